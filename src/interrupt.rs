@@ -124,6 +124,11 @@ pub(crate) fn disarmed() -> Restore {
     Restore(before)
 }
 
+/// Whether this thread's computations ask.
+pub(crate) fn is_armed() -> bool {
+    STATE.get() == State::Armed
+}
+
 /// How long a wait on this thread may take before it asks again; none without a hook.
 pub(crate) fn patience() -> Option<Duration> {
     (STATE.get() != State::NoHook).then_some(PAUSE)
@@ -131,7 +136,7 @@ pub(crate) fn patience() -> Option<Duration> {
 
 /// An error if this thread's hook says that its blocking calls are to end. Computations call it between their steps.
 pub(crate) fn check() -> Result<()> {
-    if STATE.get() == State::Armed { ask() } else { Ok(()) }
+    if is_armed() { ask() } else { Ok(()) }
 }
 
 /// The same for a thread that waits.
@@ -175,7 +180,7 @@ impl Stop<'_> {
 /// Runs work that threads of the pool share and that may take long. Where this thread has a hook, it asks meanwhile, and the work runs on
 /// the pool.
 pub(crate) fn watch<T: Send>(work: impl FnOnce(Stop<'_>) -> Result<T> + Send) -> Result<T> {
-    if STATE.get() != State::Armed {
+    if !is_armed() {
         return work(Stop::here());
     }
     check()?;

@@ -3,6 +3,7 @@
 The Rust part takes such arrays as they are, and Arrow's lists by itself. It calls these functions for everything else.
 """
 
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 import numpy as np
@@ -24,42 +25,48 @@ def to_rows(given: Any, argument: str, dim: int | None) -> NDArray[Any]:
     return _to_float(array, argument)
 
 
-def to_values(given: Any, argument: str) -> NDArray[Any]:
-    """Values of one or two dimensions."""
+def to_values(given: Any, argument: str, each_row: bool) -> NDArray[Any]:
+    """Rows `[rows, n]`, or where all values are reduced to one, also values of one dimension."""
     array = _to_array(given, argument)
+    if each_row and array.ndim != 2:
+        _refuse(ValueError, argument, "two dimensions, [rows, n], where an axis is given", f"shape {list(array.shape)}")
     if array.ndim not in (1, 2):
         _refuse(ValueError, argument, "one or two dimensions", f"shape {list(array.shape)}")
+    if array.ndim == 2 and array.shape[1] == 0:
+        _refuse(ValueError, argument, "rows of at least one element", f"shape {list(array.shape)}")
     return _to_float(array, argument)
 
 
-def to_ids(given: Any) -> NDArray[np.int64]:
+def to_ids(given: Any, argument: str) -> NDArray[np.int64]:
     """Ids `[n]` as int64."""
-    array = np.asarray(_on_host(given, "ids"))
+    array = _to_array(given, argument, _as_array)
     if array.size == 0 and array.dtype.kind not in "iu":
         array = array.astype(np.int64)
     if array.dtype.kind not in "iu":
-        _refuse(TypeError, "ids", "integers", array.dtype)
+        _refuse(TypeError, argument, "integers", array.dtype)
     if array.ndim != 1:
-        _refuse(ValueError, "ids", "one dimension, [n]", f"shape {list(array.shape)}")
-    if array.dtype == np.uint64 and array.size and int(array.max()) >= 2**63:
-        _refuse(ValueError, "ids", "0 to 2^63 - 1", int(array.max()))
+        _refuse(ValueError, argument, "one dimension, [n]", f"shape {list(array.shape)}")
+    if array.size and not 0 <= int(array.min()) <= int(array.max()) < 2**63:
+        wrong = int(array.min()) if array.min() < 0 else int(array.max())
+        _refuse(ValueError, argument, "0 to 2^63 - 1", wrong)
     return np.ascontiguousarray(array, dtype=np.int64)
 
 
 def to_filter(given: Any) -> NDArray[Any]:
     """Ids, or a boolean mask."""
-    array = np.asarray(_on_host(list(given) if isinstance(given, (set, frozenset, range)) else given, "filter"))
+    array = _to_array(list(given) if isinstance(given, (set, frozenset, range)) else given, "filter", _as_array)
     if array.dtype.kind == "b":
         if array.ndim != 1:
             _refuse(ValueError, "filter", "a mask of one dimension", f"shape {list(array.shape)}")
-        return np.ascontiguousarray(array)
+        # Memory of another origin may hold other bytes than 0 and 1, which are no booleans in Rust.
+        return array.view(np.uint8) != 0
     if array.size and array.dtype.kind not in "iu":
         _refuse(TypeError, "filter", "ids, a boolean mask or a function of an id", array.dtype)
-    return to_ids(array)
+    return to_ids(array, "filter")
 
 
 def _refuse(error: type[Exception], argument: str, needed: str, given: object) -> NoReturn:
-    raise error(f"{argument}: needed {needed}, given {given}")
+    raise error(f"{argument}: needed {needed}, given {' '.join(str(given).split())}") from None
 
 
 def _on_host(given: Any, argument: str) -> Any:
@@ -70,30 +77,44 @@ def _on_host(given: Any, argument: str) -> Any:
     tensor = given.detach() if hasattr(given, "detach") else given
     if "bfloat16" in str(getattr(tensor, "dtype", "")):
         _refuse(TypeError, argument, "float32 or float16", f"bfloat16: convert it by {argument}.float()")
-    if tensor.__dlpack_device__()[0] not in _HOST_MEMORY:
-        # PyTorch has `cpu`, CuPy has `get`; others copy when they are asked for an array on the processor.
-        copy = getattr(tensor, "cpu", None) or getattr(tensor, "get", None)
-        tensor = copy() if copy else np.from_dlpack(tensor, device="cpu")
     try:
+        if tensor.__dlpack_device__()[0] not in _HOST_MEMORY:
+            # PyTorch has `cpu`, CuPy has `get`; others copy when they are asked for an array on the processor.
+            copy = getattr(tensor, "cpu", None) or getattr(tensor, "get", None)
+            tensor = copy() if copy else np.from_dlpack(tensor, device="cpu")
         return tensor if isinstance(tensor, np.ndarray) else np.from_dlpack(tensor)
-    except (BufferError, RuntimeError) as error:
+    except MemoryError:
+        raise
+    except Exception as error:
         _refuse(TypeError, argument, "a tensor that numpy can read", f"one that it cannot: {error}")
 
 
-def _to_array(given: Any, argument: str) -> NDArray[Any]:
-    given = _on_host(given, argument)
-    if isinstance(given, (list, tuple)):
-        return _from_list(given, argument)
+def _as_array(given: Any, argument: str) -> NDArray[Any]:
     try:
         return np.asarray(given)
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         _refuse(ValueError, argument, "an array", f"what numpy refuses: {error}")
+
+
+def _to_array(
+    given: Any, argument: str, convert: Callable[[Any, str], NDArray[Any]] | None = None
+) -> NDArray[Any]:
+    """Any array. `convert` makes one of a list; without it, one of float32 or of the list's arrays."""
+    given = _on_host(given, argument)
+    if isinstance(given, np.ma.MaskedArray):
+        if np.ma.is_masked(given):
+            _refuse(ValueError, argument, "an array without masked elements", "masked ones: fill them by .filled(value)")
+        return np.ma.getdata(given)
+    array = (convert or _from_list)(given, argument) if isinstance(given, (list, tuple)) else _as_array(given, argument)
+    if array.ndim == 0 and array.dtype.kind == "O":
+        _refuse(TypeError, argument, "an array, a tensor or a list", type(given).__name__)
+    return array
 
 
 def _from_list(rows: list[Any] | tuple[Any, ...], argument: str) -> NDArray[Any]:
     """A list of numbers or of vectors. Python's floats have no type of 32 bits, so they become float32."""
     if rows and not np.isscalar(rows[0]):
-        vectors = [np.asarray(_on_host(row, argument)) for row in rows]
+        vectors = [_as_array(_on_host(row, argument), argument) for row in rows]
         dim = vectors[0].shape
         for number, vector in enumerate(vectors):
             if vector.shape != dim:
@@ -101,14 +122,16 @@ def _from_list(rows: list[Any] | tuple[Any, ...], argument: str) -> NDArray[Any]
                 _refuse(ValueError, argument, needed, f"{list(vector.shape)} in row {number}")
         # Vectors that are arrays keep their type, and are refused for it like one array.
         kinds = {vector.dtype for vector, row in zip(vectors, rows) if not isinstance(row, (list, tuple))}
-        array = np.stack(vectors) if kinds else np.asarray(rows)
+        array = np.stack(vectors)
         if kinds:
             return array
     else:
-        array = np.asarray(rows)
+        array = _as_array(rows, argument)
     if array.dtype.kind not in "fiu":
         _refuse(TypeError, argument, "numbers", array.dtype)
-    return array.astype(np.float32)
+    # What is too large becomes an infinity, which the Rust part refuses with its row.
+    with np.errstate(over="ignore"):
+        return array.astype(np.float32)
 
 
 def _to_float(array: NDArray[Any], argument: str) -> NDArray[Any]:

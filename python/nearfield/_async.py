@@ -7,11 +7,11 @@ from nearfield._native import Index, _Cancel
 from nearfield._types import Neighbors
 
 
-async def search(index: Index, queries: Any, k: int, **options: Any) -> Neighbors:
+async def search(index: Index, queries: Any, arguments: tuple[Any, ...], **options: Any) -> Neighbors:
     """Searches in a thread of the loop's executor. When the task is cancelled, the search ends."""
     cancel = _Cancel()
     try:
-        return await asyncio.to_thread(index._search, cancel, queries, k, **options)
+        return await asyncio.to_thread(index._search, cancel, queries, *arguments, **options)
     except asyncio.CancelledError:
         cancel.cancel()
         raise

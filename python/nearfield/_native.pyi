@@ -12,7 +12,7 @@ from nearfield._types import Neighbors, Ragged
 __version__: str
 
 Metric: TypeAlias = Literal["cosine", "ip", "l2", "l2sq"]
-Screen: TypeAlias = Literal["auto", "on", "off"]
+Screen: TypeAlias = Literal["auto", "none", "i8"]
 Precision: TypeAlias = Literal["fast", "compensated", "half"]
 Filter: TypeAlias = ArrayLike | Callable[[int], bool]
 Progress: TypeAlias = bool | Callable[[str, int, int], object]

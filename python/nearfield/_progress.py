@@ -43,7 +43,7 @@ def start(progress: object, stage: str, total: int) -> Shown | None:
     if callable(progress):
         return _Function(progress, stage, total)
     if progress is not True:
-        raise TypeError(f"progress: needed True, False or a function of (stage, done, total), given {progress!r}")
+        raise TypeError(f"progress: needed True, False or a function of (stage, done, total), given {type(progress).__name__}")
     try:
         from tqdm.auto import tqdm
     except ImportError:

@@ -24,9 +24,13 @@ On: TypeAlias = Device | str | None
 
 
 def _each_row(axis: Axis) -> bool:
-    if axis not in (None, 1, -1):
-        raise ValueError(f"axis: needed None or 1, given {axis!r}")
-    return axis is not None
+    if axis is None:
+        return False
+    if not isinstance(axis, (int, np.integer)):
+        raise TypeError(f"axis: needed None or 1, given {type(axis).__name__}")
+    if axis not in (1, -1):
+        raise ValueError(f"axis: needed None or 1, given {axis}")
+    return True
 
 
 def sum(values: Any, axis: Axis = None, *, compensated: bool = False, device: On = None) -> float | NDArray[np.float32]:
@@ -60,6 +64,8 @@ def norm(
     device: On = None,
 ) -> float | NDArray[np.float32]:
     """A norm: the sum of absolute values ("l1"), the root of the sum of squares ("l2") or the largest absolute value ("max")."""
+    if not isinstance(order, str):
+        raise TypeError(f"order: needed 'l1', 'l2' or 'max', given {type(order).__name__}")
     if order not in ("l1", "l2", "max"):
         raise ValueError(f"order: needed 'l1', 'l2' or 'max', given {order!r}")
     operation = "max_norm" if order == "max" else order

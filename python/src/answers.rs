@@ -1,11 +1,12 @@
 //! Answers as numpy arrays.
 
-use nearfield::{Neighbor, Neighbors};
-use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadwriteArray2, PyUntypedArray, PyUntypedArrayMethods};
+use nearfield::{Error, HostVectors, MatrixView, Neighbor, Neighbors, Result};
+use numpy::{Element, PyArray1, PyArray2, PyArrayMethods, PyReadwriteArray2, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
-use crate::python;
+use crate::given::{described, refused};
+use crate::{errors, python};
 
 /// Answers with more values than this are written without the interpreter.
 const MANY: usize = 1 << 16;
@@ -25,21 +26,20 @@ impl<'py> Out<'py> {
     ) -> PyResult<Self> {
         let shape = [queries, width];
         let Some(given) = given else {
-            let (distances, ids) = (PyArray2::zeros(py, shape, false), PyArray2::zeros(py, shape, false));
-            return Ok(Self { distances, ids });
+            return Ok(Self { distances: zeros(py, shape)?, ids: zeros(py, shape)? });
         };
         let needed = "a tuple of two writable arrays in C order, float32 and int64";
-        let refused = |given: String| PyTypeError::new_err(format!("out: needed {needed}, given {given}"));
-        let pair: Result<(Bound<'py, PyAny>, Bound<'py, PyAny>), _> = given.extract();
-        let (distances, ids) = pair.map_err(|_| refused(kind_of(given)))?;
-        let distances = distances.cast_into().map_err(|error| refused(kind_of(&error.into_inner())))?;
+        let wrong = |given: String| PyTypeError::new_err(format!("out: needed {needed}, given {given}"));
+        let pair: PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> = given.extract();
+        let (distances, ids) = pair.map_err(|_| wrong(kind_of(given)))?;
+        let distances = distances.cast_into().map_err(|error| wrong(kind_of(&error.into_inner())))?;
         let ids: Bound<'py, PyArray2<i64>> =
-            ids.cast_into().map_err(|error| refused(kind_of(&error.into_inner())))?;
+            ids.cast_into().map_err(|error| wrong(kind_of(&error.into_inner())))?;
         let distances: Bound<'py, PyArray2<f32>> = distances;
         for given in [distances.shape(), ids.shape()] {
             if *given != shape {
-                let message = format!("out: needed two arrays [{queries}, {width}], given one {given:?}");
-                return Err(PyValueError::new_err(message));
+                let needed = format!("two arrays [{queries}, {width}]");
+                return Err(refused("out", &needed, format_args!("one {given:?}")));
             }
         }
         Ok(Self { distances, ids })
@@ -69,12 +69,12 @@ impl<'py> Out<'py> {
 fn kind_of(given: &Bound<'_, PyAny>) -> String {
     match given.cast::<PyUntypedArray>() {
         Ok(array) => format!("{} in {} dimensions", array.dtype(), array.ndim()),
-        Err(_) => given.get_type().name().map_or_else(|_| "an object".to_owned(), |name| name.to_string()),
+        Err(_) => described(given),
     }
 }
 
 /// A borrow that writes, which an array in use elsewhere or one that is read-only does not give.
-fn writable<'py, T: numpy::Element>(array: &Bound<'py, PyArray2<T>>) -> PyResult<PyReadwriteArray2<'py, T>> {
+fn writable<'py, T: Element>(array: &Bound<'py, PyArray2<T>>) -> PyResult<PyReadwriteArray2<'py, T>> {
     if !(array.is_c_contiguous() && array.data().is_aligned()) {
         return Err(PyValueError::new_err("out: needed arrays in C order, given another layout"));
     }
@@ -106,20 +106,68 @@ pub(crate) fn width(found: &Neighbors) -> PyResult<usize> {
 /// Answers of any lengths as `Ragged`.
 pub(crate) fn ragged<'py>(py: Python<'py>, found: &Neighbors) -> PyResult<Bound<'py, PyAny>> {
     let hits = found.hits();
-    let (offsets, distances, ids) = py.detach(|| {
-        let offsets: Vec<i64> = found.offsets().iter().map(|&end| end as i64).collect();
-        let distances: Vec<f32> = hits.iter().map(|hit| hit.distance).collect();
-        let ids: Vec<i64> = hits.iter().map(|hit| hit.id as i64).collect();
-        (offsets, distances, ids)
-    });
+    let (offsets, distances, ids) = py
+        .detach(|| {
+            let offsets = found.offsets();
+            let offsets = collected(offsets.len(), offsets.iter().map(|&end| end as i64))?;
+            let distances = collected(hits.len(), hits.iter().map(|hit| hit.distance))?;
+            Ok((offsets, distances, collected(hits.len(), hits.iter().map(|hit| hit.id as i64))?))
+        })
+        .map_err(|error| errors::exception(py, error))?;
     let arrays =
         (PyArray1::from_vec(py, offsets), PyArray1::from_vec(py, distances), PyArray1::from_vec(py, ids));
     python::ragged(py)?.call1(arrays)
 }
 
 /// Ids as an array of int64.
-pub(crate) fn id_array(py: Python<'_>, ids: impl Iterator<Item = u64>) -> Bound<'_, PyArray1<i64>> {
-    PyArray1::from_iter(py, ids.map(|id| id as i64))
+pub(crate) fn id_array(
+    py: Python<'_>,
+    ids: impl ExactSizeIterator<Item = u64>,
+) -> PyResult<Bound<'_, PyArray1<i64>>> {
+    let ids = collected(ids.len(), ids.map(|id| id as i64)).map_err(|error| errors::exception(py, error))?;
+    Ok(PyArray1::from_vec(py, ids))
+}
+
+/// Values in memory that grows with the data: too little of it is an error.
+pub(crate) fn collected<T>(count: usize, values: impl Iterator<Item = T>) -> Result<Vec<T>> {
+    let mut all = vec![];
+    all.try_reserve_exact(count).map_err(|_| too_little(count.saturating_mul(size_of::<T>())))?;
+    all.extend(values);
+    Ok(all)
+}
+
+fn too_little(bytes: usize) -> Error {
+    Error::OutOfMemory { purpose: "the answer".into(), bytes: Some(bytes as u64) }
+}
+
+/// An array of zeros. Larger ones are numpy's own, because the crate panics where there is too little memory.
+pub(crate) fn zeros<T: Element>(py: Python<'_>, shape: [usize; 2]) -> PyResult<Bound<'_, PyArray2<T>>> {
+    let values = shape[0].saturating_mul(shape[1]);
+    if values <= MANY {
+        return Ok(PyArray2::zeros(py, shape, false));
+    }
+    let made = python::zeros(py)?.call1((shape, T::get_dtype(py)));
+    let made = made.map_err(|_| errors::exception(py, too_little(values.saturating_mul(size_of::<T>()))))?;
+    Ok(made.cast_into()?)
+}
+
+/// The queries of a search. In the place of none there is one of zeros, whose answer tells how long answers are.
+pub(crate) enum Asked<'a> {
+    Queries(HostVectors<'a>),
+    Zeros(Vec<f32>),
+}
+
+impl<'a> Asked<'a> {
+    pub(crate) fn of(queries: HostVectors<'a>) -> Self {
+        if queries.rows() > 0 { Self::Queries(queries) } else { Self::Zeros(vec![0.0; queries.dim()]) }
+    }
+
+    pub(crate) fn view(&self) -> Result<HostVectors<'_>> {
+        match self {
+            Self::Queries(queries) => Ok(*queries),
+            Self::Zeros(zeros) => MatrixView::new(zeros, zeros.len()).map(HostVectors::F32),
+        }
+    }
 }
 
 /// Values as an array of shape `[values / dim, dim]`.

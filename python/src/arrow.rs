@@ -9,9 +9,11 @@ use arrow_array::types::{ArrowPrimitiveType, Float16Type, Float32Type};
 use arrow_array::{Array, ArrayRef, FixedSizeListArray, PrimitiveArray, StructArray, make_array};
 use arrow_schema::DataType;
 use nearfield::{HostVectors, MatrixView, Result};
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
+
+use crate::given::refused;
 
 const SCHEMA: &CStr = c"arrow_schema";
 const ARRAY: &CStr = c"arrow_array";
@@ -34,26 +36,26 @@ fn taken<T>(capsule: &Bound<'_, PyAny>, name: &CStr, empty: T) -> PyResult<T> {
 }
 
 /// An array from its two structures.
-fn imported(array: FFI_ArrowArray, schema: &FFI_ArrowSchema) -> PyResult<ArrayRef> {
+fn imported(array: FFI_ArrowArray, schema: &FFI_ArrowSchema, argument: &str) -> PyResult<ArrayRef> {
     // SAFETY: a producer promises that both are valid and belong together.
     #[expect(unsafe_code, reason = "the memory is the producer's")]
     let data = unsafe { from_ffi(array, schema) };
-    let mut data = data.map_err(|error| PyValueError::new_err(error.to_string()))?;
+    let mut data = data.map_err(|error| refused(argument, "an Arrow array", error))?;
     data.align_buffers();
     Ok(make_array(data))
 }
 
 /// All chunks of an object that offers Arrow arrays; none if it does not.
-fn chunks(given: &Bound<'_, PyAny>) -> PyResult<Option<Vec<ArrayRef>>> {
+fn chunks(given: &Bound<'_, PyAny>, argument: &str) -> PyResult<Option<Vec<ArrayRef>>> {
     if let Ok(method) = given.getattr("__arrow_c_array__") {
         let pair = method.call0()?.cast_into::<PyTuple>()?;
         let schema = taken(&pair.get_item(0)?, SCHEMA, FFI_ArrowSchema::empty())?;
         let array = taken(&pair.get_item(1)?, ARRAY, FFI_ArrowArray::empty())?;
-        return Ok(Some(vec![imported(array, &schema)?]));
+        return Ok(Some(vec![imported(array, &schema, argument)?]));
     }
     let Ok(method) = given.getattr("__arrow_c_stream__") else { return Ok(None) };
     let mut stream = taken(&method.call0()?, STREAM, FFI_ArrowArrayStream::empty())?;
-    let failed = || PyValueError::new_err("the Arrow stream failed");
+    let failed = || refused(argument, "an Arrow stream", "one that fails");
     let (Some(get_schema), Some(get_next)) = (stream.get_schema, stream.get_next) else {
         return Err(failed());
     };
@@ -74,28 +76,41 @@ fn chunks(given: &Bound<'_, PyAny>) -> PyResult<Option<Vec<ArrayRef>>> {
         if array.is_released() {
             return Ok(Some(arrays));
         }
-        arrays.push(imported(array, &schema)?);
+        arrays.push(imported(array, &schema, argument)?);
     }
 }
 
 /// The vectors of one chunk: of an array of lists, or of the only column of a table.
 fn lists(array: &ArrayRef, argument: &str) -> PyResult<FixedSizeListArray> {
+    let null = |row| refused(argument, "values", format_args!("a null in row {row}"));
     if let Some(table) = array.as_any().downcast_ref::<StructArray>()
         && let [column] = table.columns()
     {
-        return lists(column, argument);
+        return match first_null(table) {
+            Some(row) => Err(null(row)),
+            None => lists(column, argument),
+        };
     }
     let Some(lists) = array.as_any().downcast_ref::<FixedSizeListArray>() else {
         let needed = "a FixedSizeList of float32 or float16, or a table of one such column";
-        let given = format!("{argument}: needed {needed}, given Arrow's {}", array.data_type());
-        return Err(PyTypeError::new_err(given));
+        return Err(PyTypeError::new_err(format!("{argument}: needed {needed}, given {}", kind_of(array))));
     };
-    let first_null = |array: &dyn Array| (0..array.len()).find(|&place| array.is_null(place));
     let dim = lists.value_length().max(1) as usize;
-    let null = first_null(lists).or_else(|| first_null(values(lists).as_ref()).map(|place| place / dim));
-    match null {
-        Some(row) => Err(PyValueError::new_err(format!("{argument}: needed values, row {row} holds a null"))),
+    match first_null(lists).or_else(|| first_null(values(lists).as_ref()).map(|place| place / dim)) {
+        Some(row) => Err(null(row)),
         None => Ok(lists.clone()),
+    }
+}
+
+fn first_null(array: &dyn Array) -> Option<usize> {
+    if array.null_count() == 0 { None } else { (0..array.len()).find(|&place| array.is_null(place)) }
+}
+
+/// What an array is, in a few words: the type of a wide table would fill a page.
+fn kind_of(array: &ArrayRef) -> String {
+    match array.data_type() {
+        DataType::Struct(columns) => format!("a table of {} columns", columns.len()),
+        other => format!("Arrow's {other}").replace(['\n', '\r'], " "),
     }
 }
 
@@ -119,12 +134,10 @@ fn joined<T: ArrowPrimitiveType>(chunks: &[FixedSizeListArray]) -> Option<Primit
 impl ArrowRows {
     /// The rows of an object that offers Arrow arrays; none if it does not.
     pub(crate) fn of(given: &Bound<'_, PyAny>, argument: &str) -> PyResult<Option<Self>> {
-        let Some(arrays) = chunks(given)? else { return Ok(None) };
+        let Some(arrays) = chunks(given, argument)? else { return Ok(None) };
         let chunks = arrays.iter().map(|array| lists(array, argument)).collect::<PyResult<Vec<_>>>()?;
         let Some(first) = chunks.first() else {
-            return Err(PyValueError::new_err(format!(
-                "{argument}: needed rows, given a stream without any"
-            )));
+            return Err(refused(argument, "rows", "a stream without any"));
         };
         let dim = first.value_length() as usize;
         let given = first.value_type();

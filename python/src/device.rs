@@ -7,7 +7,7 @@ use nearfield::{Adapter, AdapterKind, DeviceOptions, Result};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
-use crate::kinds::count;
+use crate::given::{Given, described};
 use crate::{call, python};
 
 /// Devices that were opened by name, so that every call without an index uses the same.
@@ -26,10 +26,11 @@ pub(crate) struct Device(pub(crate) nearfield::Device);
 impl Device {
     #[new]
     #[pyo3(signature = (name=None, *, budget=None))]
-    fn new(py: Python<'_>, name: Option<&str>, budget: Option<i64>) -> PyResult<Self> {
+    fn new(py: Python<'_>, name: Option<Given<&str>>, budget: Option<Given<i64>>) -> PyResult<Self> {
+        let name = name.map(|name| name.word("name")).transpose()?;
         let mut options = DeviceOptions::new();
         if let Some(bytes) = budget {
-            options = options.budget_bytes(count("budget", bytes)? as u64);
+            options = options.budget_bytes(bytes.count("budget")? as u64);
         }
         Ok(Self(listing(py, || nearfield::Device::open(name, options))?))
     }
@@ -102,6 +103,7 @@ fn listing<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T> + Send) -> 
 
 /// The device of an argument: a `Device`, one that `devices()` lists, a name, or none for the best.
 pub(crate) fn chosen(py: Python<'_>, device: Option<&Bound<'_, PyAny>>) -> PyResult<nearfield::Device> {
+    call::check(py)?;
     let name = match device {
         None => None,
         Some(given) => match given.cast::<Device>() {
@@ -127,6 +129,6 @@ fn name_of(py: Python<'_>, given: &Bound<'_, PyAny>) -> PyResult<String> {
         let is_host = given.getattr("kind")?.eq("host")?;
         return if is_host { Ok("host".to_owned()) } else { given.getattr("name")?.extract() };
     }
-    let given = given.get_type().name()?;
+    let given = described(given);
     Err(PyTypeError::new_err(format!("device: needed a nearfield.Device, a name or None, given {given}")))
 }

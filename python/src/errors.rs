@@ -8,21 +8,24 @@ use crate::python;
 
 /// The exception of an error: `ValueError` for what the caller gave, `OSError` for what the system says of a file, `nf.OutOfMemory`, and
 /// `nf.Error` for the rest.
+///
+/// A message is one line, whatever text of the caller's it quotes.
 pub(crate) fn exception(py: Python<'_>, error: Error) -> PyErr {
+    let message = error.to_string().replace(['\n', '\r'], " ");
     match error {
         Error::Argument { .. }
         | Error::NotFinite { .. }
         | Error::NormOutOfRange { .. }
         | Error::DuplicateId { .. }
         | Error::UnknownId { .. }
-        | Error::IdTooLarge { .. } => PyValueError::new_err(error.to_string()),
-        Error::OutOfMemory { .. } => python::exception(python::out_of_memory(py), error.to_string()),
+        | Error::IdTooLarge { .. } => PyValueError::new_err(message),
+        Error::OutOfMemory { .. } => python::exception(python::out_of_memory(py), message),
         // With its number Python makes a FileNotFoundError, a PermissionError and so on.
         Error::Io { path, cause } => match cause.raw_os_error() {
             Some(number) => PyOSError::new_err((number, reason(&cause), path.into_os_string())),
-            None => PyOSError::new_err(format!("{}: {cause}", path.display())),
+            None => PyOSError::new_err(message),
         },
-        other => python::exception(python::error(py), other.to_string()),
+        _ => python::exception(python::error(py), message),
     }
 }
 

@@ -8,11 +8,13 @@ use nearfield::{
 };
 use numpy::{PyArray1, PyArray2, PyArrayMethods};
 use pyo3::IntoPyObjectExt;
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
 use crate::answers::Out;
 use crate::ids::RowFilter;
-use crate::kinds::{count, named};
+use crate::given::{Given, refused};
+use crate::kinds::named;
 use crate::vectors::Vectors;
 use crate::{answers, call, device};
 
@@ -21,18 +23,18 @@ use crate::{answers, call, device};
 ///
 /// For several searches of the same rows an index is quicker: it sends them to the device once.
 #[pyfunction]
-#[pyo3(signature = (rows, queries, k=10, *, metric="l2sq", filter=None, device=None))]
+#[pyo3(signature = (rows, queries, k=Given::from(10), *, metric=Given::from("l2sq"), filter=None, device=None), text_signature = "(rows, queries, k=10, *, metric='l2sq', filter=None, device=None)")]
 pub(crate) fn knn<'py>(
     py: Python<'py>,
     rows: &Bound<'py, PyAny>,
     queries: &Bound<'py, PyAny>,
-    k: i64,
-    metric: &str,
+    k: Given<i64>,
+    metric: Given<&str>,
     filter: Option<&Bound<'py, PyAny>>,
     device: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     call::check(py)?;
-    let (k, metric): (usize, Metric) = (count("k", k)?, named(py, metric)?);
+    let (k, metric): (usize, Metric) = (k.count("k")?, named(py, metric.word("metric")?)?);
     let rows = Vectors::of(rows, "rows", None)?;
     let rows = rows.view(py)?;
     let queries = Vectors::of(queries, "queries", Some(rows.dim()))?;
@@ -40,7 +42,9 @@ pub(crate) fn knn<'py>(
     let numbers = || Ok((0..rows.rows() as u64).collect());
     let filter = filter.map(|filter| RowFilter::of(filter, numbers)).transpose()?;
     let device = device::chosen(py, device)?;
+    let asked = answers::Asked::of(queries);
     let found = call::run(py, |_| {
+        let queries = asked.view()?;
         let Some(filter) = &filter else { return device.nearest(queries, rows, metric, k) };
         // An index without an 8-bit copy, which one search would not pay for.
         let builder = nearfield::Flat::builder(&device, metric, rows.dim()).elements(rows.kind());
@@ -48,32 +52,32 @@ pub(crate) fn knn<'py>(
         index.add(rows)?;
         Ok(index.search_with(queries, &SearchOptions::new(k).filter(filter.as_filter()))?.neighbors)
     })?;
-    let width = if found.queries() == 0 { k.min(rows.rows()) } else { answers::width(&found)? };
-    Out::of(py, None, [found.queries(), width])?.filled(&found)
+    Out::of(py, None, [queries.rows(), answers::width(&found)?])?.filled(&found)
 }
 
 /// The distances of all pairs, float32 `[queries, rows]`.
 ///
 /// `precision` is "fast", "compensated" (as if in twice the precision, slower) or "half" (products of float16 for cosine and ip).
 #[pyfunction]
-#[pyo3(signature = (rows, queries, metric="l2sq", *, precision="fast", device=None))]
+#[pyo3(signature = (rows, queries, metric=Given::from("l2sq"), *, precision=Given::from("fast"), device=None), text_signature = "(rows, queries, metric='l2sq', *, precision='fast', device=None)")]
 pub(crate) fn distances<'py>(
     py: Python<'py>,
     rows: &Bound<'py, PyAny>,
     queries: &Bound<'py, PyAny>,
-    metric: &str,
-    precision: &str,
+    metric: Given<&str>,
+    precision: Given<&str>,
     device: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyArray2<f32>>> {
     call::check(py)?;
-    let (metric, precision): (Metric, Precision) = (named(py, metric)?, named(py, precision)?);
+    let metric: Metric = named(py, metric.word("metric")?)?;
+    let precision: Precision = named(py, precision.word("precision")?)?;
     let rows = Vectors::of(rows, "rows", None)?;
     let rows = rows.view(py)?;
     let queries = Vectors::of(queries, "queries", Some(rows.dim()))?;
     let queries = queries.view(py)?;
     let device = device::chosen(py, device)?;
     let shape = [queries.rows(), rows.rows()];
-    let all = PyArray2::zeros(py, shape, false);
+    let all = answers::zeros(py, shape)?;
     if shape.contains(&0) {
         return Ok(all);
     }
@@ -139,10 +143,19 @@ pub(crate) fn reduce<'py>(
     device: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     call::check(py)?;
-    let values = Vectors::of_values(values, "values")?;
-    let others = others.map(|others| Vectors::of_values(others, "others")).transpose()?;
+    let values = Vectors::of_values(values, "values", each_row)?;
+    let others = others.map(|others| Vectors::of_values(others, "others", each_row)).transpose()?;
     let view = values.view(py)?;
     let others = others.as_ref().map(|others| others.view(py)).transpose()?;
+    if others.is_none() && operation == "dot" {
+        return Err(PyTypeError::new_err("others: needed an array, a tensor or a list, given None"));
+    }
+    if let Some(others) = others
+        && (others.rows(), others.dim()) != (view.rows(), view.dim())
+    {
+        let shape = |of: HostVectors<'_>| format!("shape [{}, {}]", of.rows(), of.dim());
+        return Err(refused("others", &format!("{}, as the values have", shape(view)), shape(others)));
+    }
     let device = device::chosen(py, device)?;
     let summation = if compensated { Summation::Compensated } else { Summation::Plain };
     let reduced = call::run(py, |_| {
@@ -157,7 +170,7 @@ pub(crate) fn reduce<'py>(
         Reduced::Value(value) => value.into_bound_py_any(py),
         Reduced::Values(values) => Ok(PyArray1::from_vec(py, values).into_any()),
         Reduced::Place(place) => place.into_bound_py_any(py),
-        Reduced::Places(places) => Ok(answers::id_array(py, places.into_iter()).into_any()),
+        Reduced::Places(places) => Ok(answers::id_array(py, places.into_iter())?.into_any()),
     }
 }
 

@@ -6,9 +6,10 @@ use nearfield::Filter;
 use numpy::{
     PyArray1, PyArrayDyn, PyArrayMethods, PyReadonlyArray1, PyReadonlyArrayDyn, PyUntypedArrayMethods,
 };
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
+use crate::given::refused;
 use crate::{errors, python};
 
 /// Ids of the caller's: an array of int64 in C order, which is read where it lies, or a copy.
@@ -25,14 +26,14 @@ impl<'py> Ids<'py> {
         if let Some(ids) = direct(given) {
             return Ok(Self(ids));
         }
-        let array = python::to_ids(py)?.call1((given,))?;
+        let array = python::to_ids(py)?.call1((given, "ids"))?;
         let refused = || PyTypeError::new_err("ids: needed integers in one dimension");
         direct(&array).map(Self).ok_or_else(refused)
     }
 
     /// The ids as the library takes them.
     pub(crate) fn view(&self) -> PyResult<Cow<'_, [u64]>> {
-        let ids = self.0.as_slice().map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let ids = self.0.as_slice().map_err(|error| refused("ids", "an array in C order", error))?;
         match bytemuck::try_cast_slice(ids) {
             // The library would call -1 an id of 2^64 - 1.
             Ok(view) if ids.iter().all(|&id| id >= 0) => Ok(Cow::Borrowed(view)),
@@ -62,13 +63,12 @@ impl RowFilter {
             return Ok(Self::Ids(Ids::of(&array)?.view()?.into_owned()));
         };
         let mask: PyReadonlyArrayDyn<'_, bool> =
-            mask.try_readonly().map_err(|error| PyValueError::new_err(error.to_string()))?;
-        let mask = mask.as_slice().map_err(|error| PyValueError::new_err(error.to_string()))?;
+            mask.try_readonly().map_err(|error| refused("filter", "a mask", error))?;
+        let mask = mask.as_slice().map_err(|error| refused("filter", "a mask", error))?;
         let needed = ids()?.last().map_or(0, |&id| id.saturating_add(1));
         if (mask.len() as u64) < needed {
-            let given = mask.len();
             let needed = format!("a mask of at least {needed} values, one for each id from 0 to the largest");
-            return Err(PyValueError::new_err(format!("filter: needed {needed}, given {given}")));
+            return Err(refused("filter", &needed, mask.len()));
         }
         let word =
             |bits: &[bool]| (0..).zip(bits).fold(0, |word, (bit, &is_set)| word | u64::from(is_set) << bit);

@@ -6,15 +6,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use nearfield::{AdapterKind, AddOptions, ElementKind, Metric, Result, SearchOptions, WithinOptions};
 use numpy::{PyArray1, PyArray2};
 use parking_lot::{Mutex, RwLock};
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 
-use crate::answers::{self, Out};
+use crate::answers::{self, Asked, Out};
 use crate::call::{self, Cancel, Ending, Progress};
 use crate::device::Device;
 use crate::ids::{Ids, RowFilter};
-use crate::kinds::count;
+use crate::given::{Given, refused};
 use crate::vectors::Vectors;
 use crate::{kinds, python};
 
@@ -22,10 +21,14 @@ use crate::{kinds, python};
 const RECALL_SAMPLE: usize = 1000;
 
 /// What `nf.Flat` and `nf.Ivf` share. Searches run from many threads at once; a change waits for them, and they for it.
+///
+/// A call that waits for `index` gives up now and then, to look at signals, and a change would never find it free while searches of other
+/// threads overlap. So calls line up for `turn`: behind a change that waits, no search starts.
 #[pyclass(frozen, subclass, module = "nearfield")]
 #[derive(Debug)]
 pub(crate) struct Index {
     index: RwLock<nearfield::Index>,
+    turn: Mutex<()>,
     /// What never changes, to be read while another thread changes the index.
     pub(crate) device: nearfield::Device,
     pub(crate) metric: Metric,
@@ -50,7 +53,7 @@ impl From<nearfield::Index> for Index {
         let (device, metric, dim, elements) =
             (index.device().clone(), index.metric(), index.dim(), index.elements());
         let (changes, probes) = (AtomicU64::new(0), Mutex::new(None));
-        Self { index: RwLock::new(index), device, metric, dim, elements, changes, probes }
+        Self { index: RwLock::new(index), turn: Mutex::new(()), device, metric, dim, elements, changes, probes }
     }
 }
 
@@ -71,7 +74,9 @@ impl Index {
         work: impl FnOnce(&nearfield::Index, &Ending) -> Result<T> + Send,
     ) -> PyResult<T> {
         call::run_until(py, ending, |ending| {
+            let turn = ending.wait(|time| self.turn.try_lock_for(time))?;
             let index = ending.wait(|time| self.index.try_read_for(time))?;
+            drop(turn);
             work(&index, ending)
         })
     }
@@ -83,7 +88,9 @@ impl Index {
         work: impl FnOnce(&mut nearfield::Index, &Ending) -> Result<T> + Send,
     ) -> PyResult<T> {
         call::run(py, |ending| {
+            let turn = ending.wait(|time| self.turn.try_lock_for(time))?;
             let mut index = ending.wait(|time| self.index.try_write_for(time))?;
+            drop(turn);
             self.changes.fetch_add(1, Ordering::Relaxed);
             work(&mut index, ending)
         })
@@ -98,7 +105,7 @@ impl Index {
     }
 
     pub(crate) fn all_ids(&self, py: Python<'_>) -> PyResult<Vec<u64>> {
-        self.read(py, |index, _| Ok(index.ids().collect()))
+        self.read(py, |index, _| answers::collected(index.len(), index.ids()))
     }
 
     fn filter(&self, py: Python<'_>, filter: Option<&Bound<'_, PyAny>>) -> PyResult<Option<RowFilter>> {
@@ -157,8 +164,8 @@ impl Index {
         let first = added?;
         Ok(match ids {
             Some(ids) => answers::id_array(py, ids.iter().copied()),
-            None => answers::id_array(py, first..first + rows.rows() as u64),
-        })
+            None => answers::id_array(py, (0..rows.rows()).map(|row| first + row as u64)),
+        }?)
     }
 
     #[expect(clippy::too_many_arguments, reason = "the arguments of a search in Python")]
@@ -167,22 +174,28 @@ impl Index {
         py: Python<'py>,
         cancel: Option<&Cancel>,
         queries: &Bound<'py, PyAny>,
-        k: i64,
-        probes: Option<i64>,
-        recall: Option<f64>,
+        k: Given<i64>,
+        probes: Option<Given<i64>>,
+        recall: Option<Given<f64>>,
         filter: Option<&Bound<'py, PyAny>>,
         out: Option<&Bound<'py, PyAny>>,
         progress: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         call::check(py)?;
-        let (k, probes) = (count("k", k)?, probes.map(|probes| count("probes", probes)).transpose()?);
+        let (k, probes) = (k.count("k")?, probes.map(|probes| probes.count("probes")).transpose()?);
+        let needed = "a number from 0 to 1";
+        let recall = recall.map(|recall| recall.take("recall", needed)).transpose()?;
+        if let Some(given) = recall.filter(|recall| !(0.0..=1.0).contains(recall)) {
+            return Err(refused("recall", needed, given));
+        }
         if probes.is_some() && recall.is_some() {
-            return Err(PyValueError::new_err("recall: needed probes or a recall, given both"));
+            return Err(refused("recall", "probes or a recall", "both"));
         }
         let queries = Vectors::of(queries, "queries", Some(self.dim))?;
         let queries = queries.view(py)?;
         let filter = self.filter(py, filter)?;
         let shown = Progress::start(py, progress, "searching", queries.rows())?;
+        let asked = Asked::of(queries);
         let found = self.read_until(py, &Ending::by(cancel), |index, ending| {
             let report = shown.reporter(ending);
             let mut options = SearchOptions::new(k).fill(true);
@@ -192,16 +205,11 @@ impl Index {
                 Some(recall) if queries.rows() > 0 => self.probes_for(index, queries, (k, recall))?,
                 _ => probes,
             };
-            Ok(index.search_with(queries, &options)?.neighbors)
+            Ok(index.search_with(asked.view()?, &options)?.neighbors)
         });
         shown.close(py, found.is_ok())?;
         let found = found?;
-        let width = if found.queries() == 0 {
-            self.told(py, |index| index.len())?.min(k)
-        } else {
-            answers::width(&found)?
-        };
-        Out::of(py, out, [found.queries(), width])?.filled(&found)
+        Out::of(py, out, [queries.rows(), answers::width(&found)?])?.filled(&found)
     }
 }
 
@@ -248,10 +256,11 @@ impl Index {
     }
 
     /// Adds the rows of another index under their ids: all or, after an error, none.
-    fn merge(slf: &Bound<'_, Self>, other: &Bound<'_, Self>) -> PyResult<()> {
+    fn merge<'py>(slf: &Bound<'py, Self>, other: Given<Bound<'py, Self>>) -> PyResult<()> {
         let py = slf.py();
-        if slf.is(other) {
-            return Err(PyValueError::new_err("other: needed another index, given the same"));
+        let other = other.take("other", "another index")?;
+        if slf.is(&other) {
+            return Err(refused("other", "another index", "the same"));
         }
         // A copy of the other is not locked while this one is: two threads that merge both ways would wait for each other.
         let copy = other.get().read(py, |other, _| other.clone_to(other.device()))?;
@@ -274,15 +283,15 @@ impl Index {
     /// `queries` is `[queries, dim]`, or one vector. `probes` is how many lists of an `Ivf` a query looks at, and `recall` the part of the
     /// true neighbours that must be found instead: it is measured with the first queries and kept until the index changes. `filter` is
     /// ids, a boolean mask with a value for each id, or a function of an id. `out` is a pair of arrays for the answer.
-    #[pyo3(signature = (queries, k=10, *, probes=None, recall=None, filter=None, out=None, progress=None))]
+    #[pyo3(signature = (queries, k=Given::from(10), *, probes=None, recall=None, filter=None, out=None, progress=None), text_signature = "($self, queries, k=10, *, probes=None, recall=None, filter=None, out=None, progress=None)")]
     #[expect(clippy::too_many_arguments, reason = "keywords of Python")]
     fn search<'py>(
         &self,
         py: Python<'py>,
         queries: &Bound<'py, PyAny>,
-        k: i64,
-        probes: Option<i64>,
-        recall: Option<f64>,
+        k: Given<i64>,
+        probes: Option<Given<i64>>,
+        recall: Option<Given<f64>>,
         filter: Option<&Bound<'py, PyAny>>,
         out: Option<&Bound<'py, PyAny>>,
         progress: Option<&Bound<'py, PyAny>>,
@@ -290,16 +299,16 @@ impl Index {
         self.found(py, None, queries, k, probes, recall, filter, out, progress)
     }
 
-    #[pyo3(signature = (cancel, queries, k=10, *, probes=None, recall=None, filter=None, out=None, progress=None))]
+    #[pyo3(signature = (cancel, queries, k=Given::from(10), *, probes=None, recall=None, filter=None, out=None, progress=None))]
     #[expect(clippy::too_many_arguments, reason = "keywords of Python")]
     fn _search<'py>(
         &self,
         py: Python<'py>,
         cancel: &Cancel,
         queries: &Bound<'py, PyAny>,
-        k: i64,
-        probes: Option<i64>,
-        recall: Option<f64>,
+        k: Given<i64>,
+        probes: Option<Given<i64>>,
+        recall: Option<Given<f64>>,
         filter: Option<&Bound<'py, PyAny>>,
         out: Option<&Bound<'py, PyAny>>,
         progress: Option<&Bound<'py, PyAny>>,
@@ -308,14 +317,14 @@ impl Index {
     }
 
     /// `search` without blocking the event loop, which goes on while a thread of its executor waits. Cancelling it ends the search.
-    #[pyo3(signature = (queries, k=10, **options))]
+    #[pyo3(signature = (queries, *arguments, **options), text_signature = "($self, queries, k=10, *, probes=None, recall=None, filter=None, out=None, progress=None)")]
     fn search_async<'py>(
         slf: &Bound<'py, Self>,
         queries: &Bound<'py, PyAny>,
-        k: i64,
+        arguments: &Bound<'py, PyTuple>,
         options: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        python::search_async(slf.py())?.call((slf, queries, k), options)
+        python::search_async(slf.py())?.call((slf, queries, arguments), options)
     }
 
     /// All rows nearer than `radius` to each query: `Ragged(offsets, distances, ids)`. Those of query i are at
@@ -325,11 +334,12 @@ impl Index {
         &self,
         py: Python<'py>,
         queries: &Bound<'py, PyAny>,
-        radius: f32,
+        radius: Given<f32>,
         filter: Option<&Bound<'py, PyAny>>,
         progress: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         call::check(py)?;
+        let radius = radius.take("radius", "a number")?;
         let queries = Vectors::of(queries, "queries", Some(self.dim))?;
         let queries = queries.view(py)?;
         let filter = self.filter(py, filter)?;
@@ -346,14 +356,18 @@ impl Index {
     }
 
     /// Writes the index to a file, whole or not at all. `nearfield.load` reads it.
-    fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+    fn save(&self, py: Python<'_>, path: Given<PathBuf>) -> PyResult<()> {
+        let path = path.take("path", "a path")?;
         self.read(py, |index, _| index.save(path))
     }
 
     /// The bytes that `save` writes.
     fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let bytes = self.read(py, |index, _| index.to_bytes())?;
-        Ok(PyBytes::new(py, &bytes))
+        PyBytes::new_with(py, bytes.len(), |copy| {
+            py.detach(|| copy.copy_from_slice(&bytes));
+            Ok(())
+        })
     }
 
     /// The same index on a device, this one's or another.
@@ -366,7 +380,7 @@ impl Index {
     /// The ids of all rows, int64, ascending.
     #[getter]
     fn ids<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<i64>>> {
-        Ok(answers::id_array(py, self.all_ids(py)?.into_iter()))
+        answers::id_array(py, self.all_ids(py)?.into_iter())
     }
 
     /// Elements of a row.

@@ -5,11 +5,12 @@ use std::str::FromStr;
 
 use nearfield::{ElementKind, HostVectors, Metric, Result, Screen};
 use numpy::PyArray2;
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyBytes, PyInt};
 
 use crate::call::{self, Progress};
+use crate::given::{Given, described, refused};
 use crate::ids::Ids;
 use crate::index::Index;
 use crate::vectors::Vectors;
@@ -28,12 +29,6 @@ pub(crate) fn named<T: FromStr<Err = nearfield::Error>>(py: Python<'_>, name: &s
     name.parse().map_err(|error| errors::exception(py, error))
 }
 
-/// A number that cannot be negative.
-pub(crate) fn count(argument: &str, given: i64) -> PyResult<usize> {
-    let needed = "a number of 0 or more";
-    given.try_into().map_err(|_| PyValueError::new_err(format!("{argument}: needed {needed}, given {given}")))
-}
-
 /// How rows are stored: as the caller says, or as they are.
 fn elements_of(
     py: Python<'_>,
@@ -41,11 +36,13 @@ fn elements_of(
     rows: Option<HostVectors<'_>>,
 ) -> PyResult<ElementKind> {
     let Some(dtype) = dtype else { return Ok(rows.map_or(ElementKind::F32, |rows| rows.kind())) };
-    let name: String = python::dtype(py)?.call1((dtype,))?.getattr("name")?.extract()?;
+    let refused = |given| PyTypeError::new_err(format!("dtype: needed float32 or float16, given {given}"));
+    let known = python::dtype(py)?.call1((dtype,)).map_err(|_| refused(described(dtype)))?;
+    let name: String = known.getattr("name")?.extract()?;
     match name.as_str() {
         "float32" => Ok(ElementKind::F32),
         "float16" => Ok(ElementKind::F16),
-        other => Err(PyTypeError::new_err(format!("dtype: needed float32 or float16, given {other}"))),
+        _ => Err(refused(name)),
     }
 }
 
@@ -71,37 +68,35 @@ pub(crate) struct Flat;
 #[pymethods]
 impl Flat {
     #[new]
-    #[pyo3(signature = (rows=None, *, dim=None, metric="cosine", dtype=None, ids=None, device=None, screen="auto", progress=None))]
+    #[pyo3(signature = (rows=None, *, dim=None, metric=Given::from("cosine"), dtype=None, ids=None, device=None, screen=Given::from("auto"), progress=None), text_signature = "(rows=None, *, dim=None, metric='cosine', dtype=None, ids=None, device=None, screen='auto', progress=None)")]
     #[expect(clippy::too_many_arguments, reason = "keywords of Python")]
     fn new<'py>(
         py: Python<'py>,
         rows: Option<&Bound<'py, PyAny>>,
-        dim: Option<i64>,
-        metric: &str,
+        dim: Option<Given<i64>>,
+        metric: Given<&str>,
         dtype: Option<&Bound<'py, PyAny>>,
         ids: Option<&Bound<'py, PyAny>>,
         device: Option<&Bound<'py, PyAny>>,
-        screen: &str,
+        screen: Given<&str>,
         progress: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<PyClassInitializer<Self>> {
         call::check(py)?;
-        let (metric, screen): (Metric, Screen) = (named(py, metric)?, named(py, screen)?);
-        let dim = dim.map(|dim| count("dim", dim)).transpose()?;
+        let metric: Metric = named(py, metric.word("metric")?)?;
+        let screen: Screen = named(py, screen.word("screen")?)?;
+        let dim = dim.map(|dim| dim.count("dim")).transpose()?;
         let rows = rows.map(|rows| Vectors::of(rows, "rows", dim)).transpose()?;
         let view = rows.as_ref().map(|rows| rows.view(py)).transpose()?;
         let dim = match (dim, view) {
             (Some(dim), Some(view)) if dim != view.dim() => {
-                let given = view.dim();
-                return Err(PyValueError::new_err(format!(
-                    "rows: needed dim {dim}, as the argument dim says, given {given}"
-                )));
+                return Err(refused("rows", &format!("dim {dim}, as the argument dim says"), view.dim()));
             }
             (Some(dim), _) => dim,
             (None, Some(view)) => view.dim(),
-            (None, None) => return Err(PyValueError::new_err("rows: needed rows or dim, given neither")),
+            (None, None) => return Err(refused("rows", "rows or dim", "neither")),
         };
         if ids.is_some() && rows.is_none() {
-            return Err(PyValueError::new_err("ids: needed rows beside them, given none"));
+            return Err(refused("ids", "rows beside them", "none"));
         }
         let elements = elements_of(py, dtype, view)?;
         let device = device::chosen(py, device)?;
@@ -133,27 +128,28 @@ pub(crate) struct Ivf;
 #[pymethods]
 impl Ivf {
     #[new]
-    #[pyo3(signature = (rows, *, lists=None, metric="cosine", dtype=None, ids=None, device=None, seed=0, iterations=10, empty=false, progress=None), text_signature = "(rows, *, lists='auto', metric='cosine', dtype=None, ids=None, device=None, seed=0, iterations=10, empty=False, progress=None)")]
+    #[pyo3(signature = (rows, *, lists=None, metric=Given::from("cosine"), dtype=None, ids=None, device=None, seed=Given::from(0), iterations=Given::from(10), empty=Given::from(false), progress=None), text_signature = "(rows, *, lists='auto', metric='cosine', dtype=None, ids=None, device=None, seed=0, iterations=10, empty=False, progress=None)")]
     #[expect(clippy::too_many_arguments, reason = "keywords of Python")]
     fn new<'py>(
         py: Python<'py>,
         rows: &Bound<'py, PyAny>,
         lists: Option<&Bound<'py, PyAny>>,
-        metric: &str,
+        metric: Given<&str>,
         dtype: Option<&Bound<'py, PyAny>>,
         ids: Option<&Bound<'py, PyAny>>,
         device: Option<&Bound<'py, PyAny>>,
-        seed: i64,
-        iterations: i64,
-        empty: bool,
+        seed: Given<i64>,
+        iterations: Given<i64>,
+        empty: Given<bool>,
         progress: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<PyClassInitializer<Self>> {
         call::check(py)?;
-        let metric: Metric = named(py, metric)?;
+        let metric: Metric = named(py, metric.word("metric")?)?;
         let lists = lists.map(lists_of).transpose()?.flatten();
-        let (seed, iterations) = (count("seed", seed)? as u64, count("iterations", iterations)?);
+        let (seed, iterations) = (seed.count("seed")? as u64, iterations.count("iterations")?);
+        let empty = empty.take("empty", "True or False")?;
         if ids.is_some() && empty {
-            return Err(PyValueError::new_err("ids: needed an index that holds its rows, given empty=True"));
+            return Err(refused("ids", "an index that holds its rows", "empty=True"));
         }
         let rows = Vectors::of(rows, "rows", None)?;
         let view = rows.view(py)?;
@@ -162,10 +158,7 @@ impl Ivf {
         // Ids that do not fit are refused before the training.
         let count = ids.map(Ids::of).transpose()?.as_ref().map(Ids::view).transpose()?.map(|ids| ids.len());
         if let Some(given) = count.filter(|&count| count != view.rows()) {
-            let needed = view.rows();
-            return Err(PyValueError::new_err(format!(
-                "ids: needed {needed} ids, one per row, given {given}"
-            )));
+            return Err(refused("ids", &format!("{} ids, one a row", view.rows()), given));
         }
         let shown = Progress::start(py, progress, "training", iterations)?;
         let trained = call::run(py, |ending| {
@@ -213,14 +206,14 @@ impl Ivf {
 
     /// The fewest probes with which queries like these find at least `recall` of their k nearest rows, on average: measured against exact
     /// search. Some hundred queries like those to come will do.
-    #[pyo3(signature = (queries, k=10, recall=0.95))]
+    #[pyo3(signature = (queries, k=Given::from(10), recall=Given::from(0.95)), text_signature = "($self, queries, k=10, recall=0.95)")]
     fn probes_for_recall<'py>(
         slf: &Bound<'py, Self>,
         queries: &Bound<'py, PyAny>,
-        k: i64,
-        recall: f64,
+        k: Given<i64>,
+        recall: Given<f64>,
     ) -> PyResult<usize> {
-        let k = count("k", k)?;
+        let (k, recall) = (k.count("k")?, recall.take("recall", "a number from 0 to 1")?);
         let queries = Vectors::of(queries, "queries", Some(slf.as_super().get().dim))?;
         let queries = queries.view(slf.py())?;
         of_ivf(slf, |ivf| ivf.probes_for_recall(queries, k, recall))
@@ -234,8 +227,11 @@ fn lists_of(given: &Bound<'_, PyAny>) -> PyResult<Option<usize>> {
     {
         return Ok(None);
     }
-    let refused = || PyTypeError::new_err(format!("lists: needed a number or \"auto\", given {given}"));
-    count("lists", given.extract().map_err(|_| refused())?).map(Some)
+    if !given.is_instance_of::<PyInt>() && !given.hasattr("__index__")? {
+        let given = described(given);
+        return Err(PyTypeError::new_err(format!("lists: needed a number or \"auto\", given {given}")));
+    }
+    given.extract::<Given<i64>>()?.count("lists").map(Some)
 }
 
 /// Runs `work` on the index with lists of an `Ivf`.
@@ -254,9 +250,10 @@ fn of_ivf<T: Send>(
 #[pyo3(signature = (path, device=None))]
 pub(crate) fn load<'py>(
     py: Python<'py>,
-    path: PathBuf,
+    path: Given<PathBuf>,
     device: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
+    let path = path.take("path", "a path")?;
     let device = device::chosen(py, device)?;
     object(py, call::run(py, |_| nearfield::Index::load(&device, path))?)
 }
@@ -266,9 +263,10 @@ pub(crate) fn load<'py>(
 #[pyo3(signature = (data, device=None))]
 pub(crate) fn from_bytes<'py>(
     py: Python<'py>,
-    data: &Bound<'py, PyBytes>,
+    data: Given<Bound<'py, PyBytes>>,
     device: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
+    let data = data.take("data", "bytes")?;
     let device = device::chosen(py, device)?;
     let bytes = data.as_bytes();
     object(py, call::run(py, |_| nearfield::Index::loader(&device).load_bytes(bytes))?)

@@ -8,7 +8,8 @@ use parking_lot::RwLock;
 use pyo3::prelude::*;
 
 use crate::call::{self, Progress};
-use crate::kinds::{count, named};
+use crate::given::Given;
+use crate::kinds::named;
 use crate::vectors::Vectors;
 use crate::{answers, device, python};
 
@@ -44,24 +45,26 @@ impl KMeans {
 #[pymethods]
 impl KMeans {
     #[new]
-    #[pyo3(signature = (clusters, *, metric="l2sq", iterations=10, tolerance=1e-4, rows_per_cluster=64, balance=None, seed=0, device=None))]
+    #[pyo3(signature = (clusters, *, metric=Given::from("l2sq"), iterations=Given::from(10), tolerance=Given::from(1e-4), rows_per_cluster=Given::from(64), balance=None, seed=Given::from(0), device=None), text_signature = "(clusters, *, metric='l2sq', iterations=10, tolerance=0.0001, rows_per_cluster=64, balance=None, seed=0, device=None)")]
     #[expect(clippy::too_many_arguments, reason = "keywords of Python")]
     fn new(
         py: Python<'_>,
-        clusters: i64,
-        metric: &str,
-        iterations: i64,
-        tolerance: f64,
-        rows_per_cluster: i64,
-        balance: Option<f64>,
-        seed: i64,
+        clusters: Given<i64>,
+        metric: Given<&str>,
+        iterations: Given<i64>,
+        tolerance: Given<f64>,
+        rows_per_cluster: Given<i64>,
+        balance: Option<Given<f64>>,
+        seed: Given<i64>,
         device: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
-        let (metric, device) = (named(py, metric)?, device::chosen(py, device)?);
+        let (metric, device) = (named(py, metric.word("metric")?)?, device::chosen(py, device)?);
         let trained = RwLock::new(None);
-        let (clusters, iterations) = (count("clusters", clusters)?, count("iterations", iterations)?);
-        let rows_per_cluster = count("rows_per_cluster", rows_per_cluster)?;
-        let seed = count("seed", seed)? as u64;
+        let (clusters, iterations) = (clusters.count("clusters")?, iterations.count("iterations")?);
+        let tolerance = tolerance.take("tolerance", "a number")?;
+        let rows_per_cluster = rows_per_cluster.count("rows_per_cluster")?;
+        let balance = balance.map(|balance| balance.take("balance", "a number of at least 1")).transpose()?;
+        let seed = seed.count("seed")? as u64;
         Ok(Self { metric, clusters, iterations, tolerance, rows_per_cluster, balance, seed, device, trained })
     }
 
@@ -109,7 +112,7 @@ impl KMeans {
         let rows = Vectors::of(rows, "rows", Some(clusters.dim))?;
         let rows = rows.view(py)?;
         let labels = call::run(py, |_| clusters.predict(&self.device, rows))?;
-        Ok(answers::id_array(py, labels.into_iter().map(u64::from)))
+        answers::id_array(py, labels.into_iter().map(u64::from))
     }
 
     /// The centroids, float32 `[clusters, dim]`.
@@ -124,7 +127,7 @@ impl KMeans {
     fn labels<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<i64>>> {
         self.of_trained(py, |trained| {
             answers::id_array(py, trained.assignments.iter().map(|&number| number.into()))
-        })
+        })?
     }
 
     /// The sum of the distances of all rows to their nearest centroid.
@@ -142,7 +145,7 @@ impl KMeans {
     /// The numbers of the training rows, int64, ascending.
     #[getter]
     fn trained_on<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<i64>>> {
-        self.of_trained(py, |trained| answers::id_array(py, trained.trained_on.iter().copied()))
+        self.of_trained(py, |trained| answers::id_array(py, trained.trained_on.iter().copied()))?
     }
 
     fn __repr__(&self) -> String {

@@ -9,6 +9,7 @@ mod call;
 mod device;
 mod errors;
 mod functions;
+mod given;
 mod ids;
 mod index;
 mod kinds;

@@ -35,6 +35,7 @@ imports! {
     search_async = "nearfield._async" "search";
     from_bytes = "nearfield._native" "from_bytes";
     dtype = "numpy" "dtype";
+    zeros = "numpy" "zeros";
 }
 
 /// An exception of one of the classes above.

@@ -2,11 +2,12 @@
 
 use half::f16;
 use nearfield::{HostVectors, MatrixView};
-use numpy::{Element, PyArray, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedArrayMethods};
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use numpy::{Element, PyArray, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedArray, PyUntypedArrayMethods};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::arrow::ArrowRows;
+use crate::given::refused;
 use crate::{errors, python};
 
 /// Vectors of the caller's: their memory stays borrowed as long as this lives.
@@ -16,12 +17,16 @@ pub(crate) enum Vectors<'py> {
     Arrow(ArrowRows),
 }
 
-/// The array, if it holds such elements as the library reads them: in C order and aligned.
+/// The array, if it holds such elements as the library reads them: in C order and aligned. Not where another call writes to it.
 fn direct<'py, T: Element>(given: &Bound<'py, PyAny>) -> Option<PyReadonlyArrayDyn<'py, T>> {
     let array: &Bound<'py, PyArrayDyn<T>> = given.cast().ok()?;
     let is_direct = array.is_c_contiguous() && array.data().is_aligned();
-    // Another borrow that writes, such as an `out` of a search in another thread, leaves a copy.
     if is_direct { array.try_readonly().ok() } else { None }
+}
+
+/// Whether it is an array of numpy's own class. Others may mean more than their memory says, as masked arrays do.
+fn is_plain(given: &Bound<'_, PyAny>) -> bool {
+    given.is_exact_instance_of::<PyUntypedArray>()
 }
 
 /// The elements of a contiguous array.
@@ -37,12 +42,16 @@ impl<'py> Vectors<'py> {
         dim: Option<usize>,
     ) -> PyResult<Self> {
         let py = given.py();
-        let shape_fits = |shape: &[usize]| shape.len() == 2 || (shape.len() == 1 && dim == Some(shape[0]));
-        if let Some(array) = direct::<f32>(given).filter(|array| shape_fits(array.shape())) {
-            return Ok(Self::F32(array));
-        }
-        if let Some(array) = direct::<f16>(given).filter(|array| shape_fits(array.shape())) {
-            return Ok(Self::F16(array));
+        if is_plain(given)
+            && let Ok(array) = given.cast::<PyUntypedArray>()
+            && match *array.shape() {
+                [_, columns] => columns > 0,
+                [elements] => dim == Some(elements),
+                _ => false,
+            }
+            && let Some(direct) = Self::direct(given)
+        {
+            return Ok(direct);
         }
         if let Some(rows) = ArrowRows::of(given, argument)? {
             return Ok(Self::Arrow(rows));
@@ -51,22 +60,37 @@ impl<'py> Vectors<'py> {
         Self::of_array(&array, argument)
     }
 
-    /// Values to reduce, of any shape.
-    pub(crate) fn of_values(given: &Bound<'py, PyAny>, argument: &'static str) -> PyResult<Self> {
-        if let Some(array) = direct::<f32>(given) {
-            return Ok(Self::F32(array));
+    /// Values to reduce: rows, or where all become one value, also an array of one dimension.
+    pub(crate) fn of_values(
+        given: &Bound<'py, PyAny>,
+        argument: &'static str,
+        each_row: bool,
+    ) -> PyResult<Self> {
+        if is_plain(given)
+            && let Ok(array) = given.cast::<PyUntypedArray>()
+            && match *array.shape() {
+                [_, columns] => columns > 0,
+                [_] => !each_row,
+                _ => false,
+            }
+            && let Some(direct) = Self::direct(given)
+        {
+            return Ok(direct);
         }
-        Self::of_array(&python::to_values(given.py())?.call1((given, argument))?, argument)
+        if let Some(rows) = ArrowRows::of(given, argument)? {
+            return Ok(Self::Arrow(rows));
+        }
+        Self::of_array(&python::to_values(given.py())?.call1((given, argument, each_row))?, argument)
+    }
+
+    fn direct(given: &Bound<'py, PyAny>) -> Option<Self> {
+        direct(given).map(Self::F32).or_else(|| direct(given).map(Self::F16))
     }
 
     /// The array that the package's Python code has made: of f32 or f16, in C order.
     fn of_array(array: &Bound<'py, PyAny>, argument: &'static str) -> PyResult<Self> {
-        if let Some(array) = direct::<f32>(array) {
-            return Ok(Self::F32(array));
-        }
-        direct::<f16>(array)
-            .map(Self::F16)
-            .ok_or_else(|| PyTypeError::new_err(format!("{argument}: needed an array of float32 or float16")))
+        Self::direct(array)
+            .ok_or_else(|| refused(argument, "an array that no other call writes to", "one that is in use"))
     }
 
     /// A view that the library reads.
@@ -80,7 +104,7 @@ impl<'py> Vectors<'py> {
     }
 }
 
-/// The length of the last axis: the elements of a vector.
+/// The length of the last axis: the elements of a vector. Values in one dimension may be none.
 fn last<T: Element>(array: &Bound<'_, PyArray<T, numpy::IxDyn>>) -> usize {
-    array.shape().last().copied().unwrap_or(1)
+    array.shape().last().copied().unwrap_or(1).max(1)
 }

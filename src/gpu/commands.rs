@@ -318,22 +318,31 @@ impl<'a> Commands<'a> {
 
     /// Submits the commands without waiting for them.
     pub(crate) fn submit(self) {
-        let gpu = self.gpu;
-        if let Some(recorded) = self.finish() {
-            let Recorded { encoder, arenas, staged } = recorded;
-            gpu.queue.submit([encoder.finish()]);
-            gpu.take_back(arenas, staged);
-        }
+        self.submitted();
     }
 
-    /// Submits the commands so far and continues in a new encoder.
-    pub(crate) fn submit_and_go_on(mut self) -> Self {
+    fn submitted(self) -> Option<wgpu::SubmissionIndex> {
+        let gpu = self.gpu;
+        let Recorded { encoder, arenas, staged } = self.finish()?;
+        let submission = gpu.queue.submit([encoder.finish()]);
+        gpu.take_back(arenas, staged);
+        Some(submission)
+    }
+
+    /// Submits one of many pieces of work: a call that may be interrupted does not run far ahead of the device.
+    pub(crate) fn submit_piece(self) -> Result<()> {
+        let gpu = self.gpu;
+        self.submitted().map_or(Ok(()), |submission| gpu.waiter.keep_pace(submission))
+    }
+
+    /// Submits the commands so far, as [`submit_piece`](Self::submit_piece) does, and continues in a new encoder.
+    pub(crate) fn submit_and_go_on(mut self) -> Result<Self> {
         let (gpu, stage) = (self.gpu, self.stage);
         let profile = self.profile.take();
-        self.submit();
+        self.submit_piece()?;
         let mut next = Self::new(gpu, profile);
         next.stage = stage;
-        next
+        Ok(next)
     }
 
     /// Submits the commands and resolves to the contents of buffer ranges after them.

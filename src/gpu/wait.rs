@@ -1,6 +1,7 @@
 //! Waiting for the device: blocking calls poll it themselves, and one thread for each device polls it for futures.
 
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -28,6 +29,11 @@ thread_local! {
 /// calls vary by as much; longer calls do not notice.
 const SPIN: Duration = Duration::from_millis(2);
 
+/// Pieces that the device has to do when a call that may be interrupted submits another: enough to keep it busy. A software adapter takes
+/// seconds for a piece.
+const AHEAD: usize = 8;
+const AHEAD_ON_SOFTWARE: usize = 1;
+
 /// Waits for the work of one device.
 #[derive(Debug)]
 pub(super) struct Waiter {
@@ -36,6 +42,8 @@ pub(super) struct Waiter {
     spin: Duration,
     /// Callbacks that no blocking call polls for.
     background: Arc<Background>,
+    /// The last pieces of calls that may be interrupted.
+    pieces: Mutex<VecDeque<wgpu::SubmissionIndex>>,
 }
 
 #[derive(Debug, Default)]
@@ -145,7 +153,31 @@ impl NoDevice {
 impl Waiter {
     pub(super) fn new(device: wgpu::Device, kind: AdapterKind) -> Self {
         let spin = if kind == AdapterKind::Software { Duration::ZERO } else { SPIN };
-        Self { device, spin, background: Arc::default() }
+        Self { device, spin, background: Arc::default(), pieces: Mutex::default() }
+    }
+
+    /// Where this thread may be interrupted, waits until the device has done all but the last pieces of work. Otherwise it would go on
+    /// with an interrupted call's work while later calls wait.
+    pub(super) fn keep_pace(&self, piece: wgpu::SubmissionIndex) -> Result<()> {
+        if !interrupt::is_armed() {
+            return Ok(());
+        }
+        let ahead = if self.spin.is_zero() { AHEAD_ON_SOFTWARE } else { AHEAD };
+        let earlier = {
+            let mut pieces = lock(&self.pieces);
+            pieces.push_back(piece);
+            if pieces.len() > ahead { pieces.pop_front() } else { None }
+        };
+        let Some(earlier) = earlier else { return interrupt::check() };
+        loop {
+            interrupt::check()?;
+            let wait =
+                wgpu::PollType::Wait { submission_index: Some(earlier.clone()), timeout: interrupt::patience() };
+            // A fault of the device shows where results are read.
+            if !matches!(self.device.poll(wait), Err(wgpu::PollError::Timeout)) {
+                return Ok(());
+            }
+        }
     }
 
     /// Runs a future of this crate to its end on this thread, or drops it where the caller asks the call to end.

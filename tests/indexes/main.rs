@@ -10,6 +10,7 @@ mod everyday;
 mod filter;
 mod flat;
 mod host;
+mod interrupt;
 mod ivf;
 mod kmeans;
 mod limits;

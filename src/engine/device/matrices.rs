@@ -4,17 +4,15 @@ use std::sync::{Arc, OnceLock};
 
 use crate::engine::device::engine::Engine;
 use crate::engine::device::handle::Device;
-use crate::engine::device::memory::MatrixMemory;
+use crate::engine::device::memory::{MatrixMemory, copied};
 use crate::engine::pass::{BufferVectors, encode_norms, reset_refused};
 use crate::error::{Error, Result};
 use crate::future::{Boxed, blocking_and_async};
 use crate::gpu::{Buffer, BufferSlice, Commands, Gpu, RowLayout};
 use crate::host::{self, NormedVectors};
-use crate::interrupt;
 use crate::kernels::pairs::HalfVectors;
 use crate::kernels::{halve, norms};
 use crate::matrix::{Element, ElementKind, Matrix, MatrixView};
-use crate::memory;
 use crate::vectors::{HostVectors, with_view};
 
 /// The norms of a matrix's vectors.
@@ -77,7 +75,7 @@ impl DeviceMatrix {
             }
             Engine::Host(_) => {
                 let squared = host::checked("rows", vectors)?;
-                (MatrixMemory::Host(copied(vectors)?.into()), MatrixNorms::Host(squared.into()), dim)
+                (MatrixMemory::Host(with_view!(vectors, view => copied(view.values(), |x| x.widen()))?.into()), MatrixNorms::Host(squared.into()), dim)
             }
         };
         Ok(Self { engine: engine.clone(), memory, norms, rows, dim, stride })
@@ -225,21 +223,6 @@ impl DeviceMatrix {
         let pitch = halve::pitch_of((self.stride / 4) as u32);
         Some(HalfVectors { values: values.into(), factors: factors.into(), pitch })
     }
-}
-
-/// Elements that are copied between two looks at whether to stop.
-const WORK: usize = 1 << 24;
-
-/// A copy in f32, in the host's memory.
-fn copied(vectors: HostVectors<'_>) -> Result<Vec<f32>> {
-    let (rows, at_once) = (vectors.rows(), (WORK / vectors.dim()).max(1));
-    let mut values = memory::with_room(rows * vectors.dim())?;
-    for start in (0..rows).step_by(at_once) {
-        interrupt::check()?;
-        let some = vectors.slice(start..rows.min(start + at_once));
-        with_view!(some, view => values.extend(view.values().iter().map(|x| x.widen())));
-    }
-    Ok(values)
 }
 
 /// Copies vectors into a new buffer and validates them there. Returns their norms and the stride too.

@@ -6,6 +6,21 @@ use crate::engine::device::engine::Engine;
 use crate::error::{Error, Result};
 use crate::future::Boxed;
 use crate::gpu::{Buffer, Commands, words};
+use crate::interrupt;
+use crate::memory;
+
+/// Values that are copied between two looks at whether to stop.
+const WORK: usize = 1 << 24;
+
+/// A copy of values, each converted.
+pub(crate) fn copied<T: Copy, U>(values: &[T], convert: impl Fn(T) -> U) -> Result<Vec<U>> {
+    let mut copy = memory::with_room(values.len())?;
+    for values in values.chunks(WORK) {
+        interrupt::check()?;
+        copy.extend(values.iter().map(|&value| convert(value)));
+    }
+    Ok(copy)
+}
 
 /// f32 values that a device keeps, perhaps shared with clones.
 #[derive(Debug, Clone)]
@@ -34,7 +49,7 @@ impl MatrixMemory {
     /// Fetches the first `count` values, wherever they are.
     pub(crate) fn read<'f>(&'f self, engine: &'f Engine, count: usize) -> Boxed<'f, Vec<f32>> {
         Box::pin(async move {
-            let Engine::Gpu(gpu) = engine else { return Ok(self.on_host().to_vec()) };
+            let Engine::Gpu(gpu) = engine else { return copied(self.on_host(), |x| x) };
             let mut values = Vec::with_capacity(count);
             let range = (self.buffer()?, 0, count as u64 * 4);
             Commands::new(gpu, None)

@@ -6,6 +6,7 @@ use crate::engine::device::distance_matrix::DistanceMatrix;
 use crate::engine::device::engine::Engine;
 use crate::engine::device::handle::Device;
 use crate::engine::device::matrices::DeviceMatrix;
+use crate::engine::device::memory::copied;
 use crate::error::{Error, Result};
 use crate::future::{Boxed, blocking_and_async};
 use crate::gpu::{Buffer, BufferSlice, Gpu};
@@ -225,8 +226,8 @@ pub struct DeviceVector {
 #[derive(Debug, Clone)]
 enum VectorMemory {
     Gpu(Vec<Part>),
-    F32(Arc<[f32]>),
-    F16(Arc<[half::f16]>),
+    F32(Arc<Vec<f32>>),
+    F16(Arc<Vec<half::f16>>),
 }
 
 #[derive(Debug, Clone)]
@@ -337,8 +338,8 @@ impl Device {
             let memory = match (&self.engine, values) {
                 (_, Values::Device(vector)) => return Ok(vector.clone()),
                 (Engine::Gpu(gpu), _) => VectorMemory::Gpu(upload(gpu, &values).await?),
-                (Engine::Host(_), Values::F32(values)) => VectorMemory::F32(values.into()),
-                (Engine::Host(_), Values::F16(values)) => VectorMemory::F16(values.into()),
+                (Engine::Host(_), Values::F32(values)) => VectorMemory::F32(copied(values, |x| x)?.into()),
+                (Engine::Host(_), Values::F16(values)) => VectorMemory::F16(copied(values, |x| x)?.into()),
             };
             Ok(DeviceVector { engine: self.engine.clone(), kind, memory, len })
         })

@@ -7,7 +7,6 @@ use crate::engine::device::matrices::DeviceMatrix;
 use crate::engine::search::chunks::submission_flops_on;
 use crate::error::Result;
 use crate::gpu::{BufferSlice, Commands, Gpu};
-use crate::interrupt;
 use crate::kernels::pairs::Pairs;
 use crate::kernels::{all_pairs, pairs_tile_coop, screen_tile_coop};
 use crate::options::distance::{DistanceOptions, Precision};
@@ -60,11 +59,10 @@ pub(crate) async fn on_gpu(
 /// Submits the distances of `band` queries at a time.
 fn submit_bands(gpu: &Gpu, pairs: &Pairs<'_>, band: u32) -> Result<()> {
     for first in (0..pairs.query_count).step_by(band as usize) {
-        interrupt::check()?;
         let mut commands = Commands::new(gpu, None);
         let count = band.min(pairs.query_count - first);
         all_pairs::encode(&mut commands, &pairs.of_queries(first, count))?;
-        commands.submit();
+        commands.submit_piece()?;
     }
     Ok(())
 }

@@ -7,6 +7,9 @@
 use bytemuck::Pod;
 use pulp::{Arch, Simd, WithSimd};
 
+use crate::error::Result;
+use crate::interrupt::Stop;
+
 /// Registers of rows in a panel.
 const WIDTH: usize = 2;
 
@@ -89,17 +92,19 @@ pub(crate) struct Tiles<'a, F> {
     pub(crate) dim: usize,
     /// Sums of squared differences, not of products.
     pub(crate) is_direct: bool,
+    /// Looked at before every panel of rows.
+    pub(crate) stop: Stop<'a>,
     /// Takes the sums of a query and of neighbouring rows: the query, the first row, and a sum for each row.
     pub(crate) take: F,
 }
 
 impl<F> Tiles<'_, F> {
     /// Computes the sums in numbers of type `T`.
-    pub(crate) fn compute<T: Number>(self)
+    pub(crate) fn compute<T: Number>(self) -> Result<()>
     where
         F: FnMut(usize, usize, &[T]),
     {
-        Arch::new().dispatch(Job { tiles: self, number: std::marker::PhantomData::<T> });
+        Arch::new().dispatch(Job { tiles: self, number: std::marker::PhantomData::<T> })
     }
 }
 
@@ -110,10 +115,10 @@ struct Job<'a, F, T> {
 }
 
 impl<T: Number, F: FnMut(usize, usize, &[T])> WithSimd for Job<'_, F, T> {
-    type Output = ();
+    type Output = Result<()>;
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
+    fn with_simd<S: Simd>(self, simd: S) -> Result<()> {
         // Sums, the panel's registers, a query's element, and differences have to fit.
         match (S::REGISTER_COUNT >= 32, self.tiles.is_direct) {
             (true, true) => run::<S, T, F, 8, true>(simd, self.tiles),
@@ -128,8 +133,8 @@ impl<T: Number, F: FnMut(usize, usize, &[T])> WithSimd for Job<'_, F, T> {
 fn run<S: Simd, T: Number, F: FnMut(usize, usize, &[T]), const QUERIES: usize, const DIRECT: bool>(
     simd: S,
     tiles: Tiles<'_, F>,
-) {
-    let Tiles { queries, rows, dim, mut take, .. } = tiles;
+) -> Result<()> {
+    let Tiles { queries, rows, dim, stop, mut take, .. } = tiles;
     let lanes = size_of::<T::Register<S>>() / size_of::<T>();
     let zero = T::from(0.0);
     // [groups of queries, dim, QUERIES]; the last group is filled up with zeros.
@@ -142,6 +147,7 @@ fn run<S: Simd, T: Number, F: FnMut(usize, usize, &[T]), const QUERIES: usize, c
     let mut panel = vec![T::splat(simd, zero); dim * WIDTH];
     let width = WIDTH * lanes;
     for (number, rows) in rows.chunks(width * dim).enumerate() {
+        stop.check()?;
         transpose(rows, dim, width, bytemuck::cast_slice_mut::<_, T>(&mut panel));
         let count = rows.len() / dim;
         for (group, packed) in packed.chunks_exact(dim).enumerate() {
@@ -153,6 +159,7 @@ fn run<S: Simd, T: Number, F: FnMut(usize, usize, &[T]), const QUERIES: usize, c
             }
         }
     }
+    Ok(())
 }
 
 /// Copies rows of `dim` elements to columns of a panel that is `width` wide, in squares whose shuffles stay in registers.

@@ -135,7 +135,6 @@ fn tiled<T: Number>(
         rows.squared[task.rows.clone()].iter().map(|&squared| squared as f32).collect();
     let mut start = task.rows.start;
     while start < task.rows.end {
-        stop.check()?;
         // A few rows tell whether many pairs are near.
         let most = if limit.is_some() && start == task.rows.start { PROBED_ROWS } else { STRETCH };
         let stretch = start..task.rows.end.min(start + most);
@@ -172,9 +171,10 @@ fn tiled<T: Number>(
             rows: rows.vectors.slice(stretch.clone()).values(),
             dim,
             is_direct,
+            stop,
             take,
         };
-        tiles.compute();
+        tiles.compute()?;
         is_direct = limit.map_or(is_direct, |_| near * MOST_NEAR > stretch.len() * task.queries.len());
         start = stretch.end;
     }

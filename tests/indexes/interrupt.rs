@@ -1,0 +1,392 @@
+//! Blocking calls that their caller interrupts: they end soon, with an error of their own, and what they worked on is whole.
+
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+use std::sync::RwLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::common::Engine::{self, Adapter, Host};
+use crate::common::living::{self, Kind, LISTS, answer, bits};
+use crate::common::{Random, options, view};
+use nearfield::{
+    AddOptions, Clusters, Device, DistanceOptions, ElementKind, Error, Filter, Index, Ivf, KMeans, Metric,
+    Precision, Screen, SearchOptions, interruptible,
+};
+use test_case::test_matrix;
+
+const DIM: usize = 96;
+const ROWS: usize = 20_000;
+
+/// How soon a call has to end. Half a second is promised; tests run unoptimised, on busy machines.
+const SOON: Duration = Duration::from_millis(1500);
+
+/// When a hook is asked first, and a little more.
+const FIRST: Duration = Duration::from_millis(55);
+
+/// Runs a long call that is told to end when it asks for the `calls`-th time, and checks that it does so soon.
+fn interrupt<T>(what: &str, calls: u32, call: impl FnOnce() -> Result<T, Error>) {
+    let (asked, ended) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(None)));
+    let hook = {
+        let (asked, ended) = (asked.clone(), ended.clone());
+        move || {
+            asked.set(asked.get() + 1);
+            if asked.get() == calls {
+                ended.set(Some(Instant::now()));
+            }
+            asked.get() < calls
+        }
+    };
+    let result = interruptible(hook, call);
+    let took = ended.get().expect("it takes long enough to be told to end").elapsed();
+    match result {
+        Err(Error::Interrupted) => println!("{what} ends after {took:?}"),
+        Err(error) => panic!("{what}: {error}"),
+        Ok(_) => panic!("{what} was done"),
+    }
+    assert!(took < SOON, "{what} ended after {took:?}");
+    assert_eq!(asked.get(), calls, "{what} asks no more");
+}
+
+/// Rows around some centres, so that lists and radii have something to find.
+fn rows(random: &mut Random, count: usize) -> Vec<f32> {
+    let centres = random.floats(50 * DIM);
+    let mut rows = random.floats(count * DIM);
+    for (row, values) in rows.chunks_exact_mut(DIM).enumerate() {
+        let centre = &centres[row % 50 * DIM..][..DIM];
+        values.iter_mut().zip(centre).for_each(|(x, m)| *x += 2.0 * m);
+    }
+    rows
+}
+
+fn index(device: &Device, kind: Kind, rows: &[f32]) -> Index {
+    let mut index = kind.make(device, Metric::L2Squared, DIM, ElementKind::F32, Screen::Auto);
+    index.add(view(rows, DIM)).expect("good rows");
+    index
+}
+
+/// What an index answers to a few queries.
+fn answers(index: &Index, queries: &[f32]) -> Vec<Vec<(u64, u32)>> {
+    bits(&answer(index, view(&queries[..20 * DIM], DIM), &SearchOptions::new(7), 3))
+}
+
+#[test_matrix([Adapter, Host], [Kind::Flat, Kind::Ivf])]
+fn a_search_ends_soon_and_the_index_answers_as_before(engine: Engine, kind: Kind) {
+    let Some(device) = engine.device() else { return };
+    let rows = rows(&mut Random::new(1), ROWS);
+    let index = index(device, kind, &rows);
+    let before = answers(&index, &rows);
+    let many: Vec<f32> = (0..10).flat_map(|_| rows.iter().copied()).collect();
+    let many = view(&many, DIM);
+    let options = match kind {
+        Kind::Flat => SearchOptions::new(10),
+        Kind::Ivf => SearchOptions::new(10).probes(LISTS / 2),
+    };
+    for calls in [1, 3] {
+        interrupt("a search", calls, || index.search_with(many, &options));
+        interrupt("a search within a radius", calls, || index.search_within(many, 250.0));
+    }
+    assert!(answers(&index, &rows) == before);
+}
+
+/// A screen in f32, and few allowed rows: other loops.
+#[test_matrix([Adapter, Host])]
+fn a_search_without_a_narrowed_copy_and_one_with_a_filter_end_soon(engine: Engine) {
+    let Some(device) = engine.device() else { return };
+    let rows = rows(&mut Random::new(2), ROWS);
+    let mut index = Kind::Flat.make(device, Metric::Cosine, DIM, ElementKind::F32, Screen::None);
+    index.add(view(&rows, DIM)).expect("good rows");
+    let many: Vec<f32> = (0..10).flat_map(|_| rows.iter().copied()).collect();
+    interrupt("a search in f32", 1, || index.search(view(&many, DIM), 10));
+    let allowed: Vec<u64> = (0..ROWS as u64).step_by(40).collect();
+    let options = SearchOptions::new(10).filter(Filter::ids(&allowed));
+    interrupt("a search of few rows", 1, || index.search_with(view(&many, DIM), &options));
+    // A function that takes its time: 20,000 calls take seconds.
+    let slow = |id: u64| {
+        std::thread::sleep(Duration::from_micros(200));
+        id % 2 == 0
+    };
+    let options = SearchOptions::new(10).filter(&slow);
+    interrupt("a filter", 1, || index.search_with(view(&many[..DIM], DIM), &options));
+}
+
+#[test_matrix([Adapter, Host], [Kind::Flat, Kind::Ivf])]
+fn an_add_ends_soon_and_adds_nothing(engine: Engine, kind: Kind) {
+    let Some(device) = engine.device() else { return };
+    let mut random = Random::new(3);
+    let first = rows(&mut random, 3000);
+    let mut index = index(device, kind, &first);
+    // Gaps, which new rows fill first.
+    index.remove(&(0..1000).step_by(3).collect::<Vec<u64>>()).expect("they are there");
+    let (ids, before) = (living::ids(&index), answers(&index, &first));
+    let many: Vec<f32> = std::iter::repeat_n(rows(&mut random, 5000), 100).flatten().collect();
+    for calls in [1, 2, 3] {
+        interrupt("an add", calls, || index.add(view(&many, DIM)));
+        assert!(living::ids(&index) == ids && answers(&index, &first) == before);
+    }
+    // It goes on from there, with the answers of an index that was never interrupted.
+    index.add(view(&many[..5000 * DIM], DIM)).expect("good rows");
+    let mut fresh = self::index(device, kind, &first);
+    fresh.remove(&(0..1000).step_by(3).collect::<Vec<u64>>()).expect("they are there");
+    fresh.add(view(&many[..5000 * DIM], DIM)).expect("good rows");
+    assert!(answers(&index, &many) == answers(&fresh, &many));
+}
+
+/// The GPU has the rows before the copy does: the copy is not interrupted then.
+#[test]
+fn an_index_and_its_copy_on_the_host_change_together() {
+    let Some(device) = Adapter.device() else { return };
+    let mut random = Random::new(4);
+    let (first, more) = (rows(&mut random, 3000), rows(&mut random, 30_000));
+    let builder = nearfield::Flat::builder(device, Metric::L2Squared, DIM).keep_host_copy(true);
+    let mut index = builder.build().expect("an index");
+    index.add(view(&first, DIM)).expect("good rows");
+    for wait in (0..60).step_by(6) {
+        let ended = Instant::now() + Duration::from_millis(50 + wait);
+        let len = index.len();
+        let result = interruptible(move || Instant::now() < ended, || index.add(view(&more, DIM)));
+        let added = if result.is_ok() { 30_000 } else { 0 };
+        assert_eq!(index.len(), len + added);
+        // Rows are read from the copy, and searches of many queries go to the GPU.
+        let ids: Vec<u64> = index.ids().collect();
+        let last = *ids.last().expect("rows");
+        let row = index.get(&[last]).expect("it is there");
+        let found = index.search(&row, 40_000.min(index.len())).expect("an answer");
+        assert!(found.row(0).iter().any(|hit| hit.id == last && hit.distance == 0.0));
+    }
+}
+
+#[test_matrix([Adapter, Host])]
+fn training_ends_soon(engine: Engine) {
+    let Some(device) = engine.device() else { return };
+    let rows = rows(&mut Random::new(5), ROWS);
+    let rows = view(&rows, DIM);
+    for calls in [1, 4] {
+        interrupt("the training of an index", calls, || {
+            let builder = Ivf::builder(device, Metric::Cosine, DIM).lists(4000);
+            builder.kmeans(|means| means.iterations(500).tolerance(-1.0)).train(rows)
+        });
+        // k-means++ for the first centroids.
+        interrupt("k-means", calls, || {
+            KMeans::new(Metric::L2, 250).iterations(5000).tolerance(-1.0).train(device, rows)
+        });
+    }
+}
+
+#[test_matrix([Adapter, Host])]
+fn a_prediction_ends_soon(engine: Engine) {
+    let Some(device) = engine.device() else { return };
+    let rows = rows(&mut Random::new(6), ROWS);
+    let means = KMeans::new(Metric::L2, 2000).iterations(0).assign_all(false);
+    let clusters: Clusters = means.train(device, view(&rows, DIM)).expect("trains");
+    let many: Vec<f32> = (0..40).flat_map(|_| rows.iter().copied()).collect();
+    interrupt("a prediction", 2, || clusters.predict(device, view(&many, DIM)));
+}
+
+#[test_matrix([Adapter, Host])]
+fn distances_end_soon_and_memory_that_was_to_take_them_keeps_its_shape(engine: Engine) {
+    let Some(device) = engine.device() else { return };
+    let wide = Random::new(7).floats(6000 * 768);
+    let upload = |rows: usize| device.upload(view(&wide[..rows * 768], 768)).expect("good rows");
+    let (queries, rows, few) = (upload(4000), upload(6000), upload(3));
+    for precision in [Precision::Fast, Precision::Compensated] {
+        let options = DistanceOptions::new(Metric::L2).precision(precision);
+        // So often that it takes long on any machine.
+        interrupt("distances", 2, || {
+            (0..1000).try_for_each(|_| device.distances_with(&queries, &rows, options).map(drop))
+        });
+    }
+    let options = DistanceOptions::new(Metric::InnerProduct);
+    let mut kept = device.distances_with(&few, &few, options).expect("memory");
+    let before = device.read(&kept).expect("memory");
+    let result = stopped(|| device.distances_into(&queries, &rows, options, &mut kept));
+    assert!(matches!(result, Err(Error::Interrupted)), "{result:?}");
+    assert_eq!((kept.queries(), kept.rows()), (3, 3));
+    assert_eq!(device.read(&kept).expect("memory").len(), before.len());
+}
+
+/// Runs a call that is told to end as soon as it asks.
+fn stopped<T>(call: impl FnOnce() -> T) -> T {
+    interruptible(
+        || false,
+        || {
+            std::thread::sleep(FIRST);
+            call()
+        },
+    )
+}
+
+#[test_matrix([Adapter, Host], [Kind::Flat, Kind::Ivf])]
+fn every_kind_of_call_looks_at_whether_to_end(engine: Engine, kind: Kind) {
+    let Some(device) = engine.device() else { return };
+    let rows = rows(&mut Random::new(8), 5000);
+    let mut index = index(device, kind, &rows);
+    let gone: Vec<u64> = (0..5000).filter(|id| id % 7 == 1).collect();
+    index.remove(&gone).expect("they are there");
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("index.nf");
+    index.save(&path).expect("it is saved");
+    let (saved, bytes) = (std::fs::read(&path).expect("a file"), index.to_bytes().expect("memory"));
+    let (ids, before) = (living::ids(&index), answers(&index, &rows));
+    let all = view(&rows, DIM);
+    let numbers: Vec<u64> = (10_000..15_000).collect();
+    let other = self::index(device, kind, &rows[..100 * DIM]);
+    let uploaded = device.upload(all).expect("memory");
+    let vector = device.upload_vector(&rows[..]).expect("memory");
+    let clusters = KMeans::new(Metric::L2, 10).train(device, all).expect("trains");
+    let distances = device.distances(&uploaded, &uploaded, Metric::L2, Default::default()).expect("memory");
+    let mut is_ended = |what: &str, call: &mut dyn FnMut(&mut Index) -> Result<(), Error>| {
+        let result = stopped(|| call(&mut index));
+        assert!(matches!(result, Err(Error::Interrupted)), "{what}: {result:?}");
+        assert!(living::ids(&index) == ids && answers(&index, &rows) == before, "{what}");
+    };
+    is_ended("search", &mut |index| index.search(all, 3).map(drop));
+    is_ended("search within", &mut |index| index.search_within(all, 2.0).map(drop));
+    is_ended("add", &mut |index| index.add(all));
+    is_ended("add with ids", &mut |index| index.add_with(all, &AddOptions::new().ids(&numbers)));
+    is_ended("add from the device", &mut |index| index.add(&uploaded));
+    is_ended("update", &mut |index| index.update(&ids[..2], view(&rows[..2 * DIM], DIM)));
+    is_ended("get", &mut |index| index.get(&ids).map(drop));
+    is_ended("compact", &mut |index| index.compact());
+    is_ended("save", &mut |index| index.save(&path));
+    is_ended("to bytes", &mut |index| index.to_bytes().map(drop));
+    is_ended("clone", &mut |index| index.clone_to(device).map(drop));
+    is_ended("load", &mut |_| Index::load(device, &path).map(drop));
+    is_ended("load bytes", &mut |_| Index::loader(device).load_bytes(&bytes).map(drop));
+    is_ended("upload", &mut |_| device.upload(all).map(drop));
+    is_ended("upload of a vector", &mut |_| device.upload_vector(&rows[..]).map(drop));
+    is_ended("read", &mut |_| device.read(&distances).map(drop));
+    is_ended("fetch", &mut |_| uploaded.to_host().map(drop));
+    is_ended("nearest", &mut |_| device.nearest(&uploaded, &uploaded, Metric::L2, 2).map(drop));
+    is_ended("top k of long rows", &mut |_| device.top_k(view(&rows, rows.len()), 9).map(drop));
+    is_ended("top k", &mut |_| device.top_k(&distances, 9).map(drop));
+    is_ended("sum", &mut |_| device.reduce().sum(&vector).map(drop));
+    is_ended("sum of rows", &mut |_| device.reduce().sum_rows(all).map(drop));
+    is_ended("deviation", &mut |_| device.reduce().standard_deviation(&vector).map(drop));
+    is_ended("deviation of rows", &mut |_| device.reduce().standard_deviation_rows(all).map(drop));
+    is_ended("predict", &mut |_| clusters.predict(device, all).map(drop));
+    is_ended("train", &mut |_| KMeans::new(Metric::L2, 10).train(device, all).map(drop));
+    assert!(std::fs::read(&path).expect("a file") == saved, "an interrupted save leaves the file that was there");
+    assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 1, "and none beside it");
+    let result = stopped(|| index.merge(&other));
+    assert!(matches!(result, Err(Error::DuplicateId { .. })), "arguments are checked first: {result:?}");
+    assert!(living::ids(&index) == ids && answers(&index, &rows) == before);
+}
+
+#[test_matrix([Adapter, Host])]
+fn a_short_call_asks_nothing_and_a_future_asks_nothing_either(engine: Engine) {
+    let Some(device) = engine.device() else { return };
+    let rows = rows(&mut Random::new(9), 500);
+    let index = index(device, Kind::Flat, &rows);
+    // Kernels are compiled by then.
+    index.warm_up().expect("it is ready");
+    let before = answers(&index, &rows);
+    let asked = Rc::new(Cell::new(0));
+    // On a busy machine a short call may take long.
+    let is_quiet = (0..100).any(|_| {
+        let (hook, started, calls) = (asked.clone(), Instant::now(), asked.get());
+        let hook = move || {
+            hook.set(hook.get() + 1);
+            true
+        };
+        let found = interruptible(hook, || answers(&index, &rows));
+        assert!(found == before);
+        let is_short = started.elapsed() < Duration::from_millis(50);
+        assert!(!is_short || asked.get() == calls, "a short call asked");
+        is_short
+    });
+    assert!(is_quiet, "no call was short");
+    let found = stopped(|| pollster::block_on(index.search_async(view(&rows, DIM), 3)));
+    assert_eq!(found.expect("futures are not interrupted").queries(), 500);
+}
+
+#[test_matrix([Adapter, Host])]
+fn a_hook_that_panics_unwinds_and_leaves_the_index_whole(engine: Engine) {
+    let Some(device) = engine.device() else { return };
+    let rows = rows(&mut Random::new(10), ROWS);
+    let mut index = index(device, Kind::Flat, &rows);
+    let (ids, before) = (living::ids(&index), answers(&index, &rows));
+    let many: Vec<f32> = (0..20).flat_map(|_| rows.iter().copied()).collect();
+    for is_add in [false, true] {
+        let started = Instant::now();
+        let unwound = catch_unwind(AssertUnwindSafe(|| {
+            let hook = || panic!("on purpose");
+            interruptible(hook, || match is_add {
+                true => index.add(view(&many, DIM)),
+                false => index.search(view(&many, DIM), 5).map(drop),
+            })
+        }));
+        let panic = unwound.expect_err("the hook panics");
+        assert_eq!(panic.downcast_ref(), Some(&"on purpose"));
+        assert!(started.elapsed() < SOON, "after {:?}", started.elapsed());
+        assert!(living::ids(&index) == ids && answers(&index, &rows) == before);
+    }
+    index.add(view(&rows[..DIM], DIM)).expect("a good row");
+}
+
+/// Many threads search one index at once. Some are told to end, whether they wait, lead a joint search, or compute.
+#[test_matrix([Adapter, Host], [Kind::Flat, Kind::Ivf])]
+fn interrupted_callers_leave_the_answers_of_the_others(engine: Engine, kind: Kind) {
+    const DIM: usize = 20;
+    let Some(device) = engine.open(options()) else { return };
+    // The host engine joins searches only where one takes all threads.
+    let count = if engine == Host { 4 * 4096 * rayon::current_num_threads() + 100 } else { 5000 };
+    let mut random = Random::new(11);
+    let mut index = kind.make(&device, Metric::L2, DIM, ElementKind::F32, Screen::Auto);
+    index.add(view(&random.floats(count * DIM), DIM)).expect("good rows");
+    let queries = random.floats(60 * DIM);
+    let search = |index: &Index, first: usize| {
+        let options = match kind {
+            Kind::Flat => SearchOptions::new(5),
+            Kind::Ivf => SearchOptions::new(5).probes(LISTS),
+        };
+        let some = view(&queries[first * DIM..(first + 20) * DIM], DIM);
+        index.search_with(some, &options)
+    };
+    let wanted: Vec<_> =
+        (0..40).map(|first| bits(&search(&index, first).expect("an answer").neighbors)).collect();
+    let (index, end) = (RwLock::new(index), Instant::now() + Duration::from_millis(1500));
+    let (joined, interrupted, done) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        for thread in 0..8u64 {
+            let (index, search, wanted) = (&index, &search, &wanted);
+            let (joined, interrupted, done) = (&joined, &interrupted, &done);
+            scope.spawn(move || {
+                let mut random = Random::new(thread);
+                while Instant::now() < end {
+                    let index = index.read().expect("no panic");
+                    let first = random.below(40);
+                    let found = match thread % 2 {
+                        0 => search(&index, first),
+                        // Told to end at any time in the search.
+                        _ => interruptible(
+                            || false,
+                            || {
+                                let wait = 48_000 + random.below(4000) as u64;
+                                std::thread::sleep(Duration::from_micros(wait));
+                                search(&index, first)
+                            },
+                        ),
+                    };
+                    match found {
+                        Err(Error::Interrupted) if thread % 2 == 1 => {
+                            interrupted.fetch_add(1, Ordering::Relaxed);
+                        }
+                        found => {
+                            let found = found.expect("an answer");
+                            joined.fetch_add(u64::from(found.statistics.joined > 0), Ordering::Relaxed);
+                            done.fetch_add(1, Ordering::Relaxed);
+                            assert!(bits(&found.neighbors) == wanted[first], "queries from {first}");
+                        }
+                    }
+                }
+            });
+        }
+    });
+    let counts = [joined, interrupted, done].map(AtomicU64::into_inner);
+    println!("{counts:?} joint, interrupted and finished searches");
+    assert!(counts.iter().all(|&count| count > 0), "{counts:?}");
+    // No place is taken and no search is left over: the index can be changed.
+    index.into_inner().expect("no panic").remove(&[0]).expect("it is there");
+}
