@@ -49,14 +49,12 @@ def test_scikit_learns_checks_pass(estimator: Any, check: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ours.__all__)
-def test_no_check_is_expected_to_fail(name: str) -> None:
-    skipped = {
-        result["check_name"]
-        for result in check_estimator(getattr(ours, name)(), on_skip=None)
-        if result["status"] != "passed"
-    }
-    # Without decision_function and SCIPY_ARRAY_API there is nothing to check in these two.
-    assert skipped <= {"check_array_api_input", "check_classifiers_multilabel_output_format_decision_function"}
+def test_checks_are_skipped_only_where_there_is_nothing_to_check(name: str) -> None:
+    for result in check_estimator(getattr(ours, name)(), on_skip=None):
+        if result["status"] != "passed":
+            assert result["status"] == "skipped"
+            reasons = ("SCIPY_ARRAY_API is not set", "does not have a decision_function", "pandas is not installed")
+            assert any(reason in str(result["exception"]) for reason in reasons)
 
 
 def assert_same(found: Any, expected: Any) -> None:
@@ -101,13 +99,13 @@ def test_a_row_with_many_copies_is_not_its_own_neighbour() -> None:
 @pytest.mark.parametrize("train", [False, True])
 def test_neighbours_within_a_radius_are_those_of_scikit_learn(metric: str, radius: float, train: bool) -> None:
     mine, other = (
-        module.NearestNeighbors(metric=metric, radius=radius, **options).fit(ROWS)
+        module.NearestNeighbors(metric=metric, radius=radius, **options).fit(ROWS[:1500])
         for module, options in ((ours, {}), (theirs, {"algorithm": "brute"}))
     )
     queries = None if train else QUERIES
     found, expected = mine.radius_neighbors(queries), other.radius_neighbors(queries, sort_results=True)
     total = sum(len(ids) for ids in expected[1])
-    assert total > 1000
+    assert total > 500
     differing = 0
     for distances, ids, their_distances, their_ids in zip(*found, *expected, strict=True):
         assert (np.diff(distances) >= 0).all()
