@@ -119,7 +119,8 @@ def test_ivf_finds_more_with_more_probes_and_all_with_all(harness: Path, metric:
         recalls.append(recall(found, TRUTH[metric]))
         assert str(ivf) == f"nearfield-ivf(lists={lists[0]}, probes={min(probes[0], lists[0])})"
     assert recalls == sorted(recalls)
-    assert recalls[0] < 0.9
+    # A GPU goes through all of so few rows, whatever the probes.
+    assert recalls[0] < 0.9 or ivf._index.device.kind != "host"
     assert recalls[-1] == 1
     ivf.done()
 

@@ -24,7 +24,8 @@ What differs from faiss:
   `read_index` chooses one. `index_cpu_to_gpu` and its like return the index that they were given.
 - Rows at the same distance come in the order in which they were added. faiss leaves their order open.
 - Vectors with a NaN or an infinity are a `ValueError`, for rows and for queries.
-- A query whose `nprobe` lists hold fewer than k rows probes more of them, so padding means that there are no more rows.
+- `nprobe` is the fewest lists that a search goes through. A query whose lists hold fewer than k rows probes more of them, so padding
+  means that there are no more rows; and a GPU goes through all rows where that takes no longer.
 - `range_search` of an `IndexIVFFlat` goes through all lists. Results of every `range_search` are sorted, nearest first.
 - An `IndexIVFFlat` trains its own centroids; after `train` the quantizer holds them. A quantizer that has rows before is refused.
 - `reconstruct` of an `IndexIVFFlat` needs no `make_direct_map`, and `IndexIDMap` has it too.

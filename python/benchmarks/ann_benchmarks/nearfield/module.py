@@ -15,7 +15,7 @@ import nearfield as nf
 import numpy as np
 from numpy.typing import NDArray
 
-from ..base.module import BaseANN  # type: ignore[import-not-found]
+from ..base.module import BaseANN  # type: ignore[import-not-found,misc,unused-ignore]
 
 # Squared distances have the order of distances.
 _METRICS: dict[str, Literal["cosine", "l2sq"]] = {"angular": "cosine", "euclidean": "l2sq"}
