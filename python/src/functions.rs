@@ -139,10 +139,11 @@ pub(crate) fn reduce<'py>(
     values: &Bound<'py, PyAny>,
     others: Option<&Bound<'py, PyAny>>,
     each_row: bool,
-    compensated: bool,
+    compensated: Given<bool>,
     device: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     call::check(py)?;
+    let compensated = compensated.take("compensated", "True or False")?;
     let values = Vectors::of_values(values, "values", each_row)?;
     let others = others.map(|others| Vectors::of_values(others, "others", each_row)).transpose()?;
     let view = values.view(py)?;

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use nearfield::{AdapterKind, AddOptions, ElementKind, Metric, Result, SearchOptions, WithinOptions};
 use numpy::{PyArray1, PyArray2};
 use parking_lot::{Mutex, RwLock};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 
@@ -15,6 +16,7 @@ use crate::device::Device;
 use crate::ids::{Ids, RowFilter};
 use crate::given::{Given, refused};
 use crate::vectors::Vectors;
+use crate::kinds::{Flat, Ivf};
 use crate::{kinds, python};
 
 /// Queries that a recall is measured with: the first of a search.
@@ -436,10 +438,19 @@ impl Index {
         ))
     }
 
-    /// Pickles the bytes of `to_bytes`. An index on the processor comes back there, another one on the best device.
-    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        let device = (self.device.adapter().kind == AdapterKind::Host).then_some("host");
-        let arguments = (self.to_bytes(py)?, device);
+    /// Pickles the bytes of `to_bytes`. An index on the processor comes back there, another one on the best device. Copies are made of
+    /// them too.
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyTuple>> {
+        let (py, this) = (slf.py(), slf.get());
+        // A subclass would come back as its base, without its attributes.
+        if !slf.is_exact_instance_of::<Flat>() && !slf.is_exact_instance_of::<Ivf>() {
+            let (class, base) = (slf.get_type().name()?, if slf.is_instance_of::<Flat>() { "Flat" } else { "Ivf" });
+            return Err(PyTypeError::new_err(format!(
+                "{class}: needed a __reduce__ of its own to be pickled or copied, given a subclass of nearfield.{base}"
+            )));
+        }
+        let device = (this.device.adapter().kind == AdapterKind::Host).then_some("host");
+        let arguments = (this.to_bytes(py)?, device);
         (python::from_bytes(py)?, arguments).into_pyobject(py)
     }
 }
