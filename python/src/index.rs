@@ -164,10 +164,10 @@ impl Index {
         });
         shown.close(py, added.is_ok())?;
         let first = added?;
-        Ok(match ids {
+        match ids {
             Some(ids) => answers::id_array(py, ids.iter().copied()),
             None => answers::id_array(py, (0..rows.rows()).map(|row| first + row as u64)),
-        }?)
+        }
     }
 
     #[expect(clippy::too_many_arguments, reason = "the arguments of a search in Python")]
