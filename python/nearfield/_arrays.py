@@ -49,7 +49,7 @@ def to_ids(given: Any, argument: str) -> NDArray[np.int64]:
     if array.size and not 0 <= int(array.min()) <= int(array.max()) < 2**63:
         wrong = int(array.min()) if array.min() < 0 else int(array.max())
         _refuse(ValueError, argument, "0 to 2^63 - 1", wrong)
-    return np.ascontiguousarray(array, dtype=np.int64)
+    return np.require(array, np.int64, ["C", "ALIGNED"])
 
 
 def to_filter(given: Any) -> NDArray[Any]:

@@ -13,7 +13,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
 
-use crate::given::refused;
+use crate::given::{described, refused};
 
 const SCHEMA: &CStr = c"arrow_schema";
 const ARRAY: &CStr = c"arrow_array";
@@ -48,13 +48,25 @@ fn imported(array: FFI_ArrowArray, schema: &FFI_ArrowSchema, argument: &str) -> 
 /// All chunks of an object that offers Arrow arrays; none if it does not.
 fn chunks(given: &Bound<'_, PyAny>, argument: &str) -> PyResult<Option<Vec<ArrayRef>>> {
     if let Ok(method) = given.getattr("__arrow_c_array__") {
-        let pair = method.call0()?.cast_into::<PyTuple>()?;
-        let schema = taken(&pair.get_item(0)?, SCHEMA, FFI_ArrowSchema::empty())?;
-        let array = taken(&pair.get_item(1)?, ARRAY, FFI_ArrowArray::empty())?;
+        let given = method.call0()?;
+        let broken = |_: PyErr| {
+            let needed = "an Arrow array as two capsules, which nobody has taken";
+            refused(argument, needed, described(&given))
+        };
+        let pair = given.cast::<PyTuple>().map_err(|error| broken(error.into()))?;
+        let item = |place| pair.get_item(place).map_err(broken);
+        let schema = taken(&item(0)?, SCHEMA, FFI_ArrowSchema::empty()).map_err(broken)?;
+        let array = taken(&item(1)?, ARRAY, FFI_ArrowArray::empty()).map_err(broken)?;
+        if array.is_released() {
+            return Err(refused(argument, "an Arrow array", "one that was taken before"));
+        }
         return Ok(Some(vec![imported(array, &schema, argument)?]));
     }
     let Ok(method) = given.getattr("__arrow_c_stream__") else { return Ok(None) };
-    let mut stream = taken(&method.call0()?, STREAM, FFI_ArrowArrayStream::empty())?;
+    let given = method.call0()?;
+    let stream = taken(&given, STREAM, FFI_ArrowArrayStream::empty());
+    let mut stream =
+        stream.map_err(|_| refused(argument, "an Arrow stream in a capsule", described(&given)))?;
     let failed = || refused(argument, "an Arrow stream", "one that fails");
     let (Some(get_schema), Some(get_next)) = (stream.get_schema, stream.get_next) else {
         return Err(failed());

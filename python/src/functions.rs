@@ -12,8 +12,8 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
 use crate::answers::Out;
-use crate::ids::RowFilter;
 use crate::given::{Given, refused};
+use crate::ids::RowFilter;
 use crate::kinds::named;
 use crate::vectors::Vectors;
 use crate::{answers, call, device};
@@ -139,10 +139,11 @@ pub(crate) fn reduce<'py>(
     values: &Bound<'py, PyAny>,
     others: Option<&Bound<'py, PyAny>>,
     each_row: bool,
-    compensated: bool,
+    compensated: Given<bool>,
     device: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     call::check(py)?;
+    let compensated = compensated.take("compensated", "True or False")?;
     let values = Vectors::of_values(values, "values", each_row)?;
     let others = others.map(|others| Vectors::of_values(others, "others", each_row)).transpose()?;
     let view = values.view(py)?;

@@ -6,14 +6,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use nearfield::{AdapterKind, AddOptions, ElementKind, Metric, Result, SearchOptions, WithinOptions};
 use numpy::{PyArray1, PyArray2};
 use parking_lot::{Mutex, RwLock};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 
 use crate::answers::{self, Asked, Out};
 use crate::call::{self, Cancel, Ending, Progress};
 use crate::device::Device;
-use crate::ids::{Ids, RowFilter};
 use crate::given::{Given, refused};
+use crate::ids::{Ids, RowFilter};
+use crate::kinds::{Flat, Ivf};
 use crate::vectors::Vectors;
 use crate::{kinds, python};
 
@@ -53,7 +55,16 @@ impl From<nearfield::Index> for Index {
         let (device, metric, dim, elements) =
             (index.device().clone(), index.metric(), index.dim(), index.elements());
         let (changes, probes) = (AtomicU64::new(0), Mutex::new(None));
-        Self { index: RwLock::new(index), turn: Mutex::new(()), device, metric, dim, elements, changes, probes }
+        Self {
+            index: RwLock::new(index),
+            turn: Mutex::new(()),
+            device,
+            metric,
+            dim,
+            elements,
+            changes,
+            probes,
+        }
     }
 }
 
@@ -162,10 +173,10 @@ impl Index {
         });
         shown.close(py, added.is_ok())?;
         let first = added?;
-        Ok(match ids {
+        match ids {
             Some(ids) => answers::id_array(py, ids.iter().copied()),
             None => answers::id_array(py, (0..rows.rows()).map(|row| first + row as u64)),
-        }?)
+        }
     }
 
     #[expect(clippy::too_many_arguments, reason = "the arguments of a search in Python")]
@@ -436,10 +447,20 @@ impl Index {
         ))
     }
 
-    /// Pickles the bytes of `to_bytes`. An index on the processor comes back there, another one on the best device.
-    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        let device = (self.device.adapter().kind == AdapterKind::Host).then_some("host");
-        let arguments = (self.to_bytes(py)?, device);
+    /// Pickles the bytes of `to_bytes`. An index on the processor comes back there, another one on the best device. Copies are made of
+    /// them too.
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyTuple>> {
+        let (py, this) = (slf.py(), slf.get());
+        // A subclass would come back as its base, without its attributes.
+        if !slf.is_exact_instance_of::<Flat>() && !slf.is_exact_instance_of::<Ivf>() {
+            let (class, base) =
+                (slf.get_type().name()?, if slf.is_instance_of::<Flat>() { "Flat" } else { "Ivf" });
+            return Err(PyTypeError::new_err(format!(
+                "{class}: needed a __reduce__ of its own to be pickled or copied, given a subclass of nearfield.{base}"
+            )));
+        }
+        let device = (this.device.adapter().kind == AdapterKind::Host).then_some("host");
+        let arguments = (this.to_bytes(py)?, device);
         (python::from_bytes(py)?, arguments).into_pyobject(py)
     }
 }

@@ -1,0 +1,327 @@
+"""Rows and queries in every layout and type: read where they lie if that is possible, copied if not, or refused in one line."""
+
+import gc
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from reference import assert_same, nearest
+
+import nearfield as nf
+from nearfield import _arrays
+
+
+def unaligned(values: Any) -> Any:
+    memory = np.zeros(values.nbytes + 1, np.uint8)
+    shifted = memory[1:].view(values.dtype).reshape(values.shape)
+    shifted[:] = values
+    assert not shifted.flags.aligned
+    return shifted
+
+
+def read_only(values: Any) -> Any:
+    values = values.copy()
+    values.flags.writeable = False
+    return values
+
+
+LAYOUTS = {
+    "fortran": np.asfortranarray,
+    "slice": lambda values: np.repeat(values, 2, axis=0)[::2],
+    "columns": lambda values: np.hstack([values, values])[:, : values.shape[1]],
+    "reversed": lambda values: values[::-1].copy()[::-1],
+    "negative": lambda values: np.ascontiguousarray(values[:, ::-1])[:, ::-1],
+    "transposed": lambda values: np.ascontiguousarray(values.T).T,
+    "unaligned": unaligned,
+    "read-only": read_only,
+    "list": lambda values: values.tolist(),
+    "tuple": lambda values: tuple(map(tuple, values.tolist())),
+    "arrays": list,
+    "memoryview": lambda values: memoryview(values) if values.dtype == np.float32 else values,
+    "mask of nothing": np.ma.masked_array,
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_every_layout_gives_the_same_answer(integers: Any, layout: str, dtype: Any) -> None:
+    rows, queries = (LAYOUTS[layout](values.astype(dtype)) for values in integers)
+    expected = nearest(*integers, 9, "l2sq")
+    assert_same(nf.Flat(rows, metric="l2sq").search(queries, 9), expected)
+    assert_same(nf.knn(rows, queries, 9), expected)
+    np.testing.assert_array_equal(nf.distances(rows, queries), nf.distances(*integers))
+
+
+def test_a_memmap_is_rows(integers: Any, tmp_path: Path) -> None:
+    np.save(tmp_path / "rows.npy", integers[0])
+    rows = np.load(tmp_path / "rows.npy", mmap_mode="r")
+    assert isinstance(rows, np.memmap)
+    assert_same(nf.Flat(rows, metric="l2sq").search(integers[1], 9), nearest(*integers, 9, "l2sq"))
+
+
+def test_types_of_rows_and_queries_may_differ(integers: Any) -> None:
+    rows, queries = integers
+    half = queries.astype(np.float16)
+    assert_same(nf.Flat(rows, metric="l2sq").search(half, 9), nearest(rows, queries, 9, "l2sq"))
+    assert_same(nf.Flat(rows.astype(np.float16), metric="l2sq").search(queries, 9), nearest(rows, queries, 9, "l2sq"))
+    assert nf.Flat(rows.astype(np.float16)).dtype == np.float16
+    index = nf.Flat(rows[:3], dtype=np.float32, metric="l2sq")
+    index.add(rows[3:].astype(np.float16))
+    assert_same(index.search(half, 9), nearest(rows, queries, 9, "l2sq"))
+
+
+def test_integers_in_lists_are_numbers(integers: Any) -> None:
+    rows = integers[0].astype(int).tolist()
+    assert_same(nf.Flat(rows, metric="l2sq").search(integers[1], 9), nearest(*integers, 9, "l2sq"))
+    assert nf.Flat([[1, 2], [3, 4]]).dtype == np.float32
+
+
+@pytest.mark.parametrize("give", [lambda v: v, read_only, lambda v: v[3:], lambda v: v.astype(np.float16)])
+def test_arrays_in_c_order_never_take_the_slow_path(integers: Any, give: Any, monkeypatch: Any) -> None:
+    def refuse(*_: Any) -> None:
+        raise AssertionError("the array went through Python")
+
+    for name in ("to_rows", "to_values"):
+        assert hasattr(_arrays, name)
+    # The Rust part keeps the functions, so what they call is replaced.
+    monkeypatch.setattr(_arrays, "_to_array", refuse)
+    rows, queries = (give(values) for values in integers)
+    index = nf.Flat(rows, metric="l2sq")
+    assert index.search(queries, 9).ids.shape == (len(queries), 9)
+    assert index.search(queries[0], 9).ids.shape == (1, 9)
+    assert nf.reduce.sum(queries[0]) == queries[0].sum()
+    with pytest.raises(AssertionError):
+        index.search(np.asfortranarray(queries), 9)
+
+
+COPIES = """
+import sys
+import numpy as np
+import nearfield as nf
+
+def peak():
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) / 1024
+
+def reset():
+    with open("/proc/self/clear_refs", "w") as file:
+        file.write("5")
+
+queries = np.ones(({rows}, 1024), np.float32)
+queries[:, 0] += np.arange(len(queries)) % 7
+if {copied}:
+    queries = np.asfortranarray(queries)
+index = nf.Flat(np.eye(4, 1024, dtype=np.float32), metric="ip", device="host")
+index.search(queries[:100].copy(), 1)
+reset()
+before = peak()
+index.search(queries, 1)
+print(peak() - before)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="the peak of memory is measured by Linux")
+def test_an_array_in_c_order_is_not_copied_and_another_is(child: Any) -> None:
+    megabytes = 96
+
+    def grown(copied: bool) -> float:
+        done = child(COPIES.format(rows=megabytes << 8, copied=copied))
+        assert done.returncode == 0, done.stderr
+        return float(done.stdout)
+
+    assert grown(False) < megabytes / 4
+    assert megabytes * 0.9 < grown(True) < megabytes * 1.25
+
+
+REFUSED = [
+    (lambda v: v.astype(np.float64), TypeError, r"needed float32 or float16, given float64: convert it by NAME.astype\(np.float32\)"),
+    (lambda v: v.astype(np.int32), TypeError, r"needed float32 or float16, given int32: convert it by NAME.astype\(np.float32\)"),
+    (lambda v: v.astype(np.uint8), TypeError, "needed float32 or float16, given uint8"),
+    (lambda v: v > 0, TypeError, "needed float32 or float16, given bool"),
+    (lambda v: v.astype(np.longdouble), TypeError, "needed float32 or float16, given"),
+    (lambda v: v.astype(np.complex64), TypeError, "needed float32 or float16, given complex64"),
+    (lambda v: v.astype(object), TypeError, "needed float32 or float16, given object"),
+    (lambda v: v.astype("S4"), TypeError, "needed float32 or float16, given"),
+    (lambda v: v.astype(">f4"), TypeError, r"needed the byte order of this machine, given >f4: convert it by NAME.astype\(np.float32\)"),
+    (lambda v: v.astype(">f2"), TypeError, r"needed the byte order of this machine, given >f2: convert it by NAME.astype\(np.float16\)"),
+    (lambda v: np.float32(1), ValueError, r"needed two dimensions, \[n, dim\], given shape \[\]"),
+    (lambda v: v[0, :5], ValueError, r"needed two dimensions, \[n, dim\], given shape \[5\]"),
+    (lambda v: v[None], ValueError, r"needed two dimensions, \[n, dim\], given shape \[1, \d+, 12\]"),
+    (lambda v: v[:, :0], ValueError, r"needed rows of at least one element, given shape \[\d+, 0\]"),
+    (lambda v: [], ValueError, r"needed two dimensions, \[n, dim\], given shape \[0\]"),
+    (lambda v: [[]], ValueError, r"needed rows of at least one element, given shape \[1, 0\]"),
+    (lambda v: [[1, 2], [3, 4], [5]], ValueError, r"needed rows of one length, \[2\] as row 0, given \[1\] in row 2"),
+    (lambda v: [v[0], v[1][:3]], ValueError, r"needed rows of one length, \[12\] as row 0, given \[3\] in row 1"),
+    (lambda v: [[1, [2]]], ValueError, "needed an array, given what numpy refuses"),
+    (lambda v: [v[0].astype(np.float64)], TypeError, "needed float32 or float16, given float64"),
+    (lambda v: [["a"] * 12], TypeError, "needed numbers, given <U1"),
+    (lambda v: [[None] * 12], TypeError, "needed numbers, given object"),
+    (lambda v: [[10**400] * 12], TypeError, "needed numbers, given object"),
+    (lambda v: [[1e300] * 12], ValueError, "needed finite values, row 0 holds a NaN or an infinity"),
+    (lambda v: None, TypeError, "needed an array, a tensor or a list, given NoneType"),
+    (lambda v: {1: v}, TypeError, "needed an array, a tensor or a list, given dict"),
+    (lambda v: iter(v), TypeError, "needed an array, a tensor or a list, given iterator"),
+    (lambda v: object(), TypeError, "needed an array, a tensor or a list, given object"),
+    (lambda v: np.ma.masked_greater(v, 1), ValueError, "needed an array without masked elements"),
+    (lambda v: np.where(np.arange(len(v))[:, None] == 2, np.float32("nan"), v), ValueError, "needed finite values, row 2 holds"),
+    (lambda v: np.where(np.arange(len(v))[:, None] == 1, np.float32("-inf"), v), ValueError, "needed finite values, row 1 holds"),
+    (lambda v: np.full_like(v, 1e-40), ValueError, "needed norms that are 0 or within .*, row 0 has another"),
+    (lambda v: np.full_like(v, 1e30), ValueError, "needed norms that are 0 or within .*, row 0 has another"),
+]
+
+
+def given_none(give: Any, queries: Any) -> bool:
+    """Whether it is None, which the first call takes for no rows."""
+    return give(queries) is None
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(("give", "error", "words"), REFUSED)
+def test_what_is_no_vectors_is_refused_in_one_line(index: nf.Flat, integers: Any, give: Any, error: Any, words: str) -> None:
+    rows, queries = integers
+    before = index.search(queries, 3)
+    calls = {
+        "rows": [
+            lambda rows: nf.Flat(rows, metric="l2sq"),
+            lambda rows: index.add(rows),
+            lambda rows: nf.knn(rows, queries),
+            lambda rows: nf.distances(rows, queries),
+            lambda rows: nf.Ivf(rows, lists=1),
+            lambda rows: nf.KMeans(1).fit(rows),
+        ],
+        "queries": [
+            lambda queries: index.search(queries, 3),
+            lambda queries: index.search_within(queries, 1.0),
+            lambda queries: nf.knn(rows, queries),
+            lambda queries: nf.distances(rows, queries),
+        ],
+    }
+    for name, of_name in calls.items():
+        for call in of_name[name == "rows" and given_none(give, queries) :]:
+            with pytest.raises(error, match=f"^{name}: {words.replace('NAME', name)}") as raised:
+                call(give(queries))
+            assert "\n" not in str(raised.value) and not getattr(raised.value, "__notes__", [])
+    assert len(index) == 500
+    np.testing.assert_array_equal(index.search(queries, 3).ids, before.ids)
+
+
+def test_rows_hold_subnormals_beside_larger_elements() -> None:
+    rows = np.array([[1, 1e-40], [1, 2], [0, 0]], np.float32)
+    index = nf.Flat(rows, metric="l2sq")
+    assert index.search(rows, 1).ids.ravel().tolist() == [0, 1, 2]
+    assert index.get([0])[0, 0] == 1
+
+
+def test_no_rows_make_an_empty_index() -> None:
+    index = nf.Flat(np.zeros((0, 5), np.float16))
+    assert len(index) == 0 and index.dim == 5 and index.dtype == np.float16
+    assert index.add(np.zeros((0, 5), np.float16)).shape == (0,)
+
+
+class Tensor:
+    """A tensor of another library, in memory of any kind."""
+
+    def __init__(self, values: Any, device: int, **methods: Any) -> None:
+        self.values, self.kind = values, device
+        for name, method in methods.items():
+            setattr(self, name, method)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.kind, 0
+
+    def __dlpack__(self, **options: Any) -> Any:
+        if self.kind not in (1, 3) and options.get("dl_device") != (1, 0):
+            raise BufferError("memory of a GPU,\nwhich the processor cannot read")
+        return self.values.__dlpack__()
+
+
+@pytest.mark.parametrize("kind", [1, 3])
+def test_tensors_on_the_processor_are_read(integers: Any, kind: int) -> None:
+    rows, queries = (Tensor(values, kind) for values in integers)
+    assert_same(nf.Flat(rows, metric="l2sq").search(queries, 9), nearest(*integers, 9, "l2sq"))
+
+
+@pytest.mark.parametrize("copy", ["cpu", "get"])
+def test_tensors_on_a_gpu_are_copied_by_their_own_method(integers: Any, copy: str) -> None:
+    rows, queries = (Tensor(values, 2, **{copy: lambda values=values: values}) for values in integers)
+    assert_same(nf.Flat(rows, metric="l2sq").search(queries, 9), nearest(*integers, 9, "l2sq"))
+
+
+def test_a_tensor_that_cannot_be_read_is_refused_in_one_line(index: nf.Flat, integers: Any) -> None:
+    class Broken(Tensor):
+        def __dlpack__(self, **options: Any) -> Any:
+            raise BufferError("memory of a GPU,\nwhich the processor cannot read")
+
+    class Nowhere(Tensor):
+        def __dlpack_device__(self) -> tuple[int, int]:
+            raise ValueError("a device\nwithout a number")
+
+    for wrong in (Broken(integers[1], 1), Broken(integers[1], 2), Nowhere(integers[1], 1)):
+        with pytest.raises(TypeError, match="^queries: needed a tensor that numpy can read, given one that it cannot: .*$") as raised:
+            index.search(wrong)
+        assert "\n" not in str(raised.value)
+
+
+def test_tensors_of_pytorch(integers: Any) -> None:
+    torch = pytest.importorskip("torch")
+    expected = nearest(*integers, 9, "l2sq")
+    rows, queries = map(torch.from_numpy, integers)
+    index = nf.Flat(rows, metric="l2sq")
+    assert_same(index.search(queries, 9), expected)
+    assert_same(index.search(queries.clone().requires_grad_(), 9), expected)
+    assert_same(index.search(queries.t().contiguous().t(), 9), expected)
+    assert_same(index.search(queries.half(), 9), expected)
+    assert_same(index.search(list(queries), 9), expected)
+    assert index.search(queries[0], 9).ids.shape == (1, 9)
+    assert_same(nf.Flat(rows.half(), metric="l2sq").search(queries, 9), expected)
+    assert_same(index.search(queries, 9, filter=torch.arange(500)), expected)
+    assert_same(index.search(queries, 9, filter=torch.ones(500, dtype=torch.bool)), expected)
+    assert nf.Flat(rows, ids=torch.arange(500) * 2).ids[-1] == 998
+    for wrong, words in (
+        (queries.bfloat16(), r"float32 or float16, given bfloat16: convert it by queries.float\(\)"),
+        (queries.double(), "float32 or float16, given float64"),
+        (queries.to_sparse(), "a tensor that numpy can read"),
+        (queries.to("meta"), "a tensor that numpy can read"),
+    ):
+        with pytest.raises(TypeError, match=f"^queries: needed {words}") as raised:
+            index.search(wrong)
+        assert "\n" not in str(raised.value)
+
+
+def test_no_call_keeps_what_it_was_given(integers: Any) -> None:
+    rows, queries = (values.copy() for values in integers)
+    others = {"ids": np.arange(500), "filter": np.ones(500, bool), "fortran": np.asfortranarray(queries)}
+    out = (np.zeros((20, 3), np.float32), np.zeros((20, 3), np.int64))
+
+    def counts() -> list[int]:
+        return [sys.getrefcount(value) for value in (rows, queries, *others.values(), *out)]
+
+    def call_all() -> None:
+        index = nf.Flat(rows, metric="l2sq", ids=others["ids"])
+        index.search(queries, 3, filter=others["filter"], out=out)
+        index.search(queries, 3, filter=others["ids"])
+        index.search(others["fortran"], 3)
+        index.search_within(queries, 1.0)
+        nf.knn(rows, queries), nf.distances(rows, queries), nf.reduce.sum(rows)
+        for wrong in (
+            lambda: index.add(rows, others["ids"]),
+            lambda: index.search(queries, 0),
+            lambda: index.search(queries, 3, out=(out[1], out[0])),
+            lambda: nf.Flat(rows, ids=others["ids"][:3]),
+            lambda: index.search(queries, 3, filter=others["filter"][:3]),
+        ):
+            with pytest.raises((ValueError, TypeError)):
+                wrong()
+
+    call_all()
+    gc.collect()
+    before = counts()
+    for _ in range(20):
+        call_all()
+    gc.collect()
+    assert counts() == before
+    # The memory can be written and resized again.
+    out[0][:] = 1
+    queries.resize(21, 12, refcheck=False)

@@ -1,0 +1,149 @@
+"""Rows are added, removed, replaced, merged and read; after an error an index is as it was."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from reference import assert_same, nearest
+
+import nearfield as nf
+
+
+def test_rows_get_insertion_numbers_as_ids(integers: Any) -> None:
+    rows, queries = integers
+    index = nf.Flat(dim=12, metric="l2sq")
+    ids = index.add(rows[:100])
+    assert ids.dtype == np.int64 and ids.tolist() == list(range(100))
+    index.remove([99])
+    # A number is never given twice.
+    assert index.add(rows[100:]).tolist() == list(range(100, 500))
+    allowed = np.arange(500) != 99
+    assert_same(index.search(queries, 9), nearest(rows, queries, 9, "l2sq", allowed=allowed))
+
+
+@pytest.mark.parametrize("convert", [np.array, list, tuple, lambda ids: ids, lambda ids: np.array(ids, np.uint32)])
+def test_ids_of_the_callers_come_back(integers: Any, convert: Any) -> None:
+    rows, queries = integers
+    ids = range(7000, 7000 + 3 * 500, 3)
+    index = nf.Flat(dim=12, metric="l2sq")
+    np.testing.assert_array_equal(index.add(rows, convert(ids)), list(ids))
+    assert_same(index.search(queries, 9), nearest(rows, queries, 9, "l2sq", np.array(ids)))
+    np.testing.assert_array_equal(index.ids, list(ids))
+
+
+def test_ids_reach_to_2_to_the_63(integers: Any) -> None:
+    largest = 2**63 - 1
+    index = nf.Flat(integers[0][:2], metric="l2sq", ids=[largest, 0])
+    assert index.ids.tolist() == [0, largest] and largest in index and largest + 1 not in index
+    assert index.search(integers[0][0], 1).ids.item() == largest
+
+
+def test_ids_in_any_layout_are_read_as_they_are(integers: Any) -> None:
+    ids = np.arange(1000, dtype=np.int64)
+    index = nf.Flat(integers[0], ids=ids[::2])
+    np.testing.assert_array_equal(index.ids, ids[::2])
+    bytes = np.zeros(500 * 8 + 1, np.uint8)
+    unaligned = bytes[1:].view(np.int64)
+    unaligned[:] = ids[:500]
+    np.testing.assert_array_equal(nf.Flat(integers[0], ids=unaligned).ids, ids[:500])
+    assert len(nf.Flat(integers[0], ids=ids[:500].astype(">i8"))) == 500
+
+
+def test_rows_come_back_as_they_were_given(integers: Any, real: Any) -> None:
+    index = nf.Flat(integers[0])
+    np.testing.assert_array_equal(index.get([3, 499, 3]), integers[0][[3, 499, 3]])
+    assert index.get([]).shape == (0, 12) and index.get(np.arange(0)).dtype == np.float32
+    np.testing.assert_array_equal(nf.Flat(real[0][:50]).get(range(50)), real[0][:50].astype(np.float32))
+
+
+def test_removed_rows_are_not_found(index: nf.Flat, integers: Any) -> None:
+    rows, queries = integers
+    assert index.remove(np.arange(0, 500, 2)) == 250
+    assert index.remove([1, 1, 1]) == 1 and index.remove([]) == 0
+    allowed = (np.arange(500) % 2 == 1) & (np.arange(500) != 1)
+    expected = nearest(rows, queries, 9, "l2sq", allowed=allowed)
+    assert len(index) == 249 and 1 not in index
+    assert_same(index.search(queries, 9), expected)
+    index.compact()
+    assert_same(index.search(queries, 9), expected)
+    np.testing.assert_array_equal(index.ids, np.flatnonzero(allowed))
+
+
+def test_updated_rows_replace_the_former(index: nf.Flat, integers: Any) -> None:
+    rows, queries = integers
+    changed = rows.copy()
+    changed[[5, 400]] = queries[:2]
+    index.update([5, 400], queries[:2])
+    assert_same(index.search(queries, 9), nearest(changed, queries, 9, "l2sq"))
+
+
+def test_merged_rows_keep_their_ids(integers: Any) -> None:
+    rows, queries = integers
+    one, other = nf.Flat(rows[:200], metric="l2sq"), nf.Flat(rows[200:], metric="l2sq", ids=np.arange(200, 500))
+    one.merge(other)
+    assert len(one) == 500 and len(other) == 300
+    assert_same(one.search(queries, 9), nearest(rows, queries, 9, "l2sq"))
+
+
+def answers(index: nf.Index, queries: Any) -> tuple[Any, ...]:
+    found = index.search(queries, 7)
+    return found.distances.tobytes(), found.ids.tobytes(), index.ids.tobytes(), len(index)
+
+
+NAN = np.full((1, 12), np.nan, np.float32)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "words"),
+    [
+        (lambda index, rows: index.add(rows[:, :11]), ValueError, "rows: needed dim 12, as the index has, given 11"),
+        (lambda index, rows: index.add(rows, [1]), ValueError, "ids: needed 500 ids, one a row, given 1"),
+        (lambda index, rows: index.add(rows[:2], [900, 3]), ValueError, "ids: needed .* given 3 again"),
+        (lambda index, rows: index.add(rows[:2], [900, 900]), ValueError, "ids: needed .* given 900 again"),
+        (lambda index, rows: index.add(rows[:2], [900, -1]), ValueError, "ids: needed 0 to 2.63 - 1, given -1"),
+        (lambda index, rows: index.add(rows[:2], np.array([1, 2**63], np.uint64)), ValueError, "ids: needed 0 to 2.63 - 1, given 9223372036854775808"),
+        (lambda index, rows: index.add(rows[:2], [1, 2**64]), TypeError, "ids: needed integers, given object"),
+        (lambda index, rows: index.add(rows[:2], [1.0, 2.0]), TypeError, "ids: needed integers, given float64"),
+        (lambda index, rows: index.add(rows[:2], [True, False]), TypeError, "ids: needed integers, given bool"),
+        (lambda index, rows: index.add(rows[:2], [[1], [2]]), ValueError, r"ids: needed one dimension, \[n\], given shape \[2, 1\]"),
+        (lambda index, rows: index.add(rows[:2], [[1], [2, 3]]), ValueError, "ids: needed an array, given what numpy refuses"),
+        (lambda index, rows: index.add(rows[:2], "ab"), TypeError, "ids: needed integers, given <U2"),
+        (lambda index, rows: index.add(np.vstack([rows, NAN])), ValueError, "rows: needed finite values, row 500 holds"),
+        (lambda index, rows: index.add(rows * np.float32(1e30)), ValueError, r"rows: needed norms that are 0 or within .*, row \d+ has another"),
+        (lambda index, rows: index.add(rows.astype(np.float64)), TypeError, r"rows: needed float32 or float16, given float64: convert it by rows.astype\(np.float32\)"),
+        (lambda index, rows: index.remove([1, 900]), ValueError, "ids: needed ids of rows in the index, given 900"),
+        (lambda index, rows: index.remove([-1]), ValueError, "ids: needed 0 to 2.63 - 1, given -1"),
+        (lambda index, rows: index.remove(3), ValueError, r"ids: needed one dimension, \[n\], given shape \[\]"),
+        (lambda index, rows: index.remove({1, 2}), TypeError, "ids: needed an array, a tensor or a list, given set"),
+        (lambda index, rows: index.update([1, 2], rows[:1]), ValueError, "rows: needed 2 rows, one per id, given 1"),
+        (lambda index, rows: index.update([1, 1], rows[:2]), ValueError, "ids: needed each id once, given 1 twice"),
+        (lambda index, rows: index.update([1, 900], rows[:2]), ValueError, "ids: needed ids of rows in the index, given 900"),
+        (lambda index, rows: index.update([1, 2], np.vstack([rows[:1], NAN])), ValueError, "rows: needed finite values, row 1 holds"),
+        (lambda index, rows: index.update([1], rows[:1, :5]), ValueError, "rows: needed dim 12, as the index has, given 5"),
+        (lambda index, rows: index.get([900]), ValueError, "ids: needed ids of rows in the index, given 900"),
+        (lambda index, rows: index.merge(index), ValueError, "other: needed another index, given the same"),
+        (lambda index, rows: index.merge("x"), TypeError, "other: needed another index, given str"),
+        (lambda index, rows: index.merge(nf.Flat(rows, metric="l2sq")), ValueError, "ids: needed .* given 0 again"),
+        (lambda index, rows: index.merge(nf.Flat(rows[:, :4], metric="l2sq")), ValueError, "other: needed dim 12, given 4"),
+        (lambda index, rows: index.merge(nf.Flat(rows, metric="cosine")), ValueError, "other: needed"),
+    ],
+)
+def test_a_refused_change_leaves_the_index_as_it_was(index: nf.Flat, integers: Any, change: Any, error: Any, words: str) -> None:
+    rows, queries = integers
+    before = answers(index, queries)
+    with pytest.raises(error, match=f"^{words}") as raised:
+        change(index, rows)
+    assert "\n" not in str(raised.value) and not getattr(raised.value, "__notes__", [])
+    assert answers(index, queries) == before
+    # No number was used up.
+    assert index.add(rows[:1]).tolist() == [500]
+
+
+def test_an_addition_that_progress_ends_leaves_all_or_nothing(index: nf.Flat, integers: Any) -> None:
+    def fail(*_: Any) -> None:
+        raise KeyError("enough")
+
+    with pytest.raises(KeyError):
+        index.add(integers[0], progress=fail)
+    assert len(index) in (500, 1000)
+    assert_same(index.search(integers[1], 5, filter=range(500)), nearest(*integers, 5, "l2sq"))

@@ -1,0 +1,219 @@
+"""Indexes go into files, bytes and pickles, to other devices, and come back the same."""
+
+import copy
+import os
+import pickle
+import stat
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nearfield as nf
+
+
+def same(one: Any, other: Any, queries: Any) -> None:
+    assert type(one) is type(other)
+    for name in ("dim", "metric", "dtype"):
+        assert getattr(one, name) == getattr(other, name)
+    np.testing.assert_array_equal(one.ids, other.ids)
+    for found, expected in zip(one.search(queries, 9), other.search(queries, 9)):
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.fixture(params=["flat", "half", "ivf", "empty"])
+def any_index(request: Any, integers: Any) -> Any:
+    rows = integers[0]
+    return {
+        "flat": lambda: nf.Flat(rows, metric="l2sq", ids=np.arange(500) * 3),
+        "half": lambda: nf.Flat(rows.astype(np.float16), metric="cosine"),
+        "ivf": lambda: nf.Ivf(rows, lists=5, metric="l2"),
+        "empty": lambda: nf.Flat(dim=12, metric="ip"),
+    }[request.param]()
+
+
+@pytest.mark.parametrize("convert", [str, Path])
+def test_a_file_holds_the_index(any_index: Any, integers: Any, tmp_path: Path, convert: Any) -> None:
+    path = convert(tmp_path / "an index ü.nearfield")
+    any_index.save(path)
+    same(nf.load(path, any_index.device), any_index, integers[1])
+    # Bytes are those of the file.
+    assert Path(path).read_bytes() == any_index.to_bytes()
+    any_index.save(path)
+
+
+def test_bytes_hold_the_index(any_index: Any, integers: Any) -> None:
+    data = any_index.to_bytes()
+    assert type(data) is bytes
+    same(nf.from_bytes(data, any_index.device), any_index, integers[1])
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_pickles_hold_the_index(any_index: Any, integers: Any, protocol: int) -> None:
+    back = pickle.loads(pickle.dumps(any_index, protocol))
+    same(back, any_index, integers[1])
+    assert back.device.kind == any_index.device.kind
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
+def test_a_copy_is_an_index_of_its_own(any_index: Any, integers: Any, copied: Any) -> None:
+    other = copied(any_index)
+    same(other, any_index, integers[1])
+    before = len(any_index)
+    other.add(integers[0][:4].astype(any_index.dtype), ids=range(9000, 9004))
+    assert len(other) == before + 4 and len(any_index) == before
+
+
+def test_an_index_moves_to_the_processor_and_back(any_index: Any, integers: Any) -> None:
+    host = any_index.to("host")
+    assert host.device.kind == "host" and type(host) is type(any_index)
+    same(host.to(any_index.device), any_index, integers[1])
+
+
+def test_numbers_of_rows_go_on_after_loading(index: Any, integers: Any) -> None:
+    index.remove([499])
+    assert nf.from_bytes(index.to_bytes()).add(integers[0][:1]).tolist() == [500]
+
+
+class Named(nf.Flat):
+    """What a user may write."""
+
+    name = "none"
+
+    def twice(self, queries: Any) -> Any:
+        return self.search(queries, 2)
+
+
+def test_a_subclass_is_an_index(integers: Any) -> None:
+    index = Named(integers[0], metric="l2sq")
+    index.name = "mine"
+    assert isinstance(index, nf.Index) and index.twice(integers[1]).ids.shape == (20, 2)
+    assert repr(index).startswith("<nearfield.Flat")
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda index: pickle.loads(pickle.dumps(index))])
+def test_a_pickled_subclass_is_not_turned_into_its_base(integers: Any, copied: Any) -> None:
+    index = Named(integers[0], metric="l2sq")
+    with pytest.raises(TypeError, match="^Named: needed a __reduce__ of its own to be pickled or copied, given a subclass of nearfield.Flat"):
+        copied(index)
+
+
+class Restored(nf.Flat):
+    def __reduce__(self) -> Any:
+        return restored, (self.get(self.ids), self.ids)
+
+
+def restored(rows: Any, ids: Any) -> Restored:
+    return Restored(rows, ids=ids, metric="l2sq")
+
+
+def test_a_subclass_may_pickle_itself(integers: Any) -> None:
+    index = Restored(integers[0], metric="l2sq")
+    same(pickle.loads(pickle.dumps(index)), index, integers[1])
+
+
+@pytest.mark.parametrize("name", ["missing/index", ""])
+def test_paths_that_are_not_there_are_named(index: Any, tmp_path: Path, name: str) -> None:
+    with pytest.raises(FileNotFoundError, match="No such file") as raised:
+        nf.load(tmp_path / "missing" / name)
+    assert str(tmp_path) in str(raised.value) and "\n" not in str(raised.value)
+    with pytest.raises(FileNotFoundError):
+        index.save(tmp_path / "missing" / "index")
+
+
+def test_a_directory_and_a_name_with_a_zero_are_no_files(index: Any, tmp_path: Path) -> None:
+    for call in (index.save, nf.load):
+        for path in (tmp_path, str(tmp_path / "a\0b")):
+            with pytest.raises(OSError) as raised:
+                call(path)
+            assert str(tmp_path) in str(raised.value) and "\n" not in str(raised.value)
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="the administrator may write everywhere")
+def test_a_directory_that_cannot_be_written_is_named(index: Any, tmp_path: Path) -> None:
+    tmp_path.chmod(stat.S_IRUSR | stat.S_IXUSR)
+    with pytest.raises(PermissionError):
+        index.save(tmp_path / "index")
+
+
+def test_a_failed_save_keeps_the_former_file(index: Any, integers: Any, tmp_path: Path) -> None:
+    path = tmp_path / "index"
+    index.save(path)
+    before = path.read_bytes()
+    index.add(integers[0])
+    with pytest.raises(OSError):
+        index.save(path / "below")
+    assert path.read_bytes() == before and os.listdir(tmp_path) == ["index"]
+
+
+def test_damaged_bytes_are_refused_in_one_line(any_index: Any) -> None:
+    data = any_index.to_bytes()
+    rng = np.random.default_rng(3)
+    damaged = [b"", b"abc", data[:-1], data + b"x", data[: len(data) // 2], b"\0" * len(data), data[::-1]]
+    for place in rng.integers(0, len(data), 200):
+        other = bytearray(data)
+        other[place] ^= 1 << rng.integers(8)
+        damaged.append(bytes(other))
+    for given in damaged:
+        try:
+            index = nf.from_bytes(given, any_index.device)
+        except nf.Error as error:
+            assert "\n" not in str(error) and str(error).startswith("bytes of an index: "), error
+        else:
+            # Padding carries no information.
+            assert index.to_bytes() == data
+
+
+def test_a_damaged_file_is_named(index: Any, tmp_path: Path) -> None:
+    path = tmp_path / "index"
+    path.write_bytes(index.to_bytes()[:-9])
+    with pytest.raises(nf.Error, match=f"^{path}: needed") as raised:
+        nf.load(path)
+    assert "\n" not in str(raised.value) and not isinstance(raised.value, (ValueError, OSError))
+
+
+@pytest.mark.parametrize("given", [bytearray(5), 5, "text", None])
+def test_what_is_no_bytes_is_refused(given: Any) -> None:
+    with pytest.raises(TypeError, match="^data: needed bytes, given"):
+        nf.from_bytes(given)
+
+
+LARGE = """
+import pickle, sys
+import numpy as np
+import nearfield as nf
+
+rows = np.zeros((1100, 1 << 20), np.float32)
+rows[np.arange(1100), np.arange(1100)] = 1
+index = nf.Flat(rows, metric="ip", screen="none", device="host")
+queries = rows[[0, 1099]].copy()
+del rows
+for protocol in (2, 3):
+    try:
+        pickle.dumps(index, protocol)
+    except OverflowError as error:
+        print(protocol, "refused")
+data = pickle.dumps(index, int(sys.argv[1]) if len(sys.argv) > 1 else 5)
+assert len(data) > 1 << 32, len(data)
+del index
+back = pickle.loads(data)
+print(len(back), back.search(queries, 1).ids.ravel().tolist())
+"""
+
+
+def available() -> float:
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+    except OSError:
+        return 0
+    return next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable")) / (1 << 20)
+
+
+@pytest.mark.skipif(available() < 16, reason="needs 16 GiB of memory")
+def test_more_than_4_gib_are_pickled_whole_or_refused(child: Any, on_host: bool) -> None:
+    if not on_host:
+        pytest.skip("runs with the host engine")
+    done = child(LARGE, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split("\n") == ["2 refused", "3 refused", "1100 [0, 1099]", ""]
