@@ -32,24 +32,21 @@ FAMILIES = np.array([next((f for f in ("lib", "python", "golang", "node", "r-") 
 LENGTHS = np.array([len(name) for name in NAMES])
 METRICS = ["euclidean", "sqeuclidean", "cosine"]
 VARIANTS = [
-    ours.NearestNeighbors(),
     ours.NearestNeighbors(metric="cosine"),
-    ours.KNeighborsTransformer(),
     ours.KNeighborsTransformer(mode="connectivity", metric="sqeuclidean"),
-    ours.KNeighborsClassifier(),
     ours.KNeighborsClassifier(weights="distance", metric="cosine"),
-    ours.KNeighborsRegressor(),
     ours.KNeighborsRegressor(weights="distance", metric="sqeuclidean"),
 ]
 
 
 @parametrize_with_checks(VARIANTS)
-def test_scikit_learns_checks_pass(estimator: Any, check: Any) -> None:
+def test_checks_of_scikit_learn_pass_with_other_parameters(estimator: Any, check: Any) -> None:
     check(estimator)
 
 
 @pytest.mark.parametrize("name", ours.__all__)
-def test_checks_are_skipped_only_where_there_is_nothing_to_check(name: str) -> None:
+def test_checks_of_scikit_learn_pass_and_none_is_expected_to_fail(name: str) -> None:
+    # A check that fails raises. Those that are skipped have nothing to check.
     for result in check_estimator(getattr(ours, name)(), on_skip=None):
         if result["status"] != "passed":
             assert result["status"] == "skipped"
@@ -105,7 +102,7 @@ def test_neighbours_within_a_radius_are_those_of_scikit_learn(metric: str, radiu
     queries = None if train else QUERIES
     found, expected = mine.radius_neighbors(queries), other.radius_neighbors(queries, sort_results=True)
     total = sum(len(ids) for ids in expected[1])
-    assert total > 500
+    assert total > 300
     differing = 0
     for distances, ids, their_distances, their_ids in zip(*found, *expected, strict=True):
         assert (np.diff(distances) >= 0).all()
@@ -123,7 +120,7 @@ def test_neighbours_within_a_radius_are_those_of_scikit_learn(metric: str, radiu
 @pytest.mark.parametrize("metric", ["euclidean", "sqeuclidean"])
 def test_rows_at_the_radius_are_within_it(dtype: type, metric: str) -> None:
     # The mean of these is no multiple of a power of two; 3, 4 and 5 make many distances of 5.
-    grid = np.stack(np.meshgrid(np.arange(1000, 1021), np.arange(-7, 16)), axis=-1).reshape(-1, 2).astype(dtype)
+    grid: NDArray[Any] = np.stack(np.meshgrid(np.arange(1000, 1021), np.arange(-7, 16)), axis=-1).reshape(-1, 2).astype(dtype)
     grid = np.concatenate([grid, [[5000, 1]]]).astype(dtype)
     radius = 5 if metric == "euclidean" else 25
     mine, other = (module.NearestNeighbors(radius=radius, metric=metric).fit(grid) for module in (ours, theirs))
@@ -252,15 +249,10 @@ def test_a_transformer_leads_a_pipeline() -> None:
         for module in (ours, theirs)
     ]
     np.testing.assert_array_equal(*(pipeline.predict(QUERIES) for pipeline in classify))
-    pictures = [
-        make_pipeline(
-            module.KNeighborsTransformer(n_neighbors=91),
-            TSNE(metric="precomputed", init="random", random_state=0, max_iter=250, n_jobs=1),
-        ).fit_transform(rows[:150])
-        for module in (ours, theirs)
-    ]
-    assert pictures[0].shape == (150, 2)
-    assert np.isfinite(pictures[0]).all()
+    tsne = TSNE(metric="precomputed", init="random", random_state=0, max_iter=250, n_jobs=1)
+    picture = make_pipeline(ours.KNeighborsTransformer(n_neighbors=91), tsne).fit_transform(rows[:150])
+    assert picture.shape == (150, 2)
+    assert np.isfinite(picture).all()
     isomap = make_pipeline(ours.KNeighborsTransformer(n_neighbors=20), Isomap(metric="precomputed", n_neighbors=20))
     assert isomap.fit_transform(rows[:150]).shape == (150, 2)
     graph = ours.NearestNeighbors(radius=1.0).fit(rows).radius_neighbors_graph(mode="distance")
@@ -311,7 +303,8 @@ def test_a_copy_answers_the_same(way: Any) -> None:
 def test_a_clone_keeps_the_parameters() -> None:
     estimator = ours.KNeighborsClassifier(3, weights="distance", metric="cosine", device="host", n_jobs=2)
     assert clone(estimator).get_params() == estimator.get_params()
-    assert repr(estimator) == "KNeighborsClassifier(device='host', metric='cosine', n_jobs=2, n_neighbors=3,\n                     weights='distance')"
+    shown = "KNeighborsClassifier(device='host', metric='cosine', n_jobs=2, n_neighbors=3, weights='distance')"
+    assert " ".join(repr(estimator).split()) == shown
 
 
 def test_the_device_is_the_one_asked_for() -> None:
