@@ -1,7 +1,9 @@
 //! Answers as numpy arrays.
 
 use nearfield::{Error, HostVectors, MatrixView, Neighbor, Neighbors, Result};
-use numpy::{Element, PyArray1, PyArray2, PyArrayMethods, PyReadwriteArray2, PyUntypedArray, PyUntypedArrayMethods};
+use numpy::{
+    Element, PyArray1, PyArray2, PyArrayMethods, PyReadwriteArray2, PyUntypedArray, PyUntypedArrayMethods,
+};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 

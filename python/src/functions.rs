@@ -12,8 +12,8 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
 use crate::answers::Out;
-use crate::ids::RowFilter;
 use crate::given::{Given, refused};
+use crate::ids::RowFilter;
 use crate::kinds::named;
 use crate::vectors::Vectors;
 use crate::{answers, call, device};

@@ -13,10 +13,10 @@ use pyo3::types::{PyBytes, PyDict, PyTuple};
 use crate::answers::{self, Asked, Out};
 use crate::call::{self, Cancel, Ending, Progress};
 use crate::device::Device;
-use crate::ids::{Ids, RowFilter};
 use crate::given::{Given, refused};
-use crate::vectors::Vectors;
+use crate::ids::{Ids, RowFilter};
 use crate::kinds::{Flat, Ivf};
+use crate::vectors::Vectors;
 use crate::{kinds, python};
 
 /// Queries that a recall is measured with: the first of a search.
@@ -55,7 +55,16 @@ impl From<nearfield::Index> for Index {
         let (device, metric, dim, elements) =
             (index.device().clone(), index.metric(), index.dim(), index.elements());
         let (changes, probes) = (AtomicU64::new(0), Mutex::new(None));
-        Self { index: RwLock::new(index), turn: Mutex::new(()), device, metric, dim, elements, changes, probes }
+        Self {
+            index: RwLock::new(index),
+            turn: Mutex::new(()),
+            device,
+            metric,
+            dim,
+            elements,
+            changes,
+            probes,
+        }
     }
 }
 
@@ -164,10 +173,10 @@ impl Index {
         });
         shown.close(py, added.is_ok())?;
         let first = added?;
-        Ok(match ids {
+        match ids {
             Some(ids) => answers::id_array(py, ids.iter().copied()),
             None => answers::id_array(py, (0..rows.rows()).map(|row| first + row as u64)),
-        }?)
+        }
     }
 
     #[expect(clippy::too_many_arguments, reason = "the arguments of a search in Python")]
@@ -444,7 +453,8 @@ impl Index {
         let (py, this) = (slf.py(), slf.get());
         // A subclass would come back as its base, without its attributes.
         if !slf.is_exact_instance_of::<Flat>() && !slf.is_exact_instance_of::<Ivf>() {
-            let (class, base) = (slf.get_type().name()?, if slf.is_instance_of::<Flat>() { "Flat" } else { "Ivf" });
+            let (class, base) =
+                (slf.get_type().name()?, if slf.is_instance_of::<Flat>() { "Flat" } else { "Ivf" });
             return Err(PyTypeError::new_err(format!(
                 "{class}: needed a __reduce__ of its own to be pickled or copied, given a subclass of nearfield.{base}"
             )));

@@ -267,7 +267,10 @@ fn every_kind_of_call_looks_at_whether_to_end(engine: Engine, kind: Kind) {
     is_ended("deviation of rows", &mut |_| device.reduce().standard_deviation_rows(all).map(drop));
     is_ended("predict", &mut |_| clusters.predict(device, all).map(drop));
     is_ended("train", &mut |_| KMeans::new(Metric::L2, 10).train(device, all).map(drop));
-    assert!(std::fs::read(&path).expect("a file") == saved, "an interrupted save leaves the file that was there");
+    assert!(
+        std::fs::read(&path).expect("a file") == saved,
+        "an interrupted save leaves the file that was there"
+    );
     assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 1, "and none beside it");
     let result = stopped(|| index.merge(&other));
     assert!(matches!(result, Err(Error::DuplicateId { .. })), "arguments are checked first: {result:?}");
