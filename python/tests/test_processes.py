@@ -1,0 +1,274 @@
+"""Other processes, signals and the end of a process: calls end in time, and the index stays whole."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+START = """
+import sys, threading, time
+import numpy as np
+import nearfield as nf
+
+rng = np.random.default_rng(0)
+rows = rng.standard_normal((6000, 256), dtype=np.float32)
+index = nf.Flat(rows, metric="l2sq", screen="none")
+few = rows[:5] + np.float32(0.01)
+expected = index.search(few, 7)
+
+def say(word):
+    print(word, flush=True)
+
+def whole():
+    found = index.search(few, 7)
+    assert (found.ids == expected.ids).all() and (found.distances == expected.distances).all()
+    assert len(index) == len(index.ids)
+"""
+
+# A child interrupts itself never: the parent does, when it reads "go".
+CALLS = {
+    "search": "index.search(np.resize(rows, (400_000, 256)), 10)",
+    "search for one k after another": "while True: index.search(np.resize(rows, (20_000, 256)), 10)",
+    "asynchronous search": "import asyncio; asyncio.run(index.search_async(np.resize(rows, (400_000, 256)), 10))",
+    "search within": "index.search_within(np.resize(rows, (400_000, 256)), 1.0)",
+    "addition": "while True: index.remove(index.add(np.resize(rows, (200_000, 256))))",
+    "lists": "nf.Ivf(np.resize(rows, (60_000, 256)), lists=2000, iterations=10_000)",
+    "k-means": "nf.KMeans(2000, iterations=10_000, tolerance=-1.0).fit(np.resize(rows, (60_000, 256)))",
+    "distances": "while True: nf.distances(rows, np.resize(rows, (20_000, 256)))",
+    "knn": "nf.knn(rows, np.resize(rows, (400_000, 256)))",
+    "progress": "index.search(np.resize(rows, (400_000, 256)), 10, progress=lambda *_: None)",
+    "filter": "index.search(few, filter=lambda id: time.sleep(0.001) or True)",
+    "waiting for a search": """
+other = threading.Thread(target=lambda: index.search(np.resize(rows, (100_000, 256)), 10), daemon=True)
+other.start()
+time.sleep(0.3)
+index.add(rows)
+""",
+}
+
+
+def interrupted(program: str, wait: float = 0.4) -> tuple[float, "subprocess.CompletedProcess[str]"]:
+    """Runs a program, sends it SIGINT after it said "go", and returns the seconds from there to "ended"."""
+    child = subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ)
+    )
+    try:
+        assert child.stdout is not None
+        line = child.stdout.readline()
+        if line.strip() != "go":
+            raise AssertionError(f"{line}{child.communicate(timeout=30)[1]}")
+        time.sleep(wait)
+        child.send_signal(signal.SIGINT)
+        start = time.perf_counter()
+        line = child.stdout.readline()
+        seconds = time.perf_counter() - start
+        out, errors = child.communicate(timeout=60)
+        return seconds, subprocess.CompletedProcess([], child.returncode, line + out, errors)
+    finally:
+        child.kill()
+        child.wait()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a signal cannot be sent to one process there")
+@pytest.mark.parametrize("call", CALLS)
+def test_ctrl_c_ends_a_call_soon_and_leaves_the_index_whole(call: str) -> None:
+    body = "\n".join("    " + line for line in CALLS[call].strip().split("\n"))
+    program = f"{START}\nsay('go')\ntry:\n{body}\nexcept KeyboardInterrupt:\n    say('ended')\nelse:\n    say('too short')\nwhole()\nsay('whole')\n"
+    seconds, done = interrupted(program)
+    assert done.stdout.split("\n")[:2] == ["ended", "whole"], done.stdout + done.stderr
+    assert done.returncode == 0, done.stderr
+    assert seconds < 1.5
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a signal cannot be sent to one process there")
+def test_a_handler_of_a_signal_runs_during_a_search() -> None:
+    program = f"""{START}
+import signal
+signal.signal(signal.SIGINT, lambda *_: say('handled'))
+queries = np.resize(rows, (3000, 256))
+start = time.perf_counter()
+while time.perf_counter() - start < 1.5:
+    if start is not None:
+        say('go') if not globals().get('said') else None
+        said = True
+    index.search(queries, 10)
+whole()
+say('whole')
+"""
+    seconds, done = interrupted(program)
+    assert done.stdout.split("\n")[:2] == ["handled", "whole"], done.stdout + done.stderr
+    assert seconds < 1.5
+
+
+FORKED = f"""{START}
+import os
+pid = os.fork()
+if pid == 0:
+    for call in (
+        lambda: index.search(few), lambda: index.add(rows), lambda: index.get([1]), lambda: index.to_bytes(),
+        lambda: nf.Flat(dim=3), lambda: nf.knn(rows, few), lambda: nf.devices(), lambda: nf.reduce.sum(rows),
+        lambda: nf.KMeans(3).fit(rows), lambda: nf.Device("host"),
+    ):
+        try:
+            call()
+        except nf.Error as error:
+            assert "forked" in str(error) and "spawn" in str(error) and "\\n" not in str(error), error
+        else:
+            say("not refused")
+    assert len(index) == 6000
+    say("refused")
+    sys.exit(0)
+_, status = os.waitpid(pid, 0)
+whole()
+say(f"whole {{status}}")
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_process_is_refused_in_one_line_and_ends(child: Callable[..., Any]) -> None:
+    done = child(FORKED, timeout=60)
+    assert done.stdout == "refused\nwhole 0\n", done.stdout + done.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_process_forked_before_any_call_works(child: Callable[..., Any]) -> None:
+    program = """
+import os, sys
+import numpy as np, nearfield as nf
+pid = os.fork()
+found = nf.Flat(np.eye(4, dtype=np.float32)).search(np.eye(4, dtype=np.float32), 1).ids.ravel().tolist()
+assert found == [0, 1, 2, 3]
+if pid:
+    _, status = os.waitpid(pid, 0)
+    print("both", status)
+"""
+    done = child(program)
+    assert done.stdout == "both 0\n", done.stdout + done.stderr
+
+
+def test_spawned_processes_take_indexes(tmp_path: Any) -> None:
+    program = tmp_path / "program.py"
+    program.write_text("""
+import multiprocessing
+import numpy as np, nearfield as nf
+
+def found(index):
+    return index.search(np.eye(4, dtype=np.float32), 1).ids.ravel().tolist()
+
+if __name__ == "__main__":
+    index = nf.Flat(np.eye(4, dtype=np.float32))
+    with multiprocessing.get_context("spawn").Pool(2) as pool:
+        print(pool.map(found, [index, index]))
+""")
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=100)
+    assert done.stdout == "[[0, 1, 2, 3], [0, 1, 2, 3]]\n", done.stdout + done.stderr
+
+
+def test_a_process_may_end_while_threads_search(child: Callable[..., Any]) -> None:
+    program = f"""{START}
+def search():
+    while True:
+        index.search(rows, 10, progress=lambda *_: None)
+
+for _ in range(3):
+    threading.Thread(target=search, daemon=True).start()
+time.sleep(0.5)
+say("end")
+"""
+    for _ in range(2):
+        done = child(program, timeout=60)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "end\n", "")
+
+
+LEAKS = f"""{START}
+import gc
+from pathlib import Path
+
+def resident():
+    gc.collect()
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 / 2**20
+
+index = nf.Flat(rows[:1000, :32].copy(), metric="l2sq")
+queries, few = rows[:4, :32].copy(), rows[:1, :32].copy()
+mask = np.arange(1000) % 2 == 0
+def searches(count):
+    for number in range(count):
+        index.search(few, 5, filter=mask if number % 10 == 0 else None)
+        if number % 50 == 0:
+            index.search_within(queries, 1.0), index.search(np.asfortranarray(queries), 5), nf.reduce.sum(queries)
+
+def failures(count):
+    for number in range(count):
+        for call in (
+            lambda: index.search(queries, 0), lambda: index.search(queries.astype(np.float64)), lambda: index.add(queries * np.nan),
+            lambda: index.add(queries, [1, 1, 2, 3]), lambda: nf.from_bytes(b"x" * 1000), lambda: nf.Flat(rows, dim=3),
+            lambda: index.search(few, progress=lambda *_: 1 // 0), lambda: index.search(few, filter=lambda id: 1 // 0),
+        ):
+            try:
+                call()
+            except (ValueError, TypeError, nf.Error, ZeroDivisionError):
+                continue
+            raise AssertionError("not refused")
+
+searches(2000), failures(40)
+before = resident()
+searches(10_000)
+after = resident()
+failures(40)
+print(after - before, resident() - after)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the memory of a process is measured by Linux")
+def test_10_000_searches_and_300_failures_leave_no_memory_behind(child: Callable[..., Any]) -> None:
+    done = child(LEAKS, timeout=200)
+    assert done.returncode == 0, done.stderr
+    searches, failures = map(float, done.stdout.split())
+    assert searches < 5 and failures < 5
+
+
+LITTLE = f"""{START}
+import resource
+def grown():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[0]) * 4096
+many = np.ones((3000, 256), np.float32)
+large = nf.Flat(dim=256, metric="l2sq", device="host")
+large.add(np.resize(rows, (30_000, 256)))
+data = large.to_bytes()
+resource.setrlimit(resource.RLIMIT_AS, (grown() + (16 << 20),) * 2)
+refused = 0
+for name, call in {{
+    "search": lambda: large.search(many, 3000),
+    "within": lambda: large.search_within(many, 1e9),
+    "distances": lambda: nf.distances(rows, many, device="host"),
+    "bytes": lambda: large.to_bytes(),
+    "get": lambda: large.get(range(30_000)),
+    "add": lambda: large.add(np.broadcast_to(np.float32(1), (100_000, 256))),
+    "copy": lambda: large.to("host"),
+    "load": lambda: nf.from_bytes(data, "host"),
+}}.items():
+    try:
+        call()
+        say(name + " had enough")
+    except MemoryError as error:
+        assert "\\n" not in str(error)
+        refused += 1
+resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY,) * 2) if False else None
+assert len(large) == 30_000 and large.search(few, 1).ids.shape == (5, 1)
+say(f"refused {{refused}}")
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is limited by Linux")
+def test_too_little_memory_is_an_error_and_no_abort(child: Callable[..., Any], on_host: bool) -> None:
+    if not on_host:
+        pytest.skip("a software driver aborts by itself; runs with the host engine")
+    done = child(LITTLE, timeout=100)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.endswith("refused 8\n"), done.stdout + done.stderr

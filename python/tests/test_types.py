@@ -1,0 +1,27 @@
+"""The stubs say what the module has, and type checkers accept the package and its examples."""
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parents[1]
+
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("mypy") is None, reason="needs mypy")
+
+
+def run(*arguments: str) -> None:
+    command = [sys.executable, "-m", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=PACKAGE)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_stubs_are_those_of_the_module() -> None:
+    run("mypy.stubtest", "nearfield", "--allowlist", str(PACKAGE / "tests" / "stubtest.txt"))
+
+
+@pytest.mark.parametrize("folder", ["nearfield", "examples"])
+def test_types_are_strict(folder: str) -> None:
+    run("mypy", "--strict", folder)
