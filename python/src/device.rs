@@ -6,6 +6,7 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 use nearfield::{Adapter, AdapterKind, DeviceOptions, Result};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 
 use crate::given::{Given, described};
 use crate::{call, python};
@@ -69,6 +70,24 @@ impl Device {
     #[getter]
     fn reason(&self) -> &str {
         self.0.reason()
+    }
+
+    /// A pickled device is opened again, by its name.
+    fn __getnewargs_ex__<'py>(&self, py: Python<'py>) -> PyResult<((&str,), Bound<'py, PyDict>)> {
+        let adapter = self.0.adapter();
+        let name = if adapter.kind == AdapterKind::Host { "host" } else { &adapter.name };
+        let options = PyDict::new(py);
+        options.set_item("budget", self.0.options().budget_bytes)?;
+        Ok(((name,), options))
+    }
+
+    /// A copy is the same device: nothing of it changes.
+    fn __deepcopy__<'py>(slf: Bound<'py, Self>, _memo: &Bound<'py, PyAny>) -> Bound<'py, Self> {
+        slf
+    }
+
+    fn __copy__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
     }
 
     fn __repr__(&self) -> String {

@@ -1,0 +1,48 @@
+"""Devices are listed, chosen, pickled and copied."""
+
+import copy
+import pickle
+
+import nearfield as nf
+import pytest
+
+
+def test_the_processor_is_listed_last_and_each_device_can_be_chosen() -> None:
+    listed = nf.devices()
+    assert listed[-1].kind == listed[-1].backend == "host"
+    for adapter in listed:
+        index = nf.Flat([[1.0, 2.0]], device=adapter)
+        assert (index.device.name, index.device.kind) == (adapter.name, adapter.kind)
+
+
+def test_the_processor_tells_its_memory() -> None:
+    host = nf.Device("host")
+    assert host.memory is None or host.memory > 1 << 28
+    assert host.memory == nf.devices()[-1].memory
+
+
+@pytest.mark.parametrize("name", ["host", None])
+def test_a_pickled_device_is_the_same_with_its_budget(name: str | None) -> None:
+    device = nf.Device(name, budget=1 << 26)
+    same = pickle.loads(pickle.dumps(device))
+    assert (same.name, same.kind, repr(same)) == (device.name, device.kind, repr(device))
+    assert same.__getnewargs_ex__() == device.__getnewargs_ex__()
+    assert same.__getnewargs_ex__()[1] == {"budget": 1 << 26}
+
+
+def test_a_copy_is_the_same_device() -> None:
+    device = nf.Device("host")
+    assert copy.copy(device) is device and copy.deepcopy([device])[0] is device
+
+
+def test_an_estimator_with_a_device_is_cloned() -> None:
+    sklearn = pytest.importorskip("sklearn")
+    from nearfield.sklearn import NearestNeighbors
+
+    estimator = sklearn.clone(NearestNeighbors(device=nf.Device("host")))
+    assert estimator.fit([[0.0], [3.0]]).kneighbors([[1.0]], 1)[1] == [[0]]
+
+
+def test_a_name_of_no_device_is_refused_with_those_there_are() -> None:
+    with pytest.raises(nf.Error, match=r"^device: needed .*no such card.*found"):
+        nf.Device("no such card")
