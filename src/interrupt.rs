@@ -344,7 +344,8 @@ mod tests {
                 assert_eq!(watch(|_| Ok(7)).ok(), Some(7));
                 let error = watch(|_| Err::<(), _>(Error::UnknownId { id: 3 }));
                 assert!(matches!(error, Err(Error::UnknownId { id: 3 })));
-                let unwound = catch_unwind(AssertUnwindSafe(|| watch(|_| -> Result<()> { panic!("on purpose") })));
+                let unwound =
+                    catch_unwind(AssertUnwindSafe(|| watch(|_| -> Result<()> { panic!("on purpose") })));
                 assert!(unwound.is_err());
                 assert_eq!(watch(|_| Ok(8)).ok(), Some(8), "the pool works on");
             },

@@ -109,10 +109,10 @@ mod future;
 mod gpu;
 mod host;
 mod index;
-mod interrupt;
 #[cfg(feature = "internals")]
 #[doc(hidden)]
 pub mod internals;
+mod interrupt;
 #[cfg(feature = "io")]
 pub mod io;
 mod kernels;

@@ -9,8 +9,8 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 use super::device::Gpu;
 use super::state::lock;
 use crate::error::Result;
-use crate::interrupt;
 use crate::future::{Boxed, RowProgress};
+use crate::interrupt;
 use crate::matrix::{Element, ElementKind};
 use crate::vectors::{HostVectors, with_view};
 

@@ -171,8 +171,10 @@ impl Waiter {
         let Some(earlier) = earlier else { return interrupt::check() };
         loop {
             interrupt::check()?;
-            let wait =
-                wgpu::PollType::Wait { submission_index: Some(earlier.clone()), timeout: interrupt::patience() };
+            let wait = wgpu::PollType::Wait {
+                submission_index: Some(earlier.clone()),
+                timeout: interrupt::patience(),
+            };
             // A fault of the device shows where results are read.
             if !matches!(self.device.poll(wait), Err(wgpu::PollError::Timeout)) {
                 return Ok(());

@@ -75,7 +75,13 @@ impl DeviceMatrix {
             }
             Engine::Host(_) => {
                 let squared = host::checked("rows", vectors)?;
-                (MatrixMemory::Host(with_view!(vectors, view => copied(view.values(), |x| x.widen()))?.into()), MatrixNorms::Host(squared.into()), dim)
+                (
+                    MatrixMemory::Host(
+                        with_view!(vectors, view => copied(view.values(), |x| x.widen()))?.into(),
+                    ),
+                    MatrixNorms::Host(squared.into()),
+                    dim,
+                )
             }
         };
         Ok(Self { engine: engine.clone(), memory, norms, rows, dim, stride })

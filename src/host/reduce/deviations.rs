@@ -42,7 +42,8 @@ pub(crate) fn squared_deviations_rows(scale: f32, rows: HostVectors<'_>) -> Resu
     let fill = |(part, sums): (usize, &mut [f32])| {
         for (number, sum) in sums.iter_mut().enumerate() {
             let row = rows.row(part * at_once + number);
-            *sum = if length > BLOCK { squared_deviations(scale, row)? } else { scaled(of_block(row), scale) };
+            *sum =
+                if length > BLOCK { squared_deviations(scale, row)? } else { scaled(of_block(row), scale) };
         }
         Ok(())
     };

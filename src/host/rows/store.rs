@@ -344,7 +344,8 @@ mod tests {
             let row = [slot as f32; 4];
             let view = MatrixView::new(&row, 4).expect("a row");
             let change = rows.prepared(Some(view.into()), &[slot], &[]).expect("memory");
-            rows.put(view.into(), (&[slot], &[slot.into()]), change, (&mut |_| (), || Ok(()))).expect("a row");
+            rows.put(view.into(), (&[slot], &[slot.into()]), change, (&mut |_| (), || Ok(())))
+                .expect("a row");
         }
         let change = rows.prepared(None, &[], &(10..1000).collect::<Vec<u32>>()).expect("memory");
         rows.release(change);
