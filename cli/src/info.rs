@@ -20,6 +20,7 @@ only if NEARFIELD_ADAPTER or --device asks for them.
     name, backend, driver, kind   texts; kind is discrete, integrated, virtual, unknown, host or software.
                                   Of the host, driver is the architecture and the instructions for 8-bit products
     best                          whether this one is used without --device
+    memory_bytes                  bytes of its memory: a GPU's own, or the system's for the host; null where unknown
     max_buffer_bytes              most bytes of one buffer
     max_binding_bytes             most bytes of a buffer that a kernel can bind
     max_storage_buffers           most storage buffers of a kernel
@@ -87,6 +88,7 @@ fn describe(out: &mut impl Write, adapter: &Adapter, best: bool) -> Result<()> {
     let kind = adapter.kind.to_string();
     let mut lines =
         vec![("backend", adapter.backend.clone()), ("driver", adapter.driver.clone()), ("kind", kind)];
+    lines.extend(adapter.memory_bytes.map(|bytes| ("memory", output::bytes(bytes))));
     if adapter.kind != AdapterKind::Host {
         let bytes = [limits.max_buffer_bytes, limits.max_binding_bytes, limits.max_workgroup_bytes.into()];
         let [buffer, binding, memory] = bytes.map(output::bytes);
@@ -130,6 +132,7 @@ fn to_json(adapter: &Adapter, best: bool) -> Value {
     });
     let mut document = device::to_json(adapter);
     document["best"] = json!(best);
+    document["memory_bytes"] = json!(adapter.memory_bytes);
     if let (Value::Object(document), Value::Object(limits)) = (&mut document, &mut limits) {
         if adapter.kind == AdapterKind::Host {
             // The host engine has no limits of its own.

@@ -105,6 +105,9 @@ pub struct Adapter {
     pub driver: String,
     /// Kind of hardware.
     pub kind: AdapterKind,
+    /// Bytes of its memory, where the system tells: the largest heap of a GPU's own in Vulkan, the system's memory for the host engine. Other
+    /// programs use some of it.
+    pub memory_bytes: Option<u64>,
     /// Its features and limits.
     pub capabilities: Capabilities,
 }
@@ -151,6 +154,7 @@ pub(crate) fn describe(
             wgpu::DeviceType::Cpu => AdapterKind::Software,
             wgpu::DeviceType::Other => AdapterKind::Unknown,
         },
+        memory_bytes: None,
         capabilities: Capabilities {
             max_buffer_bytes: limits.max_buffer_size,
             // Element indices are u32, and Metal computes wrong addresses in the last 4 bytes below 4 GiB
@@ -171,6 +175,28 @@ pub(crate) fn describe(
             timestamps: features.contains(wgpu::Features::TIMESTAMP_QUERY),
         },
     }
+}
+
+/// The largest of the memory heaps that are the adapter's own; none where Vulkan does not tell.
+#[cfg(any(target_os = "linux", target_os = "android", windows))]
+fn memory_bytes(adapter: &wgpu::Adapter) -> Option<u64> {
+    /// `VK_MEMORY_HEAP_DEVICE_LOCAL_BIT`.
+    const DEVICE_LOCAL: u32 = 1;
+    #[expect(unsafe_code, reason = "wgpu does not tell of memory, and Vulkan is a foreign interface")]
+    // SAFETY: nothing is destroyed. The instance and the physical device are alive while the guard is, and the query only reads them.
+    let memory = unsafe {
+        let adapter = adapter.as_hal::<wgpu::hal::api::Vulkan>()?;
+        let instance = adapter.shared_instance().raw_instance();
+        instance.get_physical_device_memory_properties(adapter.raw_physical_device())
+    };
+    let heaps = memory.memory_heaps_as_slice().iter();
+    heaps.filter(|heap| heap.flags.as_raw() & DEVICE_LOCAL != 0).map(|heap| heap.size).max()
+}
+
+/// Metal and DX12 have no such heaps.
+#[cfg(not(any(target_os = "linux", target_os = "android", windows)))]
+fn memory_bytes(_: &wgpu::Adapter) -> Option<u64> {
+    None
 }
 
 /// The adapters of some backends that can run kernels.
@@ -210,12 +236,13 @@ pub(crate) async fn enumerate() -> Vec<(wgpu::Adapter, Adapter)> {
     let mut described: Vec<_> = found
         .into_iter()
         .map(|(adapter, info)| {
-            let description = describe(
+            let mut description = describe(
                 &info,
                 adapter.features(),
                 &adapter.limits(),
                 adapter.cooperative_matrix_properties(),
             );
+            description.memory_bytes = memory_bytes(&adapter);
             (adapter, description)
         })
         .collect();

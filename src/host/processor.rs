@@ -4,6 +4,21 @@ use crate::gpu::{Adapter, AdapterKind, Capabilities};
 use crate::host::integers::isa::Isa;
 use crate::options::device::DeviceOptions;
 
+/// Bytes of the system's memory.
+#[cfg(target_os = "linux")]
+fn memory_bytes() -> Option<u64> {
+    // `MemTotal:       16384000 kB`
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kibibytes: u64 = total.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kibibytes.checked_mul(1024)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn memory_bytes() -> Option<u64> {
+    None
+}
+
 /// The processor as a device.
 #[derive(Debug)]
 pub(crate) struct Host {
@@ -24,6 +39,7 @@ impl Host {
             backend: "host".to_owned(),
             driver: format!("{}, {:?}", std::env::consts::ARCH, Isa::detect()).to_lowercase(),
             kind: AdapterKind::Host,
+            memory_bytes: memory_bytes(),
             capabilities,
         };
         Self { adapter, options }

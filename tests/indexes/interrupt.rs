@@ -11,8 +11,8 @@ use crate::common::Engine::{self, Adapter, Host};
 use crate::common::living::{self, Kind, LISTS, answer, bits};
 use crate::common::{Random, options, view};
 use nearfield::{
-    AddOptions, Clusters, Device, DistanceOptions, ElementKind, Error, Filter, Index, Ivf, KMeans, Metric,
-    Precision, Screen, SearchOptions, interruptible,
+    AddOptions, Clusters, Device, DistanceOptions, ElementKind, Error, Filter, Flat, Index, Ivf, KMeans,
+    Metric, Precision, Screen, SearchOptions, interruptible,
 };
 use test_case::test_matrix;
 
@@ -22,31 +22,59 @@ const ROWS: usize = 20_000;
 /// How soon a call has to end. Half a second is promised; tests run unoptimised, on busy machines.
 const SOON: Duration = Duration::from_millis(1500);
 
-/// When a hook is asked first, and a little more.
-const FIRST: Duration = Duration::from_millis(55);
-
-/// Runs a long call that is told to end when it asks for the `calls`-th time, and checks that it does so soon.
-fn interrupt<T>(what: &str, calls: u32, call: impl FnOnce() -> Result<T, Error>) {
+/// Makes calls that are told to end when they ask for the `asks`-th time, and checks that the one that asked ends soon. On a fast machine
+/// it takes many of them.
+fn interrupt<T>(what: &str, asks: u32, mut call: impl FnMut() -> Result<T, Error>) {
     let (asked, ended) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(None)));
     let hook = {
         let (asked, ended) = (asked.clone(), ended.clone());
         move || {
             asked.set(asked.get() + 1);
-            if asked.get() == calls {
+            if asked.get() == asks {
                 ended.set(Some(Instant::now()));
             }
-            asked.get() < calls
+            asked.get() < asks
         }
     };
-    let result = interruptible(hook, call);
-    let took = ended.get().expect("it takes long enough to be told to end").elapsed();
-    match result {
-        Err(Error::Interrupted) => println!("{what} ends after {took:?}"),
-        Err(error) => panic!("{what}: {error}"),
-        Ok(_) => panic!("{what} was done"),
-    }
+    let started = Instant::now();
+    let error = interruptible(hook, || {
+        loop {
+            if let Err(error) = call() {
+                return error;
+            }
+            assert!(started.elapsed() < Duration::from_secs(60), "{what} never asks");
+        }
+    });
+    let took = ended.get().expect("it was told to end").elapsed();
+    assert!(matches!(error, Error::Interrupted), "{what}: {error}");
+    println!("{what} ends after {took:?}");
     assert!(took < SOON, "{what} ended after {took:?}");
-    assert_eq!(asked.get(), calls, "{what} asks no more");
+    assert_eq!(asked.get(), asks, "{what} asks no more");
+}
+
+/// Makes a call that is told to end when it asks, and starts this long after the hook was set. If it asks, it ends soon.
+fn stopped_after<T>(wait: Duration, call: impl FnOnce() -> T) -> T {
+    let ended = Rc::new(Cell::new(None));
+    let hook = {
+        let ended = ended.clone();
+        move || {
+            ended.set(Some(Instant::now()));
+            false
+        }
+    };
+    let work = || {
+        std::thread::sleep(wait);
+        call()
+    };
+    let done = interruptible(hook, work);
+    let took = ended.get().map_or(Duration::ZERO, |ended: Instant| ended.elapsed());
+    assert!(took < SOON, "a call ended after {took:?}");
+    done
+}
+
+/// Makes a call that is told to end as soon as it asks.
+fn stopped<T>(call: impl FnOnce() -> T) -> T {
+    stopped_after(Duration::from_millis(55), call)
 }
 
 /// Rows around some centres, so that lists and radii have something to find.
@@ -60,8 +88,19 @@ fn rows(random: &mut Random, count: usize) -> Vec<f32> {
     rows
 }
 
+/// An index whose searches run in small batches: a software adapter goes on with what it was given before a call ended.
 fn index(device: &Device, kind: Kind, rows: &[f32]) -> Index {
-    let mut index = kind.make(device, Metric::L2Squared, DIM, ElementKind::F32, Screen::Auto);
+    let budget = 16 << 20;
+    let mut index: Index = match kind {
+        Kind::Flat => {
+            let builder = Flat::builder(device, Metric::L2Squared, DIM).budget(budget);
+            builder.build().expect("an index").into()
+        }
+        Kind::Ivf => {
+            let builder = Ivf::builder(device, Metric::L2Squared, DIM).lists(LISTS).budget(budget);
+            builder.train(view(&rows[..100 * DIM], DIM)).expect("trains").into()
+        }
+    };
     index.add(view(rows, DIM)).expect("good rows");
     index
 }
@@ -77,15 +116,14 @@ fn a_search_ends_soon_and_the_index_answers_as_before(engine: Engine, kind: Kind
     let rows = rows(&mut Random::new(1), ROWS);
     let index = index(device, kind, &rows);
     let before = answers(&index, &rows);
-    let many: Vec<f32> = (0..10).flat_map(|_| rows.iter().copied()).collect();
-    let many = view(&many, DIM);
+    let many = view(&rows, DIM);
     let options = match kind {
         Kind::Flat => SearchOptions::new(10),
         Kind::Ivf => SearchOptions::new(10).probes(LISTS / 2),
     };
-    for calls in [1, 3] {
-        interrupt("a search", calls, || index.search_with(many, &options));
-        interrupt("a search within a radius", calls, || index.search_within(many, 250.0));
+    for asks in [1, 3] {
+        interrupt("a search", asks, || index.search_with(many, &options));
+        interrupt("a search within a radius", asks, || index.search_within(many, 250.0));
     }
     assert!(answers(&index, &rows) == before);
 }
@@ -97,18 +135,18 @@ fn a_search_without_a_narrowed_copy_and_one_with_a_filter_end_soon(engine: Engin
     let rows = rows(&mut Random::new(2), ROWS);
     let mut index = Kind::Flat.make(device, Metric::Cosine, DIM, ElementKind::F32, Screen::None);
     index.add(view(&rows, DIM)).expect("good rows");
-    let many: Vec<f32> = (0..10).flat_map(|_| rows.iter().copied()).collect();
-    interrupt("a search in f32", 1, || index.search(view(&many, DIM), 10));
+    let many = view(&rows, DIM);
+    interrupt("a search in f32", 1, || index.search(many, 10));
     let allowed: Vec<u64> = (0..ROWS as u64).step_by(40).collect();
     let options = SearchOptions::new(10).filter(Filter::ids(&allowed));
-    interrupt("a search of few rows", 1, || index.search_with(view(&many, DIM), &options));
+    interrupt("a search of few rows", 1, || index.search_with(many, &options));
     // A function that takes its time: 20,000 calls take seconds.
     let slow = |id: u64| {
         std::thread::sleep(Duration::from_micros(200));
         id % 2 == 0
     };
     let options = SearchOptions::new(10).filter(&slow);
-    interrupt("a filter", 1, || index.search_with(view(&many[..DIM], DIM), &options));
+    interrupt("a filter", 1, || index.search_with(many.slice(0..1), &options));
 }
 
 #[test_matrix([Adapter, Host], [Kind::Flat, Kind::Ivf])]
@@ -120,16 +158,27 @@ fn an_add_ends_soon_and_adds_nothing(engine: Engine, kind: Kind) {
     // Gaps, which new rows fill first.
     index.remove(&(0..1000).step_by(3).collect::<Vec<u64>>()).expect("they are there");
     let (ids, before) = (living::ids(&index), answers(&index, &first));
-    let many: Vec<f32> = std::iter::repeat_n(rows(&mut random, 5000), 100).flatten().collect();
-    for calls in [1, 2, 3] {
-        interrupt("an add", calls, || index.add(view(&many, DIM)));
-        assert!(living::ids(&index) == ids && answers(&index, &first) == before);
+    let many: Vec<f32> = std::iter::repeat_n(rows(&mut random, 5000), 40).flatten().collect();
+    for wait in [55, 49, 45, 40, 30, 0] {
+        match stopped_after(Duration::from_millis(wait), || index.add(view(&many, DIM))) {
+            Err(Error::Interrupted) => {}
+            Err(error) => panic!("{error}"),
+            Ok(()) => {
+                assert!(wait < 50, "it was told to end");
+                let added: Vec<u64> = index.ids().skip(ids.len()).collect();
+                assert_eq!(added.len(), 200_000);
+                index.remove(&added).expect("they are there");
+            }
+        }
+        assert!(living::ids(&index) == ids && answers(&index, &first) == before, "after {wait} ms");
     }
     // It goes on from there, with the answers of an index that was never interrupted.
-    index.add(view(&many[..5000 * DIM], DIM)).expect("good rows");
+    let ids: Vec<u64> = (1 << 40..(1 << 40) + 5000).collect();
     let mut fresh = self::index(device, kind, &first);
     fresh.remove(&(0..1000).step_by(3).collect::<Vec<u64>>()).expect("they are there");
-    fresh.add(view(&many[..5000 * DIM], DIM)).expect("good rows");
+    for index in [&mut index, &mut fresh] {
+        living::add(index, view(&many[..5000 * DIM], DIM), Some(&ids)).expect("good rows");
+    }
     assert!(answers(&index, &many) == answers(&fresh, &many));
 }
 
@@ -139,13 +188,12 @@ fn an_index_and_its_copy_on_the_host_change_together() {
     let Some(device) = Adapter.device() else { return };
     let mut random = Random::new(4);
     let (first, more) = (rows(&mut random, 3000), rows(&mut random, 30_000));
-    let builder = nearfield::Flat::builder(device, Metric::L2Squared, DIM).keep_host_copy(true);
+    let builder = Flat::builder(device, Metric::L2Squared, DIM).keep_host_copy(true);
     let mut index = builder.build().expect("an index");
     index.add(view(&first, DIM)).expect("good rows");
-    for wait in (0..60).step_by(6) {
-        let ended = Instant::now() + Duration::from_millis(50 + wait);
+    for wait in [55, 50, 49, 48, 46, 44, 40, 30, 20, 0] {
         let len = index.len();
-        let result = interruptible(move || Instant::now() < ended, || index.add(view(&more, DIM)));
+        let result = stopped_after(Duration::from_millis(wait), || index.add(view(&more, DIM)));
         let added = if result.is_ok() { 30_000 } else { 0 };
         assert_eq!(index.len(), len + added);
         // Rows are read from the copy, and searches of many queries go to the GPU.
@@ -162,14 +210,14 @@ fn training_ends_soon(engine: Engine) {
     let Some(device) = engine.device() else { return };
     let rows = rows(&mut Random::new(5), ROWS);
     let rows = view(&rows, DIM);
-    for calls in [1, 4] {
-        interrupt("the training of an index", calls, || {
-            let builder = Ivf::builder(device, Metric::Cosine, DIM).lists(4000);
+    for asks in [1, 4] {
+        interrupt("the training of an index", asks, || {
+            let builder = Ivf::builder(device, Metric::Cosine, DIM).lists(1000);
             builder.kmeans(|means| means.iterations(500).tolerance(-1.0)).train(rows)
         });
         // k-means++ for the first centroids.
-        interrupt("k-means", calls, || {
-            KMeans::new(Metric::L2, 250).iterations(5000).tolerance(-1.0).train(device, rows)
+        interrupt("k-means", asks, || {
+            KMeans::new(Metric::L2, 100).iterations(5000).tolerance(-1.0).train(device, rows)
         });
     }
 }
@@ -178,9 +226,9 @@ fn training_ends_soon(engine: Engine) {
 fn a_prediction_ends_soon(engine: Engine) {
     let Some(device) = engine.device() else { return };
     let rows = rows(&mut Random::new(6), ROWS);
-    let means = KMeans::new(Metric::L2, 2000).iterations(0).assign_all(false);
+    let means = KMeans::new(Metric::L2, 500).iterations(0).assign_all(false);
     let clusters: Clusters = means.train(device, view(&rows, DIM)).expect("trains");
-    let many: Vec<f32> = (0..40).flat_map(|_| rows.iter().copied()).collect();
+    let many: Vec<f32> = (0..20).flat_map(|_| rows.iter().copied()).collect();
     interrupt("a prediction", 2, || clusters.predict(device, view(&many, DIM)));
 }
 
@@ -192,10 +240,7 @@ fn distances_end_soon_and_memory_that_was_to_take_them_keeps_its_shape(engine: E
     let (queries, rows, few) = (upload(4000), upload(6000), upload(3));
     for precision in [Precision::Fast, Precision::Compensated] {
         let options = DistanceOptions::new(Metric::L2).precision(precision);
-        // So often that it takes long on any machine.
-        interrupt("distances", 2, || {
-            (0..1000).try_for_each(|_| device.distances_with(&queries, &rows, options).map(drop))
-        });
+        interrupt("distances", 2, || device.distances_with(&queries, &rows, options));
     }
     let options = DistanceOptions::new(Metric::InnerProduct);
     let mut kept = device.distances_with(&few, &few, options).expect("memory");
@@ -204,17 +249,6 @@ fn distances_end_soon_and_memory_that_was_to_take_them_keeps_its_shape(engine: E
     assert!(matches!(result, Err(Error::Interrupted)), "{result:?}");
     assert_eq!((kept.queries(), kept.rows()), (3, 3));
     assert_eq!(device.read(&kept).expect("memory").len(), before.len());
-}
-
-/// Runs a call that is told to end as soon as it asks.
-fn stopped<T>(call: impl FnOnce() -> T) -> T {
-    interruptible(
-        || false,
-        || {
-            std::thread::sleep(FIRST);
-            call()
-        },
-    )
 }
 
 #[test_matrix([Adapter, Host], [Kind::Flat, Kind::Ivf])]
@@ -248,7 +282,6 @@ fn every_kind_of_call_looks_at_whether_to_end(engine: Engine, kind: Kind) {
     is_ended("add from the device", &mut |index| index.add(&uploaded));
     is_ended("update", &mut |index| index.update(&ids[..2], view(&rows[..2 * DIM], DIM)));
     is_ended("get", &mut |index| index.get(&ids).map(drop));
-    is_ended("compact", &mut |index| index.compact());
     is_ended("save", &mut |index| index.save(&path));
     is_ended("to bytes", &mut |index| index.to_bytes().map(drop));
     is_ended("clone", &mut |index| index.clone_to(device).map(drop));
@@ -272,6 +305,9 @@ fn every_kind_of_call_looks_at_whether_to_end(engine: Engine, kind: Kind) {
         "an interrupted save leaves the file that was there"
     );
     assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 1, "and none beside it");
+    // On a GPU it submits its few pieces without waiting.
+    let result = stopped(|| index.compact());
+    assert!(engine == Adapter || matches!(result, Err(Error::Interrupted)), "compact: {result:?}");
     let result = stopped(|| index.merge(&other));
     assert!(matches!(result, Err(Error::DuplicateId { .. })), "arguments are checked first: {result:?}");
     assert!(living::ids(&index) == ids && answers(&index, &rows) == before);
@@ -315,9 +351,13 @@ fn a_hook_that_panics_unwinds_and_leaves_the_index_whole(engine: Engine) {
         let started = Instant::now();
         let unwound = catch_unwind(AssertUnwindSafe(|| {
             let hook = || panic!("on purpose");
-            interruptible(hook, || match is_add {
-                true => index.add(view(&many, DIM)),
-                false => index.search(view(&many, DIM), 5).map(drop),
+            interruptible(hook, || {
+                // The search asks while it computes, and the add at once.
+                std::thread::sleep(Duration::from_millis(if is_add { 55 } else { 0 }));
+                match is_add {
+                    true => index.add(view(&many, DIM)),
+                    false => (0..1000).try_for_each(|_| index.search(view(&many, DIM), 5).map(drop)),
+                }
             })
         }));
         let panic = unwound.expect_err("the hook panics");

@@ -115,3 +115,18 @@ fn more_hits_than_memory_holds_are_an_error_and_not_an_abort() {
     let refused = index.search(view(&rows, 1), rows.len());
     assert!(matches!(refused, Err(Error::Budget { .. })), "{:?}", refused.err());
 }
+
+/// Vulkan tells of a GPU's memory, and Linux of its own.
+#[cfg(target_os = "linux")]
+#[test]
+fn adapters_tell_how_much_memory_they_have() {
+    let host = Device::host();
+    let adapters = [Some(&host), gpu()].into_iter().flatten().map(Device::adapter);
+    for adapter in adapters.filter(|adapter| ["host", "vulkan"].contains(&&*adapter.backend)) {
+        assert!(
+            adapter.memory_bytes.is_some_and(|bytes| bytes > 1 << 20),
+            "{adapter}: {:?}",
+            adapter.memory_bytes
+        );
+    }
+}

@@ -195,6 +195,8 @@ fn info_lists_every_adapter() -> Result<()> {
         for field in ["name", "backend", "driver", "kind"] {
             assert!(adapter[field].is_string(), "{field}: {adapter}");
         }
+        let memory = &adapter["memory_bytes"];
+        assert!(memory.is_null() || memory.as_u64().is_some_and(|bytes| bytes > 0), "{adapter}");
         if adapter["kind"] == "host" {
             assert!(adapter["max_buffer_bytes"].is_null() && adapter["f16"].is_null(), "{adapter}");
             continue;

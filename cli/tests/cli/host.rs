@@ -47,6 +47,10 @@ fn info_takes_the_host_engine_and_says_why() -> Result<()> {
     assert_eq!(adapters.len(), 1, "{document}");
     assert_eq!((&adapters[0]["kind"], &adapters[0]["best"]), (&"host".into(), &true.into()));
     assert_eq!((&document["best"], &document["reason"]), (&adapters[0]["name"], &WHY.into()));
+    if cfg!(target_os = "linux") {
+        ensure!(adapters[0]["memory_bytes"].as_u64().is_some_and(|bytes| bytes > 0), "{document}");
+        ensure!(printed.lines().any(|line| line.starts_with("  memory ")), "{printed}");
+    }
     Ok(())
 }
 
