@@ -259,12 +259,17 @@ def main() -> int:
     for name in names:
         print(f"{name} ...", file=sys.stderr)
         try:
-            version = importlib.metadata.version(name)
+            version = nf.__version__ if name == "nearfield" else importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             failures.append(f"{name}: not installed")
             continue
         module, prepare = CONTENDERS[name]
-        imported = importlib.import_module(module)
+        try:
+            imported = importlib.import_module(module)
+        except Exception as cause:
+            # Such as PyTorch where a library of CUDA is missing.
+            failures.append(f"{name} {version}: cannot be imported: {' '.join(str(cause).split())}")
+            continue
         start = time.perf_counter()
         contender = prepare(imported, task)
         build = time.perf_counter() - start

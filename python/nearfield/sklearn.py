@@ -19,9 +19,9 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import issparse  # type: ignore[import-untyped]
-from sklearn import neighbors  # type: ignore[import-untyped]
-from sklearn.utils.validation import check_is_fitted, validate_data  # type: ignore[import-untyped]
+from scipy.sparse import issparse  # type: ignore[import-untyped,unused-ignore]
+from sklearn import neighbors  # type: ignore[import-untyped,unused-ignore]
+from sklearn.utils.validation import check_is_fitted, validate_data  # type: ignore[import-untyped,unused-ignore]
 
 from nearfield import Flat
 

@@ -104,7 +104,7 @@ def test_range_search_finds_what_faiss_finds(metric: int, thresh: float) -> None
 @pytest.mark.parametrize("metric", METRICS)
 def test_a_removal_renumbers_a_flat_index_as_in_faiss(metric: int) -> None:
     mine, other = flats(metric)
-    removals = [
+    removals: list[Any] = [
         lambda module: np.array([3, 17, 3, 99_999, -1]),
         lambda module: module.IDSelectorRange(100, 1100),
         lambda module: module.IDSelectorBatch(np.arange(0, 3000, 7)),
@@ -167,7 +167,7 @@ def test_a_map_keeps_any_ids_as_in_faiss(kind: str, metric: int) -> None:
     for index in (mine, other):
         index.add_with_ids(ROWS[:2500], ids[:2500])
         index.add_with_ids(ROWS[2500:], ids[2500:])
-    removals = [lambda module: ids[50:300], lambda module: module.IDSelectorRange(0, 10**9), lambda module: np.array([-5])]
+    removals: list[Any] = [lambda module: ids[50:300], lambda module: module.IDSelectorRange(0, 10**9), lambda module: np.array([-5])]
     for removal in removals:
         assert_same(mine.search(QUERIES, 10), other.search(QUERIES, 10))
         assert_same_range(mine.range_search(QUERIES, 1.1), other.range_search(QUERIES, 1.1), 1.1)
@@ -202,7 +202,7 @@ def test_what_the_state_forbids_is_a_runtime_error_as_in_faiss() -> None:
         assert not lists.is_trained
         for call in (lambda: lists.add(ROWS), lambda: lists.search(QUERIES, 1), lambda: lists.train(ROWS[:7])):
             with pytest.raises(RuntimeError):
-                call()
+                call()  # type: ignore[no-untyped-call]
 
 
 def lists_of(module: ModuleType, metric: int = 1, nlist: int = 16) -> Any:
@@ -323,7 +323,7 @@ def test_a_map_over_lists_keeps_rows_and_ids_together() -> None:
     assert (index.index.search(QUERIES, 10)[1] >= 0).all()
 
 
-KEPT = []
+KEPT: list[Any] = []
 
 
 def kept(selector: Any) -> Any:
@@ -351,12 +351,12 @@ def test_selectors_restrict_a_search_as_in_faiss(metric: int, select: Any) -> No
         index.search(QUERIES, 10, params=module.SearchParameters(sel=selector))
         for module, index, selector in zip((ours, theirs), indexes, selectors, strict=True)
     ]
-    assert_same(*found)
+    assert_same(found[0], found[1])
     ranges = [
         index.range_search(QUERIES, 1.1, params=module.SearchParameters(sel=selector))
         for module, index, selector in zip((ours, theirs), indexes, selectors, strict=True)
     ]
-    assert_same_range(*ranges, 1.1)
+    assert_same_range(ranges[0], ranges[1], 1.1)
     for id in (-1, 1, 1200, 3950, 9000):
         assert selectors[0].is_member(id) == selectors[1].is_member(id)
 
@@ -369,7 +369,7 @@ def test_selectors_of_a_map_take_its_ids_as_in_faiss() -> None:
         index.remove_ids(np.arange(10_100, 10_200))
         selector = module.IDSelectorRange(10_050, 10_900)
         found.append(index.search(QUERIES, 10, params=module.SearchParameters(sel=selector)))
-    assert_same(*found)
+    assert_same(found[0], found[1])
 
 
 def test_normalize_l2_is_that_of_faiss() -> None:
@@ -400,7 +400,7 @@ def test_the_factory_makes_what_that_of_faiss_makes(description: str, metric: in
         else:
             index.add(ROWS)
         found.append(index.search(QUERIES, 5))
-    assert_same(*found)
+    assert_same(found[0], found[1])
 
 
 @pytest.mark.parametrize("description", ["PQ8", "IVF8", "Flat,Flat", "IDMap,Flat,IDMap", "", "IVF,Flat", "HNSW32,Flat"])

@@ -30,33 +30,30 @@ NAMES = np.array((DATA / "names.txt").read_text().split())
 # The family of a package is a class to predict from its description, the length of its name a number.
 FAMILIES = np.array([next((f for f in ("lib", "python", "golang", "node", "r-") if n.startswith(f)), "other") for n in NAMES])
 LENGTHS = np.array([len(name) for name in NAMES])
+# Enough where each row is a query, which takes a software driver long.
+SOME = slice(1000)
 METRICS = ["euclidean", "sqeuclidean", "cosine"]
 VARIANTS = [
-    ours.NearestNeighbors(),
     ours.NearestNeighbors(metric="cosine"),
-    ours.KNeighborsTransformer(),
     ours.KNeighborsTransformer(mode="connectivity", metric="sqeuclidean"),
-    ours.KNeighborsClassifier(),
     ours.KNeighborsClassifier(weights="distance", metric="cosine"),
-    ours.KNeighborsRegressor(),
     ours.KNeighborsRegressor(weights="distance", metric="sqeuclidean"),
 ]
 
 
 @parametrize_with_checks(VARIANTS)
-def test_scikit_learns_checks_pass(estimator: Any, check: Any) -> None:
+def test_checks_of_scikit_learn_pass_with_other_parameters(estimator: Any, check: Any) -> None:
     check(estimator)
 
 
 @pytest.mark.parametrize("name", ours.__all__)
-def test_no_check_is_expected_to_fail(name: str) -> None:
-    skipped = {
-        result["check_name"]
-        for result in check_estimator(getattr(ours, name)(), on_skip=None)
-        if result["status"] != "passed"
-    }
-    # Without decision_function and SCIPY_ARRAY_API there is nothing to check in these two.
-    assert skipped <= {"check_array_api_input", "check_classifiers_multilabel_output_format_decision_function"}
+def test_checks_of_scikit_learn_pass_and_none_is_expected_to_fail(name: str) -> None:
+    # A check that fails raises. Those that are skipped have nothing to check.
+    for result in check_estimator(getattr(ours, name)(), on_skip=None):
+        if result["status"] != "passed":
+            assert result["status"] == "skipped"
+            reasons = ("SCIPY_ARRAY_API is not set", "does not have a decision_function", "pandas is not installed")
+            assert any(reason in str(result["exception"]) for reason in reasons)
 
 
 def assert_same(found: Any, expected: Any) -> None:
@@ -79,10 +76,10 @@ def test_neighbours_are_those_of_scikit_learn(metric: str, dtype: type) -> None:
 
 @pytest.mark.parametrize("metric", METRICS)
 def test_without_queries_a_row_is_not_its_own_neighbour(metric: str) -> None:
-    mine, other = (module.NearestNeighbors(metric=metric).fit(ROWS) for module in (ours, theirs))
+    mine, other = (module.NearestNeighbors(metric=metric).fit(ROWS[SOME]) for module in (ours, theirs))
     found = mine.kneighbors()
     assert_same(found, other.kneighbors())
-    assert (found[1] != np.arange(4000)[:, None]).all()
+    assert (found[1] != np.arange(1000)[:, None]).all()
 
 
 def test_a_row_with_many_copies_is_not_its_own_neighbour() -> None:
@@ -101,13 +98,13 @@ def test_a_row_with_many_copies_is_not_its_own_neighbour() -> None:
 @pytest.mark.parametrize("train", [False, True])
 def test_neighbours_within_a_radius_are_those_of_scikit_learn(metric: str, radius: float, train: bool) -> None:
     mine, other = (
-        module.NearestNeighbors(metric=metric, radius=radius, **options).fit(ROWS)
+        module.NearestNeighbors(metric=metric, radius=radius, **options).fit(ROWS[:1500])
         for module, options in ((ours, {}), (theirs, {"algorithm": "brute"}))
     )
     queries = None if train else QUERIES
     found, expected = mine.radius_neighbors(queries), other.radius_neighbors(queries, sort_results=True)
     total = sum(len(ids) for ids in expected[1])
-    assert total > 1000
+    assert total > 300
     differing = 0
     for distances, ids, their_distances, their_ids in zip(*found, *expected, strict=True):
         assert (np.diff(distances) >= 0).all()
@@ -125,7 +122,7 @@ def test_neighbours_within_a_radius_are_those_of_scikit_learn(metric: str, radiu
 @pytest.mark.parametrize("metric", ["euclidean", "sqeuclidean"])
 def test_rows_at_the_radius_are_within_it(dtype: type, metric: str) -> None:
     # The mean of these is no multiple of a power of two; 3, 4 and 5 make many distances of 5.
-    grid = np.stack(np.meshgrid(np.arange(1000, 1021), np.arange(-7, 16)), axis=-1).reshape(-1, 2).astype(dtype)
+    grid: NDArray[Any] = np.stack(np.meshgrid(np.arange(1000, 1021), np.arange(-7, 16)), axis=-1).reshape(-1, 2).astype(dtype)
     grid = np.concatenate([grid, [[5000, 1]]]).astype(dtype)
     radius = 5 if metric == "euclidean" else 25
     mine, other = (module.NearestNeighbors(radius=radius, metric=metric).fit(grid) for module in (ours, theirs))
@@ -141,7 +138,7 @@ def test_rows_at_the_radius_are_within_it(dtype: type, metric: str) -> None:
 
 @pytest.mark.parametrize("mode", ["connectivity", "distance"])
 def test_graphs_are_those_of_scikit_learn(mode: str) -> None:
-    mine, other = (module.NearestNeighbors().fit(ROWS) for module in (ours, theirs))
+    mine, other = (module.NearestNeighbors().fit(ROWS[SOME]) for module in (ours, theirs))
     for queries in (None, QUERIES):
         found, expected = (one.kneighbors_graph(queries, mode=mode) for one in (mine, other))
         assert found.shape == expected.shape
@@ -186,7 +183,7 @@ def test_a_row_that_is_the_mean_but_for_rounding_is_found() -> None:
 @pytest.mark.parametrize("metric", METRICS)
 def test_a_classifier_predicts_what_that_of_scikit_learn_predicts(weights: Any, metric: str) -> None:
     mine, other = (
-        module.KNeighborsClassifier(9, weights=weights, metric=metric).fit(ROWS, FAMILIES) for module in (ours, theirs)
+        module.KNeighborsClassifier(9, weights=weights, metric=metric).fit(ROWS[SOME], FAMILIES[SOME]) for module in (ours, theirs)
     )
     np.testing.assert_array_equal(mine.classes_, other.classes_)
     np.testing.assert_allclose(mine.predict_proba(QUERIES), other.predict_proba(QUERIES), atol=1e-4)
@@ -234,12 +231,12 @@ def test_several_outputs_are_predicted() -> None:
 @pytest.mark.parametrize("mode", ["distance", "connectivity"])
 def test_a_transformer_makes_the_graph_that_scikit_learn_makes(mode: str) -> None:
     mine, other = (module.KNeighborsTransformer(n_neighbors=4, mode=mode) for module in (ours, theirs))
-    found, expected = mine.fit_transform(ROWS), other.fit_transform(ROWS)
+    found, expected = mine.fit_transform(ROWS[SOME]), other.fit_transform(ROWS[SOME])
     assert issparse(found)
     assert found.format == "csr"
-    assert found.shape == (4000, 4000)
+    assert found.shape == (1000, 1000)
     # One more in the mode "distance", as the row itself is among them.
-    assert found.nnz == expected.nnz == 4000 * (5 if mode == "distance" else 4)
+    assert found.nnz == expected.nnz == 1000 * (5 if mode == "distance" else 4)
     assert abs(found - expected).sum() < 1e-3 * expected.sum()
     assert abs(mine.transform(QUERIES) - other.transform(QUERIES)).sum() < 1e-3 * expected.sum()
     assert mine.get_feature_names_out()[0] == "kneighborstransformer0"
@@ -254,15 +251,10 @@ def test_a_transformer_leads_a_pipeline() -> None:
         for module in (ours, theirs)
     ]
     np.testing.assert_array_equal(*(pipeline.predict(QUERIES) for pipeline in classify))
-    pictures = [
-        make_pipeline(
-            module.KNeighborsTransformer(n_neighbors=91),
-            TSNE(metric="precomputed", init="random", random_state=0, max_iter=250, n_jobs=1),
-        ).fit_transform(rows[:150])
-        for module in (ours, theirs)
-    ]
-    assert pictures[0].shape == (150, 2)
-    assert np.isfinite(pictures[0]).all()
+    tsne = TSNE(metric="precomputed", init="random", random_state=0, max_iter=250, n_jobs=1)
+    picture = make_pipeline(ours.KNeighborsTransformer(n_neighbors=91), tsne).fit_transform(rows[:150])
+    assert picture.shape == (150, 2)
+    assert np.isfinite(picture).all()
     isomap = make_pipeline(ours.KNeighborsTransformer(n_neighbors=20), Isomap(metric="precomputed", n_neighbors=20))
     assert isomap.fit_transform(rows[:150]).shape == (150, 2)
     graph = ours.NearestNeighbors(radius=1.0).fit(rows).radius_neighbors_graph(mode="distance")
@@ -275,11 +267,11 @@ def test_callers_that_take_any_transformer_get_what_they_need() -> None:
     # from the rows of the graph, each of which begins with the row itself.
     transformer = ours.KNeighborsTransformer(n_neighbors=3, metric="cosine")
     assert set(transformer.get_params()) >= {"n_neighbors", "metric", "n_jobs"}
-    graph = transformer.set_params(n_neighbors=7).fit_transform(ROWS)
+    graph = transformer.set_params(n_neighbors=7).fit_transform(ROWS[SOME])
     assert isinstance(csr_matrix(graph), csr_matrix)
-    indices = graph.indices.reshape(4000, 8)
-    assert (np.diff(graph.data.reshape(4000, 8)) >= 0).all()
-    assert np.mean(indices[:, 0] == np.arange(4000)) > 0.99
+    indices = graph.indices.reshape(1000, 8)
+    assert (np.diff(graph.data.reshape(1000, 8)) >= 0).all()
+    assert np.mean(indices[:, 0] == np.arange(1000)) > 0.99
     assert graph.data.dtype == np.float64
 
 
@@ -313,7 +305,8 @@ def test_a_copy_answers_the_same(way: Any) -> None:
 def test_a_clone_keeps_the_parameters() -> None:
     estimator = ours.KNeighborsClassifier(3, weights="distance", metric="cosine", device="host", n_jobs=2)
     assert clone(estimator).get_params() == estimator.get_params()
-    assert repr(estimator) == "KNeighborsClassifier(device='host', metric='cosine', n_jobs=2, n_neighbors=3,\n                     weights='distance')"
+    shown = "KNeighborsClassifier(device='host', metric='cosine', n_jobs=2, n_neighbors=3, weights='distance')"
+    assert " ".join(repr(estimator).split()) == shown
 
 
 def test_the_device_is_the_one_asked_for() -> None:

@@ -108,9 +108,7 @@ def normalize_L2(x: NDArray[np.float32]) -> None:
     np.divide(x, norms[:, None], out=x, casting="same_kind")
 
 
-def index_factory(
-    d: int, description: str, metric: int = METRIC_L2, *, device: Any | None = None
-) -> IndexFlat | IndexIVFFlat | IndexIDMap:
+def index_factory(d: int, description: str, metric: int = METRIC_L2, *, device: Any | None = None) -> Any:
     """An index by its description: "Flat" or "IVF256,Flat", for ids of one's own with "IDMap," or "IDMap2," in front."""
     found = re.fullmatch(r"(?:(IDMap2?),)?(?:IVF([0-9]+),)?Flat(?:,(IDMap2?))?", description)
     if found is None or (found[1] and found[3]):

@@ -16,6 +16,9 @@ METRIC_L2 = 1
 # The metrics of nearfield.
 NAMES: dict[int, Literal["ip", "l2sq"]] = {METRIC_INNER_PRODUCT: "ip", METRIC_L2: "l2sq"}
 
+# The distance of a row that is missing; for inner products its negative.
+_LARGEST = np.finfo(np.float32).max
+
 Found: TypeAlias = tuple[NDArray[np.float32], NDArray[np.int64]]
 
 
@@ -26,6 +29,12 @@ def _vectors(name: str, given: Any, d: int) -> NDArray[np.float32]:
     if array.ndim != 2 or array.shape[1] != d:
         raise ValueError(f"{name}: needed the shape [n, {d}], given {list(np.shape(given))}")
     return array
+
+
+def _check_output(name: str, array: NDArray[Any] | None, shape: tuple[int, int], dtype: type) -> None:
+    if array is not None and (array.shape != shape or array.dtype != dtype):
+        needed = f"{np.dtype(dtype)} of the shape {list(shape)}"
+        raise ValueError(f"{name}: needed {needed}, given {array.dtype} of the shape {list(array.shape)}")
 
 
 class Index:
@@ -124,24 +133,24 @@ class Index:
         if k < 1:
             raise ValueError(f"k: needed at least 1, given {k}")
         rows = self._trained()
-        is_l2 = self.metric_type == METRIC_L2
-        worst = np.finfo(np.float32).max if is_l2 else np.finfo(np.float32).min
-        distances = np.full((len(queries), k), worst, dtype=np.float32) if D is None else D
-        ids = np.full((len(queries), k), -1, dtype=np.int64) if I is None else I
-        for name, array, needed in (("D", distances, np.float32), ("I", ids, np.int64)):
-            if array.shape != (len(queries), k) or array.dtype != needed:
-                needed_array = f"{np.dtype(needed)} of the shape [{len(queries)}, {k}]"
-                raise ValueError(f"{name}: needed {needed_array}, given {array.dtype} of the shape {list(array.shape)}")
+        shape = (len(queries), k)
+        _check_output("D", D, shape, np.float32)
+        _check_output("I", I, shape, np.int64)
         allowed = self._allowed(params)
-        count = 0
         if len(queries) and (len(rows) if allowed is None else allowed.any()):
-            found, positions = rows.search(queries, k, allowed, self._probes(params))
-            count = found.shape[1]
-            distances[:, :count] = found if is_l2 else -found
-            ids[:, :count] = self._labelled(positions)
-        distances[:, count:] = worst
-        ids[:, count:] = -1
-        return distances, ids
+            distances, positions = rows.search(queries, k, allowed, self._probes(params))
+        else:
+            distances, positions = np.empty((len(queries), 0), dtype=np.float32), np.empty((len(queries), 0), dtype=np.int64)
+        is_l2 = self.metric_type == METRIC_L2
+        distances, ids = distances if is_l2 else -distances, self._labelled(positions)
+        count = distances.shape[1]
+        if count == k and D is None and I is None:
+            return distances, ids
+        D = np.empty(shape, dtype=np.float32) if D is None else D
+        I = np.empty(shape, dtype=np.int64) if I is None else I
+        D[:, :count], I[:, :count] = distances, ids
+        D[:, count:], I[:, count:] = _LARGEST if is_l2 else -_LARGEST, -1
+        return D, I
 
     def assign(self, x: ArrayLike, k: int = 1) -> NDArray[np.int64]:
         """The ids that `search` finds, `[n, k]`."""
