@@ -59,7 +59,7 @@ def to_filter(given: Any) -> NDArray[Any]:
         if array.ndim != 1:
             _refuse(ValueError, "filter", "a mask of one dimension", f"shape {list(array.shape)}")
         # Memory of another origin may hold other bytes than 0 and 1, which are no booleans in Rust.
-        return array.view(np.uint8) != 0
+        return np.not_equal(array.view(np.uint8), 0)
     if array.size and array.dtype.kind not in "iu":
         _refuse(TypeError, "filter", "ids, a boolean mask or a function of an id", array.dtype)
     return to_ids(array, "filter")

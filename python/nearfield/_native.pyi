@@ -1,27 +1,14 @@
 """The part of nearfield that is written in Rust. Import its names from `nearfield`."""
 
 import os
-from collections.abc import Callable, Iterable
-from typing import Any, Literal, Self, TypeAlias, final
+from typing import Any, Literal, Self, final, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from nearfield._types import Neighbors, Ragged
+from nearfield._types import Adapter, Filter, Metric, Neighbors, Precision, Progress, Ragged, Screen, Vectors
 
 __version__: str
-
-Metric: TypeAlias = Literal["cosine", "ip", "l2", "l2sq"]
-Screen: TypeAlias = Literal["auto", "none", "i8"]
-Precision: TypeAlias = Literal["fast", "compensated", "half"]
-Filter: TypeAlias = ArrayLike | Callable[[int], bool]
-Progress: TypeAlias = bool | Callable[[str, int, int], object]
-# numpy arrays, lists of lists, and objects with `__dlpack__`, `__arrow_c_array__` or `__arrow_c_stream__`.
-Vectors: TypeAlias = Any
-Path: TypeAlias = str | os.PathLike[str]
-
-class Error(Exception): ...
-class OutOfMemory(Error, MemoryError): ...
 
 @final
 class Device:
@@ -42,7 +29,7 @@ class Device:
     def __deepcopy__(self, memo: Any, /) -> Self: ...
     def __copy__(self) -> Self: ...
 
-def devices() -> list[Device]: ...
+def devices() -> list[Adapter]: ...
 
 class Index:
     def add(self, rows: Vectors, ids: ArrayLike | None = None, *, progress: Progress | None = None) -> NDArray[np.int64]: ...
@@ -56,6 +43,18 @@ class Index:
         self,
         queries: Vectors,
         k: int = 10,
+        *,
+        probes: int | None = None,
+        recall: float | None = None,
+        filter: Filter | None = None,
+        out: tuple[NDArray[np.float32], NDArray[np.int64]] | None = None,
+        progress: Progress | None = None,
+    ) -> Neighbors: ...
+    def _search(
+        self,
+        cancel: _Cancel,
+        queries: Vectors,
+        k: int = ...,
         *,
         probes: int | None = None,
         recall: float | None = None,
@@ -77,9 +76,9 @@ class Index:
     def search_within(
         self, queries: Vectors, radius: float, *, filter: Filter | None = None, progress: Progress | None = None
     ) -> Ragged: ...
-    def save(self, path: Path) -> None: ...
+    def save(self, path: str | os.PathLike[str]) -> None: ...
     def to_bytes(self) -> bytes: ...
-    def to(self, device: Device | str) -> Self: ...
+    def to(self, device: Device | Adapter | str) -> Self: ...
     @property
     def ids(self) -> NDArray[np.int64]: ...
     @property
@@ -105,7 +104,7 @@ class Flat(Index):
         metric: Metric = "cosine",
         dtype: DTypeLike | None = None,
         ids: ArrayLike | None = None,
-        device: Device | str | None = None,
+        device: Device | Adapter | str | None = None,
         screen: Screen = "auto",
         progress: Progress | None = None,
     ) -> Self: ...
@@ -119,7 +118,7 @@ class Ivf(Index):
         metric: Metric = "cosine",
         dtype: DTypeLike | None = None,
         ids: ArrayLike | None = None,
-        device: Device | str | None = None,
+        device: Device | Adapter | str | None = None,
         seed: int = 0,
         iterations: int = 10,
         empty: bool = False,
@@ -133,8 +132,8 @@ class Ivf(Index):
     def centroids(self) -> NDArray[np.float32]: ...
     def probes_for_recall(self, queries: Vectors, k: int = 10, recall: float = 0.95) -> int: ...
 
-def load(path: Path, device: Device | str | None = None) -> Flat | Ivf: ...
-def from_bytes(data: bytes, device: Device | str | None = None) -> Flat | Ivf: ...
+def load(path: str | os.PathLike[str], device: Device | Adapter | str | None = None) -> Flat | Ivf: ...
+def from_bytes(data: bytes, device: Device | Adapter | str | None = None) -> Flat | Ivf: ...
 def knn(
     rows: Vectors,
     queries: Vectors,
@@ -142,7 +141,7 @@ def knn(
     *,
     metric: Metric = "l2sq",
     filter: Filter | None = None,
-    device: Device | str | None = None,
+    device: Device | Adapter | str | None = None,
 ) -> Neighbors: ...
 def distances(
     rows: Vectors,
@@ -150,9 +149,34 @@ def distances(
     metric: Metric = "l2sq",
     *,
     precision: Precision = "fast",
-    device: Device | str | None = None,
+    device: Device | Adapter | str | None = None,
 ) -> NDArray[np.float32]: ...
 
+# What the package's own modules use.
+def _forked() -> None: ...
+@final
+class _Cancel:
+    def __new__(cls) -> Self: ...
+    def cancel(self) -> None: ...
+
+@overload
+def _reduce(
+    operation: Literal["argmin", "argmax"],
+    values: Vectors,
+    others: None,
+    each_row: bool,
+    compensated: bool,
+    device: Device | Adapter | str | None,
+) -> int | NDArray[np.int64]: ...
+@overload
+def _reduce(
+    operation: Literal["sum", "sum_squares", "mean", "std", "l1", "l2", "max_norm", "dot", "min", "max"],
+    values: Vectors,
+    others: Vectors | None,
+    each_row: bool,
+    compensated: bool,
+    device: Device | Adapter | str | None,
+) -> float | NDArray[np.float32]: ...
 @final
 class KMeans:
     def __new__(
@@ -165,7 +189,7 @@ class KMeans:
         rows_per_cluster: int = 64,
         balance: float | None = None,
         seed: int = 0,
-        device: Device | str | None = None,
+        device: Device | Adapter | str | None = None,
     ) -> Self: ...
     def fit(self, rows: Vectors, *, progress: Progress | None = None) -> Self: ...
     def predict(self, rows: Vectors) -> NDArray[np.int64]: ...

@@ -1,5 +1,6 @@
 """How far a long call is: a bar of tqdm, or the caller's function."""
 
+import importlib
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -45,7 +46,7 @@ def start(progress: object, stage: str, total: int) -> Shown | None:
     if progress is not True:
         raise TypeError(f"progress: needed True, False or a function of (stage, done, total), given {type(progress).__name__}")
     try:
-        from tqdm.auto import tqdm
+        tqdm: Any = importlib.import_module("tqdm.auto").tqdm
     except ImportError:
         return None
     return _Bar(tqdm(total=total, desc=f"nearfield: {stage}", unit_scale=True))

@@ -1,9 +1,20 @@
-"""The classes of answers, of devices that could be opened, and of errors."""
+"""The types of arguments, and the classes of answers, of devices that could be opened, and of errors."""
 
-from typing import NamedTuple
+from collections.abc import Callable, Set
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+
+Metric: TypeAlias = Literal["cosine", "ip", "l2", "l2sq"]
+Screen: TypeAlias = Literal["auto", "none", "i8"]
+Precision: TypeAlias = Literal["fast", "compensated", "half"]
+Filter: TypeAlias = ArrayLike | Set[int] | Callable[[int], object]
+"""Ids, a boolean mask with a value for each id, or a function of an id."""
+Progress: TypeAlias = bool | Callable[[str, int, int], object]
+"""Whether to show a bar of tqdm, or a function of the stage, what is done and the total."""
+Vectors: TypeAlias = Any
+"""numpy arrays, lists, and objects with `__dlpack__`, `__arrow_c_array__` or `__arrow_c_stream__`."""
 
 
 class Error(Exception):

@@ -16,11 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfield._native import Device, _reduce
+from nearfield._types import Adapter
 
 __all__ = ["argmax", "argmin", "dot", "max", "mean", "min", "norm", "std", "sum", "sum_squares"]
 
 Axis: TypeAlias = Literal[None, 1, -1]
-On: TypeAlias = Device | str | None
+On: TypeAlias = Device | Adapter | str | None
 
 
 def _each_row(axis: Axis) -> bool:
@@ -68,8 +69,7 @@ def norm(
         raise TypeError(f"order: needed 'l1', 'l2' or 'max', given {type(order).__name__}")
     if order not in ("l1", "l2", "max"):
         raise ValueError(f"order: needed 'l1', 'l2' or 'max', given {order!r}")
-    operation = "max_norm" if order == "max" else order
-    return _reduce(operation, values, None, _each_row(axis), compensated, device)
+    return _reduce("max_norm" if order == "max" else order, values, None, _each_row(axis), compensated, device)
 
 
 def dot(

@@ -237,18 +237,18 @@ import resource
 def grown():
     with open("/proc/self/statm") as file:
         return int(file.read().split()[0]) * 4096
-many = np.ones((3000, 256), np.float32)
+many = np.ones((600, 256), np.float32)
 large = nf.Flat(dim=256, metric="l2sq", device="host")
-large.add(np.resize(rows, (30_000, 256)))
+large.add(np.resize(rows, (20_000, 256)))
 data = large.to_bytes()
-resource.setrlimit(resource.RLIMIT_AS, (grown() + (16 << 20),) * 2)
+resource.setrlimit(resource.RLIMIT_AS, (grown() + (4 << 20),) * 2)
 refused = 0
 for name, call in {{
-    "search": lambda: large.search(many, 3000),
+    "search": lambda: large.search(many, 10_000),
     "within": lambda: large.search_within(many, 1e9),
-    "distances": lambda: nf.distances(rows, many, device="host"),
+    "distances": lambda: nf.distances(np.resize(rows, (12_000, 256)), many, device="host"),
     "bytes": lambda: large.to_bytes(),
-    "get": lambda: large.get(range(30_000)),
+    "get": lambda: large.get(range(20_000)),
     "add": lambda: large.add(np.broadcast_to(np.float32(1), (100_000, 256))),
     "copy": lambda: large.to("host"),
     "load": lambda: nf.from_bytes(data, "host"),
@@ -259,8 +259,7 @@ for name, call in {{
     except MemoryError as error:
         assert "\\n" not in str(error)
         refused += 1
-resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY,) * 2) if False else None
-assert len(large) == 30_000 and large.search(few, 1).ids.shape == (5, 1)
+assert len(large) == 20_000 and large.search(few, 1).ids.shape == (5, 1)
 say(f"refused {{refused}}")
 """
 
