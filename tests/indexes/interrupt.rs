@@ -143,7 +143,7 @@ fn a_search_without_a_narrowed_copy_and_one_with_a_filter_end_soon(engine: Engin
     // A function that takes its time: 20,000 calls take seconds.
     let slow = |id: u64| {
         std::thread::sleep(Duration::from_micros(200));
-        id % 2 == 0
+        id.is_multiple_of(2)
     };
     let options = SearchOptions::new(10).filter(&slow);
     interrupt("a filter", 1, || index.search_with(many.slice(0..1), &options));
