@@ -185,8 +185,7 @@ import numpy as np
 import nearfield as nf
 
 class Reduced:
-    """Pickled as the index is, whose bytes are made once."""
-
+    # Pickled as the index is, whose bytes are made once.
     def __reduce__(self):
         return reduced
 
