@@ -5,8 +5,26 @@ from typing import Any, Literal, Self, final, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
+from typing_extensions import disjoint_base
 
 from nearfield._types import Adapter, Filter, Metric, Neighbors, Precision, Progress, Ragged, Screen, Vectors
+
+__all__ = [
+    "Device",
+    "Flat",
+    "Index",
+    "Ivf",
+    "KMeans",
+    "_Cancel",
+    "__version__",
+    "_forked",
+    "_reduce",
+    "devices",
+    "distances",
+    "from_bytes",
+    "knn",
+    "load",
+]
 
 __version__: str
 
@@ -31,6 +49,7 @@ class Device:
 
 def devices() -> list[Adapter]: ...
 
+@disjoint_base
 class Index:
     def add(self, rows: Vectors, ids: ArrayLike | None = None, *, progress: Progress | None = None) -> NDArray[np.int64]: ...
     def remove(self, ids: ArrayLike) -> int: ...
@@ -92,7 +111,7 @@ class Index:
     @property
     def device(self) -> Device: ...
     def __len__(self) -> int: ...
-    def __contains__(self, id: object) -> bool: ...
+    def __contains__(self, id: object, /) -> bool: ...
     def __reduce__(self) -> tuple[Any, ...]: ...
 
 class Flat(Index):

@@ -63,7 +63,7 @@ impl Device {
     /// Bytes of memory, where the system tells them.
     #[getter]
     fn memory(&self) -> Option<u64> {
-        self.0.adapter().memory_bytes
+        None
     }
 
     /// Why it was taken.
@@ -104,8 +104,8 @@ pub(crate) fn devices(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyAny>>> {
     }
     let class = python::adapter(py)?;
     let described = |adapter: Adapter| {
-        let Adapter { name, backend, driver, kind, memory_bytes, .. } = adapter;
-        class.call1((name, kind.to_string(), backend, driver, memory_bytes))
+        let Adapter { name, backend, driver, kind, .. } = adapter;
+        class.call1((name, kind.to_string(), backend, driver, None::<u64>))
     };
     adapters.into_iter().map(described).collect()
 }

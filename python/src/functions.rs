@@ -45,12 +45,20 @@ pub(crate) fn knn<'py>(
     let asked = answers::Asked::of(queries);
     let found = call::run(py, |_| {
         let queries = asked.view()?;
-        let Some(filter) = &filter else { return device.nearest(queries, rows, metric, k) };
+        if filter.is_none() {
+            match device.nearest(queries, rows, metric, k) {
+                // More rows than the adapter can bind at once: an index has them in segments.
+                Err(Error::Unsupported { .. }) => {}
+                found => return found,
+            }
+        }
         // An index without an 8-bit copy, which one search would not pay for.
         let builder = nearfield::Flat::builder(&device, metric, rows.dim()).elements(rows.kind());
         let mut index = builder.screen(Screen::None).capacity(rows.rows()).build()?;
         index.add(rows)?;
-        Ok(index.search_with(queries, &SearchOptions::new(k).filter(filter.as_filter()))?.neighbors)
+        let mut options = SearchOptions::new(k);
+        options.filter = filter.as_ref().map(RowFilter::as_filter);
+        Ok(index.search_with(queries, &options)?.neighbors)
     })?;
     Out::of(py, None, [queries.rows(), answers::width(&found)?])?.filled(&found)
 }
@@ -83,16 +91,26 @@ pub(crate) fn distances<'py>(
     }
     let mut writing = all.readwrite();
     let values = writing.as_slice_mut()?;
-    // A piece of the result fits the device, whatever the whole is.
-    let piece = (PIECE_VALUES / rows.rows()).max(1);
+    // On a device a vector takes a multiple of four elements.
+    let fitting = (PIECE_VALUES / rows.dim().next_multiple_of(4)).max(1);
+    let row_piece = fitting.min(rows.rows());
+    let query_piece = (PIECE_VALUES / row_piece).clamp(1, fitting);
+    let pieces = |count: usize, piece: usize| {
+        (0..count).step_by(piece).map(move |first| first..count.min(first + piece))
+    };
     call::run(py, |_| {
         let options = DistanceOptions::new(metric).precision(precision);
-        let rows = upload(&device, rows, 0..rows.rows())?;
-        for (number, values) in values.chunks_mut(piece * rows.rows()).enumerate() {
-            let first = number * piece;
-            let some = upload(&device, queries, first..first + values.len() / rows.rows());
-            let some = some.map_err(|error| of_queries(error, first))?;
-            values.copy_from_slice(&device.read(&device.distances_with(&some, &rows, options)?)?);
+        for row_range in pieces(rows.rows(), row_piece) {
+            let some_rows = upload(&device, rows, row_range.clone());
+            let some_rows = some_rows.map_err(|error| error.with_rows(|row| row + row_range.start as u64))?;
+            for query_range in pieces(queries.rows(), query_piece) {
+                let some = upload(&device, queries, query_range.clone());
+                let some = some.map_err(|error| of_queries(error, query_range.start))?;
+                let found = device.read(&device.distances_with(&some, &some_rows, options)?)?;
+                for (query, found) in query_range.zip(found.chunks(row_range.len())) {
+                    values[query * rows.rows()..][row_range.clone()].copy_from_slice(found);
+                }
+            }
         }
         Ok(())
     })?;
@@ -100,8 +118,8 @@ pub(crate) fn distances<'py>(
     Ok(all)
 }
 
-/// Distances that are computed at a time.
-const PIECE_VALUES: usize = 1 << 26;
+/// Elements of rows or queries, and distances, that are on a device at a time: 128 MiB, which every adapter can bind.
+const PIECE_VALUES: usize = 1 << 25;
 
 /// Some of the vectors on a device.
 fn upload(device: &nearfield::Device, vectors: HostVectors<'_>, range: Range<usize>) -> Result<DeviceMatrix> {

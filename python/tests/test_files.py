@@ -186,13 +186,15 @@ import nearfield as nf
 
 class Reduced:
     # Pickled as the index is, whose bytes are made once.
+
     def __reduce__(self):
         return reduced
 
-rows = np.zeros((1100, 1 << 20), np.float32)
-rows[np.arange(1100), np.arange(1100)] = 1
-index = nf.Flat(rows, metric="ip", screen="none", device="host")
-queries = rows[[0, 1099]].copy()
+index = nf.Flat(dim=1 << 20, metric="ip", screen="none", device="host")
+for first in range(0, 1100, 100):
+    rows = np.zeros((100, 1 << 20), np.float32)
+    rows[np.arange(100), first + np.arange(100)] = 1
+    index.add(rows)
 reduced = index.__reduce__()
 del rows, index
 for protocol in (2, 3):
@@ -204,7 +206,7 @@ data = pickle.dumps(Reduced(), 5)
 assert len(data) > 1 << 32, len(data)
 del reduced
 back = pickle.loads(data)
-print(len(back), back.search(queries, 1).ids.ravel().tolist())
+print(len(back), back.get([0, 1099]).argmax(axis=1).tolist())
 """
 
 

@@ -30,15 +30,15 @@ def whole():
     assert len(index) == len(index.ids)
 """
 
-# A child interrupts itself never: the parent does, when it reads "go".
+# What the child does after "go", when it gets the signal.
 CALLS = {
     "search": "index.search(np.resize(rows, (400_000, 256)), 10)",
     "search for one k after another": "while True: index.search(np.resize(rows, (20_000, 256)), 10)",
     "asynchronous search": "import asyncio; asyncio.run(index.search_async(np.resize(rows, (400_000, 256)), 10))",
     "search within": "index.search_within(np.resize(rows, (400_000, 256)), 1.0)",
     "addition": "while True: index.remove(index.add(np.resize(rows, (200_000, 256))))",
-    "lists": "nf.Ivf(np.resize(rows, (60_000, 256)), lists=2000, iterations=10_000)",
-    "k-means": "nf.KMeans(2000, iterations=10_000, tolerance=-1.0).fit(np.resize(rows, (60_000, 256)))",
+    "lists": "while True: nf.Ivf(rows, lists=200, iterations=10_000)",
+    "k-means": "nf.KMeans(200, iterations=100_000, tolerance=-1.0).fit(rows)",
     "distances": "while True: nf.distances(rows, np.resize(rows, (20_000, 256)))",
     "knn": "nf.knn(rows, np.resize(rows, (400_000, 256)))",
     "progress": "index.search(np.resize(rows, (400_000, 256)), 10, progress=lambda *_: None)",
@@ -90,12 +90,10 @@ def test_a_handler_of_a_signal_runs_during_a_search() -> None:
     program = f"""{START}
 import signal
 signal.signal(signal.SIGINT, lambda *_: say('handled'))
-queries = np.resize(rows, (3000, 256))
+queries = np.resize(rows, (500, 256))
+say('go')
 start = time.perf_counter()
 while time.perf_counter() - start < 1.5:
-    if start is not None:
-        say('go') if not globals().get('said') else None
-        said = True
     index.search(queries, 10)
 whole()
 say('whole')
@@ -215,9 +213,10 @@ def failures(count):
                 continue
             raise AssertionError("not refused")
 
-searches(2000), failures(40)
+COUNT = 10_000 if index.device.kind == 'host' else 1000
+searches(COUNT // 5), failures(40)
 before = resident()
-searches(10_000)
+searches(COUNT)
 after = resident()
 failures(40)
 print(after - before, resident() - after)
@@ -225,11 +224,11 @@ print(after - before, resident() - after)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the memory of a process is measured by Linux")
-def test_10_000_searches_and_300_failures_leave_no_memory_behind(child: Callable[..., Any]) -> None:
+def test_many_searches_and_failures_leave_no_memory_behind(child: Callable[..., Any]) -> None:
     done = child(LEAKS, timeout=200)
     assert done.returncode == 0, done.stderr
     searches, failures = map(float, done.stdout.split())
-    assert searches < 5 and failures < 5
+    assert searches < 5 and failures < 5, "mebibytes"
 
 
 LITTLE = f"""{START}
@@ -237,7 +236,7 @@ import resource
 def grown():
     with open("/proc/self/statm") as file:
         return int(file.read().split()[0]) * 4096
-many = np.ones((600, 256), np.float32)
+many = np.ones((300, 256), np.float32)
 large = nf.Flat(dim=256, metric="l2sq", device="host")
 large.add(np.resize(rows, (20_000, 256)))
 data = large.to_bytes()

@@ -245,6 +245,24 @@ def test_distances_of_all_pairs(integers: Any, metric: Any, precision: Any) -> N
     np.testing.assert_allclose(found, all_distances(rows, queries, metric), atol=2e-3 if precision == "half" else 1e-5)
 
 
+def test_distances_and_rows_that_no_adapter_binds_at_once() -> None:
+    """Some adapters bind at most 128 MiB."""
+    many, some = np.arange(9000, dtype=np.float32)[:, None], np.arange(4000, dtype=np.float32)[:, None]
+    found = nf.distances(many, some)
+    assert found.shape == (4000, 9000) and all((found[query] == (many.ravel() - query) ** 2).all() for query in (0, 3727, 3728, 3999))
+    rows = np.zeros((8400, 4096), np.float32)
+    rows[:, 0] = np.arange(8400) % 3001
+    found = nf.distances(rows, rows[[0, 2999]], "l2")
+    np.testing.assert_array_equal(found[1], np.abs(rows[:, 0] - 2999))
+    np.testing.assert_array_equal(nf.distances(rows[[0, 2999]], rows, "l2"), found.T)
+    assert nf.knn(rows, rows[[2999]], 3).ids.tolist() == [[2999, 6000, 2998]]
+    rows[8300] = np.nan
+    with pytest.raises(ValueError, match="^rows: needed finite values, row 8300 holds"):
+        nf.distances(rows, rows[:2])
+    with pytest.raises(ValueError, match="^queries: needed finite values, row 8300 holds"):
+        nf.distances(rows[:1], rows)
+
+
 def test_distances_of_nothing_are_empty(integers: Any) -> None:
     rows, queries = integers
     assert nf.distances(rows[:0], queries).shape == (20, 0) and nf.distances(rows, queries[:0]).shape == (0, 500)
