@@ -38,20 +38,23 @@ def recall(index: nf.Ivf, queries: Any, k: int, **options: Any) -> float:
     return float(np.mean([len(set(a) & set(b)) / k for a, b in zip(found.tolist(), exact.tolist())]))
 
 
-def test_more_probes_find_more(ivf: nf.Ivf, real: Any) -> None:
+def test_more_probes_find_more(ivf: nf.Ivf, real: Any, on_host: bool) -> None:
     queries = real[1].astype(np.float32)
     recalls = [recall(ivf, queries, 10, probes=probes) for probes in (1, 4, 16, 32)]
-    assert recalls == sorted(recalls) and recalls[0] < 0.9 and recalls[-1] == 1
+    assert recalls == sorted(recalls) and recalls[-1] == 1
+    # A GPU goes through all rows of so few.
+    assert (recalls[0] < 0.9) == on_host
     assert recall(ivf, queries, 10) == recall(ivf, queries, 10, probes=ivf.default_probes)
 
 
 @pytest.mark.parametrize("wanted", [0.5, 0.9, 0.99])
-def test_a_recall_is_reached_with_few_probes(ivf: nf.Ivf, real: Any, wanted: float) -> None:
+def test_a_recall_is_reached_with_few_probes(ivf: nf.Ivf, real: Any, wanted: float, on_host: bool) -> None:
     queries = real[1].astype(np.float32)
     probes = ivf.probes_for_recall(queries, 10, wanted)
     assert recall(ivf, queries, 10, recall=wanted) == recall(ivf, queries, 10, probes=probes) >= wanted
-    # The measure leaves a margin for other queries.
-    assert probes < ivf.lists and recall(ivf, queries, 10, probes=max(probes // 2, 1)) < wanted + 0.05
+    # The measure leaves a margin for other queries. A GPU goes through all rows of so few, and finds all with one probe.
+    assert (probes > 1) == on_host
+    assert probes < ivf.lists and probes == 1 or recall(ivf, queries, 10, probes=max(probes // 2, 1)) < wanted + 0.05
 
 
 def test_a_recall_is_measured_again_after_a_change(integers: Any) -> None:

@@ -168,18 +168,18 @@ impl Waiter {
             pieces.push_back(piece);
             if pieces.len() > ahead { pieces.pop_front() } else { None }
         };
-        let Some(earlier) = earlier else { return interrupt::check() };
-        loop {
-            interrupt::check()?;
-            let wait = wgpu::PollType::Wait {
-                submission_index: Some(earlier.clone()),
-                timeout: interrupt::patience(),
-            };
-            // A fault of the device shows where results are read.
-            if !matches!(self.device.poll(wait), Err(wgpu::PollError::Timeout)) {
-                return Ok(());
-            }
+        if earlier.is_some() {
+            self.wait_for(earlier);
         }
+        interrupt::check()
+    }
+
+    /// Waits in the driver until the device has done a submission, or the latest.
+    ///
+    /// Without a timeout: in wgpu 30 a wait that times out panics where another thread sees the submission done at that moment. A fault of the
+    /// device shows where results are read.
+    fn wait_for(&self, submission_index: Option<wgpu::SubmissionIndex>) {
+        let _ = self.device.poll(wgpu::PollType::Wait { submission_index, timeout: None });
     }
 
     /// Runs a future of this crate to its end on this thread, or drops it where the caller asks the call to end.
@@ -205,10 +205,13 @@ impl Waiter {
                     if parked.woken.load(Ordering::Acquire) {
                         continue;
                     }
-                    // A failed poll shows as an error of the mapping that is waited for.
-                    let submission_index = lock(&parked.awaited).clone();
-                    let timeout = interrupt::patience();
-                    let _ = self.device.poll(wgpu::PollType::Wait { submission_index, timeout });
+                    // A call that may be interrupted asks between pieces of work.
+                    let piece = interrupt::patience().and_then(|_| lock(&self.pieces).pop_front());
+                    if piece.is_some() {
+                        self.wait_for(piece);
+                        continue;
+                    }
+                    self.wait_for(lock(&parked.awaited).clone());
                     if parked.woken.load(Ordering::Acquire) {
                         continue;
                     }
