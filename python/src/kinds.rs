@@ -204,8 +204,8 @@ impl Ivf {
         answers::matrix(slf.py(), of_ivf(slf, |ivf| ivf.centroids())?, slf.as_super().get().dim)
     }
 
-    /// The fewest probes with which queries like these find at least `recall` of their k nearest rows, on average: measured against exact
-    /// search. Some hundred queries like those to come will do.
+    /// The fewest probes with which queries like these find at least `recall` of their k nearest rows, on average and with a margin for
+    /// other queries: measured against exact search. Some hundred queries like those to come will do.
     #[pyo3(signature = (queries, k=Given::from(10), recall=Given::from(0.95)), text_signature = "($self, queries, k=10, recall=0.95)")]
     fn probes_for_recall<'py>(
         slf: &Bound<'py, Self>,
