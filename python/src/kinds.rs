@@ -59,8 +59,8 @@ pub(crate) fn object(py: Python<'_>, index: nearfield::Index) -> PyResult<Bound<
 /// An exact index: every search finds the k rows of smallest distance, ties by the smaller id.
 ///
 /// `rows` is `[n, dim]`: a numpy array of float32 or float16, anything with `__dlpack__` or `__arrow_c_array__`, or lists. Without rows,
-/// `dim` says how long they will be. `dtype` is how rows are stored, by default as they are given; float16 takes half the memory. `screen`
-/// is "auto", "none" or "i8": whether an 8-bit copy of the rows speeds up searches; answers are the same.
+/// `dim` says how long they will be. `dtype` is how rows are stored, by default as they are given: float16 takes half the memory, and float16
+/// rows only. `screen` is "auto", "none" or "i8": whether an 8-bit copy of the rows speeds up searches; answers are the same.
 #[pyclass(frozen, subclass, extends = Index, module = "nearfield")]
 #[derive(Debug)]
 pub(crate) struct Flat;
