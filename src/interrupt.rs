@@ -15,7 +15,7 @@ use crate::lock::lock;
 /// Time from one question to the next.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// What a thread asks.
+/// The function that a thread asks whether to go on.
 struct Hook {
     keep_going: Box<dyn Fn() -> bool>,
     /// When it was asked last, or set.

@@ -129,7 +129,7 @@ def _from_list(rows: list[Any] | tuple[Any, ...], argument: str) -> NDArray[Any]
         array = _as_array(rows, argument)
     if array.dtype.kind not in "fiu":
         _refuse(TypeError, argument, "numbers", array.dtype)
-    # What is too large becomes an infinity, which the Rust part refuses with its row.
+    # A number too large becomes an infinity, which the Rust part refuses with its row.
     with np.errstate(over="ignore"):
         return array.astype(np.float32)
 

@@ -67,7 +67,7 @@ impl<'py> Out<'py> {
     }
 }
 
-/// What an object is, in a word or two.
+/// Describes an object in a word or two.
 fn kind_of(given: &Bound<'_, PyAny>) -> String {
     match given.cast::<PyUntypedArray>() {
         Ok(array) => format!("{} in {} dimensions", array.dtype(), array.ndim()),

@@ -118,7 +118,7 @@ fn first_null(array: &dyn Array) -> Option<usize> {
     if array.null_count() == 0 { None } else { (0..array.len()).find(|&place| array.is_null(place)) }
 }
 
-/// What an array is, in a few words: the type of a wide table would fill a page.
+/// Describes an array in a few words: the type of a wide table would fill a page.
 fn kind_of(array: &ArrayRef) -> String {
     match array.data_type() {
         DataType::Struct(columns) => format!("a table of {} columns", columns.len()),

@@ -429,7 +429,7 @@ impl Index {
     }
 
     fn __contains__(&self, py: Python<'_>, id: &Bound<'_, PyAny>) -> PyResult<bool> {
-        // What is no id of a row, such as -1 or a text, is not in the index.
+        // The index holds neither -1 nor a text.
         let Ok(id) = id.extract::<u64>() else { return Ok(false) };
         self.told(py, move |index| index.contains(id))
     }

@@ -24,7 +24,7 @@ TRUTH = {
     for metric, name in (("angular", "cosine"), ("euclidean", "l2sq"))
 }
 
-# What a harness calls, and does where an algorithm says nothing else.
+# The base class of a harness: its methods hold where an algorithm has none of its own.
 BASE = '''
 class BaseANN:
     def done(self):

@@ -110,7 +110,7 @@ fn index(device: &Device, kind: Kind, rows: &[f32]) -> Index {
     index
 }
 
-/// What an index answers to a few queries.
+/// The answers of an index to a few queries.
 fn answers(index: &Index, queries: &[f32]) -> Vec<Vec<(u64, u32)>> {
     bits(&answer(index, view(&queries[..20 * DIM], DIM), &SearchOptions::new(7), 3))
 }
