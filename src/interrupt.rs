@@ -15,6 +15,9 @@ use crate::lock::lock;
 /// Time from one question to the next.
 const PAUSE: Duration = Duration::from_millis(50);
 
+/// Multiply-adds, or numbers read, that need no question: a slow thread takes a tenth of a second for them.
+const SHORT: usize = 1 << 27;
+
 /// The function that a thread asks whether to go on.
 struct Hook {
     keep_going: Box<dyn Fn() -> bool>,
@@ -177,13 +180,16 @@ impl Stop<'_> {
     }
 }
 
-/// Runs work that threads of the pool share and that may take long. Where this thread has a hook, it asks meanwhile, and the work runs on
-/// the pool.
-pub(crate) fn watch<T: Send>(work: impl FnOnce(Stop<'_>) -> Result<T> + Send) -> Result<T> {
-    if !is_armed() {
+/// Runs work of so many multiply-adds, or numbers read, that threads of the pool share. Where this thread has a hook and the work may take
+/// long, the thread asks meanwhile, and the work runs on the pool: the hand-over takes some 10 us.
+pub(crate) fn watch<T: Send>(
+    operations: usize,
+    work: impl FnOnce(Stop<'_>) -> Result<T> + Send,
+) -> Result<T> {
+    check()?;
+    if operations <= SHORT || !is_armed() {
         return work(Stop::here());
     }
-    check()?;
     let (ended, done) = (AtomicBool::new(false), Done::default());
     let mut result = Err(Error::Interrupted);
     rayon::in_place_scope(|scope| {
@@ -323,7 +329,7 @@ mod tests {
         let started = Instant::now();
         let result: Result<()> = interruptible(asked_here, || {
             let _armed = armed();
-            watch(|stop| {
+            watch(usize::MAX, |stop| {
                 assert!(rayon::current_thread_index().is_some());
                 loop {
                     stop.check()?;
@@ -336,18 +342,32 @@ mod tests {
     }
 
     #[test]
+    fn short_work_stays_on_the_callers_thread() {
+        let caller = std::thread::current().id();
+        interruptible(
+            || true,
+            || {
+                let _armed = armed();
+                let ran_on = watch(SHORT, |_| Ok(std::thread::current().id()));
+                assert_eq!(ran_on.ok(), Some(caller));
+            },
+        );
+    }
+
+    #[test]
     fn work_keeps_its_result_its_error_and_its_panic() {
         interruptible(
             || true,
             || {
                 let _armed = armed();
-                assert_eq!(watch(|_| Ok(7)).ok(), Some(7));
-                let error = watch(|_| Err::<(), _>(Error::UnknownId { id: 3 }));
+                assert_eq!(watch(usize::MAX, |_| Ok(7)).ok(), Some(7));
+                let error = watch(usize::MAX, |_| Err::<(), _>(Error::UnknownId { id: 3 }));
                 assert!(matches!(error, Err(Error::UnknownId { id: 3 })));
-                let unwound =
-                    catch_unwind(AssertUnwindSafe(|| watch(|_| -> Result<()> { panic!("on purpose") })));
+                let unwound = catch_unwind(AssertUnwindSafe(|| {
+                    watch(usize::MAX, |_| -> Result<()> { panic!("on purpose") })
+                }));
                 assert!(unwound.is_err());
-                assert_eq!(watch(|_| Ok(8)).ok(), Some(8), "the pool works on");
+                assert_eq!(watch(usize::MAX, |_| Ok(8)).ok(), Some(8), "the pool works on");
             },
         );
     }
@@ -359,7 +379,7 @@ mod tests {
                 || panic!("on purpose"),
                 || {
                     let _armed = armed();
-                    watch(|stop| -> Result<()> {
+                    watch(usize::MAX, |stop| -> Result<()> {
                         loop {
                             stop.check()?;
                         }

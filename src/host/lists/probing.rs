@@ -115,14 +115,16 @@ impl HostLists {
         let mut hits = Hits::with_room(queries.rows())?;
         by_batch((queries, &squared), &schedule, request, |batch| {
             let probed = self.probed(batch, request, probes)?;
-            hits.scored += probed.iter().map(|&list| u64::from(tables.sizes[list as usize])).sum::<u64>();
+            let scored: usize = probed.iter().map(|&list| tables.sizes[list as usize] as usize).sum();
+            hits.scored += scored as u64;
             let count = batch.vectors.rows();
             let chunk = self.chunk(count, schedule.threads, probes);
             let groups_of = |list: &u32| tables.runs[*list as usize].iter().map(Range::len).sum::<usize>();
             let groups = probed[..probes].iter().map(groups_of).sum();
             let parts = parts_of(count.div_ceil(chunk), groups, schedule.threads).min(probes);
             let parts = schedule.limit_parts(parts, count);
-            let by_query = divide(count, [chunk, parts], schedule.threads, |chunk, part, stop| {
+            let task = (count, scored.saturating_mul(rows.dim()));
+            let by_query = divide(task, [chunk, parts], schedule.threads, |chunk, part, stop| {
                 let ranks = part * probes / parts..(part + 1) * probes / parts;
                 let lists = probed[chunk.start * probes..chunk.end * probes].chunks_exact(probes);
                 let pairs = Pair::ordered(lists.map(|lists| &lists[ranks.clone()]))?;

@@ -88,9 +88,11 @@ impl<'a> HostTraining<'a> {
         let members = |list: usize| &order[offsets[list] as usize..offsets[list + 1] as usize];
         let lists = offsets.len() - 1;
         for first in (0..lists).step_by(MEANS) {
-            let some = (first..lists.min(first + MEANS)).into_par_iter();
+            let end = lists.min(first + MEANS);
+            let operations = (offsets[end] - offsets[first]) as usize * self.dim;
+            let some = (first..end).into_par_iter();
             let some = some.filter(|&list| !members(list).is_empty());
-            let means: Vec<(usize, Vec<f32>)> = interrupt::watch(|stop| {
+            let means: Vec<(usize, Vec<f32>)> = interrupt::watch(operations, |stop| {
                 some.map(|list| Ok((list, self.mean(members(list), stop)?))).collect()
             })?;
             means.iter().for_each(|(list, mean)| self.centroids.set(*list as u32, mean));

@@ -63,7 +63,8 @@ pub(crate) fn top_k(rows: HostVectors<'_>, k: usize, budget: u64) -> Result<Neig
         let some = rows.slice(start..count.min(start + schedule.rows));
         let mut words = vec![0; some.rows() * k];
         if schedule.pieces > 1 {
-            let smallest = interrupt::watch(|stop| of_long_row(some.values(), k, schedule.pieces, stop));
+            let smallest =
+                interrupt::watch(length, |stop| of_long_row(some.values(), k, schedule.pieces, stop));
             smallest?.finish(&mut words);
         } else {
             of_rows(some, k, schedule.is_single_thread, &mut words)?;
@@ -114,5 +115,5 @@ fn of_rows(rows: HostVectors<'_>, k: usize, is_single_thread: bool, words: &mut 
         return words.chunks_mut(at_once * k).enumerate().try_for_each(|part| select(Stop::here(), part));
     }
     let parts = words.par_chunks_mut(at_once * k).enumerate();
-    interrupt::watch(|stop| parts.try_for_each(|part| select(stop, part)))
+    interrupt::watch(rows.rows() * rows.dim(), |stop| parts.try_for_each(|part| select(stop, part)))
 }

@@ -85,8 +85,9 @@ pub(crate) fn distances(
     if matrix.is_empty() {
         return Ok(());
     }
+    let operations = matrix.len().saturating_mul(rows.vectors.dim());
     let tasks = tasks(matrix, counts, rows.vectors.dim());
-    interrupt::watch(|stop| {
+    interrupt::watch(operations, |stop| {
         tasks.into_par_iter().try_for_each(|task| match options.precision {
             Precision::Compensated => tiled::<f64>(task, queries, rows, options, stop),
             _ if task.queries.len() > FEW => tiled::<f32>(task, queries, rows, options, stop),

@@ -62,6 +62,11 @@ impl Nominees {
         MIN_WAITING.max(k.saturating_mul(2))
     }
 
+    /// Rows that are still to be rescored.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
     /// Adds a row by its interval. Returns whether the waiting rows must be settled.
     pub(crate) fn add(&mut self, lower: f32, upper: f32, slot: u32) -> bool {
         if self.is_incomplete || memory::reserve_more(&mut self.waiting, 1).is_err() {

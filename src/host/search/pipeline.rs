@@ -59,7 +59,9 @@ impl HostRows {
         };
         let parts = schedule.limit_parts(parts, count);
         let each = groups.div_ceil(parts).next_multiple_of(2);
-        let by_query = divide(count, [QUERIES, parts], schedule.threads, |chunk, part, stop| {
+        let scored = count * if selective.is_some() { candidates } else { self.end() };
+        let task = (count, scored.saturating_mul(self.dim()));
+        let by_query = divide(task, [QUERIES, parts], schedule.threads, |chunk, part, stop| {
             let queries = batch.slice(chunk.clone());
             let mut nominees = request.nominees(chunk.len(), candidates)?;
             match selective {
@@ -79,7 +81,7 @@ impl HostRows {
             }
             Ok(nominees)
         })?;
-        hits.scored += (count * if selective.is_some() { candidates } else { self.end() }) as u64;
+        hits.scored += scored as u64;
         self.finish(batch, by_query, hits)
     }
 }

@@ -105,8 +105,11 @@ impl HostRows {
         if by_query.len() < FEW {
             by_query.iter_mut().enumerate().try_for_each(|query| finish(Stop::here(), query))?;
         } else {
+            let waiting: usize = by_query.iter().map(Nominees::waiting).sum();
             let all = by_query.par_iter_mut().enumerate();
-            interrupt::watch(|stop| all.try_for_each(|query| finish(stop, query)))?;
+            interrupt::watch(waiting.saturating_mul(self.dim()), |stop| {
+                all.try_for_each(|query| finish(stop, query))
+            })?;
         }
         by_query.iter().try_for_each(|nominees| hits.push(nominees))
     }

@@ -126,9 +126,9 @@ pub(crate) fn parts_of(chunks: usize, groups: usize, threads: usize) -> usize {
 }
 
 /// Divides queries into chunks and each chunk into parts, runs `work(chunk, part, stop)` on up to `threads` threads, and merges the nominees
-/// of each query.
+/// of each query. All of it takes this many multiply-adds.
 pub(crate) fn divide(
-    queries: usize,
+    (queries, operations): (usize, usize),
     [chunk, parts]: [usize; 2],
     threads: usize,
     work: impl Fn(Range<usize>, usize, Stop<'_>) -> Result<Vec<Nominees>> + Sync,
@@ -140,7 +140,7 @@ pub(crate) fn divide(
     if let [(chunk, part)] = &tasks[..] {
         return work(chunk.clone(), *part, Stop::here());
     }
-    let done: Vec<Result<Vec<Nominees>>> = interrupt::watch(|stop| {
+    let done: Vec<Result<Vec<Nominees>>> = interrupt::watch(operations, |stop| {
         let work = |(chunk, part): &(Range<usize>, usize)| {
             stop.check()?;
             work(chunk.clone(), *part, stop)
