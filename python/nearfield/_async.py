@@ -11,7 +11,7 @@ async def search(index: Index, queries: Any, arguments: tuple[Any, ...], **optio
     """Searches in a thread of the loop's executor. When the task is cancelled, the search ends."""
     cancel = _Cancel()
     try:
-        return await asyncio.to_thread(index._search, cancel, queries, *arguments, **options)
+        return await asyncio.to_thread(index.search, queries, *arguments, **{**options, "_cancel": cancel})
     except asyncio.CancelledError:
         cancel.cancel()
         raise

@@ -69,18 +69,6 @@ class Index:
         out: tuple[NDArray[np.float32], NDArray[np.int64]] | None = None,
         progress: Progress | None = None,
     ) -> Neighbors: ...
-    def _search(
-        self,
-        cancel: _Cancel,
-        queries: Vectors,
-        k: int = ...,
-        *,
-        probes: int | None = None,
-        recall: float | None = None,
-        filter: Filter | None = None,
-        out: tuple[NDArray[np.float32], NDArray[np.int64]] | None = None,
-        progress: Progress | None = None,
-    ) -> Neighbors: ...
     async def search_async(
         self,
         queries: Vectors,

@@ -10,7 +10,7 @@ reduces each row `[rows, n]` by itself, to `[rows]`. Sums are added in float32: 
     array([0, 1, 2])
 """
 
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,11 @@ from nearfield._types import Adapter
 
 __all__ = ["argmax", "argmin", "dot", "max", "mean", "min", "norm", "std", "sum", "sum_squares"]
 
-Axis: TypeAlias = Literal[None, 1, -1]
+Rows: TypeAlias = Literal[1, -1]
+Axis: TypeAlias = Rows | None
+Order: TypeAlias = Literal["l1", "l2", "max"]
+Floats: TypeAlias = NDArray[np.float32]
+Places: TypeAlias = NDArray[np.int64]
 On: TypeAlias = Device | Adapter | str | None
 
 
@@ -34,36 +38,54 @@ def _each_row(axis: Axis) -> bool:
     return True
 
 
-def sum(values: Any, axis: Axis = None, *, compensated: bool = False, device: On = None) -> float | NDArray[np.float32]:
+@overload
+def sum(values: Any, axis: None = ..., *, compensated: bool = ..., device: On = ...) -> float: ...
+@overload
+def sum(values: Any, axis: Rows, *, compensated: bool = ..., device: On = ...) -> Floats: ...
+def sum(values: Any, axis: Axis = None, *, compensated: bool = False, device: On = None) -> float | Floats:
     """The sum."""
     return _reduce("sum", values, None, _each_row(axis), compensated, device)
 
 
-def sum_squares(
-    values: Any, axis: Axis = None, *, compensated: bool = False, device: On = None
-) -> float | NDArray[np.float32]:
+@overload
+def sum_squares(values: Any, axis: None = ..., *, compensated: bool = ..., device: On = ...) -> float: ...
+@overload
+def sum_squares(values: Any, axis: Rows, *, compensated: bool = ..., device: On = ...) -> Floats: ...
+def sum_squares(values: Any, axis: Axis = None, *, compensated: bool = False, device: On = None) -> float | Floats:
     """The sum of squares."""
     return _reduce("sum_squares", values, None, _each_row(axis), compensated, device)
 
 
-def mean(values: Any, axis: Axis = None, *, compensated: bool = False, device: On = None) -> float | NDArray[np.float32]:
+@overload
+def mean(values: Any, axis: None = ..., *, compensated: bool = ..., device: On = ...) -> float: ...
+@overload
+def mean(values: Any, axis: Rows, *, compensated: bool = ..., device: On = ...) -> Floats: ...
+def mean(values: Any, axis: Axis = None, *, compensated: bool = False, device: On = None) -> float | Floats:
     """The sum divided by the count."""
     return _reduce("mean", values, None, _each_row(axis), compensated, device)
 
 
-def std(values: Any, axis: Axis = None, *, device: On = None) -> float | NDArray[np.float32]:
+@overload
+def std(values: Any, axis: None = ..., *, device: On = ...) -> float: ...
+@overload
+def std(values: Any, axis: Rows, *, device: On = ...) -> Floats: ...
+def std(values: Any, axis: Axis = None, *, device: On = None) -> float | Floats:
     """The standard deviation: the root of the mean squared deviation from the mean, as `np.std`."""
     return _reduce("std", values, None, _each_row(axis), False, device)
 
 
+@overload
+def norm(values: Any, axis: None = ..., *, order: Order = ..., compensated: bool = ..., device: On = ...) -> float: ...
+@overload
+def norm(values: Any, axis: Rows, *, order: Order = ..., compensated: bool = ..., device: On = ...) -> Floats: ...
 def norm(
     values: Any,
     axis: Axis = None,
     *,
-    order: Literal["l1", "l2", "max"] = "l2",
+    order: Order = "l2",
     compensated: bool = False,
     device: On = None,
-) -> float | NDArray[np.float32]:
+) -> float | Floats:
     """A norm: the sum of absolute values ("l1"), the root of the sum of squares ("l2") or the largest absolute value ("max")."""
     if not isinstance(order, str):
         raise TypeError(f"order: needed 'l1', 'l2' or 'max', given {type(order).__name__}")
@@ -72,28 +94,48 @@ def norm(
     return _reduce("max_norm" if order == "max" else order, values, None, _each_row(axis), compensated, device)
 
 
+@overload
+def dot(values: Any, others: Any, axis: None = ..., *, compensated: bool = ..., device: On = ...) -> float: ...
+@overload
+def dot(values: Any, others: Any, axis: Rows, *, compensated: bool = ..., device: On = ...) -> Floats: ...
 def dot(
     values: Any, others: Any, axis: Axis = None, *, compensated: bool = False, device: On = None
-) -> float | NDArray[np.float32]:
+) -> float | Floats:
     """The dot product of two arrays of one shape and type; with `axis=1`, of each row of one with the same row of the other."""
     return _reduce("dot", values, others, _each_row(axis), compensated, device)
 
 
-def min(values: Any, axis: Axis = None, *, device: On = None) -> float | NDArray[np.float32]:
+@overload
+def min(values: Any, axis: None = ..., *, device: On = ...) -> float: ...
+@overload
+def min(values: Any, axis: Rows, *, device: On = ...) -> Floats: ...
+def min(values: Any, axis: Axis = None, *, device: On = None) -> float | Floats:
     """The smallest number."""
     return _reduce("min", values, None, _each_row(axis), False, device)
 
 
-def max(values: Any, axis: Axis = None, *, device: On = None) -> float | NDArray[np.float32]:
+@overload
+def max(values: Any, axis: None = ..., *, device: On = ...) -> float: ...
+@overload
+def max(values: Any, axis: Rows, *, device: On = ...) -> Floats: ...
+def max(values: Any, axis: Axis = None, *, device: On = None) -> float | Floats:
     """The largest number."""
     return _reduce("max", values, None, _each_row(axis), False, device)
 
 
-def argmin(values: Any, axis: Axis = None, *, device: On = None) -> int | NDArray[np.int64]:
+@overload
+def argmin(values: Any, axis: None = ..., *, device: On = ...) -> int: ...
+@overload
+def argmin(values: Any, axis: Rows, *, device: On = ...) -> Places: ...
+def argmin(values: Any, axis: Axis = None, *, device: On = None) -> int | Places:
     """The place of the smallest number, the first if several are equal."""
     return _reduce("argmin", values, None, _each_row(axis), False, device)
 
 
-def argmax(values: Any, axis: Axis = None, *, device: On = None) -> int | NDArray[np.int64]:
+@overload
+def argmax(values: Any, axis: None = ..., *, device: On = ...) -> int: ...
+@overload
+def argmax(values: Any, axis: Rows, *, device: On = ...) -> Places: ...
+def argmax(values: Any, axis: Axis = None, *, device: On = None) -> int | Places:
     """The place of the largest number, the first if several are equal."""
     return _reduce("argmax", values, None, _each_row(axis), False, device)

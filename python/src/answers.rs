@@ -20,31 +20,37 @@ pub(crate) struct Out<'py> {
 }
 
 impl<'py> Out<'py> {
-    /// The arrays of an argument `out`, or new ones, `[queries, width]`.
-    pub(crate) fn of(
-        py: Python<'py>,
-        given: Option<&Bound<'py, PyAny>>,
-        [queries, width]: [usize; 2],
-    ) -> PyResult<Self> {
-        let shape = [queries, width];
-        let Some(given) = given else {
-            return Ok(Self { distances: zeros(py, shape)?, ids: zeros(py, shape)? });
-        };
+    /// The arrays of an argument `out`, checked before the search: it would be for nothing if they could not take its answer.
+    pub(crate) fn given(given: &Bound<'py, PyAny>, queries: usize, k: usize) -> PyResult<Self> {
         let needed = "a tuple of two writable arrays in C order, float32 and int64";
         let wrong = |given: String| PyTypeError::new_err(format!("out: needed {needed}, given {given}"));
         let pair: PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> = given.extract();
         let (distances, ids) = pair.map_err(|_| wrong(kind_of(given)))?;
-        let distances = distances.cast_into().map_err(|error| wrong(kind_of(&error.into_inner())))?;
+        let distances: Bound<'py, PyArray2<f32>> =
+            distances.cast_into().map_err(|error| wrong(kind_of(&error.into_inner())))?;
         let ids: Bound<'py, PyArray2<i64>> =
             ids.cast_into().map_err(|error| wrong(kind_of(&error.into_inner())))?;
-        let distances: Bound<'py, PyArray2<f32>> = distances;
         for given in [distances.shape(), ids.shape()] {
-            if *given != shape {
-                let needed = format!("two arrays [{queries}, {width}]");
+            if given[0] != queries || given[1] > k {
+                let needed = format!("two arrays [{queries}, min({k}, rows allowed)]");
                 return Err(refused("out", &needed, format_args!("one {given:?}")));
             }
         }
+        (writable(&distances)?, writable(&ids)?);
         Ok(Self { distances, ids })
+    }
+
+    /// The caller's arrays, if they have this shape, or new ones.
+    pub(crate) fn of_shape(py: Python<'py>, given: Option<Self>, shape: [usize; 2]) -> PyResult<Self> {
+        let Some(out) = given else {
+            return Ok(Self { distances: zeros(py, shape)?, ids: zeros(py, shape)? });
+        };
+        for given in [out.distances.shape(), out.ids.shape()] {
+            if *given != shape {
+                return Err(refused("out", &format!("two arrays {shape:?}"), format_args!("one {given:?}")));
+            }
+        }
+        Ok(out)
     }
 
     /// Writes answers of the same length, and returns `Neighbors`.

@@ -9,7 +9,7 @@ use arrow_array::types::{ArrowPrimitiveType, Float16Type, Float32Type};
 use arrow_array::{Array, ArrayRef, FixedSizeListArray, PrimitiveArray, StructArray, make_array};
 use arrow_schema::DataType;
 use nearfield::{HostVectors, MatrixView, Result};
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyImportError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
 
@@ -63,7 +63,11 @@ fn chunks(given: &Bound<'_, PyAny>, argument: &str) -> PyResult<Option<Vec<Array
         return Ok(Some(vec![imported(array, &schema, argument)?]));
     }
     let Ok(method) = given.getattr("__arrow_c_stream__") else { return Ok(None) };
-    let given = method.call0()?;
+    let given = match method.call0() {
+        // pandas has the method without pyarrow, which it needs.
+        Err(error) if error.is_instance_of::<PyImportError>(given.py()) => return Ok(None),
+        given => given?,
+    };
     let stream = taken(&given, STREAM, FFI_ArrowArrayStream::empty());
     let mut stream =
         stream.map_err(|_| refused(argument, "an Arrow stream in a capsule", described(&given)))?;
@@ -114,6 +118,12 @@ fn lists(array: &ArrayRef, argument: &str) -> PyResult<FixedSizeListArray> {
     }
 }
 
+/// Whether it is a table of several columns of numbers, as data frames are.
+fn has_number_columns(array: &ArrayRef) -> bool {
+    let DataType::Struct(columns) = array.data_type() else { return false };
+    columns.len() > 1 && columns.iter().all(|column| column.data_type().is_numeric())
+}
+
 fn first_null(array: &dyn Array) -> Option<usize> {
     if array.null_count() == 0 { None } else { (0..array.len()).find(|&place| array.is_null(place)) }
 }
@@ -147,6 +157,10 @@ impl ArrowRows {
     /// The rows of an object that offers Arrow arrays; none if it does not.
     pub(crate) fn of(given: &Bound<'_, PyAny>, argument: &str) -> PyResult<Option<Self>> {
         let Some(arrays) = chunks(given, argument)? else { return Ok(None) };
+        // numpy reads such a table as one array, a row of it as a vector.
+        if arrays.first().is_some_and(has_number_columns) && given.hasattr("__array__")? {
+            return Ok(None);
+        }
         let chunks = arrays.iter().map(|array| lists(array, argument)).collect::<PyResult<Vec<_>>>()?;
         let Some(first) = chunks.first() else {
             return Err(refused(argument, "rows", "a stream without any"));

@@ -60,7 +60,7 @@ pub(crate) fn knn<'py>(
         options.filter = filter.as_ref().map(RowFilter::as_filter);
         Ok(index.search_with(queries, &options)?.neighbors)
     })?;
-    Out::of(py, None, [queries.rows(), answers::width(&found)?])?.filled(&found)
+    Out::of_shape(py, None, [queries.rows(), answers::width(&found)?])?.filled(&found)
 }
 
 /// The distances of all pairs, float32 `[queries, rows]`.
@@ -202,8 +202,37 @@ fn flat(vectors: HostVectors<'_>) -> Values<'_> {
     }
 }
 
-fn unknown(operation: &str) -> Error {
-    Error::Internal { message: format!("no reduction {operation}") }
+type OfAll = fn(&Reduce<'_>, Values<'_>) -> Result<f32>;
+type OfRows = fn(&Reduce<'_>, ValueRows<'_>) -> Result<Vec<f32>>;
+
+/// The reductions of one array to numbers of its type, by name: of all values, and of each row.
+const REDUCTIONS: [(&str, OfAll, OfRows); 9] = [
+    ("sum", |reduce, values| reduce.sum(values), |reduce, rows| reduce.sum_rows(rows)),
+    (
+        "sum_squares",
+        |reduce, values| reduce.sum_squares(values),
+        |reduce, rows| reduce.sum_squares_rows(rows),
+    ),
+    ("mean", |reduce, values| reduce.mean(values), |reduce, rows| reduce.mean_rows(rows)),
+    (
+        "std",
+        |reduce, values| reduce.standard_deviation(values),
+        |reduce, rows| reduce.standard_deviation_rows(rows),
+    ),
+    ("l1", |reduce, values| reduce.norm(values, Norm::L1), |reduce, rows| reduce.norm_rows(rows, Norm::L1)),
+    ("l2", |reduce, values| reduce.norm(values, Norm::L2), |reduce, rows| reduce.norm_rows(rows, Norm::L2)),
+    (
+        "max_norm",
+        |reduce, values| reduce.norm(values, Norm::Max),
+        |reduce, rows| reduce.norm_rows(rows, Norm::Max),
+    ),
+    ("min", |reduce, values| reduce.min(values), |reduce, rows| reduce.min_rows(rows)),
+    ("max", |reduce, values| reduce.max(values), |reduce, rows| reduce.max_rows(rows)),
+];
+
+fn reduction(operation: &str) -> Result<&'static (&'static str, OfAll, OfRows)> {
+    let found = REDUCTIONS.iter().find(|(name, ..)| *name == operation);
+    found.ok_or_else(|| Error::Internal { message: format!("no reduction {operation}") })
 }
 
 fn of_all(
@@ -212,22 +241,12 @@ fn of_all(
     values: Values<'_>,
     others: Option<Values<'_>>,
 ) -> Result<Reduced> {
-    let value = match (operation, others) {
-        ("argmin", _) => return reduce.argmin(values).map(Reduced::Place),
-        ("argmax", _) => return reduce.argmax(values).map(Reduced::Place),
-        ("dot", Some(others)) => reduce.dot(values, others),
-        ("sum", _) => reduce.sum(values),
-        ("sum_squares", _) => reduce.sum_squares(values),
-        ("mean", _) => reduce.mean(values),
-        ("std", _) => reduce.standard_deviation(values),
-        ("l1", _) => reduce.norm(values, Norm::L1),
-        ("l2", _) => reduce.norm(values, Norm::L2),
-        ("max_norm", _) => reduce.norm(values, Norm::Max),
-        ("min", _) => reduce.min(values),
-        ("max", _) => reduce.max(values),
-        _ => Err(unknown(operation)),
-    };
-    value.map(Reduced::Value)
+    match (operation, others) {
+        ("argmin", _) => reduce.argmin(values).map(Reduced::Place),
+        ("argmax", _) => reduce.argmax(values).map(Reduced::Place),
+        ("dot", Some(others)) => reduce.dot(values, others).map(Reduced::Value),
+        _ => reduction(operation)?.1(reduce, values).map(Reduced::Value),
+    }
 }
 
 fn of_rows(
@@ -236,20 +255,10 @@ fn of_rows(
     rows: ValueRows<'_>,
     others: Option<ValueRows<'_>>,
 ) -> Result<Reduced> {
-    let values = match (operation, others) {
-        ("argmin", _) => return reduce.argmin_rows(rows).map(Reduced::Places),
-        ("argmax", _) => return reduce.argmax_rows(rows).map(Reduced::Places),
-        ("dot", Some(others)) => reduce.dot_rows(rows, others),
-        ("sum", _) => reduce.sum_rows(rows),
-        ("sum_squares", _) => reduce.sum_squares_rows(rows),
-        ("mean", _) => reduce.mean_rows(rows),
-        ("std", _) => reduce.standard_deviation_rows(rows),
-        ("l1", _) => reduce.norm_rows(rows, Norm::L1),
-        ("l2", _) => reduce.norm_rows(rows, Norm::L2),
-        ("max_norm", _) => reduce.norm_rows(rows, Norm::Max),
-        ("min", _) => reduce.min_rows(rows),
-        ("max", _) => reduce.max_rows(rows),
-        _ => Err(unknown(operation)),
-    };
-    values.map(Reduced::Values)
+    match (operation, others) {
+        ("argmin", _) => reduce.argmin_rows(rows).map(Reduced::Places),
+        ("argmax", _) => reduce.argmax_rows(rows).map(Reduced::Places),
+        ("dot", Some(others)) => reduce.dot_rows(rows, others).map(Reduced::Values),
+        _ => reduction(operation)?.2(reduce, rows).map(Reduced::Values),
+    }
 }

@@ -178,50 +178,6 @@ impl Index {
             None => answers::id_array(py, (0..rows.rows()).map(|row| first + row as u64)),
         }
     }
-
-    #[expect(clippy::too_many_arguments, reason = "the arguments of a search in Python")]
-    fn found<'py>(
-        &self,
-        py: Python<'py>,
-        cancel: Option<&Cancel>,
-        queries: &Bound<'py, PyAny>,
-        k: Given<i64>,
-        probes: Option<Given<i64>>,
-        recall: Option<Given<f64>>,
-        filter: Option<&Bound<'py, PyAny>>,
-        out: Option<&Bound<'py, PyAny>>,
-        progress: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        call::check(py)?;
-        let (k, probes) = (k.count("k")?, probes.map(|probes| probes.count("probes")).transpose()?);
-        let needed = "a number from 0 to 1";
-        let recall = recall.map(|recall| recall.take("recall", needed)).transpose()?;
-        if let Some(given) = recall.filter(|recall| !(0.0..=1.0).contains(recall)) {
-            return Err(refused("recall", needed, given));
-        }
-        if probes.is_some() && recall.is_some() {
-            return Err(refused("recall", "probes or a recall", "both"));
-        }
-        let queries = Vectors::of(queries, "queries", Some(self.dim))?;
-        let queries = queries.view(py)?;
-        let filter = self.filter(py, filter)?;
-        let shown = Progress::start(py, progress, "searching", queries.rows())?;
-        let asked = Asked::of(queries);
-        let found = self.read_until(py, &Ending::by(cancel), |index, ending| {
-            let report = shown.reporter(ending);
-            let mut options = SearchOptions::new(k).fill(true);
-            options.progress = report.as_ref().map(|report| report as _);
-            options.filter = filter.as_ref().map(RowFilter::as_filter);
-            options.probes = match recall {
-                Some(recall) if queries.rows() > 0 => self.probes_for(index, queries, (k, recall))?,
-                _ => probes,
-            };
-            Ok(index.search_with(asked.view()?, &options)?.neighbors)
-        });
-        shown.close(py, found.is_ok())?;
-        let found = found?;
-        Out::of(py, out, [queries.rows(), answers::width(&found)?])?.filled(&found)
-    }
 }
 
 #[pymethods]
@@ -292,9 +248,10 @@ impl Index {
     /// smaller id.
     ///
     /// `queries` is `[queries, dim]`, or one vector. `probes` is how many lists of an `Ivf` a query looks at, and `recall` the part of the
-    /// true neighbours that must be found instead: it is measured with the first queries and kept until the index changes. `filter` is
+    /// true neighbours that must be found instead: it is measured with the first 1,000 queries and kept until the index changes. `filter` is
     /// ids, a boolean mask with a value for each id, or a function of an id. `out` is a pair of arrays for the answer.
-    #[pyo3(signature = (queries, k=Given::from(10), *, probes=None, recall=None, filter=None, out=None, progress=None), text_signature = "($self, queries, k=10, *, probes=None, recall=None, filter=None, out=None, progress=None)")]
+    // `_cancel` is for `search_async`.
+    #[pyo3(signature = (queries, k=Given::from(10), *, probes=None, recall=None, filter=None, out=None, progress=None, _cancel=None), text_signature = "($self, queries, k=10, *, probes=None, recall=None, filter=None, out=None, progress=None)")]
     #[expect(clippy::too_many_arguments, reason = "keywords of Python")]
     fn search<'py>(
         &self,
@@ -306,25 +263,38 @@ impl Index {
         filter: Option<&Bound<'py, PyAny>>,
         out: Option<&Bound<'py, PyAny>>,
         progress: Option<&Bound<'py, PyAny>>,
+        _cancel: Option<&Cancel>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        self.found(py, None, queries, k, probes, recall, filter, out, progress)
-    }
-
-    #[pyo3(signature = (cancel, queries, k=Given::from(10), *, probes=None, recall=None, filter=None, out=None, progress=None))]
-    #[expect(clippy::too_many_arguments, reason = "keywords of Python")]
-    fn _search<'py>(
-        &self,
-        py: Python<'py>,
-        cancel: &Cancel,
-        queries: &Bound<'py, PyAny>,
-        k: Given<i64>,
-        probes: Option<Given<i64>>,
-        recall: Option<Given<f64>>,
-        filter: Option<&Bound<'py, PyAny>>,
-        out: Option<&Bound<'py, PyAny>>,
-        progress: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        self.found(py, Some(cancel), queries, k, probes, recall, filter, out, progress)
+        call::check(py)?;
+        let (k, probes) = (k.count("k")?, probes.map(|probes| probes.count("probes")).transpose()?);
+        let needed = "a number from 0 to 1";
+        let recall = recall.map(|recall| recall.take("recall", needed)).transpose()?;
+        if let Some(given) = recall.filter(|recall| !(0.0..=1.0).contains(recall)) {
+            return Err(refused("recall", needed, given));
+        }
+        if probes.is_some() && recall.is_some() {
+            return Err(refused("recall", "probes or a recall", "both"));
+        }
+        let queries = Vectors::of(queries, "queries", Some(self.dim))?;
+        let queries = queries.view(py)?;
+        let out = out.map(|out| Out::given(out, queries.rows(), k)).transpose()?;
+        let filter = self.filter(py, filter)?;
+        let shown = Progress::start(py, progress, "searching", queries.rows())?;
+        let asked = Asked::of(queries);
+        let found = self.read_until(py, &Ending::by(_cancel), |index, ending| {
+            let report = shown.reporter(ending);
+            let mut options = SearchOptions::new(k).fill(true);
+            options.progress = report.as_ref().map(|report| report as _);
+            options.filter = filter.as_ref().map(RowFilter::as_filter);
+            options.probes = match recall {
+                Some(recall) if queries.rows() > 0 => self.probes_for(index, queries, (k, recall))?,
+                _ => probes,
+            };
+            Ok(index.search_with(asked.view()?, &options)?.neighbors)
+        });
+        shown.close(py, found.is_ok())?;
+        let found = found?;
+        Out::of_shape(py, out, [queries.rows(), answers::width(&found)?])?.filled(&found)
     }
 
     /// `search` without blocking the event loop, which goes on while a thread of its executor waits. Cancelling it ends the search.

@@ -1,5 +1,7 @@
 """Vectors of Arrow: fixed-size lists through the PyCapsule interface, without pyarrow on our side."""
 
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -84,6 +86,21 @@ def test_series_of_polars(integers: Any) -> None:
     assert_same(nf.Flat(pl.DataFrame({"vector": series}), metric="l2sq").search(queries, 9), expected)
     with pytest.raises(TypeError, match="^rows: needed a FixedSizeList of float32 or float16.*given"):
         nf.Flat(pl.Series("vector", rows.tolist()))
+
+
+def test_data_frames_are_rows_of_their_columns(integers: Any) -> None:
+    rows, queries = integers
+    columns = {f"x{column}": rows[:, column] for column in range(12)}
+    frames = [pa.table(columns)]
+    for package in ("pandas", "polars"):
+        if find_spec(package):
+            frames.append(import_module(package).DataFrame(columns))
+    assert len(frames) > 1
+    for frame in frames:
+        assert_same(nf.Flat(frame, metric="l2sq").search(queries, 9), nearest(rows, queries, 9, "l2sq"))
+        assert nf.reduce.argmax(frame, axis=1).tolist() == rows.argmax(1).tolist()
+    with pytest.raises(TypeError, match="^rows: needed float32 or float16, given float64: convert it by"):
+        nf.Flat(pa.table({"a": [1.0], "b": [2.0]}))
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,6 @@ def test_out_receives_the_answer(index: nf.Flat, integers: Any) -> None:
     assert_same(out, nearest(integers[0], integers[1][::-1], 6, "l2sq"))
 
 
-
 @pytest.mark.parametrize(
     ("out", "error", "words"),
     [
@@ -109,6 +108,14 @@ def test_out_receives_the_answer(index: nf.Flat, integers: Any) -> None:
 def test_an_unfit_out_is_refused(index: nf.Flat, integers: Any, out: Any, error: Any, words: str) -> None:
     with pytest.raises(error, match=f"^out: needed .*{words}"):
         index.search(integers[1], 6, out=out)
+
+
+def test_an_unfit_out_is_refused_before_the_search(index: nf.Flat, integers: Any) -> None:
+    asked = []
+    for shape in [(19, 6), (20, 7)]:
+        with pytest.raises(ValueError, match=r"^out: needed two arrays \[20, min\(6, rows allowed\)\]"):
+            index.search(integers[1], 6, out=(np.zeros(shape, np.float32), np.zeros(shape, np.int64)), filter=asked.append)
+    assert asked == []
 
 
 def test_a_read_only_out_and_one_that_is_the_queries_are_refused(index: nf.Flat, integers: Any) -> None:

@@ -116,7 +116,8 @@ impl<'a> KMeans<'a> {
         /// there are fewer distinct rows than clusters, some stay empty.
         ///
         /// # Errors
-        /// [`Error::Argument`] for no rows, a dim above 2^20, no clusters, more clusters than rows, no rows per cluster, or a balance below 1;
+        /// [`Error::Argument`] for no rows, a dim above 2^20, no clusters, more clusters than rows, no rows per cluster, a balance below 1,
+        /// or a tolerance that is NaN;
         /// [`Error::NotFinite`] and [`Error::NormOutOfRange`] with the row's number among the training rows; [`Error::Unsupported`]
         /// if the centroids do not fit one binding of the adapter; [`Error::OutOfMemory`]; [`Error::Budget`].
         pub fn train<'r>(&self, device: &Device, rows: impl Into<Rows<'r>>) -> Result<Clusters> {
@@ -217,6 +218,9 @@ impl<'a> KMeans<'a> {
         }
         if self.rows_per_cluster == 0 {
             return Err(Error::argument("rows_per_cluster", "at least 1", 0));
+        }
+        if self.tolerance.is_nan() {
+            return Err(Error::argument("tolerance", "a number", self.tolerance));
         }
         match self.balance {
             Some(ratio) if ratio.is_nan() || ratio < 1.0 => {

@@ -239,6 +239,7 @@ fn what_cannot_be_trained_is_refused(engine: Engine) {
         KMeans::new(Metric::L2, 2).rows_per_cluster(0),
         KMeans::new(Metric::L2, 2).balance(0.5),
         KMeans::new(Metric::L2, 2).balance(f64::NAN),
+        KMeans::new(Metric::L2, 2).tolerance(f64::NAN),
     ] {
         assert!(matches!(means.train(device, view), Err(Error::Argument { .. })));
     }
