@@ -36,7 +36,7 @@ impl<'py> Out<'py> {
                 return Err(refused("out", &needed, format_args!("one {given:?}")));
             }
         }
-        (writable(&distances)?, writable(&ids)?);
+        drop((writable(&distances)?, writable(&ids)?));
         Ok(Self { distances, ids })
     }
 
