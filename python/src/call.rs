@@ -1,6 +1,7 @@
 //! Runs the library without the interpreter, and hands signals, cancellation, progress and exceptions across.
 
 use std::cell::Cell;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -39,6 +40,34 @@ pub(crate) fn check(py: Python<'_>) -> PyResult<()> {
         return Ok(());
     };
     Err(python::exception(python::error(py), refused.to_owned()))
+}
+
+/// What a device holds. A forked process leaves it alone: it belongs to the parent's device, and a driver may wait for threads that do not
+/// run here.
+#[derive(Debug)]
+pub(crate) struct Kept<T>(Arc<T>);
+
+impl<T> Kept<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self(Arc::new(value))
+    }
+}
+
+impl<T> Deref for Kept<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T> Drop for Kept<T> {
+    fn drop(&mut self) {
+        if IS_FORKED.load(Ordering::Relaxed) {
+            // One reference that nobody gives up.
+            std::mem::forget(self.0.clone());
+        }
+    }
 }
 
 /// A flag that ends the call that was given it.

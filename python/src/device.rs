@@ -8,6 +8,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::call::Kept;
 use crate::given::{Given, described};
 use crate::{call, python};
 
@@ -21,7 +22,13 @@ static OPENED: LazyLock<Mutex<HashMap<Option<String>, nearfield::Device>>> = Laz
 /// contains it. `budget` is the bytes of scratch memory that all calls on it together may hold (256 MiB by default).
 #[pyclass(frozen, module = "nearfield")]
 #[derive(Debug)]
-pub(crate) struct Device(pub(crate) nearfield::Device);
+pub(crate) struct Device(pub(crate) Kept<nearfield::Device>);
+
+impl From<nearfield::Device> for Device {
+    fn from(device: nearfield::Device) -> Self {
+        Self(Kept::new(device))
+    }
+}
 
 #[pymethods]
 impl Device {
@@ -33,7 +40,7 @@ impl Device {
         if let Some(bytes) = budget {
             options = options.budget_bytes(bytes.count("budget")? as u64);
         }
-        Ok(Self(listing(py, || nearfield::Device::open(name, options))?))
+        Ok(listing(py, || nearfield::Device::open(name, options))?.into())
     }
 
     /// The driver's name for it.
@@ -63,7 +70,7 @@ impl Device {
     /// Bytes of memory, where the system tells them.
     #[getter]
     fn memory(&self) -> Option<u64> {
-        None
+        self.0.adapter().memory_bytes
     }
 
     /// Why it was taken.
@@ -104,8 +111,8 @@ pub(crate) fn devices(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyAny>>> {
     }
     let class = python::adapter(py)?;
     let described = |adapter: Adapter| {
-        let Adapter { name, backend, driver, kind, .. } = adapter;
-        class.call1((name, kind.to_string(), backend, driver, None::<u64>))
+        let Adapter { name, backend, driver, kind, memory_bytes, .. } = adapter;
+        class.call1((name, kind.to_string(), backend, driver, memory_bytes))
     };
     adapters.into_iter().map(described).collect()
 }
@@ -126,7 +133,7 @@ pub(crate) fn chosen(py: Python<'_>, device: Option<&Bound<'_, PyAny>>) -> PyRes
     let name = match device {
         None => None,
         Some(given) => match given.cast::<Device>() {
-            Ok(device) => return Ok(device.get().0.clone()),
+            Ok(device) => return Ok((*device.get().0).clone()),
             Err(_) => Some(name_of(py, given)?),
         },
     };

@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 
 use crate::answers::{self, Asked, Out};
-use crate::call::{self, Cancel, Ending, Progress};
+use crate::call::{self, Cancel, Ending, Kept, Progress};
 use crate::device::Device;
 use crate::given::{Given, refused};
 use crate::ids::{Ids, RowFilter};
@@ -29,10 +29,10 @@ const RECALL_SAMPLE: usize = 1000;
 #[pyclass(frozen, subclass, module = "nearfield")]
 #[derive(Debug)]
 pub(crate) struct Index {
-    index: RwLock<nearfield::Index>,
+    index: Kept<RwLock<nearfield::Index>>,
     turn: Mutex<()>,
     /// What never changes, to be read while another thread changes the index.
-    pub(crate) device: nearfield::Device,
+    pub(crate) device: Kept<nearfield::Device>,
     pub(crate) metric: Metric,
     pub(crate) dim: usize,
     pub(crate) elements: ElementKind,
@@ -52,11 +52,11 @@ struct Measured {
 
 impl From<nearfield::Index> for Index {
     fn from(index: nearfield::Index) -> Self {
-        let (device, metric, dim, elements) =
-            (index.device().clone(), index.metric(), index.dim(), index.elements());
+        let (device, metric) = (Kept::new(index.device().clone()), index.metric());
+        let (dim, elements) = (index.dim(), index.elements());
         let (changes, probes) = (AtomicU64::new(0), Mutex::new(None));
         Self {
-            index: RwLock::new(index),
+            index: Kept::new(RwLock::new(index)),
             turn: Mutex::new(()),
             device,
             metric,
@@ -391,7 +391,7 @@ impl Index {
     /// The device that it is on.
     #[getter]
     fn device(&self) -> Device {
-        Device(self.device.clone())
+        Device::from((*self.device).clone())
     }
 
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {

@@ -7,7 +7,7 @@ use numpy::{PyArray1, PyArray2};
 use parking_lot::RwLock;
 use pyo3::prelude::*;
 
-use crate::call::{self, Progress};
+use crate::call::{self, Kept, Progress};
 use crate::given::Given;
 use crate::kinds::named;
 use crate::vectors::Vectors;
@@ -28,7 +28,7 @@ pub(crate) struct KMeans {
     rows_per_cluster: usize,
     balance: Option<f64>,
     seed: u64,
-    device: nearfield::Device,
+    device: Kept<nearfield::Device>,
     trained: RwLock<Option<Arc<Clusters>>>,
 }
 
@@ -58,7 +58,7 @@ impl KMeans {
         seed: Given<i64>,
         device: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
-        let (metric, device) = (named(py, metric.word("metric")?)?, device::chosen(py, device)?);
+        let (metric, device) = (named(py, metric.word("metric")?)?, Kept::new(device::chosen(py, device)?));
         let trained = RwLock::new(None);
         let (clusters, iterations) = (clusters.count("clusters")?, iterations.count("iterations")?);
         let tolerance = tolerance.take("tolerance", "a number")?;

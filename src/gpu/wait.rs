@@ -7,7 +7,7 @@ use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
-use std::thread::Thread;
+use std::thread::{Thread, ThreadId};
 use std::time::{Duration, Instant};
 
 use super::adapter::AdapterKind;
@@ -42,8 +42,8 @@ pub(super) struct Waiter {
     spin: Duration,
     /// Callbacks that no blocking call polls for.
     background: Arc<Background>,
-    /// The last pieces of calls that may be interrupted.
-    pieces: Mutex<VecDeque<wgpu::SubmissionIndex>>,
+    /// The last pieces of calls that may be interrupted, with the threads of these calls.
+    pieces: Mutex<VecDeque<(ThreadId, wgpu::SubmissionIndex)>>,
 }
 
 #[derive(Debug, Default)]
@@ -71,6 +71,8 @@ struct Parked {
     owed: AtomicUsize,
     /// The submission that is waited for; without one, the latest.
     awaited: Mutex<Option<wgpu::SubmissionIndex>>,
+    /// Whether the call has submitted work since it last waited for a callback.
+    is_ahead: AtomicBool,
 }
 
 impl Parked {
@@ -81,6 +83,7 @@ impl Parked {
             woken: AtomicBool::new(false),
             owed: AtomicUsize::new(0),
             awaited: Mutex::new(None),
+            is_ahead: AtomicBool::new(false),
         }
     }
 
@@ -165,13 +168,26 @@ impl Waiter {
         let ahead = if self.spin.is_zero() { AHEAD_ON_SOFTWARE } else { AHEAD };
         let earlier = {
             let mut pieces = lock(&self.pieces);
-            pieces.push_back(piece);
+            pieces.push_back((std::thread::current().id(), piece));
             if pieces.len() > ahead { pieces.pop_front() } else { None }
         };
-        if earlier.is_some() {
-            self.wait_for(earlier);
+        POLLING.with_borrow(|polling| {
+            if let Some(parked) = polling {
+                parked.is_ahead.store(true, Ordering::Relaxed);
+            }
+        });
+        if let Some((_, earlier)) = earlier {
+            self.wait_for(Some(earlier));
         }
         interrupt::check()
+    }
+
+    /// Forgets the pieces of this thread's call, whose last results have been read: to wait for each takes some 10 us.
+    fn forget_pieces(&self) {
+        if interrupt::patience().is_some() {
+            let thread = std::thread::current().id();
+            lock(&self.pieces).retain(|(of, _)| *of != thread);
+        }
     }
 
     /// Waits in the driver until the device has done a submission, or the latest.
@@ -189,6 +205,9 @@ impl Waiter {
         let mut future = pin!(future);
         loop {
             if let Poll::Ready(value) = parked.poll(future.as_mut()) {
+                if value.is_ok() && !parked.is_ahead.load(Ordering::Relaxed) {
+                    self.forget_pieces();
+                }
                 return value;
             }
             // Once for each time that the future waits.
@@ -207,8 +226,8 @@ impl Waiter {
                     }
                     // A call that may be interrupted asks between pieces of work.
                     let piece = interrupt::patience().and_then(|_| lock(&self.pieces).pop_front());
-                    if piece.is_some() {
-                        self.wait_for(piece);
+                    if let Some((_, piece)) = piece {
+                        self.wait_for(Some(piece));
                         continue;
                     }
                     self.wait_for(lock(&parked.awaited).clone());
@@ -234,6 +253,7 @@ impl Waiter {
         let polling = POLLING.with_borrow(Clone::clone);
         if let Some(parked) = &polling {
             parked.owed.fetch_add(1, Ordering::AcqRel);
+            parked.is_ahead.store(false, Ordering::Relaxed);
             *lock(&parked.awaited) = submission;
         } else {
             let mut state = lock(&self.background.state);
