@@ -11,6 +11,7 @@
 estimators of scikit-learn, `nearfield.faiss` the interface of faiss, and `nearfield.reduce` sums, norms and extremes.
 """
 
+import atexit as _atexit
 import os as _os
 
 from nearfield import _native, reduce
@@ -48,6 +49,8 @@ __all__ = [
     "load",
     "reduce",
 ]
+
+_atexit.register(_native._end)
 
 # A forked process has none of the threads that answer searches: calls there are refused instead of waiting for ever.
 if hasattr(_os, "register_at_fork"):

@@ -17,6 +17,7 @@ __all__ = [
     "KMeans",
     "_Cancel",
     "__version__",
+    "_end",
     "_forked",
     "_reduce",
     "devices",
@@ -160,6 +161,7 @@ def distances(
 ) -> NDArray[np.float32]: ...
 
 # What the package's own modules use.
+def _end() -> None: ...
 def _forked() -> None: ...
 @final
 class _Cancel:

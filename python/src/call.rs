@@ -2,22 +2,37 @@
 
 use std::cell::Cell;
 use std::ops::Deref;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nearfield::{Error, Result};
+use pyo3::exceptions::PySystemExit;
 use pyo3::prelude::*;
 
 use crate::{errors, python};
 
 thread_local! {
-    /// Whether this thread runs Python code that a call of the library called.
-    static IS_CALLED_BACK: Cell<bool> = const { Cell::new(false) };
+    /// The Python code that a call of the library has this thread run.
+    static CALLED_BACK: Cell<Option<Code>> = const { Cell::new(None) };
+    /// Whether this thread ends the interpreter.
+    static ENDS_INTERPRETER: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Python code that runs inside of a call.
+#[derive(Debug, Clone, Copy)]
+enum Code {
+    Progress,
+    /// A handler of a signal.
+    Handler,
 }
 
 /// Whether a device was opened in this process: threads run, which a forked process does not have.
 static HAS_THREADS: AtomicBool = AtomicBool::new(false);
+/// Calls that run.
+static RUNNING: AtomicUsize = AtomicUsize::new(0);
+/// Whether the interpreter ends.
+static IS_ENDING: AtomicBool = AtomicBool::new(false);
 /// Whether this process was forked from one that had opened a device.
 static IS_FORKED: AtomicBool = AtomicBool::new(false);
 
@@ -27,17 +42,54 @@ pub(crate) fn forked() {
     IS_FORKED.fetch_or(HAS_THREADS.load(Ordering::Relaxed), Ordering::Relaxed);
 }
 
+/// Notes that a device is opened.
+pub(crate) fn opens_device() {
+    HAS_THREADS.store(true, Ordering::Relaxed);
+}
+
+/// Ends the calls of other threads and waits for them. The package has Python call it when the interpreter ends: a driver takes itself down
+/// then, and crashes a thread that is inside of it.
+#[pyfunction(name = "_end")]
+pub(crate) fn end(py: Python<'_>) {
+    ENDS_INTERPRETER.set(true);
+    IS_ENDING.store(true, Ordering::SeqCst);
+    py.detach(|| {
+        // Not for ever: a thread may wait in code of somebody else's.
+        let given_up = Instant::now() + Duration::from_secs(10);
+        while RUNNING.load(Ordering::SeqCst) > 0 && Instant::now() < given_up {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    });
+}
+
+/// Whether the interpreter ends, and not by this thread.
+fn is_ending() -> bool {
+    IS_ENDING.load(Ordering::SeqCst) && !ENDS_INTERPRETER.get()
+}
+
+/// Ends a thread without a word, as Python does.
+fn ended() -> PyErr {
+    PySystemExit::new_err(())
+}
+
 /// Checks that a call can work here: neither inside of another one, where it could wait for itself, nor in a forked process, where the
 /// threads that it would wait for do not run.
 pub(crate) fn check(py: Python<'_>) -> PyResult<()> {
-    HAS_THREADS.store(true, Ordering::Relaxed);
-    let refused = if IS_FORKED.load(Ordering::Relaxed) {
-        "device: needed a process that was not forked from one that uses nearfield, given a forked one; let multiprocessing \
-         start its processes by \"spawn\" or \"forkserver\""
-    } else if IS_CALLED_BACK.get() {
-        "progress: needed a function that does not call nearfield, given one that does"
-    } else {
-        return Ok(());
+    if is_ending() {
+        return Err(ended());
+    }
+    let refused = match CALLED_BACK.get() {
+        _ if IS_FORKED.load(Ordering::Relaxed) => {
+            "device: needed a process that was not forked from one that uses nearfield, given a forked one; let multiprocessing \
+             start its processes by \"spawn\" or \"forkserver\""
+        }
+        Some(Code::Progress) => {
+            "progress: needed a function that does not call nearfield, given one that does"
+        }
+        Some(Code::Handler) => {
+            "signal: needed a handler that does not call nearfield while a call runs, given one that does"
+        }
+        None => return Ok(()),
     };
     Err(python::exception(python::error(py), refused.to_owned()))
 }
@@ -104,12 +156,17 @@ impl Ending {
         self.exception.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
+    /// Whether Python code inside of the call has raised an exception.
+    pub(crate) fn has_exception(&self) -> bool {
+        self.exception.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
     /// Runs Python code inside of the call, and keeps its exception. While the interpreter ends, no code can run.
-    fn call_back(&self, code: impl FnOnce(Python<'_>) -> PyResult<()>) {
+    fn call_back(&self, kind: Code, code: impl FnOnce(Python<'_>) -> PyResult<()>) {
         let outcome = Python::try_attach(|py| {
-            let before = IS_CALLED_BACK.replace(true);
+            let before = CALLED_BACK.replace(Some(kind));
             let outcome = code(py);
-            IS_CALLED_BACK.set(before);
+            CALLED_BACK.set(before);
             outcome
         });
         if let Some(Err(error)) = outcome {
@@ -120,11 +177,13 @@ impl Ending {
 
     /// Whether the call should go on. Runs the handlers of signals, where this is Python's main thread.
     fn keep_going(&self) -> bool {
-        if self.cancel.as_ref().is_some_and(|cancel| cancel.load(Ordering::Relaxed)) {
+        if is_ending() || self.cancel.as_ref().is_some_and(|cancel| cancel.load(Ordering::Relaxed)) {
             return false;
         }
-        self.call_back(|py| py.check_signals());
-        self.exception.lock().unwrap_or_else(PoisonError::into_inner).is_none()
+        if !self.has_exception() {
+            self.call_back(Code::Handler, |py| py.check_signals());
+        }
+        !self.has_exception()
     }
 
     /// Waits for a lock, as long as the call should go on. `try_for` waits for it at most that long.
@@ -153,12 +212,32 @@ pub(crate) fn run_until<T: Send>(
 ) -> PyResult<T> {
     check(py)?;
     let done = py.detach(|| {
+        let _running = Running::start()?;
         let hook = ending.clone();
         nearfield::interruptible(move || hook.keep_going(), || work(ending))
     });
     match ending.take() {
         Some(exception) => Err(exception),
+        None if matches!(done, Err(Error::Interrupted)) && is_ending() => Err(ended()),
         None => done.map_err(|error| errors::exception(py, error)),
+    }
+}
+
+/// A call that runs.
+struct Running;
+
+impl Running {
+    /// An error where the interpreter ends: it no longer waits for this call.
+    fn start() -> Result<Self> {
+        RUNNING.fetch_add(1, Ordering::SeqCst);
+        let running = Self;
+        if is_ending() { Err(Error::Interrupted) } else { Ok(running) }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        RUNNING.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -183,7 +262,9 @@ impl Progress {
     pub(crate) fn reporter<'p>(&'p self, ending: &'p Ending) -> Option<impl Fn(usize) + Send + Sync + 'p> {
         let shown = self.0.as_ref()?;
         Some(move |done: usize| {
-            ending.call_back(|py| shown.call_method1(py, "update", (done,)).map(drop));
+            if !ending.has_exception() {
+                ending.call_back(Code::Progress, |py| shown.call_method1(py, "update", (done,)).map(drop));
+            }
         })
     }
 

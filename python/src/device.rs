@@ -119,6 +119,7 @@ pub(crate) fn devices(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyAny>>> {
 
 /// Runs what lists the adapters of the machine, without the lines that a layer of Mesa's prints meanwhile.
 fn listing<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T> + Send) -> PyResult<T> {
+    call::opens_device();
     let is_hidden = python::hide_display(py)?.call0()?.is_truthy()?;
     let listed = call::run(py, |_| work());
     if is_hidden {

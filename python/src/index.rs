@@ -107,6 +107,12 @@ impl Index {
         })
     }
 
+    /// The library's index, for a thread that nothing interrupts.
+    #[cfg(feature = "timing")]
+    pub(crate) fn locked(&self) -> parking_lot::RwLockReadGuard<'_, nearfield::Index> {
+        self.index.read()
+    }
+
     /// A number that the index knows: at once, unless another thread changes the index.
     fn told<T: Send>(&self, py: Python<'_>, tell: impl Fn(&nearfield::Index) -> T + Sync) -> PyResult<T> {
         if let Some(index) = self.index.try_read() {
@@ -169,7 +175,15 @@ impl Index {
             options.ids = ids.as_deref();
             options.progress = report.as_ref().map(|report| report as _);
             index.add_with(rows, &options)?;
-            Ok(index.next_id() - rows.rows() as u64)
+            let first = index.next_id() - rows.rows() as u64;
+            if ending.has_exception() {
+                // It came with the last rows, too late to end the addition.
+                match &ids {
+                    Some(ids) => index.remove(ids)?,
+                    None => index.remove(&answers::collected(rows.rows(), first..index.next_id())?)?,
+                }
+            }
+            Ok(first)
         });
         shown.close(py, added.is_ok())?;
         let first = added?;

@@ -35,7 +35,8 @@ pub(crate) struct KMeans {
 impl KMeans {
     /// What training has found.
     fn of_trained<T>(&self, py: Python<'_>, of: impl FnOnce(&Arc<Clusters>) -> T) -> PyResult<T> {
-        let trained = self.trained.read();
+        // The lock is not held while Python objects are made: another thread may wait for it with the interpreter's.
+        let trained = self.trained.read().clone();
         trained.as_ref().map(of).ok_or_else(|| {
             python::exception(python::error(py), "KMeans: needed fit(rows) before, given none".to_owned())
         })

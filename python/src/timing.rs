@@ -1,5 +1,5 @@
 //! Times the library's own calls from inside of the module, for `benchmarks/overhead.py`: what a call from Python takes beyond them is
-//! the module's. The calls run on a thread of their own, where nothing interrupts them, as in a Rust program. Only with the feature `timing`, which no wheel has.
+//! the module's. Nothing interrupts these calls, as in a Rust program. Only with the feature `timing`, which no wheel has.
 
 use std::time::Instant;
 
@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use crate::index::Index;
 use crate::kinds::named;
 use crate::vectors::Vectors;
-use crate::{call, device};
+use crate::{device, errors};
 
 /// The seconds of each of `repeats` searches of the library, and what they return freed.
 #[pyfunction(name = "_time_search")]
@@ -22,10 +22,11 @@ pub(crate) fn time_search(
     let (py, index) = (index.py(), index.get());
     let queries = Vectors::of(queries, "queries", Some(index.dim))?;
     let queries = queries.view(py)?;
-    index.read(py, |index, _| {
+    let searched = py.detach(|| {
+        let index = index.locked();
         let timed = || {
             let start = Instant::now();
-            let found = match index {
+            let found = match &*index {
                 nearfield::Index::Flat(flat) => flat.search(queries, k)?,
                 nearfield::Index::Ivf(ivf) => ivf.search(queries, k, ivf.default_probes())?,
                 _ => return Err(Error::Internal { message: "an index of a new kind".to_owned() }),
@@ -33,8 +34,9 @@ pub(crate) fn time_search(
             drop(found);
             Ok(start.elapsed().as_secs_f64())
         };
-        apart(|| (0..repeats).map(|_| timed()).collect())
-    })
+        (0..repeats).map(|_| timed()).collect::<Result<_>>()
+    });
+    searched.map_err(|error| errors::exception(py, error))
 }
 
 /// The seconds in which the library makes a `Flat` of rows.
@@ -50,17 +52,12 @@ pub(crate) fn time_add(
     let rows = Vectors::of(rows, "rows", None)?;
     let rows = rows.view(py)?;
     let device = device::chosen(py, device)?;
-    call::run(py, |_| {
+    let added = py.detach(|| {
         let start = Instant::now();
         let mut index =
             nearfield::Flat::builder(&device, metric, rows.dim()).capacity(rows.rows()).build()?;
         index.add(rows)?;
         Ok(start.elapsed().as_secs_f64())
-    })
-}
-
-/// Runs work on another thread, which has no hook that could interrupt it.
-fn apart<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
-    let done = std::thread::scope(|scope| scope.spawn(work).join());
-    done.unwrap_or_else(|_| Err(Error::Internal { message: "a timed call panicked".to_owned() }))
+    });
+    added.map_err(|error| errors::exception(py, error))
 }

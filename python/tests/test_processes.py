@@ -49,9 +49,10 @@ CALLS = {
     "progress": "index.search(np.resize(rows, (400_000, 256)), 10, progress=lambda *_: None)",
     "filter": "index.search(few, filter=lambda id: time.sleep(0.001) or True)",
     "waiting for a search": """
-other = threading.Thread(target=lambda: index.search(np.resize(rows, (100_000, 256)), 10), daemon=True)
+many = np.resize(rows, (400_000, 256))
+other = threading.Thread(target=lambda: index.search(many, 10), daemon=True)
 other.start()
-time.sleep(0.3)
+time.sleep(0.1)
 index.add(rows)
 """,
 }
@@ -189,6 +190,41 @@ say("end")
     for _ in range(2):
         done = child(program, timeout=60)
         assert (done.returncode, done.stdout, done.stderr) == (0, "end\n", "")
+
+
+def test_a_process_may_end_while_kernels_are_compiled(child: Callable[..., Any]) -> None:
+    program = """
+import os
+os.environ["NEARFIELD_CACHE"] = ""
+import numpy as np, nearfield as nf
+index = nf.Flat(np.eye(8, dtype=np.float32))
+kept = [index]
+kept.append(kept)
+print("end")
+"""
+    for _ in range(3):
+        done = child(program, timeout=60)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "end\n", "")
+
+
+HANDLER = f"""{START}
+import signal
+def handler(*_):
+    len(index), index.dim, index.search(few)
+signal.signal(signal.SIGINT, handler)
+say('go')
+try:
+    index.search(np.resize(rows, (400_000, 256)), 10)
+except nf.Error as error:
+    say('ended')
+    say(error)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a signal cannot be sent to one process there")
+def test_a_handler_that_searches_is_named_as_such() -> None:
+    _, done = interrupted(HANDLER)
+    assert done.stdout == "ended\nsignal: needed a handler that does not call nearfield while a call runs, given one that does\n"
 
 
 LEAKS = f"""{START}

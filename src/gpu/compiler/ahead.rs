@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::thread::JoinHandle;
 
 use futures_intrusive::sync::ManualResetEvent;
@@ -83,14 +83,20 @@ pub(in crate::gpu) enum WantedForms {
 #[derive(Debug)]
 pub(in crate::gpu) struct Ahead {
     compiler: Arc<Compiler>,
-    /// Set when the device is dropped.
-    is_over: Arc<AtomicBool>,
-    threads: Mutex<Vec<JoinHandle<()>>>,
+    threads: Arc<Threads>,
 }
 
 impl Ahead {
     pub(in crate::gpu) fn new(compiler: Arc<Compiler>) -> Self {
-        Self { compiler, is_over: Arc::default(), threads: Mutex::default() }
+        let threads = Arc::new(Threads {
+            process: std::process::id(),
+            is_over: AtomicBool::new(false),
+            handles: Mutex::default(),
+        });
+        let mut all = lock(&THREADS);
+        all.retain(|threads| threads.strong_count() > 0);
+        all.push(Arc::downgrade(&threads));
+        Self { compiler, threads }
     }
 
     /// Starts to compile what is not compiled yet, in this order, and returns at once. None if there is nothing to do. `forms` tells which
@@ -124,14 +130,15 @@ impl Ahead {
         let batch = Arc::new(Batch {
             compiler,
             uses_forms,
-            is_over: self.is_over.clone(),
+            all: self.threads.clone(),
             variants,
             next: AtomicUsize::new(0),
             running: AtomicUsize::new(threads),
             failed: Mutex::default(),
             ended: ManualResetEvent::new(false),
         });
-        let mut kept = lock(&self.threads);
+        end_with_process();
+        let mut kept = lock(&self.threads.handles);
         kept.retain(|thread| !thread.is_finished());
         kept.extend((0..threads).filter_map(|_| spawn(batch.clone())));
         Some(batch)
@@ -151,20 +158,66 @@ impl Ahead {
 }
 
 impl Drop for Ahead {
-    /// Waits for the kernels that are being compiled: a thread inside of a driver crashes a process that ends.
     fn drop(&mut self) {
+        self.threads.end();
+    }
+}
+
+/// The threads of all devices.
+static THREADS: Mutex<Vec<Weak<Threads>>> = Mutex::new(vec![]);
+
+/// The threads of a device.
+#[derive(Debug)]
+struct Threads {
+    /// The process that they run in.
+    process: u32,
+    /// Set when the device is dropped, or the process ends.
+    is_over: AtomicBool,
+    handles: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Threads {
+    /// Waits for the kernels that are being compiled: a thread inside of a driver crashes a process that ends.
+    fn end(&self) {
         self.is_over.store(true, Ordering::Relaxed);
-        for thread in lock(&self.threads).drain(..) {
+        let handles = std::mem::take(&mut *lock(&self.handles));
+        if self.process != std::process::id() {
+            // A forked process has the handles and not the threads: it would wait for ever.
+            return std::mem::forget(handles);
+        }
+        for thread in handles {
             // A panic of such a thread was its own; whoever needs the kernel compiles it again.
             let _ = thread.join();
         }
     }
 }
 
+/// Has the threads end before the process does, also where a device is in a `static` and never dropped. A driver takes itself down when a
+/// process ends, and its own handler was set before this one, so it runs after it.
+fn end_with_process() {
+    #[cfg(unix)]
+    {
+        #[expect(unsafe_code, reason = "the standard library has no handlers of the end of a process")]
+        // SAFETY: this is the declaration of the C standard, whose library every program on Unix is linked with.
+        unsafe extern "C" {
+            safe fn atexit(handler: extern "C" fn()) -> std::ffi::c_int;
+        }
+        extern "C" fn end() {
+            let all = std::mem::take(&mut *lock(&THREADS));
+            all.iter().filter_map(Weak::upgrade).for_each(|threads| threads.end());
+        }
+        static SET: std::sync::Once = std::sync::Once::new();
+        SET.call_once(|| {
+            // Without room for another handler the threads run on.
+            let _ = atexit(end);
+        });
+    }
+}
+
 /// Variants that some threads compile.
 pub(in crate::gpu) struct Batch {
     compiler: Arc<Compiler>,
-    is_over: Arc<AtomicBool>,
+    all: Arc<Threads>,
     /// Whether recordings use the forms for one number of elements that are among them.
     uses_forms: bool,
     variants: Vec<(&'static Kernel, Variant)>,
@@ -180,7 +233,7 @@ pub(in crate::gpu) struct Batch {
 impl Batch {
     /// Compiles variants until none is left.
     fn run(&self) {
-        while !self.is_over.load(Ordering::Relaxed)
+        while !self.all.is_over.load(Ordering::Relaxed)
             && let Some((kernel, variant)) = self.variants.get(self.next.fetch_add(1, Ordering::Relaxed))
         {
             let compiled = match self.uses_forms && variant.dimension > 0 {
