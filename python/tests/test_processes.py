@@ -212,9 +212,10 @@ import signal
 def handler(*_):
     len(index), index.dim, index.search(few)
 signal.signal(signal.SIGINT, handler)
+queries = np.resize(rows, (400_000, 256))
 say('go')
 try:
-    index.search(np.resize(rows, (400_000, 256)), 10)
+    index.search(queries, 10)
 except nf.Error as error:
     say('ended')
     say(error)
