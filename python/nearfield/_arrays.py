@@ -37,6 +37,14 @@ def to_values(given: Any, argument: str, each_row: bool) -> NDArray[Any]:
     return _to_float(array, argument)
 
 
+def to_number(given: Any, argument: str) -> np.float64:
+    """A real number of any type."""
+    number = np.asarray(given)
+    if number.ndim or number.dtype.kind not in "biuf":
+        _refuse(TypeError, argument, "a number", type(given).__name__)
+    return np.float64(number)
+
+
 def to_ids(given: Any, argument: str) -> NDArray[np.int64]:
     """Ids `[n]` as int64."""
     array = _to_array(given, argument, _as_array)
@@ -90,6 +98,10 @@ def _on_host(given: Any, argument: str) -> Any:
 
 
 def _as_array(given: Any, argument: str) -> NDArray[Any]:
+    if isinstance(given, np.ma.MaskedArray):
+        if np.ma.is_masked(given):
+            _refuse(ValueError, argument, "an array without masked elements", "masked ones: fill them by .filled(value)")
+        return np.ma.getdata(given)
     try:
         return np.asarray(given)
     except (ValueError, OverflowError) as error:
@@ -101,10 +113,6 @@ def _to_array(
 ) -> NDArray[Any]:
     """Any array. `convert` makes one of a list; without it, one of float32 or of the list's arrays."""
     given = _on_host(given, argument)
-    if isinstance(given, np.ma.MaskedArray):
-        if np.ma.is_masked(given):
-            _refuse(ValueError, argument, "an array without masked elements", "masked ones: fill them by .filled(value)")
-        return np.ma.getdata(given)
     array = (convert or _from_list)(given, argument) if isinstance(given, (list, tuple)) else _as_array(given, argument)
     if array.ndim == 0 and array.dtype.kind == "O":
         _refuse(TypeError, argument, "an array, a tensor or a list", type(given).__name__)

@@ -3,6 +3,9 @@
 `values` is an array of float32 or float16, or what `nearfield.Flat` takes as rows. Without `axis` all values are reduced to one; `axis=1`
 reduces each row `[rows, n]` by itself, to `[rows]`. Sums are added in float32: `compensated=True` adds as if in twice the precision.
 
+`min`, `max`, `argmin` and `argmax` pass over NaN, where numpy's answer is NaN: theirs are `np.nanmin` and so on. Where all is NaN, they
+are a `ValueError`. The other functions give NaN as numpy does.
+
     >>> import numpy as np, nearfield as nf
     >>> nf.reduce.dot(np.ones(8, np.float32), np.full(8, 2, np.float32))
     16.0
@@ -31,7 +34,8 @@ On: TypeAlias = Device | Adapter | str | None
 def _each_row(axis: Axis) -> bool:
     if axis is None:
         return False
-    if not isinstance(axis, (int, np.integer)):
+    # True is an int, but no axis.
+    if isinstance(axis, bool) or not isinstance(axis, (int, np.integer)):
         raise TypeError(f"axis: needed None or 1, given {type(axis).__name__}")
     if axis not in (1, -1):
         raise ValueError(f"axis: needed None or 1, given {axis}")

@@ -9,7 +9,8 @@
   not exist.
 - Vectors are dense. Searches compute in float32; distances come as float64. Euclidean distances of float64 vectors and of
   integers are computed from their differences to the mean of all rows, so an offset or a scale that rows share costs no
-  precision. float32 vectors, and all vectors under "cosine", are taken as they are; their norms are 0 or within 2^-50 .. 2^50.
+  precision. Under "cosine" each of them is scaled by itself. float32 vectors are taken as they are; their norms are 0 or within
+  2^-50 .. 2^50.
 - Rows at the same distance come in the order of their indices. The results of `radius_neighbors` are sorted always. A row whose
   distance is the radius but for rounding to float32 may be within it or not; whole numbers are exact.
 """
@@ -24,6 +25,7 @@ from sklearn import neighbors  # type: ignore[import-untyped,unused-ignore]
 from sklearn.utils.validation import check_is_fitted, validate_data  # type: ignore[import-untyped,unused-ignore]
 
 from nearfield import Flat
+from nearfield._arrays import to_number
 
 __all__ = ["KNeighborsClassifier", "KNeighborsRegressor", "KNeighborsTransformer", "NearestNeighbors"]
 
@@ -35,6 +37,9 @@ _METRICS: dict[str, Literal["l2sq", "cosine"]] = {
     "cosine": "cosine",
 }
 
+# The types of vectors that are taken as they are.
+_DIRECT = (np.float32, np.float16)
+
 # Elements of float64 that are converted at a time.
 _PIECE = 1 << 20
 
@@ -42,16 +47,20 @@ _PIECE = 1 << 20
 class _Frame:
     """Vectors and distances as an index has them: float32, squared, and relative to the mean of float64 rows.
 
+    Under "cosine" a vector of float64 is divided by a power of two instead, as its length has no effect.
+
     With a mean, an index has `(x - mean) / unit`. The unit is a power of two. The mean is rounded to a multiple of unit / 1024, so that
     whole numbers stay exact, and with them rows that are just at a radius.
     """
 
     def __init__(self, rows: NDArray[Any], metric: str) -> None:
-        self.is_squared = _METRICS[metric] == "l2sq"
+        # The estimator's own metric may be set to another one after `fit`.
+        self.metric = _METRICS[metric]
+        self.is_squared = self.metric == "l2sq"
         self.is_rooted = self.is_squared and metric != "sqeuclidean"
         self.mean: NDArray[np.float64] | None = None
         self.unit = 1.0
-        if self.is_squared and rows.dtype not in (np.float32, np.float16):
+        if self.is_squared and rows.dtype not in _DIRECT:
             with np.errstate(over="ignore", invalid="ignore"):
                 mean = rows.mean(axis=0, dtype=np.float64)
                 largest = np.maximum(rows.max(axis=0) - mean, mean - rows.min(axis=0)).max()
@@ -63,14 +72,18 @@ class _Frame:
         """float32 vectors `[n, dim]`."""
         # An overflow becomes an infinity, which the index reports with its row.
         with np.errstate(over="ignore", invalid="ignore"):
-            if self.mean is None:
+            if self.mean is None and (self.is_squared or given.dtype in _DIRECT):
                 return np.ascontiguousarray(given, dtype=np.float32)
             vectors = np.empty(given.shape, dtype=np.float32)
             step = max(1, _PIECE // given.shape[1])
             for at in range(0, len(given), step):
-                piece = (given[at : at + step] - self.mean) / self.unit
-                # The remainder of a row that is the mean but for rounding. An index refuses norms as small as that.
-                piece[np.abs(piece) < 2.0**-50] = 0
+                if self.mean is None:
+                    piece = given[at : at + step].astype(np.float64)
+                    piece = np.ldexp(piece, -np.frexp(np.abs(piece).max(axis=1, keepdims=True))[1])
+                else:
+                    piece = (given[at : at + step] - self.mean) / self.unit
+                    # The remainder of a row that is the mean but for rounding. An index refuses norms as small as that.
+                    piece[np.abs(piece) < 2.0**-50] = 0
                 vectors[at : at + step] = piece
             return vectors
 
@@ -79,20 +92,24 @@ class _Frame:
         distances = found.astype(np.float64)
         if self.is_rooted:
             np.sqrt(distances, out=distances)
-        if self.unit != 1:
-            distances *= self.unit if self.is_rooted else self.unit**2
+        # Squares may overflow to infinities, as those of scikit-learn do.
+        with np.errstate(over="ignore"):
+            distances *= self.unit
+            if not self.is_rooted:
+                distances *= self.unit
         return distances
 
-    def radius(self, given: float) -> float:
+    def radius(self, given: Any) -> float:
         """The radius below which an index finds what is at `given` or nearer."""
+        given = to_number(given, "radius")
         if given < 0:
-            # Squares would make it positive. No distance is below 0.
-            return 0.0
-        if self.is_rooted:
-            given = (given / self.unit) ** 2
-        elif self.is_squared:
-            given = given / self.unit / self.unit
+            raise ValueError(f"radius == {given}, must be >= 0.")
+        # An infinity finds all rows.
         with np.errstate(over="ignore"):
+            if self.is_rooted:
+                given = (given / self.unit) ** 2
+            elif self.is_squared:
+                given = given / self.unit / self.unit
             return float(np.nextafter(np.float32(given), np.float32(np.inf)))
 
 
@@ -128,18 +145,24 @@ class _FlatNeighbors:
             raise ValueError(f"algorithm: needed 'brute', which searches all rows, given {self.algorithm!r}")
         if issparse(X):
             raise TypeError("X: needed a dense array, given a sparse one, which X.toarray() makes dense")
-        # Checks X, y and the parameters, and keeps X. With the algorithm "brute" it builds nothing.
-        inherited: Any = super()
-        inherited.fit(X, y)
-        # Another name than "brute", or a classifier searches by itself.
-        self._fit_method = "nearfield"
-        self._frame = _Frame(self._fit_X, self.metric)
-        self._index = self._indexed()
+        before = dict(vars(self))
+        try:
+            # Checks X, y and the parameters, and keeps X. With the algorithm "brute" it builds nothing.
+            inherited: Any = super()
+            inherited.fit(X, y)
+            # Another name than "brute", or a classifier searches by itself.
+            self._fit_method = "nearfield"
+            self._frame = _Frame(self._fit_X, self.metric)
+            self._index = self._indexed()
+        except BaseException:
+            # The index of an earlier call does not answer for the rows of this one.
+            self.__dict__ = before
+            raise
         return self
 
     def _indexed(self) -> Flat:
         rows = self._frame.vectors(self._fit_X)
-        return Flat(rows, metric=_METRICS[self.metric], device=self.device)
+        return Flat(rows, metric=self._frame.metric, device=self.device)
 
     def __getstate__(self) -> dict[str, Any]:
         # The rows are in `_fit_X`. The one who unpickles may have another device.

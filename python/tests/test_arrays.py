@@ -165,6 +165,7 @@ REFUSED = [
     (lambda v: iter(v), TypeError, "needed an array, a tensor or a list, given iterator"),
     (lambda v: object(), TypeError, "needed an array, a tensor or a list, given object"),
     (lambda v: np.ma.masked_greater(v, 1), ValueError, "needed an array without masked elements"),
+    (lambda v: [v[0], np.ma.array(v[1], mask=v[1] > 0)], ValueError, "needed an array without masked elements"),
     (lambda v: np.where(np.arange(len(v))[:, None] == 2, np.float32("nan"), v), ValueError, "needed finite values, row 2 holds"),
     (lambda v: np.where(np.arange(len(v))[:, None] == 1, np.float32("-inf"), v), ValueError, "needed finite values, row 1 holds"),
     (lambda v: np.full_like(v, 1e-40), ValueError, "needed norms that are 0 or within .*, row 0 has another"),

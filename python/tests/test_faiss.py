@@ -1,12 +1,16 @@
 """`nearfield.faiss` answers as faiss does: the same calls on both, with the vectors that come with the repository."""
 
+import errno
+import json
 import pickle
+import sys
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import nearfield as nf
 import nearfield.faiss as ours
 import numpy as np
 import pytest
@@ -180,6 +184,34 @@ def test_a_map_keeps_any_ids_as_in_faiss(kind: str, metric: int) -> None:
         mine.reconstruct(1)
 
 
+def test_rows_of_a_map_come_back_by_their_ids_as_in_faiss() -> None:
+    ids = np.random.default_rng(2).permutation(4000) - 100
+    # The row that came last has the id.
+    ids[50:60] = ids[10]
+    mine, other = both(lambda module: module.IndexIDMap2(module.IndexFlatL2(D)))
+    assert mine.reconstruct_batch([]).shape == (0, D)
+    with pytest.raises(RuntimeError, match="^key: needed the id of a row, given 3$"):
+        mine.reconstruct_batch([3])
+    for part in (slice(2000), slice(2000, 4000)):
+        for index in (mine, other):
+            index.add_with_ids(ROWS[part], ids[part])
+        np.testing.assert_array_equal(mine.reconstruct_batch(ids[part]), other.reconstruct_batch(ids[part]))
+    again = pickle.loads(pickle.dumps(mine))
+    for index in (mine, again):
+        np.testing.assert_array_equal(index.reconstruct(int(ids[10])), ROWS[59])
+    some = int(ids[3000])
+    for n0, ni in ((some, 1), (-100, 0), (10**6, 0)):
+        np.testing.assert_array_equal(mine.reconstruct_n(n0, ni), other.reconstruct_n(n0, ni))
+    index = ours.IndexIDMap2(ours.IndexFlatL2(D))
+    index.add_with_ids(ROWS[:3], np.array([7, 5, 6]))
+    np.testing.assert_array_equal(index.reconstruct_n(5, 3), ROWS[[1, 2, 0]])
+    with pytest.raises(RuntimeError, match="^n0, ni: needed the id of a row, given 8$"):
+        index.reconstruct_n(6, 3)
+    for n0, ni in ((5, 4), (5, -2), (5, -1)):
+        with pytest.raises(RuntimeError, match="^n0, ni: needed a range of at most 3 rows, given"):
+            index.reconstruct_n(n0, ni)
+
+
 def test_a_map_copies_the_ids_it_is_given() -> None:
     index = ours.IndexIDMap(ours.IndexFlatL2(D))
     ids = np.arange(10)
@@ -303,6 +335,13 @@ def test_the_quantizer_gets_the_centroids() -> None:
         ours.IndexIVFFlat(ours.IndexFlatL2(D), 8, 16)
 
 
+def test_a_training_that_fails_leaves_the_index_untrained() -> None:
+    index = ours.IndexIVFFlat(ours.IndexIDMap(ours.IndexFlatL2(D)), D, 4)
+    with pytest.raises(RuntimeError, match="^ids: needed one for each row"):
+        index.train(ROWS[:50])
+    assert not index.is_trained
+
+
 def test_a_map_over_lists_keeps_rows_and_ids_together() -> None:
     index = ours.index_factory(D, "IDMap,IVF16,Flat")
     assert not index.is_trained
@@ -403,7 +442,9 @@ def test_the_factory_makes_what_that_of_faiss_makes(description: str, metric: in
     assert_same(found[0], found[1])
 
 
-@pytest.mark.parametrize("description", ["PQ8", "IVF8", "Flat,Flat", "IDMap,Flat,IDMap", "", "IVF,Flat", "HNSW32,Flat"])
+@pytest.mark.parametrize(
+    "description", ["PQ8", "IVF8", "Flat,Flat", "IDMap,Flat,IDMap", "", "IVF,Flat", "HNSW32,Flat", "IVF99999999999999999999,Flat"]
+)
 def test_the_factory_names_what_there_is(description: str) -> None:
     with pytest.raises(RuntimeError, match='^description: needed "Flat", .* given "' + description + '"$'):
         ours.index_factory(D, description)
@@ -488,6 +529,20 @@ def test_a_damaged_file_is_an_error_of_one_line(tmp_path: Path) -> None:
     assert refused > 0.8 * len(damages)
     with pytest.raises(FileNotFoundError):
         ours.read_index(tmp_path / "none")
+    path.write_bytes(whole)
+    with pytest.raises(nf.Error, match="^device: needed an adapter"):
+        ours.read_index(path, device="no such device")
+
+
+def test_what_the_system_says_while_reading_is_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ours.write_index(flats(rows=ROWS[:3])[0], tmp_path / "index")
+
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(zipfile.ZipFile, "extract", full)
+    with pytest.raises(OSError, match="No space left"):
+        ours.read_index(tmp_path / "index")
 
 
 def test_a_file_whose_parts_do_not_belong_together_is_refused(tmp_path: Path) -> None:
@@ -502,14 +557,40 @@ def test_a_file_whose_parts_do_not_belong_together_is_refused(tmp_path: Path) ->
         ours.read_index(tmp_path / "mixed")
 
 
-def test_a_failed_write_leaves_the_file_that_was_there(tmp_path: Path) -> None:
+def test_a_failed_write_leaves_the_file_that_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     index = ours.IndexFlatL2(8)
     index.add(ROWS[:20, :8])
     ours.write_index(index, tmp_path / "index")
-    with pytest.raises(AttributeError):
-        ours.write_index("no index", tmp_path / "index")  # type: ignore[arg-type]
+    with monkeypatch.context() as patched:
+        patched.setattr(json, "dumps", None)
+        with pytest.raises(TypeError):
+            ours.write_index(ours.IndexFlatL2(8), tmp_path / "index")
     assert ours.read_index(tmp_path / "index").ntotal == 20
     assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links and modes are those of Unix")
+def test_a_file_keeps_its_mode_and_a_link_its_place(tmp_path: Path) -> None:
+    index = ours.IndexFlatL2(8)
+    (tmp_path / "folder").mkdir()
+    link, target = tmp_path / "link", tmp_path / "folder" / "index"
+    link.symlink_to(Path("folder", "index"))
+    ours.write_index(index, link)
+    target.chmod(0o640)
+    ours.write_index(index, link)
+    assert link.is_symlink()
+    assert target.stat().st_mode & 0o777 == 0o640
+    assert [path.name for path in target.parent.iterdir()] == ["index"]
+
+
+@pytest.mark.parametrize(
+    ("path", "error"), [("no folder/index", FileNotFoundError), ("", OSError), (".", OSError)], ids=["folder", "empty", "directory"]
+)
+def test_a_path_that_cannot_be_written_is_named(path: str, error: type[OSError], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(error) as raised:
+        ours.write_index(ours.IndexFlatL2(8), path)
+    assert (raised.value.filename, raised.value.filename2) == (path, None)
 
 
 def test_scripts_for_gpus_run() -> None:
@@ -546,8 +627,16 @@ def test_other_names_are_attribute_errors() -> None:
         (lambda index: index.add(ROWS[:, :5]), r"x: needed the shape \[n, 384\], given \[4000, 5\]"),
         (lambda index: index.search(QUERIES[0], 1), r"x: needed the shape \[n, 384\], given \[384\]"),
         (lambda index: index.search(QUERIES, 0), "k: needed at least 1, given 0"),
-        (lambda index: index.search(np.full((1, D), np.nan), 1), ".*row 0 .*"),
-        (lambda index: index.add(np.full((1, D), 1e300)), ".*row 0 .*"),
+        (lambda index: index.search(np.full((1, D), np.nan), 1), "x: .*row 0 .*"),
+        (lambda index: index.add(np.full((1, D), 1e300)), "x: .*row 0 .*"),
+        (lambda index: index.range_search(np.full((1, D), np.nan), 1.0), "x: .*row 0 .*"),
+        (lambda index: ours.IndexIVFFlat(ours.IndexFlatL2(D), D, 1).train(np.full((1, D), np.nan)), "x: .*row 0 .*"),
+        (lambda index: index.range_search(QUERIES, float("nan")), "thresh: needed a number, given nan"),
+        (lambda index: index.add(np.ma.array(ROWS[:3], mask=True)), "x: needed an array without masked elements, .*"),
+        (lambda index: index.remove_ids(np.ma.array([0, 1], mask=[False, True])), "x: needed an array without masked elements, .*"),
+        (lambda index: index.search(QUERIES, 2**70), r"k: needed at most 2\^63 - 1, given 1180591620717411303424"),
+        (lambda index: ours.IndexFlatL2(0), "d: needed at least 1, given 0"),
+        (lambda index: ours.IndexFlatL2(2**40), "d: needed 1 to .*, given 1099511627776"),
         (lambda index: ours.IndexFlat(D, 23), "metric: needed METRIC_L2 or METRIC_INNER_PRODUCT, given 23"),
         (lambda index: ours.IndexIVFFlat(ours.IndexFlatL2(D), D, 0), "nlist: needed at least 1, given 0"),
         (
@@ -566,12 +655,44 @@ def test_wrong_arguments_are_value_errors_of_one_line(call: Any, message: str) -
     np.testing.assert_array_equal(index.search(ROWS[:10], 1)[1][:, 0], np.arange(10))
 
 
-def test_ids_of_other_types_are_type_errors() -> None:
-    index = ours.IndexFlatL2(D)
-    with pytest.raises(TypeError, match="^x: needed integers, given float64$"):
-        index.remove_ids([1.5])
-    with pytest.raises(TypeError):
-        index.search(QUERIES, 1.5)  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda index: index.remove_ids([1.5]), "x: needed integers, given float64"),
+        (lambda index: index.search(QUERIES, 1.5), "k: needed an integer, given float"),
+        (lambda index: index.search([["1"] * D], 1), "x: needed numbers, given <U1"),
+        (lambda index: index.search(QUERIES.astype(object), 1), "x: needed numbers, given object"),
+        (lambda index: index.search(QUERIES, 1, D=[1]), "D: needed an object of ndarray, given list"),
+        (lambda index: index.search(QUERIES, 1, params=3), "params: needed an object of SearchParameters, given int"),
+        (
+            lambda index: index.search(QUERIES, 1, params=ours.SearchParameters(3)),  # type: ignore[arg-type]
+            "params.sel: needed an object of IDSelector, given int",
+        ),
+        (lambda index: index.range_search(QUERIES, None), "thresh: needed a number, given NoneType"),
+        (lambda index: index.range_search(QUERIES, "1"), "thresh: needed a number, given str"),
+        (lambda index: index.reconstruct("1"), "key: needed an integer, given str"),
+        (lambda index: index.reconstruct_n(0.5), "n0: needed an integer, given float"),
+        (lambda index: ours.IndexFlatL2(1.5), "d: needed an integer, given float"),  # type: ignore[arg-type]
+        (lambda index: ours.IndexIDMap(3), "index: needed an object of Index, given int"),  # type: ignore[arg-type]
+        (lambda index: ours.IndexIVFFlat(3, 4, 5), "quantizer: needed an object of Index, given int"),  # type: ignore[arg-type]
+        (lambda index: ours.write_index(3, "index"), "index: needed an object of Index, given int"),  # type: ignore[arg-type]
+        (lambda index: ours.index_factory(4, 4), "description: needed an object of str, given int"),  # type: ignore[arg-type]
+        (lambda index: probing("a"), "nprobe: needed an integer, given str"),
+    ],
+)
+@pytest.mark.parametrize("metric", METRICS)
+def test_wrong_types_are_type_errors_of_one_line(call: Any, message: str, metric: int) -> None:
+    # The index is empty, which is no reason to accept them.
+    with pytest.raises(TypeError, match=f"^{message}$"):
+        call(ours.IndexFlat(D, metric))
+
+
+def probing(nprobe: Any) -> None:
+    index = ours.index_factory(4, "IVF1,Flat")
+    index.train(ROWS[:9, :4])
+    index.add(ROWS[:9, :4])
+    index.nprobe = nprobe
+    index.search(ROWS[:1, :4], 1)
 
 
 def test_threads_search_at_once() -> None:

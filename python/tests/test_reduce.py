@@ -69,6 +69,9 @@ def test_extremes_pass_over_nan_and_take_the_first_of_equals() -> None:
     values = np.array([np.nan, 3, 1, 1, 3], np.float32)
     assert (reduce.min(values), reduce.max(values)) == (1, 3)
     assert (reduce.argmin(values), reduce.argmax(values)) == (2, 1)
+    for function in (reduce.min, reduce.max, reduce.argmin, reduce.argmax):
+        with pytest.raises(ValueError, match="^values: needed at least one number, given none"):
+            function(values[:1])
 
 
 def test_what_is_empty_has_a_sum_and_no_mean() -> None:
@@ -100,6 +103,7 @@ def test_what_is_empty_has_a_sum_and_no_mean() -> None:
         (lambda v: reduce.dot(v, v.astype(np.float16)), ValueError, "others: needed"),
         (lambda v: reduce.dot(v, None), TypeError, "others: needed an array, a tensor or a list, given None"),
         (lambda v: reduce.sum(v, device="no such"), nf.Error, "device: needed an adapter"),
+        (lambda v: reduce.sum(v, axis=True), TypeError, "axis: needed None or 1, given bool"),
         (lambda v: reduce.sum(v, compensated="x"), TypeError, "compensated: needed True or False, given str"),
     ],
 )

@@ -16,6 +16,7 @@ import sklearn.neighbors as theirs
 from scipy.sparse import csr_matrix, issparse
 from sklearn.base import clone
 from sklearn.cluster import DBSCAN
+from sklearn.exceptions import NotFittedError
 from sklearn.manifold import TSNE, Isomap
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -133,7 +134,7 @@ def test_rows_at_the_radius_are_within_it(dtype: type, metric: str) -> None:
     assert distances[200].max() == radius
     assert [len(row) for row in mine.radius_neighbors([[1000, 0], [990, 0]], radius=0)[1]] == [1, 0]
     assert len(mine.radius_neighbors([[0, 0]], radius=np.inf)[1][0]) == len(grid)
-    assert len(mine.radius_neighbors([[1000, 0]], radius=-3.0)[1][0]) == 0
+    assert len(mine.radius_neighbors([[0, 0]], radius=1e300)[1][0]) == len(grid)
 
 
 @pytest.mark.parametrize("mode", ["connectivity", "distance"])
@@ -166,6 +167,24 @@ def test_offsets_and_scales_that_rows_share_cost_no_precision(move: Any, metric:
     count = sum(map(len, mine.radius_neighbors(queries, radius=radius)[1]))
     assert count == sum(map(len, theirs.NearestNeighbors(algorithm="kd_tree").fit(rows).radius_neighbors(
         queries, radius=radius ** (1 / power))[1]))
+
+
+@pytest.mark.parametrize("scale", [1e-60, 1e-310, 1e200])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_directions_of_vectors_of_any_length_are_compared(scale: float, dtype: type) -> None:
+    rows, queries = ROWS[:300], QUERIES.astype(np.float64)
+    # The queries are of float64 also where the rows are not.
+    scaled = rows if dtype == np.float32 else rows.astype(dtype) * scale
+    found = ours.NearestNeighbors(metric="cosine").fit(scaled).kneighbors(queries * scale)
+    assert_same(found, theirs.NearestNeighbors(metric="cosine").fit(rows).kneighbors(queries))
+    with_zeros = np.concatenate([scaled, np.zeros_like(scaled[:1])])
+    assert ours.NearestNeighbors(metric="cosine").fit(with_zeros).kneighbors(queries[:1] * 0)[0].tolist() == [[1] * 5]
+
+
+def test_squares_that_float64_does_not_hold_are_infinities() -> None:
+    rows = np.array([[0.0], [1e200]])
+    distances, _ = ours.NearestNeighbors(n_neighbors=2, metric="sqeuclidean").fit(rows).kneighbors(rows)
+    np.testing.assert_array_equal(distances, [[0, np.inf]] * 2)
 
 
 def test_a_row_that_is_the_mean_but_for_rounding_is_found() -> None:
@@ -302,6 +321,25 @@ def test_a_copy_answers_the_same(way: Any) -> None:
     assert len(pickle.dumps(ours.NearestNeighbors().fit(ROWS))) < 1.1 * ROWS.nbytes
 
 
+@pytest.mark.parametrize("kind", [ours.NearestNeighbors, ours.KNeighborsClassifier])
+def test_a_fit_that_fails_leaves_the_estimator_as_it_was(kind: Any) -> None:
+    estimator = kind().fit(ROWS[SOME].astype(np.float64) + 5, FAMILIES[SOME])
+    queries = QUERIES + 5
+    expected = estimator.kneighbors(queries)
+    with pytest.raises(ValueError, match="^rows: needed norms"):
+        estimator.set_params(metric="cosine").fit(ROWS[:7, :9] * np.float32(1e-30), FAMILIES[:7])
+    for one in (estimator, pickle.loads(pickle.dumps(estimator))):
+        for mine, other in zip(one.kneighbors(queries), expected, strict=True):
+            np.testing.assert_array_equal(mine, other)
+        if kind is ours.KNeighborsClassifier:
+            assert one.score(queries, one.predict(queries)) == 1
+    new = kind()
+    with pytest.raises(ValueError, match="^rows: needed norms"):
+        new.fit(ROWS[:7] * np.float32(1e30), FAMILIES[:7])
+    with pytest.raises(NotFittedError):
+        new.kneighbors(QUERIES)
+
+
 def test_a_clone_keeps_the_parameters() -> None:
     estimator = ours.KNeighborsClassifier(3, weights="distance", metric="cosine", device="host", n_jobs=2)
     assert clone(estimator).get_params() == estimator.get_params()
@@ -354,6 +392,13 @@ def sparse(x: NDArray[Any]) -> Any:
             ValueError,
             "return_distance must be True if sort_results is True.",
         ),
+        (lambda: ours.NearestNeighbors().fit(ROWS).radius_neighbors(QUERIES, -1), ValueError, "radius == -1.0, must be >= 0."),
+        (
+            lambda: ours.NearestNeighbors().fit(ROWS).radius_neighbors(QUERIES, np.array([1.0, 2.0])),
+            TypeError,
+            "radius: needed a number, given ndarray",
+        ),
+        (lambda: ours.NearestNeighbors().fit(ROWS).radius_neighbors(QUERIES, "1"), TypeError, "radius: needed a number, given str"),
         (lambda: ours.NearestNeighbors(metric="cosine").fit(ROWS * np.float32(1e-30)), ValueError, "rows: needed norms .*"),
     ],
 )

@@ -16,14 +16,15 @@ Any other name is an `AttributeError`.
 
 Results have faiss's shapes, types and values: `search` gives float32 distances `[n, k]` and int64 ids `[n, k]`, nearest first;
 where there are fewer than k rows, ids are -1 and distances the largest float32 (for inner products the lowest). L2 distances
-are squared, inner products larger first. Any numbers are converted to float32.
+are squared, inner products larger first. Any numbers are converted to float32; arrays of objects are refused.
 
 What differs from faiss:
 
 - An index is on a device from the start: the best GPU, or the processor where there is none. `device=` of a constructor and of
   `read_index` chooses one. `index_cpu_to_gpu` and its like return the index that they were given.
 - Rows at the same distance come in the order in which they were added. faiss leaves their order open.
-- Vectors with a NaN or an infinity are a `ValueError`, for rows and for queries.
+- Vectors with a NaN or an infinity are a `ValueError`, for rows and for queries, and so is a `thresh` that is NaN.
+- `d` is at least 1. Ids are integers of any type: floats are a `TypeError`.
 - `nprobe` is the fewest lists that a search goes through. A query whose lists hold fewer than k rows probes more of them, so padding
   means that there are no more rows; and a GPU goes through all rows where that takes no longer.
 - `range_search` of an `IndexIVFFlat` goes through all lists. Results of every `range_search` are sorted, nearest first.
@@ -42,6 +43,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from nearfield import devices
 from nearfield.faiss._files import read_index, write_index
+from nearfield.faiss._given import check_kind
 from nearfield.faiss._indexes import (
     METRIC_INNER_PRODUCT,
     METRIC_L2,
@@ -110,7 +112,8 @@ def normalize_L2(x: NDArray[np.float32]) -> None:
 
 def index_factory(d: int, description: str, metric: int = METRIC_L2, *, device: Any | None = None) -> Any:
     """An index by its description: "Flat" or "IVF256,Flat", for ids of one's own with "IDMap," or "IDMap2," in front."""
-    found = re.fullmatch(r"(?:(IDMap2?),)?(?:IVF([0-9]+),)?Flat(?:,(IDMap2?))?", description)
+    check_kind("description", description, str)
+    found = re.fullmatch(r"(?:(IDMap2?),)?(?:IVF([0-9]{1,9}),)?Flat(?:,(IDMap2?))?", description)
     if found is None or (found[1] and found[3]):
         needed = '"Flat", "IVFn,Flat", "IDMap,Flat", "IDMap2,Flat" or "IDMap,IVFn,Flat"'
         raise RuntimeError(f'description: needed {needed}, given "{description}"')

@@ -4,8 +4,10 @@
 training; `ids.npy` has the native id at each position where these differ; `labels0.npy`, … have the ids of a class's rows.
 """
 
+import errno
 import json
 import os
+import shutil
 import tempfile
 import zipfile
 from pathlib import Path
@@ -14,7 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfield import load
+from nearfield import Flat, load
+from nearfield.faiss._given import check_kind
 from nearfield.faiss._indexes import (
     NAMES,
     Index,
@@ -32,44 +35,67 @@ _VERSION = 1
 
 
 def write_index(index: Index, path: str | os.PathLike[str]) -> None:
-    """Writes an index to a file, whole or not at all. A file that is there already is replaced."""
-    path = Path(path)
+    """Writes an index to a file, whole or not at all.
+
+    A file that is there already is replaced, by one of the same mode. Where the path is a link, this is the file it leads to.
+    """
+    check_kind("index", index, Index)
+    target = Path(os.path.realpath(path))
+    if target.exists() and not target.is_file():
+        raise OSError(errno.EINVAL, "There is something else than a file", os.fspath(path))
+    try:
+        with tempfile.TemporaryDirectory(prefix=".nearfield-", dir=target.parent) as folder:
+            whole = _write(index, Path(folder))
+            if target.exists():
+                shutil.copymode(target, whole)
+            os.replace(whole, target)
+    except OSError as error:
+        if error.errno is None:
+            raise
+        # The caller knows nothing of the temporary folder.
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from error
+
+
+def _write(index: Index, folder: Path) -> Path:
+    """Writes the file into a folder, and returns its path."""
+    whole = folder / "whole"
     layers: list[dict[str, Any]] = []
-    with tempfile.TemporaryDirectory(prefix=".nearfield-", dir=path.parent) as folder:
-        whole = Path(folder, "whole")
-        # Big files are the reason for the temporary one: a native index saves to a path, not into a zip file.
-        with zipfile.ZipFile(whole, "w", zipfile.ZIP_STORED) as file:
-            rows = index._held()
-            if rows is not None:
-                native = Path(folder, "native.nf")
-                rows.native.save(native)
-                file.write(native, native.name)
-                native.unlink()
-                if rows.ids is not None:
-                    _write_column(file, "ids.npy", rows.ids)
-            layer: Index | None = index
-            while layer is not None:
-                settings: dict[str, Any] = {"class": type(layer).__name__, "d": layer.d, "metric_type": layer.metric_type}
-                if isinstance(layer, IndexIVFFlat):
-                    settings |= {"nlist": layer.nlist, "nprobe": layer.nprobe}
-                if layer._labels is not None:
-                    _write_column(file, f"labels{len(layers)}.npy", layer._labels.values)
-                layers.append(settings)
-                layer = layer.index if isinstance(layer, IndexIDMap) else None
-            file.writestr("index.json", json.dumps({"format": _FORMAT, "version": _VERSION, "layers": layers}))
-        os.replace(whole, path)
+    # Big files are the reason for the folder: a native index saves to a path, not into a zip file.
+    with zipfile.ZipFile(whole, "w", zipfile.ZIP_STORED) as file:
+        rows = index._held()
+        if rows is not None:
+            native = folder / "native.nf"
+            rows.native.save(native)
+            file.write(native, native.name)
+            native.unlink()
+            if rows.ids is not None:
+                _write_column(file, "ids.npy", rows.ids)
+        layer: Index | None = index
+        while layer is not None:
+            settings: dict[str, Any] = {"class": type(layer).__name__, "d": layer.d, "metric_type": layer.metric_type}
+            if isinstance(layer, IndexIVFFlat):
+                settings |= {"nlist": layer.nlist, "nprobe": layer.nprobe}
+            if layer._labels is not None:
+                _write_column(file, f"labels{len(layers)}.npy", layer._labels.values)
+            layers.append(settings)
+            layer = layer.index if isinstance(layer, IndexIDMap) else None
+        file.writestr("index.json", json.dumps({"format": _FORMAT, "version": _VERSION, "layers": layers}))
+    return whole
 
 
 def read_index(path: str | os.PathLike[str], *, device: Any | None = None) -> Any:
     """Reads an index that `write_index` wrote. Its class is the one it had."""
+    # Here, where an error is not taken for damage of the file.
+    device = Flat(dim=1, device=device).device
     with open(path, "rb") as raw:
         try:
             with zipfile.ZipFile(raw) as file:
                 return _read(file, device)
-        except MemoryError:
-            raise
         except Exception as cause:
-            # What zipfile, json and numpy raise for damaged bytes is open-ended.
+            # What zipfile, json and numpy raise for damaged bytes is open-ended. A damaged offset is an invalid argument of a call to
+            # the system; what else the system says is no fault of the file.
+            if isinstance(cause, MemoryError) or (isinstance(cause, OSError) and cause.errno not in (None, errno.EINVAL)):
+                raise
             needed = "a whole file of nearfield.faiss.write_index"
             raise RuntimeError(f"path: needed {needed}, given {path}: {cause}") from cause
 

@@ -1,14 +1,15 @@
 """The indexes: flat, in lists, and with ids of one's own."""
 
-import operator
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearfield import Flat, Ivf
+from nearfield._arrays import to_number
+from nearfield.faiss._given import as_ids, as_integer, as_vectors, check_kind, faiss_names
 from nearfield.faiss._rows import Column, Rows
-from nearfield.faiss._selectors import IDSelector, IDSelectorArray, SearchParameters, as_ids
+from nearfield.faiss._selectors import IDSelector, IDSelectorArray, SearchParameters
 
 METRIC_INNER_PRODUCT = 0
 METRIC_L2 = 1
@@ -22,17 +23,11 @@ _LARGEST = np.finfo(np.float32).max
 Found: TypeAlias = tuple[NDArray[np.float32], NDArray[np.int64]]
 
 
-def _vectors(name: str, given: Any, d: int) -> NDArray[np.float32]:
-    # An overflow becomes an infinity, which the index reports with its row.
-    with np.errstate(over="ignore"):
-        array = np.ascontiguousarray(given, dtype=np.float32)
-    if array.ndim != 2 or array.shape[1] != d:
-        raise ValueError(f"{name}: needed the shape [n, {d}], given {list(np.shape(given))}")
-    return array
-
-
 def _check_output(name: str, array: NDArray[Any] | None, shape: tuple[int, int], dtype: type) -> None:
-    if array is not None and (array.shape != shape or array.dtype != dtype):
+    if array is None:
+        return
+    check_kind(name, array, np.ndarray)
+    if array.shape != shape or array.dtype != dtype:
         needed = f"{np.dtype(dtype)} of the shape {list(shape)}"
         raise ValueError(f"{name}: needed {needed}, given {array.dtype} of the shape {list(array.shape)}")
 
@@ -43,7 +38,7 @@ class Index:
     def __init__(self, d: int, metric: int) -> None:
         if metric not in NAMES:
             raise ValueError(f"metric: needed METRIC_L2 or METRIC_INNER_PRODUCT, given {metric}")
-        self.d = operator.index(d)
+        self.d = as_integer("d", d, 1)
         self.metric_type = metric
         self.verbose = False
         self._rows: Rows | None = None
@@ -86,19 +81,25 @@ class Index:
         return positions if self._labels is None else self._labels.values[positions]
 
     def _allowed(self, params: SearchParameters | None) -> NDArray[np.bool_] | None:
-        return None if params is None or params.sel is None else params.sel.mask(self._ids())
+        if params is None:
+            return None
+        check_kind("params", params, SearchParameters)
+        if params.sel is None:
+            return None
+        check_kind("params.sel", params.sel, IDSelector)
+        return params.sel.mask(self._ids())
 
     def train(self, x: ArrayLike) -> None:
         """Checks the vectors `[n, d]`. There is nothing to train."""
-        _vectors("x", x, self.d)
+        as_vectors("x", x, self.d)
 
     def add(self, x: ArrayLike) -> None:
         """Adds rows `[n, d]`, whose ids go on from `ntotal`."""
-        self._add(_vectors("x", x, self.d), None)
+        self._add(as_vectors("x", x, self.d), None)
 
     def add_with_ids(self, x: ArrayLike, ids: ArrayLike) -> None:
         """Adds rows `[n, d]` with int64 ids `[n]`, which may repeat."""
-        rows = _vectors("x", x, self.d)
+        rows = as_vectors("x", x, self.d)
         labels = as_ids("ids", ids)
         if len(labels) != len(rows):
             raise ValueError(f"ids: needed one for each of {len(rows)} rows, given {len(labels)}")
@@ -128,10 +129,8 @@ class Index:
 
         Missing rows have the id -1. `params` restricts the ids and sets the probes; results are also written to `D` and `I`.
         """
-        queries = _vectors("x", x, self.d)
-        k = operator.index(k)
-        if k < 1:
-            raise ValueError(f"k: needed at least 1, given {k}")
+        queries = as_vectors("x", x, self.d)
+        k = as_integer("k", k, 1)
         rows = self._trained()
         shape = (len(queries), k)
         _check_output("D", D, shape, np.float32)
@@ -163,14 +162,17 @@ class Index:
 
         Those of query i are `D[lims[i]:lims[i + 1]]` and `I[lims[i]:lims[i + 1]]`, nearest first.
         """
-        queries = _vectors("x", x, self.d)
+        queries = as_vectors("x", x, self.d)
+        radius = float(to_number(thresh, "thresh"))
+        if np.isnan(radius):
+            raise ValueError("thresh: needed a number, given nan")
         rows = self._trained()
         allowed = self._allowed(params)
         if not len(queries) or not (len(rows) if allowed is None else allowed.any()):
             lims = np.zeros(len(queries) + 1, dtype=np.uint64)
             return lims, np.empty(0, dtype=np.float32), np.empty(0, dtype=np.int64)
         is_l2 = self.metric_type == METRIC_L2
-        found = rows.within(queries, thresh if is_l2 else -thresh, allowed)
+        found = rows.within(queries, radius if is_l2 else -radius, allowed)
         distances = found.distances if is_l2 else -found.distances
         return found.offsets.astype(np.uint64), distances, self._labelled(found.ids)
 
@@ -192,40 +194,34 @@ class Index:
         if self.ntotal:
             self._remove(np.ones(self.ntotal, dtype=np.bool_))
 
-    def _position(self, key: int) -> int:
-        """A position of an id."""
+    def _rows_of(self, name: str, keys: NDArray[np.int64]) -> NDArray[np.float32]:
+        """The row of each id; of rows with the same id the last one, as in faiss."""
+        if not len(keys):
+            return np.empty((0, self.d), dtype=np.float32)
         if self._labels is None:
-            if 0 <= key < self.ntotal:
-                return key
+            positions = np.where(keys < self.ntotal, keys, -1)
         else:
-            ids = self._labels.values
-            # Ids that nobody gave are positions while nothing was removed.
-            if 0 <= key < len(ids) and ids[key] == key:
-                return key
-            places = np.flatnonzero(ids == key)
-            if len(places):
-                return int(places[0])
-        raise RuntimeError(f"key: needed the id of a row, given {key}")
+            positions = self._labels.places_of(keys)
+        if positions.min() < 0:
+            raise RuntimeError(f"{name}: needed the id of a row, given {keys[positions < 0][0]}")
+        return self._trained().get(positions)
 
     def reconstruct(self, key: int) -> NDArray[np.float32]:
         """The row with this id, `[d]`."""
-        row: NDArray[np.float32] = self.reconstruct_batch([operator.index(key)])[0]
+        row: NDArray[np.float32] = self._rows_of("key", np.array([as_integer("key", key)], dtype=np.int64))[0]
         return row
 
     def reconstruct_batch(self, key: ArrayLike) -> NDArray[np.float32]:
         """The rows with these ids, `[n, d]`."""
-        keys = as_ids("key", key)
-        positions = np.array([self._position(int(one)) for one in keys], dtype=np.int64)
-        if not len(positions):
-            return np.empty((0, self.d), dtype=np.float32)
-        return self._trained().get(positions)
+        return self._rows_of("key", as_ids("key", key))
 
     def reconstruct_n(self, n0: int = 0, ni: int = -1) -> NDArray[np.float32]:
-        """The rows with the ids n0, n0 + 1, …, ni of them, `[ni, d]`; all from n0 on if ni is -1."""
+        """The rows with the ids n0, n0 + 1, …, ni of them, `[ni, d]`; `ntotal - n0` if ni is -1."""
+        n0, ni = as_integer("n0", n0), as_integer("ni", ni)
         count = self.ntotal - n0 if ni == -1 else ni
-        if n0 < 0 or count < 0 or (count and n0 + count > self.ntotal):
-            raise RuntimeError(f"n0, ni: needed a range within {self.ntotal} rows, given {n0}, {ni}")
-        return self.reconstruct_batch(np.arange(n0, n0 + count, dtype=np.int64))
+        if not 0 <= count <= self.ntotal:
+            raise RuntimeError(f"n0, ni: needed a range of at most {self.ntotal} rows, given {n0}, {ni}")
+        return self._rows_of("n0, ni", np.arange(count, dtype=np.int64) + n0)
 
 
 class IndexFlat(Index):
@@ -233,7 +229,8 @@ class IndexFlat(Index):
 
     def __init__(self, d: int, metric: int = METRIC_L2, *, device: Any | None = None) -> None:
         super().__init__(d, metric)
-        self._rows = Rows(Flat(dim=self.d, metric=NAMES[metric], dtype=np.float32, device=device))
+        with faiss_names():
+            self._rows = Rows(Flat(dim=self.d, metric=NAMES[metric], dtype=np.float32, device=device))
 
     def add_with_ids(self, x: ArrayLike, ids: ArrayLike) -> None:
         """Not there, as in faiss: an `IndexIDMap` around this index keeps ids."""
@@ -261,37 +258,35 @@ class IndexIVFFlat(Index):
         self, quantizer: Index, d: int, nlist: int, metric: int = METRIC_L2, *, device: Any | None = None
     ) -> None:
         super().__init__(d, metric)
+        check_kind("quantizer", quantizer, Index)
         if quantizer.d != self.d:
             raise ValueError(f"quantizer: needed one of d {self.d}, given {quantizer.d}")
         if quantizer.ntotal:
             needed = "an empty index, because train finds the centroids"
             raise ValueError(f"quantizer: needed {needed}, given one with {quantizer.ntotal} rows")
         self.quantizer = quantizer
-        self.nlist = operator.index(nlist)
-        if self.nlist < 1:
-            raise ValueError(f"nlist: needed at least 1, given {nlist}")
+        self.nlist = as_integer("nlist", nlist, 1)
         self.nprobe = 1
         self._device = device
         self._labels = Column(np.empty(0, dtype=np.int64))
 
     def train(self, x: ArrayLike) -> None:
         """Finds the centroids among rows `[n, d]`, of which there are at least `nlist`. A second call has no effect."""
-        vectors = _vectors("x", x, self.d)
+        vectors = as_vectors("x", x, self.d)
         if self.is_trained:
             return
         if len(vectors) < self.nlist:
             raise RuntimeError(f"x: needed at least nlist = {self.nlist} rows, given {len(vectors)}")
         metric = NAMES[self.metric_type]
-        native = Ivf(vectors, lists=self.nlist, metric=metric, dtype=np.float32, device=self._device, empty=True)
-        self._rows = Rows(native)
+        with faiss_names():
+            native = Ivf(vectors, lists=self.nlist, metric=metric, dtype=np.float32, device=self._device, empty=True)
+        # A quantizer may refuse rows, such as an `IndexIDMap` without ids. Then this index stays untrained.
         self.quantizer.add(native.centroids)
+        self._rows = Rows(native)
 
     def _probes(self, params: SearchParameters | None) -> int | None:
         nprobe = getattr(params, "nprobe", None)
-        nprobe = operator.index(self.nprobe if nprobe is None else nprobe)
-        if nprobe < 1:
-            raise ValueError(f"nprobe: needed at least 1, given {nprobe}")
-        return min(nprobe, self.nlist)
+        return min(as_integer("nprobe", self.nprobe if nprobe is None else nprobe, 1), self.nlist)
 
     def make_direct_map(self, new_maintain_direct_map: bool = True) -> None:
         """No effect: `reconstruct` needs no map."""
@@ -301,6 +296,7 @@ class IndexIDMap(Index):
     """Keeps int64 ids for the rows of another index, which is empty at first. Rows come with `add_with_ids` only."""
 
     def __init__(self, index: Index) -> None:
+        check_kind("index", index, Index)
         super().__init__(index.d, index.metric_type)
         if index.ntotal:
             raise RuntimeError(f"index: needed an empty one, given one with {index.ntotal} rows")

@@ -1,11 +1,12 @@
 """Rows of a native index by position, which is what faiss counts in."""
 
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearfield import Flat, Ivf, Ragged
+from nearfield.faiss._given import faiss_names
 
 
 class Column:
@@ -13,6 +14,11 @@ class Column:
 
     def __init__(self, values: NDArray[np.int64]) -> None:
         self._pieces = [values]
+        # The places in ascending order of their values, once somebody looks for one. Of less length: values came since.
+        self._order = np.empty(0, dtype=np.intp)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Column, (self.values,)
 
     def append(self, values: NDArray[np.int64]) -> None:
         self._pieces.append(values)
@@ -24,6 +30,17 @@ class Column:
         if len(pieces) > 1:
             self._pieces = pieces = [np.concatenate(pieces)]
         return pieces[0]
+
+    def places_of(self, sought: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The last place of each value that is sought; -1 where it is not there."""
+        values, order = self.values, self._order
+        if not len(values):
+            return np.full(len(sought), -1, dtype=np.int64)
+        if len(order) < len(values):
+            self._order = order = np.argsort(values, kind="stable")
+        # A value below all others gets the place of the largest, which it does not equal.
+        places = order[np.searchsorted(values, sought, side="right", sorter=order) - 1]
+        return np.where(values[places] == sought, places, -1).astype(np.int64, copy=False)
 
 
 class Rows:
@@ -52,6 +69,7 @@ class Rows:
     def _positions_of(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
         return ids if self._ids is None else np.searchsorted(self._ids.values, ids).astype(np.int64, copy=False)
 
+    @faiss_names()
     def add(self, rows: NDArray[np.float32]) -> None:
         """Adds rows `[n, d]` at the end."""
         if len(rows):
@@ -75,6 +93,7 @@ class Rows:
     def _filter(self, allowed: NDArray[np.bool_] | None) -> NDArray[np.int64] | None:
         return None if allowed is None else self._ids_at(np.flatnonzero(allowed).astype(np.int64, copy=False))
 
+    @faiss_names()
     def search(
         self, queries: NDArray[np.float32], k: int, allowed: NDArray[np.bool_] | None, probes: int | None
     ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
@@ -82,6 +101,7 @@ class Rows:
         found = self.native.search(queries, k, probes=probes, filter=self._filter(allowed))
         return found.distances, self._positions_of(found.ids)
 
+    @faiss_names()
     def within(self, queries: NDArray[np.float32], radius: float, allowed: NDArray[np.bool_] | None) -> Ragged:
         """The rows nearer than a radius; `ids` are positions."""
         found = self.native.search_within(queries, radius, filter=self._filter(allowed))

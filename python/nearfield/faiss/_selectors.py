@@ -1,9 +1,9 @@
 """Selectors of ids, and the parameters of a search that hold them."""
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from nearfield.faiss._given import as_ids
 
 
 class IDSelector:
@@ -66,15 +66,3 @@ class SearchParametersIVF(SearchParameters):
     def __init__(self, sel: IDSelector | None = None, nprobe: int | None = None) -> None:
         super().__init__(sel)
         self.nprobe = nprobe
-
-
-def as_ids(name: str, ids: Any) -> NDArray[np.int64]:
-    """Ids `[n]` as int64, which every integer type converts to; floats do not."""
-    given = np.asarray(ids)
-    if given.size == 0 and given.ndim == 1:
-        return np.empty(0, dtype=np.int64)
-    if given.dtype.kind not in "iu":
-        raise TypeError(f"{name}: needed integers, given {given.dtype}")
-    if given.ndim != 1:
-        raise ValueError(f"{name}: needed the shape [n], given {list(given.shape)}")
-    return given.astype(np.int64, copy=False)
