@@ -129,7 +129,8 @@ if pid == 0:
             say("not refused")
     assert len(index) == COUNT
     say("refused")
-    sys.exit(0)
+    # A GPU's driver may crash at the end of a forked process, which multiprocessing ends like this.
+    os._exit(0) if index.device.kind == "discrete" else sys.exit(0)
 _, status = os.waitpid(pid, 0)
 whole()
 say(f"whole {{status}}")
