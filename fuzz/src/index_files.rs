@@ -117,7 +117,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
             _ => index.add_with(MatrixView::new(&rows, dim).expect("whole rows"), &options),
         }
         .expect("good rows");
-        let gone: Vec<u64> = index.ids().step_by(3).collect();
+        let gone: Vec<u64> = index.ids().expect("memory").into_iter().step_by(3).collect();
         index.remove(&gone).expect("they are there");
         let bytes = index.to_bytes().expect("it is saved");
         assert_eq!(sealed(&bytes).as_ref(), Some(&bytes), "checksums are computed as nearfield does");

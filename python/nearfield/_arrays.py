@@ -45,13 +45,17 @@ def to_number(given: Any, argument: str) -> np.float64:
     return np.float64(number)
 
 
-def to_ids(given: Any, argument: str) -> NDArray[np.int64]:
+def to_ids(given: Any, argument: str, needed: str = "integers") -> NDArray[np.int64]:
     """Ids `[n]` as int64."""
     array = _to_array(given, argument, _as_array)
     if array.size == 0 and array.dtype.kind not in "iu":
         array = array.astype(np.int64)
     if array.dtype.kind not in "iu":
-        _refuse(TypeError, argument, "integers", array.dtype)
+        # numpy has no type for some integers, and makes floats or objects of them.
+        are_integers = array.dtype.kind in "fO" and isinstance(given, (list, tuple))
+        if not (are_integers and all(isinstance(id, (int, np.integer)) for id in given)):
+            _refuse(TypeError, argument, needed, array.dtype)
+        array = np.array(given, object)
     if array.ndim != 1:
         _refuse(ValueError, argument, "one dimension, [n]", f"shape {list(array.shape)}")
     if array.size and not 0 <= int(array.min()) <= int(array.max()) < 2**63:
@@ -62,15 +66,14 @@ def to_ids(given: Any, argument: str) -> NDArray[np.int64]:
 
 def to_filter(given: Any) -> NDArray[Any]:
     """Ids, or a boolean mask."""
-    array = _to_array(list(given) if isinstance(given, (set, frozenset, range)) else given, "filter", _as_array)
+    given = list(given) if isinstance(given, (set, frozenset, range)) else given
+    array = _to_array(given, "filter", _as_array)
     if array.dtype.kind == "b":
         if array.ndim != 1:
             _refuse(ValueError, "filter", "a mask of one dimension", f"shape {list(array.shape)}")
         # Memory of another origin may hold other bytes than 0 and 1, which are no booleans in Rust.
         return np.not_equal(array.view(np.uint8), 0)
-    if array.size and array.dtype.kind not in "iu":
-        _refuse(TypeError, "filter", "ids, a boolean mask or a function of an id", array.dtype)
-    return to_ids(array, "filter")
+    return to_ids(array if array.dtype.kind in "iu" else given, "filter", "ids, a boolean mask or a function of an id")
 
 
 def _refuse(error: type[Exception], argument: str, needed: str, given: object) -> NoReturn:

@@ -145,7 +145,7 @@ pub(crate) fn collected<T>(count: usize, values: impl Iterator<Item = T>) -> Res
 }
 
 fn too_little(bytes: usize) -> Error {
-    Error::OutOfMemory { purpose: "the answer".into(), bytes: Some(bytes as u64) }
+    Error::OutOfMemory { purpose: "an argument or an answer".into(), bytes: Some(bytes as u64) }
 }
 
 /// An array of zeros. Larger ones are numpy's own, because the crate panics where there is too little memory.

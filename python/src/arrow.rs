@@ -1,19 +1,22 @@
 //! Vectors of Arrow's: fixed-size lists of float32 or float16 through the PyCapsule interface
 //! (<https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html>), without pyarrow.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, c_int};
+use std::ptr::NonNull;
 
-use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi};
+use arrow_array::cast::AsArray;
+use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi_and_data_type};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::types::{ArrowPrimitiveType, Float16Type, Float32Type};
-use arrow_array::{Array, ArrayRef, FixedSizeListArray, PrimitiveArray, StructArray, make_array};
+use arrow_array::{Array, PrimitiveArray, make_array};
 use arrow_schema::DataType;
 use nearfield::{HostVectors, MatrixView, Result};
-use pyo3::exceptions::{PyImportError, PyTypeError};
+use pyo3::exceptions::{PyException, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyTuple};
+use pyo3::types::{PyCapsule, PyType};
 
 use crate::given::{described, refused};
+use crate::{answers, errors};
 
 const SCHEMA: &CStr = c"arrow_schema";
 const ARRAY: &CStr = c"arrow_array";
@@ -25,156 +28,247 @@ pub(crate) enum ArrowRows {
     F16(PrimitiveArray<Float16Type>, usize),
 }
 
-/// Takes the structure out of a capsule. Its consumer releases it from now on, and leaves an empty one.
-fn taken<T>(capsule: &Bound<'_, PyAny>, name: &CStr, empty: T) -> PyResult<T> {
-    let capsule = capsule.cast::<PyCapsule>()?;
-    let pointer = capsule.pointer_checked(Some(name))?;
-    // SAFETY: the interface promises that a capsule of this name points to such a structure and lives as long as we hold it. We
-    // leave a released one, which the capsule's destructor passes over.
+/// What an object that offers Arrow arrays has given. Whoever has it releases it.
+enum Given {
+    Array(FFI_ArrowArray),
+    Stream(FFI_ArrowArrayStream),
+}
+
+/// The structure in a capsule of this name.
+fn structure<T>(capsule: &Bound<'_, PyAny>, name: &CStr) -> Option<NonNull<T>> {
+    Some(capsule.cast::<PyCapsule>().ok()?.pointer_checked(Some(name)).ok()?.cast())
+}
+
+/// Takes the structures of an array out of a tuple of two capsules, both or, where one is missing or was taken before, none.
+fn taken(pair: &Bound<'_, PyAny>) -> Option<(FFI_ArrowSchema, FFI_ArrowArray)> {
+    let (schema, array): (Bound<'_, PyAny>, Bound<'_, PyAny>) = pair.extract().ok()?;
+    let (schema, array) =
+        (structure::<FFI_ArrowSchema>(&schema, SCHEMA)?, structure::<FFI_ArrowArray>(&array, ARRAY)?);
+    // SAFETY: the interface promises that capsules of these names point to such structures and live as long as we hold them. We leave
+    // released ones, which the capsules' destructors pass over.
     #[expect(unsafe_code, reason = "the interface hands over structures by pointers")]
-    Ok(unsafe { pointer.cast::<T>().replace(empty) })
-}
-
-/// An array from its two structures.
-fn imported(array: FFI_ArrowArray, schema: &FFI_ArrowSchema, argument: &str) -> PyResult<ArrayRef> {
-    // SAFETY: a producer promises that both are valid and belong together.
-    #[expect(unsafe_code, reason = "the memory is the producer's")]
-    let data = unsafe { from_ffi(array, schema) };
-    let mut data = data.map_err(|error| refused(argument, "an Arrow array", error))?;
-    data.align_buffers();
-    Ok(make_array(data))
-}
-
-/// All chunks of an object that offers Arrow arrays; none if it does not.
-fn chunks(given: &Bound<'_, PyAny>, argument: &str) -> PyResult<Option<Vec<ArrayRef>>> {
-    if let Ok(method) = given.getattr("__arrow_c_array__") {
-        let given = method.call0()?;
-        let broken = |_: PyErr| {
-            let needed = "an Arrow array as two capsules, which nobody has taken";
-            refused(argument, needed, described(&given))
-        };
-        let pair = given.cast::<PyTuple>().map_err(|error| broken(error.into()))?;
-        let item = |place| pair.get_item(place).map_err(broken);
-        let schema = taken(&item(0)?, SCHEMA, FFI_ArrowSchema::empty()).map_err(broken)?;
-        let array = taken(&item(1)?, ARRAY, FFI_ArrowArray::empty()).map_err(broken)?;
-        if array.is_released() {
-            return Err(refused(argument, "an Arrow array", "one that was taken before"));
-        }
-        return Ok(Some(vec![imported(array, &schema, argument)?]));
+    unsafe {
+        let are_there = schema.as_ref().release.is_some() && array.as_ref().release.is_some();
+        are_there.then(|| (schema.replace(FFI_ArrowSchema::empty()), array.replace(FFI_ArrowArray::empty())))
     }
-    let Ok(method) = given.getattr("__arrow_c_stream__") else { return Ok(None) };
-    let given = match method.call0() {
-        // pandas has the method without pyarrow, which it needs.
-        Err(error) if error.is_instance_of::<PyImportError>(given.py()) => return Ok(None),
-        given => given?,
-    };
-    let stream = taken(&given, STREAM, FFI_ArrowArrayStream::empty());
-    let mut stream =
-        stream.map_err(|_| refused(argument, "an Arrow stream in a capsule", described(&given)))?;
-    let failed = || refused(argument, "an Arrow stream", "one that fails");
-    let (Some(get_schema), Some(get_next)) = (stream.get_schema, stream.get_next) else {
-        return Err(failed());
-    };
-    let mut schema = FFI_ArrowSchema::empty();
-    // SAFETY: the stream was not released, and fills the structure or returns an error.
+}
+
+impl Given {
+    /// What an object gives, with its schema; none if it offers no Arrow arrays, or cannot make them and numpy may be able to.
+    fn of(given: &Bound<'_, PyAny>, argument: &str) -> PyResult<Option<(FFI_ArrowSchema, Self)>> {
+        let py = given.py();
+        let offered = ["__arrow_c_array__", "__arrow_c_stream__"];
+        let Some(method) = offered.iter().find_map(|name| given.getattr(*name).ok()) else { return Ok(None) };
+        // A class has the methods of its objects.
+        if given.is_instance_of::<PyType>() {
+            return Err(PyTypeError::new_err(format!("{argument}: needed an array, given a class")));
+        }
+        let made = match method.call0() {
+            // pandas needs pyarrow for it, which refuses some tables that are arrays to numpy.
+            Err(error) if error.is_instance_of::<PyException>(py) && given.hasattr("__array__")? => {
+                return Ok(None);
+            }
+            made => made?,
+        };
+        if let Some(stream) = structure::<FFI_ArrowArrayStream>(&made, STREAM) {
+            // SAFETY: as in `taken`.
+            #[expect(unsafe_code, reason = "the interface hands over structures by pointers")]
+            let mut stream = unsafe { stream.replace(FFI_ArrowArrayStream::empty()) };
+            let mut schema = FFI_ArrowSchema::empty();
+            let get_schema = stream.get_schema;
+            called(&mut stream, get_schema, &mut schema, argument)?;
+            return Ok(Some((schema, Self::Stream(stream))));
+        }
+        let needed = "an Arrow array or stream in capsules, which nobody has taken";
+        let (schema, array) = taken(&made).ok_or_else(|| refused(argument, needed, described(&made)))?;
+        Ok(Some((schema, Self::Array(array))))
+    }
+
+    /// All arrays of it.
+    fn arrays(self, argument: &str) -> PyResult<Vec<FFI_ArrowArray>> {
+        let mut stream = match self {
+            Self::Array(array) => return Ok(vec![array]),
+            Self::Stream(stream) => stream,
+        };
+        let mut arrays = vec![];
+        loop {
+            let mut array = FFI_ArrowArray::empty();
+            let get_next = stream.get_next;
+            called(&mut stream, get_next, &mut array, argument)?;
+            // What the stream leaves at its end.
+            if array.is_released() {
+                return Ok(arrays);
+            }
+            arrays.push(array);
+        }
+    }
+}
+
+/// Has a function of a stream, which a released one does not have, fill a structure.
+fn called<T>(
+    stream: &mut FFI_ArrowArrayStream,
+    function: Option<unsafe extern "C" fn(*mut FFI_ArrowArrayStream, *mut T) -> c_int>,
+    filled: &mut T,
+    argument: &str,
+) -> PyResult<()> {
+    let needed = "an Arrow stream";
+    let function = function.ok_or_else(|| refused(argument, needed, "one that was taken before"))?;
+    // SAFETY: the stream was not released, and fills the structure or returns an error, whose words live until its next call.
     #[expect(unsafe_code, reason = "the stream's functions are the producer's")]
-    if unsafe { get_schema(&raw mut stream, &raw mut schema) } != 0 {
-        return Err(failed());
-    }
-    let mut arrays = vec![];
-    loop {
-        let mut array = FFI_ArrowArray::empty();
-        // SAFETY: as above. At its end the stream leaves a released array.
-        #[expect(unsafe_code, reason = "the stream's functions are the producer's")]
-        if unsafe { get_next(&raw mut stream, &raw mut array) } != 0 {
-            return Err(failed());
+    let words = unsafe {
+        if function(stream, filled) == 0 {
+            return Ok(());
         }
-        if array.is_released() {
-            return Ok(Some(arrays));
-        }
-        arrays.push(imported(array, &schema, argument)?);
-    }
-}
-
-/// The vectors of one chunk: of an array of lists, or of the only column of a table.
-fn lists(array: &ArrayRef, argument: &str) -> PyResult<FixedSizeListArray> {
-    let null = |row| refused(argument, "values", format_args!("a null in row {row}"));
-    if let Some(table) = array.as_any().downcast_ref::<StructArray>()
-        && let [column] = table.columns()
-    {
-        return match first_null(table) {
-            Some(row) => Err(null(row)),
-            None => lists(column, argument),
-        };
-    }
-    let Some(lists) = array.as_any().downcast_ref::<FixedSizeListArray>() else {
-        let needed = "a FixedSizeList of float32 or float16, or a table of one such column";
-        return Err(PyTypeError::new_err(format!("{argument}: needed {needed}, given {}", kind_of(array))));
+        let words = stream.get_last_error.map(|get_last_error| get_last_error(stream));
+        words
+            .filter(|words| !words.is_null())
+            .map(|words| CStr::from_ptr(words).to_string_lossy().into_owned())
     };
-    let dim = lists.value_length().max(1) as usize;
-    match first_null(lists).or_else(|| first_null(values(lists).as_ref()).map(|place| place / dim)) {
-        Some(row) => Err(null(row)),
-        None => Ok(lists.clone()),
+    // Behind its first line pyarrow has a traceback.
+    let words = words.as_deref().and_then(|words| words.lines().next()).unwrap_or("without a reason");
+    Err(refused(argument, needed, format_args!("one that fails: {words}")))
+}
+
+/// Whether an array has the parts that its type asks for, and at least this many values. Arrow's crate panics where one is missing.
+fn is_whole(array: &FFI_ArrowArray, kind: &DataType, least: i64) -> bool {
+    let (child, each, buffers) = match kind {
+        DataType::Struct(columns) => (columns.first().map(|column| column.data_type()), 1, 1),
+        DataType::FixedSizeList(element, dim) => (Some(element.data_type()), i64::from(*dim), 1),
+        // No value has more than 64 bits.
+        _ => (None, 64, 2),
+    };
+    let end = array.offset.checked_add(array.length).and_then(|end| end.checked_mul(each));
+    let Some(end) = end.filter(|_| array.offset >= 0 && array.length >= least) else { return false };
+    if array.n_buffers != buffers || array.buffers.is_null() {
+        return false;
+    }
+    let Some(kind) = child else { return array.n_children == 0 };
+    if array.n_children != 1 || array.children.is_null() {
+        return false;
+    }
+    // SAFETY: the interface promises as many pointers as it tells.
+    #[expect(unsafe_code, reason = "the interface hands over structures by pointers")]
+    let child = unsafe { array.children.read().as_ref() };
+    child.is_some_and(|child| is_whole(child, kind, end))
+}
+
+/// The elements and the dim of the vectors that arrays of a type are, or the only column of a table; none of other types.
+fn vectors_in(kind: &DataType) -> Option<(&DataType, usize)> {
+    match kind {
+        DataType::Struct(columns) if columns.len() == 1 => vectors_in(columns[0].data_type()),
+        DataType::FixedSizeList(element, dim) => Some((element.data_type(), usize::try_from(*dim).ok()?)),
+        _ => None,
     }
 }
 
-/// Whether it is a table of several columns of numbers, as data frames are.
-fn has_number_columns(array: &ArrayRef) -> bool {
-    let DataType::Struct(columns) = array.data_type() else { return false };
-    columns.len() > 1 && columns.iter().all(|column| column.data_type().is_numeric())
+/// Whether arrays of a type are numbers, or tables of columns of numbers, as data frames are.
+fn is_numbers(kind: &DataType) -> bool {
+    match kind {
+        DataType::Struct(columns) => columns.iter().all(|column| column.data_type().is_numeric()),
+        kind => kind.is_numeric(),
+    }
 }
 
-fn first_null(array: &dyn Array) -> Option<usize> {
-    if array.null_count() == 0 { None } else { (0..array.len()).find(|&place| array.is_null(place)) }
-}
-
-/// Describes an array in a few words: the type of a wide table would fill a page.
-fn kind_of(array: &ArrayRef) -> String {
-    match array.data_type() {
+/// Describes a type in a few words: that of a wide table would fill a page.
+fn kind_of(kind: &DataType) -> String {
+    match kind {
+        DataType::Struct(columns) if columns.len() == 1 => kind_of(columns[0].data_type()),
         DataType::Struct(columns) => format!("a table of {} columns", columns.len()),
+        DataType::FixedSizeList(element, _) => format!("one of {}", kind_of(element.data_type())),
         other => format!("Arrow's {other}").replace(['\n', '\r'], " "),
     }
 }
 
-/// The elements of the lists, without those before and behind them.
-fn values(lists: &FixedSizeListArray) -> ArrayRef {
-    let dim = lists.value_length() as usize;
-    lists.values().slice(lists.value_offset(0) as usize, lists.len() * dim)
+/// The elements of the vectors of an array, whose first row has this number.
+fn elements<T: ArrowPrimitiveType>(
+    array: FFI_ArrowArray,
+    kind: &DataType,
+    (argument, first): (&str, usize),
+) -> PyResult<PrimitiveArray<T>> {
+    let needed = "an Arrow array of the type that its schema tells";
+    if !is_whole(&array, kind, 0) {
+        return Err(refused(argument, needed, "another"));
+    }
+    // SAFETY: a producer promises that both are valid and belong together.
+    #[expect(unsafe_code, reason = "the memory is the producer's")]
+    let data = unsafe { from_ffi_and_data_type(array, kind.clone()) };
+    let mut array = make_array(data.map_err(|error| refused(argument, needed, error))?);
+    let rows = array.len().max(1);
+    loop {
+        if array.null_count() > 0
+            && let Some(place) = (0..array.len()).find(|&place| array.is_null(place))
+        {
+            let row = first + place / (array.len() / rows).max(1);
+            return Err(refused(argument, "values", format_args!("a null in row {row}")));
+        }
+        // A table holds its column, lists hold their elements.
+        array = if let Some(table) = array.as_struct_opt() {
+            table.column(0).clone()
+        } else if let Some(lists) = array.as_fixed_size_list_opt() {
+            lists.values().clone()
+        } else {
+            let elements = array.as_primitive_opt().cloned();
+            return elements.ok_or_else(|| refused(argument, needed, "another"));
+        };
+    }
 }
 
-/// The elements of all chunks, which are of one type, as one array: without a copy where there is one chunk.
-fn joined<T: ArrowPrimitiveType>(chunks: &[FixedSizeListArray]) -> Option<PrimitiveArray<T>> {
-    let part = |lists| Some(values(lists).as_any().downcast_ref::<PrimitiveArray<T>>()?.clone());
-    let mut parts = chunks.iter().map(part).collect::<Option<Vec<_>>>()?;
-    if parts.len() == 1 {
-        return parts.pop();
+/// The elements of all chunks as one array: without a copy where there is one chunk.
+fn joined<T: ArrowPrimitiveType>(
+    py: Python<'_>,
+    given: Given,
+    (kind, dim): (&DataType, usize),
+    argument: &str,
+) -> PyResult<PrimitiveArray<T>> {
+    let (mut parts, mut count) = (vec![], 0);
+    for array in given.arrays(argument)? {
+        let part = elements::<T>(array, kind, (argument, count / dim))?;
+        count += part.len();
+        parts.push(part);
     }
-    let elements: Vec<T::Native> = parts.iter().flat_map(|part| part.values()).copied().collect();
-    Some(PrimitiveArray::new(elements.into(), None))
+    if parts.len() == 1
+        && let Some(part) = parts.pop()
+    {
+        return Ok(part);
+    }
+    let all = answers::collected(count, std::iter::empty()).map_err(|error| errors::exception(py, error));
+    let mut all: Vec<T::Native> = all?;
+    parts.iter().for_each(|part| all.extend_from_slice(part.values()));
+    Ok(PrimitiveArray::new(all.into(), None))
 }
 
 impl ArrowRows {
-    /// The rows of an object that offers Arrow arrays; none if it does not.
+    /// The rows of an object that offers Arrow arrays; none if it does not, or if numpy reads them.
     pub(crate) fn of(given: &Bound<'_, PyAny>, argument: &str) -> PyResult<Option<Self>> {
-        let Some(arrays) = chunks(given, argument)? else { return Ok(None) };
-        // numpy reads such a table as one array, a row of it as a vector.
-        if arrays.first().is_some_and(has_number_columns) && given.hasattr("__array__")? {
+        let py = given.py();
+        let Some((schema, arrays)) = Given::of(given, argument)? else { return Ok(None) };
+        let kind = DataType::try_from(&schema);
+        let kind = kind.map_err(|error| refused(argument, "an Arrow array of a known type", error))?;
+        if is_numbers(&kind) && given.hasattr("__array__")? {
             return Ok(None);
         }
-        let chunks = arrays.iter().map(|array| lists(array, argument)).collect::<PyResult<Vec<_>>>()?;
-        let Some(first) = chunks.first() else {
-            return Err(refused(argument, "rows", "a stream without any"));
-        };
-        let dim = first.value_length() as usize;
-        let given = first.value_type();
-        let rows = match given {
-            DataType::Float32 => joined(&chunks).map(|elements| Self::F32(elements, dim)),
-            DataType::Float16 => joined(&chunks).map(|elements| Self::F16(elements, dim)),
-            _ => None,
-        };
-        let needed = "a FixedSizeList of float32 or float16";
-        let refused = || PyTypeError::new_err(format!("{argument}: needed {needed}, given one of {given}"));
-        rows.map(Some).ok_or_else(refused)
+        match vectors_in(&kind) {
+            Some((_, 0)) => Err(refused(argument, "rows of at least one element", "lists of none")),
+            Some((DataType::Float32, dim)) => {
+                joined(py, arrays, (&kind, dim), argument).map(|elements| Some(Self::F32(elements, dim)))
+            }
+            Some((DataType::Float16, dim)) => {
+                joined(py, arrays, (&kind, dim), argument).map(|elements| Some(Self::F16(elements, dim)))
+            }
+            _ => {
+                let needed = "a FixedSizeList of float32 or float16, or a table of one such column";
+                let given = kind_of(&kind);
+                Err(PyTypeError::new_err(format!("{argument}: needed {needed}, given {given}")))
+            }
+        }
+    }
+
+    /// How many rows there are, and their dim.
+    pub(crate) fn shape(&self) -> [usize; 2] {
+        match self {
+            Self::F32(values, dim) => [values.len() / dim, *dim],
+            Self::F16(values, dim) => [values.len() / dim, *dim],
+        }
     }
 
     /// A view that the library reads.

@@ -131,7 +131,7 @@ fn listing<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T> + Send) -> 
 /// The device of an argument: a `Device`, one that `devices()` lists, a name, or none for the best.
 pub(crate) fn chosen(py: Python<'_>, device: Option<&Bound<'_, PyAny>>) -> PyResult<nearfield::Device> {
     call::check(py)?;
-    let name = match device {
+    let name = match device.filter(|given| !given.is_none()) {
         None => None,
         Some(given) => match given.cast::<Device>() {
             Ok(device) => return Ok((*device.get().0).clone()),
@@ -153,8 +153,12 @@ fn name_of(py: Python<'_>, given: &Bound<'_, PyAny>) -> PyResult<String> {
         return Ok(name);
     }
     if given.is_instance(&python::adapter(py)?)? {
-        let is_host = given.getattr("kind")?.eq("host")?;
-        return if is_host { Ok("host".to_owned()) } else { given.getattr("name")?.extract() };
+        if given.getattr("kind")?.eq("host")? {
+            return Ok("host".to_owned());
+        }
+        if let Ok(name) = given.getattr("name")?.extract() {
+            return Ok(name);
+        }
     }
     let given = described(given);
     Err(PyTypeError::new_err(format!("device: needed a nearfield.Device, a name or None, given {given}")))

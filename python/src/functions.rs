@@ -14,9 +14,9 @@ use pyo3::prelude::*;
 use crate::answers::Out;
 use crate::given::{Given, refused};
 use crate::ids::RowFilter;
-use crate::kinds::named;
+use crate::kinds::{dtype_name, named};
 use crate::vectors::Vectors;
-use crate::{answers, call, device};
+use crate::{answers, call, device, errors};
 
 /// The k nearest rows of each query, without an index: `Neighbors(distances, ids)`, both `[queries, min(k, rows allowed)]`, nearest first,
 /// ties by the smaller id. Ids are the numbers of rows.
@@ -39,8 +39,10 @@ pub(crate) fn knn<'py>(
     let rows = rows.view(py)?;
     let queries = Vectors::of(queries, "queries", Some(rows.dim()))?;
     let queries = queries.view(py)?;
-    let numbers = || Ok((0..rows.rows() as u64).collect());
-    let filter = filter.map(|filter| RowFilter::of(filter, numbers)).transpose()?;
+    let count = rows.rows() as u64;
+    let all = || answers::collected(rows.rows(), 0..count).map_err(|error| errors::exception(py, error));
+    let largest = || Ok(count.checked_sub(1));
+    let filter = filter.map(|filter| RowFilter::of(filter, largest, all)).transpose()?;
     let device = device::chosen(py, device)?;
     let asked = answers::Asked::of(queries);
     let found = call::run(py, |_| {
@@ -165,24 +167,28 @@ pub(crate) fn reduce<'py>(
     let values = Vectors::of_values(values, "values", each_row)?;
     let others = others.map(|others| Vectors::of_values(others, "others", each_row)).transpose()?;
     let view = values.view(py)?;
-    let others = others.as_ref().map(|others| others.view(py)).transpose()?;
+    let other_view = others.as_ref().map(|others| others.view(py)).transpose()?;
     if others.is_none() && operation == "dot" {
         return Err(PyTypeError::new_err("others: needed an array, a tensor or a list, given None"));
     }
-    if let Some(others) = others
-        && (others.rows(), others.dim()) != (view.rows(), view.dim())
-    {
-        let shape = |of: HostVectors<'_>| format!("shape [{}, {}]", of.rows(), of.dim());
-        return Err(refused("others", &format!("{}, as the values have", shape(view)), shape(others)));
+    if let (Some(others), Some(other_view)) = (&others, other_view) {
+        let traits = |of: &Vectors<'_>, view: HostVectors<'_>| {
+            [format!("shape {:?}", of.shape()), dtype_name(view.kind()).to_owned()]
+        };
+        for (needed, given) in traits(&values, view).into_iter().zip(traits(others, other_view)) {
+            if needed != given {
+                return Err(refused("others", &format!("{needed}, as the values have"), given));
+            }
+        }
     }
     let device = device::chosen(py, device)?;
     let summation = if compensated { Summation::Compensated } else { Summation::Plain };
     let reduced = call::run(py, |_| {
         let reduce = device.reduce().summation(summation);
         if each_row {
-            of_rows(&reduce, operation, view.into(), others.map(ValueRows::from))
+            of_rows(&reduce, operation, view.into(), other_view.map(ValueRows::from))
         } else {
-            of_all(&reduce, operation, flat(view), others.map(flat))
+            of_all(&reduce, operation, flat(view), other_view.map(flat))
         }
     })?;
     match reduced {

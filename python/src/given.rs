@@ -46,9 +46,15 @@ pub(crate) fn described(given: &Bound<'_, PyAny>) -> String {
     value.filter(|digits| digits.len() < 50).unwrap_or_else(kind)
 }
 
-/// The exception of an argument whose value does not fit.
+/// The exception of an argument whose value does not fit: one line, whatever text it quotes.
 pub(crate) fn refused(argument: &str, needed: &str, given: impl fmt::Display) -> PyErr {
+    let given = given.to_string().replace(['\n', '\r'], " ");
     PyValueError::new_err(format!("{argument}: needed {needed}, given {given}"))
+}
+
+/// The exception of an array that another call writes to.
+pub(crate) fn in_use(argument: &str) -> PyErr {
+    refused(argument, "an array that no other call writes to", "one that is in use")
 }
 
 impl<T> Given<T> {

@@ -6,29 +6,33 @@ use nearfield::Filter;
 use numpy::{
     PyArray1, PyArrayDyn, PyArrayMethods, PyReadonlyArray1, PyReadonlyArrayDyn, PyUntypedArrayMethods,
 };
-use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
-use crate::given::refused;
-use crate::{errors, python};
+use crate::given::{in_use, refused};
+use crate::vectors::is_plain;
+use crate::{answers, errors, python};
+
+/// Ids that a function is asked for between two looks at signals.
+const ASKED: usize = 1 << 12;
 
 /// Ids of the caller's: an array of int64 in C order, which is read where it lies, or a copy.
 pub(crate) struct Ids<'py>(PyReadonlyArray1<'py, i64>);
 
 impl<'py> Ids<'py> {
     pub(crate) fn of(given: &Bound<'py, PyAny>) -> PyResult<Self> {
-        let py = given.py();
-        let direct = |given: &Bound<'py, PyAny>| {
-            let array: &Bound<'py, PyArray1<i64>> = given.cast().ok()?;
-            let is_direct = array.is_c_contiguous() && array.data().is_aligned();
-            if is_direct { array.try_readonly().ok() } else { None }
-        };
-        if let Some(ids) = direct(given) {
-            return Ok(Self(ids));
+        if is_plain(given)
+            && let Some(ids) = Self::direct(given)
+        {
+            return Ok(ids);
         }
-        let array = python::to_ids(py)?.call1((given, "ids"))?;
-        let refused = || PyTypeError::new_err("ids: needed integers in one dimension");
-        direct(&array).map(Self).ok_or_else(refused)
+        let array = python::to_ids(given.py())?.call1((given, "ids"))?;
+        Self::direct(&array).ok_or_else(|| in_use("ids"))
+    }
+
+    fn direct(given: &Bound<'py, PyAny>) -> Option<Self> {
+        let array: &Bound<'py, PyArray1<i64>> = given.cast().ok()?;
+        let is_direct = array.is_c_contiguous() && array.data().is_aligned();
+        if is_direct { array.try_readonly().ok().map(Self) } else { None }
     }
 
     /// The ids as the library takes them.
@@ -52,27 +56,37 @@ pub(crate) enum RowFilter {
 }
 
 impl RowFilter {
-    /// The filter of an argument: ids, a boolean mask with a value for each id, or a function of an id. `ids` tells the ids of all rows,
-    /// ascending.
-    pub(crate) fn of(given: &Bound<'_, PyAny>, ids: impl FnOnce() -> PyResult<Vec<u64>>) -> PyResult<Self> {
+    /// The filter of an argument: ids, a boolean mask with a value for each id, or a function of an id. `largest` tells the largest id of
+    /// a row, `all` the ids of all rows, ascending.
+    pub(crate) fn of(
+        given: &Bound<'_, PyAny>,
+        largest: impl FnOnce() -> PyResult<Option<u64>>,
+        all: impl FnOnce() -> PyResult<Vec<u64>>,
+    ) -> PyResult<Self> {
+        let py = given.py();
+        let too_little = |error| errors::exception(py, error);
         if given.is_callable() {
-            return Ok(Self::Ids(allowed_by(given, ids()?)?));
+            return Ok(Self::Ids(allowed_by(given, all()?)?));
         }
-        let array = python::to_filter(given.py())?.call1((given,))?;
+        let array = python::to_filter(py)?.call1((given,))?;
         let Ok(mask) = array.cast::<PyArrayDyn<bool>>() else {
-            return Ok(Self::Ids(Ids::of(&array)?.view()?.into_owned()));
+            let ids = Ids::direct(&array).ok_or_else(|| in_use("filter"))?;
+            let ids = ids.view()?;
+            let copy = answers::collected(ids.len(), ids.iter().copied());
+            return copy.map(Self::Ids).map_err(too_little);
         };
         let mask: PyReadonlyArrayDyn<'_, bool> =
             mask.try_readonly().map_err(|error| refused("filter", "a mask", error))?;
         let mask = mask.as_slice().map_err(|error| refused("filter", "a mask", error))?;
-        let needed = ids()?.last().map_or(0, |&id| id.saturating_add(1));
+        let needed = largest()?.map_or(0, |id| id.saturating_add(1));
         if (mask.len() as u64) < needed {
             let needed = format!("a mask of at least {needed} values, one for each id from 0 to the largest");
             return Err(refused("filter", &needed, mask.len()));
         }
         let word =
             |bits: &[bool]| (0..).zip(bits).fold(0, |word, (bit, &is_set)| word | u64::from(is_set) << bit);
-        Ok(Self::Bits(mask.chunks(64).map(word).collect()))
+        let words = answers::collected(mask.len().div_ceil(64), mask.chunks(64).map(word));
+        words.map(Self::Bits).map_err(too_little)
     }
 
     pub(crate) fn as_filter(&self) -> Filter<'_> {
@@ -84,12 +98,18 @@ impl RowFilter {
 }
 
 /// The ids that a Python function allows. It is called here, before the search begins, where its exception ends the call.
-fn allowed_by(function: &Bound<'_, PyAny>, ids: Vec<u64>) -> PyResult<Vec<u64>> {
-    let mut allowed = vec![];
-    for id in ids {
-        if function.call1((id,))?.is_truthy()? {
-            allowed.push(id);
+fn allowed_by(function: &Bound<'_, PyAny>, mut ids: Vec<u64>) -> PyResult<Vec<u64>> {
+    let mut allowed = 0;
+    for place in 0..ids.len() {
+        // A function that is not written in Python does not look at them itself.
+        if place % ASKED == 0 {
+            function.py().check_signals()?;
+        }
+        if function.call1((ids[place],))?.is_truthy()? {
+            ids[allowed] = ids[place];
+            allowed += 1;
         }
     }
-    Ok(allowed)
+    ids.truncate(allowed);
+    Ok(ids)
 }

@@ -122,11 +122,12 @@ impl Index {
     }
 
     pub(crate) fn all_ids(&self, py: Python<'_>) -> PyResult<Vec<u64>> {
-        self.read(py, |index, _| answers::collected(index.len(), index.ids()))
+        self.read(py, |index, _| index.ids())
     }
 
     fn filter(&self, py: Python<'_>, filter: Option<&Bound<'_, PyAny>>) -> PyResult<Option<RowFilter>> {
-        filter.map(|filter| RowFilter::of(filter, || self.all_ids(py))).transpose()
+        let largest = || self.read(py, |index, _| Ok(index.largest_id()));
+        filter.map(|filter| RowFilter::of(filter, largest, || self.all_ids(py))).transpose()
     }
 
     /// The lists to probe for a recall, measured with the first queries where they were not since the last change.

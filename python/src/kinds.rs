@@ -7,7 +7,7 @@ use nearfield::{ElementKind, HostVectors, Metric, Result, Screen};
 use numpy::PyArray2;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyInt};
+use pyo3::types::PyBytes;
 
 use crate::call::{self, Progress};
 use crate::given::{Given, described, refused};
@@ -128,12 +128,12 @@ pub(crate) struct Ivf;
 #[pymethods]
 impl Ivf {
     #[new]
-    #[pyo3(signature = (rows, *, lists=None, metric=Given::from("cosine"), dtype=None, ids=None, device=None, seed=Given::from(0), iterations=Given::from(10), empty=Given::from(false), progress=None), text_signature = "(rows, *, lists='auto', metric='cosine', dtype=None, ids=None, device=None, seed=0, iterations=10, empty=False, progress=None)")]
+    #[pyo3(signature = (rows, *, lists=Given::from(Lists(None)), metric=Given::from("cosine"), dtype=None, ids=None, device=None, seed=Given::from(0), iterations=Given::from(10), empty=Given::from(false), progress=None), text_signature = "(rows, *, lists='auto', metric='cosine', dtype=None, ids=None, device=None, seed=0, iterations=10, empty=False, progress=None)")]
     #[expect(clippy::too_many_arguments, reason = "keywords of Python")]
     fn new<'py>(
         py: Python<'py>,
         rows: &Bound<'py, PyAny>,
-        lists: Option<&Bound<'py, PyAny>>,
+        lists: Given<Lists>,
         metric: Given<&str>,
         dtype: Option<&Bound<'py, PyAny>>,
         ids: Option<&Bound<'py, PyAny>>,
@@ -145,7 +145,8 @@ impl Ivf {
     ) -> PyResult<PyClassInitializer<Self>> {
         call::check(py)?;
         let metric: Metric = named(py, metric.word("metric")?)?;
-        let lists = lists.map(lists_of).transpose()?.flatten();
+        let Lists(lists) = lists.take("lists", "a number or \"auto\"")?;
+        let lists = lists.map(|lists| Given::from(lists).count("lists")).transpose()?;
         let (seed, iterations) = (seed.count("seed")? as u64, iterations.count("iterations")?);
         let empty = empty.take("empty", "True or False")?;
         if ids.is_some() && empty {
@@ -221,17 +222,16 @@ impl Ivf {
 }
 
 /// The number of lists that an argument asks for; none for "auto".
-fn lists_of(given: &Bound<'_, PyAny>) -> PyResult<Option<usize>> {
-    if let Ok(word) = given.extract::<&str>()
-        && word == "auto"
-    {
-        return Ok(None);
+#[derive(Debug)]
+struct Lists(Option<i64>);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Lists {
+    type Error = PyErr;
+
+    fn extract(given: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        let is_auto = given.extract::<&str>().is_ok_and(|word| word == "auto");
+        if is_auto { Ok(Self(None)) } else { given.extract().map(|lists| Self(Some(lists))) }
     }
-    if !given.is_instance_of::<PyInt>() && !given.hasattr("__index__")? {
-        let given = described(given);
-        return Err(PyTypeError::new_err(format!("lists: needed a number or \"auto\", given {given}")));
-    }
-    given.extract::<Given<i64>>()?.count("lists").map(Some)
 }
 
 /// Runs `work` on the index with lists of an `Ivf`.

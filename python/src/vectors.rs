@@ -9,7 +9,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::arrow::ArrowRows;
-use crate::given::refused;
+use crate::given::in_use;
 use crate::{errors, python};
 
 /// Vectors of the caller's: their memory stays borrowed as long as this lives.
@@ -27,7 +27,7 @@ fn direct<'py, T: Element>(given: &Bound<'py, PyAny>) -> Option<PyReadonlyArrayD
 }
 
 /// Whether it is an array of numpy's own class. Others may mean more than their memory says, as masked arrays do.
-fn is_plain(given: &Bound<'_, PyAny>) -> bool {
+pub(crate) fn is_plain(given: &Bound<'_, PyAny>) -> bool {
     given.is_exact_instance_of::<PyUntypedArray>()
 }
 
@@ -91,8 +91,16 @@ impl<'py> Vectors<'py> {
 
     /// The array that the package's Python code has made: of f32 or f16, in C order.
     fn of_array(array: &Bound<'py, PyAny>, argument: &'static str) -> PyResult<Self> {
-        Self::direct(array)
-            .ok_or_else(|| refused(argument, "an array that no other call writes to", "one that is in use"))
+        Self::direct(array).ok_or_else(|| in_use(argument))
+    }
+
+    /// The lengths of its axes.
+    pub(crate) fn shape(&self) -> Vec<usize> {
+        match self {
+            Self::F32(array) => array.shape().to_vec(),
+            Self::F16(array) => array.shape().to_vec(),
+            Self::Arrow(rows) => rows.shape().to_vec(),
+        }
     }
 
     /// A view that the library reads.

@@ -50,11 +50,22 @@ def test_every_form_gives_the_same_answer(integers: Any, form: Any, dtype: Any) 
     assert_same(nf.knn(form(rows.astype(dtype)), queries, 9), expected)
 
 
-def test_reductions_and_no_rows(integers: Any) -> None:
+def test_reductions_and_no_rows(index: nf.Flat, integers: Any) -> None:
     rows = integers[0]
     assert nf.reduce.sum(lists(rows)) == rows.sum()
     np.testing.assert_array_equal(nf.reduce.sum(lists(rows), axis=1), rows.sum(axis=1))
-    assert len(nf.Flat(lists(rows[:0]))) == 0
+    for none in (lists(rows[:0]), pa.chunked_array([], lists(rows).type), pa.table({"v": lists(rows)}).slice(0, 0)):
+        assert len(nf.Flat(none)) == 0 and nf.Flat(none).dim == 12
+        assert index.search(none, 5).ids.shape == (0, 5)
+
+
+def test_numbers_are_values_or_one_vector(index: nf.Flat, integers: Any) -> None:
+    vector = integers[0][0]
+    for given in (pa.array(vector), pa.chunked_array([pa.array(vector[:5]), pa.array(vector[5:])])):
+        assert nf.reduce.sum(given) == vector.sum()
+        assert_same(index.search(given, 9), index.search(vector, 9))
+        with pytest.raises(ValueError, match=r"^rows: needed two dimensions, \[n, dim\], given shape \[12\]"):
+            nf.Flat(given)
 
 
 class Capsules:
@@ -103,6 +114,39 @@ def test_data_frames_are_rows_of_their_columns(integers: Any) -> None:
         nf.Flat(pa.table({"a": [1.0], "b": [2.0]}))
 
 
+def test_a_frame_is_read_as_one_whether_it_has_rows_and_several_columns_or_not(integers: Any) -> None:
+    rows = integers[0]
+    for part in (rows[:, :1], rows[:0], rows[:0, :1]):
+        columns = {f"x{column}": part[:, column] for column in range(part.shape[1])}
+        frames = [pa.table(columns), pa.record_batch(columns)]
+        for package in ("pandas", "polars"):
+            if find_spec(package):
+                frames.append(import_module(package).DataFrame(columns))
+        for frame in frames:
+            index = nf.Flat(frame, metric="l2sq")
+            assert (len(index), index.dim) == part.shape
+            np.testing.assert_array_equal(index.get(index.ids), part)
+
+
+def test_a_frame_that_pyarrow_refuses_is_read_by_numpy(index: nf.Flat, integers: Any) -> None:
+    pd: Any = pytest.importorskip("pandas")
+    frame = pd.DataFrame(integers[0], columns=["same"] * 12)
+    assert_same(nf.Flat(frame, metric="l2sq").search(integers[1], 9), index.search(integers[1], 9))
+    assert nf.reduce.sum(pd.Series(integers[0][0])) == integers[0][0].sum()
+    with pytest.raises(TypeError, match="^rows: needed float32 or float16, given object"):
+        nf.Flat(pd.DataFrame({"a": [1, "x"]}))
+
+
+def failing(array: Any) -> Any:
+    batch = pa.record_batch({"vector": array})
+
+    def batches() -> Any:
+        yield batch
+        raise ValueError("the disk is full")
+
+    return pa.RecordBatchReader.from_batches(batch.schema, batches())
+
+
 @pytest.mark.parametrize(
     ("form", "error", "words"),
     [
@@ -110,38 +154,71 @@ def test_data_frames_are_rows_of_their_columns(integers: Any) -> None:
         (lambda v: with_nulls(v, [3, 7]).slice(5), ValueError, "needed values, given a null in row 2"),
         (lambda v: pa.FixedSizeListArray.from_arrays(pa.array([1.0, None, 2.0, 3.0, 1.0, None], pa.float32()), 2), ValueError, "needed values, given a null in row 0"),
         (lambda v: pa.StructArray.from_arrays([lists(v)], ["v"], mask=pa.array(np.arange(len(v)) == 4)), ValueError, "needed values, given a null in row 4"),
-        (lambda v: lists(v.astype(np.float64)), TypeError, "needed a FixedSizeList of float32 or float16, given one of (double|Float64)"),
+        (lambda v: pa.chunked_array([lists(v[:2]), with_nulls(v, [3])]), ValueError, "needed values, given a null in row 5"),
+        (lambda v: lists(v.astype(np.float64)), TypeError, "needed a FixedSizeList of float32 or float16, .*given one of Arrow's Float64"),
         (lambda v: lists(v.astype(np.int8)), TypeError, "needed a FixedSizeList of float32 or float16"),
         (lambda v: pa.array(v.tolist()), TypeError, "needed a FixedSizeList of float32 or float16, or a table of one such column, given Arrow's List"),
-        (lambda v: pa.array(v[0]), TypeError, "needed a FixedSizeList"),
         (lambda v: pa.array(["a"]), TypeError, "needed a FixedSizeList"),
         (lambda v: pa.table({"a": lists(v), "b": lists(v)}), TypeError, "needed a FixedSizeList of .*, given a table of 2 columns"),
         (lambda v: pa.table({"a\nb": pa.array([[1.0]])}), TypeError, "needed a FixedSizeList"),
-        (lambda v: pa.table({}), ValueError, "needed rows, given a stream without any"),
-        (lambda v: pa.chunked_array([], lists(v).type), ValueError, "needed rows, given a stream without any"),
+        (lambda v: pa.table({}), ValueError, r"needed rows of at least one element, given shape \[0, 0\]"),
+        (lambda v: pa.array([[], []], pa.list_(pa.float32(), 0)), ValueError, "needed rows of at least one element, given lists of none"),
+        (lambda v: pa.Array, TypeError, "needed an array, given a class"),
+        (lambda v: failing(lists(v)), ValueError, "needed an Arrow stream, given one that fails: .*the disk is full"),
     ],
 )
 def test_what_is_no_vectors_is_refused_in_one_line(index: nf.Flat, integers: Any, form: Any, error: Any, words: str) -> None:
-    given = form(integers[0])
     for name, call in (("rows", nf.Flat), ("queries", index.search)):
         with pytest.raises(error, match=f"^{name}: (?:{words})") as raised:
-            call(given)
+            call(form(integers[0]))
         assert "\n" not in str(raised.value)
 
 
-def test_an_object_that_breaks_its_promise_is_refused(index: nf.Flat) -> None:
-    class Broken:
-        def __init__(self, answer: Any) -> None:
-            self.answer = answer
+class Pair:
+    """An object that gives these capsules."""
 
-        def __arrow_c_array__(self, requested_schema: Any = None) -> Any:
-            return self.answer
+    def __init__(self, *capsules: Any) -> None:
+        self.capsules = capsules
 
-    array = pa.array([[1.0]])
-    used = array.__arrow_c_array__()
-    schema, _ = used
-    pa.Array._import_from_c_capsule(*used)
-    for answer in (None, [], (), (1, 2), (schema, schema), used):
-        with pytest.raises((TypeError, ValueError), match="^queries: needed") as raised:
-            index.search(Broken(answer))
-        assert "\n" not in str(raised.value)
+    def __arrow_c_array__(self, requested_schema: Any = None) -> Any:
+        return self.capsules
+
+
+def test_capsules_that_are_no_pair_are_refused_and_stay_whole(integers: Any) -> None:
+    rows = integers[0]
+    (schema, array), (other_schema, other) = lists(rows).__arrow_c_array__(), lists(rows).__arrow_c_array__()
+    used_schema, used = lists(rows).__arrow_c_array__()
+    pa.Array._import_from_c_capsule(used_schema, used)
+    pairs: list[Any] = [(), (1, 2), (schema,), (schema, array, other), (schema, schema), (array, schema)]
+    pairs += [(used_schema, used), (schema, used), (used_schema, array)]
+    for capsules in pairs:
+        with pytest.raises(ValueError, match="^rows: needed an Arrow array .* in capsules, which nobody has taken, given tuple$"):
+            nf.Flat(Pair(*capsules))
+    assert len(nf.Flat(Pair(schema, array))) == 500
+    with pytest.raises(ValueError, match="which nobody has taken"):
+        nf.Flat(Pair(schema, array))
+    assert len(nf.Flat(Pair(other_schema, other))) == 500
+    for given in (None, [], schema):
+        with pytest.raises(ValueError, match="^rows: needed an Arrow array .* given (NoneType|list|PyCapsule)$"):
+            nf.Flat(type("Broken", (), {"__arrow_c_array__": lambda self: given})())
+
+
+@pytest.mark.parametrize(
+    ("described", "given"),
+    [
+        (lambda v: lists(v), lambda v: pa.array(v.ravel())),
+        (lambda v: lists(v), lambda v: pa.array(["a"])),
+        (lambda v: lists(v), lambda v: pa.record_batch({"vector": lists(v)})),
+        (lambda v: pa.record_batch({"vector": lists(v)}), lambda v: lists(v)),
+        (lambda v: pa.record_batch({"vector": lists(v)}), lambda v: pa.record_batch({"a": lists(v), "b": lists(v)})),
+        (lambda v: lists(v.reshape(60, 100)), lambda v: lists(v)),
+        (lambda v: pa.array(v.ravel()), lambda v: lists(v)),
+        (lambda v: pa.array(["a"]), lambda v: pa.array(v.ravel())),
+    ],
+)
+def test_an_array_of_another_type_than_its_schema_is_refused(integers: Any, described: Any, given: Any) -> None:
+    schema, _ = described(integers[0]).__arrow_c_array__()
+    _, array = given(integers[0]).__arrow_c_array__()
+    with pytest.raises((TypeError, ValueError), match="^rows: needed a") as raised:
+        nf.Flat(Pair(schema, array))
+    assert "\n" not in str(raised.value)

@@ -49,6 +49,12 @@ def test_ids_in_any_layout_are_read_as_they_are(integers: Any) -> None:
     assert len(nf.Flat(integers[0], ids=ids[:500].astype(">i8"))) == 500
 
 
+def test_integers_for_which_numpy_has_no_common_type_are_ids(integers: Any) -> None:
+    index = nf.Flat(integers[0][:2], ids=[np.int64(7), np.uint64(3)])
+    np.testing.assert_array_equal(index.ids, [3, 7])
+    assert index.search(integers[1], 5, filter=[np.uint64(7), np.int64(3)]).ids.shape == (20, 2)
+
+
 def test_rows_come_back_as_they_were_given(integers: Any, real: Any) -> None:
     index = nf.Flat(integers[0])
     np.testing.assert_array_equal(index.get([3, 499, 3]), integers[0][[3, 499, 3]])
@@ -102,7 +108,11 @@ NAN = np.full((1, 12), np.nan, np.float32)
         (lambda index, rows: index.add(rows[:2], [900, 900]), ValueError, "ids: needed .* given 900 again"),
         (lambda index, rows: index.add(rows[:2], [900, -1]), ValueError, "ids: needed 0 to 2.63 - 1, given -1"),
         (lambda index, rows: index.add(rows[:2], np.array([1, 2**63], np.uint64)), ValueError, "ids: needed 0 to 2.63 - 1, given 9223372036854775808"),
-        (lambda index, rows: index.add(rows[:2], [1, 2**64]), TypeError, "ids: needed integers, given object"),
+        (lambda index, rows: index.add(rows[:2], [1, 2**64]), ValueError, "ids: needed 0 to 2.63 - 1, given 18446744073709551616"),
+        (lambda index, rows: index.add(rows[:2], (2**63, 1)), ValueError, "ids: needed 0 to 2.63 - 1, given 9223372036854775808"),
+        (lambda index, rows: index.add(rows[:2], [2**63, 1.5]), TypeError, "ids: needed integers, given float64"),
+        (lambda index, rows: index.add(rows[:2], np.ma.array([900, 901], mask=[False, True])), ValueError, "ids: needed an array without masked elements"),
+        (lambda index, rows: index.remove(np.ma.array([0, 1], mask=[False, True])), ValueError, "ids: needed an array without masked elements"),
         (lambda index, rows: index.add(rows[:2], [1.0, 2.0]), TypeError, "ids: needed integers, given float64"),
         (lambda index, rows: index.add(rows[:2], [True, False]), TypeError, "ids: needed integers, given bool"),
         (lambda index, rows: index.add(rows[:2], [[1], [2]]), ValueError, r"ids: needed one dimension, \[n\], given shape \[2, 1\]"),

@@ -4,6 +4,7 @@ import copy
 import os
 import pickle
 import sys
+from typing import Any
 
 import nearfield as nf
 import pytest
@@ -51,3 +52,14 @@ def test_an_estimator_with_a_device_is_cloned() -> None:
 def test_a_name_of_no_device_is_refused_with_those_there_are() -> None:
     with pytest.raises(nf.Error, match=r"^device: needed .*no such card.*found"):
         nf.Device("no such card")
+
+
+def test_no_name_is_the_best_device_and_an_empty_one_is_refused() -> None:
+    index = nf.Flat([[1.0, 2.0]], device=None)
+    assert index.to(None).device.name == index.device.name == nf.Device().name
+    for call in (lambda: nf.Device(""), lambda: nf.Flat([[1.0, 2.0]], device=""), lambda: index.to("")):
+        with pytest.raises(ValueError, match="^device: needed a name, given an empty one$"):
+            call()
+    adapter: Any = nf.Adapter(None, "virtual", "vulkan", "", None)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="^device: needed a nearfield.Device, a name or None, given Adapter$"):
+        nf.Flat([[1.0, 2.0]], device=adapter)

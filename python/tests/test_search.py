@@ -194,6 +194,29 @@ def test_a_function_is_asked_for_each_id_and_may_use_the_index(index: nf.Flat, i
     assert asked == list(range(500))
 
 
+@pytest.mark.parametrize("filter", [{2**70}, [1, 2**64], (2**63, 1), range(2**63, 2**63 + 2)])
+def test_integers_too_large_for_a_filter_are_told(index: nf.Flat, integers: Any, filter: Any) -> None:
+    with pytest.raises(ValueError, match=f"^filter: needed 0 to 2.63 - 1, given {max(filter)}$"):
+        index.search(integers[1], 5, filter=filter)
+
+
+def test_a_mask_reaches_to_the_largest_id(index: nf.Flat, integers: Any) -> None:
+    rows, queries = integers
+    index.remove([499, 3])
+    assert_same(index.search(queries, 9, filter=np.ones(499, bool)), index.search(queries, 9))
+    with pytest.raises(ValueError, match="^filter: needed a mask of at least 499 values, .*given 498$"):
+        index.search(queries, 9, filter=np.ones(498, bool))
+    index = nf.Flat(rows[:3], ids=[4, 40, 14])
+    assert index.search(queries, 5, filter=np.ones(41, bool)).ids.shape == (20, 3)
+    for gone, needed in ((None, 41), (40, 15), (14, 5)):
+        if gone:
+            index.remove([gone])
+        with pytest.raises(ValueError, match=f"^filter: needed a mask of at least {needed} values, .*given {needed - 1}$"):
+            index.search(queries, 5, filter=np.ones(needed - 1, bool))
+    index.remove([4])
+    assert index.search(queries, 5, filter=np.ones(0, bool)).ids.shape == (20, 0)
+
+
 def test_an_exception_of_a_filter_comes_through(index: nf.Flat, integers: Any) -> None:
     with pytest.raises(ZeroDivisionError):
         index.search(integers[1], 5, filter=lambda id: 1 // (id - 100))

@@ -52,7 +52,7 @@ macro_rules! change_methods {
                 /// let device = Device::best()?;
                 /// let mut index = Flat::builder(&device, Metric::L2, 1).build()?;
                 /// index.add_with(MatrixView::new(&[1.0f32, 2.0], 1)?, &AddOptions::new().ids(&[70, 30]))?;
-                /// assert_eq!(index.ids().collect::<Vec<u64>>(), [30, 70]);
+                /// assert_eq!(index.ids()?, [30, 70]);
                 /// # Ok::<(), nearfield::Error>(())
                 /// ```
                 pub fn add_with<'r>(
@@ -81,7 +81,7 @@ macro_rules! change_methods {
                 /// let mut index = Flat::builder(&device, Metric::L2, 1).build()?;
                 /// index.add(MatrixView::new(&[1.0f32, 2.0, 3.0], 1)?)?;
                 /// index.remove(&[1])?;
-                /// assert_eq!(index.ids().collect::<Vec<u64>>(), [0, 2]);
+                /// assert_eq!(index.ids()?, [0, 2]);
                 /// # Ok::<(), nearfield::Error>(())
                 /// ```
                 pub fn remove(&mut self, ids: &[u64]) -> Result<()> {
@@ -127,7 +127,7 @@ macro_rules! change_methods {
                 /// index.add(&[[1.0f32], [2.0]][..])?;
                 /// others.add_with(&[[5.0f32]][..], &AddOptions::new().ids(&[40]))?;
                 /// index.merge(&others)?;
-                /// assert_eq!(index.ids().collect::<Vec<u64>>(), [0, 1, 40]);
+                /// assert_eq!(index.ids()?, [0, 1, 40]);
                 /// # Ok::<(), nearfield::Error>(())
                 /// ```
                 pub fn merge(&mut self, other: &Self) -> Result<()> {
@@ -190,8 +190,7 @@ macro_rules! change_methods {
                             other.metric().name(),
                         ));
                     }
-                    let mut ids = crate::memory::with_room(other.len())?;
-                    ids.extend(other.ids());
+                    let ids = other.ids()?;
                     if let Some(&id) = ids.iter().find(|&&id| self.contains(id)) {
                         return Err(crate::Error::DuplicateId { id });
                     }

@@ -222,8 +222,16 @@ macro_rules! index_methods {
             }
 
             /// The ids of all rows, ascending.
-            pub fn ids(&self) -> impl Iterator<Item = u64> + '_ {
+            ///
+            /// # Errors
+            /// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
+            pub fn ids(&self) -> crate::error::Result<Vec<u64>> {
                 self.common().store.ids()
+            }
+
+            /// The largest id of a row; none without rows.
+            pub fn largest_id(&self) -> Option<u64> {
+                self.common().store.largest_id()
             }
 
             /// The insertion number that the next row gets where the caller gives no ids: see [`add`](Self::add).

@@ -1,6 +1,8 @@
 //! Means, norms and deviations from the sums that kernels compute, and the scale that keeps a sum within the range of f32.
 
+use crate::error::Result;
 use crate::kernels::reduce_blocks::Operation;
+use crate::memory;
 
 /// The measure to derive from a reduction's result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,10 +47,12 @@ impl Measure {
 
     /// Turns the sums of rows into measures, and tells which rows left the range of f32. Not part of a future: the compiler makes
     /// better loops here.
-    pub(super) fn finish_rows(self, sums: &mut [f32], count: u64) -> Vec<usize> {
-        let again = (0..sums.len()).filter(|&row| self.left_the_range(sums[row])).collect();
+    pub(super) fn finish_rows(self, sums: &mut [f32], count: u64) -> Result<Vec<usize>> {
+        let many = sums.iter().filter(|&&sum| self.left_the_range(sum)).count();
+        let mut again = memory::with_room(many)?;
+        again.extend((0..sums.len()).filter(|&row| self.left_the_range(sums[row])));
         sums.iter_mut().for_each(|sum| *sum = self.finish(*sum, 1.0, count));
-        again
+        Ok(again)
     }
 
     /// The measure, from the sum of values that were multiplied by `scale`.

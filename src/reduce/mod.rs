@@ -9,6 +9,7 @@ use crate::engine::{
 use crate::error::{Error, Result};
 use crate::future::{Boxed, blocking_and_async};
 use crate::kernels::reduce_blocks::{Operation, Summation};
+use crate::memory;
 use crate::options::setters;
 use measure::{Measure, scale_for};
 
@@ -204,11 +205,10 @@ impl<'d> Reduce<'d> {
     fn place_rows<'a>(&'a self, operation: Operation, values: ValueRows<'a>) -> Boxed<'a, Vec<u64>> {
         Box::pin(async move {
             let places = reduce_rows(&self.device.engine, self.job(operation, 1.0), values, None).await?;
-            let places = places.into_iter().enumerate().map(|(row, place)| match place {
-                u32::MAX => Err(no_number_in(row)),
-                place => Ok(place.into()),
-            });
-            places.collect()
+            if let Some(row) = places.iter().position(|&place| place == u32::MAX) {
+                return Err(no_number_in(row));
+            }
+            memory::collect(places.into_iter().map(u64::from))
         })
     }
 
@@ -237,16 +237,19 @@ impl<'d> Reduce<'d> {
                 return Err(no_number_in(0));
             }
             let mut results = self.sums_for(measure, 1.0, values).await?;
-            let again = measure.finish_rows(&mut results, count);
+            let again = measure.finish_rows(&mut results, count)?;
             if again.is_empty() {
                 return Ok(results);
             }
             // One pass for each scale that a row needs. Scales are coarse, so there are few.
             let largest = self.sums_for(Measure::Of(Operation::MaxAbs), 1.0, values).await?;
-            let mut scales: Vec<f32> = again.iter().map(|&row| scale_for(largest[row])).collect();
-            scales.sort_unstable_by(f32::total_cmp);
-            scales.dedup();
-            for scale in scales.into_iter().filter(|&scale| scale != 1.0) {
+            let mut scales = vec![];
+            for scale in again.iter().map(|&row| scale_for(largest[row])) {
+                if scale != 1.0 && !scales.contains(&scale) {
+                    scales.push(scale);
+                }
+            }
+            for scale in scales {
                 let scaled = self.sums_for(measure, scale, values).await?;
                 for &row in again.iter().filter(|&&row| scale_for(largest[row]) == scale) {
                     results[row] = measure.finish(scaled[row], scale, count);

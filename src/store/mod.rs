@@ -172,15 +172,25 @@ impl RowStore {
     }
 
     /// The ids of all rows, ascending.
-    pub(crate) fn ids(&self) -> Box<dyn Iterator<Item = u64> + '_> {
+    pub(crate) fn ids(&self) -> Result<Vec<u64>> {
+        let mut ids = memory::with_room(self.len() as usize)?;
         match (&self.ids, self.rows.alive()) {
-            (Ids::Slots, None) => Box::new(0..self.rows.end()),
-            (Ids::Slots, Some(bits)) => Box::new(bits.ones_in_order().map(|slot| slot as u64)),
+            (Ids::Slots, None) => ids.extend(0..self.rows.end()),
+            (Ids::Slots, Some(bits)) => ids.extend(bits.ones_in_order().map(|slot| slot as u64)),
             (Ids::Table { slots, .. }, _) => {
-                let mut ids: Vec<u64> = slots.ids().collect();
+                ids.extend(slots.ids());
                 ids.sort_unstable();
-                Box::new(ids.into_iter())
             }
+        }
+        Ok(ids)
+    }
+
+    /// The largest id of a row.
+    pub(crate) fn largest_id(&self) -> Option<u64> {
+        match (&self.ids, self.rows.alive()) {
+            (Ids::Slots, None) => self.rows.end().checked_sub(1),
+            (Ids::Slots, Some(bits)) => bits.ones_in_order().last().map(|slot| slot as u64),
+            (Ids::Table { slots, .. }, _) => slots.ids().max(),
         }
     }
 

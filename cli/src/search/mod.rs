@@ -45,10 +45,10 @@ fn run_here(args: &Args) -> Result<()> {
     let (index, filled) = source.index(args, &device)?;
     if source.rows.is_none() {
         // The ids of a saved index are known only now.
-        truth = truth_of(index.ids().last().map_or(0, |id| id as usize + 1))?;
+        truth = truth_of(index.largest_id().map_or(0, |id| id as usize + 1))?;
     }
     say_what_is_missing(args, &source, &index, query_file.rows());
-    let last = index.ids().last();
+    let last = index.largest_id();
     if let (Some(labels), Some(last), None) = (&labels, last, &source.rows) {
         labels.check_until(last)?;
     }

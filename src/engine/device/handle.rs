@@ -80,6 +80,7 @@ impl Device {
             let who = if asked.is_some() { "NEARFIELD_ADAPTER" } else { "the caller" };
             let reason = format!("because {who} asks for \"{wanted}\"");
             let choice = match wanted.to_lowercase().as_str() {
+                "" => return Err(Error::argument("device", "a name", "an empty one")),
                 "host" => return Ok(Self::host_for(reason, options)),
                 "gpu" => AdapterChoice::Any,
                 "software" => AdapterChoice::Software,

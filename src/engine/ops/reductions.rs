@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::future::Boxed;
 use crate::host;
 pub(crate) use crate::host::Reduced;
+use crate::memory;
 
 /// Reduces a vector to one record.
 pub(crate) fn reduce_vector<'a>(
@@ -40,7 +41,7 @@ pub(crate) fn reduce_rows<'a>(
     Box::pin(async move {
         check_rows(engine, &values, others.as_ref())?;
         match engine {
-            _ if values.length() == 0 => Ok(vec![job.of_nothing().record[0]; values.rows()]),
+            _ if values.length() == 0 => memory::filled(values.rows(), job.of_nothing().record[0]),
             Engine::Gpu(gpu) => row_reductions::reduce(gpu, &job, values, others).await,
             Engine::Host(_) => rows_on_host(&job, values, others),
         }
@@ -75,7 +76,7 @@ pub(crate) fn squared_deviations_rows<'a>(
     Box::pin(async move {
         check_rows(engine, &values, None)?;
         match engine {
-            _ if values.length() == 0 => Ok(vec![0.0; values.rows()]),
+            _ if values.length() == 0 => memory::filled(values.rows(), 0.0),
             Engine::Gpu(gpu) => deviations::of_rows(gpu, settings, values).await,
             Engine::Host(_) => host::squared_deviations_rows(settings.0, values.on_host()?),
         }

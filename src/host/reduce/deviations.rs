@@ -11,6 +11,7 @@ use crate::host::reduce::place::PIECE;
 use crate::host::reduce::records::{BLOCK, FEW, WAITING, by_part};
 use crate::interrupt;
 use crate::kernels::deviations::Spread;
+use crate::memory;
 use crate::vectors::HostVectors;
 
 /// The sum of a vector's squared deviations from its mean; of values times `scale`.
@@ -38,7 +39,7 @@ pub(crate) fn squared_deviations(scale: f32, values: HostValues<'_>) -> Result<f
 pub(crate) fn squared_deviations_rows(scale: f32, rows: HostVectors<'_>) -> Result<Vec<f32>> {
     let length = rows.dim();
     let at_once = (BLOCK / length).max(1);
-    let mut sums = vec![0.0; rows.rows()];
+    let mut sums = memory::filled(rows.rows(), 0.0)?;
     let fill = |(part, sums): (usize, &mut [f32])| {
         for (number, sum) in sums.iter_mut().enumerate() {
             let row = rows.row(part * at_once + number);

@@ -9,6 +9,7 @@ use crate::host::reduce::fold::NOWHERE;
 use crate::host::reduce::operations::fold;
 use crate::interrupt;
 use crate::kernels::reduce_blocks::Operation;
+use crate::memory;
 use crate::vectors::HostVectors;
 
 /// Numbers of a block.
@@ -91,7 +92,7 @@ pub(crate) fn reduce_rows(
     let length = values.dim();
     let factor = factor(operation, scale);
     let rows = (BLOCK / length).max(1);
-    let mut words = vec![0; values.rows()];
+    let mut words = memory::filled(values.rows(), 0)?;
     let reduce_part = |(part, words): (usize, &mut [u32])| {
         let rows = part * rows..part * rows + words.len();
         let (a, b) = (values.slice(rows.clone()).values(), others.slice(rows).values());

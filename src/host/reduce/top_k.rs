@@ -8,6 +8,7 @@ use crate::host::reduce::k_smallest::{ABSENT, KSmallest};
 use crate::interrupt::{self, Stop};
 use crate::kernels::value_of;
 use crate::matrix::ElementKind;
+use crate::memory;
 use crate::neighbors::{Neighbor, Neighbors};
 use crate::vectors::HostVectors;
 
@@ -61,7 +62,7 @@ pub(crate) fn top_k(rows: HostVectors<'_>, k: usize, budget: u64) -> Result<Neig
     let mut neighbors = Neighbors::with_room(count, count * k)?;
     for start in (0..count).step_by(schedule.rows) {
         let some = rows.slice(start..count.min(start + schedule.rows));
-        let mut words = vec![0; some.rows() * k];
+        let mut words = memory::filled(some.rows() * k, 0)?;
         if schedule.pieces > 1 {
             let smallest =
                 interrupt::watch(length, |stop| of_long_row(some.values(), k, schedule.pieces, stop));

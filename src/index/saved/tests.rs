@@ -92,8 +92,8 @@ fn content_that_no_index_has_is_an_error_of_the_file() -> Result<()> {
     for kind in ["flat", "ivf"] {
         let sound = || Forged::sound(kind);
         let load = || match kind {
-            "flat" => Flat::load(&device, path).map(|index| index.ids().collect::<Vec<u64>>()),
-            _ => Ivf::load(&device, path).map(|index| index.ids().collect()),
+            "flat" => Flat::load(&device, path).and_then(|index| index.ids()),
+            _ => Ivf::load(&device, path).and_then(|index| index.ids()),
         };
         sound().write(path)?;
         assert_eq!(load()?, [1, 2, 4]);
@@ -146,6 +146,6 @@ fn an_index_without_numbers_left_takes_ids_and_is_loaded_again() -> Result<()> {
         assert!(matches!(refused, Err(Error::IdTooLarge { .. })), "{refused:?}");
         index.save(path)?;
     }
-    assert!(Flat::load(&device, path)?.ids().eq([1, 2, 4, 9, (1 << 63) - 1]));
+    assert_eq!(Flat::load(&device, path)?.ids()?, [1, 2, 4, 9, (1 << 63) - 1]);
     Ok(())
 }

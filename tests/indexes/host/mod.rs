@@ -46,7 +46,7 @@ fn a_copy_has_what_the_gpu_has_after_any_change() {
     assert!(index.add(view(&refused, 20)).is_err());
     let queries = rows.slice(0..3);
     let mut alone = Flat::builder(&Device::host(), Metric::L2, 20).build().expect("an index");
-    for id in index.ids() {
+    for id in index.ids().expect("memory") {
         let row = index.get(&[id]).expect("there");
         alone.add_with(view(&row, 20), &AddOptions::new().ids(&[id])).expect("a row");
     }
@@ -303,8 +303,14 @@ fn wrong_input_gets_the_same_error_on_either_engine() {
                 let ids: Vec<u64> = (100..100 + added.rows() as u64).collect();
                 errors.push(said(flat.add_with(added, &AddOptions::new().ids(&ids))));
                 errors.push(said(ivf.add_with(added, &AddOptions::new().ids(&ids))));
-                flat.remove(&flat.ids().filter(|&id| id >= 100).collect::<Vec<_>>()).expect("there");
-                ivf.remove(&ivf.ids().filter(|&id| id >= 100).collect::<Vec<_>>()).expect("there");
+                flat.remove(
+                    &flat.ids().expect("memory").into_iter().filter(|&id| id >= 100).collect::<Vec<_>>(),
+                )
+                .expect("there");
+                ivf.remove(
+                    &ivf.ids().expect("memory").into_iter().filter(|&id| id >= 100).collect::<Vec<_>>(),
+                )
+                .expect("there");
             }
             errors.push(said(flat.add(&there)));
             errors.push(said(ivf.add(&there)));

@@ -59,11 +59,13 @@ pub(crate) fn add<'r>(
 
 /// The ids of an index, whose counts agree.
 pub(crate) fn ids(index: &Index) -> Vec<u64> {
-    assert_eq!(index.len(), index.ids().count());
+    let ids = index.ids().expect("memory");
+    assert_eq!(index.len(), ids.len());
+    assert_eq!(index.largest_id(), ids.last().copied());
     if let Index::Ivf(index) = index {
         assert_eq!(index.len(), index.list_sizes().iter().sum::<usize>());
     }
-    index.ids().collect()
+    ids
 }
 
 /// The answer of an index; a `Flat` has no probes.
