@@ -165,7 +165,7 @@ fn ask() -> Result<()> {
 pub(crate) struct Stop<'s>(Option<&'s AtomicBool>);
 
 impl Stop<'_> {
-    /// For a task that the caller's thread runs: it asks by itself.
+    /// For a task that the caller's thread runs, which asks by itself, or for work so short that nobody asks.
     pub(crate) const fn here() -> Self {
         Self(None)
     }

@@ -11,7 +11,8 @@ async def search(index: Index, queries: Any, arguments: tuple[Any, ...], **optio
     """Searches in a thread of the loop's executor. When the task is cancelled, the search ends."""
     cancel = _Cancel()
     try:
-        return await asyncio.to_thread(index.search, queries, *arguments, **{**options, "_cancel": cancel})
+        # A class of the caller's may have a `search` of its own, without the flag.
+        return await asyncio.to_thread(Index.search, index, queries, *arguments, **{**options, "_cancel": cancel})
     except asyncio.CancelledError:
         cancel.cancel()
         raise

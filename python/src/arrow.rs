@@ -11,6 +11,7 @@ use arrow_array::types::{ArrowPrimitiveType, Float16Type, Float32Type};
 use arrow_array::{Array, PrimitiveArray, make_array};
 use arrow_schema::DataType;
 use nearfield::{HostVectors, MatrixView, Result};
+use parking_lot::Mutex;
 use pyo3::exceptions::{PyException, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyType};
@@ -34,6 +35,9 @@ enum Given {
     Stream(FFI_ArrowArrayStream),
 }
 
+/// Held while a structure is taken: two threads may have the same capsule.
+static TAKING: Mutex<()> = Mutex::new(());
+
 /// The structure in a capsule of this name.
 fn structure<T>(capsule: &Bound<'_, PyAny>, name: &CStr) -> Option<NonNull<T>> {
     Some(capsule.cast::<PyCapsule>().ok()?.pointer_checked(Some(name)).ok()?.cast())
@@ -44,6 +48,7 @@ fn taken(pair: &Bound<'_, PyAny>) -> Option<(FFI_ArrowSchema, FFI_ArrowArray)> {
     let (schema, array): (Bound<'_, PyAny>, Bound<'_, PyAny>) = pair.extract().ok()?;
     let (schema, array) =
         (structure::<FFI_ArrowSchema>(&schema, SCHEMA)?, structure::<FFI_ArrowArray>(&array, ARRAY)?);
+    let _taking = TAKING.lock();
     // SAFETY: the interface promises that capsules of these names point to such structures and live as long as we hold them. We leave
     // released ones, which the capsules' destructors pass over.
     #[expect(unsafe_code, reason = "the interface hands over structures by pointers")]
@@ -70,16 +75,22 @@ impl Given {
             }
             made => made?,
         };
+        let needed = "an Arrow array or stream in capsules, which nobody has taken";
         if let Some(stream) = structure::<FFI_ArrowArrayStream>(&made, STREAM) {
-            // SAFETY: as in `taken`.
+            let taking = TAKING.lock();
+            // SAFETY: as in `taken`. One that was taken has its functions still, and must not be called.
             #[expect(unsafe_code, reason = "the interface hands over structures by pointers")]
-            let mut stream = unsafe { stream.replace(FFI_ArrowArrayStream::empty()) };
+            let stream = unsafe {
+                let is_there = stream.as_ref().release.is_some();
+                is_there.then(|| stream.replace(FFI_ArrowArrayStream::empty()))
+            };
+            drop(taking);
+            let mut stream = stream.ok_or_else(|| refused(argument, needed, described(&made)))?;
             let mut schema = FFI_ArrowSchema::empty();
             let get_schema = stream.get_schema;
             called(&mut stream, get_schema, &mut schema, argument)?;
             return Ok(Some((schema, Self::Stream(stream))));
         }
-        let needed = "an Arrow array or stream in capsules, which nobody has taken";
         let (schema, array) = taken(&made).ok_or_else(|| refused(argument, needed, described(&made)))?;
         Ok(Some((schema, Self::Array(array))))
     }
@@ -104,7 +115,7 @@ impl Given {
     }
 }
 
-/// Has a function of a stream, which a released one does not have, fill a structure.
+/// Calls a function of a stream, which fills a structure. The stream is not released.
 fn called<T>(
     stream: &mut FFI_ArrowArrayStream,
     function: Option<unsafe extern "C" fn(*mut FFI_ArrowArrayStream, *mut T) -> c_int>,
@@ -112,8 +123,8 @@ fn called<T>(
     argument: &str,
 ) -> PyResult<()> {
     let needed = "an Arrow stream";
-    let function = function.ok_or_else(|| refused(argument, needed, "one that was taken before"))?;
-    // SAFETY: the stream was not released, and fills the structure or returns an error, whose words live until its next call.
+    let function = function.ok_or_else(|| refused(argument, needed, "one without functions"))?;
+    // SAFETY: the caller owns the stream, so it was not released. It fills the structure or returns an error, whose words live until its next call.
     #[expect(unsafe_code, reason = "the stream's functions are the producer's")]
     let words = unsafe {
         if function(stream, filled) == 0 {

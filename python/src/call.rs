@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::ops::Deref;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicIsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -29,8 +29,8 @@ enum Code {
 
 /// Whether a device was opened in this process: threads run, which a forked process does not have.
 static HAS_THREADS: AtomicBool = AtomicBool::new(false);
-/// Calls that run.
-static RUNNING: AtomicUsize = AtomicUsize::new(0);
+/// Calls that run. In a forked process it may fall below zero: the call that forked ends there too.
+static RUNNING: AtomicIsize = AtomicIsize::new(0);
 /// Whether the interpreter ends.
 static IS_ENDING: AtomicBool = AtomicBool::new(false);
 /// Whether this process was forked from one that had opened a device.
@@ -40,6 +40,8 @@ static IS_FORKED: AtomicBool = AtomicBool::new(false);
 #[pyfunction(name = "_forked")]
 pub(crate) fn forked() {
     IS_FORKED.fetch_or(HAS_THREADS.load(Ordering::Relaxed), Ordering::Relaxed);
+    // The calls of other threads do not run here.
+    RUNNING.store(0, Ordering::SeqCst);
 }
 
 /// Notes that a device is opened.
@@ -72,12 +74,15 @@ fn ended() -> PyErr {
     PySystemExit::new_err(())
 }
 
+/// An exception where the interpreter ends, for calls that run Python code for long.
+pub(crate) fn check_end() -> PyResult<()> {
+    if is_ending() { Err(ended()) } else { Ok(()) }
+}
+
 /// Checks that a call can work here: neither inside of another one, where it could wait for itself, nor in a forked process, where the
-/// threads that it would wait for do not run.
-pub(crate) fn check(py: Python<'_>) -> PyResult<()> {
-    if is_ending() {
-        return Err(ended());
-    }
+/// threads that it would wait for do not run. The call keeps what it gets to its end.
+pub(crate) fn check(py: Python<'_>) -> PyResult<Running> {
+    let running = Running::start()?;
     let refused = match CALLED_BACK.get() {
         _ if IS_FORKED.load(Ordering::Relaxed) => {
             "device: needed a process that was not forked from one that uses nearfield, given a forked one; let multiprocessing \
@@ -89,7 +94,7 @@ pub(crate) fn check(py: Python<'_>) -> PyResult<()> {
         Some(Code::Handler) => {
             "signal: needed a handler that does not call nearfield while a call runs, given one that does"
         }
-        None => return Ok(()),
+        None => return Ok(running),
     };
     Err(python::exception(python::error(py), refused.to_owned()))
 }
@@ -161,13 +166,11 @@ impl Ending {
         self.exception.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
-    /// Runs Python code inside of the call, and keeps its exception. While the interpreter ends, no code can run.
+    /// Runs Python code inside of the call, and keeps its exception. Once the interpreter has ended, no code can run.
     fn call_back(&self, kind: Code, code: impl FnOnce(Python<'_>) -> PyResult<()>) {
         let outcome = Python::try_attach(|py| {
-            let before = CALLED_BACK.replace(Some(kind));
-            let outcome = code(py);
-            CALLED_BACK.set(before);
-            outcome
+            let _before = Before(CALLED_BACK.replace(Some(kind)));
+            code(py)
         });
         if let Some(Err(error)) = outcome {
             let mut exception = self.exception.lock().unwrap_or_else(PoisonError::into_inner);
@@ -210,9 +213,8 @@ pub(crate) fn run_until<T: Send>(
     ending: &Ending,
     work: impl FnOnce(&Ending) -> Result<T> + Send,
 ) -> PyResult<T> {
-    check(py)?;
+    let _running = check(py)?;
     let done = py.detach(|| {
-        let _running = Running::start()?;
         let hook = ending.clone();
         nearfield::interruptible(move || hook.keep_going(), || work(ending))
     });
@@ -223,21 +225,30 @@ pub(crate) fn run_until<T: Send>(
     }
 }
 
-/// A call that runs.
-struct Running;
+/// A call that runs: the interpreter's end waits for it.
+pub(crate) struct Running;
 
 impl Running {
-    /// An error where the interpreter ends: it no longer waits for this call.
-    fn start() -> Result<Self> {
+    /// An exception where the interpreter ends: it no longer waits for this call.
+    fn start() -> PyResult<Self> {
         RUNNING.fetch_add(1, Ordering::SeqCst);
         let running = Self;
-        if is_ending() { Err(Error::Interrupted) } else { Ok(running) }
+        check_end().map(|()| running)
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
         RUNNING.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Puts back what ran before some Python code.
+struct Before(Option<Code>);
+
+impl Drop for Before {
+    fn drop(&mut self) {
+        CALLED_BACK.set(self.0);
     }
 }
 

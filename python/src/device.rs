@@ -130,7 +130,7 @@ fn listing<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T> + Send) -> 
 
 /// The device of an argument: a `Device`, one that `devices()` lists, a name, or none for the best.
 pub(crate) fn chosen(py: Python<'_>, device: Option<&Bound<'_, PyAny>>) -> PyResult<nearfield::Device> {
-    call::check(py)?;
+    let _running = call::check(py)?;
     let name = match device.filter(|given| !given.is_none()) {
         None => None,
         Some(given) => match given.cast::<Device>() {

@@ -33,7 +33,7 @@ pub(crate) fn knn<'py>(
     filter: Option<&Bound<'py, PyAny>>,
     device: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    call::check(py)?;
+    let _running = call::check(py)?;
     let (k, metric): (usize, Metric) = (k.count("k")?, named(py, metric.word("metric")?)?);
     let rows = Vectors::of(rows, "rows", None)?;
     let rows = rows.view(py)?;
@@ -78,7 +78,7 @@ pub(crate) fn distances<'py>(
     precision: Given<&str>,
     device: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyArray2<f32>>> {
-    call::check(py)?;
+    let _running = call::check(py)?;
     let metric: Metric = named(py, metric.word("metric")?)?;
     let precision: Precision = named(py, precision.word("precision")?)?;
     let rows = Vectors::of(rows, "rows", None)?;
@@ -162,7 +162,7 @@ pub(crate) fn reduce<'py>(
     compensated: Given<bool>,
     device: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    call::check(py)?;
+    let _running = call::check(py)?;
     let compensated = compensated.take("compensated", "True or False")?;
     let values = Vectors::of_values(values, "values", each_row)?;
     let others = others.map(|others| Vectors::of_values(others, "others", each_row)).transpose()?;

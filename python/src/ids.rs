@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 
 use crate::given::{in_use, refused};
 use crate::vectors::is_plain;
-use crate::{answers, errors, python};
+use crate::{answers, call, errors, python};
 
 /// Ids that a function is asked for between two looks at signals.
 const ASKED: usize = 1 << 12;
@@ -105,6 +105,7 @@ fn allowed_by(function: &Bound<'_, PyAny>, mut ids: Vec<u64>) -> PyResult<Vec<u6
         if place % ASKED == 0 {
             function.py().check_signals()?;
         }
+        call::check_end()?;
         if function.call1((ids[place],))?.is_truthy()? {
             ids[allowed] = ids[place];
             allowed += 1;

@@ -170,7 +170,10 @@ impl Index {
         let given = ids.map(Ids::of).transpose()?;
         let ids = given.as_ref().map(Ids::view).transpose()?;
         let shown = Progress::start(py, progress, "adding", rows.rows())?;
-        let added = self.change(py, |index, ending| {
+        let mut added = vec![];
+        let first = self.change(py, |index, ending| {
+            // Before the addition, so that there is no lack of memory when it is taken back.
+            added = answers::collected(rows.rows(), std::iter::empty())?;
             let report = shown.reporter(ending);
             let mut options = AddOptions::new();
             options.ids = ids.as_deref();
@@ -178,16 +181,17 @@ impl Index {
             index.add_with(rows, &options)?;
             let first = index.next_id() - rows.rows() as u64;
             if ending.has_exception() {
-                // It came with the last rows, too late to end the addition.
+                // It came with the last rows, too late to end the addition. The hook would end the removal.
                 match &ids {
-                    Some(ids) => index.remove(ids)?,
-                    None => index.remove(&answers::collected(rows.rows(), first..index.next_id())?)?,
+                    Some(ids) => added.extend_from_slice(ids),
+                    None => added.extend(first..index.next_id()),
                 }
+                nearfield::interruptible(|| true, || index.remove(&added))?;
             }
             Ok(first)
         });
-        shown.close(py, added.is_ok())?;
-        let first = added?;
+        shown.close(py, first.is_ok())?;
+        let first = first?;
         match ids {
             Some(ids) => answers::id_array(py, ids.iter().copied()),
             None => answers::id_array(py, (0..rows.rows()).map(|row| first + row as u64)),
@@ -197,7 +201,8 @@ impl Index {
 
 #[pymethods]
 impl Index {
-    /// Adds rows, `[n, dim]`, and returns their ids, int64 `[n]`: those given, or insertion numbers, which are never given twice.
+    /// Adds rows, `[n, dim]`, and returns their ids, int64 `[n]`: those given, or insertion numbers, which are never given twice, also after
+    /// an addition that `progress` or a signal has ended.
     #[pyo3(signature = (rows, ids=None, *, progress=None))]
     fn add<'py>(
         &self,
@@ -206,7 +211,7 @@ impl Index {
         ids: Option<&Bound<'py, PyAny>>,
         progress: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyArray1<i64>>> {
-        call::check(py)?;
+        let _running = call::check(py)?;
         self.add_rows(py, &Vectors::of(rows, "rows", Some(self.dim))?, ids, progress)
     }
 
@@ -223,7 +228,7 @@ impl Index {
 
     /// Replaces the rows with these ids by others, `[ids, dim]`: all or, after an error, none.
     fn update(&self, py: Python<'_>, ids: &Bound<'_, PyAny>, rows: &Bound<'_, PyAny>) -> PyResult<()> {
-        call::check(py)?;
+        let _running = call::check(py)?;
         let (ids, rows) = (Ids::of(ids)?, Vectors::of(rows, "rows", Some(self.dim))?);
         let (ids, rows) = (ids.view()?, rows.view(py)?);
         self.change(py, |index, _| index.update(&ids, rows))
@@ -280,7 +285,7 @@ impl Index {
         progress: Option<&Bound<'py, PyAny>>,
         _cancel: Option<&Cancel>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        call::check(py)?;
+        let _running = call::check(py)?;
         let (k, probes) = (k.count("k")?, probes.map(|probes| probes.count("probes")).transpose()?);
         let needed = "a number from 0 to 1";
         let recall = recall.map(|recall| recall.take("recall", needed)).transpose()?;
@@ -334,7 +339,7 @@ impl Index {
         filter: Option<&Bound<'py, PyAny>>,
         progress: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        call::check(py)?;
+        let _running = call::check(py)?;
         let radius = radius.take("radius", "a number")?;
         let queries = Vectors::of(queries, "queries", Some(self.dim))?;
         let queries = queries.view(py)?;

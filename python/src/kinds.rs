@@ -81,7 +81,7 @@ impl Flat {
         screen: Given<&str>,
         progress: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<PyClassInitializer<Self>> {
-        call::check(py)?;
+        let _running = call::check(py)?;
         let metric: Metric = named(py, metric.word("metric")?)?;
         let screen: Screen = named(py, screen.word("screen")?)?;
         let dim = dim.map(|dim| dim.count("dim")).transpose()?;
@@ -143,9 +143,9 @@ impl Ivf {
         empty: Given<bool>,
         progress: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<PyClassInitializer<Self>> {
-        call::check(py)?;
+        let _running = call::check(py)?;
         let metric: Metric = named(py, metric.word("metric")?)?;
-        let Lists(lists) = lists.take("lists", "a number or \"auto\"")?;
+        let Lists(lists) = lists.take("lists", "\"auto\" or a whole number from 0 to 2^63 - 1")?;
         let lists = lists.map(|lists| Given::from(lists).count("lists")).transpose()?;
         let (seed, iterations) = (seed.count("seed")? as u64, iterations.count("iterations")?);
         let empty = empty.take("empty", "True or False")?;

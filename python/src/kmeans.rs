@@ -77,7 +77,7 @@ impl KMeans {
         progress: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, Self>> {
         let (py, settings) = (slf.py(), slf.get());
-        call::check(py)?;
+        let _running = call::check(py)?;
         let rows = Vectors::of(rows, "rows", None)?;
         let rows = rows.view(py)?;
         let shown = Progress::start(py, progress, "training", settings.iterations)?;
@@ -107,7 +107,7 @@ impl KMeans {
 
     /// The number of the nearest centroid of each row, int64 `[n]`, ties to the smaller number.
     fn predict<'py>(&self, py: Python<'py>, rows: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyArray1<i64>>> {
-        call::check(py)?;
+        let _running = call::check(py)?;
         // No lock is held while the device works.
         let clusters = self.of_trained(py, Arc::clone)?;
         let rows = Vectors::of(rows, "rows", Some(clusters.dim))?;

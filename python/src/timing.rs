@@ -11,7 +11,7 @@ use crate::kinds::named;
 use crate::vectors::Vectors;
 use crate::{device, errors};
 
-/// The seconds of each of `repeats` searches of the library, and what they return freed.
+/// The seconds of each of `repeats` searches of the library.
 #[pyfunction(name = "_time_search")]
 pub(crate) fn time_search(
     index: &Bound<'_, Index>,
@@ -31,8 +31,9 @@ pub(crate) fn time_search(
                 nearfield::Index::Ivf(ivf) => ivf.search(queries, k, ivf.default_probes())?,
                 _ => return Err(Error::Internal { message: "an index of a new kind".to_owned() }),
             };
+            let seconds = start.elapsed().as_secs_f64();
             drop(found);
-            Ok(start.elapsed().as_secs_f64())
+            Ok(seconds)
         };
         (0..repeats).map(|_| timed()).collect::<Result<_>>()
     });

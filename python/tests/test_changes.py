@@ -1,5 +1,6 @@
 """Rows are added, removed, replaced, merged and read; after an error an index is as it was."""
 
+import time
 from typing import Any
 
 import numpy as np
@@ -147,6 +148,24 @@ def test_a_refused_change_leaves_the_index_as_it_was(index: nf.Flat, integers: A
     assert answers(index, queries) == before
     # No number was used up.
     assert index.add(rows[:1]).tolist() == [500]
+
+
+def test_a_long_addition_that_its_last_progress_ends_leaves_nothing() -> None:
+    rows = np.random.default_rng(3).standard_normal((60_000, 64), dtype=np.float32)
+    index = nf.Ivf(rows[:2000], lists=8, metric="l2sq")
+    before = index.search(rows[:5], 3)
+
+    def fail(stage: str, done: int, total: int) -> None:
+        if done == total:
+            # Long enough for the library to ask whether to go on.
+            time.sleep(0.06)
+            raise KeyError("enough")
+
+    with pytest.raises(KeyError):
+        index.add(rows, progress=fail)
+    assert len(index) == 2000
+    after = index.search(rows[:5], 3)
+    assert (after.ids == before.ids).all() and (after.distances == before.distances).all()
 
 
 @pytest.mark.parametrize("ids", [None, range(1000, 1500)])

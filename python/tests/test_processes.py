@@ -144,6 +144,28 @@ def test_a_forked_process_is_refused_in_one_line_and_ends(child: Callable[..., A
     assert done.stdout == "refused\nwhole 0\n", done.stdout + done.stderr
 
 
+FORKED_DURING_A_SEARCH = f"""{START}
+import os
+queries = np.resize(rows, (400_000, 256))
+threading.Thread(target=lambda: index.search(queries), daemon=True).start()
+time.sleep(0.1)
+pid = os.fork()
+if pid == 0:
+    sys.exit(0)
+start = time.perf_counter()
+_, status = os.waitpid(pid, 0)
+say(f"ended {{status}} {{time.perf_counter() - start < 5}}")
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_process_forked_during_a_search_ends_at_once(child: Callable[..., Any], on_host: bool) -> None:
+    if not on_host:
+        pytest.skip("a driver may crash at the end of a forked process; runs with the host engine")
+    done = child(FORKED_DURING_A_SEARCH)
+    assert done.stdout == "ended 0 True\n", done.stdout + done.stderr
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_process_forked_before_any_call_works(child: Callable[..., Any]) -> None:
     program = """
@@ -184,8 +206,12 @@ def search():
     while True:
         index.search(rows[:6000], 10, progress=lambda *_: None)
 
-for _ in range(3):
-    threading.Thread(target=search, daemon=True).start()
+def call_back():
+    while True:
+        index.search(few, 10, filter=lambda id: id % 3 == 0)
+
+for work in (search, search, call_back):
+    threading.Thread(target=work, daemon=True).start()
 time.sleep(0.5)
 say("end")
 """
@@ -199,10 +225,11 @@ def test_a_process_may_end_while_kernels_are_compiled(child: Callable[..., Any])
 import os
 os.environ["NEARFIELD_CACHE"] = ""
 import numpy as np, nearfield as nf
+import threading, time
 index = nf.Flat(np.eye(8, dtype=np.float32))
-kept = [index]
-kept.append(kept)
-print("end")
+threading.Thread(target=index.warm_up, daemon=True).start()
+time.sleep(0.05)
+print("end", flush=True)
 """
     for _ in range(3):
         done = child(program, timeout=60)
@@ -217,7 +244,8 @@ signal.signal(signal.SIGINT, handler)
 queries = np.resize(rows, (400_000, 256))
 say('go')
 try:
-    index.search(queries, 10)
+    while True:
+        index.search(queries, 10)
 except nf.Error as error:
     say('ended')
     say(error)

@@ -237,6 +237,16 @@ def test_a_cancelled_search_ends(large: Any) -> None:
     assert index.search(queries[:1], 1).ids.shape == (1, 1)
 
 
+def test_a_class_with_a_search_of_its_own_searches_asynchronously(integers: Any) -> None:
+    class Mine(nf.Flat):
+        def search(self, queries: Any, k: int = 10) -> Any:  # type: ignore[override]
+            raise AssertionError("not this one")
+
+    mine = Mine(integers[0], metric="l2sq")
+    found = asyncio.run(mine.search_async(integers[1], 3))
+    assert_same(found, nearest(*integers, 3, "l2sq"))
+
+
 @pytest.mark.parametrize(
     ("arguments", "options", "words"),
     [(["x"], {}, "k: needed a whole number"), ([], {"bogus": 1}, "bogus"), ([1, 2], {}, "positional")],

@@ -71,7 +71,7 @@ struct Parked {
     owed: AtomicUsize,
     /// The submission that is waited for; without one, the latest.
     awaited: Mutex<Option<wgpu::SubmissionIndex>>,
-    /// Whether the call has submitted work since it last waited for a callback.
+    /// Whether the call has submitted work since it last waited for a submission.
     is_ahead: AtomicBool,
 }
 
@@ -253,7 +253,10 @@ impl Waiter {
         let polling = POLLING.with_borrow(Clone::clone);
         if let Some(parked) = &polling {
             parked.owed.fetch_add(1, Ordering::AcqRel);
-            parked.is_ahead.store(false, Ordering::Relaxed);
+            // An upload waits for memory, and not for the work before it.
+            if submission.is_some() {
+                parked.is_ahead.store(false, Ordering::Relaxed);
+            }
             *lock(&parked.awaited) = submission;
         } else {
             let mut state = lock(&self.background.state);

@@ -56,7 +56,7 @@ fn ivf(device: &Device, sample: MatrixView<'_, f32>) -> Index {
     builder.train(sample).expect("an index").into()
 }
 
-/// Makes a change. After an error the index is as before: the same rows, and the first one is found.
+/// Makes a change. After an error the index is as before: the same rows, and the last one is there.
 fn refused(index: &mut Index, change: impl FnOnce(&mut Index) -> Result<(), Error>) -> Result<(), Error> {
     let before = (index.len(), index.largest_id());
     let done = change(index);

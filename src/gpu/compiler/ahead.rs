@@ -4,8 +4,8 @@
 //! them while rows are on their way to the device.
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, Once, Weak};
 use std::thread::JoinHandle;
 
 use futures_intrusive::sync::ManualResetEvent;
@@ -91,11 +91,14 @@ impl Ahead {
         let threads = Arc::new(Threads {
             process: std::process::id(),
             is_over: AtomicBool::new(false),
+            compiled: Once::new(),
             handles: Mutex::default(),
         });
         let mut all = lock(&THREADS);
         all.retain(|threads| threads.strong_count() > 0);
         all.push(Arc::downgrade(&threads));
+        drop(all);
+        end_with_process();
         Self { compiler, threads }
     }
 
@@ -137,7 +140,6 @@ impl Ahead {
             failed: Mutex::default(),
             ended: ManualResetEvent::new(false),
         });
-        end_with_process();
         let mut kept = lock(&self.threads.handles);
         kept.retain(|thread| !thread.is_finished());
         kept.extend((0..threads).filter_map(|_| spawn(batch.clone())));
@@ -173,6 +175,8 @@ struct Threads {
     process: u32,
     /// Set when the device is dropped, or the process ends.
     is_over: AtomicBool,
+    /// The end of the first batch.
+    compiled: Once,
     handles: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -180,11 +184,11 @@ impl Threads {
     /// Waits for the kernels that are being compiled: a thread inside of a driver crashes a process that ends.
     fn end(&self) {
         self.is_over.store(true, Ordering::Relaxed);
-        let handles = std::mem::take(&mut *lock(&self.handles));
         if self.process != std::process::id() {
-            // A forked process has the handles and not the threads: it would wait for ever.
-            return std::mem::forget(handles);
+            // A forked process has the handles and not the threads, and a lock may be that of a thread that does not run here.
+            return;
         }
+        let handles = std::mem::take(&mut *lock(&self.handles));
         for thread in handles {
             // A panic of such a thread was its own; whoever needs the kernel compiles it again.
             let _ = thread.join();
@@ -192,8 +196,9 @@ impl Threads {
     }
 }
 
-/// Has the threads end before the process does, also where a device is in a `static` and never dropped. A driver takes itself down when a
-/// process ends, and its own handler was set before this one, so it runs after it.
+/// Has the threads end before the process does, also where a device is in a `static` and never dropped: a driver takes itself down when a
+/// process ends. The last handler that was set runs first. So this one is set once the driver is there, and again after its
+/// first kernels, for which it may have loaded another library.
 fn end_with_process() {
     #[cfg(unix)]
     {
@@ -202,15 +207,17 @@ fn end_with_process() {
         unsafe extern "C" {
             safe fn atexit(handler: extern "C" fn()) -> std::ffi::c_int;
         }
+        static PROCESS: AtomicU32 = AtomicU32::new(0);
         extern "C" fn end() {
+            if PROCESS.load(Ordering::Relaxed) != std::process::id() {
+                return;
+            }
             let all = std::mem::take(&mut *lock(&THREADS));
             all.iter().filter_map(Weak::upgrade).for_each(|threads| threads.end());
         }
-        static SET: std::sync::Once = std::sync::Once::new();
-        SET.call_once(|| {
-            // Without room for another handler the threads run on.
-            let _ = atexit(end);
-        });
+        PROCESS.store(std::process::id(), Ordering::Relaxed);
+        // Without room for another handler the threads run on.
+        let _ = atexit(end);
     }
 }
 
@@ -254,6 +261,7 @@ impl Drop for Part {
     fn drop(&mut self) {
         if self.0.running.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.0.compiler.save();
+            self.0.all.compiled.call_once(end_with_process);
             self.0.ended.set();
         }
     }
