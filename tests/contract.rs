@@ -1,7 +1,9 @@
 //! Every variant of every kernel parses, validates, matches its declaration, and is written to SPIR-V, MSL and HLSL. Needs
-//! no adapter. With `NEARFIELD_SPIRV_DIR` set, the tests leave the SPIR-V there for `spirv-val`.
+//! no adapter. With `NEARFIELD_SPIRV_DIR` set, the tests leave the SPIR-V there for `spirv-val`, and with `NEARFIELD_WGSL_DIR` the WGSL for
+//! `scripts/tint`.
 
 use std::collections::{BTreeMap, HashSet};
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use naga::Module;
@@ -78,8 +80,12 @@ fn each_variant(check: impl Fn(&Kernel, usize, &Variant) + Sync) {
 
 #[test]
 fn every_variant_matches_its_declaration_and_translates_for_every_interface() {
-    let directory = std::env::var_os("NEARFIELD_SPIRV_DIR").map(std::path::PathBuf::from);
+    let [directory, wgsl] =
+        ["NEARFIELD_SPIRV_DIR", "NEARFIELD_WGSL_DIR"].map(|name| std::env::var_os(name).map(PathBuf::from));
     each_variant(|kernel, number, variant| {
+        if let Some(directory) = &wgsl {
+            leave_wgsl(directory, kernel, number, variant);
+        }
         let (module, info) = specialised(kernel, variant);
         check_declaration(kernel, variant, &module, &info);
         let words = translated(kernel, variant, &module, &info);
@@ -89,6 +95,24 @@ fn every_variant_matches_its_declaration_and_translates_for_every_interface() {
                 .expect("the folder is writable");
         }
     });
+}
+
+/// Leaves a variant's text and what a compiler of WGSL has to know beside it.
+fn leave_wgsl(directory: &Path, kernel: &Kernel, number: usize, variant: &Variant) {
+    let stem = directory.join(format!("{}-{number}", kernel.name()));
+    let constants: Vec<String> =
+        kernel.constants(variant).into_iter().map(|(name, value)| format!("{name:?}: {value}")).collect();
+    let is_read: Vec<bool> =
+        kernel.storage_buffers().iter().map(|(_, access)| *access == Access::Read).collect();
+    let form = format!(
+        r#"{{"kernel": {:?}, "native": {}, "constants": {{{}}}, "isRead": {is_read:?}}}"#,
+        kernel.name(),
+        variant.float_atomics || variant.matrix_side > 0,
+        constants.join(", "),
+    );
+    std::fs::write(stem.with_extension("json"), form).expect("the folder is writable");
+    let text = kernel.wgsl(variant).expect("the kernel unrolls");
+    std::fs::write(stem.with_extension("wgsl"), text).expect("the folder is writable");
 }
 
 /// Panics unless the entry point, its buffers, parameters and workgroup memory are as declared.

@@ -19,7 +19,7 @@ fn first_with(key: u32, begin: u32, end: u32, from_vector: u32, to_vector: u32, 
       // unroll
       for (var e = 0u; e < 4u; e++) {
         let element = min(i + c * width, to_vector - 1u) * 4u + e;
-        if (keys[e] == key && element >= begin && element < end) { found = min(found, element - begin); }
+        if ((keys[e] == key) & (element >= begin) & (element < end)) { found = min(found, element - begin); }
       }
     }
     if (found != NOTHING) { break; }

@@ -112,7 +112,7 @@ fn collect(
         let side = query_side[four + q - first];
         let lower = lower_end(side, score[q], scale, length, residual, floor_x);
         let near = vec4<u32>(lower <= vec4(side.two.x));
-        let bits = near.x | near.y << 1u | near.z << 2u | near.w << 3u;
+        let bits = near.x | (near.y << 1u) | (near.z << 2u) | (near.w << 3u);
         if (four + q < end) { staying |= (bits & usable) << (4u * q); }
         if (SAMPLE == 1u && four + q < end) {
           // Places are computed: thousands of additions to one counter would wait for each other. A place without a row is
@@ -120,7 +120,7 @@ fn collect(
           let upper = lower + 2.0 * margin_of(side, score[q], length, residual, slack);
           // unroll
           for (var r = 0u; r < 4u; r++) {
-            let is_row = (usable >> r & 1u) == 1u;
+            let is_row = ((usable >> r) & 1u) == 1u;
             let sampled = (number >> countTrailingZeros(params.round_step)) * 4u + r;
             let ends = select(vec2(ABSENT), vec2(key_of(lower[r]), key_of(upper[r])), is_row);
             put(four + q, sampled, select(0u, params.first_slot + row + r, is_row), ends.x, ends.y);
@@ -136,7 +136,7 @@ fn collect(
         let hit = atomicAdd(&hit_count, 1u);
         if (hit < HITS) {
           atomicAdd(&hits_of[query], 1u);
-          hits[hit] = query << 10u | index << 2u | (bit & 3u);
+          hits[hit] = (query << 10u) | (index << 2u) | (bit & 3u);
         } else {
           keep_one(first + query, group, bit & 3u, atomicAdd(&counts[first + query], 1u));
         }

@@ -39,7 +39,7 @@ fn pick_digit(index: u32, found: vec2<u32>, shift: u32) -> vec2<u32> {
     for (var b = 0u; b < BINS / WORKGROUP; b++) {
       let bin = index * (BINS / WORKGROUP) + b;
       let count = atomicLoad(&histogram[bin]);
-      if (found.y >= below && found.y < below + count) { picked = vec2(found.x | bin << shift, found.y - below); }
+      if (found.y >= below && found.y < below + count) { picked = vec2(found.x | (bin << shift), found.y - below); }
       below += count;
     }
   }
