@@ -9,7 +9,9 @@ Object.assign(globalThis, globals);
 // Browsers want what naga 30 does not know. The diagnostic would refuse loops whose step is the size of a subgroup.
 const SUBGROUPS = 'enable subgroups;\ndiagnostic(off, subgroup_uniformity);\n';
 
-const adapter = await create(['backend=null']).requestAdapter();
+// It has to outlive its devices.
+const gpu = create(['backend=null']);
+const adapter = await gpu.requestAdapter();
 // Without required limits a device has the default ones.
 const device = await adapter.requestDevice({ requiredFeatures: ['subgroups'] });
 const modules = new Map();
@@ -65,5 +67,6 @@ for (const name of names) {
 }
 for (const [message, count] of refused) console.log(`refused by Tint, ${count} forms of ${message}`);
 console.log(`Tint: ${judged} forms, ${names.length - judged} that browsers lack the features for, ${refused.size} kinds of refusals`);
+device.destroy();
 // Dawn's threads would keep Node alive.
 process.exit(judged > 0 && refused.size === 0 ? 0 : 1);
