@@ -180,8 +180,8 @@ impl Stop<'_> {
     }
 }
 
-/// Runs work of so many multiply-adds, or numbers read, that threads of the pool share. Where this thread has a hook and the work may take
-/// long, the thread asks meanwhile, and the work runs on the pool: the hand-over takes some 10 us.
+/// Runs work that the pool's threads share. `operations` counts its multiply-adds, or the numbers that it reads. If this thread has a hook and
+/// the work may take long, the pool runs it while this thread asks the hook. The hand-over takes some 10 us.
 pub(crate) fn watch<T: Send>(
     operations: usize,
     work: impl FnOnce(Stop<'_>) -> Result<T> + Send,

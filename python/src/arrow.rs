@@ -29,7 +29,7 @@ pub(crate) enum ArrowRows {
     F16(PrimitiveArray<Float16Type>, usize),
 }
 
-/// What an object that offers Arrow arrays has given. Whoever has it releases it.
+/// An Arrow array or a stream of them, taken out of its capsule. Its owner releases it.
 enum Given {
     Array(FFI_ArrowArray),
     Stream(FFI_ArrowArrayStream),
@@ -59,7 +59,8 @@ fn taken(pair: &Bound<'_, PyAny>) -> Option<(FFI_ArrowSchema, FFI_ArrowArray)> {
 }
 
 impl Given {
-    /// What an object gives, with its schema; none if it offers no Arrow arrays, or cannot make them and numpy may be able to.
+    /// Takes an object's array or stream, with the schema. Returns none if the object offers no Arrow arrays, or fails to make them and
+    /// numpy may read it.
     fn of(given: &Bound<'_, PyAny>, argument: &str) -> PyResult<Option<(FFI_ArrowSchema, Self)>> {
         let py = given.py();
         let offered = ["__arrow_c_array__", "__arrow_c_stream__"];

@@ -99,8 +99,8 @@ pub(crate) fn check(py: Python<'_>) -> PyResult<Running> {
     Err(python::exception(python::error(py), refused.to_owned()))
 }
 
-/// What a device holds. A forked process leaves it alone: it belongs to the parent's device, and a driver may wait for threads that do not
-/// run here.
+/// Keeps a value that a device holds from being freed in a forked process. The value belongs to the parent's device, and a driver may wait
+/// for threads that do not run here.
 #[derive(Debug)]
 pub(crate) struct Kept<T>(Arc<T>);
 

@@ -172,7 +172,7 @@ impl Index {
         let shown = Progress::start(py, progress, "adding", rows.rows())?;
         let mut added = vec![];
         let first = self.change(py, |index, ending| {
-            // Before the addition, so that there is no lack of memory when it is taken back.
+            // Reserves memory for taking the rows back, which must not fail.
             added = answers::collected(rows.rows(), std::iter::empty())?;
             let report = shown.reporter(ending);
             let mut options = AddOptions::new();
