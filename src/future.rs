@@ -8,11 +8,7 @@ use crate::error::Result;
 /// - generic public ones, because every program that uses them would compile their state machines again;
 /// - those whose state machine is large, or holds large ones, because `rustc` compiles the body of an `async fn` again in every
 ///   codegen unit that awaits it. Without these boxes a fifth of the library's object code would be such copies.
-#[cfg(not(target_arch = "wasm32"))]
 pub(crate) type Boxed<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
-/// The same in a browser, where a device belongs to one thread.
-#[cfg(target_arch = "wasm32")]
-pub(crate) type Boxed<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + 'a>>;
 
 /// Writes functions in two forms: one runs the future of the body with `$device.block_on`, the other awaits it. `future => field`
 /// gives a field of the future's result.

@@ -7,10 +7,11 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::lock::lock;
+use crate::platform::{CAN_WAIT, Instant};
 
 /// Time from one question to the next.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -187,7 +188,7 @@ pub(crate) fn watch<T: Send>(
     work: impl FnOnce(Stop<'_>) -> Result<T> + Send,
 ) -> Result<T> {
     check()?;
-    if operations <= SHORT || !is_armed() {
+    if operations <= SHORT || !is_armed() || !CAN_WAIT {
         return work(Stop::here());
     }
     let (ended, done) = (AtomicBool::new(false), Done::default());

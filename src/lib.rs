@@ -124,6 +124,7 @@ mod metric;
 mod ndarray;
 mod neighbors;
 mod options;
+mod platform;
 mod reduce;
 mod screen;
 mod store;

@@ -4,7 +4,7 @@
 //! 5 % faster with them at 128 dimensions and 6 % slower at 384 (docs/performance.md). So searches of the index itself are timed, kernel by kernel.
 
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::engine::device::vectors::Queries;
 use crate::engine::lists::ahead;
@@ -21,6 +21,7 @@ use crate::gpu::{FormChoice, FormTimes, Kernel, Variant, Wanted};
 use crate::kernels::DIMENSIONS;
 use crate::matrix::MatrixView;
 use crate::metric::Metric;
+use crate::platform::Instant;
 
 /// Numbers of queries whose searches run different kernels.
 const QUERIES: [usize; 5] = [1, 2, 8, 100, 1024];

@@ -24,6 +24,12 @@ fn check_kind(metadata: &Metadata) -> Result<()> {
     Err(Error::new(ErrorKind::InvalidInput, "not a regular file"))
 }
 
+/// A browser has no files.
+#[cfg(not(any(unix, windows)))]
+fn read_at(_: &File, _: &mut [u8], _: u64) -> Result<usize> {
+    Err(ErrorKind::Unsupported.into())
+}
+
 /// An open file with a position, and its length at the time it was opened. Clones share the file but not the position.
 #[derive(Debug, Clone)]
 pub(crate) struct PositionedFile {

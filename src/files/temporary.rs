@@ -12,6 +12,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::lock::lock;
+use crate::platform::process_id;
 
 /// The temporary files of this process.
 static UNFINISHED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
@@ -121,7 +122,7 @@ const LONG_NAME: usize = 200;
 fn temporary_name(path: &Path) -> OsString {
     static CALLS: AtomicU64 = AtomicU64::new(0);
     let mut name = temporary_prefix(path);
-    name.push(format!("{}-{}.tmp", std::process::id(), CALLS.fetch_add(1, Ordering::Relaxed)));
+    name.push(format!("{}-{}.tmp", process_id(), CALLS.fetch_add(1, Ordering::Relaxed)));
     name
 }
 

@@ -5,10 +5,18 @@ use std::fmt;
 use super::device::Gpu;
 use super::state::lock;
 use crate::error::{Error, Result};
+use crate::platform;
 
 impl Gpu {
     /// The error for a failed command: the device's own, where it has one.
-    pub(crate) fn fault(&self, message: &dyn fmt::Display) -> Error {
+    pub(crate) async fn fault(&self, message: &(dyn fmt::Display + Sync)) -> Error {
+        // A browser fails the command first, and tells in a later task that the device is lost.
+        platform::next_task().await;
+        self.fault_now(message)
+    }
+
+    /// [`Gpu::fault`], where the device is known to be there.
+    pub(super) fn fault_now(&self, message: &dyn fmt::Display) -> Error {
         // A lost device says so when it is polled.
         let _ = self.device.poll(wgpu::PollType::Poll);
         match self.take_fault() {

@@ -108,12 +108,12 @@ impl Reading {
         drop(waiting);
         match mapped {
             Some(Ok(())) => {}
-            Some(Err(fault)) => return Err(gpu.fault(&fault)),
-            None => return Err(gpu.fault(&"the device dropped a readback")),
+            Some(Err(fault)) => return Err(gpu.fault(&fault).await),
+            None => return Err(gpu.fault(&"the device dropped a readback").await),
         }
         gpu.check_faults().await?;
         let total: u64 = self.lengths.iter().map(|bytes| bytes.next_multiple_of(8)).sum();
-        let view = self.readback.get_mapped_range(0..total.max(8)).map_err(|fault| gpu.fault(&fault))?;
+        let view = self.readback.get_mapped_range(0..total.max(8)).map_err(|fault| gpu.fault_now(&fault))?;
         let mut at = 0;
         for (number, bytes) in self.lengths.iter().enumerate() {
             show(number, &view[at..at + *bytes as usize]);

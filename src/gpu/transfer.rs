@@ -12,12 +12,16 @@ use crate::error::Result;
 use crate::future::{Boxed, RowProgress};
 use crate::interrupt;
 use crate::matrix::{Element, ElementKind};
+use crate::platform::CAN_WAIT;
 use crate::vectors::{HostVectors, with_view};
 
 /// Bytes of a staging buffer.
 const PIECE_BYTES: u64 = 8 << 20;
 /// Below this, one call of `write_buffer` is faster than the ring.
 const SMALL_BYTES: u64 = 128 << 10;
+
+/// Whether uploads go through the ring. A browser's mapped memory is not WebAssembly's own: writing to it would be a copy more.
+const HAS_RING: bool = CAN_WAIT;
 
 /// From this on, several threads fill a staging buffer: with fewer bytes, waking them takes longer than they save.
 const MANY_BYTES: u64 = 1 << 20;
@@ -62,6 +66,11 @@ impl RowLayout {
     pub(crate) fn row_bytes(self) -> u64 {
         (self.stride * self.elements.size()) as u64
     }
+
+    /// Whether rows lie in memory like this.
+    fn is_of(self, rows: HostVectors<'_>) -> bool {
+        rows.kind() == self.elements && rows.dim() == self.stride
+    }
 }
 
 impl Gpu {
@@ -79,42 +88,52 @@ impl Gpu {
     ) -> Boxed<'f, ()> {
         Box::pin(async move {
             let row_bytes = layout.row_bytes();
-            if rows.rows() as u64 * row_bytes <= SMALL_BYTES {
-                if rows.rows() > 0 {
-                    let mut bytes = vec![0; rows.rows() * row_bytes as usize];
-                    encode_rows(rows, layout, |row, encoded| {
-                        bytes[row * row_bytes as usize..][..encoded.len()].copy_from_slice(encoded);
-                    });
-                    self.queue.write_buffer(buffer, offset, &bytes);
-                }
-                progress(rows.rows());
-                return Ok(());
-            }
+            let is_staged = HAS_RING && rows.rows() as u64 * row_bytes > SMALL_BYTES;
             let rows_a_piece = (PIECE_BYTES / row_bytes).max(1) as usize;
             let mut start = 0;
             while start < rows.rows() {
                 let end = rows.rows().min(start + rows_a_piece);
-                let staged = self.stage_rows(layout, rows.slice(start..end)).await?;
-                self.submit_copy(staged, buffer, offset + start as u64 * row_bytes);
+                let (part, offset) = (rows.slice(start..end), offset + start as u64 * row_bytes);
+                if is_staged {
+                    let staged = self.stage_rows(layout, part).await?;
+                    self.submit_copy(staged, buffer, offset);
+                } else {
+                    self.write_rows(buffer, offset, layout, part);
+                }
                 start = end;
                 progress(start);
+            }
+            if rows.rows() == 0 {
+                progress(0);
             }
             Ok(())
         })
     }
 
+    /// Copies rows into `buffer` from byte `offset` on, in one piece.
+    fn write_rows(&self, buffer: &wgpu::Buffer, offset: u64, layout: RowLayout, rows: HostVectors<'_>) {
+        if layout.is_of(rows) {
+            return self.queue.write_buffer(buffer, offset, rows.bytes());
+        }
+        let row_bytes = layout.row_bytes() as usize;
+        let mut bytes = vec![0; rows.rows() * row_bytes];
+        encode_rows(rows, layout, |row, encoded| {
+            bytes[row * row_bytes..][..encoded.len()].copy_from_slice(encoded);
+        });
+        self.queue.write_buffer(buffer, offset, &bytes);
+    }
+
     /// Whether rows of this many bytes are better recorded with the commands that use them than uploaded before.
     pub(super) fn stages(bytes: u64) -> bool {
-        (SMALL_BYTES + 1..=PIECE_BYTES).contains(&bytes)
+        HAS_RING && (SMALL_BYTES + 1..=PIECE_BYTES).contains(&bytes)
     }
 
     /// Writes rows into a staging buffer.
     pub(super) async fn stage_rows(&self, layout: RowLayout, rows: HostVectors<'_>) -> Result<Staged> {
         let row_bytes = layout.row_bytes();
-        let dense = rows.kind() == layout.elements && rows.dim() == layout.stride;
         let fill = |range: Range<u64>, view: &mut wgpu::WriteOnly<'_, [u8]>| {
             let part = rows.slice(range.start as usize..range.end as usize);
-            if dense {
+            if layout.is_of(rows) {
                 view.copy_from_slice(part.bytes());
                 return;
             }
@@ -132,7 +151,7 @@ impl Gpu {
         if bytes.is_empty() {
             return Ok(());
         }
-        if bytes.len() as u64 <= SMALL_BYTES {
+        if !HAS_RING || bytes.len() as u64 <= SMALL_BYTES {
             self.queue.write_buffer(buffer, offset, bytes);
             return Ok(());
         }
@@ -235,7 +254,7 @@ impl Gpu {
             let end = units.min(start + share);
             let view = staging
                 .get_mapped_range_mut(start * unit_bytes..end * unit_bytes)
-                .map_err(|fault| self.fault(&fault))?;
+                .map_err(|fault| self.fault_now(&fault))?;
             parts.push((start..end, view));
         }
         // A thread of another pool would take up work of that pool while it waits.

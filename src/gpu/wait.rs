@@ -8,12 +8,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{Thread, ThreadId};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::adapter::AdapterKind;
 use crate::error::Result;
 use crate::interrupt;
 use crate::lock::lock;
+use crate::platform::{CAN_WAIT, Instant, poll_once};
 
 /// Pause after a poll that failed.
 const FAULT_PAUSE: Duration = Duration::from_millis(20);
@@ -131,6 +132,9 @@ pub(crate) struct NoDevice;
 impl NoDevice {
     /// Runs a future to its end on this thread, or drops it where the caller asks the call to end.
     pub(crate) fn block_on<T>(&self, future: impl Future<Output = Result<T>>) -> Result<T> {
+        if !CAN_WAIT {
+            return poll_once(future);
+        }
         let Some(patience) = interrupt::patience() else { return self.complete(future) };
         let parked = Arc::new(Parked::new());
         let _blocked = Blocked::new(None);
@@ -200,6 +204,9 @@ impl Waiter {
 
     /// Runs a future of this crate to its end on this thread, or drops it where the caller asks the call to end.
     pub(super) fn block_on<T>(&self, future: impl Future<Output = Result<T>>) -> Result<T> {
+        if !CAN_WAIT {
+            return poll_once(future);
+        }
         let parked = Arc::new(Parked::new());
         let _blocked = Blocked::new(Some(parked.clone()));
         let mut future = pin!(future);
@@ -262,7 +269,7 @@ impl Waiter {
             let mut state = lock(&self.background.state);
             state.waiting += 1;
             state.stirred += 1;
-            if !state.started {
+            if CAN_WAIT && !state.started {
                 state.started = true;
                 let (device, background) = (self.device.clone(), self.background.clone());
                 let thread = std::thread::Builder::new().name("nearfield-poll".into());

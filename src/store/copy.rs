@@ -2,7 +2,7 @@
 //! could, and takes over when the GPU is lost.
 
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::crossover::{Crossover, Ran};
 use super::goal::Goal;
@@ -12,6 +12,7 @@ use crate::engine::{
 use crate::error::{Error, Result};
 use crate::host::{HostChange, HostRows};
 use crate::matrix::MatrixView;
+use crate::platform::Instant;
 use crate::vectors::HostVectors;
 
 /// Whether an index keeps a copy, as set on its builder.

@@ -128,12 +128,13 @@ impl Device {
         Self { engine: Engine::Gpu(Arc::new(Gpu::from_wgpu(device, queue, options))), reason }
     }
 
-    /// Every adapter, best first.
+    /// Every adapter, best first. Not in a browser, which has to be waited for.
+    #[cfg(not(target_arch = "wasm32"))]
     pub fn adapters() -> Vec<Adapter> {
         gpu::NoDevice.complete(Gpu::adapters())
     }
 
-    /// [`Device::adapters`] without blocking.
+    /// Every adapter, best first.
     pub async fn adapters_async() -> Vec<Adapter> {
         Gpu::adapters().await
     }

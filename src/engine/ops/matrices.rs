@@ -1,7 +1,7 @@
 //! Operations on matrices, on either engine: all distances of two sets, the smallest values of every row, and the time of an
 //! empty launch.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::engine::device::distance_matrix::DistanceMatrix;
 use crate::engine::device::engine::Engine;
@@ -16,6 +16,7 @@ use crate::host::{self, Host};
 use crate::metric::Metric;
 use crate::neighbors::Neighbors;
 use crate::options::distance::{DistanceOptions, Output};
+use crate::platform::Instant;
 
 impl Device {
     blocking_and_async! { self;

@@ -4,7 +4,7 @@
 //! them while rows are on their way to the device.
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Once, Weak};
 use std::thread::JoinHandle;
 
@@ -16,6 +16,7 @@ use crate::error::{Error, Result};
 use crate::gpu::kernel::{Kernel, Variant};
 use crate::lock::lock;
 use crate::matrix::ElementKind;
+use crate::platform::process_id;
 
 /// Threads that compile at a time, at most. Drivers compile on the thread that asks.
 const MOST_THREADS: usize = 8;
@@ -89,7 +90,7 @@ pub(in crate::gpu) struct Ahead {
 impl Ahead {
     pub(in crate::gpu) fn new(compiler: Arc<Compiler>) -> Self {
         let threads = Arc::new(Threads {
-            process: std::process::id(),
+            process: process_id(),
             is_over: AtomicBool::new(false),
             compiled: Once::new(),
             handles: Mutex::default(),
@@ -184,7 +185,7 @@ impl Threads {
     /// Waits for the kernels that are being compiled: a thread inside of a driver crashes a process that ends.
     fn end(&self) {
         self.is_over.store(true, Ordering::Relaxed);
-        if self.process != std::process::id() {
+        if self.process != process_id() {
             // A forked process has the handles and not the threads, and a lock may be that of a thread that does not run here.
             return;
         }
@@ -207,7 +208,7 @@ fn end_with_process() {
         unsafe extern "C" {
             safe fn atexit(handler: extern "C" fn()) -> std::ffi::c_int;
         }
-        static PROCESS: AtomicU32 = AtomicU32::new(0);
+        static PROCESS: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         extern "C" fn end() {
             if PROCESS.load(Ordering::Relaxed) != std::process::id() {
                 return;

@@ -31,6 +31,10 @@ pub(crate) enum FormChoice {
     Specialised(u32),
 }
 
+/// A browser wants the extension named, which naga 30 cannot read. Its rule of uniform control flow refuses loops whose step is the subgroup's
+/// size.
+const SUBGROUPS_IN_BROWSERS: &str = "enable subgroups;\ndiagnostic(off, subgroup_uniformity);\n";
+
 /// A compiled variant, or the place of one.
 #[derive(Debug, Default)]
 struct Cell {
@@ -243,7 +247,10 @@ impl Compiler {
             let directory = self.options.cache_dir.as_deref()?;
             CacheFile::open(&self.device, &self.faults, directory)
         });
-        let source = kernel.wgsl(variant)?;
+        let mut source = kernel.wgsl(variant)?;
+        if variant.subgroups && self.adapter.backend == wgpu::Backend::BrowserWebGpu.to_str() {
+            source.insert_str(0, SUBGROUPS_IN_BROWSERS);
+        }
         let label = Some(kernel.name);
         let scope = self.device.push_error_scope(wgpu::ErrorFilter::Validation);
         let descriptor =

@@ -14,6 +14,8 @@ use crate::host::integers::isa::Instructions;
 use crate::host::integers::packed::{GROUP, PANEL, PackedQueries, PackedRows};
 use crate::host::integers::portable::portable;
 use crate::host::integers::tile::Tile;
+#[cfg(target_arch = "wasm32")]
+use crate::host::integers::wasm;
 #[cfg(target_arch = "x86_64")]
 use crate::host::integers::x86;
 
@@ -55,6 +57,8 @@ pub(crate) fn dots(rows: &PackedRows, groups: Range<usize>, queries: &PackedQuer
                     Instructions::NeonDot => arm::neon_dot(tile, count),
                     #[cfg(target_arch = "aarch64")]
                     Instructions::Neon => arm::neon(tile, count),
+                    #[cfg(target_arch = "wasm32")]
+                    Instructions::Simd128 => wasm::simd128(tile, count),
                     _ => portable(tile, count),
                 }
             }

@@ -19,6 +19,8 @@ pub(super) enum Instructions {
     NeonDot,
     /// `smull` and `sadalp`, which every aarch64 has.
     Neon,
+    /// `i32x4.dot_i16x8_s`.
+    Simd128,
     /// Plain Rust, left to the compiler.
     Portable,
 }
@@ -44,7 +46,7 @@ impl Isa {
     /// All sets of this machine, the fastest last.
     pub(crate) fn all() -> Vec<Self> {
         #[cfg_attr(
-            not(any(target_arch = "x86_64", target_arch = "aarch64")),
+            not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "wasm32")),
             expect(unused_mut, reason = "other processors add nothing")
         )]
         let mut all = vec![Instructions::Portable];
@@ -65,6 +67,9 @@ impl Isa {
             all.push(Instructions::Neon);
             all.extend(std::arch::is_aarch64_feature_detected!("dotprod").then_some(Instructions::NeonDot));
         }
+        // A browser without them refuses the whole module; `pulp` uses them in any case.
+        #[cfg(target_arch = "wasm32")]
+        all.push(Instructions::Simd128);
         all.into_iter().map(Self).collect()
     }
 
@@ -73,9 +78,9 @@ impl Isa {
         self.0
     }
 
-    /// 32-bit words of a query in each step: `vpmaddwd` wants its components widened to 16 bits beforehand.
+    /// 32-bit words of a query in each step: `vpmaddwd` and its likes want its components widened to 16 bits beforehand.
     pub(super) fn words(self) -> usize {
-        if matches!(self.0, Instructions::Avx2 | Instructions::Sse2) { 2 } else { 1 }
+        if matches!(self.0, Instructions::Avx2 | Instructions::Sse2 | Instructions::Simd128) { 2 } else { 1 }
     }
 
     /// `vpdpbusd` takes one unsigned operand: rows get 128 added, and 128 times the query's sum is subtracted again.

@@ -12,6 +12,10 @@ mod portable;
 #[cfg(test)]
 mod tests;
 mod tile;
+#[cfg(target_arch = "wasm32")]
+#[expect(unsafe_code, reason = "SIMD instructions, on pointers into slices cut to size")]
+#[expect(clippy::needless_range_loop, reason = "the index names a register in several arrays")]
+mod wasm;
 #[cfg(target_arch = "x86_64")]
 #[expect(unsafe_code, reason = "SIMD instructions that were detected, on pointers into slices cut to size")]
 #[expect(clippy::needless_range_loop, reason = "the index names a register in several arrays")]

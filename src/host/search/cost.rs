@@ -1,7 +1,7 @@
 //! A cost model of searches on this processor: measured once, it tells how long a search will take.
 
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::host::processor::Host;
 use crate::host::rows::store::HostRows;
@@ -9,6 +9,7 @@ use crate::host::search::request::{HostRequest, SearchLimit};
 use crate::matrix::{ElementKind, MatrixView};
 use crate::metric::Metric;
 use crate::options::device::DeviceOptions;
+use crate::platform::{CAN_WAIT, Instant};
 
 /// Seconds that a search spends on each element.
 #[derive(Debug, Clone, Copy)]
@@ -19,8 +20,9 @@ struct Cost {
     pair: f64,
 }
 
-/// The rows of the measurement fill the second-level caches of all threads, so that they are no faster to read than those of an index.
-const ROWS: usize = 4096;
+/// The rows of the measurement fill the second-level caches of all threads, so that they are no faster to read than those of an index. A
+/// browser has one thread, which the measurement keeps from other work.
+const ROWS: usize = if CAN_WAIT { 4096 } else { 1024 };
 const DIM: usize = 512;
 
 /// Queries that fill a thread's registers several times over.
@@ -30,6 +32,9 @@ impl Cost {
     /// Measures in a thread pool of its own. A thread of the caller's pool would take on other work while it waits: that work would be
     /// timed too, and could be a search that waits for this very measurement.
     fn measure_apart(is_narrowed: bool) -> Option<Self> {
+        if !CAN_WAIT {
+            return Self::measure(is_narrowed);
+        }
         let pool = rayon::ThreadPoolBuilder::new().num_threads(rayon::current_num_threads()).build().ok()?;
         let measure = move || pool.install(|| Self::measure(is_narrowed));
         std::thread::Builder::new().spawn(measure).ok()?.join().ok()?
