@@ -3,7 +3,7 @@
 use js_sys::Reflect;
 use wasm_bindgen::JsValue;
 
-use super::{Adapter, describe};
+use super::description::{Adapter, describe};
 
 /// What it means that there is none.
 pub(crate) const NO_ADAPTER: &str =

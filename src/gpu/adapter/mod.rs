@@ -1,191 +1,19 @@
-//! Adapters: listing them, describing their capabilities, and choosing one.
+//! Adapters: listing them, and choosing one.
 
 #[cfg(target_arch = "wasm32")]
 mod browser;
+mod description;
 #[cfg(not(target_arch = "wasm32"))]
 mod native;
 
-use std::fmt;
-
 #[cfg(target_arch = "wasm32")]
 pub(crate) use browser::{NO_ADAPTER, enumerate};
+pub use description::{Adapter, AdapterKind, Capabilities, CooperativeSize};
+pub(crate) use description::{describe, wanted_features};
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) use native::{NO_ADAPTER, enumerate};
 
 use crate::error::{Error, Result};
-
-/// The kind of hardware behind an adapter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[non_exhaustive]
-pub enum AdapterKind {
-    /// A card with memory of its own.
-    Discrete,
-    /// A GPU that shares the processor's memory.
-    Integrated,
-    /// A GPU of a virtual machine.
-    Virtual,
-    /// The driver does not say.
-    Unknown,
-    /// The processor itself, through the host engine.
-    Host,
-    /// A driver that runs on the processor, for tests.
-    Software,
-}
-
-impl fmt::Display for AdapterKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Discrete => "discrete",
-            Self::Integrated => "integrated",
-            Self::Virtual => "virtual",
-            Self::Unknown => "unknown",
-            Self::Host => "host",
-            Self::Software => "software",
-        })
-    }
-}
-
-/// A matrix size that the adapter multiplies cooperatively, as `m x n x k`, with its element types.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct CooperativeSize {
-    /// Rows of the left matrix, columns of the right one, and the dimension they share.
-    pub size: [u32; 3],
-    /// Element type of the operands.
-    pub operands: String,
-    /// Element type of the accumulator.
-    pub accumulator: String,
-}
-
-/// The features and limits of an adapter.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub struct Capabilities {
-    /// Bytes of one buffer at most.
-    pub max_buffer_bytes: u64,
-    /// Bytes of a buffer that a kernel sees at most. A row store spans several buffers beyond it.
-    pub max_binding_bytes: u64,
-    /// Storage buffers that one kernel can have.
-    pub max_storage_buffers: u32,
-    /// Invocations of a workgroup.
-    pub max_workgroup_size: u32,
-    /// Bytes of workgroup memory.
-    pub max_workgroup_bytes: u32,
-    /// Workgroups in one dimension of a dispatch.
-    pub max_workgroups: u32,
-    /// Smallest and largest subgroup, where the adapter has subgroup operations.
-    pub subgroup_sizes: Option<(u32, u32)>,
-    /// Arithmetic on 16-bit floating point in kernels. Storing f16 rows does not need it.
-    pub f16: bool,
-    /// Atomic addition of f32 in storage buffers.
-    pub float_atomics: bool,
-    /// Cooperative matrix sizes; empty where there are none.
-    pub cooperative_sizes: Vec<CooperativeSize>,
-    /// Whether stages can be timed on the device.
-    pub timestamps: bool,
-}
-
-impl Capabilities {
-    /// The side of the square matrices of f16, summed in f32, that kernels multiply cooperatively; none where the adapter lists
-    /// no size that they are written for.
-    pub fn matrix_side(&self) -> Option<u32> {
-        let listed = |side: u32| {
-            let mut sizes = self.cooperative_sizes.iter();
-            sizes.any(|one| one.size == [side; 3] && one.operands == "f16" && one.accumulator == "f32")
-        };
-        // The kernels share their tiles out among subgroups of 32. Matrices of 8 x 8 are those of Apple's GPUs, whose subgroups have
-        // 32 invocations, though the interface tells a range; were it otherwise, the self-test would fail.
-        let fits = |side: u32| match (side, self.subgroup_sizes) {
-            (16, sizes) => sizes == Some((32, 32)),
-            (_, sizes) => sizes.is_some_and(|(least, most)| (least..=most).contains(&32)),
-        };
-        [16, 8].into_iter().find(|&side| self.f16 && fits(side) && listed(side))
-    }
-}
-
-/// An adapter: one GPU (or software driver) seen through one graphics interface.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Adapter {
-    /// Name by the driver.
-    pub name: String,
-    /// `vulkan`, `metal`, `dx12`, `gl` or `webgpu`.
-    pub backend: String,
-    /// Driver and its version.
-    pub driver: String,
-    /// Kind of hardware.
-    pub kind: AdapterKind,
-    /// Bytes of its memory, where the system tells: the largest heap of a GPU's own in Vulkan, the system's memory for the host engine. Other
-    /// programs use some of it.
-    pub memory_bytes: Option<u64>,
-    /// Its features and limits.
-    pub capabilities: Capabilities,
-}
-
-impl fmt::Display for Adapter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({}, {}, {})", self.name, self.kind, self.backend, self.driver)
-    }
-}
-
-/// The features that kernels use where the adapter has them.
-pub(crate) fn wanted_features() -> wgpu::Features {
-    wgpu::Features::SUBGROUP
-        | wgpu::Features::SUBGROUP_BARRIER
-        | wgpu::Features::SHADER_F16
-        | wgpu::Features::SHADER_FLOAT32_ATOMIC
-        | wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX
-        | wgpu::Features::TIMESTAMP_QUERY
-        | wgpu::Features::PIPELINE_CACHE
-}
-
-pub(crate) fn describe(
-    info: &wgpu::AdapterInfo,
-    features: wgpu::Features,
-    limits: &wgpu::Limits,
-    cooperative: Vec<wgpu::CooperativeMatrixProperties>,
-) -> Adapter {
-    let cooperative_sizes = cooperative
-        .into_iter()
-        .map(|one| CooperativeSize {
-            size: [one.m_size, one.n_size, one.k_size],
-            operands: format!("{:?}", one.ab_type).to_lowercase(),
-            accumulator: format!("{:?}", one.cr_type).to_lowercase(),
-        })
-        .collect();
-    Adapter {
-        name: info.name.clone(),
-        backend: info.backend.to_str().to_owned(),
-        driver: format!("{} {}", info.driver, info.driver_info).trim().to_owned(),
-        kind: match info.device_type {
-            wgpu::DeviceType::DiscreteGpu => AdapterKind::Discrete,
-            wgpu::DeviceType::IntegratedGpu => AdapterKind::Integrated,
-            wgpu::DeviceType::VirtualGpu => AdapterKind::Virtual,
-            wgpu::DeviceType::Cpu => AdapterKind::Software,
-            wgpu::DeviceType::Other => AdapterKind::Unknown,
-        },
-        memory_bytes: None,
-        capabilities: Capabilities {
-            max_buffer_bytes: limits.max_buffer_size,
-            // Element indices are u32, and Metal computes wrong addresses in the last 4 bytes below 4 GiB
-            // (gfx-rs/wgpu issue 10305).
-            max_binding_bytes: limits.max_storage_buffer_binding_size.min((1 << 32) - 8),
-            max_storage_buffers: limits.max_storage_buffers_per_shader_stage,
-            max_workgroup_size: limits
-                .max_compute_invocations_per_workgroup
-                .min(limits.max_compute_workgroup_size_x),
-            max_workgroup_bytes: limits.max_compute_workgroup_storage_size,
-            max_workgroups: limits.max_compute_workgroups_per_dimension,
-            subgroup_sizes: features
-                .contains(wgpu::Features::SUBGROUP)
-                .then_some((info.subgroup_min_size, info.subgroup_max_size)),
-            f16: features.contains(wgpu::Features::SHADER_F16),
-            float_atomics: features.contains(wgpu::Features::SHADER_FLOAT32_ATOMIC),
-            cooperative_sizes,
-            timestamps: features.contains(wgpu::Features::TIMESTAMP_QUERY),
-        },
-    }
-}
 
 /// Which adapter to open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

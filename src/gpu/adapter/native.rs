@@ -1,6 +1,6 @@
 //! The adapters of this machine.
 
-use super::{Adapter, describe};
+use super::description::{Adapter, describe};
 
 /// What it means that there is none.
 pub(crate) const NO_ADAPTER: &str = "no adapter: is a Vulkan, Metal or DX12 driver installed?";
