@@ -1,0 +1,111 @@
+//! Arguments from JavaScript: vectors, ids and settings.
+
+use half::f16;
+use js_sys::{Float32Array, Float64Array, Uint16Array};
+use nearfield::{ElementKind, MatrixView, Metric, Queries, Rows, Screen};
+use serde_json::Value;
+use wasm_bindgen::{JsCast, JsValue};
+
+use crate::error::{Result, argument, thrown};
+
+/// The largest id that a number of JavaScript holds exactly, as do all below it.
+pub(crate) const LARGEST_ID: u64 = (1 << 53) - 1;
+
+/// Vectors in the memory of WebAssembly, one after the other.
+pub(crate) enum Vectors {
+    F32(Vec<f32>),
+    F16(Vec<f16>),
+}
+
+impl Vectors {
+    /// Copies a `Float32Array`, or the bits of a `Float16Array` in a `Uint16Array`.
+    pub(crate) fn copied(name: &str, values: &JsValue) -> Result<Self> {
+        if let Some(values) = values.dyn_ref::<Float32Array>() {
+            return Ok(Self::F32(values.to_vec()));
+        }
+        match values.dyn_ref::<Uint16Array>() {
+            Some(bits) => Ok(Self::F16(bits.to_vec().into_iter().map(f16::from_bits).collect())),
+            None => Err(argument(name, "a Float32Array or a Float16Array", "something else")),
+        }
+    }
+
+    /// As rows of `dim` elements.
+    pub(crate) fn rows(&self, dim: usize) -> Result<Rows<'_>> {
+        match self {
+            Self::F32(values) => Ok(MatrixView::new(values, dim).map_err(thrown)?.into()),
+            Self::F16(values) => Ok(MatrixView::new(values, dim).map_err(thrown)?.into()),
+        }
+    }
+
+    /// As queries of `dim` elements.
+    pub(crate) fn queries(&self, dim: usize) -> Result<Queries<'_>> {
+        match self {
+            Self::F32(values) => Ok(MatrixView::new(values, dim).map_err(thrown)?.into()),
+            Self::F16(values) => Ok(MatrixView::new(values, dim).map_err(thrown)?.into()),
+        }
+    }
+}
+
+/// Ids, which JavaScript has as numbers.
+pub(crate) fn ids(numbers: &Float64Array) -> Result<Vec<u64>> {
+    let is_id = |number: f64| number >= 0.0 && number <= LARGEST_ID as f64 && number.fract() == 0.0;
+    let mut ids = Vec::with_capacity(numbers.length() as usize);
+    for number in numbers.to_vec() {
+        if !is_id(number) {
+            return Err(argument("ids", "whole numbers from 0 to 2^53 - 1", &number.to_string()));
+        }
+        ids.push(number as u64);
+    }
+    Ok(ids)
+}
+
+/// Settings, as the JSON of an object.
+pub(crate) struct Settings(Value);
+
+impl Settings {
+    pub(crate) fn parse(json: &str) -> Result<Self> {
+        let value =
+            serde_json::from_str(json).map_err(|error| argument("options", "JSON", &error.to_string()))?;
+        Ok(Self(value))
+    }
+
+    /// A whole number; none if it is not set.
+    pub(crate) fn number(&self, name: &str) -> Result<Option<u64>> {
+        match self.0.get(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(value) => match value.as_u64() {
+                Some(number) => Ok(Some(number)),
+                None => Err(argument(name, "a whole number that is not negative", &value.to_string())),
+            },
+        }
+    }
+
+    pub(crate) fn is_set(&self, name: &str) -> bool {
+        self.0.get(name).and_then(Value::as_bool).unwrap_or(false)
+    }
+
+    fn word(&self, name: &str) -> Option<&str> {
+        self.0.get(name).and_then(Value::as_str)
+    }
+
+    pub(crate) fn dim(&self) -> Result<usize> {
+        let dim = self.number("dim")?.and_then(|dim| usize::try_from(dim).ok());
+        dim.ok_or_else(|| argument("dim", "the number of elements of a vector", "none"))
+    }
+
+    pub(crate) fn metric(&self) -> Result<Metric> {
+        self.word("metric").map_or(Ok(Metric::Cosine), str::parse).map_err(thrown)
+    }
+
+    pub(crate) fn screen(&self) -> Result<Screen> {
+        self.word("screen").map_or(Ok(Screen::Auto), str::parse).map_err(thrown)
+    }
+
+    pub(crate) fn elements(&self) -> Result<ElementKind> {
+        match self.word("dtype") {
+            None | Some("float32") => Ok(ElementKind::F32),
+            Some("float16") => Ok(ElementKind::F16),
+            Some(other) => Err(argument("dtype", "float32 or float16", other)),
+        }
+    }
+}

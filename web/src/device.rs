@@ -1,0 +1,122 @@
+//! Devices.
+
+use js_sys::{Function, Promise};
+use nearfield::{Device, DeviceOptions, Flat, Index, Ivf};
+use serde_json::json;
+use wasm_bindgen::prelude::*;
+
+use crate::arguments::{LARGEST_ID, Settings, Vectors};
+use crate::error::{Result, argument, thrown};
+use crate::index::CoreIndex;
+use crate::signal::{Listener, unless};
+
+/// A device: the browser's GPU, or the host engine.
+#[wasm_bindgen]
+#[derive(Debug)]
+pub struct CoreDevice(Device);
+
+/// Sets the options that the builders of both kinds of index share.
+macro_rules! with_resources {
+    ($builder:expr, $settings:expr) => {{
+        let mut builder = $builder.keep_host_copy($settings.is_set("hostCopy"));
+        if let Some(capacity) = $settings.number("capacity")? {
+            builder = builder.capacity(usize::try_from(capacity).unwrap_or(usize::MAX));
+        }
+        if let Some(budget) = $settings.number("budget")? {
+            builder = builder.budget(budget);
+        }
+        builder
+    }};
+}
+
+#[wasm_bindgen]
+impl CoreDevice {
+    /// Opens the device of a name, as `Device::named` takes it; without one the best.
+    pub async fn open(name: Option<String>, settings: String) -> Result<Self> {
+        let settings = Settings::parse(&settings)?;
+        // Kernels are timed natively; here each search would compile them twice.
+        let mut options = DeviceOptions::new().tune(false);
+        if let Some(budget) = settings.number("budget")? {
+            options = options.budget_bytes(budget);
+        }
+        Ok(Self(Device::open_async(name.as_deref(), options).await.map_err(thrown)?))
+    }
+
+    /// What was opened and why, as JSON.
+    pub fn describe(&self) -> String {
+        let (adapter, has) = (self.0.adapter(), self.0.capabilities());
+        json!({
+            "name": adapter.name,
+            "backend": adapter.backend,
+            "kind": adapter.kind.to_string(),
+            "reason": self.0.reason(),
+            "limits": {
+                "bufferBytes": has.max_buffer_bytes,
+                "bindingBytes": has.max_binding_bytes,
+                "storageBuffers": has.max_storage_buffers,
+                "workgroupSize": has.max_workgroup_size,
+                "workgroupBytes": has.max_workgroup_bytes,
+            },
+            "features": { "f16": has.f16, "subgroups": has.subgroup_sizes, "timestamps": has.timestamps },
+        })
+        .to_string()
+    }
+
+    /// The `GPUDevice` behind this one; undefined for the host engine.
+    #[cfg(target_arch = "wasm32")]
+    pub fn gpu_device(&self) -> JsValue {
+        let device = self.0.wgpu_device().ok().and_then(|device| device.as_webgpu());
+        device.map_or(JsValue::UNDEFINED, |device| device.clone().into())
+    }
+
+    /// An empty `Flat`.
+    pub async fn flat(&self, settings: String) -> Result<CoreIndex> {
+        let settings = Settings::parse(&settings)?;
+        let builder = Flat::builder(&self.0, settings.metric()?, settings.dim()?);
+        let builder = builder.elements(settings.elements()?).screen(settings.screen()?);
+        let built = with_resources!(builder, settings).build_async().await;
+        Ok(CoreIndex::new(built.map_err(thrown)?))
+    }
+
+    /// An `Ivf` without rows whose centroids are trained on a sample.
+    pub async fn train(
+        &self,
+        settings: String,
+        sample: JsValue,
+        progress: Option<Function>,
+        aborted: Option<Promise>,
+    ) -> Result<CoreIndex> {
+        let settings = Settings::parse(&settings)?;
+        let dim = settings.dim()?;
+        let sample = Vectors::copied("sample", &sample)?;
+        let listener = progress.map(Listener::new);
+        let hear = |iteration: usize, _: f64| listener.iter().for_each(|listener| listener.hear(iteration));
+        let (iterations, seed) = (settings.number("iterations")?, settings.number("seed")?);
+        let builder = Ivf::builder(&self.0, settings.metric()?, dim).kmeans(|means| {
+            let means = means.progress(&hear);
+            let means = match iterations {
+                Some(iterations) => means.iterations(usize::try_from(iterations).unwrap_or(usize::MAX)),
+                None => means,
+            };
+            seed.map_or(means.clone(), |seed| means.seed(seed))
+        });
+        let mut builder = builder.elements(settings.elements()?).screen(settings.screen()?);
+        if let Some(lists) = settings.number("lists")? {
+            builder = builder.lists(usize::try_from(lists).unwrap_or(usize::MAX));
+        }
+        let builder = with_resources!(builder, settings);
+        let trained = unless(aborted, builder.train_async(sample.rows(dim)?)).await?;
+        Ok(CoreIndex::new(trained))
+    }
+
+    /// The index of a file's bytes.
+    pub async fn load(&self, bytes: Vec<u8>, settings: String) -> Result<CoreIndex> {
+        let settings = Settings::parse(&settings)?;
+        let loader = with_resources!(Index::loader(&self.0), settings);
+        let index = loader.load_bytes_async(&bytes).await.map_err(thrown)?;
+        if let Some(id) = index.largest_id().filter(|&id| id > LARGEST_ID) {
+            return Err(argument("bytes", "an index with ids below 2^53", &format!("one with id {id}")));
+        }
+        Ok(CoreIndex::new(index))
+    }
+}

@@ -1,0 +1,196 @@
+//! Indexes.
+
+use js_sys::{BigUint64Array, Float32Array, Float64Array, Function, Promise, Uint8Array};
+use nearfield::{AddOptions, Filter, Index, SearchOptions, WithinOptions};
+use serde_json::json;
+use wasm_bindgen::prelude::*;
+
+use crate::arguments::{self, Settings, Vectors};
+use crate::error::{Result, argument, thrown};
+use crate::results::{self, answer};
+use crate::signal::{Listener, unless};
+
+/// An index of either kind.
+#[wasm_bindgen]
+#[derive(Debug)]
+pub struct CoreIndex(Index);
+
+impl CoreIndex {
+    pub(crate) fn new(index: impl Into<Index>) -> Self {
+        Self(index.into())
+    }
+}
+
+/// The rows that a search may return.
+enum Allowed {
+    Ids(Vec<u64>),
+    Bits(Vec<u64>),
+}
+
+impl Allowed {
+    /// Ids as numbers, or words of 64 bits; none for all rows.
+    fn new(value: &JsValue) -> Result<Option<Self>> {
+        if value.is_undefined() {
+            return Ok(None);
+        }
+        if let Some(numbers) = value.dyn_ref::<Float64Array>() {
+            return Ok(Some(Self::Ids(arguments::ids(numbers)?)));
+        }
+        match value.dyn_ref::<BigUint64Array>() {
+            Some(words) => Ok(Some(Self::Bits(words.to_vec()))),
+            None => Err(argument("allow", "ids or a bitset", "something else")),
+        }
+    }
+
+    fn filter(&self) -> Filter<'_> {
+        match self {
+            Self::Ids(ids) => Filter::ids(ids),
+            Self::Bits(words) => Filter::bits(words),
+        }
+    }
+}
+
+#[wasm_bindgen]
+impl CoreIndex {
+    /// What the index is and has, as JSON.
+    pub fn describe(&self) -> String {
+        let index = &self.0;
+        let memory = index.memory();
+        json!({
+            "kind": if index.lists().is_some() { "ivf" } else { "flat" },
+            "size": index.len(),
+            "dim": index.dim(),
+            "metric": index.metric().to_string(),
+            "lists": index.lists(),
+            "nextId": index.next_id(),
+            "memory": memory.to_string(),
+        })
+        .to_string()
+    }
+
+    /// Adds rows, with the ids of their insertion if none are given.
+    pub async fn add(
+        &mut self,
+        values: JsValue,
+        ids: Option<Float64Array>,
+        aborted: Option<Promise>,
+    ) -> Result<()> {
+        let rows = Vectors::copied("vectors", &values)?;
+        let ids = ids.as_ref().map(arguments::ids).transpose()?;
+        let dim = self.0.dim();
+        let mut options = AddOptions::new();
+        if let Some(ids) = &ids {
+            options = options.ids(ids);
+        }
+        unless(aborted, self.0.add_with_async(rows.rows(dim)?, &options)).await
+    }
+
+    /// Replaces rows.
+    pub async fn update(
+        &mut self,
+        ids: Float64Array,
+        values: JsValue,
+        aborted: Option<Promise>,
+    ) -> Result<()> {
+        let rows = Vectors::copied("vectors", &values)?;
+        let dim = self.0.dim();
+        unless(aborted, self.0.update_async(&arguments::ids(&ids)?, rows.rows(dim)?)).await
+    }
+
+    /// Removes the rows with these ids.
+    pub async fn remove(&mut self, ids: Float64Array, aborted: Option<Promise>) -> Result<()> {
+        unless(aborted, self.0.remove_async(&arguments::ids(&ids)?)).await
+    }
+
+    /// Frees the memory of removed rows.
+    pub async fn compact(&mut self, aborted: Option<Promise>) -> Result<()> {
+        unless(aborted, self.0.compact_async()).await
+    }
+
+    /// The k nearest rows of each query.
+    pub async fn search(
+        &self,
+        queries: JsValue,
+        settings: String,
+        allow: JsValue,
+        progress: Option<Function>,
+        aborted: Option<Promise>,
+    ) -> Result<JsValue> {
+        let settings = Settings::parse(&settings)?;
+        let queries = Vectors::copied("queries", &queries)?;
+        let allowed = Allowed::new(&allow)?;
+        let listener = progress.map(Listener::new);
+        let hear = |queries: usize| listener.iter().for_each(|listener| listener.hear(queries));
+        let whole = |name: &str| {
+            let number = settings.number(name)?;
+            Ok::<_, JsValue>(number.map(|number| usize::try_from(number).unwrap_or(usize::MAX)))
+        };
+        let mut options = SearchOptions::new(whole("k")?.unwrap_or(10)).progress(&hear);
+        options = options.profile(settings.is_set("profile")).fill(settings.is_set("fill"));
+        if let Some(probes) = whole("probes")? {
+            options = options.probes(probes);
+        }
+        if let Some(allowed) = &allowed {
+            options = options.filter(allowed.filter());
+        }
+        let search = self.0.search_with_async(queries.queries(self.0.dim())?, &options);
+        answer(&unless(aborted, search).await?)
+    }
+
+    /// All rows nearer to each query than a radius.
+    pub async fn within(
+        &self,
+        queries: JsValue,
+        radius: f32,
+        allow: JsValue,
+        progress: Option<Function>,
+        aborted: Option<Promise>,
+    ) -> Result<JsValue> {
+        let queries = Vectors::copied("queries", &queries)?;
+        let allowed = Allowed::new(&allow)?;
+        let listener = progress.map(Listener::new);
+        let hear = |queries: usize| listener.iter().for_each(|listener| listener.hear(queries));
+        let mut options = WithinOptions::new().progress(&hear);
+        if let Some(allowed) = &allowed {
+            options = options.filter(allowed.filter());
+        }
+        let search = self.0.search_within_with_async(queries.queries(self.0.dim())?, radius, &options);
+        answer(&unless(aborted, search).await?)
+    }
+
+    /// The rows with these ids.
+    pub async fn get(&self, ids: Float64Array) -> Result<Float32Array> {
+        let rows = self.0.get_async(&arguments::ids(&ids)?).await.map_err(thrown)?;
+        Ok(Float32Array::from(&rows[..]))
+    }
+
+    /// The ids of all rows.
+    pub fn ids(&self) -> Result<Float64Array> {
+        Ok(results::ids(&self.0.ids().map_err(thrown)?))
+    }
+
+    /// Whether there is a row with this id.
+    pub fn has(&self, id: f64) -> Result<bool> {
+        let ids = arguments::ids(&Float64Array::from(&[id][..]))?;
+        Ok(self.0.contains(ids[0]))
+    }
+
+    /// How a search would run, in words.
+    pub fn plan(&self, queries: f64, settings: String) -> Result<String> {
+        let settings = Settings::parse(&settings)?;
+        let k = settings.number("k")?.unwrap_or(10) as usize;
+        let probes = settings.number("probes")?.map(|probes| probes as usize);
+        self.0.plan(queries as usize, k, probes).map_err(thrown)
+    }
+
+    /// Compiles the kernels of all searches.
+    pub async fn warm_up(&self, aborted: Option<Promise>) -> Result<()> {
+        unless(aborted, self.0.warm_up_async()).await
+    }
+
+    /// The bytes of the index as a file.
+    pub async fn to_bytes(&self, aborted: Option<Promise>) -> Result<Uint8Array> {
+        let bytes = unless(aborted, self.0.to_bytes_async()).await?;
+        Ok(Uint8Array::from(&bytes[..]))
+    }
+}

@@ -1,0 +1,22 @@
+/**
+ * Exact nearest neighbours in the browser, on the visitor's own GPU.
+ *
+ * @packageDocumentation
+ */
+export type {
+  AddOptions,
+  CallOptions,
+  IndexOptions,
+  Metric,
+  SearchOptions,
+  SearchResult,
+  StoreOptions,
+  WarmUpOptions,
+  WithinOptions,
+} from './base.js';
+export { Device, type DeviceOptions, type Features, type Limits } from './device.js';
+export type { GpuInfo } from './engine.js';
+export { DeviceLostError, type ErrorCode, NearfieldError } from './errors.js';
+export { Flat } from './flat.js';
+export { Ivf, type IvfOptions, type ListSearchOptions } from './ivf.js';
+export type { Allowed, Ids, VectorData } from './values.js';

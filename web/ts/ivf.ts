@@ -1,0 +1,76 @@
+import { BaseIndex, type CallOptions, type IndexOptions, type SearchOptions, type SearchResult, type StoreOptions, type WarmUpOptions } from './base.js';
+import type { Device } from './device.js';
+import { opened, settingsOf } from './flat.js';
+import { countOf, type VectorData, vectorsOf } from './values.js';
+
+export interface IvfOptions extends IndexOptions {
+  /** How many lists there are. Default: as many as suit the sample. */
+  lists?: number;
+  /** Rounds of k-means. */
+  iterations?: number;
+  /** Starts the choice of the first centroids: the same seed gives the same lists. */
+  seed?: number;
+}
+
+export interface ListSearchOptions extends SearchOptions {
+  /** Lists that each query looks into. Default: a sixty-fourth of them. */
+  probes?: number;
+  /** Whether a query that finds fewer than k rows looks into more lists. */
+  fill?: boolean;
+}
+
+/**
+ * Approximate search among many rows: each query looks into the lists around the nearest centroids only.
+ *
+ * ```ts
+ * const index = await Ivf.train(device, { dim: 384, lists: 256 }, sample);
+ * await index.add(vectors);
+ * const { ids } = await index.search(query, { k: 10, probes: 8 });
+ * ```
+ */
+export class Ivf extends BaseIndex {
+  /** An index without rows whose centroids are trained on a sample, `[rows, dim]`, of the rows that it will have. */
+  static async train(device: Device, options: IvfOptions, sample: VectorData, call: CallOptions = {}): Promise<Ivf> {
+    const settings = settingsOf(options);
+    const values = vectorsOf('sample', sample);
+    countOf('sample', values, options.dim);
+    const handle = await device.engine.call('train', [device.handle, settings, values], call);
+    return new Ivf(device, ...(await opened(device, handle, true)), settings);
+  }
+
+  /** The index of a file's bytes. */
+  static async fromBytes(device: Device, bytes: Uint8Array, options: StoreOptions = {}): Promise<Ivf> {
+    const settings = settingsOf(options);
+    const handle = await device.engine.call('load', [device.handle, bytes, settings]);
+    return new Ivf(device, ...(await opened(device, handle, true)), settings);
+  }
+
+  /** The index that {@link save} left among the page's own files. */
+  static async load(device: Device, path: string, options: StoreOptions = {}): Promise<Ivf> {
+    const settings = settingsOf(options);
+    const handle = await device.engine.call('loadFile', [device.handle, path, settings]);
+    return new Ivf(device, ...(await opened(device, handle, true)), settings);
+  }
+
+  /** How many lists there are. */
+  override get lists(): number {
+    return super.lists;
+  }
+
+  /** The k nearest rows of each query among those in the lists that it looks into. */
+  async search(queries: VectorData, options: ListSearchOptions = {}): Promise<SearchResult> {
+    const { probes, fill } = options;
+    return this.found(queries, { probes, fill }, options);
+  }
+
+  /** How a search would run, in words. */
+  async plan(queries: number, k = 10, probes?: number): Promise<string> {
+    return this.planned(queries, { k, probes });
+  }
+
+  /** Compiles the kernels of a search before the first one. An index without rows compiles them for all searches. */
+  async warmUp(options: WarmUpOptions & { probes?: number } = {}): Promise<void> {
+    const { probes, queries, ...rest } = options;
+    await this.warmed(this.size > 0 ? { ...rest, queries } : rest, { probes });
+  }
+}

@@ -1,0 +1,96 @@
+// Calls that run in a worker.
+
+import type { CallOptions, Calls, Engine, Method } from './engine.js';
+import { NearfieldError, received, sent } from './errors.js';
+import type { FromWorker, ToWorker } from './messages.js';
+
+interface Waiting {
+  resolve(result: unknown): void;
+  reject(error: unknown): void;
+  onProgress: ((done: number) => void) | undefined;
+}
+
+/** Starts the package's worker. A page may not start a worker of another origin, such as a CDN, but its own worker may import it. */
+function start(): Worker {
+  const url = new URL('./worker.js', import.meta.url);
+  if (url.origin === globalThis.location?.origin || url.protocol === 'file:') {
+    return new Worker(new URL('./worker.js', import.meta.url), { type: 'module', name: 'nearfield' });
+  }
+  const text = new Blob([`import ${JSON.stringify(url.href)};`], { type: 'text/javascript' });
+  const own = URL.createObjectURL(text);
+  const worker = new Worker(own, { type: 'module', name: 'nearfield' });
+  worker.addEventListener('message', () => URL.revokeObjectURL(own), { once: true });
+  return worker;
+}
+
+/** Runs calls in a worker of its own. */
+export class WorkerEngine implements Engine {
+  readonly #worker: Worker;
+  readonly #waiting = new Map<number, Waiting>();
+  #last = 0;
+  #ended: NearfieldError | undefined;
+
+  constructor(worker: Worker = start()) {
+    this.#worker = worker;
+    worker.addEventListener('message', ({ data }: MessageEvent<FromWorker>) => this.#hear(data));
+    worker.addEventListener('error', (event) => {
+      this.#end(new NearfieldError('Internal', `the worker failed: ${event.message ?? 'its script did not load'}`));
+    });
+  }
+
+  call<M extends Method>(
+    method: M,
+    args: Parameters<Calls[M]>,
+    { signal, onProgress, transfer = [] }: CallOptions = {},
+  ): Promise<Awaited<ReturnType<Calls[M]>>> {
+    const number = ++this.#last;
+    return new Promise((resolve, reject) => {
+      if (this.#ended) return reject(this.#ended);
+      if (signal?.aborted) return reject(signal.reason);
+      const abort = () => this.#post({ kind: 'abort', number, reason: sent(signal?.reason) });
+      signal?.addEventListener('abort', abort, { once: true });
+      const letGo = () => signal?.removeEventListener('abort', abort);
+      this.#waiting.set(number, {
+        resolve: (result) => (letGo(), resolve(result as Awaited<ReturnType<Calls[M]>>)),
+        // The caller gets the very reason it gave.
+        reject: (error) => (letGo(), reject(signal?.aborted && !(error instanceof NearfieldError) ? signal.reason : error)),
+        onProgress,
+      });
+      try {
+        this.#post({ kind: 'call', number, method, args, reports: onProgress !== undefined }, transfer);
+      } catch (error) {
+        this.#waiting.delete(number);
+        letGo();
+        reject(error);
+      }
+    });
+  }
+
+  close(): void {
+    this.#worker.terminate();
+    this.#end(new NearfieldError('Argument', 'device: needed one that is open, given one that was closed'));
+  }
+
+  #post(message: ToWorker, transfer: Transferable[] = []): void {
+    this.#worker.postMessage(message, transfer);
+  }
+
+  #hear(message: FromWorker): void {
+    const waiting = this.#waiting.get(message.number);
+    if (!waiting) return;
+    if (message.kind === 'progress') {
+      waiting.onProgress?.(message.done);
+      return;
+    }
+    this.#waiting.delete(message.number);
+    if (message.kind === 'result') waiting.resolve(message.result);
+    else waiting.reject(received(message.error));
+  }
+
+  #end(error: NearfieldError): void {
+    this.#ended = error;
+    const all = [...this.#waiting.values()];
+    this.#waiting.clear();
+    all.forEach((waiting) => waiting.reject(error));
+  }
+}

@@ -1,0 +1,29 @@
+// The worker that indexes live in, so that neither WebAssembly nor copies block the page.
+
+import { LocalEngine } from './engine.js';
+import { received, sent } from './errors.js';
+import { buffers, type FromWorker, type ToWorker } from './messages.js';
+
+const engine = new LocalEngine();
+const controllers = new Map<number, AbortController>();
+const post = (message: FromWorker, transfer: Transferable[] = []) =>
+  (globalThis as unknown as Worker).postMessage(message, transfer);
+
+globalThis.addEventListener('message', async ({ data }: MessageEvent<ToWorker>) => {
+  const { number } = data;
+  if (data.kind === 'abort') {
+    controllers.get(number)?.abort(received(data.reason));
+    return;
+  }
+  const controller = new AbortController();
+  controllers.set(number, controller);
+  const onProgress = data.reports ? (done: number) => post({ kind: 'progress', number, done }) : undefined;
+  try {
+    const result = await engine.call(data.method, data.args as never, { signal: controller.signal, onProgress });
+    post({ kind: 'result', number, result }, buffers(result));
+  } catch (error) {
+    post({ kind: 'error', number, error: sent(error) });
+  } finally {
+    controllers.delete(number);
+  }
+});
