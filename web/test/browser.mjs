@@ -3,15 +3,10 @@
 import { createReadStream, existsSync, statSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { extname, join, normalize } from 'node:path';
-import { fileURLToPath } from 'node:url';
 
 import { chromium } from 'playwright-core';
 
-/** The folder `web`. */
-export const WEB = fileURLToPath(new URL('..', import.meta.url));
-
-/** Where the shipped vectors are. */
-export const DATA = fileURLToPath(new URL('../../examples/data', import.meta.url));
+import { DATA, WEB } from './folders.mjs';
 
 const TYPES = {
   '.css': 'text/css',

@@ -288,6 +288,9 @@ export abstract class BaseIndex {
       throw argument(name, 'arrays, or a device on a GPU that was opened with `worker: false`', 'a GPUBuffer');
     }
     const { buffer, offset = 0, rows } = vectors;
+    const bytes = offset + rows * this.dim * Float32Array.BYTES_PER_ELEMENT;
+    if (!(buffer.size >= bytes)) throw argument(name, `a buffer of ${bytes} bytes`, `one of ${buffer.size}`);
+    if (!(buffer.usage & GPUBufferUsage.COPY_SRC)) throw argument(name, 'a buffer with the usage COPY_SRC', 'one without');
     return [{ buffer, offset, rows }, rows];
   }
 
