@@ -36,7 +36,9 @@ export function serve(folders = { '/data/': DATA, '/': WEB }) {
       response.writeHead(404, { 'content-type': 'text/plain' });
       return response.end('not found');
     }
-    response.writeHead(200, { 'content-type': TYPES[extname(file)] ?? 'application/octet-stream' });
+    const type = TYPES[extname(file)] ?? 'application/octet-stream';
+    // Another origin may import the package, as from a CDN.
+    response.writeHead(200, { 'content-type': type, 'access-control-allow-origin': '*' });
     createReadStream(file).pipe(response);
   });
   return new Promise((resolve) => {
@@ -45,10 +47,10 @@ export function serve(folders = { '/data/': DATA, '/': WEB }) {
 }
 
 /** Chromium, with or without WebGPU. */
-export function launch({ webgpu = true, flags = [] } = {}) {
+export function launch({ webgpu = true } = {}) {
   const executablePath = process.env.CHROMIUM ?? '/usr/bin/chromium';
   const off = ['--disable-features=WebGPU', '--disable-gpu'];
-  return chromium.launch({ executablePath, headless: true, args: [...QUIET, ...(webgpu ? SOFTWARE_WEBGPU : off), ...flags] });
+  return chromium.launch({ executablePath, headless: true, args: [...QUIET, ...(webgpu ? SOFTWARE_WEBGPU : off)] });
 }
 
 /** A page that has imported the package as `nearfield`, with what its console said; `before` runs in it first. */

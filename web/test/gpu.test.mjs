@@ -317,6 +317,18 @@ test('without WebGPU the host engine answers in the worker', async () => {
     assert.equal(result.isInWorker, true);
     assert.equal(result.missing, 0);
     assert.deepEqual(said, []);
+
+    // A package that comes from another origin, such as a CDN, has its worker too.
+    const other = await serve();
+    const far = await page.evaluate(async (origin) => {
+      const { Device, Flat } = await import(`${origin}/dist/index.js`);
+      const device = await Device.open();
+      const index = await Flat.create(device, { dim: 2 });
+      await index.add([1, 0, 0, 1]);
+      return [device.isInWorker, ...(await index.search([0, 1], { k: 1 })).ids];
+    }, other.url);
+    other.server.close();
+    assert.deepEqual(far, [true, 1]);
   } finally {
     await plain.close();
   }

@@ -78,6 +78,9 @@ const released = new FinalizationRegistry<{ engine: Engine; handle: number }>(({
 
 const isArray = (values: Vectors): values is Float32Array | Uint16Array => ArrayBuffer.isView(values);
 
+/** `GPUBufferUsage.COPY_SRC`, which contexts without WebGPU lack. */
+const COPY_SRC = 4;
+
 /** Rows of an empty index that is warmed up, unless the caller tells how many there will be. */
 const FEW_ROWS = 2000;
 
@@ -290,7 +293,7 @@ export abstract class BaseIndex {
     const { buffer, offset = 0, rows } = vectors;
     const bytes = offset + rows * this.dim * Float32Array.BYTES_PER_ELEMENT;
     if (!(buffer.size >= bytes)) throw argument(name, `a buffer of ${bytes} bytes`, `one of ${buffer.size}`);
-    if (!(buffer.usage & GPUBufferUsage.COPY_SRC)) throw argument(name, 'a buffer with the usage COPY_SRC', 'one without');
+    if (!(buffer.usage & COPY_SRC)) throw argument(name, 'a buffer with the usage COPY_SRC', 'one without');
     return [{ buffer, offset, rows }, rows];
   }
 
