@@ -125,8 +125,10 @@ test('a lost GPU is a typed error, and the index comes back from its host copy o
     }
     const bytes = await indexes[1].toBytes();
     const want = await indexes[1].search(query, { k: 20 });
-    device.gpuDevice.destroy();
-    const lost = [];
+    // In the middle of a search, which is in many pieces.
+    const long = indexes[1].search(fixtures.whole(8, 5000, 16), { k: 100 });
+    setTimeout(() => device.gpuDevice.destroy(), 30);
+    const lost = [await long.then(() => 'answered', (error) => [error instanceof DeviceLostError, error.code, error.message])];
     for (const call of [() => indexes[1].search(query, { k: 20 }), () => indexes[1].add(base), () => indexes[1].toBytes()]) {
       lost.push(await call().then(() => 'answered', (error) => [error instanceof DeviceLostError, error.code, error.message]));
     }
