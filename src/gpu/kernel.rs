@@ -30,7 +30,7 @@ pub(crate) use params;
 macro_rules! wgsl {
     ($path:literal $(, $constant:ident $(= $value:expr)?)* $(,)?) => {
         crate::gpu::Snippet {
-            text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/wgsl/", $path, ".wgsl")),
+            text: crate::gpu::bare_text!(include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/wgsl/", $path, ".wgsl"))),
             constants: &[$((stringify!($constant), crate::gpu::wgsl!(@value $constant $(= $value)?)),)*],
         }
     };
