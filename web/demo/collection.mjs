@@ -93,7 +93,7 @@ export class Collection {
     });
   }
 
-  /** Compiles the kernels of searches for one query and for many. */
+  /** Compiles the kernels of a search. */
   async warmUp(queries, k) {
     await this.held(() => this.#index.warmUp({ queries, k }));
   }

@@ -57,7 +57,7 @@ export async function verify(collection) {
   const seen = Object.entries(places).filter(([, { queries }]) => queries > 0);
   const isRight = seen.every(([, { wrong }]) => wrong === 0);
   const words = seen.map(([place, { queries, wrong }]) => {
-    const of = `the ${known.k} nearest of ${queries} queries`;
+    const of = `the ${known.k} nearest of ${queries} queries by cosine`;
     return wrong === 0 ? `${of} on ${place}: all right` : `${of} on ${place}: ${wrong} of ${queries * known.k} wrong`;
   });
   return { isRight, words: `${words.join('; ')}. The truth was found in 64-bit floats beforehand.` };

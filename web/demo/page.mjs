@@ -26,6 +26,10 @@ let chosen;
 let lit = [];
 /** Ends the work on a collection when another takes its place. */
 let opened = new AbortController();
+/** Counts the collections that were asked for: the last one is shown. */
+let asked = 0;
+/** The vectors on the map. */
+let mapped;
 /** Ends a search when the next one begins. */
 let searching = new AbortController();
 
@@ -49,13 +53,12 @@ function recovered(error, milliseconds) {
   showFacts(by('about'), device, collection);
 }
 
-/** Makes a row the query, and remembers it in the address. */
+/** Makes a row the query. */
 function choose(row) {
-  history.replaceState(null, '', `#${collection.names ? encodeURIComponent(collection.name(row)) : row}`);
-  field.set(row);
   search(row).catch(fail);
 }
 
+/** Searches first and changes the page afterwards: an answer would wait for the page to be painted, and that time is not the search's. */
 async function search(row) {
   searching.abort();
   searching = new AbortController();
@@ -65,6 +68,8 @@ async function search(row) {
   // An answer that comes after the next question is not shown.
   if (signal.aborted || searched !== collection) return;
   chosen = row;
+  field.set(row);
+  history.replaceState(null, '', `#${collection.names ? encodeURIComponent(collection.name(row)) : row}`);
   const [name, text] = by('chosen').children;
   [name.textContent, text.textContent] = [collection.name(row), collection.description(row)];
   by('chosen').hidden = false;
@@ -79,27 +84,33 @@ async function search(row) {
 
 /** Shows a collection: its index, then its map, then the proof that its answers are right. */
 async function show(content, first) {
-  const { signal } = (opened.abort(), (opened = new AbortController()));
-  searching.abort();
+  const turn = ++asked;
   const metric = by('metric').value;
-  const next = await Collection.create(device, content, {
+  const make = () => Collection.create(device, content, {
     metric,
     onRecovered: recovered,
     onProgress: (done) => done < content.rows && say(`${number(done)} of ${number(content.rows)} vectors are in the index…`),
   });
-  if (signal.aborted) return next.free();
+  // A lost GPU comes back with the index that it had.
+  const next = await (collection ? collection.held(make) : make());
+  // Kernels are compiled before a search is timed.
+  await next.warmUp(1, Number(by('k').value) + 1);
+  if (turn !== asked) return next.free();
+  opened.abort();
+  searching.abort();
+  opened = new AbortController();
+  const { signal } = opened;
   void collection?.free().catch(() => undefined);
-  const isNew = collection?.vectors !== content.vectors;
   collection = next;
   families = familiesOf(collection);
   field.show(collection);
-  by('query').disabled = false;
+  for (const id of ['query', 'k', 'metric']) by(id).disabled = false;
   by('query-label').textContent = collection.names ? 'Packages like' : `Rows of ${collection.title} like`;
   by('shipped').hidden = Boolean(collection.names);
   say('');
   showFacts(by('about'), device, collection);
+  const isNew = mapped !== content.vectors;
   if (isNew) map.clear();
-  field.set(first);
   await search(first);
   if (isNew) await draw(signal);
   if (collection.names && metric === 'cosine' && !signal.aborted) await prove(signal);
@@ -108,8 +119,12 @@ async function show(content, first) {
 async function draw(signal) {
   by('map-words').textContent = 'Principal directions are being found…';
   const drawn = collection;
-  const found = await drawn.held(() => project(device, drawn, signal));
+  const found = await drawn.held(() => project(device, drawn, signal)).catch((error) => {
+    by('map-words').textContent = `There is no map: ${error.message}`;
+    throw error;
+  });
   if (signal.aborted) return;
+  mapped = drawn.vectors;
   const points = map.show(drawn, found.points);
   const used = [...new Set(families)].sort((a, b) => a - b);
   by('legend').hidden = used.length < 2;
@@ -148,7 +163,12 @@ async function prove(signal) {
 
 /** The row that the address names. */
 function addressed(content) {
-  const name = decodeURIComponent(location.hash.slice(1));
+  let name = location.hash.slice(1);
+  try {
+    name = decodeURIComponent(name);
+  } catch {
+    // A percent sign without digits: no name has one.
+  }
   const row = content.names ? content.names.indexOf(name || FIRST) : Number(name);
   return row >= 0 && row < content.rows ? row : undefined;
 }
@@ -158,7 +178,6 @@ async function openFile(file) {
     say(`Reading ${file.name}…`);
     const content = own(file, await vectorsOf(await bytesOf(file), file.name));
     await show(content, 0);
-    history.replaceState(null, '', '#0');
     const { rows, dim, type } = content;
     say(`${file.name}: ${number(rows)} ${type} vectors of ${number(dim)} elements.`);
   } catch (error) {
@@ -173,14 +192,18 @@ async function start() {
   showFacts(by('about'), device);
   files(by('file'), by('drop'), openFile);
   by('shipped').addEventListener('click', () => show(shipped, shipped.names.indexOf(FIRST)).catch(fail));
-  by('metric').addEventListener('change', () => show(collection, chosen).catch(fail));
-  by('k').addEventListener('change', () => search(chosen).catch(fail));
+  by('metric').addEventListener('change', () => show(collection, chosen).catch((error) => {
+    // The old index is still there.
+    by('metric').value = collection.metric;
+    fail(error);
+  }));
+  by('k').addEventListener('change', () => choose(chosen));
   by('zoom-in').addEventListener('click', () => map.zoom());
   by('zoom-out').addEventListener('click', () => map.zoom(1 / 1.4));
   by('zoom-all').addEventListener('click', () => map.fit());
   by('zoom-lit').addEventListener('click', () => map.fit(true));
   addEventListener('hashchange', () => {
-    const row = addressed(collection);
+    const row = collection && addressed(collection);
     if (row !== undefined && row !== chosen) choose(row);
   });
   await show(shipped, addressed(shipped) ?? shipped.names.indexOf(FIRST));

@@ -48,7 +48,7 @@ export class Field {
     list.addEventListener('pointerdown', (event) => event.preventDefault());
     list.addEventListener('click', (event) => {
       const option = event.target.closest('[role=option]');
-      if (option) this.#take(Number(option.dataset.row));
+      if (option) onChoose(Number(option.dataset.row));
     });
   }
 
@@ -101,18 +101,13 @@ export class Field {
   #key(event) {
     const count = this.#rows.length;
     if (event.key === 'Escape') this.#close();
-    else if (event.key === 'Enter' && count > 0 && this.#active >= 0) this.#take(this.#rows[this.#active]);
+    else if (event.key === 'Enter' && count > 0 && this.#active >= 0) this.#onChoose(this.#rows[this.#active]);
     else if (event.key === 'ArrowDown' && this.#list.hidden) this.#complete();
     else if (event.key === 'ArrowDown' && count > 0) this.#active = (this.#active + 1) % count;
     else if (event.key === 'ArrowUp' && count > 0) this.#active = (this.#active + count - 1) % count;
     else return;
     event.preventDefault();
     this.#mark();
-  }
-
-  #take(row) {
-    this.set(row);
-    this.#onChoose(row);
   }
 
   #close() {

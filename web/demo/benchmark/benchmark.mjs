@@ -2,7 +2,7 @@
 
 import { chart, table } from './chart.mjs';
 import { lines } from './lines.mjs';
-import { measure, WAYS } from './measure.mjs';
+import { CHECKED, measure, WAYS } from './measure.mjs';
 
 /** Rows and queries of 32-bit floats that fit a tab, beside their copies in an index. */
 const MOST_BYTES = 512 * 2 ** 20;
@@ -79,12 +79,12 @@ export class Benchmark {
     const wrong = checked.filter(({ agreement }) => agreement.wrong > 0);
     told.className = wrong.length === 0 ? 'good' : 'bad';
     const swapped = checked.reduce((sum, { agreement }) => sum + agreement.swapped, 0);
-    const queries = Math.min(...checked.map(({ agreement }) => agreement.queries));
-    const equal = `All answers agree: the ${settings.k} nearest of ${queries} ${queries === 1 ? 'query' : 'queries'}, held against those of plain JavaScript` +
-      `${swapped > 0 ? `; ${swapped} rows stand in another order, because their distances are equal after rounding` : ''}.`;
+    const several = checked.length > 1 ? `those of the ${settings.queries} queries with each other, and ` : '';
+    const equal = `All answers agree: ${several}those of the first ${Math.min(settings.queries, CHECKED)} with the true ${settings.k} nearest` +
+      `${swapped > 0 ? `; ${swapped} places have another row at the same distance, after rounding` : ''}.`;
     told.textContent = wrong.length === 0
       ? equal
-      : wrong.map(({ way, agreement }) => `${WAYS[way]}: ${agreement.wrong} of ${agreement.compared} neighbours are wrong.`).join(' ');
+      : wrong.map(({ way, agreement }) => `${WAYS[way]}: ${agreement.wrong} of ${agreement.compared} places are wrong.`).join(' ');
     const frame = document.createElement('div');
     frame.className = 'scroll';
     frame.append(table(this.#measured, WAYS));

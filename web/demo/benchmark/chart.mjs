@@ -28,7 +28,7 @@ export function chart(cases, names) {
     const middle = top + BAR / 2;
     svg.append(
       element('text', { x: LEFT - 12, y: middle + 5, 'text-anchor': 'end' }, names[way]),
-      element('rect', { x: LEFT, y: top, width: Math.max(2, x(ms) - LEFT), height: BAR, rx: 4, style: `fill: ${COLORS[way]}` }),
+      element('rect', { x: LEFT, y: top, width: Math.max(2, x(ms) - LEFT), height: BAR, rx: 2, style: `fill: ${COLORS[way]}` }),
       element('path', { d: `M${x(least)} ${middle}H${x(most)}`, style: 'stroke: var(--ink); stroke-width: 1.5' }),
       element('text', { x: x(most) + 10, y: middle + 5 }, milliseconds(ms)),
     );

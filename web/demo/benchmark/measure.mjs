@@ -6,8 +6,8 @@ export const WAYS = { gpu: 'GPU', host: 'host engine', javascript: 'plain JavaSc
 export const SEED = 1;
 /** A way that takes longer than this has fewer runs. */
 const MOST_MILLISECONDS = 20_000;
-/** Queries that the loop answers for the comparison alone, when it is not measured. */
-const CHECKED = 4;
+/** Queries whose true neighbours are found apart, in f64, by sorting all distances. */
+export const CHECKED = 4;
 
 /** The worker of plain JavaScript. */
 class Loop {
@@ -90,14 +90,20 @@ export async function measure(settings, ways, { signal, onProgress }) {
       cases.push({ way, ...about, found, runs: times.length, ms: median(times), least: times[0], most: times.at(-1) });
     }
     step('Answers are being compared');
-    const own = cases.find(({ way }) => way === 'javascript')?.found;
+    const timed = cases.filter(({ found }) => found);
     const checked = Math.min(queries, CHECKED);
-    const reference = own ?? (await unless(signal, loop.call('search', { metric, k, queries: checked }))).result;
-    for (const one of cases.filter(({ found }) => found)) {
-      const { result } = await unless(signal, loop.call('compare', { metric, reference, found: one.found }));
-      one.agreement = { ...result, queries: own ? queries : checked };
-      delete one.found;
+    const { result: truth } = await unless(signal, loop.call('truth', { metric, k, queries: checked }));
+    for (const one of timed) {
+      // The first way is held against the second, and all others against the first.
+      const other = timed.find((other) => other !== one)?.found;
+      const sums = { wrong: 0, swapped: 0, compared: 0, queries: other ? queries : checked };
+      for (const reference of [truth, other && { ...other, k: other.ids.length / queries }].filter(Boolean)) {
+        const { result } = await unless(signal, loop.call('compare', { metric, reference, found: one.found }));
+        for (const key of ['wrong', 'swapped', 'compared']) sums[key] += result[key];
+      }
+      one.agreement = sums;
     }
+    for (const one of timed) delete one.found;
     onProgress(1, '');
     return { settings, cases };
   } finally {
