@@ -34,7 +34,7 @@ export function serve(folders, port = 0) {
     } catch {
       return end(400, { 'content-type': 'text/plain' });
     }
-    if (path === '/') return end(302, { location: '/demo/' });
+    if (path === '/' || path === '/demo') return end(302, { location: '/demo/' });
     const file = path.includes('\0') ? undefined : fileOf(folders, path.endsWith('/') ? `${path}index.html` : path);
     if (!file) return end(404, { 'content-type': 'text/plain' });
     response.writeHead(200, { 'content-type': TYPES[extname(file)] ?? 'application/octet-stream', 'cache-control': 'no-cache' });

@@ -38,14 +38,19 @@ const field = new Field(by('query'), by('options'), { onChoose: choose });
 const results = new Results(by('results'), { choose, hover: (row) => map.hover(row) });
 new Tabs(document.querySelector('[role=tablist]'));
 
-function say(text, isBad = false) {
+/** Tells the visitor something: `bad` news, or what is `passing` and goes when it is done. */
+function say(text, kind = '') {
   by('notice').textContent = text;
-  by('notice').classList.toggle('bad', isBad);
+  by('notice').className = kind;
+}
+
+function done() {
+  if (by('notice').className === 'passing') say('');
 }
 
 /** Tells what went wrong, unless the visitor went on to something else. */
 function fail(error) {
-  if (error?.name !== 'AbortError') say(error?.message ?? String(error), true);
+  if (error?.name !== 'AbortError') say(error?.message ?? String(error), 'bad');
 }
 
 function recovered(error, milliseconds) {
@@ -85,11 +90,12 @@ async function search(row) {
 /** Shows a collection: its index, then its map, then the proof that its answers are right. */
 async function show(content, first) {
   const turn = ++asked;
+  say('', 'passing');
   const metric = by('metric').value;
   const make = () => Collection.create(device, content, {
     metric,
     onRecovered: recovered,
-    onProgress: (done) => done < content.rows && say(`${number(done)} of ${number(content.rows)} vectors are in the index…`),
+    onProgress: (done) => done < content.rows && say(`${number(done)} of ${number(content.rows)} vectors are in the index…`, 'passing'),
   });
   // A lost GPU comes back with the index that it had.
   const next = await (collection ? collection.held(make) : make());
@@ -107,7 +113,7 @@ async function show(content, first) {
   for (const id of ['query', 'k', 'metric']) by(id).disabled = false;
   by('query-label').textContent = collection.names ? 'Packages like' : `Rows of ${collection.title} like`;
   by('shipped').hidden = Boolean(collection.names);
-  say('');
+  done();
   showFacts(by('about'), device, collection);
   const isNew = mapped !== content.vectors;
   if (isNew) map.clear();
@@ -154,7 +160,7 @@ async function prove(signal) {
     if (signal.aborted) return;
     told.textContent = words[0].toUpperCase() + words.slice(1);
     told.className = isRight ? 'good' : 'bad';
-    if (!isRight) say(`Wrong answers: ${words}`, true);
+    if (!isRight) say(`Wrong answers: ${words}`, 'bad');
   } catch (error) {
     told.textContent = `Not verified: ${error.message}`;
     told.className = 'bad';
@@ -175,7 +181,7 @@ function addressed(content) {
 
 async function openFile(file) {
   try {
-    say(`Reading ${file.name}…`);
+    say(`Reading ${file.name}…`, 'passing');
     const content = own(file, await vectorsOf(await bytesOf(file), file.name));
     await show(content, 0);
     const { rows, dim, type } = content;

@@ -9,8 +9,7 @@ import { serve } from '../server.mjs';
 const WEB = fileURLToPath(new URL('..', import.meta.url));
 export const DATA = fileURLToPath(new URL('../../examples/data/', import.meta.url));
 
-const FLAGS = [
-  '--no-sandbox',
+const SOFTWARE_WEBGPU = [
   '--enable-unsafe-webgpu',
   '--use-webgpu-adapter=swiftshader',
   '--enable-features=Vulkan',
@@ -19,9 +18,10 @@ const FLAGS = [
 ];
 
 /** A browser and a server of the page; `open` makes pages of it and `close` ends both. */
-export async function start() {
+export async function start({ webgpu = true } = {}) {
   const { server, url } = await serve({ '/demo/data/': DATA, '/': WEB });
-  const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', headless: true, args: FLAGS });
+  const args = ['--no-sandbox', ...(webgpu ? SOFTWARE_WEBGPU : ['--disable-features=WebGPU', '--disable-gpu'])];
+  const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', headless: true, args });
   return {
     /** The page, once its map is drawn, with all that its console said. `before` changes it before it loads. */
     async open(search, { before, ...options } = {}) {

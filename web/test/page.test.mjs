@@ -255,6 +255,18 @@ test('tabs follow the arrow keys, and everything that takes the focus has a name
   await context.close();
 });
 
+test('without WebGPU the host engine answers, and the page says why', async (context) => {
+  const other = await start({ webgpu: false });
+  context.after(() => other.close());
+  const { page, said } = await other.open('');
+  await ready(page);
+  assert.match(await page.textContent('#took'), /on the host engine$/);
+  assert.match(await page.textContent('#about'), /host engine.*Takenbecause there is no GPU/s);
+  await page.click('#tab-benchmark');
+  assert.equal(await page.locator('#measure [name=gpu]').isChecked(), false);
+  assert.deepEqual(said, []);
+});
+
 test('an unknown device is told', async () => {
   const { page, context } = await site.open('?prefer=fridge');
   await page.waitForSelector('#notice.bad');
