@@ -16,9 +16,8 @@ const FAMILIES = [
 
 export const FAMILY_NAMES = FAMILIES.map(([name]) => name);
 
-/** The family of each row, a number; all rows without names are of the last one. */
+/** The family of each row, a number; all rows without names are of the first one. */
 export function familiesOf({ names, rows }) {
-  const last = FAMILIES.length - 1;
-  if (!names) return new Uint8Array(rows).fill(last);
+  if (!names) return new Uint8Array(rows);
   return Uint8Array.from(names, (name) => FAMILIES.findIndex(([, pattern]) => pattern.test(name)));
 }

@@ -64,6 +64,9 @@ for (const [prefer, metric, ways] of [['host', 'ip', ['host', 'javascript']], ['
     assert.equal(await page.locator('#outcome tbody tr').count(), ways.length);
     assert.match(await page.locator('#outcome svg').getAttribute('aria-label'), /^Median times: .* ms$/);
 
+    await page.setViewportSize({ width: 360, height: 740 });
+    assert.ok((await page.evaluate(() => document.documentElement.scrollWidth)) <= 360);
+
     const first = await saved(page, `${prefer}-1.jsonl`);
     const lines = (await readFile(first, 'utf8')).trimEnd().split('\n').map((line) => JSON.parse(line));
     const cases = lines.filter(({ record }) => record === 'case');

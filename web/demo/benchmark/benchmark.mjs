@@ -87,10 +87,12 @@ export class Benchmark {
       : wrong.map(({ way, agreement }) => `${WAYS[way]}: ${agreement.wrong} of ${agreement.compared} places are wrong.`).join(' ');
     const frame = document.createElement('div');
     frame.className = 'scroll';
+    // On a narrow screen the table scrolls, with the keyboard, too.
+    Object.assign(frame, { tabIndex: 0, role: 'region', ariaLabel: 'All figures' });
     frame.append(table(this.#measured, WAYS));
     const outcome = this.#part.querySelector('#outcome');
     outcome.replaceChildren(told, frame);
-    if (checked.length > 0) outcome.prepend(chart(cases, WAYS));
+    if (checked.length > 0) outcome.prepend(chart(cases, WAYS, Math.max(300, Math.min(720, outcome.clientWidth))));
     else told.remove();
     const software = cases.find(({ way, device }) => way === 'gpu' && device?.kind === 'software');
     if (software) {

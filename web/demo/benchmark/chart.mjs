@@ -2,9 +2,9 @@
 
 const SVG = 'http://www.w3.org/2000/svg';
 const COLORS = { gpu: 'var(--chosen)', host: 'var(--near)', javascript: 'var(--family-9)' };
-const [WIDTH, LEFT, ROW, BAR] = [720, 128, 46, 22];
+const [LEFT, ROW, BAR] = [128, 46, 22];
 /** Room for the words beside the longest bar. */
-const RIGHT = 150;
+const RIGHT = 90;
 
 function element(name, attributes, text) {
   const made = document.createElementNS(SVG, name);
@@ -15,14 +15,14 @@ function element(name, attributes, text) {
 
 export const milliseconds = (ms) => `${ms >= 100 ? Math.round(ms).toLocaleString('en') : ms.toPrecision(3)} ms`;
 
-/** One bar a case: the median, with a line from the least time to the most. */
-export function chart(cases, names) {
+/** One bar a case: the median, with a line from the least time to the most. Words are as large as the page's if the chart is drawn `width` wide. */
+export function chart(cases, names, width) {
   const timed = cases.filter(({ ms }) => ms !== undefined);
   const words = timed.map(({ way, ms }) => `${names[way]} ${milliseconds(ms)}`).join(', ');
   const height = timed.length * ROW + 8;
-  const svg = element('svg', { viewBox: `0 0 ${WIDTH} ${height}`, role: 'img', 'aria-label': `Median times: ${words}` });
+  const svg = element('svg', { viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': `Median times: ${words}` });
   const most = Math.max(...timed.map((one) => one.most));
-  const x = (ms) => LEFT + (ms / most) * (WIDTH - LEFT - RIGHT);
+  const x = (ms) => LEFT + (ms / most) * (width - LEFT - RIGHT);
   timed.forEach(({ way, ms, least, most }, at) => {
     const top = at * ROW + (ROW - BAR) / 2;
     const middle = top + BAR / 2;
