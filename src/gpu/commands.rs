@@ -12,6 +12,7 @@ use super::state::{Pipeline, lock};
 use super::transfer::{RowLayout, Staged};
 use crate::error::{Error, Result};
 use crate::future::Boxed;
+use crate::platform::CAN_WAIT;
 use crate::vectors::HostVectors;
 
 /// Bytes of a params arena.
@@ -330,16 +331,21 @@ impl<'a> Commands<'a> {
     }
 
     /// Submits one of many pieces of work: a call that may be interrupted does not run far ahead of the device.
-    pub(crate) fn submit_piece(self) -> Result<()> {
+    pub(crate) async fn submit_piece(self) -> Result<()> {
         let gpu = self.gpu;
-        self.submitted().map_or(Ok(()), |submission| gpu.waiter.keep_pace(submission))
+        let Some(submission) = self.submitted() else { return Ok(()) };
+        if !CAN_WAIT {
+            gpu.waiter.keep_pace_of_future(&gpu.queue).await;
+            return Ok(());
+        }
+        gpu.waiter.keep_pace(submission)
     }
 
     /// Submits the commands so far, as [`submit_piece`](Self::submit_piece) does, and continues in a new encoder.
-    pub(crate) fn submit_and_go_on(mut self) -> Result<Self> {
+    pub(crate) async fn submit_and_go_on(mut self) -> Result<Self> {
         let (gpu, stage) = (self.gpu, self.stage);
         let profile = self.profile.take();
-        self.submit_piece()?;
+        self.submit_piece().await?;
         let mut next = Self::new(gpu, profile);
         next.stage = stage;
         Ok(next)

@@ -10,6 +10,8 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{Thread, ThreadId};
 use std::time::Duration;
 
+use futures_intrusive::channel::shared::{OneshotReceiver, oneshot_channel};
+
 use super::adapter::AdapterKind;
 use crate::error::Result;
 use crate::interrupt;
@@ -45,6 +47,8 @@ pub(super) struct Waiter {
     background: Arc<Background>,
     /// The last pieces of calls that may be interrupted, with the threads of these calls.
     pieces: Mutex<VecDeque<(ThreadId, wgpu::SubmissionIndex)>>,
+    /// The last pieces in a browser: each is received when the device has done it.
+    pieces_of_futures: Mutex<VecDeque<OneshotReceiver<()>>>,
 }
 
 #[derive(Debug, Default)]
@@ -160,7 +164,13 @@ impl NoDevice {
 impl Waiter {
     pub(super) fn new(device: wgpu::Device, kind: AdapterKind) -> Self {
         let spin = if kind == AdapterKind::Software { Duration::ZERO } else { SPIN };
-        Self { device, spin, background: Arc::default(), pieces: Mutex::default() }
+        Self {
+            device,
+            spin,
+            background: Arc::default(),
+            pieces: Mutex::default(),
+            pieces_of_futures: Mutex::default(),
+        }
     }
 
     /// Where this thread may be interrupted, waits until the device has done all but the last pieces of work. Otherwise it would go on
@@ -169,11 +179,10 @@ impl Waiter {
         if !interrupt::is_armed() {
             return Ok(());
         }
-        let ahead = if self.spin.is_zero() { AHEAD_ON_SOFTWARE } else { AHEAD };
         let earlier = {
             let mut pieces = lock(&self.pieces);
             pieces.push_back((std::thread::current().id(), piece));
-            if pieces.len() > ahead { pieces.pop_front() } else { None }
+            if pieces.len() > self.ahead() { pieces.pop_front() } else { None }
         };
         POLLING.with_borrow(|polling| {
             if let Some(parked) = polling {
@@ -184,6 +193,25 @@ impl Waiter {
             self.wait_for(Some(earlier));
         }
         interrupt::check()
+    }
+
+    /// The same in a browser, where every call is a future: it waits while the device has more than the last pieces to do, and may be
+    /// dropped then.
+    pub(super) async fn keep_pace_of_future(&self, queue: &wgpu::Queue) {
+        let (sender, receiver) = oneshot_channel();
+        queue.on_submitted_work_done(move || drop(sender.send(())));
+        let earlier = {
+            let mut pieces = lock(&self.pieces_of_futures);
+            pieces.push_back(receiver);
+            if pieces.len() > self.ahead() { pieces.pop_front() } else { None }
+        };
+        if let Some(earlier) = earlier {
+            earlier.receive().await;
+        }
+    }
+
+    fn ahead(&self) -> usize {
+        if self.spin.is_zero() { AHEAD_ON_SOFTWARE } else { AHEAD }
     }
 
     /// Forgets the pieces of this thread's call, whose last results have been read: to wait for each takes some 10 us.

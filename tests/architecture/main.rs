@@ -11,8 +11,13 @@ use sources::Crate;
 
 /// Files outside `src/gpu` that may name wgpu: the doors to a program's own device, encoder and buffers, and its
 /// re-export.
-const NAMES_WGPU: &[&str] =
-    &["lib.rs", "engine/device/handle.rs", "engine/device/record.rs", "engine/device/values.rs"];
+const NAMES_WGPU: &[&str] = &[
+    "lib.rs",
+    "engine/device/handle.rs",
+    "engine/device/matrices.rs",
+    "engine/device/record.rs",
+    "engine/device/values.rs",
+];
 
 /// Files in one folder, without its `mod.rs`, `lib.rs` or `main.rs`.
 const MOST_IN_A_FOLDER: usize = 14;

@@ -2,46 +2,42 @@
 
 use half::f16;
 use js_sys::{Float32Array, Float64Array, Uint16Array};
-use nearfield::{ElementKind, MatrixView, Metric, Queries, Rows, Screen};
+use nearfield::{Device, DeviceMatrix, ElementKind, MatrixView, Metric, Screen};
 use serde_json::Value;
 use wasm_bindgen::{JsCast, JsValue};
 
+use crate::buffer::vectors_of;
 use crate::error::{Result, argument, thrown};
 
 /// The largest id that a number of JavaScript holds exactly, as do all below it.
 pub(crate) const LARGEST_ID: u64 = (1 << 53) - 1;
 
-/// Vectors in the memory of WebAssembly, one after the other.
+/// Vectors, one after the other: in the memory of WebAssembly, or on the device.
 pub(crate) enum Vectors {
     F32(Vec<f32>),
     F16(Vec<f16>),
+    Device(DeviceMatrix),
 }
 
 impl Vectors {
-    /// Copies a `Float32Array`, or the bits of a `Float16Array` in a `Uint16Array`.
-    pub(crate) fn copied(name: &str, values: &JsValue) -> Result<Self> {
+    /// Copies a `Float32Array`, the bits of a `Float16Array` in a `Uint16Array`, or vectors of `dim` elements in a `GPUBuffer` of the device.
+    pub(crate) async fn copied(device: &Device, name: &str, values: &JsValue, dim: usize) -> Result<Self> {
         if let Some(values) = values.dyn_ref::<Float32Array>() {
             return Ok(Self::F32(values.to_vec()));
         }
         match values.dyn_ref::<Uint16Array>() {
             Some(bits) => Ok(Self::F16(bits.to_vec().into_iter().map(f16::from_bits).collect())),
+            None if values.is_object() => Ok(Self::Device(vectors_of(device, values, dim).await?)),
             None => Err(argument(name, "a Float32Array or a Float16Array", "something else")),
         }
     }
 
-    /// As rows of `dim` elements.
-    pub(crate) fn rows(&self, dim: usize) -> Result<Rows<'_>> {
+    /// As vectors of `dim` elements.
+    pub(crate) fn view(&self, dim: usize) -> Result<nearfield::Vectors<'_>> {
         match self {
             Self::F32(values) => Ok(MatrixView::new(values, dim).map_err(thrown)?.into()),
             Self::F16(values) => Ok(MatrixView::new(values, dim).map_err(thrown)?.into()),
-        }
-    }
-
-    /// As queries of `dim` elements.
-    pub(crate) fn queries(&self, dim: usize) -> Result<Queries<'_>> {
-        match self {
-            Self::F32(values) => Ok(MatrixView::new(values, dim).map_err(thrown)?.into()),
-            Self::F16(values) => Ok(MatrixView::new(values, dim).map_err(thrown)?.into()),
+            Self::Device(matrix) => Ok(matrix.into()),
         }
     }
 }

@@ -15,6 +15,15 @@ use crate::signal::{Listener, unless};
 #[derive(Debug)]
 pub struct CoreDevice(Device);
 
+fn options(settings: &Settings) -> Result<DeviceOptions> {
+    // Kernels are timed natively; here each search would compile them twice.
+    let options = DeviceOptions::new().tune(false);
+    Ok(match settings.number("budget")? {
+        Some(budget) => options.budget_bytes(budget),
+        None => options,
+    })
+}
+
 /// Sets the options that the builders of both kinds of index share.
 macro_rules! with_resources {
     ($builder:expr, $settings:expr) => {{
@@ -33,13 +42,14 @@ macro_rules! with_resources {
 impl CoreDevice {
     /// Opens the device of a name, as `Device::named` takes it; without one the best.
     pub async fn open(name: Option<String>, settings: String) -> Result<Self> {
-        let settings = Settings::parse(&settings)?;
-        // Kernels are timed natively; here each search would compile them twice.
-        let mut options = DeviceOptions::new().tune(false);
-        if let Some(budget) = settings.number("budget")? {
-            options = options.budget_bytes(budget);
-        }
+        let options = options(&Settings::parse(&settings)?)?;
         Ok(Self(Device::open_async(name.as_deref(), options).await.map_err(thrown)?))
+    }
+
+    /// A device around a `GPUDevice` of the page.
+    pub async fn of_gpu_device(gpu_device: JsValue, settings: String) -> Result<Self> {
+        let options = options(&Settings::parse(&settings)?)?;
+        Ok(Self(crate::buffer::device_of(&gpu_device, options).await?))
     }
 
     /// What was opened and why, as JSON.
@@ -63,7 +73,6 @@ impl CoreDevice {
     }
 
     /// The `GPUDevice` behind this one; undefined for the host engine.
-    #[cfg(target_arch = "wasm32")]
     pub fn gpu_device(&self) -> JsValue {
         let device = self.0.wgpu_device().ok().and_then(|device| device.as_webgpu());
         device.map_or(JsValue::UNDEFINED, |device| device.clone().into())
@@ -88,7 +97,7 @@ impl CoreDevice {
     ) -> Result<CoreIndex> {
         let settings = Settings::parse(&settings)?;
         let dim = settings.dim()?;
-        let sample = Vectors::copied("sample", &sample)?;
+        let sample = Vectors::copied(&self.0, "sample", &sample, dim).await?;
         let listener = progress.map(Listener::new);
         let hear = |iteration: usize, _: f64| listener.iter().for_each(|listener| listener.hear(iteration));
         let (iterations, seed) = (settings.number("iterations")?, settings.number("seed")?);
@@ -105,7 +114,7 @@ impl CoreDevice {
             builder = builder.lists(usize::try_from(lists).unwrap_or(usize::MAX));
         }
         let builder = with_resources!(builder, settings);
-        let trained = unless(aborted, builder.train_async(sample.rows(dim)?)).await?;
+        let trained = unless(aborted, builder.train_async(sample.view(dim)?)).await?;
         Ok(CoreIndex::new(trained))
     }
 

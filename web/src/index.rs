@@ -19,6 +19,11 @@ impl CoreIndex {
     pub(crate) fn new(index: impl Into<Index>) -> Self {
         Self(index.into())
     }
+
+    /// Vectors for this index.
+    async fn taken(&self, name: &str, values: &JsValue) -> Result<Vectors> {
+        Vectors::copied(self.0.device(), name, values, self.0.dim()).await
+    }
 }
 
 /// The rows that a search may return.
@@ -75,14 +80,14 @@ impl CoreIndex {
         ids: Option<Float64Array>,
         aborted: Option<Promise>,
     ) -> Result<()> {
-        let rows = Vectors::copied("vectors", &values)?;
+        let rows = self.taken("vectors", &values).await?;
         let ids = ids.as_ref().map(arguments::ids).transpose()?;
         let dim = self.0.dim();
         let mut options = AddOptions::new();
         if let Some(ids) = &ids {
             options = options.ids(ids);
         }
-        unless(aborted, self.0.add_with_async(rows.rows(dim)?, &options)).await
+        unless(aborted, self.0.add_with_async(rows.view(dim)?, &options)).await
     }
 
     /// Replaces rows.
@@ -92,9 +97,9 @@ impl CoreIndex {
         values: JsValue,
         aborted: Option<Promise>,
     ) -> Result<()> {
-        let rows = Vectors::copied("vectors", &values)?;
+        let rows = self.taken("vectors", &values).await?;
         let dim = self.0.dim();
-        unless(aborted, self.0.update_async(&arguments::ids(&ids)?, rows.rows(dim)?)).await
+        unless(aborted, self.0.update_async(&arguments::ids(&ids)?, rows.view(dim)?)).await
     }
 
     /// Removes the rows with these ids.
@@ -117,7 +122,7 @@ impl CoreIndex {
         aborted: Option<Promise>,
     ) -> Result<JsValue> {
         let settings = Settings::parse(&settings)?;
-        let queries = Vectors::copied("queries", &queries)?;
+        let queries = self.taken("queries", &queries).await?;
         let allowed = Allowed::new(&allow)?;
         let listener = progress.map(Listener::new);
         let hear = |queries: usize| listener.iter().for_each(|listener| listener.hear(queries));
@@ -133,7 +138,7 @@ impl CoreIndex {
         if let Some(allowed) = &allowed {
             options = options.filter(allowed.filter());
         }
-        let search = self.0.search_with_async(queries.queries(self.0.dim())?, &options);
+        let search = self.0.search_with_async(queries.view(self.0.dim())?, &options);
         answer(&unless(aborted, search).await?)
     }
 
@@ -146,7 +151,7 @@ impl CoreIndex {
         progress: Option<Function>,
         aborted: Option<Promise>,
     ) -> Result<JsValue> {
-        let queries = Vectors::copied("queries", &queries)?;
+        let queries = self.taken("queries", &queries).await?;
         let allowed = Allowed::new(&allow)?;
         let listener = progress.map(Listener::new);
         let hear = |queries: usize| listener.iter().for_each(|listener| listener.hear(queries));
@@ -154,7 +159,7 @@ impl CoreIndex {
         if let Some(allowed) = &allowed {
             options = options.filter(allowed.filter());
         }
-        let search = self.0.search_within_with_async(queries.queries(self.0.dim())?, radius, &options);
+        let search = self.0.search_within_with_async(queries.view(self.0.dim())?, radius, &options);
         answer(&unless(aborted, search).await?)
     }
 

@@ -1,7 +1,10 @@
 //! The library for JavaScript. The package's TypeScript (`web/ts`) checks types, queues calls and documents them; here are the calls
 //! themselves, one for one.
 
+#![cfg(target_arch = "wasm32")]
+
 mod arguments;
+mod buffer;
 mod device;
 mod error;
 mod index;

@@ -1,7 +1,7 @@
 import type { Device } from './device.js';
 import type { Engine, Found, Vectors } from './engine.js';
 import { argument, NearfieldError } from './errors.js';
-import { allowOf, type Allowed, countOf, type Ids, idsOf, type VectorData, vectorsOf } from './values.js';
+import { allowOf, type Allowed, countOf, type Ids, idsOf, isBuffer, type VectorData, vectorsOf } from './values.js';
 
 /** How distances are measured: the squared or plain Euclidean distance, one minus the cosine, or the negative inner product. */
 export type Metric = 'l2sq' | 'l2' | 'cosine' | 'ip';
@@ -76,6 +76,11 @@ const released = new FinalizationRegistry<{ engine: Engine; handle: number }>(({
   void engine.call('free', [handle]).catch(() => undefined);
 });
 
+const isArray = (values: Vectors): values is Float32Array | Uint16Array => ArrayBuffer.isView(values);
+
+/** `GPUBufferUsage.COPY_SRC`, which contexts without WebGPU lack. */
+const COPY_SRC = 4;
+
 /** Rows of an empty index that is warmed up, unless the caller tells how many there will be. */
 const FEW_ROWS = 2000;
 
@@ -126,11 +131,10 @@ export abstract class BaseIndex {
    * `OutOfMemory`, `DeviceLost`.
    */
   async add(vectors: VectorData, options: AddOptions = {}): Promise<void> {
-    const values = vectorsOf('vectors', vectors);
-    const rows = countOf('vectors', values, this.dim);
+    const [values, rows] = this.#taken('vectors', vectors);
     const ids = options.ids === undefined ? undefined : idsOf('ids', options.ids);
     if (ids && ids.length !== rows) throw argument('ids', `${rows} ids, one a row`, ids.length);
-    const most = Math.max(1, Math.floor(PIECE_BYTES / (this.dim * values.BYTES_PER_ELEMENT)));
+    const most = isArray(values) ? Math.max(1, Math.floor(PIECE_BYTES / (this.dim * values.BYTES_PER_ELEMENT))) : rows;
     await this.#change(options.signal, async () => {
       if (rows === 0) return;
       const before = rows > most && !ids ? new Set(await this.#call('ids', [this.#handle])) : undefined;
@@ -138,7 +142,8 @@ export abstract class BaseIndex {
       try {
         while (done < rows) {
           const end = Math.min(rows, done + most);
-          await this.#sent('add', values.subarray(done * this.dim, end * this.dim), (part) => [
+          const part = isArray(values) ? values.subarray(done * this.dim, end * this.dim) : values;
+          await this.#sent('add', part, (part) => [
             this.#handle,
             part,
             ids?.slice(done, end),
@@ -155,7 +160,7 @@ export abstract class BaseIndex {
 
   /** Replaces the vectors of rows. `vectors` are `[ids, dim]`. */
   async update(ids: Ids, vectors: VectorData, { signal }: CallOptions = {}): Promise<void> {
-    const values = vectorsOf('vectors', vectors);
+    const [values] = this.#taken('vectors', vectors);
     const numbers = idsOf('ids', ids);
     await this.#change(signal, () => this.#sent('update', values, (part) => [this.#handle, numbers, part], signal));
   }
@@ -173,8 +178,7 @@ export abstract class BaseIndex {
 
   /** All rows nearer to each query than `radius`, a distance of the index's metric. Always exact. */
   async within(queries: VectorData, radius: number, options: WithinOptions = {}): Promise<SearchResult> {
-    const values = vectorsOf('queries', queries);
-    countOf('queries', values, this.dim);
+    const [values] = this.#taken('queries', queries);
     const allow = allowOf(options.allow);
     const { signal, onProgress } = options;
     return this.#queue(signal, () =>
@@ -239,8 +243,7 @@ export abstract class BaseIndex {
 
   /** @internal */
   protected async found(queries: VectorData, settings: object, options: SearchOptions): Promise<SearchResult> {
-    const values = vectorsOf('queries', queries);
-    countOf('queries', values, this.dim);
+    const [values] = this.#taken('queries', queries);
     const allow = allowOf(options.allow);
     const { signal, onProgress, k = 10, profile = false } = options;
     const json = JSON.stringify({ ...settings, k, profile });
@@ -278,6 +281,22 @@ export abstract class BaseIndex {
     });
   }
 
+  /** Vectors for the module, and how many: copied from arrays, or as they are in a buffer on the GPU. */
+  #taken(name: string, vectors: VectorData): [Vectors, number] {
+    if (!isBuffer(name, vectors)) {
+      const values = vectorsOf(name, vectors);
+      return [values, countOf(name, values, this.dim)];
+    }
+    if (!this.device.gpuDevice) {
+      throw argument(name, 'arrays, or a device on a GPU that was opened with `worker: false`', 'a GPUBuffer');
+    }
+    const { buffer, offset = 0, rows } = vectors;
+    const bytes = offset + rows * this.dim * Float32Array.BYTES_PER_ELEMENT;
+    if (!(buffer.size >= bytes)) throw argument(name, `a buffer of ${bytes} bytes`, `one of ${buffer.size}`);
+    if (!(buffer.usage & COPY_SRC)) throw argument(name, 'a buffer with the usage COPY_SRC', 'one without');
+    return [{ buffer, offset, rows }, rows];
+  }
+
   get #call(): Engine['call'] {
     const engine = this.device.engine;
     return (method, args, options) => engine.call(method, args, options);
@@ -290,8 +309,9 @@ export abstract class BaseIndex {
     args: (values: Vectors) => Parameters<import('./engine.js').Calls[M]>,
     signal: AbortSignal | undefined,
   ): Promise<void> {
-    const part = this.device.isInWorker ? values.slice() : values;
-    const transfer = this.device.isInWorker ? [part.buffer as ArrayBuffer] : [];
+    const moves = this.device.isInWorker && isArray(values);
+    const part = moves ? values.slice() : values;
+    const transfer = moves ? [(part as Float32Array).buffer as ArrayBuffer] : [];
     await this.#call(method, args(part), { signal, transfer });
   }
 

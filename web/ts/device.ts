@@ -18,6 +18,11 @@ export interface DeviceOptions {
    * {@link Device.gpuDevice}. Default: true in a page, false in workers, Node and Deno.
    */
   worker?: boolean | Worker;
+  /**
+   * A device of the page's own, made without a worker: an index on it takes its `GPUBuffer`s. It has the limits and features that it was
+   * made with, so ask for those of the adapter.
+   */
+  gpuDevice?: GPUDevice;
   /** Bytes of scratch memory on the device that searches may use. Default: 256 MiB. */
   budget?: number;
 }
@@ -78,7 +83,8 @@ export class Device {
    * @throws NearfieldError `NoAdapter` only where `prefer` is `software`; `Argument` for an unknown `prefer`.
    */
   static async open(options: DeviceOptions = {}): Promise<Device> {
-    const { prefer = 'best', worker = isPage() } = options;
+    const { prefer = 'best', gpuDevice, worker = isPage() && !gpuDevice } = options;
+    if (gpuDevice && worker) throw argument('worker', 'false, because a GPUDevice stays where it was made', worker);
     if (!['best', 'gpu', 'host', 'software'].includes(prefer)) {
       throw argument('prefer', '"best", "gpu", "host" or "software"', prefer);
     }
@@ -92,10 +98,11 @@ export class Device {
   }
 
   static async #start(engine: Engine, options: DeviceOptions): Promise<[Opened, About]> {
-    const { prefer = 'best', budget } = options;
+    const { prefer = 'best', budget, gpuDevice } = options;
     const settings = JSON.stringify({ budget });
     const open = (name: string | undefined) => engine.call('open', [name, settings]);
     const parsed = (opened: Opened): [Opened, About] => [opened, JSON.parse(opened.about)];
+    if (gpuDevice) return parsed(await engine.call('openGpuDevice', [gpuDevice, settings]));
     try {
       return parsed(await open(prefer === 'best' ? undefined : prefer));
     } catch (error) {

@@ -19,7 +19,8 @@ export interface Engine {
   close(): void;
 }
 
-export type Vectors = Float32Array | Uint16Array;
+/** Vectors as the module takes them. The buffer is one of the device's. */
+export type Vectors = Float32Array | Uint16Array | { buffer: GPUBuffer; offset: number; rows: number };
 export type Allow = Float64Array | BigUint64Array | undefined;
 
 /** Neighbours as they come from the module. */
@@ -89,6 +90,12 @@ function aborted(signal: AbortSignal | undefined): [Promise<unknown> | undefined
   return [promise, () => signal.removeEventListener('abort', listener)];
 }
 
+/** Which GPU it is: wgpu does not pass that on. */
+function info(gpu: (GPUDevice & { adapterInfo?: GPUAdapterInfo }) | undefined): GpuInfo | undefined {
+  const { vendor = '', architecture = '', device = '', description = '' } = gpu?.adapterInfo ?? {};
+  return gpu && { vendor, architecture, device, description };
+}
+
 type Aborted = Promise<unknown> | undefined;
 type Progress = ((done: number) => void) | undefined;
 
@@ -98,10 +105,11 @@ function calls(aborted: Aborted, progress: Progress) {
   return {
     async open(name: string | undefined, settings: string): Promise<Opened> {
       const device = await CoreDevice.open(name, settings);
-      const gpu = device.gpu_device() as (GPUDevice & { adapterInfo?: GPUAdapterInfo }) | undefined;
-      const { vendor = '', architecture = '', device: model = '', description = '' } = gpu?.adapterInfo ?? {};
-      const info = gpu && { vendor, architecture, device: model, description };
-      return { handle: keep(devices, device), about: device.describe(), gpu: info };
+      return { handle: keep(devices, device), about: device.describe(), gpu: info(device.gpu_device()) };
+    },
+    async openGpuDevice(gpuDevice: GPUDevice, settings: string): Promise<Opened> {
+      const device = await CoreDevice.of_gpu_device(gpuDevice, settings);
+      return { handle: keep(devices, device), about: device.describe(), gpu: info(gpuDevice) };
     },
     async flat(device: number, settings: string): Promise<number> {
       return keep(indexes, await of(devices, device).flat(settings));

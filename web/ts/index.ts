@@ -19,4 +19,4 @@ export type { GpuInfo } from './engine.js';
 export { DeviceLostError, type ErrorCode, NearfieldError } from './errors.js';
 export { Flat } from './flat.js';
 export { Ivf, type IvfOptions, type ListSearchOptions } from './ivf.js';
-export type { Allowed, Ids, VectorData } from './values.js';
+export type { Allowed, BufferData, Ids, VectorData } from './values.js';

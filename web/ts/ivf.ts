@@ -1,7 +1,8 @@
 import { BaseIndex, type CallOptions, type IndexOptions, type SearchOptions, type SearchResult, type StoreOptions, type WarmUpOptions } from './base.js';
 import type { Device } from './device.js';
 import { opened, settingsOf } from './flat.js';
-import { countOf, type VectorData, vectorsOf } from './values.js';
+import { argument } from './errors.js';
+import { countOf, isBuffer, type VectorData, vectorsOf } from './values.js';
 
 export interface IvfOptions extends IndexOptions {
   /** How many lists there are. Default: as many as suit the sample. */
@@ -32,6 +33,7 @@ export class Ivf extends BaseIndex {
   /** An index without rows whose centroids are trained on a sample, `[rows, dim]`, of the rows that it will have. */
   static async train(device: Device, options: IvfOptions, sample: VectorData, call: CallOptions = {}): Promise<Ivf> {
     const settings = settingsOf(options);
+    if (isBuffer('sample', sample)) throw argument('sample', 'an array', 'a GPUBuffer');
     const values = vectorsOf('sample', sample);
     countOf('sample', values, options.dim);
     const handle = await device.engine.call('train', [device.handle, settings, values], call);

@@ -12,11 +12,13 @@ interface Waiting {
 
 /** Starts the package's worker. A page may not start a worker of another origin, such as a CDN, but its own worker may import it. */
 function start(): Worker {
-  const url = new URL('./worker.js', import.meta.url);
-  if (url.origin === globalThis.location?.origin || url.protocol === 'file:') {
+  const here = new URL(import.meta.url);
+  if (here.origin === globalThis.location?.origin || here.protocol === 'file:') {
+    // Bundlers look for these very words.
     return new Worker(new URL('./worker.js', import.meta.url), { type: 'module', name: 'nearfield' });
   }
-  const text = new Blob([`import ${JSON.stringify(url.href)};`], { type: 'text/javascript' });
+  const script = JSON.stringify(new URL('./worker.js', here).href);
+  const text = new Blob([`import ${script};`], { type: 'text/javascript' });
   const own = URL.createObjectURL(text);
   const worker = new Worker(own, { type: 'module', name: 'nearfield' });
   worker.addEventListener('message', () => URL.revokeObjectURL(own), { once: true });

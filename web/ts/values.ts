@@ -3,8 +3,22 @@
 import type { Allow } from './engine.js';
 import { argument } from './errors.js';
 
-/** Vectors, one after the other: 32-bit or 16-bit floats, or numbers. */
-export type VectorData = Float32Array | Float16Array | readonly number[] | readonly (readonly number[] | Float32Array)[];
+/** Vectors, one after the other: 32-bit or 16-bit floats, numbers, or a buffer on the GPU. */
+export type VectorData =
+  | Float32Array
+  | Float16Array
+  | readonly number[]
+  | readonly (readonly number[] | Float32Array)[]
+  | BufferData;
+
+/** Vectors on the GPU, f32: in a buffer of {@link Device.gpuDevice} with the usage `COPY_SRC`. They do not leave it. */
+export interface BufferData {
+  buffer: GPUBuffer;
+  /** The byte where they start, a multiple of four. Default: 0. */
+  offset?: number;
+  /** How many there are. */
+  rows: number;
+}
 
 /** Ids: whole numbers from 0 to 2^53 - 1. */
 export type Ids = Iterable<number | bigint> | Float64Array | Uint32Array | BigUint64Array;
@@ -16,7 +30,7 @@ const isHalf = (values: object): values is Float16Array =>
   typeof Float16Array === 'function' && values instanceof Float16Array;
 
 /** Vectors as the module takes them: floats, or the bits of 16-bit floats. */
-export function vectorsOf(name: string, values: VectorData): Float32Array | Uint16Array {
+export function vectorsOf(name: string, values: Exclude<VectorData, BufferData>): Float32Array | Uint16Array {
   if (values instanceof Float32Array) return values;
   if (typeof values === 'object' && values !== null) {
     if (isHalf(values)) return new Uint16Array(values.buffer, values.byteOffset, values.length);
@@ -27,6 +41,15 @@ export function vectorsOf(name: string, values: VectorData): Float32Array | Uint
     }
   }
   throw argument(name, 'a Float32Array, a Float16Array or an array of numbers', describe(values));
+}
+
+/** Whether vectors are in a buffer on the GPU; an error if their description is wrong. */
+export function isBuffer(name: string, vectors: VectorData): vectors is BufferData {
+  if (typeof vectors !== 'object' || vectors === null || !('buffer' in vectors) || ArrayBuffer.isView(vectors)) return false;
+  const { offset = 0, rows } = vectors as BufferData;
+  if (!Number.isSafeInteger(rows) || rows < 0) throw argument(`${name}.rows`, 'the number of vectors', rows);
+  if (!Number.isSafeInteger(offset) || offset < 0 || offset % 4 !== 0) throw argument(`${name}.offset`, 'a multiple of four', offset);
+  return true;
 }
 
 function describe(value: unknown): string {

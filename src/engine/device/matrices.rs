@@ -87,6 +87,54 @@ impl DeviceMatrix {
         Ok(Self { engine: engine.clone(), memory, norms, rows, dim, stride })
     }
 
+    blocking_and_async! { device;
+        /// Vectors of the caller's buffer, `[rows, dim]`, f32: such as embeddings that a model left on the GPU. Each vector starts `dim`
+        /// elements behind the one before it, rounded up to a multiple of four; what lies between them is zero. The buffer has the usages
+        /// `STORAGE` and `COPY_SRC`, and the wgpu device of `device`; nobody may write to it while the matrix is used.
+        ///
+        /// # Errors
+        /// [`Error::Argument`] for a dim of 0, too small a buffer or another usage; [`Error::NotFinite`] and [`Error::NormOutOfRange`] with
+        /// the row's number; [`Error::Unsupported`] on the host engine, and for more bytes than one binding holds.
+        pub fn from_wgpu(device: &Device, buffer: &Buffer, rows: usize, dim: usize) -> Result<Self> {
+            Self::of_buffer(device, buffer, [rows, dim])
+        }
+        async from_wgpu_async;
+    }
+
+    fn of_buffer<'a>(device: &'a Device, buffer: &'a Buffer, [rows, dim]: [usize; 2]) -> Boxed<'a, Self> {
+        Box::pin(async move {
+            let gpu = device.gpu("a matrix in a buffer")?;
+            if dim == 0 {
+                return Err(Error::argument("dim", "at least 1", dim));
+            }
+            let layout = RowLayout::padded(ElementKind::F32, dim);
+            let bytes = (rows as u64).saturating_mul(layout.row_bytes());
+            if buffer.size() < bytes {
+                let needed = format!("{bytes} bytes for {rows} rows of {} elements", layout.stride);
+                return Err(Error::argument("buffer", needed, format!("{} bytes", buffer.size())));
+            }
+            let usages = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC;
+            if !buffer.usage().contains(usages) {
+                return Err(Error::argument(
+                    "buffer",
+                    format!("the usages {usages:?}"),
+                    format!("{:?}", buffer.usage()),
+                ));
+            }
+            gpu.check_binding("vectors", bytes)?;
+            let norms = norms_of(gpu, buffer, layout, rows).await?;
+            let norms = GpuNorms { norms, numbers: OnceLock::new(), halves: OnceLock::new() };
+            Ok(Self {
+                engine: device.engine.clone(),
+                memory: MatrixMemory::Gpu(buffer.clone().into()),
+                norms: MatrixNorms::Gpu(norms.into()),
+                rows,
+                dim,
+                stride: layout.stride,
+            })
+        })
+    }
+
     blocking_and_async! { self.engine;
         /// Fetches the vectors from the device: f32, whatever they were uploaded as.
         ///
@@ -238,16 +286,21 @@ async fn upload(gpu: &Arc<Gpu>, vectors: HostVectors<'_>) -> Result<(Buffer, Buf
     gpu.check_binding("vectors", bytes)?;
     let buffer = gpu.create_storage("vectors", bytes)?;
     gpu.upload_rows(&buffer, 0, layout, vectors, &mut |_| ()).await?;
-    let norm_buffer = gpu.create_storage("norms", vectors.rows() as u64 * 8)?;
+    let norms = norms_of(gpu, &buffer, layout, vectors.rows()).await?;
+    Ok((buffer, norms, layout.stride))
+}
+
+/// The norms of the rows in a buffer, squared and inverse, in another one. Refuses values that are not finite.
+async fn norms_of(gpu: &Arc<Gpu>, buffer: &Buffer, layout: RowLayout, rows: usize) -> Result<Buffer> {
+    let norm_buffer = gpu.create_storage("norms", rows as u64 * 8)?;
     let refused = gpu.create_storage("refused", 8)?;
     reset_refused(gpu, &refused).await?;
     let mut commands = Commands::new(gpu, None);
-    let rows = BufferVectors { values: BufferSlice::all(&buffer), layout };
-    let range = ([0, vectors.rows() as u32], 0);
-    encode_norms(&mut commands, rows, range, ((&norm_buffer).into(), (&refused).into()))?;
+    let vectors = BufferVectors { values: BufferSlice::all(buffer), layout };
+    encode_norms(&mut commands, vectors, ([0, rows as u32], 0), ((&norm_buffer).into(), (&refused).into()))?;
     let parts = commands.read(&[(&refused, 0, 8)]).await?;
     norms::check("rows", &parts[0])?;
-    Ok((buffer, norm_buffer, layout.stride))
+    Ok(norm_buffer)
 }
 
 #[cfg(test)]

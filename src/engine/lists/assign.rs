@@ -198,7 +198,7 @@ async fn assign_range(
             };
             let into = (selection, slice(survivors, start, 4));
             fitting.encode(&mut commands, centroids, queries, &coarse_buffers, into)?;
-            commands.submit_piece()?;
+            commands.submit_piece().await?;
         }
         let ranges = [
             (refused, 0, 8),

@@ -42,7 +42,7 @@ pub(crate) async fn of_vector(
         let count = feed.run(at, length - at, BLOCK);
         if at > 0 && (feed.staging.is_some() || unsent >= SUBMITTED_NUMBERS) {
             // Kernels that read the staging buffer are submitted before it is written again.
-            commands = commands.submit_and_go_on()?;
+            commands = commands.submit_and_go_on().await?;
             unsent = 0;
         }
         unsent += count;

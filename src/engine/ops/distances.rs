@@ -51,18 +51,18 @@ pub(crate) async fn on_gpu(
         distances: BufferSlice::all(&buffer),
         distance_stride: rows.rows() as u32,
     };
-    submit_bands(gpu, &pairs, queries_a_submission(gpu, &pairs))?;
+    submit_bands(gpu, &pairs, queries_a_submission(gpu, &pairs)).await?;
     gpu.check_faults().await?;
     Ok(DistanceMatrix::in_buffer(gpu, buffer, [queries.rows(), rows.rows()]))
 }
 
 /// Submits the distances of `band` queries at a time.
-fn submit_bands(gpu: &Gpu, pairs: &Pairs<'_>, band: u32) -> Result<()> {
+async fn submit_bands(gpu: &Gpu, pairs: &Pairs<'_>, band: u32) -> Result<()> {
     for first in (0..pairs.query_count).step_by(band as usize) {
         let mut commands = Commands::new(gpu, None);
         let count = band.min(pairs.query_count - first);
         all_pairs::encode(&mut commands, &pairs.of_queries(first, count))?;
-        commands.submit_piece()?;
+        commands.submit_piece().await?;
     }
     Ok(())
 }
@@ -120,7 +120,7 @@ mod tests {
                     distances: BufferSlice::all(&buffer),
                     distance_stride: row_count,
                 };
-                submit_bands(gpu, &pairs, Pairs::UNIT).expect("bands");
+                gpu.block_on(submit_bands(gpu, &pairs, Pairs::UNIT)).expect("bands");
                 let banded = DistanceMatrix::in_buffer(gpu, buffer, counts);
                 let banded = device.read(&banded).expect("distances");
                 let off =

@@ -54,7 +54,7 @@ pub(crate) async fn reduce(
         let staged = feeds.iter().any(|feed| feed.staging.is_some());
         if at > 0 && (staged || unsent >= SUBMITTED_NUMBERS) {
             // Kernels that read the staging buffers are submitted before the buffers are written again.
-            commands = commands.submit_and_go_on()?;
+            commands = commands.submit_and_go_on().await?;
             unsent = 0;
         }
         unsent += count;

@@ -46,7 +46,7 @@ impl Screening<'_> {
             }
         }
         let commands = self.begin(queries, &numbers, profile).await?;
-        let mut commands = self.encode_chunks(commands, count)?;
+        let mut commands = self.encode_chunks(commands, count).await?;
         commands.stage("rescore");
         self.encode_rescore(&mut commands, count)?;
         commands.stage("select");
@@ -72,7 +72,7 @@ impl Screening<'_> {
     }
 
     /// Records the scores of all chunks, the rounds that make rows candidates, and the rounds that score and collect at once.
-    fn encode_chunks<'c>(&self, mut commands: Commands<'c>, count: u32) -> Result<Commands<'c>> {
+    async fn encode_chunks<'c>(&self, mut commands: Commands<'c>, count: u32) -> Result<Commands<'c>> {
         let rows = self.rows;
         let all = rows.end();
         let padded_rows: u64 =
@@ -96,7 +96,7 @@ impl Screening<'_> {
             // time, because it waits a little between submissions.
             let is_short = !self.rounds.is_empty() && self.padded <= TILE_QUERIES;
             if (seen == 0 && !is_short) || unsent + flops > most_flops {
-                commands = commands.submit_and_go_on()?;
+                commands = commands.submit_and_go_on().await?;
                 unsent = 0;
             }
             if self.picks(parts) {
@@ -129,7 +129,7 @@ impl Screening<'_> {
             seen += chunk_rows;
         }
         let Some(collecting) = self.kernel.collects else { return Ok(commands) };
-        commands = commands.submit_and_go_on()?;
+        commands = commands.submit_and_go_on().await?;
         unsent = 0;
         for (number, parts) in self.rounds.iter().enumerate() {
             let blocks: u32 = parts.iter().map(|part| part.blocks).sum();
@@ -141,7 +141,7 @@ impl Screening<'_> {
             for part in parts {
                 let flops = flops_of(u64::from(part.blocks) * u64::from(BLOCK_ROWS));
                 if unsent + flops > most_flops {
-                    commands = commands.submit_and_go_on()?;
+                    commands = commands.submit_and_go_on().await?;
                     unsent = 0;
                 }
                 commands.stage(collecting.name);
@@ -152,7 +152,7 @@ impl Screening<'_> {
             seen += round_rows;
             // The device works on the first round while the others are recorded.
             if number == 0 {
-                commands = commands.submit_and_go_on()?;
+                commands = commands.submit_and_go_on().await?;
                 unsent = 0;
             }
         }

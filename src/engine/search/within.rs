@@ -137,12 +137,12 @@ impl Within<'_> {
                 let round = Round { step: 1, skip: 0 };
                 screening.encode_collect(&mut commands, count, *part, round, Thresholds::Set)?;
             }
-            commands = commands.submit_and_go_on()?;
+            commands = commands.submit_and_go_on().await?;
         }
         for part in screening.rounds.iter().flatten() {
             if let Some(collecting) = screening.kernel.collects {
                 screening.encode_collect_tile(&mut commands, collecting, count, part)?;
-                commands = commands.submit_and_go_on()?;
+                commands = commands.submit_and_go_on().await?;
             }
         }
         screening.encode_rescore(&mut commands, count)?;

@@ -11,7 +11,8 @@ use crate::common::truth::Truth;
 use crate::common::{Random, confined, gpu, options, view, without_subgroups};
 use crate::support::{flat, numbered};
 use nearfield::{
-    AddOptions, Device, Flat, MatrixView, Metric, Neighbors, Route, Screen, SearchOptions, SearchResult,
+    AddOptions, Device, DeviceMatrix, Flat, MatrixView, Metric, Neighbors, Route, Screen, SearchOptions,
+    SearchResult,
 };
 
 fn search(index: &Flat, queries: MatrixView<'_, f32>, k: usize) -> Neighbors {
@@ -216,4 +217,44 @@ fn devices_of_the_caller_and_without_subgroups_answer_as_ours() {
             }
         }
     }
+}
+
+#[test]
+fn vectors_in_a_buffer_of_the_caller_are_added_and_searched_as_others() {
+    let Some(device) = gpu() else { return };
+    let wgpu_device = device.wgpu_device().expect("a GPU");
+    let buffer = |values: &[f32], usage| {
+        let contents = wgpu::util::BufferInitDescriptor {
+            label: None,
+            contents: bytemuck::cast_slice(values),
+            usage: wgpu::BufferUsages::COPY_SRC | usage,
+        };
+        wgpu::util::DeviceExt::create_buffer_init(wgpu_device, &contents)
+    };
+    // Vectors of 10 elements start 12 elements apart.
+    let data = Data::new(0x10, 3000, 10, 4);
+    let padded = |values: &[f32]| -> Vec<f32> {
+        values.chunks_exact(10).flat_map(|row| row.iter().copied().chain([0.0; 2])).collect()
+    };
+    let storage = wgpu::BufferUsages::STORAGE;
+    let rows =
+        DeviceMatrix::from_wgpu(device, &buffer(&padded(&data.rows), storage), 3000, 10).expect("rows");
+    let queries = DeviceMatrix::from_wgpu(device, &buffer(&padded(&data.queries), storage), 4, 10);
+    let queries = queries.expect("queries");
+    let want = search(&flat(device, Metric::L2, data.rows(), Screen::None), data.queries(), 10);
+    let mut index = Flat::builder(device, Metric::L2, 10).screen(Screen::None).build().expect("an index");
+    index.add(&rows).expect("rows of the caller's buffer");
+    assert_eq!(index.search(&queries, 10).expect("an answer"), want);
+
+    let refused = |buffer: &wgpu::Buffer, rows, dim| {
+        DeviceMatrix::from_wgpu(device, buffer, rows, dim).expect_err("refused").to_string()
+    };
+    let few = buffer(&[1.0; 24], storage);
+    assert!(refused(&few, 4, 8).starts_with("buffer: needed 128 bytes for 4 rows of 8 elements"));
+    assert_eq!(refused(&few, 1, 0), "dim: needed at least 1, given 0");
+    assert!(refused(&buffer(&[1.0; 24], wgpu::BufferUsages::COPY_DST), 3, 8).contains("STORAGE"));
+    let spoilt = [1.0, 1.0, 1.0, 1.0, 1.0, f32::NAN, 1.0, 1.0];
+    assert!(refused(&buffer(&spoilt, storage), 2, 4).contains("row 1 holds a NaN"));
+    let error = DeviceMatrix::from_wgpu(&Device::host(), &few, 3, 8).expect_err("no GPU");
+    assert!(error.to_string().starts_with("a matrix in a buffer: needs a GPU"), "{error}");
 }

@@ -103,7 +103,7 @@ impl BatchWork for ProbeWork<'_> {
             Way::Queries | Way::Lists => {
                 // The device finds lists while the rest is recorded. With few queries it would be idle again before that.
                 if count > FEW_QUERIES {
-                    commands = commands.submit_and_go_on()?;
+                    commands = commands.submit_and_go_on().await?;
                 }
                 batches.encode_screened(&mut commands, count)?;
             }

@@ -1,0 +1,9 @@
+// Where things are.
+
+import { fileURLToPath } from 'node:url';
+
+/** The folder `web`. */
+export const WEB = fileURLToPath(new URL('..', import.meta.url));
+
+/** The shipped vectors. */
+export const DATA = fileURLToPath(new URL('../../examples/data', import.meta.url));

@@ -1,0 +1,337 @@
+// The package in headless Chromium on its software WebGPU: in the package's worker, in the page, and in a worker of the page's own.
+
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+
+import { launch, open, serve } from './browser.mjs';
+
+let browser, server, url;
+
+before(async () => {
+  ({ server, url } = await serve());
+  browser = await launch();
+});
+
+after(async () => {
+  await browser?.close();
+  server?.close();
+});
+
+/** Runs a function in a page of its own, whose console must stay clean, and returns what it returns. */
+async function inPage(work, argument, options = {}) {
+  const { page, context, said } = await open(browser, url, options);
+  try {
+    const result = await page.evaluate(work, argument);
+    assert.deepEqual(said.filter((line) => !options.says?.test(line)), []);
+    return result;
+  } finally {
+    await context.close();
+  }
+}
+
+test('the shipped truth is found on all metrics in the worker, and rows come and go', async () => {
+  const result = await inPage(async () => {
+    const { Device, Flat } = nearfield;
+    const { fetched, missing, nearest, rows, shipped, whole } = fixtures;
+    const data = await shipped(fetched);
+    const device = await Device.open({ prefer: 'gpu' });
+    const out = { about: device.describe(), isInWorker: device.isInWorker, isHost: device.isHost, missing: {}, onHost: [] };
+    const some = data.query.subarray(0, 30 * data.dim);
+    for (const metric of ['l2sq', 'l2', 'cosine', 'ip']) {
+      const index = await Flat.create(device, { dim: data.dim, metric, hostCopy: false });
+      await index.add(data.base);
+      const found = await index.search(some, { k: 20 });
+      out.missing[metric] = missing(found, await data.truth(metric), 30, 20);
+      out.onHost.push(found.statistics.onHost);
+      await index.free();
+    }
+    const half = await Flat.create(device, { dim: data.dim, metric: 'ip', dtype: 'float16', hostCopy: false });
+    await half.add(new Float16Array(data.baseBits.buffer));
+    out.missing.half = missing(await half.search(some, { k: 20 }), await data.truth('ip'), 30, 20);
+    await half.free();
+
+    const dim = 24;
+    const [base, query] = [whole(1, 6000, dim), whole(2, 3, dim)];
+    const index = await Flat.create(device, { dim, metric: 'l2sq', hostCopy: false });
+    await index.add(base);
+    const gone = Array.from({ length: 500 }, (_, row) => row * 5);
+    await index.remove(gone);
+    const isGone = new Set(gone);
+    const ids = Array.from({ length: 6000 }, (_, row) => row).filter((row) => !isGone.has(row));
+    const left = base.filter((_, at) => !isGone.has(Math.floor(at / dim)));
+    const want = nearest(left, query, dim, 12, ids);
+    const same = (found, want) => JSON.stringify(rows(found)) === JSON.stringify(want);
+    out.afterRemoval = same(await index.search(query, { k: 12 }), want);
+    const allow = ids.filter((id) => id % 3 === 0);
+    const few = base.filter((_, at) => allow.includes(Math.floor(at / dim)));
+    out.filtered = same(await index.search(query, { k: 12, allow }), nearest(few, query, dim, 12, allow));
+    const radius = want[0][5][0];
+    out.within = same(await index.within(query.subarray(0, dim), radius), [want[0].filter(([distance]) => distance < radius)]);
+    device.close();
+    return out;
+  });
+  assert.match(result.about, /^google swiftshader \(software, webgpu\)/);
+  assert.deepEqual([result.isInWorker, result.isHost], [true, false]);
+  assert.deepEqual(result.missing, { l2sq: 0, l2: 0, cosine: 0, ip: 0, half: 0 });
+  assert.deepEqual(result.onHost, [false, false, false, false]);
+  assert.deepEqual([result.afterRemoval, result.filtered, result.within], [true, true, true]);
+});
+
+test('an index survives a reload among the page\'s own files, and a search that is aborted ends', async () => {
+  const { page, context, said } = await open(browser, url);
+  const saved = await page.evaluate(async () => {
+    const { Device, Flat } = nearfield;
+    const device = await Device.open({ prefer: 'gpu' });
+    const index = await Flat.create(device, { dim: 8, metric: 'l2sq' });
+    await index.add(fixtures.whole(3, 5000, 8));
+    await index.save('tests/first.nf');
+    const controller = new AbortController();
+    const long = index.search(fixtures.whole(4, 4000, 8), { k: 100, signal: controller.signal });
+    setTimeout(() => controller.abort(new Error('enough')), 50);
+    const aborted = await long.then(() => 'answered', (error) => error.message);
+    const after = await index.search(fixtures.whole(5, 2, 8), { k: 3 });
+    return { aborted, rows: fixtures.rows(after) };
+  });
+  assert.equal(saved.aborted, 'enough');
+  await page.reload();
+  const loaded = await page.evaluate(async () => {
+    const { Device, Flat } = await import('/dist/index.js');
+    const { rows, whole } = await import('/test/fixtures.mjs');
+    const device = await Device.open({ prefer: 'host' });
+    const index = await Flat.load(device, 'tests/first.nf');
+    const found = rows(await index.search(whole(5, 2, 8), { k: 3 }));
+    const removed = [await device.removeFile('tests/first.nf'), await device.removeFile('tests/first.nf')];
+    const missing = await Flat.load(device, 'tests/first.nf').catch((error) => error.message);
+    return { found, removed, missing };
+  });
+  assert.deepEqual(loaded.found, saved.rows);
+  assert.deepEqual(loaded.removed, [true, false]);
+  assert.equal(loaded.missing, 'tests/first.nf: needed a saved index, found no file');
+  assert.deepEqual(said, []);
+  await context.close();
+});
+
+test('a lost GPU is a typed error, and the index comes back from its host copy or its bytes', async () => {
+  const result = await inPage(async () => {
+    const { Device, DeviceLostError, Flat } = nearfield;
+    const device = await Device.open({ prefer: 'gpu', worker: false });
+    const base = fixtures.whole(6, 3000, 16);
+    const query = fixtures.whole(7, 600, 16);
+    const indexes = [];
+    for (const hostCopy of [true, false]) {
+      const index = await Flat.create(device, { dim: 16, metric: 'l2sq', hostCopy });
+      await index.add(base);
+      indexes.push(index);
+    }
+    const bytes = await indexes[1].toBytes();
+    const want = await indexes[1].search(query, { k: 20 });
+    // In the middle of a search, which is in many pieces.
+    const long = indexes[1].search(fixtures.whole(8, 5000, 16), { k: 100 });
+    setTimeout(() => device.gpuDevice.destroy(), 30);
+    const lost = [await long.then(() => 'answered', (error) => [error instanceof DeviceLostError, error.code, error.message])];
+    for (const call of [() => indexes[1].search(query, { k: 20 }), () => indexes[1].add(base), () => indexes[1].toBytes()]) {
+      lost.push(await call().then(() => 'answered', (error) => [error instanceof DeviceLostError, error.code, error.message]));
+    }
+    const without = await indexes[1].recover().catch((error) => error.message);
+    await indexes[0].recover();
+    await indexes[1].recover(bytes);
+    const same = [];
+    for (const index of indexes) {
+      const found = await index.search(query, { k: 20 });
+      same.push(String(found.ids) === String(want.ids) && String(found.distances) === String(want.distances));
+    }
+    return { lost, without, same, size: indexes.map((index) => index.size) };
+  });
+  for (const [isTyped, code, message] of result.lost) {
+    assert.deepEqual([isTyped, code], [true, 'DeviceLost'], message);
+  }
+  assert.match(result.without, /^bytes: needed those of the saved index/);
+  assert.deepEqual(result.same, [true, true]);
+  assert.deepEqual(result.size, [3000, 3000]);
+});
+
+test('vectors in GPU buffers go in without leaving the GPU, on our device and on the page\'s own', async () => {
+  const result = await inPage(async () => {
+    const { Device, Flat } = nearfield;
+    const adapter = await navigator.gpu.requestAdapter();
+    const gpu = navigator.gpu;
+    const gpuDevice = await adapter.requestDevice();
+    const out = [];
+    for (const device of [await Device.open({ prefer: 'gpu', worker: false }), await Device.open({ gpuDevice })]) {
+      for (const dim of [16, 10]) {
+        const [base, query] = [fixtures.whole(8, 2500, dim), fixtures.whole(9, 5, dim)];
+        const buffer = device.gpuDevice.createBuffer({
+          size: 256 + base.byteLength,
+          usage: GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST,
+        });
+        device.gpuDevice.queue.writeBuffer(buffer, 256, base);
+        const queries = device.gpuDevice.createBuffer({ size: query.byteLength, usage: GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST });
+        device.gpuDevice.queue.writeBuffer(queries, 0, query);
+        const index = await Flat.create(device, { dim, metric: 'l2sq' });
+        await index.add({ buffer, offset: 256, rows: 2500 });
+        const found = fixtures.rows(await index.search({ buffer: queries, rows: 5 }, { k: 7 }));
+        out.push([device.gpuDevice === gpuDevice, JSON.stringify(found) === JSON.stringify(fixtures.nearest(base, query, dim, 7))]);
+        const beyond = await index.add({ buffer, offset: 512, rows: 2500 }).catch((error) => error.message);
+        out.push([beyond, index.size]);
+      }
+    }
+    const host = await Device.open({ prefer: 'host', worker: false });
+    const refused = await (await Flat.create(host, { dim: 4 })).add({ buffer: {}, rows: 1 }).catch((error) => error.message);
+    const inWorker = await Device.open({ gpuDevice, worker: true }).catch((error) => error.message);
+    const fake = await Device.open({ gpuDevice: {} }).catch((error) => error.message);
+    return { out, refused, inWorker, fake, isOurs: navigator.gpu === gpu };
+  });
+  assert.deepEqual(result.out.filter((_, i) => i % 2 === 0), [[false, true], [false, true], [true, true], [true, true]]);
+  for (const [beyond, size] of result.out.filter((_, i) => i % 2 === 1)) {
+    assert.match(beyond, /^vectors: needed a buffer of \d+ bytes, given one of \d+$/);
+    assert.equal(size, 2500);
+  }
+  assert.match(result.refused, /given a GPUBuffer/);
+  assert.match(result.inWorker, /^worker: needed false/);
+  assert.match(result.fake, /^gpuDevice: needed a GPUDevice/);
+  assert.ok(result.isOurs, 'navigator.gpu is the browser\'s again');
+});
+
+test('with the least limits of WebGPU answers are the same', async () => {
+  // 16 KiB of workgroup memory, 8 storage buffers and bindings of 128 MiB; by itself the adapter has 32 KiB, 10 and 1 GiB.
+  const least = () => {
+    const { get } = Object.getOwnPropertyDescriptor(GPUAdapter.prototype, 'limits');
+    Object.defineProperty(GPUAdapter.prototype, 'limits', {
+      get() {
+        const limits = {};
+        for (const name in GPUSupportedLimits.prototype) if (name !== 'constructor') limits[name] = get.call(this)[name];
+        return {
+          ...limits,
+          maxComputeWorkgroupStorageSize: 16384,
+          maxStorageBuffersPerShaderStage: 8,
+          maxStorageBufferBindingSize: 134217728,
+          maxBufferSize: 268435456,
+        };
+      },
+    });
+  };
+  const result = await inPage(
+    async () => {
+      const { Device, Flat } = nearfield;
+      const data = await fixtures.shipped(fixtures.fetched);
+      const device = await Device.open({ prefer: 'gpu', worker: false });
+      const index = await Flat.create(device, { dim: data.dim, metric: 'cosine', hostCopy: false });
+      await index.add(data.base);
+      const truth = await data.truth('cosine');
+      const missing = [];
+      for (const count of [1, 40]) {
+        const found = await index.search(data.query.subarray(0, count * data.dim), { k: 20 });
+        missing.push(fixtures.missing(found, truth, count, 20));
+      }
+      return { limits: device.limits, missing };
+    },
+    undefined,
+    { before: least },
+  );
+  assert.deepEqual(result.limits, {
+    bindingBytes: 134217728,
+    bufferBytes: 268435456,
+    storageBuffers: 8,
+    workgroupBytes: 16384,
+    workgroupSize: 256,
+  });
+  assert.deepEqual(result.missing, [0, 0]);
+});
+
+test('a worker of the page\'s own uses the package, and the page goes on while rows are added', async () => {
+  const result = await inPage(async () => {
+    const script = `
+      import { Device, Flat } from '${location.origin}/dist/index.js';
+      import { nearest, rows, whole } from '${location.origin}/test/fixtures.mjs';
+      const device = await Device.open({ prefer: 'gpu' });
+      const index = await Flat.create(device, { dim: 12, metric: 'l2sq', hostCopy: false });
+      const [base, query] = [whole(1, 1500, 12), whole(2, 4, 12)];
+      await index.add(base);
+      const found = rows(await index.search(query, { k: 6 }));
+      postMessage([device.isInWorker, JSON.stringify(found) === JSON.stringify(nearest(base, query, 12, 6))]);`;
+    const own = new Worker(URL.createObjectURL(new Blob([script], { type: 'text/javascript' })), { type: 'module' });
+    const inOwn = await new Promise((resolve, reject) => {
+      own.onmessage = ({ data }) => resolve(data);
+      own.onerror = reject;
+    });
+    own.terminate();
+
+    const { Device, Flat } = nearfield;
+    const device = await Device.open({ prefer: 'gpu' });
+    const index = await Flat.create(device, { dim: 384, metric: 'cosine' });
+    const base = fixtures.whole(3, 20_000, 384);
+    const tasks = [];
+    // The task that made the rows ends first.
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    const observer = new PerformanceObserver((list) => tasks.push(...list.getEntries().map((entry) => entry.duration)));
+    observer.observe({ type: 'longtask', buffered: false });
+    await index.add(base);
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    observer.disconnect();
+    return { inOwn, size: index.size, longest: Math.max(0, ...tasks) };
+  });
+  assert.deepEqual(result.inOwn, [false, true]);
+  assert.equal(result.size, 20_000);
+  // Chromium reports tasks of more than 50 ms. A busy machine stretches them.
+  assert.ok(result.longest < 150, `a task of ${result.longest} ms`);
+});
+
+test('a kernel that the browser refuses is an error with its name', async () => {
+  const spoil = () => {
+    const make = GPUDevice.prototype.createShaderModule;
+    GPUDevice.prototype.createShaderModule = function (descriptor) {
+      const code = descriptor.label === 'select_k' ? `${descriptor.code}\nfn broken() -> u32 { return 1u | 2u << 3u; }` : descriptor.code;
+      return make.call(this, { ...descriptor, code });
+    };
+  };
+  const message = await inPage(
+    async () => {
+      const { Device, Flat } = nearfield;
+      const device = await Device.open({ prefer: 'gpu', worker: false });
+      const index = await Flat.create(device, { dim: 8, metric: 'l2sq', hostCopy: false });
+      await index.add(fixtures.whole(1, 3000, 8));
+      return index.search(fixtures.whole(2, 2, 8)).then(() => 'answered', (error) => `${error.code}: ${error.message}`);
+    },
+    undefined,
+    { before: spoil, says: /mixing|Tint|parsing|Invalid|WebGPU|ShaderModule/i },
+  );
+  assert.match(message, /^Device: .*kernel select_k/s);
+});
+
+test('without WebGPU the host engine answers in the worker', async () => {
+  const plain = await launch({ webgpu: false });
+  try {
+    const { page, said } = await open(plain, url);
+    const result = await page.evaluate(async () => {
+      const { Device, Flat } = nearfield;
+      const data = await fixtures.shipped(fixtures.fetched);
+      const device = await Device.open();
+      const index = await Flat.create(device, { dim: data.dim, metric: 'cosine' });
+      await index.add(data.base);
+      const found = await index.search(data.query, { k: 20 });
+      return {
+        about: device.describe(),
+        isInWorker: device.isInWorker,
+        missing: fixtures.missing(found, await data.truth('cosine'), data.queries, 20),
+      };
+    });
+    assert.match(result.about, /^host.*because there is no GPU/);
+    assert.equal(result.isInWorker, true);
+    assert.equal(result.missing, 0);
+    assert.deepEqual(said, []);
+
+    // A package that comes from another origin, such as a CDN, has its worker too.
+    const other = await serve();
+    const far = await page.evaluate(async (origin) => {
+      const { Device, Flat } = await import(`${origin}/dist/index.js`);
+      const device = await Device.open();
+      const index = await Flat.create(device, { dim: 2 });
+      await index.add([1, 0, 0, 1]);
+      return [device.isInWorker, ...(await index.search([0, 1], { k: 1 })).ids];
+    }, other.url);
+    other.server.close();
+    assert.deepEqual(far, [true, 1]);
+  } finally {
+    await plain.close();
+  }
+});

@@ -1,0 +1,232 @@
+// The package in Node, where the host engine answers: against sums in f64, by the rules of its calls.
+
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { test } from 'node:test';
+
+import { Device, Flat, Ivf, NearfieldError } from '../dist/index.js';
+import { DATA } from './folders.mjs';
+import { missing, nearest, random, rows, shipped, whole } from './fixtures.mjs';
+
+const device = await Device.open({ prefer: 'host' });
+const data = await shipped((name) => readFile(join(DATA, name)));
+
+/** An error of the package with this code, whose message matches. */
+const fails = (code, message) => (error) => {
+  assert.ok(error instanceof NearfieldError, String(error.stack));
+  assert.equal(error.code, code);
+  assert.match(error.message, message);
+  return true;
+};
+
+test('without WebGPU the host engine is taken, and says why', async () => {
+  const best = await Device.open();
+  assert.equal(best.isHost, true);
+  assert.match(best.reason, /there is no GPU/);
+  const gpu = await Device.open({ prefer: 'gpu' });
+  assert.match(gpu.describe(), /^host.*there is no GPU/);
+  await assert.rejects(Device.open({ prefer: 'software' }), fails('NoAdapter', /software/));
+  await assert.rejects(Device.open({ prefer: 'fastest' }), fails('Argument', /^prefer: needed/));
+});
+
+test('answers are those of sums in f64, bit for bit where sums are whole, for any dim, k and screen', async () => {
+  for (const [seed, dim] of [1, 3, 15, 16, 17, 64, 100, 384].entries()) {
+    const base = whole(seed, 700, dim);
+    const query = whole(1000 + seed, 9, dim);
+    for (const screen of ['auto', 'none', 'i8']) {
+      const index = await Flat.create(device, { dim, metric: 'l2sq', screen });
+      await index.add(base);
+      for (const k of [1, 10, 800]) {
+        const found = await index.search(query, { k });
+        assert.deepEqual(rows(found), nearest(base, query, dim, k), `dim ${dim}, k ${k}, screen ${screen}`);
+      }
+      await index.free();
+    }
+  }
+});
+
+test('the shipped truth is found on all metrics, from f32 and f16', async () => {
+  for (const metric of ['l2sq', 'l2', 'cosine', 'ip']) {
+    const truth = await data.truth(metric);
+    const index = await Flat.create(device, { dim: data.dim, metric });
+    await index.add(data.base);
+    assert.equal(missing(await index.search(data.query, { k: 20 }), truth, data.queries, 20), 0, metric);
+    if (typeof Float16Array === 'function') {
+      const half = await Flat.create(device, { dim: data.dim, metric, dtype: 'float16' });
+      await half.add(new Float16Array(data.baseBits.buffer));
+      const found = await half.search(new Float16Array(data.queryBits.buffer), { k: 20 });
+      assert.equal(missing(found, truth, data.queries, 20), 0, `${metric} of f16`);
+    }
+  }
+});
+
+test('rows are added with ids, updated, read, removed and compacted', async () => {
+  const index = await Flat.create(device, { dim: 4, metric: 'l2sq' });
+  const base = whole(7, 50, 4);
+  const ids = Array.from({ length: 50 }, (_, row) => row * 3 + 5);
+  await index.add(base, { ids });
+  assert.equal(index.size, 50);
+  assert.deepEqual([...(await index.ids())].sort((a, b) => a - b), ids);
+  assert.deepEqual(await index.get([8, 5n]), new Float32Array([...base.slice(4, 8), ...base.slice(0, 4)]));
+  assert.equal(await index.has(8), true);
+  await index.update([8], [9, 9, 9, 9]);
+  assert.deepEqual([...(await index.get([8]))], [9, 9, 9, 9]);
+  await index.remove([8, 11]);
+  assert.equal(await index.has(8), false);
+  await index.compact();
+  assert.equal(index.size, 48);
+  const [kept, left] = [ids.filter((id) => id !== 8 && id !== 11), base.filter((_, at) => at < 4 || at >= 12)];
+  const query = whole(8, 3, 4);
+  assert.deepEqual(rows(await index.search(query, { k: 5 })), nearest(left, query, 4, 5, kept));
+});
+
+test('rows that go in pieces are all there, and progress tells of each', async () => {
+  const dim = 512;
+  const base = whole(3, 10_000, dim);
+  const index = await Flat.create(device, { dim, metric: 'l2sq' });
+  const heard = [];
+  await index.add(base, { onProgress: (done) => heard.push(done) });
+  assert.ok(heard.length > 2 && heard.at(-1) === 10_000 && heard.every((done, i) => i === 0 || done > heard[i - 1]), String(heard));
+  const query = base.slice(9_999 * dim);
+  assert.deepEqual([...(await index.search(query, { k: 1 })).ids], [nearest(base, query, dim, 1)[0][0][1]]);
+});
+
+test('an addition that fails in a later piece leaves the index as it was', async () => {
+  const dim = 512;
+  const spoilt = whole(3, 10_000, dim);
+  spoilt[9_000 * dim + 7] = NaN;
+  const index = await Flat.create(device, { dim, metric: 'l2sq' });
+  await index.add(whole(4, 3, dim));
+  await assert.rejects(index.add(spoilt), fails('NotFinite', /rows: needed finite values/));
+  assert.deepEqual([...(await index.ids())], [0, 1, 2]);
+  assert.equal(index.size, 3);
+  const ids = Array.from({ length: 10_000 }, (_, row) => row + 10);
+  await assert.rejects(index.add(spoilt, { ids }), fails('NotFinite', /rows: needed finite values/));
+  assert.deepEqual([...(await index.ids())], [0, 1, 2]);
+});
+
+test('only allowed rows are found, by ids or by bits', async () => {
+  const dim = 16;
+  const base = whole(5, 500, dim);
+  const query = whole(6, 4, dim);
+  const index = await Flat.create(device, { dim, metric: 'l2sq' });
+  await index.add(base);
+  const allowed = Array.from({ length: 500 }, (_, id) => id).filter((id) => id % 7 === 3);
+  const bits = new Uint8Array(63);
+  allowed.forEach((id) => (bits[id >> 3] |= 1 << (id & 7)));
+  const few = Float32Array.from(allowed.flatMap((id) => [...base.slice(id * dim, (id + 1) * dim)]));
+  const want = nearest(few, query, dim, 6, allowed);
+  for (const allow of [allowed, new Set(allowed), BigUint64Array.from(allowed, BigInt), { bits }]) {
+    assert.deepEqual(rows(await index.search(query, { k: 6, allow })), want);
+  }
+  const within = await index.within(query, want[0][3][0], { allow: { bits } });
+  assert.deepEqual(rows(within)[0], want[0].filter(([distance]) => distance < want[0][3][0]));
+  assert.equal((await index.search(query, { allow: [] })).ids.length, 0);
+});
+
+test('a saved index is the same file, and is refused when it is damaged or of the other kind', async () => {
+  const dim = 32;
+  const base = whole(9, 900, dim);
+  const query = whole(10, 5, dim);
+  const flat = await Flat.create(device, { dim, metric: 'l2' });
+  await flat.add(base);
+  const bytes = await flat.toBytes();
+  const again = await Flat.fromBytes(device, bytes);
+  assert.equal(again.metric, 'l2');
+  assert.deepEqual(await again.search(query), await flat.search(query));
+  assert.deepEqual(await again.toBytes(), bytes);
+  await assert.rejects(Ivf.fromBytes(device, bytes), fails('Argument', /needed an Ivf, given the file of a Flat/));
+  const damaged = bytes.slice();
+  damaged[damaged.length - 9] ^= 1;
+  await assert.rejects(Flat.fromBytes(device, damaged), fails('File', /checksum/));
+  await assert.rejects(Flat.fromBytes(device, bytes.slice(0, -1)), fails('File', /bytes/));
+  await assert.rejects(Flat.fromBytes(device, new Uint8Array(4)), fails('File', /needed an index of nearfield/));
+  await assert.rejects(flat.save('index.nf'), fails('Unsupported', /OPFS/));
+});
+
+test('an Ivf that probes all lists finds what a Flat finds', async () => {
+  const dim = 24;
+  const next = random(11);
+  const base = Float32Array.from({ length: 3000 * dim }, next);
+  const query = Float32Array.from({ length: 20 * dim }, next);
+  const flat = await Flat.create(device, { dim, metric: 'l2sq' });
+  await flat.add(base);
+  const heard = [];
+  const onProgress = (done) => heard.push(done);
+  const index = await Ivf.train(device, { dim, metric: 'l2sq', lists: 16, iterations: 4, seed: 1 }, base, { onProgress });
+  assert.ok(heard.length > 0);
+  assert.equal(index.lists, 16);
+  await index.add(base);
+  const want = await flat.search(query);
+  const all = await index.search(query, { probes: 16 });
+  assert.deepEqual([all.ids, all.distances], [want.ids, want.distances]);
+  const some = await index.search(query, { probes: 4 });
+  assert.ok(some.statistics.scored < all.statistics.scored);
+  assert.equal(await index.plan(1, 10, 3), '3 of 16 lists a query');
+  const again = await Ivf.fromBytes(device, await index.toBytes());
+  assert.deepEqual((await again.search(query, { probes: 4 })).ids, some.ids);
+  await assert.rejects(index.search(query, { probes: 17 }), fails('Argument', /probes/));
+});
+
+test('arguments that are wrong are named', async () => {
+  const index = await Flat.create(device, { dim: 4, metric: 'l2' });
+  await index.add([0, 0, 0, 0, 1, 1, 1, 1]);
+  await index.add([[2, 2, 2, 2], new Float32Array(4)]);
+  assert.equal(index.size, 4);
+  const cases = [
+    [Flat.create(device, { dim: 0 }), 'Argument', /^dim: needed/],
+    [Flat.create(device, { dim: 1.5 }), 'Argument', /^dim: needed a whole number/],
+    [Flat.create(device, { dim: 4, metric: 'angle' }), 'Argument', /angle/],
+    [Flat.create(device, { dim: 4, dtype: 'int8' }), 'Argument', /^dtype: needed float32 or float16, given int8/],
+    [index.add([1, 2, 3]), 'Argument', /^vectors: needed a multiple of dim, 4/],
+    [index.add('abcd'), 'Argument', /^vectors: needed a Float32Array/],
+    [index.add(new Float64Array(4)), 'Argument', /^vectors: needed .* given a Float64Array/],
+    [index.add(new Float32Array(4), { ids: [1, 2] }), 'Argument', /^ids: needed 1 ids/],
+    [index.add(new Float32Array(4), { ids: [0] }), 'DuplicateId', /given 0 again/],
+    [index.add(new Float32Array(4), { ids: [-1] }), 'Argument', /^ids: needed whole numbers/],
+    [index.add(new Float32Array(4), { ids: [2 ** 53] }), 'Argument', /^ids: needed whole numbers/],
+    [index.remove([77]), 'UnknownId', /given 77/],
+    [index.search(new Float32Array(4), { k: 0 }), 'Argument', /^k: /],
+    [index.search(new Float32Array(4), { k: -1 }), 'Argument', /^k: needed a whole number/],
+    [index.search([NaN, 0, 0, 0]), 'NotFinite', /^queries: /],
+    [index.search([1e30, 0, 0, 0]), 'NormOutOfRange', /^queries: /],
+    [index.within(new Float32Array(4), NaN), 'Argument', /^radius: /],
+    [index.search(new Float32Array(4), { allow: { bits: [1] } }), 'Argument', /^allow.bits: needed a Uint8Array/],
+    [index.search({ buffer: {}, rows: 1 }), 'Argument', /a GPUBuffer/],
+  ];
+  for (const [call, code, message] of cases) await assert.rejects(call, fails(code, message));
+  assert.equal(index.size, 4, 'nothing has changed');
+});
+
+test('calls run in their order, and an aborted one changes nothing', async () => {
+  const index = await Flat.create(device, { dim: 2, metric: 'l2' });
+  const controller = new AbortController();
+  const calls = [
+    index.add([0, 0]),
+    index.search([0, 0]),
+    index.add([1, 1], { signal: controller.signal }),
+    index.add([2, 2]),
+  ];
+  const reason = new Error('no longer wanted');
+  controller.abort(reason);
+  const [, found, aborted] = await Promise.allSettled(calls);
+  assert.deepEqual([...found.value.ids], [0]);
+  assert.equal(aborted.reason, reason);
+  assert.equal(index.size, 2);
+  await assert.rejects(index.search([0, 0], { signal: AbortSignal.abort() }), { name: 'AbortError' });
+});
+
+test('a freed index refuses calls, and one that is recovered goes on', async () => {
+  const index = await Flat.create(device, { dim: 2, metric: 'l2' });
+  await index.add([0, 0, 3, 4]);
+  await index.recover();
+  assert.deepEqual([...(await index.search([3, 3], { k: 1 })).ids], [1]);
+  const bytes = await index.toBytes();
+  await index.add([9, 9]);
+  await index.recover(bytes);
+  assert.equal(index.size, 2);
+  await index.free();
+  await index.free();
+  await assert.rejects(index.search([0, 0]), fails('Argument', /given one that was freed/));
+});
