@@ -25,6 +25,12 @@ function start(): Worker {
   return worker;
 }
 
+/** A part of a larger array as an array of its own: a message with a part carries a copy of all that it is a part of. */
+function alone(arg: unknown): unknown {
+  const isPart = ArrayBuffer.isView(arg) && arg.byteLength < arg.buffer.byteLength;
+  return isPart ? (arg as Uint8Array).slice() : arg;
+}
+
 /** Runs calls in a worker of its own. */
 export class WorkerEngine implements Engine {
   readonly #worker: Worker;
@@ -59,7 +65,7 @@ export class WorkerEngine implements Engine {
         onProgress,
       });
       try {
-        this.#post({ kind: 'call', number, method, args, reports: onProgress !== undefined }, transfer);
+        this.#post({ kind: 'call', number, method, args: args.map(alone), reports: onProgress !== undefined }, transfer);
       } catch (error) {
         this.#waiting.delete(number);
         letGo();

@@ -1,0 +1,34 @@
+// Measurements as the JSON lines that `nearfield bench compare` and `nearfield bench report` read (docs/benchmark.md lists their fields).
+
+import { SEED } from './measure.mjs';
+
+const VERSION = '0.1.0';
+/** What an index may use as scratch memory, by default. */
+const SCRATCH = 256 * 2 ** 20;
+
+/** Six digits are more than a clock of a browser has. */
+const rounded = (number) => Number(number.toPrecision(6));
+
+export function lines({ settings, cases }) {
+  const now = new Date().toISOString();
+  const { rows, dim, queries, k, metric } = settings;
+  const data = `noise around 256 centres, norm 1, seed ${SEED}, made in a browser`;
+  const records = cases.flatMap(({ way, device, notRun, ms, least, most, runs, plan, agreement }) => {
+    const name = `${rows} x ${dim} ${data}, ${queries} ${queries === 1 ? 'query' : 'queries'}, ${metric}, k ${k}, ${way} in a browser`;
+    if (notRun) return [{ record: 'not_run', suite: 'exact', case: name, reason: notRun }];
+    const identity = { rows, dim, queries, k, metric, data, screened: plan?.includes('integers') ?? false, scratch: SCRATCH };
+    const head = {
+      record: 'device', schema: 1, date: now.slice(0, 10), time: now.slice(11, 19), ...device, driver: navigator.userAgent,
+      threads: way === 'gpu' ? navigator.hardwareConcurrency : 1, os: navigator.userAgentData?.platform ?? navigator.platform,
+      version: VERSION, revision: null, command: location.pathname,
+    };
+    const figures = {
+      runs, ms: rounded(ms), ms_least: rounded(least), ms_most: rounded(most), device_ms: null,
+      queries_per_s: rounded((queries / ms) * 1000), plan: plan ?? 'a loop over all rows, four queries at a time', stages: {},
+      // A number of checked queries stands for answers that are right.
+      verified: agreement.wrong === 0 && agreement.queries,
+    };
+    return [head, { record: 'case', suite: 'exact', case: name, ...identity, ...figures }];
+  });
+  return `${records.map((record) => JSON.stringify(record)).join('\n')}\n`;
+}

@@ -1,0 +1,23 @@
+// Families of packages by their names, for the map's colours.
+
+const FAMILIES = [
+  ['Python', /^python3?-|^pypy/],
+  ['Perl', /-perl$|^perl/],
+  ['Haskell', /^libghc-|^haskell-/],
+  ['Rust', /^librust-|^rust-/],
+  ['Go', /^golang-/],
+  ['Java', /-java(-doc)?$|^libjava/],
+  ['JavaScript', /^node-|^libjs-/],
+  ['Ruby', /^ruby/],
+  ['R', /^r-(cran|bioc|other)-/],
+  ['C and C++ libraries', /^lib/],
+  ['others', /(?:)/],
+];
+
+export const FAMILY_NAMES = FAMILIES.map(([name]) => name);
+
+/** The family of each row, a number; all rows without names are of the first one. */
+export function familiesOf({ names, rows }) {
+  if (!names) return new Uint8Array(rows);
+  return Uint8Array.from(names, (name) => FAMILIES.findIndex(([, pattern]) => pattern.test(name)));
+}
