@@ -9,7 +9,7 @@ macro_rules! kernels {
     ($list:ident: $($name:ident)*) => {
         $(pub mod $name;)*
 
-        /// Every kernel of this folder.
+        /// The kernels of a list.
         pub(super) static $list: &[&crate::gpu::Kernel] = &[$(&$name::KERNEL,)*];
     };
 }
@@ -45,5 +45,10 @@ pub use select::*;
 
 /// Every kernel that the library runs.
 pub fn all() -> impl Iterator<Item = &'static Kernel> {
-    [DISTANCE, LISTS, REDUCE, SCREEN, SELECT].concat().into_iter()
+    of_indexes().chain([PAIRS, REDUCE].concat())
+}
+
+/// Those that an index runs. A program without other calculations has no others in it.
+pub(crate) fn of_indexes() -> impl Iterator<Item = &'static Kernel> {
+    [DISTANCE, LISTS, SCREEN, SELECT].concat().into_iter()
 }

@@ -102,7 +102,7 @@ impl GpuRows {
     ) -> Result<Self> {
         // An error here comes before any row is uploaded; at the first search it would come after. Kernels that multiply matrices
         // are optional.
-        for kernel in kernels::all().filter(|kernel| !kernel.multiplies_matrices) {
+        for kernel in kernels::of_indexes().filter(|kernel| !kernel.multiplies_matrices) {
             gpu.check_limits(kernel)?;
         }
         let layout = RowLayout::padded(elements, dim);

@@ -5,6 +5,10 @@ pub mod pairs;
 
 kernels! {
     DISTANCE:
-    norms distance_scan distance_tile distance_pairs pairs_scan pairs_tile pairs_tile_coop halve
-    rescore
+    norms distance_scan distance_tile rescore
+}
+
+kernels! {
+    PAIRS:
+    distance_pairs pairs_scan pairs_tile pairs_tile_coop halve
 }
