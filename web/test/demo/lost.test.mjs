@@ -3,8 +3,8 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 
-import { start } from './page-helper.mjs';
-import { drawn, ready, shown } from './page-steps.mjs';
+import { start } from './site.mjs';
+import { drawn, ready, shown } from './steps.mjs';
 
 let site;
 before(async () => (site = await start()));
