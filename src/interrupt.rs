@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::lock::lock;
+use crate::parallel;
 use crate::platform::{CAN_WAIT, Instant};
 
 /// Time from one question to the next.
@@ -74,7 +75,7 @@ thread_local! {
 /// ```
 pub fn interruptible<T>(keep_going: impl Fn() -> bool + 'static, work: impl FnOnce() -> T) -> T {
     // A thread of a pool takes up tasks of other calls while it waits for its own: those are not to end.
-    if rayon::current_thread_index().is_some() {
+    if parallel::current_thread_index().is_some() {
         return work();
     }
     let (asked, has_ended) = (Cell::new(Instant::now()), Cell::new(false));
@@ -113,7 +114,7 @@ fn state(new: State) -> Restore {
 pub(crate) fn armed() -> Restore {
     let before = STATE.get();
     // A thread with a hook may have joined a pool since.
-    if before == State::Idle && rayon::current_thread_index().is_none() {
+    if before == State::Idle && parallel::current_thread_index().is_none() {
         STATE.set(State::Armed);
     }
     Restore(before)
@@ -193,7 +194,7 @@ pub(crate) fn watch<T: Send>(
     }
     let (ended, done) = (AtomicBool::new(false), Done::default());
     let mut result = Err(Error::Interrupted);
-    rayon::in_place_scope(|scope| {
+    parallel::in_place_scope(|scope| {
         // The scope waits for the task, so a hook that panics has to end it.
         let _ending = Ending(&ended);
         scope.spawn(|_| {
@@ -331,7 +332,7 @@ mod tests {
         let result: Result<()> = interruptible(asked_here, || {
             let _armed = armed();
             watch(usize::MAX, |stop| {
-                assert!(rayon::current_thread_index().is_some());
+                assert!(parallel::current_thread_index().is_some());
                 loop {
                     stop.check()?;
                     std::thread::yield_now();

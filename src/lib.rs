@@ -124,6 +124,7 @@ mod metric;
 mod ndarray;
 mod neighbors;
 mod options;
+mod parallel;
 mod platform;
 mod reduce;
 mod screen;

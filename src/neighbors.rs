@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use rayon::prelude::*;
+use crate::parallel::*;
 
 use crate::error::{Error, Result};
 use crate::memory;

@@ -21,7 +21,7 @@ use crate::gpu::{FormChoice, FormTimes, Kernel, Variant, Wanted};
 use crate::kernels::DIMENSIONS;
 use crate::matrix::MatrixView;
 use crate::metric::Metric;
-use crate::platform::Instant;
+use crate::platform::{HAS_NATIVE_FEATURES, Instant};
 
 /// Numbers of queries whose searches run different kernels.
 const QUERIES: [usize; 5] = [1, 2, 8, 100, 1024];
@@ -64,7 +64,8 @@ type Trial<'a> = &'a (dyn Fn(usize, FormChoice) -> Boxed<'a, SearchResult> + Sen
 /// Whether there is something to tune in a search of these rows: timestamps, a usual number of elements, and enough rows.
 pub(crate) fn is_worthwhile(rows: &GpuRows) -> bool {
     let elements = rows.len() * rows.dim as u64;
-    rows.gpu.adapter.capabilities.timestamps
+    HAS_NATIVE_FEATURES
+        && rows.gpu.adapter.capabilities.timestamps
         && DIMENSIONS.contains(&(rows.dim as u32))
         && elements >= FEWEST_ELEMENTS
 }

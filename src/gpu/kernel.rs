@@ -3,6 +3,7 @@
 use super::unroll::unroll;
 use crate::error::{Error, Result};
 use crate::matrix::ElementKind;
+use crate::platform::HAS_NATIVE_FEATURES;
 
 /// Declares a kernel's parameters once: the Rust struct, and the same struct in WGSL.
 ///
@@ -30,7 +31,7 @@ pub(crate) use params;
 macro_rules! wgsl {
     ($path:literal $(, $constant:ident $(= $value:expr)?)* $(,)?) => {
         crate::gpu::Snippet {
-            text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/wgsl/", $path, ".wgsl")),
+            text: crate::gpu::bare_text!(include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/wgsl/", $path, ".wgsl"))),
             constants: &[$((stringify!($constant), crate::gpu::wgsl!(@value $constant $(= $value)?)),)*],
         }
     };
@@ -57,6 +58,9 @@ pub(crate) struct Snippet {
     pub(crate) text: &'static str,
     pub(crate) constants: &'static [(&'static str, u32)],
 }
+
+/// No text.
+const NOTHING: Snippet = Snippet { text: "", constants: &[] };
 
 /// Whether a kernel writes to a buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -152,7 +156,7 @@ impl Kernel {
         Self {
             name,
             library: &[],
-            source: Snippet { text: "", constants: &[] },
+            source: NOTHING,
             params: P::WGSL,
             fields: P::FIELDS,
             params_bytes: size_of::<P>(),
@@ -217,8 +221,12 @@ impl Kernel {
     }
 
     /// Multiplies cooperative matrices: a variant for each of their sizes, with its `Left`, `Right` and `Sum`. Adapters
-    /// without such matrices cannot run the kernel.
+    /// without such matrices cannot run the kernel. Comes behind the kernel's text.
     pub(crate) const fn multiplies_matrices(self) -> Self {
+        if !HAS_NATIVE_FEATURES {
+            // No device runs the kernel, so its text is left out.
+            return Self { multiplies_matrices: true, library: &[], source: NOTHING, ..self };
+        }
         Self { multiplies_matrices: true, ..self }
     }
 }
@@ -350,7 +358,7 @@ impl Kernel {
     /// The snippets of a variant, in the order of its text.
     fn snippets(&self, variant: &Variant) -> Vec<Snippet> {
         let mut snippets = vec![];
-        if self.multiplies_matrices {
+        if HAS_NATIVE_FEATURES && self.multiplies_matrices {
             snippets.push(match variant.matrix_side {
                 8 => wgsl!("lib/variants/matrices_8"),
                 _ => wgsl!("lib/variants/matrices_16"),
@@ -369,7 +377,7 @@ impl Kernel {
             });
         }
         if self.adds_floats {
-            snippets.push(match variant.float_atomics {
+            snippets.push(match HAS_NATIVE_FEATURES && variant.float_atomics {
                 true => wgsl!("lib/variants/total_native"),
                 false => wgsl!("lib/variants/total_exchange"),
             });

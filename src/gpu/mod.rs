@@ -2,6 +2,7 @@
 //! except for [`Device::from_wgpu`](crate::Device::from_wgpu) and the recording of kernels.
 
 mod adapter;
+mod bare;
 mod commands;
 mod compiler;
 mod device;
@@ -19,6 +20,7 @@ mod wait;
 
 pub(crate) use adapter::AdapterChoice;
 pub use adapter::{Adapter, AdapterKind, Capabilities, CooperativeSize};
+pub(crate) use bare::*;
 pub(crate) use commands::{Commands, Grid};
 pub(crate) use compiler::{FormChoice, FormTimes, Wanted};
 pub(crate) use device::Gpu;

@@ -3,8 +3,8 @@
 use std::ops::Range;
 use std::sync::LazyLock;
 
+use crate::parallel::{self, ThreadPool, thread_pool};
 use futures_intrusive::sync::SharedSemaphoreReleaser;
-use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use super::device::Gpu;
 use super::state::lock;
@@ -35,8 +35,7 @@ const COPY_THREADS: usize = 8;
 /// up other work in the meantime, and a search among that work may wait for the scratch memory of this one.
 static COPIERS: LazyLock<Option<ThreadPool>> = LazyLock::new(|| {
     let threads = std::thread::available_parallelism().map_or(1, |count| count.get().min(COPY_THREADS));
-    let builder = ThreadPoolBuilder::new().num_threads(threads).thread_name(|_| "nearfield copy".to_owned());
-    builder.build().ok().filter(|_| threads > 1)
+    thread_pool(threads, "nearfield copy").filter(|_| threads > 1)
 });
 
 /// A staging buffer with its contents. It goes back to the ring with [`Gpu::give_back`] after the submission that copies from it.
@@ -258,7 +257,8 @@ impl Gpu {
             parts.push((start..end, view));
         }
         // A thread of another pool would take up work of that pool while it waits.
-        let copiers = COPIERS.as_ref().filter(|_| parts.len() > 1 && rayon::current_thread_index().is_none());
+        let copiers =
+            COPIERS.as_ref().filter(|_| parts.len() > 1 && parallel::current_thread_index().is_none());
         let copy = |(range, mut view): (Range<u64>, wgpu::BufferViewMut)| fill(range, &mut view.slice(..));
         match copiers {
             Some(copiers) => copiers.scope(|scope| {

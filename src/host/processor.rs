@@ -3,6 +3,7 @@
 use crate::gpu::{Adapter, AdapterKind, Capabilities};
 use crate::host::integers::isa::Isa;
 use crate::options::device::DeviceOptions;
+use crate::parallel;
 
 /// Bytes of the system's memory.
 #[cfg(target_os = "linux")]
@@ -28,7 +29,7 @@ pub(crate) struct Host {
 
 impl Host {
     pub(crate) fn new(options: DeviceOptions) -> Self {
-        let threads = rayon::current_num_threads();
+        let threads = parallel::current_num_threads();
         let capabilities = Capabilities {
             max_buffer_bytes: u64::MAX,
             max_binding_bytes: u64::MAX,

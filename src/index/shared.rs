@@ -11,6 +11,7 @@ use crate::matrix::MatrixView;
 use crate::metric::Metric;
 use crate::neighbors::Neighbors;
 use crate::options::SearchOptions;
+use crate::parallel;
 use crate::store::{Goal, RowStore};
 
 /// Searches in flight on a GPU: the host prepares one and reads its answers while the device works on the other.
@@ -99,7 +100,7 @@ fn is_joinable(common: &Common, queries: &Queries<'_>, options: &SearchOptions<'
         && queries.rows() * common.dim < MOST_ELEMENTS;
     // A thread of the pool takes up other work in the middle of a search on the host, and a search among that work must not wait for
     // the one below it. Nor may all threads of the pool wait for a search that needs one.
-    let may_wait = rayon::current_thread_index().is_none();
+    let may_wait = parallel::current_thread_index().is_none();
     common.device.options().join_searches && is_plain && is_small && may_wait
 }
 

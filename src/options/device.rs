@@ -1,10 +1,11 @@
 //! Options of a device.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use etcetera::BaseStrategy;
 
 use crate::options::setters;
+use crate::platform::HAS_FILES;
 
 /// How a device is opened.
 ///
@@ -62,6 +63,9 @@ pub struct DeviceOptions {
 
 /// The default of [`DeviceOptions::cache_dir`].
 fn cache_dir() -> Option<PathBuf> {
+    if !HAS_FILES {
+        return None;
+    }
     match std::env::var_os("NEARFIELD_CACHE") {
         Some(named) => (!named.is_empty()).then(|| named.into()),
         None => Some(etcetera::base_strategy::choose_native_strategy().ok()?.cache_dir().join("nearfield")),
@@ -86,6 +90,11 @@ impl DeviceOptions {
     /// The default options.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// The directory for compiled kernels, where there are files.
+    pub(crate) fn kernels_dir(&self) -> Option<&Path> {
+        if HAS_FILES { self.cache_dir.as_deref() } else { None }
     }
 
     setters! { options => options;

@@ -7,8 +7,8 @@ use crate::error::{Error, Result};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Screen {
-    /// [`Screen::I8`] where it makes searches faster: for dims from 16 to 16,384, unless the adapter is a software driver or its
-    /// memory is full.
+    /// [`Screen::I8`] where it makes searches faster: for dims from 16 to 16,384, unless the adapter is a software driver with
+    /// subgroups or its memory is full.
     #[default]
     Auto,
     /// No copy: rows are screened as they are.

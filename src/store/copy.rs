@@ -12,8 +12,12 @@ use crate::engine::{
 use crate::error::{Error, Result};
 use crate::host::{HostChange, HostRows};
 use crate::matrix::MatrixView;
-use crate::platform::Instant;
+use crate::platform::{CAN_WAIT, Instant};
 use crate::vectors::HostVectors;
+
+/// The least time that a GPU is thought to take. In a browser commands and answers pass through another process, and a first search
+/// compiles its kernels while its caller waits for it.
+const LEAST_LATENCY: Duration = if CAN_WAIT { Duration::ZERO } else { Duration::from_millis(5) };
 
 /// Whether an index keeps a copy, as set on its builder.
 #[derive(Debug, Clone, Copy, Default)]
@@ -175,7 +179,7 @@ impl HostCopy {
         if self.latency.get().is_none() {
             // The search reports the fault of a device that cannot be measured.
             let Ok(latency) = self.device.latency().await else { return false };
-            self.latency.get_or_init(|| latency);
+            self.latency.get_or_init(|| latency.max(LEAST_LATENCY));
         }
         self.latency.get().is_some_and(|&latency| self.crossover.is_host_ahead(expected, latency))
     }

@@ -8,6 +8,7 @@ use crate::error::Result;
 use crate::interrupt;
 use crate::memory;
 use crate::options::filter::{Filter, Kind};
+use crate::platform::CAN_WAIT;
 
 /// Calls of a filter's function between two looks at whether to stop.
 const CALLS: usize = 64;
@@ -68,8 +69,13 @@ fn bits_of(ids: &[u64], words: &[u64]) -> Result<Vec<u32>> {
     let mut bits = memory::filled(ids.len().div_ceil(32), 0)?;
     let threads = match ids.len() {
         0..IDS_A_THREAD => 1,
+        _ if !CAN_WAIT => 1,
         _ => std::thread::available_parallelism().map_or(1, |count| count.get().min(THREADS)),
     };
+    if threads == 1 {
+        fill(&mut bits, ids);
+        return Ok(bits);
+    }
     let share = bits.len().div_ceil(threads).max(1);
     std::thread::scope(|scope| {
         let mut parts = bits.chunks_mut(share).zip(ids.chunks(share * 32));

@@ -1,9 +1,8 @@
 //! Arguments from JavaScript: vectors, ids and settings.
 
 use half::f16;
-use js_sys::{Float32Array, Float64Array, Uint16Array};
+use js_sys::{Float32Array, Float64Array, JSON, Reflect, Uint16Array};
 use nearfield::{Device, DeviceMatrix, ElementKind, MatrixView, Metric, Screen};
-use serde_json::Value;
 use wasm_bindgen::{JsCast, JsValue};
 
 use crate::buffer::vectors_of;
@@ -11,6 +10,9 @@ use crate::error::{Result, argument, thrown};
 
 /// The largest id that a number of JavaScript holds exactly, as do all below it.
 pub(crate) const LARGEST_ID: u64 = (1 << 53) - 1;
+
+/// 2^64.
+const PAST_U64: f64 = (1u128 << 64) as f64;
 
 /// Vectors, one after the other: in the memory of WebAssembly, or on the device.
 pub(crate) enum Vectors {
@@ -56,32 +58,41 @@ pub(crate) fn ids(numbers: &Float64Array) -> Result<Vec<u64>> {
 }
 
 /// Settings, as the JSON of an object.
-pub(crate) struct Settings(Value);
+pub(crate) struct Settings(JsValue);
 
 impl Settings {
     pub(crate) fn parse(json: &str) -> Result<Self> {
-        let value =
-            serde_json::from_str(json).map_err(|error| argument("options", "JSON", &error.to_string()))?;
-        Ok(Self(value))
+        Ok(Self(JSON::parse(json)?))
     }
 
     /// A whole number; none if it is not set.
     pub(crate) fn number(&self, name: &str) -> Result<Option<u64>> {
-        match self.0.get(name) {
-            None | Some(Value::Null) => Ok(None),
-            Some(value) => match value.as_u64() {
-                Some(number) => Ok(Some(number)),
-                None => Err(argument(name, "a whole number that is not negative", &value.to_string())),
-            },
+        let value = self.value(name);
+        if value.is_undefined() || value.is_null() {
+            return Ok(None);
+        }
+        match value.as_f64() {
+            Some(number) if (0.0..PAST_U64).contains(&number) && number.fract() == 0.0 => {
+                Ok(Some(number as u64))
+            }
+            _ => {
+                let given = JSON::stringify(&value).map(String::from).unwrap_or_default();
+                Err(argument(name, "a whole number that is not negative", &given))
+            }
         }
     }
 
     pub(crate) fn is_set(&self, name: &str) -> bool {
-        self.0.get(name).and_then(Value::as_bool).unwrap_or(false)
+        self.value(name).as_bool().unwrap_or(false)
     }
 
-    fn word(&self, name: &str) -> Option<&str> {
-        self.0.get(name).and_then(Value::as_str)
+    fn word(&self, name: &str) -> Option<String> {
+        self.value(name).as_string()
+    }
+
+    /// A property; undefined if there is none.
+    fn value(&self, name: &str) -> JsValue {
+        Reflect::get(&self.0, &name.into()).unwrap_or_default()
     }
 
     pub(crate) fn dim(&self) -> Result<usize> {
@@ -90,15 +101,15 @@ impl Settings {
     }
 
     pub(crate) fn metric(&self) -> Result<Metric> {
-        self.word("metric").map_or(Ok(Metric::Cosine), str::parse).map_err(thrown)
+        self.word("metric").map_or(Ok(Metric::Cosine), |word| word.parse()).map_err(thrown)
     }
 
     pub(crate) fn screen(&self) -> Result<Screen> {
-        self.word("screen").map_or(Ok(Screen::Auto), str::parse).map_err(thrown)
+        self.word("screen").map_or(Ok(Screen::Auto), |word| word.parse()).map_err(thrown)
     }
 
     pub(crate) fn elements(&self) -> Result<ElementKind> {
-        match self.word("dtype") {
+        match self.word("dtype").as_deref() {
             None | Some("float32") => Ok(ElementKind::F32),
             Some("float16") => Ok(ElementKind::F16),
             Some(other) => Err(argument("dtype", "float32 or float16", other)),

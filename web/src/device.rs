@@ -1,13 +1,13 @@
 //! Devices.
 
-use js_sys::{Function, Promise};
+use js_sys::{Array, Function, JSON, JsString, Promise};
 use nearfield::{Device, DeviceOptions, Flat, Index, Ivf};
-use serde_json::json;
 use wasm_bindgen::prelude::*;
 
 use crate::arguments::{LARGEST_ID, Settings, Vectors};
 use crate::error::{Result, argument, thrown};
 use crate::index::CoreIndex;
+use crate::results::object;
 use crate::signal::{Listener, unless};
 
 /// A device: the browser's GPU, or the host engine.
@@ -53,23 +53,31 @@ impl CoreDevice {
     }
 
     /// What was opened and why, as JSON.
-    pub fn describe(&self) -> String {
+    pub fn describe(&self) -> Result<JsString> {
         let (adapter, has) = (self.0.adapter(), self.0.capabilities());
-        json!({
-            "name": adapter.name,
-            "backend": adapter.backend,
-            "kind": adapter.kind.to_string(),
-            "reason": self.0.reason(),
-            "limits": {
-                "bufferBytes": has.max_buffer_bytes,
-                "bindingBytes": has.max_binding_bytes,
-                "storageBuffers": has.max_storage_buffers,
-                "workgroupSize": has.max_workgroup_size,
-                "workgroupBytes": has.max_workgroup_bytes,
-            },
-            "features": { "f16": has.f16, "subgroups": has.subgroup_sizes, "timestamps": has.timestamps },
-        })
-        .to_string()
+        let number = |value: u64| JsValue::from(value as f64);
+        let limits = object([
+            ("bufferBytes", number(has.max_buffer_bytes)),
+            ("bindingBytes", number(has.max_binding_bytes)),
+            ("storageBuffers", has.max_storage_buffers.into()),
+            ("workgroupSize", has.max_workgroup_size.into()),
+            ("workgroupBytes", has.max_workgroup_bytes.into()),
+        ])?;
+        let subgroups = has.subgroup_sizes.map(|(least, most)| Array::of2(&least.into(), &most.into()));
+        let features = object([
+            ("f16", has.f16.into()),
+            ("subgroups", subgroups.map_or(JsValue::NULL, JsValue::from)),
+            ("timestamps", has.timestamps.into()),
+        ])?;
+        let about = object([
+            ("name", (&*adapter.name).into()),
+            ("backend", (&*adapter.backend).into()),
+            ("kind", adapter.kind.to_string().into()),
+            ("reason", self.0.reason().into()),
+            ("limits", limits),
+            ("features", features),
+        ])?;
+        JSON::stringify(&about)
     }
 
     /// The `GPUDevice` behind this one; undefined for the host engine.

@@ -1,13 +1,12 @@
 //! Indexes.
 
-use js_sys::{BigUint64Array, Float32Array, Float64Array, Function, Promise, Uint8Array};
+use js_sys::{BigUint64Array, Float32Array, Float64Array, Function, JSON, JsString, Promise, Uint8Array};
 use nearfield::{AddOptions, Filter, Index, SearchOptions, WithinOptions};
-use serde_json::json;
 use wasm_bindgen::prelude::*;
 
 use crate::arguments::{self, Settings, Vectors};
 use crate::error::{Result, argument, thrown};
-use crate::results::{self, answer};
+use crate::results::{self, answer, object};
 use crate::signal::{Listener, unless};
 
 /// An index of either kind.
@@ -58,19 +57,18 @@ impl Allowed {
 #[wasm_bindgen]
 impl CoreIndex {
     /// What the index is and has, as JSON.
-    pub fn describe(&self) -> String {
+    pub fn describe(&self) -> Result<JsString> {
         let index = &self.0;
-        let memory = index.memory();
-        json!({
-            "kind": if index.lists().is_some() { "ivf" } else { "flat" },
-            "size": index.len(),
-            "dim": index.dim(),
-            "metric": index.metric().to_string(),
-            "lists": index.lists(),
-            "nextId": index.next_id(),
-            "memory": memory.to_string(),
-        })
-        .to_string()
+        let about = object([
+            ("kind", if index.lists().is_some() { "ivf" } else { "flat" }.into()),
+            ("size", (index.len() as f64).into()),
+            ("dim", (index.dim() as f64).into()),
+            ("metric", index.metric().to_string().into()),
+            ("lists", index.lists().map_or(JsValue::NULL, |lists| (lists as f64).into())),
+            ("nextId", (index.next_id() as f64).into()),
+            ("memory", index.memory().to_string().into()),
+        ])?;
+        JSON::stringify(&about)
     }
 
     /// Adds rows, with the ids of their insertion if none are given.

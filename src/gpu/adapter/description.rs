@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::platform::HAS_NATIVE_FEATURES;
+
 /// The kind of hardware behind an adapter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
@@ -87,7 +89,7 @@ impl Capabilities {
             (16, sizes) => sizes == Some((32, 32)),
             (_, sizes) => sizes.is_some_and(|(least, most)| (least..=most).contains(&32)),
         };
-        [16, 8].into_iter().find(|&side| self.f16 && fits(side) && listed(side))
+        [16, 8].into_iter().find(|&side| HAS_NATIVE_FEATURES && self.f16 && fits(side) && listed(side))
     }
 }
 

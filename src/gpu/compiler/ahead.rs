@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::gpu::kernel::{Kernel, Variant};
 use crate::lock::lock;
 use crate::matrix::ElementKind;
-use crate::platform::process_id;
+use crate::platform::{CAN_WAIT, process_id};
 
 /// Threads that compile at a time, at most. Drivers compile on the thread that asks.
 const MOST_THREADS: usize = 8;
@@ -271,5 +271,8 @@ impl Drop for Part {
 /// Starts a thread for a batch: the only place that does. None where there are no threads; kernels are then compiled on first use.
 fn spawn(batch: Arc<Batch>) -> Option<JoinHandle<()>> {
     let part = Part(batch);
+    if !CAN_WAIT {
+        return None;
+    }
     std::thread::Builder::new().name("nearfield-compile".into()).spawn(move || part.0.run()).ok()
 }

@@ -15,6 +15,7 @@ use crate::gpu::state::{Faults, Pipeline, close_scope};
 use crate::lock::lock;
 use crate::matrix::ElementKind;
 use crate::options::device::DeviceOptions;
+use crate::platform::HAS_NATIVE_FEATURES;
 
 /// Identifies a compiled kernel: the address of its declaration, because two may have one name, and the variant.
 type Key = (usize, Variant);
@@ -86,7 +87,7 @@ impl Compiler {
         faults: Arc<Mutex<Faults>>,
     ) -> Self {
         Self {
-            forms: Forms::new(&adapter, options.cache_dir.as_deref()),
+            forms: Forms::new(&adapter, options.kernels_dir()),
             usual: Mutex::default(),
             trial: Mutex::default(),
             device,
@@ -111,7 +112,7 @@ impl Compiler {
         Variant {
             elements: if kernel.loads_rows { elements } else { ElementKind::default() },
             subgroups: kernel.sums_lanes && self.options.subgroups && capabilities.subgroup_sizes.is_some(),
-            float_atomics: kernel.adds_floats && capabilities.float_atomics,
+            float_atomics: HAS_NATIVE_FEATURES && kernel.adds_floats && capabilities.float_atomics,
             matrix_side: match capabilities.matrix_side() {
                 Some(side) if kernel.multiplies_matrices => side,
                 _ => 0,
@@ -243,10 +244,9 @@ impl Compiler {
 
     fn compile(&self, kernel: &'static Kernel, variant: &Variant) -> Result<Pipeline> {
         self.check_limits(kernel)?;
-        let file = self.file.get_or_init(|| {
-            let directory = self.options.cache_dir.as_deref()?;
-            CacheFile::open(&self.device, &self.faults, directory)
-        });
+        let file = self
+            .file
+            .get_or_init(|| CacheFile::open(&self.device, &self.faults, self.options.kernels_dir()?));
         let mut source = kernel.wgsl(variant)?;
         if variant.subgroups && self.adapter.backend == wgpu::Backend::BrowserWebGpu.to_str() {
             source.insert_str(0, SUBGROUPS_IN_BROWSERS);

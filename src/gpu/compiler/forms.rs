@@ -16,6 +16,7 @@ use crate::gpu::adapter::Adapter;
 use crate::gpu::kernel::{Kernel, Variant};
 use crate::gpu::state::Pipeline;
 use crate::lock::lock;
+use crate::platform::HAS_FILES;
 
 /// The files' extension.
 const EXTENSION: &str = "forms";
@@ -72,7 +73,8 @@ impl Forms {
             timed.extend(times.iter().map(|(kernel, variant, times)| (name_of(kernel, variant), *times)));
             written(timed)
         });
-        if let Some(path) = &self.path
+        if HAS_FILES
+            && let Some(path) = &self.path
             && write(path, &text).is_ok()
         {
             remove_oldest(path, EXTENSION);
@@ -81,7 +83,9 @@ impl Forms {
 
     fn with_timed<T>(&self, work: impl FnOnce(&mut BTreeMap<String, FormTimes>) -> T) -> T {
         let mut timed = lock(&self.timed);
-        work(timed.get_or_insert_with(|| self.path.as_deref().and_then(read).unwrap_or_default()))
+        work(timed.get_or_insert_with(|| {
+            self.path.as_deref().filter(|_| HAS_FILES).and_then(read).unwrap_or_default()
+        }))
     }
 
     /// Uses a compiled form for one number of elements from now on.

@@ -130,3 +130,29 @@ for (var k = 0u; k < 8u; k++) { let a = tile[k * PITCH + lid / 8u];
     }
     assert_eq!(unroll(&text).ok(), Some(text));
 }
+
+#[test]
+fn kernels_without_comments_have_the_same_tokens() {
+    let mut folders = vec![std::path::PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/wgsl"))];
+    let mut files = 0;
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).expect("the kernels' folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let full = std::fs::read_to_string(&path).expect("a kernel's text");
+            let (bytes, len) = crate::gpu::bare::<65536>(full.as_bytes());
+            let bare = std::str::from_utf8(&bytes[..len]).expect("whole characters");
+            let tokens = |text| {
+                let tokens = super::lex(text).expect("tokens").into_iter();
+                tokens.map(|one| (one.text.to_owned(), one.marked.is_some(), one.depth)).collect::<Vec<_>>()
+            };
+            assert_eq!(tokens(bare), tokens(&full), "{}", path.display());
+            assert_eq!(bare.matches("//").count(), full.matches("// unroll\n").count(), "{}", path.display());
+            files += 1;
+        }
+    }
+    assert!(files > 100, "{files} files");
+}

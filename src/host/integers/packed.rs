@@ -7,7 +7,7 @@
 //!
 //! Queries lie in panels of [`PANEL`]: words `[panel][step][query of the panel]`, so that a tile reads both operands in order.
 
-use rayon::prelude::*;
+use crate::parallel::*;
 
 use crate::error::Result;
 use crate::host::integers::isa::Isa;

@@ -17,6 +17,7 @@ use crate::host::search::request::{Hits, HostRequest, SearchLimit};
 use crate::host::search::schedule::{QUERIES, Schedule, divide, parts_of};
 use crate::host::search::scorer::{Chosen, Scorer};
 use crate::memory;
+use crate::parallel;
 use crate::usage::{Memory, MemoryPlace};
 use crate::vectors::HostVectors;
 
@@ -164,7 +165,7 @@ impl HostLists {
     /// Roughly how long a search of `probes` lists for each query takes; `probes` does not exceed the number of lists.
     pub(crate) fn expected(&self, rows: &HostRows, queries: usize, probes: usize) -> Option<Duration> {
         let share = probes as f64 / self.len() as f64;
-        let chunk = self.chunk(queries, rayon::current_num_threads(), probes);
+        let chunk = self.chunk(queries, parallel::current_num_threads(), probes);
         let work = Work {
             queries: queries as f64,
             rows: rows.end() as f64 * share,

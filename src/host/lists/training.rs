@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use rayon::prelude::*;
+use crate::parallel::*;
 
 use crate::error::Result;
 use crate::host::arithmetic::sums::squares;

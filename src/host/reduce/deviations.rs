@@ -1,7 +1,7 @@
 //! Sums of squared deviations from the mean on the host, in f64: first the mean of a piece, then the deviations from it. The spreads of
 //! pieces are merged in their order, so the bits depend on the length alone, not on the number of threads.
 
-use rayon::prelude::*;
+use crate::parallel::*;
 
 use crate::error::Result;
 use crate::host::arithmetic::registers::with_widest_registers;

@@ -3,7 +3,7 @@
 //! Numbers below a limit become candidates, and many candidates are thinned to k, which lowers the limit. The first limit comes from the
 //! smallest number of each of several lanes: k lanes whose smallest does not exceed it hold k numbers that do not.
 
-use rayon::prelude::*;
+use crate::parallel::*;
 
 use crate::host::arithmetic::registers::with_widest_registers;
 use crate::host::arithmetic::values::HostValues;

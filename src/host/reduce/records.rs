@@ -1,7 +1,7 @@
 //! Reductions on the host: sums are accumulated in f64, in blocks whose results are added in their order. The bits of a sum therefore depend
 //! on the length alone, not on the number of threads.
 
-use rayon::prelude::*;
+use crate::parallel::*;
 
 use crate::error::Result;
 use crate::host::arithmetic::values::HostValues;

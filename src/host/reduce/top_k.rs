@@ -1,6 +1,6 @@
 //! The k smallest numbers of each row, on the host.
 
-use rayon::prelude::*;
+use crate::parallel::*;
 
 use crate::error::{Error, Result};
 use crate::host::arithmetic::values::HostValues;
@@ -30,7 +30,7 @@ struct Schedule {
 
 impl Schedule {
     fn new(count: usize, length: usize, k: usize, kind: ElementKind, budget: u64) -> Result<Self> {
-        let threads = rayon::current_num_threads();
+        let threads = current_num_threads();
         let own = KSmallest::bytes(k, kind);
         // Every piece leaves k numbers, so it should have far more.
         let pieces = (length / PIECE.max(k.saturating_mul(8))).min(4 * threads).max(1);

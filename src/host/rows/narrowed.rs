@@ -1,6 +1,6 @@
 //! The narrowed copy of an index's rows: small integers in groups of 16, and the terms of each row.
 
-use rayon::prelude::*;
+use crate::parallel::*;
 
 use crate::error::Result;
 use crate::host::arithmetic::values::HostValues;

@@ -1,6 +1,6 @@
 //! Squared norms, and the check that vectors may enter: they must be finite, with a norm that is 0 or in range.
 
-use rayon::prelude::*;
+use crate::parallel::*;
 
 use crate::error::{Error, Result};
 use crate::host::arithmetic::sums::squares;

@@ -9,6 +9,7 @@ use crate::host::search::request::{HostRequest, SearchLimit};
 use crate::matrix::{ElementKind, MatrixView};
 use crate::metric::Metric;
 use crate::options::device::DeviceOptions;
+use crate::parallel::{current_num_threads, thread_pool};
 use crate::platform::{CAN_WAIT, Instant};
 
 /// Seconds that a search spends on each element.
@@ -35,7 +36,7 @@ impl Cost {
         if !CAN_WAIT {
             return Self::measure(is_narrowed);
         }
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(rayon::current_num_threads()).build().ok()?;
+        let pool = thread_pool(current_num_threads(), "nearfield measure")?;
         let measure = move || pool.install(|| Self::measure(is_narrowed));
         std::thread::Builder::new().spawn(measure).ok()?.join().ok()?
     }

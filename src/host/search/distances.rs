@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use rayon::prelude::*;
+use crate::parallel::*;
 
 use crate::error::{Error, Result};
 use crate::host::arithmetic::registers::with_widest_registers;
@@ -99,7 +99,7 @@ pub(crate) fn distances(
 /// Divides the matrix into bands of queries, and these into ranges of rows where there are too few bands for the threads.
 fn tasks(matrix: &mut [f32], [queries, rows]: [usize; 2], dim: usize) -> Vec<Task<'_>> {
     let band_height = (BAND_ELEMENTS / dim).clamp(FEW + 1, BAND);
-    let wanted = TASKS_PER_THREAD * rayon::current_num_threads();
+    let wanted = TASKS_PER_THREAD * current_num_threads();
     let width = rows.div_ceil(wanted.div_ceil(queries.div_ceil(band_height))).next_multiple_of(LEAST_ROWS);
     let mut tasks = vec![];
     for (band, matrix) in matrix.chunks_mut(band_height * rows).enumerate() {

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use rayon::prelude::*;
+use crate::parallel::*;
 
 use crate::bits::Bits;
 use crate::error::Result;

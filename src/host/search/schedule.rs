@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use rayon::prelude::*;
+use crate::parallel::*;
 
 use crate::error::{Error, Result};
 use crate::host::integers::packed::{GROUP, PANEL};
@@ -84,7 +84,7 @@ impl HostRows {
         let queries = queries.max(1);
         let own =
             |threads: usize, groups: usize| threads * groups * GROUP * (queries.min(QUERIES) * 4 + row_bytes);
-        let (mut threads, mut groups) = (rayon::current_num_threads(), GROUPS);
+        let (mut threads, mut groups) = (current_num_threads(), GROUPS);
         // Threads leave enough for one query at least.
         let most = (available / 2).min(available.saturating_sub(each));
         while groups > 2 && own(threads, groups) > most {
@@ -114,7 +114,7 @@ impl HostRows {
 
 /// Whether a single query that is compared with this many rows takes all threads.
 pub(crate) fn fills_threads(rows: u64) -> bool {
-    rows / (GROUP * GROUPS_PER_TASK) as u64 >= rayon::current_num_threads() as u64
+    rows / (GROUP * GROUPS_PER_TASK) as u64 >= current_num_threads() as u64
 }
 
 /// The parts that each chunk of queries is divided into, so that all threads have work: by the number of chunks, and of groups of rows.
@@ -145,7 +145,7 @@ pub(crate) fn divide(
             stop.check()?;
             work(chunk.clone(), *part, stop)
         };
-        Ok(if threads < rayon::current_num_threads() {
+        Ok(if threads < current_num_threads() {
             let shares = tasks.par_chunks(tasks.len().div_ceil(threads).max(1));
             shares.flat_map_iter(|tasks| tasks.iter().map(work)).collect()
         } else {

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use rayon::prelude::*;
+use crate::parallel::*;
 use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};

@@ -4,6 +4,7 @@ use crate::future::Boxed;
 use crate::gpu::{Commands, Gpu, INTEGERS, Kernel, wgsl};
 use crate::kernels::blocks::{BLOCK_ROWS, Part, SCORE_BUFFERS, SCORES, Scored, TILE_COOP};
 use crate::kernels::lengths::GRANULES;
+use crate::platform::HAS_NATIVE_FEATURES;
 use crate::kernels::screen::{collect_tile_coop, screen_tile_i8};
 
 pub use crate::kernels::screen::screen_tile_i8::{Params, reference};
@@ -21,6 +22,9 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("screen_tile_coop")
 /// Whether this device multiplies matrices, and this kernel and `collect_tile_coop` compute correctly on it. One tile of integers, the
 /// largest among them, tests that once per device, with this form of distances.
 pub(crate) async fn is_usable(gpu: &Gpu, form: Form) -> bool {
+    if !HAS_NATIVE_FEATURES {
+        return false;
+    }
     if let Some(&known) = gpu.multiplies_matrices.get() {
         return known;
     }
@@ -30,6 +34,9 @@ pub(crate) async fn is_usable(gpu: &Gpu, form: Form) -> bool {
 
 /// Whether [`is_usable`] is expected to say yes: what it said, or else what the adapter lists.
 pub(crate) fn is_expected(gpu: &Gpu) -> bool {
+    if !HAS_NATIVE_FEATURES {
+        return false;
+    }
     if let Some(&known) = gpu.multiplies_matrices.get() {
         return known;
     }
