@@ -24,10 +24,10 @@ function fileOf(folders, path) {
   return file.startsWith(folder) && statSync(file, { throwIfNoEntry: false })?.isFile() ? file : undefined;
 }
 
-/** Serves folders, `{ prefix: folder }`; the first prefix that fits counts. Port 0 takes any free one. */
-export function serve(folders, port = 0) {
+/** Serves folders, `{ prefix: folder }`; the first prefix that fits counts. Port 0 takes any free one. `headers` go with each file. */
+export function serve(folders, { port = 0, headers = {} } = {}) {
   const server = createServer((request, response) => {
-    const end = (status, headers) => response.writeHead(status, headers).end(status === 302 ? '' : `${status}\n`);
+    const end = (status, more) => response.writeHead(status, more).end(status === 302 ? '' : `${status}\n`);
     let path;
     try {
       path = decodeURIComponent(new URL(request.url, 'http://localhost').pathname);
@@ -37,12 +37,13 @@ export function serve(folders, port = 0) {
     if (path === '/' || path === '/demo') return end(302, { location: '/demo/' });
     const file = path.includes('\0') ? undefined : fileOf(folders, path.endsWith('/') ? `${path}index.html` : path);
     if (!file) return end(404, { 'content-type': 'text/plain' });
-    response.writeHead(200, { 'content-type': TYPES[extname(file)] ?? 'application/octet-stream', 'cache-control': 'no-cache' });
+    const type = TYPES[extname(file)] ?? 'application/octet-stream';
+    response.writeHead(200, { 'content-type': type, 'cache-control': 'no-cache', ...headers });
     if (request.method === 'HEAD') return response.end();
     return createReadStream(file).on('error', () => response.destroy()).pipe(response);
   });
   return new Promise((resolve, reject) => {
     server.once('error', reject);
-    server.listen(port, '127.0.0.1', () => resolve({ server, url: `http://localhost:${server.address().port}` }));
+    server.listen(port, '127.0.0.1', () => resolve({ server, url: `http://127.0.0.1:${server.address().port}` }));
   });
 }

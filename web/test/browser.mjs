@@ -1,21 +1,9 @@
 // Headless Chromium with its software WebGPU, and a server of the package's folder.
 
-import { createReadStream, existsSync, statSync } from 'node:fs';
-import { createServer } from 'node:http';
-import { extname, join, normalize } from 'node:path';
-
 import { chromium } from 'playwright-core';
 
+import { serve as served } from '../server.mjs';
 import { DATA, WEB } from './folders.mjs';
-
-const TYPES = {
-  '.css': 'text/css',
-  '.html': 'text/html; charset=utf-8',
-  '.js': 'text/javascript',
-  '.json': 'application/json',
-  '.mjs': 'text/javascript',
-  '.wasm': 'application/wasm',
-};
 
 const SOFTWARE_WEBGPU = [
   '--enable-unsafe-webgpu',
@@ -26,25 +14,8 @@ const SOFTWARE_WEBGPU = [
 ];
 const QUIET = ['--no-sandbox', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'];
 
-/** Serves folders: each path prefix has one. */
-export function serve(folders = { '/data/': DATA, '/': WEB }) {
-  const server = createServer((request, response) => {
-    const path = decodeURIComponent(new URL(request.url, 'http://localhost').pathname);
-    const prefix = Object.keys(folders).find((prefix) => path.startsWith(prefix));
-    const file = join(folders[prefix], normalize(path.slice(prefix.length)));
-    if (!file.startsWith(normalize(folders[prefix])) || !existsSync(file) || !statSync(file).isFile()) {
-      response.writeHead(404, { 'content-type': 'text/plain' });
-      return response.end('not found');
-    }
-    const type = TYPES[extname(file)] ?? 'application/octet-stream';
-    // Another origin may import the package, as from a CDN.
-    response.writeHead(200, { 'content-type': type, 'access-control-allow-origin': '*' });
-    createReadStream(file).pipe(response);
-  });
-  return new Promise((resolve) => {
-    server.listen(0, '127.0.0.1', () => resolve({ server, url: `http://127.0.0.1:${server.address().port}` }));
-  });
-}
+/** Serves folders: each path prefix has one. Another origin may import the package, as from a CDN. */
+export const serve = (folders = { '/data/': DATA, '/': WEB }) => served(folders, { headers: { 'access-control-allow-origin': '*' } });
 
 /** Chromium, with or without WebGPU. */
 export function launch({ webgpu = true } = {}) {

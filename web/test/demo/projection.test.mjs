@@ -3,8 +3,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { project } from '../demo/projection.mjs';
-import { Device } from '../dist/index.js';
+import { project } from '../../demo/projection.mjs';
+import { Device } from '../../dist/index.js';
 
 /** Numbers from -0.5 to 0.5, the same every time. */
 function random() {

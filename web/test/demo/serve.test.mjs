@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 
-const SERVE = fileURLToPath(new URL('../serve', import.meta.url));
+const SERVE = fileURLToPath(new URL('../../serve', import.meta.url));
 
 /** A path as it is: `fetch` would resolve its dots. */
 function status(url, path) {
@@ -26,7 +26,7 @@ test('one command serves the page with the right types, and nothing outside', as
     child.stdout.on('data', (text) => resolve(String(text).trim()));
     child.on('exit', (code) => reject(new Error(`exit code ${code}`)));
   });
-  assert.match(url, /^http:\/\/localhost:\d+\/demo\/$/);
+  assert.match(url, /^http:\/\/127\.0\.0\.1:\d+\/demo\/$/);
   const types = {
     '': 'text/html; charset=utf-8', 'page.css': 'text/css; charset=utf-8', 'page.mjs': 'text/javascript; charset=utf-8',
     '../dist/core/core_bg.wasm': 'application/wasm', 'data/names.txt': 'text/plain; charset=utf-8', 'data/base.f16.npy': 'application/octet-stream',

@@ -3,8 +3,8 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 
-import { start } from './page-helper.mjs';
-import { drawn, ready, shown } from './page-steps.mjs';
+import { start } from './site.mjs';
+import { drawn, ready, shown } from './steps.mjs';
 
 let site;
 before(async () => (site = await start()));
@@ -40,7 +40,10 @@ test('a lost GPU is opened again, and the page says so', async () => {
 
   await page.selectOption('#metric', 'cosine');
   await page.waitForFunction(() => Number(document.querySelector('#results data').value) < 0.4);
-  assert.deepEqual(await shown(page), before);
+  const again = await shown(page);
+  assert.deepEqual(again.map(({ name }) => name), before.map(({ name }) => name));
+  // The GPU may answer one of the two searches and the host copy the other: their distances differ in the last bits.
+  again.forEach(({ distance }, at) => assert.ok(Math.abs(distance - before[at].distance) < 1e-6, `${distance} for ${before[at].distance}`));
   assert.ok((await drawn(page)).share > 0.01);
   assert.deepEqual(said.filter((text) => text.startsWith('uncaught')), []);
   await context.close();

@@ -11,10 +11,10 @@ import { after, before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 
-import { start } from './page-helper.mjs';
-import { ready } from './page-steps.mjs';
+import { start } from './site.mjs';
+import { ready } from './steps.mjs';
 
-const nearfield = process.env.NEARFIELD ?? fileURLToPath(new URL('../../target/debug/nearfield', import.meta.url));
+const nearfield = process.env.NEARFIELD ?? fileURLToPath(new URL('../../../target/debug/nearfield', import.meta.url));
 const run = promisify(execFile);
 
 let site;

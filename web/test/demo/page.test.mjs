@@ -3,18 +3,20 @@
 
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 
-import { bytesOf, npy, vectorsOf } from '../demo/npy.mjs';
-import { DATA, start } from './page-helper.mjs';
-import { array, drop, drawn, ready, shown } from './page-steps.mjs';
+import { bytesOf, npy, vectorsOf } from '../../demo/npy.mjs';
+import { DATA } from '../folders.mjs';
+import { start } from './site.mjs';
+import { array, drop, drawn, ready, shown } from './steps.mjs';
 
 let site;
 before(async () => (site = await start()));
 after(() => site.close());
 
-const read = async (name) => new Uint8Array(await readFile(DATA + name));
-const lines = async (name) => (await readFile(DATA + name, 'utf8')).trimEnd().split('\n');
+const read = async (name) => new Uint8Array(await readFile(join(DATA, name)));
+const lines = async (name) => (await readFile(join(DATA, name), 'utf8')).trimEnd().split('\n');
 
 /** The rows nearest to a row by cosine, apart from itself, in f64. */
 async function nearest(row, k) {
