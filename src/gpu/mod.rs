@@ -20,7 +20,9 @@ mod wait;
 
 pub(crate) use adapter::AdapterChoice;
 pub use adapter::{Adapter, AdapterKind, Capabilities, CooperativeSize};
-pub(crate) use bare::*;
+#[cfg(any(test, target_arch = "wasm32"))]
+pub(crate) use bare::bare;
+pub(crate) use bare::bare_text;
 pub(crate) use commands::{Commands, Grid};
 pub(crate) use compiler::{FormChoice, FormTimes, Wanted};
 pub(crate) use device::Gpu;

@@ -64,6 +64,7 @@ pub struct Terms {
 
 impl Terms {
     /// Terms of a vector that is not narrowed, from its squared norm and its inverse norm.
+    #[inline(always)]
     pub fn of_norms(form: Form, squared: f32, inverse: f32) -> Self {
         let length = squared.sqrt();
         match form {

@@ -20,6 +20,7 @@ pub(crate) type LaneTerms = [f32; 5];
 
 impl GroupTerms {
     /// Sets the terms of one row.
+    #[inline(always)]
     pub(crate) fn set(&mut self, lane: usize, form: Form, margin: Margin, terms: Terms) {
         let bias = if matches!(form, Form::NarrowedInnerProduct | Form::NarrowedCosine) {
             // The products with the centre are part of the similarity.
@@ -39,6 +40,7 @@ impl GroupTerms {
         [self.scale, self.length, self.residual, self.floor, self.slack].map(|terms| terms[lane])
     }
 
+    #[inline(always)]
     pub(crate) fn put(&mut self, lane: usize, [scale, length, residual, floor, slack]: LaneTerms) {
         self.scale[lane] = scale;
         self.length[lane] = length;

@@ -159,6 +159,7 @@ impl<'a> Scorer<'a> {
 }
 
 /// The terms of a vector that is not narrowed.
+#[inline(always)]
 fn terms_of(form: Form, squared: f64) -> Terms {
     if form == Form::Cosine && squared > 0.0 && squared < SHORTEST {
         // A centroid of nearly opposite rows. Its inverse norm may exceed f32, and its products may lose a lot relative to its length:
