@@ -3,7 +3,11 @@
 import { truth } from './collection.mjs';
 
 const number = (value) => value.toLocaleString('en');
-const mebibytes = (bytes) => (bytes >= 2 ** 30 ? `${number(Math.round((bytes / 2 ** 30) * 10) / 10)} GiB` : `${number(Math.round(bytes / 2 ** 20))} MiB`);
+
+function size(bytes) {
+  const isLarge = bytes >= 2 ** 30;
+  return `${number(Math.round((bytes / (isLarge ? 2 ** 30 : 2 ** 20)) * 10) / 10)} ${isLarge ? 'GiB' : 'MiB'}`;
+}
 
 /** The device in words, as pairs of a term and its value. */
 export function facts(device, collection) {
@@ -19,8 +23,8 @@ export function facts(device, collection) {
     const { f16, subgroups, timestamps } = features;
     const has = [f16 && '16-bit floats', subgroups && `subgroups of ${subgroups.join(' to ')}`, timestamps && 'timestamps'].filter(Boolean);
     pairs.push(['Features', has.join(', ') || 'none of 16-bit floats, subgroups, timestamps']);
-    pairs.push(['Limits', `buffers of ${mebibytes(limits.bufferBytes)}, bindings of ${mebibytes(limits.bindingBytes)}, ${limits.storageBuffers} storage buffers, ` +
-      `${limits.workgroupSize} invocations and ${number(limits.workgroupBytes)} bytes a workgroup`]);
+    pairs.push(['Limits', `buffers of ${size(limits.bufferBytes)}, bindings of ${size(limits.bindingBytes)}, ` +
+      `${limits.storageBuffers} storage buffers, ${limits.workgroupSize} invocations and ${number(limits.workgroupBytes)} bytes a workgroup`]);
   }
   pairs.push(['Lives in', device.isInWorker ? 'a worker: searches do not block the page' : 'the page']);
   if (collection) pairs.push(['Memory', collection.memory]);

@@ -35,7 +35,9 @@ export class Benchmark {
     const ways = Object.keys(WAYS).filter((way) => elements[way].checked);
     if (ways.length === 0) return this.#say('Tick what should be measured.');
     const bytes = 4 * settings.dim * (settings.rows + settings.queries);
-    if (bytes > MOST_BYTES) return this.#say(`These vectors take ${Math.round(bytes / 2 ** 20)} MiB; this page measures up to ${MOST_BYTES / 2 ** 20} MiB.`);
+    if (bytes > MOST_BYTES) {
+      return this.#say(`These vectors take ${Math.round(bytes / 2 ** 20)} MiB; this page measures up to ${MOST_BYTES / 2 ** 20} MiB.`);
+    }
     this.#controller = new AbortController();
     this.#busy(true);
     try {

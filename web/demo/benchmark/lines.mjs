@@ -2,7 +2,6 @@
 
 import { SEED } from './measure.mjs';
 
-const VERSION = '0.1.0';
 /** What an index may use as scratch memory, by default. */
 const SCRATCH = 256 * 2 ** 20;
 
@@ -20,7 +19,8 @@ export function lines({ settings, cases }) {
     const head = {
       record: 'device', schema: 1, date: now.slice(0, 10), time: now.slice(11, 19), ...device, driver: navigator.userAgent,
       threads: way === 'gpu' ? navigator.hardwareConcurrency : 1, os: navigator.userAgentData?.platform ?? navigator.platform,
-      version: VERSION, revision: null, command: location.pathname,
+      // The package does not tell its version.
+      version: null, revision: null, command: location.pathname,
     };
     const figures = {
       runs, ms: rounded(ms), ms_least: rounded(least), ms_most: rounded(most), device_ms: null,

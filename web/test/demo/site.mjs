@@ -11,6 +11,8 @@ export async function start({ webgpu = true } = {}) {
     /** The page, with all that its console said and all that it asked of others. `before` changes it before it loads. */
     async open(search, { before, ...options } = {}) {
       const context = await browser.newContext({ viewport: { width: 1280, height: 860 }, ...options });
+      // Software WebGPU compiles for seconds, longer on a busy machine.
+      context.setDefaultTimeout(90_000);
       const page = await context.newPage();
       const said = [];
       page.on('console', (message) => said.push(`${message.type()}: ${message.text()}`));
