@@ -4,8 +4,8 @@ use crate::future::Boxed;
 use crate::gpu::{Commands, Gpu, INTEGERS, Kernel, wgsl};
 use crate::kernels::blocks::{BLOCK_ROWS, Part, SCORE_BUFFERS, SCORES, Scored, TILE_COOP};
 use crate::kernels::lengths::GRANULES;
-use crate::platform::HAS_NATIVE_FEATURES;
 use crate::kernels::screen::{collect_tile_coop, screen_tile_i8};
+use crate::platform::HAS_NATIVE_FEATURES;
 
 pub use crate::kernels::screen::screen_tile_i8::{Params, reference};
 use crate::screen::certificate::Form;
