@@ -47,7 +47,7 @@ test('the packed package works in an empty Vite project', { timeout: 300_000 }, 
   run('npm', 'install', '--silent', '--no-audit', '--no-fund', `./${packed}`, 'vite@8', 'typescript@7.0.2');
   const installed = join(project, 'node_modules/@nearfield/web');
   const files = readdirSync(installed).sort();
-  assert.deepEqual(files, ['LICENSE-APACHE', 'LICENSE-MIT', 'README.md', 'dist', 'package.json']);
+  assert.deepEqual(files, ['LICENSE-APACHE', 'LICENSE-MIT', 'README.md', 'dist', 'package.json', 'page.png']);
 
   writeFileSync(join(project, 'index.html'), '<!doctype html><html lang="en"><title></title><link rel="icon" href="data:,"><script type="module" src="/main.ts"></script></html>');
   writeFileSync(join(project, 'main.ts'), MAIN);
