@@ -23,12 +23,24 @@ export interface Engine {
 export type Vectors = Float32Array | Uint16Array | { buffer: GPUBuffer; offset: number; rows: number };
 export type Allow = Float64Array | BigUint64Array | undefined;
 
+/** How an answer came about. */
+export interface Statistics {
+  /** Rows with a computed score or distance, summed over all queries. */
+  scored: number;
+  /** Rows that screens could not exclude, whose distances were computed as they are reported. */
+  rescored: number;
+  /** Whether the host's copy answered for a GPU; false where the device is the host engine itself. */
+  onHost: boolean;
+  /** The time of each stage on the GPU, if `profile` asked for it. */
+  stages: { stage: string; milliseconds: number; passes: number }[];
+}
+
 /** Neighbours as they come from the module. */
 export interface Found {
   ids: Float64Array<ArrayBuffer>;
   distances: Float32Array<ArrayBuffer>;
   offsets: Uint32Array<ArrayBuffer>;
-  statistics: { scored: number; rescored: number; onHost: boolean; stages: { stage: string; milliseconds: number; passes: number }[] };
+  statistics: Statistics;
 }
 
 /** Which GPU a browser says it is. */

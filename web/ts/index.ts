@@ -15,7 +15,7 @@ export type {
   WithinOptions,
 } from './base.js';
 export { Device, type DeviceOptions, type Features, type Limits } from './device.js';
-export type { GpuInfo } from './engine.js';
+export type { GpuInfo, Statistics } from './engine.js';
 export { DeviceLostError, type ErrorCode, NearfieldError } from './errors.js';
 export { Flat } from './flat.js';
 export { Ivf, type IvfOptions, type ListSearchOptions } from './ivf.js';
