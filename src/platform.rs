@@ -1,4 +1,4 @@
-//! What a target without threads lacks: a browser's page or worker must never wait, and has no clock of `std`.
+//! Stands in for what a browser lacks: its one thread must never wait, and `std` has no clock there.
 
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) use std::time::Instant;

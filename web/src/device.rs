@@ -52,7 +52,7 @@ impl CoreDevice {
         Ok(Self(crate::buffer::device_of(&gpu_device, options).await?))
     }
 
-    /// What was opened and why, as JSON.
+    /// Describes the device, and tells why it was taken, as JSON.
     pub fn describe(&self) -> Result<JsString> {
         let (adapter, has) = (self.0.adapter(), self.0.capabilities());
         let number = |value: u64| JsValue::from(value as f64);

@@ -5,7 +5,7 @@ use wasm_bindgen::JsValue;
 
 use super::description::{Adapter, describe};
 
-/// What it means that there is none.
+/// Tells the user why there may be no adapter.
 pub(crate) const NO_ADAPTER: &str =
     "no adapter: does this browser have WebGPU, and does the page come over https or from localhost?";
 

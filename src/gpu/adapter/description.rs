@@ -1,4 +1,4 @@
-//! What an adapter is: its kind, features and limits.
+//! Describes an adapter: its kind, features and limits.
 
 use std::fmt;
 

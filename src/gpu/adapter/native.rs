@@ -2,7 +2,7 @@
 
 use super::description::{Adapter, describe};
 
-/// What it means that there is none.
+/// Tells the user why there may be no adapter.
 pub(crate) const NO_ADAPTER: &str = "no adapter: is a Vulkan, Metal or DX12 driver installed?";
 
 /// The largest of the memory heaps that are the adapter's own; none where Vulkan does not tell.
