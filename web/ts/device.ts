@@ -1,4 +1,4 @@
-import { type CallOptions, type Engine, type GpuInfo, LocalEngine, type Opened } from './engine.js';
+import { type Engine, type GpuInfo, LocalEngine, type Opened } from './engine.js';
 import { argument, NearfieldError } from './errors.js';
 import { WorkerEngine } from './remote.js';
 
@@ -192,7 +192,7 @@ export class Device {
   }
 
   /** Opens the GPU again, unless another index has done so since `lost` was its handle. @internal */
-  async reopen(lost: number, _options?: CallOptions): Promise<void> {
+  async reopen(lost: number): Promise<void> {
     if (this.#opened.handle !== lost) return;
     const [opened, about] = await Device.#start(this.#engine, this.#options);
     void this.#engine.call('free', [lost]);
