@@ -8,12 +8,12 @@ use std::sync::Mutex;
 
 use naga::Module;
 use naga::valid::{Capabilities, ModuleInfo, ValidationFlags, Validator};
-use nearfield::internals::kernels::{Access, Kernel, Variant};
+use nearfield::internals::kernels::{Access, Driver, Kernel, Variant};
 use nearfield::internals::{ceilings, kernels, ladder, vectors_seen};
 use rayon::prelude::*;
 
-fn parse(kernel: &Kernel, variant: &Variant) -> Module {
-    let source = kernel.wgsl(variant).expect("the kernel unrolls");
+fn parse(kernel: &Kernel, variant: &Variant, driver: Driver) -> Module {
+    let source = kernel.wgsl(variant, driver).expect("the kernel unrolls");
     naga::front::wgsl::parse_str(&source)
         .unwrap_or_else(|fault| panic!("{}: {}", kernel.name(), fault.emit_to_string(&source)))
 }
@@ -38,8 +38,8 @@ fn validate(kernel: &Kernel, variant: &Variant, module: &Module) -> ModuleInfo {
 }
 
 /// The module with its override constants replaced by the variant's values, as wgpu does it.
-fn specialised(kernel: &Kernel, variant: &Variant) -> (Module, ModuleInfo) {
-    let module = parse(kernel, variant);
+fn specialised(kernel: &Kernel, variant: &Variant, driver: Driver) -> (Module, ModuleInfo) {
+    let module = parse(kernel, variant, driver);
     let info = validate(kernel, variant, &module);
     let constants =
         kernel.constants(variant).into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
@@ -71,6 +71,16 @@ fn forms(kernel: &Kernel) -> Vec<Variant> {
     forms
 }
 
+/// The drivers for which a variant's text is checked. That for software is the same for all values of the override constants: the first
+/// stand for all.
+fn drivers(kernel: &Kernel, variant: &Variant) -> &'static [Driver] {
+    let first = kernel.override_constants().iter().map(|(_, values)| values[0]);
+    match variant.dimension == 0 && first.eq(variant.constants.iter().copied()) {
+        true => &[Driver::Hardware, Driver::Software],
+        false => &[Driver::Hardware],
+    }
+}
+
 /// Checks all variants, numbered kernel by kernel, on all threads.
 fn each_variant(check: impl Fn(&Kernel, usize, &Variant) + Sync) {
     every_kernel().collect::<Vec<_>>().into_par_iter().for_each(|kernel| {
@@ -83,23 +93,24 @@ fn every_variant_matches_its_declaration_and_translates_for_every_interface() {
     let [directory, wgsl] =
         ["NEARFIELD_SPIRV_DIR", "NEARFIELD_WGSL_DIR"].map(|name| std::env::var_os(name).map(PathBuf::from));
     each_variant(|kernel, number, variant| {
-        if let Some(directory) = &wgsl {
-            leave_wgsl(directory, kernel, number, variant);
-        }
-        let (module, info) = specialised(kernel, variant);
-        check_declaration(kernel, variant, &module, &info);
-        let words = translated(kernel, variant, &module, &info);
-        if let Some(directory) = &directory {
-            let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-            std::fs::write(directory.join(format!("{}-{number}.spv", kernel.name())), bytes)
-                .expect("the folder is writable");
+        for &driver in drivers(kernel, variant) {
+            let stem = format!("{}-{number}-{driver:?}", kernel.name());
+            if let Some(directory) = &wgsl {
+                leave_wgsl(&directory.join(&stem), kernel, variant, driver);
+            }
+            let (module, info) = specialised(kernel, variant, driver);
+            check_declaration(kernel, variant, &module, &info);
+            let words = translated(kernel, variant, &module, &info);
+            if let Some(directory) = &directory {
+                let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+                std::fs::write(directory.join(stem + ".spv"), bytes).expect("the folder is writable");
+            }
         }
     });
 }
 
 /// Leaves a variant's text and what a compiler of WGSL has to know beside it.
-fn leave_wgsl(directory: &Path, kernel: &Kernel, number: usize, variant: &Variant) {
-    let stem = directory.join(format!("{}-{number}", kernel.name()));
+fn leave_wgsl(stem: &Path, kernel: &Kernel, variant: &Variant, driver: Driver) {
     let constants: Vec<String> =
         kernel.constants(variant).into_iter().map(|(name, value)| format!("{name:?}: {value}")).collect();
     let is_read: Vec<bool> =
@@ -111,7 +122,7 @@ fn leave_wgsl(directory: &Path, kernel: &Kernel, number: usize, variant: &Varian
         constants.join(", "),
     );
     std::fs::write(stem.with_extension("json"), form).expect("the folder is writable");
-    let text = kernel.wgsl(variant).expect("the kernel unrolls");
+    let text = kernel.wgsl(variant, driver).expect("the kernel unrolls");
     std::fs::write(stem.with_extension("wgsl"), text).expect("the folder is writable");
 }
 
@@ -158,7 +169,7 @@ fn check_declaration(kernel: &Kernel, variant: &Variant, module: &Module, info: 
 #[test]
 fn every_declared_buffer_and_override_is_there_and_limits_of_webgpu_hold() {
     for kernel in every_kernel() {
-        let module = parse(kernel, &kernel.variants()[0]);
+        let module = parse(kernel, &kernel.variants()[0], Driver::Hardware);
         let mut bound: Vec<_> = module.global_variables.iter().map(|(_, variable)| variable).collect();
         bound.retain(|variable| matches!(variable.space, naga::AddressSpace::Storage { .. }));
         bound.sort_unstable_by_key(|variable| variable.binding.as_ref().map(|place| place.binding));
@@ -240,9 +251,9 @@ fn register_arrays_are_indexed_by_constants_alone() {
     // override constants get their values, so an index by one of those fails, too.
     let seen = Mutex::new(HashSet::new());
     each_variant(|kernel, _, variant| {
-        let text = kernel.wgsl(variant).expect("the kernel unrolls");
+        let text = kernel.wgsl(variant, Driver::Hardware).expect("the kernel unrolls");
         if seen.lock().expect("no test panicked").insert(text) {
-            let module = parse(kernel, variant);
+            let module = parse(kernel, variant, Driver::Hardware);
             let functions = module.functions.iter().map(|(_, function)| function);
             functions
                 .chain([&module.entry_points[0].function])

@@ -26,7 +26,7 @@ macro_rules! bare_text {
 }
 pub(crate) use bare_text;
 
-/// Copies the lines of a text without indentation, comments and blank lines, but with the `// unroll` markers. Returns the copy, and how
+/// Copies the lines of a text without indentation, comments and blank lines, but with the markers of `unroll`. Returns the copy, and how
 /// long it is. Our files have no block comments.
 #[cfg(any(test, target_arch = "wasm32"))]
 pub(crate) const fn bare<const N: usize>(text: &[u8]) -> ([u8; N], usize) {
@@ -60,7 +60,7 @@ const fn without_comment(line: &[u8]) -> &[u8] {
     while at + 1 < line.len() && !(line[at] == b'/' && line[at + 1] == b'/') {
         at += 1;
     }
-    if at + 1 >= line.len() || matches!(line, b"// unroll") {
+    if at + 1 >= line.len() || matches!(line, b"// unroll" | b"// unroll on hardware") {
         line
     } else {
         line.split_at(at).0.trim_ascii_end()

@@ -1,6 +1,6 @@
 //! Kernel declarations, and the WGSL text of their variants.
 
-use super::unroll::unroll;
+use super::unroll::{Driver, unroll};
 use crate::error::{Error, Result};
 use crate::matrix::ElementKind;
 use crate::platform::HAS_NATIVE_FEATURES;
@@ -323,11 +323,11 @@ impl Kernel {
         variants
     }
 
-    /// The WGSL text of a variant, unrolled.
+    /// The WGSL text of a variant, unrolled for this driver.
     ///
     /// # Errors
-    /// When a loop marked `// unroll` cannot be unrolled: a fault of the kernel's file.
-    pub fn wgsl(&self, variant: &Variant) -> Result<String> {
+    /// When a marked loop cannot be unrolled: a fault of the kernel's file.
+    pub fn wgsl(&self, variant: &Variant, driver: Driver) -> Result<String> {
         let snippets = self.snippets(variant);
         let mut text = String::new();
         if self.multiplies_matrices {
@@ -352,7 +352,7 @@ impl Kernel {
                 text = with_number(&text, length.field, (length.of)(variant.dimension));
             }
         }
-        unroll(&text).map_err(|fault| Error::internal(format!("kernel {}: {fault}", self.name)))
+        unroll(&text, driver).map_err(|fault| Error::internal(format!("kernel {}: {fault}", self.name)))
     }
 
     /// The snippets of a variant, in the order of its text.

@@ -34,6 +34,7 @@ pub use profile::{Profile, StageTime};
 pub(crate) use readback::{Reading, words};
 pub(crate) use snippets::*;
 pub(crate) use transfer::RowLayout;
+pub use unroll::Driver;
 pub(crate) use wait::{NoDevice, is_blocked};
 /// A buffer on the device.
 pub(crate) use wgpu::Buffer;

@@ -31,7 +31,7 @@ pub mod reduce;
 pub mod screen;
 pub mod select;
 
-pub use crate::gpu::{Access, Kernel, Variant, WORKGROUP};
+pub use crate::gpu::{Access, Driver, Kernel, Variant, WORKGROUP};
 pub(crate) use blocks::Scored;
 pub use blocks::{BLOCK_ROWS, Part};
 pub use distance::*;

@@ -7,6 +7,7 @@ mod average;
 mod candidates;
 mod certificate;
 mod certificate_rounding;
+mod compile_times;
 mod distances;
 mod forms;
 mod ivf;

@@ -85,14 +85,15 @@ fn collect_lists(
         }
       }
     }
-    // unroll
+    var totals = sums;
+    // unroll on hardware
     for (var r = 0u; r < ROWS; r++) {
       let floor_x = vec4(terms[r].w - slack_of(terms[r]));
       var passing = 0u;
-      // unroll
+      // unroll on hardware
       for (var q = 0u; q < BLOCK_QUERIES; q++) {
         let side = sides[q];
-        let score = vec4(f32(sums[r][q]));
+        let score = vec4(f32(totals[r][q]));
         let lower = lower_end(side, score, vec4(terms[r].x), vec4(terms[r].y), vec4(terms[r].z), floor_x).x;
         passing |= select(0u, 1u << q, q < count && lower <= side.two.x);
       }
@@ -101,8 +102,8 @@ fn collect_lists(
         let place = firstTrailingBit(passing);
         passing &= passing - 1u;
         var score = 0i;
-        // unroll
-        for (var q = 0u; q < BLOCK_QUERIES; q++) { score = select(score, sums[r][q], q == place); }
+        // unroll on hardware
+        for (var q = 0u; q < BLOCK_QUERIES; q++) { score = select(score, totals[r][q], q == place); }
         keep_row(blocks[entry + place], own_row[r], f32(score));
       }
     }

@@ -41,7 +41,7 @@ fn group(
     blocks[entry + place] = query;
     if (is_last) { blocks[entry + params.height + PAGES] = place + 1u; }
     if (place == 0u) {
-      // unroll
+      // unroll on hardware
       for (var p = 0u; p < PAGES; p++) { blocks[entry + params.height + p] = tables[params.tiles + (first_tile + t) * PAGES + p]; }
     }
   }

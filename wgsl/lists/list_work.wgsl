@@ -13,7 +13,7 @@ fn list_work(@builtin(local_invocation_index) index: u32) {
     let first = start + index * 4u;
     var own: array<u32, 4>;
     var total = 0u;
-    // unroll
+    // unroll on hardware
     for (var i = 0u; i < 4u; i++) {
       own[i] = total;
       if (first + i < params.lists) {
@@ -31,7 +31,7 @@ fn list_work(@builtin(local_invocation_index) index: u32) {
       workgroupBarrier();
     }
     let base = carry + sums[index] - total;
-    // unroll
+    // unroll on hardware
     for (var i = 0u; i < 4u; i++) {
       if (first + i < params.lists) { starts[first + i] = base + own[i]; }
     }

@@ -35,7 +35,7 @@ fn ends_of(query: u32, block: u32, lane: u32) -> Ends {
   var residual: vec4<f32>;
   var floor_x: vec4<f32>;
   var slack: vec4<f32>;
-  // unroll
+  // unroll on hardware
   for (var r = 0u; r < 4u; r++) {
     let terms = row_side(row_terms[row + r]);
     scale[r] = terms.x;
@@ -46,7 +46,7 @@ fn ends_of(query: u32, block: u32, lane: u32) -> Ends {
   }
   let lower = lower_end(side, score, scale, length, residual, floor_x);
   let upper = lower + 2.0 * margin_of(side, score, length, residual, slack);
-  // unroll
+  // unroll on hardware
   for (var r = 0u; r < 4u; r++) {
     if (row + r < params.rows) {
       ends.lower[r] = key_of(lower[r]);
@@ -58,7 +58,7 @@ fn ends_of(query: u32, block: u32, lane: u32) -> Ends {
 
 // Puts those of four neighbouring rows on the list that the threshold does not exclude.
 fn keep(query: u32, block: u32, lane: u32, ends: Ends, limit: u32) {
-  // unroll
+  // unroll on hardware
   for (var r = 0u; r < 4u; r++) {
     if (ends.lower[r] <= limit) {
       let place = atomicAdd(&kept, 1u);
@@ -108,7 +108,7 @@ fn winnow(
   var even = vec4(ABSENT);
   var odd = vec4(ABSENT);
   var held: array<Ends, HELD>;
-  // unroll
+  // unroll on hardware
   for (var turn = 0u; turn < HELD; turn++) {
     held[turn] = ends_of(query, beside + turn * BESIDE, lane);
     if (turn % 2u == 0u) { even = min(even, held[turn].upper); } else { odd = min(odd, held[turn].upper); }
@@ -137,7 +137,7 @@ fn winnow(
     for (var digit = 0u; digit < 3u; digit++) {
       let shift = select(21u - 11u * digit, 0u, digit == 2u);
       clear_digits(index);
-      // unroll
+      // unroll on hardware
       for (var r = 0u; r < 4u; r++) {
         count_digit(even[r], found.x, shift);
         count_digit(odd[r], found.x, shift);
@@ -148,7 +148,7 @@ fn winnow(
   }
   let limit = workgroupUniformLoad(&threshold);
 
-  // unroll
+  // unroll on hardware
   for (var turn = 0u; turn < HELD; turn++) { keep(query, beside + turn * BESIDE, lane, held[turn], limit); }
   for (var block = beside + HELD * BESIDE; block < params.blocks; block += BESIDE) {
     keep(query, block, lane, ends_of(query, block, lane), limit);

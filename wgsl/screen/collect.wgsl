@@ -68,12 +68,12 @@ fn collect(
   var slack: vec4<f32>;
   var ahead: array<vec4<f32>, AT_ONCE>;
   if (is_looked_at) {
-    // unroll
+    // unroll on hardware
     for (var q = 0u; q < AT_ONCE; q++) {
       // The buffer has room for a multiple of four queries; values beyond the last one are ignored.
       ahead[q] = scores[place + (first + q) * GROUPS];
     }
-    // unroll
+    // unroll on hardware
     for (var r = 0u; r < 4u; r++) {
       let terms = row_terms_of(row + r);
       scale[r] = terms.x;
@@ -99,15 +99,15 @@ fn collect(
   if (is_looked_at) {
     for (var four = first; four < end; four += AT_ONCE) {
       var score: array<vec4<f32>, AT_ONCE>;
-      // unroll
+      // unroll on hardware
       for (var q = 0u; q < AT_ONCE; q++) { score[q] = ahead[q]; }
       if (four + AT_ONCE < end) {
-        // unroll
+        // unroll on hardware
         for (var q = 0u; q < AT_ONCE; q++) { ahead[q] = scores[place + (four + AT_ONCE + q) * GROUPS]; }
       }
       // One bit for each row of each query: whether it is kept.
       var staying = 0u;
-      // unroll
+      // unroll on hardware
       for (var q = 0u; q < AT_ONCE; q++) {
         let side = query_side[four + q - first];
         let lower = lower_end(side, score[q], scale, length, residual, floor_x);
@@ -118,7 +118,7 @@ fn collect(
           // Places are computed: thousands of additions to one counter would wait for each other. A place without a row is
           // ABSENT, and `tighten` drops it.
           let upper = lower + 2.0 * margin_of(side, score[q], length, residual, slack);
-          // unroll
+          // unroll on hardware
           for (var r = 0u; r < 4u; r++) {
             let is_row = ((usable >> r) & 1u) == 1u;
             let sampled = (number >> countTrailingZeros(params.round_step)) * 4u + r;

@@ -17,9 +17,9 @@ fn collect_tile_i8(
   var scale: array<vec4<f32>, 4>;
   var bias: array<vec4<f32>, 4>;
   var own_longest = vec2(0.0);
-  // unroll
+  // unroll on hardware
   for (var j = 0u; j < 4u; j++) {
-    // unroll
+    // unroll on hardware
     for (var r = 0u; r < 4u; r++) {
       let number = first_row + j * ACROSS * 4u + r;
       let row = coarse_row(number, row_terms[number]);
@@ -32,15 +32,17 @@ fn collect_tile_i8(
   atomicMax(&longest_bits[1], bitcast<u32>(own_longest.y));
   workgroupBarrier();
   let longest = vec2(bitcast<f32>(atomicLoad(&longest_bits[0])), bitcast<f32>(atomicLoad(&longest_bits[1])));
-  // unroll
+  // A copy, because an index that is not a constant would take the sums out of the registers in which they are multiplied.
+  var totals = sums;
+  // unroll on hardware
   for (var i = 0u; i < 2u; i++) {
-    // unroll
+    // unroll on hardware
     for (var e = 0u; e < 4u; e++) {
       let query = first_query + i * DOWN * 4u + e;
       let limit = limit_of(coarse_query(query, query_terms[query], thresholds[query]), longest);
-      // unroll
+      // unroll on hardware
       for (var j = 0u; j < 4u; j++) {
-        let score = vec4<f32>(sums[i * 4u + e][j]);
+        let score = vec4<f32>(totals[i * 4u + e][j]);
         var passing = passing_rows(nearness(limit, score, scale[j], bias[j]));
         while (passing != 0u) {
           let r = firstTrailingBit(passing);

@@ -37,11 +37,11 @@ fn pick(
       clear_digits(index);
       for (var start = index; start < params.blocks; start += HELD * WORKGROUP) {
         var uppers: array<u32, HELD>;
-        // unroll
+        // unroll on hardware
         for (var h = 0u; h < HELD; h++) {
           if (start + h * WORKGROUP < params.blocks) { uppers[h] = best[first + start + h * WORKGROUP].y; }
         }
-        // unroll
+        // unroll on hardware
         for (var h = 0u; h < HELD; h++) {
           if (start + h * WORKGROUP < params.blocks) { count_digit(uppers[h], found.x, shift); }
         }
@@ -56,7 +56,7 @@ fn pick(
     workgroupBarrier();
     if (index == 0u) { atomicStore(&near_count, 0u); }
     workgroupBarrier();
-    // unroll
+    // unroll on hardware
     for (var h = 0u; h < NEAR / WORKGROUP; h++) {
       let block = (start + h * WORKGROUP + index) * workgroups.x + workgroup.x;
       if (block < params.part_blocks && best[first + first_column + block].x <= limit) {
@@ -69,7 +69,7 @@ fn pick(
       var row: array<u32, TURNS>;
       var score: array<f32, TURNS>;
       var terms: array<vec4<f32>, TURNS>;
-      // unroll
+      // unroll on hardware
       for (var t = 0u; t < TURNS; t++) {
         row[t] = params.rows;
         if (next + t * BESIDE < count) {
@@ -79,7 +79,7 @@ fn pick(
           terms[t] = row_terms[row[t]];
         }
       }
-      // unroll
+      // unroll on hardware
       for (var t = 0u; t < TURNS; t++) {
         let keys = keys_of(side, score[t], row_side(terms[t]));
         if (keys.x <= limit && is_usable(row[t])) {

@@ -9,15 +9,17 @@ fn screen_tile_i8(
   var sums: Sums;
   multiply_tile(workgroup.x, params.block_first + workgroup.y * params.block_step, index, &sums);
   let first_column = params.column_first + workgroup.y * TILE;
-  // unroll
+  // A copy, because an index that is not a constant would take the sums out of the registers in which they are multiplied.
+  var totals = sums;
+  // unroll on hardware
   for (var i = 0u; i < 2u; i++) {
-    // unroll
+    // unroll on hardware
     for (var e = 0u; e < 4u; e++) {
-      // unroll
+      // unroll on hardware
       for (var j = 0u; j < 4u; j++) {
         let query = workgroup.x * TILE + (i * DOWN + index / ACROSS) * 4u + e;
         let place = score_place(query, first_column, params.room) / 4u + j * ACROSS + index % ACROSS;
-        scores[place] = vec4<f32>(sums[i * 4u + e][j]);
+        scores[place] = vec4<f32>(totals[i * 4u + e][j]);
       }
     }
   }

@@ -41,20 +41,20 @@ fn tighten(
   let list = query * params.capacity;
   if (length >= params.k) {
     var uppers: array<u32, HELD>;
-    // unroll
+    // unroll on hardware
     for (var h = 0u; h < HELD; h++) {
       if (index + h * WORKGROUP < length) { uppers[h] = upper_of(query, index + h * WORKGROUP); }
     }
     let rank = params.k - 1u;
     if (length <= SHORT) {
       // Few enough to compare all with all.
-      // unroll
+      // unroll on hardware
       for (var h = 0u; h < SHORT / WORKGROUP; h++) {
         let i = index + h * WORKGROUP;
         bins[i] = select(ABSENT, uppers[h], i < length);
       }
       workgroupBarrier();
-      // unroll
+      // unroll on hardware
       for (var h = 0u; h < SHORT / WORKGROUP; h++) {
         if (index + h * WORKGROUP < length) {
           let own = vec4(uppers[h]);
@@ -77,7 +77,7 @@ fn tighten(
       for (var turn = 0u; turn < 2u; turn++) {
         let shift = 21u - 11u * turn;
         clear_digits(index);
-        // unroll
+        // unroll on hardware
         for (var h = 0u; h < HELD; h++) {
           if (index + h * WORKGROUP < length) { count_digit(uppers[h], found.x, shift); }
         }
@@ -92,7 +92,7 @@ fn tighten(
     var slots: array<u32, HELD>;
     var lowers: array<u32, HELD>;
     var uppers: array<u32, HELD>;
-    // unroll
+    // unroll on hardware
     for (var h = 0u; h < HELD; h++) {
       let i = start + h * WORKGROUP + index;
       lowers[h] = ABSENT;
@@ -105,7 +105,7 @@ fn tighten(
     }
     storageBarrier();
     workgroupBarrier();
-    // unroll
+    // unroll on hardware
     for (var h = 0u; h < HELD; h++) {
       if (lowers[h] <= limit) {
         let place = list + atomicAdd(&kept, 1u);

@@ -47,7 +47,7 @@ fn merge(first: u32, start: u32, index: u32) {
   let right_start = start - pair - left_start;
   var own_keys: array<u32, 4>;
   var own_ids: array<vec2<u32>, 4>;
-  // unroll
+  // unroll on hardware
   for (var i = 0u; i < 4u; i++) {
     let at = min(index + i * WORKGROUP, count - 1u);
     let left = first + pair + left_start + at;
@@ -56,7 +56,7 @@ fn merge(first: u32, start: u32, index: u32) {
     own_keys[i] = keys[source];
     own_ids[i] = ids[source];
   }
-  // unroll
+  // unroll on hardware
   for (var i = 0u; i < 4u; i++) {
     if (index + i * WORKGROUP < count) {
       tile_keys[index + i * WORKGROUP] = own_keys[i];
@@ -65,7 +65,7 @@ fn merge(first: u32, start: u32, index: u32) {
   }
   workgroupBarrier();
   var places: array<u32, 4>;
-  // unroll
+  // unroll on hardware
   for (var i = 0u; i < 4u; i++) {
     let at = index + i * WORKGROUP;
     let is_left = at < left_count;
@@ -82,7 +82,7 @@ fn merge(first: u32, start: u32, index: u32) {
     places[i] = at - select(left_count, 0u, is_left) + low - other;
   }
   workgroupBarrier();
-  // unroll
+  // unroll on hardware
   for (var i = 0u; i < 4u; i++) {
     if (index + i * WORKGROUP < count) {
       tile_keys[places[i]] = own_keys[i];

@@ -11,7 +11,7 @@ fn prefix_sum(@builtin(local_invocation_index) index: u32) {
   for (var start = 0u; start < params.count; start += 4u * WORKGROUP) {
     let first = start + index * 4u;
     var own: vec4<u32>;
-    // unroll
+    // unroll on hardware
     for (var i = 0u; i < 4u; i++) {
       if (first + i < params.count) { own[i] = min(counts[first + i], params.limit); }
     }

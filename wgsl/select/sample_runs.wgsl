@@ -32,9 +32,9 @@ fn sample_runs(lanes: Lanes, @builtin(workgroup_id) workgroup: vec3<u32>) {
   for (var turn = 0u; turn < params.turns; turn += 8u) {
     var keys: array<vec4<u32>, 2>;
     var places: array<vec4<u32>, 2>;
-    // unroll
+    // unroll on hardware
     for (var v = 0u; v < 2u; v++) {
-      // unroll
+      // unroll on hardware
       for (var i = 0u; i < 4u; i++) {
         if (turn + 4u * v < params.turns) {
           places[v][i] = sampled_place((turn + 4u * v + i) * WORKGROUP + lanes.index, part);
@@ -43,7 +43,7 @@ fn sample_runs(lanes: Lanes, @builtin(workgroup_id) workgroup: vec3<u32>) {
       }
     }
     // A loop of its own: all loads are in flight before the first use.
-    // unroll
+    // unroll on hardware
     for (var v = 0u; v < 2u; v++) {
       if (turn + 4u * v < params.turns) {
         let own = exact_keys(keys[v]);
@@ -56,7 +56,7 @@ fn sample_runs(lanes: Lanes, @builtin(workgroup_id) workgroup: vec3<u32>) {
   let count = min(workgroupUniformLoad(&taken), POOL_ROOM);
   var keys = nothing_held();
   var places = nothing_held();
-  // unroll
+  // unroll on hardware
   for (var i = 0u; i < 4u; i++) {
     let at = lanes.index + i * WORKGROUP;
     let element = pool[at];

@@ -76,7 +76,7 @@ fn load_splitters(row: u32, is_first: bool, index: u32) -> u32 {
 fn buckets_of(keys: vec4<u32>, places: vec4<u32>, reached: u32) -> vec4<u32> {
   var found = vec4(0u);
   for (var step = params.first_step; step > 0u; step >>= 1u) {
-    // unroll
+    // unroll on hardware
     for (var i = 0u; i < 4u; i++) {
       let probe = found[i] + step - 1u;
       let key = splitter_keys[probe];
@@ -88,7 +88,7 @@ fn buckets_of(keys: vec4<u32>, places: vec4<u32>, reached: u32) -> vec4<u32> {
   if (MANY == 1u) {
     found <<= vec4(params.shift);
     for (var step = (1u << params.shift) >> 1u; step > 0u; step >>= 1u) {
-      // unroll
+      // unroll on hardware
       for (var i = 0u; i < 4u; i++) {
         let own = splitter(found[i] + step - 1u, reached);
         let is_before = own.x < keys[i] || (own.x == keys[i] && own.y < places[i]);
@@ -107,11 +107,11 @@ fn put(bucket: u32, at: u32, key: u32, place: u32) {
 fn scatter(keys: Held, places: Held, vectors: u32, reached: u32, index: u32) {
   // Each element's bucket and rank in it. Not used where there are many buckets, because few elements share one.
   var spots = Held(vec4(0u), vec4(0u), vec4(0u), vec4(0u));
-  // unroll
+  // unroll on hardware
   for (var v = 0u; v < 4u; v++) {
     if (v < vectors && any(keys[v] != vec4(ABSENT))) {
       let buckets = buckets_of(keys[v], places[v], reached);
-      // unroll
+      // unroll on hardware
       for (var i = 0u; i < 4u; i++) {
         if (keys[v][i] != ABSENT) {
           if (MANY == 1u) {
@@ -130,10 +130,10 @@ fn scatter(keys: Held, places: Held, vectors: u32, reached: u32, index: u32) {
     if (count > 0u) { atomicStore(&cells[bucket], atomicAdd(&states[bucket_at(current_row, bucket)], count)); }
   }
   workgroupBarrier();
-  // unroll
+  // unroll on hardware
   for (var v = 0u; v < 4u; v++) {
     if (v < vectors) {
-      // unroll
+      // unroll on hardware
       for (var i = 0u; i < 4u; i++) {
         if (keys[v][i] != ABSENT) {
           let bucket = spots[v][i] & 0xffffu;
@@ -152,7 +152,7 @@ fn scatter_collected(count: u32, reached: u32, index: u32) {
   var keys = Held(vec4(ABSENT), vec4(ABSENT), vec4(ABSENT), vec4(ABSENT));
   var places = Held(vec4(0u), vec4(0u), vec4(0u), vec4(0u));
   workgroupBarrier();
-  // unroll
+  // unroll on hardware
   for (var i = 0u; i < 4u; i++) {
     let at = index + i * WORKGROUP;
     let element = collected[at];
@@ -178,7 +178,7 @@ fn scatter_buckets(
   for (var first = workgroup.x * params.piece; first < piece_end; first += BATCH) {
     var keys: Held;
     var places: Held;
-    // unroll
+    // unroll on hardware
     for (var v = 0u; v < 4u; v++) {
       places[v] = vec4(first + index) + (4u * v + vec4(0u, 1u, 2u, 3u)) * WORKGROUP;
       let at = vec4(begin) + min(places[v], vec4(params.length - 1u));
@@ -186,7 +186,7 @@ fn scatter_buckets(
     }
     // A loop of its own: all loads are in flight before the first use.
     var count = 0u;
-    // unroll
+    // unroll on hardware
     for (var v = 0u; v < 4u; v++) {
       let own = exact_keys(keys[v]);
       let passes = passing(own, places[v], limit) & (places[v] < vec4(piece_end));
@@ -210,9 +210,9 @@ fn scatter_buckets(
       workgroupBarrier();
     }
     if (count > 0u) {
-      // unroll
+      // unroll on hardware
       for (var v = 0u; v < 4u; v++) {
-        // unroll
+        // unroll on hardware
         for (var i = 0u; i < 4u; i++) {
           if (keys[v][i] != ABSENT) {
             collected[min(at, COLLECTED_MAX - 1u)] = vec2(keys[v][i], places[v][i]);

@@ -25,10 +25,10 @@ const TURNS = 8u;
 /// Every WORKGROUP-th key of a row, from number `start` on.
 fn keys_from(first: u32, start: u32, length: u32) -> array<u32, TURNS> {
   var keys: array<u32, TURNS>;
-  // unroll
+  // unroll on hardware
   for (var i = 0u; i < TURNS; i++) { keys[i] = keys_or_floats[first + min(start + i * WORKGROUP, length - 1u)]; }
   if (FLOATS == 1u) {
-    // unroll
+    // unroll on hardware
     for (var i = 0u; i < TURNS; i++) { keys[i] = key_of(bitcast<f32>(keys[i])); }
   }
   return keys;
@@ -127,15 +127,15 @@ fn take(row: u32, key: u32, id: vec2<u32>) {
 fn select_held(row: u32, first: u32, length: u32, lanes: Lanes) -> bool {
   let vectors = (length + 4u * WORKGROUP - 1u) >> 10u;
   var keys = nothing_held();
-  // unroll
+  // unroll on hardware
   for (var v = 0u; v < 4u; v++) {
-    // unroll
+    // unroll on hardware
     for (var i = 0u; i < 4u; i++) {
       if (v < vectors) { keys[v][i] = keys_or_floats[min(first + (4u * v + i) * WORKGROUP + lanes.index, first + length - 1u)]; }
     }
   }
   // A loop of its own: all loads are in flight before the first use.
-  // unroll
+  // unroll on hardware
   for (var v = 0u; v < 4u; v++) {
     let places = vec4(lanes.index) + (4u * v + vec4(0u, 1u, 2u, 3u)) * WORKGROUP;
     keys[v] = select(vec4(ABSENT), exact_keys(keys[v]), places < vec4(length));
@@ -144,9 +144,9 @@ fn select_held(row: u32, first: u32, length: u32, lanes: Lanes) -> bool {
   let k = min(params.k, length);
   let nowhere = Held(vec4(0u), vec4(0u), vec4(0u), vec4(0u));
   let limit = threshold_of(keys, nowhere, vectors, k, max(32u, power_of_two_from(k)), 0u, lanes);
-  // unroll
+  // unroll on hardware
   for (var v = 0u; v < 4u; v++) {
-    // unroll
+    // unroll on hardware
     for (var i = 0u; i < 4u; i++) {
       if (v < vectors && keys[v][i] <= limit.key) {
         take(row, keys[v][i], id_at(first, first + (4u * v + i) * WORKGROUP + lanes.index));
@@ -225,7 +225,7 @@ fn cut(index: u32, row: u32, first: u32, length: u32) {
     histogram_clear(index);
     for (var start = index; start < length; start += TURNS * WORKGROUP) {
       let keys = keys_from(first, start, length);
-      // unroll
+      // unroll on hardware
       for (var i = 0u; i < TURNS; i++) {
         let place = first + start + i * WORKGROUP;
         if (start + i * WORKGROUP < length && compare_leading(keys[i], first, place, prefix, digits) == 0) {
@@ -246,7 +246,7 @@ fn cut(index: u32, row: u32, first: u32, length: u32) {
   workgroupBarrier();
   for (var start = index; start < length; start += TURNS * WORKGROUP) {
     let keys = keys_from(first, start, length);
-    // unroll
+    // unroll on hardware
     for (var i = 0u; i < TURNS; i++) {
       let place = first + start + i * WORKGROUP;
       // If fewer than k are present, the ABSENT ones tie with each other and must not take a place.

@@ -51,9 +51,9 @@ fn finish(row: u32, limit: Threshold, lanes: Lanes) {
   }
   var keys = nothing_held();
   var places = nothing_held();
-  // unroll
+  // unroll on hardware
   for (var v = 0u; v < 4u; v++) {
-    // unroll
+    // unroll on hardware
     for (var i = 0u; i < 4u; i++) {
       if ((4u * v + i) * WORKGROUP < POOL_ROOM) {
         let at = lanes.index + (4u * v + i) * WORKGROUP;
@@ -88,7 +88,7 @@ fn listed(row: u32, lanes: Lanes) {
   let step = select(f32(count) / f32(16u * WORKGROUP), 1.0, is_held);
   var keys = nothing_held();
   var places = nothing_held();
-  // unroll
+  // unroll on hardware
   for (var v = 0u; v < 4u; v++) {
     if (v < vectors) {
       let entries = vec4<u32>(vec4<f32>(places_from(lanes.index + 4u * v * WORKGROUP)) * step);
@@ -98,7 +98,7 @@ fn listed(row: u32, lanes: Lanes) {
     }
   }
   if (is_held) {
-    // unroll
+    // unroll on hardware
     for (var v = 0u; v < 4u; v++) {
       let entries = places_from(lanes.index + 4u * v * WORKGROUP);
       keys[v] = select(vec4(ABSENT), keys[v], entries < vec4(count));

@@ -21,7 +21,7 @@ fn select_short(
   var keys = nothing_held();
   var places = nothing_held();
   let vectors = min((params.length + 4u * WORKGROUP - 1u) / (4u * WORKGROUP), 4u);
-  // unroll
+  // unroll on hardware
   for (var v = 0u; v < 4u; v++) {
     places[v] = vec4(lanes.index) + (4u * v + vec4(0u, 1u, 2u, 3u)) * WORKGROUP;
     if (v < vectors) {
@@ -31,7 +31,7 @@ fn select_short(
     }
   }
   // A loop of its own: all loads are in flight before the first use.
-  // unroll
+  // unroll on hardware
   for (var v = 0u; v < 4u; v++) {
     keys[v] = select(vec4(ABSENT), exact_keys(keys[v]), places[v] < vec4(params.length));
   }
@@ -42,7 +42,7 @@ fn select_short(
   if (!is_sorted) {
     // Selected here and sorted by other kernels.
     pool_clear(lanes.index);
-    // unroll
+    // unroll on hardware
     for (var v = 0u; v < 4u; v++) {
       if (v < vectors) { write_passing(row, keys[v], places[v], limit); }
     }
@@ -57,7 +57,7 @@ fn select_short(
 fn write_passing(row: u32, keys: vec4<u32>, places: vec4<u32>, limit: Threshold) {
   let passes = passing(keys, places, limit);
   var at = row * params.selected_pitch + atomicAdd(&taken, how_many(passes));
-  // unroll
+  // unroll on hardware
   for (var i = 0u; i < 4u; i++) {
     if (passes[i]) {
       write(at, vec2(keys[i], places[i]));

@@ -63,9 +63,9 @@ fn sort_buckets(lanes: Lanes, @builtin(workgroup_id) workgroup: vec3<u32>) {
   let first = (row * params.buckets + bucket) * BUCKET_ROOM;
   var keys = nothing_held();
   var places = nothing_held();
-  // unroll
+  // unroll on hardware
   for (var v = 0u; v < 4u; v++) {
-    // unroll
+    // unroll on hardware
     for (var i = 0u; i < 4u; i++) {
       let at = lanes.index + (4u * v + i) * WORKGROUP;
       if (at < count) {

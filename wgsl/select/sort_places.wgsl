@@ -27,7 +27,7 @@ fn sort_places(
 fn sort_run(first: u32, length: u32, lanes: Lanes) {
   var run = nothing_held();
   var places = nothing_held();
-  // unroll
+  // unroll on hardware
   for (var i = 0u; i < 4u; i++) {
     let at = first + min(lanes.index + i * WORKGROUP, length - 1u);
     run[0][i] = keys[at];

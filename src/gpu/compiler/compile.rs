@@ -9,9 +9,10 @@ use std::sync::{Arc, Mutex, OnceLock};
 use super::file::CacheFile;
 use super::forms::{FormTimes, Forms};
 use crate::error::{Error, Result};
-use crate::gpu::adapter::Adapter;
+use crate::gpu::adapter::{Adapter, AdapterKind};
 use crate::gpu::kernel::{Access, Kernel, Variant};
 use crate::gpu::state::{Faults, Pipeline, close_scope};
+use crate::gpu::unroll::Driver;
 use crate::lock::lock;
 use crate::matrix::ElementKind;
 use crate::options::device::DeviceOptions;
@@ -247,7 +248,11 @@ impl Compiler {
         let file = self
             .file
             .get_or_init(|| CacheFile::open(&self.device, &self.faults, self.options.kernels_dir()?));
-        let mut source = kernel.wgsl(variant)?;
+        let driver = match self.adapter.kind {
+            AdapterKind::Software => Driver::Software,
+            _ => Driver::Hardware,
+        };
+        let mut source = kernel.wgsl(variant, driver)?;
         if variant.subgroups && self.adapter.backend == wgpu::Backend::BrowserWebGpu.to_str() {
             source.insert_str(0, SUBGROUPS_IN_BROWSERS);
         }

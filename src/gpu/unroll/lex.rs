@@ -1,4 +1,13 @@
-//! Splits WGSL into tokens, and finds the `// unroll` markers.
+//! Splits WGSL into tokens, and finds the markers of loops.
+
+/// What compiles a kernel's text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Driver {
+    /// The driver of a GPU.
+    Hardware,
+    /// A driver that runs kernels on the processor.
+    Software,
+}
 
 /// The deepest nesting of brackets.
 const DEEPEST: usize = 64;
@@ -43,8 +52,8 @@ pub(super) fn in_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// Splits `source` into tokens; the last is empty, for the space at the end.
-pub(super) fn lex(source: &str) -> Result<Vec<Token<'_>>, UnrollError> {
+/// Splits `source` into tokens, with the markers for this driver; the last is empty, for the space at the end.
+pub(super) fn lex(source: &str, driver: Driver) -> Result<Vec<Token<'_>>, UnrollError> {
     let (mut tokens, mut at, mut space_at, mut marker, mut depth) = (Vec::new(), 0, 0, None, 0);
     loop {
         let tail = &source[at..];
@@ -57,7 +66,11 @@ pub(super) fn lex(source: &str) -> Result<Vec<Token<'_>>, UnrollError> {
         };
         let text = &tail[..end.unwrap_or(tail.len())];
         let mut token = Token { space: &source[space_at..at], text, tail, marked: None, depth };
-        let is_marker = text.trim() == "// unroll";
+        let is_marker = match text.trim() {
+            "// unroll" => true,
+            "// unroll on hardware" => driver == Driver::Hardware,
+            _ => false,
+        };
         if let Some(start) = marker.filter(|_| is_marker || !is_space) {
             token.space = &source[space_at..start];
             let gap = source[start..at].trim_start_matches(|c| !breaks_line(c));

@@ -16,6 +16,9 @@
 //! module-scope `const`s and the variables of marked loops around it. It has at most 64 turns. All other text
 //! stays as it is. A marked loop that cannot be unrolled is an error: the kernel would lose most of its speed.
 //!
+//! Loops marked `// unroll on hardware` stay loops where a software driver compiles the text. SwiftShader compiled `winnow` for 14.8 s
+//! unrolled and for 0.2 s as written, and such kernels also ran up to twice as fast. Only loops that multiply are unrolled everywhere.
+//!
 //! Indices become constants, so one past the end of its array no longer compiles, not even behind an `if`.
 
 mod lex;
@@ -23,6 +26,7 @@ mod value;
 
 use std::collections::HashMap;
 
+pub use lex::Driver;
 pub(crate) use lex::UnrollError;
 use lex::{Token, error_at, in_word, lex};
 use value::Value;
@@ -30,9 +34,9 @@ use value::Value;
 /// The most turns of a marked loop.
 const MOST_TURNS: usize = 64;
 
-/// Returns `source` with every `for` loop marked `// unroll` replaced by its turns.
-pub(crate) fn unroll(source: &str) -> Result<String, UnrollError> {
-    let mut unroller = Unroller { source, tokens: lex(source)?, ..Unroller::default() };
+/// Returns `source` with every `for` loop that is marked for this driver replaced by its turns.
+pub(crate) fn unroll(source: &str, driver: Driver) -> Result<String, UnrollError> {
+    let mut unroller = Unroller { source, tokens: lex(source, driver)?, ..Unroller::default() };
     unroller.find_consts();
     unroller.walk(0, unroller.tokens.len())?;
     Ok(unroller.out)

@@ -1,11 +1,11 @@
 //! Unrolled text, errors with their lines, and a register tile.
 
-use super::unroll;
+use super::{Driver, unroll};
 
 /// The text that `body`, in a function after some constants, unrolls to, without line breaks and indentation.
 fn unrolled(body: &str) -> String {
     let head = "const M = N / 2u; const N: u32 = 4u; override O: u32; const F = 1.5;\nfn f(p: u32) {\n";
-    let text = unroll(&format!("{head}{body}\n}}")).unwrap_or_else(|e| e.to_string());
+    let text = unroll(&format!("{head}{body}\n}}"), Driver::Hardware).unwrap_or_else(|e| e.to_string());
     let text = text.strip_prefix(head).and_then(|text| text.strip_suffix("\n}")).unwrap_or(&text);
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -61,7 +61,7 @@ fn only_the_variable_itself_is_replaced() {
 #[test]
 fn unmarked_source_stays_as_it_is() {
     let source = "//unroll\r\nfn x(x: u32) { /* /**/ // unroll\n */ for (var i = x; i<4u; i++) {i;} }\n";
-    assert_eq!(unroll(source).expect("nothing is marked"), source);
+    assert_eq!(unroll(source, Driver::Hardware).expect("nothing is marked"), source);
 }
 
 #[test]
@@ -120,7 +120,7 @@ for (var k = 0u; k < 8u; k++) { let a = tile[k * PITCH + lid / 8u];
   for (var x = 0u; x < 4u; x++) { scores[lid * 4u + x] = acc[x][0] + acc[x][3u - x]; }
 }";
     validate(source);
-    let text = unroll(source).expect("every marked loop has constant bounds");
+    let text = unroll(source, Driver::Hardware).expect("every marked loop has constant bounds");
     validate(&text);
     assert_eq!((text.matches("for (").count(), text.matches("next[1u][").count()), (2, 4));
     for (x, j) in (0..16).map(|at| (at / 4, at % 4)) {
@@ -128,7 +128,18 @@ for (var k = 0u; k < 8u; k++) { let a = tile[k * PITCH + lid / 8u];
             format!("{{ acc[{x}u][{j}u] = fma(vec4(a[{x}u]), tile[k * PITCH + {j}u], acc[{x}u][{j}u]);");
         assert_eq!(text.matches(&sum).count(), 1, "{text}");
     }
-    assert_eq!(unroll(&text).ok(), Some(text));
+    assert_eq!(unroll(&text, Driver::Hardware).ok(), Some(text));
+}
+
+#[test]
+fn loops_for_hardware_stay_loops_for_software() {
+    let source = "fn f() {\n  // unroll on hardware\n  for (var i = 0u; i < 2u; i++) {\n    // unroll\n    for (var j = 0u; j < 2u; j++) { g(i, j); }\n  }\n}";
+    let turns = |driver| {
+        let text = unroll(source, driver).expect("both loops have constant bounds");
+        ["for (", "g(0u, 1u)", "g(i, 1u)"].map(|part| text.matches(part).count())
+    };
+    assert_eq!(turns(Driver::Hardware), [0, 1, 0]);
+    assert_eq!(turns(Driver::Software), [1, 0, 1]);
 }
 
 #[test]
@@ -146,11 +157,13 @@ fn kernels_without_comments_have_the_same_tokens() {
             let (bytes, len) = crate::gpu::bare::<65536>(full.as_bytes());
             let bare = std::str::from_utf8(&bytes[..len]).expect("whole characters");
             let tokens = |text| {
-                let tokens = super::lex(text).expect("tokens").into_iter();
+                let tokens = super::lex(text, Driver::Hardware).expect("tokens").into_iter();
                 tokens.map(|one| (one.text.to_owned(), one.marked.is_some(), one.depth)).collect::<Vec<_>>()
             };
             assert_eq!(tokens(bare), tokens(&full), "{}", path.display());
-            assert_eq!(bare.matches("//").count(), full.matches("// unroll\n").count(), "{}", path.display());
+            let markers =
+                ["// unroll\n", "// unroll on hardware\n"].map(|marker| full.matches(marker).count());
+            assert_eq!(bare.matches("//").count(), markers[0] + markers[1], "{}", path.display());
             files += 1;
         }
     }

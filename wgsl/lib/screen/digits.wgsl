@@ -6,7 +6,7 @@ var<workgroup> bins: array<u32, SHORT>;
 var<workgroup> picked: vec2<u32>;
 
 fn clear_digits(index: u32) {
-  // unroll
+  // unroll on hardware
   for (var b = 0u; b < BINS / WORKGROUP; b++) { atomicStore(&histogram[index + b * WORKGROUP], 0u); }
   workgroupBarrier();
 }
@@ -22,7 +22,7 @@ fn count_digit(key: u32, prefix: u32, shift: u32) {
 fn pick_digit(index: u32, found: vec2<u32>, shift: u32) -> vec2<u32> {
   workgroupBarrier();
   var own = 0u;
-  // unroll
+  // unroll on hardware
   for (var b = 0u; b < BINS / WORKGROUP; b++) { own += atomicLoad(&histogram[index * (BINS / WORKGROUP) + b]); }
   bins[index] = own;
   workgroupBarrier();
@@ -35,7 +35,7 @@ fn pick_digit(index: u32, found: vec2<u32>, shift: u32) -> vec2<u32> {
   }
   var below = bins[index] - own;
   if (found.y >= below && found.y < below + own) {
-    // unroll
+    // unroll on hardware
     for (var b = 0u; b < BINS / WORKGROUP; b++) {
       let bin = index * (BINS / WORKGROUP) + b;
       let count = atomicLoad(&histogram[bin]);

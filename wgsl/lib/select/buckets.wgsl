@@ -45,7 +45,7 @@ fn buckets_of(
   if (by_numbers) { scale = (f32(count) - 0.5) / (value_of(range.y) - low); }
   let place_scale = (f32(BUCKETS / 2u) - 0.5) / max(f32(spots.y - spots.x), 1.0);
   var buckets = nothing_held();
-  // unroll
+  // unroll on hardware
   for (var v = 0u; v < 4u; v++) {
     if (v < vectors) {
       var above = vec4<f32>(keys[v] - vec4(range.x));
@@ -64,10 +64,10 @@ fn buckets_of(
 }
 
 fn count_in_cells(keys: Held, buckets: Held, vectors: u32) {
-  // unroll
+  // unroll on hardware
   for (var v = 0u; v < 4u; v++) {
     if (v < vectors) {
-      // unroll
+      // unroll on hardware
       for (var i = 0u; i < 4u; i++) {
         if (keys[v][i] != ABSENT) { atomicAdd(&cells[cell_of(buckets[v][i])], 1u); }
       }
@@ -87,7 +87,7 @@ fn start_cells(wanted: u32, range: vec2<u32>, index: u32) {
   workgroupBarrier();
   if (index < ADDERS) {
     var start = 0u;
-    // unroll
+    // unroll on hardware
     for (var i = 0u; i < ADDERS; i++) { start += select(0u, cell_sums[i], i < index); }
     var most = 0u;
     for (var i = 0u; i < BUCKETS / ADDERS; i += 1u) {
@@ -122,7 +122,7 @@ fn threshold_by_buckets(
     if (workgroupUniformLoad(&counted) <= most) { return Threshold(LAST, EVERY_PLACE, most); }
     if (limit < BUCKETS) {
       var below = nothing_held();
-      // unroll
+      // unroll on hardware
       for (var v = 0u; v < 4u; v++) {
         if (v < vectors) { below[v] = select(vec4(ABSENT), keys[v], buckets[v] < vec4(limit)); }
       }

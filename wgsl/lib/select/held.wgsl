@@ -11,7 +11,7 @@ fn nothing_held() -> Held { return Held(vec4(ABSENT), vec4(ABSENT), vec4(ABSENT)
 /// Counts this invocation's elements with keys up to `key`. Only the first `vectors` vectors hold elements.
 fn keys_up_to(keys: Held, vectors: u32, key: u32) -> u32 {
   var count = 0u;
-  // unroll
+  // unroll on hardware
   for (var v = 0u; v < 4u; v++) {
     if (v < vectors) { count += how_many(keys[v] <= vec4(key)); }
   }
@@ -21,7 +21,7 @@ fn keys_up_to(keys: Held, vectors: u32, key: u32) -> u32 {
 /// Counts this invocation's elements with this key and places up to `place`.
 fn places_up_to(keys: Held, places: Held, vectors: u32, key: u32, place: u32) -> u32 {
   var count = 0u;
-  // unroll
+  // unroll on hardware
   for (var v = 0u; v < 4u; v++) {
     if (v < vectors) { count += how_many((keys[v] == vec4(key)) & (places[v] <= vec4(place))); }
   }
@@ -45,7 +45,7 @@ fn range_of(keys: Held, vectors: u32, lanes: Lanes) -> vec2<u32> {
   workgroupBarrier();
   var lower = vec4(ABSENT);
   var upper = vec4(0u);
-  // unroll
+  // unroll on hardware
   for (var v = 0u; v < 4u; v++) {
     if (v < vectors) {
       lower = min(lower, keys[v]);

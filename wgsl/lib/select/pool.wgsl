@@ -10,7 +10,7 @@ fn comes_first(a: vec2<u32>, b: vec2<u32>) -> bool { return a.x < b.x || (a.x ==
 /// Takes elements while there is room, and counts all.
 fn pool_keep(keys: vec4<u32>, places: vec4<u32>, passes: vec4<bool>) {
   var at = atomicAdd(&taken, how_many(passes));
-  // unroll
+  // unroll on hardware
   for (var i = 0u; i < 4u; i++) {
     if (passes[i]) {
       if (at < POOL_ROOM) { pool[at] = vec2(keys[i], places[i]); }
@@ -20,7 +20,7 @@ fn pool_keep(keys: vec4<u32>, places: vec4<u32>, passes: vec4<bool>) {
 }
 
 fn pool_keep_held(keys: Held, places: Held, vectors: u32, limit: Threshold) {
-  // unroll
+  // unroll on hardware
   for (var v = 0u; v < 4u; v++) {
     if (v < vectors) {
       let passes = passing(keys[v], places[v], limit);
@@ -54,7 +54,7 @@ fn order_held(
     pool_clear(lanes.index);
     pool_keep_held(keys, places, vectors, Threshold(LAST, EVERY_PLACE, count));
     workgroupBarrier();
-    // unroll
+    // unroll on hardware
     for (var i = 0u; i < 4u; i++) {
       let at = lanes.index + i * WORKGROUP;
       let element = pool[min(at, POOL_ROOM - 1u)];
@@ -117,7 +117,7 @@ fn spread_held(
     top = range.y;
     var others = nothing_held();
     var spots_of_top = nothing_held();
-    // unroll
+    // unroll on hardware
     for (var v = 0u; v < 4u; v++) {
       if (v < vectors) {
         let is_top = keys[v] == vec4(top);
@@ -136,10 +136,10 @@ fn spread_held(
   count_in_cells(keys, ranks, vectors);
   start_cells(wanted, vec2(1u, 0u), lanes.index);
   if (workgroupUniformLoad(&fullest) > RANKED) { return false; }
-  // unroll
+  // unroll on hardware
   for (var v = 0u; v < 4u; v++) {
     if (v < vectors) {
-      // unroll
+      // unroll on hardware
       for (var i = 0u; i < 4u; i++) {
         if (keys[v][i] != ABSENT) {
           pool[min(atomicAdd(&cells[cell_of(ranks[v][i])], 1u), POOL_ROOM - 1u)] = vec2(keys[v][i], places[v][i]);
@@ -148,10 +148,10 @@ fn spread_held(
     }
   }
   workgroupBarrier();
-  // unroll
+  // unroll on hardware
   for (var v = 0u; v < 4u; v++) {
     if (v < vectors) {
-      // unroll
+      // unroll on hardware
       for (var i = 0u; i < 4u; i++) {
         if (keys[v][i] != ABSENT) {
           let bucket = ranks[v][i];
@@ -168,10 +168,10 @@ fn spread_held(
     }
   }
   workgroupBarrier();
-  // unroll
+  // unroll on hardware
   for (var v = 0u; v < 4u; v++) {
     if (v < vectors) {
-      // unroll
+      // unroll on hardware
       for (var i = 0u; i < 4u; i++) {
         if (keys[v][i] != ABSENT && ranks[v][i] < POOL_ROOM) {
           pool[ranks[v][i]] = vec2(keys[v][i], places[v][i]);

@@ -5,7 +5,7 @@ fn spread_most(k: u32) -> u32 { return min(max(64u, 4u * power_of_two_from(k)), 
 
 fn only_passing(keys: Held, places: Held, limit: Threshold) -> Held {
   var left = keys;
-  // unroll
+  // unroll on hardware
   for (var v = 0u; v < 4u; v++) { left[v] = select(vec4(ABSENT), keys[v], passing(keys[v], places[v], limit)); }
   return left;
 }

@@ -14,9 +14,9 @@ fn sample(begin: u32, from_vector: u32, to_vector: u32, index: u32) -> Sample {
     // Four turns at a time: all loads come before the first use.
     var vectors: array<array<u32, 4>, 4>;
     var words: array<array<vec4<u32>, 4>, 4>;
-    // unroll
+    // unroll on hardware
     for (var v = 0u; v < 4u; v++) {
-      // unroll
+      // unroll on hardware
       for (var t = 0u; t < 4u; t++) {
         if (v < HELD && turn + t < params.turns) {
           let i = ((turn + t) * HELD + v) * WORKGROUP + index;
@@ -25,9 +25,9 @@ fn sample(begin: u32, from_vector: u32, to_vector: u32, index: u32) -> Sample {
         }
       }
     }
-    // unroll
+    // unroll on hardware
     for (var v = 0u; v < 4u; v++) {
-      // unroll
+      // unroll on hardware
       for (var t = 0u; t < 4u; t++) {
         if (v < HELD && turn + t < params.turns) {
           // Places rise from turn to turn, so the first of equal keys stays.

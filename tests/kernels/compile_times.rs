@@ -1,0 +1,120 @@
+//! How long the adapter's driver takes to compile each kernel: a search that comes first waits for it.
+
+use std::time::{Duration, Instant};
+
+use nearfield::internals::kernels::{self, Access, Driver, Kernel, Variant};
+use nearfield::{AdapterKind, Device, wgpu};
+
+use crate::common::gpu;
+
+/// Bytes of each buffer: larger than what any kernel declares of fixed length.
+const BUFFER_BYTES: u64 = 1 << 16;
+
+/// Whether this device runs such a variant.
+fn runs(device: &Device, kernel: &Kernel, variant: &Variant) -> bool {
+    let have = device.capabilities();
+    let features = device.wgpu_device().expect("a GPU").features();
+    kernel.workgroup_bytes() <= have.max_workgroup_bytes
+        && kernel.invocations(variant) <= have.max_workgroup_size
+        && (!variant.subgroups || features.contains(wgpu::Features::SUBGROUP))
+        && (!variant.float_atomics || features.contains(wgpu::Features::SHADER_FLOAT32_ATOMIC))
+        && (variant.matrix_side == 0 || Some(variant.matrix_side) == have.matrix_side())
+}
+
+/// From the text of a variant to the end of an empty dispatch: some drivers compile when a kernel first runs.
+fn time(device: &Device, kernel: &Kernel, variant: &Variant) -> Duration {
+    let (wgpu, queue) = (device.wgpu_device().expect("a GPU"), device.wgpu_queue().expect("a GPU"));
+    let mut entries = vec![wgpu::BufferBindingType::Uniform];
+    entries.extend(
+        kernel
+            .storage_buffers()
+            .iter()
+            .map(|(_, access)| wgpu::BufferBindingType::Storage { read_only: *access == Access::Read }),
+    );
+    let entries: Vec<_> = (0..)
+        .zip(entries)
+        .map(|(binding, ty)| wgpu::BindGroupLayoutEntry {
+            binding,
+            visibility: wgpu::ShaderStages::COMPUTE,
+            ty: wgpu::BindingType::Buffer { ty, has_dynamic_offset: false, min_binding_size: None },
+            count: None,
+        })
+        .collect();
+    let group_layout =
+        wgpu.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor { label: None, entries: &entries });
+    let layout = wgpu.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
+        label: None,
+        bind_group_layouts: &[Some(&group_layout)],
+        immediate_size: 0,
+    });
+    let buffers: Vec<_> = entries
+        .iter()
+        .map(|_| {
+            wgpu.create_buffer(&wgpu::BufferDescriptor {
+                label: None,
+                size: BUFFER_BYTES,
+                usage: wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::UNIFORM,
+                mapped_at_creation: false,
+            })
+        })
+        .collect();
+    let bound: Vec<_> = (0..)
+        .zip(&buffers)
+        .map(|(binding, buffer)| wgpu::BindGroupEntry { binding, resource: buffer.as_entire_binding() })
+        .collect();
+    let group = wgpu.create_bind_group(&wgpu::BindGroupDescriptor {
+        label: None,
+        layout: &group_layout,
+        entries: &bound,
+    });
+    let is_software = device.adapter().kind == AdapterKind::Software;
+    let driver = if is_software { Driver::Software } else { Driver::Hardware };
+    let source = wgpu::ShaderSource::Wgsl(kernel.wgsl(variant, driver).expect("the kernel unrolls").into());
+    let start = Instant::now();
+    let module =
+        wgpu.create_shader_module(wgpu::ShaderModuleDescriptor { label: Some(kernel.name()), source });
+    let pipeline = wgpu.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
+        label: Some(kernel.name()),
+        layout: Some(&layout),
+        module: &module,
+        entry_point: Some(kernel.name()),
+        compilation_options: wgpu::PipelineCompilationOptions {
+            constants: &kernel.constants(variant),
+            zero_initialize_workgroup_memory: false,
+        },
+        cache: None,
+    });
+    let mut encoder = wgpu.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+    {
+        let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
+        pass.set_pipeline(&pipeline);
+        pass.set_bind_group(0, &group, &[]);
+        pass.dispatch_workgroups(0, 1, 1);
+    }
+    queue.submit([encoder.finish()]);
+    wgpu.poll(wgpu::PollType::wait_indefinitely()).expect("an end");
+    start.elapsed()
+}
+
+/// Prints the slowest variant of each kernel, slowest kernel first: `cargo test --release --all-features --test kernels -- --ignored
+/// --nocapture compile_times`. `VK_DRIVER_FILES` names another driver; NVIDIA's keeps what it compiled unless `__GL_SHADER_DISK_CACHE=0`.
+#[test]
+#[ignore = "takes minutes"]
+fn no_kernel_compiles_longer_than_half_a_minute() {
+    let Some(device) = gpu() else { return };
+    println!("{}", device.adapter());
+    let mut worst: Vec<(Duration, Duration, usize, String)> = kernels::all()
+        .filter_map(|kernel| {
+            let variants = kernel.variants().into_iter().filter(|variant| runs(device, kernel, variant));
+            let times: Vec<_> = variants.map(|variant| (time(device, kernel, &variant), variant)).collect();
+            let (longest, variant) = times.iter().max_by_key(|(time, _)| *time)?;
+            let all = times.iter().map(|(time, _)| *time).sum();
+            Some((*longest, all, times.len(), format!("{} ({variant})", kernel.name())))
+        })
+        .collect();
+    worst.sort_by_key(|(longest, ..)| std::cmp::Reverse(*longest));
+    for (longest, all, variants, name) in &worst {
+        println!("{longest:9.1?} at most, {all:9.1?} for {variants:3} variants: {name}");
+        assert!(longest.as_secs() < 30, "{name}");
+    }
+}
