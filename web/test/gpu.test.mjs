@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 
-import { launch, open, serve } from './browser.mjs';
+import { inPage as inPageOf, launch, open, serve } from './browser.mjs';
 
 let browser, server, url;
 
@@ -17,17 +17,7 @@ after(async () => {
   server?.close();
 });
 
-/** Runs a function in a page of its own, whose console must stay clean, and returns what it returns. */
-async function inPage(work, argument, options = {}) {
-  const { page, context, said } = await open(browser, url, options);
-  try {
-    const result = await page.evaluate(work, argument);
-    assert.deepEqual(said.filter((line) => !options.says?.test(line)), []);
-    return result;
-  } finally {
-    await context.close();
-  }
-}
+const inPage = (...given) => inPageOf(browser, url, ...given);
 
 test('the shipped truth is found on all metrics in the worker, and rows come and go', async () => {
   const result = await inPage(async () => {

@@ -1,8 +1,8 @@
 // Calls that run in a worker.
 
 import type { CallOptions, Calls, Engine, Method } from './engine.js';
-import { NearfieldError, received, sent } from './errors.js';
-import type { FromWorker, ToWorker } from './messages.js';
+import { closed, NearfieldError, received, sent } from './errors.js';
+import { type FromWorker, isOurs, type ToWorker } from './messages.js';
 
 interface Waiting {
   resolve(result: unknown): void;
@@ -31,6 +31,9 @@ function alone(arg: unknown): unknown {
   return isPart ? (arg as Uint8Array).slice() : arg;
 }
 
+/** The engines of the pages' own workers: devices that share a worker share its calls, and its end. */
+const engines = new WeakMap<Worker, WorkerEngine>();
+
 /** Runs calls in a worker of its own. */
 export class WorkerEngine implements Engine {
   readonly #worker: Worker;
@@ -38,12 +41,22 @@ export class WorkerEngine implements Engine {
   #last = 0;
   #ended: NearfieldError | undefined;
 
-  constructor(worker: Worker = start()) {
+  constructor(worker: Worker) {
     this.#worker = worker;
-    worker.addEventListener('message', ({ data }: MessageEvent<FromWorker>) => this.#hear(data));
-    worker.addEventListener('error', (event) => {
-      this.#end(new NearfieldError('Internal', `the worker failed: ${event.message ?? 'its script did not load'}`));
+    worker.addEventListener('message', ({ data }: MessageEvent<FromWorker>) => isOurs(data) && this.#hear(data));
+    worker.addEventListener('messageerror', () => {
+      this.#fail(new NearfieldError('OutOfMemory', 'the worker: an answer could not be read'));
     });
+    worker.addEventListener('error', (event) => {
+      this.#fail(new NearfieldError('Internal', `the worker failed: ${event.message ?? 'its script did not load'}`));
+    });
+  }
+
+  /** For the package's worker, or one of the page's own. */
+  static of(own?: Worker): WorkerEngine {
+    const engine = (own && engines.get(own)) ?? new WorkerEngine(own ?? start());
+    if (own) engines.set(own, engine);
+    return engine;
   }
 
   call<M extends Method>(
@@ -55,7 +68,7 @@ export class WorkerEngine implements Engine {
     return new Promise((resolve, reject) => {
       if (this.#ended) return reject(this.#ended);
       if (signal?.aborted) return reject(signal.reason);
-      const abort = () => this.#post({ kind: 'abort', number, reason: sent(signal?.reason) });
+      const abort = () => this.#post({ kind: 'nearfield abort', number, reason: sent(signal?.reason) });
       signal?.addEventListener('abort', abort, { once: true });
       const letGo = () => signal?.removeEventListener('abort', abort);
       this.#waiting.set(number, {
@@ -65,7 +78,7 @@ export class WorkerEngine implements Engine {
         onProgress,
       });
       try {
-        this.#post({ kind: 'call', number, method, args: args.map(alone), reports: onProgress !== undefined }, transfer);
+        this.#post({ kind: 'nearfield call', number, method, args: args.map(alone), reports: onProgress !== undefined }, transfer);
       } catch (error) {
         this.#waiting.delete(number);
         letGo();
@@ -75,8 +88,14 @@ export class WorkerEngine implements Engine {
   }
 
   close(): void {
+    this.#fail(closed());
+  }
+
+  /** Frees the worker's memory, and tells all that wait. */
+  #fail(error: NearfieldError): void {
     this.#worker.terminate();
-    this.#end(new NearfieldError('Argument', 'device: needed one that is open, given one that was closed'));
+    engines.delete(this.#worker);
+    this.#end(error);
   }
 
   #post(message: ToWorker, transfer: Transferable[] = []): void {
@@ -86,17 +105,17 @@ export class WorkerEngine implements Engine {
   #hear(message: FromWorker): void {
     const waiting = this.#waiting.get(message.number);
     if (!waiting) return;
-    if (message.kind === 'progress') {
+    if (message.kind === 'nearfield progress') {
       waiting.onProgress?.(message.done);
       return;
     }
     this.#waiting.delete(message.number);
-    if (message.kind === 'result') waiting.resolve(message.result);
+    if (message.kind === 'nearfield result') waiting.resolve(message.result);
     else waiting.reject(received(message.error));
   }
 
   #end(error: NearfieldError): void {
-    this.#ended = error;
+    this.#ended ??= error;
     const all = [...this.#waiting.values()];
     this.#waiting.clear();
     all.forEach((waiting) => waiting.reject(error));
