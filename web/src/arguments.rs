@@ -17,14 +17,17 @@ pub(crate) const LARGEST_ID: u64 = (1 << 53) - 1;
 const PAST_U64: f64 = (1u128 << 64) as f64;
 
 /// An error unless there is memory for so many elements: to copy them with less would end the module.
+#[inline(never)]
 pub(crate) fn check_room(elements: u32, element_bytes: usize) -> Result<()> {
     let bytes = (elements as usize).saturating_mul(element_bytes);
     let mut room = Vec::<u8>::new();
     let has_room = room.try_reserve_exact(bytes).is_ok();
     // The compiler leaves out memory that nobody looks at.
     black_box(room);
-    let fault = || Error::OutOfMemory { purpose: "an argument".into(), bytes: Some(bytes as u64) };
-    has_room.then_some(()).ok_or_else(|| thrown(fault()))
+    if has_room {
+        return Ok(());
+    }
+    Err(thrown(Error::OutOfMemory { purpose: "an argument".into(), bytes: Some(bytes as u64) }))
 }
 
 /// Vectors, one after the other: in the memory of WebAssembly, or on the device.

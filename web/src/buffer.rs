@@ -45,11 +45,8 @@ pub(crate) async fn vectors_of(device: &Device, described: &JsValue, dim: usize)
     let rows = property("rows")?.as_f64().unwrap_or(0.0) as usize;
     let wgpu_device = device.wgpu_device().map_err(thrown)?;
     let (row_bytes, stride_bytes) = (dim * 4, dim.next_multiple_of(4) * 4);
-    let (bytes, most) = (rows as u64 * stride_bytes as u64, wgpu_device.limits().max_buffer_size);
-    if bytes > most {
-        return Err(argument("vectors", &format!("at most {most} bytes on the device"), &bytes.to_string()));
-    }
-    // Otherwise a buffer that cannot be read would be told later, or only to the console.
+    let bytes = rows as u64 * stride_bytes as u64;
+    // Otherwise a buffer that is too large, or cannot be read, would be told later, or only to the console.
     let refused = wgpu_device.push_error_scope(wgpu::ErrorFilter::Validation);
     let own = wgpu_device.create_buffer(&wgpu::BufferDescriptor {
         label: Some("rows of the page"),
@@ -71,11 +68,7 @@ pub(crate) async fn vectors_of(device: &Device, described: &JsValue, dim: usize)
     }
     gpu.queue().submit(&Array::of1(&encoder.finish()));
     if let Some(fault) = refused.pop().await {
-        return Err(argument(
-            "vectors",
-            "a buffer of the device, neither mapped nor destroyed",
-            &fault.to_string(),
-        ));
+        return Err(argument("vectors", "a buffer that the device can copy", &fault.to_string()));
     }
     DeviceMatrix::from_wgpu_async(device, &own, rows, dim).await.map_err(thrown)
 }
@@ -102,9 +95,6 @@ fn gpu_of(device: &JsValue) -> Result<JsValue> {
 /// wgpu's instance with this in the place of `navigator.gpu`, which it reads while it is made.
 fn instance_of(gpu: &JsValue) -> Result<wgpu::Instance> {
     let navigator = Reflect::get(&js_sys::global(), &"navigator".into())?;
-    if !navigator.is_object() {
-        return Err(argument("gpuDevice", "a place with a navigator", "one without"));
-    }
     let property = Object::new();
     Reflect::set(&property, &"value".into(), gpu)?;
     Reflect::set(&property, &"configurable".into(), &true.into())?;
@@ -115,7 +105,7 @@ fn instance_of(gpu: &JsValue) -> Result<wgpu::Instance> {
     let instance = nearfield::browser_instance();
     // The browser's own, which the navigator's prototype has, shows again.
     Reflect::delete_property(navigator.unchecked_ref::<Object>(), &name)?;
-    instance.ok_or_else(|| argument("gpuDevice", "a global object that takes properties", "a frozen one"))
+    instance.ok_or_else(|| argument("gpuDevice", "a navigator that takes properties", "a frozen one"))
 }
 
 /// The library's device around a `GPUDevice` of the page.

@@ -94,6 +94,7 @@ export class Device {
       throw new NearfieldError('Unsupported', 'worker: needs a page or a worker that can start workers');
     }
     if (typeof worker !== 'boolean' && typeof worker?.postMessage !== 'function') throw argument('worker', 'true, false or a Worker', worker);
+    if (gpuDevice && typeof globalThis.navigator !== 'object') throw new NearfieldError('Unsupported', 'gpuDevice: needs a navigator');
     const engine = worker === false ? new LocalEngine() : WorkerEngine.of(worker === true ? undefined : worker);
     try {
       return new Device(engine, options, await Device.#start(engine, options));
