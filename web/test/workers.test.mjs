@@ -19,12 +19,16 @@ after(async () => {
 
 const inPage = (...given) => inPageOf(browser, url, ...given);
 
-test('two devices share a worker of the page\'s own, which has messages of its own', async () => {
-  const result = await inPage(async () => {
+test('two devices share a worker of the page\'s own, which has messages and errors of its own', async () => {
+  const shared = async () => {
     const { Device, Flat } = nearfield;
     const script = `
       import '${location.origin}/dist/worker.js';
-      addEventListener('message', ({ data }) => data === 'question' && postMessage(null));
+      addEventListener('message', ({ data }) => {
+        if (data !== 'question') return;
+        postMessage(null);
+        throw new Error('its own');
+      });
       postMessage({ kind: 'ready', number: 1 });`;
     const worker = new Worker(URL.createObjectURL(new Blob([script], { type: 'text/javascript' })), { type: 'module' });
     await new Promise((resolve) => worker.addEventListener('message', resolve, { once: true }));
@@ -39,7 +43,8 @@ test('two devices share a worker of the page\'s own, which has messages of its o
     const late = new Promise((resolve) => setTimeout(() => resolve('no answer'), 5000));
     const closed = await Promise.race([indexes[1].search([0, 0, 0]).catch((error) => error.message), late]);
     return { dims, same: JSON.stringify(found.map(fixtures.rows)) === JSON.stringify(want), closed };
-  });
+  };
+  const result = await inPage(shared, undefined, { says: /its own/ });
   assert.deepEqual(result, { dims: [2, 3], same: true, closed: 'device: needed one that is open, given one that was closed' });
 });
 

@@ -11,7 +11,9 @@ export type ToWorker =
 export type FromWorker =
   | { kind: 'nearfield progress'; number: number; done: number }
   | { kind: 'nearfield result'; number: number; result: unknown }
-  | { kind: 'nearfield error'; number: number; error: SentError };
+  | { kind: 'nearfield error'; number: number; error: SentError }
+  /** A message that did not arrive, so that nobody can tell which call it was. */
+  | { kind: 'nearfield unread' };
 
 /** Whether a message is one of the package. */
 export function isOurs(message: unknown): boolean {

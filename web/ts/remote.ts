@@ -31,30 +31,38 @@ function alone(arg: unknown): unknown {
   return isPart ? (arg as Uint8Array).slice() : arg;
 }
 
+/** The number of the last call: no two engines of a worker give the same. */
+let last = 0;
+
 /** The engines of the pages' own workers: devices that share a worker share its calls, and its end. */
 const engines = new WeakMap<Worker, WorkerEngine>();
 
 /** Runs calls in a worker of its own. */
 export class WorkerEngine implements Engine {
   readonly #worker: Worker;
+  /** Whether the package started the worker; otherwise it has work of the page's too. */
+  readonly #isPackages: boolean;
   readonly #waiting = new Map<number, Waiting>();
-  #last = 0;
+  #hasAnswered = false;
   #ended: NearfieldError | undefined;
 
-  constructor(worker: Worker) {
+  constructor(worker: Worker, isPackages: boolean) {
     this.#worker = worker;
+    this.#isPackages = isPackages;
     worker.addEventListener('message', ({ data }: MessageEvent<FromWorker>) => isOurs(data) && this.#hear(data));
     worker.addEventListener('messageerror', () => {
       this.#fail(new NearfieldError('OutOfMemory', 'the worker: an answer could not be read'));
     });
     worker.addEventListener('error', (event) => {
+      // An error of the page's own code ends no call of the package; if the module ends, the worker answers so.
+      if (!isPackages && this.#hasAnswered) return;
       this.#fail(new NearfieldError('Internal', `the worker failed: ${event.message ?? 'its script did not load'}`));
     });
   }
 
   /** For the package's worker, or one of the page's own. */
   static of(own?: Worker): WorkerEngine {
-    const engine = (own && engines.get(own)) ?? new WorkerEngine(own ?? start());
+    const engine = (own && engines.get(own)) ?? new WorkerEngine(own ?? start(), !own);
     if (own) engines.set(own, engine);
     return engine;
   }
@@ -64,7 +72,7 @@ export class WorkerEngine implements Engine {
     args: Parameters<Calls[M]>,
     { signal, onProgress, transfer = [] }: CallOptions = {},
   ): Promise<Awaited<ReturnType<Calls[M]>>> {
-    const number = ++this.#last;
+    const number = ++last;
     return new Promise((resolve, reject) => {
       if (this.#ended) return reject(this.#ended);
       if (signal?.aborted) return reject(signal.reason);
@@ -88,13 +96,12 @@ export class WorkerEngine implements Engine {
   }
 
   close(): void {
-    this.#fail(closed());
+    this.#worker.terminate();
+    this.#end(closed());
   }
 
-  /** Frees the worker's memory, and tells all that wait. */
   #fail(error: NearfieldError): void {
-    this.#worker.terminate();
-    engines.delete(this.#worker);
+    if (this.#isPackages) this.#worker.terminate();
     this.#end(error);
   }
 
@@ -103,6 +110,8 @@ export class WorkerEngine implements Engine {
   }
 
   #hear(message: FromWorker): void {
+    this.#hasAnswered = true;
+    if (message.kind === 'nearfield unread') return this.#fail(new NearfieldError('OutOfMemory', 'the worker: a call could not be read'));
     const waiting = this.#waiting.get(message.number);
     if (!waiting) return;
     if (message.kind === 'nearfield progress') {
@@ -115,6 +124,7 @@ export class WorkerEngine implements Engine {
   }
 
   #end(error: NearfieldError): void {
+    engines.delete(this.#worker);
     this.#ended ??= error;
     const all = [...this.#waiting.values()];
     this.#waiting.clear();

@@ -1,7 +1,7 @@
 // The worker that indexes live in, so that neither WebAssembly nor copies block the page.
 
 import { LocalEngine } from './engine.js';
-import { NearfieldError, received, sent } from './errors.js';
+import { received, sent } from './errors.js';
 import { buffers, isOurs, type FromWorker, type ToWorker } from './messages.js';
 
 const engine = new LocalEngine();
@@ -29,7 +29,4 @@ globalThis.addEventListener('message', async ({ data }: MessageEvent<ToWorker>) 
   }
 });
 
-// Nobody can tell which call a message was that has no memory here: the page hears of the error and ends all calls.
-globalThis.addEventListener('messageerror', () => {
-  throw new NearfieldError('OutOfMemory', 'the worker: a message could not be read');
-});
+globalThis.addEventListener('messageerror', () => post({ kind: 'nearfield unread' }));
