@@ -137,6 +137,8 @@ pub use engine::{
     SearchResult, Stages, Statistics, TunedKernel, ValueRows, Values, Vectors,
 };
 pub use error::{Error, Result};
+#[cfg(target_arch = "wasm32")]
+pub use gpu::browser_instance;
 pub use gpu::{Adapter, AdapterKind, BufferSlice, Capabilities, CooperativeSize, Profile, StageTime};
 pub use index::any::Index;
 pub use index::clusters::Clusters;

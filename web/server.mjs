@@ -15,13 +15,22 @@ const TYPES = {
   '.wasm': 'application/wasm',
 };
 
+/** Whether there is such a file; not, if the system refuses its name. */
+function isFile(file) {
+  try {
+    return statSync(file).isFile();
+  } catch {
+    return false;
+  }
+}
+
 /** The file that a path of the address leads to, or none. */
 function fileOf(folders, path) {
   const prefix = Object.keys(folders).find((prefix) => path.startsWith(prefix));
   if (prefix === undefined) return undefined;
   const folder = join(normalize(folders[prefix]), '/');
   const file = join(folder, path.slice(prefix.length));
-  return file.startsWith(folder) && statSync(file, { throwIfNoEntry: false })?.isFile() ? file : undefined;
+  return file.startsWith(folder) && isFile(file) ? file : undefined;
 }
 
 /** Serves folders, `{ prefix: folder }`; the first prefix that fits counts. Port 0 takes any free one. `headers` go with each file. */

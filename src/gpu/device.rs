@@ -10,6 +10,7 @@ use super::state::{Faults, Pool, Readbacks, Staging, lock};
 use super::wait::Waiter;
 use crate::error::{Error, Result};
 use crate::options::device::DeviceOptions;
+use crate::platform::CAN_WAIT;
 
 /// One opened GPU, and what it keeps between calls.
 pub(crate) struct Gpu {
@@ -67,10 +68,15 @@ impl Gpu {
         Ok(gpu)
     }
 
-    /// Uses a device of the caller, with the features and limits it was made with. Its error handlers stay.
+    /// Uses a device of the caller, with the features and limits it was made with. Its error handlers stay: a browser tells any number of
+    /// listeners that a device is lost, and wgpu only one.
     pub(crate) fn from_wgpu(device: wgpu::Device, queue: wgpu::Queue, options: DeviceOptions) -> Self {
         let adapter = adapter::describe(&device.adapter_info(), device.features(), &device.limits(), vec![]);
-        Self::new(device, queue, adapter, options)
+        let gpu = Self::new(device, queue, adapter, options);
+        if !CAN_WAIT {
+            gpu.note_loss();
+        }
+        gpu
     }
 
     fn new(device: wgpu::Device, queue: wgpu::Queue, adapter: Adapter, options: DeviceOptions) -> Self {
@@ -101,6 +107,10 @@ impl Gpu {
         self.device.on_uncaptured_error(Arc::new(move |fault| {
             lock(&faults).uncaptured.get_or_insert(fault);
         }));
+        self.note_loss();
+    }
+
+    fn note_loss(&self) {
         let faults = self.faults.clone();
         self.device.set_device_lost_callback(move |reason, message| {
             lock(&faults).lost = Some(format!("{reason:?}: {message}"));

@@ -19,6 +19,8 @@ mod unroll;
 mod wait;
 
 pub(crate) use adapter::AdapterChoice;
+#[cfg(target_arch = "wasm32")]
+pub use adapter::browser_instance;
 pub use adapter::{Adapter, AdapterKind, Capabilities, CooperativeSize};
 #[cfg(any(test, target_arch = "wasm32"))]
 pub(crate) use bare::bare;

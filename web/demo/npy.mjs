@@ -25,17 +25,17 @@ function head(bytes, name) {
   const descr = /'descr':\s*'([^']*)'/.exec(text)?.[1];
   const order = /'fortran_order':\s*(True|False)/.exec(text)?.[1];
   const shape = /'shape':\s*\(([^)]*)\)/.exec(text)?.[1];
-  if (start > bytes.length || !descr || !order || shape === undefined) {
+  const sizes = shape?.split(',').map((part) => part.trim()).filter((part) => part !== '');
+  if (start > bytes.length || !descr || !order || !sizes?.every((size) => /^\d+$/.test(size))) {
     throw new FileError(`${name}: its header is damaged or of a kind that this page does not read.`);
   }
-  const sizes = shape.split(',').filter((part) => part.trim() !== '').map(Number);
-  return { start, descr, isFortran: order === 'True', shape: sizes };
+  return { start, descr, isFortran: order === 'True', shape: sizes.map(Number) };
 }
 
 /** The array of a .npy file: its numbers as they lie there (f16 as bits), their type and shape. */
 export function npy(bytes, name) {
   const { start, descr, isFortran, shape } = head(bytes, name);
-  const type = TYPES[descr];
+  const type = Object.hasOwn(TYPES, descr) && TYPES[descr];
   if (!type) {
     const kind = descr.startsWith('>') ? 'big-endian numbers' : 'numbers';
     throw new FileError(`${name}: ${kind} of the type ${descr}; needed f32 or f16, little endian: array.astype("float32").`);
@@ -85,7 +85,7 @@ function valueOf(bits) {
 }
 
 /** 16-bit floats as 32-bit ones, in slices, between which the page lives. */
-async function widened(bits) {
+export async function widened(bits) {
   table ??= Float32Array.from({ length: 65536 }, (_, bits) => valueOf(bits));
   const floats = new Float32Array(bits.length);
   await inSlices(bits.length, 1 << 20, (from, to) => {

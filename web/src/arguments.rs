@@ -1,8 +1,10 @@
 //! Arguments from JavaScript: vectors, ids and settings.
 
+use std::hint::black_box;
+
 use half::f16;
 use js_sys::{Float32Array, Float64Array, JSON, Reflect, Uint16Array};
-use nearfield::{Device, DeviceMatrix, ElementKind, MatrixView, Metric, Screen};
+use nearfield::{Device, DeviceMatrix, ElementKind, Error, MatrixView, Metric, Screen};
 use wasm_bindgen::{JsCast, JsValue};
 
 use crate::buffer::vectors_of;
@@ -13,6 +15,20 @@ pub(crate) const LARGEST_ID: u64 = (1 << 53) - 1;
 
 /// 2^64.
 const PAST_U64: f64 = (1u128 << 64) as f64;
+
+/// An error unless there is memory for so many elements: to copy them with less would end the module.
+#[inline(never)]
+pub(crate) fn check_room(elements: u32, element_bytes: usize) -> Result<()> {
+    let bytes = (elements as usize).saturating_mul(element_bytes);
+    let mut room = Vec::<u8>::new();
+    let has_room = room.try_reserve_exact(bytes).is_ok();
+    // The compiler leaves out memory that nobody looks at.
+    black_box(room);
+    if has_room {
+        return Ok(());
+    }
+    Err(thrown(Error::OutOfMemory { purpose: "an argument".into(), bytes: Some(bytes as u64) }))
+}
 
 /// Vectors, one after the other: in the memory of WebAssembly, or on the device.
 pub(crate) enum Vectors {
@@ -25,10 +41,15 @@ impl Vectors {
     /// Copies a `Float32Array`, the bits of a `Float16Array` in a `Uint16Array`, or vectors of `dim` elements in a `GPUBuffer` of the device.
     pub(crate) async fn copied(device: &Device, name: &str, values: &JsValue, dim: usize) -> Result<Self> {
         if let Some(values) = values.dyn_ref::<Float32Array>() {
+            check_room(values.length(), size_of::<f32>())?;
             return Ok(Self::F32(values.to_vec()));
         }
         match values.dyn_ref::<Uint16Array>() {
-            Some(bits) => Ok(Self::F16(bits.to_vec().into_iter().map(f16::from_bits).collect())),
+            Some(bits) => {
+                check_room(bits.length(), size_of::<f16>())?;
+                // In place.
+                Ok(Self::F16(bits.to_vec().into_iter().map(f16::from_bits).collect()))
+            }
             None if values.is_object() => Ok(Self::Device(vectors_of(device, values, dim).await?)),
             None => Err(argument(name, "a Float32Array or a Float16Array", "something else")),
         }
@@ -47,6 +68,7 @@ impl Vectors {
 /// Ids, which JavaScript has as numbers.
 pub(crate) fn ids(numbers: &Float64Array) -> Result<Vec<u64>> {
     let is_id = |number: f64| number >= 0.0 && number <= LARGEST_ID as f64 && number.fract() == 0.0;
+    check_room(numbers.length(), size_of::<f64>() + size_of::<u64>())?;
     let mut ids = Vec::with_capacity(numbers.length() as usize);
     for number in numbers.to_vec() {
         if !is_id(number) {
@@ -82,6 +104,11 @@ impl Settings {
         }
     }
 
+    /// A number of things; the largest there is, if there cannot be as many.
+    pub(crate) fn count(&self, name: &str) -> Result<Option<usize>> {
+        Ok(self.number(name)?.map(|number| usize::try_from(number).unwrap_or(usize::MAX)))
+    }
+
     pub(crate) fn is_set(&self, name: &str) -> bool {
         self.value(name).as_bool().unwrap_or(false)
     }
@@ -96,8 +123,7 @@ impl Settings {
     }
 
     pub(crate) fn dim(&self) -> Result<usize> {
-        let dim = self.number("dim")?.and_then(|dim| usize::try_from(dim).ok());
-        dim.ok_or_else(|| argument("dim", "the number of elements of a vector", "none"))
+        self.count("dim")?.ok_or_else(|| argument("dim", "the number of elements of a vector", "none"))
     }
 
     pub(crate) fn metric(&self) -> Result<Metric> {

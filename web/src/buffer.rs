@@ -45,9 +45,12 @@ pub(crate) async fn vectors_of(device: &Device, described: &JsValue, dim: usize)
     let rows = property("rows")?.as_f64().unwrap_or(0.0) as usize;
     let wgpu_device = device.wgpu_device().map_err(thrown)?;
     let (row_bytes, stride_bytes) = (dim * 4, dim.next_multiple_of(4) * 4);
+    let bytes = rows as u64 * stride_bytes as u64;
+    // Otherwise a buffer that is too large, or cannot be read, would be told later, or only to the console.
+    let refused = wgpu_device.push_error_scope(wgpu::ErrorFilter::Validation);
     let own = wgpu_device.create_buffer(&wgpu::BufferDescriptor {
         label: Some("rows of the page"),
-        size: (rows * stride_bytes).max(16) as u64,
+        size: bytes.max(16),
         usage: wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST,
         mapped_at_creation: false,
     });
@@ -58,12 +61,15 @@ pub(crate) async fn vectors_of(device: &Device, described: &JsValue, dim: usize)
     let encoder = gpu.create_command_encoder();
     // Vectors of a multiple of four elements lie as wgpu's buffer has them.
     let (pieces, piece_bytes) =
-        if row_bytes == stride_bytes { (1, rows * row_bytes) } else { (rows, row_bytes) };
+        if row_bytes == stride_bytes { (1, bytes as f64) } else { (rows, row_bytes as f64) };
     for piece in 0..pieces {
-        let (from, to) = (offset + (piece * row_bytes) as f64, (piece * stride_bytes) as f64);
-        encoder.copy(&buffer, from, target, to, piece_bytes as f64)?;
+        let (from, to) = (offset + piece as f64 * row_bytes as f64, piece as f64 * stride_bytes as f64);
+        encoder.copy(&buffer, from, target, to, piece_bytes)?;
     }
     gpu.queue().submit(&Array::of1(&encoder.finish()));
+    if let Some(fault) = refused.pop().await {
+        return Err(argument("vectors", "a buffer that the device can copy", &fault.to_string()));
+    }
     DeviceMatrix::from_wgpu_async(device, &own, rows, dim).await.map_err(thrown)
 }
 
@@ -96,10 +102,10 @@ fn instance_of(gpu: &JsValue) -> Result<wgpu::Instance> {
     if !Reflect::define_property(navigator.unchecked_ref::<Object>(), &name, &property)? {
         return Err(argument("gpuDevice", "a navigator that takes properties", "a frozen one"));
     }
-    let instance = wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle());
+    let instance = nearfield::browser_instance();
     // The browser's own, which the navigator's prototype has, shows again.
     Reflect::delete_property(navigator.unchecked_ref::<Object>(), &name)?;
-    Ok(instance)
+    instance.ok_or_else(|| argument("gpuDevice", "a navigator that takes properties", "a frozen one"))
 }
 
 /// The library's device around a `GPUDevice` of the page.

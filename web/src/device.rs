@@ -1,10 +1,10 @@
 //! Devices.
 
-use js_sys::{Array, Function, JSON, JsString, Promise};
+use js_sys::{Array, Function, JSON, JsString, Promise, Uint8Array};
 use nearfield::{Device, DeviceOptions, Flat, Index, Ivf};
 use wasm_bindgen::prelude::*;
 
-use crate::arguments::{LARGEST_ID, Settings, Vectors};
+use crate::arguments::{LARGEST_ID, Settings, Vectors, check_room};
 use crate::error::{Result, argument, thrown};
 use crate::index::CoreIndex;
 use crate::results::object;
@@ -28,8 +28,8 @@ fn options(settings: &Settings) -> Result<DeviceOptions> {
 macro_rules! with_resources {
     ($builder:expr, $settings:expr) => {{
         let mut builder = $builder.keep_host_copy($settings.is_set("hostCopy"));
-        if let Some(capacity) = $settings.number("capacity")? {
-            builder = builder.capacity(usize::try_from(capacity).unwrap_or(usize::MAX));
+        if let Some(capacity) = $settings.count("capacity")? {
+            builder = builder.capacity(capacity);
         }
         if let Some(budget) = $settings.number("budget")? {
             builder = builder.budget(budget);
@@ -108,18 +108,18 @@ impl CoreDevice {
         let sample = Vectors::copied(&self.0, "sample", &sample, dim).await?;
         let listener = progress.map(Listener::new);
         let hear = |iteration: usize, _: f64| listener.iter().for_each(|listener| listener.hear(iteration));
-        let (iterations, seed) = (settings.number("iterations")?, settings.number("seed")?);
+        let (iterations, seed) = (settings.count("iterations")?, settings.number("seed")?);
         let builder = Ivf::builder(&self.0, settings.metric()?, dim).kmeans(|means| {
             let means = means.progress(&hear);
             let means = match iterations {
-                Some(iterations) => means.iterations(usize::try_from(iterations).unwrap_or(usize::MAX)),
+                Some(iterations) => means.iterations(iterations),
                 None => means,
             };
             seed.map_or(means.clone(), |seed| means.seed(seed))
         });
         let mut builder = builder.elements(settings.elements()?).screen(settings.screen()?);
-        if let Some(lists) = settings.number("lists")? {
-            builder = builder.lists(usize::try_from(lists).unwrap_or(usize::MAX));
+        if let Some(lists) = settings.count("lists")? {
+            builder = builder.lists(lists);
         }
         let builder = with_resources!(builder, settings);
         let trained = unless(aborted, builder.train_async(sample.view(dim)?)).await?;
@@ -127,10 +127,11 @@ impl CoreDevice {
     }
 
     /// The index of a file's bytes.
-    pub async fn load(&self, bytes: Vec<u8>, settings: String) -> Result<CoreIndex> {
+    pub async fn load(&self, bytes: Uint8Array, settings: String) -> Result<CoreIndex> {
         let settings = Settings::parse(&settings)?;
+        check_room(bytes.length(), 1)?;
         let loader = with_resources!(Index::loader(&self.0), settings);
-        let index = loader.load_bytes_async(&bytes).await.map_err(thrown)?;
+        let index = loader.load_bytes_async(&bytes.to_vec()).await.map_err(thrown)?;
         if let Some(id) = index.largest_id().filter(|&id| id > LARGEST_ID) {
             return Err(argument("bytes", "an index with ids below 2^53", &format!("one with id {id}")));
         }

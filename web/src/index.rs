@@ -1,7 +1,7 @@
 //! Indexes.
 
 use js_sys::{BigUint64Array, Float32Array, Float64Array, Function, JSON, JsString, Promise, Uint8Array};
-use nearfield::{AddOptions, Filter, Index, SearchOptions, WithinOptions};
+use nearfield::{AddOptions, ElementKind, Filter, Index, SearchOptions, WithinOptions};
 use wasm_bindgen::prelude::*;
 
 use crate::arguments::{self, Settings, Vectors};
@@ -41,7 +41,10 @@ impl Allowed {
             return Ok(Some(Self::Ids(arguments::ids(numbers)?)));
         }
         match value.dyn_ref::<BigUint64Array>() {
-            Some(words) => Ok(Some(Self::Bits(words.to_vec()))),
+            Some(words) => {
+                arguments::check_room(words.length(), size_of::<u64>())?;
+                Ok(Some(Self::Bits(words.to_vec())))
+            }
             None => Err(argument("allow", "ids or a bitset", "something else")),
         }
     }
@@ -63,6 +66,7 @@ impl CoreIndex {
             ("kind", if index.lists().is_some() { "ivf" } else { "flat" }.into()),
             ("size", (index.len() as f64).into()),
             ("dim", (index.dim() as f64).into()),
+            ("dtype", if index.elements() == ElementKind::F16 { "float16" } else { "float32" }.into()),
             ("metric", index.metric().to_string().into()),
             ("lists", index.lists().map_or(JsValue::NULL, |lists| (lists as f64).into())),
             ("nextId", (index.next_id() as f64).into()),
@@ -124,13 +128,9 @@ impl CoreIndex {
         let allowed = Allowed::new(&allow)?;
         let listener = progress.map(Listener::new);
         let hear = |queries: usize| listener.iter().for_each(|listener| listener.hear(queries));
-        let whole = |name: &str| {
-            let number = settings.number(name)?;
-            Ok::<_, JsValue>(number.map(|number| usize::try_from(number).unwrap_or(usize::MAX)))
-        };
-        let mut options = SearchOptions::new(whole("k")?.unwrap_or(10)).progress(&hear);
+        let mut options = SearchOptions::new(settings.count("k")?.unwrap_or(10)).progress(&hear);
         options = options.profile(settings.is_set("profile")).fill(settings.is_set("fill"));
-        if let Some(probes) = whole("probes")? {
+        if let Some(probes) = settings.count("probes")? {
             options = options.probes(probes);
         }
         if let Some(allowed) = &allowed {
@@ -181,9 +181,8 @@ impl CoreIndex {
     /// How a search would run, in words.
     pub fn plan(&self, queries: f64, settings: String) -> Result<String> {
         let settings = Settings::parse(&settings)?;
-        let k = settings.number("k")?.unwrap_or(10) as usize;
-        let probes = settings.number("probes")?.map(|probes| probes as usize);
-        self.0.plan(queries as usize, k, probes).map_err(thrown)
+        let k = settings.count("k")?.unwrap_or(10);
+        self.0.plan(queries as usize, k, settings.count("probes")?).map_err(thrown)
     }
 
     /// Compiles the kernels of all searches.

@@ -1,5 +1,7 @@
 // Headless Chromium with its software WebGPU, and a server of the package's folder.
 
+import assert from 'node:assert/strict';
+
 import { chromium } from 'playwright-core';
 
 import { serve as served } from '../server.mjs';
@@ -38,4 +40,16 @@ export async function open(browser, url, { before } = {}) {
     globalThis.fixtures = await import('/test/fixtures.mjs');
   });
   return { page, context, said };
+}
+
+/** Runs a function in a page of its own, whose console must stay clean but for what `says` matches, and returns what it returns. */
+export async function inPage(browser, url, work, argument, { says, ...options } = {}) {
+  const { page, context, said } = await open(browser, url, options);
+  try {
+    const result = await page.evaluate(work, argument);
+    assert.deepEqual(said.filter((line) => !says?.test(line)), []);
+    return result;
+  } finally {
+    await context.close();
+  }
 }

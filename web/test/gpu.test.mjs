@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 
-import { launch, open, serve } from './browser.mjs';
+import { inPage as inPageOf, launch, open, serve } from './browser.mjs';
 
 let browser, server, url;
 
@@ -17,17 +17,7 @@ after(async () => {
   server?.close();
 });
 
-/** Runs a function in a page of its own, whose console must stay clean, and returns what it returns. */
-async function inPage(work, argument, options = {}) {
-  const { page, context, said } = await open(browser, url, options);
-  try {
-    const result = await page.evaluate(work, argument);
-    assert.deepEqual(said.filter((line) => !options.says?.test(line)), []);
-    return result;
-  } finally {
-    await context.close();
-  }
-}
+const inPage = (...given) => inPageOf(browser, url, ...given);
 
 test('the shipped truth is found on all metrics in the worker, and rows come and go', async () => {
   const result = await inPage(async () => {
@@ -109,87 +99,6 @@ test('an index survives a reload among the page\'s own files, and a search that 
   assert.equal(loaded.missing, 'tests/first.nf: needed a saved index, found no file');
   assert.deepEqual(said, []);
   await context.close();
-});
-
-test('a lost GPU is a typed error, and the index comes back from its host copy or its bytes', async () => {
-  const result = await inPage(async () => {
-    const { Device, DeviceLostError, Flat } = nearfield;
-    const device = await Device.open({ prefer: 'gpu', worker: false });
-    const base = fixtures.whole(6, 3000, 16);
-    const query = fixtures.whole(7, 600, 16);
-    const indexes = [];
-    for (const hostCopy of [true, false]) {
-      const index = await Flat.create(device, { dim: 16, metric: 'l2sq', hostCopy });
-      await index.add(base);
-      indexes.push(index);
-    }
-    const bytes = await indexes[1].toBytes();
-    const want = await indexes[1].search(query, { k: 20 });
-    // In the middle of a search, which is in many pieces.
-    const long = indexes[1].search(fixtures.whole(8, 5000, 16), { k: 100 });
-    setTimeout(() => device.gpuDevice.destroy(), 30);
-    const lost = [await long.then(() => 'answered', (error) => [error instanceof DeviceLostError, error.code, error.message])];
-    for (const call of [() => indexes[1].search(query, { k: 20 }), () => indexes[1].add(base), () => indexes[1].toBytes()]) {
-      lost.push(await call().then(() => 'answered', (error) => [error instanceof DeviceLostError, error.code, error.message]));
-    }
-    const without = await indexes[1].recover().catch((error) => error.message);
-    await indexes[0].recover();
-    await indexes[1].recover(bytes);
-    const same = [];
-    for (const index of indexes) {
-      const found = await index.search(query, { k: 20 });
-      same.push(String(found.ids) === String(want.ids) && String(found.distances) === String(want.distances));
-    }
-    return { lost, without, same, size: indexes.map((index) => index.size) };
-  });
-  for (const [isTyped, code, message] of result.lost) {
-    assert.deepEqual([isTyped, code], [true, 'DeviceLost'], message);
-  }
-  assert.match(result.without, /^bytes: needed those of the saved index/);
-  assert.deepEqual(result.same, [true, true]);
-  assert.deepEqual(result.size, [3000, 3000]);
-});
-
-test('vectors in GPU buffers go in without leaving the GPU, on our device and on the page\'s own', async () => {
-  const result = await inPage(async () => {
-    const { Device, Flat } = nearfield;
-    const adapter = await navigator.gpu.requestAdapter();
-    const gpu = navigator.gpu;
-    const gpuDevice = await adapter.requestDevice();
-    const out = [];
-    for (const device of [await Device.open({ prefer: 'gpu', worker: false }), await Device.open({ gpuDevice })]) {
-      for (const dim of [16, 10]) {
-        const [base, query] = [fixtures.whole(8, 2500, dim), fixtures.whole(9, 5, dim)];
-        const buffer = device.gpuDevice.createBuffer({
-          size: 256 + base.byteLength,
-          usage: GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST,
-        });
-        device.gpuDevice.queue.writeBuffer(buffer, 256, base);
-        const queries = device.gpuDevice.createBuffer({ size: query.byteLength, usage: GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST });
-        device.gpuDevice.queue.writeBuffer(queries, 0, query);
-        const index = await Flat.create(device, { dim, metric: 'l2sq' });
-        await index.add({ buffer, offset: 256, rows: 2500 });
-        const found = fixtures.rows(await index.search({ buffer: queries, rows: 5 }, { k: 7 }));
-        out.push([device.gpuDevice === gpuDevice, JSON.stringify(found) === JSON.stringify(fixtures.nearest(base, query, dim, 7))]);
-        const beyond = await index.add({ buffer, offset: 512, rows: 2500 }).catch((error) => error.message);
-        out.push([beyond, index.size]);
-      }
-    }
-    const host = await Device.open({ prefer: 'host', worker: false });
-    const refused = await (await Flat.create(host, { dim: 4 })).add({ buffer: {}, rows: 1 }).catch((error) => error.message);
-    const inWorker = await Device.open({ gpuDevice, worker: true }).catch((error) => error.message);
-    const fake = await Device.open({ gpuDevice: {} }).catch((error) => error.message);
-    return { out, refused, inWorker, fake, isOurs: navigator.gpu === gpu };
-  });
-  assert.deepEqual(result.out.filter((_, i) => i % 2 === 0), [[false, true], [false, true], [true, true], [true, true]]);
-  for (const [beyond, size] of result.out.filter((_, i) => i % 2 === 1)) {
-    assert.match(beyond, /^vectors: needed a buffer of \d+ bytes, given one of \d+$/);
-    assert.equal(size, 2500);
-  }
-  assert.match(result.refused, /given a GPUBuffer/);
-  assert.match(result.inWorker, /^worker: needed false/);
-  assert.match(result.fake, /^gpuDevice: needed a GPUDevice/);
-  assert.ok(result.isOurs, 'navigator.gpu is the browser\'s again');
 });
 
 test('with the least limits of WebGPU answers are the same', async () => {

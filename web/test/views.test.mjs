@@ -8,7 +8,7 @@ import { WorkerEngine } from '../dist/remote.js';
 test('a part of an array goes to the worker alone', () => {
   const posted = [];
   const worker = Object.assign(new EventTarget(), { postMessage: (message) => posted.push(message), terminate() {} });
-  const engine = new WorkerEngine(worker);
+  const engine = new WorkerEngine(worker, true);
   const rows = Float32Array.from({ length: 4000 }, (_, at) => at);
   engine.call('search', [1, rows.subarray(10, 14), '{}', undefined]).catch(() => undefined);
   engine.call('search', [1, rows, '{}', undefined]).catch(() => undefined);

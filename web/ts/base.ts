@@ -1,7 +1,8 @@
 import type { Device } from './device.js';
 import type { Engine, Found, Vectors } from './engine.js';
 import { argument, NearfieldError } from './errors.js';
-import { allowOf, type Allowed, countOf, type Ids, idsOf, isBuffer, type VectorData, vectorsOf } from './values.js';
+import { CALL, check, heard, WARM_UP, whole, WITHIN } from './options.js';
+import { allowOf, type Allowed, bytesOf, type Ids, idsOf, isBuffer, type VectorData, vectorsOf } from './values.js';
 
 /** How distances are measured: the squared or plain Euclidean distance, one minus the cosine, or the negative inner product. */
 export type Metric = 'l2sq' | 'l2' | 'cosine' | 'ip';
@@ -29,11 +30,15 @@ export interface IndexOptions extends StoreOptions {
   screen?: 'auto' | 'none' | 'i8';
 }
 
-/** What every long call takes. */
-export interface CallOptions {
+/** What calls take that may end early. */
+export interface SignalOptions {
   /** Ends the call between two pieces of work; it then rejects with the signal's reason and has changed nothing. */
-  signal?: AbortSignal;
-  /** Hears how many rows or queries are done. */
+  signal?: AbortSignal | null;
+}
+
+/** What every long call takes. */
+export interface CallOptions extends SignalOptions {
+  /** Hears how many rows or queries are done. What it throws is an uncaught error, and the call goes on. */
   onProgress?: (done: number) => void;
 }
 
@@ -63,6 +68,7 @@ export interface SearchResult extends Found {}
 interface About {
   size: number;
   dim: number;
+  dtype: 'float32' | 'float16';
   metric: Metric;
   lists: number | null;
   nextId: number;
@@ -81,6 +87,9 @@ const isArray = (values: Vectors): values is Float32Array | Uint16Array => Array
 /** `GPUBufferUsage.COPY_SRC`, which contexts without WebGPU lack. */
 const COPY_SRC = 4;
 
+/** The bits of 1 as a 16-bit float; the 1,023 numbers after it go up to 2. */
+const HALF_ONE = 0x3c00;
+
 /** Rows of an empty index that is warmed up, unless the caller tells how many there will be. */
 const FEW_ROWS = 2000;
 
@@ -95,10 +104,10 @@ export abstract class BaseIndex {
   #deviceHandle: number;
   #about: About;
   #last: Promise<unknown> = Promise.resolve();
-  #isFreed = false;
+  #freed: Promise<void> | undefined;
 
   /** @internal */
-  protected constructor(device: Device, handle: number, about: string, settings: string) {
+  protected constructor(device: Device, [handle, about, settings]: [number, string, string]) {
     this.device = device;
     this.#handle = handle;
     this.#deviceHandle = device.handle;
@@ -125,64 +134,68 @@ export abstract class BaseIndex {
   }
 
   /**
-   * Adds rows, `[rows, dim]`. Many rows go in pieces; if one of them fails, those before it are removed again.
+   * Adds rows, `[rows, dim]`. Many rows go in pieces; if one of them fails, those before it are removed again, but their insertion numbers
+   * are not given twice. The array stays the caller's, and must not change until the call has ended.
    *
    * @throws NearfieldError `Argument` for another length or number of ids, `NotFinite` and `NormOutOfRange` with the row, `DuplicateId`,
    * `OutOfMemory`, `DeviceLost`.
    */
   async add(vectors: VectorData, options: AddOptions = {}): Promise<void> {
+    const { signal } = check(options, [...CALL, 'ids']);
+    const onProgress = heard(options.onProgress);
     const [values, rows] = this.#taken('vectors', vectors);
     const ids = options.ids === undefined ? undefined : idsOf('ids', options.ids);
     if (ids && ids.length !== rows) throw argument('ids', `${rows} ids, one a row`, ids.length);
     const most = isArray(values) ? Math.max(1, Math.floor(PIECE_BYTES / (this.dim * values.BYTES_PER_ELEMENT))) : rows;
-    await this.#change(options.signal, async () => {
-      if (rows === 0) return;
-      const before = rows > most && !ids ? new Set(await this.#call('ids', [this.#handle])) : undefined;
-      let done = 0;
-      try {
-        while (done < rows) {
-          const end = Math.min(rows, done + most);
-          const part = isArray(values) ? values.subarray(done * this.dim, end * this.dim) : values;
-          await this.#sent('add', part, (part) => [
-            this.#handle,
-            part,
-            ids?.slice(done, end),
-          ], options.signal);
-          done = end;
-          options.onProgress?.(done);
+    await this.#change(signal, async () => {
+      const undo = rows > most ? await this.#undo(ids) : undefined;
+      for (let done = 0; done < rows; ) {
+        const end = Math.min(rows, done + most);
+        try {
+          const part = isArray(values) ? this.#there(values, rows).subarray(done * this.dim, end * this.dim) : values;
+          await this.#sent('add', part, (part) => [this.#handle, part, ids?.slice(done, end)], signal);
+        } catch (error) {
+          if (done > 0) await undo?.(done).catch(() => undefined);
+          throw error;
         }
-      } catch (error) {
-        if (done > 0) await this.#takeBack(ids?.slice(0, done), before).catch(() => undefined);
-        throw error;
+        done = end;
+        onProgress?.(done);
       }
     });
   }
 
   /** Replaces the vectors of rows. `vectors` are `[ids, dim]`. */
-  async update(ids: Ids, vectors: VectorData, { signal }: CallOptions = {}): Promise<void> {
-    const [values] = this.#taken('vectors', vectors);
+  async update(ids: Ids, vectors: VectorData, options: SignalOptions = {}): Promise<void> {
+    const { signal } = check(options, ['signal']);
+    const [values, rows] = this.#taken('vectors', vectors);
     const numbers = idsOf('ids', ids);
-    await this.#change(signal, () => this.#sent('update', values, (part) => [this.#handle, numbers, part], signal));
+    await this.#change(signal, () =>
+      this.#sent('update', this.#there(values, rows), (part) => [this.#handle, numbers, part], signal),
+    );
   }
 
   /** Removes rows. An error, and no change, if there is no row of some id. */
-  async remove(ids: Ids, { signal }: CallOptions = {}): Promise<void> {
+  async remove(ids: Ids, options: SignalOptions = {}): Promise<void> {
+    const { signal } = check(options, ['signal']);
     const numbers = idsOf('ids', ids);
     await this.#change(signal, () => this.#call('remove', [this.#handle, numbers], { signal }));
   }
 
   /** Frees the memory of removed rows. */
-  async compact({ signal }: CallOptions = {}): Promise<void> {
+  async compact(options: SignalOptions = {}): Promise<void> {
+    const { signal } = check(options, ['signal']);
     await this.#change(signal, () => this.#call('compact', [this.#handle], { signal }));
   }
 
   /** All rows nearer to each query than `radius`, a distance of the index's metric. Always exact. */
   async within(queries: VectorData, radius: number, options: WithinOptions = {}): Promise<SearchResult> {
-    const [values] = this.#taken('queries', queries);
+    const { signal } = check(options, WITHIN);
+    const onProgress = heard(options.onProgress);
+    const [values, rows] = this.#taken('queries', queries);
+    if (typeof radius !== 'number') throw argument('radius', 'a number', radius);
     const allow = allowOf(options.allow);
-    const { signal, onProgress } = options;
     return this.#queue(signal, () =>
-      this.#call('within', [this.#handle, values, radius, allow], { signal, onProgress }),
+      this.#call('within', [this.#handle, this.#there(values, rows), radius, allow], { signal, onProgress }),
     );
   }
 
@@ -198,8 +211,9 @@ export abstract class BaseIndex {
   }
 
   /** Whether there is a row with this id. */
-  async has(id: number): Promise<boolean> {
-    return this.#queue(undefined, () => this.#call('has', [this.#handle, id]));
+  async has(id: number | bigint): Promise<boolean> {
+    const [number = 0] = idsOf('id', [id]);
+    return this.#queue(undefined, () => this.#call('has', [this.#handle, number]));
   }
 
   /**
@@ -207,20 +221,23 @@ export abstract class BaseIndex {
    *
    * @throws NearfieldError `OutOfMemory`; `DeviceLost` for an index without a host copy.
    */
-  async toBytes({ signal }: CallOptions = {}): Promise<Uint8Array<ArrayBuffer>> {
+  async toBytes(options: SignalOptions = {}): Promise<Uint8Array<ArrayBuffer>> {
+    const { signal } = check(options, ['signal']);
     return this.#queue(signal, () => this.#call('toBytes', [this.#handle], { signal }));
   }
 
   /** Saves the index among the page's own files (OPFS), where it survives a reload: whole, or the old file stays. */
-  async save(path: string, { signal }: CallOptions = {}): Promise<void> {
+  async save(path: string, options: SignalOptions = {}): Promise<void> {
+    const { signal } = check(options, ['signal']);
     return this.#queue(signal, () => this.#call('save', [this.#handle, path], { signal }));
   }
 
   /**
    * Brings the index back after a {@link DeviceLostError}: opens the GPU again and loads the index from `bytes`, or from its host copy if
-   * none are given.
+   * none are given. A `GPUDevice` of the page's own is not opened again: give another to {@link Device.open}, and load the index there.
    */
   async recover(bytes?: Uint8Array): Promise<void> {
+    if (bytes !== undefined) bytesOf(bytes);
     await this.#change(undefined, async () => {
       const saved = bytes ?? (await this.#saved());
       await this.device.reopen(this.#deviceHandle);
@@ -235,44 +252,49 @@ export abstract class BaseIndex {
 
   /** Frees the index, once the calls before this one are done. Later calls fail. An index that nobody refers to is freed by itself. */
   async free(): Promise<void> {
-    if (this.#isFreed) return;
+    // Where the device was closed, the memory is free already.
+    this.#freed ??= this.#queue(undefined, () => this.#call('free', [this.#handle])).catch(() => undefined);
     released.unregister(this);
-    await this.#queue(undefined, () => this.#call('free', [this.#handle]));
-    this.#isFreed = true;
+    await this.#freed;
   }
 
   /** @internal */
   protected async found(queries: VectorData, settings: object, options: SearchOptions): Promise<SearchResult> {
-    const [values] = this.#taken('queries', queries);
+    const { signal, k = 10, profile = false } = options;
+    const onProgress = heard(options.onProgress);
+    const [values, rows] = this.#taken('queries', queries);
     const allow = allowOf(options.allow);
-    const { signal, onProgress, k = 10, profile = false } = options;
     const json = JSON.stringify({ ...settings, k, profile });
     return this.#queue(signal, () =>
-      this.#call('search', [this.#handle, values, json, allow], { signal, onProgress }),
+      this.#call('search', [this.#handle, this.#there(values, rows), json, allow], { signal, onProgress }),
     );
   }
 
   /** @internal */
-  protected async planned(queries: number, settings: object): Promise<string> {
+  protected async planned(queries: number, settings: { k: number; probes?: number | undefined }): Promise<string> {
+    check(settings, ['k', 'probes']);
+    whole('queries', queries);
     return this.#queue(undefined, () => this.#call('plan', [this.#handle, queries, JSON.stringify(settings)]));
   }
 
   /** @internal */
-  protected async warmed({ queries, k = 10, rows = FEW_ROWS, signal }: WarmUpOptions, settings: object): Promise<void> {
+  protected async warmed(options: WarmUpOptions, settings: { probes?: number | undefined }): Promise<void> {
+    const { queries, k = 10, rows = FEW_ROWS, signal } = check(options, WARM_UP);
+    check(settings, ['probes']);
     await this.#queue(signal, async () => {
       if (queries === undefined) return this.#call('warmUp', [this.#handle], { signal });
-      const made = new Float32Array(queries * this.dim);
-      for (let query = 0; query < queries; query++) made[query * this.dim + (query % this.dim)] = 1;
+      const made = this.#madeUp('queries', queries);
       const json = JSON.stringify({ ...settings, k });
       if (this.size > 0 || this.lists > 0) {
         await this.#call('search', [this.#handle, made, json, undefined], { signal });
         return;
       }
       // Which kernels run depends on the number of rows: an index with as many stands in for this one.
-      const other = await this.#call('flat', [this.device.handle, JSON.stringify({ ...JSON.parse(this.#settings), hostCopy: false })]);
+      const { dim, metric, dtype } = this.#about;
+      const like = { ...JSON.parse(this.#settings), dim, metric, dtype, hostCopy: false };
+      const other = await this.#call('flat', [this.device.handle, JSON.stringify(like)]);
       try {
-        const some = new Float32Array(rows * this.dim);
-        for (let row = 0; row < rows; row++) some[row * this.dim + (row % this.dim)] = 1 + row;
+        const some = this.#madeUp('rows', rows);
         await this.#call('add', [other, some, undefined], { signal, transfer: [some.buffer] });
         await this.#call('search', [other, made, json, undefined], { signal });
       } finally {
@@ -281,11 +303,24 @@ export abstract class BaseIndex {
     });
   }
 
-  /** Vectors for the module, and how many: copied from arrays, or as they are in a buffer on the GPU. */
+  /** Vectors of one element each that is not zero; successive ones differ. */
+  #madeUp(name: string, count: number): Float32Array<ArrayBuffer> | Uint16Array<ArrayBuffer> {
+    const isHalf = this.#about.dtype === 'float16';
+    const [length, start, steps] = isHalf ? [count * this.dim, HALF_ONE, 1024] : [count * this.dim, 1, count];
+    try {
+      const made = isHalf ? new Uint16Array(length) : new Float32Array(length);
+      for (let row = 0; row < count; row++) made[row * this.dim + (row % this.dim)] = start + (row % steps);
+      return made;
+    } catch {
+      throw new NearfieldError('OutOfMemory', `memory: ${count} ${name} need more than is left`);
+    }
+  }
+
+  /** Vectors for the module, and how many. */
   #taken(name: string, vectors: VectorData): [Vectors, number] {
     if (!isBuffer(name, vectors)) {
-      const values = vectorsOf(name, vectors);
-      return [values, countOf(name, values, this.dim)];
+      const values = vectorsOf(name, vectors, this.dim);
+      return [values, values.length / this.dim];
     }
     if (!this.device.gpuDevice) {
       throw argument(name, 'arrays, or a device on a GPU that was opened with `worker: false`', 'a GPUBuffer');
@@ -295,6 +330,14 @@ export abstract class BaseIndex {
     if (!(buffer.size >= bytes)) throw argument(name, `a buffer of ${bytes} bytes`, `one of ${buffer.size}`);
     if (!(buffer.usage & COPY_SRC)) throw argument(name, 'a buffer with the usage COPY_SRC', 'one without');
     return [{ buffer, offset, rows }, rows];
+  }
+
+  /** Vectors whose turn has come, which still have to be there. */
+  #there<T extends Vectors>(values: T, rows: number): T {
+    if (isArray(values) && values.length !== rows * this.dim) {
+      throw argument('vectors', 'an array that stays until the call has ended', 'one whose buffer was moved away');
+    }
+    return values;
   }
 
   get #call(): Engine['call'] {
@@ -307,7 +350,7 @@ export abstract class BaseIndex {
     method: M,
     values: Vectors,
     args: (values: Vectors) => Parameters<import('./engine.js').Calls[M]>,
-    signal: AbortSignal | undefined,
+    signal: AbortSignal | null | undefined,
   ): Promise<void> {
     const moves = this.device.isInWorker && isArray(values);
     const part = moves ? values.slice() : values;
@@ -315,9 +358,16 @@ export abstract class BaseIndex {
     await this.#call(method, args(part), { signal, transfer });
   }
 
-  async #takeBack(ids: Float64Array | undefined, before: Set<number> | undefined): Promise<void> {
-    const added = ids ?? (await this.#call('ids', [this.#handle])).filter((id) => !before?.has(id));
-    await this.#call('remove', [this.#handle, added]);
+  /** Removes the first rows of an addition again. */
+  async #undo(ids: Float64Array | undefined): Promise<(count: number) => Promise<void>> {
+    const { nextId } = this.#about;
+    const all = () => this.#call('ids', [this.#handle]);
+    // Insertion numbers go on from the next, and jump over those that callers gave to rows.
+    const before = new Set(ids ? [] : (await all()).filter((id) => id >= nextId));
+    return async (count) => {
+      const added = ids?.slice(0, count) ?? (await all()).filter((id) => id >= nextId && !before.has(id));
+      await this.#call('remove', [this.#handle, added]);
+    };
   }
 
   async #saved(): Promise<Uint8Array<ArrayBuffer>> {
@@ -330,21 +380,23 @@ export abstract class BaseIndex {
   }
 
   /** Runs a change, and learns what the index is afterwards. */
-  async #change(signal: AbortSignal | undefined, work: () => Promise<unknown>): Promise<void> {
+  async #change(signal: AbortSignal | null | undefined, work: () => Promise<unknown>): Promise<void> {
     await this.#queue(signal, async () => {
       try {
         await work();
       } finally {
-        this.#about = JSON.parse(await this.#call('describe', [this.#handle]));
+        // The error of a device that is gone would take the place of the first.
+        const about = await this.#call('describe', [this.#handle]).catch(() => undefined);
+        if (about) this.#about = JSON.parse(about);
       }
     });
   }
 
   /** Runs work after all that was called before, so that calls see the index as their order says. */
-  #queue<T>(signal: AbortSignal | undefined, work: () => Promise<T>): Promise<T> {
+  #queue<T>(signal: AbortSignal | null | undefined, work: () => Promise<T>): Promise<T> {
+    if (this.#freed) return Promise.reject(argument('index', 'one that is in use', 'one that was freed'));
     const result = this.#last.then(() => {
       signal?.throwIfAborted();
-      if (this.#isFreed) throw argument('index', 'one that is in use', 'one that was freed');
       return work();
     });
     this.#last = result.catch(() => undefined);
@@ -353,7 +405,7 @@ export abstract class BaseIndex {
 }
 
 /** Which searches the kernels are compiled for. */
-export interface WarmUpOptions extends CallOptions {
+export interface WarmUpOptions extends SignalOptions {
   /** The number of queries of a search; without it all kernels are compiled, which takes longest. */
   queries?: number;
   /** Neighbours of each query. Default: 10. */

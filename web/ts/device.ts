@@ -1,5 +1,6 @@
 import { type Engine, type GpuInfo, LocalEngine, type Opened } from './engine.js';
-import { argument, NearfieldError } from './errors.js';
+import { argument, DeviceLostError, NearfieldError } from './errors.js';
+import { check } from './options.js';
 import { WorkerEngine } from './remote.js';
 
 /** How a device is chosen and where its work runs. */
@@ -14,13 +15,13 @@ export interface DeviceOptions {
   prefer?: 'best' | 'gpu' | 'host' | 'software';
   /**
    * Whether the device and its indexes live in a dedicated worker, so that no call blocks the page; or a worker of your own that imports
-   * `@nearfield/web/worker`. Without a worker, all runs in the calling context, and an index takes `GPUBuffer`s of
+   * `@nearfield/web/worker`, which several devices may share and {@link Device.close} ends. Without a worker, all runs in the calling context, and an index takes `GPUBuffer`s of
    * {@link Device.gpuDevice}. Default: true in a page, false in workers, Node and Deno.
    */
   worker?: boolean | Worker;
   /**
    * A device of the page's own, made without a worker: an index on it takes its `GPUBuffer`s. It has the limits and features that it was
-   * made with, so ask for those of the adapter.
+   * made with, so ask for those of the adapter. After it was lost, open a device around another.
    */
   gpuDevice?: GPUDevice;
   /** Bytes of scratch memory on the device that searches may use. Default: 256 MiB. */
@@ -69,6 +70,7 @@ export class Device {
   readonly #options: DeviceOptions;
   #opened: Opened;
   #about: About;
+  #opening: Promise<void> | undefined;
 
   private constructor(engine: Engine, options: DeviceOptions, [opened, about]: [Opened, About]) {
     this.#engine = engine;
@@ -83,12 +85,17 @@ export class Device {
    * @throws NearfieldError `NoAdapter` only where `prefer` is `software`; `Argument` for an unknown `prefer`.
    */
   static async open(options: DeviceOptions = {}): Promise<Device> {
-    const { prefer = 'best', gpuDevice, worker = isPage() && !gpuDevice } = options;
+    const { prefer = 'best', gpuDevice, worker = isPage() && !gpuDevice } = check(options, ['prefer', 'worker', 'gpuDevice', 'budget']);
     if (gpuDevice && worker) throw argument('worker', 'false, because a GPUDevice stays where it was made', worker);
     if (!['best', 'gpu', 'host', 'software'].includes(prefer)) {
       throw argument('prefer', '"best", "gpu", "host" or "software"', prefer);
     }
-    const engine = worker === false ? new LocalEngine() : new WorkerEngine(worker === true ? undefined : worker);
+    if (worker === true && typeof Worker !== 'function') {
+      throw new NearfieldError('Unsupported', 'worker: needs a page or a worker that can start workers');
+    }
+    if (typeof worker !== 'boolean' && typeof worker?.postMessage !== 'function') throw argument('worker', 'true, false or a Worker', worker);
+    if (gpuDevice && typeof globalThis.navigator !== 'object') throw new NearfieldError('Unsupported', 'gpuDevice: needs a navigator');
+    const engine = worker === false ? new LocalEngine() : WorkerEngine.of(worker === true ? undefined : worker);
     try {
       return new Device(engine, options, await Device.#start(engine, options));
     } catch (error) {
@@ -167,7 +174,8 @@ export class Device {
    * Undefined for the host engine, and for a device that lives in a worker.
    */
   get gpuDevice(): GPUDevice | undefined {
-    return this.#engine instanceof LocalEngine ? this.#engine.gpuDevice(this.#opened.handle) : undefined;
+    const engine = this.#engine;
+    return engine instanceof LocalEngine && !this.isHost ? engine.gpuDevice(this.#opened.handle) : undefined;
   }
 
   /** Removes the file of an index from the page's own files. Whether there was one. */
@@ -175,9 +183,8 @@ export class Device {
     return this.#engine.call('removeFile', [path]);
   }
 
-  /** Closes the device and its worker. Calls in progress and later ones fail. */
+  /** Closes the device, its indexes and its worker, and frees their memory. Calls in progress and later ones fail. */
   close(): void {
-    if (this.#engine instanceof LocalEngine) void this.#engine.call('free', [this.#opened.handle]);
     this.#engine.close();
   }
 
@@ -194,9 +201,17 @@ export class Device {
   /** Opens the GPU again, unless another index has done so since `lost` was its handle. @internal */
   async reopen(lost: number): Promise<void> {
     if (this.#opened.handle !== lost) return;
+    this.#opening ??= this.#reopened(lost).finally(() => (this.#opening = undefined));
+    await this.#opening;
+  }
+
+  async #reopened(lost: number): Promise<void> {
+    if (this.#options.gpuDevice) {
+      throw new DeviceLostError('device: the GPUDevice is the page\'s own: open a device around another, and load the saved index there');
+    }
     const [opened, about] = await Device.#start(this.#engine, this.#options);
-    void this.#engine.call('free', [lost]);
     this.#opened = opened;
     this.#about = about;
+    await this.#engine.call('free', [lost]);
   }
 }

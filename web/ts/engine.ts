@@ -1,12 +1,12 @@
 // The calls as they run: in the context that loaded the module, be that a page, a worker, Node or Deno.
 
 import init, { CoreDevice, CoreIndex } from './core/core.js';
-import { NearfieldError, typed } from './errors.js';
+import { argument, closed, NearfieldError, typed } from './errors.js';
 import * as files from './files.js';
 
 /** What a call may do beside its arguments. */
 export interface CallOptions {
-  signal?: AbortSignal | undefined;
+  signal?: AbortSignal | null | undefined;
   onProgress?: ((done: number) => void) | undefined;
   /** Buffers that are moved to the worker and not copied. */
   transfer?: Transferable[] | undefined;
@@ -58,40 +58,84 @@ export interface Opened {
   gpu: GpuInfo | undefined;
 }
 
+const MODULE = new URL('./core/core_bg.wasm', import.meta.url);
+
 let loading: Promise<unknown> | undefined;
 
 /** Loads the module once. */
-export function load(): Promise<unknown> {
+function load(): Promise<unknown> {
   loading ??= (async () => {
-    const url = new URL('./core/core_bg.wasm', import.meta.url);
-    if (url.protocol !== 'file:') return init({ module_or_path: url });
+    if (MODULE.protocol !== 'file:') return init({ module_or_path: MODULE });
     // Node cannot fetch files.
     const name = 'node:fs/promises';
     const { readFile } = await import(/* @vite-ignore */ name);
-    return init({ module_or_path: await readFile(url) });
-  })();
-  // After an error, such as a lost connection, the next call tries again.
-  loading.catch(() => (loading = undefined));
+    return init({ module_or_path: await readFile(MODULE) });
+  })().catch((error) => {
+    // After an error, such as a lost connection, the next call tries again.
+    loading = undefined;
+    throw new NearfieldError('File', `${MODULE.href}: needed the module of the package, ${error}`);
+  });
   return loading;
 }
 
-const devices = new Map<number, CoreDevice>();
-const indexes = new Map<number, CoreIndex>();
-let last = 0;
+/** Why the module has ended, if it has: its memory may hold anything then. */
+let ended: NearfieldError | undefined;
 
-function keep<T>(all: Map<number, T>, one: T): number {
-  all.set(++last, one);
-  return last;
+/** Ends the calls in progress. */
+const running = new Set<(error: unknown) => void>();
+
+function end(error: Error): NearfieldError {
+  ended ??= new NearfieldError('Internal', `the module has ended, please report it: ${error.message}`);
+  running.forEach((reject) => reject(ended));
+  return ended;
 }
 
-function of<T>(all: Map<number, T>, handle: number): T {
+// What goes wrong in a task of the module's own reaches no caller: the promise of its call would never settle.
+globalThis.addEventListener?.('error', ({ error }) => {
+  const places = [MODULE.href, import.meta.url, import.meta.url.replace(/[^/]*$/, 'core/core.js')];
+  const isOurs = () => places.some((place) => String(error.stack).includes(place));
+  if (error instanceof WebAssembly.RuntimeError && isOurs()) end(error);
+});
+
+/** What calls refer to by numbers: the devices and indexes of one engine. */
+class Handles {
+  readonly devices = new Map<number, CoreDevice>();
+  readonly indexes = new Map<number, CoreIndex>();
+  #last = 0;
+
+  keep<T>(all: Map<number, T>, one: T): number {
+    all.set(++this.#last, one);
+    return this.#last;
+  }
+
+  device(handle: number): CoreDevice {
+    return of('device', this.devices, handle);
+  }
+
+  index(handle: number): CoreIndex {
+    return of('index', this.indexes, handle);
+  }
+
+  free(handle: number): void {
+    const one = this.indexes.get(handle) ?? this.devices.get(handle);
+    this.indexes.delete(handle);
+    this.devices.delete(handle);
+    one?.free();
+  }
+
+  freeAll(): void {
+    [...this.indexes.keys(), ...this.devices.keys()].forEach((handle) => this.free(handle));
+  }
+}
+
+function of<T>(name: string, all: Map<number, T>, handle: number): T {
   const one = all.get(handle);
-  if (one === undefined) throw new NearfieldError('Argument', 'index: needed one that is in use, given one that was freed');
+  if (one === undefined) throw argument(name, 'one that is in use', 'one that was freed');
   return one;
 }
 
 /** A promise that resolves with the reason when a signal is aborted, and a function that lets go of the signal. */
-function aborted(signal: AbortSignal | undefined): [Promise<unknown> | undefined, () => void] {
+function aborted(signal: AbortSignal | null | undefined): [Promise<unknown> | undefined, () => void] {
   if (!signal) return [undefined, () => undefined];
   signal.throwIfAborted();
   let listener = () => undefined as void;
@@ -112,28 +156,29 @@ type Aborted = Promise<unknown> | undefined;
 type Progress = ((done: number) => void) | undefined;
 
 /** Every call, with what ends it and who hears of its progress in the last two places. */
-function calls(aborted: Aborted, progress: Progress) {
-  const index = (handle: number) => of(indexes, handle);
+function calls(held: Handles, aborted: Aborted, progress: Progress) {
+  const index = (handle: number) => held.index(handle);
+  const added = (index: CoreIndex) => held.keep(held.indexes, index);
   return {
     async open(name: string | undefined, settings: string): Promise<Opened> {
       const device = await CoreDevice.open(name, settings);
-      return { handle: keep(devices, device), about: device.describe(), gpu: info(device.gpu_device()) };
+      return { handle: held.keep(held.devices, device), about: device.describe(), gpu: info(device.gpu_device()) };
     },
     async openGpuDevice(gpuDevice: GPUDevice, settings: string): Promise<Opened> {
       const device = await CoreDevice.of_gpu_device(gpuDevice, settings);
-      return { handle: keep(devices, device), about: device.describe(), gpu: info(gpuDevice) };
+      return { handle: held.keep(held.devices, device), about: device.describe(), gpu: info(gpuDevice) };
     },
     async flat(device: number, settings: string): Promise<number> {
-      return keep(indexes, await of(devices, device).flat(settings));
+      return added(await held.device(device).flat(settings));
     },
     async train(device: number, settings: string, sample: Vectors): Promise<number> {
-      return keep(indexes, await of(devices, device).train(settings, sample, progress, aborted));
+      return added(await held.device(device).train(settings, sample, progress, aborted));
     },
     async load(device: number, bytes: Uint8Array, settings: string): Promise<number> {
-      return keep(indexes, await of(devices, device).load(bytes, settings));
+      return added(await held.device(device).load(bytes, settings));
     },
     async loadFile(device: number, path: string, settings: string): Promise<number> {
-      return keep(indexes, await of(devices, device).load(await files.read(path), settings));
+      return added(await held.device(device).load(await files.read(path), settings));
     },
     async describe(handle: number): Promise<string> {
       return index(handle).describe();
@@ -181,10 +226,7 @@ function calls(aborted: Aborted, progress: Progress) {
       return files.remove(path);
     },
     async free(handle: number): Promise<void> {
-      const one = indexes.get(handle) ?? devices.get(handle);
-      indexes.delete(handle);
-      devices.delete(handle);
-      one?.free();
+      held.free(handle);
     },
   };
 }
@@ -194,27 +236,66 @@ export type Method = keyof Calls;
 
 /** Runs calls in this context. */
 export class LocalEngine implements Engine {
+  readonly #held = new Handles();
+  #running = 0;
+  #isClosed = false;
+
   async call<M extends Method>(
     method: M,
     args: Parameters<Calls[M]>,
     { signal, onProgress }: CallOptions = {},
   ): Promise<Awaited<ReturnType<Calls[M]>>> {
+    this.#check();
     const [promise, letGo] = aborted(signal);
+    this.#running++;
     try {
       await load();
-      const run = calls(promise, onProgress)[method] as (...args: unknown[]) => Promise<Awaited<ReturnType<Calls[M]>>>;
-      return await run(...args);
+      this.#check();
+      const run = calls(this.#held, promise, onProgress)[method] as (...args: unknown[]) => Promise<Awaited<ReturnType<Calls[M]>>>;
+      const result = await unlessEnded(run(...args));
+      this.#check();
+      return result;
     } catch (error) {
-      throw typed(error);
+      throw error instanceof WebAssembly.RuntimeError ? end(error) : typed(error);
     } finally {
       letGo();
+      this.#running--;
+      this.#release();
     }
   }
 
   /** The `GPUDevice` of an opened device. */
   gpuDevice(handle: number): GPUDevice | undefined {
-    return of(devices, handle).gpu_device();
+    this.#check();
+    return this.#held.device(handle).gpu_device();
   }
 
-  close(): void {}
+  close(): void {
+    this.#isClosed = true;
+    this.#release();
+  }
+
+  #check(): void {
+    if (this.#isClosed) throw closed();
+    if (ended) throw ended;
+  }
+
+  /** Frees all that a closed engine has, once no call uses it. */
+  #release(): void {
+    if (this.#isClosed && this.#running === 0 && !ended) this.#held.freeAll();
+  }
+}
+
+/** What a call resolves with, or the error of a module that ends meanwhile. */
+async function unlessEnded<T>(call: Promise<T>): Promise<T> {
+  let reject: (error: unknown) => void = () => undefined;
+  try {
+    return await new Promise<T>((resolve, rejects) => {
+      reject = rejects;
+      running.add(reject);
+      call.then(resolve, reject);
+    });
+  } finally {
+    running.delete(reject);
+  }
 }

@@ -37,9 +37,20 @@ export class DeviceLostError extends NearfieldError {
   }
 }
 
+/** `String` fails for objects without a prototype. */
+function words(given: unknown): string {
+  if (typeof given !== 'object' || given === null) return String(given);
+  return Array.isArray(given) ? 'an array' : 'an object';
+}
+
 /** An argument that only TypeScript checks. */
 export function argument(name: string, needed: string, given: unknown): NearfieldError {
-  return new NearfieldError('Argument', `${name}: needed ${needed}, given ${String(given)}`);
+  return new NearfieldError('Argument', `${name}: needed ${needed}, given ${words(given)}`);
+}
+
+/** The error of all calls after a device was closed. */
+export function closed(): NearfieldError {
+  return argument('device', 'one that is open', 'one that was closed');
 }
 
 /** What a worker sends for an error, and makes an error of again. */
@@ -53,9 +64,6 @@ export interface SentError {
 /** The library's error as a class of this package; anything else as it is. */
 export function typed(error: unknown): unknown {
   const code = error instanceof Error && !(error instanceof NearfieldError) ? (error as { code?: unknown }).code : undefined;
-  if (error instanceof WebAssembly.RuntimeError) {
-    return new NearfieldError('Internal', `the module has ended, please report it: ${error.message}`);
-  }
   if (typeof code !== 'string' || !(error instanceof Error) || error instanceof DOMException) return error;
   return code === 'DeviceLost' ? new DeviceLostError(error.message) : new NearfieldError(code as ErrorCode, error.message);
 }

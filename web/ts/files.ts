@@ -1,6 +1,6 @@
 // Files of the page's own origin (OPFS): they survive a reload, and no other site sees them.
 
-import { NearfieldError } from './errors.js';
+import { argument, NearfieldError } from './errors.js';
 
 async function root(): Promise<FileSystemDirectoryHandle> {
   const storage = globalThis.navigator?.storage;
@@ -12,31 +12,50 @@ async function root(): Promise<FileSystemDirectoryHandle> {
 
 /** The folder and the name that a path such as `indexes/movies.nf` leads to. */
 async function place(path: string, create: boolean): Promise<[FileSystemDirectoryHandle, string]> {
-  const names = path.split('/').filter((name) => name !== '');
+  const names = typeof path === 'string' ? path.split('/').filter((name) => name !== '') : [];
   const last = names.pop();
-  if (last === undefined || last === '.' || last === '..') {
-    throw new NearfieldError('Argument', `path: needed the name of a file, given "${path}"`);
+  if (last === undefined || [...names, last].some((name) => name === '.' || name === '..')) {
+    throw argument('path', 'names of folders and of a file, with / between them', typeof path === 'string' ? `"${path}"` : path);
   }
   let folder = await root();
   for (const name of names) folder = await folder.getDirectoryHandle(name, { create });
   return [folder, last];
 }
 
+const isMissing = (error: unknown) => error instanceof DOMException && error.name === 'NotFoundError';
+
+/** What the browser says of a path, as an error of the package: a name that it refuses, a folder in the place of a file, a full disk. */
+function fault(path: string, error: unknown): unknown {
+  if (error instanceof TypeError) return argument('path', 'names that the browser takes', `"${path}"`);
+  return error instanceof DOMException ? new NearfieldError('File', `${path}: ${error.name}, ${error.message}`) : error;
+}
+
 /** Writes a file whole or not at all: until the last byte is written, the old one stays. */
 export async function write(path: string, bytes: Uint8Array<ArrayBuffer>): Promise<void> {
-  const [folder, name] = await place(path, true);
-  const handle = await folder.getFileHandle(name, { create: true });
-  if (typeof handle.createWritable !== 'function') {
-    throw new NearfieldError('Unsupported', 'files: this browser cannot replace a file as a whole (createWritable)');
-  }
-  // The browser writes to a file beside it, which takes its place when it is closed.
-  const stream = await handle.createWritable();
   try {
-    await stream.write(bytes);
-    await stream.close();
+    const [folder, name] = await place(path, true);
+    const handle = await folder.getFileHandle(name, { create: true });
+    try {
+      if (typeof handle.createWritable !== 'function') {
+        throw new NearfieldError('Unsupported', 'files: this browser cannot replace a file as a whole (createWritable)');
+      }
+      // The browser writes to a file beside it, which takes its place when it is closed.
+      const stream = await handle.createWritable();
+      try {
+        await stream.write(bytes);
+        await stream.close();
+      } catch (error) {
+        await stream.abort().catch(() => undefined);
+        throw error;
+      }
+    } catch (error) {
+      // A file that was made for this call goes with it.
+      const file = await handle.getFile().catch(() => undefined);
+      if (file?.size === 0) await folder.removeEntry(name).catch(() => undefined);
+      throw error;
+    }
   } catch (error) {
-    await stream.abort().catch(() => undefined);
-    throw error;
+    throw fault(path, error);
   }
 }
 
@@ -48,8 +67,7 @@ export async function read(path: string): Promise<Uint8Array<ArrayBuffer>> {
     if (file.size === 0) throw new NearfieldError('File', `${path}: needed an index of nearfield, found an empty file`);
     return new Uint8Array(await file.arrayBuffer());
   } catch (error) {
-    if (!(error instanceof DOMException) || error.name !== 'NotFoundError') throw error;
-    throw new NearfieldError('File', `${path}: needed a saved index, found no file`);
+    throw isMissing(error) ? new NearfieldError('File', `${path}: needed a saved index, found no file`) : fault(path, error);
   }
 }
 
@@ -60,7 +78,7 @@ export async function remove(path: string): Promise<boolean> {
     await folder.removeEntry(name);
     return true;
   } catch (error) {
-    if (error instanceof DOMException && error.name === 'NotFoundError') return false;
-    throw error;
+    if (isMissing(error)) return false;
+    throw fault(path, error);
   }
 }

@@ -1,19 +1,30 @@
 import { BaseIndex, type IndexOptions, type SearchOptions, type SearchResult, type StoreOptions, type WarmUpOptions } from './base.js';
 import type { Device } from './device.js';
-import type { VectorData } from './values.js';
+import { argument } from './errors.js';
+import { check, INDEX, SEARCH, STORE } from './options.js';
+import { bytesOf, type VectorData } from './values.js';
 
-/** An index opens with settings, and answers as JSON what it is. @internal */
-export async function opened(device: Device, handle: number, lists: boolean): Promise<[number, string]> {
+/** What an index is made of: its handle, what it tells of itself, and its settings. @internal */
+export type Made = [handle: number, about: string, settings: string];
+
+/** A new index. @internal */
+export async function made(device: Device, make: (settings: string) => Promise<number>, options: object, lists: boolean): Promise<Made> {
+  const settings = JSON.stringify({ hostCopy: true, ...options });
+  const handle = await make(settings);
   const about = await device.engine.call('describe', [handle]);
-  if ((JSON.parse(about).lists !== null) === lists) return [handle, about];
+  if ((JSON.parse(about).lists !== null) === lists) return [handle, about, settings];
   await device.engine.call('free', [handle]);
-  const { argument } = await import('./errors.js');
   throw argument('index', lists ? 'an Ivf' : 'a Flat', lists ? 'the file of a Flat' : 'the file of an Ivf');
 }
 
-/** The settings of an index as JSON, with the defaults of this package. @internal */
-export function settingsOf(options: object): string {
-  return JSON.stringify({ hostCopy: true, ...options });
+/** An index from a file's bytes, or from a file of the page's own. @internal */
+export async function loaded(device: Device, source: { bytes: Uint8Array } | { path: string }, options: StoreOptions, lists: boolean): Promise<Made> {
+  check(options, STORE);
+  const make = (settings: string) =>
+    'path' in source
+      ? device.engine.call('loadFile', [device.handle, source.path, settings])
+      : device.engine.call('load', [device.handle, bytesOf(source.bytes), settings]);
+  return made(device, make, options, lists);
 }
 
 /**
@@ -32,23 +43,18 @@ export class Flat extends BaseIndex {
    * @throws NearfieldError `Argument` for a dim of 0 or above 2^20 or an unknown metric; `Unsupported` where 128 rows do not fit one binding.
    */
   static async create(device: Device, options: IndexOptions): Promise<Flat> {
-    const settings = settingsOf(options);
-    const handle = await device.engine.call('flat', [device.handle, settings]);
-    return new Flat(device, ...(await opened(device, handle, false)), settings);
+    check(options, INDEX);
+    return new Flat(device, await made(device, (settings) => device.engine.call('flat', [device.handle, settings]), options, false));
   }
 
   /** The index of a file's bytes: those of {@link toBytes}, or of a file that any other binding of nearfield saved. */
   static async fromBytes(device: Device, bytes: Uint8Array, options: StoreOptions = {}): Promise<Flat> {
-    const settings = settingsOf(options);
-    const handle = await device.engine.call('load', [device.handle, bytes, settings]);
-    return new Flat(device, ...(await opened(device, handle, false)), settings);
+    return new Flat(device, await loaded(device, { bytes }, options, false));
   }
 
   /** The index that {@link save} left among the page's own files. */
   static async load(device: Device, path: string, options: StoreOptions = {}): Promise<Flat> {
-    const settings = settingsOf(options);
-    const handle = await device.engine.call('loadFile', [device.handle, path, settings]);
-    return new Flat(device, ...(await opened(device, handle, false)), settings);
+    return new Flat(device, await loaded(device, { path }, options, false));
   }
 
   /**
@@ -57,6 +63,7 @@ export class Flat extends BaseIndex {
    * @throws NearfieldError `Argument` for k = 0 or another length, `NotFinite` and `NormOutOfRange` with the query, `Budget`, `DeviceLost`.
    */
   async search(queries: VectorData, options: SearchOptions = {}): Promise<SearchResult> {
+    check(options, SEARCH);
     return this.found(queries, {}, options);
   }
 

@@ -10,6 +10,7 @@ export type {
   Metric,
   SearchOptions,
   SearchResult,
+  SignalOptions,
   StoreOptions,
   WarmUpOptions,
   WithinOptions,
@@ -20,3 +21,6 @@ export { DeviceLostError, type ErrorCode, NearfieldError } from './errors.js';
 export { Flat } from './flat.js';
 export { Ivf, type IvfOptions, type ListSearchOptions } from './ivf.js';
 export type { Allowed, BufferData, Ids, VectorData } from './values.js';
+
+/** The version of the package. */
+export const version = '0.1.0';

@@ -1,8 +1,9 @@
 import { BaseIndex, type CallOptions, type IndexOptions, type SearchOptions, type SearchResult, type StoreOptions, type WarmUpOptions } from './base.js';
 import type { Device } from './device.js';
-import { opened, settingsOf } from './flat.js';
 import { argument } from './errors.js';
-import { countOf, isBuffer, type VectorData, vectorsOf } from './values.js';
+import { loaded, made } from './flat.js';
+import { CALL, check, heard, IVF, SEARCH, whole } from './options.js';
+import { isBuffer, type VectorData, vectorsOf } from './values.js';
 
 export interface IvfOptions extends IndexOptions {
   /** How many lists there are. Default: as many as suit the sample. */
@@ -32,26 +33,23 @@ export interface ListSearchOptions extends SearchOptions {
 export class Ivf extends BaseIndex {
   /** An index without rows whose centroids are trained on a sample, `[rows, dim]`, of the rows that it will have. */
   static async train(device: Device, options: IvfOptions, sample: VectorData, call: CallOptions = {}): Promise<Ivf> {
-    const settings = settingsOf(options);
+    check(options, IVF);
+    const { signal, onProgress } = check(call, CALL);
     if (isBuffer('sample', sample)) throw argument('sample', 'an array', 'a GPUBuffer');
-    const values = vectorsOf('sample', sample);
-    countOf('sample', values, options.dim);
-    const handle = await device.engine.call('train', [device.handle, settings, values], call);
-    return new Ivf(device, ...(await opened(device, handle, true)), settings);
+    const values = vectorsOf('sample', sample, whole('dim', options.dim));
+    const train = (settings: string) =>
+      device.engine.call('train', [device.handle, settings, values], { signal, onProgress: heard(onProgress) });
+    return new Ivf(device, await made(device, train, options, true));
   }
 
   /** The index of a file's bytes. */
   static async fromBytes(device: Device, bytes: Uint8Array, options: StoreOptions = {}): Promise<Ivf> {
-    const settings = settingsOf(options);
-    const handle = await device.engine.call('load', [device.handle, bytes, settings]);
-    return new Ivf(device, ...(await opened(device, handle, true)), settings);
+    return new Ivf(device, await loaded(device, { bytes }, options, true));
   }
 
   /** The index that {@link save} left among the page's own files. */
   static async load(device: Device, path: string, options: StoreOptions = {}): Promise<Ivf> {
-    const settings = settingsOf(options);
-    const handle = await device.engine.call('loadFile', [device.handle, path, settings]);
-    return new Ivf(device, ...(await opened(device, handle, true)), settings);
+    return new Ivf(device, await loaded(device, { path }, options, true));
   }
 
   /** How many lists there are. */
@@ -61,7 +59,7 @@ export class Ivf extends BaseIndex {
 
   /** The k nearest rows of each query among those in the lists that it looks into. */
   async search(queries: VectorData, options: ListSearchOptions = {}): Promise<SearchResult> {
-    const { probes, fill } = options;
+    const { probes, fill } = check(options, [...SEARCH, 'probes', 'fill']);
     return this.found(queries, { probes, fill }, options);
   }
 

@@ -3,14 +3,23 @@
 import type { SentError } from './errors.js';
 import type { Method } from './engine.js';
 
+/** A worker of the page's own has messages of its own too. */
 export type ToWorker =
-  | { kind: 'call'; number: number; method: Method; args: unknown[]; reports: boolean }
-  | { kind: 'abort'; number: number; reason: SentError };
+  | { kind: 'nearfield call'; number: number; method: Method; args: unknown[]; reports: boolean }
+  | { kind: 'nearfield abort'; number: number; reason: SentError };
 
 export type FromWorker =
-  | { kind: 'progress'; number: number; done: number }
-  | { kind: 'result'; number: number; result: unknown }
-  | { kind: 'error'; number: number; error: SentError };
+  | { kind: 'nearfield progress'; number: number; done: number }
+  | { kind: 'nearfield result'; number: number; result: unknown }
+  | { kind: 'nearfield error'; number: number; error: SentError }
+  /** A message that did not arrive, so that nobody can tell which call it was. */
+  | { kind: 'nearfield unread' };
+
+/** Whether a message is one of the package. */
+export function isOurs(message: unknown): boolean {
+  const kind = (message as { kind?: unknown } | null | undefined)?.kind;
+  return typeof kind === 'string' && kind.startsWith('nearfield ');
+}
 
 /** The buffers of a result, which move to the page. */
 export function buffers(result: unknown): ArrayBuffer[] {

@@ -1,8 +1,8 @@
 // Calls that run in a worker.
 
 import type { CallOptions, Calls, Engine, Method } from './engine.js';
-import { NearfieldError, received, sent } from './errors.js';
-import type { FromWorker, ToWorker } from './messages.js';
+import { closed, NearfieldError, received, sent } from './errors.js';
+import { type FromWorker, isOurs, type ToWorker } from './messages.js';
 
 interface Waiting {
   resolve(result: unknown): void;
@@ -31,19 +31,40 @@ function alone(arg: unknown): unknown {
   return isPart ? (arg as Uint8Array).slice() : arg;
 }
 
+/** The number of the last call: no two engines of a worker give the same. */
+let last = 0;
+
+/** The engines of the pages' own workers: devices that share a worker share its calls, and its end. */
+const engines = new WeakMap<Worker, WorkerEngine>();
+
 /** Runs calls in a worker of its own. */
 export class WorkerEngine implements Engine {
   readonly #worker: Worker;
+  /** Whether the package started the worker; otherwise it has work of the page's too. */
+  readonly #isPackages: boolean;
   readonly #waiting = new Map<number, Waiting>();
-  #last = 0;
+  #hasAnswered = false;
   #ended: NearfieldError | undefined;
 
-  constructor(worker: Worker = start()) {
+  constructor(worker: Worker, isPackages: boolean) {
     this.#worker = worker;
-    worker.addEventListener('message', ({ data }: MessageEvent<FromWorker>) => this.#hear(data));
-    worker.addEventListener('error', (event) => {
-      this.#end(new NearfieldError('Internal', `the worker failed: ${event.message ?? 'its script did not load'}`));
+    this.#isPackages = isPackages;
+    worker.addEventListener('message', ({ data }: MessageEvent<FromWorker>) => isOurs(data) && this.#hear(data));
+    worker.addEventListener('messageerror', () => {
+      this.#fail(new NearfieldError('OutOfMemory', 'the worker: an answer could not be read'));
     });
+    worker.addEventListener('error', (event) => {
+      // An error of the page's own code ends no call of the package; if the module ends, the worker answers so.
+      if (!isPackages && this.#hasAnswered) return;
+      this.#fail(new NearfieldError('Internal', `the worker failed: ${event.message ?? 'its script did not load'}`));
+    });
+  }
+
+  /** For the package's worker, or one of the page's own. */
+  static of(own?: Worker): WorkerEngine {
+    const engine = (own && engines.get(own)) ?? new WorkerEngine(own ?? start(), !own);
+    if (own) engines.set(own, engine);
+    return engine;
   }
 
   call<M extends Method>(
@@ -51,11 +72,11 @@ export class WorkerEngine implements Engine {
     args: Parameters<Calls[M]>,
     { signal, onProgress, transfer = [] }: CallOptions = {},
   ): Promise<Awaited<ReturnType<Calls[M]>>> {
-    const number = ++this.#last;
+    const number = ++last;
     return new Promise((resolve, reject) => {
       if (this.#ended) return reject(this.#ended);
       if (signal?.aborted) return reject(signal.reason);
-      const abort = () => this.#post({ kind: 'abort', number, reason: sent(signal?.reason) });
+      const abort = () => this.#post({ kind: 'nearfield abort', number, reason: sent(signal?.reason) });
       signal?.addEventListener('abort', abort, { once: true });
       const letGo = () => signal?.removeEventListener('abort', abort);
       this.#waiting.set(number, {
@@ -65,7 +86,7 @@ export class WorkerEngine implements Engine {
         onProgress,
       });
       try {
-        this.#post({ kind: 'call', number, method, args: args.map(alone), reports: onProgress !== undefined }, transfer);
+        this.#post({ kind: 'nearfield call', number, method, args: args.map(alone), reports: onProgress !== undefined }, transfer);
       } catch (error) {
         this.#waiting.delete(number);
         letGo();
@@ -76,7 +97,12 @@ export class WorkerEngine implements Engine {
 
   close(): void {
     this.#worker.terminate();
-    this.#end(new NearfieldError('Argument', 'device: needed one that is open, given one that was closed'));
+    this.#end(closed());
+  }
+
+  #fail(error: NearfieldError): void {
+    if (this.#isPackages) this.#worker.terminate();
+    this.#end(error);
   }
 
   #post(message: ToWorker, transfer: Transferable[] = []): void {
@@ -84,19 +110,22 @@ export class WorkerEngine implements Engine {
   }
 
   #hear(message: FromWorker): void {
+    this.#hasAnswered = true;
+    if (message.kind === 'nearfield unread') return this.#fail(new NearfieldError('OutOfMemory', 'the worker: a call could not be read'));
     const waiting = this.#waiting.get(message.number);
     if (!waiting) return;
-    if (message.kind === 'progress') {
+    if (message.kind === 'nearfield progress') {
       waiting.onProgress?.(message.done);
       return;
     }
     this.#waiting.delete(message.number);
-    if (message.kind === 'result') waiting.resolve(message.result);
+    if (message.kind === 'nearfield result') waiting.resolve(message.result);
     else waiting.reject(received(message.error));
   }
 
   #end(error: NearfieldError): void {
-    this.#ended = error;
+    engines.delete(this.#worker);
+    this.#ended ??= error;
     const all = [...this.#waiting.values()];
     this.#waiting.clear();
     all.forEach((waiting) => waiting.reject(error));

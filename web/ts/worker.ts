@@ -2,7 +2,7 @@
 
 import { LocalEngine } from './engine.js';
 import { received, sent } from './errors.js';
-import { buffers, type FromWorker, type ToWorker } from './messages.js';
+import { buffers, isOurs, type FromWorker, type ToWorker } from './messages.js';
 
 const engine = new LocalEngine();
 const controllers = new Map<number, AbortController>();
@@ -10,20 +10,23 @@ const post = (message: FromWorker, transfer: Transferable[] = []) =>
   (globalThis as unknown as Worker).postMessage(message, transfer);
 
 globalThis.addEventListener('message', async ({ data }: MessageEvent<ToWorker>) => {
+  if (!isOurs(data)) return;
   const { number } = data;
-  if (data.kind === 'abort') {
+  if (data.kind === 'nearfield abort') {
     controllers.get(number)?.abort(received(data.reason));
     return;
   }
   const controller = new AbortController();
   controllers.set(number, controller);
-  const onProgress = data.reports ? (done: number) => post({ kind: 'progress', number, done }) : undefined;
+  const onProgress = data.reports ? (done: number) => post({ kind: 'nearfield progress', number, done }) : undefined;
   try {
     const result = await engine.call(data.method, data.args as never, { signal: controller.signal, onProgress });
-    post({ kind: 'result', number, result }, buffers(result));
+    post({ kind: 'nearfield result', number, result }, buffers(result));
   } catch (error) {
-    post({ kind: 'error', number, error: sent(error) });
+    post({ kind: 'nearfield error', number, error: sent(error) });
   } finally {
     controllers.delete(number);
   }
 });
+
+globalThis.addEventListener('messageerror', () => post({ kind: 'nearfield unread' }));

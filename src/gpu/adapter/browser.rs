@@ -9,9 +9,9 @@ use super::description::{Adapter, describe};
 pub(crate) const NO_ADAPTER: &str =
     "no adapter: does this browser have WebGPU, and does the page come over https or from localhost?";
 
-/// wgpu's instance; none where JavaScript has no `navigator.gpu`. wgpu takes it from windows and workers and panics elsewhere: Node and
-/// Deno look like a worker until the instance is made.
-fn instance() -> Option<wgpu::Instance> {
+/// wgpu's instance where JavaScript runs; none where it has no `navigator.gpu`. wgpu takes it from windows and workers and panics elsewhere:
+/// Node and Deno look like a worker until the instance is made.
+pub fn browser_instance() -> Option<wgpu::Instance> {
     let global = js_sys::global();
     let has = |object: &JsValue, name: &str| {
         Reflect::get(object, &name.into()).is_ok_and(|value| !value.is_undefined() && !value.is_null())
@@ -35,7 +35,7 @@ fn instance() -> Option<wgpu::Instance> {
 
 /// The browser's adapter for heavy work and, if that is another, its software adapter; best first.
 pub(crate) async fn enumerate() -> Vec<(wgpu::Adapter, Adapter)> {
-    let Some(instance) = instance() else { return vec![] };
+    let Some(instance) = browser_instance() else { return vec![] };
     let mut described: Vec<(wgpu::Adapter, Adapter)> = vec![];
     for force_fallback_adapter in [false, true] {
         let power_preference = wgpu::PowerPreference::HighPerformance;

@@ -7,6 +7,8 @@ mod description;
 mod native;
 
 #[cfg(target_arch = "wasm32")]
+pub use browser::browser_instance;
+#[cfg(target_arch = "wasm32")]
 pub(crate) use browser::{NO_ADAPTER, enumerate};
 pub use description::{Adapter, AdapterKind, Capabilities, CooperativeSize};
 pub(crate) use description::{describe, wanted_features};

@@ -181,6 +181,9 @@ test('vectors of one\'s own: dropped, searched by row number, and refused in cle
     'columns.npy': [array('<f4', [2, 2], floats, true), /Fortran/],
     'flat.npy': [array('<f4', [4], floats), /needed two/],
     'short.npy': [array('<f4', [3, 2], floats), /24 bytes, and the file has 16/],
+    'minus.npy': [array('<f4', [-2, -2], floats), /header is damaged/],
+    'part.npy': [array('<f4', [2.5, 1.6], floats), /header is damaged/],
+    'word.npy': [array('constructor', [2, 2], floats), /type constructor/],
     'none.npy': [array('<f4', [0, 2], new Uint8Array(0)), /no vectors/],
     'nan.npy': [array('<f4', [2, 2], new Uint8Array(Float32Array.of(1, 2, NaN, 4).buffer)), /1/],
   };

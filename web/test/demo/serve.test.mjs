@@ -42,6 +42,7 @@ test('one command serves the page with the right types, and nothing outside', as
     assert.equal(await status(url, path), 404, path);
   }
   assert.equal(await status(url, '/%'), 400);
+  assert.equal(await status(url, '/x'.repeat(5000)), 404, 'a name that the system refuses');
 });
 
 test('the page can be copied, and wrong options are told', () => {
@@ -55,7 +56,7 @@ test('the page can be copied, and wrong options are told', () => {
     rmSync(folder, { recursive: true });
   }
   assert.match(String(spawnSync(SERVE, ['--help']).stdout), /--port N/);
-  for (const options of [['--port', '70000'], ['--port', 'x'], ['--nonsense']]) {
+  for (const options of [['--port', '70000'], ['--port', 'x'], ['--port', ''], ['--nonsense']]) {
     const { status, stderr } = spawnSync(SERVE, options);
     assert.equal(status, 2);
     assert.match(String(stderr), /^web\/serve: /);

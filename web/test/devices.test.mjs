@@ -1,0 +1,169 @@
+// GPUs that are lost, a GPUDevice of the page's own, and its buffers, in headless Chromium on its software WebGPU.
+
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+
+import { inPage as inPageOf, launch, serve } from './browser.mjs';
+
+let browser, server, url;
+
+before(async () => {
+  ({ server, url } = await serve());
+  browser = await launch();
+});
+
+after(async () => {
+  await browser?.close();
+  server?.close();
+});
+
+const inPage = (...given) => inPageOf(browser, url, ...given);
+
+test('a lost GPU is a typed error, and the index comes back from its host copy or its bytes', async () => {
+  const result = await inPage(async () => {
+    const { Device, DeviceLostError, Flat } = nearfield;
+    const device = await Device.open({ prefer: 'gpu', worker: false });
+    const base = fixtures.whole(6, 3000, 16);
+    const query = fixtures.whole(7, 600, 16);
+    const indexes = [];
+    for (const hostCopy of [true, false]) {
+      const index = await Flat.create(device, { dim: 16, metric: 'l2sq', hostCopy });
+      await index.add(base);
+      indexes.push(index);
+    }
+    const bytes = await indexes[1].toBytes();
+    const want = await indexes[1].search(query, { k: 20 });
+    // In the middle of a search, which is in many pieces.
+    const long = indexes[1].search(fixtures.whole(8, 5000, 16), { k: 100 });
+    setTimeout(() => device.gpuDevice.destroy(), 30);
+    const lost = [await long.then(() => 'answered', (error) => [error instanceof DeviceLostError, error.code, error.message])];
+    for (const call of [() => indexes[1].search(query, { k: 20 }), () => indexes[1].add(base), () => indexes[1].toBytes()]) {
+      lost.push(await call().then(() => 'answered', (error) => [error instanceof DeviceLostError, error.code, error.message]));
+    }
+    const without = await indexes[1].recover().catch((error) => error.message);
+    await indexes[0].recover();
+    await indexes[1].recover(bytes);
+    const same = [];
+    for (const index of indexes) {
+      const found = await index.search(query, { k: 20 });
+      same.push(String(found.ids) === String(want.ids) && String(found.distances) === String(want.distances));
+    }
+    return { lost, without, same, size: indexes.map((index) => index.size) };
+  });
+  for (const [isTyped, code, message] of result.lost) {
+    assert.deepEqual([isTyped, code], [true, 'DeviceLost'], message);
+  }
+  assert.match(result.without, /^bytes: needed those of the saved index/);
+  assert.deepEqual(result.same, [true, true]);
+  assert.deepEqual(result.size, [3000, 3000]);
+});
+
+test('indexes of a lost GPU share one that is opened again, and a GPUDevice of the page\'s own is not opened again', async () => {
+  const result = await inPage(async () => {
+    const { Device, DeviceLostError, Flat } = nearfield;
+    const { requestDevice } = GPUAdapter.prototype;
+    let made = 0;
+    GPUAdapter.prototype.requestDevice = function (...given) {
+      made++;
+      return requestDevice.apply(this, given);
+    };
+    const device = await Device.open({ prefer: 'gpu', worker: false });
+    const indexes = [];
+    for (let at = 0; at < 3; at++) {
+      const index = await Flat.create(device, { dim: 8, metric: 'l2sq' });
+      await index.add(fixtures.whole(at, 100, 8));
+      indexes.push(index);
+    }
+    device.gpuDevice.destroy();
+    await Promise.all(indexes.map((index) => index.recover()));
+    const query = fixtures.whole(9, 1, 8);
+    const nearest = (at) => fixtures.nearest(fixtures.whole(at, 100, 8), query, 8, 3);
+    const found = await Promise.all(indexes.map(async (index) => fixtures.rows(await index.search(query, { k: 3 }))));
+    const same = JSON.stringify(found) === JSON.stringify([nearest(0), nearest(1), nearest(2)]);
+    const again = await Device.open({ prefer: 'gpu', worker: false });
+
+    const adapter = await navigator.gpu.requestAdapter();
+    const gpuDevice = await requestDevice.call(adapter);
+    const own = await Device.open({ gpuDevice });
+    const index = await Flat.create(own, { dim: 8, metric: 'l2sq' });
+    await index.add(fixtures.whole(0, 100, 8));
+    gpuDevice.destroy();
+    await gpuDevice.lost;
+    const fault = (call) => call.then(() => 'done', (error) => [error instanceof DeviceLostError, error.message]);
+    const lost = [await fault(index.search(fixtures.whole(1, 2000, 8))), await fault(index.recover())];
+    const loaded = await Flat.fromBytes(again, await index.toBytes());
+    return { made, same, lost, loaded: JSON.stringify(fixtures.rows(await loaded.search(query, { k: 3 }))) === JSON.stringify(nearest(0)) };
+  });
+  assert.deepEqual([result.made, result.same, result.loaded], [3, true, true]);
+  assert.deepEqual(result.lost.map(([isTyped]) => isTyped), [true, true], String(result.lost));
+  assert.match(result.lost[1][1], /open a device around another/);
+});
+
+test('a buffer that cannot be copied is an error, on our device and on the page\'s own', async () => {
+  const result = await inPage(
+    async () => {
+      const { Device, Flat } = nearfield;
+      const adapter = await navigator.gpu.requestAdapter();
+      const [gpuDevice, other] = [await adapter.requestDevice(), await (await navigator.gpu.requestAdapter()).requestDevice()];
+      const out = [];
+      for (const device of [await Device.open({ prefer: 'gpu', worker: false }), await Device.open({ gpuDevice })]) {
+        const index = await Flat.create(device, { dim: 8, metric: 'l2sq', hostCopy: false });
+        const description = { size: 320, usage: GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST };
+        const gone = device.gpuDevice.createBuffer(description);
+        gone.destroy();
+        const mapped = device.gpuDevice.createBuffer({ ...description, mappedAtCreation: true });
+        for (const buffer of [other.createBuffer(description), gone, mapped]) {
+          out.push(await index.add({ buffer, rows: 10 }).then(() => 'added', (error) => error.code));
+        }
+        out.push(index.size);
+      }
+      return out;
+    },
+    undefined,
+    { says: /^warning: .*(associated|Invalid CommandBuffer|while (destroyed|mapped))/s },
+  );
+  const refused = ['Argument', 'Argument', 'Argument', 0];
+  assert.deepEqual(result, [...refused, ...refused]);
+});
+
+test('vectors in GPU buffers go in without leaving the GPU, on our device and on the page\'s own', async () => {
+  const result = await inPage(async () => {
+    const { Device, Flat } = nearfield;
+    const adapter = await navigator.gpu.requestAdapter();
+    const gpu = navigator.gpu;
+    const gpuDevice = await adapter.requestDevice();
+    const out = [];
+    for (const device of [await Device.open({ prefer: 'gpu', worker: false }), await Device.open({ gpuDevice })]) {
+      for (const dim of [16, 10]) {
+        const [base, query] = [fixtures.whole(8, 2500, dim), fixtures.whole(9, 5, dim)];
+        const buffer = device.gpuDevice.createBuffer({
+          size: 256 + base.byteLength,
+          usage: GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST,
+        });
+        device.gpuDevice.queue.writeBuffer(buffer, 256, base);
+        const queries = device.gpuDevice.createBuffer({ size: query.byteLength, usage: GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST });
+        device.gpuDevice.queue.writeBuffer(queries, 0, query);
+        const index = await Flat.create(device, { dim, metric: 'l2sq' });
+        await index.add({ buffer, offset: 256, rows: 2500 });
+        const found = fixtures.rows(await index.search({ buffer: queries, rows: 5 }, { k: 7 }));
+        out.push([device.gpuDevice === gpuDevice, JSON.stringify(found) === JSON.stringify(fixtures.nearest(base, query, dim, 7))]);
+        const beyond = await index.add({ buffer, offset: 512, rows: 2500 }).catch((error) => error.message);
+        out.push([beyond, index.size]);
+      }
+    }
+    const host = await Device.open({ prefer: 'host', worker: false });
+    const refused = await (await Flat.create(host, { dim: 4 })).add({ buffer: {}, rows: 1 }).catch((error) => error.message);
+    const inWorker = await Device.open({ gpuDevice, worker: true }).catch((error) => error.message);
+    const fake = await Device.open({ gpuDevice: {} }).catch((error) => error.message);
+    return { out, refused, inWorker, fake, isOurs: navigator.gpu === gpu };
+  });
+  assert.deepEqual(result.out.filter((_, i) => i % 2 === 0), [[false, true], [false, true], [true, true], [true, true]]);
+  for (const [beyond, size] of result.out.filter((_, i) => i % 2 === 1)) {
+    assert.match(beyond, /^vectors: needed a buffer of \d+ bytes, given one of \d+$/);
+    assert.equal(size, 2500);
+  }
+  assert.match(result.refused, /given a GPUBuffer/);
+  assert.match(result.inWorker, /^worker: needed false/);
+  assert.match(result.fake, /^gpuDevice: needed a GPUDevice/);
+  assert.ok(result.isOurs, 'navigator.gpu is the browser\'s again');
+});

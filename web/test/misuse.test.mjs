@@ -1,0 +1,183 @@
+// The package in Node with arguments that are wrong, arrays that go away, and too little memory: errors that name the cause, and no change.
+
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { test } from 'node:test';
+import { runInNewContext } from 'node:vm';
+
+import { Device, Flat, Ivf, NearfieldError, version } from '../dist/index.js';
+import { whole } from './fixtures.mjs';
+
+const device = await Device.open({ prefer: 'host' });
+
+async function filled(dim = 4, rows = 20) {
+  const index = await Flat.create(device, { dim, metric: 'l2sq' });
+  await index.add(whole(1, rows, dim));
+  return index;
+}
+
+/** The code and the message of a call's error; a call that never ends fails the test. */
+async function fault(call) {
+  let timer;
+  const late = new Promise((_, reject) => (timer = setTimeout(() => reject(new Error('the call does not end')), 10_000)));
+  const error = await Promise.race([call, late]).then(() => assert.fail('no error'), (error) => error).finally(() => clearTimeout(timer));
+  assert.ok(error instanceof NearfieldError, String(error.stack));
+  return `${error.code}, ${error.message}`;
+}
+
+test('the version is that of the package and of the library', async () => {
+  const read = (path) => readFile(new URL(path, import.meta.url), 'utf8');
+  assert.equal(version, JSON.parse(await read('../package.json')).version);
+  assert.equal(version, /^version = "(.*)"/m.exec(await read('../../Cargo.toml'))[1]);
+});
+
+test('what a listener of progress throws is uncaught, and no row goes', async () => {
+  const uncaught = new Set();
+  const { queueMicrotask } = globalThis;
+  globalThis.queueMicrotask = (work) =>
+    queueMicrotask(() => {
+      try {
+        work();
+      } catch (error) {
+        uncaught.add(error.message);
+      }
+    });
+  try {
+    const index = await filled();
+    const onProgress = () => {
+      throw new Error('mine');
+    };
+    await index.add([1, 1, 1, 1], { onProgress });
+    assert.equal(index.size, 21);
+    await index.search(whole(2, 600, 4), { onProgress });
+    assert.deepEqual([...uncaught], ['mine']);
+    assert.equal((await index.ids()).length, 21);
+  } finally {
+    globalThis.queueMicrotask = queueMicrotask;
+  }
+});
+
+test('an array whose buffer was moved away is an error, before the call and during it', async () => {
+  const index = await filled();
+  const move = (array) => structuredClone(array.buffer, { transfer: [array.buffer] });
+  const gone = new Float32Array(4);
+  move(gone);
+  for (const call of [index.search(gone), index.add(gone), index.within(gone, 1), index.update([1], gone)]) {
+    assert.match(await fault(call), /^Argument, \w+: needed an array that is there/);
+  }
+  const later = new Float32Array(4);
+  const calls = [index.search(later), index.add(later)];
+  move(later);
+  for (const call of calls) assert.match(await fault(call), /needed an array that stays until the call has ended/);
+  assert.equal(index.size, 20);
+  assert.equal((await index.search(new Float32Array(4), { k: 3 })).ids.length, 3);
+});
+
+test('arguments without memory are errors, and later calls work', async () => {
+  const index = await filled();
+  const own = await Device.open({ prefer: 'host' });
+  const most = [];
+  await assert.rejects(async () => {
+    for (;;) most.push(await Flat.create(own, { dim: 1024, capacity: 100_000, screen: 'none' }));
+  }, { code: 'OutOfMemory' });
+  const large = new Float32Array(120e6);
+  const bits = new Uint8Array(large.buffer);
+  const lack = /^OutOfMemory, memory: an argument needs 4\d{8} bytes/;
+  assert.match(await fault(index.search(large, { k: 1 })), lack);
+  assert.match(await fault(index.update([1], large)), lack);
+  assert.match(await fault(index.search(new Float32Array(4), { allow: { bits } })), lack);
+  assert.match(await fault(Flat.fromBytes(device, bits)), lack);
+  assert.match(await fault(Ivf.train(device, { dim: 1000 }, large)), lack);
+  own.close();
+  assert.equal((await index.search(new Float32Array(4), { k: 3 })).ids.length, 3);
+});
+
+test('a closed device frees its indexes and refuses calls', async () => {
+  const rows = whole(1, 5000, 1000);
+  for (let turn = 0; turn < 250; turn++) {
+    // Together 5 GB, more than WebAssembly can have.
+    const own = await Device.open({ prefer: 'host' });
+    const index = await Flat.create(own, { dim: 1000, metric: 'l2sq', capacity: 5000, screen: 'none' });
+    if (turn === 0) await index.add(rows);
+    own.close();
+    if (turn > 0) continue;
+    assert.match(await fault(index.search(rows.subarray(0, 1000))), /^Argument, device: needed one that is open/);
+    assert.match(await fault(Flat.create(own, { dim: 4 })), /^Argument, device: needed one that is open/);
+    await index.free();
+    own.close();
+  }
+});
+
+test('an index may be freed twice at once, after the calls before', async () => {
+  const index = await filled();
+  const found = index.search(new Float32Array(4), { k: 2 });
+  await Promise.all([index.free(), index.free()]);
+  assert.equal((await found).ids.length, 2);
+  assert.match(await fault(index.search(new Float32Array(4))), /given one that was freed/);
+});
+
+test('a warm-up takes every kind of index', async () => {
+  const half = await Flat.create(device, { dim: 4, dtype: 'float16' });
+  await half.warmUp({ queries: 2 });
+  const empty = await Flat.create(device, { dim: 4, metric: 'l2' });
+  const loaded = await Flat.fromBytes(device, await empty.toBytes());
+  await loaded.warmUp({ queries: 2, rows: 3 });
+  assert.equal(loaded.size, 0);
+  assert.match(await fault(loaded.warmUp({ queries: 1e12 })), /^OutOfMemory/);
+  assert.match(await fault(loaded.warmUp({ queries: -1 })), /^Argument, queries: /);
+});
+
+test('ids are numbers, and nothing that JavaScript would turn into one', async () => {
+  const index = await filled();
+  for (const id of [null, '', '5', true, [], undefined, new Date(0), 1.5, 2n ** 53n]) {
+    for (const call of [index.remove([id]), index.get([id]), index.has(id), index.search(new Float32Array(4), { allow: [id] })]) {
+      assert.match(await fault(call), /needed whole numbers from 0 to 2\^53 - 1/, String(id));
+    }
+  }
+  assert.equal(await index.has(5n), true);
+  assert.equal(index.size, 20);
+});
+
+test('vectors in arrays have dim elements, and arrays of another realm are arrays', async () => {
+  const index = await filled();
+  for (const vectors of [[[1, 2, 3], [4, 5, 6, 7, 8]], [[1, 2, 3, 4, 5, 6, 7, 8]], [null], [[1, 2, 3, 4], 5], [[1, 2, 3, 4], null], [['1', 2, 3, 4]]]) {
+    assert.match(await fault(index.add(vectors)), /^Argument, vectors: needed/, JSON.stringify(vectors));
+  }
+  const theirs = runInNewContext('new Float32Array([1, 2, 3, 4])');
+  await index.add(theirs, { ids: [99] });
+  assert.deepEqual([...(await index.get([99]))], [1, 2, 3, 4]);
+});
+
+test('options with an unknown name or a wrong type are refused', async () => {
+  const index = await filled();
+  const query = new Float32Array(4);
+  const cases = [
+    [() => index.search(query, { allowed: [1] }), /^options: needed signal, onProgress, allow, k, profile, given allowed/],
+    [() => index.search(query, { k: NaN }), /^k: needed a whole number/],
+    [() => index.search(query, { k: null }), /^k: needed a whole number/],
+    [() => index.search(query, { k: 3n }), /^k: needed a whole number/],
+    [() => index.search(query, { signal: {} }), /^signal: needed an AbortSignal/],
+    [() => index.search(query, { onProgress: 5 }), /^onProgress: needed a function/],
+    [() => index.search(query, null), /^options: needed an object/],
+    [() => index.within(query, '5'), /^radius: needed a number/],
+    [() => index.add(query, { onProgress: 5 }), /^onProgress: needed a function/],
+    [() => index.plan(-1), /^queries: needed a whole number/],
+    [() => index.plan(1, NaN), /^k: needed a whole number/],
+    [() => Flat.create(device, { dim: NaN }), /^dim: needed a whole number/],
+    [() => Flat.create(device, { dim: 4, metrik: 'l2' }), /^options: .* given metrik/],
+    [() => Flat.create(device, { dim: 4, metric: 5 }), /^metric: needed a string/],
+    [() => Flat.create(device, { dim: 4, dtype: 16 }), /^dtype: needed a string/],
+    [() => Flat.create(device, { dim: 4, hostCopy: 'no' }), /^hostCopy: needed a boolean/],
+    [() => Flat.fromBytes(device, new ArrayBuffer(8)), /^bytes: needed a Uint8Array, given a ArrayBuffer/],
+    [() => Flat.fromBytes(device, { length: 3e9 }), /^bytes: needed a Uint8Array/],
+    [() => Ivf.train(device, { lists: 2 }, query), /^dim: needed a whole number/],
+    [() => Device.open({ perfer: 'gpu' }), /^options: .* given perfer/],
+    [() => Device.open({ budget: NaN }), /^budget: needed a whole number/],
+    [() => Device.open({ worker: {} }), /^worker: needed/],
+    [() => index.save(5), /^path: needed/],
+    [() => index.save('../x'), /^path: needed/],
+  ];
+  for (const [call, message] of cases) assert.match((await fault(call())).replace('Argument, ', ''), message, String(call));
+  await assert.rejects(Device.open({ worker: true }), { code: 'Unsupported' });
+  assert.equal(index.size, 20);
+});

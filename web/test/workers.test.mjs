@@ -1,0 +1,103 @@
+// The package's worker and a worker of the page's own, files of the page (OPFS), and a module that ends, in Chromium without WebGPU.
+
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+
+import { inPage as inPageOf, launch, serve } from './browser.mjs';
+
+let browser, server, url;
+
+before(async () => {
+  ({ server, url } = await serve());
+  browser = await launch({ webgpu: false });
+});
+
+after(async () => {
+  await browser?.close();
+  server?.close();
+});
+
+const inPage = (...given) => inPageOf(browser, url, ...given);
+
+test('two devices share a worker of the page\'s own, which has messages and errors of its own', async () => {
+  const shared = async () => {
+    const { Device, Flat } = nearfield;
+    const script = `
+      import '${location.origin}/dist/worker.js';
+      addEventListener('message', ({ data }) => {
+        if (data !== 'question') return;
+        postMessage(null);
+        throw new Error('its own');
+      });
+      postMessage({ kind: 'ready', number: 1 });`;
+    const worker = new Worker(URL.createObjectURL(new Blob([script], { type: 'text/javascript' })), { type: 'module' });
+    await new Promise((resolve) => worker.addEventListener('message', resolve, { once: true }));
+    const devices = await Promise.all([Device.open({ prefer: 'host', worker }), Device.open({ prefer: 'host', worker })]);
+    for (const message of ['question', null, { number: 3 }, { kind: 'result', number: 3 }]) worker.postMessage(message);
+    const indexes = await Promise.all(devices.map((device, at) => Flat.create(device, { dim: 2 + at, metric: 'l2sq' })));
+    await Promise.all(indexes.map((index) => index.add(fixtures.whole(1, 2, index.dim))));
+    const found = await Promise.all(indexes.map((index) => index.search(new Float32Array(index.dim), { k: 2 })));
+    const dims = indexes.map((index) => index.dim);
+    const want = dims.map((dim) => fixtures.nearest(fixtures.whole(1, 2, dim), new Float32Array(dim), dim, 2));
+    devices[0].close();
+    const late = new Promise((resolve) => setTimeout(() => resolve('no answer'), 5000));
+    const closed = await Promise.race([indexes[1].search([0, 0, 0]).catch((error) => error.message), late]);
+    return { dims, same: JSON.stringify(found.map(fixtures.rows)) === JSON.stringify(want), closed };
+  };
+  const result = await inPage(shared, undefined, { says: /its own/ });
+  assert.deepEqual(result, { dims: [2, 3], same: true, closed: 'device: needed one that is open, given one that was closed' });
+});
+
+test('names of files that the browser refuses are errors of the package, and a save that fails leaves what was there', async () => {
+  const result = await inPage(async () => {
+    const { Device, Flat } = nearfield;
+    const device = await Device.open({ prefer: 'host', worker: false });
+    const index = await Flat.create(device, { dim: 2, metric: 'l2' });
+    await index.add([1, 2]);
+    const fault = (call) => call.then(() => 'done', (error) => (error instanceof nearfield.NearfieldError ? error.code : String(error)));
+    const out = { names: {} };
+    for (const name of ['', '/', '..', '../x', 'a/../b', 'a/./b', 'a\\b']) {
+      out.names[name] = [await fault(index.save(name)), await fault(Flat.load(device, name)), await fault(device.removeFile(name))].join();
+    }
+    await index.save('folder/ünï 😀.nf');
+    out.folder = [await fault(index.save('folder')), await fault(Flat.load(device, 'folder')), await fault(index.save('folder/ünï 😀.nf/x'))];
+    const other = await Flat.create(device, { dim: 2, metric: 'l2' });
+    await Promise.all([index.save('same'), other.save('same'), index.save('same'), other.save('same')]);
+    out.same = (await Flat.load(device, 'same')).size < 2;
+    FileSystemWritableFileStream.prototype.write = async () => {
+      throw new DOMException('the disk is full', 'QuotaExceededError');
+    };
+    out.full = [await fault(index.save('new')), await fault(index.save('same'))];
+    out.left = [await device.removeFile('new'), (await Flat.load(device, 'same')).dim];
+    return out;
+  });
+  for (const [name, codes] of Object.entries(result.names)) assert.equal(codes, 'Argument,Argument,Argument', name);
+  assert.deepEqual(result.folder, ['File', 'File', 'File']);
+  assert.deepEqual([result.same, result.full, result.left], [true, ['File', 'File'], [false, 2]]);
+});
+
+test('calls in a page reject when the module ends in a task of its own', async () => {
+  const result = await inPage(
+    async () => {
+      const { Device, Flat } = nearfield;
+      const device = await Device.open({ prefer: 'host', worker: false });
+      const index = await Flat.create(device, { dim: 8, metric: 'l2' });
+      await index.add(fixtures.whole(1, 3000, 8));
+      // In the midst of the module, which writes an answer.
+      globalThis.Float64Array = class {
+        constructor() {
+          throw new WebAssembly.RuntimeError('spoilt');
+        }
+      };
+      const late = new Promise((resolve) => setTimeout(() => resolve('no answer'), 5000));
+      const out = [];
+      for (const call of [() => index.search(fixtures.whole(2, 2, 8)), () => Flat.create(device, { dim: 3 })]) {
+        out.push(await Promise.race([call().then(() => 'answered', (error) => `${error.code}, ${error.message}`), late]));
+      }
+      return out;
+    },
+    undefined,
+    { says: /spoilt/ },
+  );
+  assert.deepEqual(result, Array(2).fill('Internal, the module has ended, please report it: spoilt'));
+});
