@@ -407,7 +407,7 @@ fn with_number(text: &str, field: &str, value: u32) -> String {
     let mut result = pieces.next().unwrap_or_default().to_owned();
     for piece in pieces {
         // A longer name only begins with the field's.
-        let is_longer = piece.starts_with(|next: char| next.is_alphanumeric() || next == '_');
+        let is_longer = piece.starts_with(|next: char| next.is_ascii_alphanumeric() || next == '_');
         result.push_str(&if is_longer { parameter.clone() } else { format!("{value}u") });
         result.push_str(piece);
     }

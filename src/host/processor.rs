@@ -38,7 +38,7 @@ impl Host {
         let adapter = Adapter {
             name: format!("host, {threads} threads"),
             backend: "host".to_owned(),
-            driver: format!("{}, {:?}", std::env::consts::ARCH, Isa::detect()).to_lowercase(),
+            driver: format!("{}, {:?}", std::env::consts::ARCH, Isa::detect()).to_ascii_lowercase(),
             kind: AdapterKind::Host,
             memory_bytes: memory_bytes(),
             capabilities,

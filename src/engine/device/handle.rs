@@ -79,7 +79,7 @@ impl Device {
             let Some(wanted) = name.or(asked.as_deref()) else { return Self::choose(options).await };
             let who = if asked.is_some() { "NEARFIELD_ADAPTER" } else { "the caller" };
             let reason = format!("because {who} asks for \"{wanted}\"");
-            let choice = match wanted.to_lowercase().as_str() {
+            let choice = match wanted.to_ascii_lowercase().as_str() {
                 "" => return Err(Error::argument("device", "a name", "an empty one")),
                 "host" => return Ok(Self::host_for(reason, options)),
                 "gpu" => AdapterChoice::Any,

@@ -139,8 +139,8 @@ pub(crate) fn describe(
         .into_iter()
         .map(|one| CooperativeSize {
             size: [one.m_size, one.n_size, one.k_size],
-            operands: format!("{:?}", one.ab_type).to_lowercase(),
-            accumulator: format!("{:?}", one.cr_type).to_lowercase(),
+            operands: format!("{:?}", one.ab_type).to_ascii_lowercase(),
+            accumulator: format!("{:?}", one.cr_type).to_ascii_lowercase(),
         })
         .collect();
     Adapter {

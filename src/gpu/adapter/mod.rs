@@ -36,7 +36,7 @@ impl AdapterChoice<'_> {
             Self::Any => true,
             Self::Hardware => adapter.kind != AdapterKind::Software,
             Self::Software => adapter.kind == AdapterKind::Software,
-            Self::Named(name) => adapter.name.to_lowercase().contains(&name.to_lowercase()),
+            Self::Named(name) => adapter.name.to_ascii_lowercase().contains(&name.to_ascii_lowercase()),
         }
     }
 }

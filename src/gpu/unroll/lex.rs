@@ -47,9 +47,9 @@ fn line_breaks(text: &str) -> usize {
     text.matches(breaks_line).count() - text.matches("\r\n").count()
 }
 
-/// Whether `c` can be part of a name or a number.
+/// Whether `c` can be part of a name or a number. Those of kernels are ASCII.
 pub(super) fn in_word(c: char) -> bool {
-    c.is_alphanumeric() || c == '_'
+    c.is_ascii_alphanumeric() || c == '_'
 }
 
 /// Splits `source` into tokens, with the markers for this driver; the last is empty, for the space at the end.
