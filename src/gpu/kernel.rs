@@ -333,15 +333,16 @@ impl Kernel {
         if self.multiplies_matrices {
             text.push_str("enable f16;\nenable wgpu_cooperative_matrix;\n");
         }
-        let mut constants: Vec<_> = snippets.iter().flat_map(|snippet| snippet.constants).copied().collect();
-        if !self.overrides.iter().any(|(name, _)| *name == WORKGROUP) {
-            constants.push((WORKGROUP, self.workgroup_size));
-        }
-        constants.sort_unstable();
-        // Snippets may share a constant. Two values of one name are an error that naga reports.
-        constants.dedup();
-        for (name, value) in constants {
-            text.push_str(&format!("const {name} = {value}u;\n"));
+        let has_size = self.overrides.iter().any(|(name, _)| *name == WORKGROUP);
+        let size = (WORKGROUP, self.workgroup_size);
+        let constants = snippets.iter().flat_map(|snippet| snippet.constants).copied();
+        let mut written = vec![];
+        for constant in constants.chain((!has_size).then_some(size)) {
+            // Snippets may share a constant. Two values of one name are an error that naga reports.
+            if !written.contains(&constant) {
+                text.push_str(&format!("const {} = {}u;\n", constant.0, constant.1));
+                written.push(constant);
+            }
         }
         text.push_str(self.params);
         for snippet in snippets {

@@ -273,7 +273,7 @@ impl<'a> KMeans<'a> {
             trained.inertia.push(inertia);
             let grouped = Grouped::new(assigned.iter().map(|row| row.list), self.clusters)?;
             trained.training.update(&grouped.order, &grouped.offsets).await?;
-            let seeds = restarts(&grouped, &assigned, self.balance)?;
+            let seeds = restarts(&grouped, &assigned, self.balance);
             if !seeds.is_empty() {
                 trained.training.seed(&seeds).await?;
             }
@@ -309,33 +309,34 @@ pub(crate) struct Trained<'a> {
 }
 
 /// Lists that restart from another row, as (list, row): empty lists, and the smallest ones if others are too large.
-fn restarts(grouped: &Grouped, assigned: &[Assigned], balance: Option<f64>) -> Result<Vec<(u32, u32)>> {
+fn restarts(grouped: &Grouped, assigned: &[Assigned], balance: Option<f64>) -> Vec<(u32, u32)> {
     let lists = grouped.offsets.len() - 1;
     let size = |list: usize| grouped.rows(list).len();
-    let mut smallest: Vec<usize> = (0..lists).collect();
-    smallest.sort_by_key(|&list| size(list));
+    let mut smallest: Vec<(u32, u32)> = (0..lists).map(|list| (size(list) as u32, list as u32)).collect();
+    smallest.sort_unstable();
     // Expected sizes: a split list keeps half of its rows.
     let mut largest: std::collections::BinaryHeap<(usize, std::cmp::Reverse<usize>)> =
         (0..lists).map(|list| (size(list), std::cmp::Reverse(list))).collect();
     let most =
         balance.map_or(usize::MAX, |ratio| (ratio * assigned.len() as f64 / lists as f64).ceil() as usize);
-    let mut taken = vec![0; lists];
+    let mut taken = vec![vec![]; lists];
     let mut seeds = vec![];
-    for list in smallest {
+    for (_, number) in smallest {
+        let list = number as usize;
         let Some((rows, std::cmp::Reverse(donor))) = largest.pop() else { break };
         let is_needed =
             size(list) == 0 || (rows > most && size(list) * 2 < most && seeds.len() < lists / 4 + 1);
         if !is_needed || rows < 2 || donor == list {
             break;
         }
-        // Takes the farthest row, then the next one if a list is split again.
-        let mut members = memory::copied(grouped.rows(donor))?;
+        // Takes the farthest row; the next one if a list is split again.
         let distance = |row: u32| assigned[row as usize].distance;
-        members.sort_unstable_by(|&a, &b| distance(b).total_cmp(&distance(a)).then(a.cmp(&b)));
-        let Some(&row) = members.get(taken[donor]) else { break };
-        taken[donor] += 1;
-        seeds.push((list as u32, row));
+        let left = grouped.rows(donor).iter().copied().filter(|row| !taken[donor].contains(row));
+        let farthest = left.max_by(|&a, &b| distance(a).total_cmp(&distance(b)).then(b.cmp(&a)));
+        let Some(row) = farthest else { break };
+        taken[donor].push(row);
+        seeds.push((number, row));
         largest.push((rows / 2, std::cmp::Reverse(donor)));
     }
-    Ok(seeds)
+    seeds
 }

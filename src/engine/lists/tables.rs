@@ -38,9 +38,9 @@ pub(crate) const ALIGNED_WORDS: usize = 64;
 
 /// Entry `n` is the sum of the `n` largest numbers.
 fn sums_of_largest(mut numbers: Vec<u32>) -> Vec<u64> {
-    numbers.sort_unstable_by(|a, b| b.cmp(a));
+    numbers.sort_unstable();
     let mut total = 0;
-    let sums = numbers.into_iter().map(|number| {
+    let sums = numbers.into_iter().rev().map(|number| {
         total += u64::from(number);
         total
     });

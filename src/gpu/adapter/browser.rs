@@ -47,6 +47,9 @@ pub(crate) async fn enumerate() -> Vec<(wgpu::Adapter, Adapter)> {
             described.push((adapter, description));
         }
     }
-    described.sort_by_key(|(_, description)| description.kind);
+    // There are at most two, of different kinds.
+    if !described.is_sorted_by_key(|(_, description)| description.kind) {
+        described.reverse();
+    }
     described
 }

@@ -53,7 +53,7 @@ impl Wanted {
         if has_it { self.with(name, value) } else { self }
     }
 
-    /// The variants for a device.
+    /// The variants for a device, some of them twice.
     fn variants(&self, compiler: &Compiler) -> Vec<(&'static Kernel, Variant)> {
         let Self { kernel, elements, given } = self;
         let is_wanted = |variant: &Variant| {
@@ -62,12 +62,10 @@ impl Wanted {
                 place.is_some_and(|place| variant.constants[place] == *value)
             })
         };
-        let mut constants: Vec<Vec<u32>> =
-            kernel.variants().into_iter().filter(is_wanted).map(|variant| variant.constants).collect();
-        constants.sort_unstable();
-        constants.dedup();
-        debug_assert!(!constants.is_empty(), "{} has no variant with {given:?}", kernel.name);
-        constants.into_iter().map(|values| (*kernel, compiler.variant(kernel, *elements, values))).collect()
+        let of_device = |variant: Variant| (*kernel, compiler.variant(kernel, *elements, variant.constants));
+        let variants: Vec<_> = kernel.variants().into_iter().filter(is_wanted).map(of_device).collect();
+        debug_assert!(!variants.is_empty(), "{} has no variant with {given:?}", kernel.name);
+        variants
     }
 }
 

@@ -155,15 +155,16 @@ impl Pages {
 
     /// Moves rows of emptier pages into the gaps of fuller ones, so that lists have no more pages than they need.
     pub(crate) fn consolidated(&self, has_row: HasRow<'_>) -> Result<Moves> {
-        let filled = |page: u32| slots_of(page).filter(|&slot| has_row(slot)).count();
+        let gaps = |page: u32| slots_of(page).filter(|&slot| !has_row(slot)).count() as u32;
         let mut moves = Moves { pages: self.copied()?, from: vec![], to: vec![] };
         for (list, own) in self.of_list.iter().enumerate() {
             let needed = self.sizes[list].div_ceil(PAGE) as usize;
             if own.len() <= needed {
                 continue;
             }
-            let mut fullest = own.clone();
-            fullest.sort_by_cached_key(|&page| (std::cmp::Reverse(filled(page)), page));
+            let mut by_gaps: Vec<(u32, u32)> = own.iter().map(|&page| (gaps(page), page)).collect();
+            by_gaps.sort_unstable();
+            let mut fullest: Vec<u32> = by_gaps.into_iter().map(|(_, page)| page).collect();
             let given_up = fullest.split_off(needed);
             fullest.sort_unstable();
             let moving = given_up.iter().copied().flat_map(slots_of).filter(|&slot| has_row(slot));
