@@ -69,7 +69,9 @@ impl fmt::Display for Memory {
         for (number, part) in self.parts.iter().enumerate() {
             let place = if part.place == MemoryPlace::Device { "device" } else { "host" };
             let comma = if number > 0 { ", " } else { "" };
-            write!(f, "{comma}{} {:.1} MiB ({place})", part.name, part.bytes as f64 / f64::from(1 << 20))?;
+            // As the same number with `{:.1}`, which takes 2 KB of the WebAssembly.
+            let tenths = (part.bytes as f64 / f64::from(1 << 20) * 10.0).round_ties_even() as u64;
+            write!(f, "{comma}{} {}.{} MiB ({place})", part.name, tenths / 10, tenths % 10)?;
         }
         Ok(())
     }

@@ -9,6 +9,7 @@ use super::kernel::{Kernel, Variant};
 use super::state::Pipeline;
 use crate::error::{Error, Result};
 use crate::matrix::ElementKind;
+use crate::platform::CAN_WAIT;
 
 impl Gpu {
     /// The variant of `kernel` for this device with these values of its override constants. A kernel that loads rows loads f32.
@@ -38,11 +39,11 @@ impl Gpu {
         self.compiler.get(kernel, variant)
     }
 
-    /// Starts threads that compile these kernels, and returns at once. A search that needs a kernel earlier compiles it or waits for the
+    /// Starts threads that compile these kernels, and returns at once; without threads it does nothing. A search that needs a kernel earlier compiles it or waits for the
     /// thread that does. Vectors have `dim` elements.
     pub(crate) fn compile_ahead(&self, dim: usize, wanted: impl FnOnce() -> Vec<Wanted>) {
         // A software driver compiles on the processor that also runs the kernels, and of a list like this few may be needed.
-        if self.adapter.kind != AdapterKind::Software {
+        if CAN_WAIT && self.adapter.kind != AdapterKind::Software {
             self.ahead.start(&wanted(), WantedForms::Tuned(dim as u32));
         }
     }

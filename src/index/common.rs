@@ -163,7 +163,7 @@ impl Common {
         Box::pin(async move {
             check_queries(&queries, &self.device, self.dim)?;
             if radius.is_nan() {
-                return Err(Error::argument("radius", "a number", radius));
+                return Err(Error::argument("radius", "a number", "NaN"));
             }
             let mut search = SearchOptions::new(1);
             (search.filter, search.progress) = (options.filter, options.progress);

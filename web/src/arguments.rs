@@ -72,7 +72,8 @@ pub(crate) fn ids(numbers: &Float64Array) -> Result<Vec<u64>> {
     let mut ids = Vec::with_capacity(numbers.length() as usize);
     for number in numbers.to_vec() {
         if !is_id(number) {
-            return Err(argument("ids", "whole numbers from 0 to 2^53 - 1", &number.to_string()));
+            let given = String::from(js_sys::Number::from(number).to_string_with_radix(10)?);
+            return Err(argument("ids", "whole numbers from 0 to 2^53 - 1", &given));
         }
         ids.push(number as u64);
     }
