@@ -3,8 +3,8 @@
 pub(crate) mod ahead;
 pub(crate) mod assign;
 pub(crate) mod centroids;
-pub(crate) mod clusters;
 pub(crate) mod coarse;
+pub(crate) mod device_lists;
 pub(crate) mod on_host;
 pub(crate) mod probing;
 pub(crate) mod sample;

@@ -4,7 +4,7 @@ use crate::engine::device::engine::Engine;
 use crate::engine::device::handle::Device;
 use crate::engine::device::matrices::DeviceMatrix;
 use crate::engine::device::vectors::Vectors;
-use crate::engine::rows::engine_rows::EngineRows;
+use crate::engine::rows::device_rows::DeviceRows;
 use crate::engine::rows::segments::GpuRows;
 use crate::engine::search::request::SearchRequest;
 use crate::error::{Error, Result};
@@ -94,18 +94,18 @@ impl Device {
     }
 
     /// The vectors of a matrix as rows that can be searched.
-    async fn rows_of(&self, matrix: &DeviceMatrix, metric: Metric) -> Result<EngineRows> {
+    async fn rows_of(&self, matrix: &DeviceMatrix, metric: Metric) -> Result<DeviceRows> {
         let dim = matrix.dim();
         Error::check_slots(matrix.rows() as u64)?;
         Ok(match &self.engine {
             Engine::Gpu(gpu) => {
                 let norms = matrix.norms()?.buffer.clone();
                 let buffers = [matrix.buffer()?.clone(), norms, matrix.numbers(gpu).await?];
-                EngineRows::Gpu(GpuRows::of_matrix(gpu.clone(), dim, matrix.rows() as u32, buffers)?)
+                DeviceRows::Gpu(GpuRows::of_matrix(gpu.clone(), dim, matrix.rows() as u32, buffers)?)
             }
             Engine::Host(host) => {
                 let (values, squared) = (matrix.shared_on_host(), matrix.normed_on_host()?.squared);
-                EngineRows::Host(HostRows::of_matrix(host.clone(), metric, dim, values, squared))
+                DeviceRows::Host(HostRows::of_matrix(host.clone(), metric, dim, values, squared))
             }
         })
     }

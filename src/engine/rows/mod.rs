@@ -2,7 +2,7 @@
 
 pub(crate) mod alive;
 pub(crate) mod allowed;
-pub(crate) mod engine_rows;
+pub(crate) mod device_rows;
 pub(crate) mod moves;
 pub(crate) mod narrowed;
 pub(crate) mod on_host;

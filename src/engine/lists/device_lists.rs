@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::engine::EngineRows;
+use crate::engine::DeviceRows;
 use crate::engine::device::engine::Engine;
 use crate::engine::device::handle::Device;
 use crate::engine::device::vectors::{Queries, Vectors};
@@ -111,7 +111,7 @@ impl<'a> Training<'a> {
 
 /// The lists of an `Ivf`: their centroids, and the pages of slots of each.
 #[derive(Debug)]
-pub(crate) enum EngineLists {
+pub(crate) enum DeviceLists {
     /// There are no tables before the first row, and if they did not fit the device's memory.
     Gpu {
         centroids: Centroids,
@@ -120,7 +120,7 @@ pub(crate) enum EngineLists {
     Host(HostLists),
 }
 
-impl EngineLists {
+impl DeviceLists {
     /// Lists without rows, around trained centroids.
     pub(crate) fn of(training: Training<'_>) -> Self {
         match training {
@@ -171,9 +171,9 @@ impl EngineLists {
     }
 
     /// The expected duration of a search that probes `probes` lists for each query. None if it is not known beforehand.
-    pub(crate) fn expected(&self, rows: &EngineRows, queries: usize, probes: u64) -> Option<Duration> {
+    pub(crate) fn expected(&self, rows: &DeviceRows, queries: usize, probes: u64) -> Option<Duration> {
         match (self, rows) {
-            (Self::Host(lists), EngineRows::Host(rows)) => {
+            (Self::Host(lists), DeviceRows::Host(rows)) => {
                 lists.expected(rows, queries, probes.min(self.count()) as usize)
             }
             _ => None,
@@ -181,8 +181,8 @@ impl EngineLists {
     }
 
     /// Starts to compile the kernels of searches in these lists.
-    pub(crate) fn compile_ahead(&self, rows: &EngineRows, metric: Metric) {
-        if let (Self::Gpu { .. }, EngineRows::Gpu(rows)) = (self, rows) {
+    pub(crate) fn compile_ahead(&self, rows: &DeviceRows, metric: Metric) {
+        if let (Self::Gpu { .. }, DeviceRows::Gpu(rows)) = (self, rows) {
             rows.gpu.compile_ahead(rows.dim, || ahead::probing(Searched::of(rows, metric)));
         }
     }
@@ -190,12 +190,12 @@ impl EngineLists {
     /// Times the kernels of searches in these lists, and uses the faster forms.
     pub(crate) async fn tune(
         &self,
-        rows: &EngineRows,
+        rows: &DeviceRows,
         metric: Metric,
         is_again: bool,
     ) -> Result<Vec<TunedKernel>> {
         match (self, rows) {
-            (Self::Gpu { centroids, tables: Some(tables) }, EngineRows::Gpu(rows))
+            (Self::Gpu { centroids, tables: Some(tables) }, DeviceRows::Gpu(rows))
                 if tune::is_worthwhile(rows) =>
             {
                 tune::tune_lists(rows, (centroids, tables), metric, is_again).await
@@ -205,8 +205,8 @@ impl EngineLists {
     }
 
     /// Compiles the kernels of searches in these lists and in all rows, and waits for them.
-    pub(crate) async fn warm_up(&self, rows: &EngineRows, metric: Metric) -> Result<()> {
-        if let (Self::Gpu { .. }, EngineRows::Gpu(rows)) = (self, rows) {
+    pub(crate) async fn warm_up(&self, rows: &DeviceRows, metric: Metric) -> Result<()> {
+        if let (Self::Gpu { .. }, DeviceRows::Gpu(rows)) = (self, rows) {
             let searched = Searched::of(rows, metric);
             rows.gpu.compile_all(rows.dim, &[ahead::probing(searched), searched.kernels()].concat()).await?;
         }
@@ -222,14 +222,14 @@ impl EngineLists {
     }
 
     /// Sets the pages of each list, ascending, and the number of its rows. Searches go through all rows before this is done.
-    pub(crate) async fn set(&mut self, rows: &EngineRows, pages: &[Vec<u32>], sizes: &[u32]) -> Result<()> {
+    pub(crate) async fn set(&mut self, rows: &DeviceRows, pages: &[Vec<u32>], sizes: &[u32]) -> Result<()> {
         match (self, rows) {
-            (Self::Gpu { tables, .. }, EngineRows::Gpu(rows)) => {
+            (Self::Gpu { tables, .. }, DeviceRows::Gpu(rows)) => {
                 *tables = None;
                 *tables = Some(ListTables::new(rows, pages, memory::copied(sizes)?).await?);
                 Ok(())
             }
-            (Self::Host(lists), EngineRows::Host(_)) => lists.set(pages, PAGE as usize, sizes),
+            (Self::Host(lists), DeviceRows::Host(_)) => lists.set(pages, PAGE as usize, sizes),
             _ => Err(two_engines()),
         }
     }
@@ -237,21 +237,21 @@ impl EngineLists {
     /// The nearest rows of the lists that are nearest to each query.
     pub(crate) async fn search(
         &self,
-        rows: &EngineRows,
+        rows: &DeviceRows,
         queries: &Queries<'_>,
         request: &SearchRequest<'_>,
         probes: u32,
     ) -> Result<SearchResult> {
         match (self, rows) {
-            (Self::Gpu { centroids, tables: Some(tables) }, EngineRows::Gpu(rows)) => {
+            (Self::Gpu { centroids, tables: Some(tables) }, DeviceRows::Gpu(rows)) => {
                 Probing { rows, centroids, tables, request, probes }.search(queries).await
             }
-            (Self::Gpu { tables: None, .. }, EngineRows::Gpu(rows)) => {
+            (Self::Gpu { tables: None, .. }, DeviceRows::Gpu(rows)) => {
                 let mut found = pipeline::search(rows, queries, request).await?;
                 found.statistics.tables_missing = rows.len() > 0;
                 Ok(found)
             }
-            (Self::Host(lists), EngineRows::Host(rows)) => {
+            (Self::Host(lists), DeviceRows::Host(rows)) => {
                 on_host::search(rows, lists, queries, request, probes)
             }
             _ => Err(two_engines()),
@@ -264,7 +264,7 @@ fn two_engines() -> Error {
     Error::internal("rows and lists are on two engines")
 }
 
-impl EngineLists {
+impl DeviceLists {
     /// Adds the memory of the centroids and of the tables of the lists.
     pub(crate) fn measure(&self, memory: &mut Memory) {
         match self {
@@ -295,13 +295,13 @@ mod tests {
         let Some(device) = device.filter(|device| matches!(device.engine, Engine::Gpu(_))) else { return };
         let (metric, screen) = (Metric::L2Squared, Screen::None);
         let shape = RowShape { metric, elements: ElementKind::F32, dim: 1, expected: 0, screen };
-        let mut rows = device.block_on(EngineRows::new(&device, &shape)).expect("no rows");
+        let mut rows = device.block_on(DeviceRows::new(&device, &shape)).expect("no rows");
         // Each list has a page of 32 slots, with one row.
         let view = MatrixView::new(&[1.0f32, 2.0], 1).expect("two rows");
         let placing = Placing { slots: &[0, 32], ids: &[7, 8], freed: &[] };
         device.block_on(rows.put(Vectors::from(view), &placing, &mut |_| ())).expect("good rows");
         let centroids = MatrixView::new(&[1.0f32, 2.0], 1).expect("two centroids");
-        let lists = EngineLists::around(&device, metric, centroids, screen);
+        let lists = DeviceLists::around(&device, metric, centroids, screen);
         let mut lists = device.block_on(lists).expect("two lists");
         let queries = Queries::from(MatrixView::new(&[1.0f32], 1).expect("a query"));
         let request = SearchRequest {
@@ -314,7 +314,7 @@ mod tests {
             forms: crate::engine::FormChoice::Tuned,
             progress: None,
         };
-        let search = |lists: &EngineLists| {
+        let search = |lists: &DeviceLists| {
             let found = device.block_on(lists.search(&rows, &queries, &request, 1)).expect("an answer");
             let ids: Vec<u64> = found.neighbors.row(0).iter().map(|hit| hit.id).collect();
             (ids, found.statistics.tables_missing)

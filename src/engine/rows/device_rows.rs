@@ -42,12 +42,12 @@ pub(crate) struct RowShape {
 
 /// The rows of an index, where its engine keeps them.
 #[derive(Debug)]
-pub(crate) enum EngineRows {
+pub(crate) enum DeviceRows {
     Gpu(GpuRows),
     Host(HostRows),
 }
 
-impl EngineRows {
+impl DeviceRows {
     pub(crate) fn new<'f>(device: &'f Device, shape: &'f RowShape) -> Boxed<'f, Self> {
         Box::pin(async move {
             let &RowShape { metric, elements, dim, expected, screen } = shape;
@@ -254,7 +254,7 @@ impl EngineRows {
     }
 }
 
-impl EngineRows {
+impl DeviceRows {
     /// Adds the memory of the rows.
     pub(crate) fn measure(&self, memory: &mut Memory) {
         match self {
