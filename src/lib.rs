@@ -133,7 +133,7 @@ mod usage;
 mod vectors;
 
 pub use engine::{
-    Device, DeviceMatrix, DeviceVector, DistanceMatrix, Nominator, Plan, Queries, Recorder, Route, Screen,
+    Device, Devices, DeviceMatrix, DeviceVector, DistanceMatrix, Nominator, Plan, Queries, Recorder, Route, Screen,
     SearchResult, Stages, Statistics, TunedKernel, ValueRows, Values, Vectors,
 };
 pub use error::{Error, Result};
@@ -159,6 +159,7 @@ pub use options::filter::Filter;
 pub use metric::Metric;
 pub use neighbors::{Iter, Neighbor, Neighbors};
 pub use options::ids::to_ids;
+pub use options::placement::Placement;
 pub use options::{AddOptions, SearchOptions, WithinOptions};
 pub use reduce::{Norm, Reduce};
 pub use usage::{Memory, MemoryPart, MemoryPlace};

@@ -144,7 +144,7 @@ impl Neighbors {
     }
 
     /// Merges the results of several indexes for the same queries: the k nearest of all, by (distance, id). A row found in several
-    /// indexes is kept several times.
+    /// indexes is kept several times. The neighbours of each part are nearest first, as a search gives them.
     ///
     /// # Errors
     /// [`Error::Argument`] if the parts have different numbers of queries.
@@ -164,17 +164,63 @@ impl Neighbors {
         }
         let most: usize = parts.iter().map(|part| part.hits.len()).sum();
         let mut merged = Self::with_room(queries, most.min(queries.saturating_mul(k)))?;
-        let mut hits: Vec<Neighbor> = vec![];
+        // -0 and +0 are the same distance.
+        let is_before = |a: &Neighbor, b: &Neighbor| {
+            (a.distance + 0.0).total_cmp(&(b.distance + 0.0)).then(a.id.cmp(&b.id)).is_lt()
+        };
+        let mut heads: Vec<&[Neighbor]> = vec![];
         for query in 0..queries {
-            hits.clear();
-            hits.extend(parts.iter().flat_map(|part| part.row(query)));
-            // -0 and +0 are the same distance.
-            hits.sort_unstable_by(|a, b| {
-                (a.distance + 0.0).total_cmp(&(b.distance + 0.0)).then(a.id.cmp(&b.id))
-            });
-            merged.push_row(hits.iter().take(k).copied());
+            heads.clear();
+            heads.extend(parts.iter().map(|part| part.row(query)).filter(|row| !row.is_empty()));
+            let end = merged.hits.len().saturating_add(k);
+            while merged.hits.len() < end
+                && let Some(mut nearest) = heads.len().checked_sub(1)
+            {
+                for other in (0..nearest).rev() {
+                    if is_before(&heads[other][0], &heads[nearest][0]) {
+                        nearest = other;
+                    }
+                }
+                merged.hits.push(heads[nearest][0]);
+                heads[nearest] = &heads[nearest][1..];
+                if heads[nearest].is_empty() {
+                    heads.swap_remove(nearest);
+                }
+            }
+            merged.offsets.push(merged.hits.len());
         }
         Ok(merged)
+    }
+
+    /// The neighbours of the queries of several parts, one part after the other.
+    pub(crate) fn join(parts: &[Self]) -> Result<Self> {
+        let sum = |of: fn(&Self) -> usize| parts.iter().map(of).sum();
+        let mut joined = Self::with_room(sum(Self::queries), sum(|part| part.hits.len()))?;
+        for part in parts {
+            let start = joined.hits.len();
+            joined.hits.extend_from_slice(&part.hits);
+            joined.offsets.extend(part.offsets[1..].iter().map(|end| start + end));
+        }
+        Ok(joined)
+    }
+
+    /// Replaces squared distances by their roots. Squares in order have roots in order.
+    pub(crate) fn take_roots(&mut self) {
+        self.hits.iter_mut().for_each(|hit| hit.distance = hit.distance.sqrt());
+    }
+
+    /// Replaces the neighbours of some queries by those of other ones, in the order of `queries`, which ascend.
+    pub(crate) fn replace(&mut self, queries: &[usize], others: &Self) -> Result<()> {
+        let mut all = Self::with_room(self.queries(), self.hits.len() + others.hits.len())?;
+        let mut replaced = queries.iter().zip(others).peekable();
+        for query in 0..self.queries() {
+            match replaced.next_if(|(other, _)| **other == query) {
+                Some((_, row)) => all.push_row(row.iter().copied()),
+                None => all.push_row(self.row(query).iter().copied()),
+            }
+        }
+        *self = all;
+        Ok(())
     }
 }
 

@@ -122,7 +122,7 @@ fn request(rows: &GpuRows, metric: Metric, forms: FormChoice) -> SearchRequest<'
         k: NEIGHBORS,
         budget,
         allowed: None,
-        fill: false,
+        widens: false,
         profile: true,
         forms,
         progress: None,

@@ -69,6 +69,8 @@ struct State {
 /// A blocking call.
 #[derive(Debug)]
 struct Parked {
+    /// The device that the call polls, by the address of its waiter; none for a call that polls none.
+    waiter: Option<usize>,
     thread: Thread,
     woken: AtomicBool,
     /// Callbacks that this call's future waits for: the call polls the device for them, and for no others, because threads that
@@ -82,8 +84,9 @@ struct Parked {
 
 impl Parked {
     /// For a call on this thread.
-    fn new() -> Self {
+    fn new(waiter: Option<usize>) -> Self {
         Self {
+            waiter,
             thread: std::thread::current(),
             woken: AtomicBool::new(false),
             owed: AtomicUsize::new(0),
@@ -140,7 +143,7 @@ impl NoDevice {
             return poll_once(future);
         }
         let Some(patience) = interrupt::patience() else { return self.complete(future) };
-        let parked = Arc::new(Parked::new());
+        let parked = Arc::new(Parked::new(None));
         let _blocked = Blocked::new(None);
         let mut future = pin!(future);
         loop {
@@ -210,6 +213,11 @@ impl Waiter {
         }
     }
 
+    /// Tells this device from others. A waiter stays where it is as long as its device is in use.
+    fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
     fn ahead(&self) -> usize {
         if self.spin.is_zero() { AHEAD_ON_SOFTWARE } else { AHEAD }
     }
@@ -235,7 +243,7 @@ impl Waiter {
         if !CAN_WAIT {
             return poll_once(future);
         }
-        let parked = Arc::new(Parked::new());
+        let parked = Arc::new(Parked::new(Some(self.address())));
         let _blocked = Blocked::new(Some(parked.clone()));
         let mut future = pin!(future);
         loop {
@@ -285,7 +293,9 @@ impl Waiter {
     /// Notes that a future waits for a callback of the device, until the guard is dropped. With a submission, later
     /// submissions are not waited for.
     pub(super) fn expect_callback(self: &Arc<Self>, submission: Option<wgpu::SubmissionIndex>) -> Expecting {
-        let polling = POLLING.with_borrow(Clone::clone);
+        // A call that polls another device would never see this callback.
+        let polls = |parked: &Arc<Parked>| parked.waiter == Some(self.address());
+        let polling = POLLING.with_borrow(Clone::clone).filter(polls);
         if let Some(parked) = &polling {
             parked.owed.fetch_add(1, Ordering::AcqRel);
             // An upload waits for memory, and not for the work before it.

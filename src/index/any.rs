@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
-use crate::engine::{Device, Queries, SearchResult, TunedKernel};
+use crate::engine::{Device, Devices, Queries, SearchResult, TunedKernel};
 use crate::error::Result;
 use crate::future::Boxed;
 use crate::index::common::{Common, Resources, Rows};

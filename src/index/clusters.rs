@@ -1,6 +1,6 @@
 //! `Clusters`: trained centroids, and the nearest one of any row.
 
-use crate::engine::{Device, EngineLists, Sample, Screen};
+use crate::engine::{Device, DeviceLists, Sample, Screen};
 use crate::error::{Error, Result};
 use crate::future::{Boxed, blocking_and_async};
 use crate::index::common::Rows;
@@ -83,7 +83,7 @@ pub(super) async fn nearest(
     (metric, screen): (Metric, Screen),
     sample: Sample<'_>,
 ) -> Result<(Vec<u32>, f64)> {
-    let lists = EngineLists::around(device, metric, MatrixView::new(centroids, dim)?, screen).await?;
+    let lists = DeviceLists::around(device, metric, MatrixView::new(centroids, dim)?, screen).await?;
     let pieces: Vec<Rows<'_>> = match sample {
         Sample::Host(rows) => {
             let starts = (0..rows.rows()).step_by(ROWS);

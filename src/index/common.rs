@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use crate::engine::{Device, EngineRows, FormChoice, Queries, RowShape, Screen, SearchRequest, SearchResult};
+use crate::engine::{Device, Devices, EngineRows, FormChoice, Queries, RowShape, Screen, SearchRequest, SearchResult};
 use crate::error::{Error, Result};
 use crate::future::Boxed;
 use crate::matrix::{ElementKind, Matrix};
 use crate::memory;
 use crate::metric::Metric;
+use crate::options::placement::Placement;
 use crate::options::{SearchOptions, WithinOptions};
 use crate::store::{
     CopyOptions, Goal, HostCopy, RowStore, budget_of, check_dim, check_k, check_queries, check_rows,
@@ -20,7 +21,8 @@ pub type Rows<'a> = Queries<'a>;
 /// Where an index lives, and with how much memory.
 #[derive(Debug, Clone)]
 pub struct Resources {
-    pub(crate) device: Device,
+    pub(crate) devices: Devices,
+    pub(crate) placement: Placement,
     /// Bytes of scratch memory per search; none for the device's whole budget.
     pub(crate) budget: Option<u64>,
     /// How many rows are expected.
@@ -29,8 +31,9 @@ pub struct Resources {
 }
 
 impl Resources {
-    pub(crate) fn of(device: &Device) -> Self {
-        Self { device: device.clone(), budget: None, capacity: 0, copy: CopyOptions::default() }
+    pub(crate) fn of(devices: Devices) -> Self {
+        let placement = Placement::default();
+        Self { devices, placement, budget: None, capacity: 0, copy: CopyOptions::default() }
     }
 }
 
@@ -45,27 +48,29 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    pub(crate) fn new(device: &Device, metric: Metric, dim: usize) -> Self {
+    pub(crate) fn new(devices: Devices, metric: Metric, dim: usize) -> Self {
         let (elements, screen) = (ElementKind::F32, Screen::default());
-        Self { resources: Resources::of(device), metric, dim, elements, screen }
+        Self { resources: Resources::of(devices), metric, dim, elements, screen }
     }
 
     /// Checks the settings, and makes the store without rows and the host copy that it is to have.
     pub(crate) fn open(self) -> Boxed<'static, (Common, Option<HostCopy>)> {
         Box::pin(async move {
             let Self {
-                resources: Resources { device, budget, capacity, copy },
+                resources: Resources { devices, placement, budget, capacity, copy },
                 metric,
                 dim,
                 elements,
                 screen,
             } = self;
             check_dim(dim)?;
-            let budget = budget_of(&device, budget)?;
+            devices.check()?;
+            let budget = budget_of(&devices, budget)?;
+            let device = devices.first()?.clone();
             let shape = RowShape { metric, elements, dim, expected: capacity as u64, screen };
             let copy = copy.copy(&device, &shape).await?;
-            let store = Arc::new(RowStore::new(EngineRows::new(&device, &shape).await?));
-            Ok((Common { device, metric, dim, elements, budget, screen, store }, copy))
+            let store = Arc::new(RowStore::new(EngineRows::new(&devices, placement, &shape).await?));
+            Ok((Common { device, devices, metric, dim, elements, budget, screen, store }, copy))
         })
     }
 }
@@ -76,6 +81,8 @@ macro_rules! resource_methods {
         crate::options::setters! { options => options.$($field).+;
             /// Sets the bytes of scratch memory on the device that one search may use. Default: the device's whole budget.
             budget: u64 => Some;
+            /// How the rows lie on several devices. Default: [`Placement::Shards`](crate::Placement::Shards).
+            placement: $crate::options::placement::Placement;
             /// Sets how many rows are expected, so that their memory is taken at once and not step by step: a segment is made as
             /// large as they need, up to a full one. More rows can be added all the same. Default: 0.
             capacity: usize;
@@ -105,7 +112,9 @@ pub(crate) use resource_methods;
 /// The device, the rows and the settings of an index.
 #[derive(Debug)]
 pub(crate) struct Common {
+    /// The first of the devices, whose `block_on` calls run.
     pub(crate) device: Device,
+    pub(crate) devices: Devices,
     pub(crate) metric: Metric,
     pub(crate) dim: usize,
     pub(crate) elements: ElementKind,
@@ -216,7 +225,7 @@ impl Common {
             k: options.k,
             budget: self.budget,
             allowed: allowed.as_ref(),
-            fill: options.fill,
+            widens: options.fill || allowed.is_some(),
             profile: options.profile,
             forms: FormChoice::Tuned,
             progress: options.progress,

@@ -183,20 +183,21 @@ macro_rules! index_methods {
                 async to_bytes_async;
             }
 
-            crate::future::blocking_and_async! { device;
-                /// Loads an index that was saved. It answers as the one that was saved did, bit for bit on the same adapter: ids, rows,
-                /// lists and the next insertion number are the same. [`loader`](Self::loader) loads with options, and from other places
-                /// than a file.
-                ///
-                /// # Errors
-                /// [`Error::File`](crate::Error::File) when the file is no index of nearfield, or one of another kind or version, or
-                /// damaged anywhere; [`Error::Io`](crate::Error::Io) when it cannot be read; otherwise as
-                /// [`FlatBuilder::build`](crate::FlatBuilder::build) and [`add`](Self::add).
-                pub fn load(device: &Device, path: impl AsRef<Path>) -> Result<Self> {
-                    Self::loader(device).open_file(path.as_ref())
-                }
-                /// The file is read with blocking calls.
-                async load_async;
+            /// Loads an index that was saved. It answers as the one that was saved did, bit for bit on the same adapter: ids, rows,
+            /// lists and the next insertion number are the same. [`loader`](Self::loader) loads with options, and from other places
+            /// than a file.
+            ///
+            /// # Errors
+            /// [`Error::File`](crate::Error::File) when the file is no index of nearfield, or one of another kind or version, or
+            /// damaged anywhere; [`Error::Io`](crate::Error::Io) when it cannot be read; otherwise as
+            /// [`FlatBuilder::build`](crate::FlatBuilder::build) and [`add`](Self::add).
+            pub fn load(devices: impl Into<Devices>, path: impl AsRef<Path>) -> Result<Self> {
+                Self::loader(devices).load(path)
+            }
+
+            /// [`load`](Self::load) without blocking. The file is read with blocking calls.
+            pub async fn load_async(devices: impl Into<Devices>, path: impl AsRef<Path>) -> Result<Self> {
+                Self::loader(devices).load_async(path).await
             }
 
             fn boxed_save<'s>(&'s self, path: &'s Path) -> Boxed<'s, ()> {
@@ -212,8 +213,10 @@ macro_rules! index_methods {
             }
 
             /// Starts loading with options: a budget, a copy on the host, room for more rows.
-            pub fn loader(device: &Device) -> Loader<Self> {
-                Loader::new(device)
+            ///
+            /// `devices` is a reference to a [`Device`], or to several: see [`Devices`](crate::Devices).
+            pub fn loader(devices: impl Into<Devices>) -> Loader<Self> {
+                Loader::new(devices.into())
             }
 
             /// Whether a row has this id.
@@ -285,9 +288,14 @@ macro_rules! index_methods {
                 self.common().elements
             }
 
-            /// The device.
+            /// The device; the first of several.
             pub fn device(&self) -> &Device {
                 &self.common().device
+            }
+
+            /// The devices, in the order in which they were given.
+            pub fn devices(&self) -> &[Device] {
+                self.common().devices.list()
             }
         }
     };

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
-use crate::engine::{Device, Plan, Queries, Screen, SearchResult, TunedKernel};
+use crate::engine::{Device, Devices, Plan, Queries, Screen, SearchResult, TunedKernel};
 use crate::error::{Error, Result};
 use crate::future::{Boxed, blocking_and_async};
 use crate::index::common::{Common, Resources, Rows, Settings, resource_methods};
@@ -58,7 +58,7 @@ impl FlatBuilder {
 
     resource_methods!(settings.resources);
 
-    blocking_and_async! { self.settings.resources.device.clone();
+    blocking_and_async! { self.settings.resources.devices.clone();
         /// The empty index.
         ///
         /// # Errors
@@ -77,8 +77,10 @@ search_methods!(Flat);
 
 impl Flat {
     /// Starts a new index of vectors with `dim` elements.
-    pub fn builder(device: &Device, metric: Metric, dim: usize) -> FlatBuilder {
-        FlatBuilder { settings: Settings::new(device, metric, dim) }
+    ///
+    /// `devices` is a reference to a [`Device`], or to several: see [`Devices`].
+    pub fn builder(devices: impl Into<Devices>, metric: Metric, dim: usize) -> FlatBuilder {
+        FlatBuilder { settings: Settings::new(devices.into(), metric, dim) }
     }
 
     async fn of(settings: Settings) -> Result<Self> {

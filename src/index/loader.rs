@@ -4,7 +4,7 @@ use std::io::Read;
 use std::marker::PhantomData;
 use std::path::Path;
 
-use crate::engine::Device;
+use crate::engine::Devices;
 use crate::error::Result;
 use crate::future::{Boxed, blocking_and_async};
 use crate::index::common::{Resources, resource_methods};
@@ -52,13 +52,13 @@ impl<I> Clone for Loader<I> {
 }
 
 impl<I: Load> Loader<I> {
-    pub(crate) fn new(device: &Device) -> Self {
-        Self { resources: Resources::of(device), index: PhantomData }
+    pub(crate) fn new(devices: Devices) -> Self {
+        Self { resources: Resources::of(devices), index: PhantomData }
     }
 
     resource_methods!(resources);
 
-    blocking_and_async! { self.resources.device;
+    blocking_and_async! { self.resources.devices;
         /// Loads the index of a file.
         ///
         /// # Errors

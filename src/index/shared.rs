@@ -84,7 +84,8 @@ impl SharedSearches {
 
 /// How many searches are in flight at most.
 fn in_flight(common: &Common) -> usize {
-    if common.device.is_host() { ON_HOST } else { ON_GPU }
+    let of_each = if common.device.is_host() { ON_HOST } else { ON_GPU };
+    of_each * common.store.rows.side_by_side()
 }
 
 fn goal(lists: Probed<'_>) -> Goal<'_> {
@@ -123,7 +124,7 @@ impl Joint {
         let Self { store, lists, metric, dim, budget, .. } = self;
         let (allowed, profile, progress) = (None, false, None);
         let request =
-            SearchRequest { metric, k, budget, allowed, fill, profile, forms: FormChoice::Tuned, progress };
+            SearchRequest { metric, k, budget, allowed, widens: fill, profile, forms: FormChoice::Tuned, progress };
         let queries = MatrixView::new(&values, dim)?.into();
         let found = store.search(&queries, &request, goal(lists.as_ref().zip(probes))).await?;
         shares(&found, &counts)

@@ -1,6 +1,6 @@
 //! Checks of arguments that every index makes when it is built, and before it takes rows or queries.
 
-use crate::engine::{Device, Vectors};
+use crate::engine::{Device, Devices, Vectors};
 use crate::error::{Error, Result};
 use crate::matrix::ElementKind;
 
@@ -15,9 +15,11 @@ pub(crate) fn check_dim(dim: usize) -> Result<()> {
     Ok(())
 }
 
-/// The scratch budget of an index: the requested one, which may not exceed the device's, or the device's.
-pub(crate) fn budget_of(device: &Device, asked: Option<u64>) -> Result<u64> {
-    let whole = device.options().budget_bytes;
+/// The scratch budget of an index: the requested one, which may not exceed the device's, or the device's. Of several
+/// devices the smallest budget counts.
+pub(crate) fn budget_of(devices: &Devices, asked: Option<u64>) -> Result<u64> {
+    let budgets = devices.list().iter().map(|device| device.options().budget_bytes);
+    let whole = budgets.min().unwrap_or(0);
     match asked {
         Some(needed) if needed > whole => {
             let purpose = "an index (the device was opened with a smaller budget)".to_owned();

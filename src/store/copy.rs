@@ -12,6 +12,7 @@ use crate::engine::{
 use crate::error::{Error, Result};
 use crate::host::{HostChange, HostRows};
 use crate::matrix::MatrixView;
+use crate::options::placement::Placement;
 use crate::platform::{CAN_WAIT, Instant};
 use crate::vectors::HostVectors;
 
@@ -37,7 +38,7 @@ impl CopyOptions {
             return Ok(None);
         }
         Ok(Some(HostCopy {
-            rows: EngineRows::new(&Device::host(), shape).await?,
+            rows: EngineRows::new(&(&Device::host()).into(), Placement::default(), shape).await?,
             lists: None,
             shape: *shape,
             device: device.clone(),
@@ -65,11 +66,11 @@ pub(crate) struct HostCopy {
 
 impl HostCopy {
     /// The same with lists around the centroids of those on the GPU.
-    pub(crate) async fn with_lists(mut self, lists: &EngineLists) -> Result<Self> {
+    pub(crate) async fn with_lists(mut self, lists: &EngineLists, there: &EngineRows) -> Result<Self> {
         let RowShape { metric, dim, screen, .. } = self.shape;
-        let centroids = lists.centroids().await?;
+        let centroids = lists.centroids(there).await?;
         let centroids = MatrixView::new(&centroids, dim)?;
-        self.lists = Some(EngineLists::around(&Device::host(), metric, centroids, screen).await?);
+        self.lists = Some(EngineLists::around(&(&Device::host()).into(), metric, centroids, screen).await?);
         Ok(self)
     }
 
@@ -95,10 +96,7 @@ impl HostCopy {
 
     /// The copy's rows.
     fn on_host(&mut self) -> Result<&mut HostRows> {
-        match &mut self.rows {
-            EngineRows::Host(rows) => Ok(rows),
-            EngineRows::Gpu(_) => Err(Error::internal("the copy of the rows is on a GPU")),
-        }
+        self.rows.on_host()
     }
 
     /// Prepares a change before the GPU makes it, so that the copy cannot refuse it afterwards.
@@ -116,20 +114,26 @@ impl HostCopy {
         &mut self,
         rows: HostVectors<'_>,
         placing: &Placing<'_>,
-        change: HostChange,
+        mut change: HostChange,
     ) -> Result<()> {
-        self.on_host()?.put(rows, (placing.slots, placing.ids), change, (&mut |_| (), || Ok(())))
+        let copy = self.on_host()?;
+        copy.put(rows, (placing.slots, placing.ids), &mut change, (&mut |_| (), || Ok(())))?;
+        copy.apply(change);
+        Ok(())
     }
 
     /// Removes rows.
     pub(super) fn release(&mut self, change: HostChange) -> Result<()> {
-        self.on_host()?.release(change);
+        self.on_host()?.apply(change);
         Ok(())
     }
 
     /// Moves rows to other slots.
     pub(super) fn relocate(&mut self, from: &[u32], to: &[u32], change: HostChange) -> Result<()> {
-        self.on_host()?.relocate(from, to, change, || Ok(()))
+        let copy = self.on_host()?;
+        copy.relocate(from, to, &change, || Ok(()))?;
+        copy.apply(change);
+        Ok(())
     }
 
     /// Searches the copy where that is expected to be faster or the GPU fails, and the rows on the GPU otherwise.

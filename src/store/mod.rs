@@ -85,8 +85,9 @@ impl RowStore {
 
     /// The centroids of the lists around these rows, `[lists, dim]`.
     pub(crate) async fn centroids(&self, lists: &EngineLists) -> Result<Vec<f32>> {
-        let of_copy = self.copy.as_ref().and_then(|copy| copy.lists.as_ref());
-        of_copy.unwrap_or(lists).centroids().await
+        let of_copy = self.copy.as_ref().and_then(|copy| Some((copy.lists.as_ref()?, &copy.rows)));
+        let (lists, rows) = of_copy.unwrap_or((lists, &self.rows));
+        lists.centroids(rows).await
     }
 
     /// The rows in these slots, as they are stored: see [`EngineRows::fetch_bytes`].
@@ -315,8 +316,8 @@ impl RowStore {
 
     /// Whether more than 30% of the slots are gaps, so that an index compacts itself.
     pub(crate) fn is_sparse(&self) -> bool {
-        let end = self.rows.end();
-        end >= SPARSE_SLOTS && (end - self.len()) * 10 > end * 3
+        let (slots, gaps) = self.rows.sparsest();
+        slots >= SPARSE_SLOTS && gaps * 10 > slots * 3
     }
 
     /// Moves the last rows into the gaps and frees the memory behind the end.
@@ -329,13 +330,10 @@ impl RowStore {
     }
 
     async fn fill_gaps(&mut self) -> Result<()> {
-        let len = self.len() as usize;
-        let Some(bits) = self.rows.alive() else { return Ok(()) };
-        let gaps = bits.zeros_in_order().take_while(|&slot| slot < len);
-        let mut to: Vec<u32> = memory::with_room(gaps.count())?;
-        let mut from: Vec<u32> = memory::with_room(to.capacity())?;
-        to.extend(bits.zeros_in_order().take_while(|&slot| slot < len).map(|slot| slot as u32));
-        from.extend(bits.ones_in_order().skip_while(|&slot| slot < len).map(|slot| slot as u32));
+        if self.rows.alive().is_none() {
+            return Ok(());
+        }
+        let (from, to) = self.rows.moves()?;
         self.relocate(&from, &to).await
     }
 

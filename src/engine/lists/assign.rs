@@ -6,7 +6,6 @@ use crate::engine::device::vectors::Vectors;
 use crate::engine::lists::centroids::Centroids;
 use crate::engine::lists::coarse::{Coarse, CoarseBuffers, CoarseQueries};
 use crate::engine::pass::{BufferVectors, Selection, encode_norms, reset_refused};
-use crate::engine::search::answers::distance_of;
 use crate::error::{Error, Result};
 use crate::gpu::{Buffer, BufferSlice, Commands, scratch, usable, words};
 use crate::kernels::distance_tile::TILE_QUERIES;
@@ -225,8 +224,8 @@ async fn assign_range(
                     }
                 }
                 2 => {
-                    let metric = centroids.metric;
-                    own.zip(words(bytes)).for_each(|(row, key)| row.distance = distance_of(metric, key));
+                    // Centroids are compared by squared L2 or cosine.
+                    own.zip(words(bytes)).for_each(|(row, key)| row.distance = value_of(key));
                 }
                 _ => own.zip(words::<[u32; 2]>(bytes)).for_each(|(row, id)| row.list = id[0]),
             }

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use crate::engine::DeviceRows;
 use crate::engine::device::engine::Engine;
 use crate::engine::device::handle::Device;
 use crate::engine::device::vectors::{Queries, Vectors};
@@ -14,6 +13,7 @@ use crate::engine::lists::probing::Probing;
 use crate::engine::lists::sample::Sample;
 use crate::engine::lists::tables::{ListTables, PAGE};
 use crate::engine::lists::training::{self, GpuTraining};
+use crate::engine::rows::device_rows::DeviceRows;
 use crate::engine::search::ahead::Searched;
 use crate::engine::search::pipeline;
 use crate::engine::search::request::{SearchRequest, SearchResult};
@@ -282,7 +282,8 @@ impl DeviceLists {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::{Placing, RowShape};
+    use crate::engine::rows::device_rows::RowShape;
+    use crate::engine::rows::write::Placing;
     use crate::matrix::{ElementKind, MatrixView};
     use crate::options::device::DeviceOptions;
 
@@ -299,7 +300,8 @@ mod tests {
         // Each list has a page of 32 slots, with one row.
         let view = MatrixView::new(&[1.0f32, 2.0], 1).expect("two rows");
         let placing = Placing { slots: &[0, 32], ids: &[7, 8], freed: &[] };
-        device.block_on(rows.put(Vectors::from(view), &placing, &mut |_| ())).expect("good rows");
+        let change = device.block_on(rows.prepared_put(Vectors::from(view), &placing, &mut |_| ()));
+        rows.apply(change.expect("good rows")).expect("prepared");
         let centroids = MatrixView::new(&[1.0f32, 2.0], 1).expect("two centroids");
         let lists = DeviceLists::around(&device, metric, centroids, screen);
         let mut lists = device.block_on(lists).expect("two lists");
@@ -309,7 +311,7 @@ mod tests {
             k: 2,
             budget: 1 << 20,
             allowed: None,
-            fill: false,
+            widens: false,
             profile: false,
             forms: crate::engine::FormChoice::Tuned,
             progress: None,

@@ -21,7 +21,7 @@ pub(crate) fn search(
     let queries = queries.on_host()?;
     let allowed = request.allowed.map(|allowed| &allowed.bits);
     let present = request.allowed.map_or(rows.len() as u64, |allowed| allowed.count);
-    let wanted = request.widens().then_some((request.k as u64).min(present) as usize);
+    let wanted = request.widens.then_some((request.k as u64).min(present) as usize);
     let mut widening = Widening { probes, lists: lists.len() as u32, wanted };
     let limit = SearchLimit::Nearest(request.k);
     let asked = HostRequest { limit, budget: request.budget, allowed, progress: request.progress };
@@ -40,5 +40,5 @@ pub(crate) fn search(
         });
         answer.replace(&short, &more)?;
     }
-    found(answer, request, |_| true)
+    found(answer, |_| true)
 }

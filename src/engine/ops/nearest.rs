@@ -83,13 +83,13 @@ impl Device {
                 k,
                 budget,
                 allowed: None,
-                fill: false,
+                widens: false,
                 profile: false,
                 forms: FormChoice::Tuned,
                 progress: None,
             };
             let found = self.rows_of(matrix, metric).await?.search(&queries, &request).await?;
-            Ok(found.neighbors)
+            Ok(found.with_roots(metric).neighbors)
         })
     }
 

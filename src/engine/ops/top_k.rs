@@ -11,7 +11,6 @@ use crate::gpu::{BufferSlice, Commands, Gpu, Request, Scratch, budget_for, usabl
 use crate::kernels::select_k::{self, SORTED_MAX, Select, Selected};
 use crate::kernels::selection::{self, scratch_bytes};
 use crate::matrix::ElementKind;
-use crate::metric::Metric;
 use crate::neighbors::Neighbors;
 
 /// A selection, and its scratch memory.
@@ -145,8 +144,7 @@ impl TopK<'_> {
             [(&scratch[1], 0, rows * k * 4), (&scratch[2], 0, rows * k * 8), (&scratch[3], 0, rows * 4)];
         let mut parts = commands.read(&ranges).await?;
         // Keys stand for the values themselves.
-        let (k, as_they_are) = (k as usize, Metric::L2Squared);
-        let found = Results::new(as_they_are, [k; 2], [0, 1, 2].map(|part| take(&mut parts[part])));
+        let found = Results::new([k as usize; 2], [0, 1, 2].map(|part| take(&mut parts[part])));
         found.rows().for_each(|row| smallest.push_row(row));
         Ok(())
     }

@@ -7,6 +7,7 @@ use crate::engine::device::engine::Engine;
 use crate::engine::device::handle::Device;
 use crate::engine::device::vectors::{Queries, Vectors};
 use crate::engine::rows::allowed::Scope;
+use crate::engine::rows::change::GpuChange;
 use crate::engine::rows::narrowed::NarrowedRows;
 use crate::engine::rows::on_host;
 use crate::engine::rows::segments::GpuRows;
@@ -17,9 +18,9 @@ use crate::engine::search::plan::Plan;
 use crate::engine::search::request::{SearchRequest, SearchResult};
 use crate::engine::search::within;
 use crate::engine::tune::{self, TunedKernel};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::future::{Boxed, RowProgress};
-use crate::host::{HostRows, fills_threads};
+use crate::host::{HostChange, HostRows, fills_threads};
 use crate::interrupt;
 use crate::kernels::screen_tile_coop;
 use crate::matrix::ElementKind;
@@ -45,6 +46,12 @@ pub(crate) struct RowShape {
 pub(crate) enum DeviceRows {
     Gpu(GpuRows),
     Host(HostRows),
+}
+
+/// A change of rows that is ready: see [`DeviceRows::apply`].
+pub(crate) enum RowChange {
+    Gpu(GpuChange),
+    Host(HostChange),
 }
 
 impl DeviceRows {
@@ -100,48 +107,68 @@ impl DeviceRows {
         }
     }
 
-    /// Puts rows into slots that have none; all of them or, after an error, none.
+    /// Writes rows into slots that have none. No search sees them before the change is applied.
     ///
     /// The caller chooses the slots. Slots behind the end are created, and those left out below it become gaps.
-    pub(crate) async fn put(
+    pub(crate) async fn prepared_put(
         &mut self,
         source: Vectors<'_>,
         placing: &Placing<'_>,
         progress: RowProgress<'_>,
-    ) -> Result<()> {
+    ) -> Result<RowChange> {
         match self {
-            Self::Gpu(rows) => rows.put(source, placing, progress).await,
+            Self::Gpu(rows) => Ok(RowChange::Gpu(rows.prepared_put(source, placing, progress).await?)),
             Self::Host(rows) => {
                 let (source, Placing { slots, ids, freed }) = (source.on_host()?, placing);
-                let change = rows.prepared(Some(source), slots, freed)?;
-                rows.put(source, (slots, ids), change, (progress, interrupt::check))
+                let mut change = rows.prepared(Some(source), slots, freed)?;
+                rows.put(source, (slots, ids), &mut change, (progress, interrupt::check))?;
+                Ok(RowChange::Host(change))
             }
         }
     }
 
-    /// Removes the rows in these slots; the end may move down.
-    pub(crate) async fn release(&mut self, freed: &[u32]) -> Result<()> {
+    /// Prepares to remove the rows in these slots; the end may move down.
+    pub(crate) async fn prepared_release(&mut self, freed: &[u32]) -> Result<RowChange> {
         match self {
-            Self::Gpu(rows) => rows.release(freed).await,
-            Self::Host(rows) => {
-                let change = rows.prepared(None, &[], freed)?;
-                rows.release(change);
-                Ok(())
-            }
+            Self::Gpu(rows) => Ok(RowChange::Gpu(rows.prepared_release(freed).await?)),
+            Self::Host(rows) => Ok(RowChange::Host(rows.prepared(None, &[], freed)?)),
         }
     }
 
-    /// Moves rows, with their ids, to slots that have none.
-    pub(crate) fn relocate<'f>(&'f mut self, from: &'f [u32], to: &'f [u32]) -> Boxed<'f, ()> {
+    /// Copies rows, with their ids, to slots that have none; they leave their own when the change is applied.
+    pub(crate) fn prepared_move<'f>(&'f mut self, from: &'f [u32], to: &'f [u32]) -> Boxed<'f, RowChange> {
         Box::pin(async move {
             match self {
-                Self::Gpu(rows) => rows.relocate(from, to).await,
+                Self::Gpu(rows) => Ok(RowChange::Gpu(rows.prepared_move(from, to).await?)),
                 Self::Host(rows) => {
                     let change = rows.prepared(None, to, from)?;
-                    rows.relocate(from, to, change, interrupt::check)
+                    rows.relocate(from, to, &change, interrupt::check)?;
+                    Ok(RowChange::Host(change))
                 }
             }
         })
+    }
+
+    /// Takes over a change of these rows.
+    ///
+    /// # Errors
+    /// Faults of this library alone: all memory was taken before.
+    pub(crate) fn apply(&mut self, change: RowChange) -> Result<()> {
+        match (self, change) {
+            (Self::Gpu(rows), RowChange::Gpu(change)) => rows.apply(change),
+            (Self::Host(rows), RowChange::Host(change)) => {
+                rows.apply(change);
+                Ok(())
+            }
+            _ => Err(Error::internal("a change of rows on another engine")),
+        }
+    }
+
+    /// Gives up a change of these rows.
+    pub(crate) fn undo(&mut self, change: &RowChange) {
+        if let (Self::Host(rows), RowChange::Host(change)) = (self, change) {
+            rows.undo(change);
+        }
     }
 
     /// Frees memory behind the end where there is much of it.
@@ -182,12 +209,6 @@ impl DeviceRows {
             Self::Gpu(rows) => rows.alive.as_ref().map(|alive| &alive.bits),
             Self::Host(rows) => rows.alive(),
         }
-    }
-
-    /// A function that tells of any slot whether it has a row.
-    pub(crate) fn has_row(&self) -> impl Fn(u32) -> bool + '_ {
-        let (alive, end) = (self.alive(), self.end());
-        move |slot| u64::from(slot) < end && alive.is_none_or(|bits| bits.get(slot as usize))
     }
 
     /// One past the last slot that has a row.

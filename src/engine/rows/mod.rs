@@ -2,6 +2,7 @@
 
 pub(crate) mod alive;
 pub(crate) mod allowed;
+pub(crate) mod change;
 pub(crate) mod device_rows;
 pub(crate) mod moves;
 pub(crate) mod narrowed;

@@ -3,8 +3,9 @@
 use std::ops::Range;
 
 use crate::engine::rows::alive::Change;
+use crate::engine::rows::change::GpuChange;
 use crate::engine::rows::narrowed::NarrowedRows;
-use crate::engine::rows::segments::{GpuRows, Segment, cut};
+use crate::engine::rows::segments::{GpuRows, Segment};
 use crate::error::{Error, Result};
 use crate::gpu::{BufferSlice, Commands, Request, RowLayout, budget_for, usable};
 use crate::kernels::move_rows::{self, Direction};
@@ -50,19 +51,18 @@ impl GpuRows {
         Ok(())
     }
 
-    /// Removes the rows in these slots.
-    pub(crate) async fn release(&mut self, freed: &[u32]) -> Result<()> {
-        let change = Change::new(&self.gpu, self.alive.as_ref(), self.end() as u32, &[], freed).await?;
-        cut(&mut self.segments, change.end);
-        change.apply(&self.gpu, &mut self.alive);
-        Ok(())
+    /// Prepares to remove the rows in these slots.
+    pub(crate) async fn prepared_release(&self, freed: &[u32]) -> Result<GpuChange> {
+        let alive = Change::new(&self.gpu, self.alive.as_ref(), self.end() as u32, &[], freed).await?;
+        let (segments, narrowed) = (self.segments.clone(), self.narrowed.clone());
+        Ok(GpuChange { segments, narrowed, is_moved: false, alive })
     }
 
-    /// Moves rows, with their ids, to slots that have none.
-    pub(crate) async fn relocate(&mut self, from: &[u32], to: &[u32]) -> Result<()> {
+    /// Copies rows, with their ids, to slots that have none; they leave their own when the change is applied.
+    pub(crate) async fn prepared_move(&self, from: &[u32], to: &[u32]) -> Result<GpuChange> {
         let gpu = self.gpu.clone();
         let end = to.iter().max().map_or(0, |&slot| u64::from(slot) + 1).max(self.end());
-        let (mut segments, narrowed) = self.reached(end)?;
+        let (segments, narrowed) = self.reached(end)?;
         let row_bytes = self.layout.row_bytes();
         let piece = self.piece(from.len(), &[row_bytes, 8, 8, 4, 4], 1)?;
         let request_of = |purpose, bytes| Request { purpose, bytes: piece as u64 * bytes };
@@ -100,12 +100,8 @@ impl GpuRows {
             self.encode_scatter(&mut commands, &segments, &staged, narrowed.as_ref())?;
             commands.submit();
         }
-        let change = Change::new(&gpu, self.alive.as_ref(), self.end() as u32, to, from).await?;
-        cut(&mut segments, change.end);
-        self.segments = segments;
-        self.narrowed = narrowed;
-        change.apply(&gpu, &mut self.alive);
-        Ok(())
+        let alive = Change::new(&gpu, self.alive.as_ref(), self.end() as u32, to, from).await?;
+        Ok(GpuChange { segments, narrowed, is_moved: false, alive })
     }
 
     /// The rows in these slots, `[slots, dim]`, widened to f32.

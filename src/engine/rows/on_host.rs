@@ -1,12 +1,13 @@
 //! Searches of an index's rows on the host engine.
 
 use crate::engine::device::vectors::Queries;
-use crate::engine::search::answers::distance_of;
+use crate::engine::search::answers::reported;
 use crate::engine::search::plan::{Plan, Route};
 use crate::engine::search::request::{SearchRequest, SearchResult, Statistics};
 use crate::engine::search::within::limit_of;
 use crate::error::Result;
 use crate::host::{Hits, HostRequest, HostRows, SearchLimit};
+use crate::kernels::value_of;
 use crate::neighbors::{Neighbor, Neighbors};
 
 pub(crate) fn search(
@@ -15,7 +16,7 @@ pub(crate) fn search(
     request: &SearchRequest<'_>,
 ) -> Result<SearchResult> {
     let answer = asked(rows, queries, SearchLimit::Nearest(request.k), request)?;
-    found(answer, request, |_| true)
+    found(answer, |_| true)
 }
 
 pub(crate) fn search_within(
@@ -26,7 +27,7 @@ pub(crate) fn search_within(
 ) -> Result<SearchResult> {
     let limit = limit_of(request.metric, radius);
     let answer = asked(rows, queries, SearchLimit::Within(limit), request)?;
-    found(answer, request, |hit| hit.distance < radius)
+    found(answer, |hit| reported(request.metric, hit.distance) < radius)
 }
 
 fn asked(
@@ -40,16 +41,12 @@ fn asked(
     rows.search(queries.on_host()?, &asked)
 }
 
-/// Turns the keys of an answer into distances, and keeps those that are wanted.
-pub(crate) fn found(
-    answer: Hits,
-    request: &SearchRequest<'_>,
-    is_wanted: impl Fn(&Neighbor) -> bool,
-) -> Result<SearchResult> {
+/// Turns the keys of an answer into distances, those of L2 into its squares, and keeps those that are wanted.
+pub(crate) fn found(answer: Hits, is_wanted: impl Fn(&Neighbor) -> bool) -> Result<SearchResult> {
     let mut neighbors = Neighbors::with_room(answer.ends.len(), answer.rows.len())?;
     for row in answer.iter() {
         let hits = row.iter();
-        let hits = hits.map(|&(key, id)| Neighbor { id, distance: distance_of(request.metric, key) });
+        let hits = hits.map(|&(key, id)| Neighbor { id, distance: value_of(key) });
         neighbors.push_row(hits.filter(&is_wanted));
     }
     let Hits { scored, rescored, .. } = answer;
@@ -67,5 +64,7 @@ pub(crate) fn plan(rows: &HostRows, queries: usize, k: usize, budget: u64) -> Re
         batch: schedule.batch as u32,
         route: Route::Host { is_screened: rows.is_narrowed() },
         scratch_bytes: schedule.scratch_bytes,
+        devices: 1,
+        placement: None,
     })
 }

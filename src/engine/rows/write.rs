@@ -1,15 +1,16 @@
 //! Writes new rows into slots: appended behind the end, or scattered into free ones.
 //!
-//! A change is prepared on copies of the lists of segments and of the bits of live slots, and then taken over by steps that cannot
-//! fail. So after an error, or when its future is dropped, an index answers as before. Until then new rows lie in slots that no
-//! search reads.
+//! A change is prepared on copies of the lists of segments and of the bits of live slots ([`GpuChange`]), and then taken over by steps that
+//! cannot fail. So after an error, or when its future is dropped, an index answers as before. Until then new rows lie in slots that
+//! no search reads.
 
 use crate::engine::device::vectors::Vectors;
 use crate::engine::pass::{BufferVectors, encode_norms, reset_refused};
 use crate::engine::rows::alive::Change;
+use crate::engine::rows::change::GpuChange;
 use crate::engine::rows::moves::{STAGED_BYTES, Staged};
 use crate::engine::rows::narrowed::NarrowedRows;
-use crate::engine::rows::segments::{GpuRows, Segment, cut};
+use crate::engine::rows::segments::{GpuRows, Segment};
 use crate::error::Result;
 use crate::future::{Boxed, RowProgress};
 use crate::gpu::{Buffer, BufferSlice, Commands, Request, RowLayout};
@@ -43,13 +44,13 @@ struct Entering<'a> {
 }
 
 impl GpuRows {
-    /// Puts rows into slots; all of them or, after an error, none.
-    pub(crate) fn put<'f>(
-        &'f mut self,
+    /// Writes rows into slots that no search reads yet.
+    pub(crate) fn prepared_put<'f>(
+        &'f self,
         source: Vectors<'f>,
         placing: &'f Placing<'f>,
         progress: RowProgress<'f>,
-    ) -> Boxed<'f, ()> {
+    ) -> Boxed<'f, GpuChange> {
         Box::pin(async move {
             debug_assert!(source.rows() == placing.slots.len() && source.rows() == placing.ids.len());
             let end = placing.slots.iter().max().map_or(0, |&slot| u64::from(slot) + 1).max(self.end());
@@ -70,20 +71,9 @@ impl GpuRows {
             let parts = commands.read(&[(&entering.refused, 0, 8)]).await?;
             norms::check("rows", &parts[0])?;
             let Placing { slots, freed, .. } = *placing;
-            let change = Change::new(&gpu, self.alive.as_ref(), self.end() as u32, slots, freed).await?;
-            let Entering { mut segments, narrowed, .. } = entering;
-            cut(&mut segments, change.end);
-            if let (Some(narrowed), true) = (&narrowed, is_moved) {
-                let mut commands = Commands::new(&gpu, None);
-                for segment in &segments {
-                    narrowed.encode(&mut commands, self.layout, segment, [0, segment.len])?;
-                }
-                commands.submit();
-            }
-            self.segments = segments;
-            self.narrowed = narrowed;
-            change.apply(&gpu, &mut self.alive);
-            Ok(())
+            let alive = Change::new(&gpu, self.alive.as_ref(), self.end() as u32, slots, freed).await?;
+            let Entering { segments, narrowed, is_moved, .. } = entering;
+            Ok(GpuChange { segments, narrowed, is_moved, alive })
         })
     }
 

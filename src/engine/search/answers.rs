@@ -9,17 +9,13 @@ use crate::memory;
 use crate::metric::Metric;
 use crate::neighbors::{Neighbor, Neighbors};
 
-/// The distance of a key: L2 is computed as its square.
-pub(crate) fn distance_of(metric: Metric, key: u32) -> f32 {
-    match metric {
-        Metric::L2 => value_of(key).sqrt(),
-        _ => value_of(key),
-    }
+/// The distance that is reported for what an engine computes, which is the square for L2.
+pub(crate) fn reported(metric: Metric, computed: f32) -> f32 {
+    if metric == Metric::L2 { computed.sqrt() } else { computed }
 }
 
 /// Results as the device writes them: keys and ids `[queries, pitch]`, and how many of the first k each query has.
 pub(crate) struct Results {
-    metric: Metric,
     k: usize,
     pitch: usize,
     /// u32.
@@ -32,8 +28,8 @@ pub(crate) struct Results {
 
 impl Results {
     /// The results for up to k rows a query, `pitch` of them apart, from what was read of keys, ids and counts.
-    pub(crate) fn new(metric: Metric, [k, pitch]: [usize; 2], [keys, ids, counts]: [Vec<u8>; 3]) -> Self {
-        Self { metric, k, pitch, keys, ids, counts }
+    pub(crate) fn new([k, pitch]: [usize; 2], [keys, ids, counts]: [Vec<u8>; 3]) -> Self {
+        Self { k, pitch, keys, ids, counts }
     }
 
     /// The number of queries.
@@ -41,13 +37,13 @@ impl Results {
         self.counts.len() / 4
     }
 
-    /// The hits of each query, nearest first.
+    /// The hits of each query, nearest first; their distances in L2 are squares.
     pub(crate) fn rows(&self) -> impl Iterator<Item = impl Iterator<Item = Neighbor>> {
         let keys = self.keys.chunks((self.pitch * 4).max(4)).zip(self.ids.chunks((self.pitch * 8).max(8)));
         keys.zip(words::<u32>(&self.counts)).map(|((keys, ids), count)| {
             let many = self.k.min(count as usize);
             let hits = words(keys).zip(words(ids)).take(many);
-            hits.map(|(key, id)| Neighbor { id, distance: distance_of(self.metric, key) })
+            hits.map(|(key, id)| Neighbor { id, distance: value_of(key) })
         })
     }
 }

@@ -153,10 +153,10 @@ pub(crate) async fn exhaustive(
     }
     let mut parts = commands.read(&ranges).await?;
     numbers.check(&parts[0])?;
-    let (metric, k) = (request.metric, k as usize);
+    let k = k as usize;
     if whole {
-        return Ok(Results::new(metric, [k, pitch as usize], [2, 3, 1].map(|part| take(&mut parts[part]))));
+        return Ok(Results::new([k, pitch as usize], [2, 3, 1].map(|part| take(&mut parts[part]))));
     }
     let (keys, ids) = parts[2..].split_at(count as usize);
-    Ok(Results::new(metric, [k; 2], [keys.concat(), ids.concat(), parts[1].clone()]))
+    Ok(Results::new([k; 2], [keys.concat(), ids.concat(), parts[1].clone()]))
 }

@@ -164,11 +164,7 @@ impl Screening<'_> {
         let Pending { numbers, reading } = pending;
         let mut parts = reading.wait(&self.rows.gpu).await?;
         numbers.check(&parts[0])?;
-        let results = Results::new(
-            self.request.metric,
-            [self.k as usize; 2],
-            [1, 2, 3].map(|part| take(&mut parts[part])),
-        );
+        let results = Results::new([self.k as usize; 2], [1, 2, 3].map(|part| take(&mut parts[part])));
         let mut flags = words::<u32>(&parts[4]);
         let (mut overflowed, mut rescored) = (vec![], 0);
         for (number, count) in numbers.iter().zip(words::<u32>(&parts[5])) {

@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::engine::search::screens::Nominator;
 use crate::kernels::BLOCK_ROWS;
+use crate::options::placement::Placement;
 
 /// How a search finds the rows that may be among the nearest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,10 +50,17 @@ pub struct Plan {
     pub route: Route,
     /// Scratch bytes of a batch.
     pub scratch_bytes: u64,
+    /// The number of devices. The rest is the plan of the one that has most to do.
+    pub devices: usize,
+    /// How rows lie on several devices; none for one.
+    pub placement: Option<Placement>,
 }
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(placement) = self.placement {
+            write!(f, "{} {placement}, each with ", self.devices)?;
+        }
         let batches = self.queries.div_ceil(self.batch.into());
         let plural =
             |count: u64, one: &str, more: &str| format!("{count} {}", if count == 1 { one } else { more });

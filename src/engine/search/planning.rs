@@ -150,6 +150,8 @@ impl Plan {
                         stored_chunks: if kernel.collects.is_some() { 1 } else { chunks as u32 },
                     },
                     scratch_bytes: own_bytes + chunk_blocks * block_bytes + scope.bits_bytes(),
+                    devices: 1,
+                    placement: None,
                 });
             }
             if batch == smallest {
@@ -204,6 +206,8 @@ impl Plan {
             batch: batch as u32,
             route: Route::Exhaustive { chunk_rows: chunk as u32 },
             scratch_bytes: batch * (places * 12 * (k + chunk) + query_bytes) + scope.list_bytes(),
+            devices: 1,
+            placement: None,
         })
     }
 }

@@ -6,14 +6,15 @@ use crate::metric::Metric;
 use crate::neighbors::Neighbors;
 
 /// The request of a search.
+#[derive(Clone, Copy)]
 pub(crate) struct SearchRequest<'a> {
     pub(crate) metric: Metric,
     pub(crate) k: usize,
     pub(crate) budget: u64,
     /// The rows that pass the filter. None without a filter.
     pub(crate) allowed: Option<&'a Allowed>,
-    /// Whether a query that finds fewer than k rows in lists probes more of them, as it does under a filter.
-    pub(crate) fill: bool,
+    /// Whether a query that finds fewer than k rows in lists probes more of them.
+    pub(crate) widens: bool,
     /// Measures the time of each stage on the device.
     pub(crate) profile: bool,
     /// The forms of kernels to run. A profile of other than the tuned ones times each kernel.
@@ -25,11 +26,6 @@ pub(crate) struct SearchRequest<'a> {
 impl SearchRequest<'_> {
     pub(crate) fn scope(&self) -> Scope<'_> {
         Scope { budget: self.budget, allowed: self.allowed }
-    }
-
-    /// Whether queries with too few rows probe more lists.
-    pub(crate) fn widens(&self) -> bool {
-        self.fill || self.allowed.is_some()
     }
 
     pub(crate) fn report(&self, answered: usize) {
@@ -68,6 +64,8 @@ pub struct Statistics {
     /// [`DeviceOptions::join_searches`](crate::DeviceOptions::join_searches). The counts above are then the part of the whole search's
     /// that the number of these queries is of all queries, rounded so that they add up over the callers.
     pub joined: u64,
+    /// Devices that searched: more than one for an index on [`Devices`](crate::Devices).
+    pub devices: usize,
     /// Device time of each stage, if the request asked for it and the adapter has timestamps.
     pub stages: Vec<StageTime>,
 }
@@ -80,4 +78,28 @@ pub struct SearchResult {
     pub neighbors: Neighbors,
     /// How many rows were scored, rescored and searched again, where, and in what time.
     pub statistics: Statistics,
+}
+
+impl Statistics {
+    /// Adds the work of another search for some of the same queries.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.scored += other.scored;
+        self.rescored += other.rescored;
+        self.searched_again += other.searched_again;
+        self.searched_exhaustively += other.searched_exhaustively;
+        self.tables_missing |= other.tables_missing;
+        self.stages.extend_from_slice(&other.stages);
+    }
+}
+
+impl SearchResult {
+    /// The answer in the distances of a metric. Devices give squares for L2, because squares may differ where their roots are equal, and
+    /// what several devices found is merged by them.
+    pub(crate) fn with_roots(mut self, metric: Metric) -> Self {
+        if metric == Metric::L2 {
+            self.neighbors.take_roots();
+        }
+        self.statistics.devices = self.statistics.devices.max(1);
+        self
+    }
 }

@@ -3,7 +3,7 @@
 use crate::engine::device::queries::{Queries, QueryNumbers};
 use crate::engine::pass::keys_and_ids;
 use crate::engine::rows::segments::GpuRows;
-use crate::engine::search::answers::{Answers, distance_of};
+use crate::engine::search::answers::{Answers, reported};
 use crate::engine::search::exhaustive::Exhaustive;
 use crate::engine::search::plan::Plan;
 use crate::engine::search::planning::is_selective;
@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::future::Boxed;
 use crate::gpu::{Commands, words};
 use crate::kernels::collect::Round;
-use crate::kernels::key_of;
+use crate::kernels::{key_of, value_of};
 use crate::metric::Metric;
 use crate::neighbors::Neighbor;
 
@@ -101,16 +101,12 @@ impl Within<'_> {
     fn answer(&self, number: usize, mut found: Vec<(u32, u64)>, answers: &mut Answers) -> Result<()> {
         // By keys, not by distances: squares may differ where their roots are equal.
         found.sort_unstable();
-        answers.put(number, found.into_iter().map(|(key, id)| self.neighbor(key, id)))
-    }
-
-    fn neighbor(&self, key: u32, id: u64) -> Neighbor {
-        Neighbor { id, distance: distance_of(self.request.metric, key) }
+        answers.put(number, found.into_iter().map(|(key, id)| Neighbor { id, distance: value_of(key) }))
     }
 
     /// The keys and ids of the rows within the radius. Absent rows have the distance NaN, which is not below it.
     fn within(&self, keys: &[u8], ids: &[u8]) -> impl Iterator<Item = (u32, u64)> {
-        words(keys).zip(words(ids)).filter(|&(key, id)| self.neighbor(key, id).distance < self.radius)
+        words(keys).zip(words(ids)).filter(|&(key, _)| reported(self.request.metric, value_of(key)) < self.radius)
     }
 
     /// Answers a batch from candidates. Returns the queries whose candidates overflowed, with how many each has.

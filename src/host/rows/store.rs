@@ -37,7 +37,8 @@ pub(crate) struct HostRows {
 pub(crate) struct HostChange {
     /// The squared norms of new rows.
     squared: Vec<f64>,
-    /// One past the last slot while the change is made.
+    /// One past the last slot before the change, and while it is made.
+    before: usize,
     most: usize,
     /// The end and the slots that have a row when the change is made.
     end: usize,
@@ -126,28 +127,28 @@ impl HostRows {
         let groups = if self.is_narrowed() && rows.is_some() { most.div_ceil(GROUP) } else { 0 };
         let is_changed = memory::filled(groups, false)?;
         self.reserve(most)?;
-        Ok(HostChange { squared, most, end, alive, is_changed })
+        Ok(HostChange { squared, before: self.end(), most, end, alive, is_changed })
     }
 
-    /// Puts rows into slots, and removes those that the change frees.
+    /// Writes rows into the slots that a change fills. Then the change is applied or undone, before any search.
     pub(crate) fn put(
         &mut self,
         rows: HostVectors<'_>,
         places: (&[u32], &[u64]),
-        mut change: HostChange,
+        change: &mut HostChange,
         (progress, check): (&mut dyn FnMut(usize), Check),
     ) -> Result<()> {
-        let before = self.end();
         // `progress` and `check` are the caller's and may panic.
-        let written =
-            catch_unwind(AssertUnwindSafe(|| self.write(rows, places, &mut change, (progress, check))));
+        let written = catch_unwind(AssertUnwindSafe(|| self.write(rows, places, change, (progress, check))));
         if !matches!(written, Ok(Ok(()))) {
-            // The rows written so far lie in slots that no search reads. Behind the end nothing may be left.
-            self.truncate(before);
+            self.undo(change);
         }
-        written.unwrap_or_else(|panic| resume_unwind(panic))?;
-        self.release(change);
-        Ok(())
+        written.unwrap_or_else(|panic| resume_unwind(panic))
+    }
+
+    /// Drops what was written for a change. Rows in gaps lie in slots that no search reads; behind the end nothing may be left.
+    pub(crate) fn undo(&mut self, change: &HostChange) {
+        self.truncate(change.before);
     }
 
     /// Writes new rows and narrows them. None of them is alive yet.
@@ -205,29 +206,25 @@ impl HostRows {
         memory::reserve(&mut self.ids, end)
     }
 
-    /// Removes the rows that the change frees; the end may move down.
-    pub(crate) fn release(&mut self, change: HostChange) {
+    /// Applies a change whose rows are written: those that it frees are gone, and the end may move down.
+    pub(crate) fn apply(&mut self, change: HostChange) {
         self.truncate(change.end);
         self.alive = change.alive;
     }
 
-    /// Moves rows, with their ids, from slots to as many free ones.
+    /// Copies rows, with their ids, from slots to as many free ones. The change that is applied then frees the former.
     pub(crate) fn relocate(
         &mut self,
         from: &[u32],
         to: &[u32],
-        change: HostChange,
+        change: &HostChange,
         check: Check,
     ) -> Result<()> {
-        let before = self.end();
         let moved = self.grow(change.most, check).and_then(|()| self.copy_rows(from, to, check));
-        if let Err(error) = moved {
-            // The copies so far lie in slots that no search reads.
-            self.truncate(before);
-            return Err(error);
+        if moved.is_err() {
+            self.undo(change);
         }
-        self.release(change);
-        Ok(())
+        moved
     }
 
     fn copy_rows(&mut self, from: &[u32], to: &[u32], check: Check) -> Result<()> {
@@ -343,12 +340,13 @@ mod tests {
         for slot in 0..1000u32 {
             let row = [slot as f32; 4];
             let view = MatrixView::new(&row, 4).expect("a row");
-            let change = rows.prepared(Some(view.into()), &[slot], &[]).expect("memory");
-            rows.put(view.into(), (&[slot], &[slot.into()]), change, (&mut |_| (), || Ok(())))
+            let mut change = rows.prepared(Some(view.into()), &[slot], &[]).expect("memory");
+            rows.put(view.into(), (&[slot], &[slot.into()]), &mut change, (&mut |_| (), || Ok(())))
                 .expect("a row");
+            rows.apply(change);
         }
         let change = rows.prepared(None, &[], &(10..1000).collect::<Vec<u32>>()).expect("memory");
-        rows.release(change);
+        rows.apply(change);
         rows.shrink();
         assert_eq!((rows.values.allocation(), rows.len()), (before, 10));
     }

@@ -48,8 +48,9 @@ impl Cost {
         let mut rows = HostRows::new(host, Metric::L2Squared, ElementKind::F32, DIM, is_narrowed);
         let slots: Vec<u32> = (0..ROWS as u32).collect();
         let ids: Vec<u64> = (0..ROWS as u64).collect();
-        let change = rows.prepared(Some(view.into()), &slots, &[]).ok()?;
-        rows.put(view.into(), (&slots, &ids), change, (&mut |_| (), || Ok(()))).ok()?;
+        let mut change = rows.prepared(Some(view.into()), &slots, &[]).ok()?;
+        rows.put(view.into(), (&slots, &ids), &mut change, (&mut |_| (), || Ok(()))).ok()?;
+        rows.apply(change);
         let limit = SearchLimit::Nearest(10);
         let request = HostRequest { limit, budget: u64::MAX, allowed: None, progress: None };
         let time = |queries: usize| {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::engine::{Device, DeviceMatrix, EngineLists, Sample, Screen};
+use crate::engine::{DeviceMatrix, Devices, EngineLists, Sample, Screen};
 use crate::error::{Error, Result};
 use crate::future::{Boxed, blocking_and_async};
 use crate::index::common::{Rows, Settings, resource_methods};
@@ -57,7 +57,7 @@ impl<'a> IvfBuilder<'a> {
         self
     }
 
-    blocking_and_async! { self.settings.resources.device.clone();
+    blocking_and_async! { self.settings.resources.devices.clone();
         /// The index without rows, its centroids trained on a sample, `[rows, dim]`, of the rows that it will have; all of them
         /// will do.
         ///
@@ -102,10 +102,11 @@ impl<'a> IvfBuilder<'a> {
             let lists = lists.unwrap_or_else(|| Ivf::recommend(sample.rows()));
             let means = means.of(common.metric, lists);
             let trained = means.run(&common.device, sample).await?;
-            let engine = EngineLists::of(trained.training);
+            let engine =
+                EngineLists::of(trained.training, &common.devices, common.metric, common.screen).await?;
             engine.compile_ahead(&common.store.rows, common.metric);
             let copy = match copy {
-                Some(copy) => Some(copy.with_lists(&engine).await?),
+                Some(copy) => Some(copy.with_lists(&engine, &common.store.rows).await?),
                 None => None,
             };
             common.store_mut()?.set_copy(copy);
@@ -117,8 +118,10 @@ impl<'a> IvfBuilder<'a> {
 
 impl Ivf {
     /// Starts a new index of vectors with `dim` elements.
-    pub fn builder<'a>(device: &Device, metric: Metric, dim: usize) -> IvfBuilder<'a> {
-        let settings = Settings::new(device, metric, dim);
+    ///
+    /// `devices` is a reference to a [`Device`], or to several: see [`Devices`]. Centroids are trained on the first.
+    pub fn builder<'a>(devices: impl Into<Devices>, metric: Metric, dim: usize) -> IvfBuilder<'a> {
+        let settings = Settings::new(devices.into(), metric, dim);
         IvfBuilder { settings, lists: None, means: KMeans::new(metric, 0) }
     }
 }

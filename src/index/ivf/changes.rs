@@ -55,7 +55,7 @@ impl Ivf {
         Box::pin(async move {
             for step in [Pages::consolidated, Pages::lowered] {
                 let store = self.common.store_mut()?;
-                let moves = step(&self.pages, &store.rows.has_row())?;
+                let moves = step(&self.pages, &store.rows.has_row(), &|slot| store.rows.device_of(slot))?;
                 if !moves.from.is_empty() {
                     store.relocate(&moves.from, &moves.to).await?;
                 }
@@ -68,7 +68,7 @@ impl Ivf {
 
     /// Slots for rows in the lists of their nearest centroids, and the pages when the rows are there.
     async fn placed(&self, rows: Rows<'_>) -> Result<(Vec<u32>, Pages)> {
-        let assigned = self.engine.assign(rows).await?;
+        let assigned = self.engine.assign(&self.common.store.rows, rows).await?;
         let lists = memory::collect(assigned.iter().map(|row| row.list))?;
         let mut pages = self.pages.copied()?;
         let slots = pages.place(&lists, &self.common.store.rows.has_row())?;

@@ -10,7 +10,7 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::engine::{Device, EngineLists, Queries, SearchResult, TunedKernel};
+use crate::engine::{Device, Devices, EngineLists, Queries, SearchResult, TunedKernel};
 use crate::error::{Error, Result};
 use crate::future::{Boxed, blocking_and_async};
 use crate::index::common::{Common, Rows};

@@ -15,6 +15,9 @@ const NONE: u32 = u32::MAX;
 /// Tells of any slot whether it has a row.
 type HasRow<'a> = &'a dyn Fn(u32) -> bool;
 
+/// Tells of any slot which device it lies on.
+type DeviceOf<'a> = &'a dyn Fn(u32) -> usize;
+
 /// The slots of a page.
 fn slots_of(page: u32) -> Range<u32> {
     page * PAGE..(page + 1) * PAGE
@@ -153,61 +156,79 @@ impl Pages {
         there >= 128 && (there - needed) * 10 > there * 3
     }
 
-    /// Moves rows of emptier pages into the gaps of fuller ones, so that lists have no more pages than they need.
-    pub(crate) fn consolidated(&self, has_row: HasRow<'_>) -> Result<Moves> {
+    /// Moves rows of emptier pages into the gaps of fuller ones, so that lists have no more pages on a device than they need.
+    pub(crate) fn consolidated(&self, has_row: HasRow<'_>, device_of: DeviceOf<'_>) -> Result<Moves> {
         let gaps = |page: u32| slots_of(page).filter(|&slot| !has_row(slot)).count() as u32;
         let mut moves = Moves { pages: self.copied()?, from: vec![], to: vec![] };
-        for (list, own) in self.of_list.iter().enumerate() {
-            let needed = self.sizes[list].div_ceil(PAGE) as usize;
-            if own.len() <= needed {
-                continue;
+        for (list, all) in self.of_list.iter().enumerate() {
+            let mut kept = vec![];
+            for own in by_device(all.iter().copied(), device_of) {
+                let mut by_gaps: Vec<(u32, u32)> = own.iter().map(|&page| (gaps(page), page)).collect();
+                by_gaps.sort_unstable();
+                let rows: u32 = by_gaps.iter().map(|(gaps, _)| PAGE - gaps).sum();
+                let mut fullest: Vec<u32> = by_gaps.into_iter().map(|(_, page)| page).collect();
+                let given_up = fullest.split_off(rows.div_ceil(PAGE) as usize);
+                fullest.sort_unstable();
+                let moving = given_up.iter().copied().flat_map(slots_of).filter(|&slot| has_row(slot));
+                let before = moves.from.len();
+                let most = before + given_up.len() * PAGE as usize;
+                memory::reserve(&mut moves.from, most)?;
+                memory::reserve(&mut moves.to, most)?;
+                moves.from.extend(moving);
+                let vacant = fullest.iter().copied().flat_map(slots_of).filter(|&slot| !has_row(slot));
+                moves.to.extend(vacant.take(moves.from.len() - before));
+                for page in given_up {
+                    moves.pages.list_of[page as usize] = NONE;
+                    moves.pages.free.insert(page);
+                }
+                kept.extend(fullest);
             }
-            let mut by_gaps: Vec<(u32, u32)> = own.iter().map(|&page| (gaps(page), page)).collect();
-            by_gaps.sort_unstable();
-            let mut fullest: Vec<u32> = by_gaps.into_iter().map(|(_, page)| page).collect();
-            let given_up = fullest.split_off(needed);
-            fullest.sort_unstable();
-            let moving = given_up.iter().copied().flat_map(slots_of).filter(|&slot| has_row(slot));
-            let before = moves.from.len();
-            let most = before + given_up.len() * PAGE as usize;
-            memory::reserve(&mut moves.from, most)?;
-            memory::reserve(&mut moves.to, most)?;
-            moves.from.extend(moving);
-            let vacant = fullest.iter().copied().flat_map(slots_of).filter(|&slot| !has_row(slot));
-            moves.to.extend(vacant.take(moves.from.len() - before));
-            for page in given_up {
-                moves.pages.list_of[page as usize] = NONE;
-                moves.pages.free.insert(page);
-            }
-            moves.pages.of_list[list] = fullest;
+            kept.sort_unstable();
+            moves.pages.of_list[list] = kept;
         }
         Ok(moves)
     }
 
-    /// Moves the last pages into the places of free ones, until no page is free.
-    pub(crate) fn lowered(&self, has_row: HasRow<'_>) -> Result<Moves> {
-        let used = self.list_of.iter().filter(|&&list| list != NONE).count();
+    /// Moves the last pages of each device into the places of its free ones, until none before them is free.
+    pub(crate) fn lowered(&self, has_row: HasRow<'_>, device_of: DeviceOf<'_>) -> Result<Moves> {
         let mut pages = self.copied()?;
         let most = self.free.len() * PAGE as usize;
         let (mut from, mut to) = (memory::with_room(most)?, memory::with_room(most)?);
-        let last = (used..self.list_of.len()).filter(|&page| self.list_of[page] != NONE);
-        for (page, &place) in last.zip(&self.free) {
-            let (page, list) = (page as u32, self.list_of[page]);
-            let rows = (0..PAGE).filter(|within| has_row(page * PAGE + within));
-            for within in rows {
-                from.push(page * PAGE + within);
-                to.push(place * PAGE + within);
+        for own in by_device(0..self.list_of.len() as u32, device_of) {
+            let is_used = |page: &&u32| self.list_of[**page as usize] != NONE;
+            let (first, last) = own.split_at(own.iter().filter(is_used).count());
+            let places = first.iter().filter(|page| !is_used(page));
+            for (&page, &place) in last.iter().filter(is_used).zip(places) {
+                let list = self.list_of[page as usize];
+                let rows = (0..PAGE).filter(|within| has_row(page * PAGE + within));
+                for within in rows {
+                    from.push(page * PAGE + within);
+                    to.push(place * PAGE + within);
+                }
+                pages.list_of[place as usize] = list;
+                pages.list_of[page as usize] = NONE;
+                let own = &mut pages.of_list[list as usize];
+                own.retain(|&other| other != page);
+                let at = own.partition_point(|&other| other < place);
+                own.insert(at, place);
             }
-            pages.list_of[place as usize] = list;
-            let own = &mut pages.of_list[list as usize];
-            own.retain(|&other| other != page);
-            let at = own.partition_point(|&other| other < place);
-            own.insert(at, place);
         }
-        pages.list_of.truncate(used);
-        pages.free.clear();
+        let end = pages.list_of.iter().rposition(|&list| list != NONE).map_or(0, |last| last + 1);
+        pages.list_of.truncate(end);
+        pages.free = (0..end as u32).filter(|&page| pages.list_of[page as usize] == NONE).collect();
         Ok(Moves { pages, from, to })
     }
+}
+
+/// Pages by the device that they lie on: rows do not move from one to another.
+fn by_device(pages: impl Iterator<Item = u32>, device_of: DeviceOf<'_>) -> Vec<Vec<u32>> {
+    let mut own: Vec<Vec<u32>> = vec![];
+    for page in pages {
+        let device = device_of(page * PAGE);
+        own.resize_with(own.len().max(device + 1), Vec::new);
+        own[device].push(page);
+    }
+    own
 }
 
 /// Rows to move from slots to as many vacant ones, and the pages afterwards.

@@ -39,10 +39,10 @@ impl FromSaved for Ivf {
             let (mut common, copy) = loading.settings(resources, expected).open().await?;
             let centroids = MatrixView::new(&centroids, common.dim)?;
             let mut engine =
-                EngineLists::around(&common.device, common.metric, centroids, common.screen).await?;
+                EngineLists::around(&common.devices, common.metric, centroids, common.screen).await?;
             engine.compile_ahead(&common.store.rows, common.metric);
             let copy = match copy {
-                Some(copy) => Some(copy.with_lists(&engine).await?),
+                Some(copy) => Some(copy.with_lists(&engine, &common.store.rows).await?),
                 None => None,
             };
             let store = common.store_mut()?;

@@ -32,7 +32,7 @@ impl Probing<'_> {
             queries.check_values("queries")?;
             open = QueryNumbers::Range(0..0);
         }
-        let wanted = self.request.widens().then_some(wanted);
+        let wanted = self.request.widens.then_some(wanted);
         let mut widening = Widening { probes: self.probes, lists: self.lists(), wanted };
         loop {
             let wider = Self { probes: widening.probes, ..*self };
@@ -133,8 +133,7 @@ impl BatchWork for ProbeWork<'_> {
         let SearchState { answers, statistics, answered, .. } = &mut *self.state;
         let mut parts = reading.wait(&rows.gpu).await?;
         numbers.check(&parts[0])?;
-        let found =
-            Results::new(request.metric, [plan.k as usize; 2], [1, 2, 3].map(|part| take(&mut parts[part])));
+        let found = Results::new([plan.k as usize; 2], [1, 2, 3].map(|part| take(&mut parts[part])));
         let candidates = words::<u32>(&parts[4]).zip(words::<u32>(&parts[5]));
         let mut flags = words::<u32>(&parts[8]);
         for ((number, row), (candidates, coarse)) in numbers.iter().zip(found.rows()).zip(candidates) {

@@ -67,7 +67,7 @@ fn check(rows: &GpuRows, model: &Model, random: &mut Rng) {
         k: 7,
         budget: 512 << 10,
         allowed: None,
-        fill: false,
+        widens: false,
         profile: false,
         forms: crate::engine::FormChoice::Tuned,
         progress: None,
@@ -94,13 +94,15 @@ fn put(device: &Device, rows: &mut GpuRows, model: &mut Model, slots: &[u32], va
     let ids: Vec<u64> = slots.iter().map(|&slot| slot.into()).collect();
     let placing = Placing { slots, ids: &ids, freed: &[] };
     let view = MatrixView::new(values, DIM).expect("whole rows");
-    device.block_on(rows.put(view.into(), &placing, &mut |_| ())).expect("good rows");
+    let change = device.block_on(rows.prepared_put(view.into(), &placing, &mut |_| ()));
+    rows.apply(change.expect("good rows")).expect("prepared");
     let placed = slots.iter().zip(values.chunks(DIM));
     model.extend(placed.map(|(&slot, row)| (slot, (slot.into(), row.to_vec()))));
 }
 
 fn release(device: &Device, rows: &mut GpuRows, model: &mut Model, freed: &[u32]) {
-    device.block_on(rows.release(freed)).expect("they are there");
+    let change = device.block_on(rows.prepared_release(freed)).expect("they are there");
+    rows.apply(change).expect("prepared");
     freed.iter().for_each(|slot| drop(model.remove(slot)));
 }
 
@@ -126,13 +128,13 @@ fn any_slots(screen: Screen) {
                 next += 1 << 12;
                 let placing = Placing { slots: &slots, ids: &ids, freed: &freed };
                 let view = MatrixView::new(&values, DIM).expect("whole rows");
-                if operation % 3 == 0 {
+                let change = if operation % 3 == 0 {
                     let matrix = device.upload(view).expect("good rows");
-                    device.block_on(rows.put((&matrix).into(), &placing, &mut |_| ()))
+                    device.block_on(rows.prepared_put((&matrix).into(), &placing, &mut |_| ()))
                 } else {
-                    device.block_on(rows.put(view.into(), &placing, &mut |_| ()))
-                }
-                .expect("good rows");
+                    device.block_on(rows.prepared_put(view.into(), &placing, &mut |_| ()))
+                };
+                rows.apply(change.expect("good rows")).expect("prepared");
                 for (slot, (id, row)) in slots.iter().zip(ids.iter().zip(values.chunks(DIM))) {
                     model.insert(*slot, (*id, row.to_vec()));
                 }
@@ -150,7 +152,8 @@ fn any_slots(screen: Screen) {
             _ => {
                 let count = random.usize(..alive.len() + 1).min(vacant.len());
                 let (from, to) = (some(&mut random, alive, count), some(&mut random, vacant, count));
-                device.block_on(rows.relocate(&from, &to)).expect("they are moved");
+                let change = device.block_on(rows.prepared_move(&from, &to)).expect("they are copied");
+                rows.apply(change).expect("prepared");
                 for (from, to) in from.iter().zip(&to) {
                     let row = model.remove(from).expect("a row");
                     model.insert(*to, row);

@@ -1,0 +1,136 @@
+//! The devices of an index.
+
+use std::time::Duration;
+
+use crate::engine::device::engine::Engine;
+use crate::engine::device::handle::Device;
+use crate::error::{Error, Result};
+use crate::matrix::MatrixView;
+use crate::metric::Metric;
+use crate::platform::Instant;
+
+/// One device or several that an index lives on: made from a reference to a [`Device`], or to an array, a slice or a vector of them.
+///
+/// Several are GPUs, or several times the host engine, but not both, because answers of the two differ in the last bits of distances. The
+/// answers of an index on several devices of one kind are those of one such device, bit for bit.
+///
+/// ```no_run
+/// use nearfield::{Device, DeviceOptions, Flat, MatrixView, Metric, Placement};
+/// let both = [Device::named("0")?, Device::named("1")?];
+/// let mut index = Flat::builder(&both, Metric::Cosine, 2).placement(Placement::Replicas).build()?;
+/// index.add(MatrixView::new(&[1.0f32, 0.0, 0.0, 1.0], 2)?)?;
+/// # Ok::<(), nearfield::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Devices {
+    list: Vec<Device>,
+}
+
+impl From<&Device> for Devices {
+    fn from(device: &Device) -> Self {
+        Self { list: vec![device.clone()] }
+    }
+}
+
+impl From<&[Device]> for Devices {
+    fn from(devices: &[Device]) -> Self {
+        Self { list: devices.to_vec() }
+    }
+}
+
+impl<const COUNT: usize> From<&[Device; COUNT]> for Devices {
+    fn from(devices: &[Device; COUNT]) -> Self {
+        devices.as_slice().into()
+    }
+}
+
+impl From<&Vec<Device>> for Devices {
+    fn from(devices: &Vec<Device>) -> Self {
+        devices.as_slice().into()
+    }
+}
+
+impl From<&Devices> for Devices {
+    fn from(devices: &Devices) -> Self {
+        devices.clone()
+    }
+}
+
+impl Devices {
+    /// The devices, in the order in which they were given.
+    pub fn list(&self) -> &[Device] {
+        &self.list
+    }
+
+    /// The first, which also does what needs one device alone: it trains centroids, and takes matrices.
+    pub(crate) fn first(&self) -> Result<&Device> {
+        self.list.first().ok_or_else(|| Error::argument("devices", "at least one", 0))
+    }
+
+    /// Checks that an index can live on these devices.
+    pub(crate) fn check(&self) -> Result<()> {
+        let first = self.first()?;
+        for (place, device) in self.list.iter().enumerate() {
+            if device.is_host() != first.is_host() {
+                let needed = "GPUs alone or the host engine alone, because their distances differ in the last bits";
+                return Err(Error::argument("devices", needed, format!("{} and {}", first.adapter(), device.adapter())));
+            }
+            if let Some(before) = self.list[..place].iter().position(|other| is_one(other, device)) {
+                let given = format!("{} as number {before} and {place}", device.adapter());
+                return Err(Error::argument("devices", "each GPU once", given));
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits as the first device does, for the calls of an index on all of them.
+    pub(crate) fn block_on<T>(&self, future: impl Future<Output = Result<T>>) -> Result<T> {
+        self.first()?.block_on(future)
+    }
+
+    /// The same devices but one.
+    pub(crate) fn with(&self, place: usize, device: &Device) -> Self {
+        let mut list = self.list.clone();
+        list[place] = device.clone();
+        Self { list }
+    }
+}
+
+/// Rows, queries and elements of the search that devices are timed by.
+const TIMED: [usize; 3] = [1 << 15, 128, 128];
+
+/// Times that a search is repeated; the least one counts.
+const TIMES: usize = 3;
+
+/// The part of all rows that each device is to have, in proportion to the speed of its searches. Devices of one name are not timed.
+pub(super) async fn shares(devices: &[Device]) -> Result<Vec<f64>> {
+    let is_alike = devices.windows(2).all(|pair| pair[0].adapter().name == pair[1].adapter().name);
+    if is_alike {
+        return Ok(vec![1.0; devices.len()]);
+    }
+    let [rows, queries, dim] = TIMED;
+    let mut random = fastrand::Rng::with_seed(7);
+    let values: Vec<f32> = (0..rows * dim).map(|_| random.f32() - 0.5).collect();
+    let mut shares = vec![];
+    for device in devices {
+        let matrix = device.upload_async(MatrixView::new(&values, dim)?).await?;
+        let queries = MatrixView::new(&values[..queries * dim], dim)?;
+        let mut least = Duration::MAX;
+        // The first search compiles its kernels.
+        for _ in 0..=TIMES {
+            let started = Instant::now();
+            device.nearest_async(queries, &matrix, Metric::L2Squared, 10).await?;
+            least = least.min(started.elapsed());
+        }
+        shares.push(1.0 / least.as_secs_f64().max(1e-9));
+    }
+    Ok(shares)
+}
+
+/// Whether both are one GPU. The host engine may be given several times.
+fn is_one(one: &Device, other: &Device) -> bool {
+    match (&one.engine, &other.engine) {
+        (Engine::Gpu(one), Engine::Gpu(other)) => std::sync::Arc::ptr_eq(one, other),
+        _ => false,
+    }
+}

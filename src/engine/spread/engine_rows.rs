@@ -1,0 +1,320 @@
+//! The rows of an index, on one device or on several: what an index asks of its rows.
+
+use std::time::Duration;
+
+use half::f16;
+
+use crate::bits::Bits;
+use crate::engine::device::vectors::{Queries, Vectors};
+use crate::engine::rows::device_rows::{DeviceRows, RowShape};
+use crate::engine::rows::write::Placing;
+use crate::engine::search::plan::Plan;
+use crate::engine::search::request::{SearchRequest, SearchResult};
+use crate::engine::spread::devices::Devices;
+use crate::engine::spread::merging::all_or_first;
+use crate::engine::spread::rows::SpreadRows;
+use crate::engine::spread::searching::Aim;
+use crate::engine::spread::together::{Work, together};
+use crate::engine::tune::TunedKernel;
+use crate::error::{Error, Result};
+use crate::future::{Boxed, RowProgress};
+use crate::gpu::words;
+use crate::host::HostRows;
+use crate::matrix::{Element, ElementKind};
+use crate::memory;
+use crate::metric::Metric;
+use crate::options::placement::Placement;
+use crate::usage::{Memory, MemoryPlace};
+
+/// The rows of an index.
+#[derive(Debug)]
+pub(crate) enum EngineRows {
+    One(DeviceRows),
+    Several(Box<SpreadRows>),
+}
+
+/// Rows to move from slots to as many others.
+pub(crate) type Moves = (Vec<u32>, Vec<u32>);
+
+impl EngineRows {
+    pub(crate) fn new<'f>(devices: &'f Devices, placement: Placement, shape: &'f RowShape) -> Boxed<'f, Self> {
+        Box::pin(async move {
+            match devices.list() {
+                [device] => Ok(Self::One(DeviceRows::new(device, shape).await?)),
+                _ => Ok(Self::Several(Box::new(SpreadRows::new(devices, placement, shape).await?))),
+            }
+        })
+    }
+
+    /// The rows of each device.
+    pub(super) fn parts(&self) -> &[DeviceRows] {
+        match self {
+            Self::One(rows) => std::slice::from_ref(rows),
+            Self::Several(rows) => &rows.parts,
+        }
+    }
+
+    /// The rows, where they lie on one device.
+    pub(crate) fn on_host(&mut self) -> Result<&mut HostRows> {
+        match self {
+            Self::One(DeviceRows::Host(rows)) => Ok(rows),
+            _ => Err(Error::internal("the copy of the rows is not on the host")),
+        }
+    }
+
+    /// Compiles the kernels of searches in these rows, tests those that need it, and waits for both.
+    pub(crate) fn warm_up(&self, metric: Metric) -> Boxed<'_, ()> {
+        Box::pin(async move {
+            match self {
+                Self::One(rows) => rows.warm_up(metric).await,
+                Self::Several(rows) => {
+                    let work = |place: usize| -> Work<'_, ()> {
+                        (rows.engine(place), Box::pin(rows.parts[place].warm_up(metric)))
+                    };
+                    all_or_first(together(rows.live().into_iter().map(work).collect()).await).map(drop)
+                }
+            }
+        })
+    }
+
+    /// Times the kernels of searches in these rows, and uses the faster forms.
+    pub(crate) fn tune(&self, metric: Metric, is_again: bool) -> Boxed<'_, Vec<TunedKernel>> {
+        Box::pin(async move {
+            match self {
+                Self::One(rows) => rows.tune(metric, is_again).await,
+                Self::Several(rows) => {
+                    let work = |place: usize| -> Work<'_, Vec<TunedKernel>> {
+                        (rows.engine(place), Box::pin(rows.parts[place].tune(metric, is_again)))
+                    };
+                    let tuned = together(rows.live().into_iter().map(work).collect()).await;
+                    Ok(all_or_first(tuned)?.concat())
+                }
+            }
+        })
+    }
+
+    /// Whether there is a narrowed copy of the rows.
+    pub(crate) fn is_narrowed(&self) -> bool {
+        self.parts().iter().all(DeviceRows::is_narrowed)
+    }
+
+    /// Puts rows into slots that have none; all of them or, after an error, none.
+    ///
+    /// The caller chooses the slots. Slots behind the end are created, and those left out below it become gaps.
+    pub(crate) async fn put(
+        &mut self,
+        source: Vectors<'_>,
+        placing: &Placing<'_>,
+        progress: RowProgress<'_>,
+    ) -> Result<()> {
+        match self {
+            Self::One(rows) => {
+                let change = rows.prepared_put(source, placing, progress).await?;
+                rows.apply(change)
+            }
+            Self::Several(rows) => {
+                let fetched = match source {
+                    Vectors::Host(_) => None,
+                    Vectors::Device(matrix) => Some(matrix.fetched().await?),
+                };
+                let source = fetched.as_ref().map_or(source, Vectors::from).on_host()?;
+                rows.put(source, placing, progress).await
+            }
+        }
+    }
+
+    /// Removes the rows in these slots; the end may move down.
+    pub(crate) async fn release(&mut self, freed: &[u32]) -> Result<()> {
+        match self {
+            Self::One(rows) => {
+                let change = rows.prepared_release(freed).await?;
+                rows.apply(change)
+            }
+            Self::Several(rows) => rows.release(freed).await,
+        }
+    }
+
+    /// Moves rows, with their ids, to slots of the same device that have none.
+    pub(crate) fn relocate<'f>(&'f mut self, from: &'f [u32], to: &'f [u32]) -> Boxed<'f, ()> {
+        Box::pin(async move {
+            match self {
+                Self::One(rows) => {
+                    let change = rows.prepared_move(from, to).await?;
+                    rows.apply(change)
+                }
+                Self::Several(rows) => rows.relocate(from, to).await,
+            }
+        })
+    }
+
+    /// The moves after which the first slots of every device have all of its rows.
+    pub(crate) fn moves(&self) -> Result<Moves> {
+        let (mut from, mut to) = (vec![], vec![]);
+        let has_row = self.has_row();
+        for slots in self.slots_by_device() {
+            let mut all: Vec<u32> = memory::with_room(self.end() as usize)?;
+            all.extend(slots);
+            let rows = all.iter().filter(|&&slot| has_row(slot)).count();
+            let (first, last) = all.split_at(rows);
+            to.extend(first.iter().copied().filter(|&slot| !has_row(slot)));
+            from.extend(last.iter().copied().filter(|&slot| has_row(slot)));
+        }
+        Ok((from, to))
+    }
+
+    /// The slots below the end, device by device; all of them once where all devices have them.
+    fn slots_by_device(&self) -> Vec<Box<dyn Iterator<Item = u32> + '_>> {
+        match self {
+            Self::One(rows) => vec![Box::new(0..rows.end() as u32)],
+            Self::Several(rows) => rows.slots_by_device(),
+        }
+    }
+
+    /// The device of a slot: rows do not move to slots of others.
+    pub(crate) fn device_of(&self, slot: u32) -> usize {
+        match self {
+            Self::One(_) => 0,
+            Self::Several(rows) => rows.device_of(slot),
+        }
+    }
+
+    /// The most slots of a device, and how many of them have no row, for the device with the largest part of such.
+    pub(crate) fn sparsest(&self) -> (u64, u64) {
+        let counts = self.parts().iter().map(|rows| (rows.end(), rows.end() - rows.len()));
+        counts.max_by(|a, b| (a.1 * b.0.max(1)).cmp(&(b.1 * a.0.max(1)))).unwrap_or_default()
+    }
+
+    /// Frees memory behind the end where there is much of it.
+    pub(crate) fn shrink(&mut self) -> Result<()> {
+        match self {
+            Self::One(rows) => rows.shrink(),
+            Self::Several(rows) => rows.shrink(),
+        }
+    }
+
+    /// The rows in these slots, `[slots, dim]`, widened to f32.
+    pub(crate) fn fetch<'f>(&'f self, slots: &'f [u32]) -> Boxed<'f, Vec<f32>> {
+        Box::pin(async move {
+            match self {
+                Self::One(rows) => rows.fetch(slots).await,
+                Self::Several(rows) => {
+                    let bytes = rows.fetch_bytes(slots).await?;
+                    widened(&bytes, rows.shape.elements)
+                }
+            }
+        })
+    }
+
+    /// The rows in these slots, `[slots, dim]`: their bytes as they are stored, without padding.
+    pub(crate) fn fetch_bytes<'f>(&'f self, slots: &'f [u32]) -> Boxed<'f, Vec<u8>> {
+        match self {
+            Self::One(rows) => Box::pin(rows.fetch_bytes(slots)),
+            Self::Several(rows) => rows.fetch_bytes(slots),
+        }
+    }
+
+    /// Which slots below the end have a row; none when all have.
+    pub(crate) fn alive(&self) -> Option<&Bits> {
+        match self {
+            Self::One(rows) => rows.alive(),
+            Self::Several(rows) => rows.alive(),
+        }
+    }
+
+    /// A function that tells of any slot whether it has a row.
+    pub(crate) fn has_row(&self) -> impl Fn(u32) -> bool + '_ {
+        let (alive, end) = (self.alive(), self.end());
+        move |slot| u64::from(slot) < end && alive.is_none_or(|bits| bits.get(slot as usize))
+    }
+
+    /// One past the last slot that has a row.
+    pub(crate) fn end(&self) -> u64 {
+        match self {
+            Self::One(rows) => rows.end(),
+            Self::Several(rows) => rows.end() as u64,
+        }
+    }
+
+    /// How many rows there are.
+    pub(crate) fn len(&self) -> u64 {
+        match self {
+            Self::One(rows) => rows.len(),
+            Self::Several(rows) => rows.len() as u64,
+        }
+    }
+
+    pub(crate) async fn search(
+        &self,
+        queries: &Queries<'_>,
+        request: &SearchRequest<'_>,
+    ) -> Result<SearchResult> {
+        let found = match self {
+            Self::One(rows) => rows.search(queries, request).await,
+            Self::Several(rows) => rows.search(Aim::Nearest, queries, request).await,
+        };
+        Ok(found?.with_roots(request.metric))
+    }
+
+    pub(crate) async fn search_within(
+        &self,
+        queries: &Queries<'_>,
+        radius: f32,
+        request: &SearchRequest<'_>,
+    ) -> Result<SearchResult> {
+        let found = match self {
+            Self::One(rows) => rows.search_within(queries, radius, request).await,
+            Self::Several(rows) => rows.search(Aim::Within(radius), queries, request).await,
+        };
+        Ok(found?.with_roots(request.metric))
+    }
+
+    /// The expected duration of a search; none where it cannot be predicted.
+    pub(crate) fn expected(&self, queries: usize) -> Option<Duration> {
+        match self {
+            Self::One(rows) => rows.expected(queries),
+            Self::Several(_) => None,
+        }
+    }
+
+    /// Whether searches of this share of the rows, `[probes, lists]`, are faster together: see [`DeviceRows::gain_together`].
+    pub(crate) fn gain_together(&self, share: [u64; 2]) -> bool {
+        self.parts().iter().any(|rows| rows.gain_together(share))
+    }
+
+    /// Searches that run side by side on different devices: replicas answer different queries.
+    pub(crate) fn side_by_side(&self) -> usize {
+        match self {
+            Self::Several(rows) if rows.layout.is_none() => rows.parts.len(),
+            _ => 1,
+        }
+    }
+
+    pub(crate) fn plan(&self, queries: usize, k: usize, budget: u64) -> Result<Plan> {
+        match self {
+            Self::One(rows) => rows.plan(queries, k, budget),
+            Self::Several(rows) => rows.plan(queries, k, budget),
+        }
+    }
+
+    /// Adds the memory of the rows.
+    pub(crate) fn measure(&self, memory: &mut Memory) {
+        self.parts().iter().for_each(|rows| rows.measure(memory));
+        if let (Self::Several(_), Some(bits)) = (self, self.alive()) {
+            memory.add("gaps", MemoryPlace::Host, 4 * bits.words().len() as u64);
+        }
+    }
+}
+
+/// Stored elements in f32.
+fn widened(bytes: &[u8], elements: ElementKind) -> Result<Vec<f32>> {
+    match elements {
+        ElementKind::F32 => collected(bytes.len() / 4, words::<f32>(bytes)),
+        ElementKind::F16 => collected(bytes.len() / 2, words::<f16>(bytes).map(|x| x.widen())),
+    }
+}
+
+fn collected(count: usize, values: impl Iterator<Item = f32>) -> Result<Vec<f32>> {
+    let mut all = memory::with_room(count)?;
+    all.extend(values);
+    Ok(all)
+}

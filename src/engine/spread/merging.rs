@@ -1,0 +1,96 @@
+//! Merges what several devices found into one answer.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::engine::search::request::{SearchResult, Statistics};
+use crate::error::{Error, Result};
+use crate::gpu::StageTime;
+use crate::neighbors::Neighbors;
+
+/// Called with the number of queries answered so far.
+type Progress<'a> = &'a (dyn Fn(usize) + Send + Sync);
+
+/// How far the searches of several devices are.
+pub(super) struct Answered<'a> {
+    counts: Vec<AtomicUsize>,
+    /// What all of them have done together: the least of their counts, or the sum.
+    of_all: fn(&[AtomicUsize]) -> usize,
+    progress: Progress<'a>,
+}
+
+fn least(counts: &[AtomicUsize]) -> usize {
+    counts.iter().map(|count| count.load(Ordering::Relaxed)).min().unwrap_or(0)
+}
+
+fn sum(counts: &[AtomicUsize]) -> usize {
+    counts.iter().map(|count| count.load(Ordering::Relaxed)).sum()
+}
+
+impl<'a> Answered<'a> {
+    /// For devices that answer all queries each.
+    pub(super) fn by_all(devices: usize, progress: Progress<'a>) -> Self {
+        Self { counts: (0..devices).map(|_| AtomicUsize::new(0)).collect(), of_all: least, progress }
+    }
+
+    /// For devices that answer a part of the queries each.
+    pub(super) fn by_each(devices: usize, progress: Progress<'a>) -> Self {
+        Self { of_all: sum, ..Self::by_all(devices, progress) }
+    }
+
+    /// Notes how many queries a device has answered.
+    pub(super) fn note(&self, device: usize, answered: usize) {
+        self.counts[device].store(answered, Ordering::Relaxed);
+        (self.progress)((self.of_all)(&self.counts));
+    }
+}
+
+/// The k nearest rows of what devices with different rows found for the same queries.
+pub(super) fn merged(found: Vec<SearchResult>, k: usize) -> Result<SearchResult> {
+    let (neighbors, statistics): (Vec<_>, Vec<_>) =
+        found.into_iter().map(|one| (one.neighbors, one.statistics)).unzip();
+    Ok(SearchResult { neighbors: Neighbors::merge(&neighbors, k)?, statistics: summed(statistics) })
+}
+
+/// What devices with the same rows found for one part of the queries after the other.
+pub(super) fn joined(found: Vec<SearchResult>) -> Result<SearchResult> {
+    let (neighbors, statistics): (Vec<_>, Vec<_>) =
+        found.into_iter().map(|one| (one.neighbors, one.statistics)).unzip();
+    Ok(SearchResult { neighbors: Neighbors::join(&neighbors)?, statistics: summed(statistics) })
+}
+
+/// The work of all devices, with the stages of the one that took longest.
+fn summed(of_devices: Vec<Statistics>) -> Statistics {
+    let sum = |of: fn(&Statistics) -> u64| of_devices.iter().map(of).sum();
+    let mut all = Statistics {
+        scored: sum(|one| one.scored),
+        rescored: sum(|one| one.rescored),
+        searched_again: sum(|one| one.searched_again),
+        searched_exhaustively: sum(|one| one.searched_exhaustively),
+        tables_missing: of_devices.iter().any(|one| one.tables_missing),
+        devices: of_devices.iter().map(|one| one.devices.max(1)).sum(),
+        ..Statistics::default()
+    };
+    let time = |stages: &Vec<StageTime>| stages.iter().map(|stage| stage.time).sum::<std::time::Duration>();
+    let slowest = of_devices.into_iter().map(|one| one.stages).max_by_key(time);
+    all.stages = slowest.unwrap_or_default();
+    all
+}
+
+/// The results, or one error of several: that of the row or query with the least number, so that it does not depend on how work was
+/// divided. The loss of a device comes last, because other errors are the caller's to mend.
+pub(super) fn all_or_first<T>(results: Vec<Result<T>>) -> Result<Vec<T>> {
+    let rank = |error: &Error| match error {
+        Error::NotFinite { row, .. } | Error::NormOutOfRange { row, .. } => (0, *row),
+        Error::DeviceLost { .. } => (2, 0),
+        _ => (1, 0),
+    };
+    let (mut done, mut first): (Vec<T>, Option<Error>) = (vec![], None);
+    for result in results {
+        match result {
+            Ok(value) => done.push(value),
+            Err(error) if first.as_ref().is_none_or(|first| rank(&error) < rank(first)) => first = Some(error),
+            Err(_) => {}
+        }
+    }
+    first.map_or(Ok(done), Err)
+}

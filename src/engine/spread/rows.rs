@@ -1,0 +1,294 @@
+//! The rows of an index on several devices: how they change.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use crate::bits::Bits;
+use crate::engine::device::engine::Engine;
+use crate::engine::rows::device_rows::{DeviceRows, RowChange, RowShape};
+use crate::engine::rows::write::Placing;
+use crate::engine::spread::devices::{self, Devices};
+use crate::engine::spread::layout::Layout;
+use crate::engine::spread::merging::all_or_first;
+use crate::engine::spread::shares::{Sent, Share, shares};
+use crate::engine::spread::together::{Work, together};
+use crate::error::{Error, Result};
+use crate::future::{Boxed, RowProgress};
+use crate::options::placement::Placement;
+use crate::vectors::HostVectors;
+
+/// Rows on several devices.
+///
+/// A change is prepared on all of them, and then taken over by steps that cannot fail: all devices have it, or none.
+#[derive(Debug)]
+pub(crate) struct SpreadRows {
+    pub(super) devices: Devices,
+    pub(super) parts: Vec<DeviceRows>,
+    pub(super) placement: Placement,
+    pub(super) shape: RowShape,
+    /// Where slots lie; with replicas they lie everywhere.
+    pub(super) layout: Option<Layout>,
+    /// The slots of the index that have a row; none if all have.
+    alive: Option<Bits>,
+    end: usize,
+    /// The devices that are lost.
+    lost: Vec<AtomicBool>,
+    /// How many searches run on each device.
+    pub(super) busy: Vec<AtomicUsize>,
+}
+
+impl SpreadRows {
+    pub(super) fn new<'f>(devices: &'f Devices, placement: Placement, shape: &'f RowShape) -> Boxed<'f, Self> {
+        Box::pin(async move {
+            let list = devices.list();
+            let layout = match placement {
+                Placement::Shards => Some(Layout::new(devices::shares(list).await?)),
+                Placement::Replicas => None,
+            };
+            let share = if layout.is_some() { shape.expected.div_ceil(list.len() as u64) } else { shape.expected };
+            let own = RowShape { expected: share, ..*shape };
+            let mut parts = vec![];
+            for device in list {
+                parts.push(DeviceRows::new(device, &own).await?);
+            }
+            Ok(Self {
+                devices: devices.clone(),
+                parts,
+                placement,
+                shape: *shape,
+                layout,
+                alive: None,
+                end: 0,
+                lost: list.iter().map(|_| AtomicBool::new(false)).collect(),
+                busy: list.iter().map(|_| AtomicUsize::new(0)).collect(),
+            })
+        })
+    }
+
+    pub(super) fn engine(&self, place: usize) -> Engine {
+        self.devices.list()[place].engine.clone()
+    }
+
+    /// The places of the devices that have up-to-date rows.
+    pub(super) fn live(&self) -> Vec<usize> {
+        let is_lost = |place: &usize| self.lost[*place].load(Ordering::Relaxed);
+        (0..self.parts.len()).filter(|place| !is_lost(place)).collect()
+    }
+
+    /// The error when no device is left.
+    pub(super) fn none_left(&self) -> Error {
+        Error::DeviceLost { reason: format!("all {} devices of the index", self.parts.len()) }
+    }
+
+    /// Notes which device was lost, and names it.
+    pub(super) fn noted<T>(&self, place: usize, result: Result<T>) -> Result<T> {
+        result.map_err(|error| match error {
+            Error::DeviceLost { reason } => {
+                self.lost[place].store(true, Ordering::Relaxed);
+                let (count, adapter) = (self.parts.len(), self.devices.list()[place].adapter());
+                let reason = format!("device {place} of {count}, {adapter}: {reason}");
+                Error::DeviceLost { reason }
+            }
+            other => other,
+        })
+    }
+
+    pub(super) fn alive(&self) -> Option<&Bits> {
+        self.alive.as_ref()
+    }
+
+    pub(super) fn end(&self) -> usize {
+        self.end
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.alive.as_ref().map_or(self.end, Bits::count_ones)
+    }
+
+    /// Puts rows into slots that have none, and frees others.
+    pub(super) fn put<'f>(
+        &'f mut self,
+        rows: HostVectors<'f>,
+        placing: &'f Placing<'f>,
+        progress: RowProgress<'f>,
+    ) -> Boxed<'f, ()> {
+        Box::pin(async move {
+            let after = Bits::after(self.alive.as_ref(), self.end, placing.slots, placing.freed)?;
+            let most = placing.slots.iter().max().map_or(0, |&slot| u64::from(slot) + 1);
+            Error::check_slots(most)?;
+            let mut layout = self.layout.clone();
+            let live = self.live();
+            let shares: Vec<Option<Share<'_>>> = match &mut layout {
+                Some(layout) => {
+                    layout.reach(most);
+                    shares(layout, rows, placing)?.into_iter().map(Some).collect()
+                }
+                None => self.parts.iter().map(|_| None).collect(),
+            };
+            let sent = Sent::new(self.parts.len(), layout.is_some(), progress);
+            let engines: Vec<Engine> = (0..self.parts.len()).map(|place| self.engine(place)).collect();
+            let mut places = vec![];
+            let mut works: Vec<Work<'_, RowChange>> = vec![];
+            for ((place, part), share) in self.parts.iter_mut().enumerate().zip(&shares) {
+                if !live.contains(&place) && layout.is_none() || share.as_ref().is_some_and(Share::is_empty) {
+                    continue;
+                }
+                let sent = &sent;
+                let work = async move {
+                    let mut progress = |rows| sent.note(place, rows);
+                    match share {
+                        Some(share) if share.slots.is_empty() => part.prepared_release(&share.freed).await,
+                        Some(share) => {
+                            let placing = share.placing();
+                            let prepared = part.prepared_put(share.rows.vectors(), &placing, &mut progress).await;
+                            prepared.map_err(|error| error.with_rows(|row| share.numbers[row as usize] as u64))
+                        }
+                        None => part.prepared_put(rows.into(), placing, &mut progress).await,
+                    }
+                };
+                places.push(place);
+                works.push((engines[place].clone(), Box::pin(work)));
+            }
+            let prepared = together(works).await;
+            self.take_over(places, prepared)?;
+            self.layout = layout;
+            (self.end, self.alive) = after;
+            Ok(())
+        })
+    }
+
+    /// Removes the rows in these slots.
+    pub(super) fn release<'f>(&'f mut self, freed: &'f [u32]) -> Boxed<'f, ()> {
+        Box::pin(async move {
+            let after = Bits::after(self.alive.as_ref(), self.end, &[], freed)?;
+            let own = self.divided(freed);
+            let live = self.live();
+            let engines: Vec<Engine> = (0..self.parts.len()).map(|place| self.engine(place)).collect();
+            let mut places = vec![];
+            let mut works: Vec<Work<'_, RowChange>> = vec![];
+            for ((place, part), own) in self.parts.iter_mut().enumerate().zip(&own) {
+                if own.is_empty() || self.layout.is_none() && !live.contains(&place) {
+                    continue;
+                }
+                places.push(place);
+                works.push((engines[place].clone(), Box::pin(part.prepared_release(own))));
+            }
+            let prepared = together(works).await;
+            self.take_over(places, prepared)?;
+            (self.end, self.alive) = after;
+            Ok(())
+        })
+    }
+
+    /// Moves rows, with their ids, to slots of the same device that have none.
+    pub(super) fn relocate<'f>(&'f mut self, from: &'f [u32], to: &'f [u32]) -> Boxed<'f, ()> {
+        Box::pin(async move {
+            let after = Bits::after(self.alive.as_ref(), self.end, to, from)?;
+            let (own_from, own_to) = (self.divided(from), self.divided(to));
+            if let Some(layout) = &self.layout
+                && from.iter().zip(to).any(|(&from, &to)| layout.place(from).0 != layout.place(to).0)
+            {
+                return Err(Error::internal("rows that move from one device to another"));
+            }
+            let live = self.live();
+            let engines: Vec<Engine> = (0..self.parts.len()).map(|place| self.engine(place)).collect();
+            let mut places = vec![];
+            let mut works: Vec<Work<'_, RowChange>> = vec![];
+            for ((place, part), (from, to)) in self.parts.iter_mut().enumerate().zip(own_from.iter().zip(&own_to)) {
+                if from.is_empty() || self.layout.is_none() && !live.contains(&place) {
+                    continue;
+                }
+                places.push(place);
+                works.push((engines[place].clone(), part.prepared_move(from, to)));
+            }
+            let prepared = together(works).await;
+            self.take_over(places, prepared)?;
+            (self.end, self.alive) = after;
+            Ok(())
+        })
+    }
+
+    /// The slots of a list on each device, where they lie there.
+    fn divided(&self, slots: &[u32]) -> Vec<Vec<u32>> {
+        match &self.layout {
+            Some(layout) => layout.picked(slots).into_iter().map(|picked| picked.slots).collect(),
+            None => self.parts.iter().map(|_| slots.to_vec()).collect(),
+        }
+    }
+
+    /// Takes a change over where all devices have prepared it, and gives it up where one could not. Replicas that were lost meanwhile are
+    /// left behind.
+    fn take_over(&mut self, places: Vec<usize>, prepared: Vec<Result<RowChange>>) -> Result<()> {
+        let prepared: Vec<(usize, Result<RowChange>)> = places
+            .into_iter()
+            .zip(prepared)
+            .map(|(place, one)| (place, self.noted(place, one)))
+            .collect();
+        let is_survived = self.placement == Placement::Replicas && prepared.iter().any(|(_, one)| one.is_ok());
+        let is_fatal = |one: &Result<RowChange>| match one {
+            Ok(_) => false,
+            Err(Error::DeviceLost { .. }) => !is_survived,
+            Err(_) => true,
+        };
+        let has_failed = prepared.iter().any(|(_, one)| is_fatal(one));
+        let mut errors = vec![];
+        for (place, one) in prepared {
+            match one {
+                Ok(change) if has_failed => self.parts[place].undo(&change),
+                Ok(change) => self.parts[place].apply(change)?,
+                Err(error) if has_failed => errors.push(Err(error)),
+                Err(_) => {}
+            }
+        }
+        all_or_first::<()>(errors).map(drop)
+    }
+
+    /// Frees memory behind the ends of devices.
+    pub(super) fn shrink(&mut self) -> Result<()> {
+        let live = self.live();
+        live.into_iter().try_for_each(|place| self.parts[place].shrink())
+    }
+
+    /// The bytes of the rows in these slots, in their order.
+    pub(super) fn fetch_bytes<'f>(&'f self, slots: &'f [u32]) -> Boxed<'f, Vec<u8>> {
+        Box::pin(async move {
+            let Some(layout) = &self.layout else {
+                let &place = self.live().first().ok_or_else(|| self.none_left())?;
+                let fetched: Work<'_, Vec<u8>> = (self.engine(place), Box::pin(self.parts[place].fetch_bytes(slots)));
+                let fetched = together(vec![fetched]).await.into_iter().map(|one| self.noted(place, one));
+                return Ok(all_or_first(fetched.collect())?.concat());
+            };
+            let picked = layout.picked(slots);
+            let works = picked.iter().enumerate().map(|(place, picked)| {
+                let work: Boxed<'_, Vec<u8>> = Box::pin(self.parts[place].fetch_bytes(&picked.slots));
+                (self.engine(place), work)
+            });
+            let fetched = together(works.collect()).await;
+            let fetched = fetched.into_iter().enumerate().map(|(place, one)| self.noted(place, one));
+            let fetched = all_or_first(fetched.collect())?;
+            let row_bytes = self.shape.dim * self.shape.elements.size();
+            let mut bytes = crate::memory::filled(slots.len() * row_bytes, 0)?;
+            for (picked, fetched) in picked.iter().zip(fetched) {
+                for (&place, row) in picked.places.iter().zip(fetched.chunks_exact(row_bytes)) {
+                    bytes[place * row_bytes..(place + 1) * row_bytes].copy_from_slice(row);
+                }
+            }
+            Ok(bytes)
+        })
+    }
+
+    /// The device of a slot; the first for replicas, whose slots lie everywhere.
+    pub(super) fn device_of(&self, slot: u32) -> usize {
+        self.layout.as_ref().map_or(0, |layout| layout.place(slot).0)
+    }
+
+    /// The slots below the end, device by device; all of them once for replicas.
+    pub(super) fn slots_by_device(&self) -> Vec<Box<dyn Iterator<Item = u32> + '_>> {
+        let end = self.end as u32;
+        match &self.layout {
+            None => vec![Box::new(0..end)],
+            Some(layout) => (0..self.parts.len())
+                .map(|device| Box::new(layout.slots_of(device).take_while(move |&slot| slot < end)) as Box<_>)
+                .collect(),
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Searches of an index on several devices.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::engine::device::vectors::Queries;
+use crate::engine::lists::device_lists::DeviceLists;
+use crate::engine::rows::allowed::Allowed;
+use crate::engine::rows::device_rows::DeviceRows;
+use crate::engine::search::plan::Plan;
+use crate::engine::search::request::{SearchRequest, SearchResult};
+use crate::engine::spread::merging::{Answered, all_or_first, joined, merged};
+use crate::engine::spread::rows::SpreadRows;
+use crate::engine::spread::together::{Work, together};
+use crate::error::{Error, Result};
+use crate::future::Boxed;
+use crate::options::placement::Placement;
+use crate::vectors::HostVectors;
+
+/// Queries that are worth another device's launches: with fewer, one device answers all.
+const LEAST_QUERIES: usize = 32;
+
+/// The rows that a search looks for on every device.
+#[derive(Clone, Copy)]
+pub(super) enum Aim<'a> {
+    Nearest,
+    Within(f32),
+    /// The lists of each device.
+    InLists(&'a [DeviceLists], u32),
+}
+
+impl<'f> Aim<'f> {
+    fn search(
+        self,
+        device: usize,
+        rows: &'f DeviceRows,
+        queries: &'f Queries<'f>,
+        request: &'f SearchRequest<'f>,
+    ) -> Boxed<'f, SearchResult> {
+        Box::pin(async move {
+            match self {
+                Self::Nearest => rows.search(queries, request).await,
+                Self::Within(radius) => rows.search_within(queries, radius, request).await,
+                Self::InLists(lists, probes) => lists[device].search(rows, queries, request, probes).await,
+            }
+        })
+    }
+}
+
+/// Counts a search among those that a device runs.
+struct Busy<'a>(&'a AtomicUsize);
+
+impl<'a> Busy<'a> {
+    fn new(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl SpreadRows {
+    /// Searches on all devices. Distances of L2 are its squares still.
+    pub(super) fn search<'f>(
+        &'f self,
+        aim: Aim<'f>,
+        queries: &'f Queries<'f>,
+        request: &'f SearchRequest<'f>,
+    ) -> Boxed<'f, SearchResult> {
+        Box::pin(async move {
+            let fetched = match queries {
+                Queries::Host(_) => None,
+                Queries::Device(matrix) => Some(matrix.fetched().await?),
+            };
+            let queries = match (&fetched, queries) {
+                (Some(matrix), _) => Queries::from(matrix).on_host()?,
+                (None, queries) => queries.on_host()?,
+            };
+            match self.placement {
+                Placement::Shards => self.search_shards(aim, queries, request).await,
+                Placement::Replicas => self.search_replicas(aim, queries, request).await,
+            }
+        })
+    }
+
+    async fn search_shards(
+        &self,
+        aim: Aim<'_>,
+        queries: HostVectors<'_>,
+        request: &SearchRequest<'_>,
+    ) -> Result<SearchResult> {
+        let allowed = request.allowed.map(|allowed| self.allowed(allowed)).transpose()?;
+        let answered = request.progress.map(|progress| Answered::by_all(self.parts.len(), progress));
+        let notes: Vec<_> = (0..self.parts.len())
+            .map(|device| {
+                let answered = answered.as_ref();
+                move |count| answered.into_iter().for_each(|answered| answered.note(device, count))
+            })
+            .collect();
+        let requests: Vec<SearchRequest<'_>> = (notes.iter().enumerate())
+            .map(|(device, note)| SearchRequest {
+                allowed: allowed.as_ref().map(|allowed| &allowed[device]),
+                progress: request.progress.map(|_| note as _),
+                ..*request
+            })
+            .collect();
+        let queries = Queries::from(queries);
+        let works = self.parts.iter().zip(&requests).enumerate().map(|(device, (rows, request))| {
+            (self.engine(device), aim.search(device, rows, &queries, request))
+        });
+        let found = together(works.collect()).await;
+        let found = found.into_iter().enumerate().map(|(device, found)| self.noted(device, found));
+        let most = if let Aim::Within(_) = aim { usize::MAX } else { request.k };
+        merged(all_or_first(found.collect())?, most)
+    }
+
+    /// The rows of each device that pass a filter.
+    fn allowed(&self, allowed: &Allowed) -> Result<Vec<Allowed>> {
+        let Some(layout) = &self.layout else { return Err(Error::internal("replicas have one filter")) };
+        let split = layout.split(&allowed.bits)?;
+        let of_device = |(mut bits, rows): (crate::bits::Bits, &DeviceRows)| {
+            bits.resize(rows.end() as usize)?;
+            Ok(Allowed::new(bits))
+        };
+        split.into_iter().zip(&self.parts).map(of_device).collect()
+    }
+
+    /// Divides queries among the devices that are left. What a device that is lost meanwhile has not answered, others answer.
+    async fn search_replicas(
+        &self,
+        aim: Aim<'_>,
+        queries: HostVectors<'_>,
+        request: &SearchRequest<'_>,
+    ) -> Result<SearchResult> {
+        let count = queries.rows();
+        let live = self.live();
+        let answered = request.progress.map(|progress| Answered::by_each(self.parts.len(), progress));
+        let divided = match live.len() {
+            0 => return Err(self.none_left()),
+            devices if count < LEAST_QUERIES * devices.min(2) => {
+                // The one with the least to do.
+                let busy = |place: &&usize| self.busy[**place].load(Ordering::Relaxed);
+                let place = live.iter().min_by_key(busy).copied().unwrap_or(0);
+                vec![(place, 0..count)]
+            }
+            devices => {
+                let used = devices.min(count / LEAST_QUERIES);
+                let start = |part: usize| count * part / used;
+                live[..used].iter().enumerate().map(|(part, &place)| (place, start(part)..start(part + 1))).collect()
+            }
+        };
+        let notes: Vec<_> = (0..self.parts.len())
+            .map(|device| {
+                let answered = answered.as_ref();
+                move |count| answered.into_iter().for_each(|answered| answered.note(device, count))
+            })
+            .collect();
+        let mut open: Vec<(usize, std::ops::Range<usize>)> = divided;
+        let mut done: Vec<(usize, SearchResult)> = vec![];
+        loop {
+            let requests: Vec<SearchRequest<'_>> = (open.iter())
+                .map(|&(device, _)| SearchRequest {
+                    progress: request.progress.map(|_| &notes[device] as _),
+                    ..*request
+                })
+                .collect();
+            let slices: Vec<Queries<'_>> =
+                open.iter().map(|(_, range)| Queries::from(queries.slice(range.clone()))).collect();
+            let works: Vec<Work<'_, SearchResult>> = (open.iter().zip(slices.iter().zip(&requests)))
+                .map(|((device, _), (queries, request))| {
+                    let (device, busy) = (*device, Busy::new(&self.busy[*device]));
+                    let search = aim.search(device, &self.parts[device], queries, request);
+                    let work: Boxed<'_, SearchResult> = Box::pin(async move {
+                        let _busy = busy;
+                        search.await
+                    });
+                    (self.engine(device), work)
+                })
+                .collect();
+            let results = together(works).await;
+            let (mut again, mut errors) = (vec![], vec![]);
+            for ((device, range), result) in open.into_iter().zip(results) {
+                match self.noted(device, result) {
+                    Ok(found) => done.push((range.start, found)),
+                    Err(error @ Error::DeviceLost { .. }) if self.live().is_empty() => errors.push(Err(error)),
+                    Err(Error::DeviceLost { .. }) => again.push(range),
+                    Err(error) => errors.push(Err(error.with_rows(|row| range.start as u64 + row))),
+                }
+            }
+            all_or_first::<()>(errors)?;
+            if again.is_empty() {
+                break;
+            }
+            let left = self.live();
+            open = again.into_iter().enumerate().map(|(n, range)| (left[n % left.len()], range)).collect();
+        }
+        done.sort_by_key(|(start, _)| *start);
+        joined(done.into_iter().map(|(_, found)| found).collect())
+    }
+
+    /// The plan of the device that has most to do.
+    pub(super) fn plan(&self, queries: usize, k: usize, budget: u64) -> Result<Plan> {
+        let most = (0..self.parts.len()).max_by_key(|&place| self.parts[place].end()).unwrap_or(0);
+        let own = match self.placement {
+            Placement::Shards => queries,
+            Placement::Replicas => {
+                queries.div_ceil((queries / LEAST_QUERIES).clamp(1, self.live().len().max(1)))
+            }
+        };
+        let plan = self.parts[most].plan(own, k, budget)?;
+        let k = k.min(self.len()) as u32;
+        Ok(Plan { devices: self.parts.len(), placement: Some(self.placement), k, ..plan })
+    }
+}

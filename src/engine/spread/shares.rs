@@ -1,0 +1,125 @@
+//! The share of each device in a change of an index.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::engine::device::vectors::Vectors;
+use crate::engine::rows::write::Placing;
+use crate::engine::spread::layout::Layout;
+use crate::error::Result;
+use crate::future::RowProgress;
+use crate::interrupt;
+use crate::lock::lock;
+use crate::matrix::{Element, Matrix, MatrixView};
+use crate::memory;
+use crate::vectors::{HostVectors, with_view};
+
+/// Values that are copied between two looks at whether to stop.
+const WORK: usize = 1 << 24;
+
+/// Rows of a change that one device gets.
+pub(super) enum Own<'a> {
+    /// They follow each other.
+    Slice(HostVectors<'a>),
+    Copied(Matrix),
+}
+
+impl Own<'_> {
+    pub(super) fn vectors(&self) -> Vectors<'_> {
+        match self {
+            Self::Slice(rows) => (*rows).into(),
+            Self::Copied(rows) => rows.into(),
+        }
+    }
+}
+
+/// The rows that one device gets, and those that it loses.
+pub(super) struct Share<'a> {
+    pub(super) rows: Own<'a>,
+    /// The number of each row in the call.
+    pub(super) numbers: Vec<usize>,
+    pub(super) slots: Vec<u32>,
+    pub(super) ids: Vec<u64>,
+    pub(super) freed: Vec<u32>,
+}
+
+impl Share<'_> {
+    pub(super) fn placing(&self) -> Placing<'_> {
+        Placing { slots: &self.slots, ids: &self.ids, freed: &self.freed }
+    }
+
+    /// Whether nothing changes on the device.
+    pub(super) fn is_empty(&self) -> bool {
+        self.slots.is_empty() && self.freed.is_empty()
+    }
+}
+
+/// Divides new rows, and the slots that are freed with them, among devices.
+pub(super) fn shares<'a>(
+    layout: &Layout,
+    rows: HostVectors<'a>,
+    placing: &Placing<'_>,
+) -> Result<Vec<Share<'a>>> {
+    let (filled, freed) = (layout.picked(placing.slots), layout.picked(placing.freed));
+    let mut shares = vec![];
+    for (filled, freed) in filled.into_iter().zip(freed) {
+        let own = rows_at(rows, &filled.places)?;
+        let ids = memory::collect(filled.places.iter().map(|&place| placing.ids[place]))?;
+        let (numbers, slots, freed) = (filled.places, filled.slots, freed.slots);
+        shares.push(Share { rows: own, numbers, slots, ids, freed });
+    }
+    Ok(shares)
+}
+
+/// The rows with these numbers, which ascend.
+pub(super) fn rows_at<'a>(rows: HostVectors<'a>, numbers: &[usize]) -> Result<Own<'a>> {
+    let first = numbers.first().copied().unwrap_or(0);
+    let end = numbers.last().map_or(first, |last| last + 1);
+    if end - first == numbers.len() {
+        return Ok(Own::Slice(rows.slice(first..end)));
+    }
+    Ok(Own::Copied(match rows {
+        HostVectors::F32(view) => Matrix::F32(copied(view, numbers)?, view.dim()),
+        HostVectors::F16(view) => Matrix::F16(copied(view, numbers)?, view.dim()),
+    }))
+}
+
+fn copied<T: Element>(view: MatrixView<'_, T>, numbers: &[usize]) -> Result<Vec<T>> {
+    let mut values = memory::with_room(numbers.len() * view.dim())?;
+    for numbers in numbers.chunks((WORK / view.dim()).max(1)) {
+        interrupt::check()?;
+        numbers.iter().for_each(|&number| values.extend_from_slice(view.row(number)));
+    }
+    Ok(values)
+}
+
+/// Some queries, in f32.
+pub(super) fn some_of(queries: HostVectors<'_>, numbers: &[usize]) -> Result<Vec<f32>> {
+    with_view!(queries, view => {
+        let mut some = memory::with_room(numbers.len() * view.dim())?;
+        numbers.iter().for_each(|&number| some.extend(view.row(number).iter().map(|x| x.widen())));
+        Ok(some)
+    })
+}
+
+/// Rows that devices have sent so far, and the function that is told of their sum or of the least.
+pub(super) struct Sent<'p> {
+    counts: Vec<AtomicUsize>,
+    is_sum: bool,
+    progress: Mutex<RowProgress<'p>>,
+}
+
+impl<'p> Sent<'p> {
+    /// Devices send different rows, whose sum is told, or all of them the same.
+    pub(super) fn new(devices: usize, is_sum: bool, progress: RowProgress<'p>) -> Self {
+        let counts = (0..devices).map(|_| AtomicUsize::new(0)).collect();
+        Self { counts, is_sum, progress: Mutex::new(progress) }
+    }
+
+    pub(super) fn note(&self, device: usize, sent: usize) {
+        self.counts[device].store(sent, Ordering::Relaxed);
+        let counts = self.counts.iter().map(|count| count.load(Ordering::Relaxed));
+        let told = if self.is_sum { counts.sum() } else { counts.max().unwrap_or(0) };
+        (lock(&self.progress))(told);
+    }
+}

@@ -1,0 +1,90 @@
+//! Runs the work of several devices at the same time.
+
+use std::future::poll_fn;
+use std::panic::resume_unwind;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::task::Poll;
+use std::thread;
+
+use crate::engine::device::engine::Engine;
+use crate::engine::device::handle::Device;
+use crate::error::{Error, Result};
+use crate::future::Boxed;
+use crate::interrupt;
+use crate::platform::CAN_WAIT;
+
+/// The work of one device.
+pub(super) type Work<'f, T> = (Engine, Boxed<'f, T>);
+
+/// Runs futures to their ends, and returns what each comes to. Inside of a blocking call every device has a thread, on which its future
+/// waits as a blocking call does; elsewhere they take turns on the caller's thread.
+pub(super) async fn together<T: Send>(works: Vec<Work<'_, T>>) -> Vec<Result<T>> {
+    if CAN_WAIT && Device::is_blocked() { on_threads(works) } else { by_turns(works).await }
+}
+
+/// The first work runs on this thread: a search of one device has no other.
+fn on_threads<T: Send>(works: Vec<Work<'_, T>>) -> Vec<Result<T>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let patience = interrupt::patience();
+    thread::scope(|scope| {
+        let (sender, done) = channel::<()>();
+        let mut works = works.into_iter();
+        let first = works.next();
+        let others: Vec<_> = works
+            .map(|(engine, future)| {
+                let (stop, sender) = (stop.clone(), sender.clone());
+                // A thread that cannot be started is an error of its device's work.
+                thread::Builder::new().name("nearfield-device".into()).spawn_scoped(scope, move || {
+                    // Dropped at the end, also when the work panics.
+                    let _sender = sender;
+                    match patience {
+                        // This thread has no hook: the caller's is asked below.
+                        Some(_) => interrupt::interruptible(
+                            move || !stop.load(Ordering::Relaxed),
+                            || engine.block_on(future),
+                        ),
+                        None => engine.block_on(future),
+                    }
+                })
+            })
+            .collect();
+        drop(sender);
+        let first = first.map(|(engine, future)| engine.block_on(future));
+        if matches!(first, Some(Err(Error::Interrupted))) {
+            stop.store(true, Ordering::Relaxed);
+        }
+        while let Some(patience) = patience {
+            match done.recv_timeout(patience) {
+                Err(RecvTimeoutError::Disconnected) => break,
+                _ if interrupt::check_waiting().is_err() => stop.store(true, Ordering::Relaxed),
+                _ => {}
+            }
+        }
+        let joined = others.into_iter().map(|thread| match thread {
+            Ok(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic)),
+            Err(error) => Err(Error::OutOfMemory {
+                purpose: format!("a thread for a device ({error})").into(),
+                bytes: None,
+            }),
+        });
+        first.into_iter().chain(joined).collect()
+    })
+}
+
+async fn by_turns<T>(mut works: Vec<Work<'_, T>>) -> Vec<Result<T>> {
+    let mut results: Vec<Option<Result<T>>> = works.iter().map(|_| None).collect();
+    poll_fn(|context| {
+        for ((_, future), result) in works.iter_mut().zip(&mut results) {
+            if result.is_none()
+                && let Poll::Ready(ready) = future.as_mut().poll(context)
+            {
+                *result = Some(ready);
+            }
+        }
+        if results.iter().all(Option::is_some) { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    results.into_iter().flatten().collect()
+}
