@@ -136,7 +136,7 @@ macro_rules! change_methods {
                 /// When its future is dropped, some of the rows are there.
                 async merge_async;
 
-                /// The same index on a device, this one's or another: its rows, ids and lists, with default resources, as a loaded one
+                /// The same index on a device, this one's or another, or on several: its rows, ids and lists, with default resources, as a loaded one
                 /// has. Meanwhile the bytes of [`to_bytes`](Self::to_bytes) take host memory.
                 ///
                 /// # Errors
@@ -149,8 +149,8 @@ macro_rules! change_methods {
                 /// assert_eq!(copy.len(), index.len());
                 /// # Ok::<(), nearfield::Error>(())
                 /// ```
-                pub fn clone_to(&self, device: &Device) -> Result<Self> {
-                    self.boxed_clone(device)
+                pub fn clone_to(&self, devices: impl Into<Devices>) -> Result<Self> {
+                    self.boxed_clone(devices.into())
                 }
                 async clone_to_async;
 
@@ -167,10 +167,10 @@ macro_rules! change_methods {
                 async compact_async;
             }
 
-            fn boxed_clone<'s>(&'s self, device: &'s Device) -> crate::future::Boxed<'s, Self> {
+            fn boxed_clone(&self, devices: Devices) -> crate::future::Boxed<'_, Self> {
                 Box::pin(async move {
                     let bytes = self.to_bytes_async().await?;
-                    Self::loader(device).load_bytes_async(&bytes).await
+                    Self::loader(devices).load_bytes_async(&bytes).await
                 })
             }
 

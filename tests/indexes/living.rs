@@ -5,7 +5,7 @@ use crate::common::Engine::{self, Adapter, Host};
 use crate::common::life::{Case, Life, OPERATIONS};
 use crate::common::living::Kind;
 use crate::common::options;
-use nearfield::Index;
+use nearfield::{Index, Placement};
 use test_case::{test_case, test_matrix};
 
 /// Operations of a life.
@@ -30,12 +30,20 @@ impl Drop for Said {
 }
 
 fn live(engine: Engine, kind: Kind, seed: u64) {
+    live_on(1, Placement::Shards, engine, kind, seed);
+}
+
+/// Lives on this many devices.
+pub(crate) fn live_on(count: usize, placement: Placement, engine: Engine, kind: Kind, seed: u64) {
     let folder = tempfile::tempdir().expect("a folder");
     for (case, seed) in Case::confined(kind).into_iter().zip(seed..) {
         let Some(roomy) = engine.device() else { return };
-        let Some(device) = engine.open(case.confine(options())) else { return };
+        let devices: Vec<_> = (0..count).filter_map(|_| engine.open(case.confine(options()))).collect();
+        if devices.len() < count {
+            return;
+        }
         let mut said = Said { case, operation: 0, name: "add" };
-        let (mut life, mut index) = Life::start(&device, roomy, case, folder.path(), seed);
+        let (mut life, mut index) = Life::start(&devices, placement, roomy, case, folder.path(), seed);
         for operation in 0..LENGTH {
             let choice = life.random.below(OPERATIONS.len());
             (said.operation, said.name) = (operation, OPERATIONS[choice]);
@@ -63,8 +71,8 @@ fn after_any_life_an_ivf_answers_as_flat_and_as_a_fresh_one_of_its_centroids(eng
 fn a_planted_fault_is_found(plant: fn(&mut Index)) {
     let folder = tempfile::tempdir().expect("a folder");
     let case = Case { rows: 60, ..Case::confined(Kind::Flat)[0] };
-    let device = Host.open(case.confine(options())).expect("the host engine");
-    let (mut life, mut index) = Life::start(&device, &device, case, folder.path(), 1);
+    let devices = [Host.open(case.confine(options())).expect("the host engine")];
+    let (mut life, mut index) = Life::start(&devices, Placement::Shards, &devices[0], case, folder.path(), 1);
     life.check(&index);
     plant(&mut index);
     life.check(&index);

@@ -17,5 +17,6 @@ mod limits;
 mod living;
 #[cfg(target_os = "linux")]
 mod memory;
+mod several;
 mod support;
 mod within;

@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
-use nearfield::{Device, DeviceOptions};
+use nearfield::{Device, DeviceOptions, Placement};
 
 use crate::given::device::{self, Name};
 use crate::terminal::interrupt;
@@ -131,7 +131,9 @@ fn live(args: &Args, roomy: &Device, seed: u64, step: &mut Step, tally: &mut Tal
     let case = cases::draw(&mut random);
     let folder = interrupt::temporary_directory().context("the directory for temporary files")?;
     let device = args.device.open(case.confine(DeviceOptions::default()))?;
-    let (mut life, mut index) = Life::start(&device, roomy, case, folder.path(), random.next());
+    let devices = [device];
+    let (mut life, mut index) =
+        Life::start(&devices, Placement::Shards, roomy, case, folder.path(), random.next());
     let mut compared = 0;
     for number in 1..=LENGTH {
         if tally.is_over() && tally.lives > 0 {

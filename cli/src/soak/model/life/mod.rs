@@ -6,7 +6,7 @@ mod searches;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use nearfield::{Device, DeviceOptions, ElementKind, Error, Index, Metric, Screen};
+use nearfield::{Device, DeviceOptions, Devices, ElementKind, Error, Index, Metric, Placement, Screen};
 
 use super::living::{self, Kind, MOST};
 use super::{Random, rounded, view};
@@ -75,7 +75,10 @@ impl Case {
 
 /// The rows that an index should hold.
 pub(crate) struct Life<'d> {
+    /// The first of the index's devices, which the indexes that it is compared with live on.
     device: &'d Device,
+    devices: Devices,
+    placement: Placement,
     case: Case,
     /// An index without rows: every `Ivf` that is loaded of it has the same centroids.
     empty: PathBuf,
@@ -111,7 +114,8 @@ pub(crate) const OPERATIONS: [&str; 16] = [
 impl<'d> Life<'d> {
     /// An index with its first rows, in a folder for its files. `roomy` trains it.
     pub(crate) fn start(
-        device: &'d Device,
+        devices: &'d [Device],
+        placement: Placement,
         roomy: &Device,
         case: Case,
         folder: &Path,
@@ -120,9 +124,12 @@ impl<'d> Life<'d> {
         let [empty, saved] = ["empty.nf", "saved.nf"].map(|name| folder.join(name));
         let made = case.kind.make(roomy, case.metric, case.dim, case.elements, case.screen);
         made.save(&empty).expect("it is saved");
-        let mut index = Index::load(device, &empty).expect("it is loaded");
+        let device = devices.first().expect("a device");
+        let devices = Devices::from(devices);
+        let mut index = Index::loader(&devices).placement(placement).load(&empty).expect("it is loaded");
         let (rows, random) = (BTreeMap::new(), Random::new(seed));
-        let mut life = Self { device, case, empty, saved, rows, next: 0, random, compared: 0 };
+        let mut life =
+            Self { device, devices, placement, case, empty, saved, rows, next: 0, random, compared: 0 };
         life.grow(&mut index, case.rows, true);
         (life, index)
     }
@@ -296,7 +303,8 @@ impl<'d> Life<'d> {
             "compact" => index.compact().expect("it is compacted"),
             "save and load" => {
                 index.save(&self.saved).expect("it is saved");
-                *index = Index::load(self.device, &self.saved).expect("it is loaded");
+                let loader = Index::loader(&self.devices).placement(self.placement);
+                *index = loader.load(&self.saved).expect("it is loaded");
             }
             "refuse" => self.refuse(index),
             "merge" => self.merge(index),

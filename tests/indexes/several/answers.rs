@@ -1,0 +1,210 @@
+//! Answers, plans, statistics and errors of indexes on several devices.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use nearfield::{
+    AddOptions, ElementKind, Error, Filter, Flat, Index, Ivf, MatrixView, MemoryPlace, Metric, Placement, Screen,
+    SearchOptions,
+};
+use test_case::test_matrix;
+
+use super::devices;
+use crate::common::Engine::{self, Adapter, Host};
+use crate::common::living::bits;
+use crate::common::{Random, rounded, view};
+
+const DIM: usize = 24;
+const ROWS: usize = 3000;
+
+/// Rows, whose values are such that many distances are equal, and queries.
+fn data() -> (Vec<f32>, Vec<f32>) {
+    let mut random = Random::new(0xd1);
+    (random.integers(ROWS * DIM, 2), random.integers(100 * DIM, 2))
+}
+
+#[test_matrix([Adapter, Host], [Placement::Shards, Placement::Replicas])]
+fn every_metric_and_k_has_the_answers_of_one_device(engine: Engine, placement: Placement) {
+    let Some(three) = devices(engine, 3) else { return };
+    let (rows, queries) = data();
+    let queries = view(&queries, DIM);
+    for metric in Metric::ALL {
+        let [mut one, mut several] = [&three[..1], &three[..]].map(|devices| {
+            let builder = Flat::builder(devices, metric, DIM).screen(Screen::I8).placement(placement);
+            builder.build().expect("an index")
+        });
+        for index in [&mut one, &mut several] {
+            index.add(view(&rows[..2000 * DIM], DIM)).expect("good rows");
+            index.add(view(&rows[2000 * DIM..], DIM)).expect("good rows");
+        }
+        for k in [1, 10, 700, 5000] {
+            let [want, found] = [&one, &several].map(|index| index.search(queries, k).expect("an answer"));
+            assert_eq!(bits(&found), bits(&want), "{metric}, k = {k}");
+        }
+        let few = MatrixView::new(&queries.values()[..2 * DIM], DIM).expect("two queries");
+        let [want, found] = [&one, &several].map(|index| index.search(few, 10).expect("an answer"));
+        assert_eq!(bits(&found), bits(&want), "{metric}, two queries");
+        let radius = one.search(queries, 40).expect("an answer").row(0)[39].distance;
+        let [want, found] = [&one, &several].map(|index| index.search_within(queries, radius).expect("an answer"));
+        assert!(want.hits().len() > 1000);
+        assert_eq!(bits(&found), bits(&want), "{metric}, within {radius}");
+    }
+}
+
+/// A root of f32 is the same for squares that differ: the order is that of the squares.
+#[test_matrix([Adapter, Host])]
+fn roots_that_are_equal_stay_in_the_order_of_their_squares(engine: Engine) {
+    let Some(two) = devices(engine, 2) else { return };
+    let step = 2.0f32.powi(-12);
+    // Squares next to each other: 1 + 2n * 2^-24 and so on.
+    let rows: Vec<f32> = (0..600).map(|row| 1.0 + step * ((600 - row) / 3) as f32 * step).collect();
+    let found: Vec<_> = [&two[..1], &two[..]]
+        .map(|devices| {
+            let mut index = Flat::builder(devices, Metric::L2, 1).build().expect("an index");
+            index.add(view(&rows, 1)).expect("good rows");
+            bits(&index.search(&[0.0f32], 600).expect("an answer"))
+        })
+        .into();
+    assert_eq!(found[0], found[1]);
+}
+
+#[test_matrix([Adapter, Host], [Placement::Shards, Placement::Replicas])]
+fn filters_fill_and_f16_have_the_answers_of_one_device(engine: Engine, placement: Placement) {
+    let Some(two) = devices(engine, 2) else { return };
+    let (rows, queries) = data();
+    let (rows, _) = rounded(&rows);
+    let ids: Vec<u64> = (0..ROWS as u64).map(|row| row * 7 % 65_537).collect();
+    let [one, several] = [&two[..1], &two[..]].map(|devices| {
+        let builder = Ivf::builder(devices, Metric::L2Squared, DIM).lists(40).placement(placement);
+        let mut index = builder.elements(ElementKind::F16).train(view(&rows, DIM)).expect("trains");
+        index.add_with(view(&rows, DIM), &AddOptions::new().ids(&ids)).expect("good rows");
+        index.remove(&ids[100..700]).expect("they are there");
+        index
+    });
+    let queries = view(&queries, DIM);
+    let allowed: Vec<u64> = ids.iter().copied().filter(|id| id % 5 == 0).collect();
+    for (k, probes) in [(1, 1), (10, 3), (300, 2), (3000, 5)] {
+        for (filter, fill) in [(None, false), (None, true), (Some(Filter::ids(&allowed)), false)] {
+            let mut options = SearchOptions::new(k).probes(probes).fill(fill);
+            options.filter = filter;
+            let [want, found] = [&one, &several]
+                .map(|index| index.search_with(queries, &options).expect("an answer").neighbors);
+            assert_eq!(bits(&found), bits(&want), "k = {k}, {probes} probes, fill {fill}, filter {filter:?}");
+        }
+    }
+}
+
+#[test_matrix([Adapter, Host], [Placement::Shards, Placement::Replicas])]
+fn plans_statistics_memory_and_progress_tell_of_all_devices(engine: Engine, placement: Placement) {
+    let Some(two) = devices(engine, 2) else { return };
+    let (rows, queries) = data();
+    let mut index = Flat::builder(&two, Metric::L2, DIM).placement(placement).build().expect("an index");
+    let sent = AtomicUsize::new(0);
+    let note = |rows| sent.store(rows, Ordering::Relaxed);
+    index.add_with(view(&rows, DIM), &AddOptions::new().progress(&note)).expect("good rows");
+    assert_eq!(sent.load(Ordering::Relaxed), ROWS);
+    let answered = AtomicUsize::new(0);
+    let note = |queries| answered.store(queries, Ordering::Relaxed);
+    let options = SearchOptions::new(3).progress(&note);
+    let found = index.search_with(view(&queries, DIM), &options).expect("an answer");
+    assert_eq!(answered.load(Ordering::Relaxed), 100);
+    assert_eq!((found.statistics.devices, found.statistics.scored), (2, 100 * ROWS as u64));
+    let plan = index.plan(100, 3).expect("a plan");
+    assert_eq!((plan.devices, plan.placement), (2, Some(placement)));
+    assert!(plan.to_string().starts_with(&format!("2 {placement}, each with ")), "{plan}");
+    assert_eq!(index.devices().len(), 2);
+    let place = if engine == Host { MemoryPlace::Host } else { MemoryPlace::Device };
+    let copies = if placement == Placement::Shards { 1 } else { 2 };
+    assert!(index.memory().at(place) >= (copies * ROWS * DIM * 4) as u64);
+    let half = index.memory().at(place) as f64 / (ROWS * DIM * 4) as f64;
+    assert!(half < 2.0 * copies as f64, "{half} times the rows");
+}
+
+#[test_matrix([Adapter, Host], [Placement::Shards, Placement::Replicas])]
+fn a_row_that_any_device_refuses_is_in_none(engine: Engine, placement: Placement) {
+    let Some(two) = devices(engine, 2) else { return };
+    let (mut rows, queries) = data();
+    let mut index = Flat::builder(&two, Metric::L2, DIM).placement(placement).build().expect("an index");
+    index.add(view(&rows, DIM)).expect("good rows");
+    let before = index.search(view(&queries, DIM), 7).expect("an answer");
+    for bad in [0, 1400, 1600, ROWS - 1] {
+        let kept = std::mem::replace(&mut rows[bad * DIM + 5], f32::NAN);
+        let error = index.add(view(&rows, DIM)).expect_err("not finite");
+        assert!(matches!(error, Error::NotFinite { argument: "rows", row } if row == bad as u64), "{error}");
+        rows[bad * DIM + 5] = kept;
+        assert_eq!((index.len(), index.next_id()), (ROWS, ROWS as u64));
+        assert_eq!(index.search(view(&queries, DIM), 7).expect("an answer"), before);
+    }
+    let mut bad = queries.clone();
+    bad[97 * DIM] = f32::INFINITY;
+    bad[99 * DIM] = f32::INFINITY;
+    let error = index.search(view(&bad, DIM), 7).expect_err("not finite");
+    assert!(matches!(error, Error::NotFinite { argument: "queries", row: 97 }), "{error}");
+}
+
+#[test_matrix([Adapter, Host])]
+fn one_file_is_loaded_on_any_number_of_devices(engine: Engine) {
+    let Some(three) = devices(engine, 3) else { return };
+    let (rows, queries) = data();
+    let queries = view(&queries, DIM);
+    let mut index = Flat::builder(&three[..2], Metric::Cosine, DIM).build().expect("an index");
+    index.add(view(&rows, DIM)).expect("good rows");
+    index.remove(&[5, 6, 7, 2900]).expect("they are there");
+    let want = bits(&index.search(queries, 9).expect("an answer"));
+    let file = index.to_bytes().expect("memory");
+    for count in 1..=3 {
+        for placement in [Placement::Shards, Placement::Replicas] {
+            let loader = Index::loader(&three[..count]).placement(placement);
+            let loaded = loader.load_bytes(&file).expect("it is loaded");
+            assert_eq!(loaded.to_bytes().expect("memory"), file);
+            let found = loaded.search_with(queries, &SearchOptions::new(9)).expect("an answer");
+            assert_eq!(bits(&found.neighbors), want, "{count} {placement}");
+        }
+    }
+    assert_eq!(index.get(&[2999, 0, 1500]).expect("they are there"), {
+        let row = |row: usize| rows[row * DIM..(row + 1) * DIM].to_vec();
+        [row(2999), row(0), row(1500)].concat()
+    });
+}
+
+/// Rows and queries on the first device, and the rows of an index on another.
+#[test_matrix([Adapter, Host], [Placement::Shards, Placement::Replicas])]
+fn rows_may_come_from_a_device_and_from_an_index_elsewhere(engine: Engine, placement: Placement) {
+    let Some(three) = devices(engine, 3) else { return };
+    let (rows, queries) = data();
+    let mut index = Flat::builder(&three[..2], Metric::L2, DIM).placement(placement).build().expect("an index");
+    let matrix = three[0].upload(view(&rows[..1000 * DIM], DIM)).expect("good rows");
+    index.add(&matrix).expect("good rows");
+    let ids: Vec<u64> = (5000..7000).collect();
+    let mut other = Flat::builder(&three[2], Metric::L2, DIM).build().expect("an index");
+    other.add_with(view(&rows[1000 * DIM..], DIM), &AddOptions::new().ids(&ids)).expect("good rows");
+    index.merge(&other).expect("other ids");
+    let all: Vec<u64> = (0..1000).chain(5000..7000).collect();
+    let mut one = Flat::builder(&three[0], Metric::L2, DIM).build().expect("an index");
+    one.add_with(view(&rows, DIM), &AddOptions::new().ids(&all)).expect("good rows");
+    let queries = three[0].upload(view(&queries, DIM)).expect("good queries");
+    let [want, found] = [&one, &index].map(|index| index.search(&queries, 12).expect("an answer"));
+    assert_eq!(bits(&found), bits(&want));
+}
+
+#[test_matrix([Adapter, Host], [Placement::Shards, Placement::Replicas])]
+fn many_callers_and_futures_have_the_answers_of_one(engine: Engine, placement: Placement) {
+    let Some(two) = devices(engine, 2) else { return };
+    let (rows, queries) = data();
+    let mut index = Flat::builder(&two, Metric::L2, DIM).placement(placement).build().expect("an index");
+    index.add(view(&rows, DIM)).expect("good rows");
+    let want = bits(&index.search(view(&queries, DIM), 5).expect("an answer"));
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let (index, queries, want) = (&index, &queries, &want);
+            scope.spawn(move || {
+                for (query, want) in queries.chunks(DIM).zip(want).skip(thread).step_by(4) {
+                    let found = match thread {
+                        0 | 1 => index.search(view(query, DIM), 5),
+                        _ => pollster::block_on(index.search_async(view(query, DIM), 5)),
+                    };
+                    assert_eq!(bits(&found.expect("an answer")), [want.clone()]);
+                }
+            });
+        }
+    });
+}
