@@ -133,8 +133,8 @@ mod usage;
 mod vectors;
 
 pub use engine::{
-    Device, Devices, DeviceMatrix, DeviceVector, DistanceMatrix, Nominator, Plan, Queries, Recorder, Route, Screen,
-    SearchResult, Stages, Statistics, TunedKernel, ValueRows, Values, Vectors,
+    Device, DeviceMatrix, DeviceVector, Devices, DistanceMatrix, Nominator, Plan, Queries, Recorder, Route,
+    Screen, SearchResult, Stages, Statistics, TunedKernel, ValueRows, Values, Vectors,
 };
 pub use error::{Error, Result};
 #[cfg(target_arch = "wasm32")]

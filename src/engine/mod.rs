@@ -34,6 +34,7 @@ pub use search::screens::Nominator;
 pub use spread::devices::Devices;
 pub(crate) use spread::engine_lists::EngineLists;
 pub(crate) use spread::engine_rows::EngineRows;
+pub(crate) use spread::recovery::{Recovered, RowSource};
 
 pub(crate) use crate::gpu::FormChoice;
 pub use crate::screen::Screen;

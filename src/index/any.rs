@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
-use crate::engine::{Device, Devices, Queries, SearchResult, TunedKernel};
+use crate::engine::{Device, Devices, Queries, Recovered, SearchResult, TunedKernel};
 use crate::error::Result;
 use crate::future::Boxed;
 use crate::index::common::{Common, Resources, Rows};
@@ -120,6 +120,10 @@ impl Index {
 
     fn boxed_remove<'s>(&'s mut self, ids: &'s [u64]) -> Boxed<'s, ()> {
         delegate!(self.boxed_remove(ids))
+    }
+
+    fn taken_back<'s>(&'s mut self, recovered: Recovered, device: &'s Device) -> Boxed<'s, ()> {
+        delegate!(self.taken_back(recovered, device))
     }
 
     fn boxed_compact(&mut self) -> Boxed<'_, ()> {

@@ -154,6 +154,49 @@ macro_rules! change_methods {
                 }
                 async clone_to_async;
 
+                /// Puts a device in the place of one that was lost, of several: see [`Devices`](crate::Devices). Its rows come from another
+                /// replica, or, where the index has shards, from the copy on the host: see
+                /// [`FlatBuilder::keep_host_copy`](crate::FlatBuilder::keep_host_copy). Where several were lost, a call recovers one.
+                ///
+                /// # Errors
+                /// [`Error::Argument`](crate::Error::Argument) when no device was lost (a search or change that fails finds out), when there
+                /// are no rows to copy, or for a device that the others do not go with; otherwise as [`add`](Self::add). The index is
+                /// then as it was.
+                ///
+                /// ```no_run
+                /// # use nearfield::{Device, Error, Flat};
+                /// # fn search(index: &mut Flat, query: &[f32]) -> Result<(), Error> {
+                /// if let Err(Error::DeviceLost { .. }) = index.search(query, 10) {
+                ///     index.recover(&Device::named("1")?)?;
+                /// }
+                /// # Ok(())
+                /// # }
+                /// ```
+                pub fn recover(&mut self, device: &Device) -> Result<()> {
+                    self.boxed_recover(device, None)
+                }
+                async recover_async;
+
+                /// [`recover`](Self::recover) with the rows of another index that has the same ids, such as this one loaded from its file
+                /// on the host. Rows are taken as the other has them.
+                ///
+                /// # Errors
+                /// As [`recover`](Self::recover); [`Error::UnknownId`](crate::Error::UnknownId) for an id that the other has not;
+                /// [`Error::Argument`](crate::Error::Argument) for another dim or element type.
+                ///
+                /// ```no_run
+                /// # use nearfield::{Device, Error, Flat};
+                /// # fn recover(index: &mut Flat) -> Result<(), Error> {
+                /// let saved = Flat::load(&Device::host(), "index.nf")?;
+                /// index.recover_from(&Device::named("1")?, &saved)?;
+                /// # Ok(())
+                /// # }
+                /// ```
+                pub fn recover_from(&mut self, device: &Device, other: &Self) -> Result<()> {
+                    self.boxed_recover(device, Some(other))
+                }
+                async recover_from_async;
+
                 /// Moves rows into the places of removed ones and gives up the memory that is free then. A `Flat` has no gap left; an
                 /// `Ivf` has its lists in as few pages of 32 rows as they need. Ids and answers stay.
                 ///
@@ -165,6 +208,26 @@ macro_rules! change_methods {
                 }
                 /// An index whose future was dropped answers as before; some rows may have moved.
                 async compact_async;
+            }
+
+            fn boxed_recover<'s>(
+                &'s mut self,
+                device: &'s Device,
+                other: Option<&'s Self>,
+            ) -> crate::future::Boxed<'s, ()> {
+                Box::pin(async move {
+                    if let Some(other) = other
+                        && (other.dim(), other.elements()) != (self.dim(), self.elements())
+                    {
+                        let text = |index: &Self| format!("{:?} of dim {}", index.elements(), index.dim());
+                        return Err(crate::Error::argument("other", text(self), text(other)));
+                    }
+                    let recovered = {
+                        let store = &self.common().store;
+                        store.recovered(device, other.map(|other| &*other.common().store)).await?
+                    };
+                    self.taken_back(recovered, device).await
+                })
             }
 
             fn boxed_clone(&self, devices: Devices) -> crate::future::Boxed<'_, Self> {

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::engine::{Device, Devices, EngineRows, FormChoice, Queries, RowShape, Screen, SearchRequest, SearchResult};
+use crate::engine::{
+    Device, Devices, EngineRows, FormChoice, Queries, Recovered, RowShape, Screen, SearchRequest,
+    SearchResult,
+};
 use crate::error::{Error, Result};
 use crate::future::Boxed;
 use crate::matrix::{ElementKind, Matrix};
@@ -183,6 +186,15 @@ impl Common {
     /// The store, to change it.
     pub(crate) fn store_mut(&mut self) -> Result<&mut RowStore> {
         changing(&mut self.store)
+    }
+
+    /// Takes recovered rows in the place of those of a lost device.
+    pub(crate) fn replace(&mut self, recovered: Recovered) -> Result<()> {
+        let devices = recovered.devices.clone();
+        self.store_mut()?.rows.replace(recovered);
+        self.device = devices.first()?.clone();
+        self.devices = devices;
+        Ok(())
     }
 
     /// Checks that the index can store these rows.

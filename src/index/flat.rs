@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
-use crate::engine::{Device, Devices, Plan, Queries, Screen, SearchResult, TunedKernel};
+use crate::engine::{Device, Devices, Plan, Queries, Recovered, Screen, SearchResult, TunedKernel};
 use crate::error::{Error, Result};
 use crate::future::{Boxed, blocking_and_async};
 use crate::index::common::{Common, Resources, Rows, Settings, resource_methods};
@@ -150,6 +150,10 @@ impl Flat {
 
     pub(crate) fn boxed_compact(&mut self) -> Boxed<'_, ()> {
         Box::pin(async move { self.common.store_mut()?.compact().await })
+    }
+
+    pub(crate) fn taken_back<'s>(&'s mut self, recovered: Recovered, _: &'s Device) -> Boxed<'s, ()> {
+        Box::pin(async move { self.common.replace(recovered) })
     }
 
     pub(crate) fn boxed_warm_up(&self) -> Boxed<'_, ()> {

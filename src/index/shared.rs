@@ -123,8 +123,16 @@ impl Joint {
         let Kind { k, fill, probes } = self.kind;
         let Self { store, lists, metric, dim, budget, .. } = self;
         let (allowed, profile, progress) = (None, false, None);
-        let request =
-            SearchRequest { metric, k, budget, allowed, widens: fill, profile, forms: FormChoice::Tuned, progress };
+        let request = SearchRequest {
+            metric,
+            k,
+            budget,
+            allowed,
+            widens: fill,
+            profile,
+            forms: FormChoice::Tuned,
+            progress,
+        };
         let queries = MatrixView::new(&values, dim)?.into();
         let found = store.search(&queries, &request, goal(lists.as_ref().zip(probes))).await?;
         shares(&found, &counts)

@@ -11,7 +11,9 @@ mod ids;
 
 use std::collections::HashSet;
 
-use crate::engine::{EngineLists, EngineRows, Placing, SearchRequest, SearchResult, Vectors};
+use crate::engine::{
+    Device, EngineLists, EngineRows, Placing, Recovered, RowSource, SearchRequest, SearchResult, Vectors,
+};
 use crate::error::{Error, Result};
 use crate::future::{Boxed, RowProgress};
 use crate::interrupt;
@@ -113,6 +115,27 @@ impl RowStore {
             self.rows.put(rows, placing, progress).await?;
             // The copy is done at once, so a dropped future cannot leave it half done.
             copy.put(rows_of_copy, placing, change)
+        })
+    }
+
+    /// Copies the rows of a lost device to another one: from the copy on the host, from a replica, or from a store of the same ids.
+    pub(crate) fn recovered<'f>(
+        &'f self,
+        device: &'f Device,
+        other: Option<&'f Self>,
+    ) -> Boxed<'f, Recovered> {
+        Box::pin(async move {
+            let id_of = |slot| self.ids.of(slot);
+            let in_other = |slot| {
+                let id = self.ids.of(slot);
+                other.and_then(|other| other.slot_of(id)).ok_or(Error::UnknownId { id })
+            };
+            let source: Option<RowSource<'_>> = match (other, &self.copy) {
+                (Some(other), _) => Some(RowSource { rows: &other.rows, slot_of: &in_other }),
+                (None, Some(copy)) => Some(RowSource { rows: &copy.rows, slot_of: &Ok }),
+                (None, None) => None,
+            };
+            self.rows.recovered(device, source, &id_of).await
         })
     }
 

@@ -106,7 +106,9 @@ impl Within<'_> {
 
     /// The keys and ids of the rows within the radius. Absent rows have the distance NaN, which is not below it.
     fn within(&self, keys: &[u8], ids: &[u8]) -> impl Iterator<Item = (u32, u64)> {
-        words(keys).zip(words(ids)).filter(|&(key, _)| reported(self.request.metric, value_of(key)) < self.radius)
+        words(keys)
+            .zip(words(ids))
+            .filter(|&(key, _)| reported(self.request.metric, value_of(key)) < self.radius)
     }
 
     /// Answers a batch from candidates. Returns the queries whose candidates overflowed, with how many each has.

@@ -72,8 +72,13 @@ impl Devices {
         let first = self.first()?;
         for (place, device) in self.list.iter().enumerate() {
             if device.is_host() != first.is_host() {
-                let needed = "GPUs alone or the host engine alone, because their distances differ in the last bits";
-                return Err(Error::argument("devices", needed, format!("{} and {}", first.adapter(), device.adapter())));
+                let needed =
+                    "GPUs alone or the host engine alone, because their distances differ in the last bits";
+                return Err(Error::argument(
+                    "devices",
+                    needed,
+                    format!("{} and {}", first.adapter(), device.adapter()),
+                ));
             }
             if let Some(before) = self.list[..place].iter().position(|other| is_one(other, device)) {
                 let given = format!("{} as number {before} and {place}", device.adapter());

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::bits::Bits;
+use crate::engine::device::handle::Device;
 use crate::engine::device::vectors::{Queries, Vectors};
 use crate::engine::lists::assign::Assigned;
 use crate::engine::lists::device_lists::{DeviceLists, Training};
@@ -24,6 +25,7 @@ use crate::memory;
 use crate::metric::Metric;
 use crate::screen::Screen;
 use crate::usage::Memory;
+use crate::vectors::HostVectors;
 
 /// The lists of an index: every device has all centroids, and the pages of its own rows.
 #[derive(Debug)]
@@ -84,23 +86,35 @@ impl EngineLists {
             let (EngineRows::Several(there), Vectors::Host(host)) = (there, rows) else {
                 return self.parts[self.first(there)?].assign(rows).await;
             };
-            let live = there.live();
-            let (count, devices) = (host.rows(), live.len());
-            if devices == 0 {
-                return Err(there.none_left());
+            loop {
+                match self.assign_on_all(there, host).await {
+                    // The replicas that are left have all centroids.
+                    Err(Error::DeviceLost { .. }) if there.layout.is_none() && !there.live().is_empty() => {}
+                    assigned => return assigned,
+                }
             }
-            let start = |part: usize| count * part / devices;
-            let works = live.iter().enumerate().map(|(part, &place)| -> Work<'_, Vec<Assigned>> {
-                let first = start(part);
-                let own = host.slice(first..start(part + 1));
-                let assigning = self.parts[place].assign(own.into());
-                let work = async move { assigning.await.map_err(|error| error.with_rows(|row| first as u64 + row)) };
-                (there.engine(place), Box::pin(work))
-            });
-            let assigned = together(works.collect()).await;
-            let assigned = live.iter().zip(assigned).map(|(&place, one)| there.noted(place, one));
-            Ok(all_or_first(assigned.collect())?.concat())
         })
+    }
+
+    /// Divides rows among the devices that are not lost.
+    async fn assign_on_all(&self, there: &SpreadRows, rows: HostVectors<'_>) -> Result<Vec<Assigned>> {
+        let live = there.live();
+        let (count, devices) = (rows.rows(), live.len());
+        if devices == 0 {
+            return Err(there.none_left());
+        }
+        let start = |part: usize| count * part / devices;
+        let works = live.iter().enumerate().map(|(part, &place)| -> Work<'_, Vec<Assigned>> {
+            let first = start(part);
+            let own = rows.slice(first..start(part + 1));
+            let assigning = self.parts[place].assign(own.into());
+            let work =
+                async move { assigning.await.map_err(|error| error.with_rows(|row| first as u64 + row)) };
+            (there.engine(place), Box::pin(work))
+        });
+        let assigned = together(works.collect()).await;
+        let assigned = live.iter().zip(assigned).map(|(&place, one)| there.noted(place, one));
+        Ok(all_or_first(assigned.collect())?.concat())
     }
 
     /// The number of lists.
@@ -150,9 +164,10 @@ impl EngineLists {
             match rows {
                 EngineRows::One(_) => work(0).await,
                 EngineRows::Several(rows) => {
-                    let works = rows.live().into_iter().map(|place| -> Work<'_, ()> {
-                        (rows.engine(place), Box::pin(work(place)))
-                    });
+                    let works = rows
+                        .live()
+                        .into_iter()
+                        .map(|place| -> Work<'_, ()> { (rows.engine(place), Box::pin(work(place))) });
                     all_or_first(together(works.collect()).await).map(drop)
                 }
             }
@@ -162,6 +177,30 @@ impl EngineLists {
     /// All centroids, `[lists, dim]`.
     pub(crate) async fn centroids(&self, rows: &EngineRows) -> Result<Vec<f32>> {
         self.parts[self.first(rows)?].centroids().await
+    }
+
+    /// Lists without rows around the same centroids, for the device in this place.
+    pub(crate) async fn around_again(
+        &self,
+        (rows, place): (&EngineRows, usize),
+        device: &Device,
+        metric: Metric,
+        screen: Screen,
+    ) -> Result<DeviceLists> {
+        let live = match rows {
+            EngineRows::Several(rows) => rows.live(),
+            EngineRows::One(_) => vec![],
+        };
+        let from = live.into_iter().find(|&other| other != place);
+        let from = from.ok_or_else(|| Error::internal("no device has the centroids"))?;
+        let centroids = self.parts[from].centroids().await?;
+        let dim = centroids.len() / (self.count() as usize).max(1);
+        DeviceLists::around(device, metric, MatrixView::new(&centroids, dim)?, screen).await
+    }
+
+    /// Takes the lists of a device in the place of a lost one's.
+    pub(crate) fn replace(&mut self, place: usize, lists: DeviceLists) {
+        self.parts[place] = lists;
     }
 
     /// Sets the pages of each list, ascending, and the number of its rows. Searches go through all rows before this is done.

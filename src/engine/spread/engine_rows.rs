@@ -37,7 +37,11 @@ pub(crate) enum EngineRows {
 pub(crate) type Moves = (Vec<u32>, Vec<u32>);
 
 impl EngineRows {
-    pub(crate) fn new<'f>(devices: &'f Devices, placement: Placement, shape: &'f RowShape) -> Boxed<'f, Self> {
+    pub(crate) fn new<'f>(
+        devices: &'f Devices,
+        placement: Placement,
+        shape: &'f RowShape,
+    ) -> Boxed<'f, Self> {
         Box::pin(async move {
             match devices.list() {
                 [device] => Ok(Self::One(DeviceRows::new(device, shape).await?)),

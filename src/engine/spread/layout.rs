@@ -74,7 +74,8 @@ impl Layout {
         for (device, one) in behind.iter().enumerate() {
             wanted += one.max(0.0) / sum;
             let is_last = device + 1 == behind.len();
-            let until = if is_last { size } else { ((size as f64 * wanted) as u64).min(size) / block * block };
+            let until =
+                if is_last { size } else { ((size as f64 * wanted) as u64).min(size) / block * block };
             self.give(device, until - done);
             done = until;
         }

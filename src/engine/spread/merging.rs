@@ -88,7 +88,9 @@ pub(super) fn all_or_first<T>(results: Vec<Result<T>>) -> Result<Vec<T>> {
     for result in results {
         match result {
             Ok(value) => done.push(value),
-            Err(error) if first.as_ref().is_none_or(|first| rank(&error) < rank(first)) => first = Some(error),
+            Err(error) if first.as_ref().is_none_or(|first| rank(&error) < rank(first)) => {
+                first = Some(error)
+            }
             Err(_) => {}
         }
     }

@@ -37,14 +37,19 @@ pub(crate) struct SpreadRows {
 }
 
 impl SpreadRows {
-    pub(super) fn new<'f>(devices: &'f Devices, placement: Placement, shape: &'f RowShape) -> Boxed<'f, Self> {
+    pub(super) fn new<'f>(
+        devices: &'f Devices,
+        placement: Placement,
+        shape: &'f RowShape,
+    ) -> Boxed<'f, Self> {
         Box::pin(async move {
             let list = devices.list();
             let layout = match placement {
                 Placement::Shards => Some(Layout::new(devices::shares(list).await?)),
                 Placement::Replicas => None,
             };
-            let share = if layout.is_some() { shape.expected.div_ceil(list.len() as u64) } else { shape.expected };
+            let share =
+                if layout.is_some() { shape.expected.div_ceil(list.len() as u64) } else { shape.expected };
             let own = RowShape { expected: share, ..*shape };
             let mut parts = vec![];
             for device in list {
@@ -77,6 +82,12 @@ impl SpreadRows {
     /// The error when no device is left.
     pub(super) fn none_left(&self) -> Error {
         Error::DeviceLost { reason: format!("all {} devices of the index", self.parts.len()) }
+    }
+
+    /// Notes that a device works again.
+    pub(super) fn is_back(&mut self, place: usize) {
+        *self.lost[place].get_mut() = false;
+        *self.busy[place].get_mut() = 0;
     }
 
     /// Notes which device was lost, and names it.
@@ -139,8 +150,10 @@ impl SpreadRows {
                         Some(share) if share.slots.is_empty() => part.prepared_release(&share.freed).await,
                         Some(share) => {
                             let placing = share.placing();
-                            let prepared = part.prepared_put(share.rows.vectors(), &placing, &mut progress).await;
-                            prepared.map_err(|error| error.with_rows(|row| share.numbers[row as usize] as u64))
+                            let prepared =
+                                part.prepared_put(share.rows.vectors(), &placing, &mut progress).await;
+                            prepared
+                                .map_err(|error| error.with_rows(|row| share.numbers[row as usize] as u64))
                         }
                         None => part.prepared_put(rows.into(), placing, &mut progress).await,
                     }
@@ -193,7 +206,9 @@ impl SpreadRows {
             let engines: Vec<Engine> = (0..self.parts.len()).map(|place| self.engine(place)).collect();
             let mut places = vec![];
             let mut works: Vec<Work<'_, RowChange>> = vec![];
-            for ((place, part), (from, to)) in self.parts.iter_mut().enumerate().zip(own_from.iter().zip(&own_to)) {
+            for ((place, part), (from, to)) in
+                self.parts.iter_mut().enumerate().zip(own_from.iter().zip(&own_to))
+            {
                 if from.is_empty() || self.layout.is_none() && !live.contains(&place) {
                     continue;
                 }
@@ -218,12 +233,10 @@ impl SpreadRows {
     /// Takes a change over where all devices have prepared it, and gives it up where one could not. Replicas that were lost meanwhile are
     /// left behind.
     fn take_over(&mut self, places: Vec<usize>, prepared: Vec<Result<RowChange>>) -> Result<()> {
-        let prepared: Vec<(usize, Result<RowChange>)> = places
-            .into_iter()
-            .zip(prepared)
-            .map(|(place, one)| (place, self.noted(place, one)))
-            .collect();
-        let is_survived = self.placement == Placement::Replicas && prepared.iter().any(|(_, one)| one.is_ok());
+        let prepared: Vec<(usize, Result<RowChange>)> =
+            places.into_iter().zip(prepared).map(|(place, one)| (place, self.noted(place, one))).collect();
+        let is_survived =
+            self.placement == Placement::Replicas && prepared.iter().any(|(_, one)| one.is_ok());
         let is_fatal = |one: &Result<RowChange>| match one {
             Ok(_) => false,
             Err(Error::DeviceLost { .. }) => !is_survived,
@@ -253,7 +266,8 @@ impl SpreadRows {
         Box::pin(async move {
             let Some(layout) = &self.layout else {
                 let &place = self.live().first().ok_or_else(|| self.none_left())?;
-                let fetched: Work<'_, Vec<u8>> = (self.engine(place), Box::pin(self.parts[place].fetch_bytes(slots)));
+                let fetched: Work<'_, Vec<u8>> =
+                    (self.engine(place), Box::pin(self.parts[place].fetch_bytes(slots)));
                 let fetched = together(vec![fetched]).await.into_iter().map(|one| self.noted(place, one));
                 return Ok(all_or_first(fetched.collect())?.concat());
             };

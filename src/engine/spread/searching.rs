@@ -149,7 +149,11 @@ impl SpreadRows {
             devices => {
                 let used = devices.min(count / LEAST_QUERIES);
                 let start = |part: usize| count * part / used;
-                live[..used].iter().enumerate().map(|(part, &place)| (place, start(part)..start(part + 1))).collect()
+                live[..used]
+                    .iter()
+                    .enumerate()
+                    .map(|(part, &place)| (place, start(part)..start(part + 1)))
+                    .collect()
             }
         };
         let notes: Vec<_> = (0..self.parts.len())
@@ -185,7 +189,9 @@ impl SpreadRows {
             for ((device, range), result) in open.into_iter().zip(results) {
                 match self.noted(device, result) {
                     Ok(found) => done.push((range.start, found)),
-                    Err(error @ Error::DeviceLost { .. }) if self.live().is_empty() => errors.push(Err(error)),
+                    Err(error @ Error::DeviceLost { .. }) if self.live().is_empty() => {
+                        errors.push(Err(error))
+                    }
                     Err(Error::DeviceLost { .. }) => again.push(range),
                     Err(error) => errors.push(Err(error.with_rows(|row| range.start as u64 + row))),
                 }

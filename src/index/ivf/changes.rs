@@ -1,5 +1,6 @@
 //! Adds, updates, removes and compacts rows of an `Ivf`. Their ids stay.
 
+use crate::engine::{Device, Recovered};
 use crate::error::Result;
 use crate::future::Boxed;
 use crate::index::common::{Rows, changing};
@@ -62,6 +63,19 @@ impl Ivf {
                 self.pages = moves.pages;
                 self.announce_pages().await;
             }
+            Ok(())
+        })
+    }
+
+    pub(crate) fn taken_back<'s>(&'s mut self, recovered: Recovered, device: &'s Device) -> Boxed<'s, ()> {
+        Box::pin(async move {
+            let Self { common, engine, .. } = self;
+            let (there, place) = (&common.store.rows, recovered.place);
+            let lists = engine.around_again((there, place), device, common.metric, common.screen).await?;
+            let engine = changing(engine)?;
+            common.replace(recovered)?;
+            engine.replace(place, lists);
+            self.announce_pages().await;
             Ok(())
         })
     }

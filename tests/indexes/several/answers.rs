@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use nearfield::{
-    AddOptions, ElementKind, Error, Filter, Flat, Index, Ivf, MatrixView, MemoryPlace, Metric, Placement, Screen,
-    SearchOptions,
+    AddOptions, ElementKind, Error, Filter, Flat, Index, Ivf, MatrixView, MemoryPlace, Metric, Placement,
+    Screen, SearchOptions,
 };
 use test_case::test_matrix;
 
@@ -44,7 +44,8 @@ fn every_metric_and_k_has_the_answers_of_one_device(engine: Engine, placement: P
         let [want, found] = [&one, &several].map(|index| index.search(few, 10).expect("an answer"));
         assert_eq!(bits(&found), bits(&want), "{metric}, two queries");
         let radius = one.search(queries, 40).expect("an answer").row(0)[39].distance;
-        let [want, found] = [&one, &several].map(|index| index.search_within(queries, radius).expect("an answer"));
+        let [want, found] =
+            [&one, &several].map(|index| index.search_within(queries, radius).expect("an answer"));
         assert!(want.hits().len() > 1000);
         assert_eq!(bits(&found), bits(&want), "{metric}, within {radius}");
     }
@@ -171,7 +172,8 @@ fn one_file_is_loaded_on_any_number_of_devices(engine: Engine) {
 fn rows_may_come_from_a_device_and_from_an_index_elsewhere(engine: Engine, placement: Placement) {
     let Some(three) = devices(engine, 3) else { return };
     let (rows, queries) = data();
-    let mut index = Flat::builder(&three[..2], Metric::L2, DIM).placement(placement).build().expect("an index");
+    let mut index =
+        Flat::builder(&three[..2], Metric::L2, DIM).placement(placement).build().expect("an index");
     let matrix = three[0].upload(view(&rows[..1000 * DIM], DIM)).expect("good rows");
     index.add(&matrix).expect("good rows");
     let ids: Vec<u64> = (5000..7000).collect();

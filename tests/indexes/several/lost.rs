@@ -1,10 +1,11 @@
 //! A device that is lost, of several.
 
-use nearfield::{Error, Flat, Metric, Placement};
+use nearfield::{Device, Error, Flat, Index, Ivf, Metric, Placement, SearchOptions};
+use test_case::test_matrix;
 
 use super::devices;
 use crate::common::Engine::Adapter;
-use crate::common::living::bits;
+use crate::common::living::{Kind, bits};
 use crate::common::{Random, view};
 
 const DIM: usize = 16;
@@ -16,7 +17,8 @@ fn replicas_go_on_without_a_lost_device_and_shards_say_which_it_is() {
         let mut random = Random::new(0x105);
         let (rows, queries) = (random.integers(2000 * DIM, 3), random.integers(200 * DIM, 3));
         let (rows, queries) = (view(&rows, DIM), view(&queries, DIM));
-        let mut index = Flat::builder(&three, Metric::L2, DIM).placement(placement).build().expect("an index");
+        let mut index =
+            Flat::builder(&three, Metric::L2, DIM).placement(placement).build().expect("an index");
         index.add(rows).expect("good rows");
         let want = bits(&index.search(queries, 5).expect("an answer"));
         three[1].wgpu_device().expect("a GPU").destroy();
@@ -39,5 +41,91 @@ fn replicas_go_on_without_a_lost_device_and_shards_say_which_it_is() {
         three[2].wgpu_device().expect("a GPU").destroy();
         let lost = index.search(queries, 5).expect_err("none is left");
         assert!(matches!(lost, Error::DeviceLost { .. }), "{lost}");
+    }
+}
+
+/// An index of two devices with rows, one of which is lost, and the answers that it had.
+fn with_one_lost(
+    kind: Kind,
+    placement: Placement,
+    has_copy: bool,
+) -> Option<(Index, Vec<u8>, Vec<Vec<(u64, u32)>>)> {
+    let two = devices(Adapter, 2)?;
+    let mut random = Random::new(0x106);
+    let (rows, more) = (random.integers(1500 * DIM, 3), random.integers(1000 * DIM, 3));
+    let mut index: Index = match kind {
+        Kind::Flat => {
+            let builder = Flat::builder(&two, Metric::L2, DIM).placement(placement).keep_host_copy(has_copy);
+            builder.build().expect("an index").into()
+        }
+        Kind::Ivf => {
+            let builder = Ivf::builder(&two, Metric::L2, DIM).placement(placement).keep_host_copy(has_copy);
+            builder.lists(20).train(view(&rows, DIM)).expect("trains").into()
+        }
+    };
+    index.add(view(&rows, DIM)).expect("good rows");
+    index.remove(&(100..400).collect::<Vec<_>>()).expect("they are there");
+    let want = answers(&index);
+    let file = index.to_bytes().expect("memory");
+    let refused = index.recover(&two[0]).expect_err("none is lost");
+    assert!(refused.to_string().contains("lost none"), "{refused}");
+    two[1].wgpu_device().expect("a GPU").destroy();
+    let added = index.add(view(&more, DIM));
+    match placement {
+        Placement::Shards => assert!(matches!(added, Err(Error::DeviceLost { .. })), "{added:?}"),
+        _ => {
+            added.expect("one is left");
+            index.remove(&(1500..2500).collect::<Vec<_>>()).expect("they are there");
+        }
+    }
+    Some((index, file, want))
+}
+
+/// Answers of enough queries for both devices.
+fn answers(index: &Index) -> Vec<Vec<(u64, u32)>> {
+    let queries = Random::new(0x107).integers(150 * DIM, 3);
+    let options = match index.lists() {
+        Some(_) => SearchOptions::new(6).probes(4),
+        None => SearchOptions::new(6),
+    };
+    bits(&index.search_with(view(&queries, DIM), &options).expect("an answer").neighbors)
+}
+
+#[test_matrix([Kind::Flat, Kind::Ivf])]
+fn a_lost_replica_is_copied_from_the_other(kind: Kind) {
+    let Some((mut index, _, want)) = with_one_lost(kind, Placement::Replicas, false) else { return };
+    assert_eq!(answers(&index), want);
+    index
+        .recover(&Adapter.open(crate::common::options()).expect("another device"))
+        .expect("there is a replica");
+    // The first is gone now: what answers is the recovered one.
+    index.devices()[0].wgpu_device().expect("a GPU").destroy();
+    assert_eq!(answers(&index), want);
+}
+
+#[test_matrix([Kind::Flat, Kind::Ivf])]
+fn a_lost_shard_is_copied_from_the_host_or_from_a_saved_index(kind: Kind) {
+    for has_copy in [true, false] {
+        let Some((mut index, file, want)) = with_one_lost(kind, Placement::Shards, has_copy) else { return };
+        let another = Adapter.open(crate::common::options()).expect("another device");
+        if has_copy {
+            index.recover(&another).expect("the copy has the rows");
+        } else {
+            let refused = index.recover(&another).expect_err("no rows");
+            assert!(refused.to_string().contains("recover_from"), "{refused}");
+            let other = Flat::builder(&Device::host(), Metric::L2, DIM + 1).build().expect("an index");
+            let refused = index.recover_from(&another, &other.into()).expect_err("another dim");
+            assert!(matches!(refused, Error::Argument { argument: "other", .. }), "{refused}");
+            let empty = Flat::builder(&Device::host(), Metric::L2, DIM).build().expect("an index");
+            let refused = index.recover_from(&another, &empty.into()).expect_err("no rows");
+            assert!(matches!(refused, Error::UnknownId { .. }), "{refused}");
+            let saved = Index::loader(&Device::host()).load_bytes(&file).expect("it is loaded");
+            let taken = index.devices()[0].clone();
+            let refused = index.recover_from(&taken, &saved).expect_err("it is there already");
+            assert!(matches!(refused, Error::Argument { argument: "devices", .. }), "{refused}");
+            index.recover_from(&another, &saved).expect("it has the rows");
+        }
+        assert_eq!(answers(&index), want);
+        assert_eq!(index.to_bytes().expect("memory"), file);
     }
 }

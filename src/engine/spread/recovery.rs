@@ -1,0 +1,120 @@
+//! Puts another device in the place of a lost one.
+
+use half::f16;
+
+use crate::engine::device::handle::Device;
+use crate::engine::rows::device_rows::{DeviceRows, RowShape};
+use crate::engine::rows::write::Placing;
+use crate::engine::spread::devices::Devices;
+use crate::engine::spread::engine_rows::EngineRows;
+use crate::error::{Error, Result};
+use crate::future::Boxed;
+use crate::gpu::words;
+use crate::matrix::{ElementKind, Matrix};
+use crate::memory;
+
+/// Bytes of rows that are copied at a time.
+const PIECE_BYTES: usize = 16 << 20;
+
+/// Rows to copy, and where they have each slot of the index.
+#[derive(Clone, Copy)]
+pub(crate) struct RowSource<'s> {
+    pub(crate) rows: &'s EngineRows,
+    pub(crate) slot_of: &'s (dyn Fn(u32) -> Result<u32> + Sync),
+}
+
+/// The rows of a lost device on another one.
+pub(crate) struct Recovered {
+    pub(crate) place: usize,
+    pub(crate) devices: Devices,
+    rows: DeviceRows,
+}
+
+impl EngineRows {
+    /// Copies the rows of a lost device to another one. Without a source, those of a replica.
+    pub(crate) fn recovered<'f>(
+        &'f self,
+        device: &'f Device,
+        source: Option<RowSource<'f>>,
+        id_of: &'f (dyn Fn(u32) -> u64 + Sync),
+    ) -> Boxed<'f, Recovered> {
+        Box::pin(async move {
+            let refused = |needed, given| Err(Error::argument("recover", needed, given));
+            let Self::Several(spread) = self else {
+                return refused(
+                    "an index on several devices; load others from their files",
+                    "an index on one",
+                );
+            };
+            let live = spread.live();
+            let Some(place) = (0..spread.parts.len()).find(|place| !live.contains(place)) else {
+                return refused("an index that has lost a device", "one that has lost none");
+            };
+            let source = match source {
+                None if spread.layout.is_none() => RowSource { rows: self, slot_of: &Ok },
+                Some(source) => source,
+                None => {
+                    return refused(
+                        "rows to copy: a host copy (keep_host_copy), or another index (recover_from)",
+                        "shards without either",
+                    );
+                }
+            };
+            let devices = spread.devices.with(place, device);
+            devices.check()?;
+            let (mut slots, mut there): (Vec<u32>, Vec<u32>) = (vec![], vec![]);
+            let has_row = self.has_row();
+            match &spread.layout {
+                Some(layout) => {
+                    slots.extend(layout.slots_of(place).filter(|&slot| has_row(slot)));
+                    there.extend(slots.iter().map(|&slot| layout.place(slot).1));
+                }
+                None => {
+                    slots.extend((0..self.end() as u32).filter(|&slot| has_row(slot)));
+                    there.extend_from_slice(&slots);
+                }
+            }
+            let expected = there.iter().max().map_or(0, |&last| u64::from(last) + 1);
+            let shape = RowShape { expected, ..spread.shape };
+            let mut rows = DeviceRows::new(device, &shape).await?;
+            let piece = (PIECE_BYTES / (shape.dim * shape.elements.size())).max(1);
+            for (slots, there) in slots.chunks(piece).zip(there.chunks(piece)) {
+                let ids = memory::collect(slots.iter().map(|&slot| id_of(slot)))?;
+                let of_source: Vec<u32> =
+                    slots.iter().map(|&slot| (source.slot_of)(slot)).collect::<Result<_>>()?;
+                let matrix = matrix_of(&source.rows.fetch_bytes(&of_source).await?, &shape)?;
+                let placing = Placing { slots: there, ids: &ids, freed: &[] };
+                let change = rows.prepared_put((&matrix).into(), &placing, &mut |_| ()).await?;
+                rows.apply(change)?;
+            }
+            Ok(Recovered { place, devices, rows })
+        })
+    }
+
+    /// Takes recovered rows in the place of the lost ones.
+    pub(crate) fn replace(&mut self, recovered: Recovered) {
+        let Recovered { place, devices, rows } = recovered;
+        if let Self::Several(spread) = self {
+            spread.parts[place] = rows;
+            spread.devices = devices;
+            spread.is_back(place);
+        }
+    }
+}
+
+/// Vectors from their bytes.
+fn matrix_of(bytes: &[u8], shape: &RowShape) -> Result<Matrix> {
+    let count = bytes.len() / shape.elements.size();
+    Ok(match shape.elements {
+        ElementKind::F32 => {
+            let mut values = memory::with_room(count)?;
+            values.extend(words::<f32>(bytes));
+            Matrix::F32(values, shape.dim)
+        }
+        ElementKind::F16 => {
+            let mut values = memory::with_room(count)?;
+            values.extend(words::<f16>(bytes));
+            Matrix::F16(values, shape.dim)
+        }
+    })
+}
