@@ -1,6 +1,6 @@
 //! Lives of an index beside a model: the operations that `nearfield soak` draws by chance are the bytes of the input here.
 
-use nearfield::{Device, DeviceOptions};
+use nearfield::{Device, DeviceOptions, Placement};
 
 use crate::common::life::{Case, Life, OPERATIONS};
 use crate::common::living::Kind;
@@ -19,8 +19,13 @@ pub fn life(data: &[u8]) {
     let cases = Case::confined(kind);
     let case = cases[usize::from(choice) % cases.len()];
     let folder = tempfile::tempdir().expect("a folder");
-    let device = Device::open(Some("host"), case.confine(DeviceOptions::new())).expect("the host engine");
-    let (mut life, mut index) = Life::start(&device, &Device::host(), case, folder.path(), seed);
+    // Two devices in the place of one, for half of the inputs.
+    let devices: Vec<Device> = (0..1 + seed % 2)
+        .map(|_| Device::open(Some("host"), case.confine(DeviceOptions::new())).expect("the host engine"))
+        .collect();
+    let placement = if seed & 2 == 0 { Placement::Shards } else { Placement::Replicas };
+    let roomy = Device::host();
+    let (mut life, mut index) = Life::start(&devices, placement, &roomy, case, folder.path(), seed);
     for &operation in operations.iter().take(LONGEST) {
         life.operate(&mut index, usize::from(operation) % OPERATIONS.len());
     }

@@ -29,7 +29,7 @@ use crate::usage::{Memory, MemoryPlace};
 /// The rows of an index.
 #[derive(Debug)]
 pub(crate) enum EngineRows {
-    One(DeviceRows),
+    One(Box<DeviceRows>),
     Several(Box<SpreadRows>),
 }
 
@@ -44,7 +44,7 @@ impl EngineRows {
     ) -> Boxed<'f, Self> {
         Box::pin(async move {
             match devices.list() {
-                [device] => Ok(Self::One(DeviceRows::new(device, shape).await?)),
+                [device] => Ok(Self::One(Box::new(DeviceRows::new(device, shape).await?))),
                 _ => Ok(Self::Several(Box::new(SpreadRows::new(devices, placement, shape).await?))),
             }
         })
@@ -53,17 +53,19 @@ impl EngineRows {
     /// The rows of each device.
     pub(super) fn parts(&self) -> &[DeviceRows] {
         match self {
-            Self::One(rows) => std::slice::from_ref(rows),
+            Self::One(rows) => std::slice::from_ref(&**rows),
             Self::Several(rows) => &rows.parts,
         }
     }
 
     /// The rows, where they lie on one device.
     pub(crate) fn on_host(&mut self) -> Result<&mut HostRows> {
-        match self {
-            Self::One(DeviceRows::Host(rows)) => Ok(rows),
-            _ => Err(Error::internal("the copy of the rows is not on the host")),
+        if let Self::One(rows) = self
+            && let DeviceRows::Host(rows) = &mut **rows
+        {
+            return Ok(rows);
         }
+        Err(Error::internal("the copy of the rows is not on the host"))
     }
 
     /// Compiles the kernels of searches in these rows, tests those that need it, and waits for both.
