@@ -44,12 +44,11 @@ fn replicas_go_on_without_a_lost_device_and_shards_say_which_it_is() {
     }
 }
 
+/// The ids and the bits of distances of each query.
+type Answers = Vec<Vec<(u64, u32)>>;
+
 /// An index of two devices with rows, one of which is lost, and the answers that it had.
-fn with_one_lost(
-    kind: Kind,
-    placement: Placement,
-    has_copy: bool,
-) -> Option<(Index, Vec<u8>, Vec<Vec<(u64, u32)>>)> {
+fn with_one_lost(kind: Kind, placement: Placement, has_copy: bool) -> Option<(Index, Vec<u8>, Answers)> {
     let two = devices(Adapter, 2)?;
     let mut random = Random::new(0x106);
     let (rows, more) = (random.integers(1500 * DIM, 3), random.integers(1000 * DIM, 3));
@@ -82,7 +81,7 @@ fn with_one_lost(
 }
 
 /// Answers of enough queries for both devices.
-fn answers(index: &Index) -> Vec<Vec<(u64, u32)>> {
+fn answers(index: &Index) -> Answers {
     let queries = Random::new(0x107).integers(150 * DIM, 3);
     let options = match index.lists() {
         Some(_) => SearchOptions::new(6).probes(4),
