@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use crate::engine::DeviceRows;
 use crate::engine::device::engine::Engine;
 use crate::engine::device::handle::Device;
 use crate::engine::device::vectors::{Queries, Vectors};
@@ -14,6 +13,7 @@ use crate::engine::lists::probing::Probing;
 use crate::engine::lists::sample::Sample;
 use crate::engine::lists::tables::{ListTables, PAGE};
 use crate::engine::lists::training::{self, GpuTraining};
+use crate::engine::rows::device_rows::DeviceRows;
 use crate::engine::search::ahead::Searched;
 use crate::engine::search::pipeline;
 use crate::engine::search::request::{SearchRequest, SearchResult};

@@ -228,7 +228,7 @@ impl<'a> Screening<'a> {
         let segment = &rows.segments[part.segment];
         let (row_terms, query_terms) = match &segment.narrowed {
             Some(narrowed) if self.kernel.is_narrowed() => (&narrowed.terms, &buffers.query_terms),
-            _ => (&segment.norms, &buffers.query_norms),
+            _ => (&segment.stored()?.norms, &buffers.query_norms),
         };
         let allowed = self.allowed();
         let collecting = collect::Collect {
