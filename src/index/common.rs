@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use crate::engine::{Device, EngineRows, FormChoice, Queries, RowShape, Screen, SearchRequest, SearchResult};
+use crate::engine::{Device, EngineRows, FormChoice, Kept, Queries, RowShape, Screen, SearchRequest, SearchResult};
 use crate::error::{Error, Result};
 use crate::future::Boxed;
 use crate::matrix::{ElementKind, Matrix};
 use crate::memory;
 use crate::metric::Metric;
+use crate::options::place::RowPlace;
 use crate::options::{SearchOptions, WithinOptions};
 use crate::store::{
     CopyOptions, Goal, HostCopy, RowStore, budget_of, check_dim, check_k, check_queries, check_rows,
@@ -26,11 +27,13 @@ pub struct Resources {
     /// How many rows are expected.
     pub(crate) capacity: usize,
     pub(crate) copy: CopyOptions,
+    pub(crate) rows: RowPlace,
 }
 
 impl Resources {
     pub(crate) fn of(device: &Device) -> Self {
-        Self { device: device.clone(), budget: None, capacity: 0, copy: CopyOptions::default() }
+        let (copy, rows) = (CopyOptions::default(), RowPlace::default());
+        Self { device: device.clone(), budget: None, capacity: 0, copy, rows }
     }
 }
 
@@ -54,7 +57,7 @@ impl Settings {
     pub(crate) fn open(self) -> Boxed<'static, (Common, Option<HostCopy>)> {
         Box::pin(async move {
             let Self {
-                resources: Resources { device, budget, capacity, copy },
+                resources: Resources { device, budget, capacity, copy, rows },
                 metric,
                 dim,
                 elements,
@@ -62,7 +65,14 @@ impl Settings {
             } = self;
             check_dim(dim)?;
             let budget = budget_of(&device, budget)?;
-            let shape = RowShape { metric, elements, dim, expected: capacity as u64, screen };
+            let kept = match rows {
+                RowPlace::Device => Kept::OnDevice,
+                RowPlace::Host => Kept::Apart { is_fallback: copy.fallback },
+                RowPlace::Mapped(_) => {
+                    return Err(Error::unsupported("rows in a file", "RowPlace::Device or RowPlace::Host", "RowPlace::Mapped"));
+                }
+            };
+            let shape = RowShape { metric, elements, dim, expected: capacity as u64, screen, kept };
             let copy = copy.copy(&device, &shape).await?;
             let store = Arc::new(RowStore::new(EngineRows::new(&device, &shape).await?));
             Ok((Common { device, metric, dim, elements, budget, screen, store }, copy))
@@ -79,6 +89,20 @@ macro_rules! resource_methods {
             /// Sets how many rows are expected, so that their memory is taken at once and not step by step: a segment is made as
             /// large as they need, up to a full one. More rows can be added all the same. Default: 0.
             capacity: usize;
+            /// Sets where the rows are: on the device, in the host's memory, or in a file that is mapped. Default: [`RowPlace::Device`].
+            ///
+            /// On a GPU, rows on the host leave its memory to their 8-bit copy, which takes about a quarter of that of f32 rows: an index may
+            /// have four times as many. A search reads back which rows the screen cannot exclude, and the host computes their distances with
+            /// all threads while the GPU screens the next queries. Searches of few rows, for many neighbours or with a filter that allows few
+            /// rows, queries that the screen leaves too many rows for, and all searches of an index whose dim is not screened are answered by the host alone:
+            /// [`Statistics::on_host`](crate::Statistics::on_host) and
+            /// [`Statistics::searched_exhaustively`](crate::Statistics::searched_exhaustively) tell. All of them report the distances of
+            /// [`Device::host`](crate::Device::host), bit for bit.
+            ///
+            /// `get` and `save` read from the host. [`keep_host_copy`](Self::keep_host_copy) makes no second copy then, and
+            /// [`fallback`](Self::fallback) lets the host answer when the GPU fails. [`Screen::None`](crate::Screen::None) is an error, because
+            /// the copy is the screen. The host engine has its rows in the host's memory anyway.
+            rows: crate::options::place::RowPlace;
         }
 
         crate::options::setters! { options => options.$($field).+.copy;

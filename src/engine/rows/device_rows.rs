@@ -7,11 +7,14 @@ use crate::engine::device::engine::Engine;
 use crate::engine::device::handle::Device;
 use crate::engine::device::vectors::{Queries, Vectors};
 use crate::engine::rows::allowed::Scope;
+use crate::engine::rows::apart::ApartRows;
 use crate::engine::rows::narrowed::NarrowedRows;
 use crate::engine::rows::on_host;
 use crate::engine::rows::segments::GpuRows;
+use crate::engine::rows::shape::{Kept, RowShape};
 use crate::engine::rows::write::Placing;
 use crate::engine::search::ahead::Searched;
+use crate::engine::search::apart;
 use crate::engine::search::pipeline;
 use crate::engine::search::plan::Plan;
 use crate::engine::search::request::{SearchRequest, SearchResult};
@@ -22,37 +25,33 @@ use crate::future::{Boxed, RowProgress};
 use crate::host::{HostRows, fills_threads};
 use crate::interrupt;
 use crate::kernels::screen_tile_coop;
-use crate::matrix::ElementKind;
 use crate::memory;
 use crate::metric::Metric;
-use crate::screen::Screen;
 use crate::screen::certificate::Form;
 use crate::usage::Memory;
-
-/// The kind of rows that an index keeps.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct RowShape {
-    pub(crate) metric: Metric,
-    pub(crate) elements: ElementKind,
-    pub(crate) dim: usize,
-    /// How many rows the caller expects.
-    pub(crate) expected: u64,
-    pub(crate) screen: Screen,
-}
 
 /// The rows of an index, where its engine keeps them.
 #[derive(Debug)]
 pub(crate) enum DeviceRows {
     Gpu(GpuRows),
+    /// Those of a GPU's index that the host keeps.
+    Apart(ApartRows),
     Host(HostRows),
 }
 
 impl DeviceRows {
     pub(crate) fn new<'f>(device: &'f Device, shape: &'f RowShape) -> Boxed<'f, Self> {
         Box::pin(async move {
-            let &RowShape { metric, elements, dim, expected, screen } = shape;
-            match &device.engine {
-                Engine::Gpu(gpu) => {
+            let &RowShape { metric, elements, dim, expected, screen, kept } = shape;
+            match (&device.engine, kept) {
+                (Engine::Gpu(gpu), Kept::Apart { is_fallback }) => {
+                    let rows = ApartRows::new(gpu, shape, is_fallback)?;
+                    if let Some(integers) = &rows.integers {
+                        gpu.compile_ahead(dim, || Searched::of(integers, metric).kernels());
+                    }
+                    Ok(Self::Apart(rows))
+                }
+                (Engine::Gpu(gpu), Kept::OnDevice) => {
                     // Before anything runs: what this thread needs first, it compiles itself, and the rest is ready when rows are.
                     let is_narrowed = screen.is_wanted(gpu, dim);
                     gpu.compile_ahead(dim, || {
@@ -61,7 +60,7 @@ impl DeviceRows {
                     let narrowed = NarrowedRows::new(gpu, screen, metric, dim)?;
                     Ok(Self::Gpu(GpuRows::new(gpu.clone(), elements, dim, expected, narrowed)?))
                 }
-                Engine::Host(host) => {
+                (Engine::Host(host), _) => {
                     let is_narrowed = screen.is_wanted_on_host(dim);
                     let rows = HostRows::new(host.clone(), metric, elements, dim, is_narrowed);
                     Ok(Self::Host(rows.expecting(expected)?))
@@ -72,22 +71,25 @@ impl DeviceRows {
 
     /// Compiles the kernels of searches in these rows, tests those that need it, and waits for both.
     pub(crate) async fn warm_up(&self, metric: Metric) -> Result<()> {
-        match self {
-            Self::Gpu(rows) => {
-                rows.gpu.compile_all(rows.dim, &Searched::of(rows, metric).kernels()).await?;
-                if rows.narrowed.is_some() {
-                    screen_tile_coop::is_usable(&rows.gpu, Form::narrowed(metric)).await;
-                }
-                Ok(())
-            }
-            Self::Host(_) => Ok(()),
+        let rows = match self {
+            Self::Gpu(rows) => rows,
+            Self::Apart(ApartRows { integers: Some(rows), .. }) => rows,
+            _ => return Ok(()),
+        };
+        rows.gpu.compile_all(rows.dim, &Searched::of(rows, metric).kernels()).await?;
+        if rows.narrowed.is_some() {
+            screen_tile_coop::is_usable(&rows.gpu, Form::narrowed(metric)).await;
         }
+        Ok(())
     }
 
     /// Times the kernels of searches in these rows, and uses the faster forms.
     pub(crate) async fn tune(&self, metric: Metric, is_again: bool) -> Result<Vec<TunedKernel>> {
         match self {
             Self::Gpu(rows) if tune::is_worthwhile(rows) => tune::tune_rows(rows, metric, is_again).await,
+            Self::Apart(rows) if rows.integers.as_ref().is_some_and(tune::is_worthwhile) => {
+                tune::tune_apart(rows, metric, is_again).await
+            }
             _ => Ok(vec![]),
         }
     }
@@ -96,6 +98,7 @@ impl DeviceRows {
     pub(crate) fn is_narrowed(&self) -> bool {
         match self {
             Self::Gpu(rows) => rows.narrowed.is_some(),
+            Self::Apart(rows) => rows.integers.is_some(),
             Self::Host(rows) => rows.is_narrowed(),
         }
     }
@@ -111,6 +114,7 @@ impl DeviceRows {
     ) -> Result<()> {
         match self {
             Self::Gpu(rows) => rows.put(source, placing, progress).await,
+            Self::Apart(rows) => rows.put(source, placing, progress).await,
             Self::Host(rows) => {
                 let (source, Placing { slots, ids, freed }) = (source.on_host()?, placing);
                 let change = rows.prepared(Some(source), slots, freed)?;
@@ -123,6 +127,7 @@ impl DeviceRows {
     pub(crate) async fn release(&mut self, freed: &[u32]) -> Result<()> {
         match self {
             Self::Gpu(rows) => rows.release(freed).await,
+            Self::Apart(rows) => rows.release(freed).await,
             Self::Host(rows) => {
                 let change = rows.prepared(None, &[], freed)?;
                 rows.release(change);
@@ -136,6 +141,7 @@ impl DeviceRows {
         Box::pin(async move {
             match self {
                 Self::Gpu(rows) => rows.relocate(from, to).await,
+                Self::Apart(rows) => rows.relocate(from, to).await,
                 Self::Host(rows) => {
                     let change = rows.prepared(None, to, from)?;
                     rows.relocate(from, to, change, interrupt::check)
@@ -148,6 +154,7 @@ impl DeviceRows {
     pub(crate) fn shrink(&mut self) -> Result<()> {
         match self {
             Self::Gpu(rows) => rows.shrink(),
+            Self::Apart(rows) => rows.shrink(),
             Self::Host(rows) => {
                 rows.shrink();
                 Ok(())
@@ -159,7 +166,7 @@ impl DeviceRows {
     pub(crate) async fn fetch(&self, slots: &[u32]) -> Result<Vec<f32>> {
         match self {
             Self::Gpu(rows) => rows.fetch(slots).await,
-            Self::Host(rows) => rows.fetch(slots),
+            Self::Apart(ApartRows { rows, .. }) | Self::Host(rows) => rows.fetch(slots),
         }
     }
 
@@ -172,7 +179,7 @@ impl DeviceRows {
                 rows.gather_own(slots, |row| bytes.extend_from_slice(&row[..used])).await?;
                 Ok(bytes)
             }
-            Self::Host(rows) => rows.fetch_bytes(slots),
+            Self::Apart(ApartRows { rows, .. }) | Self::Host(rows) => rows.fetch_bytes(slots),
         }
     }
 
@@ -180,7 +187,7 @@ impl DeviceRows {
     pub(crate) fn alive(&self) -> Option<&Bits> {
         match self {
             Self::Gpu(rows) => rows.alive.as_ref().map(|alive| &alive.bits),
-            Self::Host(rows) => rows.alive(),
+            Self::Apart(ApartRows { rows, .. }) | Self::Host(rows) => rows.alive(),
         }
     }
 
@@ -194,7 +201,7 @@ impl DeviceRows {
     pub(crate) fn end(&self) -> u64 {
         match self {
             Self::Gpu(rows) => rows.end(),
-            Self::Host(rows) => rows.end() as u64,
+            Self::Apart(ApartRows { rows, .. }) | Self::Host(rows) => rows.end() as u64,
         }
     }
 
@@ -202,7 +209,7 @@ impl DeviceRows {
     pub(crate) fn len(&self) -> u64 {
         match self {
             Self::Gpu(rows) => rows.len(),
-            Self::Host(rows) => rows.len() as u64,
+            Self::Apart(ApartRows { rows, .. }) | Self::Host(rows) => rows.len() as u64,
         }
     }
 
@@ -213,6 +220,7 @@ impl DeviceRows {
     ) -> Result<SearchResult> {
         match self {
             Self::Gpu(rows) => pipeline::search(rows, queries, request).await,
+            Self::Apart(rows) => apart::search(rows, queries, request).await,
             Self::Host(rows) => on_host::search(rows, queries, request),
         }
     }
@@ -225,6 +233,7 @@ impl DeviceRows {
     ) -> Result<SearchResult> {
         match self {
             Self::Gpu(rows) => within::search_within(rows, queries, radius, request).await,
+            Self::Apart(rows) => apart::search_within(rows, queries, radius, request).await,
             Self::Host(rows) => on_host::search_within(rows, queries, radius, request),
         }
     }
@@ -232,7 +241,7 @@ impl DeviceRows {
     /// The expected duration of a search; none where it cannot be predicted.
     pub(crate) fn expected(&self, queries: usize) -> Option<Duration> {
         match self {
-            Self::Gpu(_) => None,
+            Self::Gpu(_) | Self::Apart(_) => None,
             Self::Host(rows) => rows.expected(queries),
         }
     }
@@ -241,7 +250,7 @@ impl DeviceRows {
     /// are faster side by side.
     pub(crate) fn gain_together(&self, [probes, lists]: [u64; 2]) -> bool {
         match self {
-            Self::Gpu(_) => true,
+            Self::Gpu(_) | Self::Apart(_) => true,
             Self::Host(rows) => fills_threads(rows.end() as u64 * probes / lists.max(1)),
         }
     }
@@ -249,6 +258,7 @@ impl DeviceRows {
     pub(crate) fn plan(&self, queries: usize, k: usize, budget: u64) -> Result<Plan> {
         match self {
             Self::Gpu(rows) => Plan::new(rows, queries as u64, k as u64, Scope { budget, allowed: None }),
+            Self::Apart(rows) => apart::plan(rows, queries, k, budget),
             Self::Host(rows) => on_host::plan(rows, queries, k, budget),
         }
     }
@@ -259,6 +269,7 @@ impl DeviceRows {
     pub(crate) fn measure(&self, memory: &mut Memory) {
         match self {
             Self::Gpu(rows) => rows.measure(memory),
+            Self::Apart(rows) => rows.measure(memory),
             Self::Host(rows) => rows.measure(memory),
         }
     }

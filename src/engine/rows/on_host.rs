@@ -67,5 +67,6 @@ pub(crate) fn plan(rows: &HostRows, queries: usize, k: usize, budget: u64) -> Re
         batch: schedule.batch as u32,
         route: Route::Host { is_screened: rows.is_narrowed() },
         scratch_bytes: schedule.scratch_bytes,
+        reports_on_host: true,
     })
 }
