@@ -155,6 +155,7 @@ pub use matrix::{Element, ElementKind, Matrix, MatrixView};
 pub use options::device::DeviceOptions;
 pub use options::distance::{DistanceOptions, Output, Precision};
 pub use options::filter::Filter;
+pub use options::place::RowPlace;
 
 pub use metric::Metric;
 pub use neighbors::{Iter, Neighbor, Neighbors};

@@ -5,7 +5,9 @@
 
 use half::f16;
 
-use crate::matrix::{Element, ElementKind, MatrixView};
+use crate::error::Result;
+use crate::matrix::{Element, ElementKind, Matrix, MatrixView};
+use crate::memory;
 
 /// Borrowed vectors, `[rows, dim]` in C order, f32 or f16.
 #[derive(Debug, Clone, Copy)]
@@ -62,6 +64,19 @@ impl<'a> HostVectors<'a> {
             Self::F32(view) => Self::F32(view.slice(range)),
             Self::F16(view) => Self::F16(view.slice(range)),
         }
+    }
+
+    /// Copies of some vectors, in the order of their numbers.
+    pub(crate) fn chosen(&self, numbers: &[usize]) -> Result<Matrix> {
+        fn copied<T: Element>(view: MatrixView<'_, T>, numbers: &[usize]) -> Result<Vec<T>> {
+            let mut values = memory::with_room(numbers.len() * view.dim())?;
+            numbers.iter().for_each(|&number| values.extend_from_slice(view.row(number)));
+            Ok(values)
+        }
+        Ok(match self {
+            Self::F32(view) => Matrix::F32(copied(*view, numbers)?, view.dim()),
+            Self::F16(view) => Matrix::F16(copied(*view, numbers)?, view.dim()),
+        })
     }
 
     /// All elements as they lie in memory.

@@ -11,8 +11,10 @@ use crate::engine::lists::ahead;
 use crate::engine::lists::centroids::Centroids;
 use crate::engine::lists::probing::Probing;
 use crate::engine::lists::tables::ListTables;
+use crate::engine::rows::apart::ApartRows;
 use crate::engine::rows::segments::GpuRows;
 use crate::engine::search::ahead::Searched;
+use crate::engine::search::apart;
 use crate::engine::search::pipeline;
 use crate::engine::search::request::{SearchRequest, SearchResult};
 use crate::error::Result;
@@ -85,6 +87,22 @@ pub(crate) fn tune_rows(rows: &GpuRows, metric: Metric, is_again: bool) -> Boxed
     })
 }
 
+/// Times the kernels that screen rows of the host.
+pub(crate) fn tune_apart(rows: &ApartRows, metric: Metric, is_again: bool) -> Boxed<'_, Vec<TunedKernel>> {
+    Box::pin(async move {
+        let Some(integers) = &rows.integers else { return Ok(vec![]) };
+        let values = rows.rows.fetch(&sample(rows.rows.end() as u64))?;
+        let all = MatrixView::new(&values, integers.dim)?;
+        let trial = |count, forms| -> Boxed<'_, SearchResult> {
+            Box::pin(async move {
+                let queries = Queries::from(all.slice(0..count));
+                apart::search(rows, &queries, &request(integers, metric, forms)).await
+            })
+        };
+        tune(integers, &Searched::of(integers, metric).kernels(), &trial, is_again).await
+    })
+}
+
 /// Times the kernels of searches in lists.
 pub(crate) fn tune_lists<'f>(
     rows: &'f GpuRows,
@@ -110,9 +128,13 @@ pub(crate) fn tune_lists<'f>(
 
 /// Queries for trials: rows of the index, which have near neighbours as queries do, `[queries, dim]`.
 async fn queries(rows: &GpuRows) -> Result<Vec<f32>> {
-    let (most, end) = (QUERIES[QUERIES.len() - 1] as u64, rows.end());
-    let slots: Vec<u32> = (0..most).map(|number| (number * end / most) as u32).collect();
-    rows.fetch(&slots).await
+    rows.fetch(&sample(rows.end())).await
+}
+
+/// Slots below `end`, as many as the largest trial has queries.
+fn sample(end: u64) -> Vec<u32> {
+    let most = QUERIES[QUERIES.len() - 1] as u64;
+    (0..most).map(|number| (number * end / most) as u32).collect()
 }
 
 fn request(rows: &GpuRows, metric: Metric, forms: FormChoice) -> SearchRequest<'static> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::engine::{
-    Device, Devices, EngineRows, FormChoice, Queries, Recovered, RowShape, Screen, SearchRequest,
+    Device, Devices, EngineRows, FormChoice, Kept, Queries, Recovered, RowShape, Screen, SearchRequest,
     SearchResult,
 };
 use crate::error::{Error, Result};
@@ -11,6 +11,7 @@ use crate::future::Boxed;
 use crate::matrix::{ElementKind, Matrix};
 use crate::memory;
 use crate::metric::Metric;
+use crate::options::place::RowPlace;
 use crate::options::placement::Placement;
 use crate::options::{SearchOptions, WithinOptions};
 use crate::store::{
@@ -31,12 +32,13 @@ pub struct Resources {
     /// How many rows are expected.
     pub(crate) capacity: usize,
     pub(crate) copy: CopyOptions,
+    pub(crate) rows: RowPlace,
 }
 
 impl Resources {
     pub(crate) fn of(devices: Devices) -> Self {
-        let placement = Placement::default();
-        Self { devices, placement, budget: None, capacity: 0, copy: CopyOptions::default() }
+        let (placement, copy, rows) = (Placement::default(), CopyOptions::default(), RowPlace::default());
+        Self { devices, placement, budget: None, capacity: 0, copy, rows }
     }
 }
 
@@ -60,7 +62,7 @@ impl Settings {
     pub(crate) fn open(self) -> Boxed<'static, (Common, Option<HostCopy>)> {
         Box::pin(async move {
             let Self {
-                resources: Resources { devices, placement, budget, capacity, copy },
+                resources: Resources { devices, placement, budget, capacity, copy, rows },
                 metric,
                 dim,
                 elements,
@@ -70,7 +72,18 @@ impl Settings {
             devices.check()?;
             let budget = budget_of(&devices, budget)?;
             let device = devices.first()?.clone();
-            let shape = RowShape { metric, elements, dim, expected: capacity as u64, screen };
+            let kept = match rows {
+                RowPlace::Device => Kept::OnDevice,
+                RowPlace::Host => Kept::Apart { is_fallback: copy.fallback },
+                RowPlace::Mapped(_) => {
+                    return Err(Error::unsupported(
+                        "rows in a file",
+                        "RowPlace::Device or RowPlace::Host",
+                        "RowPlace::Mapped",
+                    ));
+                }
+            };
+            let shape = RowShape { metric, elements, dim, expected: capacity as u64, screen, kept };
             let copy = copy.copy(&device, &shape).await?;
             let store = Arc::new(RowStore::new(EngineRows::new(&devices, placement, &shape).await?));
             Ok((Common { device, devices, metric, dim, elements, budget, screen, store }, copy))
@@ -89,6 +102,20 @@ macro_rules! resource_methods {
             /// Sets how many rows are expected, so that their memory is taken at once and not step by step: a segment is made as
             /// large as they need, up to a full one. More rows can be added all the same. Default: 0.
             capacity: usize;
+            /// Sets where the rows are: on the device, in the host's memory, or in a file that is mapped. Default: [`RowPlace::Device`].
+            ///
+            /// On a GPU, rows on the host leave its memory to their 8-bit copy, which takes about a quarter of that of f32 rows: an index may
+            /// have four times as many. A search reads back which rows the screen cannot exclude, and the host computes their distances with
+            /// all threads while the GPU screens the next queries. Searches of few rows, for many neighbours or with a filter that allows few
+            /// rows, queries that the screen leaves too many rows for, and all searches of an index whose dim is not screened are answered by the host alone:
+            /// [`Statistics::on_host`](crate::Statistics::on_host) and
+            /// [`Statistics::searched_exhaustively`](crate::Statistics::searched_exhaustively) tell. All of them report the distances of
+            /// [`Device::host`](crate::Device::host), bit for bit.
+            ///
+            /// `get` and `save` read from the host. [`keep_host_copy`](Self::keep_host_copy) makes no second copy then, and
+            /// [`fallback`](Self::fallback) lets the host answer when the GPU fails. [`Screen::None`](crate::Screen::None) is an error, because
+            /// the copy is the screen. The host engine has its rows in the host's memory anyway.
+            rows: crate::options::place::RowPlace;
         }
 
         crate::options::setters! { options => options.$($field).+.copy;

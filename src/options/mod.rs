@@ -4,6 +4,7 @@ pub(crate) mod device;
 pub(crate) mod distance;
 pub(crate) mod filter;
 pub(crate) mod ids;
+pub(crate) mod place;
 pub(crate) mod placement;
 
 use std::fmt;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::crossover::{Crossover, Ran};
 use super::goal::Goal;
 use crate::engine::{
-    Device, EngineLists, EngineRows, Placing, RowShape, SearchRequest, SearchResult, Vectors,
+    Device, EngineLists, EngineRows, Kept, Placing, RowShape, SearchRequest, SearchResult, Vectors,
 };
 use crate::error::{Error, Result};
 use crate::host::{HostChange, HostRows};
@@ -34,7 +34,8 @@ impl CopyOptions {
         if self.fallback && !self.keep_host_copy {
             return Err(Error::argument("fallback", "a copy of the rows on the host", "none"));
         }
-        if !self.keep_host_copy || device.is_host() {
+        // Rows that the host keeps anyway need no copy.
+        if !self.keep_host_copy || device.is_host() || !matches!(shape.kept, Kept::OnDevice) {
             return Ok(None);
         }
         Ok(Some(HostCopy {

@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod apart;
 mod callers;
 mod dropped;
 mod errors;

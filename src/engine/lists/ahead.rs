@@ -39,7 +39,7 @@ pub(crate) fn training(gpu: &Gpu, metric: Metric, is_narrowed: bool) -> Vec<Want
 
 /// The kernels of searches in the lists of an index.
 pub(crate) fn probing(searched: Searched) -> Vec<Wanted> {
-    let Searched { metric, elements, has_matrices } = searched;
+    let Searched { metric, elements, has_matrices, .. } = searched;
     let mut wanted = vec![];
     if let Some(has_matrices) = has_matrices {
         let mut screens = vec![&collect_lists::KERNEL, &probe_thresholds::KERNEL, &screen_probes::KERNEL];

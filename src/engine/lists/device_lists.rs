@@ -282,7 +282,7 @@ impl DeviceLists {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::rows::device_rows::RowShape;
+    use crate::engine::rows::shape::{Kept, RowShape};
     use crate::engine::rows::write::Placing;
     use crate::matrix::{ElementKind, MatrixView};
     use crate::options::device::DeviceOptions;
@@ -295,7 +295,8 @@ mod tests {
         // The host engine always has tables.
         let Some(device) = device.filter(|device| matches!(device.engine, Engine::Gpu(_))) else { return };
         let (metric, screen) = (Metric::L2Squared, Screen::None);
-        let shape = RowShape { metric, elements: ElementKind::F32, dim: 1, expected: 0, screen };
+        let (elements, kept) = (ElementKind::F32, Kept::OnDevice);
+        let shape = RowShape { metric, elements, dim: 1, expected: 0, screen, kept };
         let mut rows = device.block_on(DeviceRows::new(&device, &shape)).expect("no rows");
         // Each list has a page of 32 slots, with one row.
         let view = MatrixView::new(&[1.0f32, 2.0], 1).expect("two rows");

@@ -7,12 +7,16 @@ use crate::engine::device::engine::Engine;
 use crate::engine::device::handle::Device;
 use crate::engine::device::vectors::{Queries, Vectors};
 use crate::engine::rows::allowed::Scope;
+use crate::engine::rows::apart::ApartRows;
+use crate::engine::rows::apart::changes::ApartChange;
 use crate::engine::rows::change::GpuChange;
 use crate::engine::rows::narrowed::NarrowedRows;
 use crate::engine::rows::on_host;
 use crate::engine::rows::segments::GpuRows;
+use crate::engine::rows::shape::{Kept, RowShape};
 use crate::engine::rows::write::Placing;
 use crate::engine::search::ahead::Searched;
+use crate::engine::search::apart;
 use crate::engine::search::pipeline;
 use crate::engine::search::plan::Plan;
 use crate::engine::search::request::{SearchRequest, SearchResult};
@@ -23,43 +27,40 @@ use crate::future::{Boxed, RowProgress};
 use crate::host::{HostChange, HostRows, fills_threads};
 use crate::interrupt;
 use crate::kernels::screen_tile_coop;
-use crate::matrix::ElementKind;
 use crate::memory;
 use crate::metric::Metric;
-use crate::screen::Screen;
 use crate::screen::certificate::Form;
 use crate::usage::Memory;
-
-/// The kind of rows that an index keeps.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct RowShape {
-    pub(crate) metric: Metric,
-    pub(crate) elements: ElementKind,
-    pub(crate) dim: usize,
-    /// How many rows the caller expects.
-    pub(crate) expected: u64,
-    pub(crate) screen: Screen,
-}
 
 /// The rows of an index, where its engine keeps them.
 #[derive(Debug)]
 pub(crate) enum DeviceRows {
     Gpu(GpuRows),
+    /// Those of a GPU's index that the host keeps.
+    Apart(ApartRows),
     Host(HostRows),
 }
 
 /// A change of rows that is ready: see [`DeviceRows::apply`].
-pub(crate) enum RowChange {
+pub(crate) enum RowChange<'a> {
     Gpu(GpuChange),
     Host(HostChange),
+    Apart(ApartChange<'a>),
 }
 
 impl DeviceRows {
     pub(crate) fn new<'f>(device: &'f Device, shape: &'f RowShape) -> Boxed<'f, Self> {
         Box::pin(async move {
-            let &RowShape { metric, elements, dim, expected, screen } = shape;
-            match &device.engine {
-                Engine::Gpu(gpu) => {
+            let &RowShape { metric, elements, dim, expected, screen, kept } = shape;
+            match (&device.engine, kept) {
+                (Engine::Gpu(gpu), Kept::Apart { is_fallback }) => {
+                    let rows = ApartRows::new(gpu, shape, is_fallback)?;
+                    if let Some(integers) = &rows.integers {
+                        gpu.compile_ahead(dim, || Searched::of(integers, metric).kernels());
+                    }
+                    Ok(Self::Apart(rows))
+                }
+                (Engine::Gpu(gpu), Kept::OnDevice) => {
                     // Before anything runs: what this thread needs first, it compiles itself, and the rest is ready when rows are.
                     let is_narrowed = screen.is_wanted(gpu, dim);
                     gpu.compile_ahead(dim, || {
@@ -68,7 +69,7 @@ impl DeviceRows {
                     let narrowed = NarrowedRows::new(gpu, screen, metric, dim)?;
                     Ok(Self::Gpu(GpuRows::new(gpu.clone(), elements, dim, expected, narrowed)?))
                 }
-                Engine::Host(host) => {
+                (Engine::Host(host), _) => {
                     let is_narrowed = screen.is_wanted_on_host(dim);
                     let rows = HostRows::new(host.clone(), metric, elements, dim, is_narrowed);
                     Ok(Self::Host(rows.expecting(expected)?))
@@ -79,22 +80,25 @@ impl DeviceRows {
 
     /// Compiles the kernels of searches in these rows, tests those that need it, and waits for both.
     pub(crate) async fn warm_up(&self, metric: Metric) -> Result<()> {
-        match self {
-            Self::Gpu(rows) => {
-                rows.gpu.compile_all(rows.dim, &Searched::of(rows, metric).kernels()).await?;
-                if rows.narrowed.is_some() {
-                    screen_tile_coop::is_usable(&rows.gpu, Form::narrowed(metric)).await;
-                }
-                Ok(())
-            }
-            Self::Host(_) => Ok(()),
+        let rows = match self {
+            Self::Gpu(rows) => rows,
+            Self::Apart(ApartRows { integers: Some(rows), .. }) => rows,
+            _ => return Ok(()),
+        };
+        rows.gpu.compile_all(rows.dim, &Searched::of(rows, metric).kernels()).await?;
+        if rows.narrowed.is_some() {
+            screen_tile_coop::is_usable(&rows.gpu, Form::narrowed(metric)).await;
         }
+        Ok(())
     }
 
     /// Times the kernels of searches in these rows, and uses the faster forms.
     pub(crate) async fn tune(&self, metric: Metric, is_again: bool) -> Result<Vec<TunedKernel>> {
         match self {
             Self::Gpu(rows) if tune::is_worthwhile(rows) => tune::tune_rows(rows, metric, is_again).await,
+            Self::Apart(rows) if rows.integers.as_ref().is_some_and(tune::is_worthwhile) => {
+                tune::tune_apart(rows, metric, is_again).await
+            }
             _ => Ok(vec![]),
         }
     }
@@ -103,21 +107,30 @@ impl DeviceRows {
     pub(crate) fn is_narrowed(&self) -> bool {
         match self {
             Self::Gpu(rows) => rows.narrowed.is_some(),
+            Self::Apart(rows) => rows.integers.is_some(),
             Self::Host(rows) => rows.is_narrowed(),
         }
+    }
+
+    /// Whether a GPU has their narrowed copy alone.
+    pub(crate) fn is_apart(&self) -> bool {
+        matches!(self, Self::Apart(_))
     }
 
     /// Writes rows into slots that have none. No search sees them before the change is applied.
     ///
     /// The caller chooses the slots. Slots behind the end are created, and those left out below it become gaps.
-    pub(crate) async fn prepared_put(
+    pub(crate) async fn prepared_put<'a>(
         &mut self,
-        source: Vectors<'_>,
-        placing: &Placing<'_>,
+        source: Vectors<'a>,
+        placing: &'a Placing<'a>,
         progress: RowProgress<'_>,
-    ) -> Result<RowChange> {
+    ) -> Result<RowChange<'a>> {
         match self {
             Self::Gpu(rows) => Ok(RowChange::Gpu(rows.prepared_put(source, placing, progress).await?)),
+            Self::Apart(rows) => {
+                Ok(RowChange::Apart(rows.prepared_put(source.on_host()?, placing, progress).await?))
+            }
             Self::Host(rows) => {
                 let (source, Placing { slots, ids, freed }) = (source.on_host()?, placing);
                 let mut change = rows.prepared(Some(source), slots, freed)?;
@@ -128,18 +141,24 @@ impl DeviceRows {
     }
 
     /// Prepares to remove the rows in these slots; the end may move down.
-    pub(crate) async fn prepared_release(&mut self, freed: &[u32]) -> Result<RowChange> {
+    pub(crate) async fn prepared_release(&mut self, freed: &[u32]) -> Result<RowChange<'static>> {
         match self {
             Self::Gpu(rows) => Ok(RowChange::Gpu(rows.prepared_release(freed).await?)),
+            Self::Apart(rows) => Ok(RowChange::Apart(rows.prepared_release(freed).await?)),
             Self::Host(rows) => Ok(RowChange::Host(rows.prepared(None, &[], freed)?)),
         }
     }
 
     /// Copies rows, with their ids, to slots that have none; they leave their own when the change is applied.
-    pub(crate) fn prepared_move<'f>(&'f mut self, from: &'f [u32], to: &'f [u32]) -> Boxed<'f, RowChange> {
+    pub(crate) fn prepared_move<'f, 'a: 'f>(
+        &'f mut self,
+        from: &'a [u32],
+        to: &'a [u32],
+    ) -> Boxed<'f, RowChange<'a>> {
         Box::pin(async move {
             match self {
                 Self::Gpu(rows) => Ok(RowChange::Gpu(rows.prepared_move(from, to).await?)),
+                Self::Apart(rows) => Ok(RowChange::Apart(rows.prepared_move(from, to).await?)),
                 Self::Host(rows) => {
                     let change = rows.prepared(None, to, from)?;
                     rows.relocate(from, to, &change, interrupt::check)?;
@@ -153,19 +172,20 @@ impl DeviceRows {
     ///
     /// # Errors
     /// Faults of this library alone: all memory was taken before.
-    pub(crate) fn apply(&mut self, change: RowChange) -> Result<()> {
+    pub(crate) fn apply(&mut self, change: RowChange<'_>) -> Result<()> {
         match (self, change) {
             (Self::Gpu(rows), RowChange::Gpu(change)) => rows.apply(change),
             (Self::Host(rows), RowChange::Host(change)) => {
                 rows.apply(change);
                 Ok(())
             }
+            (Self::Apart(rows), RowChange::Apart(change)) => rows.apply(change),
             _ => Err(Error::internal("a change of rows on another engine")),
         }
     }
 
     /// Gives up a change of these rows.
-    pub(crate) fn undo(&mut self, change: &RowChange) {
+    pub(crate) fn undo(&mut self, change: &RowChange<'_>) {
         if let (Self::Host(rows), RowChange::Host(change)) = (self, change) {
             rows.undo(change);
         }
@@ -175,6 +195,7 @@ impl DeviceRows {
     pub(crate) fn shrink(&mut self) -> Result<()> {
         match self {
             Self::Gpu(rows) => rows.shrink(),
+            Self::Apart(rows) => rows.shrink(),
             Self::Host(rows) => {
                 rows.shrink();
                 Ok(())
@@ -186,7 +207,7 @@ impl DeviceRows {
     pub(crate) async fn fetch(&self, slots: &[u32]) -> Result<Vec<f32>> {
         match self {
             Self::Gpu(rows) => rows.fetch(slots).await,
-            Self::Host(rows) => rows.fetch(slots),
+            Self::Apart(ApartRows { rows, .. }) | Self::Host(rows) => rows.fetch(slots),
         }
     }
 
@@ -199,7 +220,7 @@ impl DeviceRows {
                 rows.gather_own(slots, |row| bytes.extend_from_slice(&row[..used])).await?;
                 Ok(bytes)
             }
-            Self::Host(rows) => rows.fetch_bytes(slots),
+            Self::Apart(ApartRows { rows, .. }) | Self::Host(rows) => rows.fetch_bytes(slots),
         }
     }
 
@@ -207,7 +228,7 @@ impl DeviceRows {
     pub(crate) fn alive(&self) -> Option<&Bits> {
         match self {
             Self::Gpu(rows) => rows.alive.as_ref().map(|alive| &alive.bits),
-            Self::Host(rows) => rows.alive(),
+            Self::Apart(ApartRows { rows, .. }) | Self::Host(rows) => rows.alive(),
         }
     }
 
@@ -215,7 +236,7 @@ impl DeviceRows {
     pub(crate) fn end(&self) -> u64 {
         match self {
             Self::Gpu(rows) => rows.end(),
-            Self::Host(rows) => rows.end() as u64,
+            Self::Apart(ApartRows { rows, .. }) | Self::Host(rows) => rows.end() as u64,
         }
     }
 
@@ -223,7 +244,7 @@ impl DeviceRows {
     pub(crate) fn len(&self) -> u64 {
         match self {
             Self::Gpu(rows) => rows.len(),
-            Self::Host(rows) => rows.len() as u64,
+            Self::Apart(ApartRows { rows, .. }) | Self::Host(rows) => rows.len() as u64,
         }
     }
 
@@ -234,6 +255,7 @@ impl DeviceRows {
     ) -> Result<SearchResult> {
         match self {
             Self::Gpu(rows) => pipeline::search(rows, queries, request).await,
+            Self::Apart(rows) => apart::search(rows, queries, request).await,
             Self::Host(rows) => on_host::search(rows, queries, request),
         }
     }
@@ -246,6 +268,7 @@ impl DeviceRows {
     ) -> Result<SearchResult> {
         match self {
             Self::Gpu(rows) => within::search_within(rows, queries, radius, request).await,
+            Self::Apart(rows) => apart::search_within(rows, queries, radius, request).await,
             Self::Host(rows) => on_host::search_within(rows, queries, radius, request),
         }
     }
@@ -253,7 +276,7 @@ impl DeviceRows {
     /// The expected duration of a search; none where it cannot be predicted.
     pub(crate) fn expected(&self, queries: usize) -> Option<Duration> {
         match self {
-            Self::Gpu(_) => None,
+            Self::Gpu(_) | Self::Apart(_) => None,
             Self::Host(rows) => rows.expected(queries),
         }
     }
@@ -262,7 +285,7 @@ impl DeviceRows {
     /// are faster side by side.
     pub(crate) fn gain_together(&self, [probes, lists]: [u64; 2]) -> bool {
         match self {
-            Self::Gpu(_) => true,
+            Self::Gpu(_) | Self::Apart(_) => true,
             Self::Host(rows) => fills_threads(rows.end() as u64 * probes / lists.max(1)),
         }
     }
@@ -270,6 +293,7 @@ impl DeviceRows {
     pub(crate) fn plan(&self, queries: usize, k: usize, budget: u64) -> Result<Plan> {
         match self {
             Self::Gpu(rows) => Plan::new(rows, queries as u64, k as u64, Scope { budget, allowed: None }),
+            Self::Apart(rows) => apart::plan(rows, queries, k, budget),
             Self::Host(rows) => on_host::plan(rows, queries, k, budget),
         }
     }
@@ -280,6 +304,7 @@ impl DeviceRows {
     pub(crate) fn measure(&self, memory: &mut Memory) {
         match self {
             Self::Gpu(rows) => rows.measure(memory),
+            Self::Apart(rows) => rows.measure(memory),
             Self::Host(rows) => rows.measure(memory),
         }
     }

@@ -2,10 +2,12 @@
 
 pub(crate) mod alive;
 pub(crate) mod allowed;
+pub(crate) mod apart;
 pub(crate) mod change;
 pub(crate) mod device_rows;
 pub(crate) mod moves;
 pub(crate) mod narrowed;
 pub(crate) mod on_host;
 pub(crate) mod segments;
+pub(crate) mod shape;
 pub(crate) mod write;

@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::engine::rows::alive::Change;
 use crate::engine::rows::change::GpuChange;
 use crate::engine::rows::narrowed::NarrowedRows;
-use crate::engine::rows::segments::{GpuRows, Segment};
+use crate::engine::rows::segments::{GpuRows, Segment, StoredRows};
 use crate::error::{Error, Result};
 use crate::gpu::{BufferSlice, Commands, Request, RowLayout, budget_for, usable};
 use crate::kernels::move_rows::{self, Direction};
@@ -39,9 +39,10 @@ impl GpuRows {
                     segment.moving(Direction::Scatter, row_bytes, staged.list, positions.clone(), from, to);
                 move_rows::encode(commands, &moving)
             };
-            scatter(self.layout.row_bytes(), staged.rows, segment.rows_slice())?;
-            scatter(8, staged.norms, BufferSlice::all(&segment.norms))?;
-            scatter(8, staged.ids, BufferSlice::all(&segment.ids))?;
+            let StoredRows { rows, norms, ids } = segment.stored()?;
+            scatter(self.layout.row_bytes(), staged.rows, rows.into())?;
+            scatter(8, staged.norms, norms.into())?;
+            scatter(8, staged.ids, ids.into())?;
             if let Some(narrowed) = narrowed {
                 let range = [positions.start, positions.end];
                 let rows = (staged.rows, staged.norms);
@@ -93,9 +94,10 @@ impl GpuRows {
                         segment.moving(Direction::Gather, row_bytes, list, positions.clone(), from, to);
                     move_rows::encode(&mut commands, &moving)
                 };
-                gather(row_bytes, segment.rows_slice(), staged.rows)?;
-                gather(8, BufferSlice::all(&segment.norms), staged.norms)?;
-                gather(8, BufferSlice::all(&segment.ids), staged.ids)?;
+                let StoredRows { rows, norms, ids } = segment.stored()?;
+                gather(row_bytes, rows.into(), staged.rows)?;
+                gather(8, norms.into(), staged.norms)?;
+                gather(8, ids.into(), staged.ids)?;
             }
             self.encode_scatter(&mut commands, &segments, &staged, narrowed.as_ref())?;
             commands.submit();
@@ -113,9 +115,10 @@ impl GpuRows {
 
     /// Reads the rows in these slots and shows the padded bytes of each.
     pub(crate) async fn gather_own(&self, slots: &[u32], each: impl FnMut(&[u8])) -> Result<()> {
-        let segments = self.segments.iter();
-        let from: Vec<_> =
-            segments.map(|segment| (segment.rows_slice(), segment.first_slot, segment.capacity)).collect();
+        let mut from = vec![];
+        for segment in &self.segments {
+            from.push((BufferSlice::all(&segment.stored()?.rows), segment.first_slot, segment.capacity));
+        }
         self.gather_bytes(&from, self.layout, slots, each).await
     }
 
@@ -206,7 +209,7 @@ impl Segment {
 }
 
 /// The segments that have some of these slots, each with its range of positions on the list.
-fn places<'a>(segments: &'a [Segment], slots: &[u32]) -> Vec<(&'a Segment, Range<u32>)> {
+pub(crate) fn places<'a>(segments: &'a [Segment], slots: &[u32]) -> Vec<(&'a Segment, Range<u32>)> {
     let mut found: Vec<Option<Range<u32>>> = vec![None; segments.len()];
     for (position, &slot) in (0..).zip(slots) {
         // All but the last are of one size, and the first slot of each is known.

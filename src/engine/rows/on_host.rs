@@ -66,5 +66,6 @@ pub(crate) fn plan(rows: &HostRows, queries: usize, k: usize, budget: u64) -> Re
         scratch_bytes: schedule.scratch_bytes,
         devices: 1,
         placement: None,
+        reports_on_host: true,
     })
 }

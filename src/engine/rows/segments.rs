@@ -22,6 +22,8 @@ pub(crate) struct GpuRows {
     pub(crate) narrowed: Option<NarrowedRows>,
     /// Which slots have a row. None if all have.
     pub(crate) alive: Option<Alive>,
+    /// Whether segments have the rows themselves. Otherwise the host has them, and segments have a narrowed copy alone.
+    pub(crate) keeps_rows: bool,
     /// Rows of a full segment.
     segment_rows: u32,
     /// Rows that the caller expects in total. Segments are made for them, so that they need not grow.
@@ -31,10 +33,8 @@ pub(crate) struct GpuRows {
 /// Rows in buffers that fit one binding each.
 #[derive(Debug, Clone)]
 pub(crate) struct Segment {
-    pub(crate) rows: Buffer,
-    /// Squared and inverse norm of each row.
-    pub(crate) norms: Buffer,
-    pub(crate) ids: Buffer,
+    /// None where the host has the rows: see [`GpuRows::keeps_rows`].
+    pub(crate) stored: Option<StoredRows>,
     pub(crate) narrowed: Option<NarrowedSegment>,
     pub(crate) first_slot: u32,
     /// Slots up to the end, gaps included.
@@ -43,21 +43,33 @@ pub(crate) struct Segment {
     pub(crate) capacity: u32,
 }
 
+/// The rows of a segment as they are.
+#[derive(Debug, Clone)]
+pub(crate) struct StoredRows {
+    pub(crate) rows: Buffer,
+    /// Squared and inverse norm of each row.
+    pub(crate) norms: Buffer,
+    pub(crate) ids: Buffer,
+}
+
 impl Segment {
     /// Blocks of 128 slots up to the end.
     pub(crate) fn blocks(&self) -> u32 {
         self.len.div_ceil(BLOCK_ROWS)
     }
 
-    pub(crate) fn rows_slice(&self) -> BufferSlice<'_> {
-        BufferSlice::all(&self.rows)
+    /// The rows as they are, which whatever computes distances on the device needs.
+    pub(crate) fn stored(&self) -> Result<&StoredRows> {
+        self.stored
+            .as_ref()
+            .ok_or_else(|| Error::internal("a step needs rows on the device that the host has"))
     }
 
     /// The segment's rows as [`Rescoring`] takes them.
-    fn table(&self, layout: RowLayout) -> Table<'_> {
-        let vectors = BufferVectors { values: self.rows_slice(), layout };
-        let ids = BufferSlice::all(&self.ids);
-        Table { vectors, rows: self.len, first_slot: self.first_slot, ids }
+    fn table(&self, layout: RowLayout) -> Result<Table<'_>> {
+        let StoredRows { rows, ids, .. } = self.stored()?;
+        let vectors = BufferVectors { values: rows.into(), layout };
+        Ok(Table { vectors, rows: self.len, first_slot: self.first_slot, ids: ids.into() })
     }
 }
 
@@ -71,7 +83,8 @@ impl NarrowedRows {
         range: [u32; 2],
     ) -> Result<()> {
         let (Some(copy), true) = (&segment.narrowed, range[0] < range[1]) else { return Ok(()) };
-        let rows = (BufferVectors { values: segment.rows_slice(), layout }, BufferSlice::all(&segment.norms));
+        let StoredRows { rows, norms, .. } = segment.stored()?;
+        let rows = (BufferVectors { values: rows.into(), layout }, norms.into());
         self.encode_vectors(commands, rows, range, copy.integers(), None)
     }
 
@@ -100,6 +113,27 @@ impl GpuRows {
         expected: u64,
         narrowed: Option<NarrowedRows>,
     ) -> Result<Self> {
+        Self::with(gpu, (elements, dim), expected, narrowed, true)
+    }
+
+    /// Rows of which the device has the narrowed copy alone.
+    pub(crate) fn narrowed_alone(
+        gpu: Arc<Gpu>,
+        elements: ElementKind,
+        dim: usize,
+        expected: u64,
+        narrowed: NarrowedRows,
+    ) -> Result<Self> {
+        Self::with(gpu, (elements, dim), expected, Some(narrowed), false)
+    }
+
+    fn with(
+        gpu: Arc<Gpu>,
+        (elements, dim): (ElementKind, usize),
+        expected: u64,
+        narrowed: Option<NarrowedRows>,
+        keeps_rows: bool,
+    ) -> Result<Self> {
         // An error here comes before any row is uploaded; at the first search it would come after. Kernels that multiply matrices
         // are optional.
         for kernel in kernels::of_indexes().filter(|kernel| !kernel.multiplies_matrices) {
@@ -108,7 +142,8 @@ impl GpuRows {
         let layout = RowLayout::padded(elements, dim);
         // The narrowed copy of short vectors may be larger than the rows.
         let narrowed_bytes = narrowed.as_ref().map_or(0, NarrowedRows::row_bytes);
-        let block_bytes = u64::from(BLOCK_ROWS) * layout.row_bytes().max(narrowed_bytes);
+        let row_bytes = if keeps_rows { layout.row_bytes() } else { 0 };
+        let block_bytes = u64::from(BLOCK_ROWS) * row_bytes.max(narrowed_bytes);
         // Slots and element numbers are u32.
         let blocks = (gpu.segment_bytes() / block_bytes).min((1 << 31) / u64::from(BLOCK_ROWS));
         if blocks == 0 {
@@ -116,7 +151,8 @@ impl GpuRows {
             return Err(Error::unsupported(format!("rows of dim {dim}"), needed, gpu.segment_bytes()));
         }
         let segment_rows = blocks as u32 * BLOCK_ROWS;
-        Ok(Self { gpu, layout, dim, segments: vec![], narrowed, alive: None, segment_rows, expected })
+        let (segments, alive) = (vec![], None);
+        Ok(Self { gpu, layout, dim, segments, narrowed, alive, keeps_rows, segment_rows, expected })
     }
 
     /// The rows of a matrix, to be searched: f32, with their norms, and with a u64 for each as its id.
@@ -128,7 +164,8 @@ impl GpuRows {
     ) -> Result<Self> {
         let mut of_matrix = Self::new(gpu, ElementKind::F32, dim, 0, None)?;
         let (first_slot, len, capacity) = (0, count, count);
-        of_matrix.segments.push(Segment { rows, norms, ids, narrowed: None, first_slot, len, capacity });
+        let stored = Some(StoredRows { rows, norms, ids });
+        of_matrix.segments.push(Segment { stored, narrowed: None, first_slot, len, capacity });
         Ok(of_matrix)
     }
 
@@ -137,7 +174,7 @@ impl GpuRows {
     }
 
     /// The rows of segment `number` as [`Rescoring`] takes them.
-    pub(crate) fn table(&self, number: usize) -> Table<'_> {
+    pub(crate) fn table(&self, number: usize) -> Result<Table<'_>> {
         self.segments[number].table(self.layout)
     }
 
@@ -148,7 +185,7 @@ impl GpuRows {
         rescoring: &Rescoring<'_>,
     ) -> Result<()> {
         for (number, segment) in self.segments.iter().enumerate() {
-            rescoring.encode(commands, segment.table(self.layout), number == 0)?;
+            rescoring.encode(commands, segment.table(self.layout)?, number == 0)?;
         }
         Ok(())
     }
@@ -219,9 +256,11 @@ impl GpuRows {
     fn copied(&self, segment: &Segment, capacity: u64, commands: &mut Commands<'_>) -> Result<Segment> {
         let other = self.create(segment.first_slot, capacity)?;
         let rows = u64::from(segment.len);
-        commands.copy((&segment.rows, 0), (&other.rows, 0), rows * self.layout.row_bytes());
-        commands.copy((&segment.norms, 0), (&other.norms, 0), rows * 8);
-        commands.copy((&segment.ids, 0), (&other.ids, 0), rows * 8);
+        if let (Some(segment), Some(other)) = (&segment.stored, &other.stored) {
+            commands.copy((&segment.rows, 0), (&other.rows, 0), rows * self.layout.row_bytes());
+            commands.copy((&segment.norms, 0), (&other.norms, 0), rows * 8);
+            commands.copy((&segment.ids, 0), (&other.ids, 0), rows * 8);
+        }
         if let (Some(segment), Some(other)) = (&segment.narrowed, &other.narrowed) {
             // Blocks lie one after another, so the first bytes of both are the same blocks.
             commands.copy((&segment.rows, 0), (&other.rows, 0), segment.rows.size().min(other.rows.size()));
@@ -255,10 +294,14 @@ impl GpuRows {
 
     fn create(&self, first_slot: u32, rows: u64) -> Result<Segment> {
         let capacity = rows.min(self.segment_rows.into()).next_multiple_of(BLOCK_ROWS.into());
+        let stored = || {
+            let rows = self.gpu.create_storage("rows", capacity * self.layout.row_bytes())?;
+            let norms = self.gpu.create_storage("norms", capacity * 8)?;
+            let ids = self.gpu.create_storage("ids", capacity * 8)?;
+            Ok(StoredRows { rows, norms, ids })
+        };
         Ok(Segment {
-            rows: self.gpu.create_storage("rows", capacity * self.layout.row_bytes())?,
-            norms: self.gpu.create_storage("norms", capacity * 8)?,
-            ids: self.gpu.create_storage("ids", capacity * 8)?,
+            stored: if self.keeps_rows { Some(stored()?) } else { None },
             narrowed: match &self.narrowed {
                 Some(narrowed) => narrowed.allocate(&self.gpu, capacity)?,
                 None => None,
@@ -283,9 +326,11 @@ impl GpuRows {
     /// Adds the memory of the rows.
     pub(crate) fn measure(&self, memory: &mut Memory) {
         for segment in &self.segments {
-            memory.add("rows", MemoryPlace::Device, segment.rows.size());
-            memory.add("norms", MemoryPlace::Device, segment.norms.size());
-            memory.add("ids", MemoryPlace::Device, segment.ids.size());
+            if let Some(StoredRows { rows, norms, ids }) = &segment.stored {
+                memory.add("rows", MemoryPlace::Device, rows.size());
+                memory.add("norms", MemoryPlace::Device, norms.size());
+                memory.add("ids", MemoryPlace::Device, ids.size());
+            }
             if let Some(copy) = &segment.narrowed {
                 memory.add("integers", MemoryPlace::Device, copy.rows.size() + copy.terms.size());
             }

@@ -10,7 +10,7 @@ use crate::engine::rows::alive::Change;
 use crate::engine::rows::change::GpuChange;
 use crate::engine::rows::moves::{STAGED_BYTES, Staged};
 use crate::engine::rows::narrowed::NarrowedRows;
-use crate::engine::rows::segments::{GpuRows, Segment};
+use crate::engine::rows::segments::{GpuRows, Segment, StoredRows};
 use crate::error::Result;
 use crate::future::{Boxed, RowProgress};
 use crate::gpu::{Buffer, BufferSlice, Commands, Request, RowLayout};
@@ -119,11 +119,12 @@ impl GpuRows {
             let piece = rows.slice(done..done + count);
             let before = done;
             let mut sent = |sent| progress(before + sent);
-            gpu.upload_rows(&segment.rows, offset, self.layout, piece, &mut sent).await?;
+            let StoredRows { rows: row_buffer, norms, ids: id_buffer } = segment.stored()?;
+            gpu.upload_rows(row_buffer, offset, self.layout, piece, &mut sent).await?;
             let piece_ids = bytemuck::cast_slice(&ids[done..done + count]);
-            gpu.upload_bytes(&segment.ids, u64::from(from) * 8, piece_ids).await?;
-            let vectors = BufferVectors { values: segment.rows_slice(), layout: self.layout };
-            let into = ((&segment.norms).into(), (&entering.refused).into());
+            gpu.upload_bytes(id_buffer, u64::from(from) * 8, piece_ids).await?;
+            let vectors = BufferVectors { values: row_buffer.into(), layout: self.layout };
+            let into = (norms.into(), (&entering.refused).into());
             encode_norms(&mut commands, vectors, (range, done as u32), into)?;
             if let (Some(narrowed), false) = (&entering.narrowed, entering.is_moved) {
                 narrowed.encode(&mut commands, self.layout, segment, range)?;

@@ -4,7 +4,7 @@ use crate::engine::rows::segments::GpuRows;
 use crate::engine::search::screens::{ScreenKernel, screens_of};
 use crate::gpu::{Gpu, Wanted};
 use crate::kernels::metrics::metric_constant;
-use crate::kernels::{collect, narrow, norms, rescore, screen_tile_coop, select_k, tighten};
+use crate::kernels::{collect, compact, narrow, norms, rescore, screen_tile_coop, select_k, tighten};
 use crate::matrix::ElementKind;
 use crate::metric::Metric;
 
@@ -15,31 +15,43 @@ pub(crate) struct Searched {
     pub(crate) elements: ElementKind,
     /// Whether cooperative matrices score the narrowed copy; none without a copy.
     pub(crate) has_matrices: Option<bool>,
+    /// Whether the device has the rows, and reports distances. Otherwise the host does.
+    pub(crate) keeps_rows: bool,
 }
 
 impl Searched {
     /// Describes an index that is still to be made.
     pub(crate) fn expected(gpu: &Gpu, metric: Metric, elements: ElementKind, is_narrowed: bool) -> Self {
-        Self { metric, elements, has_matrices: is_narrowed.then(|| screen_tile_coop::is_expected(gpu)) }
+        let has_matrices = is_narrowed.then(|| screen_tile_coop::is_expected(gpu));
+        Self { metric, elements, has_matrices, keeps_rows: true }
     }
 
     /// Describes an index by its rows.
     pub(crate) fn of(rows: &GpuRows, metric: Metric) -> Self {
-        Self::expected(&rows.gpu, metric, rows.layout.elements, rows.narrowed.is_some())
+        let keeps_rows = rows.keeps_rows;
+        Self {
+            keeps_rows,
+            ..Self::expected(&rows.gpu, metric, rows.layout.elements, rows.narrowed.is_some())
+        }
     }
 
     /// The kernels of searches for up to [`select_k::SORTED_MAX`] neighbours, and of new rows. The order is that of need: what new rows
     /// wait for, then the kernels that take longest to compile, those of a search for one query, and all others. Last come those of
     /// queries whose candidates overflowed, and those of filters and gaps.
     pub(crate) fn kernels(self) -> Vec<Wanted> {
-        let Self { metric, elements, has_matrices } = self;
+        let Self { metric, elements, has_matrices, keeps_rows } = self;
         let form = |kernel: &ScreenKernel| (kernel.form)(metric) as u32;
         let collecting = |kernel: &ScreenKernel| Wanted::of(&collect::KERNEL).with("FORM", form(kernel));
         let narrowing = has_matrices.map_or(vec![], |_| narrowing(metric, elements));
         let mut wanted = vec![Wanted::of(&norms::KERNEL).rows(elements)];
         wanted.extend(narrowing.first().cloned());
-        wanted.push(selecting());
-        for (number, screen) in screens_of(has_matrices).into_iter().enumerate() {
+        let mut screens = screens_of(has_matrices);
+        if keeps_rows {
+            wanted.push(selecting());
+        } else {
+            screens.pop();
+        }
+        for (number, screen) in screens.into_iter().enumerate() {
             for &kernel in screen.kernels.iter().rev() {
                 let collects =
                     kernel.collects.map(|collects| Wanted::of(collects).with("FORM", form(kernel)));
@@ -47,9 +59,13 @@ impl Searched {
                 wanted.extend((kernel.scoring)(metric, elements));
             }
             if number == 0 {
-                wanted.extend(reporting(metric, elements));
+                match keeps_rows {
+                    true => wanted.extend(reporting(metric, elements)),
+                    false => wanted.extend([Wanted::of(&compact::KERNEL), Wanted::of(&norms::KERNEL)]),
+                }
                 wanted.extend(narrowing.iter().cloned());
-                wanted.push(Wanted::of(&tighten::KERNEL));
+                let tightening = Wanted::of(&tighten::KERNEL);
+                wanted.push(if keeps_rows { tightening } else { tightening.with("EXACT", 0) });
             }
             wanted.extend(screen.kernels.iter().map(|&kernel| collecting(kernel)));
         }

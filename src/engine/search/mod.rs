@@ -2,6 +2,7 @@
 
 pub(crate) mod ahead;
 pub(crate) mod answers;
+pub(crate) mod apart;
 pub(crate) mod batches;
 pub(crate) mod chunks;
 pub(crate) mod exhaustive;

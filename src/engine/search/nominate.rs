@@ -29,15 +29,13 @@ pub(crate) struct Nominated {
 }
 
 impl Screening<'_> {
-    /// Submits a batch: scores all rows chunk by chunk, keeps candidates, and reports the nearest of them. The next batch may be
-    /// submitted before this one is finished.
-    pub(crate) async fn submit(
-        &self,
+    /// Records a batch: scores all rows chunk by chunk, and keeps candidates. Much of it is submitted.
+    pub(crate) async fn nominated<'p>(
+        &'p self,
         queries: &Queries<'_>,
-        numbers: QueryNumbers,
-        profile: Option<&mut Profile>,
-    ) -> Result<Pending> {
-        let count = numbers.len() as u32;
+        numbers: &QueryNumbers,
+        profile: Option<&'p mut Profile>,
+    ) -> Result<Commands<'p>> {
         if self.chunks.iter().any(|parts| self.picks(parts)) {
             let ScreenBuffers { thresholds, counts, .. } = &*self.buffers;
             for (buffer, value) in [(thresholds, key_of(f32::MAX)), (counts, 0)] {
@@ -45,8 +43,19 @@ impl Screening<'_> {
                 self.rows.gpu.upload_bytes(buffer, 0, bytemuck::cast_slice(&values)).await?;
             }
         }
-        let commands = self.begin(queries, &numbers, profile).await?;
-        let mut commands = self.encode_chunks(commands, count).await?;
+        let commands = self.begin(queries, numbers, profile).await?;
+        self.encode_chunks(commands, numbers.len() as u32).await
+    }
+
+    /// Submits a batch: keeps candidates, and reports the nearest of them. The next batch may be submitted before this one is finished.
+    pub(crate) async fn submit(
+        &self,
+        queries: &Queries<'_>,
+        numbers: QueryNumbers,
+        profile: Option<&mut Profile>,
+    ) -> Result<Pending> {
+        let count = numbers.len() as u32;
+        let mut commands = self.nominated(queries, &numbers, profile).await?;
         commands.stage("rescore");
         self.encode_rescore(&mut commands, count)?;
         commands.stage("select");
@@ -81,8 +90,8 @@ impl Screening<'_> {
         let flops_of = |rows_of_chunk| 2 * u64::from(self.padded) * rows_of_chunk * rows.layout.stride as u64;
         let (mut seen, mut tightened, mut unsent) = (0, 0, 0);
         let mut is_first = true;
-        // For few queries, the dispatches of refining take longer than the rows that they save.
-        let mut is_refined = !self.kernel.is_narrowed() || self.padded <= TILE_QUERIES;
+        // For few queries, the dispatches of refining take longer than the rows that they save. It needs the rows on the device.
+        let mut is_refined = !self.kernel.is_narrowed() || self.padded <= TILE_QUERIES || !rows.keeps_rows;
         for parts in &self.chunks {
             let scoring = self.scoring(count, parts);
             commands.stage(self.scores_with.stage);

@@ -54,6 +54,9 @@ pub struct Plan {
     pub devices: usize,
     /// How rows lie on several devices; none for one.
     pub placement: Option<Placement>,
+    /// Whether the host computes the distances that are reported: on the host engine, and where it keeps the rows of a GPU's index
+    /// ([`RowPlace`](crate::RowPlace)).
+    pub reports_on_host: bool,
 }
 
 impl fmt::Display for Plan {
@@ -81,7 +84,8 @@ impl fmt::Display for Plan {
                         write!(f, "{stage} nominates in {chunks} of up to {rows} rows, ")?;
                     }
                 }
-                write!(f, "lists of {capacity} rows a query, then rescore and select_k")?;
+                let then = if self.reports_on_host { "the host rescores" } else { "rescore and select_k" };
+                write!(f, "lists of {capacity} rows a query, then {then}")?;
             }
             Route::Exhaustive { chunk_rows } => {
                 write!(f, "rescore of every row in chunks of {chunk_rows}, then select_k")?;

@@ -18,6 +18,12 @@ const CAPACITY: [u64; 2] = [2048, 32_768];
 /// Up to this many distances are computed by `rescore` alone, without the dozen dispatches of a nomination.
 const SMALL_PAIRS: u64 = 4096;
 
+/// Where the host has the rows, it computes the distances of this many that a filter allows while the device would launch a screen.
+const FEW_ROWS: u64 = 1024;
+
+/// How many times longer the lists are of queries whose candidates overflowed, where the host has the rows.
+const LONGER: u64 = 8;
+
 /// The largest batch of an exhaustive search.
 const BATCH: u64 = 1024;
 
@@ -27,15 +33,21 @@ const SAMPLE_BLOCKS: u64 = 64;
 impl Plan {
     /// The plan for the k nearest rows of each query.
     pub(crate) fn new(rows: &GpuRows, queries: u64, k: u64, scope: Scope<'_>) -> Result<Self> {
+        let k = k.min(scope.found(rows)).max(1);
+        let screened = Self::screened(rows, queries, k, scope);
+        screened.map_or_else(|| Self::exhaustive(rows, queries.max(1), k, scope), Ok)
+    }
+
+    /// The plan with a screen; none where computing all distances takes no longer, or where no screen fits the budget.
+    pub(crate) fn screened(rows: &GpuRows, queries: u64, k: u64, scope: Scope<'_>) -> Option<Self> {
         let found = scope.found(rows);
-        let k = k.min(found).max(1);
-        let queries = queries.max(1);
+        let (queries, k) = (queries.max(1), k.min(found).max(1));
         let is_small = rows.end().saturating_mul(queries) <= SMALL_PAIRS;
         // If many of the rows may be among the nearest, nominating saves nothing.
         if is_small || k * 16 > found || is_selective(rows, scope) {
-            return Self::exhaustive(rows, queries, k, scope);
+            return None;
         }
-        Self::by_screens(&screens(rows), rows, queries, k, scope)
+        Self::by_screens(&screens(rows), rows, (queries, k), least_capacity(k), scope)
     }
 
     /// The plan for queries whose candidates overflowed under this one: with the next screen, then exhaustive.
@@ -46,7 +58,20 @@ impl Plan {
             _ => None,
         };
         let rest = &screens[next.map_or(screens.len(), |last| last + 1)..];
-        Self::by_screens(rest, rows, queries, self.k.into(), scope)
+        let k = u64::from(self.k);
+        let screened = Self::by_screens(rest, rows, (queries, k), least_capacity(k), scope);
+        screened.map_or_else(|| Self::exhaustive(rows, queries, k, scope), Ok)
+    }
+
+    /// The plan for queries whose candidates overflowed under this one, with the same screen and longer lists; none where longer lists would
+    /// hold all rows or do not fit the budget.
+    pub(crate) fn longer(&self, rows: &GpuRows, queries: u64, scope: Scope<'_>) -> Option<Self> {
+        let Route::Nominate { capacity, .. } = self.route else { return None };
+        let longer = u64::from(capacity) * LONGER;
+        if longer > rows.end() {
+            return None;
+        }
+        Self::by_screens(&screens(rows), rows, (queries, self.k.into()), longer, scope)
     }
 
     /// The plan for all rows within a radius, with lists of at least `capacity` candidates. None if they do not fit the budget, or if a
@@ -67,18 +92,15 @@ impl Plan {
         Some(plan)
     }
 
-    /// The plan with the first screen that fits the budget, or the exhaustive one.
+    /// The plan with the first screen that fits the budget, with lists of at least `least` candidates.
     fn by_screens(
         screens: &[&ScreenKernels],
         rows: &GpuRows,
-        queries: u64,
-        k: u64,
+        (queries, k): (u64, u64),
+        least: u64,
         scope: Scope<'_>,
-    ) -> Result<Self> {
-        let least = (16 * k).next_power_of_two().max(CAPACITY[0]);
-        let mut plans =
-            screens.iter().filter_map(|screen| Self::by_screen(screen, rows, queries, k, least, scope));
-        plans.next().map_or_else(|| Self::exhaustive(rows, queries, k, scope), Ok)
+    ) -> Option<Self> {
+        screens.iter().find_map(|screen| Self::by_screen(screen, rows, queries, k, least, scope))
     }
 
     /// The plan with the screen's kernel for this many queries. If the budget is too small for its batches, the kernels for fewer take
@@ -152,6 +174,7 @@ impl Plan {
                     scratch_bytes: own_bytes + chunk_blocks * block_bytes + scope.bits_bytes(),
                     devices: 1,
                     placement: None,
+                    reports_on_host: !rows.keeps_rows,
                 });
             }
             if batch == smallest {
@@ -208,12 +231,21 @@ impl Plan {
             scratch_bytes: batch * (places * 12 * (k + chunk) + query_bytes) + scope.list_bytes(),
             devices: 1,
             placement: None,
+            reports_on_host: false,
         })
     }
 }
 
+/// Candidates that a query's list holds at least.
+fn least_capacity(k: u64) -> u64 {
+    (16 * k).next_power_of_two().max(CAPACITY[0])
+}
+
 /// Whether a filter allows so few rows that computing their distances costs less than scoring all rows.
 pub(crate) fn is_selective(rows: &GpuRows, scope: Scope<'_>) -> bool {
+    if !rows.keeps_rows {
+        return scope.allowed.is_some_and(|allowed| allowed.count <= FEW_ROWS);
+    }
     let share = screens(rows)[0].selective_share;
     scope.allowed.is_some_and(|allowed| allowed.count * share <= rows.end())
 }

@@ -90,7 +90,7 @@ const SCAN: ScreenKernel = ScreenKernel {
     intervals: |rows, metric| Ok(Intervals::of_floats((SCAN.form)(metric), rows.dim)),
     form: |metric| if metric.is_l2() { Form::Direct } else { float_form(metric) },
     encode: |scoring, commands, part| {
-        let (scored, rows) = scoring.floats(part);
+        let (scored, rows) = scoring.floats(part)?;
         distance_scan::encode(commands, &scored, rows, scoring.metric.is_l2())
     },
     scoring: |metric, elements| {
@@ -111,7 +111,7 @@ const TILE: ScreenKernel = ScreenKernel {
     intervals: |rows, metric| Ok(Intervals::of_floats(float_form(metric), rows.dim)),
     form: float_form,
     encode: |scoring, commands, part| {
-        let (scored, rows) = scoring.floats(part);
+        let (scored, rows) = scoring.floats(part)?;
         distance_tile::encode(commands, &scored, rows)
     },
     scoring: |_, elements| vec![Wanted::of(&distance_tile::KERNEL).rows(elements)],
@@ -192,9 +192,12 @@ const INTEGERS: ScreenKernels = ScreenKernels { kernels: &[&SCAN_I8, &TILE_I8], 
 const INTEGERS_COOP: ScreenKernels = ScreenKernels { kernels: &[&SCAN_I8, &TILE_COOP], ..INTEGERS };
 
 /// The screens of an index, fastest first. A query whose candidates overflow with one is searched again with the next. The last
-/// one scores the rows as they are.
+/// one scores the rows as they are, where the device has them.
 pub(crate) fn screens(rows: &GpuRows) -> Vec<&'static ScreenKernels> {
-    screens_of(rows.narrowed.as_ref().map(|_| screen_tile_coop::is_expected(&rows.gpu)))
+    let mut screens = screens_of(rows.narrowed.as_ref().map(|_| screen_tile_coop::is_expected(&rows.gpu)));
+    // The last one needs the rows on the device.
+    screens.truncate(screens.len() - usize::from(!rows.keeps_rows));
+    screens
 }
 
 /// The screens of an index with a narrowed copy, which cooperative matrices score or not, or of one without.
@@ -288,9 +291,9 @@ impl Scoring<'_> {
     }
 
     /// The queries, the rows of a part as they are, and the rows' element type and length in vectors of four.
-    fn floats(&self, part: Part) -> (Scored<'_>, (ElementKind, u32)) {
-        let rows = &self.rows.segments[part.segment].rows;
-        (self.scored(self.queries, rows, part), (self.rows.layout.elements, self.rows.vectors()))
+    fn floats(&self, part: Part) -> Result<(Scored<'_>, (ElementKind, u32))> {
+        let rows = &self.rows.segments[part.segment].stored()?.rows;
+        Ok((self.scored(self.queries, rows, part), (self.rows.layout.elements, self.rows.vectors())))
     }
 
     /// The narrowed queries and rows of a part.

@@ -18,7 +18,7 @@ use crate::metric::Metric;
 use crate::neighbors::Neighbor;
 
 /// Candidates that a query's list holds in the first pass. A list that overflows tells how many it needs.
-const CAPACITY: u64 = 4096;
+pub(crate) const CAPACITY: u64 = 4096;
 
 pub(crate) fn search_within<'f>(
     rows: &'f GpuRows,
@@ -83,6 +83,41 @@ pub(crate) fn limit_of(metric: Metric, radius: f32) -> f32 {
     (limit as f32).next_up().clamp(f32::MIN, f32::MAX)
 }
 
+impl Screening<'_> {
+    /// Records a batch: makes the rows candidates whose distances may be within a threshold. Much of it is submitted.
+    pub(crate) async fn within(
+        &self,
+        queries: &Queries<'_>,
+        numbers: &QueryNumbers,
+        threshold: u32,
+    ) -> Result<Commands<'_>> {
+        let buffers = &*self.buffers;
+        let count = numbers.len() as u32;
+        let thresholds = vec![threshold; numbers.len()];
+        self.rows.gpu.upload_bytes(&buffers.thresholds, 0, bytemuck::cast_slice(&thresholds)).await?;
+        let mut commands = self.begin(queries, numbers, None).await?;
+        commands.clear(&buffers.counts, 0, u64::from(count) * 4);
+        for parts in &self.chunks {
+            let scoring = self.scoring(count, parts);
+            for part in parts {
+                scoring.encode(&mut commands, *part)?;
+            }
+            for part in parts {
+                let round = Round { step: 1, skip: 0 };
+                self.encode_collect(&mut commands, count, *part, round, Thresholds::Set)?;
+            }
+            commands = commands.submit_and_go_on().await?;
+        }
+        for part in self.rounds.iter().flatten() {
+            if let Some(collecting) = self.kernel.collects {
+                self.encode_collect_tile(&mut commands, collecting, count, part)?;
+                commands = commands.submit_and_go_on().await?;
+            }
+        }
+        Ok(commands)
+    }
+}
+
 /// A search for all rows within a radius.
 struct Within<'a> {
     rows: &'a GpuRows,
@@ -122,27 +157,7 @@ impl Within<'_> {
         let gpu = &self.rows.gpu;
         let buffers = &*screening.buffers;
         let count = numbers.len() as u32;
-        let thresholds = vec![self.threshold(); numbers.len()];
-        gpu.upload_bytes(&buffers.thresholds, 0, bytemuck::cast_slice(&thresholds)).await?;
-        let mut commands = screening.begin(self.queries, numbers, None).await?;
-        commands.clear(&buffers.counts, 0, u64::from(count) * 4);
-        for parts in &screening.chunks {
-            let scoring = screening.scoring(count, parts);
-            for part in parts {
-                scoring.encode(&mut commands, *part)?;
-            }
-            for part in parts {
-                let round = Round { step: 1, skip: 0 };
-                screening.encode_collect(&mut commands, count, *part, round, Thresholds::Set)?;
-            }
-            commands = commands.submit_and_go_on().await?;
-        }
-        for part in screening.rounds.iter().flatten() {
-            if let Some(collecting) = screening.kernel.collects {
-                screening.encode_collect_tile(&mut commands, collecting, count, part)?;
-                commands = commands.submit_and_go_on().await?;
-            }
-        }
+        let mut commands = screening.within(self.queries, numbers, self.threshold()).await?;
         screening.encode_rescore(&mut commands, count)?;
         let ranges = [(&buffers.refused, 0, 8), (&buffers.counts, 0, u64::from(count) * 4)];
         let parts = commands.read(&ranges).await?;

@@ -6,7 +6,8 @@ use half::f16;
 
 use crate::bits::Bits;
 use crate::engine::device::vectors::{Queries, Vectors};
-use crate::engine::rows::device_rows::{DeviceRows, RowShape};
+use crate::engine::rows::device_rows::DeviceRows;
+use crate::engine::rows::shape::RowShape;
 use crate::engine::rows::write::Placing;
 use crate::engine::search::plan::Plan;
 use crate::engine::search::request::{SearchRequest, SearchResult};
@@ -115,6 +116,11 @@ impl EngineRows {
     ) -> Result<()> {
         match self {
             Self::One(rows) => {
+                let fetched = match source {
+                    Vectors::Device(matrix) if rows.is_apart() => Some(matrix.fetched().await?),
+                    _ => None,
+                };
+                let source = fetched.as_ref().map_or(source, Vectors::from);
                 let change = rows.prepared_put(source, placing, progress).await?;
                 rows.apply(change)
             }

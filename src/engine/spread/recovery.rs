@@ -3,7 +3,8 @@
 use half::f16;
 
 use crate::engine::device::handle::Device;
-use crate::engine::rows::device_rows::{DeviceRows, RowShape};
+use crate::engine::rows::device_rows::DeviceRows;
+use crate::engine::rows::shape::RowShape;
 use crate::engine::rows::write::Placing;
 use crate::engine::spread::devices::Devices;
 use crate::engine::spread::engine_rows::EngineRows;

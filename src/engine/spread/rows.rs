@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::bits::Bits;
 use crate::engine::device::engine::Engine;
-use crate::engine::rows::device_rows::{DeviceRows, RowChange, RowShape};
+use crate::engine::rows::device_rows::{DeviceRows, RowChange};
+use crate::engine::rows::shape::RowShape;
 use crate::engine::rows::write::Placing;
 use crate::engine::spread::devices::{self, Devices};
 use crate::engine::spread::layout::Layout;
@@ -135,27 +136,32 @@ impl SpreadRows {
                 }
                 None => self.parts.iter().map(|_| None).collect(),
             };
+            let placings: Vec<Option<Placing<'_>>> =
+                shares.iter().map(|share| share.as_ref().map(Share::placing)).collect();
             let sent = Sent::new(self.parts.len(), layout.is_some(), progress);
             let engines: Vec<Engine> = (0..self.parts.len()).map(|place| self.engine(place)).collect();
             let mut places = vec![];
-            let mut works: Vec<Work<'_, RowChange>> = vec![];
-            for ((place, part), share) in self.parts.iter_mut().enumerate().zip(&shares) {
+            let mut works: Vec<Work<'_, RowChange<'_>>> = vec![];
+            for ((place, part), (share, own)) in
+                self.parts.iter_mut().enumerate().zip(shares.iter().zip(&placings))
+            {
                 if !live.contains(&place) && layout.is_none() || share.as_ref().is_some_and(Share::is_empty) {
                     continue;
                 }
                 let sent = &sent;
                 let work = async move {
                     let mut progress = |rows| sent.note(place, rows);
-                    match share {
-                        Some(share) if share.slots.is_empty() => part.prepared_release(&share.freed).await,
-                        Some(share) => {
-                            let placing = share.placing();
+                    match (share, own) {
+                        (Some(share), _) if share.slots.is_empty() => {
+                            part.prepared_release(&share.freed).await
+                        }
+                        (Some(share), Some(placing)) => {
                             let prepared =
-                                part.prepared_put(share.rows.vectors(), &placing, &mut progress).await;
+                                part.prepared_put(share.rows.vectors(), placing, &mut progress).await;
                             prepared
                                 .map_err(|error| error.with_rows(|row| share.numbers[row as usize] as u64))
                         }
-                        None => part.prepared_put(rows.into(), placing, &mut progress).await,
+                        _ => part.prepared_put(rows.into(), placing, &mut progress).await,
                     }
                 };
                 places.push(place);
@@ -177,7 +183,7 @@ impl SpreadRows {
             let live = self.live();
             let engines: Vec<Engine> = (0..self.parts.len()).map(|place| self.engine(place)).collect();
             let mut places = vec![];
-            let mut works: Vec<Work<'_, RowChange>> = vec![];
+            let mut works: Vec<Work<'_, RowChange<'_>>> = vec![];
             for ((place, part), own) in self.parts.iter_mut().enumerate().zip(&own) {
                 if own.is_empty() || self.layout.is_none() && !live.contains(&place) {
                     continue;
@@ -205,7 +211,7 @@ impl SpreadRows {
             let live = self.live();
             let engines: Vec<Engine> = (0..self.parts.len()).map(|place| self.engine(place)).collect();
             let mut places = vec![];
-            let mut works: Vec<Work<'_, RowChange>> = vec![];
+            let mut works: Vec<Work<'_, RowChange<'_>>> = vec![];
             for ((place, part), (from, to)) in
                 self.parts.iter_mut().enumerate().zip(own_from.iter().zip(&own_to))
             {
@@ -232,12 +238,12 @@ impl SpreadRows {
 
     /// Takes a change over where all devices have prepared it, and gives it up where one could not. Replicas that were lost meanwhile are
     /// left behind.
-    fn take_over(&mut self, places: Vec<usize>, prepared: Vec<Result<RowChange>>) -> Result<()> {
-        let prepared: Vec<(usize, Result<RowChange>)> =
+    fn take_over(&mut self, places: Vec<usize>, prepared: Vec<Result<RowChange<'_>>>) -> Result<()> {
+        let prepared: Vec<(usize, Result<RowChange<'_>>)> =
             places.into_iter().zip(prepared).map(|(place, one)| (place, self.noted(place, one))).collect();
         let is_survived =
             self.placement == Placement::Replicas && prepared.iter().any(|(_, one)| one.is_ok());
-        let is_fatal = |one: &Result<RowChange>| match one {
+        let is_fatal = |one: &Result<RowChange<'_>>| match one {
             Ok(_) => false,
             Err(Error::DeviceLost { .. }) => !is_survived,
             Err(_) => true,

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use half::f16;
 
 use crate::error::Result;
+use crate::host::arithmetic::prefetch::prefetch;
 use crate::host::arithmetic::values::HostValues;
 use crate::host::arithmetic::widen::widen;
-use crate::matrix::ElementKind;
+use crate::matrix::{ElementKind, Matrix};
 use crate::memory::{self, out_of_memory};
 
 /// Rows by slot, with their squared norms.
@@ -88,6 +89,30 @@ impl RowValues {
     /// The bytes of the row in a slot, as it is stored.
     pub(crate) fn bytes(&self, slot: usize) -> &[u8] {
         self.elements(slot * self.dim..(slot + 1) * self.dim).bytes()
+    }
+
+    /// Starts to load the row in a slot into the caches.
+    #[inline]
+    pub(crate) fn prefetch(&self, slot: usize) {
+        prefetch(self.bytes(slot));
+    }
+
+    /// Copies of the rows in these slots, one after another.
+    pub(crate) fn gathered(&self, slots: &[u32]) -> Result<Matrix> {
+        let len = slots.len() * self.dim;
+        let ranges = slots.iter().map(|&slot| slot as usize * self.dim..(slot as usize + 1) * self.dim);
+        Ok(match &self.elements {
+            Elements::F32(values) => {
+                let mut copy = memory::with_room(len)?;
+                ranges.for_each(|range| copy.extend_from_slice(&values[range]));
+                Matrix::F32(copy, self.dim)
+            }
+            Elements::F16(values) => {
+                let mut copy = memory::with_room(len)?;
+                ranges.for_each(|range| copy.extend_from_slice(&values[range]));
+                Matrix::F16(copy, self.dim)
+            }
+        })
     }
 
     /// Writes a row into a slot.

@@ -9,6 +9,7 @@ pub(crate) mod pair;
 pub(crate) mod pipeline;
 mod products;
 pub(crate) mod request;
+pub(crate) mod rescoring;
 pub(crate) mod scan;
 pub(crate) mod schedule;
 pub(crate) mod scorer;

@@ -1,0 +1,290 @@
+//! Changes of rows that the host keeps. Their narrowed copy is prepared on the device first, in slots that no search reads; then the
+//! host takes the rows over, by steps that cannot fail.
+
+use crate::engine::device::vectors::Vectors;
+use crate::engine::pass::{BufferVectors, encode_norms, reset_refused};
+use crate::engine::rows::alive::Change;
+use crate::engine::rows::apart::ApartRows;
+use crate::engine::rows::moves::places;
+use crate::engine::rows::narrowed::NarrowedRows;
+use crate::engine::rows::segments::{GpuRows, Segment, cut};
+use crate::engine::rows::write::Placing;
+use crate::error::{Error, Result};
+use crate::future::{Boxed, RowProgress};
+use crate::gpu::{Buffer, BufferSlice, Commands, Request};
+use crate::host::{HostChange, HostRows};
+use crate::kernels::norms;
+use crate::memory;
+use crate::vectors::HostVectors;
+
+/// A change that is prepared on the device.
+struct Prepared {
+    segments: Vec<Segment>,
+    narrowed: NarrowedRows,
+    change: Change,
+    /// The rows that were there before, if the centre has moved.
+    again: Vec<StagedRows>,
+}
+
+/// Rows on the device that are to be narrowed again, with their norms and slots.
+struct StagedRows {
+    rows: Buffer,
+    norms: Buffer,
+    list: Buffer,
+    slots: Vec<u32>,
+}
+
+/// A change that is ready on the device. The host takes its rows over when the change is applied, at once: a future that is dropped
+/// before cannot leave that half done.
+pub(crate) struct ApartChange<'a> {
+    on_device: Option<Prepared>,
+    on_host: HostChange,
+    takes: Taken<'a>,
+}
+
+/// What the host takes over.
+enum Taken<'a> {
+    /// New rows, with their slots and ids.
+    Rows(HostVectors<'a>, &'a [u32], &'a [u64]),
+    /// Rows from slots in others.
+    Moves(&'a [u32], &'a [u32]),
+    Nothing,
+}
+
+impl ApartRows {
+    /// Narrows rows into slots that no search reads yet.
+    pub(crate) fn prepared_put<'f, 'a: 'f>(
+        &'f mut self,
+        source: HostVectors<'a>,
+        placing: &'a Placing<'a>,
+        progress: RowProgress<'f>,
+    ) -> Boxed<'f, ApartChange<'a>> {
+        Box::pin(async move {
+            let &Placing { slots, ids, freed } = placing;
+            let on_host = self.rows.prepared(Some(source), slots, freed)?;
+            let on_device = match &self.integers {
+                Some(integers) => Some(integers.prepared(&self.rows, source, placing, progress).await?),
+                None => None,
+            };
+            Ok(ApartChange { on_device, on_host, takes: Taken::Rows(source, slots, ids) })
+        })
+    }
+
+    /// Prepares to remove the rows in these slots.
+    pub(crate) async fn prepared_release(&mut self, freed: &[u32]) -> Result<ApartChange<'static>> {
+        let on_host = self.rows.prepared(None, &[], freed)?;
+        let on_device = match &self.integers {
+            Some(integers) => Some(integers.prepared_without(freed).await?),
+            None => None,
+        };
+        Ok(ApartChange { on_device, on_host, takes: Taken::Nothing })
+    }
+
+    /// Narrows rows again in slots that have none; they leave their own when the change is applied.
+    pub(crate) async fn prepared_move<'a>(
+        &mut self,
+        from: &'a [u32],
+        to: &'a [u32],
+    ) -> Result<ApartChange<'a>> {
+        let on_host = self.rows.prepared(None, to, from)?;
+        let takes = Taken::Moves(from, to);
+        let Some(integers) = &self.integers else {
+            return Ok(ApartChange { on_device: None, on_host, takes });
+        };
+        let end = integers.end_with(to);
+        let (segments, narrowed) = integers.narrowed_up_to(end)?;
+        let gpu = integers.gpu.clone();
+        let refused = gpu.create_storage("refused", 8)?;
+        let piece = integers.piece(from.len(), &integers.staged_bytes(), 1)?;
+        for (from, to) in from.chunks(piece).zip(to.chunks(piece)) {
+            let rows = self.rows.values.gathered(from)?;
+            let rows = Vectors::from(&rows).on_host()?;
+            integers.narrow((&segments, &narrowed), (rows, to), &refused, &mut |_| ()).await?;
+        }
+        let change = Change::new(&gpu, integers.alive.as_ref(), integers.end() as u32, to, from).await?;
+        Ok(ApartChange {
+            on_device: Some(Prepared { segments, narrowed, change, again: vec![] }),
+            on_host,
+            takes,
+        })
+    }
+
+    /// Takes over a change.
+    ///
+    /// # Errors
+    /// Faults of this library alone: all memory was taken before.
+    pub(crate) fn apply(&mut self, change: ApartChange<'_>) -> Result<()> {
+        let ApartChange { on_device, mut on_host, takes } = change;
+        let gpu = self.integers.as_ref().map(|integers| integers.gpu.clone());
+        let mut commands = gpu.as_deref().map(|gpu| Commands::new(gpu, None));
+        if let (Some(integers), Some(prepared), Some(commands)) = (&self.integers, &on_device, &mut commands)
+        {
+            for staged in &prepared.again {
+                integers.encode_again(commands, prepared, staged)?;
+            }
+        }
+        // Nothing interrupts it, because the device has the rows already.
+        match takes {
+            Taken::Rows(rows, slots, ids) => {
+                self.rows.put(rows, (slots, ids), &mut on_host, (&mut |_| (), || Ok(())))?;
+            }
+            Taken::Moves(from, to) => self.rows.relocate(from, to, &on_host, || Ok(()))?,
+            Taken::Nothing => {}
+        }
+        self.rows.apply(on_host);
+        if let (Some(integers), Some(prepared)) = (&mut self.integers, on_device) {
+            commands.into_iter().for_each(Commands::submit);
+            integers.take_over(prepared);
+        }
+        Ok(())
+    }
+
+    /// Frees memory behind the end where there is much of it.
+    pub(crate) fn shrink(&mut self) -> Result<()> {
+        self.rows.shrink();
+        self.integers.as_mut().map_or(Ok(()), GpuRows::shrink)
+    }
+}
+
+impl GpuRows {
+    /// Prepares to remove the rows in these slots.
+    async fn prepared_without(&self, freed: &[u32]) -> Result<Prepared> {
+        let (segments, narrowed) = self.narrowed_up_to(self.end())?;
+        let change = Change::new(&self.gpu, self.alive.as_ref(), self.end() as u32, &[], freed).await?;
+        Ok(Prepared { segments, narrowed, change, again: vec![] })
+    }
+
+    /// The end when these slots have rows.
+    fn end_with(&self, slots: &[u32]) -> u64 {
+        slots.iter().max().map_or(0, |&slot| u64::from(slot) + 1).max(self.end())
+    }
+
+    /// Segments that reach up to slot `end`, and how their rows are narrowed.
+    fn narrowed_up_to(&self, end: u64) -> Result<(Vec<Segment>, NarrowedRows)> {
+        let (segments, narrowed) = self.reached(end)?;
+        let without = || Error::internal("rows on the host have no narrowed copy on the device");
+        Ok((segments, narrowed.ok_or_else(without)?))
+    }
+
+    /// Bytes of a row on its way: its elements, its norms and its slot.
+    fn staged_bytes(&self) -> [u64; 3] {
+        [self.layout.row_bytes(), 8, 4]
+    }
+
+    /// Narrows new rows into their slots. `before` are the rows so far.
+    async fn prepared(
+        &self,
+        before: &HostRows,
+        source: HostVectors<'_>,
+        placing: &Placing<'_>,
+        progress: RowProgress<'_>,
+    ) -> Result<Prepared> {
+        let gpu = &self.gpu;
+        let &Placing { slots, freed, .. } = placing;
+        let refused = gpu.create_storage("refused", 8)?;
+        reset_refused(gpu, &refused).await?;
+        let (mut segments, mut narrowed) = self.narrowed_up_to(self.end_with(slots))?;
+        let again = match narrowed.count(gpu, source).await? {
+            true => self.staged_again(before, &refused).await?,
+            false => vec![],
+        };
+        self.narrow((&segments, &narrowed), (source, slots), &refused, progress).await?;
+        let parts = Commands::new(gpu, None).read(&[(&refused, 0, 8)]).await?;
+        norms::check("rows", &parts[0])?;
+        let change = Change::new(gpu, self.alive.as_ref(), self.end() as u32, slots, freed).await?;
+        cut(&mut segments, change.end);
+        Ok(Prepared { segments, narrowed, change, again })
+    }
+
+    /// Narrows rows of the host into slots, piece after piece, and finds values that are not finite.
+    async fn narrow(
+        &self,
+        (segments, narrowed): (&[Segment], &NarrowedRows),
+        (rows, slots): (HostVectors<'_>, &[u32]),
+        refused: &Buffer,
+        progress: RowProgress<'_>,
+    ) -> Result<()> {
+        let gpu = &*self.gpu;
+        let piece = self.piece(slots.len(), &self.staged_bytes(), 1)?;
+        let [rows_bytes, norms_bytes, list_bytes] = self.staged_bytes().map(|bytes| piece as u64 * bytes);
+        let scratch = self
+            .gpu
+            .reserve(&[
+                Request { purpose: "staged rows", bytes: rows_bytes },
+                Request { purpose: "staged norms", bytes: norms_bytes },
+                Request { purpose: "staged slots", bytes: list_bytes },
+            ])
+            .await?;
+        let mut done = 0;
+        for slots in slots.chunks(piece) {
+            let part = rows.slice(done..done + slots.len());
+            gpu.upload_rows(&scratch[0], 0, self.layout, part, &mut |sent| progress(done + sent)).await?;
+            gpu.upload_bytes(&scratch[2], 0, bytemuck::cast_slice(slots)).await?;
+            let mut commands = Commands::new(gpu, None);
+            let vectors = BufferVectors { values: (&scratch[0]).into(), layout: self.layout };
+            let into = ((&scratch[1]).into(), refused.into());
+            encode_norms(&mut commands, vectors, ([0, slots.len() as u32], done as u32), into)?;
+            let [rows, norms, list] = [0, 1, 2].map(|place| BufferSlice::all(&scratch[place]));
+            for (segment, range) in places(segments, slots) {
+                let range = [range.start, range.end];
+                narrowed.encode_staged(&mut commands, self.layout, (rows, norms), list, segment, range)?;
+            }
+            commands.submit_piece().await?;
+            done += slots.len();
+        }
+        Ok(())
+    }
+
+    /// Brings the rows so far to the device. The centre moves only while they are few, so this takes little memory: not that of the
+    /// scratch budget, because all of them are held at the same time.
+    async fn staged_again(&self, before: &HostRows, refused: &Buffer) -> Result<Vec<StagedRows>> {
+        let gpu = &*self.gpu;
+        let mut slots: Vec<u32> = memory::with_room(before.len())?;
+        match before.alive() {
+            Some(bits) => slots.extend(bits.ones_in_order().map(|slot| slot as u32)),
+            None => slots.extend(0..before.end() as u32),
+        }
+        let mut staged = vec![];
+        let piece = self.piece(slots.len(), &self.staged_bytes(), 1)?;
+        for slots in slots.chunks(piece) {
+            let [rows, norms, list] = self.staged_bytes().map(|bytes| slots.len() as u64 * bytes);
+            let rows = gpu.create_storage("staged rows", rows)?;
+            let norms = gpu.create_storage("staged norms", norms)?;
+            let list = gpu.create_storage("staged slots", list)?;
+            let values = before.values.gathered(slots)?;
+            gpu.upload_rows(&rows, 0, self.layout, Vectors::from(&values).on_host()?, &mut |_| ()).await?;
+            gpu.upload_bytes(&list, 0, bytemuck::cast_slice(slots)).await?;
+            let mut commands = Commands::new(gpu, None);
+            let vectors = BufferVectors { values: (&rows).into(), layout: self.layout };
+            let into = ((&norms).into(), refused.into());
+            encode_norms(&mut commands, vectors, ([0, slots.len() as u32], 0), into)?;
+            commands.submit_piece().await?;
+            staged.push(StagedRows { rows, norms, list, slots: slots.to_vec() });
+        }
+        Ok(staged)
+    }
+
+    /// Records that rows are narrowed around the new centre.
+    fn encode_again(
+        &self,
+        commands: &mut Commands<'_>,
+        prepared: &Prepared,
+        staged: &StagedRows,
+    ) -> Result<()> {
+        let [rows, norms, list] = [&staged.rows, &staged.norms, &staged.list].map(BufferSlice::all);
+        let Prepared { segments, narrowed, .. } = prepared;
+        for (segment, range) in places(segments, &staged.slots) {
+            let range = [range.start, range.end];
+            narrowed.encode_staged(commands, self.layout, (rows, norms), list, segment, range)?;
+        }
+        Ok(())
+    }
+
+    fn take_over(&mut self, prepared: Prepared) {
+        let Prepared { mut segments, narrowed, change, .. } = prepared;
+        cut(&mut segments, change.end);
+        self.segments = segments;
+        self.narrowed = Some(narrowed);
+        change.apply(&self.gpu, &mut self.alive);
+    }
+}

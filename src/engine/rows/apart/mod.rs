@@ -1,0 +1,62 @@
+//! Rows that the host keeps for an index on a GPU. The device has their narrowed copy alone, which takes about a quarter of their
+//! memory, and screens it. The host reports the distances of the rows that the screen cannot exclude, with the bits of its own engine.
+
+pub(crate) mod changes;
+
+use std::sync::Arc;
+
+use crate::engine::rows::narrowed::NarrowedRows;
+use crate::engine::rows::segments::GpuRows;
+use crate::engine::rows::shape::RowShape;
+use crate::error::{Error, Result};
+use crate::gpu::Gpu;
+use crate::host::{Host, HostRows};
+use crate::screen::Screen;
+use crate::usage::Memory;
+
+/// Rows in the host's memory, and their narrowed copy on the device: the same slots in both.
+#[derive(Debug)]
+pub(crate) struct ApartRows {
+    /// The narrowed copy; none for a dim that is not screened. The host then answers alone.
+    pub(crate) integers: Option<GpuRows>,
+    pub(crate) rows: HostRows,
+    /// Whether the host answers alone when the device fails.
+    is_fallback: bool,
+}
+
+impl ApartRows {
+    pub(crate) fn new(gpu: &Arc<Gpu>, shape: &RowShape, is_fallback: bool) -> Result<Self> {
+        let &RowShape { metric, elements, dim, expected, .. } = shape;
+        let host = Arc::new(Host::new(gpu.options.clone()));
+        let rows = HostRows::new(host, metric, elements, dim, false).expecting(expected)?;
+        Ok(Self { integers: integers(gpu, shape)?, rows, is_fallback })
+    }
+
+    /// Whether the host answers after this error of the device.
+    pub(crate) fn stands_in_for(&self, error: &Error) -> bool {
+        self.is_fallback
+            && matches!(error, Error::DeviceLost { .. } | Error::OutOfMemory { .. } | Error::Device { .. })
+    }
+
+    /// Adds the memory of both.
+    pub(crate) fn measure(&self, memory: &mut Memory) {
+        self.rows.measure(memory);
+        if let Some(integers) = &self.integers {
+            integers.measure(memory);
+        }
+    }
+}
+
+/// The narrowed copy without rows so far. Kernels that read nothing else are as fast as on any device, so a software driver has one too.
+fn integers(gpu: &Arc<Gpu>, shape: &RowShape) -> Result<Option<GpuRows>> {
+    let &RowShape { metric, elements, dim, expected, screen, .. } = shape;
+    if screen == Screen::None {
+        let needed = "Screen::Auto or Screen::I8 for rows on the host, whose copy on the device is a screen";
+        return Err(Error::argument("screen", needed, "Screen::None"));
+    }
+    if !screen.is_wanted_on_host(dim) {
+        return Ok(None);
+    }
+    let Some(narrowed) = NarrowedRows::new(gpu, Screen::I8, metric, dim)? else { return Ok(None) };
+    Ok(Some(GpuRows::narrowed_alone(gpu.clone(), elements, dim, expected, narrowed)?))
+}

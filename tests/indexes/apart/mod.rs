@@ -1,0 +1,93 @@
+//! Rows that the host keeps for an index on a GPU: answers are those of the host engine, bit for bit, whatever way they took.
+
+mod changes;
+mod ways;
+
+use half::f16;
+use nearfield::{
+    AddOptions, Device, ElementKind, Flat, FlatBuilder, Metric, Neighbors, Queries, RowPlace, SearchOptions,
+    SearchResult,
+};
+
+use crate::common::{Random, gpu, rounded, view};
+
+/// The same index twice: with rows on the host and their 8-bit copy on a GPU, and on the host engine.
+struct Twins {
+    apart: Flat,
+    host: Flat,
+}
+
+impl Twins {
+    /// Two empty indexes; none without an adapter.
+    fn new(metric: Metric, dim: usize, elements: ElementKind) -> Option<Self> {
+        Some(Self::on(gpu()?, metric, dim, elements, |builder| builder))
+    }
+
+    fn on(
+        device: &Device,
+        metric: Metric,
+        dim: usize,
+        elements: ElementKind,
+        set: impl Fn(FlatBuilder) -> FlatBuilder,
+    ) -> Self {
+        let of = |device: &Device| {
+            set(Flat::builder(device, metric, dim).elements(elements)).rows(RowPlace::Host).build()
+        };
+        let [apart, host] = [device, &Device::host()].map(|device| of(device).expect("an index"));
+        Self { apart, host }
+    }
+
+    /// Adds rows of the indexes' element type; f16 ones are rounded from these.
+    fn add(&mut self, values: &[f32], ids: Option<&[u64]>) {
+        let (halves, _) = rounded(values);
+        for index in [&mut self.apart, &mut self.host] {
+            let options = ids.map_or(AddOptions::new(), |ids| AddOptions::new().ids(ids));
+            let dim = index.dim();
+            match index.elements() {
+                ElementKind::F16 => index.add_with(view::<f16>(&halves, dim), &options),
+                _ => index.add_with(view(values, dim), &options),
+            }
+            .expect("good rows");
+        }
+    }
+
+    /// Searches both, and returns what the GPU's index did.
+    fn search<'q>(&self, queries: impl Into<Queries<'q>>, options: &SearchOptions<'_>) -> SearchResult {
+        let queries = queries.into();
+        let wanted = self.host.search_with(queries, options).expect("an answer").neighbors;
+        let found = self.apart.search_with(queries, options).expect("an answer");
+        assert_same(&found.neighbors, &wanted);
+        found
+    }
+
+    fn within<'q>(&self, queries: impl Into<Queries<'q>>, radius: f32) -> SearchResult {
+        let queries = queries.into();
+        let wanted = self.host.search_within(queries, radius).expect("an answer");
+        let found = self.apart.search_within_with(queries, radius, &Default::default()).expect("an answer");
+        assert_same(&found.neighbors, &wanted);
+        found
+    }
+}
+
+/// Checks ids and the bits of distances.
+#[track_caller]
+fn assert_same(found: &Neighbors, wanted: &Neighbors) {
+    assert_eq!(found.queries(), wanted.queries());
+    for (query, (found, wanted)) in found.iter().zip(wanted).enumerate() {
+        let bits = |hits: &[nearfield::Neighbor]| -> Vec<(u64, u32)> {
+            hits.iter().map(|hit| (hit.id, hit.distance.to_bits())).collect()
+        };
+        assert_eq!(bits(found), bits(wanted), "query {query}");
+    }
+}
+
+/// Rows around a few centres, so that distances differ, but not much.
+fn clustered(random: &mut Random, rows: usize, dim: usize) -> Vec<f32> {
+    let centres = random.floats(8 * dim);
+    let mut values = random.floats(rows * dim);
+    for row in values.chunks_exact_mut(dim) {
+        let centre = &centres[random.below(8) * dim..][..dim];
+        row.iter_mut().zip(centre).for_each(|(x, c)| *x = c + 0.3 * *x);
+    }
+    values
+}
