@@ -4,6 +4,7 @@
 mod common;
 
 mod callers;
+mod devices;
 mod dropped;
 mod errors;
 mod everyday;
