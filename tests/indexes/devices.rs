@@ -66,7 +66,7 @@ fn a_software_driver_can_be_in_a_list_twice_and_a_gpu_cannot() {
             // Each has what it computes with of its own: vectors of one are not the other's.
             let rows = devices[0].upload(view(&[1.0f32, 2.0], 2)).expect("rows");
             let query = devices[1].upload(view(&[1.0f32, 2.0], 2)).expect("a query");
-            let refused = devices[0].distances(&query, &rows, Metric::L2, Output::Distances);
+            let refused = devices[0].distances(&query, &rows, Metric::L2, Output::Distance);
             let error = refused.expect_err("two devices");
             assert!(error.to_string().contains("on the same device"), "{error}");
         }
