@@ -235,3 +235,27 @@ impl Device {
         self.engine.block_on(future)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gpu::AdapterKind;
+
+    #[test]
+    fn a_device_is_its_clones_and_a_gpu_is_itself() {
+        let open = |names| Device::open_all(names, DeviceOptions::default()).expect(names);
+        let hosts = open("host,host");
+        assert!(hosts[0].is_same_hardware(&hosts[0].clone()) && !hosts[0].is_same_hardware(&hosts[1]));
+        let Some(adapter) = Device::adapters().into_iter().next() else {
+            return println!("skipped: no adapter");
+        };
+        let [one, other] = [0, 1].map(|_| Device::named("0").expect("the adapter can be opened"));
+        let of_wgpu = |device: &Device| {
+            let gpu = device.gpu("a test").expect("a GPU");
+            Device::from_wgpu(gpu.device.clone(), gpu.queue.clone(), DeviceOptions::default())
+        };
+        assert!(one.is_same_hardware(&one.clone()) && one.is_same_hardware(&of_wgpu(&one)));
+        assert_eq!(one.is_same_hardware(&other), adapter.kind != AdapterKind::Software, "{adapter}");
+        assert!(!one.is_same_hardware(&hosts[0]) && !hosts[0].is_same_hardware(&one));
+    }
+}
