@@ -125,11 +125,6 @@ impl Gpu {
         adapter::memory_of_device(&self.device)
     }
 
-    /// Whether both compute on one GPU.
-    pub(crate) fn is_same_hardware(&self, other: &Self) -> bool {
-        self.device == other.device || self.adapter.is_same_hardware(&other.adapter)
-    }
-
     /// Runs a future of this crate to its end on this thread, or drops it where the caller asks the call to end.
     pub(crate) fn block_on<T>(&self, future: impl Future<Output = Result<T>>) -> Result<T> {
         self.waiter.block_on(future)

@@ -41,10 +41,13 @@ impl Engine {
         }
     }
 
-    /// Whether both are clones of one engine, or compute on one GPU.
+    /// Whether both are clones of one engine, or compute on one GPU. wgpu cannot tell: it compares devices by numbers that begin anew in each
+    /// of its instances.
     pub(crate) fn is_same_hardware(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Gpu(one), Self::Gpu(other)) => one.is_same_hardware(other),
+            (Self::Gpu(one), Self::Gpu(other)) => {
+                Arc::ptr_eq(one, other) || one.adapter.is_same_hardware(&other.adapter)
+            }
             (Self::Host(one), Self::Host(other)) => Arc::ptr_eq(one, other),
             _ => false,
         }

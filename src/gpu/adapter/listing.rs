@@ -4,7 +4,8 @@
 use super::browser::enumerate;
 use super::choice::{AdapterChoice, Choice, listed};
 use super::description::Adapter;
-use super::memory::{self, MemoryUsage};
+use super::memory::MemoryUsage;
+use super::memory_of_adapter;
 #[cfg(not(target_arch = "wasm32"))]
 use super::native::enumerate;
 
@@ -35,7 +36,7 @@ impl Listing {
 
     /// The adapters, each with its memory.
     pub(crate) fn with_memory(self) -> Vec<(Adapter, Option<MemoryUsage>)> {
-        let usages = self.handles.iter().map(memory::of_adapter);
+        let usages = self.handles.iter().map(memory_of_adapter);
         self.adapters.into_iter().zip(usages).collect()
     }
 }

@@ -8,8 +8,12 @@ mod listing;
 mod memory;
 #[cfg(not(target_arch = "wasm32"))]
 mod native;
+#[cfg(not(any(target_os = "linux", target_os = "android", windows)))]
+mod no_vulkan;
 #[cfg(test)]
 mod tests;
+#[cfg(any(target_os = "linux", target_os = "android", windows))]
+mod vulkan;
 
 #[cfg(target_arch = "wasm32")]
 pub(crate) use browser::NO_ADAPTER;
@@ -20,6 +24,11 @@ pub use description::{Adapter, AdapterKind, Capabilities, CooperativeSize};
 pub(crate) use description::{describe, wanted_features};
 pub(crate) use listing::Listing;
 pub use memory::MemoryUsage;
-pub(crate) use memory::of_device as memory_of_device;
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) use native::NO_ADAPTER;
+#[cfg(not(any(target_os = "linux", target_os = "android", windows, target_arch = "wasm32")))]
+pub(crate) use no_vulkan::memory_bytes;
+#[cfg(not(any(target_os = "linux", target_os = "android", windows)))]
+pub(crate) use no_vulkan::{memory_of_adapter, memory_of_device};
+#[cfg(any(target_os = "linux", target_os = "android", windows))]
+pub(crate) use vulkan::{memory_bytes, memory_of_adapter, memory_of_device};

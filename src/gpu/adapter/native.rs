@@ -1,7 +1,7 @@
 //! The adapters of this machine.
 
 use super::description::{Adapter, describe};
-use super::memory::memory_bytes;
+use super::memory_bytes;
 
 /// Tells the user why there may be no adapter.
 pub(crate) const NO_ADAPTER: &str = "no adapter: is a Vulkan, Metal or DX12 driver installed?";

@@ -169,3 +169,13 @@ fn a_gpu_twice_is_refused_with_both_names_and_a_software_driver_is_not() {
         assert!(text.contains("needed each GPU once") && text.contains(wanted), "{wanted}: {text}");
     }
 }
+
+#[test]
+fn an_adapter_without_an_index_is_another_by_its_address_alone() {
+    let listed = mixed();
+    let of_caller = |place: usize| Adapter { index: None, ..listed[place].clone() };
+    assert!(of_caller(1).is_same_hardware(&listed[1]) && of_caller(1).is_same_hardware(&of_caller(1)));
+    assert!(!of_caller(1).is_same_hardware(&listed[0]));
+    assert!(!of_caller(3).is_same_hardware(&listed[3]) && !of_caller(3).is_same_hardware(&of_caller(3)));
+    assert!(!listed[4].is_same_hardware(&listed[4]), "a software driver is as many devices as are wanted");
+}
