@@ -139,7 +139,9 @@ pub use engine::{
 pub use error::{Error, Result};
 #[cfg(target_arch = "wasm32")]
 pub use gpu::browser_instance;
-pub use gpu::{Adapter, AdapterKind, BufferSlice, Capabilities, CooperativeSize, Profile, StageTime};
+pub use gpu::{
+    Adapter, AdapterKind, BufferSlice, Capabilities, CooperativeSize, MemoryUsage, Profile, StageTime,
+};
 pub use index::any::Index;
 pub use index::clusters::Clusters;
 pub use index::common::Rows;

@@ -3,7 +3,7 @@
 use std::io::{Write, stdout};
 
 use anyhow::Result;
-use nearfield::{Adapter, AdapterKind, CooperativeSize, Device};
+use nearfield::{Adapter, AdapterKind, CooperativeSize, Device, MemoryUsage};
 use serde_json::{Value, json};
 
 use crate::given::device;
@@ -17,10 +17,14 @@ only if NEARFIELD_ADAPTER or --device asks for them.
 
 --json prints one document:
   adapters            list, best first, of
+    index                         its number among the adapters, from 0, which --device and NEARFIELD_ADAPTER take; null for the host
     name, backend, driver, kind   texts; kind is discrete, integrated, virtual, unknown, host or software.
                                   Of the host, driver is the architecture and the instructions for 8-bit products
     best                          whether this one is used without --device
+    pci_address                   where the card is on the PCI bus, like 0000:3b:00.0; null where unknown, and for what is no card
     memory_bytes                  bytes of its memory: a GPU's own, or the system's for the host; null where unknown
+    memory_used_bytes             bytes of it that this process uses, before it opens a device; null where unknown
+    memory_free_bytes             bytes that this process could use besides, beside all other programs; null where unknown
     max_buffer_bytes              most bytes of one buffer
     max_binding_bytes             most bytes of a buffer that a kernel can bind
     max_storage_buffers           most storage buffers of a kernel
@@ -40,6 +44,7 @@ Examples:
   nearfield info
   NEARFIELD_ADAPTER=host nearfield info
   NEARFIELD_ADAPTER=llvmpipe nearfield info
+  NEARFIELD_ADAPTER=1 nearfield info
   nearfield info --json | jq '.adapters[].name'";
 
 #[derive(Debug, clap::Args)]
@@ -52,26 +57,26 @@ pub(crate) struct Args {
 
 /// Prints the devices. Fails if the device that NEARFIELD_ADAPTER asks for cannot be opened.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let mut adapters = Device::adapters();
-    adapters.push(Device::host().adapter().clone());
-    adapters.sort_by_key(|one| one.kind);
+    let mut adapters = Device::adapters_with_memory();
+    let host = Device::host();
+    adapters.push((host.adapter().clone(), host.memory_usage()));
+    adapters.sort_by_key(|(one, _)| one.kind);
     let best = Device::best().map_err(|error| device::blame(error, None));
     let reason = match &best {
         Ok(best) => best.reason().to_owned(),
         Err(error) => error.to_string(),
     };
-    // Two identical cards have the same description; the first one is used.
-    let place = best.as_ref().ok().and_then(|best| adapters.iter().position(|one| one == best.adapter()));
+    let is_best = |one: &Adapter| best.as_ref().is_ok_and(|best| best.adapter() == one);
     let mut out = stdout().lock();
     if args.json {
         let list: Vec<Value> =
-            adapters.iter().enumerate().map(|(number, one)| to_json(one, Some(number) == place)).collect();
+            adapters.iter().map(|(one, usage)| to_json(one, *usage, is_best(one))).collect();
         let name = best.as_ref().ok().map(|best| &best.adapter().name);
         let document = json!({ "adapters": list, "best": name, "reason": reason });
         writeln!(out, "{document:#}")?;
     } else {
-        for (number, adapter) in adapters.iter().enumerate() {
-            describe(&mut out, adapter, Some(number) == place)?;
+        for (adapter, usage) in &adapters {
+            describe(&mut out, adapter, *usage, is_best(adapter))?;
         }
         if let Ok(best) = &best {
             writeln!(out, "best: {}, {reason}", best.adapter().name)?;
@@ -81,14 +86,19 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     best.map(|_| ())
 }
 
-fn describe(out: &mut impl Write, adapter: &Adapter, best: bool) -> Result<()> {
+fn describe(out: &mut impl Write, adapter: &Adapter, usage: Option<MemoryUsage>, best: bool) -> Result<()> {
     let limits = &adapter.capabilities;
     let yes = |yes: bool| if yes { "yes" } else { "no" };
     writeln!(out, "{}{}", adapter.name, if best { "  <- best" } else { "" })?;
     let kind = adapter.kind.to_string();
-    let mut lines =
-        vec![("backend", adapter.backend.clone()), ("driver", adapter.driver.clone()), ("kind", kind)];
+    let mut lines: Vec<_> = adapter.index.map(|index| ("index", index.to_string())).into_iter().collect();
+    lines.extend([("backend", adapter.backend.clone()), ("driver", adapter.driver.clone()), ("kind", kind)]);
+    lines.extend(adapter.pci_address.clone().map(|address| ("PCI address", address)));
     lines.extend(adapter.memory_bytes.map(|bytes| ("memory", output::bytes(bytes))));
+    lines.extend(usage.map(|usage| {
+        let [free, used] = [usage.free_bytes, usage.used_bytes].map(output::bytes);
+        ("free memory", format!("{free}, beside {used} that this process uses"))
+    }));
     if adapter.kind != AdapterKind::Host {
         let bytes = [limits.max_buffer_bytes, limits.max_binding_bytes, limits.max_workgroup_bytes.into()];
         let [buffer, binding, memory] = bytes.map(output::bytes);
@@ -119,7 +129,7 @@ fn describe(out: &mut impl Write, adapter: &Adapter, best: bool) -> Result<()> {
     Ok(writeln!(out)?)
 }
 
-fn to_json(adapter: &Adapter, best: bool) -> Value {
+fn to_json(adapter: &Adapter, usage: Option<MemoryUsage>, best: bool) -> Value {
     let limits = &adapter.capabilities;
     let size = |one: &CooperativeSize| json!({ "size": one.size, "operands": one.operands, "accumulator": one.accumulator });
     let sizes: Vec<Value> = limits.cooperative_sizes.iter().map(size).collect();
@@ -132,7 +142,11 @@ fn to_json(adapter: &Adapter, best: bool) -> Value {
     });
     let mut document = device::to_json(adapter);
     document["best"] = json!(best);
+    document["index"] = json!(adapter.index);
+    document["pci_address"] = json!(adapter.pci_address);
     document["memory_bytes"] = json!(adapter.memory_bytes);
+    document["memory_used_bytes"] = json!(usage.map(|usage| usage.used_bytes));
+    document["memory_free_bytes"] = json!(usage.map(|usage| usage.free_bytes));
     if let (Value::Object(document), Value::Object(limits)) = (&mut document, &mut limits) {
         if adapter.kind == AdapterKind::Host {
             // The host engine has no limits of its own.

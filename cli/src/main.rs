@@ -32,7 +32,7 @@ Examples:
   nearfield search --rows base.npy --queries q.npy  search your own files
 
 Environment:
-  NEARFIELD_ADAPTER  device to use without --device: host, gpu, software, or a part of an adapter's name
+  NEARFIELD_ADAPTER  device to use without --device: host, gpu, software, the index of an adapter, or a part of its name
   NEARFIELD_CACHE    directory for compiled kernels; empty for none
   WGPU_BACKEND       the only graphics interface to use: vulkan, metal, dx12 or gl
 

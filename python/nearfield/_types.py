@@ -57,3 +57,9 @@ class Adapter(NamedTuple):
     driver: str
     memory: int | None
     """Bytes, where the system tells them."""
+    index: int | None = None
+    """Its number among the GPUs and software drivers, best first, which is also a name of it. None for the processor."""
+    pci_address: str | None = None
+    """Where the card is on the PCI bus ("0000:3b:00.0"), where the driver tells."""
+    selector: str | None = None
+    """The name of this device and no other, such as "NVIDIA H200#1"."""

@@ -18,8 +18,8 @@ static OPENED: LazyLock<Mutex<HashMap<Option<String>, nearfield::Device>>> = Laz
 /// A GPU, or the processor.
 ///
 /// `Device()` is the best GPU, and the processor where there is none; the environment variable NEARFIELD_ADAPTER overrides this.
-/// `Device("host")` is the processor, `Device("gpu")` any GPU or software driver, and any other name the best adapter whose name
-/// contains it. `budget` is the bytes of scratch memory that all calls on it together may hold (256 MiB by default).
+/// `Device("host")` is the processor, `Device("gpu")` any GPU or software driver, `Device("1")` the adapter with that index, and any other
+/// name the best adapter whose name contains it; `Device("h200#1")` is the second of those whose name contains "h200". `budget` is the bytes of scratch memory that all calls on it together may hold (256 MiB by default).
 #[pyclass(frozen, module = "nearfield")]
 #[derive(Debug)]
 pub(crate) struct Device(pub(crate) Kept<nearfield::Device>);
@@ -47,6 +47,18 @@ impl Device {
     #[getter]
     fn name(&self) -> &str {
         &self.0.adapter().name
+    }
+
+    /// Its number among the GPUs and software drivers of the machine, best first, which opens it as a name. None for the processor.
+    #[getter]
+    fn index(&self) -> Option<usize> {
+        self.0.adapter().index
+    }
+
+    /// Where the card is on the PCI bus ("0000:3b:00.0"), where the driver tells.
+    #[getter]
+    fn pci_address(&self) -> Option<&str> {
+        self.0.adapter().pci_address.as_deref()
     }
 
     /// "discrete", "integrated", "virtual", "software", "host" or "unknown".
@@ -79,10 +91,9 @@ impl Device {
         self.0.reason()
     }
 
-    /// A pickled device is opened again, by its name.
+    /// A pickled device is opened again, by the name that is its own.
     fn __getnewargs_ex__<'py>(&self, py: Python<'py>) -> PyResult<((&str,), Bound<'py, PyDict>)> {
-        let adapter = self.0.adapter();
-        let name = if adapter.kind == AdapterKind::Host { "host" } else { &adapter.name };
+        let name = &*self.0.adapter().selector;
         let options = PyDict::new(py);
         options.set_item("budget", self.0.options().budget_bytes)?;
         Ok(((name,), options))
@@ -111,8 +122,8 @@ pub(crate) fn devices(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyAny>>> {
     }
     let class = python::adapter(py)?;
     let described = |adapter: Adapter| {
-        let Adapter { name, backend, driver, kind, memory_bytes, .. } = adapter;
-        class.call1((name, kind.to_string(), backend, driver, memory_bytes))
+        let Adapter { name, backend, driver, kind, memory_bytes, index, pci_address, selector, .. } = adapter;
+        class.call1((name, kind.to_string(), backend, driver, memory_bytes, index, pci_address, selector))
     };
     adapters.into_iter().map(described).collect()
 }
@@ -153,11 +164,11 @@ fn name_of(py: Python<'_>, given: &Bound<'_, PyAny>) -> PyResult<String> {
         return Ok(name);
     }
     if given.is_instance(&python::adapter(py)?)? {
-        if given.getattr("kind")?.eq("host")? {
-            return Ok("host".to_owned());
-        }
-        if let Ok(name) = given.getattr("name")?.extract() {
-            return Ok(name);
+        // One that a program made itself may have no more than a name.
+        for field in ["selector", "name"] {
+            if let Ok(name) = given.getattr(field)?.extract() {
+                return Ok(name);
+            }
         }
     }
     let given = described(given);

@@ -15,7 +15,28 @@ def test_the_processor_is_listed_last_and_each_device_can_be_chosen() -> None:
     assert listed[-1].kind == listed[-1].backend == "host"
     for adapter in listed:
         index = nf.Flat([[1.0, 2.0]], device=adapter)
-        assert (index.device.name, index.device.kind) == (adapter.name, adapter.kind)
+        device = index.device
+        assert (device.name, device.kind, device.index) == (adapter.name, adapter.kind, adapter.index)
+        assert device.pci_address == adapter.pci_address
+
+
+def test_devices_are_numbered_and_can_be_opened_by_index_and_selector() -> None:
+    *adapters, host = nf.devices()
+    assert (host.index, host.pci_address, host.selector) == (None, None, "host")
+    assert [adapter.index for adapter in adapters] == list(range(len(adapters)))
+    for adapter in adapters:
+        for name in (str(adapter.index), adapter.selector):
+            assert nf.Device(name).index == adapter.index
+        copy = pickle.loads(pickle.dumps(nf.Device(str(adapter.index))))
+        assert (copy.index, copy.name) == (adapter.index, adapter.name)
+    with pytest.raises(nf.Error, match=f"^device: needed an adapter with the index {len(adapters)}, found"):
+        nf.Device(str(len(adapters)))
+
+
+def test_a_list_of_devices_is_refused() -> None:
+    for names in ("0,1", "host,host", "all"):
+        with pytest.raises(ValueError, match=f'^device: needed one device, given the list "{names}"$'):
+            nf.Device(names)
 
 
 def test_the_processor_tells_its_memory_on_linux() -> None:

@@ -4,7 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use super::adapter::{self, Adapter, AdapterChoice};
+use super::adapter::{self, Adapter, Listing, MemoryUsage};
 use super::compiler::{Ahead, Compiler};
 use super::state::{Faults, Pool, Readbacks, Staging, lock};
 use super::wait::Waiter;
@@ -34,9 +34,9 @@ pub(crate) struct Gpu {
 }
 
 impl Gpu {
-    /// Opens the best adapter of a choice.
-    pub(crate) async fn open(choice: AdapterChoice<'_>, options: DeviceOptions) -> Result<Self> {
-        let (wgpu_adapter, adapter) = adapter::choose(choice).await?;
+    /// Opens the adapter at a place of a listing.
+    pub(crate) async fn open(listing: &Listing, place: usize, options: DeviceOptions) -> Result<Self> {
+        let (wgpu_adapter, adapter) = listing.at(place);
         let required_features = wgpu_adapter.features() & adapter::wanted_features();
         let experimental_features = match required_features & wgpu::Features::all_experimental_mask() {
             none if none.is_empty() => wgpu::ExperimentalFeatures::disabled(),
@@ -63,7 +63,7 @@ impl Gpu {
             .map_err(|fault| {
                 Error::unsupported(adapter.to_string(), "a device with the adapter's own limits", fault)
             })?;
-        let gpu = Self::new(device, queue, adapter, options);
+        let gpu = Self::new(device, queue, adapter.clone(), options);
         gpu.note_faults();
         Ok(gpu)
     }
@@ -71,7 +71,10 @@ impl Gpu {
     /// Uses a device of the caller, with the features and limits it was made with. Its error handlers stay: a browser tells any number of
     /// listeners that a device is lost, and wgpu only one.
     pub(crate) fn from_wgpu(device: wgpu::Device, queue: wgpu::Queue, options: DeviceOptions) -> Self {
-        let adapter = adapter::describe(&device.adapter_info(), device.features(), &device.limits(), vec![]);
+        let mut adapter =
+            adapter::describe(&device.adapter_info(), device.features(), &device.limits(), vec![]);
+        // With DX12 it may be the address of another card of the model.
+        adapter.pci_address = adapter.pci_address.filter(|_| adapter.backend != "dx12");
         let gpu = Self::new(device, queue, adapter, options);
         if !CAN_WAIT {
             gpu.note_loss();
@@ -117,9 +120,9 @@ impl Gpu {
         });
     }
 
-    /// Every adapter, best first.
-    pub(crate) async fn adapters() -> Vec<Adapter> {
-        adapter::enumerate().await.into_iter().map(|(_, adapter)| adapter).collect()
+    /// The memory in use and free, where the driver tells.
+    pub(crate) fn memory_usage(&self) -> Option<MemoryUsage> {
+        adapter::memory_of_device(&self.device)
     }
 
     /// Runs a future of this crate to its end on this thread, or drops it where the caller asks the call to end.

@@ -18,10 +18,10 @@ mod transfer;
 mod unroll;
 mod wait;
 
-pub(crate) use adapter::AdapterChoice;
 #[cfg(target_arch = "wasm32")]
 pub use adapter::browser_instance;
-pub use adapter::{Adapter, AdapterKind, Capabilities, CooperativeSize};
+pub use adapter::{Adapter, AdapterKind, Capabilities, CooperativeSize, MemoryUsage};
+pub(crate) use adapter::{AdapterChoice, Choice, Listing, every_gpu, refuse_twice};
 #[cfg(any(test, target_arch = "wasm32"))]
 pub(crate) use bare::bare;
 pub(crate) use bare::bare_text;

@@ -17,7 +17,7 @@ pub(crate) use arithmetic::values::HostValues;
 pub(crate) use lists::centroids::HostCentroids;
 pub(crate) use lists::probing::HostLists;
 pub(crate) use lists::training::HostTraining;
-pub(crate) use processor::Host;
+pub(crate) use processor::{Host, memory_usage};
 pub(crate) use reduce::deviations::{squared_deviations, squared_deviations_rows};
 pub(crate) use reduce::records::{Reduced, reduce, reduce_rows};
 pub(crate) use reduce::top_k::top_k;

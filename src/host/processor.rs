@@ -1,23 +1,25 @@
 //! The processor as a device.
 
-use crate::gpu::{Adapter, AdapterKind, Capabilities};
+use crate::gpu::{Adapter, AdapterKind, Capabilities, MemoryUsage};
 use crate::host::integers::isa::Isa;
 use crate::options::device::DeviceOptions;
 use crate::parallel;
 
-/// Bytes of the system's memory.
-#[cfg(target_os = "linux")]
-fn memory_bytes() -> Option<u64> {
-    // `MemTotal:       16384000 kB`
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-    let kibibytes: u64 = total.trim().strip_suffix("kB")?.trim().parse().ok()?;
+/// The bytes that a line of a file in `/proc` tells, like `MemTotal:       16384000 kB`; none on other systems.
+fn told_bytes(path: &str, line: &str) -> Option<u64> {
+    if !cfg!(target_os = "linux") {
+        return None;
+    }
+    let text = std::fs::read_to_string(path).ok()?;
+    let told = text.lines().find_map(|one| one.strip_prefix(line)?.strip_prefix(':'))?;
+    let kibibytes: u64 = told.trim().strip_suffix("kB")?.trim().parse().ok()?;
     kibibytes.checked_mul(1024)
 }
 
-#[cfg(not(target_os = "linux"))]
-fn memory_bytes() -> Option<u64> {
-    None
+/// The memory that this process has, and that which the system has for more.
+pub(crate) fn memory_usage() -> Option<MemoryUsage> {
+    let used_bytes = told_bytes("/proc/self/status", "VmRSS")?;
+    Some(MemoryUsage { used_bytes, free_bytes: told_bytes("/proc/meminfo", "MemAvailable")? })
 }
 
 /// The processor as a device.
@@ -36,11 +38,14 @@ impl Host {
             ..Capabilities::default()
         };
         let adapter = Adapter {
+            index: None,
             name: format!("host, {threads} threads"),
+            selector: "host".to_owned(),
             backend: "host".to_owned(),
             driver: format!("{}, {:?}", std::env::consts::ARCH, Isa::detect()).to_ascii_lowercase(),
             kind: AdapterKind::Host,
-            memory_bytes: memory_bytes(),
+            pci_address: None,
+            memory_bytes: told_bytes("/proc/meminfo", "MemTotal"),
             capabilities,
         };
         Self { adapter, options }

@@ -5,6 +5,7 @@ mod common;
 
 mod apart;
 mod callers;
+mod devices;
 mod dropped;
 mod errors;
 mod everyday;

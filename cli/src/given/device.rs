@@ -28,7 +28,8 @@ pub(crate) struct Choice {
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Name {
     /// Device: `best`, `host` (the processor), `gpu` (the best adapter, a software driver if there is no other), `software` (a
-    /// software driver), or a part of an adapter's name
+    /// software driver), the index of an adapter in `nearfield info` (`0`), a part of its name (`h200`), or that with a number among
+    /// those that have it, from 0 (`h200#1`)
     #[arg(long, value_name = "NAME", default_value = BEST)]
     device: String,
 }
@@ -60,12 +61,22 @@ impl Choice {
     }
 
     pub(crate) fn open(&self) -> Result<Device> {
+        self.name.open(self.options())
+    }
+
+    /// Opens a list of devices: names with commas between them, or `all` GPUs.
+    #[cfg_attr(not(test), expect(dead_code, reason = "commands are to take several devices"))]
+    pub(crate) fn open_all(&self) -> Result<Vec<Device>> {
+        self.name.open_all(self.options())
+    }
+
+    fn options(&self) -> DeviceOptions {
         let mut options = DeviceOptions::default();
         options.budget_bytes = self.scratch.unwrap_or(options.budget_bytes);
         if self.no_cache {
             options.cache_dir = None;
         }
-        self.name.open(options)
+        options
     }
 }
 
@@ -76,10 +87,19 @@ impl Name {
         device.into_iter().flatten().collect()
     }
 
-    pub(crate) fn open(&self, options: DeviceOptions) -> Result<Device> {
+    /// The name; none for the best device.
+    fn given(&self) -> Option<&str> {
         let is_best = self.device.is_empty() || self.device.eq_ignore_ascii_case(BEST);
-        let name = (!is_best).then_some(self.device.as_str());
-        Device::open(name, options).map_err(|error| blame(error, name))
+        (!is_best).then_some(&self.device)
+    }
+
+    pub(crate) fn open(&self, options: DeviceOptions) -> Result<Device> {
+        Device::open(self.given(), options).map_err(|error| blame(error, self.given()))
+    }
+
+    fn open_all(&self, options: DeviceOptions) -> Result<Vec<Device>> {
+        let opened = Device::open_all(self.given().unwrap_or(BEST), options);
+        opened.map_err(|error| blame(error, self.given()))
     }
 }
 
@@ -93,6 +113,13 @@ pub(crate) fn blame(error: Error, name: Option<&str>) -> anyhow::Error {
     };
     match error {
         Error::NoAdapter { needed, found } => anyhow!("{argument}: needed {needed}, found {found}"),
+        Error::Argument { argument: "device", needed, given } => {
+            anyhow!("{argument}: needed {needed}, given {given}")
+        }
+        // Functions of the library are no cure here.
+        Error::Argument { argument: argument @ "NEARFIELD_ADAPTER", given, .. } => {
+            anyhow!("{argument}: needed the name of one device, given {given}")
+        }
         other => other.into(),
     }
 }
@@ -155,4 +182,36 @@ pub(crate) fn to_json(adapter: &Adapter) -> Value {
         "driver": adapter.driver,
         "kind": adapter.kind.to_string(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chosen(device: &str) -> Choice {
+        Choice { name: Name { device: device.to_owned() }, scratch: Some(1 << 26), no_cache: true }
+    }
+
+    #[test]
+    fn a_list_opens_each_device_with_the_options() {
+        let devices = chosen("host, Host").open_all().expect("two devices");
+        assert_eq!(devices.len(), 2);
+        for device in devices {
+            assert_eq!(device.adapter().kind, AdapterKind::Host);
+            assert_eq!((device.options().budget_bytes, &device.options().cache_dir), (1 << 26, &None));
+        }
+    }
+
+    #[test]
+    fn the_argument_is_to_blame_for_a_list_that_cannot_be_opened() {
+        for (device, complaint) in [
+            ("host,,host", "--device: needed a name on each side of a comma, given \"host,,host\""),
+            ("host,nobody", "--device: needed an adapter whose name contains \"nobody\", found "),
+        ] {
+            let error = chosen(device).open_all().expect_err(device).to_string();
+            assert!(error.starts_with(complaint), "{error}");
+        }
+        let error = chosen("host,host").open().expect_err("a list").to_string();
+        assert_eq!(error, "--device: needed one device, given the list \"host,host\"");
+    }
 }

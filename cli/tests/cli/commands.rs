@@ -179,6 +179,26 @@ fn an_unknown_device_lists_the_adapters() -> Result<()> {
 }
 
 #[test]
+fn one_device_is_named_by_its_index_and_a_list_is_refused() -> Result<()> {
+    let directory = three_rows()?;
+    let search = |device: &str| format!("search --rows three.npy --queries three.npy --device {device}");
+    let refuse = |device: &str, parts: &[&str]| fail(directory.path(), &search(device), parts);
+    refuse("host,host", &["error: --device: needed one device, given the list \"host,host\""])?;
+    refuse("all", &["error: --device: needed one device, given the list \"all\""])?;
+    refuse("host,", &["error: --device: needed a name on each side of a comma, given \"host,\""])?;
+    let adapters = nearfield::Device::adapters();
+    let beyond = adapters.len();
+    refuse(&beyond.to_string(), &[&format!("--device: needed an adapter with the index {beyond}, found ")])?;
+    refuse("nobody#1", &["--device: needed an adapter with the number 1, from 0, ", "\"nobody\"", "found "])?;
+    if let Some(adapter) = adapters.first() {
+        succeed(directory.path(), &search("0"))?;
+        refuse("nobody#1", &[&format!("0: {adapter}")])?;
+    }
+    assert!(succeed(directory.path(), "search --help")?.contains("`h200#1`"));
+    Ok(())
+}
+
+#[test]
 fn info_lists_every_adapter() -> Result<()> {
     if !has_device() {
         return Ok(());
@@ -191,13 +211,19 @@ fn info_lists_every_adapter() -> Result<()> {
     assert_eq!(adapters.iter().filter(|one| one["kind"] == "host").count(), 1);
     assert!(document["reason"].as_str().is_some_and(|reason| reason.starts_with("because ")), "{document}");
     assert_eq!(adapters.iter().filter(|one| one["best"] == true).count(), 1);
+    let indexes: Vec<u64> = adapters.iter().filter_map(|one| one["index"].as_u64()).collect();
+    assert!(indexes.iter().copied().eq(0..adapters.len() as u64 - 1), "{indexes:?}");
     for adapter in adapters {
         for field in ["name", "backend", "driver", "kind"] {
             assert!(adapter[field].is_string(), "{field}: {adapter}");
         }
-        let memory = &adapter["memory_bytes"];
-        assert!(memory.is_null() || memory.as_u64().is_some_and(|bytes| bytes > 0), "{adapter}");
+        let memory = ["memory_bytes", "memory_used_bytes", "memory_free_bytes"].map(|field| &adapter[field]);
+        assert!(memory.iter().all(|bytes| bytes.is_null() || bytes.is_u64()), "{adapter}");
+        assert_eq!(memory[1].is_null(), memory[2].is_null(), "{adapter}");
+        assert_ne!(memory[0], 0, "{adapter}");
+        assert!(adapter["pci_address"].is_null() || adapter["pci_address"].is_string(), "{adapter}");
         if adapter["kind"] == "host" {
+            assert!(adapter["index"].is_null() && memory[0].is_null() == memory[2].is_null(), "{adapter}");
             assert!(adapter["max_buffer_bytes"].is_null() && adapter["f16"].is_null(), "{adapter}");
             continue;
         }
@@ -210,7 +236,21 @@ fn info_lists_every_adapter() -> Result<()> {
             "{adapter}"
         );
     }
-    assert!(succeed(Path::new("."), "info")?.contains(&best.driver));
+    let printed = succeed(Path::new("."), "info")?;
+    assert!(printed.contains(&best.driver) && printed.contains("\n  index        0\n") != indexes.is_empty());
+    let tells = adapters.iter().any(|one| !one["memory_free_bytes"].is_null());
+    assert_eq!(printed.contains("\n  free memory  "), tells, "{printed}");
+    Ok(())
+}
+
+#[test]
+fn a_list_in_the_environment_is_no_best_device() -> Result<()> {
+    for (command, list) in [("info", "0,1"), ("demo", "host,host"), ("demo", "all")] {
+        let output = program().arg(command).env("NEARFIELD_ADAPTER", list).output()?;
+        let complaint =
+            format!("error: NEARFIELD_ADAPTER: needed the name of one device, given the list \"{list}\"");
+        failed(&Output { stdout: vec![], ..output }, &[&complaint])?;
+    }
     Ok(())
 }
 

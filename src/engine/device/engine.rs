@@ -4,8 +4,8 @@ use std::future::Future;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::gpu::{self, Adapter, AdapterChoice, Gpu};
-use crate::host::Host;
+use crate::gpu::{self, Adapter, Gpu, MemoryUsage};
+use crate::host::{self, Host};
 use crate::options::device::DeviceOptions;
 
 /// The GPU or the processor, which runs every operation.
@@ -22,11 +22,6 @@ impl From<&Arc<Gpu>> for Engine {
 }
 
 impl Engine {
-    /// The best adapter of a choice.
-    pub(crate) async fn open(choice: AdapterChoice<'_>, options: DeviceOptions) -> Result<Self> {
-        Ok(Self::Gpu(Arc::new(Gpu::open(choice, options).await?)))
-    }
-
     /// Runs a future of this crate to its end on this thread, or drops it where the caller asks the call to end.
     pub(crate) fn block_on<T>(&self, future: impl Future<Output = Result<T>>) -> Result<T> {
         match self {
@@ -43,6 +38,26 @@ impl Engine {
             // They have one memory.
             (Self::Host(_), Self::Host(_)) => true,
             _ => false,
+        }
+    }
+
+    /// Whether both are clones of one engine, or compute on one GPU. wgpu cannot tell: it compares devices by numbers that begin anew in each
+    /// of its instances.
+    pub(crate) fn is_same_hardware(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Gpu(one), Self::Gpu(other)) => {
+                Arc::ptr_eq(one, other) || one.adapter.is_same_hardware(&other.adapter)
+            }
+            (Self::Host(one), Self::Host(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        }
+    }
+
+    /// The memory in use and free, where the system tells.
+    pub(crate) fn memory_usage(&self) -> Option<MemoryUsage> {
+        match self {
+            Self::Gpu(gpu) => gpu.memory_usage(),
+            Self::Host(_) => host::memory_usage(),
         }
     }
 

@@ -4,21 +4,42 @@ use std::future::Future;
 use std::sync::Arc;
 
 use crate::engine::device::engine::Engine;
-use crate::error::{Error, Result};
+use crate::engine::device::open::{self, Opened};
+use crate::error::Result;
 use crate::future::{Boxed, blocking_and_async};
-use crate::gpu::{self, Adapter, AdapterChoice, Gpu};
+use crate::gpu::{self, Adapter, Gpu, Listing, MemoryUsage};
 use crate::host::Host;
 use crate::options::device::DeviceOptions;
 
 /// A device that indexes live on: a GPU, or the processor. Cheap to clone; clones share buffers, compiled kernels and the scratch budget.
 ///
-/// The environment variable `NEARFIELD_ADAPTER` overrides the choice of [`Device::best`]: `host` for the processor, `gpu` for the best
-/// adapter, software drivers included, `software` for a software driver, or a part of an adapter's name. `WGPU_BACKEND` (`vulkan`, `metal`,
-/// `dx12`, `gl`) narrows every choice among adapters.
+/// # Names
+///
+/// | name | device |
+/// |---|---|
+/// | `best` | that of [`Device::best`] |
+/// | `host` | the processor |
+/// | `gpu` | the best adapter, a software driver if there is no other |
+/// | `software` | the best software driver |
+/// | `1` | the adapter with this [`Adapter::index`], from 0 |
+/// | `h200` | the best adapter whose name contains this |
+/// | `h200#1` | the adapter with this number, from 0, among those whose name contains the text before |
+///
+/// Case does not matter. [`Device::open_all`] takes lists with commas between the names (`0,1`), and `all` for every GPU. A comma in
+/// parentheses belongs to a name.
+///
+/// The environment variable `NEARFIELD_ADAPTER` has the name of the device that [`Device::best`] takes. `WGPU_BACKEND` (`vulkan`,
+/// `metal`, `dx12`, `gl`) narrows every choice among adapters, and with it their indexes.
 #[derive(Debug, Clone)]
 pub struct Device {
     pub(crate) engine: Engine,
     reason: Arc<str>,
+}
+
+impl From<Opened> for Device {
+    fn from((engine, reason): Opened) -> Self {
+        Self { engine, reason: reason.into() }
+    }
 }
 
 impl Device {
@@ -27,16 +48,19 @@ impl Device {
         /// on the processor, is taken only where `NEARFIELD_ADAPTER` asks for it. [`Device::describe`] tells what was taken and why.
         ///
         /// # Errors
-        /// [`Error::NoAdapter`](crate::Error::NoAdapter) when no adapter has the name that `NEARFIELD_ADAPTER` asks for.
+        /// [`Error::NoAdapter`](crate::Error::NoAdapter) when no adapter has the name that `NEARFIELD_ADAPTER` asks for, and
+        /// [`Error::Argument`](crate::Error::Argument) when that is a list.
         pub fn best() -> Result<Self> {
             Self::open_boxed(None, DeviceOptions::default())
         }
         async best_async;
 
-        /// The best adapter whose name contains `name`, in any case; or one of the other words that `NEARFIELD_ADAPTER` takes.
+        /// The device of a [name](Device#names): the best adapter whose name contains it, in any case, or what the other words and
+        /// numbers stand for.
         ///
         /// # Errors
-        /// [`Error::NoAdapter`](crate::Error::NoAdapter), which lists the adapters that exist.
+        /// [`Error::NoAdapter`](crate::Error::NoAdapter), which lists the adapters that exist with their indexes. A list is refused with
+        /// [`Error::Argument`](crate::Error::Argument): see [`Device::open_all`].
         pub fn named(name: &str) -> Result<Self> {
             Self::open_boxed(Some(name), DeviceOptions::default())
         }
@@ -50,6 +74,28 @@ impl Device {
             Self::open_boxed(name, options)
         }
         async open_async;
+
+        /// The devices of a list of [names](Device#names), in its order, each opened with these options: `0,1`, `h200#0,h200#1`,
+        /// or `all` for every GPU, best first, each once though two interfaces list it. `best` is one of them, as [`Device::best`]
+        /// takes it.
+        ///
+        /// A GPU can be in a list once. The processor and software drivers can be in it any number of times (`host,host`,
+        /// `software,software`), and are then as many devices.
+        ///
+        /// ```
+        /// use nearfield::{Device, DeviceOptions};
+        ///
+        /// assert_eq!(Device::open_all("host,host", DeviceOptions::new())?.len(), 2);
+        /// # Ok::<(), nearfield::Error>(())
+        /// ```
+        ///
+        /// # Errors
+        /// [`Error::NoAdapter`](crate::Error::NoAdapter) when there is no adapter for a name, or no GPU for `all`;
+        /// [`Error::Argument`](crate::Error::Argument) when a name is empty, or two are one GPU. Then none of them stays open.
+        pub fn open_all(names: &str, options: DeviceOptions) -> Result<Vec<Self>> {
+            Self::open_all_boxed(names, options)
+        }
+        async open_all_async;
     }
 
     /// The processor: it needs no driver, and small work starts at once. It uses the threads of [rayon]'s global pool; the environment
@@ -61,47 +107,18 @@ impl Device {
     ///
     /// [rayon]: https://docs.rs/rayon
     pub fn host() -> Self {
-        Self::host_for("because the caller asks for it".to_owned(), DeviceOptions::default())
-    }
-
-    fn host_for(reason: String, options: DeviceOptions) -> Self {
-        Self { engine: Engine::Host(Arc::new(Host::new(options))), reason: reason.into() }
+        let engine = Engine::Host(Arc::new(Host::new(DeviceOptions::default())));
+        Self { engine, reason: "because the caller asks for it".into() }
     }
 
     fn open_boxed(name: Option<&str>, options: DeviceOptions) -> Boxed<'_, Self> {
-        Box::pin(async move {
-            let asked = match name {
-                Some(_) => None,
-                None => std::env::var_os("NEARFIELD_ADAPTER").filter(|name| !name.is_empty()),
-            };
-            // Bytes that are no text match no name.
-            let asked = asked.map(|name| name.to_string_lossy().into_owned());
-            let Some(wanted) = name.or(asked.as_deref()) else { return Self::choose(options).await };
-            let who = if asked.is_some() { "NEARFIELD_ADAPTER" } else { "the caller" };
-            let reason = format!("because {who} asks for \"{wanted}\"");
-            let choice = match wanted.to_ascii_lowercase().as_str() {
-                "" => return Err(Error::argument("device", "a name", "an empty one")),
-                "host" => return Ok(Self::host_for(reason, options)),
-                "gpu" => AdapterChoice::Any,
-                "software" => AdapterChoice::Software,
-                _ => AdapterChoice::Named(wanted),
-            };
-            Ok(Self { engine: Engine::open(choice, options).await?, reason: reason.into() })
-        })
+        let opened = open::one(name.unwrap_or("best"), options);
+        Box::pin(async move { opened.await.map(Self::from) })
     }
 
-    async fn choose(options: DeviceOptions) -> Result<Self> {
-        match Engine::open(AdapterChoice::Hardware, options.clone()).await {
-            Ok(engine) => {
-                let reason =
-                    "because it is the best GPU: discrete ones come before integrated and virtual ones";
-                Ok(Self { engine, reason: reason.into() })
-            }
-            Err(Error::NoAdapter { found, .. }) => {
-                Ok(Self::host_for(format!("because there is no GPU ({found})"), options))
-            }
-            Err(error) => Err(error),
-        }
+    fn open_all_boxed(names: &str, options: DeviceOptions) -> Boxed<'_, Vec<Self>> {
+        let opened = open::all(names, options);
+        Box::pin(async move { Ok(opened.await?.into_iter().map(Self::from).collect()) })
     }
 
     /// Names this device, and says why it was taken.
@@ -131,12 +148,32 @@ impl Device {
     /// Every adapter, best first. Not in a browser, which has to be waited for.
     #[cfg(not(target_arch = "wasm32"))]
     pub fn adapters() -> Vec<Adapter> {
-        gpu::NoDevice.complete(Gpu::adapters())
+        gpu::NoDevice.complete(Listing::new()).adapters
     }
 
     /// Every adapter, best first.
     pub async fn adapters_async() -> Vec<Adapter> {
-        Gpu::adapters().await
+        Listing::new().await.adapters
+    }
+
+    /// Every adapter, as [`Device::adapters`] lists them, with what [`Device::memory_usage`] would tell. None of them is opened.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn adapters_with_memory() -> Vec<(Adapter, Option<MemoryUsage>)> {
+        gpu::NoDevice.complete(Listing::new()).with_memory()
+    }
+
+    /// How much of the device's memory this process uses, and how much it can use besides, at this moment: of a GPU's own memory, or of
+    /// the system's. None where nobody tells: Vulkan does by its extension `VK_EXT_memory_budget`, and Linux for the host engine.
+    pub fn memory_usage(&self) -> Option<MemoryUsage> {
+        self.engine.memory_usage()
+    }
+
+    /// Whether both compute on the same hardware, and so would not share work: clones of a device, or devices that were opened on one
+    /// GPU. The processor and a software driver are as many devices as are opened. A device of the caller's wgpu, which has no index, is
+    /// found to be another's GPU by its PCI address alone.
+    #[cfg_attr(not(test), expect(dead_code, reason = "indexes on several devices are to refuse such"))]
+    pub(crate) fn is_same_hardware(&self, other: &Self) -> bool {
+        self.engine.is_same_hardware(&other.engine)
     }
 
     /// The adapter of this device.
@@ -197,5 +234,25 @@ impl Device {
     /// waits.
     pub(crate) fn block_on<T>(&self, future: impl Future<Output = Result<T>>) -> Result<T> {
         self.engine.block_on(future)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gpu::AdapterKind;
+
+    #[test]
+    fn a_device_is_its_clones_and_a_gpu_is_itself() {
+        let open = |names| Device::open_all(names, DeviceOptions::default()).expect(names);
+        let hosts = open("host,host");
+        assert!(hosts[0].is_same_hardware(&hosts[0].clone()) && !hosts[0].is_same_hardware(&hosts[1]));
+        let Some(adapter) = Device::adapters().into_iter().next() else {
+            return println!("skipped: no adapter");
+        };
+        let [one, other] = [0, 1].map(|_| Device::named("0").expect("the adapter can be opened"));
+        assert!(one.is_same_hardware(&one.clone()));
+        assert_eq!(one.is_same_hardware(&other), adapter.kind != AdapterKind::Software, "{adapter}");
+        assert!(!one.is_same_hardware(&hosts[0]) && !hosts[0].is_same_hardware(&one));
     }
 }

@@ -5,6 +5,7 @@ pub(crate) mod engine;
 pub(crate) mod handle;
 pub(crate) mod matrices;
 pub(crate) mod memory;
+pub(crate) mod open;
 pub(crate) mod queries;
 pub(crate) mod record;
 pub(crate) mod values;

@@ -97,14 +97,23 @@ impl Capabilities {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Adapter {
+    /// Its place in [`Device::adapters`](crate::Device::adapters), which opens it where a name is taken. It stays the same from process to
+    /// process while drivers, hardware and `WGPU_BACKEND` do. None for the host engine, and for a wgpu device of the caller.
+    pub index: Option<usize>,
     /// Name by the driver.
     pub name: String,
+    /// The name that opens this adapter and no other, on any machine with the same adapters: its name and its number among those whose
+    /// name contains it, such as `NVIDIA H200#1`. `host` for the host engine. For a wgpu device of the caller, its name.
+    pub selector: String,
     /// `vulkan`, `metal`, `dx12`, `gl` or `webgpu`.
     pub backend: String,
     /// Driver and its version.
     pub driver: String,
     /// Kind of hardware.
     pub kind: AdapterKind,
+    /// Address on the PCI bus, as `domain:bus:device.function` in hexadecimal digits (`0000:3b:00.0`), where the interface tells: Vulkan for
+    /// most cards, and DX12 for a card that is the only one of its model.
+    pub pci_address: Option<String>,
     /// Bytes of its memory, where the system tells: the largest heap of a GPU's own in Vulkan, the system's memory for the host engine. Other
     /// programs use some of it.
     pub memory_bytes: Option<u64>,
@@ -115,6 +124,19 @@ pub struct Adapter {
 impl fmt::Display for Adapter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({}, {}, {})", self.name, self.kind, self.backend, self.driver)
+    }
+}
+
+impl Adapter {
+    /// Whether both are one GPU, perhaps seen through two interfaces. Software drivers are none: each device on one is as good as another.
+    pub(crate) fn is_same_hardware(&self, other: &Self) -> bool {
+        let are_gpus =
+            [self, other].iter().all(|one| !matches!(one.kind, AdapterKind::Host | AdapterKind::Software));
+        are_gpus
+            && match (&self.pci_address, &other.pci_address) {
+                (Some(address), Some(other)) => address == other,
+                _ => self.index.is_some() && self.index == other.index,
+            }
     }
 }
 
@@ -144,7 +166,9 @@ pub(crate) fn describe(
         })
         .collect();
     Adapter {
+        index: None,
         name: info.name.clone(),
+        selector: info.name.clone(),
         backend: info.backend.to_str().to_owned(),
         driver: format!("{} {}", info.driver, info.driver_info).trim().to_owned(),
         kind: match info.device_type {
@@ -154,6 +178,7 @@ pub(crate) fn describe(
             wgpu::DeviceType::Cpu => AdapterKind::Software,
             wgpu::DeviceType::Other => AdapterKind::Unknown,
         },
+        pci_address: Some(info.device_pci_bus_id.clone()).filter(|address| !address.is_empty()),
         memory_bytes: None,
         capabilities: Capabilities {
             max_buffer_bytes: limits.max_buffer_size,

@@ -1,31 +1,10 @@
 //! The adapters of this machine.
 
 use super::description::{Adapter, describe};
+use super::memory_bytes;
 
 /// Tells the user why there may be no adapter.
 pub(crate) const NO_ADAPTER: &str = "no adapter: is a Vulkan, Metal or DX12 driver installed?";
-
-/// The largest of the memory heaps that are the adapter's own; none where Vulkan does not tell.
-#[cfg(any(target_os = "linux", target_os = "android", windows))]
-fn memory_bytes(adapter: &wgpu::Adapter) -> Option<u64> {
-    /// `VK_MEMORY_HEAP_DEVICE_LOCAL_BIT`.
-    const DEVICE_LOCAL: u32 = 1;
-    #[expect(unsafe_code, reason = "wgpu does not tell of memory, and Vulkan is a foreign interface")]
-    // SAFETY: nothing is destroyed. The instance and the physical device are alive while the guard is, and the query only reads them.
-    let memory = unsafe {
-        let adapter = adapter.as_hal::<wgpu::hal::api::Vulkan>()?;
-        let instance = adapter.shared_instance().raw_instance();
-        instance.get_physical_device_memory_properties(adapter.raw_physical_device())
-    };
-    let heaps = memory.memory_heaps_as_slice().iter();
-    heaps.filter(|heap| heap.flags.as_raw() & DEVICE_LOCAL != 0).map(|heap| heap.size).max()
-}
-
-/// Metal and DX12 have no such heaps.
-#[cfg(not(any(target_os = "linux", target_os = "android", windows)))]
-fn memory_bytes(_: &wgpu::Adapter) -> Option<u64> {
-    None
-}
 
 /// The adapters of some backends that can run kernels.
 async fn computing(

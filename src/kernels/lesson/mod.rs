@@ -9,7 +9,7 @@ kernels! {
 mod tests {
     use super::scale;
     use crate::error::Error;
-    use crate::gpu::{AdapterChoice, BufferSlice, Commands, Gpu, words};
+    use crate::gpu::{AdapterChoice, BufferSlice, Commands, Gpu, Listing, words};
     use crate::options::device::DeviceOptions;
 
     fn read(name: &str) -> String {
@@ -32,11 +32,14 @@ mod tests {
 
     #[test]
     fn values_are_scaled_as_the_reference_says() {
-        let gpu = match pollster::block_on(Gpu::open(AdapterChoice::Any, DeviceOptions::default())) {
-            Ok(gpu) => gpu,
+        let listing = pollster::block_on(Listing::new());
+        let place = match AdapterChoice::Any.pick(&listing.adapters) {
+            Ok(place) => place,
             Err(Error::NoAdapter { .. }) => return println!("skipped: no adapter"),
-            Err(error) => panic!("the adapter cannot be opened: {error}"),
+            Err(error) => panic!("adapters cannot be listed: {error}"),
         };
+        let opened = pollster::block_on(Gpu::open(&listing, place, DeviceOptions::default()));
+        let gpu = opened.expect("the adapter can be opened");
         let scaled = |values: &[f32], factor: f32| {
             let count = values.len() as u32;
             let buffer = gpu.create_storage("values", u64::from(count) * 4)?;

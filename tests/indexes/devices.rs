@@ -1,0 +1,145 @@
+//! Devices by name, index and list.
+
+use crate::common::{Engine, gpu, options, view};
+use nearfield::{Adapter, AdapterKind, Device, Error, Metric, Output};
+
+/// The adapter that the tests run on; none on the host engine.
+fn adapter() -> Option<&'static Adapter> {
+    gpu().map(Device::adapter)
+}
+
+fn open_all(names: &str) -> Result<Vec<Device>, Error> {
+    Device::open_all(names, options())
+}
+
+#[test]
+fn adapters_are_numbered_and_opened_by_index_number_and_selector() {
+    let Some(adapter) = adapter() else { return };
+    let listed = Device::adapters();
+    for (place, one) in listed.iter().enumerate() {
+        assert_eq!(one.index, Some(place));
+    }
+    let index = adapter.index.expect("a listed adapter");
+    assert_eq!(&listed[index], adapter);
+    for name in [index.to_string(), format!(" {index} "), format!("#{index}"), adapter.selector.clone()] {
+        let device = Device::named(&name).expect(&name);
+        assert_eq!(device.adapter(), adapter, "{name}");
+        assert_eq!(device.reason(), format!("because the caller asks for \"{}\"", name.trim()));
+    }
+    assert_eq!(Device::host().adapter().index, None);
+    assert_eq!(Device::host().adapter().selector, "host");
+}
+
+#[test]
+fn an_index_beyond_the_list_is_refused_with_the_list() {
+    let Some(adapter) = adapter() else { return };
+    let count = Device::adapters().len();
+    let beyond = [count.to_string(), format!("#{count}"), "99999999999999999999999".to_owned()];
+    for name in beyond.iter().flat_map(|name| [name.clone(), format!("host,{name}")]) {
+        let refused =
+            if name.contains(',') { open_all(&name).map(drop) } else { Device::named(&name).map(drop) };
+        let error = refused.expect_err("beyond the list");
+        assert!(matches!(error, Error::NoAdapter { .. }), "{error}");
+        let (index, text) = (adapter.index.expect("a listed adapter"), error.to_string());
+        assert!(text.contains(&format!("{index}: {adapter}")), "{name}: {text}");
+    }
+}
+
+#[test]
+fn the_processor_can_be_in_a_list_twice() {
+    let devices = open_all("host, HOST").expect("two devices");
+    assert_eq!(
+        devices.iter().map(|device| device.adapter().kind).collect::<Vec<_>>(),
+        [AdapterKind::Host; 2]
+    );
+}
+
+#[test]
+fn a_software_driver_can_be_in_a_list_twice_and_a_gpu_cannot() {
+    let Some(adapter) = adapter() else { return };
+    let index = adapter.index.expect("a listed adapter");
+    let (same, three) = (format!("{index},{}", adapter.selector), format!("host,{index},best"));
+    if adapter.kind == AdapterKind::Software {
+        for names in [same, "software,software".to_owned()] {
+            let devices = open_all(&names).expect("two devices");
+            assert_eq!(devices.len(), 2, "{names}");
+            // Each has what it computes with of its own: vectors of one are not the other's.
+            let rows = devices[0].upload(view(&[1.0f32, 2.0], 2)).expect("rows");
+            let query = devices[1].upload(view(&[1.0f32, 2.0], 2)).expect("a query");
+            let refused = devices[0].distances(&query, &rows, Metric::L2, Output::Distance);
+            let error = refused.expect_err("two devices");
+            assert!(error.to_string().contains("on the same device"), "{error}");
+        }
+        // `best` is what the environment asks for, here the software driver, or the processor.
+        assert_eq!(open_all(&three).expect("three devices").len(), 3);
+    } else {
+        let error = open_all(&same).expect_err("one GPU twice");
+        assert!(matches!(error, Error::Argument { argument: "device", .. }), "{error}");
+        let both = format!("\"{index}\" and \"{}\"", adapter.selector);
+        assert!(error.to_string().contains(&both), "{error}");
+    }
+}
+
+#[test]
+fn all_gpus_are_opened_once_and_software_drivers_are_none() {
+    let Some(adapter) = adapter() else { return };
+    let is_gpu = |adapter: &Adapter| adapter.kind != AdapterKind::Software;
+    match open_all("all") {
+        Ok(devices) => {
+            let places: Vec<_> = devices.iter().map(|device| device.adapter().index).collect();
+            assert!(devices.iter().all(|device| is_gpu(device.adapter())), "{places:?}");
+            assert!(places.is_sorted() && places[0] == Some(0), "{places:?}");
+            open_all("all,0").expect_err("one GPU twice");
+        }
+        Err(error) => {
+            assert!(!Device::adapters().iter().any(is_gpu), "{error}");
+            let text = error.to_string();
+            assert!(
+                text.starts_with("device: needed a GPU, found 0: ") && text.contains(&adapter.name),
+                "{text}"
+            );
+        }
+    }
+}
+
+#[test]
+fn lists_are_refused_for_one_device_and_empty_names_for_any() {
+    for list in ["0,1", "host,host", "all", "host,"] {
+        let error = Device::named(list).expect_err("no name");
+        assert!(matches!(error, Error::Argument { argument: "device", .. }), "{error}");
+        assert!(error.to_string().contains(&format!("\"{list}\"")), "{error}");
+    }
+    for list in ["", " ", ",", "host,", "host,,host"] {
+        let error = open_all(list).expect_err("an empty name");
+        assert!(matches!(error, Error::Argument { argument: "device", .. }), "{error}");
+    }
+}
+
+#[test]
+fn futures_open_lists_too() {
+    let opened = pollster::block_on(Device::open_all_async("host,host", options()));
+    assert_eq!(opened.expect("two devices").len(), 2);
+}
+
+/// Linux tells for the host, and most Vulkan drivers for their cards.
+#[test]
+fn memory_in_use_is_told_while_it_is_in_use() {
+    let devices = [Engine::Host, Engine::Adapter].into_iter().filter_map(Engine::device);
+    for (device, usage) in devices.filter_map(|device| Some((device, device.memory_usage()?))) {
+        let adapter = device.adapter();
+        let most = adapter.memory_bytes.expect("the size of the memory");
+        assert!(usage.free_bytes > 0 && usage.free_bytes <= most, "{adapter}: {usage:?} of {most}");
+        let values = vec![1.0f32; 32 << 20];
+        let kept = device.upload(view(&values, 1 << 10)).expect("room");
+        let now = device.memory_usage().expect("told before");
+        // Other tests of this process come and go at the same time, with less than this.
+        assert!(now.used_bytes > usage.used_bytes + (32 << 20), "{adapter}: {usage:?}, then {now:?}");
+        drop(kept);
+    }
+    for (adapter, usage) in Device::adapters_with_memory() {
+        assert!(usage.is_none() || adapter.backend == "vulkan", "{adapter}: {usage:?}");
+    }
+    if cfg!(target_os = "linux") {
+        assert!(Device::host().memory_usage().is_some());
+    }
+}
