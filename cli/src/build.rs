@@ -11,8 +11,9 @@ use nearfield::{Device, ElementKind, Flat, Index, Ivf, Matrix, Metric, Screen};
 use serde_json::json;
 
 use crate::given::arguments::{self, Elements, Threads};
-use crate::given::device::{self, Choice};
+use crate::given::device;
 use crate::given::files;
+use crate::given::places::Places;
 use crate::memory;
 use crate::terminal::output;
 use crate::terminal::progress::bar;
@@ -83,7 +84,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SCREEN", default_value = "auto", value_parser = arguments::word::<Screen>)]
     screen: Screen,
     #[command(flatten)]
-    device: Choice,
+    places: Places,
     /// File for the index
     #[arg(long, value_name = "OUT.nf", value_parser = |text: &str| files::output_path(text, &["nf"]))]
     out: PathBuf,
@@ -127,14 +128,16 @@ fn run_here(args: &Args) -> Result<()> {
         );
         ensure!(lists <= most, "--lists: needed 1 to {most}, the number of rows, given {lists}");
     }
-    let device = args.device.open()?;
+    let devices = args.places.open()?;
+    let (placement, keep) = (args.places.placement, args.places.keep_rows.into());
     let start = Instant::now();
     let mut index = match lists {
         None => {
-            let builder = Flat::builder(&device, args.metric, rows.dim()).elements(args.stored(&rows));
+            let builder = Flat::builder(&devices, args.metric, rows.dim()).elements(args.stored(&rows));
+            let builder = builder.placement(placement).rows(keep);
             Index::from(builder.capacity(rows.rows()).screen(args.screen).build()?)
         }
-        Some(lists) => train(args, &device, &rows, lists)?.into(),
+        Some(lists) => train(args, &devices, &rows, lists)?.into(),
     };
     let train = if lists.is_some() { start.elapsed() } else { Default::default() };
     let filled = files::fill(&mut index, &rows, ids.as_deref())?;
@@ -146,7 +149,7 @@ fn run_here(args: &Args) -> Result<()> {
     let kind = files::kind_name(index.elements());
     let record = json!({
         "rows": index.len(), "dim": rows.dim(), "elements": kind, "index": arguments::name(args.index),
-        "lists": lists, "metric": args.metric.name(), "device": device::to_json(device.adapter()),
+        "lists": lists, "metric": args.metric.name(), "device": device::to_json(devices[0].adapter()),
         "load_seconds": filled.load.as_secs_f64(), "train_seconds": train.as_secs_f64(),
         "add_seconds": filled.upload.as_secs_f64(), "save_seconds": save.as_secs_f64(), "out": args.out, "bytes": bytes,
     });
@@ -154,7 +157,7 @@ fn run_here(args: &Args) -> Result<()> {
         lists.map(|lists| format!(", {}", output::counted(lists, "list", "lists"))).unwrap_or_default();
     let mut lines = vec![
         ("rows", files::describe(&rows)),
-        ("device", device::place(&device)),
+        ("device", device::places(&devices)),
         ("metric", args.metric.to_string()),
         ("index", arguments::name(args.index) + &of_lists),
         ("load", output::time(filled.load)),
@@ -176,14 +179,16 @@ impl Args {
 }
 
 /// Trains an index without rows on a sample of the file.
-fn train(args: &Args, device: &Device, rows: &VectorFile, lists: usize) -> Result<Ivf> {
+fn train(args: &Args, devices: &[Device], rows: &VectorFile, lists: usize) -> Result<Ivf> {
     let wanted = lists.saturating_mul(ROWS_A_LIST).min(rows.rows());
     let sample = sample(rows, wanted)?.to_kind(args.stored(rows));
     let iterations = args.iterations.unwrap_or(ITERATIONS);
     let bar = bar("train", iterations);
     let progress = |iteration: usize, _: f64| bar.set_position(iteration as u64);
-    let builder = Ivf::builder(device, args.metric, rows.dim())
+    let builder = Ivf::builder(devices, args.metric, rows.dim())
         .lists(lists)
+        .placement(args.places.placement)
+        .rows(args.places.keep_rows.into())
         .elements(args.stored(rows))
         .capacity(rows.rows())
         .screen(args.screen)

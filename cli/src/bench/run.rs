@@ -6,7 +6,7 @@ use std::io::{ErrorKind, Write, stdout};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Args as ClapArgs;
 use nearfield::{Device, DeviceOptions};
 use serde_json::{Value, json};
@@ -20,7 +20,8 @@ use super::report;
 use super::times::{Times, WARM_UP};
 use super::units::rounded;
 use super::work::Work;
-use crate::given::device::{self, Choice};
+use crate::given::device;
+use crate::given::places::Places;
 use crate::terminal::output;
 
 /// The most time of a case without `--budget`, unless three runs take longer.
@@ -38,7 +39,7 @@ pub(super) struct Common {
     #[command(flatten)]
     pub(super) shared: Shared,
     #[command(flatten)]
-    device: Choice,
+    places: Places,
 }
 
 /// Arguments of everything that is timed, with a device or without.
@@ -66,12 +67,17 @@ fn budget(text: &str) -> Result<Duration, String> {
 
 pub(super) trait Suite: std::fmt::Debug {
     fn run(&self, run: &mut Run) -> Result<()>;
+
+    /// Whether its indexes may live on several devices, and keep their rows on the host.
+    fn takes_places(&self) -> bool {
+        false
+    }
 }
 
 impl Common {
     /// The words that select the same device and runs.
     pub(super) fn words(&self) -> Vec<String> {
-        [self.device.words(), self.shared.words()].concat()
+        [self.places.words(), self.shared.words()].concat()
     }
 }
 
@@ -83,7 +89,10 @@ impl Shared {
 }
 
 pub(super) struct Run {
+    /// The first of the devices.
     pub(super) device: Device,
+    pub(super) devices: Vec<Device>,
+    pub(super) places: Option<Places>,
     /// Measured when the first suite begins, after its arguments were checked.
     ceilings: Option<Ceilings>,
     /// The most timed runs of a case.
@@ -106,17 +115,20 @@ pub(super) struct Run {
 impl Run {
     pub(super) fn open(common: &Common) -> Result<Self> {
         let started = Instant::now();
-        Ok(Self::on(common.device.open()?, &common.shared, started))
+        let devices = common.places.open()?;
+        Ok(Self { places: Some(common.places.clone()), ..Self::on(devices, &common.shared, started) })
     }
 
     /// A run of something that is timed elsewhere. The host engine stands for its device.
     pub(super) fn without_device(suite: &str, shared: &Shared) -> Self {
-        Self { suite: suite.to_owned(), ..Self::on(Device::host(), shared, Instant::now()) }
+        Self { suite: suite.to_owned(), ..Self::on(vec![Device::host()], shared, Instant::now()) }
     }
 
-    fn on(device: Device, shared: &Shared, started: Instant) -> Self {
+    fn on(devices: Vec<Device>, shared: &Shared, started: Instant) -> Self {
         Self {
-            device,
+            device: devices[0].clone(),
+            devices,
+            places: None,
             ceilings: None,
             runs: shared.runs,
             is_json: shared.json,
@@ -129,6 +141,22 @@ impl Run {
             deadline: shared.budget.map(|budget| started + budget),
             cases_left: 0,
         }
+    }
+
+    /// An error where a suite would leave out what was asked for.
+    pub(super) fn check(&self, takes_places: bool) -> Result<()> {
+        let asked = self.places.as_ref().map_or(String::new(), |places| places.name(self.devices.len()));
+        ensure!(
+            takes_places || asked.is_empty(),
+            "--device, --placement, --keep-rows: needed one device that keeps the rows, which `bench exact` alone does without; given{}",
+            asked.trim_start_matches(',')
+        );
+        Ok(())
+    }
+
+    /// What is unusual about where indexes are, for the names of cases.
+    pub(super) fn of_places(&self) -> String {
+        self.places.as_ref().map_or(String::new(), |places| places.name(self.devices.len()))
     }
 
     /// Begins a suite with this number of cases.

@@ -29,7 +29,7 @@ pub(crate) struct Choice {
 pub(crate) struct Name {
     /// Device: `best`, `host` (the processor), `gpu` (the best adapter, a software driver if there is no other), `software` (a
     /// software driver), the index of an adapter in `nearfield info` (`0`), a part of its name (`h200`), or that with a number among
-    /// those that have it, from 0 (`h200#1`)
+    /// those that have it, from 0 (`h200#1`). Commands that say so take several with commas between them (`0,1`), or `all` GPUs
     #[arg(long, value_name = "NAME", default_value = BEST)]
     device: String,
 }
@@ -65,7 +65,6 @@ impl Choice {
     }
 
     /// Opens a list of devices: names with commas between them, or `all` GPUs.
-    #[cfg_attr(not(test), expect(dead_code, reason = "commands are to take several devices"))]
     pub(crate) fn open_all(&self) -> Result<Vec<Device>> {
         self.name.open_all(self.options())
     }
@@ -213,5 +212,16 @@ mod tests {
         }
         let error = chosen("host,host").open().expect_err("a list").to_string();
         assert_eq!(error, "--device: needed one device, given the list \"host,host\"");
+    }
+}
+
+/// All devices of an index, in words.
+pub(crate) fn places(devices: &[Device]) -> String {
+    match devices {
+        [device] => place(device),
+        devices => {
+            let names: Vec<String> = devices.iter().map(|device| device.adapter().name.clone()).collect();
+            format!("{} devices: {}", devices.len(), names.join(", "))
+        }
     }
 }

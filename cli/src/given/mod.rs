@@ -4,3 +4,4 @@ pub(crate) mod arguments;
 pub(crate) mod device;
 pub(crate) mod files;
 pub(crate) mod labels;
+pub(crate) mod places;

@@ -7,8 +7,8 @@ use nearfield::{Metric, Screen};
 
 use super::found::ENDINGS;
 use crate::given::arguments::{self, Threads};
-use crate::given::device::Choice;
 use crate::given::files;
+use crate::given::places::Places;
 use crate::memory;
 use crate::terminal::output;
 
@@ -61,6 +61,7 @@ Examples:
   nearfield search --rows base.npy --labels names.txt --queries query.npy --radius 0.3
   nearfield search --rows sift.fvecs --queries query.fvecs --metric l2sq --truth groundtruth.ivecs
   nearfield search --rows a.npz:train --queries a.npz:test --filter allowed.npy --device radeon
+  nearfield search --rows large.fbin --queries query.fbin --device all --keep-rows host
   nearfield search --index-file index.nf --queries query.npy --recall 0.95";
 
 #[derive(Debug, clap::Args)]
@@ -103,7 +104,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SCREEN", default_value = "auto", value_parser = arguments::word::<Screen>)]
     pub(super) screen: Screen,
     #[command(flatten)]
-    pub(super) device: Choice,
+    pub(super) places: Places,
     #[command(flatten)]
     pub(super) threads: Threads,
     /// Queries whose nearest rows are printed

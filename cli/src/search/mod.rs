@@ -40,9 +40,9 @@ fn run_here(args: &Args) -> Result<()> {
     };
     let mut truth = source.rows.as_ref().map_or(Ok(None), |rows| truth_of(rows.rows()))?;
     let queries = query_file.read_all().context("--queries")?;
-    let device = args.device.open()?;
+    let devices = args.places.open()?;
 
-    let (index, filled) = source.index(args, &device)?;
+    let (index, filled) = source.index(args, &devices)?;
     if source.rows.is_none() {
         // The ids of a saved index are known only now.
         truth = truth_of(index.largest_id().map_or(0, |id| id as usize + 1))?;
@@ -195,7 +195,7 @@ fn report(args: &Args, ran: &Ran<'_>, queries: &str, found: &Found<'_>) -> Resul
     let mut lines = vec![
         ("rows", source.describe(index)),
         ("queries", queries.to_owned()),
-        ("device", device::place(index.device())),
+        ("device", device::places(index.devices())),
         ("metric", index.metric().to_string()),
         ("plan", plan),
         ("load", output::time(filled.load)),

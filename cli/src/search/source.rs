@@ -70,16 +70,19 @@ impl<'a> Source<'a> {
         Labels::open(path, self.rows.as_ref().map(VectorFile::rows), self.row_ids.as_deref())
     }
 
-    /// Brings the index to the device, and returns the time it took.
-    pub(super) fn index(&self, args: &Args, device: &Device) -> Result<(Index, Filled)> {
+    /// Brings the index to its devices, and returns the time it took.
+    pub(super) fn index(&self, args: &Args, devices: &[Device]) -> Result<(Index, Filled)> {
+        let (placement, keep) = (args.places.placement, args.places.keep_rows.into());
         if let Some(rows) = &self.rows {
-            let builder = Flat::builder(device, args.metric, rows.dim()).elements(rows.kind());
+            let builder = Flat::builder(devices, args.metric, rows.dim()).elements(rows.kind());
+            let builder = builder.placement(placement).rows(keep);
             let mut index = builder.capacity(rows.rows()).screen(args.screen).build()?.into();
             let filled = files::fill(&mut index, rows, self.row_ids.as_deref())?;
             return Ok((index, filled));
         }
         let start = Instant::now();
-        let index = Index::load(device, self.path).context("--index-file")?;
+        let loader = Index::loader(devices).placement(placement).rows(keep);
+        let index = loader.load(self.path).context("--index-file")?;
         Ok((index, Filled { load: start.elapsed(), upload: Duration::ZERO }))
     }
 }

@@ -55,6 +55,7 @@ any other error is reported as a `failed` record and ends the run with exit code
 
 pub(super) fn run(args: &Args, common: &Common) -> Result<()> {
     let mut run = Run::open(common)?;
+    run.check(false)?;
     let scale = args.scale.unwrap_or_else(|| Scale::of(&run.device));
     let files = args.rows_file.as_ref().zip(args.queries_file.as_ref());
     let files = files.map(|(rows, queries)| Files::open(rows, queries, args.metric)).transpose()?;

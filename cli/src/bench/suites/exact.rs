@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use nearfield::{
-    Device, Flat, Metric, Neighbors, Nominator, Plan, Route, Screen, SearchOptions, SearchResult,
+    Flat, MemoryPlace, Metric, Neighbors, Nominator, Plan, Route, Screen, SearchOptions, SearchResult,
 };
 use rayon::prelude::*;
 use serde_json::json;
@@ -46,6 +46,8 @@ pub(crate) const HELP: &str = "\
 Examples:
   nearfield bench exact --count 1000000 --dim 768 --batch 1,1024 --metric cosine,l2sq
   nearfield bench exact --rows base.npy --queries query.npy -k 100 --json
+  nearfield bench exact --count 1000000 --dim 768 --device all --placement replicas
+  nearfield bench exact --count 1000000 --dim 768 --keep-rows host --batch 1,1024,10000
   nearfield bench exact --count 1000000 --dim 128 --sizes 1000,10000,100000,1000000 --report out
 
 Every case checks its answers before it is timed; a wrong one ends the run with exit code 1. Batches of queries take turns. The \
@@ -56,6 +58,10 @@ docs/benchmark.md lists the fields of the JSON lines.";
 const QUERIES: [usize; 2] = [1, 1024];
 
 impl Suite for Args {
+    fn takes_places(&self) -> bool {
+        true
+    }
+
     fn run(&self, run: &mut Run) -> Result<()> {
         let counts = self.source.counts(&self.queries, &QUERIES)?;
         let (rows, queries) = self.source.both_at_least(&counts, self.verify.max(BATCHES))?;
@@ -78,7 +84,7 @@ impl Suite for Args {
                         tell_first(run, (metric, screen, self.k[0]), rows, (queries, &counts))?;
                         is_first = false;
                     }
-                    let (index, [_, time]) = filled(&run.device, metric, screen, rows)?;
+                    let (index, [_, time]) = filled(run, metric, screen, rows)?;
                     tell_upload(run, rows, time)?;
                     for &k in &self.k {
                         for &count in &counts {
@@ -93,9 +99,13 @@ impl Suite for Args {
 }
 
 /// An index with all rows, and the times to make it and to fill it.
-fn filled(device: &Device, metric: Metric, screen: Screen, rows: View<'_>) -> Result<(Flat, [Duration; 2])> {
+fn filled(run: &Run, metric: Metric, screen: Screen, rows: View<'_>) -> Result<(Flat, [Duration; 2])> {
     let started = Instant::now();
-    let mut index = Flat::builder(device, metric, rows.dim()).screen(screen).build()?;
+    let mut builder = Flat::builder(&run.devices, metric, rows.dim()).screen(screen);
+    if let Some(places) = &run.places {
+        builder = builder.placement(places.placement).rows(places.keep_rows.into());
+    }
+    let mut index = builder.build()?;
     let made = started.elapsed();
     index.add(rows).with_context(|| format!("--count: {} rows of dim {}", rows.rows(), rows.dim()))?;
     Ok((index, [made, started.elapsed() - made]))
@@ -110,10 +120,11 @@ fn case(
 ) -> Result<()> {
     let metric = index.metric().name();
     let (scratch, of_scratch) = run.scratch();
+    let of_places = run.of_places();
     let screened = if index.is_screened() { "screened" } else { "not screened" };
     let data = args.source.name_of(index.len());
     let name = format!(
-        "{} x {} {data}, {}, {metric}, k {k}, {screened}{of_scratch}",
+        "{} x {} {data}, {}, {metric}, k {k}, {screened}{of_places}{of_scratch}",
         index.len(),
         index.dim(),
         output::queries(count)
@@ -185,7 +196,8 @@ fn case(
         name,
         fields: json!({
             "rows": index.len(), "dim": index.dim(), "queries": count, "k": k, "metric": metric, "data": data,
-            "screened": index.is_screened(), "scratch": scratch, "queries_per_s": rounded(queries_per_s), "plan": plan.to_string(),
+            "screened": index.is_screened(), "devices": index.devices().len(), "places": of_places.trim_start_matches(", "),
+            "device_bytes": index.memory().at(MemoryPlace::Device), "scratch": scratch, "queries_per_s": rounded(queries_per_s), "plan": plan.to_string(),
             "stages": found.to_json(),
             "scoring_share": scoring_share.map(rounded), "rescored": rescored,
             "survivors_per_query": rounded(survivors), "searched_again": searched_again,
@@ -228,7 +240,7 @@ fn tell_first(
     rows: View<'_>,
     (queries, counts): (View<'_>, &[usize]),
 ) -> Result<()> {
-    let (index, times) = filled(&run.device, metric, screen, rows)?;
+    let (index, times) = filled(run, metric, screen, rows)?;
     let [made, filling] = times.map(milliseconds);
     let mut searches = vec![];
     for &count in counts {

@@ -85,11 +85,7 @@ fn by_host(
 }
 
 /// Sets the answers of queries.
-fn put(
-    numbers: impl ExactSizeIterator<Item = usize>,
-    hits: &Hits,
-    state: &mut SearchState,
-) -> Result<()> {
+fn put(numbers: impl ExactSizeIterator<Item = usize>, hits: &Hits, state: &mut SearchState) -> Result<()> {
     state.answered += numbers.len();
     state.statistics.rescored += hits.rescored;
     for (number, row) in numbers.zip(hits.iter()) {

@@ -1,0 +1,64 @@
+//! The places of an index: its devices, how rows lie on several, and where they are kept.
+
+use anyhow::Result;
+use clap::ValueEnum;
+use nearfield::{Device, Placement, RowPlace};
+
+use super::arguments;
+use super::device::Choice;
+
+/// Where a GPU's index keeps its rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum KeepRows {
+    /// On the device
+    #[default]
+    Device,
+    /// In the host's memory; the device has their 8-bit copy alone, a quarter of the memory
+    Host,
+}
+
+impl From<KeepRows> for RowPlace {
+    fn from(keep: KeepRows) -> Self {
+        match keep {
+            KeepRows::Device => Self::Device,
+            KeepRows::Host => Self::Host,
+        }
+    }
+}
+
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Places {
+    #[command(flatten)]
+    choice: Choice,
+    /// On several devices (`--device 0,1`, `--device all`): `shards` spread the rows, for large sets and single queries; `replicas` keep all
+    /// rows on each and divide the queries
+    #[arg(long, value_name = "PLACEMENT", default_value = "shards", value_parser = arguments::word::<Placement>)]
+    pub(crate) placement: Placement,
+    /// Where the index of a GPU keeps its rows. Those of the host take longer to report, and a quarter of the device's memory
+    #[arg(long, value_enum, value_name = "PLACE", default_value = "device")]
+    pub(crate) keep_rows: KeepRows,
+}
+
+impl Places {
+    /// Opens the devices, at least one.
+    pub(crate) fn open(&self) -> Result<Vec<Device>> {
+        self.choice.open_all()
+    }
+
+    /// The words on a command line that choose the same.
+    pub(crate) fn words(&self) -> Vec<String> {
+        let placement = (self.placement != Placement::default())
+            .then(|| ["--placement".to_owned(), self.placement.to_string()]);
+        let keep = (self.keep_rows != KeepRows::default())
+            .then(|| ["--keep-rows".to_owned(), arguments::name(self.keep_rows)]);
+        let more = [placement, keep].into_iter().flatten().flatten();
+        self.choice.words().into_iter().chain(more).collect()
+    }
+
+    /// What is unusual about the places, for the name of a case.
+    pub(crate) fn name(&self, devices: usize) -> String {
+        let spread = if devices > 1 { format!(", {devices} {}", self.placement) } else { String::new() };
+        let keep = if self.keep_rows == KeepRows::Host { ", rows on the host" } else { "" };
+        spread + keep
+    }
+}
