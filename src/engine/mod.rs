@@ -25,6 +25,7 @@ pub(crate) use ops::reductions::{reduce_rows, reduce_vector, squared_deviations,
 pub(crate) use rows::allowed::Allowed;
 pub(crate) use rows::device_rows::DeviceRows as EngineRows;
 pub(crate) use rows::narrowed::TERMS_BYTES;
+pub(crate) use rows::of_file::FileRows;
 pub(crate) use rows::shape::{Kept, RowShape};
 pub(crate) use rows::write::Placing;
 pub use search::plan::{Plan, Route};
@@ -33,5 +34,6 @@ pub use search::request::{SearchResult, Statistics};
 pub use search::screens::Nominator;
 
 pub(crate) use crate::gpu::FormChoice;
+pub(crate) use crate::host::MappedRows;
 pub use crate::screen::Screen;
 pub use tune::TunedKernel;

@@ -56,27 +56,31 @@ impl Settings {
     /// Checks the settings, and makes the store without rows and the host copy that it is to have.
     pub(crate) fn open(self) -> Boxed<'static, (Common, Option<HostCopy>)> {
         Box::pin(async move {
-            let Self {
-                resources: Resources { device, budget, capacity, copy, rows },
-                metric,
-                dim,
-                elements,
-                screen,
-            } = self;
-            check_dim(dim)?;
-            let budget = budget_of(&device, budget)?;
-            let kept = match rows {
-                RowPlace::Device => Kept::OnDevice,
-                RowPlace::Host => Kept::Apart { is_fallback: copy.fallback },
-                RowPlace::Mapped(_) => {
-                    return Err(Error::unsupported("rows in a file", "RowPlace::Device or RowPlace::Host", "RowPlace::Mapped"));
-                }
-            };
-            let shape = RowShape { metric, elements, dim, expected: capacity as u64, screen, kept };
-            let copy = copy.copy(&device, &shape).await?;
-            let store = Arc::new(RowStore::new(EngineRows::new(&device, &shape).await?));
-            Ok((Common { device, metric, dim, elements, budget, screen, store }, copy))
+            let shape = self.shape()?;
+            let Resources { device, copy, .. } = &self.resources;
+            let copy = copy.copy(device, &shape).await?;
+            let store = RowStore::new(EngineRows::new(device, &shape).await?);
+            Ok((self.over(store)?, copy))
         })
+    }
+
+    /// Checks the settings, and makes the kind of rows that they describe.
+    pub(crate) fn shape(&self) -> Result<RowShape> {
+        let &Self { ref resources, metric, dim, elements, screen } = self;
+        check_dim(dim)?;
+        budget_of(&resources.device, resources.budget)?;
+        let kept = match resources.rows {
+            RowPlace::Device => Kept::OnDevice,
+            RowPlace::Host | RowPlace::Mapped(_) => Kept::Apart { is_fallback: resources.copy.fallback },
+        };
+        Ok(RowShape { metric, elements, dim, expected: resources.capacity as u64, screen, kept })
+    }
+
+    /// The common part of an index over a store.
+    pub(crate) fn over(self, store: RowStore) -> Result<Common> {
+        let Self { resources: Resources { device, budget, .. }, metric, dim, elements, screen } = self;
+        let budget = budget_of(&device, budget)?;
+        Ok(Common { device, metric, dim, elements, budget, screen, store: Arc::new(store) })
     }
 }
 
