@@ -9,6 +9,8 @@ pub enum MemoryPlace {
     Device,
     /// In the host's memory: all of an index on the host engine, and the tables and copies of one on a GPU.
     Host,
+    /// In a file that is mapped ([`RowPlace::Mapped`](crate::RowPlace::Mapped)). The system holds as much of it in memory as there is room.
+    File,
 }
 
 /// The memory of one part of an index.
@@ -42,9 +44,9 @@ impl Memory {
         self.parts.iter().filter(|part| part.place == place).map(|part| part.bytes).sum()
     }
 
-    /// Bytes in all.
+    /// Bytes in all, without those in files.
     pub fn total(&self) -> u64 {
-        self.parts.iter().map(|part| part.bytes).sum()
+        self.at(MemoryPlace::Device) + self.at(MemoryPlace::Host)
     }
 
     /// Adds bytes to a part.
@@ -67,7 +69,11 @@ impl Memory {
 impl fmt::Display for Memory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, part) in self.parts.iter().enumerate() {
-            let place = if part.place == MemoryPlace::Device { "device" } else { "host" };
+            let place = match part.place {
+                MemoryPlace::Device => "device",
+                MemoryPlace::Host => "host",
+                MemoryPlace::File => "file",
+            };
             let comma = if number > 0 { ", " } else { "" };
             // As the same number with `{:.1}`, which takes 2 KB of the WebAssembly.
             let tenths = (part.bytes as f64 / f64::from(1 << 20) * 10.0).round_ties_even() as u64;

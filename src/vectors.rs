@@ -66,6 +66,14 @@ impl<'a> HostVectors<'a> {
         }
     }
 
+    /// The vectors of a matrix.
+    pub(crate) fn of(matrix: &'a Matrix) -> Result<Self> {
+        Ok(match matrix {
+            Matrix::F32(values, dim) => Self::F32(MatrixView::new(values, *dim)?),
+            Matrix::F16(values, dim) => Self::F16(MatrixView::new(values, *dim)?),
+        })
+    }
+
     /// Copies of some vectors, in the order of their numbers.
     pub(crate) fn chosen(&self, numbers: &[usize]) -> Result<Matrix> {
         fn copied<T: Element>(view: MatrixView<'_, T>, numbers: &[usize]) -> Result<Vec<T>> {

@@ -61,33 +61,33 @@ impl Settings {
     /// Checks the settings, and makes the store without rows and the host copy that it is to have.
     pub(crate) fn open(self) -> Boxed<'static, (Common, Option<HostCopy>)> {
         Box::pin(async move {
-            let Self {
-                resources: Resources { devices, placement, budget, capacity, copy, rows },
-                metric,
-                dim,
-                elements,
-                screen,
-            } = self;
-            check_dim(dim)?;
-            devices.check()?;
-            let budget = budget_of(&devices, budget)?;
-            let device = devices.first()?.clone();
-            let kept = match rows {
-                RowPlace::Device => Kept::OnDevice,
-                RowPlace::Host => Kept::Apart { is_fallback: copy.fallback },
-                RowPlace::Mapped(_) => {
-                    return Err(Error::unsupported(
-                        "rows in a file",
-                        "RowPlace::Device or RowPlace::Host",
-                        "RowPlace::Mapped",
-                    ));
-                }
-            };
-            let shape = RowShape { metric, elements, dim, expected: capacity as u64, screen, kept };
-            let copy = copy.copy(&device, &shape).await?;
-            let store = Arc::new(RowStore::new(EngineRows::new(&devices, placement, &shape).await?));
-            Ok((Common { device, devices, metric, dim, elements, budget, screen, store }, copy))
+            let shape = self.shape()?;
+            let Resources { devices, placement, copy, .. } = &self.resources;
+            let copy = copy.copy(devices.first()?, &shape).await?;
+            let store = RowStore::new(EngineRows::new(devices, *placement, &shape).await?);
+            Ok((self.over(store)?, copy))
         })
+    }
+
+    /// Checks the settings, and makes the kind of rows that they describe.
+    pub(crate) fn shape(&self) -> Result<RowShape> {
+        let &Self { ref resources, metric, dim, elements, screen } = self;
+        check_dim(dim)?;
+        resources.devices.check()?;
+        budget_of(&resources.devices, resources.budget)?;
+        let kept = match resources.rows {
+            RowPlace::Device => Kept::OnDevice,
+            RowPlace::Host | RowPlace::Mapped(_) => Kept::Apart { is_fallback: resources.copy.fallback },
+        };
+        Ok(RowShape { metric, elements, dim, expected: resources.capacity as u64, screen, kept })
+    }
+
+    /// The common part of an index over a store.
+    pub(crate) fn over(self, store: RowStore) -> Result<Common> {
+        let Self { resources: Resources { devices, budget, .. }, metric, dim, elements, screen } = self;
+        let budget = budget_of(&devices, budget)?;
+        let device = devices.first()?.clone();
+        Ok(Common { device, devices, metric, dim, elements, budget, screen, store: Arc::new(store) })
     }
 }
 

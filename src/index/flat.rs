@@ -9,11 +9,14 @@ use crate::future::{Boxed, blocking_and_async};
 use crate::index::common::{Common, Resources, Rows, Settings, resource_methods};
 use crate::index::face::{index_methods, search_methods};
 use crate::index::loader::{FromSaved, Loader};
+use crate::index::mapped::MappedVectors;
 use crate::index::saved::{Loading, Saving};
 use crate::index::shared::SharedSearches;
 use crate::matrix::ElementKind;
+use crate::memory;
 use crate::metric::Metric;
 use crate::neighbors::Neighbors;
+use crate::options::place::RowPlace;
 use crate::options::{AddOptions, SearchOptions, setters};
 use crate::store::check_k;
 use crate::usage::Memory;
@@ -59,11 +62,12 @@ impl FlatBuilder {
     resource_methods!(settings.resources);
 
     blocking_and_async! { self.settings.resources.devices.clone();
-        /// The empty index.
+        /// The index: an empty one, or with [`RowPlace::Mapped`](crate::RowPlace::Mapped) that of the file's rows, which are read through once.
         ///
         /// # Errors
-        /// [`Error::Argument`] when dim is 0 or above 2^20, or for a fallback without a copy; [`Error::Budget`] when the budget
-        /// exceeds the device's; [`Error::Unsupported`] when 128 rows do not fit one binding of the adapter;
+        /// [`Error::Argument`] when dim is 0 or above 2^20, for a fallback without a copy, or for rows on the host without a screen;
+        /// [`Error::Io`] and [`Error::File`] for a file that cannot be read or mapped, has rows of another dim or type, or is damaged;
+        /// [`Error::Budget`] when the budget exceeds the device's; [`Error::Unsupported`] when 128 rows do not fit one binding of the adapter;
         /// [`Error::OutOfMemory`] when the host has no memory for the rows that are expected there.
         pub fn build(self) -> Result<Flat> {
             Flat::of(self.settings)
@@ -84,8 +88,18 @@ impl Flat {
     }
 
     async fn of(settings: Settings) -> Result<Self> {
-        let (mut common, copy) = settings.open().await?;
-        common.store_mut()?.set_copy(copy);
+        let common = match &settings.resources.rows {
+            RowPlace::Mapped(path) => {
+                let vectors = MappedVectors::open(path, settings.metric, settings.dim)?;
+                let slots = memory::collect(0..vectors.rows.rows as u32)?;
+                vectors.read(settings, slots).await?
+            }
+            _ => {
+                let (mut common, copy) = settings.open().await?;
+                common.store_mut()?.set_copy(copy);
+                common
+            }
+        };
         Ok(Self { callers: SharedSearches::new(&common), common })
     }
 

@@ -5,13 +5,14 @@ use std::marker::PhantomData;
 use std::path::Path;
 
 use crate::engine::Devices;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::future::{Boxed, blocking_and_async};
 use crate::index::common::{Resources, resource_methods};
 use crate::index::file::Reader;
 use crate::index::saved::Loading;
 #[cfg(doc)]
 use crate::metric::Metric;
+use crate::options::place::RowPlace;
 
 /// The indexes that a [`Loader`] makes: [`Flat`](crate::Flat), [`Ivf`](crate::Ivf), and [`Index`](crate::Index) for either.
 pub trait Load: FromSaved {}
@@ -94,7 +95,12 @@ impl<I: Load> Loader<I> {
     }
 
     fn read<'l>(&self, reader: Result<Reader<'l>>) -> Boxed<'l, I> {
-        match reader.and_then(|reader| Loading::new(reader, I::HAS_LISTS)) {
+        let loading = reader.and_then(|reader| Loading::new(reader, I::HAS_LISTS)).and_then(|loading| {
+            let RowPlace::Mapped(path) = &self.resources.rows else { return Ok(loading) };
+            let needed = "RowPlace::Device or RowPlace::Host: Flat::builder maps the rows of a saved index";
+            Err(Error::argument("rows", needed, format!("RowPlace::Mapped({path:?})")))
+        });
+        match loading {
             Ok(loading) => I::from_saved(loading, self.resources.clone()),
             Err(error) => Box::pin(std::future::ready(Err(error))),
         }

@@ -11,5 +11,6 @@ mod grouped;
 pub(crate) mod ivf;
 pub(crate) mod kmeans;
 pub(crate) mod loader;
+mod mapped;
 pub(crate) mod saved;
 mod shared;

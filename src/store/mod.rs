@@ -46,6 +46,25 @@ impl RowStore {
         Self { rows, copy: None, ids: Ids::Slots, next: 0 }
     }
 
+    /// The rows with these ids in these slots, which the engine has already.
+    pub(crate) fn of_rows(rows: EngineRows, (given, slots): (&[u64], &[u32]), next: u64) -> Result<Self> {
+        if let Some(&id) = given.iter().find(|&&id| id >= ID_LIMIT) {
+            return Err(Error::IdTooLarge { id });
+        }
+        let mut ids = Ids::Slots;
+        if ids.needs_table(given, slots) {
+            let mut sorted = memory::copied(given)?;
+            sorted.sort_unstable();
+            if let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+                return Err(Error::DuplicateId { id: pair[0] });
+            }
+            ids = Ids::table(0, |_| false)?;
+            ids.reserve(given, slots)?;
+            ids.note(given, slots);
+        }
+        Ok(Self { rows, copy: None, ids, next })
+    }
+
     /// Sets the copy in the host's memory. Neither has rows yet.
     pub(crate) fn set_copy(&mut self, copy: Option<HostCopy>) {
         self.copy = copy;

@@ -11,6 +11,7 @@ use crate::engine::rows::apart::ApartRows;
 use crate::engine::rows::apart::changes::ApartChange;
 use crate::engine::rows::change::GpuChange;
 use crate::engine::rows::narrowed::NarrowedRows;
+use crate::engine::rows::of_file::{self, FileRows, Seen};
 use crate::engine::rows::on_host;
 use crate::engine::rows::segments::GpuRows;
 use crate::engine::rows::shape::{Kept, RowShape};
@@ -76,6 +77,33 @@ impl DeviceRows {
                 }
             }
         })
+    }
+
+    /// The rows of a file, which they are searched in.
+    pub(crate) fn of_file<'f>(
+        device: &'f Device,
+        shape: &'f RowShape,
+        file: FileRows,
+        seen: Seen<'f>,
+    ) -> Boxed<'f, Self> {
+        Box::pin(async move {
+            match (&device.engine, shape.kept) {
+                (Engine::Gpu(gpu), Kept::Apart { is_fallback }) => {
+                    let rows = of_file::apart(gpu, shape, file, is_fallback, seen).await?;
+                    Ok(Self::Apart(rows))
+                }
+                (Engine::Gpu(_), Kept::OnDevice) => Err(Error::internal("rows of a file are on the host")),
+                (Engine::Host(host), _) => Ok(Self::Host(of_file::on_host(host, shape, file, seen)?)),
+            }
+        })
+    }
+
+    /// An error if rows lie in a file that was written to since it was mapped.
+    pub(crate) fn check_file(&self) -> Result<()> {
+        match self {
+            Self::Gpu(_) => Ok(()),
+            Self::Apart(ApartRows { rows, .. }) | Self::Host(rows) => rows.check_file(),
+        }
     }
 
     /// Compiles the kernels of searches in these rows, tests those that need it, and waits for both.
@@ -205,6 +233,7 @@ impl DeviceRows {
 
     /// The rows in these slots, `[slots, dim]`, widened to f32.
     pub(crate) async fn fetch(&self, slots: &[u32]) -> Result<Vec<f32>> {
+        self.check_file()?;
         match self {
             Self::Gpu(rows) => rows.fetch(slots).await,
             Self::Apart(ApartRows { rows, .. }) | Self::Host(rows) => rows.fetch(slots),
@@ -213,6 +242,7 @@ impl DeviceRows {
 
     /// The rows in these slots, `[slots, dim]`: their bytes as they are stored, without padding.
     pub(crate) async fn fetch_bytes(&self, slots: &[u32]) -> Result<Vec<u8>> {
+        self.check_file()?;
         match self {
             Self::Gpu(rows) => {
                 let used = rows.dim * rows.layout.elements.size();
@@ -253,6 +283,7 @@ impl DeviceRows {
         queries: &Queries<'_>,
         request: &SearchRequest<'_>,
     ) -> Result<SearchResult> {
+        self.check_file()?;
         match self {
             Self::Gpu(rows) => pipeline::search(rows, queries, request).await,
             Self::Apart(rows) => apart::search(rows, queries, request).await,
@@ -266,6 +297,7 @@ impl DeviceRows {
         radius: f32,
         request: &SearchRequest<'_>,
     ) -> Result<SearchResult> {
+        self.check_file()?;
         match self {
             Self::Gpu(rows) => within::search_within(rows, queries, radius, request).await,
             Self::Apart(rows) => apart::search_within(rows, queries, radius, request).await,

@@ -7,6 +7,7 @@ pub(crate) mod change;
 pub(crate) mod device_rows;
 pub(crate) mod moves;
 pub(crate) mod narrowed;
+pub(crate) mod of_file;
 pub(crate) mod on_host;
 pub(crate) mod segments;
 pub(crate) mod shape;

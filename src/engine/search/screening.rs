@@ -15,7 +15,7 @@ use crate::future::Boxed;
 use crate::gpu::{Buffer, BufferSlice, Commands, Profile, Reserved, scratch};
 use crate::kernels::collect::Round;
 use crate::kernels::collect_tile_i8::RoundPart;
-use crate::kernels::{BLOCK_ROWS, Kernel, Part, collect, collect_tile_i8, compact, pick, select_k, tighten};
+use crate::kernels::{BLOCK_ROWS, Kernel, Part, collect, collect_tile_i8, pick, select_k, tighten};
 use crate::screen::certificate::Intervals;
 
 /// Blocks for each of the k nearest rows, from which on the best row of each block makes a good threshold.
@@ -89,8 +89,8 @@ impl<'a> Screening<'a> {
             let entries = count * u64::from(capacity);
             let spare = if plan.k > select_k::SORTED_MAX { count * k } else { 0 };
             let planes = kernel.planes(count);
-            // Where the host computes distances, these are the two places of compacted candidates.
-            let if_stored = |bytes: u64, compacted: u64| if rows.keeps_rows { bytes } else { compacted };
+            // Where the host computes distances, these are the places that it reads candidates from.
+            let if_stored = |bytes: u64, to_read: u64| if rows.keeps_rows { bytes } else { to_read };
             let plane_bytes = rows.narrowed.as_ref().map_or(0, |narrowed| narrowed.plane_bytes(padded));
             let bytes = ScreenBuffers {
                 queries: padded * rows.query_bytes(),
@@ -105,7 +105,7 @@ impl<'a> Screening<'a> {
                 keys: entries * 4,
                 ids: if_stored(entries * 8, entries * 4),
                 selected_keys: if_stored(count * k * 4, (1 + count) * 4),
-                selected_ids: if_stored(count * k * 8, (1 + count) * 4),
+                selected_ids: if_stored(count * k * 8, 0),
                 selected_counts: if_stored(count * 4, 0),
                 spare_keys: if_stored(spare * 4, 0),
                 spare_ids: if_stored(spare * 8, 0),
@@ -320,27 +320,6 @@ impl<'a> Screening<'a> {
         commands.stage("refine");
         self.encode_rescore(commands, count)?;
         self.encode_tighten(commands, count, false, true)
-    }
-
-    /// One of two places for candidates that the host reads: where those of each query start, and the candidates.
-    pub(crate) fn compacted(&self, is_other: bool) -> [&Buffer; 2] {
-        let ScreenBuffers { keys, ids, selected_keys, selected_ids, .. } = &*self.buffers;
-        if is_other { [selected_ids, ids] } else { [selected_keys, keys] }
-    }
-
-    /// Copies the candidates to one of the two places, without room between those of different queries.
-    pub(crate) fn encode_compact(
-        &self,
-        commands: &mut Commands<'_>,
-        count: u32,
-        is_other: bool,
-    ) -> Result<()> {
-        commands.stage("compact");
-        let ScreenBuffers { counts, candidates, .. } = &*self.buffers;
-        let [starts, compacted] = self.compacted(is_other);
-        let buffers = compact::Buffers { counts: counts.into(), candidates, starts, compacted };
-        let params = compact::Params { queries: count, capacity: self.capacity };
-        compact::encode(commands, &params, &buffers)
     }
 
     /// Computes the distances of the candidates as they are reported.

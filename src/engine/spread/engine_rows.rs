@@ -7,6 +7,7 @@ use half::f16;
 use crate::bits::Bits;
 use crate::engine::device::vectors::{Queries, Vectors};
 use crate::engine::rows::device_rows::DeviceRows;
+use crate::engine::rows::of_file::{FileRows, Seen};
 use crate::engine::rows::shape::RowShape;
 use crate::engine::rows::write::Placing;
 use crate::engine::search::plan::Plan;
@@ -49,6 +50,21 @@ impl EngineRows {
                 _ => Ok(Self::Several(Box::new(SpreadRows::new(devices, placement, shape).await?))),
             }
         })
+    }
+
+    /// The rows of a file, which one device searches.
+    pub(crate) async fn of_file(
+        devices: &Devices,
+        shape: &RowShape,
+        file: FileRows,
+        seen: Seen<'_>,
+    ) -> Result<Self> {
+        match devices.list() {
+            [device] => Ok(Self::One(Box::new(DeviceRows::of_file(device, shape, file, seen).await?))),
+            several => {
+                Err(Error::unsupported("rows in a file", "one device", format!("{} devices", several.len())))
+            }
+        }
     }
 
     /// The rows of each device.

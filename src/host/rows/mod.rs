@@ -1,6 +1,7 @@
 //! The rows of an index in the host's memory, and their narrowed copy.
 
 pub(crate) mod group;
+pub(crate) mod mapped;
 pub(crate) mod narrowed;
 pub(crate) mod narrower;
 pub(crate) mod norms;

@@ -5,9 +5,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 use crate::bits::Bits;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::host::integers::packed::GROUP;
 use crate::host::processor::Host;
+use crate::host::rows::mapped::MappedRows;
 use crate::host::rows::narrowed::NarrowedRows;
 use crate::host::rows::norms;
 use crate::host::rows::values::RowValues;
@@ -84,6 +85,45 @@ impl HostRows {
         Self { host, metric, values, ids, alive: None, narrowed: None, expected: 0 }
     }
 
+    /// Rows of a file, with the id of each slot. They can be found when [`enter`](Self::enter) has seen all of them.
+    pub(crate) fn of_file(
+        host: Arc<Host>,
+        metric: Metric,
+        rows: MappedRows,
+        (ids, alive): (Vec<u64>, Option<Bits>),
+        is_narrowed: bool,
+    ) -> Result<Self> {
+        let mut narrowed = is_narrowed.then(|| NarrowedRows::new(metric, rows.dim));
+        if let Some(narrowed) = &mut narrowed {
+            narrowed.resize(ids.len())?;
+        }
+        let mut values = RowValues::mapped(rows);
+        values.resize(ids.len())?;
+        Ok(Self { host, metric, values, ids, alive, narrowed, expected: 0 })
+    }
+
+    /// Counts a sample of the rows of a file towards the centre.
+    pub(crate) fn count(&mut self, sample: HostVectors<'_>) -> Result<()> {
+        self.narrowed.as_mut().map_or(Ok(()), |narrowed| narrowed.count(sample).map(drop))
+    }
+
+    /// Checks rows of a file and narrows them. `rows` are copies of those in these slots.
+    pub(crate) fn enter(&mut self, slots: &[u32], rows: HostVectors<'_>) -> Result<()> {
+        let squared = norms::checked("rows", rows)?;
+        slots.iter().zip(squared).for_each(|(&slot, squared)| self.values.squared[slot as usize] = squared);
+        if self.is_narrowed() {
+            let mut is_changed = memory::filled(self.end().div_ceil(GROUP), false)?;
+            slots.iter().for_each(|&slot| is_changed[slot as usize / GROUP] = true);
+            self.narrow(&mut is_changed);
+        }
+        Ok(())
+    }
+
+    /// An error if the rows lie in a file that was written to since it was mapped.
+    pub(crate) fn check_file(&self) -> Result<()> {
+        self.values.file().map_or(Ok(()), |rows| rows.file.check())
+    }
+
     /// Reserves memory for the rows that are expected.
     pub(crate) fn expecting(mut self, rows: u64) -> Result<Self> {
         self.expected = usize::try_from(rows).unwrap_or(usize::MAX);
@@ -121,6 +161,14 @@ impl HostRows {
         filled: &[u32],
         freed: &[u32],
     ) -> Result<HostChange> {
+        if let (Some(mapped), false) = (self.values.file(), filled.is_empty()) {
+            let needed = "rows on the device or in the host's memory, to add, update or move them";
+            return Err(Error::unsupported(
+                "a change of rows in a file",
+                needed,
+                mapped.file.path().display(),
+            ));
+        }
         let squared = rows.map_or(Ok(vec![]), |rows| norms::checked("rows", rows))?;
         let most = filled.iter().max().map_or(0, |&slot| slot as usize + 1).max(self.end());
         let (end, alive) = Bits::after(self.alive.as_ref(), self.end(), filled, freed)?;
@@ -312,6 +360,9 @@ impl HostRows {
     /// Adds the memory of the rows.
     pub(crate) fn measure(&self, memory: &mut Memory) {
         memory.add("rows", MemoryPlace::Host, self.values.capacity_bytes());
+        if let Some(mapped) = self.values.file() {
+            mapped.measure(memory);
+        }
         memory.add_vec("norms", &self.values.squared);
         memory.add_vec("ids", &self.ids);
         if let Some(alive) = &self.alive {

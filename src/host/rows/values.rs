@@ -9,7 +9,8 @@ use crate::error::Result;
 use crate::host::arithmetic::prefetch::prefetch;
 use crate::host::arithmetic::values::HostValues;
 use crate::host::arithmetic::widen::widen;
-use crate::matrix::{ElementKind, Matrix};
+use crate::host::rows::mapped::MappedRows;
+use crate::matrix::{Element, ElementKind, Matrix};
 use crate::memory::{self, out_of_memory};
 
 /// Rows by slot, with their squared norms.
@@ -21,28 +22,34 @@ pub(crate) struct RowValues {
     pub(crate) squared: Vec<f64>,
 }
 
-/// `[slots, dim]` in either element type. A matrix may share those of f32; whoever writes to shared ones gets a copy.
+/// `[slots, dim]` in either element type. A matrix may share those of f32; whoever writes to shared ones gets a copy. Those of a file are
+/// not written to.
 #[derive(Debug)]
 enum Elements {
     F32(Arc<Vec<f32>>),
     F16(Vec<f16>),
+    Mapped(MappedRows),
 }
 
-/// Runs the same expression on the elements of either type.
+/// Runs the same expression on the elements of either type, and another one on those of a file.
 macro_rules! of_either {
-    ($elements:expr, $values:ident => $work:expr) => {
+    ($elements:expr, $values:ident => $work:expr, $mapped:ident => $otherwise:expr) => {
         match $elements {
             Elements::F32($values) => $work,
             Elements::F16($values) => $work,
+            Elements::Mapped($mapped) => $otherwise,
         }
     };
     (mut $elements:expr, $values:ident => $work:expr) => {
         match $elements {
             Elements::F32(shared) => {
                 let $values = Arc::make_mut(shared);
-                $work
+                $work;
             }
-            Elements::F16($values) => $work,
+            Elements::F16($values) => {
+                $work;
+            }
+            Elements::Mapped(_) => {}
         }
     };
 }
@@ -61,58 +68,111 @@ impl RowValues {
         Self { dim, elements: Elements::F32(values), squared }
     }
 
-    fn elements(&self, range: Range<usize>) -> HostValues<'_> {
+    /// Rows in a file, given with the squared norm of each slot.
+    pub(crate) fn mapped(rows: MappedRows) -> Self {
+        Self { dim: rows.dim, elements: Elements::Mapped(rows), squared: vec![] }
+    }
+
+    /// The rows as they lie in a file; none where they are in memory.
+    pub(crate) fn file(&self) -> Option<&MappedRows> {
+        of_either!(&self.elements, _values => None, mapped => Some(mapped))
+    }
+
+    /// The elements of a row. None where they have to be copied.
+    #[inline]
+    fn elements(&self, slot: usize) -> Option<HostValues<'_>> {
+        let range = slot * self.dim..(slot + 1) * self.dim;
         match &self.elements {
-            Elements::F32(values) => HostValues::F32(&values[range]),
-            Elements::F16(values) => HostValues::F16(&values[range]),
+            Elements::F32(values) => Some(HostValues::F32(&values[range])),
+            Elements::F16(values) => Some(HostValues::F16(&values[range])),
+            Elements::Mapped(rows) => rows.values(rows.of_slot(slot)),
         }
     }
 
     /// The row in a slot, in f32. `scratch` has room for one row.
+    #[inline]
     pub(crate) fn row<'a>(&'a self, slot: usize, scratch: &'a mut [f32]) -> &'a [f32] {
-        self.elements(slot * self.dim..(slot + 1) * self.dim).widened(scratch)
+        match (self.elements(slot), self.file()) {
+            (None, Some(rows)) => {
+                rows.copy_to(rows.of_slot(slot), scratch);
+                scratch
+            }
+            (values, _) => values.unwrap_or(HostValues::F32(&[])).widened(scratch),
+        }
     }
 
-    /// Elements of scratch memory that [`row`](Self::row) needs: none where rows are f32.
+    /// Elements of scratch memory that [`row`](Self::row) needs: none where rows lie as f32.
     pub(crate) fn scratch_len(&self) -> usize {
-        match self.elements {
-            Elements::F32(_) => 0,
-            _ => self.dim,
-        }
+        let is_wide = match &self.elements {
+            Elements::F32(_) => true,
+            Elements::F16(_) => false,
+            Elements::Mapped(rows) => rows.elements == ElementKind::F32 && rows.is_aligned(),
+        };
+        if is_wide { 0 } else { self.dim }
     }
 
     /// Neighbouring rows, in f32.
     pub(crate) fn widened<'a>(&'a self, slots: Range<usize>, scratch: &'a mut Vec<f32>) -> &'a [f32] {
-        self.elements(slots.start * self.dim..slots.end * self.dim).widened_in(scratch)
+        let range = slots.start * self.dim..slots.end * self.dim;
+        match &self.elements {
+            Elements::F32(values) => &values[range],
+            Elements::F16(values) => HostValues::F16(&values[range]).widened_in(scratch),
+            Elements::Mapped(rows) => {
+                self.announce(slots.clone());
+                if let Some(neighbours) = rows.neighbours(slots.clone()) {
+                    return neighbours;
+                }
+                scratch.resize(range.len(), 0.0);
+                let mut wide = vec![0.0; self.scratch_len()];
+                for (slot, place) in slots.zip(scratch.chunks_exact_mut(self.dim)) {
+                    place.copy_from_slice(self.row(slot, &mut wide));
+                }
+                scratch
+            }
+        }
     }
 
     /// The bytes of the row in a slot, as it is stored.
     pub(crate) fn bytes(&self, slot: usize) -> &[u8] {
-        self.elements(slot * self.dim..(slot + 1) * self.dim).bytes()
+        match &self.elements {
+            Elements::Mapped(rows) => rows.bytes(rows.of_slot(slot)),
+            _ => self.elements(slot).map_or(&[], HostValues::bytes),
+        }
+    }
+
+    /// Tells the system that the rows in these slots are read soon, where they lie in a file.
+    pub(crate) fn announce(&self, slots: impl IntoIterator<Item = usize>) {
+        if let Some(rows) = self.file() {
+            rows.will_need(slots.into_iter().map(|slot| rows.of_slot(slot)));
+        }
     }
 
     /// Starts to load the row in a slot into the caches.
     #[inline]
     pub(crate) fn prefetch(&self, slot: usize) {
-        prefetch(self.bytes(slot));
+        // What is on the disk would be waited for.
+        if self.file().is_none() {
+            prefetch(self.bytes(slot));
+        }
     }
 
     /// Copies of the rows in these slots, one after another.
     pub(crate) fn gathered(&self, slots: &[u32]) -> Result<Matrix> {
-        let len = slots.len() * self.dim;
-        let ranges = slots.iter().map(|&slot| slot as usize * self.dim..(slot as usize + 1) * self.dim);
-        Ok(match &self.elements {
-            Elements::F32(values) => {
-                let mut copy = memory::with_room(len)?;
-                ranges.for_each(|range| copy.extend_from_slice(&values[range]));
-                Matrix::F32(copy, self.dim)
-            }
-            Elements::F16(values) => {
-                let mut copy = memory::with_room(len)?;
-                ranges.for_each(|range| copy.extend_from_slice(&values[range]));
-                Matrix::F16(copy, self.dim)
-            }
+        self.announce(slots.iter().map(|&slot| slot as usize));
+        let rows = slots.iter().map(|&slot| self.bytes(slot as usize));
+        Ok(match self.kind() {
+            ElementKind::F32 => Matrix::F32(joined(rows, self.dim)?, self.dim),
+            ElementKind::F16 => Matrix::F16(joined(rows, self.dim)?, self.dim),
         })
+    }
+
+    /// How the elements are stored.
+    pub(crate) fn kind(&self) -> ElementKind {
+        match &self.elements {
+            Elements::F32(_) => ElementKind::F32,
+            Elements::F16(_) => ElementKind::F16,
+            Elements::Mapped(rows) => rows.elements,
+        }
     }
 
     /// Writes a row into a slot.
@@ -128,6 +188,8 @@ impl RowValues {
             (Elements::F16(values), HostValues::F32(row)) => {
                 values[range].iter_mut().zip(row).for_each(|(value, &x)| *value = f16::from_f32(x));
             }
+            // Never taken: a change that writes rows is refused before.
+            (Elements::Mapped(_), _) => {}
         }
         self.squared[slot] = squared;
     }
@@ -137,6 +199,7 @@ impl RowValues {
         match &mut self.elements {
             Elements::F32(values) => memory::resize(Arc::make_mut(values), len, 0.0)?,
             Elements::F16(values) => memory::resize(values, len, f16::ZERO)?,
+            Elements::Mapped(_) => {}
         }
         memory::resize(&mut self.squared, slots, 0.0)
     }
@@ -170,21 +233,23 @@ impl RowValues {
         self.squared.shrink_to(slots);
     }
 
-    /// The bytes that the elements take, with the room for others.
+    /// The bytes that the elements take in memory, with the room for others.
     pub(super) fn capacity_bytes(&self) -> u64 {
-        of_either!(&self.elements, values => values.capacity() as u64) * self.kind_bytes()
-    }
-
-    fn kind_bytes(&self) -> u64 {
-        match self.elements {
-            Elements::F32(_) => 4,
-            Elements::F16(_) => 2,
-        }
+        let elements = of_either!(&self.elements, values => values.capacity(), _mapped => 0);
+        (elements * self.kind().size()) as u64
     }
 
     /// Where the elements lie in memory, and for how many there is room.
     #[cfg(test)]
     pub(super) fn allocation(&self) -> (usize, usize) {
-        of_either!(&self.elements, values => (values.as_ptr() as usize, values.capacity()))
+        of_either!(&self.elements, values => (values.as_ptr() as usize, values.capacity()), _mapped => (0, 0))
     }
+}
+
+/// Rows of `dim` elements from their bytes, which need not be aligned.
+fn joined<'r, T: Element>(rows: impl ExactSizeIterator<Item = &'r [u8]>, dim: usize) -> Result<Vec<T>> {
+    let mut values: Vec<T> = memory::filled(rows.len() * dim, T::zeroed())?;
+    let places = values.chunks_exact_mut(dim.max(1));
+    rows.zip(places).for_each(|(row, place)| bytemuck::cast_slice_mut(place).copy_from_slice(row));
+    Ok(values)
 }

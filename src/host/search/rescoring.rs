@@ -127,6 +127,7 @@ impl HostRows {
     /// Computes the distances of a task, and puts the nearest rows of each query first, in order.
     fn rescore(&self, (queries, squared): (HostVectors<'_>, &[f64]), task: Task<'_, '_>, limit: SearchLimit) {
         let Task { shortlists, mut found, wide: [mut wide_query, mut wide_row] } = task;
+        self.values.announce(shortlists.iter().flat_map(|one| one.slots).map(|&slot| slot as usize));
         for &Shortlist { query: number, slots } in shortlists {
             let (own, others) = std::mem::take(&mut found).split_at_mut(slots.len());
             found = others;

@@ -12,6 +12,7 @@ mod source;
 mod tests;
 mod writer;
 
+pub(crate) use header::digits;
 pub(crate) use reader::Reader;
 pub(crate) use safetensors::Dtype;
 pub(crate) use writer::Writer;

@@ -141,6 +141,13 @@ impl<'a> Reader<'a> {
         Ok(values)
     }
 
+    /// Where the bytes of a tensor start in the file, and their checksum as digits.
+    pub(crate) fn place(&self, name: &str) -> Result<(u64, String)> {
+        let (name, info) = self.info(name)?;
+        let checksum = self.header.checksum(name).unwrap_or_default();
+        Ok((self.data + info.data_offsets.0 as u64, checksum.to_owned()))
+    }
+
     fn info(&self, name: &str) -> Result<(&str, &TensorInfo)> {
         let tensors = self.header.tensors();
         let found = tensors.iter().find(|(given, _)| given == name);

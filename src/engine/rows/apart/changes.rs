@@ -14,6 +14,7 @@ use crate::future::{Boxed, RowProgress};
 use crate::gpu::{Buffer, BufferSlice, Commands, Request};
 use crate::host::{HostChange, HostRows};
 use crate::kernels::norms;
+use crate::matrix::Matrix;
 use crate::memory;
 use crate::vectors::HostVectors;
 
@@ -68,6 +69,39 @@ impl ApartRows {
             };
             Ok(ApartChange { on_device, on_host, takes: Taken::Rows(source, slots, ids) })
         })
+    }
+
+    /// Narrows all rows on the device, which has none so far. `sample` are some of them, and `each` gives them piece by piece, with their
+    /// slots, none behind the last one.
+    pub(crate) async fn narrow_all(
+        &mut self,
+        sample: HostVectors<'_>,
+        mut each: impl FnMut(&mut HostRows) -> Result<Option<(Matrix, Vec<u32>)>>,
+    ) -> Result<()> {
+        let Self { integers, rows, .. } = self;
+        let Some(integers) = integers else {
+            while each(rows)?.is_some() {}
+            return Ok(());
+        };
+        let gpu = integers.gpu.clone();
+        let refused = gpu.create_storage("refused", 8)?;
+        reset_refused(&gpu, &refused).await?;
+        let (segments, mut narrowed) = integers.narrowed_up_to(rows.end() as u64)?;
+        narrowed.count(&gpu, sample).await?;
+        while let Some((piece, slots)) = each(rows)? {
+            let piece = Vectors::from(&piece).on_host()?;
+            integers.narrow((&segments, &narrowed), (piece, &slots), &refused, &mut |_| ()).await?;
+        }
+        let parts = Commands::new(&gpu, None).read(&[(&refused, 0, 8)]).await?;
+        norms::check("rows", &parts[0])?;
+        let (mut filled, end) = (memory::with_room(rows.len())?, rows.end() as u32);
+        match rows.alive() {
+            Some(bits) => filled.extend(bits.ones_in_order().map(|slot| slot as u32)),
+            None => filled.extend(0..end),
+        }
+        let change = Change::new(&gpu, None, 0, &filled, &[]).await?;
+        integers.take_over(Prepared { segments, narrowed, change, again: vec![] });
+        Ok(())
     }
 
     /// Prepares to remove the rows in these slots.

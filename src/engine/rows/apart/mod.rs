@@ -29,6 +29,11 @@ impl ApartRows {
         let &RowShape { metric, elements, dim, expected, .. } = shape;
         let host = Arc::new(Host::new(gpu.options.clone()));
         let rows = HostRows::new(host, metric, elements, dim, false).expecting(expected)?;
+        Self::of(gpu, shape, rows, is_fallback)
+    }
+
+    /// Rows of the host that the device has nothing of yet.
+    pub(crate) fn of(gpu: &Arc<Gpu>, shape: &RowShape, rows: HostRows, is_fallback: bool) -> Result<Self> {
         Ok(Self { integers: integers(gpu, shape)?, rows, is_fallback })
     }
 

@@ -4,33 +4,28 @@
 //! [`Device::host`](crate::Device::host).
 
 mod nearest;
-mod rescoring;
+pub(crate) mod rescoring;
 mod within;
 
 use crate::engine::device::queries::Queries;
 use crate::engine::rows::allowed::Scope;
 use crate::engine::rows::apart::ApartRows;
 use crate::engine::rows::on_host;
+use crate::engine::search::apart::rescoring::Asked;
 use crate::engine::search::plan::Plan;
 use crate::engine::search::request::{SearchRequest, SearchResult};
 use crate::error::Result;
 use crate::future::Boxed;
 use crate::host;
+use crate::matrix::Matrix;
 use crate::vectors::HostVectors;
+pub(crate) use nearest::search_some;
 
 /// The rows to find.
 #[derive(Debug, Clone, Copy)]
 enum Wanted {
     Nearest,
     Within(f32),
-}
-
-/// Queries where the device reads them, where the host does, and their squared norms.
-#[derive(Clone, Copy)]
-struct Asked<'a> {
-    queries: &'a Queries<'a>,
-    on_host: HostVectors<'a>,
-    squared: &'a [f64],
 }
 
 /// The nearest rows.
@@ -52,16 +47,21 @@ pub(crate) fn search_within<'f>(
     Box::pin(searched(rows, queries, request, Wanted::Within(radius)))
 }
 
+/// Queries of the device in the host's memory.
+pub(crate) async fn fetched(queries: &Queries<'_>) -> Result<Option<Matrix>> {
+    match queries {
+        Queries::Host(_) => Ok(None),
+        Queries::Device(matrix) => matrix.fetched().await.map(Some),
+    }
+}
+
 async fn searched(
     rows: &ApartRows,
     queries: &Queries<'_>,
     request: &SearchRequest<'_>,
     wanted: Wanted,
 ) -> Result<SearchResult> {
-    let fetched = match queries {
-        Queries::Host(_) => None,
-        Queries::Device(matrix) => Some(matrix.fetched().await?),
-    };
+    let fetched = fetched(queries).await?;
     let on_host = fetched.as_ref().map_or(*queries, Queries::from);
     match screened(rows, queries, on_host.on_host()?, request, wanted).await {
         Ok(Some(found)) => Ok(found),
@@ -95,10 +95,10 @@ async fn screened(
     };
     let Some(plan) = plan.filter(|_| count > 0) else { return Ok(None) };
     let squared = host::checked("queries", on_host)?;
-    let asked = Asked { queries, on_host, squared: &squared };
+    let asked = Asked { rows: &rows.rows, queries: on_host, squared: &squared };
     let found = match wanted {
-        Wanted::Nearest => nearest::nearest(&rows.rows, integers, asked, request, plan).await,
-        Wanted::Within(radius) => within::within(&rows.rows, integers, asked, (radius, request), plan).await,
+        Wanted::Nearest => nearest::search(integers, queries, asked, request, plan).await,
+        Wanted::Within(radius) => within::search(integers, queries, asked, (radius, request), plan).await,
     };
     found.map(Some)
 }
@@ -108,8 +108,5 @@ pub(crate) fn plan(rows: &ApartRows, queries: usize, k: usize, budget: u64) -> R
     let scope = Scope { budget, allowed: None };
     let screened = |rows| Plan::screened(rows, queries as u64, k as u64, scope);
     let plan = rows.integers.as_ref().filter(|rows| rows.len() > 0).and_then(screened);
-    match plan {
-        Some(plan) => Ok(plan),
-        None => on_host::plan(&rows.rows, queries, k, budget),
-    }
+    plan.map_or_else(|| on_host::plan(&rows.rows, queries, k, budget), Ok)
 }

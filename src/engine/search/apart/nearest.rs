@@ -1,119 +1,120 @@
 //! The nearest rows: batches are screened on the device, and the host rescores one while the device screens the next.
 
-use crate::engine::device::queries::QueryNumbers;
-use crate::engine::device::vectors::Vectors;
+use crate::engine::device::queries::{Queries, QueryNumbers};
 use crate::engine::rows::segments::GpuRows;
-use crate::engine::search::apart::Asked;
-use crate::engine::search::apart::rescoring::{Candidates, Collector, Room};
+use crate::engine::search::apart::rescoring::{Asked, CandidatePlaces, Collecting, Collector, neighbors};
 use crate::engine::search::batches::{BatchWork, run_batches};
 use crate::engine::search::pipeline::SearchState;
 use crate::engine::search::plan::Plan;
 use crate::engine::search::request::{SearchRequest, SearchResult};
 use crate::engine::search::screening::Screening;
 use crate::error::{Error, Result};
-use crate::host::{Hits, HostRequest, HostRows, SearchLimit};
-use crate::interrupt;
-use crate::kernels::value_of;
-use crate::memory;
-use crate::neighbors::Neighbor;
+use crate::future::Boxed;
+use crate::host::{Hits, HostRequest, SearchLimit};
 
 /// The search over batches of one plan.
 struct Nearest<'a> {
     screening: Screening<'a>,
     collector: Collector,
-    rows: &'a HostRows,
+    queries: &'a Queries<'a>,
     asked: Asked<'a>,
     state: &'a mut SearchState,
     overflowed: Vec<usize>,
 }
 
-pub(super) async fn nearest(
-    rows: &HostRows,
+pub(super) async fn search(
     integers: &GpuRows,
+    queries: &Queries<'_>,
     asked: Asked<'_>,
     request: &SearchRequest<'_>,
     plan: Plan,
 ) -> Result<SearchResult> {
-    let count = asked.on_host.rows();
-    let mut state = SearchState::new(integers, count, request)?;
-    let mut open = QueryNumbers::Range(0..count);
-    let mut next = Some(plan);
+    let mut state = SearchState::new(integers, queries.rows(), request)?;
+    let all = QueryNumbers::Range(0..queries.rows());
+    by_plans(integers, queries, asked, all, request, Some(plan), &mut state).await?;
+    state.finish(integers).await
+}
+
+/// Answers some of the queries from all rows.
+pub(crate) fn search_some<'f>(
+    integers: &'f GpuRows,
+    queries: &'f Queries<'f>,
+    asked: Asked<'f>,
+    some: QueryNumbers,
+    request: &'f SearchRequest<'f>,
+    state: &'f mut SearchState,
+) -> Boxed<'f, ()> {
+    let plan = Plan::screened(integers, some.len() as u64, request.k as u64, request.scope());
+    Box::pin(by_plans(integers, queries, asked, some, request, plan, state))
+}
+
+/// Answers queries by a plan, those that overflow by plans with longer lists, and the rest by the host alone.
+async fn by_plans(
+    integers: &GpuRows,
+    queries: &Queries<'_>,
+    asked: Asked<'_>,
+    mut open: QueryNumbers,
+    request: &SearchRequest<'_>,
+    mut next: Option<Plan>,
+    state: &mut SearchState,
+) -> Result<()> {
     while let Some(plan) = next {
         let Some(screening) = Screening::reserve(integers, request, &plan).await? else {
             return Err(Error::internal("rows on the host have a plan without a screen"));
         };
-        let (collector, overflowed) = (Collector::new(Room::of(plan.k)), vec![]);
-        let mut work = Nearest { screening, collector, rows, asked, state: &mut state, overflowed };
+        let (collector, state, overflowed) = (Collector::new(plan.k), &mut *state, vec![]);
+        let mut work = Nearest { screening, collector, queries, asked, state, overflowed };
         run_batches(open.batches(plan.batch as usize), &mut work).await?;
         let overflowed = work.overflowed;
         if overflowed.is_empty() {
-            return state.finish(integers).await;
+            return Ok(());
         }
-        state.statistics.searched_again += overflowed.len() as u64;
+        work.state.statistics.searched_again += overflowed.len() as u64;
         next = plan.longer(integers, overflowed.len() as u64, request.scope());
         open = QueryNumbers::List(overflowed);
     }
-    // The scratch memory of the device is free again: the host's threads may be in searches that wait for it.
-    by_host(rows, asked, request, &open, &mut state)?;
-    state.finish(integers).await
-}
-
-/// Answers queries from all rows, on the host alone.
-fn by_host(
-    rows: &HostRows,
-    asked: Asked<'_>,
-    request: &SearchRequest<'_>,
-    numbers: &QueryNumbers,
-    state: &mut SearchState,
-) -> Result<()> {
-    let mut some = memory::with_room(numbers.len())?;
-    some.extend(numbers.iter());
-    let squared = memory::collect(some.iter().map(|&number| asked.squared[number]))?;
-    let queries = asked.on_host.chosen(&some)?;
     let before = state.answered;
     let progress = |answered| request.report(before + answered);
-    let host_request = HostRequest {
+    let on_host = HostRequest {
         limit: SearchLimit::Nearest(request.k),
         budget: request.budget,
         allowed: request.allowed.map(|allowed| &allowed.bits),
         progress: Some(&progress),
     };
-    let hits = rows.search_checked((Vectors::from(&queries).on_host()?, &squared), &host_request)?;
-    state.statistics.searched_exhaustively += some.len() as u64;
+    let hits = asked.searched(&open, &on_host)?;
+    state.statistics.searched_exhaustively += open.len() as u64;
     state.statistics.scored += hits.scored;
-    put(some.into_iter(), &hits, state)
+    put(open.iter(), &hits, state)
 }
 
 /// Sets the answers of queries.
-fn put(numbers: impl ExactSizeIterator<Item = usize>, hits: &Hits, state: &mut SearchState) -> Result<()> {
-    state.answered += numbers.len();
+fn put(numbers: impl Iterator<Item = usize>, hits: &Hits, state: &mut SearchState) -> Result<()> {
+    state.answered += hits.ends.len();
     state.statistics.rescored += hits.rescored;
     for (number, row) in numbers.zip(hits.iter()) {
-        let hits = row.iter();
-        let hits = hits.map(|&(key, id)| Neighbor { id, distance: value_of(key) });
-        state.answers.put(number, hits)?;
+        state.answers.put(number, neighbors(row))?;
     }
     Ok(())
 }
 
 impl BatchWork for Nearest<'_> {
-    type Pending = Candidates;
+    type Pending = Collecting;
 
-    async fn submit(&mut self, numbers: QueryNumbers) -> Result<Candidates> {
-        let Self { screening, collector, asked, state, .. } = self;
-        let commands = screening.nominated(asked.queries, &numbers, state.profile.as_mut()).await?;
+    async fn submit(&mut self, numbers: QueryNumbers) -> Result<Collecting> {
+        let Self { screening, collector, queries, state, .. } = self;
+        let commands = screening.nominated(queries, &numbers, state.profile.as_mut()).await?;
         // Without `tighten`, nothing is dropped from a list but what exceeds its capacity.
-        collector.submit(screening, commands, numbers, screening.tightens())
+        let places = CandidatePlaces::of(screening, screening.tightens());
+        collector.submit(commands, numbers, &places, &[])
     }
 
-    async fn finish(&mut self, pending: Candidates) -> Result<()> {
-        let Self { screening, collector, rows, asked, state, overflowed } = self;
-        let read = collector.read(screening, pending).await?;
-        interrupt::check()?;
-        let (shortlists, too_many) = read.shortlists(screening.capacity)?;
-        let limit = SearchLimit::Nearest(screening.request.k);
-        let hits = rows.rescored((asked.on_host, asked.squared), &shortlists, limit)?;
-        state.statistics.scored += read.numbers.len() as u64 * screening.rows.end();
+    async fn finish(&mut self, pending: Collecting) -> Result<()> {
+        let Self { screening, collector, asked, state, overflowed, .. } = self;
+        let places = CandidatePlaces::of(screening, screening.tightens());
+        let collected = collector.read(&screening.rows.gpu, &places, pending).await?;
+        let (shortlists, too_many) = collected.shortlists(|_, count| count > places.capacity)?;
+        let hits = asked.rescored(&shortlists, SearchLimit::Nearest(screening.request.k))?;
+        state.statistics.scored += collected.numbers.len() as u64 * screening.rows.end();
         put(shortlists.iter().map(|shortlist| shortlist.query), &hits, state)?;
         overflowed.extend(too_many.into_iter().map(|(query, _)| query));
         screening.request.report(state.answered);

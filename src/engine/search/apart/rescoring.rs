@@ -1,124 +1,163 @@
 //! Candidates on their way from the device to the host, which computes their distances.
 
 use crate::engine::device::queries::QueryNumbers;
-use crate::engine::search::screening::Screening;
+use crate::engine::search::screening::{ScreenBuffers, Screening};
 use crate::error::{Error, Result};
-use crate::gpu::{Commands, Reading, words};
-use crate::host::Shortlist;
+use crate::gpu::{Buffer, BufferSlice, Commands, Gpu, Reading, words};
+use crate::host::{Hits, HostRequest, HostRows, SearchLimit, Shortlist};
+use crate::interrupt;
+use crate::kernels::compact;
+use crate::kernels::value_of;
 use crate::memory;
+use crate::neighbors::Neighbor;
+use crate::vectors::HostVectors;
 
 /// Candidates that are read at least, because a short readback takes as long.
 const LEAST: u64 = 4096;
 
-/// The number of candidates that are read with their counts: the others take a second readback. It follows what earlier batches had.
+/// Queries where the host reads them, checked, and their squared norms.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Room {
-    /// Candidates of a query.
-    each: u64,
+pub(crate) struct Asked<'a> {
+    pub(crate) rows: &'a HostRows,
+    pub(crate) queries: HostVectors<'a>,
+    pub(crate) squared: &'a [f64],
 }
 
-impl Room {
-    /// For the k nearest rows, before any batch.
-    pub(super) fn of(k: u32) -> Self {
-        Self { each: 4 * u64::from(k) + 32 }
-    }
+/// The candidates of a batch on the device, and places for the host to read them from.
+#[derive(Clone, Copy)]
+pub(crate) struct CandidatePlaces<'a> {
+    pub(crate) refused: &'a Buffer,
+    pub(crate) counts: BufferSlice<'a>,
+    /// A word for each query that is not 0 if it had more candidates than its list holds. None if `counts` tell all of them.
+    pub(crate) flags: Option<BufferSlice<'a>>,
+    /// The list of each query.
+    pub(crate) lists: &'a Buffer,
+    pub(crate) capacity: u32,
+    /// Where those of each query start.
+    pub(crate) starts: &'a Buffer,
+    /// All candidates without room between them: in one of two places, because a batch may be read when the next one is submitted.
+    pub(crate) compacted: [&'a Buffer; 2],
+}
 
-    fn of_batch(self, screening: &Screening<'_>, count: u64) -> u64 {
-        (count * self.each).max(LEAST).min(count * u64::from(screening.capacity))
+impl<'a> CandidatePlaces<'a> {
+    pub(super) fn of(screening: &'a Screening<'_>, has_flags: bool) -> Self {
+        let ScreenBuffers { refused, counts, overflowed, candidates, keys, ids, selected_keys, .. } =
+            &*screening.buffers;
+        Self {
+            refused,
+            counts: counts.into(),
+            flags: has_flags.then(|| overflowed.into()),
+            lists: candidates,
+            capacity: screening.capacity,
+            starts: selected_keys,
+            compacted: [keys, ids],
+        }
     }
+}
 
-    /// Notes how many candidates a batch had.
-    fn note(&mut self, count: u64, all: u64) {
-        self.each = (all + all / 4).div_ceil(count.max(1)) + 8;
-    }
+/// Reads the candidates of batch after batch.
+pub(crate) struct Collector {
+    /// Candidates of a query that are read with their counts. More of them take a second readback, so it follows what batches have.
+    each: u64,
+    /// Which of the two places is next.
+    next: usize,
 }
 
 /// Candidates of a batch that the device collects.
-pub(super) struct Candidates {
-    pub(super) numbers: QueryNumbers,
+pub(crate) struct Collecting {
+    numbers: QueryNumbers,
     reading: Reading,
-    /// Which of the two places the candidates are in.
-    is_other: bool,
+    place: usize,
+    /// Candidates that are read with their counts.
     room: u64,
 }
 
-/// What was read of a batch.
-pub(super) struct Read {
-    pub(super) numbers: QueryNumbers,
-    /// Candidates of all queries.
+/// The candidates of a batch.
+pub(crate) struct Collected {
+    pub(crate) numbers: QueryNumbers,
+    /// Those of all queries.
     slots: Vec<u32>,
     /// Where those of each query start, and how many it has.
     places: Vec<(u32, u32)>,
     is_flagged: Vec<bool>,
-}
-
-/// Reads candidates of batch after batch, from two places in turn: a batch may be read a second time when the next one is submitted.
-pub(super) struct Collector {
-    room: Room,
-    is_other: bool,
+    /// What else was read.
+    pub(crate) others: Vec<Vec<u8>>,
 }
 
 impl Collector {
-    pub(super) fn new(room: Room) -> Self {
-        Self { room, is_other: false }
+    /// For a search of the k nearest rows.
+    pub(crate) fn new(k: u32) -> Self {
+        Self { each: 4 * u64::from(k) + 32, next: 0 }
     }
 
-    /// Submits commands that made rows candidates, with the readback of those.
-    pub(super) fn submit(
+    /// Submits commands that made rows candidates, and reads those, and other ranges.
+    pub(crate) fn submit(
         &mut self,
-        screening: &Screening<'_>,
         mut commands: Commands<'_>,
         numbers: QueryNumbers,
-        has_flags: bool,
-    ) -> Result<Candidates> {
+        places: &CandidatePlaces<'_>,
+        others: &[(&Buffer, u64, u64)],
+    ) -> Result<Collecting> {
+        let &CandidatePlaces { refused, counts, flags, lists, capacity, starts, compacted } = places;
         let count = numbers.len() as u64;
-        let is_other = self.is_other;
-        self.is_other = !is_other;
-        screening.encode_compact(&mut commands, count as u32, is_other)?;
-        let (room, flags) = (self.room.of_batch(screening, count), if has_flags { count * 4 } else { 0 });
-        let buffers = &*screening.buffers;
-        let [starts, compacted] = screening.compacted(is_other);
-        let reading = commands.submit_with_readback(&[
-            (&buffers.refused, 0, 8),
-            (&buffers.counts, 0, count * 4),
-            (&buffers.overflowed, 0, flags),
+        let place = self.next;
+        self.next = 1 - place;
+        let compacted = compacted[place];
+        commands.stage("compact");
+        let buffers = compact::Buffers { counts, candidates: lists, starts, compacted };
+        compact::encode(&mut commands, &compact::Params { queries: count as u32, capacity }, &buffers)?;
+        let room = (count * self.each).max(LEAST).min(count * u64::from(capacity));
+        let flags = flags.map_or((refused, 0, 0), |flags| (flags.buffer, flags.offset, count * 4));
+        let mut ranges = vec![
+            (refused, 0, 8),
+            (counts.buffer, counts.offset, count * 4),
+            flags,
             (starts, 0, (1 + count) * 4),
             (compacted, 0, room * 4),
-        ])?;
-        Ok(Candidates { numbers, reading, is_other, room })
+        ];
+        ranges.extend_from_slice(others);
+        let reading = commands.submit_with_readback(&ranges)?;
+        Ok(Collecting { numbers, reading, place, room })
     }
 
     /// Waits for the candidates of a batch.
-    pub(super) async fn read(&mut self, screening: &Screening<'_>, candidates: Candidates) -> Result<Read> {
-        let Candidates { numbers, reading, is_other, room } = candidates;
-        let gpu = &*screening.rows.gpu;
-        let parts = reading.wait(gpu).await?;
+    pub(crate) async fn read(
+        &mut self,
+        gpu: &Gpu,
+        places: &CandidatePlaces<'_>,
+        collecting: Collecting,
+    ) -> Result<Collected> {
+        let Collecting { numbers, reading, place, room } = collecting;
+        let mut parts = reading.wait(gpu).await?;
+        let others = parts.split_off(5);
         numbers.check(&parts[0])?;
         let mut starts = words::<u32>(&parts[3]);
         let all = u64::from(starts.next().unwrap_or(0));
         let mut slots = memory::with_room(all as usize)?;
         slots.extend(words::<u32>(&parts[4]).take(all as usize));
         if all > room {
-            let [_, compacted] = screening.compacted(is_other);
-            let rest = (compacted, room * 4, (all - room) * 4);
+            let rest = (places.compacted[place], room * 4, (all - room) * 4);
             let rest = Commands::new(gpu, None).read(&[rest]).await?;
             slots.extend(words::<u32>(&rest[0]));
         }
-        self.room.note(numbers.len() as u64, all);
-        let mut places = memory::with_room(numbers.len())?;
-        places.extend(starts.zip(words::<u32>(&parts[1])));
+        self.each = (all + all / 4).div_ceil(numbers.len().max(1) as u64) + 8;
+        let mut of_queries = memory::with_room(numbers.len())?;
+        of_queries.extend(starts.zip(words::<u32>(&parts[1])));
         let is_flagged = words::<u32>(&parts[2]).map(|flag| flag != 0).collect();
-        Ok(Read { numbers, slots, places, is_flagged })
+        Ok(Collected { numbers, slots, places: of_queries, is_flagged, others })
     }
 }
 
-impl Read {
-    /// The shortlists of queries, and those that have more candidates than their lists hold, each with their number.
-    pub(super) fn shortlists(&self, capacity: u32) -> Result<(Vec<Shortlist<'_>>, Vec<(usize, u32)>)> {
+impl Collected {
+    /// The candidates of queries, and the queries that have more than their lists hold, with how many each has.
+    pub(crate) fn shortlists(
+        &self,
+        has_overflowed: impl Fn(usize, u32) -> bool,
+    ) -> Result<(Vec<Shortlist<'_>>, Vec<(usize, u32)>)> {
         let mut shortlists = memory::with_room(self.places.len())?;
         let mut overflowed = vec![];
         for (place, (query, &(start, count))) in self.numbers.iter().zip(&self.places).enumerate() {
-            if count > capacity || self.is_flagged.get(place).is_some_and(|&flag| flag) {
+            if has_overflowed(place, count) || self.is_flagged.get(place).is_some_and(|&flag| flag) {
                 overflowed.push((query, count));
                 continue;
             }
@@ -128,4 +167,27 @@ impl Read {
         }
         Ok((shortlists, overflowed))
     }
+}
+
+impl Asked<'_> {
+    /// What queries find on their shortlists.
+    pub(crate) fn rescored(self, shortlists: &[Shortlist<'_>], limit: SearchLimit) -> Result<Hits> {
+        interrupt::check()?;
+        self.rows.rescored((self.queries, self.squared), shortlists, limit)
+    }
+
+    /// What some of the queries find among all rows, by the host alone. Nobody holds scratch memory of the device meanwhile: the host's
+    /// threads may be in searches that wait for it.
+    pub(super) fn searched(self, numbers: &QueryNumbers, request: &HostRequest<'_>) -> Result<Hits> {
+        let mut some = memory::with_room(numbers.len())?;
+        some.extend(numbers.iter());
+        let squared = memory::collect(some.iter().map(|&number| self.squared[number]))?;
+        let queries = self.queries.chosen(&some)?;
+        self.rows.search_checked((HostVectors::of(&queries)?, &squared), request)
+    }
+}
+
+/// What a query found, nearest first; distances of L2 are squares.
+pub(crate) fn neighbors(hits: &[(u32, u64)]) -> impl ExactSizeIterator<Item = Neighbor> {
+    hits.iter().map(move |&(key, id)| Neighbor { id, distance: value_of(key) })
 }

@@ -1,0 +1,192 @@
+//! Files whose rows an index uses in place: npy, the fbin family, and saved indexes.
+
+use std::path::Path;
+
+use xxhash_rust::xxh3::Xxh3Default;
+
+use crate::engine::{EngineRows, FileRows, MappedRows};
+use crate::error::{Error, Result};
+use crate::files::npy::{MAGIC, NpyHeader};
+use crate::files::{MappedFile, mismatch};
+use crate::index::common::{Common, Settings};
+use crate::index::file::{self, Reader};
+use crate::index::saved::Loading;
+use crate::matrix::ElementKind;
+use crate::memory;
+use crate::metric::Metric;
+use crate::store::RowStore;
+
+/// Rows of a file that is mapped.
+pub(crate) struct MappedVectors {
+    pub(crate) rows: MappedRows,
+    /// The id of each row.
+    pub(crate) ids: Vec<u64>,
+    /// The insertion number of the next row.
+    pub(crate) next: u64,
+    checksum: Option<Checksum>,
+}
+
+/// The checksum that a saved index has of its rows, and that of the bytes seen so far.
+struct Checksum {
+    written: String,
+    seen: Xxh3Default,
+}
+
+/// Where the rows of a file are.
+struct Place {
+    elements: ElementKind,
+    /// Rows and elements of each.
+    shape: [u64; 2],
+    /// Bytes before the first row.
+    start: u64,
+}
+
+impl MappedVectors {
+    /// Maps a file with rows of this dim.
+    pub(crate) fn open(path: &Path, metric: Metric, dim: usize) -> Result<Self> {
+        let file = MappedFile::open(path)?;
+        let extension = path.extension().unwrap_or_default().to_ascii_lowercase();
+        let raw = match extension.to_str() {
+            Some("fbin") => Some(ElementKind::F32),
+            Some("f16bin") => Some(ElementKind::F16),
+            _ => None,
+        };
+        let (place, saved) = if file.bytes().starts_with(MAGIC) {
+            (npy(path, file.bytes())?, None)
+        } else if let Some(elements) = raw {
+            (with_header(path, file.bytes(), elements)?, None)
+        } else {
+            let (place, saved) = saved(path, file.bytes(), metric)?;
+            (place, Some(saved))
+        };
+        let Place { elements, shape: [rows, given], start } = place;
+        if given != dim as u64 {
+            let needed = format!("rows of dim {dim}, as the index has");
+            return Err(mismatch(path, needed, format!("rows of dim {given}")));
+        }
+        Error::check_slots(rows)?;
+        // Both numbers are below 2^32.
+        let (end, length) =
+            (u128::from(start) + u128::from(rows * given) * elements.size() as u128, file.bytes().len());
+        if end > length as u128 {
+            let needed = format!("{end} bytes for {rows} rows of {given} elements");
+            return Err(mismatch(path, needed, format!("{length} bytes")));
+        }
+        let (ids, next, checksum) = match saved {
+            Some(Saved { ids, next, checksum }) => (ids, next, Some(checksum)),
+            None => (memory::collect((0..rows as u32).map(u64::from))?, rows, None),
+        };
+        let (rows, start, of_slots) = (rows as usize, start as usize, None);
+        Ok(Self { rows: MappedRows { file, elements, dim, rows, start, of_slots }, ids, next, checksum })
+    }
+
+    /// Reads the rows through once, and makes the common part of an index that has them in these slots.
+    pub(crate) async fn read(self, mut settings: Settings, slots: Vec<u32>) -> Result<Common> {
+        let Self { rows, ids, next, mut checksum } = self;
+        let path = rows.file.path().to_owned();
+        settings.elements = rows.elements;
+        let shape = settings.shape()?;
+        // It makes no copy, and checks the options.
+        settings.resources.copy.copy(settings.resources.devices.first()?, &shape).await?;
+        let file = FileRows { rows, ids: memory::copied(&ids)?, slots: memory::copied(&slots)? };
+        let mut seen = |bytes: &[u8]| checksum.iter_mut().for_each(|checksum| checksum.see(bytes));
+        let read = EngineRows::of_file(&settings.resources.devices, &shape, file, &mut seen).await;
+        let store = read.and_then(|rows| RowStore::of_rows(rows, (&ids, &slots), next));
+        let store = store.map_err(|error| match error {
+            Error::DuplicateId { .. }
+            | Error::IdTooLarge { .. }
+            | Error::NotFinite { .. }
+            | Error::NormOutOfRange { .. } => mismatch(&path, "rows and ids of an index", error.to_string()),
+            other => other,
+        })?;
+        if let Some(checksum) = checksum {
+            checksum.verify(&path)?;
+        }
+        settings.over(store)
+    }
+}
+
+impl Checksum {
+    /// Takes the next bytes of the rows.
+    fn see(&mut self, bytes: &[u8]) {
+        self.seen.update(bytes);
+    }
+
+    /// An error if the bytes that were seen are not those that were saved.
+    fn verify(&self, path: &Path) -> Result<()> {
+        let found = file::digits(self.seen.digest());
+        if found == self.written {
+            return Ok(());
+        }
+        let needed = format!("tensor rows of checksum {:?}", self.written);
+        Err(mismatch(path, needed, format!("one of {found:?}")))
+    }
+}
+
+/// The rows of an npy array.
+fn npy(path: &Path, bytes: &[u8]) -> Result<Place> {
+    let fill = |offset: u64, buffer: &mut [u8]| {
+        let rest = usize::try_from(offset).ok().and_then(|offset| bytes.get(offset..)).unwrap_or_default();
+        std::io::Read::read_exact(&mut &*rest, buffer)
+    };
+    let NpyHeader { dtype, shape, fortran, length } = NpyHeader::read(path, bytes.len() as u64, fill)?;
+    let needed = "dtype '<f4' or '<f2': f32 or f16 in little endian, which is used in place";
+    let elements = match dtype.as_str() {
+        "<f4" => ElementKind::F32,
+        "<f2" => ElementKind::F16,
+        other => return Err(mismatch(path, needed, format!("dtype '{other}'"))),
+    };
+    let &[rows, dim] = shape.as_slice() else {
+        let found = format!("{} (shape {shape:?})", shape.len());
+        return Err(mismatch(path, "an array of 2 dimensions", found));
+    };
+    if fortran && rows > 1 && dim > 1 {
+        return Err(mismatch(
+            path,
+            "an array in C order, whose rows are used in place",
+            "one in Fortran order",
+        ));
+    }
+    Ok(Place { elements, shape: [rows, dim], start: length })
+}
+
+/// The rows of a file of the fbin family: u32 rows, u32 dim, then the elements.
+fn with_header(path: &Path, bytes: &[u8], elements: ElementKind) -> Result<Place> {
+    let &[rows, dim, ..] = bytes.as_chunks::<4>().0 else {
+        let found = format!("{} bytes", bytes.len());
+        return Err(mismatch(path, "a header of 8 bytes (u32 rows, u32 dim)", found));
+    };
+    let shape = [rows, dim].map(|number| u32::from_le_bytes(number).into());
+    Ok(Place { elements, shape, start: 8 })
+}
+
+/// What else a saved index has.
+struct Saved {
+    ids: Vec<u64>,
+    next: u64,
+    checksum: Checksum,
+}
+
+/// The rows of a saved index of either kind.
+fn saved(path: &Path, bytes: &[u8], metric: Metric) -> Result<(Place, Saved)> {
+    // The errors of bytes in memory name no file.
+    let named = |error| match error {
+        Error::File { needed, found, .. } => mismatch(path, needed, found),
+        Error::Io { cause, .. } => Error::Io { path: path.into(), cause },
+        other => other,
+    };
+    let read = || {
+        let reader = Reader::from_bytes(bytes)?;
+        let (start, written) = reader.place("rows")?;
+        let loading = Loading::new(reader, None)?;
+        Ok((start, written, loading.ids()?, loading.about))
+    };
+    let (start, written, ids, about) = read().map_err(named)?;
+    if about.metric != metric {
+        let needed = format!("an index of metric {}", metric.name());
+        return Err(mismatch(path, needed, format!("one of metric {}", about.metric.name())));
+    }
+    let shape = [about.rows as u64, about.dim as u64];
+    let checksum = Checksum { written, seen: Xxh3Default::new() };
+    Ok((Place { elements: about.elements, shape, start }, Saved { ids, next: about.next, checksum }))
+}
