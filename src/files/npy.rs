@@ -37,8 +37,7 @@ impl NpyHeader {
         let present = prefix.len().min(usize::try_from(available).unwrap_or(PREFIX));
         fill(0, &mut prefix[..present]).map_err(failed(path))?;
         if present < PREFIX || !prefix.starts_with(MAGIC) {
-            let found =
-                format!("{} bytes that start with '{}'", available, prefix[..present].escape_ascii());
+            let found = format!("{} bytes that start with '{}'", available, prefix[..present].escape_ascii());
             return Err(mismatch(
                 path,
                 format!("an npy array, which starts with '{}'", MAGIC.escape_ascii()),

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::engine::{Device, EngineRows, FormChoice, Kept, Queries, RowShape, Screen, SearchRequest, SearchResult};
+use crate::engine::{
+    Device, EngineRows, FormChoice, Kept, Queries, RowShape, Screen, SearchRequest, SearchResult,
+};
 use crate::error::{Error, Result};
 use crate::future::Boxed;
 use crate::matrix::{ElementKind, Matrix};
@@ -74,6 +76,16 @@ impl Settings {
             RowPlace::Host | RowPlace::Mapped(_) => Kept::Apart { is_fallback: resources.copy.fallback },
         };
         Ok(RowShape { metric, elements, dim, expected: resources.capacity as u64, screen, kept })
+    }
+
+    /// An error for rows on the host that a GPU would not screen. Lists are screened by what the GPU has of the rows.
+    pub(crate) fn check_lists(&self) -> Result<()> {
+        let Self { resources: Resources { device, rows, .. }, dim, screen, .. } = self;
+        if *rows == RowPlace::Device || device.is_host() || screen.is_wanted_on_host(*dim) {
+            return Ok(());
+        }
+        let needed = format!("Screen::I8 for rows of dim {dim} on the host, which lists need");
+        Err(Error::argument("screen", needed, format!("Screen::{screen:?}")))
     }
 
     /// The common part of an index over a store.

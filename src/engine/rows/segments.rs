@@ -60,7 +60,9 @@ impl Segment {
 
     /// The rows as they are, which whatever computes distances on the device needs.
     pub(crate) fn stored(&self) -> Result<&StoredRows> {
-        self.stored.as_ref().ok_or_else(|| Error::internal("a step needs rows on the device that the host has"))
+        self.stored
+            .as_ref()
+            .ok_or_else(|| Error::internal("a step needs rows on the device that the host has"))
     }
 
     /// The segment's rows as [`Rescoring`] takes them.

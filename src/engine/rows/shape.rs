@@ -21,5 +21,7 @@ pub(crate) struct RowShape {
 pub(crate) enum Kept {
     OnDevice,
     /// In the host's memory. `is_fallback` says whether the host answers alone when the device fails.
-    Apart { is_fallback: bool },
+    Apart {
+        is_fallback: bool,
+    },
 }

@@ -29,7 +29,10 @@ impl Searched {
     /// Describes an index by its rows.
     pub(crate) fn of(rows: &GpuRows, metric: Metric) -> Self {
         let keeps_rows = rows.keeps_rows;
-        Self { keeps_rows, ..Self::expected(&rows.gpu, metric, rows.layout.elements, rows.narrowed.is_some()) }
+        Self {
+            keeps_rows,
+            ..Self::expected(&rows.gpu, metric, rows.layout.elements, rows.narrowed.is_some())
+        }
     }
 
     /// The kernels of searches for up to [`select_k::SORTED_MAX`] neighbours, and of new rows. The order is that of need: what new rows

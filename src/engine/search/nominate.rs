@@ -91,8 +91,7 @@ impl Screening<'_> {
         let (mut seen, mut tightened, mut unsent) = (0, 0, 0);
         let mut is_first = true;
         // For few queries, the dispatches of refining take longer than the rows that they save. It needs the rows on the device.
-        let mut is_refined =
-            !self.kernel.is_narrowed() || self.padded <= TILE_QUERIES || !rows.keeps_rows;
+        let mut is_refined = !self.kernel.is_narrowed() || self.padded <= TILE_QUERIES || !rows.keeps_rows;
         for parts in &self.chunks {
             let scoring = self.scoring(count, parts);
             commands.stage(self.scores_with.stage);

@@ -162,7 +162,11 @@ impl HostRows {
     ) -> Result<HostChange> {
         if let (Some(mapped), false) = (self.values.file(), filled.is_empty()) {
             let needed = "rows on the device or in the host's memory, to add, update or move them";
-            return Err(Error::unsupported("a change of rows in a file", needed, mapped.file.path().display()));
+            return Err(Error::unsupported(
+                "a change of rows in a file",
+                needed,
+                mapped.file.path().display(),
+            ));
         }
         let squared = rows.map_or(Ok(vec![]), |rows| norms::checked("rows", rows))?;
         let most = filled.iter().max().map_or(0, |&slot| slot as usize + 1).max(self.end());

@@ -21,7 +21,8 @@ fn after_any_changes_answers_are_those_of_the_host_engine(metric: Metric) {
         let new: Vec<u64> = (0..count as u64).map(|row| 10_000 * round as u64 + 3 * row).collect();
         twins.add(&rows, Some(&new));
         ids.extend(&new);
-        let changed: Vec<u64> = ids.iter().copied().filter(|id| id % 7 == round as u64 % 7).take(200).collect();
+        let changed: Vec<u64> =
+            ids.iter().copied().filter(|id| id % 7 == round as u64 % 7).take(200).collect();
         let other = clustered(&mut random, changed.len(), dim);
         let gone: Vec<u64> = ids.iter().copied().filter(|id| id % 11 == round as u64 % 5).collect();
         for index in [&mut twins.apart, &mut twins.host] {
@@ -45,7 +46,8 @@ fn after_any_changes_answers_are_those_of_the_host_engine(metric: Metric) {
         index.remove(&gone).expect("there");
     }
     twins.search(view(&queries, dim), &SearchOptions::new(10));
-    twins.within(view(&queries, dim), twins.host.search(&queries[..dim], 9).expect("rows").row(0)[8].distance);
+    twins
+        .within(view(&queries, dim), twins.host.search(&queries[..dim], 9).expect("rows").row(0)[8].distance);
 }
 
 #[test]
@@ -90,7 +92,14 @@ fn dropped_changes_leave_the_index_as_it_was() {
             700 => {}
             len => {
                 assert_eq!(len, 5700, "all rows or none");
-                twins.apart.remove(&(twins.apart.largest_id().expect("rows") - 4999..=twins.apart.largest_id().expect("rows")).collect::<Vec<_>>()).expect("there");
+                twins
+                    .apart
+                    .remove(
+                        &(twins.apart.largest_id().expect("rows") - 4999
+                            ..=twins.apart.largest_id().expect("rows"))
+                            .collect::<Vec<_>>(),
+                    )
+                    .expect("there");
             }
         }
         twins.search(view(&queries, 32), &SearchOptions::new(5));
@@ -114,7 +123,8 @@ fn saved_indexes_are_loaded_to_either_place() {
     let wanted = twins.host.search(view(&queries, 20), 10).expect("an answer");
     let loaded = Flat::loader(device).rows(RowPlace::Host).load(&path).expect("loaded");
     assert_same(&loaded.search(view(&queries, 20), 10).expect("an answer"), &wanted);
-    let loaded = Index::loader(device).rows(RowPlace::Host).load_bytes(&twins.host.to_bytes().expect("bytes"));
+    let loaded =
+        Index::loader(device).rows(RowPlace::Host).load_bytes(&twins.host.to_bytes().expect("bytes"));
     assert_same(&loaded.expect("loaded").search(view(&queries, 20), 10).expect("an answer"), &wanted);
     let on_device = Flat::load(device, &path).expect("loaded");
     let found = on_device.search(view(&queries, 20), 10).expect("an answer");

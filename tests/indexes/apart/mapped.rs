@@ -127,7 +127,8 @@ fn files_of_vectors_are_searched_in_place() {
     let given = Given::new(31);
     let halves = rounded(&given.values).0;
     let counts = [ROWS as u32, DIM as u32];
-    let (singles, halves): (&[u8], &[u8]) = (bytemuck::cast_slice(&given.values), bytemuck::cast_slice(&halves));
+    let (singles, halves): (&[u8], &[u8]) =
+        (bytemuck::cast_slice(&given.values), bytemuck::cast_slice(&halves));
     let of_f32 = [
         given.npy("rows.npy"),
         given.write("misplaced.npy", &[&npy_header("<f4", "False", &[ROWS, DIM], 1), singles]),
@@ -142,7 +143,9 @@ fn files_of_vectors_are_searched_in_place() {
     for (files, elements) in [(of_f32, ElementKind::F32), (of_f16, ElementKind::F16)] {
         for metric in [metric, other] {
             let wanted = given.on_host(metric, elements);
-            for (path, device) in files.iter().flat_map(|path| devices().into_iter().map(move |device| (path, device))) {
+            for (path, device) in
+                files.iter().flat_map(|path| devices().into_iter().map(move |device| (path, device)))
+            {
                 let index = mapped(&device, metric, path).expect("an index");
                 assert_eq!((index.len(), index.next_id(), index.elements()), (ROWS, ROWS as u64, elements));
                 given.compare(&index, &wanted);

@@ -1,6 +1,7 @@
 //! Rows that the host keeps for an index on a GPU: answers are those of the host engine, bit for bit, whatever way they took.
 
 mod changes;
+mod lists;
 mod mapped;
 mod ways;
 
@@ -64,8 +65,7 @@ impl Twins {
     fn within<'q>(&self, queries: impl Into<Queries<'q>>, radius: f32) -> SearchResult {
         let queries = queries.into();
         let wanted = self.host.search_within(queries, radius).expect("an answer");
-        let found =
-            self.apart.search_within_with(queries, radius, &Default::default()).expect("an answer");
+        let found = self.apart.search_within_with(queries, radius, &Default::default()).expect("an answer");
         assert_same(&found.neighbors, &wanted);
         found
     }

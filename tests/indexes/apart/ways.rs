@@ -2,8 +2,7 @@
 
 use half::f16;
 use nearfield::{
-    Device, ElementKind, Error, Filter, Flat, MemoryPlace, Metric, RowPlace, Screen,
-    SearchOptions,
+    Device, ElementKind, Error, Filter, Flat, MemoryPlace, Metric, RowPlace, Screen, SearchOptions,
 };
 use test_case::test_matrix;
 
@@ -87,7 +86,7 @@ fn filters_allow_few_rows_or_many() {
     let nothing: [u64; 0] = [];
     let found = twins.search(view(&queries, 32), &SearchOptions::new(10).filter(&nothing));
     assert!(found.neighbors.iter().all(<[_]>::is_empty));
-    let even = |id: u64| id % 2 == 0;
+    let even = |id: u64| id.is_multiple_of(2);
     twins.search(view(&queries, 32), &SearchOptions::new(3).filter(Filter::by(&even)));
 }
 
@@ -195,7 +194,8 @@ fn the_device_has_a_quarter_of_the_bytes() {
     let Some(device) = gpu() else { return };
     let (dim, rows) = (768, 3000);
     let values = Random::new(14).floats(rows * dim);
-    let mut index = Flat::builder(device, Metric::Cosine, dim).rows(RowPlace::Host).build().expect("an index");
+    let mut index =
+        Flat::builder(device, Metric::Cosine, dim).rows(RowPlace::Host).build().expect("an index");
     index.add(view(&values, dim)).expect("good rows");
     let memory = index.memory();
     let whole = (rows * dim * 4) as f64;
@@ -244,7 +244,8 @@ fn adapters_without_subgroups_screen_as_well() {
 #[test]
 fn rows_on_the_host_without_a_screen_are_refused() {
     let Some(device) = gpu() else { return };
-    let builder = |device: &Device| Flat::builder(device, Metric::L2, 32).rows(RowPlace::Host).screen(Screen::None);
+    let builder =
+        |device: &Device| Flat::builder(device, Metric::L2, 32).rows(RowPlace::Host).screen(Screen::None);
     let error = builder(device).build().expect_err("no screen");
     assert!(matches!(error, Error::Argument { argument: "screen", .. }), "{error}");
     assert!(error.to_string().contains("Screen::I8"), "{error}");
@@ -283,7 +284,10 @@ fn the_host_answers_for_a_lost_device() {
                 assert!(fallback && found.statistics.on_host);
                 assert_same(&found.neighbors, &before.neighbors);
             }
-            Err(error) => assert!(!fallback && matches!(error, Error::DeviceLost { .. } | Error::Device { .. }), "{error}"),
+            Err(error) => assert!(
+                !fallback && matches!(error, Error::DeviceLost { .. } | Error::Device { .. }),
+                "{error}"
+            ),
         }
         assert_eq!(index.get(&[3]).expect("on the host"), values[3 * 32..4 * 32]);
         answers.push(before.neighbors);
@@ -294,7 +298,8 @@ fn the_host_answers_for_a_lost_device() {
 #[test]
 fn searches_of_many_threads_have_the_same_bits() {
     let Some(device) = Adapter.open(options().budget_bytes(32 << 20)) else { return };
-    let mut index = Flat::builder(&device, Metric::Cosine, 64).rows(RowPlace::Host).build().expect("an index");
+    let mut index =
+        Flat::builder(&device, Metric::Cosine, 64).rows(RowPlace::Host).build().expect("an index");
     let mut random = Random::new(19);
     index.add(view(&clustered(&mut random, 6000, 64), 64)).expect("good rows");
     let queries = clustered(&mut random, 64, 64);
@@ -304,7 +309,8 @@ fn searches_of_many_threads_have_the_same_bits() {
             let (index, queries, wanted) = (&index, &queries, &wanted);
             scope.spawn(move || {
                 for number in (thread..64).step_by(8) {
-                    let found = index.search(&queries[number * 64..(number + 1) * 64], 10).expect("an answer");
+                    let found =
+                        index.search(&queries[number * 64..(number + 1) * 64], 10).expect("an answer");
                     assert_eq!(found.row(0), wanted.row(number));
                 }
             });

@@ -21,7 +21,8 @@ pub(super) async fn search(
     plan: Plan,
 ) -> Result<SearchResult> {
     let count = queries.rows();
-    let mut found = Found { radius, request, answers: Answers::new(count, 0)?, statistics: Statistics::default() };
+    let mut found =
+        Found { radius, request, answers: Answers::new(count, 0)?, statistics: Statistics::default() };
     let limit = limit_of(request.metric, radius);
     let mut open = QueryNumbers::Range(0..count);
     let (mut next, mut capacity, mut answered) = (Some(plan), CAPACITY, 0);
