@@ -119,7 +119,8 @@ pub(crate) fn tune_lists<'f>(
             Box::pin(async move {
                 let queries = Queries::from(all.slice(0..count));
                 let request = request(rows, metric, forms);
-                Probing { rows, centroids, tables, request: &request, probes }.search(&queries).await
+                let probing = Probing { rows, centroids, tables, request: &request, asked: None, probes };
+                probing.search(&queries).await
             })
         };
         tune(rows, &ahead::probing(Searched::of(rows, metric)), &trial, is_again).await

@@ -21,7 +21,8 @@ macro_rules! change_methods {
                 /// [`Error::NormOutOfRange`](crate::Error::NormOutOfRange) with the row's number;
                 /// [`Error::IdTooLarge`](crate::Error::IdTooLarge) when all numbers below 2^63 are used up;
                 /// [`Error::OutOfMemory`](crate::Error::OutOfMemory); [`Error::Budget`](crate::Error::Budget) when not one row fits the
-                /// device's. The index is then as it was.
+                /// device's; [`Error::Unsupported`](crate::Error::Unsupported) where rows lie in a file
+                /// ([`RowPlace::Mapped`](crate::RowPlace::Mapped)). The index is then as it was.
                 ///
                 /// ```no_run
                 /// use nearfield::{Device, Flat, MatrixView, Metric};
@@ -202,7 +203,8 @@ macro_rules! change_methods {
                 ///
                 /// # Errors
                 /// [`Error::Budget`](crate::Error::Budget) when not one row fits the device's;
-                /// [`Error::OutOfMemory`](crate::Error::OutOfMemory). The index then answers as before.
+                /// [`Error::OutOfMemory`](crate::Error::OutOfMemory); [`Error::Unsupported`](crate::Error::Unsupported) where rows that
+                /// would move lie in a file. The index then answers as before.
                 pub fn compact(&mut self) -> Result<()> {
                     self.boxed_compact()
                 }

@@ -75,11 +75,30 @@ impl Settings {
         check_dim(dim)?;
         resources.devices.check()?;
         budget_of(&resources.devices, resources.budget)?;
+        let count = resources.devices.list().len();
+        if count > 1 && matches!(resources.rows, RowPlace::Mapped(_)) {
+            return Err(Error::argument(
+                "devices",
+                "one device for rows in a file (RowPlace::Mapped)",
+                count,
+            ));
+        }
         let kept = match resources.rows {
             RowPlace::Device => Kept::OnDevice,
             RowPlace::Host | RowPlace::Mapped(_) => Kept::Apart { is_fallback: resources.copy.fallback },
         };
         Ok(RowShape { metric, elements, dim, expected: resources.capacity as u64, screen, kept })
+    }
+
+    /// An error for rows on the host that a GPU would not screen. Lists are screened by what the GPU has of the rows.
+    pub(crate) fn check_lists(&self) -> Result<()> {
+        let Self { resources: Resources { devices, rows, .. }, dim, screen, .. } = self;
+        let is_host = devices.first().is_ok_and(Device::is_host);
+        if *rows == RowPlace::Device || is_host || screen.is_wanted_on_host(*dim) {
+            return Ok(());
+        }
+        let needed = format!("Screen::I8 for rows of dim {dim} on the host, which lists need");
+        Err(Error::argument("screen", needed, format!("Screen::{screen:?}")))
     }
 
     /// The common part of an index over a store.

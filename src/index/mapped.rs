@@ -11,10 +11,13 @@ use crate::files::{MappedFile, mismatch};
 use crate::index::common::{Common, Settings};
 use crate::index::file::{self, Reader};
 use crate::index::saved::Loading;
-use crate::matrix::ElementKind;
+use crate::matrix::{ElementKind, Matrix};
 use crate::memory;
 use crate::metric::Metric;
 use crate::store::RowStore;
+
+/// Bytes of rows that are copied at a time.
+const PIECE_BYTES: usize = 16 << 20;
 
 /// Rows of a file that is mapped.
 pub(crate) struct MappedVectors {
@@ -80,6 +83,27 @@ impl MappedVectors {
         Ok(Self { rows: MappedRows { file, elements, dim, rows, start, of_slots }, ids, next, checksum })
     }
 
+    /// Copies of the rows, piece by piece, each with the number of its first row.
+    pub(crate) fn pieces(&self) -> impl Iterator<Item = Result<(usize, Matrix)>> + '_ {
+        let MappedRows { file, rows, dim, elements, .. } = &self.rows;
+        let piece = (PIECE_BYTES / (dim * elements.size())).max(1);
+        (0..*rows).step_by(piece).map(move |first| {
+            file.check()?;
+            Ok((first, self.rows.copied(first..(first + piece).min(*rows))?))
+        })
+    }
+
+    /// Turns the error of rows or ids that no index has into one of the file.
+    pub(crate) fn blame(path: &Path, error: Error) -> Error {
+        match error {
+            Error::DuplicateId { .. }
+            | Error::IdTooLarge { .. }
+            | Error::NotFinite { .. }
+            | Error::NormOutOfRange { .. } => mismatch(path, "rows and ids of an index", error.to_string()),
+            other => other,
+        }
+    }
+
     /// Reads the rows through once, and makes the common part of an index that has them in these slots.
     pub(crate) async fn read(self, mut settings: Settings, slots: Vec<u32>) -> Result<Common> {
         let Self { rows, ids, next, mut checksum } = self;
@@ -92,13 +116,7 @@ impl MappedVectors {
         let mut seen = |bytes: &[u8]| checksum.iter_mut().for_each(|checksum| checksum.see(bytes));
         let read = EngineRows::of_file(&settings.resources.devices, &shape, file, &mut seen).await;
         let store = read.and_then(|rows| RowStore::of_rows(rows, (&ids, &slots), next));
-        let store = store.map_err(|error| match error {
-            Error::DuplicateId { .. }
-            | Error::IdTooLarge { .. }
-            | Error::NotFinite { .. }
-            | Error::NormOutOfRange { .. } => mismatch(&path, "rows and ids of an index", error.to_string()),
-            other => other,
-        })?;
+        let store = store.map_err(|error| Self::blame(&path, error))?;
         if let Some(checksum) = checksum {
             checksum.verify(&path)?;
         }

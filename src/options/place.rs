@@ -6,6 +6,15 @@ use std::path::PathBuf;
 ///
 /// Wherever they are, a search finds the same rows and orders them the same way. Distances of rows on the host are those of
 /// [`Device::host`](crate::Device::host), bit for bit: computed in f64 and rounded once.
+///
+/// ```no_run
+/// use nearfield::{Device, Flat, Metric, RowPlace};
+/// let device = Device::best()?;
+/// let place = RowPlace::Mapped("base.npy".into());
+/// let index = Flat::builder(&device, Metric::Cosine, 768).rows(place).build()?; // has the rows of the file
+/// println!("{} rows: {}", index.len(), index.memory());
+/// # Ok::<(), nearfield::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum RowPlace {
@@ -15,7 +24,21 @@ pub enum RowPlace {
     /// In the host's memory. A GPU has the 8-bit copy alone, which takes about a quarter of the memory of f32 rows, and reads back which
     /// rows its screen cannot exclude; the host computes their distances.
     Host,
-    /// In a file, which is mapped into the host's memory: the system reads what is used, and drops what it needs the memory for. The
-    /// index then has all rows of the file from the start, and searches them as those of [`RowPlace::Host`].
+    /// In a file, which is mapped into the address space: the system reads what is used, and drops what it needs the memory for. The
+    /// index has all rows of the file from the start, and searches them as those of [`RowPlace::Host`]. Building it reads the file
+    /// through once, to check and to narrow the rows (an [`Ivf`](crate::Ivf) twice), and takes some MiB of the host's memory and 16 bytes a row.
+    ///
+    /// **Files.** npy (2-d, C order, little-endian f32 or f16), `.fbin` and `.f16bin`, and saved indexes of the same metric, `Flat` or `Ivf`, whose rows keep
+    /// their ids and whose checksum is verified. Other rows are numbered. The index stores the file's element type. Elements that do not
+    /// lie at a multiple of their size in the file are copied, a row at a time, whenever they are read; files that numpy and this library
+    /// write are aligned.
+    ///
+    /// **Changes.** The file is not written to: rows can be removed, but `add`, `update`, `merge` and `compact` are
+    /// [`Error::Unsupported`](crate::Error::Unsupported). Save the index and load it to have the rows in memory.
+    ///
+    /// **The file must stay as it is** while the index lives. Its length and its time of modification are compared before each call that reads rows, and
+    /// a difference is [`Error::File`](crate::Error::File). What changes during a call, or without a trace in either, is not seen: bytes that another program writes meanwhile give
+    /// wrong distances, and where the file is cut short meanwhile, or the disk fails, the system ends the process (SIGBUS on Unix). A new file under the same name
+    /// does no harm on Unix, because the mapped one lives on.
     Mapped(PathBuf),
 }

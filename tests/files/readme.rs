@@ -6,9 +6,10 @@ fn the_examples_are_those_that_ci_runs() {
         let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
         std::fs::read_to_string(path).expect("it is in the repository").replace("\r\n", "\n")
     };
-    for (document, examples) in
-        [("README.md", &["search"][..]), ("docs/guide.md", &["changes", "distances", "ivf", "reduce"])]
-    {
+    for (document, examples) in [
+        ("README.md", &["search"][..]),
+        ("docs/guide.md", &["changes", "distances", "ivf", "place", "reduce"]),
+    ] {
         for name in examples {
             let example = read(&format!("examples/{name}.rs"));
             let code = example.split_once("\n\n").expect("code behind the first comment").1;

@@ -7,7 +7,9 @@ use std::task::{Context, Waker};
 
 use crate::common::Engine::Adapter;
 use crate::common::{Random, options, rounded, view};
-use nearfield::{AdapterKind, Device, ElementKind, Filter, Flat, Index, Ivf, Metric, Screen, SearchOptions};
+use nearfield::{
+    AdapterKind, Device, ElementKind, Filter, Flat, Index, Ivf, Metric, RowPlace, Screen, SearchOptions,
+};
 use test_case::test_case;
 
 const ROWS: usize = 2_500;
@@ -45,16 +47,19 @@ fn search_in_every_way(index: &Index, queries: &[f32]) {
     index.search(view(&halves, DIM), 10).expect("an answer");
 }
 
-#[test_case(Metric::L2, ElementKind::F32, Screen::I8, None)]
-#[test_case(Metric::Cosine, ElementKind::F16, Screen::I8, None)]
-#[test_case(Metric::InnerProduct, ElementKind::F32, Screen::None, None)]
-#[test_case(Metric::InnerProduct, ElementKind::F16, Screen::I8, Some(64))]
-#[test_case(Metric::L2, ElementKind::F32, Screen::None, Some(64))]
+#[test_case(Metric::L2, ElementKind::F32, Screen::I8, None, RowPlace::Device)]
+#[test_case(Metric::Cosine, ElementKind::F16, Screen::I8, None, RowPlace::Device)]
+#[test_case(Metric::InnerProduct, ElementKind::F32, Screen::None, None, RowPlace::Device)]
+#[test_case(Metric::InnerProduct, ElementKind::F16, Screen::I8, Some(64), RowPlace::Device)]
+#[test_case(Metric::L2, ElementKind::F32, Screen::None, Some(64), RowPlace::Device)]
+#[test_case(Metric::L2, ElementKind::F32, Screen::I8, None, RowPlace::Host)]
+#[test_case(Metric::Cosine, ElementKind::F16, Screen::I8, Some(64), RowPlace::Host)]
 fn no_search_compiles_a_kernel_after_warming_up(
     metric: Metric,
     elements: ElementKind,
     screen: Screen,
     lists: Option<usize>,
+    place: RowPlace,
 ) {
     let Some(device) = opened(None) else { return };
     let mut random = Random::new(1);
@@ -63,11 +68,11 @@ fn no_search_compiles_a_kernel_after_warming_up(
     let mut index = match lists {
         None => {
             let builder = Flat::builder(&device, metric, DIM).elements(elements).screen(screen);
-            Index::from(builder.build().expect("an index"))
+            Index::from(builder.rows(place).build().expect("an index"))
         }
         Some(lists) => {
             let builder = Ivf::builder(&device, metric, DIM).elements(elements).screen(screen).lists(lists);
-            Index::from(builder.train(view(&rows, DIM)).expect("trains"))
+            Index::from(builder.rows(place).train(view(&rows, DIM)).expect("trains"))
         }
     };
     match elements {

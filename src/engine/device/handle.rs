@@ -171,7 +171,6 @@ impl Device {
     /// Whether both compute on the same hardware, and so would not share work: clones of a device, or devices that were opened on one
     /// GPU. The processor and a software driver are as many devices as are opened. A device of the caller's wgpu, which has no index, is
     /// found to be another's GPU by its PCI address alone.
-    #[cfg_attr(not(test), expect(dead_code, reason = "indexes on several devices are to refuse such"))]
     pub(crate) fn is_same_hardware(&self, other: &Self) -> bool {
         self.engine.is_same_hardware(&other.engine)
     }

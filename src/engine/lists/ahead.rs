@@ -3,8 +3,9 @@
 use crate::engine::search::ahead::{Searched, narrowing, reporting};
 use crate::gpu::{Gpu, Wanted};
 use crate::kernels::{
-    average, collect_lists, collect_lists_coop, collect_tile_coop, collect_tile_i8, group, list_work,
-    probe_slots, probe_thresholds, screen_probes, screen_tile_coop, screen_tile_i8, tighten, winnow,
+    average, collect_lists, collect_lists_coop, collect_tile_coop, collect_tile_i8, compact, group,
+    list_work, probe_slots, probe_thresholds, screen_probes, screen_tile_coop, screen_tile_i8, tighten,
+    winnow,
 };
 use crate::matrix::ElementKind;
 use crate::metric::Metric;
@@ -39,7 +40,7 @@ pub(crate) fn training(gpu: &Gpu, metric: Metric, is_narrowed: bool) -> Vec<Want
 
 /// The kernels of searches in the lists of an index.
 pub(crate) fn probing(searched: Searched) -> Vec<Wanted> {
-    let Searched { metric, elements, has_matrices, .. } = searched;
+    let Searched { metric, elements, has_matrices, keeps_rows } = searched;
     let mut wanted = vec![];
     if let Some(has_matrices) = has_matrices {
         let mut screens = vec![&collect_lists::KERNEL, &probe_thresholds::KERNEL, &screen_probes::KERNEL];
@@ -57,6 +58,6 @@ pub(crate) fn probing(searched: Searched) -> Vec<Wanted> {
     }
     wanted.extend(coarse(metric.of_centroids(), has_matrices));
     wanted.push(Wanted::of(&probe_slots::KERNEL));
-    wanted.extend(reporting(metric, elements));
+    wanted.extend(if keeps_rows { reporting(metric, elements) } else { vec![Wanted::of(&compact::KERNEL)] });
     wanted
 }

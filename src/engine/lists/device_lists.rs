@@ -6,6 +6,7 @@ use crate::engine::device::engine::Engine;
 use crate::engine::device::handle::Device;
 use crate::engine::device::vectors::{Queries, Vectors};
 use crate::engine::lists::ahead;
+use crate::engine::lists::apart;
 use crate::engine::lists::assign::{Assigned, Assigning, assign};
 use crate::engine::lists::centroids::Centroids;
 use crate::engine::lists::on_host;
@@ -182,7 +183,7 @@ impl DeviceLists {
 
     /// Starts to compile the kernels of searches in these lists.
     pub(crate) fn compile_ahead(&self, rows: &DeviceRows, metric: Metric) {
-        if let (Self::Gpu { .. }, DeviceRows::Gpu(rows)) = (self, rows) {
+        if let (Self::Gpu { .. }, Some(rows)) = (self, rows.on_gpu()) {
             rows.gpu.compile_ahead(rows.dim, || ahead::probing(Searched::of(rows, metric)));
         }
     }
@@ -206,7 +207,7 @@ impl DeviceLists {
 
     /// Compiles the kernels of searches in these lists and in all rows, and waits for them.
     pub(crate) async fn warm_up(&self, rows: &DeviceRows, metric: Metric) -> Result<()> {
-        if let (Self::Gpu { .. }, DeviceRows::Gpu(rows)) = (self, rows) {
+        if let (Self::Gpu { .. }, Some(rows)) = (self, rows.on_gpu()) {
             let searched = Searched::of(rows, metric);
             rows.gpu.compile_all(rows.dim, &[ahead::probing(searched), searched.kernels()].concat()).await?;
         }
@@ -223,13 +224,13 @@ impl DeviceLists {
 
     /// Sets the pages of each list, ascending, and the number of its rows. Searches go through all rows before this is done.
     pub(crate) async fn set(&mut self, rows: &DeviceRows, pages: &[Vec<u32>], sizes: &[u32]) -> Result<()> {
-        match (self, rows) {
-            (Self::Gpu { tables, .. }, DeviceRows::Gpu(rows)) => {
+        match (self, rows.on_gpu()) {
+            (Self::Gpu { tables, .. }, Some(rows)) => {
                 *tables = None;
                 *tables = Some(ListTables::new(rows, pages, memory::copied(sizes)?).await?);
                 Ok(())
             }
-            (Self::Host(lists), DeviceRows::Host(_)) => lists.set(pages, PAGE as usize, sizes),
+            (Self::Host(lists), None) => lists.set(pages, PAGE as usize, sizes),
             _ => Err(two_engines()),
         }
     }
@@ -242,9 +243,18 @@ impl DeviceLists {
         request: &SearchRequest<'_>,
         probes: u32,
     ) -> Result<SearchResult> {
+        rows.check_file()?;
         match (self, rows) {
             (Self::Gpu { centroids, tables: Some(tables) }, DeviceRows::Gpu(rows)) => {
-                Probing { rows, centroids, tables, request, probes }.search(queries).await
+                Probing { rows, centroids, tables, request, asked: None, probes }.search(queries).await
+            }
+            (Self::Gpu { centroids, tables: Some(tables) }, DeviceRows::Apart(rows)) => {
+                apart::search(rows, (centroids, tables), queries, request, probes).await
+            }
+            (Self::Gpu { tables: None, .. }, DeviceRows::Apart(apart)) => {
+                let mut found = rows.search(queries, request).await?;
+                found.statistics.tables_missing = apart.rows.len() > 0;
+                Ok(found)
             }
             (Self::Gpu { tables: None, .. }, DeviceRows::Gpu(rows)) => {
                 let mut found = pipeline::search(rows, queries, request).await?;

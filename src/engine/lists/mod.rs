@@ -1,6 +1,7 @@
 //! Lists of rows around centroids, on a GPU.
 
 pub(crate) mod ahead;
+pub(crate) mod apart;
 pub(crate) mod assign;
 pub(crate) mod centroids;
 pub(crate) mod coarse;

@@ -3,7 +3,7 @@
 use crate::bits::Bits;
 use crate::engine::rows::segments::GpuRows;
 use crate::error::Result;
-use crate::gpu::{Buffer, BufferSlice, Gpu};
+use crate::gpu::{Buffer, BufferSlice, Gpu, words};
 pub(crate) use crate::kernels::PAGE;
 use crate::kernels::{NO_PAGE, PAGES};
 use crate::usage::{Memory, MemoryPlace};
@@ -83,6 +83,18 @@ impl ListTables {
         let full = gpu.create_storage("all slots", bits.words().len() as u64 * 4)?;
         gpu.upload_bytes(&full, 0, bytemuck::cast_slice(bits.words())).await?;
         Ok(Self { segments, largest: sums_of_largest(sizes.clone()), sizes, full })
+    }
+
+    /// Rows that a batch scored, from what was read of it: the lists of each query, or how many queries probed each list, round by round.
+    pub(crate) fn scored(&self, probed: &[u8], counts: &[u8]) -> u64 {
+        let size_of = |list: u64| self.sizes.get(list as usize).copied().map_or(0, u64::from);
+        let by_query: u64 = words::<u64>(probed).map(size_of).sum();
+        let round = self.sizes.len().next_multiple_of(ALIGNED_WORDS);
+        let by_list = words::<u32>(counts).enumerate();
+        by_query
+            + by_list
+                .map(|(place, queries)| u64::from(queries) * size_of((place % round) as u64))
+                .sum::<u64>()
     }
 
     /// The largest number of rows of `lists` lists.

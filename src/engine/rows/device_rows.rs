@@ -38,7 +38,7 @@ use crate::usage::Memory;
 pub(crate) enum DeviceRows {
     Gpu(GpuRows),
     /// Those of a GPU's index that the host keeps.
-    Apart(ApartRows),
+    Apart(Box<ApartRows>),
     Host(HostRows),
 }
 
@@ -59,7 +59,7 @@ impl DeviceRows {
                     if let Some(integers) = &rows.integers {
                         gpu.compile_ahead(dim, || Searched::of(integers, metric).kernels());
                     }
-                    Ok(Self::Apart(rows))
+                    Ok(Self::Apart(Box::new(rows)))
                 }
                 (Engine::Gpu(gpu), Kept::OnDevice) => {
                     // Before anything runs: what this thread needs first, it compiles itself, and the rest is ready when rows are.
@@ -90,7 +90,7 @@ impl DeviceRows {
             match (&device.engine, shape.kept) {
                 (Engine::Gpu(gpu), Kept::Apart { is_fallback }) => {
                     let rows = of_file::apart(gpu, shape, file, is_fallback, seen).await?;
-                    Ok(Self::Apart(rows))
+                    Ok(Self::Apart(Box::new(rows)))
                 }
                 (Engine::Gpu(_), Kept::OnDevice) => Err(Error::internal("rows of a file are on the host")),
                 (Engine::Host(host), _) => Ok(Self::Host(of_file::on_host(host, shape, file, seen)?)),
@@ -98,21 +98,27 @@ impl DeviceRows {
         })
     }
 
+    /// What a GPU has of the rows: they themselves, or their narrowed copy.
+    pub(crate) fn on_gpu(&self) -> Option<&GpuRows> {
+        match self {
+            Self::Gpu(rows) => Some(rows),
+            Self::Apart(rows) => rows.integers.as_ref(),
+            Self::Host(_) => None,
+        }
+    }
+
     /// An error if rows lie in a file that was written to since it was mapped.
     pub(crate) fn check_file(&self) -> Result<()> {
         match self {
             Self::Gpu(_) => Ok(()),
-            Self::Apart(ApartRows { rows, .. }) | Self::Host(rows) => rows.check_file(),
+            Self::Apart(apart) => apart.rows.check_file(),
+            Self::Host(rows) => rows.check_file(),
         }
     }
 
     /// Compiles the kernels of searches in these rows, tests those that need it, and waits for both.
     pub(crate) async fn warm_up(&self, metric: Metric) -> Result<()> {
-        let rows = match self {
-            Self::Gpu(rows) => rows,
-            Self::Apart(ApartRows { integers: Some(rows), .. }) => rows,
-            _ => return Ok(()),
-        };
+        let Some(rows) = self.on_gpu() else { return Ok(()) };
         rows.gpu.compile_all(rows.dim, &Searched::of(rows, metric).kernels()).await?;
         if rows.narrowed.is_some() {
             screen_tile_coop::is_usable(&rows.gpu, Form::narrowed(metric)).await;
@@ -236,7 +242,8 @@ impl DeviceRows {
         self.check_file()?;
         match self {
             Self::Gpu(rows) => rows.fetch(slots).await,
-            Self::Apart(ApartRows { rows, .. }) | Self::Host(rows) => rows.fetch(slots),
+            Self::Apart(apart) => apart.rows.fetch(slots),
+            Self::Host(rows) => rows.fetch(slots),
         }
     }
 
@@ -250,7 +257,8 @@ impl DeviceRows {
                 rows.gather_own(slots, |row| bytes.extend_from_slice(&row[..used])).await?;
                 Ok(bytes)
             }
-            Self::Apart(ApartRows { rows, .. }) | Self::Host(rows) => rows.fetch_bytes(slots),
+            Self::Apart(apart) => apart.rows.fetch_bytes(slots),
+            Self::Host(rows) => rows.fetch_bytes(slots),
         }
     }
 
@@ -258,7 +266,8 @@ impl DeviceRows {
     pub(crate) fn alive(&self) -> Option<&Bits> {
         match self {
             Self::Gpu(rows) => rows.alive.as_ref().map(|alive| &alive.bits),
-            Self::Apart(ApartRows { rows, .. }) | Self::Host(rows) => rows.alive(),
+            Self::Apart(apart) => apart.rows.alive(),
+            Self::Host(rows) => rows.alive(),
         }
     }
 
@@ -266,7 +275,8 @@ impl DeviceRows {
     pub(crate) fn end(&self) -> u64 {
         match self {
             Self::Gpu(rows) => rows.end(),
-            Self::Apart(ApartRows { rows, .. }) | Self::Host(rows) => rows.end() as u64,
+            Self::Apart(apart) => apart.rows.end() as u64,
+            Self::Host(rows) => rows.end() as u64,
         }
     }
 
@@ -274,7 +284,8 @@ impl DeviceRows {
     pub(crate) fn len(&self) -> u64 {
         match self {
             Self::Gpu(rows) => rows.len(),
-            Self::Apart(ApartRows { rows, .. }) | Self::Host(rows) => rows.len() as u64,
+            Self::Apart(apart) => apart.rows.len() as u64,
+            Self::Host(rows) => rows.len() as u64,
         }
     }
 

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use crate::engine::device::engine::Engine;
 use crate::engine::device::handle::Device;
 use crate::error::{Error, Result};
 use crate::matrix::MatrixView;
@@ -80,7 +79,9 @@ impl Devices {
                     format!("{} and {}", first.adapter(), device.adapter()),
                 ));
             }
-            if let Some(before) = self.list[..place].iter().position(|other| is_one(other, device)) {
+            // The host engine may be given several times, also as clones.
+            let is_again = |other: &Device| !device.is_host() && other.is_same_hardware(device);
+            if let Some(before) = self.list[..place].iter().position(is_again) {
                 let given = format!("{} as number {before} and {place}", device.adapter());
                 return Err(Error::argument("devices", "each GPU once", given));
             }
@@ -130,12 +131,4 @@ pub(super) async fn shares(devices: &[Device]) -> Result<Vec<f64>> {
         shares.push(1.0 / least.as_secs_f64().max(1e-9));
     }
     Ok(shares)
-}
-
-/// Whether both are one GPU. The host engine may be given several times.
-fn is_one(one: &Device, other: &Device) -> bool {
-    match (&one.engine, &other.engine) {
-        (Engine::Gpu(one), Engine::Gpu(other)) => std::sync::Arc::ptr_eq(one, other),
-        _ => false,
-    }
 }

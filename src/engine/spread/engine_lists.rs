@@ -80,6 +80,11 @@ impl EngineLists {
         }
     }
 
+    /// The list of each row, which is that of its nearest centroid, by the first device.
+    pub(crate) async fn assign_on_first(&self, rows: Vectors<'_>) -> Result<Vec<Assigned>> {
+        self.parts[0].assign(rows).await
+    }
+
     /// The list of each row, which is that of its nearest centroid.
     pub(crate) fn assign<'f>(&'f self, there: &'f EngineRows, rows: Vectors<'f>) -> Boxed<'f, Vec<Assigned>> {
         Box::pin(async move {

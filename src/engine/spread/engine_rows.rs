@@ -59,12 +59,7 @@ impl EngineRows {
         file: FileRows,
         seen: Seen<'_>,
     ) -> Result<Self> {
-        match devices.list() {
-            [device] => Ok(Self::One(Box::new(DeviceRows::of_file(device, shape, file, seen).await?))),
-            several => {
-                Err(Error::unsupported("rows in a file", "one device", format!("{} devices", several.len())))
-            }
-        }
+        Ok(Self::One(Box::new(DeviceRows::of_file(devices.first()?, shape, file, seen).await?)))
     }
 
     /// The rows of each device.

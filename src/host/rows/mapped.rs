@@ -4,9 +4,11 @@ use std::ops::Range;
 
 use half::f16;
 
+use crate::error::Result;
 use crate::files::MappedFile;
 use crate::host::arithmetic::values::HostValues;
-use crate::matrix::ElementKind;
+use crate::matrix::{Element, ElementKind, Matrix};
+use crate::memory;
 use crate::usage::{Memory, MemoryPlace};
 
 /// Rows of a file, `[rows, dim]`.
@@ -41,6 +43,12 @@ impl MappedRows {
     /// Whether the elements lie where a processor reads them as they are. The file starts at a page.
     pub(super) fn is_aligned(&self) -> bool {
         self.start.is_multiple_of(self.elements.size())
+    }
+
+    /// Copies of neighbouring rows.
+    pub(crate) fn copied(&self, rows: Range<usize>) -> Result<Matrix> {
+        self.will_need(rows.clone());
+        joined(rows.map(|row| self.bytes(row)), self.elements, self.dim)
     }
 
     /// The elements of neighbouring slots in f32, where they lie like this in the file.
@@ -95,4 +103,22 @@ impl MappedRows {
         }
         open.into_iter().for_each(|last| self.file.will_need(last));
     }
+}
+
+/// Rows of `dim` elements from their bytes, which need not be aligned.
+pub(super) fn joined<'r>(
+    rows: impl ExactSizeIterator<Item = &'r [u8]>,
+    elements: ElementKind,
+    dim: usize,
+) -> Result<Matrix> {
+    fn values<'r, T: Element>(rows: impl ExactSizeIterator<Item = &'r [u8]>, dim: usize) -> Result<Vec<T>> {
+        let mut values: Vec<T> = memory::filled(rows.len() * dim, T::zeroed())?;
+        let places = values.chunks_exact_mut(dim.max(1));
+        rows.zip(places).for_each(|(row, place)| bytemuck::cast_slice_mut(place).copy_from_slice(row));
+        Ok(values)
+    }
+    Ok(match elements {
+        ElementKind::F32 => Matrix::F32(values(rows, dim)?, dim),
+        ElementKind::F16 => Matrix::F16(values(rows, dim)?, dim),
+    })
 }

@@ -9,8 +9,8 @@ use crate::error::Result;
 use crate::host::arithmetic::prefetch::prefetch;
 use crate::host::arithmetic::values::HostValues;
 use crate::host::arithmetic::widen::widen;
-use crate::host::rows::mapped::MappedRows;
-use crate::matrix::{Element, ElementKind, Matrix};
+use crate::host::rows::mapped::{MappedRows, joined};
+use crate::matrix::{ElementKind, Matrix};
 use crate::memory::{self, out_of_memory};
 
 /// Rows by slot, with their squared norms.
@@ -160,10 +160,7 @@ impl RowValues {
     pub(crate) fn gathered(&self, slots: &[u32]) -> Result<Matrix> {
         self.announce(slots.iter().map(|&slot| slot as usize));
         let rows = slots.iter().map(|&slot| self.bytes(slot as usize));
-        Ok(match self.kind() {
-            ElementKind::F32 => Matrix::F32(joined(rows, self.dim)?, self.dim),
-            ElementKind::F16 => Matrix::F16(joined(rows, self.dim)?, self.dim),
-        })
+        joined(rows, self.kind(), self.dim)
     }
 
     /// How the elements are stored.
@@ -244,12 +241,4 @@ impl RowValues {
     pub(super) fn allocation(&self) -> (usize, usize) {
         of_either!(&self.elements, values => (values.as_ptr() as usize, values.capacity()), _mapped => (0, 0))
     }
-}
-
-/// Rows of `dim` elements from their bytes, which need not be aligned.
-fn joined<'r, T: Element>(rows: impl ExactSizeIterator<Item = &'r [u8]>, dim: usize) -> Result<Vec<T>> {
-    let mut values: Vec<T> = memory::filled(rows.len() * dim, T::zeroed())?;
-    let places = values.chunks_exact_mut(dim.max(1));
-    rows.zip(places).for_each(|(row, place)| bytemuck::cast_slice_mut(place).copy_from_slice(row));
-    Ok(values)
 }

@@ -7,6 +7,7 @@ use crate::host::rows::store::HostRows;
 use crate::host::search::nominees::Hit;
 use crate::host::search::pair::{NormedVector, distance};
 use crate::host::search::request::{Hits, SearchLimit};
+use crate::interrupt;
 use crate::kernels::key_of;
 use crate::matrix::ElementKind;
 use crate::memory;
@@ -23,6 +24,10 @@ static THREADS: LazyLock<Option<ThreadPool>> = LazyLock::new(|| {
 /// Elements of a task at least: they take a thread longer than waking it does.
 const TASK: usize = 1 << 17;
 
+/// Elements of a task at most: between two looks at whether to stop, each thread computes a few tasks.
+const LARGEST: usize = 1 << 24;
+const WAVE: usize = 8;
+
 /// Tasks for each thread, so that no thread waits long for the last one.
 const TASKS_PER_THREAD: usize = 4;
 
@@ -37,10 +42,19 @@ pub(crate) struct Shortlist<'a> {
     pub(crate) slots: &'a [u32],
 }
 
-/// Queries with their rows, and places for what they find.
-struct Task<'a, 'h> {
-    shortlists: &'a [Shortlist<'a>],
+/// Rows of a shortlist, and places for their distances.
+struct Piece<'a, 'h> {
+    query: usize,
+    slots: &'a [u32],
     found: &'h mut [Hit],
+    /// Whether these are all rows of the shortlist.
+    is_whole: bool,
+}
+
+/// What a thread computes at a time.
+struct Task<'a, 'h> {
+    pieces: Vec<Piece<'a, 'h>>,
+    rows: usize,
     /// Room for a query and a row in f32, where they are f16.
     wide: [Vec<f32>; 2],
 }
@@ -62,27 +76,32 @@ impl HostRows {
         let mut found = memory::filled(rows, (0, 0))?;
         // A thread of another pool would take up work of that pool while it waits.
         let is_shared = rows * self.dim() >= 2 * TASK && current_thread_index().is_none();
-        match THREADS.as_ref().filter(|_| is_shared) {
-            None => self.rescore(queries, self.task(queries.0, shortlists, &mut found)?, limit),
-            Some(threads) => {
-                let tasks = self.tasks(queries.0, shortlists, &mut found)?;
-                threads.scope(|scope| {
-                    for task in tasks {
-                        scope.spawn(move |_| self.rescore(queries, task, limit));
-                    }
-                });
+        let threads = THREADS.as_ref().filter(|_| is_shared);
+        let share = (rows / (TASKS_PER_THREAD * current_num_threads())).min(LARGEST / self.dim());
+        let share = share.max(TASK / self.dim()).max(1);
+        let mut tasks = self.tasks(queries.0, (shortlists, share), &mut found)?.into_iter();
+        loop {
+            interrupt::check()?;
+            let mut some = tasks.by_ref().take(WAVE * current_num_threads()).peekable();
+            if some.peek().is_none() {
+                break;
+            }
+            match threads {
+                None => some.for_each(|task| self.rescore(queries, task, limit)),
+                Some(threads) => threads.scope(|scope| {
+                    some.for_each(|task| scope.spawn(move |_| self.rescore(queries, task, limit)));
+                }),
             }
         }
-        let kept = |shortlist: &Shortlist<'_>| match limit {
-            SearchLimit::Nearest(k) => k.min(shortlist.slots.len()),
-            SearchLimit::Within(_) => shortlist.slots.len(),
-        };
         let mut hits = Hits::with_room(shortlists.len())?;
-        memory::reserve(&mut hits.rows, shortlists.iter().map(kept).sum())?;
-        let mut rest = &found[..];
+        memory::reserve(&mut hits.rows, shortlists.iter().map(|one| kept(one.slots.len(), limit)).sum())?;
+        let mut rest = &mut found[..];
         for shortlist in shortlists {
-            let (own, others) = rest.split_at(shortlist.slots.len());
-            hits.rows.extend_from_slice(&own[..kept(shortlist)]);
+            let (own, others) = rest.split_at_mut(shortlist.slots.len());
+            if own.len() > share {
+                order(own, limit);
+            }
+            hits.rows.extend_from_slice(&own[..kept(own.len(), limit)]);
             hits.ends.push(hits.rows.len());
             rest = others;
         }
@@ -90,51 +109,48 @@ impl HostRows {
         Ok(hits)
     }
 
-    fn task<'a, 'h>(
-        &self,
-        queries: HostVectors<'_>,
-        shortlists: &'a [Shortlist<'a>],
-        found: &'h mut [Hit],
-    ) -> Result<Task<'a, 'h>> {
-        let wide_query = if queries.kind() == ElementKind::F16 { self.dim() } else { 0 };
-        let wide = [memory::filled(wide_query, 0.0)?, memory::filled(self.values.scratch_len(), 0.0)?];
-        Ok(Task { shortlists, found, wide })
-    }
-
-    /// Divides shortlists into tasks of about the same number of rows.
+    /// Divides shortlists into tasks of about `share` rows.
     fn tasks<'a, 'h>(
         &self,
         queries: HostVectors<'_>,
-        mut shortlists: &'a [Shortlist<'a>],
+        (shortlists, share): (&[Shortlist<'a>], usize),
         mut found: &'h mut [Hit],
     ) -> Result<Vec<Task<'a, 'h>>> {
-        let share = (found.len() / (TASKS_PER_THREAD * current_num_threads())).max(TASK / self.dim()).max(1);
-        let mut tasks = vec![];
-        while !shortlists.is_empty() {
-            let (mut queries_here, mut rows) = (0, 0);
-            while queries_here < shortlists.len() && rows < share {
-                rows += shortlists[queries_here].slots.len();
-                queries_here += 1;
+        let wide_query = if queries.kind() == ElementKind::F16 { self.dim() } else { 0 };
+        let mut tasks: Vec<Task<'a, 'h>> = vec![];
+        for &Shortlist { query, slots } in shortlists {
+            let is_whole = slots.len() <= share;
+            for slots in slots.chunks(share) {
+                let (own, others) = found.split_at_mut(slots.len());
+                found = others;
+                let piece = Piece { query, slots, found: own, is_whole };
+                match tasks.last_mut().filter(|task| task.rows < share) {
+                    Some(task) => {
+                        memory::reserve_more(&mut task.pieces, 1)?;
+                        task.rows += slots.len();
+                        task.pieces.push(piece);
+                    }
+                    None => {
+                        let wide = [wide_query, self.values.scratch_len()];
+                        let [query, row] = wide.map(|elements| memory::filled(elements, 0.0));
+                        memory::reserve_more(&mut tasks, 1)?;
+                        tasks.push(Task { pieces: vec![piece], rows: slots.len(), wide: [query?, row?] });
+                    }
+                }
             }
-            let (own, others) = shortlists.split_at(queries_here);
-            let (own_found, other_found) = found.split_at_mut(rows);
-            tasks.push(self.task(queries, own, own_found)?);
-            (shortlists, found) = (others, other_found);
         }
         Ok(tasks)
     }
 
-    /// Computes the distances of a task, and puts the nearest rows of each query first, in order.
+    /// Computes the distances of a task, and orders those of whole shortlists.
     fn rescore(&self, (queries, squared): (HostVectors<'_>, &[f64]), task: Task<'_, '_>, limit: SearchLimit) {
-        let Task { shortlists, mut found, wide: [mut wide_query, mut wide_row] } = task;
-        self.values.announce(shortlists.iter().flat_map(|one| one.slots).map(|&slot| slot as usize));
-        for &Shortlist { query: number, slots } in shortlists {
-            let (own, others) = std::mem::take(&mut found).split_at_mut(slots.len());
-            found = others;
+        let Task { pieces, wide: [mut wide_query, mut wide_row], .. } = task;
+        self.values.announce(pieces.iter().flat_map(|piece| piece.slots).map(|&slot| slot as usize));
+        for Piece { query: number, slots, found, is_whole } in pieces {
             let values = queries.row(number).widened(&mut wide_query);
             let query = NormedVector { values, squared: squared[number] };
             slots.iter().take(AHEAD).for_each(|&slot| self.values.prefetch(slot as usize));
-            for (place, (&slot, hit)) in slots.iter().zip(&mut *own).enumerate() {
+            for (place, (&slot, hit)) in slots.iter().zip(&mut *found).enumerate() {
                 if let Some(&next) = slots.get(place + AHEAD) {
                     self.values.prefetch(next as usize);
                 }
@@ -143,14 +159,26 @@ impl HostRows {
                 let row = NormedVector { values, squared: self.values.squared[slot] };
                 *hit = (key_of(distance(self.metric, query, row)), self.ids[slot]);
             }
-            let wanted = match limit {
-                SearchLimit::Nearest(k) if k < own.len() => {
-                    own.select_nth_unstable(k);
-                    k
-                }
-                _ => own.len(),
-            };
-            own[..wanted].sort_unstable();
+            if is_whole {
+                order(found, limit);
+            }
         }
     }
+}
+
+/// How many of a query's rows are kept.
+fn kept(rows: usize, limit: SearchLimit) -> usize {
+    match limit {
+        SearchLimit::Nearest(k) => k.min(rows),
+        SearchLimit::Within(_) => rows,
+    }
+}
+
+/// Puts the nearest rows of a query first, in order.
+fn order(found: &mut [Hit], limit: SearchLimit) {
+    let wanted = kept(found.len(), limit);
+    if wanted < found.len() {
+        found.select_nth_unstable(wanted);
+    }
+    found[..wanted].sort_unstable();
 }

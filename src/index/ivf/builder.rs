@@ -8,9 +8,12 @@ use crate::future::{Boxed, blocking_and_async};
 use crate::index::common::{Rows, Settings, resource_methods};
 use crate::index::ivf::{Ivf, Pages};
 use crate::index::kmeans::KMeans;
+use crate::index::mapped::MappedVectors;
 use crate::index::shared::SharedSearches;
 use crate::matrix::ElementKind;
+use crate::memory;
 use crate::metric::Metric;
+use crate::options::place::RowPlace;
 use crate::options::setters;
 
 /// Options of a new [`Ivf`]. Made by [`Ivf::builder`].
@@ -59,10 +62,12 @@ impl<'a> IvfBuilder<'a> {
 
     blocking_and_async! { self.settings.resources.devices.clone();
         /// The index without rows, its centroids trained on a sample, `[rows, dim]`, of the rows that it will have; all of them
-        /// will do.
+        /// will do. With [`RowPlace::Mapped`](crate::RowPlace::Mapped) it has the file's rows, which are read through twice: to assign
+        /// them to lists, and to narrow them.
         ///
         /// # Errors
-        /// [`Error::Argument`] when dim is 0 or above 2^20, for a sample of another dim, or for a fallback without a copy;
+        /// [`Error::Argument`] when dim is 0 or above 2^20, for a sample of another dim, for a fallback without a copy, or for rows on the host
+        /// that are not screened; [`Error::Io`] and [`Error::File`] as [`FlatBuilder::build`](crate::FlatBuilder::build);
         /// [`Error::Budget`] when the budget exceeds the device's; [`Error::OutOfMemory`] when the host has no memory for the rows
         /// that are expected there; otherwise as [`KMeans::train`].
         pub fn train<'r>(self, sample: impl Into<Rows<'r>>) -> Result<Ivf> {
@@ -94,13 +99,24 @@ impl<'a> IvfBuilder<'a> {
     fn trained(self, sample: Sample<'a>) -> Boxed<'a, Ivf> {
         Box::pin(async move {
             let Self { settings, lists, means } = self;
-            let (mut common, copy) = settings.open().await?;
-            if sample.dim() != common.dim {
-                let needed = format!("dim {}, as the index has", common.dim);
-                return Err(Error::argument("sample", needed, sample.dim()));
-            }
+            settings.check_lists()?;
+            let check_sample = |dim: usize| match sample.dim() == dim {
+                true => Ok(()),
+                false => Err(Error::argument("sample", format!("dim {dim}, as the index has"), sample.dim())),
+            };
             let lists = lists.unwrap_or_else(|| Ivf::recommend(sample.rows()));
-            let means = means.of(common.metric, lists);
+            let means = means.of(settings.metric, lists);
+            if let RowPlace::Mapped(path) = &settings.resources.rows {
+                settings.shape()?;
+                check_sample(settings.dim)?;
+                let vectors = MappedVectors::open(path, settings.metric, settings.dim)?;
+                let devices = settings.resources.devices.clone();
+                let training = means.run(devices.first()?, sample).await?.training;
+                let engine = EngineLists::of(training, &devices, settings.metric, settings.screen).await?;
+                return Ivf::of_file(settings, vectors, engine, lists).await;
+            }
+            let (mut common, copy) = settings.open().await?;
+            check_sample(common.dim)?;
             let trained = means.run(&common.device, sample).await?;
             let engine =
                 EngineLists::of(trained.training, &common.devices, common.metric, common.screen).await?;
@@ -117,6 +133,34 @@ impl<'a> IvfBuilder<'a> {
 }
 
 impl Ivf {
+    /// The index of a file's rows, in the lists of their nearest centroids.
+    async fn of_file(
+        settings: Settings,
+        vectors: MappedVectors,
+        mut engine: EngineLists,
+        lists: usize,
+    ) -> Result<Self> {
+        let path = vectors.rows.file.path().to_owned();
+        let mut of_rows = memory::with_room(vectors.rows.rows)?;
+        for piece in vectors.pieces() {
+            let (first, rows) = piece?;
+            let assigned = engine
+                .assign_on_first((&rows).into())
+                .await
+                .map_err(|error| MappedVectors::blame(&path, error.with_rows(|row| first as u64 + row)))?;
+            of_rows.extend(assigned.iter().map(|row| row.list));
+        }
+        let mut pages = Pages::new(lists);
+        let slots = pages.place(&of_rows, &|_| false)?;
+        let mut common = vectors.read(settings, slots).await?;
+        engine.compile_ahead(&common.store.rows, common.metric);
+        let store = common.store_mut()?;
+        if store.len() > 0 {
+            store.set_lists(&mut engine, pages.of_lists(), pages.sizes()).await?;
+        }
+        Ok(Self { callers: SharedSearches::new(&common), common, lists, pages, engine: Arc::new(engine) })
+    }
+
     /// Starts a new index of vectors with `dim` elements.
     ///
     /// `devices` is a reference to a [`Device`], or to several: see [`Devices`]. Centroids are trained on the first.

@@ -1,6 +1,7 @@
 //! Rows that the host keeps for an index on a GPU: answers are those of the host engine, bit for bit, whatever way they took.
 
 mod changes;
+mod lists;
 mod mapped;
 mod ways;
 

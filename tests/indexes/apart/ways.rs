@@ -86,7 +86,7 @@ fn filters_allow_few_rows_or_many() {
     let nothing: [u64; 0] = [];
     let found = twins.search(view(&queries, 32), &SearchOptions::new(10).filter(&nothing));
     assert!(found.neighbors.iter().all(<[_]>::is_empty));
-    let even = |id: u64| id % 2 == 0;
+    let even = |id: u64| id.is_multiple_of(2);
     twins.search(view(&queries, 32), &SearchOptions::new(3).filter(Filter::by(&even)));
 }
 

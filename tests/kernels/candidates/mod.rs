@@ -1,6 +1,7 @@
 //! Candidate lists, and the terms and margins by which `collect` and `winnow` fill them.
 
 mod collect_tiles;
+mod compact;
 mod lists;
 mod pick;
 mod probes;

@@ -3,9 +3,10 @@
 use crate::engine::device::queries::{Queries, QueryNumbers};
 use crate::engine::lists::coarse::{CoarseBuffers, CoarseQueries};
 use crate::engine::lists::probing::Probing;
-use crate::engine::lists::probing::needs::{ProbeBuffers, ProbePlan};
+use crate::engine::lists::probing::needs::{ProbeBuffers, ProbePlan, Way};
 use crate::engine::lists::tables::ALIGNED_WORDS;
 use crate::engine::pass::{BufferVectors, CandidateLists, Rescoring, Selection, keys_and_ids, reset_refused};
+use crate::engine::search::apart::rescoring::CandidatePlaces;
 use crate::engine::search::batches::QueryBuffers;
 use crate::error::Result;
 use crate::gpu::{Buffer, BufferSlice, Commands, Profile, Reserved, RowLayout};
@@ -142,6 +143,21 @@ impl<'a> ProbeBatches<'a> {
         let (metric, queries) = (request.metric, (&self.buffers.queries).into());
         let candidates = self.lists(count).to_rescore();
         rows.encode_rescoring(commands, &Rescoring { metric, queries, count, candidates, found })
+    }
+
+    /// The candidates of a batch, where the host reads them.
+    pub(super) fn places(&self, count: u32) -> CandidatePlaces<'_> {
+        let [counts, _, flags] = self.states(count);
+        let buffers = &*self.buffers;
+        CandidatePlaces {
+            refused: &buffers.refused,
+            counts,
+            flags: (self.plan.way != Way::Rows).then_some(flags),
+            lists: &buffers.candidates,
+            capacity: self.plan.capacity,
+            starts: &buffers.selected_counts,
+            compacted: [&buffers.selected_keys, &buffers.selected_ids],
+        }
     }
 
     /// Computes the distances of the candidates, and selects the nearest.

@@ -14,6 +14,7 @@ mod search;
 use crate::engine::lists::centroids::Centroids;
 use crate::engine::lists::tables::ListTables;
 use crate::engine::rows::segments::GpuRows;
+use crate::engine::search::apart::rescoring::Asked;
 use crate::engine::search::request::SearchRequest;
 
 /// A search in the lists around some centroids.
@@ -23,6 +24,8 @@ pub(crate) struct Probing<'a> {
     pub(crate) centroids: &'a Centroids,
     pub(crate) tables: &'a ListTables,
     pub(crate) request: &'a SearchRequest<'a>,
+    /// The rows and the queries of the host, where that computes distances.
+    pub(crate) asked: Option<Asked<'a>>,
     /// Lists that each query probes.
     pub(crate) probes: u32,
 }

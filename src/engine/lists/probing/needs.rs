@@ -90,7 +90,10 @@ impl ProbeBuffers<u64> {
         let if_by_list = |bytes: u64| if is_by_list { bytes } else { 0 };
         let entries = count * capacity;
         let if_many = |many: u32| if many > select_k::SORTED_MAX { count * u64::from(many) } else { 0 };
-        let spare = if_many(plan.k).max(if_many(probing.probes));
+        // Where the host computes distances, these are the places that it reads candidates from. Those of the coarse step are in use when
+        // the next batch begins.
+        let if_stored = |bytes: u64, to_read: u64| if rows.keeps_rows { bytes } else { to_read };
+        let spare = if_stored(if_many(plan.k), 0).max(if_many(probing.probes));
         let lists = u64::from(probing.lists());
         let padded = count.next_multiple_of(coarse.unit().into());
         let screened = rows.narrowed.as_ref().filter(|_| is_screened);
@@ -104,16 +107,16 @@ impl ProbeBuffers<u64> {
             coarse_terms: coarse_bytes.terms,
             coarse_candidates: coarse_bytes.candidates,
             candidates: coarse_bytes.scores.max(entries * if is_screened { 12 } else { 4 }),
-            keys: coarse_bytes.keys.max(entries * 4),
-            ids: coarse_bytes.ids.max(entries * 8),
+            keys: coarse_bytes.keys.max(if_stored(entries * 4, 0)),
+            ids: coarse_bytes.ids.max(if_stored(entries * 8, 0)),
             coarse_survivors: count * 4,
             probed_keys: pairs * 4,
             probed: pairs * 8,
             probed_counts: count * 4,
             states: 3 * count.next_multiple_of(ALIGNED_WORDS as u64) * 4,
-            selected_keys: count * k * 4,
-            selected_ids: count * k * 8,
-            selected_counts: count * 4,
+            selected_keys: if_stored(count * k * 4, entries * 4),
+            selected_ids: if_stored(count * k * 8, entries * 4),
+            selected_counts: if_stored(count * 4, (1 + count) * 4),
             spare_keys: spare * 4,
             spare_ids: spare * 8,
             allowed: scope.bits_bytes(),

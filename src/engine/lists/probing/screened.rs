@@ -32,7 +32,7 @@ impl ProbeBatches<'_> {
         }
         for (number, round) in self.plan.rounds.iter().enumerate() {
             // By the distances of the nearest rows so far the threshold loses the width of an interval, before most rows are looked at.
-            if NEAR.contains(&round.start) {
+            if NEAR.contains(&round.start) && self.probing.rows.keeps_rows {
                 commands.stage("refine");
                 self.encode_rescore(commands, count)?;
                 self.encode_tighten(commands, count, true)?;

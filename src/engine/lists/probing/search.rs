@@ -6,15 +6,17 @@ use crate::engine::device::queries::{Queries, QueryNumbers};
 use crate::engine::lists::probing::Probing;
 use crate::engine::lists::probing::batch::ProbeBatches;
 use crate::engine::lists::probing::needs::Way;
-use crate::engine::lists::tables::ALIGNED_WORDS;
 use crate::engine::lists::widening::Widening;
 use crate::engine::search::answers::Results;
+use crate::engine::search::apart;
+use crate::engine::search::apart::rescoring::{Collecting, Collector, neighbors};
 use crate::engine::search::batches::{BatchWork, run_batches};
 use crate::engine::search::pipeline::{SearchState, search_some};
 use crate::engine::search::request::SearchResult;
 use crate::error::{Error, Result};
 use crate::future::Boxed;
 use crate::gpu::{Reading, words};
+use crate::host::SearchLimit;
 
 /// The commands of up to this many queries are submitted at once.
 const FEW_QUERIES: u32 = 8;
@@ -59,12 +61,19 @@ impl Probing<'_> {
                 let plan = match self.plan(open.len() as u64, before.as_ref()) {
                     // If there is no memory for the candidates of a search in all lists, it is done as in `Flat`.
                     Err(_) if self.probes >= self.lists() => {
-                        return search_some(self.rows, queries, open, self.request, state).await;
+                        let (rows, request) = (self.rows, self.request);
+                        return match self.asked {
+                            Some(asked) => {
+                                apart::search_some(rows, queries, asked, open, request, state).await
+                            }
+                            None => search_some(rows, queries, open, request, state).await,
+                        };
                     }
                     plan => plan?,
                 };
                 let batches = ProbeBatches::reserve(*self, plan.clone()).await?;
-                let mut work = ProbeWork { batches, queries, state, overflowed: vec![] };
+                let collector = Collector::new(plan.k);
+                let mut work = ProbeWork { batches, collector, queries, state, overflowed: vec![] };
                 run_batches(open.batches(plan.batch as usize), &mut work).await?;
                 let overflowed = work.overflowed;
                 // The last plan holds all candidates. Without this error, a fault of the library would become an endless loop.
@@ -85,16 +94,24 @@ impl Probing<'_> {
 /// The search over batches.
 struct ProbeWork<'a> {
     batches: ProbeBatches<'a>,
+    /// Reads candidates, where the host computes distances.
+    collector: Collector,
     queries: &'a Queries<'a>,
     state: &'a mut SearchState,
     overflowed: Vec<usize>,
 }
 
-impl BatchWork for ProbeWork<'_> {
-    type Pending = (QueryNumbers, Reading);
+/// A batch that the device works on: its results, or candidates that are not rescored yet.
+enum Probed {
+    Found(QueryNumbers, Reading),
+    Candidates(Collecting),
+}
 
-    async fn submit(&mut self, numbers: QueryNumbers) -> Result<(QueryNumbers, Reading)> {
-        let Self { batches, queries, state, .. } = self;
+impl BatchWork for ProbeWork<'_> {
+    type Pending = Probed;
+
+    async fn submit(&mut self, numbers: QueryNumbers) -> Result<Probed> {
+        let Self { batches, collector, queries, state, .. } = self;
         let count = numbers.len() as u32;
         let mut commands = batches.begin(queries, &numbers, state.profile.as_mut()).await?;
         let way = batches.plan.way;
@@ -108,27 +125,46 @@ impl BatchWork for ProbeWork<'_> {
                 batches.encode_screened(&mut commands, count)?;
             }
         }
-        batches.encode_results(&mut commands, count)?;
         let buffers = &*batches.buffers;
+        let pairs = u64::from(count) * u64::from(batches.probing.probes);
+        let coarse_and_scored = [
+            (&buffers.coarse_survivors, 0, u64::from(count) * 4),
+            (&buffers.probed, 0, if way == Way::Queries { pairs * 8 } else { 0 }),
+            (&buffers.list_counts, 0, batches.probing.count_words(&batches.plan) * 4),
+        ];
+        if batches.probing.asked.is_some() {
+            let places = batches.places(count);
+            return Ok(Probed::Candidates(collector.submit(
+                commands,
+                numbers,
+                &places,
+                &coarse_and_scored,
+            )?));
+        }
+        batches.encode_results(&mut commands, count)?;
         let [counts, _, overflowed] = batches.states(count);
         let count = u64::from(count);
         let results = count * u64::from(batches.plan.k);
-        let pairs = count * u64::from(batches.probing.probes);
+        let [coarse, probed, list_counts] = coarse_and_scored;
         let reading = commands.submit_with_readback(&[
             (&buffers.refused, 0, 8),
             (&buffers.selected_keys, 0, results * 4),
             (&buffers.selected_ids, 0, results * 8),
             (&buffers.selected_counts, 0, count * 4),
             (counts.buffer, counts.offset, counts.bytes),
-            (&buffers.coarse_survivors, 0, count * 4),
-            (&buffers.probed, 0, if way == Way::Queries { pairs * 8 } else { 0 }),
-            (&buffers.list_counts, 0, batches.probing.count_words(&batches.plan) * 4),
+            coarse,
+            probed,
+            list_counts,
             (overflowed.buffer, overflowed.offset, if way == Way::Rows { 0 } else { count * 4 }),
         ])?;
-        Ok((numbers, reading))
+        Ok(Probed::Found(numbers, reading))
     }
 
-    async fn finish(&mut self, (numbers, reading): (QueryNumbers, Reading)) -> Result<()> {
+    async fn finish(&mut self, pending: Probed) -> Result<()> {
+        let (numbers, reading) = match pending {
+            Probed::Found(numbers, reading) => (numbers, reading),
+            Probed::Candidates(collecting) => return self.rescore(collecting).await,
+        };
         let ProbeBatches { probing: Probing { rows, tables, request, .. }, plan, .. } = &self.batches;
         let SearchState { answers, statistics, answered, .. } = &mut *self.state;
         let mut parts = reading.wait(&rows.gpu).await?;
@@ -149,14 +185,36 @@ impl BatchWork for ProbeWork<'_> {
             answers.put(number, row)?;
             *answered += 1;
         }
-        let size_of = |list: u64| tables.sizes.get(list as usize).copied().map_or(0, u64::from);
-        statistics.scored += words::<u64>(&parts[6]).map(size_of).sum::<u64>();
-        // The counts of each round.
-        let lists = tables.sizes.len();
-        for (place, queries) in words::<u32>(&parts[7]).enumerate() {
-            statistics.scored +=
-                u64::from(queries) * size_of((place % lists.next_multiple_of(ALIGNED_WORDS)) as u64);
+        statistics.scored += tables.scored(&parts[6], &parts[7]);
+        request.report(*answered);
+        Ok(())
+    }
+}
+
+impl ProbeWork<'_> {
+    /// Answers a batch whose candidates the host compares with its queries.
+    async fn rescore(&mut self, collecting: Collecting) -> Result<()> {
+        let Self { batches, collector, state, overflowed, .. } = self;
+        let ProbeBatches { probing: Probing { rows, tables, request, asked, .. }, plan, .. } = &*batches;
+        let Some(asked) = asked else { return Err(Error::internal("candidates without the host's rows")) };
+        let places = batches.places(plan.batch);
+        let collected = collector.read(&rows.gpu, &places, collecting).await?;
+        let survivors: Vec<u32> = words(&collected.others[0]).collect();
+        let has_overflowed =
+            |place: usize, count| count > plan.capacity || plan.coarse.overflowed(survivors[place]);
+        let (shortlists, too_many) = collected.shortlists(has_overflowed)?;
+        let hits = asked.rescored(&shortlists, SearchLimit::Nearest(request.k))?;
+        let SearchState { answers, statistics, answered, .. } = &mut **state;
+        for (shortlist, row) in shortlists.iter().zip(hits.iter()) {
+            answers.put(shortlist.query, neighbors(row))?;
         }
+        *answered += shortlists.len();
+        statistics.rescored += hits.rescored;
+        statistics.scored += match plan.way {
+            Way::Rows => hits.rescored,
+            _ => tables.scored(&collected.others[1], &collected.others[2]),
+        };
+        overflowed.extend(too_many.into_iter().map(|(query, _)| query));
         request.report(*answered);
         Ok(())
     }

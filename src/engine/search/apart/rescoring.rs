@@ -5,7 +5,6 @@ use crate::engine::search::screening::{ScreenBuffers, Screening};
 use crate::error::{Error, Result};
 use crate::gpu::{Buffer, BufferSlice, Commands, Gpu, Reading, words};
 use crate::host::{Hits, HostRequest, HostRows, SearchLimit, Shortlist};
-use crate::interrupt;
 use crate::kernels::compact;
 use crate::kernels::value_of;
 use crate::memory;
@@ -71,6 +70,9 @@ pub(crate) struct Collecting {
     /// Candidates that are read with their counts.
     room: u64,
 }
+
+/// The number of a query that has more candidates than its list holds, and how many it has.
+pub(crate) type Overflowed = (usize, u32);
 
 /// The candidates of a batch.
 pub(crate) struct Collected {
@@ -149,11 +151,11 @@ impl Collector {
 }
 
 impl Collected {
-    /// The candidates of queries, and the queries that have more than their lists hold, with how many each has.
+    /// The candidates of each query, and the queries of whose candidates some are missing.
     pub(crate) fn shortlists(
         &self,
         has_overflowed: impl Fn(usize, u32) -> bool,
-    ) -> Result<(Vec<Shortlist<'_>>, Vec<(usize, u32)>)> {
+    ) -> Result<(Vec<Shortlist<'_>>, Vec<Overflowed>)> {
         let mut shortlists = memory::with_room(self.places.len())?;
         let mut overflowed = vec![];
         for (place, (query, &(start, count))) in self.numbers.iter().zip(&self.places).enumerate() {
@@ -172,7 +174,6 @@ impl Collected {
 impl Asked<'_> {
     /// What queries find on their shortlists.
     pub(crate) fn rescored(self, shortlists: &[Shortlist<'_>], limit: SearchLimit) -> Result<Hits> {
-        interrupt::check()?;
         self.rows.rescored((self.queries, self.squared), shortlists, limit)
     }
 
