@@ -1,9 +1,9 @@
 // Copies the candidates of all queries into one list, without room between them, for the host to read. Queries come in any order.
 // One with more candidates than its own list holds gives none. One workgroup per query.
 @group(0) @binding(1) var<storage, read> counts: array<u32>; // [queries]
-@group(0) @binding(2) var<storage, read> candidates: array<u32>; // [queries, capacity]: slots; intervals may follow
+@group(0) @binding(2) var<storage, read> candidates: array<u32>; // [3, queries, capacity]: slots, lower and upper keys; or slots alone
 @group(0) @binding(3) var<storage, read_write> starts: array<atomic<u32>>; // [1 + queries]: how many were copied, and where those of each query start
-@group(0) @binding(4) var<storage, read_write> compacted: array<u32>; // [queries * capacity]: slots
+@group(0) @binding(4) var<storage, read_write> compacted: array<u32>; // [queries * capacity, words]: slots, with two words also lower keys
 
 var<workgroup> first: u32;
 
@@ -22,5 +22,10 @@ fn compact(
     atomicStore(&starts[1u + query], first);
   }
   let start = workgroupUniformLoad(&first);
-  for (var i = index; i < length; i += WORKGROUP) { compacted[start + i] = candidates[query * params.capacity + i]; }
+  for (var i = index; i < length; i += WORKGROUP) {
+    let entry = query * params.capacity + i;
+    let place = (start + i) * params.words;
+    compacted[place] = candidates[entry];
+    if (params.words == 2u) { compacted[place + 1u] = candidates[params.queries * params.capacity + entry]; }
+  }
 }

@@ -121,7 +121,7 @@ impl Plan {
             let most = if is_slow { kernel.most_queries / 4 } else { kernel.most_queries };
             // Lists may take a fifth of the scratch memory, or half of it where few scores need memory.
             let share = if kernel.collects.is_some() { 2 } else { 5 };
-            let fits = scope.usable() / share / (kernel.padded(queries.min(most)) * ENTRY_BYTES);
+            let fits = scope.usable() / share / (kernel.padded(queries.min(most)) * entry_bytes(rows));
             let longer = if fits > least { (fits + 1).next_power_of_two() / 2 } else { least };
             let longer = longer.min(CAPACITY[1].max(least));
             let by = move |capacity| Self::by_kernel(kernel, rows, most, (queries, k), capacity, scope);
@@ -250,8 +250,11 @@ pub(crate) fn is_selective(rows: &GpuRows, scope: Scope<'_>) -> bool {
     scope.allowed.is_some_and(|allowed| allowed.count * share <= rows.end())
 }
 
-/// Scratch bytes of a candidate: slot and interval, and the distance and id of the row.
-const ENTRY_BYTES: u64 = 24;
+/// Scratch bytes of a candidate: slot and interval, and the distance and id of the row; for rows on the host, two places that these are
+/// read from.
+fn entry_bytes(rows: &GpuRows) -> u64 {
+    if rows.keeps_rows { 24 } else { 28 }
+}
 
 /// Scratch bytes of the scores of a block.
 fn score_bytes(kernel: &'static ScreenKernel, batch: u64) -> u64 {
@@ -262,5 +265,5 @@ fn score_bytes(kernel: &'static ScreenKernel, batch: u64) -> u64 {
 /// Scratch bytes of a query without its scores.
 fn query_bytes(rows: &GpuRows, k: u64, capacity: u64) -> u64 {
     let results = if k > u64::from(SORTED_MAX) { 24 * k } else { 12 * k };
-    rows.query_bytes() + 8 + 16 + 4 + ENTRY_BYTES * capacity + results
+    rows.query_bytes() + 8 + 16 + 4 + entry_bytes(rows) * capacity + results
 }

@@ -1,5 +1,6 @@
 //! Distances of rows that another engine could not exclude: the host reports them where it keeps the rows of an index on a GPU.
 
+use std::collections::BinaryHeap;
 use std::sync::LazyLock;
 
 use crate::error::{Error, Result};
@@ -40,13 +41,18 @@ pub(crate) struct Shortlist<'a> {
     /// The query's number.
     pub(crate) query: usize,
     pub(crate) slots: &'a [u32],
+    /// Keys that the distances of these rows are not below; none where they are not known.
+    pub(crate) lowers: &'a [u32],
 }
 
 /// Rows of a shortlist, and places for their distances.
 struct Piece<'a, 'h> {
     query: usize,
     slots: &'a [u32],
+    lowers: &'a [u32],
     found: &'h mut [Hit],
+    /// How many of the distances were computed: the nearest rows are among them.
+    computed: Option<&'h mut usize>,
     /// Whether these are all rows of the shortlist.
     is_whole: bool,
 }
@@ -61,7 +67,7 @@ struct Task<'a, 'h> {
 
 impl HostRows {
     /// The nearest of the rows on each shortlist, with the bits that a search on the host reports. Queries were checked before, and are
-    /// given with their squared norms.
+    /// given with their squared norms. Where lower bounds are known, rows are compared in their order until the rest is too far.
     pub(crate) fn rescored(
         &self,
         queries: (HostVectors<'_>, &[f64]),
@@ -74,12 +80,13 @@ impl HostRows {
         }
         let rows: usize = shortlists.iter().map(|shortlist| shortlist.slots.len()).sum();
         let mut found = memory::filled(rows, (0, 0))?;
+        let mut computed = memory::filled(shortlists.len(), 0)?;
         // A thread of another pool would take up work of that pool while it waits.
         let is_shared = rows * self.dim() >= 2 * TASK && current_thread_index().is_none();
         let threads = THREADS.as_ref().filter(|_| is_shared);
         let share = (rows / (TASKS_PER_THREAD * current_num_threads())).min(LARGEST / self.dim());
         let share = share.max(TASK / self.dim()).max(1);
-        let mut tasks = self.tasks(queries.0, (shortlists, share), &mut found)?.into_iter();
+        let mut tasks = self.tasks(queries.0, (shortlists, share), (&mut found, &mut computed))?.into_iter();
         loop {
             interrupt::check()?;
             let mut some = tasks.by_ref().take(WAVE * current_num_threads()).peekable();
@@ -96,8 +103,9 @@ impl HostRows {
         let mut hits = Hits::with_room(shortlists.len())?;
         memory::reserve(&mut hits.rows, shortlists.iter().map(|one| kept(one.slots.len(), limit)).sum())?;
         let mut rest = &mut found[..];
-        for shortlist in shortlists {
+        for (shortlist, computed) in shortlists.iter().zip(computed) {
             let (own, others) = rest.split_at_mut(shortlist.slots.len());
+            hits.rescored += if own.len() > share { own.len() } else { computed } as u64;
             if own.len() > share {
                 order(own, limit);
             }
@@ -105,7 +113,6 @@ impl HostRows {
             hits.ends.push(hits.rows.len());
             rest = others;
         }
-        hits.rescored = rows as u64;
         Ok(hits)
     }
 
@@ -114,16 +121,19 @@ impl HostRows {
         &self,
         queries: HostVectors<'_>,
         (shortlists, share): (&[Shortlist<'a>], usize),
-        mut found: &'h mut [Hit],
+        (mut found, computed): (&'h mut [Hit], &'h mut [usize]),
     ) -> Result<Vec<Task<'a, 'h>>> {
         let wide_query = if queries.kind() == ElementKind::F16 { self.dim() } else { 0 };
         let mut tasks: Vec<Task<'a, 'h>> = vec![];
-        for &Shortlist { query, slots } in shortlists {
+        for (&Shortlist { query, slots, lowers }, computed) in shortlists.iter().zip(computed) {
             let is_whole = slots.len() <= share;
+            let mut computed = Some(computed);
             for slots in slots.chunks(share) {
                 let (own, others) = found.split_at_mut(slots.len());
                 found = others;
-                let piece = Piece { query, slots, found: own, is_whole };
+                // Only of a whole list does the nearest so far tell which rows are too far.
+                let (lowers, computed) = if is_whole { (lowers, computed.take()) } else { (&[][..], None) };
+                let piece = Piece { query, slots, lowers, found: own, computed, is_whole };
                 match tasks.last_mut().filter(|task| task.rows < share) {
                     Some(task) => {
                         memory::reserve_more(&mut task.pieces, 1)?;
@@ -146,19 +156,55 @@ impl HostRows {
     fn rescore(&self, (queries, squared): (HostVectors<'_>, &[f64]), task: Task<'_, '_>, limit: SearchLimit) {
         let Task { pieces, wide: [mut wide_query, mut wide_row], .. } = task;
         self.values.announce(pieces.iter().flat_map(|piece| piece.slots).map(|&slot| slot as usize));
-        for Piece { query: number, slots, found, is_whole } in pieces {
+        let mut nearest_first: Vec<(u32, u32)> = vec![];
+        let mut best: BinaryHeap<Hit> = BinaryHeap::new();
+        for Piece { query: number, slots, lowers, found, computed, is_whole } in pieces {
             let values = queries.row(number).widened(&mut wide_query);
             let query = NormedVector { values, squared: squared[number] };
+            let mut hit_of = |slot: u32| {
+                let slot = slot as usize;
+                let values = self.values.row(slot, &mut wide_row);
+                let row = NormedVector { values, squared: self.values.squared[slot] };
+                (key_of(distance(self.metric, query, row)), self.ids[slot])
+            };
+            if let SearchLimit::Nearest(k) = limit
+                && k < slots.len()
+                && lowers.len() == slots.len()
+            {
+                nearest_first.clear();
+                nearest_first.extend(lowers.iter().copied().zip(slots.iter().copied()));
+                nearest_first.sort_unstable();
+                nearest_first.iter().take(AHEAD).for_each(|&(_, slot)| self.values.prefetch(slot as usize));
+                best.clear();
+                let mut done = 0;
+                for &(lower, slot) in &nearest_first {
+                    // A row at the same distance may have a smaller id.
+                    if best.len() == k && best.peek().is_some_and(|&(key, _)| lower > key) {
+                        break;
+                    }
+                    if let Some(&(_, next)) = nearest_first.get(done + AHEAD) {
+                        self.values.prefetch(next as usize);
+                    }
+                    done += 1;
+                    best.push(hit_of(slot));
+                    if best.len() > k {
+                        best.pop();
+                    }
+                }
+                // The heap gives the farthest first.
+                let places = found[..k].iter_mut().rev();
+                places.zip(std::iter::from_fn(|| best.pop())).for_each(|(place, hit)| *place = hit);
+                computed.into_iter().for_each(|computed| *computed = done);
+                continue;
+            }
             slots.iter().take(AHEAD).for_each(|&slot| self.values.prefetch(slot as usize));
             for (place, (&slot, hit)) in slots.iter().zip(&mut *found).enumerate() {
                 if let Some(&next) = slots.get(place + AHEAD) {
                     self.values.prefetch(next as usize);
                 }
-                let slot = slot as usize;
-                let values = self.values.row(slot, &mut wide_row);
-                let row = NormedVector { values, squared: self.values.squared[slot] };
-                *hit = (key_of(distance(self.metric, query, row)), self.ids[slot]);
+                *hit = hit_of(slot);
             }
+            computed.into_iter().for_each(|computed| *computed = slots.len());
             if is_whole {
                 order(found, limit);
             }

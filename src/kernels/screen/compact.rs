@@ -10,6 +10,8 @@ params! {
         queries: u32,
         /// Candidates that a query can have.
         capacity: u32,
+        /// Words of a candidate: 1 for its slot, 2 with the lower end of its interval.
+        words: u32,
     }
 }
 
@@ -38,11 +40,11 @@ pub(crate) fn encode(commands: &mut Commands<'_>, params: &Params, buffers: &Buf
     commands.dispatch(&pipeline, params, &buffers.slices(), Grid::Linear(params.queries.into()))
 }
 
-/// The candidates that each query gives: all of them, or none if it has more than its list holds.
+/// The candidates that each query gives, a word or two each: all of them, or none if it has more than its list holds.
 pub fn reference(lists: &[&[u32]], counts: &[u32], capacity: u32) -> Vec<Vec<u32>> {
     let of = |(list, &count): (&&[u32], &u32)| match count > capacity {
         true => vec![],
-        false => list[..count as usize].to_vec(),
+        false => list.to_vec(),
     };
     lists.iter().zip(counts).map(of).collect()
 }

@@ -156,6 +156,7 @@ impl<'a> ProbeBatches<'a> {
             lists: &buffers.candidates,
             capacity: self.plan.capacity,
             starts: &buffers.selected_counts,
+            words: 1,
             compacted: [&buffers.selected_keys, &buffers.selected_ids],
         }
     }

@@ -34,6 +34,8 @@ pub(crate) struct CandidatePlaces<'a> {
     pub(crate) capacity: u32,
     /// Where those of each query start.
     pub(crate) starts: &'a Buffer,
+    /// Words of a candidate: its slot, and with two also the lower end of its interval.
+    pub(crate) words: u32,
     /// All candidates without room between them: in one of two places, because a batch may be read when the next one is submitted.
     pub(crate) compacted: [&'a Buffer; 2],
 }
@@ -49,6 +51,7 @@ impl<'a> CandidatePlaces<'a> {
             lists: candidates,
             capacity: screening.capacity,
             starts: selected_keys,
+            words: 2,
             compacted: [keys, ids],
         }
     }
@@ -69,6 +72,7 @@ pub(crate) struct Collecting {
     place: usize,
     /// Candidates that are read with their counts.
     room: u64,
+    words: u32,
 }
 
 /// The number of a query that has more candidates than its list holds, and how many it has.
@@ -77,8 +81,9 @@ pub(crate) type Overflowed = (usize, u32);
 /// The candidates of a batch.
 pub(crate) struct Collected {
     pub(crate) numbers: QueryNumbers,
-    /// Those of all queries.
+    /// Those of all queries, and the lower ends of their intervals where they were read.
     slots: Vec<u32>,
+    lowers: Vec<u32>,
     /// Where those of each query start, and how many it has.
     places: Vec<(u32, u32)>,
     is_flagged: Vec<bool>,
@@ -100,14 +105,18 @@ impl Collector {
         places: &CandidatePlaces<'_>,
         others: &[(&Buffer, u64, u64)],
     ) -> Result<Collecting> {
-        let &CandidatePlaces { refused, counts, flags, lists, capacity, starts, compacted } = places;
+        let &CandidatePlaces { refused, counts, flags, lists, capacity, starts, words, compacted } = places;
         let count = numbers.len() as u64;
         let place = self.next;
         self.next = 1 - place;
         let compacted = compacted[place];
         commands.stage("compact");
         let buffers = compact::Buffers { counts, candidates: lists, starts, compacted };
-        compact::encode(&mut commands, &compact::Params { queries: count as u32, capacity }, &buffers)?;
+        compact::encode(
+            &mut commands,
+            &compact::Params { queries: count as u32, capacity, words },
+            &buffers,
+        )?;
         let room = (count * self.each).max(LEAST).min(count * u64::from(capacity));
         let flags = flags.map_or((refused, 0, 0), |flags| (flags.buffer, flags.offset, count * 4));
         let mut ranges = vec![
@@ -115,11 +124,11 @@ impl Collector {
             (counts.buffer, counts.offset, count * 4),
             flags,
             (starts, 0, (1 + count) * 4),
-            (compacted, 0, room * 4),
+            (compacted, 0, room * u64::from(words) * 4),
         ];
         ranges.extend_from_slice(others);
         let reading = commands.submit_with_readback(&ranges)?;
-        Ok(Collecting { numbers, reading, place, room })
+        Ok(Collecting { numbers, reading, place, room, words })
     }
 
     /// Waits for the candidates of a batch.
@@ -129,24 +138,37 @@ impl Collector {
         places: &CandidatePlaces<'_>,
         collecting: Collecting,
     ) -> Result<Collected> {
-        let Collecting { numbers, reading, place, room } = collecting;
+        let Collecting { numbers, reading, place, room, words: each } = collecting;
         let mut parts = reading.wait(gpu).await?;
         let others = parts.split_off(5);
         numbers.check(&parts[0])?;
         let mut starts = words::<u32>(&parts[3]);
         let all = u64::from(starts.next().unwrap_or(0));
+        let has_lowers = each == 2;
         let mut slots = memory::with_room(all as usize)?;
-        slots.extend(words::<u32>(&parts[4]).take(all as usize));
+        let mut lowers = memory::with_room(if has_lowers { all as usize } else { 0 })?;
+        let mut take = |bytes: &[u8], count: u64| {
+            if has_lowers {
+                for [slot, lower] in words::<[u32; 2]>(bytes).take(count as usize) {
+                    slots.push(slot);
+                    lowers.push(lower);
+                }
+            } else {
+                slots.extend(words::<u32>(bytes).take(count as usize));
+            }
+        };
+        take(&parts[4], all.min(room));
         if all > room {
-            let rest = (places.compacted[place], room * 4, (all - room) * 4);
+            let entry = u64::from(each) * 4;
+            let rest = (places.compacted[place], room * entry, (all - room) * entry);
             let rest = Commands::new(gpu, None).read(&[rest]).await?;
-            slots.extend(words::<u32>(&rest[0]));
+            take(&rest[0], all - room);
         }
         self.each = (all + all / 4).div_ceil(numbers.len().max(1) as u64) + 8;
         let mut of_queries = memory::with_room(numbers.len())?;
         of_queries.extend(starts.zip(words::<u32>(&parts[1])));
         let is_flagged = words::<u32>(&parts[2]).map(|flag| flag != 0).collect();
-        Ok(Collected { numbers, slots, places: of_queries, is_flagged, others })
+        Ok(Collected { numbers, slots, lowers, places: of_queries, is_flagged, others })
     }
 }
 
@@ -163,9 +185,10 @@ impl Collected {
                 overflowed.push((query, count));
                 continue;
             }
-            let slots = self.slots.get(start as usize..start as usize + count as usize);
+            let places = start as usize..start as usize + count as usize;
             let missing = || Error::internal("a query's candidates were not read");
-            shortlists.push(Shortlist { query, slots: slots.ok_or_else(missing)? });
+            let slots = self.slots.get(places.clone()).ok_or_else(missing)?;
+            shortlists.push(Shortlist { query, slots, lowers: self.lowers.get(places).unwrap_or_default() });
         }
         Ok((shortlists, overflowed))
     }
