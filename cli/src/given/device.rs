@@ -173,6 +173,17 @@ pub(crate) fn look_for_no_display() {
     }
 }
 
+/// All devices of an index, in words.
+pub(crate) fn places(devices: &[Device]) -> String {
+    match devices {
+        [device] => place(device),
+        devices => {
+            let names: Vec<String> = devices.iter().map(|device| device.adapter().name.clone()).collect();
+            format!("{} devices: {}", devices.len(), names.join(", "))
+        }
+    }
+}
+
 /// An adapter's name, backend, driver and kind.
 pub(crate) fn to_json(adapter: &Adapter) -> Value {
     json!({
@@ -212,16 +223,5 @@ mod tests {
         }
         let error = chosen("host,host").open().expect_err("a list").to_string();
         assert_eq!(error, "--device: needed one device, given the list \"host,host\"");
-    }
-}
-
-/// All devices of an index, in words.
-pub(crate) fn places(devices: &[Device]) -> String {
-    match devices {
-        [device] => place(device),
-        devices => {
-            let names: Vec<String> = devices.iter().map(|device| device.adapter().name.clone()).collect();
-            format!("{} devices: {}", devices.len(), names.join(", "))
-        }
     }
 }
