@@ -163,7 +163,7 @@ impl Ivf {
 
     /// Starts a new index of vectors with `dim` elements.
     ///
-    /// `devices` is a reference to a [`Device`], or to several: see [`Devices`]. Centroids are trained on the first.
+    /// `devices` is a reference to a [`Device`](crate::Device), or to several: see [`Devices`]. Centroids are trained on the first.
     pub fn builder<'a>(devices: impl Into<Devices>, metric: Metric, dim: usize) -> IvfBuilder<'a> {
         let settings = Settings::new(devices.into(), metric, dim);
         IvfBuilder { settings, lists: None, means: KMeans::new(metric, 0) }
