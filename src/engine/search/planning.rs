@@ -119,6 +119,10 @@ impl Plan {
         let mut plans = fitting.iter().rev().flat_map(|kernel| {
             let is_slow = rows.gpu.adapter.kind == AdapterKind::Software && kernel.unit == TILE_QUERIES;
             let most = if is_slow { kernel.most_queries / 4 } else { kernel.most_queries };
+            // Where the host rescores, it works on one batch while the device screens the next: a single batch would leave either idle.
+            let tile = u64::from(TILE_QUERIES);
+            let quarter = queries.div_ceil(4).next_multiple_of(tile).max(2 * tile);
+            let most = if rows.keeps_rows { most } else { most.min(quarter) };
             // Lists may take a fifth of the scratch memory, or half of it where few scores need memory.
             let share = if kernel.collects.is_some() { 2 } else { 5 };
             let fits = scope.usable() / share / (kernel.padded(queries.min(most)) * entry_bytes(rows));

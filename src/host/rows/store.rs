@@ -209,7 +209,14 @@ impl HostRows {
     ) -> Result<()> {
         let HostChange { squared, most, is_changed, .. } = change;
         let before = self.end();
-        self.grow(*most, check)?;
+        // Then the memory is written once. A narrowed copy is made in groups, which need all of their rows to be there.
+        let is_appended = self.narrowed.is_none()
+            && self.values.kind() == rows.kind()
+            && *most == before + rows.rows()
+            && slots.iter().zip(before..).all(|(&slot, next)| slot as usize == next);
+        if !is_appended {
+            self.grow(*most, check)?;
+        }
         if let Some(narrowed) = &mut self.narrowed
             && narrowed.count(rows)?
         {
@@ -220,10 +227,15 @@ impl HostRows {
         let piece = rows.rows().div_ceil(PIECES).max(PIECE);
         for start in (0..rows.rows()).step_by(piece) {
             let range = start..rows.rows().min(start + piece);
-            for row in range.clone() {
-                let slot = slots[row] as usize;
-                self.values.write(slot, rows.row(row), squared[row]);
-                self.ids[slot] = ids[row];
+            if is_appended {
+                self.values.append(rows.slice(range.clone()), &squared[range.clone()]);
+                self.ids.extend_from_slice(&ids[range.clone()]);
+            } else {
+                for row in range.clone() {
+                    let slot = slots[row] as usize;
+                    self.values.write(slot, rows.row(row), squared[row]);
+                    self.ids[slot] = ids[row];
+                }
             }
             if self.is_narrowed() {
                 slots[range.clone()].iter().for_each(|&slot| is_changed[slot as usize / GROUP] = true);

@@ -12,6 +12,18 @@ use crate::host::arithmetic::widen::widen;
 use crate::host::rows::mapped::{MappedRows, joined};
 use crate::matrix::{ElementKind, Matrix};
 use crate::memory::{self, out_of_memory};
+use crate::parallel::*;
+use crate::vectors::HostVectors;
+
+/// Elements that one thread copies: more threads would take longer to wake.
+const COPIED_ALONE: usize = 1 << 18;
+
+fn extend<T: Copy + Send + Sync>(values: &mut Vec<T>, more: &[T]) {
+    if more.len() <= COPIED_ALONE {
+        return values.extend_from_slice(more);
+    }
+    values.par_extend(more.par_iter().with_min_len(COPIED_ALONE / 4).map(|&value| value));
+}
 
 /// Rows by slot, with their squared norms.
 #[derive(Debug)]
@@ -189,6 +201,18 @@ impl RowValues {
             (Elements::Mapped(_), _) => {}
         }
         self.squared[slot] = squared;
+    }
+
+    /// Appends rows of the element type that is stored, for which memory was reserved. Threads share the work: the memory is fresh, and its
+    /// pages take longer than the copy.
+    pub(crate) fn append(&mut self, rows: HostVectors<'_>, squared: &[f64]) {
+        match (&mut self.elements, rows) {
+            (Elements::F32(values), HostVectors::F32(rows)) => extend(Arc::make_mut(values), rows.values()),
+            (Elements::F16(values), HostVectors::F16(rows)) => extend(values, rows.values()),
+            // Never taken: other rows are written one by one.
+            _ => {}
+        }
+        self.squared.extend_from_slice(squared);
     }
 
     pub(crate) fn resize(&mut self, slots: usize) -> Result<()> {

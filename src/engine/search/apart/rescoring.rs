@@ -94,7 +94,7 @@ pub(crate) struct Collected {
 impl Collector {
     /// For a search of the k nearest rows.
     pub(crate) fn new(k: u32) -> Self {
-        Self { each: 4 * u64::from(k) + 32, next: 0 }
+        Self { each: 8 * u64::from(k) + 64, next: 0 }
     }
 
     /// Submits commands that made rows candidates, and reads those, and other ranges.
