@@ -131,7 +131,7 @@ macro_rules! resource_methods {
             /// [`Statistics::searched_exhaustively`](crate::Statistics::searched_exhaustively) tell. All of them report the distances of
             /// [`Device::host`](crate::Device::host), bit for bit.
             ///
-            /// `get` and `save` read from the host. [`keep_host_copy`](Self::keep_host_copy) makes no second copy then, and
+            /// A loader takes the first two places; a builder maps the rows of a saved index. `get` and `save` read from the host. [`keep_host_copy`](Self::keep_host_copy) makes no second copy then, and
             /// [`fallback`](Self::fallback) lets the host answer when the GPU fails. [`Screen::None`](crate::Screen::None) is an error, because
             /// the copy is the screen. The host engine has its rows in the host's memory anyway.
             rows: crate::options::place::RowPlace;

@@ -46,15 +46,16 @@ pub struct Statistics {
     /// Rows that screens could not exclude, summed over all queries. Their distances were computed as they are reported.
     pub rescored: u64,
     /// Queries with more such rows than their list of candidates holds. They were searched again: first without narrowing, then
-    /// exhaustively; in an `Ivf` with longer lists, then with all rows of the lists that they probe. A query that was searched again
-    /// twice counts twice.
+    /// exhaustively; in an `Ivf` with longer lists, then with all rows of the lists that they probe; where the host keeps the rows, with
+    /// longer lists, then by the host. A query that was searched again twice counts twice.
     pub searched_again: u64,
-    /// Queries among them that were searched exhaustively.
+    /// Queries among them that were searched exhaustively. Where the host keeps the rows, it went through all of them, also for queries
+    /// whose candidates the budget had no room for.
     pub searched_exhaustively: u64,
     /// Queries for which an [`Ivf`](crate::Ivf) searched all of its rows, because their lists would not have taken less time: see
     /// [`Ivf::search`](crate::Ivf::search). The answers are those of a `Flat`.
     pub searched_flat: u64,
-    /// Whether the host answered for a GPU: see [`FlatBuilder::keep_host_copy`](crate::FlatBuilder::keep_host_copy) and
+    /// Whether the host answered alone for a GPU: see [`FlatBuilder::rows`](crate::FlatBuilder::rows), [`FlatBuilder::keep_host_copy`](crate::FlatBuilder::keep_host_copy) and
     /// [`IvfBuilder::keep_host_copy`](crate::IvfBuilder::keep_host_copy).
     pub on_host: bool,
     /// Whether an [`Ivf`](crate::Ivf) searched all of its rows because the device had no memory for the tables of its lists. The answers
