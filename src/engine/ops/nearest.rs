@@ -12,6 +12,7 @@ use crate::future::{Boxed, blocking_and_async};
 use crate::gpu::FormChoice;
 use crate::host::HostRows;
 use crate::metric::Metric;
+use crate::usage::MemoryPlace;
 use crate::neighbors::Neighbors;
 
 impl Device {
@@ -89,7 +90,7 @@ impl Device {
                 progress: None,
             };
             let found = self.rows_of(matrix, metric).await?.search(&queries, &request).await?;
-            Ok(found.with_roots(metric).neighbors)
+            Ok(found.with_roots(metric, MemoryPlace::Device).neighbors)
         })
     }
 
