@@ -14,6 +14,17 @@ pub enum MemoryPlace {
     File,
 }
 
+impl MemoryPlace {
+    /// Where it is, in a sentence.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Self::Device => "on the device",
+            Self::Host => "in the host's memory",
+            Self::File => "in a file",
+        }
+    }
+}
+
 impl fmt::Display for MemoryPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {

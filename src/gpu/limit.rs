@@ -38,11 +38,7 @@ impl Limit {
     }
 
     /// Takes bytes, before their buffers are made.
-    pub(crate) fn take(
-        self: &Arc<Self>,
-        purpose: impl FnOnce() -> String,
-        bytes: u64,
-    ) -> Result<Arc<Share>> {
+    pub(crate) fn take(self: &Arc<Self>, purpose: impl FnOnce() -> String, bytes: u64) -> Result<Arc<Share>> {
         let mut held = lock(&self.held);
         if held.checked_add(bytes).is_none_or(|all| all > self.bytes) {
             let (purpose, limit) = (purpose(), self.bytes);

@@ -12,8 +12,8 @@ use crate::future::{Boxed, blocking_and_async};
 use crate::gpu::FormChoice;
 use crate::host::HostRows;
 use crate::metric::Metric;
-use crate::usage::MemoryPlace;
 use crate::neighbors::Neighbors;
+use crate::usage::MemoryPlace;
 
 impl Device {
     blocking_and_async! { self;

@@ -12,8 +12,8 @@ use crate::engine::rows::apart::changes::ApartChange;
 use crate::engine::rows::change::GpuChange;
 use crate::engine::rows::narrowed::NarrowedRows;
 use crate::engine::rows::of_file::{self, FileRows, Seen};
-use crate::engine::rows::outgrown::{self, Outgrown};
 use crate::engine::rows::on_host;
+use crate::engine::rows::outgrown::{self, Outgrown};
 use crate::engine::rows::segments::GpuRows;
 use crate::engine::rows::shape::{Kept, RowShape};
 use crate::engine::rows::write::Placing;
@@ -102,7 +102,9 @@ impl DeviceRows {
                     let rows = of_file::apart(gpu, shape, file, is_fallback, seen).await?;
                     Ok(Self::Apart(Box::new(rows)))
                 }
-                (Engine::Gpu(_), Kept::OnDevice | Kept::Auto { .. }) => Err(Error::internal("rows of a file are on the host")),
+                (Engine::Gpu(_), Kept::OnDevice | Kept::Auto { .. }) => {
+                    Err(Error::internal("rows of a file are on the host"))
+                }
                 (Engine::Host(host), _) => Ok(Self::Host(of_file::on_host(host, shape, file, seen)?)),
             }
         })

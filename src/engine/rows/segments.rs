@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crate::engine::pass::{BufferVectors, Rescoring, Table};
 use crate::engine::rows::alive::Alive;
 use crate::engine::rows::narrowed::{NarrowedRows, NarrowedSegment};
-use crate::error::{Error, Result};
 use crate::engine::rows::shape::RowShape;
+use crate::error::{Error, Result};
 use crate::gpu::{Buffer, BufferSlice, Commands, Gpu, Loan, RowLayout, Share};
 use crate::kernels::{self, BLOCK_ROWS, narrow};
 use crate::matrix::ElementKind;
@@ -270,8 +270,15 @@ impl GpuRows {
             if last.capacity < self.segment_rows {
                 let grown = u64::from(last.capacity) * 3 / 2;
                 let expected = self.expected.saturating_sub(last.first_slot.into());
-                let wanted = grown.max(end - u64::from(last.first_slot)).max(expected);
-                *last = self.copied(last, wanted, commands)?;
+                let needed = end - u64::from(last.first_slot);
+                let wanted = grown.max(needed).max(expected);
+                *last = match self.copied(last, wanted, commands) {
+                    // There may be memory for fewer rows to come.
+                    Err(error) if error.lacks_memory() && needed < wanted => {
+                        self.copied(last, needed, commands)?
+                    }
+                    copied => copied?,
+                };
                 continue;
             }
             let expected = self.expected.saturating_sub(behind);

@@ -98,11 +98,6 @@ impl fmt::Display for Plan {
                 write!(f, "the host engine scores every row in {kind}, then rescores what is left")?;
             }
         }
-        let rows = match self.rows {
-            MemoryPlace::Device => "on the device",
-            MemoryPlace::Host => "in the host's memory",
-            MemoryPlace::File => "in a file",
-        };
-        write!(f, "; rows {rows}; {} bytes of scratch", self.scratch_bytes)
+        write!(f, "; rows {}; {} bytes of scratch", self.rows.words(), self.scratch_bytes)
     }
 }

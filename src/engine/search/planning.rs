@@ -175,7 +175,7 @@ impl Plan {
                     scratch_bytes: own_bytes + chunk_blocks * block_bytes + scope.bits_bytes(),
                     devices: 1,
                     placement: None,
- rows: MemoryPlace::Device,
+                    rows: MemoryPlace::Device,
                     reports_on_host: !rows.keeps_rows,
                 });
             }
@@ -233,7 +233,7 @@ impl Plan {
             scratch_bytes: batch * (places * 12 * (k + chunk) + query_bytes) + scope.list_bytes(),
             devices: 1,
             placement: None,
- rows: MemoryPlace::Device,
+            rows: MemoryPlace::Device,
             reports_on_host: false,
         })
     }
