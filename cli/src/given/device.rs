@@ -193,6 +193,17 @@ pub(crate) fn to_json(adapter: &Adapter) -> Value {
     })
 }
 
+/// All devices of an index, in words.
+pub(crate) fn places(devices: &[Device]) -> String {
+    match devices {
+        [device] => place(device),
+        devices => {
+            let names: Vec<String> = devices.iter().map(|device| device.adapter().name.clone()).collect();
+            format!("{} devices: {}", devices.len(), names.join(", "))
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -241,16 +252,5 @@ mod tests {
         }
         let error = chosen("host,host").open().expect_err("a list").to_string();
         assert_eq!(error, "--device: needed one device, given the list \"host,host\"");
-    }
-}
-
-/// All devices of an index, in words.
-pub(crate) fn places(devices: &[Device]) -> String {
-    match devices {
-        [device] => place(device),
-        devices => {
-            let names: Vec<String> = devices.iter().map(|device| device.adapter().name.clone()).collect();
-            format!("{} devices: {}", devices.len(), names.join(", "))
-        }
     }
 }

@@ -34,7 +34,7 @@ fn grow(index: &mut Flat, host: &mut Flat) {
     }
     assert_eq!(answers(index), answers(host));
     let queries = values(24, 30);
-    let is_allowed = |id: u64| id % 3 == 0;
+    let is_allowed = |id: u64| id.is_multiple_of(3);
     let options = SearchOptions::new(20).filter(Filter::by(&is_allowed));
     let [found, wanted] = [&*index, host].map(|index| index.search_with(view(&queries, DIM), &options));
     let (found, wanted) = (found.expect("an answer"), wanted.expect("an answer"));
