@@ -32,9 +32,9 @@ pub enum RowPlace {
     /// even when the rows are gone, they stay on the host. Rows stay on the device, and too little memory is an error, if there is no 8-bit
     /// copy by the index's [`Screen`](crate::Screen) and dim. The copy is never given up to save memory, as it may be with
     /// [`RowPlace::Device`].
-    #[default]
     Auto,
     /// On the device, beside their 8-bit copy. Too little memory is an error.
+    #[default]
     Device,
     /// In the host's memory. A GPU has the 8-bit copy alone, which takes about a quarter of the memory of f32 rows, and reads back which
     /// rows its screen cannot exclude; the host computes their distances.

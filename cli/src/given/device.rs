@@ -204,17 +204,6 @@ pub(crate) fn to_json(adapter: &Adapter) -> Value {
     })
 }
 
-/// All devices of an index, in words.
-pub(crate) fn places(devices: &[Device]) -> String {
-    match devices {
-        [device] => place(device),
-        devices => {
-            let names: Vec<String> = devices.iter().map(|device| device.adapter().name.clone()).collect();
-            format!("{} devices: {}", devices.len(), names.join(", "))
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
