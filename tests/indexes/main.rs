@@ -4,7 +4,6 @@
 mod common;
 
 mod apart;
-mod budget;
 mod callers;
 mod devices;
 mod dropped;

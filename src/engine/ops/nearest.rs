@@ -13,7 +13,6 @@ use crate::gpu::FormChoice;
 use crate::host::HostRows;
 use crate::metric::Metric;
 use crate::neighbors::Neighbors;
-use crate::usage::MemoryPlace;
 
 impl Device {
     blocking_and_async! { self;
@@ -90,7 +89,7 @@ impl Device {
                 progress: None,
             };
             let found = self.rows_of(matrix, metric).await?.search(&queries, &request).await?;
-            Ok(found.with_roots(metric, MemoryPlace::Device).neighbors)
+            Ok(found.with_roots(metric).neighbors)
         })
     }
 

@@ -9,7 +9,6 @@ use crate::error::Result;
 use crate::host::{Hits, HostRequest, HostRows, SearchLimit};
 use crate::kernels::value_of;
 use crate::neighbors::{Neighbor, Neighbors};
-use crate::usage::MemoryPlace;
 
 pub(crate) fn search(
     rows: &HostRows,
@@ -67,7 +66,6 @@ pub(crate) fn plan(rows: &HostRows, queries: usize, k: usize, budget: u64) -> Re
         scratch_bytes: schedule.scratch_bytes,
         devices: 1,
         placement: None,
-        rows: MemoryPlace::Host,
         reports_on_host: true,
     })
 }
