@@ -183,8 +183,17 @@ fn one_device_is_named_by_its_index_and_a_list_is_refused() -> Result<()> {
     let directory = three_rows()?;
     let search = |device: &str| format!("search --rows three.npy --queries three.npy --device {device}");
     let refuse = |device: &str, parts: &[&str]| fail(directory.path(), &search(device), parts);
-    refuse("host,host", &["error: --device: needed one device, given the list \"host,host\""])?;
-    refuse("all", &["error: --device: needed one device, given the list \"all\""])?;
+    for list in ["host,host", "all"] {
+        let reduce = format!("reduce --rows three.npy --operation norm-l2 --device {list}");
+        fail(
+            directory.path(),
+            &reduce,
+            &[&format!("error: --device: needed one device, given the list {list:?}")],
+        )?;
+    }
+    for placement in ["shards", "replicas"] {
+        succeed(directory.path(), &format!("{} --placement {placement}", search("host,host")))?;
+    }
     refuse("host,", &["error: --device: needed a name on each side of a comma, given \"host,\""])?;
     let adapters = nearfield::Device::adapters();
     let beyond = adapters.len();
