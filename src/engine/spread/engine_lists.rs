@@ -9,6 +9,7 @@ use crate::engine::lists::assign::Assigned;
 use crate::engine::lists::device_lists::{DeviceLists, Training};
 use crate::engine::lists::tables::PAGE;
 use crate::engine::lists::widening::Widening;
+use crate::engine::search::apart::fetched;
 use crate::engine::search::request::{SearchRequest, SearchResult};
 use crate::engine::spread::devices::Devices;
 use crate::engine::spread::engine_rows::EngineRows;
@@ -273,10 +274,7 @@ impl EngineLists {
         let mut found = rows.search(Aim::InLists(&self.parts, probes), queries, &once).await?;
         let count = queries.rows();
         while let Some(short) = widening.short(count, |query| found.neighbors.row(query).len()) {
-            let fetched = match queries {
-                Queries::Host(_) => None,
-                Queries::Device(matrix) => Some(matrix.fetched().await?),
-            };
+            let fetched = fetched(queries).await?;
             let some = some_of(fetched.as_ref().map_or(*queries, Queries::from).on_host()?, &short)?;
             let some = Queries::from(MatrixView::new(&some, rows.shape.dim)?);
             let before = count - short.len();

@@ -10,6 +10,7 @@ use crate::engine::rows::device_rows::DeviceRows;
 use crate::engine::rows::of_file::{FileRows, Seen};
 use crate::engine::rows::shape::RowShape;
 use crate::engine::rows::write::Placing;
+use crate::engine::search::apart::fetched;
 use crate::engine::search::plan::Plan;
 use crate::engine::search::request::{SearchRequest, SearchResult};
 use crate::engine::spread::devices::Devices;
@@ -136,10 +137,7 @@ impl EngineRows {
                 rows.apply(change)
             }
             Self::Several(rows) => {
-                let fetched = match source {
-                    Vectors::Host(_) => None,
-                    Vectors::Device(matrix) => Some(matrix.fetched().await?),
-                };
+                let fetched = fetched(&source).await?;
                 let source = fetched.as_ref().map_or(source, Vectors::from).on_host()?;
                 rows.put(source, placing, progress).await
             }

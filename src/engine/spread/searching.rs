@@ -6,6 +6,7 @@ use crate::engine::device::vectors::Queries;
 use crate::engine::lists::device_lists::DeviceLists;
 use crate::engine::rows::allowed::Allowed;
 use crate::engine::rows::device_rows::DeviceRows;
+use crate::engine::search::apart::fetched;
 use crate::engine::search::plan::Plan;
 use crate::engine::search::request::{SearchRequest, SearchResult};
 use crate::engine::spread::merging::{Answered, all_or_first, joined, merged};
@@ -71,14 +72,8 @@ impl SpreadRows {
         request: &'f SearchRequest<'f>,
     ) -> Boxed<'f, SearchResult> {
         Box::pin(async move {
-            let fetched = match queries {
-                Queries::Host(_) => None,
-                Queries::Device(matrix) => Some(matrix.fetched().await?),
-            };
-            let queries = match (&fetched, queries) {
-                (Some(matrix), _) => Queries::from(matrix).on_host()?,
-                (None, queries) => queries.on_host()?,
-            };
+            let fetched = fetched(queries).await?;
+            let queries = fetched.as_ref().map_or(*queries, Queries::from).on_host()?;
             match self.placement {
                 Placement::Shards => self.search_shards(aim, queries, request).await,
                 Placement::Replicas => self.search_replicas(aim, queries, request).await,
@@ -128,7 +123,7 @@ impl SpreadRows {
         split.into_iter().zip(&self.parts).map(of_device).collect()
     }
 
-    /// Divides queries among the devices that are left. What a device that is lost meanwhile has not answered, others answer.
+    /// Divides queries among the devices that are left. Where one is lost meanwhile, the others answer its queries.
     async fn search_replicas(
         &self,
         aim: Aim<'_>,

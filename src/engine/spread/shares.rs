@@ -102,7 +102,7 @@ pub(super) fn some_of(queries: HostVectors<'_>, numbers: &[usize]) -> Result<Vec
     })
 }
 
-/// Rows that devices have sent so far, and the function that is told of their sum or of the least.
+/// Rows that devices have sent so far, and the function that is told their sum or, where all send the same, the most.
 pub(super) struct Sent<'p> {
     counts: Vec<AtomicUsize>,
     is_sum: bool,
