@@ -6,8 +6,12 @@
 use half::f16;
 
 use crate::error::Result;
+use crate::interrupt;
 use crate::matrix::{Element, ElementKind, Matrix, MatrixView};
 use crate::memory;
+
+/// Elements that are copied between two looks at whether to stop.
+const WORK: usize = 1 << 24;
 
 /// Borrowed vectors, `[rows, dim]` in C order, f32 or f16.
 #[derive(Debug, Clone, Copy)]
@@ -78,7 +82,10 @@ impl<'a> HostVectors<'a> {
     pub(crate) fn chosen(&self, numbers: &[usize]) -> Result<Matrix> {
         fn copied<T: Element>(view: MatrixView<'_, T>, numbers: &[usize]) -> Result<Vec<T>> {
             let mut values = memory::with_room(numbers.len() * view.dim())?;
-            numbers.iter().for_each(|&number| values.extend_from_slice(view.row(number)));
+            for numbers in numbers.chunks((WORK / view.dim()).max(1)) {
+                interrupt::check()?;
+                numbers.iter().for_each(|&number| values.extend_from_slice(view.row(number)));
+            }
             Ok(values)
         }
         Ok(match self {

@@ -16,7 +16,6 @@ use crate::engine::spread::engine_rows::EngineRows;
 use crate::engine::spread::merging::all_or_first;
 use crate::engine::spread::rows::SpreadRows;
 use crate::engine::spread::searching::Aim;
-use crate::engine::spread::shares::some_of;
 use crate::engine::spread::together::{Work, together};
 use crate::engine::tune::TunedKernel;
 use crate::error::{Error, Result};
@@ -275,8 +274,8 @@ impl EngineLists {
         let count = queries.rows();
         while let Some(short) = widening.short(count, |query| found.neighbors.row(query).len()) {
             let fetched = fetched(queries).await?;
-            let some = some_of(fetched.as_ref().map_or(*queries, Queries::from).on_host()?, &short)?;
-            let some = Queries::from(MatrixView::new(&some, rows.shape.dim)?);
+            let some = fetched.as_ref().map_or(*queries, Queries::from).on_host()?.chosen(&short)?;
+            let some = Queries::from(&some);
             let before = count - short.len();
             let progress = |answered| request.report(before + answered);
             let once = SearchRequest { progress: Some(&progress), ..once };

@@ -8,14 +8,10 @@ use crate::engine::rows::write::Placing;
 use crate::engine::spread::layout::Layout;
 use crate::error::Result;
 use crate::future::RowProgress;
-use crate::interrupt;
 use crate::lock::lock;
-use crate::matrix::{Element, Matrix, MatrixView};
+use crate::matrix::Matrix;
 use crate::memory;
-use crate::vectors::{HostVectors, with_view};
-
-/// Values that are copied between two looks at whether to stop.
-const WORK: usize = 1 << 24;
+use crate::vectors::HostVectors;
 
 /// Rows of a change that one device gets.
 pub(super) enum Own<'a> {
@@ -78,28 +74,7 @@ pub(super) fn rows_at<'a>(rows: HostVectors<'a>, numbers: &[usize]) -> Result<Ow
     if end - first == numbers.len() {
         return Ok(Own::Slice(rows.slice(first..end)));
     }
-    Ok(Own::Copied(match rows {
-        HostVectors::F32(view) => Matrix::F32(copied(view, numbers)?, view.dim()),
-        HostVectors::F16(view) => Matrix::F16(copied(view, numbers)?, view.dim()),
-    }))
-}
-
-fn copied<T: Element>(view: MatrixView<'_, T>, numbers: &[usize]) -> Result<Vec<T>> {
-    let mut values = memory::with_room(numbers.len() * view.dim())?;
-    for numbers in numbers.chunks((WORK / view.dim()).max(1)) {
-        interrupt::check()?;
-        numbers.iter().for_each(|&number| values.extend_from_slice(view.row(number)));
-    }
-    Ok(values)
-}
-
-/// Some queries, in f32.
-pub(super) fn some_of(queries: HostVectors<'_>, numbers: &[usize]) -> Result<Vec<f32>> {
-    with_view!(queries, view => {
-        let mut some = memory::with_room(numbers.len() * view.dim())?;
-        numbers.iter().for_each(|&number| some.extend(view.row(number).iter().map(|x| x.widen())));
-        Ok(some)
-    })
+    Ok(Own::Copied(rows.chosen(numbers)?))
 }
 
 /// Rows that devices have sent so far, and the function that is told their sum or, where all send the same, the most.
