@@ -1,6 +1,7 @@
 """The types of arguments, and the classes of answers, of devices that could be opened, and of errors."""
 
 from collections.abc import Callable, Set
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -46,7 +47,8 @@ class Ragged(NamedTuple):
     ids: NDArray[np.int64]
 
 
-class Adapter(NamedTuple):
+@dataclass(frozen=True)
+class Adapter:
     """A device of this machine. `device=` takes it, and so does it take the name."""
 
     name: str
