@@ -54,6 +54,11 @@ impl Bits {
         }
     }
 
+    /// A copy of the bits.
+    pub(crate) fn copied(&self) -> Result<Self> {
+        Ok(Self { words: memory::copied(&self.words)?, len: self.len })
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.len
     }

@@ -84,6 +84,21 @@ pub enum Error {
         /// Bytes allowed.
         budget: u64,
     },
+    /// The rows of indexes would hold more of the device's memory than [`DeviceOptions::memory_bytes`](crate::DeviceOptions::memory_bytes)
+    /// lets them.
+    #[error(
+        "memory_bytes: {purpose} need {needed} bytes beside the {held} that indexes hold on the device, the limit is {limit}"
+    )]
+    MemoryLimit {
+        /// What the memory is for.
+        purpose: String,
+        /// Bytes that it takes.
+        needed: u64,
+        /// Bytes that the rows of all indexes on the device hold.
+        held: u64,
+        /// Bytes allowed.
+        limit: u64,
+    },
     /// The device or the host is out of memory.
     #[error("memory: {purpose} needs {}, more than is left", needed_bytes(*bytes))]
     OutOfMemory {
@@ -152,6 +167,11 @@ impl Error {
             Self::NormOutOfRange { argument, row } => Self::NormOutOfRange { argument, row: number(row) },
             other => other,
         }
+    }
+
+    /// Whether there is too little memory for rows, by the device's or the host's word or by a limit.
+    pub(crate) fn lacks_memory(&self) -> bool {
+        matches!(self, Self::OutOfMemory { .. } | Self::MemoryLimit { .. })
     }
 
     /// An [`Error::Internal`].

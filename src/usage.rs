@@ -3,14 +3,36 @@
 use std::fmt;
 
 /// Where memory is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum MemoryPlace {
     /// On the device of the index.
+    #[default]
     Device,
     /// In the host's memory: all of an index on the host engine, and the tables and copies of one on a GPU.
     Host,
     /// In a file that is mapped ([`RowPlace::Mapped`](crate::RowPlace::Mapped)). The system holds as much of it in memory as there is room.
     File,
+}
+
+impl MemoryPlace {
+    /// Where it is, in a sentence.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Self::Device => "on the device",
+            Self::Host => "in the host's memory",
+            Self::File => "in a file",
+        }
+    }
+}
+
+impl fmt::Display for MemoryPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Device => "device",
+            Self::Host => "host",
+            Self::File => "file",
+        })
+    }
 }
 
 /// The memory of one part of an index.
@@ -69,11 +91,7 @@ impl Memory {
 impl fmt::Display for Memory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, part) in self.parts.iter().enumerate() {
-            let place = match part.place {
-                MemoryPlace::Device => "device",
-                MemoryPlace::Host => "host",
-                MemoryPlace::File => "file",
-            };
+            let place = part.place;
             let comma = if number > 0 { ", " } else { "" };
             // As the same number with `{:.1}`, which takes 2 KB of the WebAssembly.
             let tenths = (part.bytes as f64 / f64::from(1 << 20) * 10.0).round_ties_even() as u64;

@@ -32,6 +32,7 @@ safetensors file, described in docs/files.md, which appears under its name when 
   elements                 f32 or f16, how rows are stored
   index, lists, metric     as requested; lists is null for flat
   device                   {name, backend, driver, kind}
+  row_place                where the rows were: device, host or file
   load_seconds             reading the rows
   train_seconds            reading the training rows and training the centroids; 0 for flat
   add_seconds              sending the rows to the device and into their lists
@@ -43,6 +44,7 @@ Examples:
   nearfield build --rows base.npy --index flat --metric cosine --out index.nf
   nearfield build --rows base.npy --index ivf --lists 4096 --iterations 20 --out index.nf
   nearfield build --rows base.npy --row-ids ids.npy --elements f16 --out index.nf
+  nearfield build --rows large.fbin --memory 20GiB --out index.nf
   nearfield search --index-file index.nf --queries query.npy -k 10 --probes 16";
 
 #[derive(Debug, Clone, Copy, PartialEq, ValueEnum)]
@@ -150,6 +152,7 @@ fn run_here(args: &Args) -> Result<()> {
     let record = json!({
         "rows": index.len(), "dim": rows.dim(), "elements": kind, "index": arguments::name(args.index),
         "lists": lists, "metric": args.metric.name(), "device": device::to_json(devices[0].adapter()),
+        "row_place": index.row_place().to_string(),
         "load_seconds": filled.load.as_secs_f64(), "train_seconds": train.as_secs_f64(),
         "add_seconds": filled.upload.as_secs_f64(), "save_seconds": save.as_secs_f64(), "out": args.out, "bytes": bytes,
     });

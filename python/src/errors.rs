@@ -19,7 +19,9 @@ pub(crate) fn exception(py: Python<'_>, error: Error) -> PyErr {
         | Error::DuplicateId { .. }
         | Error::UnknownId { .. }
         | Error::IdTooLarge { .. } => PyValueError::new_err(message),
-        Error::OutOfMemory { .. } => python::exception(python::out_of_memory(py), message),
+        Error::OutOfMemory { .. } | Error::MemoryLimit { .. } => {
+            python::exception(python::out_of_memory(py), message)
+        }
         // With its number Python makes a FileNotFoundError, a PermissionError and so on.
         Error::Io { path, cause } => match cause.raw_os_error() {
             Some(number) => PyOSError::new_err((number, reason(&cause), path.into_os_string())),

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use super::adapter::{self, Adapter, Listing, MemoryUsage};
 use super::compiler::{Ahead, Compiler};
+use super::limit::Limit;
 use super::state::{Faults, Pool, Readbacks, Staging, lock};
 use super::wait::Waiter;
 use crate::error::{Error, Result};
@@ -25,6 +26,8 @@ pub(crate) struct Gpu {
     pub(super) compiler: Arc<Compiler>,
     pub(super) ahead: Ahead,
     pub(super) pool: Mutex<Pool>,
+    /// What rows of indexes hold of the device's memory.
+    pub(crate) rows_limit: Arc<Limit>,
     /// Free buffers for parameters.
     pub(super) arenas: Mutex<Vec<wgpu::Buffer>>,
     pub(super) staging: Staging,
@@ -87,6 +90,7 @@ impl Gpu {
         let compiler = Compiler::new(device.clone(), adapter.clone(), options.clone(), Arc::clone(&faults));
         let compiler = Arc::new(compiler);
         Self {
+            rows_limit: Arc::new(Limit::new(options.memory_bytes)),
             subgroups: options.subgroups && adapter.capabilities.subgroup_sizes.is_some(),
             waiter: Arc::new(Waiter::new(device.clone(), adapter.kind)),
             device,

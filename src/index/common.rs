@@ -65,6 +65,8 @@ impl Settings {
             let Resources { devices, placement, copy, .. } = &self.resources;
             let copy = copy.copy(devices.first()?, &shape).await?;
             let store = RowStore::new(EngineRows::new(devices, *placement, &shape).await?);
+            // Rows that are on the host from the start need no copy there.
+            let copy = copy.filter(|_| !store.rows.is_apart());
             Ok((self.over(store)?, copy))
         })
     }
@@ -84,6 +86,7 @@ impl Settings {
             ));
         }
         let kept = match resources.rows {
+            RowPlace::Auto => Kept::Auto { is_fallback: resources.copy.fallback },
             RowPlace::Device => Kept::OnDevice,
             RowPlace::Host | RowPlace::Mapped(_) => Kept::Apart { is_fallback: resources.copy.fallback },
         };
@@ -94,7 +97,7 @@ impl Settings {
     pub(crate) fn check_lists(&self) -> Result<()> {
         let Self { resources: Resources { devices, rows, .. }, dim, screen, .. } = self;
         let is_host = devices.first().is_ok_and(Device::is_host);
-        if *rows == RowPlace::Device || is_host || screen.is_wanted_on_host(*dim) {
+        if matches!(rows, RowPlace::Auto | RowPlace::Device) || is_host || screen.is_wanted_on_host(*dim) {
             return Ok(());
         }
         let needed = format!("Screen::I8 for rows of dim {dim} on the host, which lists need");
@@ -121,7 +124,7 @@ macro_rules! resource_methods {
             /// Sets how many rows are expected, so that their memory is taken at once and not step by step: a segment is made as
             /// large as they need, up to a full one. More rows can be added all the same. Default: 0.
             capacity: usize;
-            /// Sets where the rows are: on the device, in the host's memory, or in a file that is mapped. Default: [`RowPlace::Device`].
+            /// Sets where the rows are: on the device, in the host's memory, or in a file that is mapped. Default: [`RowPlace::Auto`].
             ///
             /// On a GPU, rows on the host leave its memory to their 8-bit copy, which takes about a quarter of that of f32 rows: an index may
             /// have four times as many. A search reads back which rows the screen cannot exclude, and the host computes their distances with

@@ -258,6 +258,19 @@ macro_rules! index_methods {
                 self.common().store.rows.is_narrowed()
             }
 
+            /// Where the rows are now: on the device, in the host's memory, or in a file. With [`RowPlace::Auto`](crate::RowPlace::Auto) a
+            /// change may take them from the device to the host. Those of the host engine are on the host.
+            ///
+            /// ```
+            /// use nearfield::{Device, Flat, MemoryPlace, Metric};
+            /// let index = Flat::builder(&Device::host(), Metric::L2, 2).build()?;
+            /// assert_eq!(index.row_place(), MemoryPlace::Host);
+            /// # Ok::<(), nearfield::Error>(())
+            /// ```
+            pub fn row_place(&self) -> crate::MemoryPlace {
+                self.common().store.rows.place()
+            }
+
             /// The memory that the index takes, by part and place, with the room for rows to come.
             ///
             /// ```no_run

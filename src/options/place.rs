@@ -18,7 +18,22 @@ use std::path::PathBuf;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum RowPlace {
-    /// On the device, beside their 8-bit copy.
+    /// On the device as long as there is room for them, then in the host's memory. An index starts as with [`RowPlace::Device`]. Where a
+    /// change needs more memory than the device has, or than [`DeviceOptions::memory_bytes`](crate::DeviceOptions::memory_bytes) lets
+    /// indexes hold, its rows go to the host before the change is made, and the index is from then on as with [`RowPlace::Host`]: the
+    /// 8-bit copy stays on the device. Where more rows are expected than there is room for (a builder's `capacity`, or an index that is
+    /// loaded), they are on the host from the start. Rows never go back; save and load the index for that.
+    ///
+    /// **Reported distances change in the last bits** when rows go to the host, and rows at nearly the same distance may change places.
+    /// `row_place` of an index, [`Plan::rows`](crate::Plan::rows) and [`Statistics::rows`](crate::Statistics::rows) tell where rows are. All
+    /// devices of an index change together, as soon as one of them has too little memory.
+    ///
+    /// An error leaves the index as it was. The one exception: where the driver, and not `memory_bytes`, refuses memory for the 8-bit copy
+    /// even when the rows are gone, they stay on the host. Rows stay on the device, and too little memory is an error, if there is no 8-bit
+    /// copy by the index's [`Screen`](crate::Screen) and dim. The copy is never given up to save memory, as it may be with
+    /// [`RowPlace::Device`].
+    Auto,
+    /// On the device, beside their 8-bit copy. Too little memory is an error.
     #[default]
     Device,
     /// In the host's memory. A GPU has the 8-bit copy alone, which takes about a quarter of the memory of f32 rows, and reads back which

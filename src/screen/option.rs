@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 #[non_exhaustive]
 pub enum Screen {
     /// [`Screen::I8`] where it makes searches faster: for dims from 16 to 16,384, unless the adapter is a software driver with
-    /// subgroups or its memory is full.
+    /// subgroups, or its memory is full and the rows stay there (see [`RowPlace`](crate::RowPlace)).
     #[default]
     Auto,
     /// No copy: rows are screened as they are.

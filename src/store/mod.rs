@@ -132,6 +132,11 @@ impl RowStore {
             let rows_of_copy = copy.rows_of(fetched.as_deref(), rows)?;
             let change = copy.prepared(Some(rows_of_copy), placing.slots, placing.freed)?;
             self.rows.put(rows, placing, progress).await?;
+            if self.rows.is_apart() {
+                // The rows themselves have gone to the host.
+                self.copy = None;
+                return Ok(());
+            }
             // The copy is done at once, so a dropped future cannot leave it half done.
             copy.put(rows_of_copy, placing, change)
         })

@@ -4,6 +4,7 @@
 mod common;
 
 mod apart;
+mod budget;
 mod callers;
 mod devices;
 mod dropped;

@@ -19,7 +19,7 @@ pub(crate) fn thrown(error: Error) -> JsValue {
         Error::UnknownId { .. } => "UnknownId",
         Error::IdTooLarge { .. } => "IdTooLarge",
         Error::Budget { .. } => "Budget",
-        Error::OutOfMemory { .. } => "OutOfMemory",
+        Error::OutOfMemory { .. } | Error::MemoryLimit { .. } => "OutOfMemory",
         Error::DeviceLost { .. } => "DeviceLost",
         Error::Device { .. } => "Device",
         Error::File { .. } => "File",

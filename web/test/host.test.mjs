@@ -163,7 +163,7 @@ test('an Ivf that probes all lists finds what a Flat finds', async () => {
   assert.deepEqual([all.ids, all.distances], [want.ids, want.distances]);
   const some = await index.search(query, { probes: 4 });
   assert.ok(some.statistics.scored < all.statistics.scored);
-  assert.equal(await index.plan(1, 10, 3), '3 of 16 lists a query');
+  assert.equal(await index.plan(1, 10, 3), "3 of 16 lists a query; rows in the host's memory");
   const again = await Ivf.fromBytes(device, await index.toBytes());
   assert.deepEqual((await again.search(query, { probes: 4 })).ids, some.ids);
   await assert.rejects(index.search(query, { probes: 17 }), fails('Argument', /probes/));

@@ -19,6 +19,9 @@ pub(crate) struct Choice {
     /// Scratch memory on the device, like 256MiB (the default) or 1GiB
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     scratch: Option<u64>,
+    /// Memory on the device that the rows of indexes may hold, with their 8-bit copies, like 20GiB; by default all there is
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    memory: Option<u64>,
     /// Compile kernels anew, and keep no files of compiled ones. NEARFIELD_CACHE names another directory for them than the user's own
     #[arg(long)]
     no_cache: bool,
@@ -56,8 +59,10 @@ impl Choice {
     /// The words on a command line that make this choice.
     pub(crate) fn words(&self) -> Vec<String> {
         let scratch = self.scratch.map(|bytes| ["--scratch".to_owned(), bytes.to_string()]);
+        let memory = self.memory.map(|bytes| ["--memory".to_owned(), bytes.to_string()]);
         let cache = self.no_cache.then(|| "--no-cache".to_owned());
-        self.name.words().into_iter().chain(scratch.into_iter().flatten()).chain(cache).collect()
+        let more = [scratch, memory].into_iter().flatten().flatten();
+        self.name.words().into_iter().chain(more).chain(cache).collect()
     }
 
     pub(crate) fn open(&self) -> Result<Device> {
@@ -72,6 +77,7 @@ impl Choice {
     fn options(&self) -> DeviceOptions {
         let mut options = DeviceOptions::default();
         options.budget_bytes = self.scratch.unwrap_or(options.budget_bytes);
+        options.memory_bytes = self.memory.unwrap_or(options.memory_bytes);
         if self.no_cache {
             options.cache_dir = None;
         }
@@ -123,12 +129,16 @@ pub(crate) fn blame(error: Error, name: Option<&str>) -> anyhow::Error {
     }
 }
 
-/// An error in the words of the command line: memory for scratch is that of `--scratch`.
+/// An error in the words of the command line: memory for scratch is that of `--scratch`, memory for rows that of `--memory`.
 pub(crate) fn in_words(error: anyhow::Error) -> anyhow::Error {
     match error.downcast_ref::<Error>() {
         Some(Error::Budget { purpose, needed, budget }) => {
             let size = output::bytes(*needed);
             anyhow!("--scratch: needed at least {needed} bytes ({size}) for {purpose}, given {budget}")
+        }
+        Some(Error::MemoryLimit { purpose, needed, held, limit }) => {
+            let [needed, held] = [needed, held].map(|&bytes| output::bytes(bytes));
+            anyhow!("--memory: needed {needed} for {purpose} beside the {held} that rows hold, given {limit}")
         }
         _ => error,
     }
@@ -199,7 +209,12 @@ mod tests {
     use super::*;
 
     fn chosen(device: &str) -> Choice {
-        Choice { name: Name { device: device.to_owned() }, scratch: Some(1 << 26), no_cache: true }
+        Choice {
+            name: Name { device: device.to_owned() },
+            scratch: Some(1 << 26),
+            memory: Some(1 << 30),
+            no_cache: true,
+        }
     }
 
     #[test]
@@ -209,7 +224,21 @@ mod tests {
         for device in devices {
             assert_eq!(device.adapter().kind, AdapterKind::Host);
             assert_eq!((device.options().budget_bytes, &device.options().cache_dir), (1 << 26, &None));
+            assert_eq!(device.options().memory_bytes, 1 << 30);
         }
+    }
+
+    #[test]
+    fn words_choose_the_same_device_and_memory() {
+        let words = chosen("0").words();
+        assert_eq!(words, ["--device", "0", "--scratch", "67108864", "--memory", "1073741824", "--no-cache"]);
+    }
+
+    #[test]
+    fn errors_name_the_argument_that_sets_a_limit() {
+        let error = Error::MemoryLimit { purpose: "rows".into(), needed: 2048, held: 1024, limit: 2500 };
+        let text = in_words(error.into()).to_string();
+        assert!(text.starts_with("--memory: needed ") && text.ends_with("given 2500"), "{text}");
     }
 
     #[test]

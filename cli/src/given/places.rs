@@ -7,11 +7,16 @@ use nearfield::{Device, Placement, RowPlace};
 use super::arguments;
 use super::device::Choice;
 
+/// What the name of a case says of rows that the host keeps for a GPU.
+pub(crate) const ROWS_ON_HOST: &str = ", rows on the host";
+
 /// Where a GPU's index keeps its rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum KeepRows {
-    /// On the device
+    /// On the device as long as it has room for them, or --memory leaves it some; then in the host's memory
     #[default]
+    Auto,
+    /// On the device; too little memory is an error
     Device,
     /// In the host's memory; the device has their 8-bit copy alone, a quarter of the memory
     Host,
@@ -20,6 +25,7 @@ pub(crate) enum KeepRows {
 impl From<KeepRows> for RowPlace {
     fn from(keep: KeepRows) -> Self {
         match keep {
+            KeepRows::Auto => Self::Auto,
             KeepRows::Device => Self::Device,
             KeepRows::Host => Self::Host,
         }
@@ -35,7 +41,7 @@ pub(crate) struct Places {
     #[arg(long, value_name = "PLACEMENT", default_value = "shards", value_parser = arguments::word::<Placement>)]
     pub(crate) placement: Placement,
     /// Where the index of a GPU keeps its rows. Those of the host take longer to report, and a quarter of the device's memory
-    #[arg(long, value_enum, value_name = "PLACE", default_value = "device")]
+    #[arg(long, value_enum, value_name = "PLACE", default_value = "auto")]
     pub(crate) keep_rows: KeepRows,
 }
 
@@ -58,7 +64,7 @@ impl Places {
     /// What is unusual about the places, for the name of a case.
     pub(crate) fn name(&self, devices: usize) -> String {
         let spread = if devices > 1 { format!(", {devices} {}", self.placement) } else { String::new() };
-        let keep = if self.keep_rows == KeepRows::Host { ", rows on the host" } else { "" };
+        let keep = if self.keep_rows == KeepRows::Host { ROWS_ON_HOST } else { "" };
         spread + keep
     }
 }

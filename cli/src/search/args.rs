@@ -32,6 +32,7 @@ Distances of l2sq are squared; those of cosine are 1 - cosine; those of ip are n
   radius              as requested (the text inf if it is infinite), or null
   probes              as requested or found for --recall, or null
   device              {name, backend, driver, kind}
+  row_place           where the rows were: device, host or file
   plan                how the search ran, as text
   load_seconds        reading the rows, or reading and sending the index
   upload_seconds      sending them to the device
@@ -62,6 +63,7 @@ Examples:
   nearfield search --rows sift.fvecs --queries query.fvecs --metric l2sq --truth groundtruth.ivecs
   nearfield search --rows a.npz:train --queries a.npz:test --filter allowed.npy --device radeon
   nearfield search --rows large.fbin --queries query.fbin --device all --keep-rows host
+  nearfield search --rows large.fbin --queries query.fbin --memory 20GiB
   nearfield search --index-file index.nf --queries query.npy --recall 0.95";
 
 #[derive(Debug, clap::Args)]

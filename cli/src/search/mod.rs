@@ -184,7 +184,7 @@ fn report(args: &Args, ran: &Ran<'_>, queries: &str, found: &Found<'_>) -> Resul
     let mut record = json!({
         "rows": index.len(), "queries": count, "dim": dim, "elements": kind,
         "metric": index.metric().name(), "k": found.k, "radius": args.radius.map(output::number), "probes": probes,
-        "device": device::to_json(adapter), "plan": plan,
+        "device": device::to_json(adapter), "row_place": index.row_place().to_string(), "plan": plan,
         "load_seconds": filled.load.as_secs_f64(), "upload_seconds": filled.upload.as_secs_f64(),
         "search_seconds": search.as_secs_f64(), "queries_per_second": rate, "found": found.neighbors.hits().len(),
         "screened": index.is_screened(), "rescored": statistics.rescored,

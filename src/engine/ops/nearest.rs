@@ -13,6 +13,7 @@ use crate::gpu::FormChoice;
 use crate::host::HostRows;
 use crate::metric::Metric;
 use crate::neighbors::Neighbors;
+use crate::usage::MemoryPlace;
 
 impl Device {
     blocking_and_async! { self;
@@ -89,7 +90,7 @@ impl Device {
                 progress: None,
             };
             let found = self.rows_of(matrix, metric).await?.search(&queries, &request).await?;
-            Ok(found.with_roots(metric).neighbors)
+            Ok(found.with_roots(metric, MemoryPlace::Device).neighbors)
         })
     }
 

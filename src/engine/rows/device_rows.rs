@@ -13,6 +13,7 @@ use crate::engine::rows::change::GpuChange;
 use crate::engine::rows::narrowed::NarrowedRows;
 use crate::engine::rows::of_file::{self, FileRows, Seen};
 use crate::engine::rows::on_host;
+use crate::engine::rows::outgrown::{self, Outgrown};
 use crate::engine::rows::segments::GpuRows;
 use crate::engine::rows::shape::{Kept, RowShape};
 use crate::engine::rows::write::Placing;
@@ -31,7 +32,8 @@ use crate::kernels::screen_tile_coop;
 use crate::memory;
 use crate::metric::Metric;
 use crate::screen::certificate::Form;
-use crate::usage::Memory;
+use crate::usage::{Memory, MemoryPlace};
+use crate::vectors::HostVectors;
 
 /// The rows of an index, where its engine keeps them.
 #[derive(Debug)]
@@ -47,6 +49,7 @@ pub(crate) enum RowChange<'a> {
     Gpu(GpuChange),
     Host(HostChange),
     Apart(ApartChange<'a>),
+    Outgrown(Box<Outgrown<'a>>),
 }
 
 impl DeviceRows {
@@ -61,14 +64,21 @@ impl DeviceRows {
                     }
                     Ok(Self::Apart(Box::new(rows)))
                 }
-                (Engine::Gpu(gpu), Kept::OnDevice) => {
+                (Engine::Gpu(gpu), Kept::OnDevice | Kept::Auto { .. }) => {
                     // Before anything runs: what this thread needs first, it compiles itself, and the rest is ready when rows are.
                     let is_narrowed = screen.is_wanted(gpu, dim);
                     gpu.compile_ahead(dim, || {
                         Searched::expected(gpu, metric, elements, is_narrowed).kernels()
                     });
-                    let narrowed = NarrowedRows::new(gpu, screen, metric, dim)?;
-                    Ok(Self::Gpu(GpuRows::new(gpu.clone(), elements, dim, expected, narrowed)?))
+                    let mut narrowed = NarrowedRows::new(gpu, screen, metric, dim)?;
+                    let outgrown = outgrown::next(shape).map(|_| *shape);
+                    if outgrown.is_some() {
+                        // With a place to go to, rows leave the device before their copy does.
+                        narrowed = narrowed.map(NarrowedRows::required);
+                    }
+                    let mut rows = GpuRows::new(gpu.clone(), elements, dim, expected, narrowed)?;
+                    rows.outgrown = outgrown;
+                    Ok(Self::Gpu(rows))
                 }
                 (Engine::Host(host), _) => {
                     let is_narrowed = screen.is_wanted_on_host(dim);
@@ -92,7 +102,9 @@ impl DeviceRows {
                     let rows = of_file::apart(gpu, shape, file, is_fallback, seen).await?;
                     Ok(Self::Apart(Box::new(rows)))
                 }
-                (Engine::Gpu(_), Kept::OnDevice) => Err(Error::internal("rows of a file are on the host")),
+                (Engine::Gpu(_), Kept::OnDevice | Kept::Auto { .. }) => {
+                    Err(Error::internal("rows of a file are on the host"))
+                }
                 (Engine::Host(host), _) => Ok(Self::Host(of_file::on_host(host, shape, file, seen)?)),
             }
         })
@@ -146,6 +158,16 @@ impl DeviceRows {
         }
     }
 
+    /// Where the rows are.
+    pub(crate) fn place(&self) -> MemoryPlace {
+        let on_host = match self {
+            Self::Gpu(_) => return MemoryPlace::Device,
+            Self::Apart(apart) => &apart.rows,
+            Self::Host(rows) => rows,
+        };
+        if on_host.values.file().is_some() { MemoryPlace::File } else { MemoryPlace::Host }
+    }
+
     /// Whether a GPU has their narrowed copy alone.
     pub(crate) fn is_apart(&self) -> bool {
         matches!(self, Self::Apart(_))
@@ -172,6 +194,40 @@ impl DeviceRows {
                 Ok(RowChange::Host(change))
             }
         }
+    }
+
+    /// Whether the rows go to the host after this error of a change: see [`prepared_on_host`](Self::prepared_on_host).
+    pub(crate) fn outgrow(&self, error: &Error) -> bool {
+        matches!(self, Self::Gpu(rows) if rows.outgrow(error))
+    }
+
+    /// Like [`prepared_put`](Self::prepared_put), in the host's memory, where the rows so far go with the change. Without new rows,
+    /// slots are freed.
+    pub(crate) async fn prepared_on_host<'a>(
+        &mut self,
+        new: Option<(HostVectors<'a>, &'a Placing<'a>)>,
+        freed: &[u32],
+        progress: RowProgress<'_>,
+    ) -> Result<RowChange<'a>> {
+        let rows = match self {
+            Self::Gpu(rows) => rows,
+            _ => {
+                return match new {
+                    Some((source, placing)) => self.prepared_put(source.into(), placing, progress).await,
+                    None => self.prepared_release(freed).await,
+                };
+            }
+        };
+        let loan = rows.lent();
+        let mut apart = rows.brought_to_host().await?;
+        if let (Some(integers), Some(shape)) = (&apart.integers, &rows.outgrown) {
+            rows.gpu.compile_ahead(rows.dim, || Searched::of(integers, shape.metric).kernels());
+        }
+        let change = match new {
+            Some((source, placing)) => apart.prepared_put(source, placing, progress).await?,
+            None => apart.prepared_release(freed).await?,
+        };
+        Ok(RowChange::Outgrown(Box::new(Outgrown { rows: apart, change, loan })))
     }
 
     /// Prepares to remove the rows in these slots; the end may move down.
@@ -214,6 +270,13 @@ impl DeviceRows {
                 Ok(())
             }
             (Self::Apart(rows), RowChange::Apart(change)) => rows.apply(change),
+            (before @ Self::Gpu(_), RowChange::Outgrown(outgrown)) => {
+                let Outgrown { mut rows, change, loan } = *outgrown;
+                rows.apply(change)?;
+                *before = Self::Apart(Box::new(rows));
+                loan.settle();
+                Ok(())
+            }
             _ => Err(Error::internal("a change of rows on another engine")),
         }
     }
@@ -334,11 +397,12 @@ impl DeviceRows {
     }
 
     pub(crate) fn plan(&self, queries: usize, k: usize, budget: u64) -> Result<Plan> {
-        match self {
+        let plan = match self {
             Self::Gpu(rows) => Plan::new(rows, queries as u64, k as u64, Scope { budget, allowed: None }),
             Self::Apart(rows) => apart::plan(rows, queries, k, budget),
             Self::Host(rows) => on_host::plan(rows, queries, k, budget),
-        }
+        };
+        Ok(Plan { rows: self.place(), ..plan? })
     }
 }
 

@@ -9,6 +9,7 @@ pub(crate) mod moves;
 pub(crate) mod narrowed;
 pub(crate) mod of_file;
 pub(crate) mod on_host;
+pub(crate) mod outgrown;
 pub(crate) mod segments;
 pub(crate) mod shape;
 pub(crate) mod write;

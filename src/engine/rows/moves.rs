@@ -39,7 +39,7 @@ impl GpuRows {
                     segment.moving(Direction::Scatter, row_bytes, staged.list, positions.clone(), from, to);
                 move_rows::encode(commands, &moving)
             };
-            let StoredRows { rows, norms, ids } = segment.stored()?;
+            let StoredRows { rows, norms, ids, .. } = segment.stored()?;
             scatter(self.layout.row_bytes(), staged.rows, rows.into())?;
             scatter(8, staged.norms, norms.into())?;
             scatter(8, staged.ids, ids.into())?;
@@ -94,7 +94,7 @@ impl GpuRows {
                         segment.moving(Direction::Gather, row_bytes, list, positions.clone(), from, to);
                     move_rows::encode(&mut commands, &moving)
                 };
-                let StoredRows { rows, norms, ids } = segment.stored()?;
+                let StoredRows { rows, norms, ids, .. } = segment.stored()?;
                 gather(row_bytes, rows.into(), staged.rows)?;
                 gather(8, norms.into(), staged.norms)?;
                 gather(8, ids.into(), staged.ids)?;
@@ -141,7 +141,8 @@ impl GpuRows {
         }
     }
 
-    async fn gather_bytes(
+    /// Reads rows as [`gather`](Self::gather) does, and shows the bytes of each.
+    pub(crate) async fn gather_bytes(
         &self,
         from: &[(BufferSlice<'_>, u32, u32)],
         layout: RowLayout,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::engine::pass::BufferVectors;
 use crate::error::{Error, Result};
-use crate::gpu::{AdapterKind, Buffer, BufferSlice, Commands, Gpu, RowLayout};
+use crate::gpu::{AdapterKind, Buffer, BufferSlice, Commands, Gpu, RowLayout, Share};
 use crate::kernels::{
     BLOCK_ROWS, Kernel, Scored, collect_tile_coop, collect_tile_i8, narrow, screen_scan_i8, screen_tile_coop,
     screen_tile_i8,
@@ -50,6 +50,8 @@ pub(crate) struct NarrowedSegment {
     pub(crate) rows: Buffer,
     /// `Terms` of each row.
     pub(crate) terms: Buffer,
+    /// Their part of the memory of the device; none for centroids.
+    pub(crate) share: Option<Arc<Share>>,
 }
 
 /// Buffers that receive narrowed vectors.
@@ -129,12 +131,30 @@ impl NarrowedRows {
         let rows = gpu.create_storage("narrowed rows", self.plane_bytes(capacity));
         let terms = gpu.create_storage("terms of narrowed rows", capacity * TERMS_BYTES);
         match (rows, terms) {
-            (Ok(rows), Ok(terms)) => Ok(Some(NarrowedSegment { rows, terms })),
+            (Ok(rows), Ok(terms)) => Ok(Some(NarrowedSegment { rows, terms, share: None })),
             (Err(Error::OutOfMemory { .. }), _) | (_, Err(Error::OutOfMemory { .. })) if self.is_optional => {
                 Ok(None)
             }
             (Err(error), _) | (_, Err(error)) => Err(error),
         }
+    }
+
+    /// [`allocate`](Self::allocate) for rows of an index, whose memory counts.
+    pub(crate) fn within_limit(&self, gpu: &Gpu, capacity: u64) -> Result<Option<NarrowedSegment>> {
+        let bytes = self.plane_bytes(capacity) + capacity * TERMS_BYTES;
+        match gpu.rows_limit.take(|| format!("8-bit copies of {capacity} rows"), bytes) {
+            Ok(share) => {
+                let copy = self.allocate(gpu, capacity)?;
+                Ok(copy.map(|copy| NarrowedSegment { share: Some(share), ..copy }))
+            }
+            Err(Error::MemoryLimit { .. }) if self.is_optional => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The same as a copy that no index goes without.
+    pub(crate) fn required(self) -> Self {
+        Self { is_optional: false, ..self }
     }
 
     /// Counts new rows, or a sample of them, towards the centre. Returns true when the centre moved: then all rows have to be narrowed

@@ -9,6 +9,7 @@ use crate::error::Result;
 use crate::host::{Hits, HostRequest, HostRows, SearchLimit};
 use crate::kernels::value_of;
 use crate::neighbors::{Neighbor, Neighbors};
+use crate::usage::MemoryPlace;
 
 pub(crate) fn search(
     rows: &HostRows,
@@ -66,6 +67,7 @@ pub(crate) fn plan(rows: &HostRows, queries: usize, k: usize, budget: u64) -> Re
         scratch_bytes: schedule.scratch_bytes,
         devices: 1,
         placement: None,
+        rows: MemoryPlace::Host,
         reports_on_host: true,
     })
 }

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use crate::engine::pass::{BufferVectors, Rescoring, Table};
 use crate::engine::rows::alive::Alive;
 use crate::engine::rows::narrowed::{NarrowedRows, NarrowedSegment};
+use crate::engine::rows::shape::RowShape;
 use crate::error::{Error, Result};
-use crate::gpu::{Buffer, BufferSlice, Commands, Gpu, RowLayout};
+use crate::gpu::{Buffer, BufferSlice, Commands, Gpu, Loan, RowLayout, Share};
 use crate::kernels::{self, BLOCK_ROWS, narrow};
 use crate::matrix::ElementKind;
 use crate::usage::{Memory, MemoryPlace};
@@ -24,11 +25,16 @@ pub(crate) struct GpuRows {
     pub(crate) alive: Option<Alive>,
     /// Whether segments have the rows themselves. Otherwise the host has them, and segments have a narrowed copy alone.
     pub(crate) keeps_rows: bool,
+    /// The kind of rows that they become when they outgrow the device's memory; none where they stay.
+    pub(crate) outgrown: Option<RowShape>,
     /// Rows of a full segment.
     segment_rows: u32,
     /// Rows that the caller expects in total. Segments are made for them, so that they need not grow.
     expected: u64,
 }
+
+/// Bytes of a row's norms and id.
+pub(crate) const STORED_BYTES: u64 = 16;
 
 /// Rows in buffers that fit one binding each.
 #[derive(Debug, Clone)]
@@ -50,6 +56,8 @@ pub(crate) struct StoredRows {
     /// Squared and inverse norm of each row.
     pub(crate) norms: Buffer,
     pub(crate) ids: Buffer,
+    /// Their part of the memory of the device; none for a matrix of the caller's.
+    pub(crate) share: Option<Arc<Share>>,
 }
 
 impl Segment {
@@ -63,6 +71,12 @@ impl Segment {
         self.stored
             .as_ref()
             .ok_or_else(|| Error::internal("a step needs rows on the device that the host has"))
+    }
+
+    /// Lends the memory of the segment, which is about to be dropped.
+    fn lent(&self) -> Loan {
+        let stored = self.stored.iter().filter_map(|stored| stored.share.clone());
+        Loan::new(stored.chain(self.narrowed.iter().filter_map(|copy| copy.share.clone())))
     }
 
     /// The segment's rows as [`Rescoring`] takes them.
@@ -151,8 +165,21 @@ impl GpuRows {
             return Err(Error::unsupported(format!("rows of dim {dim}"), needed, gpu.segment_bytes()));
         }
         let segment_rows = blocks as u32 * BLOCK_ROWS;
-        let (segments, alive) = (vec![], None);
-        Ok(Self { gpu, layout, dim, segments, narrowed, alive, keeps_rows, segment_rows, expected })
+        let (segments, alive, outgrown) = (vec![], None, None);
+        Ok(Self { gpu, layout, dim, segments, narrowed, alive, keeps_rows, outgrown, segment_rows, expected })
+    }
+
+    /// Rows of which the device has the narrowed copy alone: that of these rows, in segments without the rows themselves.
+    pub(crate) fn narrowed_from(
+        &self,
+        narrowed: NarrowedRows,
+        segments: Vec<Segment>,
+        alive: Option<Alive>,
+    ) -> Self {
+        let (gpu, narrowed) = (self.gpu.clone(), Some(narrowed));
+        let &Self { layout, dim, segment_rows, expected, .. } = self;
+        let (keeps_rows, outgrown) = (false, None);
+        Self { gpu, layout, dim, segments, narrowed, alive, keeps_rows, outgrown, segment_rows, expected }
     }
 
     /// The rows of a matrix, to be searched: f32, with their norms, and with a u64 for each as its id.
@@ -164,7 +191,7 @@ impl GpuRows {
     ) -> Result<Self> {
         let mut of_matrix = Self::new(gpu, ElementKind::F32, dim, 0, None)?;
         let (first_slot, len, capacity) = (0, count, count);
-        let stored = Some(StoredRows { rows, norms, ids });
+        let stored = Some(StoredRows { rows, norms, ids, share: None });
         of_matrix.segments.push(Segment { stored, narrowed: None, first_slot, len, capacity });
         Ok(of_matrix)
     }
@@ -243,8 +270,15 @@ impl GpuRows {
             if last.capacity < self.segment_rows {
                 let grown = u64::from(last.capacity) * 3 / 2;
                 let expected = self.expected.saturating_sub(last.first_slot.into());
-                let wanted = grown.max(end - u64::from(last.first_slot)).max(expected);
-                *last = self.copied(last, wanted, commands)?;
+                let needed = end - u64::from(last.first_slot);
+                let wanted = grown.max(needed).max(expected);
+                *last = match self.copied(last, wanted, commands) {
+                    // There may be memory for fewer rows to come.
+                    Err(error) if error.lacks_memory() && needed < wanted => {
+                        self.copied(last, needed, commands)?
+                    }
+                    copied => copied?,
+                };
                 continue;
             }
             let expected = self.expected.saturating_sub(behind);
@@ -281,6 +315,8 @@ impl GpuRows {
             self.segments.pop();
             return Ok(());
         }
+        // The smaller segment takes memory that the larger one gives back.
+        let loan = last.lent();
         let mut commands = Commands::new(&self.gpu, None);
         let smaller = self.copied(last, needed, &mut commands)?;
         // Without memory for a second narrowed copy, the segment stays as it is.
@@ -288,6 +324,7 @@ impl GpuRows {
             commands.submit();
             self.segments.pop();
             self.segments.push(smaller);
+            loan.settle();
         }
         Ok(())
     }
@@ -295,15 +332,18 @@ impl GpuRows {
     fn create(&self, first_slot: u32, rows: u64) -> Result<Segment> {
         let capacity = rows.min(self.segment_rows.into()).next_multiple_of(BLOCK_ROWS.into());
         let stored = || {
+            let purpose = || format!("rows, norms and ids of {capacity} rows");
+            let share =
+                self.gpu.rows_limit.take(purpose, capacity * (self.layout.row_bytes() + STORED_BYTES))?;
             let rows = self.gpu.create_storage("rows", capacity * self.layout.row_bytes())?;
             let norms = self.gpu.create_storage("norms", capacity * 8)?;
             let ids = self.gpu.create_storage("ids", capacity * 8)?;
-            Ok(StoredRows { rows, norms, ids })
+            Ok(StoredRows { rows, norms, ids, share: Some(share) })
         };
         Ok(Segment {
             stored: if self.keeps_rows { Some(stored()?) } else { None },
             narrowed: match &self.narrowed {
-                Some(narrowed) => narrowed.allocate(&self.gpu, capacity)?,
+                Some(narrowed) => narrowed.within_limit(&self.gpu, capacity)?,
                 None => None,
             },
             first_slot,
@@ -326,7 +366,7 @@ impl GpuRows {
     /// Adds the memory of the rows.
     pub(crate) fn measure(&self, memory: &mut Memory) {
         for segment in &self.segments {
-            if let Some(StoredRows { rows, norms, ids }) = &segment.stored {
+            if let Some(StoredRows { rows, norms, ids, .. }) = &segment.stored {
                 memory.add("rows", MemoryPlace::Device, rows.size());
                 memory.add("norms", MemoryPlace::Device, norms.size());
                 memory.add("ids", MemoryPlace::Device, ids.size());

@@ -1,6 +1,11 @@
 //! The kind of rows that an index keeps, and where.
 
-use crate::matrix::ElementKind;
+use half::f16;
+
+use crate::error::Result;
+use crate::gpu::words;
+use crate::matrix::{ElementKind, Matrix};
+use crate::memory;
 use crate::metric::Metric;
 use crate::screen::Screen;
 
@@ -20,8 +25,31 @@ pub(crate) struct RowShape {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Kept {
     OnDevice,
+    /// On the device as long as it has memory for them, then in the host's memory. `is_fallback` is as below.
+    Auto {
+        is_fallback: bool,
+    },
     /// In the host's memory. `is_fallback` says whether the host answers alone when the device fails.
     Apart {
         is_fallback: bool,
     },
+}
+
+impl RowShape {
+    /// Vectors of this kind from their bytes.
+    pub(crate) fn matrix_of(&self, bytes: &[u8]) -> Result<Matrix> {
+        let count = bytes.len() / self.elements.size();
+        Ok(match self.elements {
+            ElementKind::F32 => {
+                let mut values = memory::with_room(count)?;
+                values.extend(words::<f32>(bytes));
+                Matrix::F32(values, self.dim)
+            }
+            ElementKind::F16 => {
+                let mut values = memory::with_room(count)?;
+                values.extend(words::<f16>(bytes));
+                Matrix::F16(values, self.dim)
+            }
+        })
+    }
 }

@@ -119,7 +119,7 @@ impl GpuRows {
             let piece = rows.slice(done..done + count);
             let before = done;
             let mut sent = |sent| progress(before + sent);
-            let StoredRows { rows: row_buffer, norms, ids: id_buffer } = segment.stored()?;
+            let StoredRows { rows: row_buffer, norms, ids: id_buffer, .. } = segment.stored()?;
             gpu.upload_rows(row_buffer, offset, self.layout, piece, &mut sent).await?;
             let piece_ids = bytemuck::cast_slice(&ids[done..done + count]);
             gpu.upload_bytes(id_buffer, u64::from(from) * 8, piece_ids).await?;

@@ -5,6 +5,7 @@ use std::fmt;
 use crate::engine::search::screens::Nominator;
 use crate::kernels::BLOCK_ROWS;
 use crate::options::placement::Placement;
+use crate::usage::MemoryPlace;
 
 /// How a search finds the rows that may be among the nearest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,6 +55,8 @@ pub struct Plan {
     pub devices: usize,
     /// How rows lie on several devices; none for one.
     pub placement: Option<Placement>,
+    /// Where the rows are: [`RowPlace`](crate::RowPlace), as it is now.
+    pub rows: MemoryPlace,
     /// Whether the host computes the distances that are reported: on the host engine, and where it keeps the rows of a GPU's index
     /// ([`RowPlace`](crate::RowPlace)).
     pub reports_on_host: bool,
@@ -95,6 +98,6 @@ impl fmt::Display for Plan {
                 write!(f, "the host engine scores every row in {kind}, then rescores what is left")?;
             }
         }
-        write!(f, "; {} bytes of scratch", self.scratch_bytes)
+        write!(f, "; rows {}; {} bytes of scratch", self.rows.words(), self.scratch_bytes)
     }
 }

@@ -11,6 +11,7 @@ use crate::gpu::{AdapterKind, budget_for, usable};
 use crate::kernels::BLOCK_ROWS;
 use crate::kernels::distance_tile::TILE_QUERIES;
 use crate::kernels::select_k::SORTED_MAX;
+use crate::usage::MemoryPlace;
 
 /// Candidates that a query's list holds: at least, and at most if there are few queries. Long lists need fewer rounds.
 const CAPACITY: [u64; 2] = [2048, 32_768];
@@ -178,6 +179,7 @@ impl Plan {
                     scratch_bytes: own_bytes + chunk_blocks * block_bytes + scope.bits_bytes(),
                     devices: 1,
                     placement: None,
+                    rows: MemoryPlace::Device,
                     reports_on_host: !rows.keeps_rows,
                 });
             }
@@ -235,6 +237,7 @@ impl Plan {
             scratch_bytes: batch * (places * 12 * (k + chunk) + query_bytes) + scope.list_bytes(),
             devices: 1,
             placement: None,
+            rows: MemoryPlace::Device,
             reports_on_host: false,
         })
     }

@@ -4,6 +4,7 @@ use crate::engine::rows::allowed::{Allowed, Scope};
 use crate::gpu::{FormChoice, StageTime};
 use crate::metric::Metric;
 use crate::neighbors::Neighbors;
+use crate::usage::MemoryPlace;
 
 /// The request of a search.
 #[derive(Clone, Copy)]
@@ -65,6 +66,8 @@ pub struct Statistics {
     /// [`DeviceOptions::join_searches`](crate::DeviceOptions::join_searches). The counts above are then the part of the whole search's
     /// that the number of these queries is of all queries, rounded so that they add up over the callers.
     pub joined: u64,
+    /// Where the rows are that were searched: those of the index ([`RowPlace`](crate::RowPlace)), or those of its host copy.
+    pub rows: MemoryPlace,
     /// Devices that searched: more than one for an index on [`Devices`](crate::Devices).
     pub devices: usize,
     /// Device time of each stage, if the request asked for it and the adapter has timestamps.
@@ -95,11 +98,12 @@ impl Statistics {
 
 impl SearchResult {
     /// The answer in the distances of a metric. Devices give squares for L2, because squares may differ where their roots are equal, and
-    /// what several devices found is merged by them.
-    pub(crate) fn with_roots(mut self, metric: Metric) -> Self {
+    /// what several devices found is merged by them. `rows` is where the rows are.
+    pub(crate) fn with_roots(mut self, metric: Metric, rows: MemoryPlace) -> Self {
         if metric == Metric::L2 {
             self.neighbors.take_roots();
         }
+        self.statistics.rows = rows;
         self.statistics.devices = self.statistics.devices.max(1);
         self
     }

@@ -254,7 +254,7 @@ impl EngineLists {
                 }
                 EngineRows::Several(rows) => self.search_shards(rows, queries, request, probes).await?,
             };
-            Ok(found.with_roots(request.metric))
+            Ok(found.with_roots(request.metric, rows.place()))
         })
     }
 

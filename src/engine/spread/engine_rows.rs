@@ -15,6 +15,7 @@ use crate::engine::search::plan::Plan;
 use crate::engine::search::request::{SearchRequest, SearchResult};
 use crate::engine::spread::devices::Devices;
 use crate::engine::spread::merging::all_or_first;
+use crate::engine::spread::places::first_place;
 use crate::engine::spread::rows::SpreadRows;
 use crate::engine::spread::searching::Aim;
 use crate::engine::spread::together::{Work, together};
@@ -28,6 +29,7 @@ use crate::memory;
 use crate::metric::Metric;
 use crate::options::placement::Placement;
 use crate::usage::{Memory, MemoryPlace};
+use crate::vectors::HostVectors;
 
 /// The rows of an index.
 #[derive(Debug)]
@@ -47,7 +49,10 @@ impl EngineRows {
     ) -> Boxed<'f, Self> {
         Box::pin(async move {
             match devices.list() {
-                [device] => Ok(Self::One(Box::new(DeviceRows::new(device, shape).await?))),
+                [device] => {
+                    let shape = RowShape { kept: first_place(std::slice::from_ref(device), shape), ..*shape };
+                    Ok(Self::One(Box::new(DeviceRows::new(device, &shape).await?)))
+                }
                 _ => Ok(Self::Several(Box::new(SpreadRows::new(devices, placement, shape).await?))),
             }
         })
@@ -112,6 +117,18 @@ impl EngineRows {
         })
     }
 
+    /// Where the rows are: all devices have them in one place.
+    pub(crate) fn place(&self) -> MemoryPlace {
+        let places = self.parts().iter().map(DeviceRows::place);
+        // A replica that was lost keeps what it had.
+        places.reduce(|one, other| if one == MemoryPlace::Device { other } else { one }).unwrap_or_default()
+    }
+
+    /// Whether GPUs have the narrowed copy alone.
+    pub(crate) fn is_apart(&self) -> bool {
+        self.parts().iter().any(DeviceRows::is_apart)
+    }
+
     /// Whether there is a narrowed copy of the rows.
     pub(crate) fn is_narrowed(&self) -> bool {
         self.parts().iter().all(DeviceRows::is_narrowed)
@@ -133,8 +150,17 @@ impl EngineRows {
                     _ => None,
                 };
                 let source = fetched.as_ref().map_or(source, Vectors::from);
-                let change = rows.prepared_put(source, placing, progress).await?;
-                rows.apply(change)
+                match rows.prepared_put(source, placing, progress).await {
+                    Err(error) if rows.outgrow(&error) => {
+                        let fetched = match source {
+                            Vectors::Host(_) => None,
+                            Vectors::Device(matrix) => Some(matrix.fetched().await?),
+                        };
+                        let source = fetched.as_ref().map_or(source, Vectors::from).on_host()?;
+                        put_on_host(rows, source, placing, progress).await
+                    }
+                    prepared => rows.apply(prepared?),
+                }
             }
             Self::Several(rows) => {
                 let fetched = fetched(&source).await?;
@@ -273,7 +299,7 @@ impl EngineRows {
             Self::One(rows) => rows.search(queries, request).await,
             Self::Several(rows) => rows.search(Aim::Nearest, queries, request).await,
         };
-        Ok(found?.with_roots(request.metric))
+        Ok(found?.with_roots(request.metric, self.place()))
     }
 
     pub(crate) async fn search_within(
@@ -286,7 +312,7 @@ impl EngineRows {
             Self::One(rows) => rows.search_within(queries, radius, request).await,
             Self::Several(rows) => rows.search(Aim::Within(radius), queries, request).await,
         };
-        Ok(found?.with_roots(request.metric))
+        Ok(found?.with_roots(request.metric, self.place()))
     }
 
     /// The expected duration of a search; none where it cannot be predicted.
@@ -323,6 +349,25 @@ impl EngineRows {
         if let (Self::Several(_), Some(bits)) = (self, self.alive()) {
             memory.add("gaps", MemoryPlace::Host, 4 * bits.words().len() as u64);
         }
+    }
+}
+
+/// Puts rows into slots, and takes all rows to the host.
+async fn put_on_host(
+    rows: &mut DeviceRows,
+    source: HostVectors<'_>,
+    placing: &Placing<'_>,
+    progress: RowProgress<'_>,
+) -> Result<()> {
+    match rows.prepared_on_host(Some((source, placing)), &[], progress).await {
+        // The device may have room for the new rows' copy when the rows themselves are gone. They stay on the host, whatever comes now.
+        Err(Error::OutOfMemory { .. }) => {
+            let gone = rows.prepared_on_host(None, &[], &mut |_| ()).await?;
+            rows.apply(gone)?;
+            let change = rows.prepared_put(source.into(), placing, progress).await?;
+            rows.apply(change)
+        }
+        prepared => rows.apply(prepared?),
     }
 }
 

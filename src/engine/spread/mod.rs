@@ -5,6 +5,7 @@ pub(crate) mod engine_lists;
 pub(crate) mod engine_rows;
 mod layout;
 mod merging;
+mod places;
 pub(crate) mod recovery;
 mod rows;
 mod searching;

@@ -1,7 +1,5 @@
 //! Puts another device in the place of a lost one.
 
-use half::f16;
-
 use crate::engine::device::handle::Device;
 use crate::engine::rows::device_rows::DeviceRows;
 use crate::engine::rows::shape::RowShape;
@@ -10,8 +8,6 @@ use crate::engine::spread::devices::Devices;
 use crate::engine::spread::engine_rows::EngineRows;
 use crate::error::{Error, Result};
 use crate::future::Boxed;
-use crate::gpu::words;
-use crate::matrix::{ElementKind, Matrix};
 use crate::memory;
 
 /// Bytes of rows that are copied at a time.
@@ -83,7 +79,7 @@ impl EngineRows {
                 let ids = memory::collect(slots.iter().map(|&slot| id_of(slot)))?;
                 let of_source: Vec<u32> =
                     slots.iter().map(|&slot| (source.slot_of)(slot)).collect::<Result<_>>()?;
-                let matrix = matrix_of(&source.rows.fetch_bytes(&of_source).await?, &shape)?;
+                let matrix = shape.matrix_of(&source.rows.fetch_bytes(&of_source).await?)?;
                 let placing = Placing { slots: there, ids: &ids, freed: &[] };
                 let change = rows.prepared_put((&matrix).into(), &placing, &mut |_| ()).await?;
                 rows.apply(change)?;
@@ -101,21 +97,4 @@ impl EngineRows {
             spread.is_back(place);
         }
     }
-}
-
-/// Vectors from their bytes.
-fn matrix_of(bytes: &[u8], shape: &RowShape) -> Result<Matrix> {
-    let count = bytes.len() / shape.elements.size();
-    Ok(match shape.elements {
-        ElementKind::F32 => {
-            let mut values = memory::with_room(count)?;
-            values.extend(words::<f32>(bytes));
-            Matrix::F32(values, shape.dim)
-        }
-        ElementKind::F16 => {
-            let mut values = memory::with_room(count)?;
-            values.extend(words::<f16>(bytes));
-            Matrix::F16(values, shape.dim)
-        }
-    })
 }

@@ -5,11 +5,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::bits::Bits;
 use crate::engine::device::engine::Engine;
 use crate::engine::rows::device_rows::{DeviceRows, RowChange};
+use crate::engine::rows::outgrown;
 use crate::engine::rows::shape::RowShape;
 use crate::engine::rows::write::Placing;
 use crate::engine::spread::devices::{self, Devices};
 use crate::engine::spread::layout::Layout;
 use crate::engine::spread::merging::all_or_first;
+use crate::engine::spread::places::first_place;
 use crate::engine::spread::shares::{Sent, Share, shares};
 use crate::engine::spread::together::{Work, together};
 use crate::error::{Error, Result};
@@ -37,6 +39,24 @@ pub(crate) struct SpreadRows {
     pub(super) busy: Vec<AtomicUsize>,
 }
 
+/// What one device gets of a change: rows, with their numbers in the call if these are others, and slots.
+struct Own<'a> {
+    numbers: Option<&'a [usize]>,
+    rows: HostVectors<'a>,
+    placing: Placing<'a>,
+}
+
+/// Where the rows of a change go.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Step {
+    /// To the rows so far.
+    There,
+    /// To the host, with the rows so far.
+    ToHost,
+    /// The rows so far go to the host without them.
+    LeaveAlone,
+}
+
 impl SpreadRows {
     pub(super) fn new<'f>(
         devices: &'f Devices,
@@ -52,6 +72,8 @@ impl SpreadRows {
             let share =
                 if layout.is_some() { shape.expected.div_ceil(list.len() as u64) } else { shape.expected };
             let own = RowShape { expected: share, ..*shape };
+            let kept = first_place(list, &own);
+            let (shape, own) = (RowShape { kept, ..*shape }, RowShape { kept, ..own });
             let mut parts = vec![];
             for device in list {
                 parts.push(DeviceRows::new(device, &own).await?);
@@ -60,7 +82,7 @@ impl SpreadRows {
                 devices: devices.clone(),
                 parts,
                 placement,
-                shape: *shape,
+                shape,
                 layout,
                 alive: None,
                 end: 0,
@@ -128,7 +150,6 @@ impl SpreadRows {
             let most = placing.slots.iter().max().map_or(0, |&slot| u64::from(slot) + 1);
             Error::check_slots(most)?;
             let mut layout = self.layout.clone();
-            let live = self.live();
             let shares: Vec<Option<Share<'_>>> = match &mut layout {
                 Some(layout) => {
                     layout.reach(most);
@@ -136,43 +157,78 @@ impl SpreadRows {
                 }
                 None => self.parts.iter().map(|_| None).collect(),
             };
-            let placings: Vec<Option<Placing<'_>>> =
-                shares.iter().map(|share| share.as_ref().map(Share::placing)).collect();
-            let sent = Sent::new(self.parts.len(), layout.is_some(), progress);
-            let engines: Vec<Engine> = (0..self.parts.len()).map(|place| self.engine(place)).collect();
-            let mut places = vec![];
-            let mut works: Vec<Work<'_, RowChange<'_>>> = vec![];
-            for ((place, part), (share, own)) in
-                self.parts.iter_mut().enumerate().zip(shares.iter().zip(&placings))
-            {
-                if !live.contains(&place) && layout.is_none() || share.as_ref().is_some_and(Share::is_empty) {
-                    continue;
-                }
-                let sent = &sent;
-                let work = async move {
-                    let mut progress = |rows| sent.note(place, rows);
-                    match (share, own) {
-                        (Some(share), _) if share.slots.is_empty() => {
-                            part.prepared_release(&share.freed).await
-                        }
-                        (Some(share), Some(placing)) => {
-                            let prepared =
-                                part.prepared_put(share.rows.vectors(), placing, &mut progress).await;
-                            prepared
-                                .map_err(|error| error.with_rows(|row| share.numbers[row as usize] as u64))
-                        }
-                        _ => part.prepared_put(rows.into(), placing, &mut progress).await,
+            let mut owns = vec![];
+            for share in &shares {
+                owns.push(match share {
+                    Some(share) => {
+                        let (rows, placing) = (share.rows.vectors().on_host()?, share.placing());
+                        Own { numbers: Some(&share.numbers), rows, placing }
                     }
-                };
-                places.push(place);
-                works.push((engines[place].clone(), Box::pin(work)));
+                    None => Own { numbers: None, rows, placing: *placing },
+                });
             }
-            let prepared = together(works).await;
-            self.take_over(places, prepared)?;
+            let sent = Sent::new(self.parts.len(), layout.is_some(), progress);
+            match self.put_owns(&owns, &sent, Step::There).await {
+                // Distances of the host and of GPUs differ in the last bits, so the rows of all devices go together.
+                Err(error) if self.parts.iter().any(|part| part.outgrow(&error)) => {
+                    match self.put_owns(&owns, &sent, Step::ToHost).await {
+                        // As on one device: without the rows there may be room for the new ones' copy.
+                        Err(Error::OutOfMemory { .. }) => {
+                            self.put_owns(&owns, &sent, Step::LeaveAlone).await?;
+                            self.put_owns(&owns, &sent, Step::There).await?;
+                        }
+                        done => done?,
+                    }
+                }
+                done => done?,
+            }
             self.layout = layout;
             (self.end, self.alive) = after;
             Ok(())
         })
+    }
+
+    /// Puts the rows of each device into its slots; on all of them or, after an error, on none.
+    async fn put_owns<'a>(&mut self, owns: &'a [Own<'a>], sent: &Sent<'_>, step: Step) -> Result<()> {
+        let live = self.live();
+        let engines: Vec<Engine> = (0..self.parts.len()).map(|place| self.engine(place)).collect();
+        let is_replica = self.layout.is_none() && self.placement == Placement::Replicas;
+        let mut places = vec![];
+        let mut works: Vec<Work<'_, RowChange<'_>>> = vec![];
+        for ((place, part), own) in self.parts.iter_mut().enumerate().zip(owns) {
+            let Own { numbers, rows, placing } = own;
+            let is_idle = step == Step::There && placing.slots.is_empty() && placing.freed.is_empty();
+            if is_idle || is_replica && !live.contains(&place) {
+                continue;
+            }
+            let work = async move {
+                let mut progress = |rows| sent.note(place, rows);
+                let is_filled = !placing.slots.is_empty();
+                let prepared = match step {
+                    Step::There if is_filled => {
+                        part.prepared_put((*rows).into(), placing, &mut progress).await
+                    }
+                    Step::There => part.prepared_release(placing.freed).await,
+                    Step::ToHost if is_filled => {
+                        part.prepared_on_host(Some((*rows, placing)), &[], &mut progress).await
+                    }
+                    Step::ToHost => part.prepared_on_host(None, placing.freed, &mut progress).await,
+                    Step::LeaveAlone => part.prepared_on_host(None, &[], &mut progress).await,
+                };
+                prepared.map_err(|error| {
+                    error.with_rows(|row| numbers.map_or(row, |numbers| numbers[row as usize] as u64))
+                })
+            };
+            places.push(place);
+            works.push((engines[place].clone(), Box::pin(work)));
+        }
+        let prepared = together(works).await;
+        self.take_over(places, prepared)?;
+        if let (Step::ToHost | Step::LeaveAlone, Some(kept)) = (step, outgrown::next(&self.shape)) {
+            // A device that is recovered has its rows in the same place.
+            self.shape.kept = kept;
+        }
+        Ok(())
     }
 
     /// Removes the rows in these slots.

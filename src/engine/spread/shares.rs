@@ -43,11 +43,6 @@ impl Share<'_> {
     pub(super) fn placing(&self) -> Placing<'_> {
         Placing { slots: &self.slots, ids: &self.ids, freed: &self.freed }
     }
-
-    /// Whether nothing changes on the device.
-    pub(super) fn is_empty(&self) -> bool {
-        self.slots.is_empty() && self.freed.is_empty()
-    }
 }
 
 /// Divides new rows, and the slots that are freed with them, among devices.

@@ -119,6 +119,21 @@ impl HostRows {
         Ok(())
     }
 
+    /// Takes rows that the device had, in slots below the end.
+    pub(crate) fn receive(&mut self, (slots, ids): (&[u32], &[u64]), rows: HostVectors<'_>) -> Result<()> {
+        let squared = norms::checked("rows", rows)?;
+        for (row, (&slot, &id)) in slots.iter().zip(ids).enumerate() {
+            self.values.write(slot as usize, rows.row(row), squared[row]);
+            self.ids[slot as usize] = id;
+        }
+        Ok(())
+    }
+
+    /// Sets which slots below the end have a row; none for all.
+    pub(crate) fn set_alive(&mut self, alive: Option<Bits>) {
+        self.alive = alive;
+    }
+
     /// An error if the rows lie in a file that was written to since it was mapped.
     pub(crate) fn check_file(&self) -> Result<()> {
         self.values.file().map_or(Ok(()), |rows| rows.file.check())

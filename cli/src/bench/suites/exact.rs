@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use nearfield::{
-    Flat, MemoryPlace, Metric, Neighbors, Nominator, Plan, Route, Screen, SearchOptions, SearchResult,
+    AdapterKind, Flat, MemoryPlace, Metric, Neighbors, Nominator, Plan, Route, Screen, SearchOptions,
+    SearchResult,
 };
 use rayon::prelude::*;
 use serde_json::json;
@@ -16,6 +17,7 @@ use crate::bench::run::{Run, Suite};
 use crate::bench::stages::Parts;
 use crate::bench::units::{milliseconds, rounded};
 use crate::bench::work::{Unit, Work};
+use crate::given::places::ROWS_ON_HOST;
 use crate::terminal::output;
 
 #[derive(Debug, clap::Args)]
@@ -48,6 +50,7 @@ Examples:
   nearfield bench exact --rows base.npy --queries query.npy -k 100 --json
   nearfield bench exact --count 1000000 --dim 768 --device all --placement replicas
   nearfield bench exact --count 1000000 --dim 768 --keep-rows host --batch 1,1024,10000
+  nearfield bench exact --count 1000000 --dim 768 --memory 2GiB
   nearfield bench exact --count 1000000 --dim 128 --sizes 1000,10000,100000,1000000 --report out
 
 Every case checks its answers before it is timed; a wrong one ends the run with exit code 1. Batches of queries take turns. The \
@@ -120,7 +123,12 @@ fn case(
 ) -> Result<()> {
     let metric = index.metric().name();
     let (scratch, of_scratch) = run.scratch();
-    let of_places = run.of_places();
+    let mut of_places = run.of_places();
+    let is_on_gpu = index.device().adapter().kind != AdapterKind::Host;
+    if is_on_gpu && index.row_place() == MemoryPlace::Host && !of_places.contains(ROWS_ON_HOST) {
+        // They were more than --memory, or the device, has room for.
+        of_places += ROWS_ON_HOST;
+    }
     let screened = if index.is_screened() { "screened" } else { "not screened" };
     let data = args.source.name_of(index.len());
     let name = format!(
@@ -197,7 +205,7 @@ fn case(
         fields: json!({
             "rows": index.len(), "dim": index.dim(), "queries": count, "k": k, "metric": metric, "data": data,
             "screened": index.is_screened(), "devices": index.devices().len(), "places": of_places.trim_start_matches(", "),
-            "device_bytes": index.memory().at(MemoryPlace::Device), "scratch": scratch, "queries_per_s": rounded(queries_per_s), "plan": plan.to_string(),
+            "row_place": index.row_place().to_string(), "device_bytes": index.memory().at(MemoryPlace::Device), "scratch": scratch, "queries_per_s": rounded(queries_per_s), "plan": plan.to_string(),
             "stages": found.to_json(),
             "scoring_share": scoring_share.map(rounded), "rescored": rescored,
             "survivors_per_query": rounded(survivors), "searched_again": searched_again,

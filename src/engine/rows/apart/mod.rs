@@ -37,6 +37,11 @@ impl ApartRows {
         Ok(Self { integers: integers(gpu, shape)?, rows, is_fallback })
     }
 
+    /// Rows of the host and their narrowed copy.
+    pub(crate) fn with(integers: Option<GpuRows>, rows: HostRows, is_fallback: bool) -> Self {
+        Self { integers, rows, is_fallback }
+    }
+
     /// Whether the host answers after this error of the device.
     pub(crate) fn stands_in_for(&self, error: &Error) -> bool {
         self.is_fallback

@@ -1,0 +1,203 @@
+//! Rows that outgrow their device go to the host, where answers are those of the host engine, bit for bit.
+
+use nearfield::{
+    AddOptions, Device, ElementKind, Error, Filter, Flat, Index, Ivf, MemoryPlace, Metric, Placement,
+    RowPlace, Screen, SearchOptions,
+};
+use test_case::{test_case, test_matrix};
+
+use super::{DIM, STORED, add, answers, bits, build, builder, device, held, values};
+use crate::common::{Engine, options, rounded, view};
+
+/// A limit that has room for 4,600 rows, or for the copies of 9,000 while they grow.
+const LIMIT: u64 = 900_000;
+
+/// The same changes of an index that outgrows its device and of one on the host engine; each is searched after each.
+fn grow(index: &mut Flat, host: &mut Flat) {
+    for index in [&mut *index, &mut *host] {
+        add(index, &values(20, 2000));
+        index.remove(&(500..600).collect::<Vec<u64>>()).expect("there");
+    }
+    assert_eq!(index.row_place(), MemoryPlace::Device);
+    let ids: Vec<u64> = (0..6000).map(|row| 10_000 + 7 * row).collect();
+    for index in [&mut *index, &mut *host] {
+        let options = AddOptions::new().ids(&ids);
+        index.add_with(view(&values(21, 6000), DIM), &options).expect("good rows");
+    }
+    assert_eq!((index.row_place(), index.len()), (MemoryPlace::Host, 7900));
+    assert_eq!(answers(index), answers(host));
+    for index in [&mut *index, &mut *host] {
+        index.update(&ids[..50], view(&values(22, 50), DIM)).expect("there");
+        index.remove(&ids[3000..3500]).expect("there");
+        index.compact().expect("compacted");
+        add(index, &values(23, 300));
+    }
+    assert_eq!(answers(index), answers(host));
+    let queries = values(24, 30);
+    let is_allowed = |id: u64| id.is_multiple_of(3);
+    let options = SearchOptions::new(20).filter(Filter::by(&is_allowed));
+    let [found, wanted] = [&*index, host].map(|index| index.search_with(view(&queries, DIM), &options));
+    let (found, wanted) = (found.expect("an answer"), wanted.expect("an answer"));
+    assert_eq!(bits(&found.neighbors), bits(&wanted.neighbors));
+    assert_eq!((found.statistics.rows, wanted.statistics.rows), (MemoryPlace::Host, MemoryPlace::Host));
+    let [found, wanted] =
+        [&*index, host].map(|index| index.search_within(view(&queries, DIM), 5.0).expect("an answer"));
+    assert_eq!(bits(&found), bits(&wanted));
+    assert_eq!(index.get(&ids[..10]).expect("there"), host.get(&ids[..10]).expect("there"));
+    // Compacted shards have rows in another order.
+    let is_same = || index.to_bytes().expect("bytes") == host.to_bytes().expect("bytes");
+    assert!(index.devices().len() > 1 || is_same(), "saved alike");
+    let plan = index.plan(30, 10).expect("a plan");
+    assert!(
+        plan.rows == MemoryPlace::Host && plan.to_string().contains("rows in the host's memory"),
+        "{plan}"
+    );
+}
+
+#[test_matrix([Screen::I8, Screen::Auto])]
+fn an_index_that_outgrows_its_device_answers_as_the_host_engine(screen: Screen) {
+    let Some(device) = device(LIMIT) else { return };
+    let of = |device: &Device| {
+        Flat::builder(device, Metric::L2, DIM).screen(screen).rows(RowPlace::Auto).build().expect("an index")
+    };
+    let mut index = of(&device);
+    grow(&mut index, &mut of(&Device::host()));
+    assert!(held(&index) <= LIMIT && index.memory().at(MemoryPlace::Host) > 7000 * STORED);
+}
+
+#[test_matrix([Placement::Shards, Placement::Replicas])]
+fn all_devices_move_as_soon_as_one_has_too_little(placement: Placement) {
+    let limit = if placement == Placement::Shards { LIMIT / 2 } else { LIMIT };
+    let [Some(small), Some(large)] = [limit, u64::MAX].map(device) else { return };
+    for devices in [[&small, &large], [&large, &small]] {
+        let of = |devices: &[Device]| {
+            let builder = Flat::builder(devices, Metric::L2, DIM).screen(Screen::I8).placement(placement);
+            builder.rows(RowPlace::Auto).build().expect("an index")
+        };
+        let mut index = of(&devices.map(Clone::clone));
+        grow(&mut index, &mut of(&[Device::host()]));
+        let memory = index.memory();
+        let on_device =
+            |name| memory.parts().iter().any(|part| part.name == name && part.place == MemoryPlace::Device);
+        assert!(!on_device("rows") && on_device("integers"), "{memory}");
+    }
+}
+
+#[test_case(Metric::Cosine)]
+#[test_case(Metric::L2)]
+fn lists_outgrow_their_device(metric: Metric) {
+    let [Some(small), Some(large)] = [LIMIT, u64::MAX].map(device) else { return };
+    let sample = values(30, 1000);
+    let (rows, more, queries) = (values(31, 1500), values(32, 6000), values(33, 20));
+    let [mut index, mut forced] =
+        [(&small, RowPlace::Auto), (&large, RowPlace::Host)].map(|(device, place)| {
+            let builder = Ivf::builder(device, metric, DIM).lists(20).screen(Screen::I8).rows(place);
+            let mut index = builder.train(view(&sample, DIM)).expect("trained");
+            index.add(view(&rows, DIM)).expect("good rows");
+            index
+        });
+    assert_eq!(index.row_place(), MemoryPlace::Device);
+    for index in [&mut index, &mut forced] {
+        index.add(view(&more, DIM)).expect("good rows");
+        index.remove(&(10..700).collect::<Vec<u64>>()).expect("there");
+        index.compact().expect("compacted");
+    }
+    assert_eq!(index.row_place(), MemoryPlace::Host);
+    for probes in [1, 4, 20] {
+        let [found, wanted] =
+            [&index, &forced].map(|index| index.search(view(&queries, DIM), 10, probes).expect("an answer"));
+        assert_eq!(bits(&found), bits(&wanted), "{probes} probes");
+    }
+    assert!(index.to_bytes().expect("bytes") == forced.to_bytes().expect("bytes"), "saved alike");
+}
+
+#[test]
+fn where_even_the_copy_does_not_fit_the_index_stays_as_it_was() {
+    let Some(device) = device(LIMIT) else { return };
+    let mut index = build(&device, RowPlace::Auto);
+    add(&mut index, &values(40, 1500));
+    let before = (answers(&index), held(&index));
+    let error = index.add(view(&values(41, 40_000), DIM)).expect_err("no room");
+    assert!(matches!(error, Error::MemoryLimit { .. }), "{error}");
+    assert_eq!((index.row_place(), index.len()), (MemoryPlace::Device, 1500));
+    assert_eq!((answers(&index), held(&index)), before);
+    // Nothing of the failed change is held.
+    let mut other = build(&device, RowPlace::Device);
+    add(&mut other, &values(42, 1408));
+    // Rows that are refused move nothing.
+    let mut rows = values(43, 3000);
+    rows[777 * DIM] = f32::NAN;
+    let error = index.add(view(&rows, DIM)).expect_err("a NaN");
+    assert!(matches!(error, Error::NotFinite { row: 777, .. }), "{error}");
+    assert_eq!((index.row_place(), answers(&index)), (MemoryPlace::Device, before.0));
+}
+
+#[test]
+fn without_a_screen_rows_stay_where_they_are() {
+    let Some(device) = device(1024 * STORED) else { return };
+    let flat = || Flat::builder(&device, Metric::L2, DIM).screen(Screen::None).rows(RowPlace::Auto);
+    let mut index = flat().build().expect("an index");
+    add(&mut index, &values(50, 512));
+    assert!(matches!(index.add(view(&values(51, 1000), DIM)), Err(Error::MemoryLimit { .. })));
+    assert_eq!((index.row_place(), index.len()), (MemoryPlace::Device, 512));
+}
+
+#[test]
+fn expected_rows_that_do_not_fit_are_on_the_host_from_the_start() {
+    let Some(device) = device(LIMIT) else { return };
+    let auto = || builder(&device).rows(RowPlace::Auto);
+    assert_eq!(auto().capacity(2000).build().expect("an index").row_place(), MemoryPlace::Device);
+    assert_eq!(auto().capacity(8000).build().expect("an index").row_place(), MemoryPlace::Host);
+    let forced = builder(&device).rows(RowPlace::Device).capacity(8000).build().expect("an index");
+    assert_eq!(forced.row_place(), MemoryPlace::Device);
+    let mut host = build(&Device::host(), RowPlace::Auto);
+    add(&mut host, &values(60, 8000));
+    let saved = host.to_bytes().expect("bytes");
+    let loaded = Flat::loader(&device).load_bytes(&saved).expect("loaded");
+    assert_eq!((loaded.row_place(), answers(&loaded)), (MemoryPlace::Host, answers(&host)));
+    let refused = Index::loader(&device).rows(RowPlace::Device).load_bytes(&saved).expect_err("no room");
+    assert!(matches!(refused, Error::MemoryLimit { .. }), "{refused}");
+    drop(loaded);
+    let roomy = Engine::Adapter.open(options()).expect("an adapter");
+    assert_eq!(Flat::loader(&roomy).load_bytes(&saved).expect("loaded").row_place(), MemoryPlace::Device);
+}
+
+#[test]
+fn a_host_copy_goes_when_the_rows_themselves_come() {
+    let Some(device) = device(LIMIT) else { return };
+    let mut index = builder(&device).keep_host_copy(true).fallback(true).build().expect("an index");
+    let mut host = build(&Device::host(), RowPlace::Auto);
+    for index in [&mut index, &mut host] {
+        add(index, &values(70, 2000));
+    }
+    assert!(index.memory().parts().iter().any(|part| part.name == "host copy"));
+    for index in [&mut index, &mut host] {
+        add(index, &values(71, 6000));
+    }
+    assert!(!index.memory().parts().iter().any(|part| part.name == "host copy"));
+    assert_eq!((index.row_place(), answers(&index)), (MemoryPlace::Host, answers(&host)));
+}
+
+#[test]
+fn halves_and_rows_of_the_device_outgrow_it_too() {
+    let Some(device) = device(LIMIT / 2) else { return };
+    let (rows, _) = rounded(&values(80, 8000));
+    let of = |device: &Device| {
+        let builder = builder(device).elements(ElementKind::F16);
+        let mut index = builder.build().expect("an index");
+        index.add(view(&rows[..1000 * DIM], DIM)).expect("good rows");
+        index.add(view(&rows[1000 * DIM..], DIM)).expect("good rows");
+        index
+    };
+    let (index, host) = (of(&device), of(&Device::host()));
+    assert_eq!((index.row_place(), answers(&index)), (MemoryPlace::Host, answers(&host)));
+    drop(index);
+    let rows = values(81, 6000);
+    let matrix = device.upload(view(&rows[1000 * DIM..], DIM)).expect("a matrix");
+    let mut index = build(&device, RowPlace::Auto);
+    let mut host = build(&Device::host(), RowPlace::Auto);
+    add(&mut index, &rows[..1000 * DIM]);
+    index.add(&matrix).expect("good rows");
+    add(&mut host, &rows);
+    assert_eq!((index.row_place(), answers(&index)), (MemoryPlace::Host, answers(&host)));
+}
