@@ -134,6 +134,12 @@ impl Gpu {
         self.waiter.block_on(future)
     }
 
+    /// Runs a future that waits for several devices to its end on this thread.
+    pub(crate) fn block_on_all<T>(gpus: &[&Self], future: impl Future<Output = Result<T>>) -> Result<T> {
+        let waiters: Vec<_> = gpus.iter().map(|gpu| &*gpu.waiter).collect();
+        Waiter::block_on_all(&waiters, future)
+    }
+
     /// The most bytes of one segment of rows.
     pub(crate) fn segment_bytes(&self) -> u64 {
         let capabilities = &self.adapter.capabilities;

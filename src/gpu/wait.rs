@@ -32,6 +32,9 @@ thread_local! {
 /// calls vary by as much; longer calls do not notice.
 const SPIN: Duration = Duration::from_millis(2);
 
+/// Pause between two polls of several devices, when they take longer than that.
+const PAUSE: Duration = Duration::from_micros(100);
+
 /// Pieces that the device has to do when a call that may be interrupted submits another: enough to keep it busy. A software adapter takes
 /// seconds for a piece.
 const AHEAD: usize = 8;
@@ -69,8 +72,8 @@ struct State {
 /// A blocking call.
 #[derive(Debug)]
 struct Parked {
-    /// The device that the call polls, by the address of its waiter; none for a call that polls none.
-    waiter: Option<usize>,
+    /// The devices that the call polls, by the addresses of their waiters.
+    waiters: Vec<usize>,
     thread: Thread,
     woken: AtomicBool,
     /// Callbacks that this call's future waits for: the call polls the device for them, and for no others, because threads that
@@ -84,9 +87,9 @@ struct Parked {
 
 impl Parked {
     /// For a call on this thread.
-    fn new(waiter: Option<usize>) -> Self {
+    fn new(waiters: Vec<usize>) -> Self {
         Self {
-            waiter,
+            waiters,
             thread: std::thread::current(),
             woken: AtomicBool::new(false),
             owed: AtomicUsize::new(0),
@@ -143,7 +146,7 @@ impl NoDevice {
             return poll_once(future);
         }
         let Some(patience) = interrupt::patience() else { return self.complete(future) };
-        let parked = Arc::new(Parked::new(None));
+        let parked = Arc::new(Parked::new(vec![]));
         let _blocked = Blocked::new(None);
         let mut future = pin!(future);
         loop {
@@ -243,7 +246,7 @@ impl Waiter {
         if !CAN_WAIT {
             return poll_once(future);
         }
-        let parked = Arc::new(Parked::new(Some(self.address())));
+        let parked = Arc::new(Parked::new(vec![self.address()]));
         let _blocked = Blocked::new(Some(parked.clone()));
         let mut future = pin!(future);
         loop {
@@ -290,11 +293,39 @@ impl Waiter {
         }
     }
 
+    /// Runs a future that waits for several devices to its end on this thread. Asleep in the driver of one, it would not see another, so it
+    /// polls all of them: for work that is short.
+    pub(super) fn block_on_all<T>(waiters: &[&Self], future: impl Future<Output = Result<T>>) -> Result<T> {
+        let parked = Arc::new(Parked::new(waiters.iter().map(|waiter| waiter.address()).collect()));
+        let _blocked = Blocked::new(Some(parked.clone()));
+        let mut future = pin!(future);
+        loop {
+            if let Poll::Ready(value) = parked.poll(future.as_mut()) {
+                if value.is_ok() && !parked.is_ahead.load(Ordering::Relaxed) {
+                    waiters.iter().for_each(|waiter| waiter.forget_pieces());
+                }
+                return value;
+            }
+            let started = Instant::now();
+            while !parked.woken.swap(false, Ordering::AcqRel) {
+                interrupt::check_waiting()?;
+                for waiter in waiters {
+                    let _ = waiter.device.poll(wgpu::PollType::Poll);
+                }
+                if started.elapsed() < SPIN {
+                    std::thread::yield_now();
+                } else if !parked.woken.load(Ordering::Acquire) {
+                    std::thread::park_timeout(PAUSE);
+                }
+            }
+        }
+    }
+
     /// Notes that a future waits for a callback of the device, until the guard is dropped. With a submission, later
     /// submissions are not waited for.
     pub(super) fn expect_callback(self: &Arc<Self>, submission: Option<wgpu::SubmissionIndex>) -> Expecting {
         // A call that polls another device would never see this callback.
-        let polls = |parked: &Arc<Parked>| parked.waiter == Some(self.address());
+        let polls = |parked: &Arc<Parked>| parked.waiters.contains(&self.address());
         let polling = POLLING.with_borrow(Clone::clone).filter(polls);
         if let Some(parked) = &polling {
             parked.owed.fetch_add(1, Ordering::AcqRel);

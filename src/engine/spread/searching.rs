@@ -11,13 +11,14 @@ use crate::engine::search::plan::Plan;
 use crate::engine::search::request::{SearchRequest, SearchResult};
 use crate::engine::spread::merging::{Answered, all_or_first, joined, merged};
 use crate::engine::spread::rows::SpreadRows;
-use crate::engine::spread::together::{Work, together};
+use crate::engine::spread::together::{Work, together, together_briefly};
 use crate::error::{Error, Result};
 use crate::future::Boxed;
 use crate::options::placement::Placement;
 use crate::vectors::HostVectors;
 
-/// Queries that are worth another device's launches: with fewer, one device answers all.
+/// Queries that are worth another replica's launches, or another thread: with fewer, one replica answers all, and one thread waits for all
+/// shards.
 const LEAST_QUERIES: usize = 32;
 
 /// The rows that a search looks for on every device.
@@ -102,11 +103,15 @@ impl SpreadRows {
                 ..*request
             })
             .collect();
-        let queries = Queries::from(queries);
+        let (count, queries) = (queries.rows(), Queries::from(queries));
         let works = self.parts.iter().zip(&requests).enumerate().map(|(device, (rows, request))| {
             (self.engine(device), aim.search(device, rows, &queries, request))
         });
-        let found = together(works.collect()).await;
+        let works = works.collect();
+        let found = match count < LEAST_QUERIES {
+            true => together_briefly(works).await,
+            false => together(works).await,
+        };
         let found = found.into_iter().enumerate().map(|(device, found)| self.noted(device, found));
         let most = if let Aim::Within(_) = aim { usize::MAX } else { request.k };
         merged(all_or_first(found.collect())?, most)

@@ -12,6 +12,7 @@ use crate::engine::device::engine::Engine;
 use crate::engine::device::handle::Device;
 use crate::error::{Error, Result};
 use crate::future::Boxed;
+use crate::gpu::Gpu;
 use crate::interrupt;
 use crate::platform::CAN_WAIT;
 
@@ -22,6 +23,22 @@ pub(super) type Work<'f, T> = (Engine, Boxed<'f, T>);
 /// waits as a blocking call does; elsewhere they take turns on the caller's thread.
 pub(super) async fn together<T: Send>(works: Vec<Work<'_, T>>) -> Vec<Result<T>> {
     if CAN_WAIT && Device::is_blocked() { on_threads(works) } else { by_turns(works).await }
+}
+
+/// The same for work that takes a GPU less time than a thread takes to start: 0.2 ms, where one query takes 0.5. Inside of a blocking
+/// call this thread submits the work of all GPUs and then polls them.
+pub(super) async fn together_briefly<T: Send>(works: Vec<Work<'_, T>>) -> Vec<Result<T>> {
+    if !(CAN_WAIT && Device::is_blocked()) {
+        return by_turns(works).await;
+    }
+    let engines: Vec<Engine> = works.iter().map(|(engine, _)| engine.clone()).collect();
+    let gpus: Option<Vec<&Gpu>> =
+        engines.iter().map(|engine| engine.gpu("").ok().map(|gpu| &**gpu)).collect();
+    match gpus {
+        Some(gpus) => Gpu::block_on_all(&gpus, async { Ok(by_turns(works).await) })
+            .unwrap_or_else(|interrupted| vec![Err(interrupted)]),
+        None => on_threads(works),
+    }
 }
 
 /// The first work runs on this thread: a search of one device has no other.
