@@ -135,6 +135,7 @@ impl Gpu {
     }
 
     /// Runs a future that waits for several devices to its end on this thread.
+    #[cfg(not(target_arch = "wasm32"))]
     pub(crate) fn block_on_all<T>(gpus: &[&Self], future: impl Future<Output = Result<T>>) -> Result<T> {
         let waiters: Vec<_> = gpus.iter().map(|gpu| &*gpu.waiter).collect();
         Waiter::block_on_all(&waiters, future)

@@ -76,7 +76,7 @@ impl Gpu {
 }
 
 /// Bytes that were read, as words of some type.
-pub(crate) fn words<T: bytemuck::AnyBitPattern>(bytes: &[u8]) -> impl Iterator<Item = T> {
+pub(crate) fn words<T: bytemuck::AnyBitPattern>(bytes: &[u8]) -> impl ExactSizeIterator<Item = T> {
     bytes.chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned)
 }
 

@@ -32,7 +32,8 @@ thread_local! {
 /// calls vary by as much; longer calls do not notice.
 const SPIN: Duration = Duration::from_millis(2);
 
-/// Pause between two polls of several devices, when they take longer than that.
+/// Pause between two polls of several devices whose work takes longer than that.
+#[cfg(not(target_arch = "wasm32"))]
 const PAUSE: Duration = Duration::from_micros(100);
 
 /// Pieces that the device has to do when a call that may be interrupted submits another: enough to keep it busy. A software adapter takes
@@ -295,6 +296,7 @@ impl Waiter {
 
     /// Runs a future that waits for several devices to its end on this thread. Asleep in the driver of one, it would not see another, so it
     /// polls all of them: for work that is short.
+    #[cfg(not(target_arch = "wasm32"))]
     pub(super) fn block_on_all<T>(waiters: &[&Self], future: impl Future<Output = Result<T>>) -> Result<T> {
         let parked = Arc::new(Parked::new(waiters.iter().map(|waiter| waiter.address()).collect()));
         let _blocked = Blocked::new(Some(parked.clone()));

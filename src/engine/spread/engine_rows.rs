@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use half::f16;
-
 use crate::bits::Bits;
 use crate::engine::device::vectors::{Queries, Vectors};
 use crate::engine::rows::device_rows::DeviceRows;
@@ -14,17 +12,13 @@ use crate::engine::search::apart::fetched;
 use crate::engine::search::plan::Plan;
 use crate::engine::search::request::{SearchRequest, SearchResult};
 use crate::engine::spread::devices::Devices;
-use crate::engine::spread::merging::all_or_first;
 use crate::engine::spread::places::first_place;
+#[cfg(not(target_arch = "wasm32"))]
 use crate::engine::spread::rows::SpreadRows;
-use crate::engine::spread::searching::Aim;
-use crate::engine::spread::together::{Work, together};
 use crate::engine::tune::TunedKernel;
 use crate::error::{Error, Result};
 use crate::future::{Boxed, RowProgress};
-use crate::gpu::words;
 use crate::host::HostRows;
-use crate::matrix::{Element, ElementKind};
 use crate::memory;
 use crate::metric::Metric;
 use crate::options::placement::Placement;
@@ -35,13 +29,26 @@ use crate::vectors::HostVectors;
 #[derive(Debug)]
 pub(crate) enum EngineRows {
     One(Box<DeviceRows>),
+    #[cfg(not(target_arch = "wasm32"))]
     Several(Box<SpreadRows>),
+}
+
+/// The same call on rows of either kind. An index in a browser lives on one device: the code for several would be a tenth of the module.
+macro_rules! on_either {
+    ($all:expr, $rows:ident => $call:expr) => {
+        match $all {
+            Self::One($rows) => $call,
+            #[cfg(not(target_arch = "wasm32"))]
+            Self::Several($rows) => $call,
+        }
+    };
 }
 
 /// Rows to move from slots to as many others.
 pub(crate) type Moves = (Vec<u32>, Vec<u32>);
 
 impl EngineRows {
+    #[cfg_attr(target_arch = "wasm32", expect(unused_variables, reason = "one device"))]
     pub(crate) fn new<'f>(
         devices: &'f Devices,
         placement: Placement,
@@ -53,7 +60,10 @@ impl EngineRows {
                     let shape = RowShape { kept: first_place(std::slice::from_ref(device), shape), ..*shape };
                     Ok(Self::One(Box::new(DeviceRows::new(device, &shape).await?)))
                 }
+                #[cfg(not(target_arch = "wasm32"))]
                 _ => Ok(Self::Several(Box::new(SpreadRows::new(devices, placement, shape).await?))),
+                #[cfg(target_arch = "wasm32")]
+                several => Err(Error::argument("devices", "one, in a browser", several.len())),
             }
         })
     }
@@ -72,49 +82,48 @@ impl EngineRows {
     pub(super) fn parts(&self) -> &[DeviceRows] {
         match self {
             Self::One(rows) => std::slice::from_ref(&**rows),
+            #[cfg(not(target_arch = "wasm32"))]
             Self::Several(rows) => &rows.parts,
         }
     }
 
+    /// The places of the devices that are not lost.
+    pub(super) fn live(&self) -> Vec<usize> {
+        match self {
+            Self::One(_) => vec![0],
+            #[cfg(not(target_arch = "wasm32"))]
+            Self::Several(rows) => rows.live(),
+        }
+    }
+
+    /// The first device that is not lost.
+    pub(super) fn first_live(&self) -> Result<usize> {
+        self.live().first().copied().ok_or_else(|| Error::DeviceLost {
+            reason: format!("all {} devices of the index", self.parts().len()),
+        })
+    }
+
     /// The rows, where they lie on one device.
     pub(crate) fn on_host(&mut self) -> Result<&mut HostRows> {
-        if let Self::One(rows) = self
-            && let DeviceRows::Host(rows) = &mut **rows
-        {
-            return Ok(rows);
+        let elsewhere = Err(Error::internal("the copy of the rows is not on the host"));
+        match self {
+            Self::One(rows) => match &mut **rows {
+                DeviceRows::Host(rows) => Ok(rows),
+                _ => elsewhere,
+            },
+            #[cfg(not(target_arch = "wasm32"))]
+            Self::Several(_) => elsewhere,
         }
-        Err(Error::internal("the copy of the rows is not on the host"))
     }
 
     /// Compiles the kernels of searches in these rows, tests those that need it, and waits for both.
     pub(crate) fn warm_up(&self, metric: Metric) -> Boxed<'_, ()> {
-        Box::pin(async move {
-            match self {
-                Self::One(rows) => rows.warm_up(metric).await,
-                Self::Several(rows) => {
-                    let work = |place: usize| -> Work<'_, ()> {
-                        (rows.engine(place), Box::pin(rows.parts[place].warm_up(metric)))
-                    };
-                    all_or_first(together(rows.live().into_iter().map(work).collect()).await).map(drop)
-                }
-            }
-        })
+        Box::pin(async move { on_either!(self, rows => rows.warm_up(metric).await) })
     }
 
     /// Times the kernels of searches in these rows, and uses the faster forms.
     pub(crate) fn tune(&self, metric: Metric, is_again: bool) -> Boxed<'_, Vec<TunedKernel>> {
-        Box::pin(async move {
-            match self {
-                Self::One(rows) => rows.tune(metric, is_again).await,
-                Self::Several(rows) => {
-                    let work = |place: usize| -> Work<'_, Vec<TunedKernel>> {
-                        (rows.engine(place), Box::pin(rows.parts[place].tune(metric, is_again)))
-                    };
-                    let tuned = together(rows.live().into_iter().map(work).collect()).await;
-                    Ok(all_or_first(tuned)?.concat())
-                }
-            }
-        })
+        Box::pin(async move { on_either!(self, rows => rows.tune(metric, is_again).await) })
     }
 
     /// Where the rows are: all devices have them in one place.
@@ -144,24 +153,8 @@ impl EngineRows {
         progress: RowProgress<'_>,
     ) -> Result<()> {
         match self {
-            Self::One(rows) => {
-                let fetched = match source {
-                    Vectors::Device(matrix) if rows.is_apart() => Some(matrix.fetched().await?),
-                    _ => None,
-                };
-                let source = fetched.as_ref().map_or(source, Vectors::from);
-                match rows.prepared_put(source, placing, progress).await {
-                    Err(error) if rows.outgrow(&error) => {
-                        let fetched = match source {
-                            Vectors::Host(_) => None,
-                            Vectors::Device(matrix) => Some(matrix.fetched().await?),
-                        };
-                        let source = fetched.as_ref().map_or(source, Vectors::from).on_host()?;
-                        put_on_host(rows, source, placing, progress).await
-                    }
-                    prepared => rows.apply(prepared?),
-                }
-            }
+            Self::One(rows) => put_on_one(rows, source, placing, progress).await,
+            #[cfg(not(target_arch = "wasm32"))]
             Self::Several(rows) => {
                 let fetched = fetched(&source).await?;
                 let source = fetched.as_ref().map_or(source, Vectors::from).on_host()?;
@@ -177,6 +170,7 @@ impl EngineRows {
                 let change = rows.prepared_release(freed).await?;
                 rows.apply(change)
             }
+            #[cfg(not(target_arch = "wasm32"))]
             Self::Several(rows) => rows.release(freed).await,
         }
     }
@@ -189,6 +183,7 @@ impl EngineRows {
                     let change = rows.prepared_move(from, to).await?;
                     rows.apply(change)
                 }
+                #[cfg(not(target_arch = "wasm32"))]
                 Self::Several(rows) => rows.relocate(from, to).await,
             }
         })
@@ -213,14 +208,17 @@ impl EngineRows {
     fn slots_by_device(&self) -> Vec<Box<dyn Iterator<Item = u32> + '_>> {
         match self {
             Self::One(rows) => vec![Box::new(0..rows.end() as u32)],
+            #[cfg(not(target_arch = "wasm32"))]
             Self::Several(rows) => rows.slots_by_device(),
         }
     }
 
     /// The device of a slot: rows do not move to slots of others.
+    #[cfg_attr(target_arch = "wasm32", expect(unused_variables, reason = "one device"))]
     pub(crate) fn device_of(&self, slot: u32) -> usize {
         match self {
             Self::One(_) => 0,
+            #[cfg(not(target_arch = "wasm32"))]
             Self::Several(rows) => rows.device_of(slot),
         }
     }
@@ -233,39 +231,22 @@ impl EngineRows {
 
     /// Frees memory behind the end where there is much of it.
     pub(crate) fn shrink(&mut self) -> Result<()> {
-        match self {
-            Self::One(rows) => rows.shrink(),
-            Self::Several(rows) => rows.shrink(),
-        }
+        on_either!(self, rows => rows.shrink())
     }
 
     /// The rows in these slots, `[slots, dim]`, widened to f32.
     pub(crate) fn fetch<'f>(&'f self, slots: &'f [u32]) -> Boxed<'f, Vec<f32>> {
-        Box::pin(async move {
-            match self {
-                Self::One(rows) => rows.fetch(slots).await,
-                Self::Several(rows) => {
-                    let bytes = rows.fetch_bytes(slots).await?;
-                    widened(&bytes, rows.shape.elements)
-                }
-            }
-        })
+        Box::pin(async move { on_either!(self, rows => rows.fetch(slots).await) })
     }
 
     /// The rows in these slots, `[slots, dim]`: their bytes as they are stored, without padding.
     pub(crate) fn fetch_bytes<'f>(&'f self, slots: &'f [u32]) -> Boxed<'f, Vec<u8>> {
-        match self {
-            Self::One(rows) => Box::pin(rows.fetch_bytes(slots)),
-            Self::Several(rows) => rows.fetch_bytes(slots),
-        }
+        on_either!(self, rows => Box::pin(rows.fetch_bytes(slots)))
     }
 
     /// Which slots below the end have a row; none when all have.
     pub(crate) fn alive(&self) -> Option<&Bits> {
-        match self {
-            Self::One(rows) => rows.alive(),
-            Self::Several(rows) => rows.alive(),
-        }
+        on_either!(self, rows => rows.alive())
     }
 
     /// A function that tells of any slot whether it has a row.
@@ -276,18 +257,12 @@ impl EngineRows {
 
     /// One past the last slot that has a row.
     pub(crate) fn end(&self) -> u64 {
-        match self {
-            Self::One(rows) => rows.end(),
-            Self::Several(rows) => rows.end() as u64,
-        }
+        on_either!(self, rows => rows.end())
     }
 
     /// How many rows there are.
     pub(crate) fn len(&self) -> u64 {
-        match self {
-            Self::One(rows) => rows.len(),
-            Self::Several(rows) => rows.len() as u64,
-        }
+        on_either!(self, rows => rows.len())
     }
 
     pub(crate) async fn search(
@@ -295,10 +270,7 @@ impl EngineRows {
         queries: &Queries<'_>,
         request: &SearchRequest<'_>,
     ) -> Result<SearchResult> {
-        let found = match self {
-            Self::One(rows) => rows.search(queries, request).await,
-            Self::Several(rows) => rows.search(Aim::Nearest, queries, request).await,
-        };
+        let found = on_either!(self, rows => rows.search(queries, request).await);
         Ok(found?.with_roots(request.metric, self.place()))
     }
 
@@ -308,10 +280,7 @@ impl EngineRows {
         radius: f32,
         request: &SearchRequest<'_>,
     ) -> Result<SearchResult> {
-        let found = match self {
-            Self::One(rows) => rows.search_within(queries, radius, request).await,
-            Self::Several(rows) => rows.search(Aim::Within(radius), queries, request).await,
-        };
+        let found = on_either!(self, rows => rows.search_within(queries, radius, request).await);
         Ok(found?.with_roots(request.metric, self.place()))
     }
 
@@ -319,6 +288,7 @@ impl EngineRows {
     pub(crate) fn expected(&self, queries: usize) -> Option<Duration> {
         match self {
             Self::One(rows) => rows.expected(queries),
+            #[cfg(not(target_arch = "wasm32"))]
             Self::Several(_) => None,
         }
     }
@@ -331,24 +301,42 @@ impl EngineRows {
     /// Searches that run side by side on different devices: replicas answer different queries.
     pub(crate) fn side_by_side(&self) -> usize {
         match self {
+            #[cfg(not(target_arch = "wasm32"))]
             Self::Several(rows) if rows.layout.is_none() => rows.parts.len(),
             _ => 1,
         }
     }
 
     pub(crate) fn plan(&self, queries: usize, k: usize, budget: u64) -> Result<Plan> {
-        match self {
-            Self::One(rows) => rows.plan(queries, k, budget),
-            Self::Several(rows) => rows.plan(queries, k, budget),
-        }
+        on_either!(self, rows => rows.plan(queries, k, budget))
     }
 
     /// Adds the memory of the rows.
     pub(crate) fn measure(&self, memory: &mut Memory) {
         self.parts().iter().for_each(|rows| rows.measure(memory));
+        #[cfg(not(target_arch = "wasm32"))]
         if let (Self::Several(_), Some(bits)) = (self, self.alive()) {
             memory.add("gaps", MemoryPlace::Host, 4 * bits.words().len() as u64);
         }
+    }
+}
+
+/// Puts rows into slots of one device, or of the host, where all rows go if the device has no room.
+async fn put_on_one(
+    rows: &mut DeviceRows,
+    source: Vectors<'_>,
+    placing: &Placing<'_>,
+    progress: RowProgress<'_>,
+) -> Result<()> {
+    let on_host = if rows.is_apart() { fetched(&source).await? } else { None };
+    let source = on_host.as_ref().map_or(source, Vectors::from);
+    match rows.prepared_put(source, placing, progress).await {
+        Err(error) if rows.outgrow(&error) => {
+            let on_host = fetched(&source).await?;
+            let source = on_host.as_ref().map_or(source, Vectors::from).on_host()?;
+            put_on_host(rows, source, placing, progress).await
+        }
+        prepared => rows.apply(prepared?),
     }
 }
 
@@ -369,18 +357,4 @@ async fn put_on_host(
         }
         prepared => rows.apply(prepared?),
     }
-}
-
-/// Stored elements in f32.
-fn widened(bytes: &[u8], elements: ElementKind) -> Result<Vec<f32>> {
-    match elements {
-        ElementKind::F32 => collected(bytes.len() / 4, words::<f32>(bytes)),
-        ElementKind::F16 => collected(bytes.len() / 2, words::<f16>(bytes).map(|x| x.widen())),
-    }
-}
-
-fn collected(count: usize, values: impl Iterator<Item = f32>) -> Result<Vec<f32>> {
-    let mut all = memory::with_room(count)?;
-    all.extend(values);
-    Ok(all)
 }

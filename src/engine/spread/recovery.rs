@@ -15,6 +15,7 @@ const PIECE_BYTES: usize = 16 << 20;
 
 /// Rows to copy, and where they have each slot of the index.
 #[derive(Clone, Copy)]
+#[cfg_attr(target_arch = "wasm32", expect(dead_code, reason = "a browser's index lives on one device"))]
 pub(crate) struct RowSource<'s> {
     pub(crate) rows: &'s EngineRows,
     pub(crate) slot_of: &'s (dyn Fn(u32) -> Result<u32> + Sync),
@@ -27,6 +28,28 @@ pub(crate) struct Recovered {
     rows: DeviceRows,
 }
 
+/// The error for an index on one device.
+fn on_one() -> Error {
+    let needed = "an index on several devices; load others from their files";
+    Error::argument("recover", needed, "an index on one")
+}
+
+/// A browser's index lives on one device.
+#[cfg(target_arch = "wasm32")]
+impl EngineRows {
+    pub(crate) fn recovered<'f>(
+        &'f self,
+        _device: &'f Device,
+        _source: Option<RowSource<'f>>,
+        _id_of: &'f (dyn Fn(u32) -> u64 + Sync),
+    ) -> Boxed<'f, Recovered> {
+        Box::pin(async { Err(on_one()) })
+    }
+
+    pub(crate) fn replace(&mut self, _recovered: Recovered) {}
+}
+
+#[cfg(not(target_arch = "wasm32"))]
 impl EngineRows {
     /// Copies the rows of a lost device to another one. Without a source, those of a replica.
     pub(crate) fn recovered<'f>(
@@ -37,12 +60,7 @@ impl EngineRows {
     ) -> Boxed<'f, Recovered> {
         Box::pin(async move {
             let refused = |needed, given| Err(Error::argument("recover", needed, given));
-            let Self::Several(spread) = self else {
-                return refused(
-                    "an index on several devices; load others from their files",
-                    "an index on one",
-                );
-            };
+            let Self::Several(spread) = self else { return Err(on_one()) };
             let live = spread.live();
             let Some(place) = (0..spread.parts.len()).find(|place| !live.contains(place)) else {
                 return refused("an index that has lost a device", "one that has lost none");

@@ -2,20 +2,26 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use half::f16;
+
 use crate::bits::Bits;
 use crate::engine::device::engine::Engine;
 use crate::engine::rows::device_rows::{DeviceRows, RowChange};
 use crate::engine::rows::outgrown;
 use crate::engine::rows::shape::RowShape;
 use crate::engine::rows::write::Placing;
-use crate::engine::spread::devices::{self, Devices};
+use crate::engine::spread::devices::Devices;
 use crate::engine::spread::layout::Layout;
 use crate::engine::spread::merging::all_or_first;
 use crate::engine::spread::places::first_place;
 use crate::engine::spread::shares::{Sent, Share, shares};
+use crate::engine::spread::timing;
 use crate::engine::spread::together::{Work, together};
 use crate::error::{Error, Result};
 use crate::future::{Boxed, RowProgress};
+use crate::gpu::words;
+use crate::matrix::{Element, ElementKind};
+use crate::memory;
 use crate::options::placement::Placement;
 use crate::vectors::HostVectors;
 
@@ -66,7 +72,7 @@ impl SpreadRows {
         Box::pin(async move {
             let list = devices.list();
             let layout = match placement {
-                Placement::Shards => Some(Layout::new(devices::shares(list).await?)),
+                Placement::Shards => Some(Layout::new(timing::shares(list).await?)),
                 Placement::Replicas => None,
             };
             let share =
@@ -130,12 +136,12 @@ impl SpreadRows {
         self.alive.as_ref()
     }
 
-    pub(super) fn end(&self) -> usize {
-        self.end
+    pub(super) fn end(&self) -> u64 {
+        self.end as u64
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.alive.as_ref().map_or(self.end, Bits::count_ones)
+    pub(super) fn len(&self) -> u64 {
+        self.alive.as_ref().map_or(self.end, Bits::count_ones) as u64
     }
 
     /// Puts rows into slots that have none, and frees others.
@@ -323,6 +329,11 @@ impl SpreadRows {
         live.into_iter().try_for_each(|place| self.parts[place].shrink())
     }
 
+    /// The rows in these slots, in their order, widened to f32.
+    pub(super) async fn fetch(&self, slots: &[u32]) -> Result<Vec<f32>> {
+        widened(&self.fetch_bytes(slots).await?, self.shape.elements)
+    }
+
     /// The bytes of the rows in these slots, in their order.
     pub(super) fn fetch_bytes<'f>(&'f self, slots: &'f [u32]) -> Boxed<'f, Vec<u8>> {
         Box::pin(async move {
@@ -342,7 +353,7 @@ impl SpreadRows {
             let fetched = fetched.into_iter().enumerate().map(|(place, one)| self.noted(place, one));
             let fetched = all_or_first(fetched.collect())?;
             let row_bytes = self.shape.dim * self.shape.elements.size();
-            let mut bytes = crate::memory::filled(slots.len() * row_bytes, 0)?;
+            let mut bytes = memory::filled(slots.len() * row_bytes, 0)?;
             for (picked, fetched) in picked.iter().zip(fetched) {
                 for (&place, row) in picked.places.iter().zip(fetched.chunks_exact(row_bytes)) {
                     bytes[place * row_bytes..(place + 1) * row_bytes].copy_from_slice(row);
@@ -366,5 +377,13 @@ impl SpreadRows {
                 .map(|device| Box::new(layout.slots_of(device).take_while(move |&slot| slot < end)) as Box<_>)
                 .collect(),
         }
+    }
+}
+
+/// Stored elements in f32.
+fn widened(bytes: &[u8], elements: ElementKind) -> Result<Vec<f32>> {
+    match elements {
+        ElementKind::F32 => memory::collect(words::<f32>(bytes)),
+        ElementKind::F16 => memory::collect(words::<f16>(bytes).map(|x| x.widen())),
     }
 }

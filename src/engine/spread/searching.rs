@@ -12,8 +12,10 @@ use crate::engine::search::request::{SearchRequest, SearchResult};
 use crate::engine::spread::merging::{Answered, all_or_first, joined, merged};
 use crate::engine::spread::rows::SpreadRows;
 use crate::engine::spread::together::{Work, together, together_briefly};
+use crate::engine::tune::TunedKernel;
 use crate::error::{Error, Result};
 use crate::future::Boxed;
+use crate::metric::Metric;
 use crate::options::placement::Placement;
 use crate::vectors::HostVectors;
 
@@ -65,8 +67,41 @@ impl Drop for Busy<'_> {
 }
 
 impl SpreadRows {
+    /// Compiles the kernels of searches on all devices.
+    pub(super) async fn warm_up(&self, metric: Metric) -> Result<()> {
+        let work = |place: usize| -> Work<'_, ()> {
+            (self.engine(place), Box::pin(self.parts[place].warm_up(metric)))
+        };
+        all_or_first(together(self.live().into_iter().map(work).collect()).await).map(drop)
+    }
+
+    /// Times the kernels of searches on all devices.
+    pub(super) async fn tune(&self, metric: Metric, is_again: bool) -> Result<Vec<TunedKernel>> {
+        let work = |place: usize| -> Work<'_, Vec<TunedKernel>> {
+            (self.engine(place), Box::pin(self.parts[place].tune(metric, is_again)))
+        };
+        Ok(all_or_first(together(self.live().into_iter().map(work).collect()).await)?.concat())
+    }
+
+    pub(super) async fn search(
+        &self,
+        queries: &Queries<'_>,
+        request: &SearchRequest<'_>,
+    ) -> Result<SearchResult> {
+        self.aimed(Aim::Nearest, queries, request).await
+    }
+
+    pub(super) async fn search_within(
+        &self,
+        queries: &Queries<'_>,
+        radius: f32,
+        request: &SearchRequest<'_>,
+    ) -> Result<SearchResult> {
+        self.aimed(Aim::Within(radius), queries, request).await
+    }
+
     /// Searches on all devices. Distances of L2 are its squares still.
-    pub(super) fn search<'f>(
+    pub(super) fn aimed<'f>(
         &'f self,
         aim: Aim<'f>,
         queries: &'f Queries<'f>,
@@ -217,7 +252,7 @@ impl SpreadRows {
             }
         };
         let plan = self.parts[most].plan(own, k, budget)?;
-        let k = k.min(self.len()) as u32;
+        let k = (k as u64).min(self.len()) as u32;
         Ok(Plan { devices: self.parts.len(), placement: Some(self.placement), k, ..plan })
     }
 }

@@ -153,19 +153,20 @@ fn expected_rows_that_do_not_fit_are_on_the_host_from_the_start() {
     let mut host = build(&Device::host(), RowPlace::Auto);
     add(&mut host, &values(60, 8000));
     let saved = host.to_bytes().expect("bytes");
-    let loaded = Flat::loader(&device).load_bytes(&saved).expect("loaded");
+    let loaded = Flat::loader(&device).rows(RowPlace::Auto).load_bytes(&saved).expect("loaded");
     assert_eq!((loaded.row_place(), answers(&loaded)), (MemoryPlace::Host, answers(&host)));
     let refused = Index::loader(&device).rows(RowPlace::Device).load_bytes(&saved).expect_err("no room");
     assert!(matches!(refused, Error::MemoryLimit { .. }), "{refused}");
     drop(loaded);
     let roomy = Engine::Adapter.open(options()).expect("an adapter");
-    assert_eq!(Flat::loader(&roomy).load_bytes(&saved).expect("loaded").row_place(), MemoryPlace::Device);
+    assert_eq!(Flat::loader(&roomy).rows(RowPlace::Auto).load_bytes(&saved).expect("loaded").row_place(), MemoryPlace::Device);
 }
 
 #[test]
 fn a_host_copy_goes_when_the_rows_themselves_come() {
     let Some(device) = device(LIMIT) else { return };
-    let mut index = builder(&device).keep_host_copy(true).fallback(true).build().expect("an index");
+    let builder = builder(&device).rows(RowPlace::Auto);
+    let mut index = builder.keep_host_copy(true).fallback(true).build().expect("an index");
     let mut host = build(&Device::host(), RowPlace::Auto);
     for index in [&mut index, &mut host] {
         add(index, &values(70, 2000));
@@ -183,7 +184,7 @@ fn halves_and_rows_of_the_device_outgrow_it_too() {
     let Some(device) = device(LIMIT / 2) else { return };
     let (rows, _) = rounded(&values(80, 8000));
     let of = |device: &Device| {
-        let builder = builder(device).elements(ElementKind::F16);
+        let builder = builder(device).rows(RowPlace::Auto).elements(ElementKind::F16);
         let mut index = builder.build().expect("an index");
         index.add(view(&rows[..1000 * DIM], DIM)).expect("good rows");
         index.add(view(&rows[1000 * DIM..], DIM)).expect("good rows");

@@ -1,0 +1,184 @@
+//! The lists of an `Ivf` on several devices.
+
+use crate::bits::Bits;
+use crate::engine::device::vectors::Queries;
+use crate::engine::lists::assign::Assigned;
+use crate::engine::lists::tables::PAGE;
+use crate::engine::lists::widening::Widening;
+use crate::engine::search::apart::fetched;
+use crate::engine::search::request::{SearchRequest, SearchResult};
+use crate::engine::spread::engine_lists::EngineLists;
+use crate::engine::spread::merging::all_or_first;
+use crate::engine::spread::rows::SpreadRows;
+use crate::engine::spread::searching::Aim;
+use crate::engine::spread::together::{Work, together};
+use crate::engine::tune::TunedKernel;
+use crate::error::{Error, Result};
+use crate::memory;
+use crate::metric::Metric;
+use crate::vectors::HostVectors;
+
+/// The pages of each list, and the number of its rows.
+type Pages = (Vec<Vec<u32>>, Vec<u32>);
+
+impl EngineLists {
+    /// The list of each row. Replicas that are left have all centroids, and take the rows of one that is lost.
+    pub(super) async fn assign_on_all(
+        &self,
+        there: &SpreadRows,
+        rows: HostVectors<'_>,
+    ) -> Result<Vec<Assigned>> {
+        loop {
+            match self.assign_on_live(there, rows).await {
+                Err(Error::DeviceLost { .. }) if there.layout.is_none() && !there.live().is_empty() => {}
+                assigned => return assigned,
+            }
+        }
+    }
+
+    /// Divides rows among the devices that are not lost.
+    async fn assign_on_live(&self, there: &SpreadRows, rows: HostVectors<'_>) -> Result<Vec<Assigned>> {
+        let live = there.live();
+        let (count, devices) = (rows.rows(), live.len());
+        if devices == 0 {
+            return Err(there.none_left());
+        }
+        let start = |part: usize| count * part / devices;
+        let works = live.iter().enumerate().map(|(part, &place)| -> Work<'_, Vec<Assigned>> {
+            let first = start(part);
+            let own = rows.slice(first..start(part + 1));
+            let assigning = self.parts[place].assign(own.into());
+            let work =
+                async move { assigning.await.map_err(|error| error.with_rows(|row| first as u64 + row)) };
+            (there.engine(place), Box::pin(work))
+        });
+        let assigned = together(works.collect()).await;
+        let assigned = live.iter().zip(assigned).map(|(&place, one)| there.noted(place, one));
+        Ok(all_or_first(assigned.collect())?.concat())
+    }
+
+    pub(super) async fn tune_all(
+        &self,
+        rows: &SpreadRows,
+        metric: Metric,
+        is_again: bool,
+    ) -> Result<Vec<TunedKernel>> {
+        let works = rows.live().into_iter().map(|place| -> Work<'_, Vec<TunedKernel>> {
+            let tuning = self.parts[place].tune(&rows.parts[place], metric, is_again);
+            (rows.engine(place), Box::pin(tuning))
+        });
+        Ok(all_or_first(together(works.collect()).await)?.concat())
+    }
+
+    pub(super) async fn warm_up_all(&self, rows: &SpreadRows, metric: Metric) -> Result<()> {
+        let works = rows.live().into_iter().map(|place| -> Work<'_, ()> {
+            (rows.engine(place), Box::pin(self.parts[place].warm_up(&rows.parts[place], metric)))
+        });
+        all_or_first(together(works.collect()).await).map(drop)
+    }
+
+    pub(super) async fn set_all(
+        &mut self,
+        rows: &SpreadRows,
+        pages: &[Vec<u32>],
+        sizes: &[u32],
+    ) -> Result<()> {
+        let divided = match &rows.layout {
+            Some(_) => divided(rows, pages)?,
+            None => vec![],
+        };
+        let live = rows.live();
+        let mut works: Vec<Work<'_, ()>> = vec![];
+        for ((place, lists), there) in self.parts.iter_mut().enumerate().zip(&rows.parts) {
+            let (pages, sizes) = match divided.get(place) {
+                Some((pages, sizes)) => (&pages[..], &sizes[..]),
+                None if live.contains(&place) => (pages, sizes),
+                None => continue,
+            };
+            works.push((rows.engine(place), Box::pin(lists.set(there, pages, sizes))));
+        }
+        all_or_first(together(works).await).map(drop)
+    }
+
+    pub(super) async fn search_all(
+        &self,
+        rows: &SpreadRows,
+        queries: &Queries<'_>,
+        request: &SearchRequest<'_>,
+        probes: u32,
+    ) -> Result<SearchResult> {
+        match rows.layout {
+            Some(_) => self.search_shards(rows, queries, request, probes).await,
+            None => rows.aimed(Aim::InLists(&self.parts, probes), queries, request).await,
+        }
+    }
+
+    /// A query with too few rows on all devices together probes more lists on all of them.
+    async fn search_shards(
+        &self,
+        rows: &SpreadRows,
+        queries: &Queries<'_>,
+        request: &SearchRequest<'_>,
+        probes: u32,
+    ) -> Result<SearchResult> {
+        let present = request.allowed.map_or(rows.len(), |allowed| allowed.count);
+        let wanted = request.widens.then_some((request.k as u64).min(present) as usize);
+        let mut widening = Widening { probes, lists: self.count() as u32, wanted };
+        let once = SearchRequest { widens: false, ..*request };
+        let mut found = rows.aimed(Aim::InLists(&self.parts, probes), queries, &once).await?;
+        let count = queries.rows();
+        while let Some(short) = widening.short(count, |query| found.neighbors.row(query).len()) {
+            let fetched = fetched(queries).await?;
+            let some = fetched.as_ref().map_or(*queries, Queries::from).on_host()?.chosen(&short)?;
+            let some = Queries::from(&some);
+            let before = count - short.len();
+            let progress = |answered| request.report(before + answered);
+            let once = SearchRequest { progress: Some(&progress), ..once };
+            let more = rows.aimed(Aim::InLists(&self.parts, widening.probes), &some, &once).await?;
+            found.neighbors.replace(&short, &more.neighbors)?;
+            found.statistics.add(&more.statistics);
+        }
+        Ok(found)
+    }
+}
+
+/// The pages of each list on every device, as they are numbered there, and the number of its rows there.
+fn divided(rows: &SpreadRows, pages: &[Vec<u32>]) -> Result<Vec<Pages>> {
+    let Some(layout) = &rows.layout else { return Err(Error::internal("replicas have the same pages")) };
+    let devices = rows.parts.len();
+    let mut divided: Vec<Pages> = vec![];
+    for _ in 0..devices {
+        divided.push((memory::filled(pages.len(), vec![])?, memory::filled(pages.len(), 0)?));
+    }
+    let rows_of = |page: u32| rows_of_page(rows.alive(), rows.end() as usize, page);
+    for (list, own) in pages.iter().enumerate() {
+        for &page in own {
+            let (device, slot) = layout.place(page * PAGE);
+            divided[device].0[list].push(slot / PAGE);
+            divided[device].1[list] += rows_of(page);
+        }
+    }
+    Ok(divided)
+}
+
+/// How many slots of a page have a row.
+fn rows_of_page(alive: Option<&Bits>, end: usize, page: u32) -> u32 {
+    const { assert!(PAGE == 32, "a page is a word of bits") };
+    match alive {
+        Some(bits) => bits.words().get(page as usize).map_or(0, |word| word.count_ones()),
+        None => (end as u32).saturating_sub(page * PAGE).min(PAGE),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_of_pages_are_counted_with_and_without_gaps() -> Result<()> {
+        assert_eq!([0, 1, 2, 3].map(|page| rows_of_page(None, 70, page)), [32, 32, 6, 0]);
+        let bits = Bits::from_fn(70, |slot| slot != 40 && slot != 69)?;
+        assert_eq!([0, 1, 2, 3].map(|page| rows_of_page(Some(&bits), 70, page)), [32, 31, 5, 0]);
+        Ok(())
+    }
+}
