@@ -159,7 +159,10 @@ fn expected_rows_that_do_not_fit_are_on_the_host_from_the_start() {
     assert!(matches!(refused, Error::MemoryLimit { .. }), "{refused}");
     drop(loaded);
     let roomy = Engine::Adapter.open(options()).expect("an adapter");
-    assert_eq!(Flat::loader(&roomy).rows(RowPlace::Auto).load_bytes(&saved).expect("loaded").row_place(), MemoryPlace::Device);
+    assert_eq!(
+        Flat::loader(&roomy).rows(RowPlace::Auto).load_bytes(&saved).expect("loaded").row_place(),
+        MemoryPlace::Device
+    );
 }
 
 #[test]
