@@ -300,6 +300,8 @@ impl Waiter {
     pub(super) fn block_on_all<T>(waiters: &[&Self], future: impl Future<Output = Result<T>>) -> Result<T> {
         let parked = Arc::new(Parked::new(waiters.iter().map(|waiter| waiter.address()).collect()));
         let _blocked = Blocked::new(Some(parked.clone()));
+        // Software adapters need this processor for their work.
+        let spin = waiters.iter().map(|waiter| waiter.spin).min().unwrap_or_default();
         let mut future = pin!(future);
         loop {
             if let Poll::Ready(value) = parked.poll(future.as_mut()) {
@@ -314,7 +316,7 @@ impl Waiter {
                 for waiter in waiters {
                     let _ = waiter.device.poll(wgpu::PollType::Poll);
                 }
-                if started.elapsed() < SPIN {
+                if started.elapsed() < spin {
                     std::thread::yield_now();
                 } else if !parked.woken.load(Ordering::Acquire) {
                     std::thread::park_timeout(PAUSE);
