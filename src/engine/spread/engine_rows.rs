@@ -33,7 +33,7 @@ pub(crate) enum EngineRows {
     Several(Box<SpreadRows>),
 }
 
-/// The same call on rows of either kind. An index in a browser lives on one device: the code for several would be a tenth of the module.
+/// The same call on rows of either kind. An index in a browser lives on one device.
 macro_rules! on_either {
     ($all:expr, $rows:ident => $call:expr) => {
         match $all {

@@ -45,7 +45,7 @@ pub(crate) struct SpreadRows {
     pub(super) busy: Vec<AtomicUsize>,
 }
 
-/// What one device gets of a change: rows, with their numbers in the call if these are others, and slots.
+/// One device's part of a change: its rows and their slots. `numbers` are the rows' places in the call; none where they are the same.
 struct Own<'a> {
     numbers: Option<&'a [usize]>,
     rows: HostVectors<'a>,

@@ -25,8 +25,8 @@ pub(super) async fn together<T: Send>(works: Vec<Work<'_, T>>) -> Vec<Result<T>>
     if CAN_WAIT && Device::is_blocked() { on_threads(works) } else { by_turns(works).await }
 }
 
-/// The same for work that takes a GPU less time than a thread takes to start: 0.2 ms, where one query takes 0.5. Inside of a blocking
-/// call this thread submits the work of all GPUs and then polls them.
+/// The same for short work: inside of a blocking call this thread submits the work of all GPUs and then polls them. With a thread for each
+/// GPU, one query took nearly twice as long (docs/scale.md).
 pub(super) async fn together_briefly<T: Send>(works: Vec<Work<'_, T>>) -> Vec<Result<T>> {
     if !(CAN_WAIT && Device::is_blocked()) {
         return by_turns(works).await;
