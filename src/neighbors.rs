@@ -311,6 +311,29 @@ mod tests {
     }
 
     #[test]
+    fn many_queries_are_merged_as_one_alone() {
+        let count = 2 * MERGED_AT_ONCE + 7;
+        // Rows of 0 to 4 neighbours, many at the same distance.
+        let part = |start: usize| {
+            let mut part = Neighbors::default();
+            for query in 0..count {
+                let hit = |place: usize| Neighbor { id: (2 * place + start) as u64, distance: place as f32 };
+                part.push_row((query % 3..query % 3 + (query + start) % 5).map(hit));
+            }
+            part
+        };
+        let parts = [part(0), part(1)];
+        let merged = Neighbors::merge(&parts, 5).expect("as many queries");
+        assert_eq!(merged.queries(), count);
+        for query in 0..count {
+            let mut wanted = [parts[0].row(query), parts[1].row(query)].concat();
+            wanted.sort_by(|a, b| a.distance.total_cmp(&b.distance).then(a.id.cmp(&b.id)));
+            wanted.truncate(5);
+            assert_eq!(merged.row(query), wanted, "query {query}");
+        }
+    }
+
+    #[test]
     fn a_merge_orders_by_distance_and_id_across_parts() {
         let first = answer(&[&[(1, 0.0), (8, 2.0)], &[(5, 1.0)]]);
         let second = answer(&[&[(0, -0.0), (2, 2.0), (4, 3.0)], &[]]);
