@@ -11,9 +11,11 @@ use crate::engine::lists::ahead;
 use crate::engine::lists::centroids::Centroids;
 use crate::engine::lists::probing::Probing;
 use crate::engine::lists::tables::ListTables;
+#[cfg(not(target_arch = "wasm32"))]
 use crate::engine::rows::apart::ApartRows;
 use crate::engine::rows::segments::GpuRows;
 use crate::engine::search::ahead::Searched;
+#[cfg(not(target_arch = "wasm32"))]
 use crate::engine::search::apart;
 use crate::engine::search::pipeline;
 use crate::engine::search::request::{SearchRequest, SearchResult};
@@ -87,6 +89,7 @@ pub(crate) fn tune_rows(rows: &GpuRows, metric: Metric, is_again: bool) -> Boxed
     })
 }
 
+#[cfg(not(target_arch = "wasm32"))]
 /// Times the kernels that screen rows of the host.
 pub(crate) fn tune_apart(rows: &ApartRows, metric: Metric, is_again: bool) -> Boxed<'_, Vec<TunedKernel>> {
     Box::pin(async move {
@@ -119,7 +122,15 @@ pub(crate) fn tune_lists<'f>(
             Box::pin(async move {
                 let queries = Queries::from(all.slice(0..count));
                 let request = request(rows, metric, forms);
-                let probing = Probing { rows, centroids, tables, request: &request, asked: None, probes };
+                let probing = Probing {
+                    rows,
+                    centroids,
+                    tables,
+                    request: &request,
+                    #[cfg(not(target_arch = "wasm32"))]
+                    asked: None,
+                    probes,
+                };
                 probing.search(&queries).await
             })
         };

@@ -85,12 +85,27 @@ impl Settings {
                 count,
             ));
         }
-        let kept = match resources.rows {
-            RowPlace::Auto => Kept::Auto { is_fallback: resources.copy.fallback },
-            RowPlace::Device => Kept::OnDevice,
-            RowPlace::Host | RowPlace::Mapped(_) => Kept::Apart { is_fallback: resources.copy.fallback },
-        };
+        let kept = self.kept()?;
         Ok(RowShape { metric, elements, dim, expected: resources.capacity as u64, screen, kept })
+    }
+
+    #[cfg(not(target_arch = "wasm32"))]
+    fn kept(&self) -> Result<Kept> {
+        let is_fallback = self.resources.copy.fallback;
+        Ok(match self.resources.rows {
+            RowPlace::Auto => Kept::Auto { is_fallback },
+            RowPlace::Device => Kept::OnDevice,
+            RowPlace::Host | RowPlace::Mapped(_) => Kept::Apart { is_fallback },
+        })
+    }
+
+    /// A browser has one memory for its page and the library.
+    #[cfg(target_arch = "wasm32")]
+    fn kept(&self) -> Result<Kept> {
+        match &self.resources.rows {
+            RowPlace::Auto | RowPlace::Device => Ok(Kept::OnDevice),
+            other => Err(Error::argument("rows", "RowPlace::Device in a browser", format!("{other:?}"))),
+        }
     }
 
     /// An error for rows on the host that a GPU would not screen. Lists are screened by what the GPU has of the rows.

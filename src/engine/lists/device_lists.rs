@@ -6,6 +6,7 @@ use crate::engine::device::engine::Engine;
 use crate::engine::device::handle::Device;
 use crate::engine::device::vectors::{Queries, Vectors};
 use crate::engine::lists::ahead;
+#[cfg(not(target_arch = "wasm32"))]
 use crate::engine::lists::apart;
 use crate::engine::lists::assign::{Assigned, Assigning, assign};
 use crate::engine::lists::centroids::Centroids;
@@ -246,11 +247,23 @@ impl DeviceLists {
         rows.check_file()?;
         match (self, rows) {
             (Self::Gpu { centroids, tables: Some(tables) }, DeviceRows::Gpu(rows)) => {
-                Probing { rows, centroids, tables, request, asked: None, probes }.search(queries).await
+                Probing {
+                    rows,
+                    centroids,
+                    tables,
+                    request,
+                    #[cfg(not(target_arch = "wasm32"))]
+                    asked: None,
+                    probes,
+                }
+                .search(queries)
+                .await
             }
+            #[cfg(not(target_arch = "wasm32"))]
             (Self::Gpu { centroids, tables: Some(tables) }, DeviceRows::Apart(rows)) => {
                 apart::search(rows, (centroids, tables), queries, request, probes).await
             }
+            #[cfg(not(target_arch = "wasm32"))]
             (Self::Gpu { tables: None, .. }, DeviceRows::Apart(apart)) => {
                 let mut found = rows.search(queries, request).await?;
                 found.statistics.tables_missing = apart.rows.len() > 0;

@@ -1,6 +1,7 @@
 //! Lists of rows around centroids, on a GPU.
 
 pub(crate) mod ahead;
+#[cfg(not(target_arch = "wasm32"))]
 pub(crate) mod apart;
 pub(crate) mod assign;
 pub(crate) mod centroids;

@@ -1,23 +1,31 @@
 //! The rows of an index on either engine: what an index asks of its rows, each operation with an arm for each engine.
+//!
+//! A browser has one memory for its page and the library: rows of a GPU's index are never on the host there, and `Apart` is left out.
 
 use std::time::Duration;
+#[cfg(target_arch = "wasm32")]
+use std::{convert::Infallible, marker::PhantomData};
 
 use crate::bits::Bits;
 use crate::engine::device::engine::Engine;
 use crate::engine::device::handle::Device;
 use crate::engine::device::vectors::{Queries, Vectors};
 use crate::engine::rows::allowed::Scope;
+#[cfg(not(target_arch = "wasm32"))]
 use crate::engine::rows::apart::ApartRows;
+#[cfg(not(target_arch = "wasm32"))]
 use crate::engine::rows::apart::changes::ApartChange;
 use crate::engine::rows::change::GpuChange;
 use crate::engine::rows::narrowed::NarrowedRows;
 use crate::engine::rows::of_file::{self, FileRows, Seen};
 use crate::engine::rows::on_host;
+#[cfg(not(target_arch = "wasm32"))]
 use crate::engine::rows::outgrown::{self, Outgrown};
 use crate::engine::rows::segments::GpuRows;
 use crate::engine::rows::shape::{Kept, RowShape};
 use crate::engine::rows::write::Placing;
 use crate::engine::search::ahead::Searched;
+#[cfg(not(target_arch = "wasm32"))]
 use crate::engine::search::apart;
 use crate::engine::search::pipeline;
 use crate::engine::search::plan::Plan;
@@ -40,16 +48,28 @@ use crate::vectors::HostVectors;
 pub(crate) enum DeviceRows {
     Gpu(GpuRows),
     /// Those of a GPU's index that the host keeps.
+    #[cfg(not(target_arch = "wasm32"))]
     Apart(Box<ApartRows>),
     Host(HostRows),
+}
+
+/// What has the rows themselves.
+enum Keeper<'a> {
+    Gpu(&'a GpuRows),
+    Host(&'a HostRows),
 }
 
 /// A change of rows that is ready: see [`DeviceRows::apply`].
 pub(crate) enum RowChange<'a> {
     Gpu(GpuChange),
     Host(HostChange),
+    #[cfg(not(target_arch = "wasm32"))]
     Apart(ApartChange<'a>),
+    #[cfg(not(target_arch = "wasm32"))]
     Outgrown(Box<Outgrown<'a>>),
+    /// None is made: without rows on the host, changes borrow nothing.
+    #[cfg(target_arch = "wasm32")]
+    Borrowed(Infallible, PhantomData<&'a ()>),
 }
 
 impl DeviceRows {
@@ -57,6 +77,7 @@ impl DeviceRows {
         Box::pin(async move {
             let &RowShape { metric, elements, dim, expected, screen, kept } = shape;
             match (&device.engine, kept) {
+                #[cfg(not(target_arch = "wasm32"))]
                 (Engine::Gpu(gpu), Kept::Apart { is_fallback }) => {
                     let rows = ApartRows::new(gpu, shape, is_fallback)?;
                     if let Some(integers) = &rows.integers {
@@ -64,21 +85,21 @@ impl DeviceRows {
                     }
                     Ok(Self::Apart(Box::new(rows)))
                 }
-                (Engine::Gpu(gpu), Kept::OnDevice | Kept::Auto { .. }) => {
+                (Engine::Gpu(gpu), _) => {
                     // Before anything runs: what this thread needs first, it compiles itself, and the rest is ready when rows are.
                     let is_narrowed = screen.is_wanted(gpu, dim);
                     gpu.compile_ahead(dim, || {
                         Searched::expected(gpu, metric, elements, is_narrowed).kernels()
                     });
-                    let mut narrowed = NarrowedRows::new(gpu, screen, metric, dim)?;
-                    let outgrown = outgrown::next(shape).map(|_| *shape);
-                    if outgrown.is_some() {
+                    let narrowed = NarrowedRows::new(gpu, screen, metric, dim)?;
+                    #[cfg(not(target_arch = "wasm32"))]
+                    if outgrown::next(shape).is_some() {
                         // With a place to go to, rows leave the device before their copy does.
-                        narrowed = narrowed.map(NarrowedRows::required);
+                        let narrowed = narrowed.map(NarrowedRows::required);
+                        let rows = GpuRows::new(gpu.clone(), elements, dim, expected, narrowed)?;
+                        return Ok(Self::Gpu(GpuRows { outgrown: Some(*shape), ..rows }));
                     }
-                    let mut rows = GpuRows::new(gpu.clone(), elements, dim, expected, narrowed)?;
-                    rows.outgrown = outgrown;
-                    Ok(Self::Gpu(rows))
+                    Ok(Self::Gpu(GpuRows::new(gpu.clone(), elements, dim, expected, narrowed)?))
                 }
                 (Engine::Host(host), _) => {
                     let is_narrowed = screen.is_wanted_on_host(dim);
@@ -98,13 +119,12 @@ impl DeviceRows {
     ) -> Boxed<'f, Self> {
         Box::pin(async move {
             match (&device.engine, shape.kept) {
+                #[cfg(not(target_arch = "wasm32"))]
                 (Engine::Gpu(gpu), Kept::Apart { is_fallback }) => {
                     let rows = of_file::apart(gpu, shape, file, is_fallback, seen).await?;
                     Ok(Self::Apart(Box::new(rows)))
                 }
-                (Engine::Gpu(_), Kept::OnDevice | Kept::Auto { .. }) => {
-                    Err(Error::internal("rows of a file are on the host"))
-                }
+                (Engine::Gpu(_), _) => Err(Error::internal("rows of a file are on the host")),
                 (Engine::Host(host), _) => Ok(Self::Host(of_file::on_host(host, shape, file, seen)?)),
             }
         })
@@ -114,17 +134,26 @@ impl DeviceRows {
     pub(crate) fn on_gpu(&self) -> Option<&GpuRows> {
         match self {
             Self::Gpu(rows) => Some(rows),
+            #[cfg(not(target_arch = "wasm32"))]
             Self::Apart(rows) => rows.integers.as_ref(),
             Self::Host(_) => None,
         }
     }
 
+    fn keeper(&self) -> Keeper<'_> {
+        match self {
+            Self::Gpu(rows) => Keeper::Gpu(rows),
+            #[cfg(not(target_arch = "wasm32"))]
+            Self::Apart(apart) => Keeper::Host(&apart.rows),
+            Self::Host(rows) => Keeper::Host(rows),
+        }
+    }
+
     /// An error if rows lie in a file that was written to since it was mapped.
     pub(crate) fn check_file(&self) -> Result<()> {
-        match self {
-            Self::Gpu(_) => Ok(()),
-            Self::Apart(apart) => apart.rows.check_file(),
-            Self::Host(rows) => rows.check_file(),
+        match self.keeper() {
+            Keeper::Gpu(_) => Ok(()),
+            Keeper::Host(rows) => rows.check_file(),
         }
     }
 
@@ -142,6 +171,7 @@ impl DeviceRows {
     pub(crate) async fn tune(&self, metric: Metric, is_again: bool) -> Result<Vec<TunedKernel>> {
         match self {
             Self::Gpu(rows) if tune::is_worthwhile(rows) => tune::tune_rows(rows, metric, is_again).await,
+            #[cfg(not(target_arch = "wasm32"))]
             Self::Apart(rows) if rows.integers.as_ref().is_some_and(tune::is_worthwhile) => {
                 tune::tune_apart(rows, metric, is_again).await
             }
@@ -153,6 +183,7 @@ impl DeviceRows {
     pub(crate) fn is_narrowed(&self) -> bool {
         match self {
             Self::Gpu(rows) => rows.narrowed.is_some(),
+            #[cfg(not(target_arch = "wasm32"))]
             Self::Apart(rows) => rows.integers.is_some(),
             Self::Host(rows) => rows.is_narrowed(),
         }
@@ -160,17 +191,16 @@ impl DeviceRows {
 
     /// Where the rows are.
     pub(crate) fn place(&self) -> MemoryPlace {
-        let on_host = match self {
-            Self::Gpu(_) => return MemoryPlace::Device,
-            Self::Apart(apart) => &apart.rows,
-            Self::Host(rows) => rows,
-        };
-        if on_host.values.file().is_some() { MemoryPlace::File } else { MemoryPlace::Host }
+        match self.keeper() {
+            Keeper::Gpu(_) => MemoryPlace::Device,
+            Keeper::Host(rows) if rows.values.file().is_some() => MemoryPlace::File,
+            Keeper::Host(_) => MemoryPlace::Host,
+        }
     }
 
     /// Whether a GPU has their narrowed copy alone.
     pub(crate) fn is_apart(&self) -> bool {
-        matches!(self, Self::Apart(_))
+        !matches!(self, Self::Gpu(_) | Self::Host(_))
     }
 
     /// Writes rows into slots that have none. No search sees them before the change is applied.
@@ -184,6 +214,7 @@ impl DeviceRows {
     ) -> Result<RowChange<'a>> {
         match self {
             Self::Gpu(rows) => Ok(RowChange::Gpu(rows.prepared_put(source, placing, progress).await?)),
+            #[cfg(not(target_arch = "wasm32"))]
             Self::Apart(rows) => {
                 Ok(RowChange::Apart(rows.prepared_put(source.on_host()?, placing, progress).await?))
             }
@@ -196,11 +227,13 @@ impl DeviceRows {
         }
     }
 
+    #[cfg(not(target_arch = "wasm32"))]
     /// Whether the rows go to the host after this error of a change: see [`prepared_on_host`](Self::prepared_on_host).
     pub(crate) fn outgrow(&self, error: &Error) -> bool {
         matches!(self, Self::Gpu(rows) if rows.outgrow(error))
     }
 
+    #[cfg(not(target_arch = "wasm32"))]
     /// Like [`prepared_put`](Self::prepared_put), in the host's memory, where the rows so far go with the change. Without new rows,
     /// slots are freed.
     pub(crate) async fn prepared_on_host<'a>(
@@ -234,6 +267,7 @@ impl DeviceRows {
     pub(crate) async fn prepared_release(&mut self, freed: &[u32]) -> Result<RowChange<'static>> {
         match self {
             Self::Gpu(rows) => Ok(RowChange::Gpu(rows.prepared_release(freed).await?)),
+            #[cfg(not(target_arch = "wasm32"))]
             Self::Apart(rows) => Ok(RowChange::Apart(rows.prepared_release(freed).await?)),
             Self::Host(rows) => Ok(RowChange::Host(rows.prepared(None, &[], freed)?)),
         }
@@ -248,6 +282,7 @@ impl DeviceRows {
         Box::pin(async move {
             match self {
                 Self::Gpu(rows) => Ok(RowChange::Gpu(rows.prepared_move(from, to).await?)),
+                #[cfg(not(target_arch = "wasm32"))]
                 Self::Apart(rows) => Ok(RowChange::Apart(rows.prepared_move(from, to).await?)),
                 Self::Host(rows) => {
                     let change = rows.prepared(None, to, from)?;
@@ -269,7 +304,9 @@ impl DeviceRows {
                 rows.apply(change);
                 Ok(())
             }
+            #[cfg(not(target_arch = "wasm32"))]
             (Self::Apart(rows), RowChange::Apart(change)) => rows.apply(change),
+            #[cfg(not(target_arch = "wasm32"))]
             (before @ Self::Gpu(_), RowChange::Outgrown(outgrown)) => {
                 let Outgrown { mut rows, change, loan } = *outgrown;
                 rows.apply(change)?;
@@ -292,6 +329,7 @@ impl DeviceRows {
     pub(crate) fn shrink(&mut self) -> Result<()> {
         match self {
             Self::Gpu(rows) => rows.shrink(),
+            #[cfg(not(target_arch = "wasm32"))]
             Self::Apart(rows) => rows.shrink(),
             Self::Host(rows) => {
                 rows.shrink();
@@ -303,52 +341,47 @@ impl DeviceRows {
     /// The rows in these slots, `[slots, dim]`, widened to f32.
     pub(crate) async fn fetch(&self, slots: &[u32]) -> Result<Vec<f32>> {
         self.check_file()?;
-        match self {
-            Self::Gpu(rows) => rows.fetch(slots).await,
-            Self::Apart(apart) => apart.rows.fetch(slots),
-            Self::Host(rows) => rows.fetch(slots),
+        match self.keeper() {
+            Keeper::Gpu(rows) => rows.fetch(slots).await,
+            Keeper::Host(rows) => rows.fetch(slots),
         }
     }
 
     /// The rows in these slots, `[slots, dim]`: their bytes as they are stored, without padding.
     pub(crate) async fn fetch_bytes(&self, slots: &[u32]) -> Result<Vec<u8>> {
         self.check_file()?;
-        match self {
-            Self::Gpu(rows) => {
+        match self.keeper() {
+            Keeper::Gpu(rows) => {
                 let used = rows.dim * rows.layout.elements.size();
                 let mut bytes = memory::with_room(slots.len() * used)?;
                 rows.gather_own(slots, |row| bytes.extend_from_slice(&row[..used])).await?;
                 Ok(bytes)
             }
-            Self::Apart(apart) => apart.rows.fetch_bytes(slots),
-            Self::Host(rows) => rows.fetch_bytes(slots),
+            Keeper::Host(rows) => rows.fetch_bytes(slots),
         }
     }
 
     /// Which slots below the end have a row; none when all have.
     pub(crate) fn alive(&self) -> Option<&Bits> {
-        match self {
-            Self::Gpu(rows) => rows.alive.as_ref().map(|alive| &alive.bits),
-            Self::Apart(apart) => apart.rows.alive(),
-            Self::Host(rows) => rows.alive(),
+        match self.keeper() {
+            Keeper::Gpu(rows) => rows.alive.as_ref().map(|alive| &alive.bits),
+            Keeper::Host(rows) => rows.alive(),
         }
     }
 
     /// One past the last slot that has a row.
     pub(crate) fn end(&self) -> u64 {
-        match self {
-            Self::Gpu(rows) => rows.end(),
-            Self::Apart(apart) => apart.rows.end() as u64,
-            Self::Host(rows) => rows.end() as u64,
+        match self.keeper() {
+            Keeper::Gpu(rows) => rows.end(),
+            Keeper::Host(rows) => rows.end() as u64,
         }
     }
 
     /// How many rows there are.
     pub(crate) fn len(&self) -> u64 {
-        match self {
-            Self::Gpu(rows) => rows.len(),
-            Self::Apart(apart) => apart.rows.len() as u64,
-            Self::Host(rows) => rows.len() as u64,
+        match self.keeper() {
+            Keeper::Gpu(rows) => rows.len(),
+            Keeper::Host(rows) => rows.len() as u64,
         }
     }
 
@@ -360,6 +393,7 @@ impl DeviceRows {
         self.check_file()?;
         match self {
             Self::Gpu(rows) => pipeline::search(rows, queries, request).await,
+            #[cfg(not(target_arch = "wasm32"))]
             Self::Apart(rows) => apart::search(rows, queries, request).await,
             Self::Host(rows) => on_host::search(rows, queries, request),
         }
@@ -374,6 +408,7 @@ impl DeviceRows {
         self.check_file()?;
         match self {
             Self::Gpu(rows) => within::search_within(rows, queries, radius, request).await,
+            #[cfg(not(target_arch = "wasm32"))]
             Self::Apart(rows) => apart::search_within(rows, queries, radius, request).await,
             Self::Host(rows) => on_host::search_within(rows, queries, radius, request),
         }
@@ -382,8 +417,8 @@ impl DeviceRows {
     /// The expected duration of a search; none where it cannot be predicted.
     pub(crate) fn expected(&self, queries: usize) -> Option<Duration> {
         match self {
-            Self::Gpu(_) | Self::Apart(_) => None,
             Self::Host(rows) => rows.expected(queries),
+            _ => None,
         }
     }
 
@@ -391,14 +426,15 @@ impl DeviceRows {
     /// are faster side by side.
     pub(crate) fn gain_together(&self, [probes, lists]: [u64; 2]) -> bool {
         match self {
-            Self::Gpu(_) | Self::Apart(_) => true,
             Self::Host(rows) => fills_threads(rows.end() as u64 * probes / lists.max(1)),
+            _ => true,
         }
     }
 
     pub(crate) fn plan(&self, queries: usize, k: usize, budget: u64) -> Result<Plan> {
         let plan = match self {
             Self::Gpu(rows) => Plan::new(rows, queries as u64, k as u64, Scope { budget, allowed: None }),
+            #[cfg(not(target_arch = "wasm32"))]
             Self::Apart(rows) => apart::plan(rows, queries, k, budget),
             Self::Host(rows) => on_host::plan(rows, queries, k, budget),
         };
@@ -411,6 +447,7 @@ impl DeviceRows {
     pub(crate) fn measure(&self, memory: &mut Memory) {
         match self {
             Self::Gpu(rows) => rows.measure(memory),
+            #[cfg(not(target_arch = "wasm32"))]
             Self::Apart(rows) => rows.measure(memory),
             Self::Host(rows) => rows.measure(memory),
         }

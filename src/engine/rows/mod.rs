@@ -2,6 +2,7 @@
 
 pub(crate) mod alive;
 pub(crate) mod allowed;
+#[cfg(not(target_arch = "wasm32"))]
 pub(crate) mod apart;
 pub(crate) mod change;
 pub(crate) mod device_rows;
@@ -9,6 +10,7 @@ pub(crate) mod moves;
 pub(crate) mod narrowed;
 pub(crate) mod of_file;
 pub(crate) mod on_host;
+#[cfg(not(target_arch = "wasm32"))]
 pub(crate) mod outgrown;
 pub(crate) mod segments;
 pub(crate) mod shape;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::bits::Bits;
 use crate::engine::device::vectors::Vectors;
+#[cfg(not(target_arch = "wasm32"))]
 use crate::engine::rows::apart::ApartRows;
 use crate::engine::rows::shape::RowShape;
 use crate::error::Result;
@@ -46,6 +47,7 @@ pub(crate) fn on_host(
     Ok(rows)
 }
 
+#[cfg(not(target_arch = "wasm32"))]
 /// Rows of an index on a GPU. The host answers alone when the device fails if they are to be a fallback.
 pub(crate) async fn apart(
     gpu: &Arc<Gpu>,

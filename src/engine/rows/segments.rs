@@ -26,6 +26,7 @@ pub(crate) struct GpuRows {
     /// Whether segments have the rows themselves. Otherwise the host has them, and segments have a narrowed copy alone.
     pub(crate) keeps_rows: bool,
     /// The kind of rows that they become when they outgrow the device's memory; none where they stay.
+    #[cfg_attr(target_arch = "wasm32", expect(dead_code, reason = "a browser's rows stay where they are"))]
     pub(crate) outgrown: Option<RowShape>,
     /// Rows of a full segment.
     segment_rows: u32,

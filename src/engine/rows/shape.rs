@@ -25,14 +25,27 @@ pub(crate) struct RowShape {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Kept {
     OnDevice,
+    #[cfg(not(target_arch = "wasm32"))]
     /// On the device as long as it has memory for them, then in the host's memory. `is_fallback` is as below.
     Auto {
         is_fallback: bool,
     },
+    #[cfg(not(target_arch = "wasm32"))]
     /// In the host's memory. `is_fallback` says whether the host answers alone when the device fails.
     Apart {
         is_fallback: bool,
     },
+}
+
+impl Kept {
+    /// Whether the host has the rows of a GPU's index from the start.
+    pub(crate) fn is_apart(self) -> bool {
+        match self {
+            #[cfg(not(target_arch = "wasm32"))]
+            Self::Apart { .. } => true,
+            _ => false,
+        }
+    }
 }
 
 impl RowShape {

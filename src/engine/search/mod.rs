@@ -2,6 +2,7 @@
 
 pub(crate) mod ahead;
 pub(crate) mod answers;
+#[cfg(not(target_arch = "wasm32"))]
 pub(crate) mod apart;
 pub(crate) mod batches;
 pub(crate) mod chunks;

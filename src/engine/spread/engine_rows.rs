@@ -8,10 +8,12 @@ use crate::engine::rows::device_rows::DeviceRows;
 use crate::engine::rows::of_file::{FileRows, Seen};
 use crate::engine::rows::shape::RowShape;
 use crate::engine::rows::write::Placing;
+#[cfg(not(target_arch = "wasm32"))]
 use crate::engine::search::apart::fetched;
 use crate::engine::search::plan::Plan;
 use crate::engine::search::request::{SearchRequest, SearchResult};
 use crate::engine::spread::devices::Devices;
+#[cfg(not(target_arch = "wasm32"))]
 use crate::engine::spread::places::first_place;
 #[cfg(not(target_arch = "wasm32"))]
 use crate::engine::spread::rows::SpreadRows;
@@ -57,8 +59,10 @@ impl EngineRows {
         Box::pin(async move {
             match devices.list() {
                 [device] => {
-                    let shape = RowShape { kept: first_place(std::slice::from_ref(device), shape), ..*shape };
-                    Ok(Self::One(Box::new(DeviceRows::new(device, &shape).await?)))
+                    #[cfg(not(target_arch = "wasm32"))]
+                    let shape =
+                        &RowShape { kept: first_place(std::slice::from_ref(device), shape), ..*shape };
+                    Ok(Self::One(Box::new(DeviceRows::new(device, shape).await?)))
                 }
                 #[cfg(not(target_arch = "wasm32"))]
                 _ => Ok(Self::Several(Box::new(SpreadRows::new(devices, placement, shape).await?))),
@@ -153,7 +157,13 @@ impl EngineRows {
         progress: RowProgress<'_>,
     ) -> Result<()> {
         match self {
+            #[cfg(not(target_arch = "wasm32"))]
             Self::One(rows) => put_on_one(rows, source, placing, progress).await,
+            #[cfg(target_arch = "wasm32")]
+            Self::One(rows) => {
+                let change = rows.prepared_put(source, placing, progress).await?;
+                rows.apply(change)
+            }
             #[cfg(not(target_arch = "wasm32"))]
             Self::Several(rows) => {
                 let fetched = fetched(&source).await?;
@@ -321,6 +331,7 @@ impl EngineRows {
     }
 }
 
+#[cfg(not(target_arch = "wasm32"))]
 /// Puts rows into slots of one device, or of the host, where all rows go if the device has no room.
 async fn put_on_one(
     rows: &mut DeviceRows,
@@ -340,6 +351,7 @@ async fn put_on_one(
     }
 }
 
+#[cfg(not(target_arch = "wasm32"))]
 /// Puts rows into slots, and takes all rows to the host.
 async fn put_on_host(
     rows: &mut DeviceRows,

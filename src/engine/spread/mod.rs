@@ -9,6 +9,7 @@ pub(crate) mod engine_rows;
 mod layout;
 #[cfg(not(target_arch = "wasm32"))]
 mod merging;
+#[cfg(not(target_arch = "wasm32"))]
 mod places;
 pub(crate) mod recovery;
 #[cfg(not(target_arch = "wasm32"))]

@@ -6,6 +6,7 @@ use crate::engine::lists::probing::Probing;
 use crate::engine::lists::probing::needs::{ProbeBuffers, ProbePlan, Way};
 use crate::engine::lists::tables::ALIGNED_WORDS;
 use crate::engine::pass::{BufferVectors, CandidateLists, Rescoring, Selection, keys_and_ids, reset_refused};
+#[cfg(not(target_arch = "wasm32"))]
 use crate::engine::search::apart::rescoring::CandidatePlaces;
 use crate::engine::search::batches::QueryBuffers;
 use crate::error::Result;
@@ -145,6 +146,7 @@ impl<'a> ProbeBatches<'a> {
         rows.encode_rescoring(commands, &Rescoring { metric, queries, count, candidates, found })
     }
 
+    #[cfg(not(target_arch = "wasm32"))]
     /// The candidates of a batch, where the host reads them.
     pub(super) fn places(&self, count: u32) -> CandidatePlaces<'_> {
         let [counts, _, flags] = self.states(count);

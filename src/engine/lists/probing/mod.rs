@@ -14,6 +14,7 @@ mod search;
 use crate::engine::lists::centroids::Centroids;
 use crate::engine::lists::tables::ListTables;
 use crate::engine::rows::segments::GpuRows;
+#[cfg(not(target_arch = "wasm32"))]
 use crate::engine::search::apart::rescoring::Asked;
 use crate::engine::search::request::SearchRequest;
 
@@ -24,6 +25,7 @@ pub(crate) struct Probing<'a> {
     pub(crate) centroids: &'a Centroids,
     pub(crate) tables: &'a ListTables,
     pub(crate) request: &'a SearchRequest<'a>,
+    #[cfg(not(target_arch = "wasm32"))]
     /// The rows and the queries of the host, where that computes distances.
     pub(crate) asked: Option<Asked<'a>>,
     /// Lists that each query probes.

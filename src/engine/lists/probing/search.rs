@@ -8,14 +8,18 @@ use crate::engine::lists::probing::batch::ProbeBatches;
 use crate::engine::lists::probing::needs::Way;
 use crate::engine::lists::widening::Widening;
 use crate::engine::search::answers::Results;
-use crate::engine::search::apart;
-use crate::engine::search::apart::rescoring::{Collecting, Collector, neighbors};
+#[cfg(not(target_arch = "wasm32"))]
+use crate::engine::search::apart::{
+    self,
+    rescoring::{Collecting, Collector, neighbors},
+};
 use crate::engine::search::batches::{BatchWork, run_batches};
 use crate::engine::search::pipeline::{SearchState, search_some};
 use crate::engine::search::request::SearchResult;
 use crate::error::{Error, Result};
 use crate::future::Boxed;
 use crate::gpu::{Reading, words};
+#[cfg(not(target_arch = "wasm32"))]
 use crate::host::SearchLimit;
 
 /// The commands of up to this many queries are submitted at once.
@@ -62,18 +66,23 @@ impl Probing<'_> {
                     // If there is no memory for the candidates of a search in all lists, it is done as in `Flat`.
                     Err(_) if self.probes >= self.lists() => {
                         let (rows, request) = (self.rows, self.request);
-                        return match self.asked {
-                            Some(asked) => {
-                                apart::search_some(rows, queries, asked, open, request, state).await
-                            }
-                            None => search_some(rows, queries, open, request, state).await,
-                        };
+                        #[cfg(not(target_arch = "wasm32"))]
+                        if let Some(asked) = self.asked {
+                            return apart::search_some(rows, queries, asked, open, request, state).await;
+                        }
+                        return search_some(rows, queries, open, request, state).await;
                     }
                     plan => plan?,
                 };
                 let batches = ProbeBatches::reserve(*self, plan.clone()).await?;
-                let collector = Collector::new(plan.k);
-                let mut work = ProbeWork { batches, collector, queries, state, overflowed: vec![] };
+                let mut work = ProbeWork {
+                    #[cfg(not(target_arch = "wasm32"))]
+                    collector: Collector::new(plan.k),
+                    batches,
+                    queries,
+                    state,
+                    overflowed: vec![],
+                };
                 run_batches(open.batches(plan.batch as usize), &mut work).await?;
                 let overflowed = work.overflowed;
                 // The last plan holds all candidates. Without this error, a fault of the library would become an endless loop.
@@ -94,6 +103,7 @@ impl Probing<'_> {
 /// The search over batches.
 struct ProbeWork<'a> {
     batches: ProbeBatches<'a>,
+    #[cfg(not(target_arch = "wasm32"))]
     /// Reads candidates, where the host computes distances.
     collector: Collector,
     queries: &'a Queries<'a>,
@@ -104,6 +114,7 @@ struct ProbeWork<'a> {
 /// A batch that the device works on: its results, or candidates that are not rescored yet.
 enum Probed {
     Found(QueryNumbers, Reading),
+    #[cfg(not(target_arch = "wasm32"))]
     Candidates(Collecting),
 }
 
@@ -111,7 +122,7 @@ impl BatchWork for ProbeWork<'_> {
     type Pending = Probed;
 
     async fn submit(&mut self, numbers: QueryNumbers) -> Result<Probed> {
-        let Self { batches, collector, queries, state, .. } = self;
+        let Self { batches, queries, state, .. } = self;
         let count = numbers.len() as u32;
         let mut commands = batches.begin(queries, &numbers, state.profile.as_mut()).await?;
         let way = batches.plan.way;
@@ -132,9 +143,10 @@ impl BatchWork for ProbeWork<'_> {
             (&buffers.probed, 0, if way == Way::Queries { pairs * 8 } else { 0 }),
             (&buffers.list_counts, 0, batches.probing.count_words(&batches.plan) * 4),
         ];
+        #[cfg(not(target_arch = "wasm32"))]
         if batches.probing.asked.is_some() {
             let places = batches.places(count);
-            return Ok(Probed::Candidates(collector.submit(
+            return Ok(Probed::Candidates(self.collector.submit(
                 commands,
                 numbers,
                 &places,
@@ -163,6 +175,7 @@ impl BatchWork for ProbeWork<'_> {
     async fn finish(&mut self, pending: Probed) -> Result<()> {
         let (numbers, reading) = match pending {
             Probed::Found(numbers, reading) => (numbers, reading),
+            #[cfg(not(target_arch = "wasm32"))]
             Probed::Candidates(collecting) => return self.rescore(collecting).await,
         };
         let ProbeBatches { probing: Probing { rows, tables, request, .. }, plan, .. } = &self.batches;
@@ -191,6 +204,7 @@ impl BatchWork for ProbeWork<'_> {
     }
 }
 
+#[cfg(not(target_arch = "wasm32"))]
 impl ProbeWork<'_> {
     /// Answers a batch whose candidates the host compares with its queries.
     async fn rescore(&mut self, collecting: Collecting) -> Result<()> {
