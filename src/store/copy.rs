@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::crossover::{Crossover, Ran};
 use super::goal::Goal;
 use crate::engine::{
-    Device, EngineLists, EngineRows, Kept, Placing, RowShape, SearchRequest, SearchResult, Vectors,
+    Device, EngineLists, EngineRows, Placing, RowShape, SearchRequest, SearchResult, Vectors,
 };
 use crate::error::{Error, Result};
 use crate::host::{HostChange, HostRows};

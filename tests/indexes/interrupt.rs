@@ -232,7 +232,7 @@ fn training_ends_soon(engine: Engine) {
 fn a_prediction_ends_soon(engine: Engine) {
     let Some(device) = engine.device() else { return };
     let rows = rows(&mut Random::new(6), ROWS);
-    let means = KMeans::new(Metric::L2, 500).iterations(0).assign_all(false);
+    let means = KMeans::new(Metric::L2, 200).iterations(0).assign_all(false);
     let clusters: Clusters = means.train(device, view(&rows, DIM)).expect("trains");
     let many: Vec<f32> = (0..amount(engine) / 1000).flat_map(|_| rows.iter().copied()).collect();
     interrupt("a prediction", 2, || clusters.predict(device, view(&many, DIM)));
@@ -354,9 +354,15 @@ fn a_hook_that_panics_unwinds_and_leaves_the_index_whole(engine: Engine) {
     let (ids, before) = (living::ids(&index), answers(&index, &rows));
     let many: Vec<f32> = (0..20).flat_map(|_| rows.iter().copied()).collect();
     for is_add in [false, true] {
-        let started = Instant::now();
+        let ended = Rc::new(Cell::new(None));
+        let hook = {
+            let ended = ended.clone();
+            move || {
+                ended.set(Some(Instant::now()));
+                panic!("on purpose")
+            }
+        };
         let unwound = catch_unwind(AssertUnwindSafe(|| {
-            let hook = || panic!("on purpose");
             interruptible(hook, || {
                 // The search asks while it computes, and the add at once.
                 std::thread::sleep(Duration::from_millis(if is_add { 55 } else { 0 }));
@@ -368,7 +374,9 @@ fn a_hook_that_panics_unwinds_and_leaves_the_index_whole(engine: Engine) {
         }));
         let panic = unwound.expect_err("the hook panics");
         assert_eq!(panic.downcast_ref(), Some(&"on purpose"));
-        assert!(started.elapsed() < SOON, "after {:?}", started.elapsed());
+        // Not from the start: a software driver may be busy with the work of other tests, which this call waits for before it asks.
+        let took = ended.get().map(|ended: Instant| ended.elapsed()).expect("it asked");
+        assert!(took < SOON, "after {took:?}");
         assert!(living::ids(&index) == ids && answers(&index, &rows) == before);
     }
     index.add(view(&rows[..DIM], DIM)).expect("a good row");

@@ -326,11 +326,13 @@ fn the_nearest_of_thousands_of_centroids_are_exact() {
     let small = confined(u64::MAX, 10 << 20).expect("it was there");
     for (data, dim, rows) in rows_of_many_lists() {
         let view = MatrixView::new(&rows, dim).expect("rows");
-        for metric in [Metric::L2Squared, Metric::Cosine] {
+        // Metrics differ in the terms of a score: one set of rows shows that.
+        let metrics = if dim == 12 { &[Metric::L2Squared, Metric::Cosine][..] } else { &[Metric::L2Squared] };
+        for &metric in metrics {
             // Centroids are rows, so that squared distances are whole numbers.
             let means = KMeans::new(metric, MANY_LISTS).rows_per_cluster(2).iterations(0).screen(Screen::I8);
             let clusters = means.train(device, view).expect("trains");
-            if metric == Metric::L2Squared {
+            if metric == Metric::L2Squared && dim == 8 {
                 assert_eq!(means.train(&small, view).expect("trains"), clusters, "{data}, in small batches");
             }
             for row in (0..view.rows()).step_by(17) {
@@ -362,11 +364,11 @@ fn the_nearest_of_thousands_of_centroids_are_exact() {
 fn rows_that_exceed_a_binding_train_the_same_centroids() {
     let (Some(device), Some(narrow)) = (gpu(), with_bindings_of(1 << 19)) else { return };
     // 2,730 rows a binding.
-    let (rows, _) = around(70, 100, 48);
+    let (rows, _) = around(70, 50, 48);
     let view = MatrixView::new(&rows, 48).expect("rows");
     for (metric, lists) in [(Metric::L2, 300), (Metric::Cosine, 20)] {
         // All rows, and a sample of them.
-        for count in [7000, 6000] {
+        for count in [3500, 3000] {
             let means = KMeans::new(metric, lists).rows_per_cluster(count / lists).iterations(1);
             let expected = means.train(device, view).expect("trains");
             assert_eq!(expected.trained_on.len(), count / lists * lists);
@@ -374,10 +376,10 @@ fn rows_that_exceed_a_binding_train_the_same_centroids() {
         }
     }
     let mut bad = rows.clone();
-    bad[6500 * 48 + 3] = f32::NAN;
+    bad[3200 * 48 + 3] = f32::NAN;
     let bad = MatrixView::new(&bad, 48).expect("rows");
     let refused = KMeans::new(Metric::L2, 300).train(&narrow, bad);
-    assert!(matches!(refused, Err(Error::NotFinite { row: 6500, .. })), "{refused:?}");
+    assert!(matches!(refused, Err(Error::NotFinite { row: 3200, .. })), "{refused:?}");
 }
 
 /// Large matrices are trained on where they lie, as several pieces.
@@ -389,7 +391,7 @@ fn large_matrices_train_the_same_centroids_as_rows_of_the_host() {
     let view = MatrixView::new(&rows, 4).expect("rows");
     let parts = [0..17_001, 17_001..17_001, 17_001..33_001]
         .map(|range| device.upload(view.slice(range.start..range.end.min(view.rows()))).expect("fits"));
-    let means = KMeans::new(Metric::L2, 300).rows_per_cluster(1000).iterations(1).screen(Screen::I8);
+    let means = KMeans::new(Metric::L2, 100).rows_per_cluster(1000).iterations(1).screen(Screen::I8);
     let expected = means.train(device, view).expect("trains");
     assert_eq!(expected.trained_on.len(), 33_001);
     // Three matrices of 11,000 rows on average are copied.

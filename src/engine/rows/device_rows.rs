@@ -96,8 +96,9 @@ impl DeviceRows {
                     if outgrown::next(shape).is_some() {
                         // With a place to go to, rows leave the device before their copy does.
                         let narrowed = narrowed.map(NarrowedRows::required);
-                        let rows = GpuRows::new(gpu.clone(), elements, dim, expected, narrowed)?;
-                        return Ok(Self::Gpu(GpuRows { outgrown: Some(*shape), ..rows }));
+                        let mut rows = GpuRows::new(gpu.clone(), elements, dim, expected, narrowed)?;
+                        rows.outgrown = Some(*shape);
+                        return Ok(Self::Gpu(rows));
                     }
                     Ok(Self::Gpu(GpuRows::new(gpu.clone(), elements, dim, expected, narrowed)?))
                 }

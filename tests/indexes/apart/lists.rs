@@ -11,6 +11,7 @@ use crate::common::{Random, gpu, options, view};
 use crate::support::own_gpu;
 
 const LISTS: usize = 24;
+const ROWS: usize = 4500;
 
 /// Rows of whole numbers, whose distances are the same bits on any engine.
 fn whole(random: &mut Random, rows: usize, dim: usize) -> Vec<f32> {
@@ -51,27 +52,27 @@ impl Twins {
 fn lists_give_the_rows_that_lists_on_the_device_give(metric: Metric) {
     let Some(device) = gpu() else { return };
     let (dim, mut random) = (20, Random::new(41));
-    let values = whole(&mut random, 9000, dim);
+    let values = whole(&mut random, ROWS, dim);
     let mut twins = Twins::new(device, metric, dim, &values);
-    let queries = whole(&mut random, 300, dim);
+    let queries = whole(&mut random, 140, dim);
     let compare = |twins: &Twins| {
         for (count, k, probes) in
-            [(1, 1, 1), (1, 10, 6), (20, 10, 3), (140, 10, 5), (140, 3, LISTS), (30, 600, 4)]
+            [(1, 1, 1), (1, 10, 6), (20, 10, 3), (140, 10, 5), (70, 3, LISTS), (10, 600, 4)]
         {
             let found = twins.search(&queries[..count * dim], &SearchOptions::new(k).probes(probes));
             assert!(!found.statistics.on_host && found.statistics.searched_flat == 0);
             assert!(found.statistics.scored > 0 && found.statistics.rescored > 0, "{:?}", found.statistics);
         }
         for step in [3, 200] {
-            let allowed: Vec<u64> = (0..9000).step_by(step).collect();
+            let allowed: Vec<u64> = (0..ROWS as u64).step_by(step).collect();
             twins.search(&queries[..40 * dim], &SearchOptions::new(10).probes(2).filter(&allowed));
         }
-        twins.search(&queries[..40 * dim], &SearchOptions::new(700).probes(1).fill(true));
+        twins.search(&queries[..10 * dim], &SearchOptions::new(700).probes(1).fill(true));
     };
     compare(&twins);
     let (more, other) = (whole(&mut random, 500, dim), whole(&mut random, 100, dim));
     let changed: Vec<u64> = (0..100).map(|row| 37 * row).collect();
-    let gone: Vec<u64> = (0..4000).filter(|id| id % 37 > 0).collect();
+    let gone: Vec<u64> = (0..2000).filter(|id| id % 37 > 0).collect();
     twins.change(|index| index.add(view(&more, dim)));
     twins.change(|index| index.update(&changed, view(&other, dim)));
     twins.change(|index| index.remove(&gone));
@@ -88,13 +89,13 @@ fn all_lists_give_what_the_host_engine_gives() {
     let Some(device) = gpu() else { return };
     for metric in Metric::ALL {
         let mut random = Random::new(42);
-        let (values, queries) = (clustered(&mut random, 6000, 32), clustered(&mut random, 200, 32));
+        let (values, queries) = (clustered(&mut random, 3000, 32), clustered(&mut random, 70, 32));
         let builder = Ivf::builder(device, metric, 32).lists(LISTS).rows(RowPlace::Host);
         let mut index = builder.train(view(&values, 32)).expect("an index");
         index.add(view(&values, 32)).expect("good rows");
         let mut wanted = Flat::builder(&Device::host(), metric, 32).build().expect("an index");
         wanted.add(view(&values, 32)).expect("good rows");
-        for count in [1, 200] {
+        for count in [1, 70] {
             let some = view(&queries[..count * 32], 32);
             let wanted = wanted.search(some, 10).expect("an answer");
             assert_same(&index.search(some, 10, LISTS).expect("an answer"), &wanted);
@@ -102,7 +103,7 @@ fn all_lists_give_what_the_host_engine_gives() {
             assert_same(&index.search(&there, 10, LISTS).expect("an answer"), &wanted);
         }
         // Few lists have some of these rows, with the same bits.
-        let all: Neighbors = wanted.search(view(&queries, 32), 6000).expect("an answer");
+        let all: Neighbors = wanted.search(view(&queries, 32), 3000).expect("an answer");
         let few = index.search(view(&queries, 32), 10, 3).expect("an answer");
         for (found, all) in few.iter().zip(&all) {
             assert!(found.iter().all(|hit| all.contains(hit)));
@@ -116,17 +117,17 @@ fn all_lists_give_what_the_host_engine_gives() {
 fn little_scratch_memory_and_many_near_rows_change_nothing() {
     let Some(device) = Adapter.confined(1 << 19, 4 << 20) else { return };
     let (dim, mut random) = (16, Random::new(43));
-    let mut values = whole(&mut random, 9000, dim);
+    let mut values = whole(&mut random, ROWS, dim);
     // Rows that the screen cannot tell from each other.
     let row = whole(&mut random, 1, dim);
-    for place in (0..9000).step_by(3) {
+    for place in (0..ROWS).step_by(3) {
         values[place * dim..(place + 1) * dim].copy_from_slice(&row);
     }
     let twins = Twins::new(&device, Metric::L2Squared, dim, &values);
     let mut queries = whole(&mut random, 100, dim);
     queries[..40 * dim].copy_from_slice(&row.repeat(40));
     let mut again = 0;
-    for (count, probes) in [(1, 2), (100, 2), (100, LISTS)] {
+    for (count, probes) in [(1, 2), (100, 2), (50, LISTS)] {
         let found = twins.search(&queries[..count * dim], &SearchOptions::new(10).probes(probes));
         again += found.statistics.searched_again;
     }
