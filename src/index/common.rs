@@ -104,7 +104,7 @@ impl Settings {
     fn kept(&self) -> Result<Kept> {
         match &self.resources.rows {
             RowPlace::Auto | RowPlace::Device => Ok(Kept::OnDevice),
-            other => Err(Error::argument("rows", "RowPlace::Device in a browser", format!("{other:?}"))),
+            _ => Err(Error::argument("rows", "RowPlace::Device in a browser", "rows on the host")),
         }
     }
 

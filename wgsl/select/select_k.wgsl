@@ -70,7 +70,7 @@ fn compare_leading(key: u32, first: u32, place: u32, prefix: vec3<u32>, digits: 
 /// Up to this many elements are ranked by comparing all with all, which needs no barriers.
 const RANKED = 128u;
 
-/// Sorts the first `count` elements of workgroup memory, and writes the first k as a row's results, ABSENT behind them.
+/// Sorts the first `count` elements of workgroup memory, and writes the first k as a row's results.
 fn write_sorted(index: u32, row: u32, count: u32) {
   let start = row * params.selected_pitch;
   if (count <= RANKED) {
@@ -94,7 +94,6 @@ fn write_sorted(index: u32, row: u32, count: u32) {
     sort(index, padded);
     for (var i = index; i < min(count, params.k); i += WORKGROUP) { write(start + i, sort_keys[i], sort_ids[i]); }
   }
-  write_nothing(index, row, count);
 }
 
 fn write(at: u32, key: u32, id: vec2<u32>) {
@@ -123,8 +122,9 @@ fn take(row: u32, key: u32, id: vec2<u32>) {
   }
 }
 
-/// Selects from a row of up to 4,096 elements that is held in registers. False if too many tie with the k-th to have room.
-fn select_held(row: u32, first: u32, length: u32, lanes: Lanes) -> bool {
+/// Takes elements of a row of up to 4,096 that is held in registers, the k smallest among them, and says how many. More than SORTED_MAX if
+/// too many tie with the k-th to have room.
+fn take_held(row: u32, first: u32, length: u32, lanes: Lanes) -> u32 {
   let vectors = (length + 4u * WORKGROUP - 1u) >> 10u;
   var keys = nothing_held();
   // unroll on hardware
@@ -153,10 +153,7 @@ fn select_held(row: u32, first: u32, length: u32, lanes: Lanes) -> bool {
       }
     }
   }
-  let count = workgroupUniformLoad(&taken);
-  if (count > SORTED_MAX) { return false; }
-  write_sorted(lanes.index, row, count);
-  return true;
+  return workgroupUniformLoad(&taken);
 }
 
 @compute @workgroup_size(WORKGROUP)
@@ -193,30 +190,36 @@ fn select_one(row: u32, lanes: Lanes) {
   }
   if (index == 0u) { atomicStore(&taken, 0u); }
   workgroupBarrier();
-  if (length == 0u) {
-    write_nothing(index, row, 0u);
-    return;
-  }
-  if (ONLY == 0u && length <= RANKED && params.k <= SORTED_MAX) {
+  // Each way only takes elements, and one place writes them: drivers compile what is called as often as it is called.
+  var count = 0u;
+  var is_taken = length == 0u;
+  if (ONLY == 0u && length > 0u && length <= RANKED && params.k <= SORTED_MAX) {
     // Few elements need no threshold, and their ids are loaded with the keys.
     if (index < length) {
       let key = keys_from(first, index, length)[0];
       let id = id_at(first, first + index);
       if (key != ABSENT) { take(row, key, id); }
     }
-    write_sorted(index, row, workgroupUniformLoad(&taken));
-    return;
+    count = workgroupUniformLoad(&taken);
+    is_taken = true;
+  } else if (ONLY == 0u && length > RANKED && length <= 16u * WORKGROUP && params.k <= SORTED_MAX) {
+    count = take_held(row, first, length, lanes);
+    is_taken = count <= SORTED_MAX;
+    if (!is_taken) {
+      workgroupBarrier();
+      if (index == 0u) { atomicStore(&taken, 0u); }
+    }
   }
-  if (ONLY == 0u && length <= 16u * WORKGROUP && params.k <= SORTED_MAX) {
-    if (select_held(row, first, length, lanes)) { return; }
-    workgroupBarrier();
-    if (index == 0u) { atomicStore(&taken, 0u); }
+  if (!is_taken) {
+    take_by_digits(index, row, first, length);
+    count = min(workgroupUniformLoad(&taken), params.k);
   }
-  cut(index, row, first, length);
+  if (params.k <= SORTED_MAX) { write_sorted(index, row, count); }
+  write_nothing(index, row, count);
 }
 
-/// Selects by the digits of keys and ids.
-fn cut(index: u32, row: u32, first: u32, length: u32) {
+/// Takes the k smallest elements, by the digits of their keys and ids.
+fn take_by_digits(index: u32, row: u32, first: u32, length: u32) {
   var prefix = vec3(0u);
   var digits = 0u;
   var rank = min(params.k, length) - 1u;
@@ -256,6 +259,4 @@ fn cut(index: u32, row: u32, first: u32, length: u32) {
       }
     }
   }
-  let count = min(workgroupUniformLoad(&taken), params.k);
-  if (params.k <= SORTED_MAX) { write_sorted(index, row, count); } else { write_nothing(index, row, count); }
 }
