@@ -25,12 +25,19 @@ pub(crate) struct RowShape {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Kept {
     OnDevice,
-    /// On the device as long as it has memory for them, then in the host's memory. `is_fallback` is as below.
+    /// On the device as long as it has memory for them, then in the host's memory. The fields are as below.
     Auto {
         is_fallback: bool,
+        streams: bool,
     },
-    /// In the host's memory. `is_fallback` says whether the host answers alone when the device fails.
+    /// In the host's memory. `is_fallback` says whether the host answers alone when the device fails, and `streams` whether rows whose
+    /// 8-bit copy the device has no memory for become those below.
     Apart {
+        is_fallback: bool,
+        streams: bool,
+    },
+    /// In the host's memory, without a copy on the device: each search sends one, window by window.
+    Streamed {
         is_fallback: bool,
     },
 }

@@ -180,6 +180,7 @@ impl Plan {
                     devices: 1,
                     placement: None,
                     rows: MemoryPlace::Device,
+                    windows: 0,
                     reports_on_host: !rows.keeps_rows,
                 });
             }
@@ -238,6 +239,7 @@ impl Plan {
             devices: 1,
             placement: None,
             rows: MemoryPlace::Device,
+            windows: 0,
             reports_on_host: false,
         })
     }
