@@ -181,7 +181,8 @@ impl SpreadRows {
                         // As on one device: without the rows there may be room for the new ones' copy.
                         Err(Error::OutOfMemory { .. }) => {
                             self.put_owns(&owns, &sent, Step::LeaveAlone).await?;
-                            self.put_owns(&owns, &sent, Step::There).await?;
+                            // Where rows are on the host, this streams them if there is none.
+                            self.put_owns(&owns, &sent, Step::ToHost).await?;
                         }
                         done => done?,
                     }

@@ -16,6 +16,7 @@ use crate::engine::search::apart::Wanted;
 use crate::engine::search::apart::rescoring::{Asked, CandidatePlaces, Collecting, Collector, neighbors};
 use crate::engine::search::batches::{BatchWork, run_batches};
 use crate::engine::search::plan::Plan;
+use crate::engine::search::planning::SMALL_PAIRS;
 use crate::engine::search::request::{SearchRequest, SearchResult, Statistics};
 use crate::engine::search::screening::Screening;
 use crate::engine::search::within::{CAPACITY, limit_of};
@@ -147,7 +148,8 @@ impl<'a> Stream<'a> {
             };
             // If many of the rows may be among the nearest, a screen excludes few.
             let excludes_few = !has_threshold && self.request.k.saturating_mul(16) > found;
-            let is_direct = found <= FEW_ROWS || excludes_few;
+            let is_small = !has_threshold && (slots.len() * self.found.len()) as u64 <= SMALL_PAIRS;
+            let is_direct = found <= FEW_ROWS || excludes_few || is_small;
             before += found;
             all.push(Window { slots, allowed, has_threshold, is_direct });
         }
@@ -189,12 +191,15 @@ impl<'a> Stream<'a> {
             let request = SearchRequest { allowed: window.allowed.as_ref(), ..*self.request };
             let scope = request.scope();
             let mut open = self.open();
+            if open.len() == 0 {
+                return Ok(());
+            }
             let (queries, has_threshold) = (open.len() as u64, window.has_threshold);
             let mut next = match has_threshold {
                 true => Plan::within(rows, queries, CAPACITY, scope),
                 false => Plan::screened(rows, queries, request.k as u64, scope),
             };
-            while let Some(plan) = next.filter(|_| open.len() > 0) {
+            while let Some(plan) = next {
                 let Some(screening) = Screening::reserve(rows, &request, &plan).await? else {
                     return Err(Error::internal("a window has a plan without a screen"));
                 };
@@ -207,6 +212,9 @@ impl<'a> Stream<'a> {
                 run_batches(open.batches(plan.batch as usize), &mut pass).await?;
                 let Pass { overflowed, needed, .. } = pass;
                 let count = overflowed.len() as u64;
+                if count == 0 {
+                    return Ok(());
+                }
                 self.statistics.searched_again += count;
                 next = match has_threshold {
                     true => Plan::within(rows, count, needed.next_power_of_two(), scope),
