@@ -41,7 +41,7 @@ struct StagedRows {
 pub(crate) struct ApartChange<'a> {
     on_device: Option<Prepared>,
     /// Windows that take the place of others, or of the copy of all rows.
-    windows: Option<Replaced>,
+    windows: Option<Box<Replaced>>,
     on_host: HostChange,
     takes: Taken<'a>,
 }
@@ -72,7 +72,8 @@ impl ApartRows {
             };
             let windows = match &self.windows {
                 Some(windows) => {
-                    Some(windows.with(Some(source), end_of(slots).max(self.rows.end() as u64)).await?)
+                    let end = end_of(slots).max(self.rows.end() as u64);
+                    Some(Box::new(windows.with(Some(source), end).await?))
                 }
                 None => None,
             };
@@ -118,7 +119,12 @@ impl ApartRows {
         let on_host = self.rows.prepared(source, slots, freed)?;
         let end = (self.rows.end() as u64).max(end_of(slots));
         let windows = windows.with(source, end).await?.windows;
-        Ok(ApartChange { on_device: None, windows: Some(Replaced { windows, loan }), on_host, takes })
+        Ok(ApartChange {
+            on_device: None,
+            windows: Some(Box::new(Replaced { windows, loan })),
+            on_host,
+            takes,
+        })
     }
 
     /// Narrows all rows on the device, which has none so far. `sample` are some of them, and `each` gives them piece by piece, with their
@@ -225,7 +231,8 @@ impl ApartRows {
             commands.into_iter().for_each(Commands::submit);
             integers.take_over(prepared);
         }
-        if let Some(Replaced { windows, loan }) = windows {
+        if let Some(replaced) = windows {
+            let Replaced { windows, loan } = *replaced;
             (self.integers, self.windows) = (None, Some(windows));
             loan.settle();
         }
