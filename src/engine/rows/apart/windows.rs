@@ -110,10 +110,10 @@ impl Windows {
     }
 
     /// The slots of each window, up to slot `end`.
-    pub(crate) fn ranges(&self, end: u64) -> impl Iterator<Item = Range<usize>> + use<> {
+    pub(crate) fn ranges(&self, end: u64) -> Vec<Range<usize>> {
         let step = self.windows.first().map_or(1, |window| window.capacity as usize);
         let end = if self.windows.is_empty() { 0 } else { end as usize };
-        (0..end).step_by(step).map(move |start| start..end.min(start + step))
+        (0..end).step_by(step).map(|start| start..end.min(start + step)).collect()
     }
 
     /// The rows of a window that has `rows` of them, to be searched: slots are numbered from the window's first.

@@ -322,10 +322,10 @@ impl BatchWork for Pass<'_, '_> {
 /// The plan of the first window.
 pub(super) fn plan(windows: &Windows, (end, queries, k): (u64, u64, u64), budget: u64) -> Option<Plan> {
     let all = windows.ranges(end);
-    let rows = windows.rows(0, windows.ranges(end).next()?.len()).ok()?;
+    let rows = windows.rows(0, all.first()?.len()).ok()?;
     let scope = Scope { budget, allowed: None };
     let plan = Plan::screened(&rows, queries, k, scope)?;
-    Some(Plan { windows: all.count() as u64, ..plan })
+    Some(Plan { windows: all.len() as u64, ..plan })
 }
 
 /// Runs two futures to their ends, by turns.
