@@ -89,7 +89,11 @@ async fn screened(
     if let Some(windows) = rows.windows.as_ref().filter(|_| rows.rows.len() > 0 && on_host.rows() > 0) {
         let squared = host::checked("queries", on_host)?;
         let asked = Asked { rows: &rows.rows, queries: on_host, squared: &squared };
-        return streamed::search(windows, queries, asked, request, wanted).await.map(Some);
+        let radius = match wanted {
+            Wanted::Nearest => None,
+            Wanted::Within(radius) => Some(radius),
+        };
+        return streamed::search(windows, queries, asked, request, radius).await.map(Some);
     }
     let Some(integers) = rows.integers.as_ref().filter(|rows| request.scope().found(rows) > 0) else {
         return Ok(None);

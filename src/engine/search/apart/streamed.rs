@@ -12,7 +12,6 @@ use crate::engine::rows::allowed::{Allowed, Scope};
 use crate::engine::rows::apart::windows::Windows;
 use crate::engine::rows::segments::GpuRows;
 use crate::engine::search::answers::{Answers, reported};
-use crate::engine::search::apart::Wanted;
 use crate::engine::search::apart::rescoring::{Asked, CandidatePlaces, Collecting, Collector, neighbors};
 use crate::engine::search::batches::{BatchWork, run_batches};
 use crate::engine::search::plan::Plan;
@@ -68,18 +67,19 @@ struct Pass<'a, 's> {
     needed: u64,
 }
 
+/// The nearest rows, or all within a radius.
 pub(super) fn search<'f>(
     windows: &'f Windows,
     queries: &'f Queries<'f>,
     asked: Asked<'f>,
     request: &'f SearchRequest<'f>,
-    wanted: Wanted,
+    radius: Option<f32>,
 ) -> Boxed<'f, SearchResult> {
     Box::pin(async move {
         let count = queries.rows();
-        let limit = match wanted {
-            Wanted::Nearest => SearchLimit::Nearest(request.k),
-            Wanted::Within(radius) => SearchLimit::Within(limit_of(request.metric, radius)),
+        let limit = match radius {
+            None => SearchLimit::Nearest(request.k),
+            Some(radius) => SearchLimit::Within(limit_of(request.metric, radius)),
         };
         let mut found = memory::with_room(count)?;
         found.resize_with(count, Vec::new);
@@ -90,7 +90,7 @@ pub(super) fn search<'f>(
         stream.all_windows(windows).await?;
         drop(turn);
         stream.rest()?;
-        stream.finished(wanted)
+        stream.finished(radius)
     })
 }
 
@@ -276,14 +276,14 @@ impl<'a> Stream<'a> {
         self.add(numbers.iter(), &hits)
     }
 
-    fn finished(self, wanted: Wanted) -> Result<SearchResult> {
+    fn finished(self, radius: Option<f32>) -> Result<SearchResult> {
         let hits = self.found.iter().map(Vec::len).sum();
         let mut answers = Answers::new(self.found.len(), hits)?;
         for (query, found) in self.found.iter().enumerate() {
             let found = neighbors(found);
-            match wanted {
-                Wanted::Nearest => answers.put(query, found)?,
-                Wanted::Within(radius) => {
+            match radius {
+                None => answers.put(query, found)?,
+                Some(radius) => {
                     let metric = self.request.metric;
                     answers.put(query, found.filter(|hit| reported(metric, hit.distance) < radius))?;
                 }
