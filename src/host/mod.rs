@@ -22,6 +22,7 @@ pub(crate) use reduce::deviations::{squared_deviations, squared_deviations_rows}
 pub(crate) use reduce::records::{Reduced, reduce, reduce_rows};
 pub(crate) use reduce::top_k::top_k;
 pub(crate) use rows::mapped::MappedRows;
+pub(crate) use rows::narrower::Narrower;
 pub(crate) use rows::norms::checked;
 pub(crate) use rows::store::{HostChange, HostRows};
 pub(crate) use search::distances::{NormedVectors, distances, make_room};

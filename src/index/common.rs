@@ -33,12 +33,14 @@ pub struct Resources {
     pub(crate) capacity: usize,
     pub(crate) copy: CopyOptions,
     pub(crate) rows: RowPlace,
+    /// Whether searches may send the rows' 8-bit copy window by window: not in lists.
+    pub(crate) streams: bool,
 }
 
 impl Resources {
     pub(crate) fn of(devices: Devices) -> Self {
         let (placement, copy, rows) = (Placement::default(), CopyOptions::default(), RowPlace::default());
-        Self { devices, placement, budget: None, capacity: 0, copy, rows }
+        Self { devices, placement, budget: None, capacity: 0, copy, rows, streams: true }
     }
 }
 
@@ -91,11 +93,14 @@ impl Settings {
 
     #[cfg(not(target_arch = "wasm32"))]
     fn kept(&self) -> Result<Kept> {
-        let is_fallback = self.resources.copy.fallback;
-        Ok(match self.resources.rows {
-            RowPlace::Auto => Kept::Auto { is_fallback },
+        let Resources { rows, streams, copy, .. } = &self.resources;
+        let (is_fallback, streams) = (copy.fallback, *streams);
+        Ok(match rows {
+            RowPlace::Auto => Kept::Auto { is_fallback, streams },
             RowPlace::Device => Kept::OnDevice,
-            RowPlace::Host | RowPlace::Mapped(_) => Kept::Apart { is_fallback },
+            RowPlace::Host => Kept::Apart { is_fallback, streams: false },
+            RowPlace::Mapped(_) => Kept::Apart { is_fallback, streams },
+            RowPlace::Streamed => Kept::Streamed { is_fallback },
         })
     }
 
@@ -108,12 +113,18 @@ impl Settings {
         }
     }
 
-    /// An error for rows on the host that a GPU would not screen. Lists are screened by what the GPU has of the rows.
-    pub(crate) fn check_lists(&self) -> Result<()> {
-        let Self { resources: Resources { devices, rows, .. }, dim, screen, .. } = self;
+    /// The settings of an index with lists. An error for rows on the host that a GPU would not screen: lists are screened by what the GPU
+    /// has of the rows.
+    pub(crate) fn with_lists(mut self) -> Result<Self> {
+        self.resources.streams = false;
+        let Self { resources: Resources { devices, rows, .. }, dim, screen, .. } = &self;
         let is_host = devices.first().is_ok_and(Device::is_host);
+        if matches!(rows, RowPlace::Streamed) && !is_host {
+            let needed = "another place for the rows of an Ivf: a Flat alone is searched window by window";
+            return Err(Error::argument("rows", needed, "RowPlace::Streamed"));
+        }
         if matches!(rows, RowPlace::Auto | RowPlace::Device) || is_host || screen.is_wanted_on_host(*dim) {
-            return Ok(());
+            return Ok(self);
         }
         let needed = format!("Screen::I8 for rows of dim {dim} on the host, which lists need");
         Err(Error::argument("screen", needed, format!("Screen::{screen:?}")))

@@ -21,7 +21,7 @@ pub enum RowPlace {
     /// On the device as long as there is room for them, then in the host's memory. An index starts as with [`RowPlace::Device`]. Where a
     /// change needs more memory than the device has, or than [`DeviceOptions::memory_bytes`](crate::DeviceOptions::memory_bytes) lets
     /// indexes hold, its rows go to the host before the change is made, and the index is from then on as with [`RowPlace::Host`]: the
-    /// 8-bit copy stays on the device. Where more rows are expected than there is room for (a builder's `capacity`, or an index that is
+    /// 8-bit copy stays on the device. When that has no room either, a [`Flat`](crate::Flat) is searched as with [`RowPlace::Streamed`]. Where more rows are expected than there is room for (a builder's `capacity`, or an index that is
     /// loaded), they are on the host from the start. Rows never go back; save and load the index for that.
     ///
     /// **Reported distances change in the last bits** when rows go to the host, and rows at nearly the same distance may change places.
@@ -39,6 +39,20 @@ pub enum RowPlace {
     /// In the host's memory. A GPU has the 8-bit copy alone, which takes about a quarter of the memory of f32 rows, and reads back which
     /// rows its screen cannot exclude; the host computes their distances.
     Host,
+    /// In the host's memory, and nothing of them on the device but room for some at a time: for an index whose 8-bit copy does not fit
+    /// the device either. A search narrows the rows on the host and sends them window by window; the device searches one window while
+    /// the next is on its way, and what it found tells which rows of the next it may leave out. Answers are those of
+    /// [`RowPlace::Host`], bit for bit.
+    ///
+    /// Every search sends all rows that it may find. That takes long for one query, and little for each of 10,000. The
+    /// windows are two, of up to 512 MiB each; they take what [`DeviceOptions::memory_bytes`](crate::DeviceOptions::memory_bytes) leaves,
+    /// and no more than the rows need. Less than a block of 128 rows is [`Error::MemoryLimit`](crate::Error::MemoryLimit). Searches of an
+    /// index wait for one another's windows. [`Plan::windows`](crate::Plan::windows) and
+    /// [`Statistics::windows`](crate::Statistics::windows) count windows. [`Statistics::stages`](crate::Statistics::stages) are empty.
+    ///
+    /// [`RowPlace::Auto`] and [`RowPlace::Mapped`] come here by themselves when the device has no memory for the 8-bit copy. An
+    /// [`Ivf`](crate::Ivf) cannot: its lists need the copy, and this place is an error.
+    Streamed,
     /// In a file, which is mapped into the address space: the system reads what is used, and drops what it needs the memory for. The
     /// index has all rows of the file from the start, and searches them as those of [`RowPlace::Host`]. Building it reads the file
     /// through once, to check and to narrow the rows (an [`Ivf`](crate::Ivf) twice), and takes some MiB of the host's memory and 16 bytes a row.

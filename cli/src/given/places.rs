@@ -10,16 +10,22 @@ use super::device::Choice;
 /// What the name of a case says of rows that the host keeps for a GPU.
 pub(crate) const ROWS_ON_HOST: &str = ", rows on the host";
 
+/// The same of rows whose 8-bit copy searches send window by window.
+pub(crate) const ROWS_STREAMED: &str = ", rows streamed";
+
 /// Where a GPU's index keeps its rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum KeepRows {
-    /// On the device as long as it has room for them, or --memory leaves it some; then in the host's memory
+    /// On the device as long as it has room for them, or --memory leaves it some; then in the host's memory, with their 8-bit copy on the
+    /// device, or streamed if that has no room either
     #[default]
     Auto,
     /// On the device; too little memory is an error
     Device,
     /// In the host's memory; the device has their 8-bit copy alone, a quarter of the memory
     Host,
+    /// In the host's memory; each search sends their 8-bit copy to the device, window by window. For thousands of queries at a time
+    Streamed,
 }
 
 impl From<KeepRows> for RowPlace {
@@ -28,6 +34,7 @@ impl From<KeepRows> for RowPlace {
             KeepRows::Auto => Self::Auto,
             KeepRows::Device => Self::Device,
             KeepRows::Host => Self::Host,
+            KeepRows::Streamed => Self::Streamed,
         }
     }
 }
@@ -64,7 +71,11 @@ impl Places {
     /// What is unusual about the places, for the name of a case.
     pub(crate) fn name(&self, devices: usize) -> String {
         let spread = if devices > 1 { format!(", {devices} {}", self.placement) } else { String::new() };
-        let keep = if self.keep_rows == KeepRows::Host { ROWS_ON_HOST } else { "" };
+        let keep = match self.keep_rows {
+            KeepRows::Auto | KeepRows::Device => "",
+            KeepRows::Host => ROWS_ON_HOST,
+            KeepRows::Streamed => ROWS_STREAMED,
+        };
         spread + keep
     }
 }

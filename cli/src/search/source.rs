@@ -5,11 +5,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use nearfield::io::VectorFile;
-use nearfield::{Device, ElementKind, Flat, Index, SavedIndex};
+use nearfield::{Device, ElementKind, Flat, Index, RowPlace, SavedIndex};
 
 use super::args::Args;
 use crate::given::files::{self, Filled};
 use crate::given::labels::Labels;
+use crate::given::places::KeepRows;
 
 /// Where the rows come from.
 pub(super) struct Source<'a> {
@@ -70,13 +71,34 @@ impl<'a> Source<'a> {
         Labels::open(path, self.rows.as_ref().map(VectorFile::rows), self.row_ids.as_deref())
     }
 
+    /// Whether rows are searched in their file: neither the device nor the host has memory for them, and the file is of a kind that can be
+    /// mapped.
+    fn stays_in_its_file(&self, rows: &VectorFile, devices: &[Device]) -> bool {
+        let [device] = devices else { return false };
+        let bytes = (rows.rows() as u64)
+            .saturating_mul(rows.dim() as u64 * if rows.kind() == ElementKind::F16 { 2 } else { 4 });
+        let has_room = |device: &Device| device.memory_usage().is_none_or(|usage| usage.free_bytes >= bytes);
+        let ending = rows.path().extension().and_then(|ending| ending.to_str()).map(str::to_lowercase);
+        let is_mappable = matches!(ending.as_deref(), Some("npy" | "fbin" | "f16bin"));
+        let is_as_stored = self.row_ids.is_none() && rows.converted().is_none();
+        is_mappable && is_as_stored && !has_room(device) && !has_room(&Device::host())
+    }
+
     /// Brings the index to its devices, and returns the time it took.
     pub(super) fn index(&self, args: &Args, devices: &[Device]) -> Result<(Index, Filled)> {
         let (placement, keep) = (args.places.placement, args.places.keep_rows.into());
         if let Some(rows) = &self.rows {
             let builder = Flat::builder(devices, args.metric, rows.dim()).elements(rows.kind());
-            let builder = builder.placement(placement).rows(keep);
-            let mut index = builder.capacity(rows.rows()).screen(args.screen).build()?.into();
+            let builder = builder.placement(placement).screen(args.screen);
+            if args.places.keep_rows == KeepRows::Auto && self.stays_in_its_file(rows, devices) {
+                let start = Instant::now();
+                let mapped = builder.rows(RowPlace::Mapped(rows.path().to_owned())).build();
+                let index =
+                    mapped.context("--rows: the file is larger than the memory, so it is mapped")?.into();
+                return Ok((index, Filled { load: start.elapsed(), upload: Duration::ZERO }));
+            }
+            let builder = builder.rows(keep);
+            let mut index = builder.capacity(rows.rows()).build()?.into();
             let filled = files::fill(&mut index, rows, self.row_ids.as_deref())?;
             return Ok((index, filled));
         }

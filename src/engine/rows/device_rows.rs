@@ -78,9 +78,9 @@ impl DeviceRows {
             let &RowShape { metric, elements, dim, expected, screen, kept } = shape;
             match (&device.engine, kept) {
                 #[cfg(not(target_arch = "wasm32"))]
-                (Engine::Gpu(gpu), Kept::Apart { is_fallback }) => {
-                    let rows = ApartRows::new(gpu, shape, is_fallback)?;
-                    if let Some(integers) = &rows.integers {
+                (Engine::Gpu(gpu), Kept::Apart { .. } | Kept::Streamed { .. }) => {
+                    let rows = ApartRows::new(gpu, shape)?;
+                    if let Some(integers) = rows.on_gpu() {
                         gpu.compile_ahead(dim, || Searched::of(integers, metric).kernels());
                     }
                     Ok(Self::Apart(Box::new(rows)))
@@ -121,8 +121,8 @@ impl DeviceRows {
         Box::pin(async move {
             match (&device.engine, shape.kept) {
                 #[cfg(not(target_arch = "wasm32"))]
-                (Engine::Gpu(gpu), Kept::Apart { is_fallback }) => {
-                    let rows = of_file::apart(gpu, shape, file, is_fallback, seen).await?;
+                (Engine::Gpu(gpu), Kept::Apart { .. } | Kept::Streamed { .. }) => {
+                    let rows = of_file::apart(gpu, shape, file, seen).await?;
                     Ok(Self::Apart(Box::new(rows)))
                 }
                 (Engine::Gpu(_), _) => Err(Error::internal("rows of a file are on the host")),
@@ -136,7 +136,7 @@ impl DeviceRows {
         match self {
             Self::Gpu(rows) => Some(rows),
             #[cfg(not(target_arch = "wasm32"))]
-            Self::Apart(rows) => rows.integers.as_ref(),
+            Self::Apart(rows) => rows.on_gpu(),
             Self::Host(_) => None,
         }
     }
@@ -185,7 +185,7 @@ impl DeviceRows {
         match self {
             Self::Gpu(rows) => rows.narrowed.is_some(),
             #[cfg(not(target_arch = "wasm32"))]
-            Self::Apart(rows) => rows.integers.is_some(),
+            Self::Apart(rows) => rows.on_gpu().is_some(),
             Self::Host(rows) => rows.is_narrowed(),
         }
     }
@@ -202,6 +202,15 @@ impl DeviceRows {
     /// Whether a GPU has their narrowed copy alone.
     pub(crate) fn is_apart(&self) -> bool {
         !matches!(self, Self::Gpu(_) | Self::Host(_))
+    }
+
+    /// Whether searches send that copy, window by window.
+    pub(crate) fn is_streamed(&self) -> bool {
+        match self {
+            #[cfg(not(target_arch = "wasm32"))]
+            Self::Apart(rows) => rows.windows.is_some(),
+            _ => false,
+        }
     }
 
     /// Writes rows into slots that have none. No search sees them before the change is applied.
@@ -231,7 +240,11 @@ impl DeviceRows {
     #[cfg(not(target_arch = "wasm32"))]
     /// Whether the rows go to the host after this error of a change: see [`prepared_on_host`](Self::prepared_on_host).
     pub(crate) fn outgrow(&self, error: &Error) -> bool {
-        matches!(self, Self::Gpu(rows) if rows.outgrow(error))
+        match self {
+            Self::Gpu(rows) => rows.outgrow(error),
+            Self::Apart(rows) => rows.outgrow(error),
+            Self::Host(_) => false,
+        }
     }
 
     #[cfg(not(target_arch = "wasm32"))]
@@ -245,7 +258,14 @@ impl DeviceRows {
     ) -> Result<RowChange<'a>> {
         let rows = match self {
             Self::Gpu(rows) => rows,
-            _ => {
+            Self::Apart(rows) => {
+                let change = match rows.prepared_either(new, freed, progress).await {
+                    Err(error) if rows.outgrow(&error) => rows.prepared_streaming(new, freed).await?,
+                    prepared => prepared?,
+                };
+                return Ok(RowChange::Apart(change));
+            }
+            Self::Host(_) => {
                 return match new {
                     Some((source, placing)) => self.prepared_put(source.into(), placing, progress).await,
                     None => self.prepared_release(freed).await,
@@ -257,9 +277,12 @@ impl DeviceRows {
         if let (Some(integers), Some(shape)) = (&apart.integers, &rows.outgrown) {
             rows.gpu.compile_ahead(rows.dim, || Searched::of(integers, shape.metric).kernels());
         }
-        let change = match new {
-            Some((source, placing)) => apart.prepared_put(source, placing, progress).await?,
-            None => apart.prepared_release(freed).await?,
+        let change = match apart.prepared_either(new, freed, progress).await {
+            // The limit counts the memory of the rows as free. The driver does not: it may have room for the copy when they are gone.
+            Err(error @ Error::MemoryLimit { .. }) if apart.outgrow(&error) => {
+                apart.prepared_streaming(new, freed).await?
+            }
+            prepared => prepared?,
         };
         Ok(RowChange::Outgrown(Box::new(Outgrown { rows: apart, change, loan })))
     }

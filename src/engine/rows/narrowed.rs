@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::engine::pass::BufferVectors;
 use crate::error::{Error, Result};
 use crate::gpu::{AdapterKind, Buffer, BufferSlice, Commands, Gpu, RowLayout, Share};
+use crate::host::Narrower;
 use crate::kernels::{
     BLOCK_ROWS, Kernel, Scored, collect_tile_coop, collect_tile_i8, narrow, screen_scan_i8, screen_tile_coop,
     screen_tile_i8,
@@ -155,6 +156,11 @@ impl NarrowedRows {
     /// The same as a copy that no index goes without.
     pub(crate) fn required(self) -> Self {
         Self { is_optional: false, ..self }
+    }
+
+    /// The same narrowing on the host.
+    pub(crate) fn on_host(&self) -> Narrower {
+        Narrower::around(self.metric, self.centre.clone())
     }
 
     /// Counts new rows, or a sample of them, towards the centre. Returns true when the centre moved: then all rows have to be narrowed

@@ -6,6 +6,8 @@ use crate::bits::Bits;
 use crate::engine::device::vectors::Vectors;
 #[cfg(not(target_arch = "wasm32"))]
 use crate::engine::rows::apart::ApartRows;
+#[cfg(not(target_arch = "wasm32"))]
+use crate::engine::rows::outgrown;
 use crate::engine::rows::shape::RowShape;
 use crate::error::Result;
 use crate::gpu::Gpu;
@@ -48,18 +50,20 @@ pub(crate) fn on_host(
 }
 
 #[cfg(not(target_arch = "wasm32"))]
-/// Rows of an index on a GPU. The host answers alone when the device fails if they are to be a fallback.
+/// Rows of an index on a GPU.
 pub(crate) async fn apart(
     gpu: &Arc<Gpu>,
     shape: &RowShape,
     file: FileRows,
-    is_fallback: bool,
     seen: Seen<'_>,
 ) -> Result<ApartRows> {
+    let shape =
+        RowShape { expected: file.slots.iter().max().map_or(0, |&last| u64::from(last) + 1), ..*shape };
+    let shape = RowShape { kept: outgrown::first(gpu, &shape), ..shape };
     let host = Arc::new(Host::new(gpu.options.clone()));
-    let (rows, mut pieces) = unchecked(host, shape, file, false)?;
+    let (rows, mut pieces) = unchecked(host, &shape, file, false)?;
     let sample = pieces.sample(&rows)?;
-    let mut rows = ApartRows::of(gpu, shape, rows, is_fallback)?;
+    let mut rows = ApartRows::of(gpu, &shape, rows)?;
     rows.narrow_all(Vectors::from(&sample).on_host()?, |rows| pieces.next(rows, seen)).await?;
     expect_order(&rows.rows, false);
     Ok(rows)

@@ -68,6 +68,7 @@ pub(crate) fn plan(rows: &HostRows, queries: usize, k: usize, budget: u64) -> Re
         devices: 1,
         placement: None,
         rows: MemoryPlace::Host,
+        windows: 0,
         reports_on_host: true,
     })
 }

@@ -6,6 +6,7 @@ use crate::bits::Bits;
 use crate::engine::device::vectors::Vectors;
 use crate::engine::rows::apart::ApartRows;
 use crate::engine::rows::apart::changes::ApartChange;
+use crate::engine::rows::narrowed::TERMS_BYTES;
 use crate::engine::rows::segments::{GpuRows, STORED_BYTES, Segment};
 use crate::engine::rows::shape::{Kept, RowShape};
 use crate::error::{Error, Result};
@@ -27,8 +28,11 @@ const SAMPLE: usize = 4096;
 pub(crate) fn next(shape: &RowShape) -> Option<Kept> {
     match shape.kept {
         // Without a screen the host would search alone, which is not what a GPU was asked for.
-        Kept::Auto { is_fallback } if shape.screen.is_wanted_on_host(shape.dim) => {
-            Some(Kept::Apart { is_fallback })
+        Kept::Auto { is_fallback, streams } if shape.screen.is_wanted_on_host(shape.dim) => {
+            Some(Kept::Apart { is_fallback, streams })
+        }
+        Kept::Apart { is_fallback, streams: true } if shape.screen.is_wanted_on_host(shape.dim) => {
+            Some(Kept::Streamed { is_fallback })
         }
         _ => None,
     }
@@ -37,15 +41,22 @@ pub(crate) fn next(shape: &RowShape) -> Option<Kept> {
 /// Where rows are from the start, if as many are expected as the device has no room for.
 pub(crate) fn first(gpu: &Gpu, shape: &RowShape) -> Kept {
     let Some(next) = next(shape) else { return shape.kept };
-    let layout = RowLayout::padded(shape.elements, shape.dim);
-    let narrowed = match shape.screen.is_wanted(gpu, shape.dim) {
-        true => narrow::plane_bytes(128, shape.dim) / 128 + STORED_BYTES,
-        false => 0,
+    let narrowed = narrow::plane_bytes(128, shape.dim) / 128 + TERMS_BYTES;
+    let row_bytes = match shape.kept {
+        Kept::Apart { .. } => narrowed,
+        _ => {
+            let is_narrowed = shape.screen.is_wanted(gpu, shape.dim);
+            let stored = RowLayout::padded(shape.elements, shape.dim).row_bytes() + STORED_BYTES;
+            stored + if is_narrowed { narrowed } else { 0 }
+        }
     };
-    let needed = shape.expected.saturating_mul(layout.row_bytes() + STORED_BYTES + narrowed);
+    let needed = shape.expected.saturating_mul(row_bytes);
     let granted = || gpu.memory_usage().map_or(u64::MAX, |usage| usage.free_bytes);
     let is_known = shape.expected > 0;
-    if is_known && (needed > gpu.rows_limit.free() || needed > granted()) { next } else { shape.kept }
+    match is_known && (needed > gpu.rows_limit.free() || needed > granted()) {
+        true => first(gpu, &RowShape { kept: next, ..*shape }),
+        false => shape.kept,
+    }
 }
 
 /// A change of rows that have left their device: they are on the host when it is applied.
@@ -71,7 +82,8 @@ impl GpuRows {
     /// The same rows in the host's memory. Their narrowed copy is that of these rows, whose segments share it; without one, it is made.
     pub(crate) async fn brought_to_host(&self) -> Result<ApartRows> {
         let shape = self.outgrown.ok_or_else(|| Error::internal("rows that stay on the device"))?;
-        let is_fallback = matches!(shape.kept, Kept::Auto { is_fallback: true });
+        let is_fallback = matches!(shape.kept, Kept::Auto { is_fallback: true, .. });
+        let streams = matches!(shape.kept, Kept::Auto { streams: true, .. });
         let rows = self.read_back(&shape).await?;
         if let Some(narrowed) = &self.narrowed {
             let without_rows = |segment: &Segment| Segment { stored: None, ..segment.clone() };
@@ -80,9 +92,10 @@ impl GpuRows {
                 self.segments.iter().map(without_rows).collect(),
                 self.alive.clone(),
             );
-            return Ok(ApartRows::with(Some(integers), rows, is_fallback));
+            return Ok(ApartRows::with(Some(integers), rows, [is_fallback, streams]));
         }
-        let mut apart = ApartRows::of(&self.gpu, &shape, rows, is_fallback)?;
+        let mut apart =
+            ApartRows::of(&self.gpu, &RowShape { kept: next(&shape).unwrap_or(shape.kept), ..shape }, rows)?;
         if self.len() > 0 {
             let slots = slots_of(self.alive.as_ref().map(|alive| &alive.bits), self.end())?;
             let (all, count) = (slots.len() as u128, slots.len().min(SAMPLE));

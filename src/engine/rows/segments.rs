@@ -197,6 +197,11 @@ impl GpuRows {
         Ok(of_matrix)
     }
 
+    /// Rows of a full segment.
+    pub(crate) fn segment_rows(&self) -> u32 {
+        self.segment_rows
+    }
+
     pub(crate) fn vectors(&self) -> u32 {
         (self.layout.stride / 4) as u32
     }

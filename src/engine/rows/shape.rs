@@ -26,13 +26,21 @@ pub(crate) struct RowShape {
 pub(crate) enum Kept {
     OnDevice,
     #[cfg(not(target_arch = "wasm32"))]
-    /// On the device as long as it has memory for them, then in the host's memory. `is_fallback` is as below.
+    /// On the device as long as it has memory for them, then in the host's memory. The fields are as below.
     Auto {
         is_fallback: bool,
+        streams: bool,
     },
     #[cfg(not(target_arch = "wasm32"))]
-    /// In the host's memory. `is_fallback` says whether the host answers alone when the device fails.
+    /// In the host's memory. `is_fallback` says whether the host answers alone when the device fails, and `streams` whether rows whose
+    /// 8-bit copy the device has no memory for become those below.
     Apart {
+        is_fallback: bool,
+        streams: bool,
+    },
+    #[cfg(not(target_arch = "wasm32"))]
+    /// In the host's memory, without a copy on the device: each search sends one, window by window.
+    Streamed {
         is_fallback: bool,
     },
 }
@@ -42,7 +50,7 @@ impl Kept {
     pub(crate) fn is_apart(self) -> bool {
         match self {
             #[cfg(not(target_arch = "wasm32"))]
-            Self::Apart { .. } => true,
+            Self::Apart { .. } | Self::Streamed { .. } => true,
             _ => false,
         }
     }

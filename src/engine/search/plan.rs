@@ -57,6 +57,9 @@ pub struct Plan {
     pub placement: Option<Placement>,
     /// Where the rows are: [`RowPlace`](crate::RowPlace), as it is now.
     pub rows: MemoryPlace,
+    /// Windows of rows that are narrowed and sent to the device for each search, one after the other
+    /// ([`RowPlace::Streamed`](crate::RowPlace::Streamed)). The route is that of the first. 0 if the device has what it screens.
+    pub windows: u64,
     /// Whether the host computes the distances that are reported: on the host engine, and where it keeps the rows of a GPU's index
     /// ([`RowPlace`](crate::RowPlace)).
     pub reports_on_host: bool,
@@ -98,6 +101,10 @@ impl fmt::Display for Plan {
                 write!(f, "the host engine scores every row in {kind}, then rescores what is left")?;
             }
         }
-        write!(f, "; rows {}; {} bytes of scratch", self.rows.words(), self.scratch_bytes)
+        write!(f, "; rows {}", self.rows.words())?;
+        if self.windows > 0 {
+            write!(f, ", streamed in {}", plural(self.windows, "window", "windows"))?;
+        }
+        write!(f, "; {} bytes of scratch", self.scratch_bytes)
     }
 }

@@ -17,7 +17,7 @@ use crate::usage::MemoryPlace;
 const CAPACITY: [u64; 2] = [2048, 32_768];
 
 /// Up to this many distances are computed by `rescore` alone, without the dozen dispatches of a nomination.
-const SMALL_PAIRS: u64 = 4096;
+pub(crate) const SMALL_PAIRS: u64 = 4096;
 
 /// Where the host has the rows, it computes the distances of this many that a filter allows while the device would launch a screen.
 const FEW_ROWS: u64 = 1024;
@@ -180,6 +180,7 @@ impl Plan {
                     devices: 1,
                     placement: None,
                     rows: MemoryPlace::Device,
+                    windows: 0,
                     reports_on_host: !rows.keeps_rows,
                 });
             }
@@ -238,6 +239,7 @@ impl Plan {
             devices: 1,
             placement: None,
             rows: MemoryPlace::Device,
+            windows: 0,
             reports_on_host: false,
         })
     }

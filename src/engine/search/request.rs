@@ -68,6 +68,9 @@ pub struct Statistics {
     pub joined: u64,
     /// Where the rows are that were searched: those of the index ([`RowPlace`](crate::RowPlace)), or those of its host copy.
     pub rows: MemoryPlace,
+    /// Windows of rows that were narrowed and sent to a device for this search: see
+    /// [`RowPlace::Streamed`](crate::RowPlace::Streamed). 0 if devices had what they screened.
+    pub windows: u64,
     /// Devices that searched: more than one for an index on [`Devices`](crate::Devices).
     pub devices: usize,
     /// Device time of each stage, if the request asked for it and the adapter has timestamps.
@@ -91,6 +94,7 @@ impl Statistics {
         self.rescored += other.rescored;
         self.searched_again += other.searched_again;
         self.searched_exhaustively += other.searched_exhaustively;
+        self.windows += other.windows;
         self.tables_missing |= other.tables_missing;
         self.stages.extend_from_slice(&other.stages);
     }

@@ -84,16 +84,16 @@ pub(crate) fn limit_of(metric: Metric, radius: f32) -> f32 {
 }
 
 impl Screening<'_> {
-    /// Records a batch: makes the rows candidates whose distances may be within a threshold. Much of it is submitted.
+    /// Records a batch: makes the rows candidates whose distances may be within the threshold of a query. Much of it is submitted.
     pub(crate) async fn within(
         &self,
         queries: &Queries<'_>,
         numbers: &QueryNumbers,
-        threshold: u32,
+        threshold: impl Fn(usize) -> u32,
     ) -> Result<Commands<'_>> {
         let buffers = &*self.buffers;
         let count = numbers.len() as u32;
-        let thresholds = vec![threshold; numbers.len()];
+        let thresholds: Vec<u32> = numbers.iter().map(threshold).collect();
         self.rows.gpu.upload_bytes(&buffers.thresholds, 0, bytemuck::cast_slice(&thresholds)).await?;
         let mut commands = self.begin(queries, numbers, None).await?;
         commands.clear(&buffers.counts, 0, u64::from(count) * 4);
@@ -157,7 +157,8 @@ impl Within<'_> {
         let gpu = &self.rows.gpu;
         let buffers = &*screening.buffers;
         let count = numbers.len() as u32;
-        let mut commands = screening.within(self.queries, numbers, self.threshold()).await?;
+        let threshold = self.threshold();
+        let mut commands = screening.within(self.queries, numbers, |_| threshold).await?;
         screening.encode_rescore(&mut commands, count)?;
         let ranges = [(&buffers.refused, 0, 8), (&buffers.counts, 0, u64::from(count) * 4)];
         let parts = commands.read(&ranges).await?;

@@ -364,7 +364,7 @@ async fn put_on_host(
         Err(Error::OutOfMemory { .. }) => {
             let gone = rows.prepared_on_host(None, &[], &mut |_| ()).await?;
             rows.apply(gone)?;
-            let change = rows.prepared_put(source.into(), placing, progress).await?;
+            let change = rows.prepared_on_host(Some((source, placing)), &[], progress).await?;
             rows.apply(change)
         }
         prepared => rows.apply(prepared?),

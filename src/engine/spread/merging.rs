@@ -66,6 +66,7 @@ fn summed(of_devices: Vec<Statistics>) -> Statistics {
         rescored: sum(|one| one.rescored),
         searched_again: sum(|one| one.searched_again),
         searched_exhaustively: sum(|one| one.searched_exhaustively),
+        windows: of_devices.iter().map(|one| one.windows).sum(),
         tables_missing: of_devices.iter().any(|one| one.tables_missing),
         devices: of_devices.iter().map(|one| one.devices.max(1)).sum(),
         ..Statistics::default()

@@ -11,6 +11,10 @@ pub(super) fn first_place(devices: &[Device], shape: &RowShape) -> Kept {
         Engine::Gpu(gpu) => outgrown::first(gpu, shape),
         Engine::Host(_) => shape.kept,
     };
-    let kept = devices.iter().map(of_device).find(|kept| matches!(kept, Kept::Apart { .. }));
-    kept.unwrap_or(shape.kept)
+    let from_the_device = |kept: &Kept| match kept {
+        Kept::OnDevice | Kept::Auto { .. } => 0,
+        Kept::Apart { .. } => 1,
+        Kept::Streamed { .. } => 2,
+    };
+    devices.iter().map(of_device).max_by_key(from_the_device).unwrap_or(shape.kept)
 }

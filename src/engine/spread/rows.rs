@@ -8,7 +8,7 @@ use crate::bits::Bits;
 use crate::engine::device::engine::Engine;
 use crate::engine::rows::device_rows::{DeviceRows, RowChange};
 use crate::engine::rows::outgrown;
-use crate::engine::rows::shape::RowShape;
+use crate::engine::rows::shape::{Kept, RowShape};
 use crate::engine::rows::write::Placing;
 use crate::engine::spread::devices::Devices;
 use crate::engine::spread::layout::Layout;
@@ -181,7 +181,8 @@ impl SpreadRows {
                         // As on one device: without the rows there may be room for the new ones' copy.
                         Err(Error::OutOfMemory { .. }) => {
                             self.put_owns(&owns, &sent, Step::LeaveAlone).await?;
-                            self.put_owns(&owns, &sent, Step::There).await?;
+                            // Where rows are on the host, this streams them if there is none.
+                            self.put_owns(&owns, &sent, Step::ToHost).await?;
                         }
                         done => done?,
                     }
@@ -230,10 +231,19 @@ impl SpreadRows {
         }
         let prepared = together(works).await;
         self.take_over(places, prepared)?;
-        if let (Step::ToHost | Step::LeaveAlone, Some(kept)) = (step, outgrown::next(&self.shape)) {
+        let is_there = |kept: Kept| match kept {
+            Kept::OnDevice | Kept::Auto { .. } => !self.parts.iter().any(DeviceRows::is_apart),
+            Kept::Apart { .. } => !self.parts.iter().any(DeviceRows::is_streamed),
+            Kept::Streamed { .. } => true,
+        };
+        let mut shape = self.shape;
+        while let (Step::ToHost | Step::LeaveAlone, false, Some(kept)) =
+            (step, is_there(shape.kept), outgrown::next(&shape))
+        {
             // A device that is recovered has its rows in the same place.
-            self.shape.kept = kept;
+            shape.kept = kept;
         }
+        self.shape = shape;
         Ok(())
     }
 

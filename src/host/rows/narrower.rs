@@ -26,6 +26,13 @@ impl Narrower {
         Self { metric, narrowing: Narrowing::of(metric, dim), centre, form, margin }
     }
 
+    /// Around the centre of another copy of the rows.
+    pub(crate) fn around(metric: Metric, centre: Centre) -> Self {
+        let form = Form::narrowed(metric);
+        let (margin, dim) = (Margin::around(form, centre.values()), centre.values().len());
+        Self { metric, narrowing: Narrowing::of(metric, dim), centre, form, margin }
+    }
+
     /// Narrows a vector to integers and returns its terms.
     ///
     /// Everything is computed in f64, so only the terms are rounded, and by far less than [`Narrowing`] allows for: its constants hold for

@@ -1,6 +1,7 @@
 //! Exact search on the host: scores, intervals, and the distances of the rows that intervals cannot exclude.
 
 pub(crate) mod batch;
+pub(crate) mod blocks;
 pub(crate) mod cost;
 pub(crate) mod distances;
 pub(crate) mod intervals;

@@ -17,7 +17,7 @@ use crate::vectors::HostVectors;
 
 /// The threads of all devices. Nothing that waits runs on them. The caller holds scratch memory of a GPU: on the pool that everybody
 /// shares, all threads may be in searches that wait for it.
-static THREADS: LazyLock<Option<ThreadPool>> = LazyLock::new(|| {
+pub(super) static THREADS: LazyLock<Option<ThreadPool>> = LazyLock::new(|| {
     let threads = current_num_threads();
     thread_pool(threads, "nearfield rescore").filter(|_| threads > 1)
 });

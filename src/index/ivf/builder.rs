@@ -99,7 +99,7 @@ impl<'a> IvfBuilder<'a> {
     fn trained(self, sample: Sample<'a>) -> Boxed<'a, Ivf> {
         Box::pin(async move {
             let Self { settings, lists, means } = self;
-            settings.check_lists()?;
+            let settings = settings.with_lists()?;
             let check_sample = |dim: usize| match sample.dim() == dim {
                 true => Ok(()),
                 false => Err(Error::argument("sample", format!("dim {dim}, as the index has"), sample.dim())),

@@ -36,8 +36,7 @@ impl FromSaved for Ivf {
             // Whole pages, so that segments are made large enough at once.
             let expected =
                 slots.iter().max().map_or(0, |&last| (last as usize + 1).next_multiple_of(PAGE as usize));
-            let settings = loading.settings(resources, expected);
-            settings.check_lists()?;
+            let settings = loading.settings(resources, expected).with_lists()?;
             let (mut common, copy) = settings.open().await?;
             let centroids = MatrixView::new(&centroids, common.dim)?;
             let mut engine =

@@ -3,6 +3,7 @@
 mod changes;
 mod lists;
 mod mapped;
+mod streamed;
 mod ways;
 
 use half::f16;

@@ -112,24 +112,30 @@ fn lists_outgrow_their_device(metric: Metric) {
 }
 
 #[test]
-fn where_even_the_copy_does_not_fit_the_index_stays_as_it_was() {
+fn where_even_the_copy_does_not_fit_searches_stream_it() {
     let Some(device) = device(LIMIT) else { return };
     let mut index = build(&device, RowPlace::Auto);
     add(&mut index, &values(40, 1500));
     let before = (answers(&index), held(&index));
-    let error = index.add(view(&values(41, 40_000), DIM)).expect_err("no room");
-    assert!(matches!(error, Error::MemoryLimit { .. }), "{error}");
-    assert_eq!((index.row_place(), index.len()), (MemoryPlace::Device, 1500));
-    assert_eq!((answers(&index), held(&index)), before);
-    // Nothing of the failed change is held.
-    let mut other = build(&device, RowPlace::Device);
-    add(&mut other, &values(42, 1408));
-    // Rows that are refused move nothing.
-    let mut rows = values(43, 3000);
+    // Rows that are refused move nothing, and nothing of the failed change is held.
+    let mut rows = values(41, 40_000);
     rows[777 * DIM] = f32::NAN;
     let error = index.add(view(&rows, DIM)).expect_err("a NaN");
     assert!(matches!(error, Error::NotFinite { row: 777, .. }), "{error}");
-    assert_eq!((index.row_place(), answers(&index)), (MemoryPlace::Device, before.0));
+    assert_eq!((index.row_place(), index.len()), (MemoryPlace::Device, 1500));
+    assert_eq!((answers(&index), held(&index)), before);
+    rows[777 * DIM] = 0.5;
+    add(&mut index, &rows);
+    assert_eq!((index.row_place(), index.len()), (MemoryPlace::Host, 41_500));
+    assert!(index.plan(40, 10).expect("a plan").windows > 1 && held(&index) <= LIMIT);
+    let mut host = build(&Device::host(), RowPlace::Auto);
+    add(&mut host, &values(40, 1500));
+    add(&mut host, &rows);
+    assert_eq!(answers(&index), answers(&host));
+    // What the index held is free for others again when it is gone.
+    drop(index);
+    let mut other = build(&device, RowPlace::Device);
+    add(&mut other, &values(42, 1408));
 }
 
 #[test]

@@ -17,7 +17,7 @@ use crate::bench::run::{Run, Suite};
 use crate::bench::stages::Parts;
 use crate::bench::units::{milliseconds, rounded};
 use crate::bench::work::{Unit, Work};
-use crate::given::places::ROWS_ON_HOST;
+use crate::given::places::{ROWS_ON_HOST, ROWS_STREAMED};
 use crate::terminal::output;
 
 #[derive(Debug, clap::Args)]
@@ -125,7 +125,8 @@ fn case(
     let (scratch, of_scratch) = run.scratch();
     let mut of_places = run.of_places();
     let is_on_gpu = index.device().adapter().kind != AdapterKind::Host;
-    if is_on_gpu && index.row_place() == MemoryPlace::Host && !of_places.contains(ROWS_ON_HOST) {
+    let is_told = run.of_places().contains(ROWS_ON_HOST) || run.of_places().contains(ROWS_STREAMED);
+    if is_on_gpu && index.row_place() == MemoryPlace::Host && !is_told {
         // They were more than --memory, or the device, has room for.
         of_places += ROWS_ON_HOST;
     }

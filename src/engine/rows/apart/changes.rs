@@ -5,13 +5,14 @@ use crate::engine::device::vectors::Vectors;
 use crate::engine::pass::{BufferVectors, encode_norms, reset_refused};
 use crate::engine::rows::alive::Change;
 use crate::engine::rows::apart::ApartRows;
+use crate::engine::rows::apart::windows::{Replaced, Windows};
 use crate::engine::rows::moves::places;
 use crate::engine::rows::narrowed::NarrowedRows;
 use crate::engine::rows::segments::{GpuRows, Segment, cut};
 use crate::engine::rows::write::Placing;
 use crate::error::{Error, Result};
 use crate::future::{Boxed, RowProgress};
-use crate::gpu::{Buffer, BufferSlice, Commands, Request};
+use crate::gpu::{Buffer, BufferSlice, Commands, Loan, Request};
 use crate::host::{HostChange, HostRows};
 use crate::kernels::norms;
 use crate::matrix::Matrix;
@@ -39,6 +40,8 @@ struct StagedRows {
 /// before cannot leave that half done.
 pub(crate) struct ApartChange<'a> {
     on_device: Option<Prepared>,
+    /// Windows that take the place of others, or of the copy of all rows.
+    windows: Option<Box<Replaced>>,
     on_host: HostChange,
     takes: Taken<'a>,
 }
@@ -67,7 +70,60 @@ impl ApartRows {
                 Some(integers) => Some(integers.prepared(&self.rows, source, placing, progress).await?),
                 None => None,
             };
-            Ok(ApartChange { on_device, on_host, takes: Taken::Rows(source, slots, ids) })
+            let windows = match &self.windows {
+                Some(windows) => {
+                    let end = end_of(slots).max(self.rows.end() as u64);
+                    Some(Box::new(windows.with(Some(source), end).await?))
+                }
+                None => None,
+            };
+            Ok(ApartChange { on_device, windows, on_host, takes: Taken::Rows(source, slots, ids) })
+        })
+    }
+
+    /// Prepares to put rows, or to free slots.
+    pub(crate) async fn prepared_either<'a>(
+        &mut self,
+        new: Option<(HostVectors<'a>, &'a Placing<'a>)>,
+        freed: &[u32],
+        progress: RowProgress<'_>,
+    ) -> Result<ApartChange<'a>> {
+        match new {
+            Some((source, placing)) => self.prepared_put(source, placing, progress).await,
+            None => self.prepared_release(freed).await,
+        }
+    }
+
+    /// Like [`prepared_put`](Self::prepared_put), or without new rows the freeing of slots, where the copy of all rows becomes windows.
+    pub(crate) async fn prepared_streaming<'a>(
+        &mut self,
+        new: Option<(HostVectors<'a>, &'a Placing<'a>)>,
+        freed: &[u32],
+    ) -> Result<ApartChange<'a>> {
+        let without = || Error::internal("rows on the host have no copy that could be sent in windows");
+        let integers = self.integers.as_ref().ok_or_else(without)?;
+        // The windows take the place of the copy, and may take its memory.
+        let copies = integers.segments.iter().filter_map(|segment| segment.narrowed.as_ref()?.share.clone());
+        let loan = Loan::new(copies);
+        let windows = Windows::new(integers.narrowed_from(
+            integers.narrowed.clone().ok_or_else(without)?,
+            vec![],
+            None,
+        ))?;
+        let (source, slots, freed, takes) = match new {
+            Some((source, &Placing { slots, ids, freed })) => {
+                (Some(source), slots, freed, Taken::Rows(source, slots, ids))
+            }
+            None => (None, &[][..], freed, Taken::Nothing),
+        };
+        let on_host = self.rows.prepared(source, slots, freed)?;
+        let end = (self.rows.end() as u64).max(end_of(slots));
+        let windows = windows.with(source, end).await?.windows;
+        Ok(ApartChange {
+            on_device: None,
+            windows: Some(Box::new(Replaced { windows, loan })),
+            on_host,
+            takes,
         })
     }
 
@@ -78,9 +134,13 @@ impl ApartRows {
         sample: HostVectors<'_>,
         mut each: impl FnMut(&mut HostRows) -> Result<Option<(Matrix, Vec<u32>)>>,
     ) -> Result<()> {
-        let Self { integers, rows, .. } = self;
+        let Self { integers, windows, rows, .. } = self;
         let Some(integers) = integers else {
             while each(rows)?.is_some() {}
+            if let Some(windows) = windows {
+                let end = rows.end() as u64;
+                *windows = windows.with(Some(sample), end).await?.windows;
+            }
             return Ok(());
         };
         let gpu = integers.gpu.clone();
@@ -111,7 +171,7 @@ impl ApartRows {
             Some(integers) => Some(integers.prepared_without(freed).await?),
             None => None,
         };
-        Ok(ApartChange { on_device, on_host, takes: Taken::Nothing })
+        Ok(ApartChange { on_device, windows: None, on_host, takes: Taken::Nothing })
     }
 
     /// Narrows rows again in slots that have none; they leave their own when the change is applied.
@@ -123,7 +183,7 @@ impl ApartRows {
         let on_host = self.rows.prepared(None, to, from)?;
         let takes = Taken::Moves(from, to);
         let Some(integers) = &self.integers else {
-            return Ok(ApartChange { on_device: None, on_host, takes });
+            return Ok(ApartChange { on_device: None, windows: None, on_host, takes });
         };
         let end = integers.end_with(to);
         let (segments, narrowed) = integers.narrowed_up_to(end)?;
@@ -138,6 +198,7 @@ impl ApartRows {
         let change = Change::new(&gpu, integers.alive.as_ref(), integers.end() as u32, to, from).await?;
         Ok(ApartChange {
             on_device: Some(Prepared { segments, narrowed, change, again: vec![] }),
+            windows: None,
             on_host,
             takes,
         })
@@ -148,7 +209,7 @@ impl ApartRows {
     /// # Errors
     /// Faults of this library alone: all memory was taken before.
     pub(crate) fn apply(&mut self, change: ApartChange<'_>) -> Result<()> {
-        let ApartChange { on_device, mut on_host, takes } = change;
+        let ApartChange { on_device, windows, mut on_host, takes } = change;
         let gpu = self.integers.as_ref().map(|integers| integers.gpu.clone());
         let mut commands = gpu.as_deref().map(|gpu| Commands::new(gpu, None));
         if let (Some(integers), Some(prepared), Some(commands)) = (&self.integers, &on_device, &mut commands)
@@ -170,6 +231,11 @@ impl ApartRows {
             commands.into_iter().for_each(Commands::submit);
             integers.take_over(prepared);
         }
+        if let Some(replaced) = windows {
+            let Replaced { windows, loan } = *replaced;
+            (self.integers, self.windows) = (None, Some(windows));
+            loan.settle();
+        }
         Ok(())
     }
 
@@ -178,6 +244,11 @@ impl ApartRows {
         self.rows.shrink();
         self.integers.as_mut().map_or(Ok(()), GpuRows::shrink)
     }
+}
+
+/// One past the last of these slots.
+fn end_of(slots: &[u32]) -> u64 {
+    slots.iter().max().map_or(0, |&slot| u64::from(slot) + 1)
 }
 
 impl GpuRows {
@@ -190,7 +261,7 @@ impl GpuRows {
 
     /// The end when these slots have rows.
     fn end_with(&self, slots: &[u32]) -> u64 {
-        slots.iter().max().map_or(0, |&slot| u64::from(slot) + 1).max(self.end())
+        end_of(slots).max(self.end())
     }
 
     /// Segments that reach up to slot `end`, and how their rows are narrowed.

@@ -2,12 +2,14 @@
 //! memory, and screens it. The host reports the distances of the rows that the screen cannot exclude, with the bits of its own engine.
 
 pub(crate) mod changes;
+pub(crate) mod windows;
 
 use std::sync::Arc;
 
+use crate::engine::rows::apart::windows::Windows;
 use crate::engine::rows::narrowed::NarrowedRows;
 use crate::engine::rows::segments::GpuRows;
-use crate::engine::rows::shape::RowShape;
+use crate::engine::rows::shape::{Kept, RowShape};
 use crate::error::{Error, Result};
 use crate::gpu::Gpu;
 use crate::host::{Host, HostRows};
@@ -19,27 +21,52 @@ use crate::usage::Memory;
 pub(crate) struct ApartRows {
     /// The narrowed copy; none for a dim that is not screened. The host then answers alone.
     pub(crate) integers: Option<GpuRows>,
+    /// Where searches send such a copy, window by window, if the device has no memory for all of it.
+    pub(crate) windows: Option<Windows>,
     pub(crate) rows: HostRows,
     /// Whether the host answers alone when the device fails.
     is_fallback: bool,
+    /// Whether the copy becomes windows when the device has no memory for it.
+    streams: bool,
 }
 
 impl ApartRows {
-    pub(crate) fn new(gpu: &Arc<Gpu>, shape: &RowShape, is_fallback: bool) -> Result<Self> {
+    pub(crate) fn new(gpu: &Arc<Gpu>, shape: &RowShape) -> Result<Self> {
         let &RowShape { metric, elements, dim, expected, .. } = shape;
         let host = Arc::new(Host::new(gpu.options.clone()));
         let rows = HostRows::new(host, metric, elements, dim, false).expecting(expected)?;
-        Self::of(gpu, shape, rows, is_fallback)
+        Self::of(gpu, shape, rows)
     }
 
     /// Rows of the host that the device has nothing of yet.
-    pub(crate) fn of(gpu: &Arc<Gpu>, shape: &RowShape, rows: HostRows, is_fallback: bool) -> Result<Self> {
-        Ok(Self { integers: integers(gpu, shape)?, rows, is_fallback })
+    pub(crate) fn of(gpu: &Arc<Gpu>, shape: &RowShape, rows: HostRows) -> Result<Self> {
+        let integers = integers(gpu, shape)?;
+        let (integers, windows, kept) = match shape.kept {
+            Kept::Streamed { is_fallback } => {
+                (None, integers.map(Windows::new).transpose()?, [is_fallback, false])
+            }
+            Kept::Auto { is_fallback, streams } | Kept::Apart { is_fallback, streams } => {
+                (integers, None, [is_fallback, streams])
+            }
+            Kept::OnDevice => (integers, None, [false; 2]),
+        };
+        let [is_fallback, streams] = kept;
+        Ok(Self { integers, windows, rows, is_fallback, streams })
     }
 
     /// Rows of the host and their narrowed copy.
-    pub(crate) fn with(integers: Option<GpuRows>, rows: HostRows, is_fallback: bool) -> Self {
-        Self { integers, rows, is_fallback }
+    pub(crate) fn with(integers: Option<GpuRows>, rows: HostRows, [is_fallback, streams]: [bool; 2]) -> Self {
+        Self { integers, windows: None, rows, is_fallback, streams }
+    }
+
+    /// What the device has of the rows: all of their copy, or how windows of it are made.
+    pub(crate) fn on_gpu(&self) -> Option<&GpuRows> {
+        self.integers.as_ref().or(self.windows.as_ref().map(|windows| &windows.of))
+    }
+
+    /// Whether the copy becomes windows after this error of a change.
+    pub(crate) fn outgrow(&self, error: &Error) -> bool {
+        self.streams && self.integers.is_some() && error.lacks_memory()
     }
 
     /// Whether the host answers after this error of the device.
@@ -53,6 +80,9 @@ impl ApartRows {
         self.rows.measure(memory);
         if let Some(integers) = &self.integers {
             integers.measure(memory);
+        }
+        if let Some(windows) = &self.windows {
+            windows.measure(memory);
         }
     }
 }

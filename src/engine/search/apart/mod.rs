@@ -5,6 +5,7 @@
 
 mod nearest;
 pub(crate) mod rescoring;
+mod streamed;
 mod within;
 
 use crate::engine::device::queries::Queries;
@@ -85,6 +86,15 @@ async fn screened(
     request: &SearchRequest<'_>,
     wanted: Wanted,
 ) -> Result<Option<SearchResult>> {
+    if let Some(windows) = rows.windows.as_ref().filter(|_| rows.rows.len() > 0 && on_host.rows() > 0) {
+        let squared = host::checked("queries", on_host)?;
+        let asked = Asked { rows: &rows.rows, queries: on_host, squared: &squared };
+        let radius = match wanted {
+            Wanted::Nearest => None,
+            Wanted::Within(radius) => Some(radius),
+        };
+        return streamed::search(windows, queries, asked, request, radius).await.map(Some);
+    }
     let Some(integers) = rows.integers.as_ref().filter(|rows| request.scope().found(rows) > 0) else {
         return Ok(None);
     };
@@ -107,6 +117,12 @@ async fn screened(
 pub(crate) fn plan(rows: &ApartRows, queries: usize, k: usize, budget: u64) -> Result<Plan> {
     let scope = Scope { budget, allowed: None };
     let screened = |rows| Plan::screened(rows, queries as u64, k as u64, scope);
-    let plan = rows.integers.as_ref().filter(|rows| rows.len() > 0).and_then(screened);
+    let plan = match &rows.windows {
+        Some(windows) => {
+            let asked = (rows.rows.end() as u64, queries as u64, k.min(rows.rows.len()) as u64);
+            streamed::plan(windows, asked, budget)
+        }
+        None => rows.integers.as_ref().filter(|rows| rows.len() > 0).and_then(screened),
+    };
     plan.map_or_else(|| on_host::plan(&rows.rows, queries, k, budget), Ok)
 }

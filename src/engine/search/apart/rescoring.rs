@@ -173,6 +173,12 @@ impl Collector {
 }
 
 impl Collected {
+    /// The same candidates where the slots that the device counts start at this one.
+    pub(super) fn behind(mut self, first: u32) -> Self {
+        self.slots.iter_mut().for_each(|slot| *slot = slot.saturating_add(first));
+        self
+    }
+
     /// The candidates of each query, and the queries of whose candidates some are missing.
     pub(crate) fn shortlists(
         &self,

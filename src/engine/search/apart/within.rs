@@ -33,7 +33,7 @@ pub(super) async fn search(
         let (mut collector, places) = (Collector::new(1), CandidatePlaces::of(&screening, false));
         let mut overflowed = vec![];
         for numbers in open.batches(plan.batch as usize) {
-            let commands = screening.within(queries, &numbers, key_of(limit)).await?;
+            let commands = screening.within(queries, &numbers, |_| key_of(limit)).await?;
             let collecting = collector.submit(commands, numbers, &places, &[])?;
             let collected = collector.read(&integers.gpu, &places, collecting).await?;
             let (shortlists, too_many) = collected.shortlists(|_, count| count > places.capacity)?;

@@ -1,0 +1,350 @@
+//! Searches of rows that the device has no room for, not even for their 8-bit copy: window by window, each searched while the next is
+//! narrowed and sent. What the windows so far had is the threshold of those to come, so they have few candidates.
+
+use std::future::poll_fn;
+use std::ops::Range;
+use std::pin::pin;
+use std::task::Poll;
+
+use crate::bits::Bits;
+use crate::engine::device::queries::{Queries, QueryNumbers};
+use crate::engine::rows::allowed::{Allowed, Scope};
+use crate::engine::rows::apart::windows::Windows;
+use crate::engine::rows::segments::GpuRows;
+use crate::engine::search::answers::{Answers, reported};
+use crate::engine::search::apart::rescoring::{Asked, CandidatePlaces, Collecting, Collector, neighbors};
+use crate::engine::search::batches::{BatchWork, run_batches};
+use crate::engine::search::plan::Plan;
+use crate::engine::search::planning::SMALL_PAIRS;
+use crate::engine::search::request::{SearchRequest, SearchResult, Statistics};
+use crate::engine::search::screening::Screening;
+use crate::engine::search::within::{CAPACITY, limit_of};
+use crate::error::{Error, Result};
+use crate::future::Boxed;
+use crate::host::{Hits, HostRequest, SearchLimit, Shortlist};
+use crate::kernels::key_of;
+use crate::memory;
+
+/// Of this many rows of a window, the host computes all distances sooner than the window is sent.
+const FEW_ROWS: usize = 1024;
+
+/// Distances that the host computes at a time.
+const DIRECT: usize = 1 << 20;
+
+/// Some neighbouring slots, and what a search may find there.
+struct Window {
+    slots: Range<usize>,
+    /// The rows that may be found, from the window's first slot on; none if all may be.
+    allowed: Option<Allowed>,
+    /// Whether queries have a threshold: their distance, or the k rows that earlier windows have.
+    has_threshold: bool,
+    /// Whether the host computes the distances of all these rows, without the device.
+    is_direct: bool,
+}
+
+/// What a search has found in the windows so far.
+struct Stream<'a> {
+    queries: &'a Queries<'a>,
+    asked: Asked<'a>,
+    request: &'a SearchRequest<'a>,
+    limit: SearchLimit,
+    /// The nearest rows so far of each query: at most k, nearest first, by (key, id).
+    found: Vec<Vec<(u32, u64)>>,
+    /// Queries that the host answers alone, because a window had too many candidates.
+    is_left: Vec<bool>,
+    statistics: Statistics,
+}
+
+/// The batches of a window.
+struct Pass<'a, 's> {
+    screening: Screening<'s>,
+    collector: Collector,
+    stream: &'s mut Stream<'a>,
+    first: u32,
+    has_threshold: bool,
+    overflowed: Vec<usize>,
+    /// Candidates that a query of those has, at most.
+    needed: u64,
+}
+
+/// The nearest rows, or all within a radius.
+pub(super) fn search<'f>(
+    windows: &'f Windows,
+    queries: &'f Queries<'f>,
+    asked: Asked<'f>,
+    request: &'f SearchRequest<'f>,
+    radius: Option<f32>,
+) -> Boxed<'f, SearchResult> {
+    Box::pin(async move {
+        let count = queries.rows();
+        let limit = match radius {
+            None => SearchLimit::Nearest(request.k),
+            Some(radius) => SearchLimit::Within(limit_of(request.metric, radius)),
+        };
+        let mut found = memory::with_room(count)?;
+        found.resize_with(count, Vec::new);
+        let is_left = memory::filled(count, false)?;
+        let statistics = Statistics::default();
+        let mut stream = Stream { queries, asked, request, limit, found, is_left, statistics };
+        let turn = windows.turn().await;
+        stream.all_windows(windows).await?;
+        drop(turn);
+        stream.rest()?;
+        stream.finished(radius)
+    })
+}
+
+impl<'a> Stream<'a> {
+    async fn all_windows(&mut self, windows: &Windows) -> Result<()> {
+        let rows = self.asked.rows;
+        let all = self.windows(windows)?;
+        let (few, sent): (Vec<&Window>, Vec<&Window>) = all.iter().partition(|window| window.is_direct);
+        let mut next = sent.into_iter().enumerate().peekable();
+        if let Some((_, first)) = next.peek() {
+            windows.fill(0, rows, first.slots.clone()).await?;
+        }
+        // The device copies the first rows meanwhile.
+        few.into_iter().try_for_each(|window| self.direct(window))?;
+        while let Some((number, window)) = next.next() {
+            let place = number % windows.count();
+            self.statistics.windows += 1;
+            let of_window = windows.rows(place, window.slots.len())?;
+            let search = self.window(&of_window, window);
+            match next.peek() {
+                Some((number, behind)) => {
+                    let fill = windows.fill(number % windows.count(), rows, behind.slots.clone());
+                    if windows.count() > 1 {
+                        both(search, fill).await?;
+                    } else {
+                        search.await?;
+                        fill.await?;
+                    }
+                }
+                None => search.await?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The windows that have rows to be found.
+    fn windows(&self, windows: &Windows) -> Result<Vec<Window>> {
+        let bits = self.request.allowed.map(|allowed| &allowed.bits).or(self.asked.rows.alive());
+        let mut all = vec![];
+        let mut before = 0;
+        for slots in windows.ranges(self.asked.rows.end() as u64) {
+            let mut allowed = None;
+            if let Some(bits) = bits {
+                let words = &bits.words()[slots.start / 32..slots.end.div_ceil(32)];
+                let own = Allowed::new(Bits::from_words(memory::copied(words)?, slots.len()));
+                allowed = Some(own).filter(|own| own.count < slots.len() as u64);
+            }
+            let found = allowed.as_ref().map_or(slots.len(), |allowed| allowed.count as usize);
+            if found == 0 {
+                continue;
+            }
+            let has_threshold = match self.limit {
+                SearchLimit::Nearest(k) => before >= k,
+                SearchLimit::Within(_) => true,
+            };
+            // If many of the rows may be among the nearest, a screen excludes few.
+            let excludes_few = !has_threshold && self.request.k.saturating_mul(16) > found;
+            let is_small = !has_threshold && (slots.len() * self.found.len()) as u64 <= SMALL_PAIRS;
+            let is_direct = found <= FEW_ROWS || excludes_few || is_small;
+            before += found;
+            all.push(Window { slots, allowed, has_threshold, is_direct });
+        }
+        Ok(all)
+    }
+
+    /// The queries that windows are searched for.
+    fn open(&self) -> QueryNumbers {
+        let count = self.is_left.len();
+        if !self.is_left.contains(&true) {
+            return QueryNumbers::Range(0..count);
+        }
+        QueryNumbers::List((0..count).filter(|&query| !self.is_left[query]).collect())
+    }
+
+    /// Computes the distances of all rows of a window.
+    fn direct(&mut self, window: &Window) -> Result<()> {
+        let first = window.slots.start;
+        let mut slots: Vec<u32> = memory::with_room(window.slots.len())?;
+        match &window.allowed {
+            Some(allowed) => slots.extend(allowed.bits.ones_in_order().map(|slot| (first + slot) as u32)),
+            None => slots.extend(window.slots.clone().map(|slot| slot as u32)),
+        }
+        let open = self.open();
+        self.statistics.scored += (open.len() * slots.len()) as u64;
+        for numbers in open.batches((DIRECT / slots.len()).max(1)) {
+            let shortlist = |query| Shortlist { query, slots: &slots, lowers: &[] };
+            let mut shortlists = memory::with_room(numbers.len())?;
+            shortlists.extend(numbers.iter().map(shortlist));
+            let hits = self.asked.rescored(&shortlists, self.limit)?;
+            self.add(numbers.iter(), &hits)?;
+        }
+        Ok(())
+    }
+
+    /// Searches a window that the device has.
+    fn window<'f>(&'f mut self, rows: &'f GpuRows, window: &'f Window) -> Boxed<'f, ()> {
+        Box::pin(async move {
+            let request = SearchRequest { allowed: window.allowed.as_ref(), ..*self.request };
+            let scope = request.scope();
+            let mut open = self.open();
+            if open.len() == 0 {
+                return Ok(());
+            }
+            let (queries, has_threshold) = (open.len() as u64, window.has_threshold);
+            let mut next = match has_threshold {
+                true => Plan::within(rows, queries, CAPACITY, scope),
+                false => Plan::screened(rows, queries, request.k as u64, scope),
+            };
+            while let Some(plan) = next {
+                let Some(screening) = Screening::reserve(rows, &request, &plan).await? else {
+                    return Err(Error::internal("a window has a plan without a screen"));
+                };
+                self.statistics.scored += open.len() as u64 * rows.end();
+                let collector = Collector::new(if has_threshold { 1 } else { plan.k });
+                let (first, overflowed) = (window.slots.start as u32, vec![]);
+                let stream = &mut *self;
+                let mut pass =
+                    Pass { screening, collector, stream, first, has_threshold, overflowed, needed: 0 };
+                run_batches(open.batches(plan.batch as usize), &mut pass).await?;
+                let Pass { overflowed, needed, .. } = pass;
+                let count = overflowed.len() as u64;
+                if count == 0 {
+                    return Ok(());
+                }
+                self.statistics.searched_again += count;
+                next = match has_threshold {
+                    true => Plan::within(rows, count, needed.next_power_of_two(), scope),
+                    false => plan.longer(rows, count, scope),
+                };
+                open = QueryNumbers::List(overflowed);
+            }
+            open.iter().for_each(|query| self.is_left[query] = true);
+            Ok(())
+        })
+    }
+
+    /// Adds what queries found in a window.
+    fn add(&mut self, numbers: impl Iterator<Item = usize>, hits: &Hits) -> Result<()> {
+        self.statistics.rescored += hits.rescored;
+        for (query, row) in numbers.zip(hits.iter()) {
+            let found = &mut self.found[query];
+            memory::reserve_more(found, row.len())?;
+            found.extend_from_slice(row);
+            found.sort_unstable();
+            if let SearchLimit::Nearest(k) = self.limit {
+                found.truncate(k);
+            }
+        }
+        Ok(())
+    }
+
+    /// The key that rows of a query are not above.
+    fn threshold(&self, query: usize) -> u32 {
+        match self.limit {
+            SearchLimit::Within(limit) => key_of(limit),
+            SearchLimit::Nearest(_) => {
+                self.found[query].last().map_or_else(|| key_of(f32::MAX), |&(key, _)| key)
+            }
+        }
+    }
+
+    /// Answers the queries that had too many candidates, by the host alone.
+    fn rest(&mut self) -> Result<()> {
+        let count = self.is_left.len();
+        let left: Vec<usize> = (0..count).filter(|&query| self.is_left[query]).collect();
+        let done = count - left.len();
+        self.request.report(done);
+        if left.is_empty() {
+            return Ok(());
+        }
+        let progress = |answered| self.request.report(done + answered);
+        let on_host = HostRequest {
+            limit: self.limit,
+            budget: self.request.budget,
+            allowed: self.request.allowed.map(|allowed| &allowed.bits),
+            progress: Some(&progress),
+        };
+        let numbers = QueryNumbers::List(left);
+        let hits = self.asked.searched(&numbers, &on_host)?;
+        self.statistics.searched_exhaustively += numbers.len() as u64;
+        self.statistics.scored += hits.scored;
+        numbers.iter().for_each(|query| self.found[query].clear());
+        self.add(numbers.iter(), &hits)
+    }
+
+    fn finished(self, radius: Option<f32>) -> Result<SearchResult> {
+        let hits = self.found.iter().map(Vec::len).sum();
+        let mut answers = Answers::new(self.found.len(), hits)?;
+        for (query, found) in self.found.iter().enumerate() {
+            let found = neighbors(found);
+            match radius {
+                None => answers.put(query, found)?,
+                Some(radius) => {
+                    let metric = self.request.metric;
+                    answers.put(query, found.filter(|hit| reported(metric, hit.distance) < radius))?;
+                }
+            }
+        }
+        Ok(SearchResult { neighbors: answers.collected()?, statistics: self.statistics })
+    }
+}
+
+impl BatchWork for Pass<'_, '_> {
+    type Pending = Collecting;
+
+    async fn submit(&mut self, numbers: QueryNumbers) -> Result<Collecting> {
+        let Self { screening, collector, stream, has_threshold, .. } = self;
+        let commands = match has_threshold {
+            true => screening.within(stream.queries, &numbers, |query| stream.threshold(query)).await?,
+            false => screening.nominated(stream.queries, &numbers, None).await?,
+        };
+        let places = CandidatePlaces::of(screening, !*has_threshold && screening.tightens());
+        collector.submit(commands, numbers, &places, &[])
+    }
+
+    async fn finish(&mut self, pending: Collecting) -> Result<()> {
+        let Self { screening, collector, stream, has_threshold, first, overflowed, needed } = self;
+        let places = CandidatePlaces::of(screening, !*has_threshold && screening.tightens());
+        let collected = collector.read(&screening.rows.gpu, &places, pending).await?.behind(*first);
+        let (shortlists, too_many) = collected.shortlists(|_, count| count > places.capacity)?;
+        let hits = stream.asked.rescored(&shortlists, stream.limit)?;
+        stream.add(shortlists.iter().map(|shortlist| shortlist.query), &hits)?;
+        *needed = too_many.iter().map(|&(_, count)| u64::from(count)).fold(*needed, u64::max);
+        overflowed.extend(too_many.into_iter().map(|(query, _)| query));
+        Ok(())
+    }
+}
+
+/// The plan of the first window.
+pub(super) fn plan(windows: &Windows, (end, queries, k): (u64, u64, u64), budget: u64) -> Option<Plan> {
+    let all = windows.ranges(end);
+    let rows = windows.rows(0, all.first()?.len()).ok()?;
+    let scope = Scope { budget, allowed: None };
+    let plan = Plan::screened(&rows, queries, k, scope)?;
+    Some(Plan { windows: all.len() as u64, ..plan })
+}
+
+/// Runs two futures to their ends, by turns.
+async fn both(one: impl Future<Output = Result<()>>, other: impl Future<Output = Result<()>>) -> Result<()> {
+    let (mut one, mut other) = (pin!(one), pin!(other));
+    let (mut first, mut second) = (None, None);
+    poll_fn(|context| {
+        if first.is_none()
+            && let Poll::Ready(done) = one.as_mut().poll(context)
+        {
+            first = Some(done);
+        }
+        if second.is_none()
+            && let Poll::Ready(done) = other.as_mut().poll(context)
+        {
+            second = Some(done);
+        }
+        if first.is_some() && second.is_some() { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    first.into_iter().chain(second).collect()
+}

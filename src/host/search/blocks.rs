@@ -1,0 +1,62 @@
+//! Rows narrowed by the host for a GPU: blocks of 128 rows in the layout of its kernels.
+
+use std::ops::Range;
+
+use crate::error::Result;
+use crate::host::rows::narrower::Narrower;
+use crate::host::rows::store::HostRows;
+use crate::host::search::rescoring::THREADS;
+use crate::kernels::BLOCK_ROWS;
+use crate::kernels::narrow::{GRANULE, granules};
+use crate::memory;
+use crate::parallel::current_thread_index;
+use crate::screen::certificate::Terms;
+
+/// Kernels read integers with this added.
+const OFFSET: u8 = 128;
+
+impl HostRows {
+    /// The integers and the terms of neighbouring slots, the first of which starts a block. Slots without a row have integers of zeros.
+    pub(crate) fn narrowed_blocks(
+        &self,
+        narrower: &Narrower,
+        slots: Range<usize>,
+    ) -> Result<(Vec<u8>, Vec<Terms>)> {
+        let block = BLOCK_ROWS as usize;
+        let block_bytes = granules(self.dim()) as usize * GRANULE * block;
+        let blocks = slots.len().div_ceil(block);
+        let mut integers = memory::filled(blocks * block_bytes, OFFSET)?;
+        let mut terms = memory::filled(blocks * block, Terms::default())?;
+        let narrow = |number: usize, integers: &mut [u8], terms: &mut [Terms]| {
+            let (mut wide, mut row_integers) = (vec![0.0; self.dim()], vec![0i8; self.dim()]);
+            let first = slots.start + number * block;
+            for slot in first..slots.end.min(first + block) {
+                if self.alive().is_some_and(|alive| !alive.get(slot)) {
+                    continue;
+                }
+                let row = self.values.row(slot, &mut wide);
+                let place = slot - first;
+                terms[place] = narrower.narrow(row, self.values.squared[slot], &mut row_integers);
+                for (granule, from) in row_integers.chunks(GRANULE).enumerate() {
+                    let start = (granule * block + place) * GRANULE;
+                    let into = &mut integers[start..start + from.len()];
+                    into.iter_mut()
+                        .zip(from)
+                        .for_each(|(into, &from)| *into = OFFSET.wrapping_add_signed(from));
+                }
+            }
+        };
+        let parts = integers.chunks_mut(block_bytes).zip(terms.chunks_mut(block)).enumerate();
+        // A thread of another pool would take up work of that pool while it waits.
+        match THREADS.as_ref().filter(|_| blocks > 1 && current_thread_index().is_none()) {
+            Some(threads) => threads.scope(|scope| {
+                let narrow = &narrow;
+                parts.for_each(|(number, (integers, terms))| {
+                    scope.spawn(move |_| narrow(number, integers, terms));
+                });
+            }),
+            None => parts.for_each(|(number, (integers, terms))| narrow(number, integers, terms)),
+        }
+        Ok((integers, terms))
+    }
+}

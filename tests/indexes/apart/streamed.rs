@@ -1,0 +1,224 @@
+//! Rows whose 8-bit copy does not fit the device: searches send it window by window, and answer as the host engine does, bit for bit.
+
+use nearfield::{
+    Device, ElementKind, Error, Filter, Flat, Index, Ivf, MemoryPlace, Metric, RowPlace, Screen,
+    SearchOptions,
+};
+use test_case::test_case;
+
+use super::{Twins, assert_same, clustered};
+use crate::common::{Engine, Random, options, view};
+
+/// Bytes of a row of dim 32 in 8-bit integers, with its terms.
+const NARROWED: u64 = 32 + 16;
+
+/// A GPU whose rows may hold the 8-bit copies of this many rows.
+fn device(rows: u64) -> Option<Device> {
+    Engine::Adapter.open(options().memory_bytes(rows * NARROWED).join_searches(false))
+}
+
+/// The same index streamed on a device, and on the host engine.
+fn twins(device: &Device, metric: Metric, elements: ElementKind, place: RowPlace) -> Twins {
+    let builder = |device: &Device| Flat::builder(device, metric, 32).elements(elements).screen(Screen::I8);
+    let apart = builder(device).rows(place).build().expect("an index");
+    Twins { apart, host: builder(&Device::host()).build().expect("an index") }
+}
+
+fn streamed(device: &Device) -> Twins {
+    twins(device, Metric::L2, ElementKind::F32, RowPlace::Streamed)
+}
+
+#[test_case(Metric::L2, ElementKind::F32)]
+#[test_case(Metric::L2Squared, ElementKind::F16)]
+#[test_case(Metric::Cosine, ElementKind::F32)]
+#[test_case(Metric::InnerProduct, ElementKind::F16)]
+fn windows_find_what_the_host_finds(metric: Metric, elements: ElementKind) {
+    // Two windows of 16 blocks.
+    let Some(device) = device(4096) else { return };
+    let mut twins = twins(&device, metric, elements, RowPlace::Streamed);
+    let mut random = Random::new(1);
+    twins.add(&clustered(&mut random, 11_000, 32), None);
+    let queries = clustered(&mut random, 40, 32);
+    for (count, k) in [(1, 1), (40, 10), (3, 100), (2, 3000)] {
+        let found = twins.search(view(&queries[..count * 32], 32), &SearchOptions::new(k));
+        let statistics = found.statistics;
+        // The last 760 rows are too few to be sent, and so are 2,048 for one query. For many neighbours, the host computes all distances
+        // until it has as many.
+        let windows =
+            [(1, 4), (3000, 3)].iter().find(|(other, _)| *other == k).map_or(5, |(_, windows)| *windows);
+        assert_eq!((statistics.windows, statistics.on_host), (windows, false), "k = {k}: {statistics:?}");
+        assert_eq!(statistics.searched_exhaustively, 0, "k = {k}: {statistics:?}");
+        assert_eq!(statistics.rows, MemoryPlace::Host);
+        if k == 10 {
+            let nearly_all = 40 * 11_000 / 4;
+            assert!(statistics.rescored < nearly_all, "a screen excludes rows: {statistics:?}");
+        }
+    }
+    let nearest = twins.host.search(view(&queries, 32), 50).expect("an answer");
+    let radius = nearest.row(0)[49].distance;
+    let within = twins.within(view(&queries, 32), radius);
+    assert!(within.neighbors.row(0).len() >= 49 && within.statistics.windows == 5, "{:?}", within.statistics);
+    let plan = twins.apart.plan(40, 10).expect("a plan");
+    assert_eq!((plan.windows, plan.reports_on_host, plan.rows), (6, true, MemoryPlace::Host));
+    assert!(plan.to_string().contains("; rows in the host's memory, streamed in 6 windows; "), "{plan}");
+}
+
+#[test]
+fn rows_at_one_distance_are_ordered_by_their_ids_across_windows() {
+    let Some(device) = device(2 * 2048) else { return };
+    let mut twins = streamed(&device);
+    // Each row is there four times, in four windows, with ids that descend.
+    let values = Random::new(2).floats(2048 * 32).repeat(4);
+    let ids: Vec<u64> = (0..8192).rev().collect();
+    twins.add(&values, Some(&ids));
+    let found = twins.search(view(&values[..20 * 32], 32), &SearchOptions::new(3));
+    for hits in &found.neighbors {
+        assert!(hits[0].distance == hits[2].distance && hits[0].id + 2048 == hits[1].id, "{hits:?}");
+    }
+}
+
+#[test]
+fn filters_and_removed_rows_leave_windows_out() {
+    let Some(device) = device(2 * 2048) else { return };
+    let mut twins = streamed(&device);
+    let mut random = Random::new(3);
+    twins.add(&clustered(&mut random, 9000, 32), None);
+    let queries = clustered(&mut random, 10, 32);
+    let removed: Vec<u64> = (0..9000).filter(|id| (2048..4096).contains(id) || id % 7 == 0).collect();
+    for index in [&mut twins.apart, &mut twins.host] {
+        index.remove(&removed).expect("ids");
+    }
+    let found = twins.search(view(&queries, 32), &SearchOptions::new(10));
+    assert_eq!(found.statistics.windows, 3, "one has no rows, and one has few: {:?}", found.statistics);
+    twins.within(view(&queries, 32), 4.0);
+    for share in [2, 5, 100, 4000] {
+        let allowed: Vec<u64> = (0..9000).filter(|id| id % share == 1).collect();
+        let filter = Filter::ids(&allowed);
+        twins.search(view(&queries, 32), &SearchOptions::new(10).filter(filter));
+    }
+    // Rows of one window.
+    let few: Vec<u64> = (6200..8000).collect();
+    let found = twins.search(view(&queries, 32), &SearchOptions::new(10).filter(Filter::ids(&few)));
+    assert_eq!(found.statistics.windows, 1, "{:?}", found.statistics);
+    let values = clustered(&mut random, 500, 32);
+    let ids: Vec<u64> = (4100..8000).filter(|id| id % 7 != 0).take(500).collect();
+    for index in [&mut twins.apart, &mut twins.host] {
+        index.update(&ids, view(&values, 32)).expect("ids");
+        index.compact().expect("memory");
+    }
+    twins.search(view(&queries, 32), &SearchOptions::new(10));
+}
+
+#[test]
+fn queries_with_too_many_candidates_are_answered_by_the_host() {
+    let Some(device) = device(2 * 8192) else { return };
+    let mut twins = streamed(&device);
+    // Scratch memory for short lists alone.
+    let builder = Flat::builder(&device, Metric::L2, 32).screen(Screen::I8).budget(1 << 20);
+    twins.apart = builder.rows(RowPlace::Streamed).build().expect("an index");
+    // Rows at nearly one distance of each other: a screen excludes none.
+    let mut random = Random::new(4);
+    let mut values = vec![1.0; 24_576 * 32];
+    values.iter_mut().for_each(|x| *x += 1e-6 * random.floats(1)[0]);
+    values[..32].fill(1000.0);
+    twins.add(&values, None);
+    let found = twins.search(view(&values[32..96], 32), &SearchOptions::new(5));
+    let statistics = found.statistics;
+    assert_eq!((statistics.searched_exhaustively, statistics.on_host), (2, false), "{statistics:?}");
+}
+
+#[test]
+fn a_growing_index_goes_from_the_device_to_the_host_to_windows() {
+    // Room for 2,048 rows with their copy, and for four times as many copies alone.
+    let Some(device) = device(4 * 2048) else { return };
+    let mut twins = twins(&device, Metric::L2, ElementKind::F32, RowPlace::Auto);
+    let mut random = Random::new(5);
+    let queries = clustered(&mut random, 10, 32);
+    let mut places = vec![];
+    for _ in 0..6 {
+        twins.add(&clustered(&mut random, 1900, 32), None);
+        places.push((twins.apart.row_place(), twins.apart.plan(10, 10).expect("a plan").windows > 0));
+        if twins.apart.row_place() == MemoryPlace::Host {
+            twins.search(view(&queries, 32), &SearchOptions::new(10));
+        }
+    }
+    let (device_has, apart) = ((MemoryPlace::Device, false), (MemoryPlace::Host, false));
+    assert_eq!(places[..2], [device_has, apart], "{places:?}");
+    assert_eq!(places[5], (MemoryPlace::Host, true), "{places:?}");
+    assert!(twins.apart.memory().at(MemoryPlace::Device) <= 4 * 2048 * NARROWED, "{}", twins.apart.memory());
+    // In one step, and from a file.
+    let saved = twins.apart.to_bytes().expect("bytes");
+    for place in [RowPlace::Auto, RowPlace::Streamed] {
+        let Some(device) = self::device(4096) else { return };
+        let loaded = Index::loader(&device).rows(place).load_bytes(&saved).expect("an index");
+        let found = loaded.search_with(view(&queries, 32), &SearchOptions::new(10)).expect("an answer");
+        assert!(found.statistics.windows > 0, "{:?}", found.statistics);
+        assert_same(&found.neighbors, &twins.host.search(view(&queries, 32), 10).expect("an answer"));
+    }
+}
+
+#[test]
+fn rows_of_a_mapped_file_are_streamed_if_their_copy_does_not_fit() {
+    let Some(device) = device(2 * 2048) else { return };
+    let mut twins = streamed(&device);
+    let mut random = Random::new(6);
+    twins.add(&clustered(&mut random, 7000, 32), None);
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("streamed.nf");
+    twins.host.save(&path).expect("saved");
+    let Some(other) = self::device(2 * 2048) else { return };
+    let mapped =
+        Flat::builder(&other, Metric::L2, 32).screen(Screen::I8).rows(RowPlace::Mapped(path)).build();
+    twins.apart = mapped.expect("an index");
+    let found = twins.search(view(&clustered(&mut random, 10, 32), 32), &SearchOptions::new(10));
+    // The last 856 rows are not sent.
+    assert_eq!((found.statistics.windows, found.statistics.rows), (3, MemoryPlace::File));
+}
+
+#[test]
+fn searches_of_several_threads_take_turns() {
+    let Some(device) = device(2 * 1024) else { return };
+    let mut twins = streamed(&device);
+    let mut random = Random::new(7);
+    twins.add(&clustered(&mut random, 5000, 32), None);
+    let queries = clustered(&mut random, 8, 32);
+    std::thread::scope(|scope| {
+        for query in queries.chunks(64) {
+            let twins = &twins;
+            scope.spawn(move || twins.search(view(query, 32), &SearchOptions::new(7)));
+        }
+    });
+}
+
+#[test]
+fn a_budget_too_small_for_a_block_is_an_error_that_changes_nothing() {
+    let Some(device) = device(127) else { return };
+    for place in [RowPlace::Streamed, RowPlace::Auto] {
+        let mut index =
+            Flat::builder(&device, Metric::L2, 32).rows(place).screen(Screen::I8).build().expect("an index");
+        let before = index.row_place();
+        let error = index.add(view(&Random::new(8).floats(32), 32)).expect_err("no room");
+        let Error::MemoryLimit { needed, limit, .. } = error else { panic!("{error}") };
+        assert_eq!((needed, limit), (128 * NARROWED, 127 * NARROWED));
+        assert_eq!((index.len(), index.row_place()), (0, before));
+    }
+    // One block is enough, and one window then.
+    let Some(device) = self::device(128) else { return };
+    let mut twins = streamed(&device);
+    let mut random = Random::new(9);
+    twins.add(&clustered(&mut random, 300, 32), None);
+    twins.search(view(&clustered(&mut random, 5, 32), 32), &SearchOptions::new(4));
+    assert_eq!(twins.apart.memory().at(MemoryPlace::Device), 128 * NARROWED);
+}
+
+#[test]
+fn lists_are_not_streamed() {
+    let Some(device) = device(1024) else { return };
+    let values = Random::new(10).floats(3000 * 32);
+    let builder = || Ivf::builder(&device, Metric::L2, 32).lists(8).screen(Screen::I8);
+    let error = builder().rows(RowPlace::Streamed).train(view(&values, 32)).expect_err("a Flat alone");
+    assert!(matches!(error, Error::Argument { argument: "rows", .. }), "{error}");
+    let mut index = builder().rows(RowPlace::Auto).train(view(&values[..640], 32)).expect("an index");
+    let error = index.add(view(&values, 32)).expect_err("no room for the copy");
+    assert!(matches!(error, Error::MemoryLimit { .. }), "{error}");
+}
