@@ -40,11 +40,12 @@ pub enum RowPlace {
     /// rows its screen cannot exclude; the host computes their distances.
     Host,
     /// In the host's memory, and nothing of them on the device but room for some at a time: for an index whose 8-bit copy does not fit
-    /// the device either. A search narrows the rows on the host and sends them window by window; the device searches one window while
-    /// the next is on its way, and what it found tells which rows of the next it may leave out. Answers are those of
-    /// [`RowPlace::Host`], bit for bit.
+    /// the device either. A search sends the 8-bit copy window by window; the device searches one window while the next is on its way, and
+    /// what it found tells which rows of the next it may leave out. Answers are those of [`RowPlace::Host`], bit for bit.
     ///
-    /// Every search sends all rows that it may find. That takes long for one query, and little for each of 10,000. The
+    /// Every search sends all rows that it may find. That takes long for one query, and little for each of 10,000. The first search after
+    /// a change narrows the rows. What it narrowed stays in the host's memory, a quarter of the rows, where that has room for twice as much
+    /// as a window takes; otherwise searches narrow again. The
     /// windows are two, of up to 512 MiB each; they take what [`DeviceOptions::memory_bytes`](crate::DeviceOptions::memory_bytes) leaves,
     /// and no more than the rows need. Less than a block of 128 rows is [`Error::MemoryLimit`](crate::Error::MemoryLimit). Searches of an
     /// index wait for one another's windows. [`Plan::windows`](crate::Plan::windows) and

@@ -63,6 +63,46 @@ fn windows_find_what_the_host_finds(metric: Metric, elements: ElementKind) {
     assert!(plan.to_string().contains("; rows in the host's memory, streamed in 6 windows; "), "{plan}");
 }
 
+/// Searches send again what was narrowed, until rows change.
+#[test]
+fn what_was_narrowed_is_kept_until_rows_change() {
+    let Some(device) = device(2 * 2048) else { return };
+    let mut twins = streamed(&device);
+    let mut random = Random::new(8);
+    let queries = clustered(&mut random, 40, 32);
+    let integers = |twins: &Twins| {
+        let memory = twins.apart.memory();
+        let parts = memory.parts().iter();
+        let on_host = parts.filter(|part| (part.name, part.place) == ("integers", MemoryPlace::Host));
+        on_host.map(|part| part.bytes).sum::<u64>()
+    };
+    let twice = |twins: &Twins, rows: u64| {
+        assert_eq!(integers(twins), 0);
+        let found = [0, 1].map(|_| twins.search(view(&queries, 32), &SearchOptions::new(5)).neighbors);
+        assert_eq!(found[0], found[1]);
+        assert_eq!(integers(twins), rows * NARROWED);
+    };
+    twins.add(&clustered(&mut random, 8192, 32), None);
+    twice(&twins, 8192);
+    twins.add(&clustered(&mut random, 2048, 32), None);
+    twice(&twins, 10_240);
+    let other = clustered(&mut random, 2, 32);
+    for index in [&mut twins.apart, &mut twins.host] {
+        index.update(&[3, 5000], view(&other, 32)).expect("they are there");
+    }
+    twice(&twins, 10_240);
+    // What is removed is not found, and nothing has to be sent anew.
+    let gone: Vec<u64> = (0..10_240).filter(|id| id % 10 < 6).collect();
+    for index in [&mut twins.apart, &mut twins.host] {
+        index.remove(&gone).expect("they are there");
+    }
+    twins.search(view(&queries, 32), &SearchOptions::new(5));
+    for index in [&mut twins.apart, &mut twins.host] {
+        index.compact().expect("compacted");
+    }
+    twice(&twins, 4096);
+}
+
 #[test]
 fn rows_at_one_distance_are_ordered_by_their_ids_across_windows() {
     let Some(device) = device(2 * 2048) else { return };

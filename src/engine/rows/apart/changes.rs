@@ -223,7 +223,10 @@ impl ApartRows {
             Taken::Rows(rows, slots, ids) => {
                 self.rows.put(rows, (slots, ids), &mut on_host, (&mut |_| (), || Ok(())))?;
             }
-            Taken::Moves(from, to) => self.rows.relocate(from, to, &on_host, || Ok(()))?,
+            Taken::Moves(from, to) => {
+                self.rows.relocate(from, to, &on_host, || Ok(()))?;
+                self.windows.iter().for_each(Windows::forget);
+            }
             Taken::Nothing => {}
         }
         self.rows.apply(on_host);

@@ -1,8 +1,8 @@
 //! Room on the device for some rows at a time. An index whose 8-bit copy does not fit either is searched window by window: the host
-//! narrows rows into one window while the device searches the other.
+//! sends narrowed rows into one window while the device searches the other. It keeps what it narrowed where it has the memory.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use futures_intrusive::sync::{SharedSemaphore, SharedSemaphoreReleaser};
 
@@ -10,13 +10,21 @@ use crate::engine::rows::narrowed::{NarrowedRows, TERMS_BYTES};
 use crate::engine::rows::segments::{GpuRows, Segment};
 use crate::error::{Error, Result};
 use crate::gpu::{Gpu, Loan};
-use crate::host::HostRows;
+use crate::host::{self, HostRows};
 use crate::kernels::BLOCK_ROWS;
+use crate::lock::lock;
+use crate::memory;
+use crate::screen::certificate::Terms;
 use crate::usage::Memory;
 use crate::vectors::HostVectors;
 
 /// Bytes of a window at most. More would not be faster: the bus takes some 10 ms for them, and starting a search much less.
 const WINDOW_BYTES: u64 = 512 << 20;
+
+/// Windows that rows are cut into at least, if that leaves this many blocks in each: the first is filled and the last is searched while
+/// nothing else goes on.
+const FEWEST: u64 = 8;
+const LEAST_BLOCKS: u64 = 512;
 
 /// Bytes that are narrowed and sent at a time.
 const PIECE_BYTES: u64 = 8 << 20;
@@ -31,6 +39,15 @@ pub(crate) struct Windows {
     reach: u64,
     /// One search at a time has the windows.
     turns: SharedSemaphore,
+    /// What searches narrowed of each window's rows, to be sent again. A change of rows makes new windows, which have none.
+    kept: Mutex<Vec<Option<Arc<Narrowed>>>>,
+}
+
+/// Narrowed rows in the host's memory, as the device has them.
+#[derive(Debug, Default)]
+struct Narrowed {
+    integers: Vec<u8>,
+    terms: Vec<Terms>,
 }
 
 /// Windows that are to replace others, or a copy of all rows.
@@ -45,7 +62,8 @@ impl Windows {
     pub(crate) fn new(of: GpuRows) -> Result<Self> {
         let narrowed = of.narrowed.clone().ok_or_else(without)?;
         let of = of.narrowed_from(narrowed.required(), vec![], None);
-        Ok(Self { of, windows: vec![], reach: 0, turns: SharedSemaphore::new(true, 1) })
+        let (turns, kept) = (SharedSemaphore::new(true, 1), Mutex::default());
+        Ok(Self { of, windows: vec![], reach: 0, turns, kept })
     }
 
     /// Windows for rows up to slot `end`, when these rows are new.
@@ -63,7 +81,13 @@ impl Windows {
             windows = self.allocated(&narrowed, reach)?;
         }
         let of = self.of.narrowed_from(narrowed, vec![], None);
-        Ok(Replaced { windows: Self { of, windows, reach, turns: self.turns.clone() }, loan })
+        let (turns, kept) = (self.turns.clone(), Mutex::default());
+        Ok(Replaced { windows: Self { of, windows, reach, turns, kept }, loan })
+    }
+
+    /// Forgets what was narrowed: rows have moved.
+    pub(super) fn forget(&self) {
+        lock(&self.kept).clear();
     }
 
     /// Two windows; one if it holds all rows, or if there is no memory for another.
@@ -73,6 +97,7 @@ impl Windows {
         let block_bytes = narrowed.plane_bytes(block) + block * TERMS_BYTES;
         let most = (WINDOW_BYTES / block_bytes).min(u64::from(self.of.segment_rows()) / block).max(1);
         let wanted = rows.div_ceil(block);
+        let most = most.min((wanted / FEWEST).max(LEAST_BLOCKS));
         let free = gpu.rows_limit.free() / block_bytes;
         // An index that forces it may be small.
         let mut count = if wanted <= most.min(free) { 1 } else { 2 };
@@ -122,21 +147,58 @@ impl Windows {
         Ok(self.of.narrowed_from(self.narrowed()?.clone(), vec![window], None))
     }
 
-    /// Narrows the rows in these slots into a window.
+    /// Sends the narrowed rows in these slots, which [`ranges`](Self::ranges) has, to a window.
     pub(crate) async fn fill(&self, place: usize, rows: &HostRows, slots: Range<usize>) -> Result<()> {
         let narrowed = self.narrowed()?;
         let Some(copy) = &self.windows[place].narrowed else { return Err(without()) };
-        let (narrower, block) = (narrowed.on_host(), BLOCK_ROWS as usize);
+        let (gpu, narrower, block) = (self.gpu(), narrowed.on_host(), BLOCK_ROWS as usize);
+        let number = slots.start / self.windows[place].capacity as usize;
+        let kept = lock(&self.kept).get(number).cloned().flatten();
+        // Fewer rows than there are now would be a fault of this library.
+        let kept = kept.filter(|kept| kept.terms.len() >= slots.len());
+        let is_new = kept.is_none();
+        let mut room = if is_new { room(narrowed, slots.len().next_multiple_of(block)) } else { None };
         let blocks = (PIECE_BYTES / narrowed.plane_bytes(block as u64)).max(1) as usize;
         for first in slots.clone().step_by(blocks * block) {
             let piece = first..slots.end.min(first + blocks * block);
-            let (integers, terms) = rows.narrowed_blocks(&narrower, piece)?;
-            let before = (first - slots.start) as u64;
-            let gpu = self.gpu();
-            gpu.upload_bytes(&copy.rows, narrowed.plane_bytes(before), &integers).await?;
-            gpu.upload_bytes(&copy.terms, before * TERMS_BYTES, bytemuck::cast_slice(&terms)).await?;
+            let before = first - slots.start;
+            let (start, rows_in_blocks) = (before as u64, piece.len().next_multiple_of(block));
+            let place = narrowed.plane_bytes(start);
+            let (made, integers, terms);
+            (integers, terms) = match &kept {
+                Some(kept) => {
+                    let end = place + narrowed.plane_bytes(rows_in_blocks as u64);
+                    let range = place as usize..end as usize;
+                    (&kept.integers[range], &kept.terms[before..before + rows_in_blocks])
+                }
+                None => {
+                    made = rows.narrowed_blocks(&narrower, piece)?;
+                    (&made.0[..], &made.1[..])
+                }
+            };
+            gpu.upload_bytes(&copy.rows, place, integers).await?;
+            gpu.upload_bytes(&copy.terms, start * TERMS_BYTES, bytemuck::cast_slice(terms)).await?;
+            if let Some(room) = &mut room {
+                room.integers.extend_from_slice(integers);
+                room.terms.extend_from_slice(terms);
+            }
             give_way().await;
         }
+        if is_new {
+            self.keep(number, room)?;
+        }
+        Ok(())
+    }
+
+    /// Keeps what was narrowed of a window's rows.
+    fn keep(&self, number: usize, narrowed: Option<Narrowed>) -> Result<()> {
+        let mut kept = lock(&self.kept);
+        let before = kept.len();
+        memory::reserve_more(&mut kept, (number + 1).saturating_sub(before))?;
+        if before <= number {
+            kept.resize(number + 1, None);
+        }
+        kept[number] = narrowed.map(Arc::new);
         Ok(())
     }
 
@@ -145,7 +207,22 @@ impl Windows {
         if let Ok(narrowed) = self.narrowed() {
             self.of.narrowed_from(narrowed.clone(), windows, None).measure(memory);
         }
+        for kept in lock(&self.kept).iter().flatten() {
+            memory.add_vec("integers", &kept.integers);
+            memory.add_vec("integers", &kept.terms);
+        }
     }
+}
+
+/// Room for the narrowed copy of a window's rows, where the host has at least twice as much.
+fn room(narrowed: &NarrowedRows, rows: usize) -> Option<Narrowed> {
+    let bytes = narrowed.plane_bytes(rows as u64);
+    let needed = bytes + rows as u64 * TERMS_BYTES;
+    if host::memory_usage().is_some_and(|usage| usage.free_bytes / 2 < needed) {
+        return None;
+    }
+    let integers = memory::with_room(bytes as usize).ok()?;
+    Some(Narrowed { integers, terms: memory::with_room(rows).ok()? })
 }
 
 /// A window for some blocks of rows.
