@@ -53,7 +53,7 @@ pub(crate) enum DeviceRows {
     Host(HostRows),
 }
 
-/// What has the rows themselves.
+/// The engine that has the rows themselves, not a copy.
 enum Keeper<'a> {
     Gpu(&'a GpuRows),
     Host(&'a HostRows),

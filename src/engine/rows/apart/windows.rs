@@ -18,7 +18,7 @@ use crate::screen::certificate::Terms;
 use crate::usage::Memory;
 use crate::vectors::HostVectors;
 
-/// Bytes of a window at most. More would not be faster: the bus takes some 10 ms for them, and starting a search much less.
+/// Bytes of a window at most. More would not be faster: sending them takes some 25 ms, and starting a search much less.
 const WINDOW_BYTES: u64 = 512 << 20;
 
 /// Windows that rows are cut into at least, if that leaves this many blocks in each: the first is filled and the last is searched while
@@ -154,7 +154,7 @@ impl Windows {
         let (gpu, narrower, block) = (self.gpu(), narrowed.on_host(), BLOCK_ROWS as usize);
         let number = slots.start / self.windows[place].capacity as usize;
         let kept = lock(&self.kept).get(number).cloned().flatten();
-        // Fewer rows than there are now would be a fault of this library.
+        // A copy of fewer rows than there are now cannot be sent.
         let kept = kept.filter(|kept| kept.terms.len() >= slots.len());
         let is_new = kept.is_none();
         let mut room = if is_new { room(narrowed, slots.len().next_multiple_of(block)) } else { None };

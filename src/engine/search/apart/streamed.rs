@@ -42,7 +42,7 @@ struct Window {
     is_direct: bool,
 }
 
-/// What a search has found in the windows so far.
+/// A search, and the nearest rows of the windows that it has been through.
 struct Stream<'a> {
     queries: &'a Queries<'a>,
     asked: Asked<'a>,
