@@ -137,6 +137,14 @@ impl Bits {
         Ok((end, has_gaps.then_some(bits)))
     }
 
+    /// The numbers of the set bits; those of all places below the end without bits.
+    pub(crate) fn slots(bits: Option<&Self>, end: usize) -> Result<Vec<u32>> {
+        let Some(bits) = bits else { return memory::collect(0..end as u32) };
+        let mut slots = memory::with_room(bits.count_ones())?;
+        slots.extend(bits.ones_in_order().map(|slot| slot as u32));
+        Ok(slots)
+    }
+
     /// The index of the last set bit.
     pub(crate) fn last_one(&self) -> Option<usize> {
         let word = self.words.iter().rposition(|&word| word != 0)?;

@@ -48,6 +48,11 @@ pub enum ElementKind {
 }
 
 impl ElementKind {
+    /// Rows of this dim that are copied at a time: some 16 MiB, at least one.
+    pub(crate) fn rows_of_piece(self, dim: usize) -> usize {
+        ((16 << 20) / (dim * self.size())).max(1)
+    }
+
     /// Bytes per element.
     pub const fn size(self) -> usize {
         match self {

@@ -11,8 +11,8 @@ use crate::memory;
 /// With fewer words, one thread is faster than several.
 const WORDS_A_THREAD: usize = 1 << 16;
 
-/// Queries whose neighbours a thread merges at a time. A hit takes some 15 ns.
-const MERGED_AT_ONCE: usize = 512;
+/// Queries whose neighbours a thread merges at a time.
+const MERGED_AT_ONCE: usize = 1024;
 
 /// A row found by a search.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -185,12 +185,12 @@ impl Neighbors {
         }
         let offsets = &merged.offsets;
         let merge_block = |(block, mut hits): (Range<usize>, &mut [Neighbor])| {
-            let mut heads: Vec<&[Neighbor]> = vec![];
+            let mut heads: Vec<Head<'_>> = vec![];
             for query in block {
                 let (row, behind) = hits.split_at_mut(offsets[query + 1] - offsets[query]);
                 hits = behind;
                 heads.clear();
-                heads.extend(parts.iter().map(|part| part.row(query)).filter(|row| !row.is_empty()));
+                heads.extend(parts.iter().map(|part| Head::of(part.row(query))));
                 merge_row(&mut heads, row);
             }
         };
@@ -234,24 +234,38 @@ impl Neighbors {
     }
 }
 
-/// Fills `row` with the nearest of `heads`, none of which is empty.
-fn merge_row(heads: &mut Vec<&[Neighbor]>, row: &mut [Neighbor]) {
-    // -0 and +0 are the same distance.
-    let is_before = |a: &Neighbor, b: &Neighbor| {
-        (a.distance + 0.0).total_cmp(&(b.distance + 0.0)).then(a.id.cmp(&b.id)).is_lt()
-    };
+/// The neighbours of a query in one of several parts that are still to be merged.
+struct Head<'a> {
+    /// Orders the first of them by (distance, id).
+    key: u128,
+    rest: &'a [Neighbor],
+}
+
+impl<'a> Head<'a> {
+    fn of(rest: &'a [Neighbor]) -> Self {
+        // -0 and +0 are the same distance. No row has the key of nothing left.
+        let key = rest.first().map_or(u128::MAX, |hit| {
+            let bits = (hit.distance + 0.0).to_bits();
+            let ascending = if bits >> 31 == 1 { !bits } else { bits | 1 << 31 };
+            u128::from(ascending) << 64 | u128::from(hit.id)
+        });
+        Self { key, rest }
+    }
+}
+
+/// Fills `row` with the nearest of `heads`, which together have at least as many. Which of them is nearer cannot be predicted, so the choice
+/// is made without branches.
+fn merge_row(heads: &mut [Head<'_>], row: &mut [Neighbor]) {
     for hit in row {
-        let Some(mut nearest) = heads.len().checked_sub(1) else { return };
-        for other in (0..nearest).rev() {
-            if is_before(&heads[other][0], &heads[nearest][0]) {
-                nearest = other;
-            }
+        let (mut nearest, mut least) = (0, u128::MAX);
+        for (place, head) in heads.iter().enumerate() {
+            let is_less = head.key < least;
+            nearest = if is_less { place } else { nearest };
+            least = if is_less { head.key } else { least };
         }
-        *hit = heads[nearest][0];
-        heads[nearest] = &heads[nearest][1..];
-        if heads[nearest].is_empty() {
-            heads.swap_remove(nearest);
-        }
+        let Some((first, rest)) = heads.get(nearest).and_then(|head| head.rest.split_first()) else { return };
+        *hit = *first;
+        heads[nearest] = Head::of(rest);
     }
 }
 

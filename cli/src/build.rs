@@ -2,17 +2,17 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 use nearfield::io::VectorFile;
-use nearfield::{Device, ElementKind, Flat, Index, Ivf, Matrix, Metric, Screen};
+use nearfield::{Device, ElementKind, Flat, Index, Ivf, Matrix, Metric, RowPlace, Screen};
 use serde_json::json;
 
 use crate::given::arguments::{self, Elements, Threads};
 use crate::given::device;
-use crate::given::files;
+use crate::given::files::{self, Filled};
 use crate::given::places::Places;
 use crate::memory;
 use crate::terminal::output;
@@ -131,18 +131,30 @@ fn run_here(args: &Args) -> Result<()> {
         ensure!(lists <= most, "--lists: needed 1 to {most}, the number of rows, given {lists}");
     }
     let devices = args.places.open()?;
-    let (placement, keep) = (args.places.placement, args.places.keep_rows.into());
+    let (placement, place) = (args.places.placement, args.places.row_place(Some(&args.rows))?);
+    let is_mapped = matches!(place, RowPlace::Mapped(_));
+    if is_mapped {
+        let other =
+            [("--row-ids", args.row_ids.is_some()), ("--elements", args.stored(&rows) != rows.kind())];
+        if let Some((argument, _)) = other.iter().find(|(_, given)| *given) {
+            anyhow::bail!("--keep-rows mapped: needed rows as the file has them, given {argument}");
+        }
+    }
     let start = Instant::now();
     let mut index = match lists {
         None => {
             let builder = Flat::builder(&devices, args.metric, rows.dim()).elements(args.stored(&rows));
-            let builder = builder.placement(placement).rows(keep);
-            Index::from(builder.capacity(rows.rows()).screen(args.screen).build()?)
+            let builder = builder.placement(placement).rows(place);
+            let built = builder.capacity(rows.rows()).screen(args.screen).build();
+            Index::from(if is_mapped { built.context("--rows")? } else { built? })
         }
-        Some(lists) => train(args, &devices, &rows, lists)?.into(),
+        Some(lists) => train(args, &devices, &rows, (lists, place))?.into(),
     };
     let train = if lists.is_some() { start.elapsed() } else { Default::default() };
-    let filled = files::fill(&mut index, &rows, ids.as_deref())?;
+    let filled = match is_mapped {
+        true => Filled { load: start.elapsed() - train, upload: Duration::ZERO },
+        false => files::fill(&mut index, &rows, ids.as_deref())?,
+    };
     let start = Instant::now();
     index.save(&args.out).context("--out")?;
     let save = start.elapsed();
@@ -182,7 +194,12 @@ impl Args {
 }
 
 /// Trains an index without rows on a sample of the file.
-fn train(args: &Args, devices: &[Device], rows: &VectorFile, lists: usize) -> Result<Ivf> {
+fn train(
+    args: &Args,
+    devices: &[Device],
+    rows: &VectorFile,
+    (lists, place): (usize, RowPlace),
+) -> Result<Ivf> {
     let wanted = lists.saturating_mul(ROWS_A_LIST).min(rows.rows());
     let sample = sample(rows, wanted)?.to_kind(args.stored(rows));
     let iterations = args.iterations.unwrap_or(ITERATIONS);
@@ -191,7 +208,7 @@ fn train(args: &Args, devices: &[Device], rows: &VectorFile, lists: usize) -> Re
     let builder = Ivf::builder(devices, args.metric, rows.dim())
         .lists(lists)
         .placement(args.places.placement)
-        .rows(args.places.keep_rows.into())
+        .rows(place)
         .elements(args.stored(rows))
         .capacity(rows.rows())
         .screen(args.screen)

@@ -335,12 +335,15 @@ impl Index {
         &self,
         py: Python<'py>,
         queries: &Bound<'py, PyAny>,
-        radius: Given<f32>,
+        radius: Given<f64>,
         filter: Option<&Bound<'py, PyAny>>,
         progress: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let _running = call::check(py)?;
         let radius = radius.take("radius", "a number")?;
+        // Distances are f32: those below the radius are below the next f32 that is not smaller.
+        let rounded = radius as f32;
+        let radius = if f64::from(rounded) < radius { rounded.next_up() } else { rounded };
         let queries = Vectors::of(queries, "queries", Some(self.dim))?;
         let queries = queries.view(py)?;
         let filter = self.filter(py, filter)?;

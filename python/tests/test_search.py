@@ -239,6 +239,13 @@ def test_search_within_finds_all_rows_below_the_radius(integers: Any, metric: An
         assert pairs == sorted(pairs)
 
 
+def test_search_within_finds_rows_below_a_radius_that_is_no_f32() -> None:
+    index = nf.Flat(np.array([[0.0], [1.0], [2.0]], dtype=np.float32), metric="l2sq")
+    query = np.zeros((1, 1), dtype=np.float32)
+    for radius, found in [(1e-50, 1), (1.0, 1), (1.00000001, 2), (4.0, 2), (4.0000001, 3), (1e39, 3)]:
+        assert len(index.search_within(query, radius).ids) == found, radius
+
+
 def test_search_within_excludes_the_radius_itself_and_obeys_filters(index: nf.Flat, integers: Any) -> None:
     rows, queries = integers
     exact = all_distances(rows, queries, "l2sq")

@@ -25,6 +25,7 @@ pub use ops::job::Stages;
 pub(crate) use ops::reductions::{reduce_rows, reduce_vector, squared_deviations, squared_deviations_rows};
 pub(crate) use rows::allowed::Allowed;
 pub(crate) use rows::narrowed::TERMS_BYTES;
+#[cfg(not(target_arch = "wasm32"))]
 pub(crate) use rows::of_file::FileRows;
 pub(crate) use rows::shape::{Kept, RowShape};
 pub(crate) use rows::write::Placing;
@@ -38,6 +39,7 @@ pub(crate) use spread::engine_rows::EngineRows;
 pub(crate) use spread::recovery::{Recovered, RowSource};
 
 pub(crate) use crate::gpu::FormChoice;
+#[cfg(not(target_arch = "wasm32"))]
 pub(crate) use crate::host::MappedRows;
 pub use crate::screen::Screen;
 pub use tune::TunedKernel;

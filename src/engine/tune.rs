@@ -94,6 +94,7 @@ pub(crate) fn tune_rows(rows: &GpuRows, metric: Metric, is_again: bool) -> Boxed
 pub(crate) fn tune_apart(rows: &ApartRows, metric: Metric, is_again: bool) -> Boxed<'_, Vec<TunedKernel>> {
     Box::pin(async move {
         let Some(integers) = &rows.integers else { return Ok(vec![]) };
+        rows.rows.check_file()?;
         let values = rows.rows.fetch(&sample(rows.rows.end() as u64))?;
         let all = MatrixView::new(&values, integers.dim)?;
         let trial = |count, forms| -> Boxed<'_, SearchResult> {

@@ -18,6 +18,10 @@ mod some {
     use crate::error::Result;
     use crate::files::message::{failed, mismatch};
 
+    /// Bytes that Linux is asked for at a time: of more, it fetches the first few MiB alone.
+    #[cfg(unix)]
+    const ADVISED_BYTES: usize = 1 << 20;
+
     /// A file that is mapped to be read.
     #[derive(Debug)]
     pub(crate) struct MappedFile {
@@ -102,8 +106,9 @@ mod some {
         /// Tells the system that these bytes are read soon, so that it fetches them from the disk while others are used.
         pub(crate) fn will_need(&self, bytes: Range<usize>) {
             #[cfg(unix)]
-            {
-                let _ = self.map.advise_range(memmap2::Advice::WillNeed, bytes.start, bytes.len());
+            for start in bytes.clone().step_by(ADVISED_BYTES) {
+                let length = ADVISED_BYTES.min(bytes.end - start);
+                let _ = self.map.advise_range(memmap2::Advice::WillNeed, start, length);
             }
             #[cfg(not(unix))]
             let _ = bytes;

@@ -374,7 +374,7 @@ impl<'a> Commands<'a> {
                 self.submit();
                 return gpu.read_in_pieces(ranges, show).await;
             }
-            self.submit_with_readback(ranges)?.take(gpu, show).await
+            self.submit_with_readback(ranges)?.show(gpu, show).await
         })
     }
 

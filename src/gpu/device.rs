@@ -4,7 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use super::adapter::{self, Adapter, Listing, MemoryUsage};
+use super::adapter::{self, Adapter, AdapterKind, Listing, MemoryUsage};
 use super::compiler::{Ahead, Compiler};
 use super::limit::Limit;
 use super::state::{Faults, Pool, Readbacks, Staging, lock};
@@ -147,6 +147,14 @@ impl Gpu {
         self.options.max_segment_bytes.min(capabilities.max_binding_bytes).min(capabilities.max_buffer_bytes)
     }
 
+    /// Workgroups that share each of `tasks`: `on_hardware`, or fewer where a software driver starts them one after the other.
+    pub(crate) fn workgroups_each(&self, tasks: u32, on_hardware: u32) -> u32 {
+        match self.adapter.kind {
+            AdapterKind::Software => on_hardware.min((SOFTWARE_WORKGROUPS / tasks.max(1)).max(1)),
+            _ => on_hardware,
+        }
+    }
+
     /// Whether kernels may synchronise the invocations of a subgroup.
     pub(crate) fn has_subgroup_barriers(&self) -> bool {
         self.device.features().contains(wgpu::Features::SUBGROUP_BARRIER)
@@ -157,6 +165,9 @@ impl Gpu {
         self.adapter.capabilities.subgroup_sizes.filter(|_| self.subgroups)
     }
 }
+
+/// Workgroups that keep all threads of a software driver busy. Starting one takes lavapipe longer than another turn of its loop.
+const SOFTWARE_WORKGROUPS: u32 = 32;
 
 impl fmt::Debug for Gpu {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -36,6 +36,11 @@ impl Gpu {
         self.take_fault()
     }
 
+    /// Whether the device has told that it is lost.
+    pub(crate) fn is_lost(&self) -> bool {
+        lock(&self.faults).lost.is_some()
+    }
+
     fn take_fault(&self) -> Result<()> {
         if lock(&self.faults).uncaptured.is_some() {
             // On a lost device every command is invalid; that it is lost shows when it is polled.

@@ -61,7 +61,7 @@ impl Gpu {
                 if in_flight.len() == PIECES
                     && let Some((first, reading)) = in_flight.pop_front()
                 {
-                    reading.take(self, &mut |_, bytes| show(first, bytes)).await?;
+                    reading.show(self, &mut |_, bytes| show(first, bytes)).await?;
                 }
                 let encoder = self.device.create_command_encoder(&Default::default());
                 let piece = (*buffer, offset + start, PIECE_BYTES.min(bytes - start));
@@ -69,7 +69,7 @@ impl Gpu {
             }
         }
         for (number, reading) in in_flight {
-            reading.take(self, &mut |_, bytes| show(number, bytes)).await?;
+            reading.show(self, &mut |_, bytes| show(number, bytes)).await?;
         }
         Ok(())
     }
@@ -97,12 +97,12 @@ impl Reading {
     /// The contents of each range, in the order they were asked for.
     pub(crate) async fn wait(self, gpu: &Gpu) -> Result<Vec<Vec<u8>>> {
         let mut parts = vec![];
-        self.take(gpu, &mut |_, bytes| parts.push(bytes.to_vec())).await?;
+        self.show(gpu, &mut |_, bytes| parts.push(bytes.to_vec())).await?;
         Ok(parts)
     }
 
     /// Shows the contents of each range with its number.
-    pub(super) async fn take(self, gpu: &Gpu, show: Show<'_>) -> Result<()> {
+    pub(crate) async fn show(self, gpu: &Gpu, show: Show<'_>) -> Result<()> {
         let waiting = gpu.waiter.expect_callback(Some(self.submission));
         let mapped = self.receiver.receive().await;
         drop(waiting);

@@ -27,5 +27,5 @@ pub(crate) use rows::norms::checked;
 pub(crate) use rows::store::{HostChange, HostRows};
 pub(crate) use search::distances::{NormedVectors, distances, make_room};
 pub(crate) use search::request::{Hits, HostRequest, SearchLimit};
-pub(crate) use search::rescoring::Shortlist;
+pub(crate) use search::rescoring::{Candidates, Shortlist};
 pub(crate) use search::schedule::fills_threads;

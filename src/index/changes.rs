@@ -156,8 +156,8 @@ macro_rules! change_methods {
                 async clone_to_async;
 
                 /// Puts a device in the place of one that was lost, of several: see [`Devices`](crate::Devices). Its rows come from another
-                /// replica, or, where the index has shards, from the copy on the host: see
-                /// [`FlatBuilder::keep_host_copy`](crate::FlatBuilder::keep_host_copy). Where several were lost, a call recovers one.
+                /// replica, from the copy on the host ([`FlatBuilder::keep_host_copy`](crate::FlatBuilder::keep_host_copy)), or from where the host
+                /// keeps them ([`RowPlace::Host`](crate::RowPlace::Host), [`RowPlace::Mapped`](crate::RowPlace::Mapped)). Where several were lost, a call recovers one.
                 ///
                 /// # Errors
                 /// [`Error::Argument`](crate::Error::Argument) when no device was lost (a search or change that fails finds out), when there
@@ -179,7 +179,7 @@ macro_rules! change_methods {
                 async recover_async;
 
                 /// [`recover`](Self::recover) with the rows of another index that has the same ids, such as this one loaded from its file
-                /// on the host. Rows are taken as the other has them.
+                /// on the host. Rows are taken as the other has them, but those of a mapped file from the file.
                 ///
                 /// # Errors
                 /// As [`recover`](Self::recover); [`Error::UnknownId`](crate::Error::UnknownId) for an id that the other has not;

@@ -79,14 +79,6 @@ impl Settings {
         check_dim(dim)?;
         resources.devices.check()?;
         budget_of(&resources.devices, resources.budget)?;
-        let count = resources.devices.list().len();
-        if count > 1 && matches!(resources.rows, RowPlace::Mapped(_)) {
-            return Err(Error::argument(
-                "devices",
-                "one device for rows in a file (RowPlace::Mapped)",
-                count,
-            ));
-        }
         let kept = self.kept()?;
         Ok(RowShape { metric, elements, dim, expected: resources.capacity as u64, screen, kept })
     }
@@ -160,7 +152,7 @@ macro_rules! resource_methods {
             /// [`Statistics::searched_exhaustively`](crate::Statistics::searched_exhaustively) tell. All of them report the distances of
             /// [`Device::host`](crate::Device::host), bit for bit.
             ///
-            /// A loader takes the first two places; a builder maps the rows of a saved index. `get` and `save` read from the host. [`keep_host_copy`](Self::keep_host_copy) makes no second copy then, and
+            /// A loader takes every place but a file; a builder maps the rows of a saved index. `get` and `save` read from the host. [`keep_host_copy`](Self::keep_host_copy) makes no second copy then, and
             /// [`fallback`](Self::fallback) lets the host answer when the GPU fails. [`Screen::None`](crate::Screen::None) is an error, because
             /// the copy is the screen. The host engine has its rows in the host's memory anyway.
             rows: crate::options::place::RowPlace;
@@ -222,13 +214,10 @@ fn values_of<T: bytemuck::Pod>(bytes: &[u8]) -> Result<Vec<T>> {
     Ok(values)
 }
 
-/// Bytes of rows that are copied from one index to another at a time.
-const PIECE_BYTES: usize = 16 << 20;
-
 impl Common {
     /// Rows that are copied from this index at a time.
     pub(crate) fn piece(&self) -> usize {
-        (PIECE_BYTES / (self.dim * self.elements.size())).max(1)
+        self.elements.rows_of_piece(self.dim)
     }
 
     /// The rows with these ids, as they are stored.

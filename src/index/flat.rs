@@ -9,13 +9,16 @@ use crate::future::{Boxed, blocking_and_async};
 use crate::index::common::{Common, Resources, Rows, Settings, resource_methods};
 use crate::index::face::{index_methods, search_methods};
 use crate::index::loader::{FromSaved, Loader};
+#[cfg(not(target_arch = "wasm32"))]
 use crate::index::mapped::MappedVectors;
 use crate::index::saved::{Loading, Saving};
 use crate::index::shared::SharedSearches;
 use crate::matrix::ElementKind;
+#[cfg(not(target_arch = "wasm32"))]
 use crate::memory;
 use crate::metric::Metric;
 use crate::neighbors::Neighbors;
+#[cfg(not(target_arch = "wasm32"))]
 use crate::options::place::RowPlace;
 use crate::options::{AddOptions, SearchOptions, setters};
 use crate::store::check_k;
@@ -88,19 +91,19 @@ impl Flat {
     }
 
     async fn of(settings: Settings) -> Result<Self> {
-        let common = match &settings.resources.rows {
-            RowPlace::Mapped(path) => {
-                let vectors = MappedVectors::open(path, settings.metric, settings.dim)?;
-                let slots = memory::collect(0..vectors.rows.rows as u32)?;
-                vectors.read(settings, slots).await?
-            }
-            _ => {
-                let (mut common, copy) = settings.open().await?;
-                common.store_mut()?.set_copy(copy);
-                common
-            }
-        };
-        Ok(Self { callers: SharedSearches::new(&common), common })
+        #[cfg(not(target_arch = "wasm32"))]
+        if let RowPlace::Mapped(path) = &settings.resources.rows {
+            let vectors = MappedVectors::open(path, settings.metric, settings.dim)?;
+            let slots = memory::collect(0..vectors.rows.rows as u32)?;
+            return Ok(Self::over(vectors.read(settings, slots).await?));
+        }
+        let (mut common, copy) = settings.open().await?;
+        common.store_mut()?.set_copy(copy);
+        Ok(Self::over(common))
+    }
+
+    fn over(common: Common) -> Self {
+        Self { callers: SharedSearches::new(&common), common }
     }
 
     /// How a search for the k nearest of this many queries would run.

@@ -97,7 +97,8 @@ impl<I: Load> Loader<I> {
     fn read<'l>(&self, reader: Result<Reader<'l>>) -> Boxed<'l, I> {
         let loading = reader.and_then(|reader| Loading::new(reader, I::HAS_LISTS)).and_then(|loading| {
             let RowPlace::Mapped(path) = &self.resources.rows else { return Ok(loading) };
-            let needed = "RowPlace::Auto, RowPlace::Device or RowPlace::Host: Flat::builder maps the rows of a saved index";
+            let needed =
+                "RowPlace::Auto, Device, Host or Streamed: Flat::builder maps the rows of a saved index";
             Err(Error::argument("rows", needed, format!("RowPlace::Mapped({path:?})")))
         });
         match loading {

@@ -1,6 +1,7 @@
 //! Files whose rows an index uses in place: npy, the fbin family, and saved indexes.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use xxhash_rust::xxh3::Xxh3Default;
 
@@ -8,16 +9,13 @@ use crate::engine::{EngineRows, FileRows, MappedRows};
 use crate::error::{Error, Result};
 use crate::files::npy::{MAGIC, NpyHeader};
 use crate::files::{MappedFile, mismatch};
-use crate::index::common::{Common, Settings};
+use crate::index::common::{Common, Resources, Settings};
 use crate::index::file::{self, Reader};
 use crate::index::saved::Loading;
-use crate::matrix::{ElementKind, Matrix};
+use crate::matrix::ElementKind;
 use crate::memory;
 use crate::metric::Metric;
 use crate::store::RowStore;
-
-/// Bytes of rows that are copied at a time.
-const PIECE_BYTES: usize = 16 << 20;
 
 /// Rows of a file that is mapped.
 pub(crate) struct MappedVectors {
@@ -68,9 +66,8 @@ impl MappedVectors {
             return Err(mismatch(path, needed, format!("rows of dim {given}")));
         }
         Error::check_slots(rows)?;
-        // Both numbers are below 2^32.
-        let (end, length) =
-            (u128::from(start) + u128::from(rows * given) * elements.size() as u128, file.bytes().len());
+        let values = u128::from(rows) * u128::from(given);
+        let (end, length) = (u128::from(start) + values * elements.size() as u128, file.bytes().len());
         if end > length as u128 {
             let needed = format!("{end} bytes for {rows} rows of {given} elements");
             return Err(mismatch(path, needed, format!("{length} bytes")));
@@ -80,16 +77,11 @@ impl MappedVectors {
             None => (memory::collect((0..rows as u32).map(u64::from))?, rows, None),
         };
         let (rows, start, of_slots) = (rows as usize, start as usize, None);
-        Ok(Self { rows: MappedRows { file, elements, dim, rows, start, of_slots }, ids, next, checksum })
-    }
-
-    /// Copies of the rows, piece by piece, each with the number of its first row.
-    pub(crate) fn pieces(&self) -> impl Iterator<Item = Result<(usize, Matrix)>> + '_ {
-        let MappedRows { file, rows, dim, elements, .. } = &self.rows;
-        let piece = (PIECE_BYTES / (dim * elements.size())).max(1);
-        (0..*rows).step_by(piece).map(move |first| {
-            file.check()?;
-            Ok((first, self.rows.copied(first..(first + piece).min(*rows))?))
+        Ok(Self {
+            rows: MappedRows { file: Arc::new(file), elements, dim, rows, start, of_slots },
+            ids,
+            next,
+            checksum,
         })
     }
 
@@ -114,7 +106,8 @@ impl MappedVectors {
         settings.resources.copy.copy(settings.resources.devices.first()?, &shape).await?;
         let file = FileRows { rows, ids: memory::copied(&ids)?, slots: memory::copied(&slots)? };
         let mut seen = |bytes: &[u8]| checksum.iter_mut().for_each(|checksum| checksum.see(bytes));
-        let read = EngineRows::of_file(&settings.resources.devices, &shape, file, &mut seen).await;
+        let Resources { devices, placement, .. } = &settings.resources;
+        let read = EngineRows::of_file(devices, *placement, &shape, file, &mut seen).await;
         let store = read.and_then(|rows| RowStore::of_rows(rows, (&ids, &slots), next));
         let store = store.map_err(|error| Self::blame(&path, error))?;
         if let Some(checksum) = checksum {

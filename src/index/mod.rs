@@ -11,6 +11,7 @@ mod grouped;
 pub(crate) mod ivf;
 pub(crate) mod kmeans;
 pub(crate) mod loader;
+#[cfg(not(target_arch = "wasm32"))]
 mod mapped;
 pub(crate) mod saved;
 mod shared;

@@ -37,7 +37,7 @@ pub enum RowPlace {
     #[default]
     Device,
     /// In the host's memory. A GPU has the 8-bit copy alone, which takes about a quarter of the memory of f32 rows, and reads back which
-    /// rows its screen cannot exclude; the host computes their distances.
+    /// rows its screen cannot exclude; the host computes their distances. Replicas have their rows in the host's memory each.
     Host,
     /// In the host's memory, and nothing of them on the device but room for some at a time: for an index whose 8-bit copy does not fit
     /// the device either. A search sends the 8-bit copy window by window; the device searches one window while the next is on its way, and
@@ -49,14 +49,16 @@ pub enum RowPlace {
     /// windows are two, of up to 512 MiB each; they take what [`DeviceOptions::memory_bytes`](crate::DeviceOptions::memory_bytes) leaves,
     /// and no more than the rows need. Less than a block of 128 rows is [`Error::MemoryLimit`](crate::Error::MemoryLimit). Searches of an
     /// index wait for one another's windows. [`Plan::windows`](crate::Plan::windows) and
-    /// [`Statistics::windows`](crate::Statistics::windows) count windows. [`Statistics::stages`](crate::Statistics::stages) are empty.
+    /// [`Statistics::windows`](crate::Statistics::windows) count windows; progress
+    /// counts the part of the windows that are done as that part of the queries.
     ///
     /// [`RowPlace::Auto`] and [`RowPlace::Mapped`] come here by themselves when the device has no memory for the 8-bit copy. An
     /// [`Ivf`](crate::Ivf) cannot: its lists need the copy, and this place is an error.
     Streamed,
     /// In a file, which is mapped into the address space: the system reads what is used, and drops what it needs the memory for. The
     /// index has all rows of the file from the start, and searches them as those of [`RowPlace::Host`]. Building it reads the file
-    /// through once, to check and to narrow the rows (an [`Ivf`](crate::Ivf) twice), and takes some MiB of the host's memory and 16 bytes a row.
+    /// through once, to check and to narrow the rows (an [`Ivf`](crate::Ivf) twice), whatever the number of devices, and takes some MiB of the
+    /// host's memory and about 40 bytes a row.
     ///
     /// **Files.** npy (2-d, C order, little-endian f32 or f16), `.fbin` and `.f16bin`, and saved indexes of the same metric, `Flat` or `Ivf`, whose rows keep
     /// their ids and whose checksum is verified. Other rows are numbered. The index stores the file's element type. Elements that do not

@@ -1,6 +1,6 @@
 //! Indexes that several of these suites search.
 
-use nearfield::{AddOptions, Device, Error, Flat, MatrixView, Metric, Screen};
+use nearfield::{AddOptions, Device, Error, Flat, KMeans, MatrixView, Metric, Screen};
 
 use crate::common::{Engine, Random, options};
 
@@ -22,6 +22,11 @@ pub(crate) fn flat_with_ids(
     let mut index = Flat::builder(device, metric, rows.dim()).screen(screen).build().expect("an index");
     index.add_with(rows, &AddOptions::new().ids(ids)).expect("good rows");
     index
+}
+
+/// Lists that need not be good ones: a software driver takes a tenth of a second for an iteration.
+pub(crate) fn few_iterations(means: KMeans) -> KMeans {
+    means.iterations(2)
 }
 
 /// A GPU that the test may destroy.

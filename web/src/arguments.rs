@@ -5,7 +5,7 @@ use std::hint::black_box;
 use half::f16;
 use js_sys::{Float32Array, Float64Array, JSON, Reflect, Uint16Array};
 use nearfield::{Device, DeviceMatrix, ElementKind, Error, MatrixView, Metric, Screen};
-use wasm_bindgen::{JsCast, JsValue};
+use wasm_bindgen::prelude::*;
 
 use crate::buffer::vectors_of;
 use crate::error::{Result, argument, thrown};
@@ -30,6 +30,21 @@ pub(crate) fn check_room(elements: u32, element_bytes: usize) -> Result<()> {
     Err(thrown(Error::OutOfMemory { purpose: "an argument".into(), bytes: Some(bytes as u64) }))
 }
 
+#[wasm_bindgen]
+extern "C" {
+    type TypedArray;
+
+    #[wasm_bindgen(method, catch)]
+    fn at(this: &TypedArray, index: i32) -> std::result::Result<JsValue, JsValue>;
+}
+
+/// An error if the buffer of an array was moved away since the call: to copy it would end the module.
+pub(crate) fn check_there(name: &str, array: &JsValue) -> Result<()> {
+    let needed = "an array that stays until the call has ended";
+    let there = array.unchecked_ref::<TypedArray>().at(0);
+    there.map(drop).map_err(|_| argument(name, needed, "one whose buffer was moved away"))
+}
+
 /// Vectors, one after the other: in the memory of WebAssembly, or on the device.
 pub(crate) enum Vectors {
     F32(Vec<f32>),
@@ -41,11 +56,13 @@ impl Vectors {
     /// Copies a `Float32Array`, the bits of a `Float16Array` in a `Uint16Array`, or vectors of `dim` elements in a `GPUBuffer` of the device.
     pub(crate) async fn copied(device: &Device, name: &str, values: &JsValue, dim: usize) -> Result<Self> {
         if let Some(values) = values.dyn_ref::<Float32Array>() {
+            check_there(name, values)?;
             check_room(values.length(), size_of::<f32>())?;
             return Ok(Self::F32(values.to_vec()));
         }
         match values.dyn_ref::<Uint16Array>() {
             Some(bits) => {
+                check_there(name, bits)?;
                 check_room(bits.length(), size_of::<f16>())?;
                 // In place.
                 Ok(Self::F16(bits.to_vec().into_iter().map(f16::from_bits).collect()))

@@ -4,7 +4,7 @@ use js_sys::{Array, Function, JSON, JsString, Promise, Uint8Array};
 use nearfield::{Device, DeviceOptions, Flat, Index, Ivf};
 use wasm_bindgen::prelude::*;
 
-use crate::arguments::{LARGEST_ID, Settings, Vectors, check_room};
+use crate::arguments::{LARGEST_ID, Settings, Vectors, check_room, check_there};
 use crate::error::{Result, argument, thrown};
 use crate::index::CoreIndex;
 use crate::results::object;
@@ -129,6 +129,7 @@ impl CoreDevice {
     /// The index of a file's bytes.
     pub async fn load(&self, bytes: Uint8Array, settings: String) -> Result<CoreIndex> {
         let settings = Settings::parse(&settings)?;
+        check_there("bytes", &bytes)?;
         check_room(bytes.length(), 1)?;
         let loader = with_resources!(Index::loader(&self.0), settings);
         let index = loader.load_bytes_async(&bytes.to_vec()).await.map_err(thrown)?;

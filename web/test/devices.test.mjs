@@ -99,6 +99,67 @@ test('indexes of a lost GPU share one that is opened again, and a GPUDevice of t
   assert.match(result.lost[1][1], /open a device around another/);
 });
 
+// A search of few queries runs on the host's copy, and a change on the GPU too: no kernel needs to be compiled.
+
+test('an index comes back while other calls use the GPU', async () => {
+  const result = await inPage(async () => {
+    const { Device, Flat } = nearfield;
+    const device = await Device.open({ prefer: 'gpu', worker: false });
+    const [base, query] = [fixtures.whole(6, 300, 8), fixtures.whole(7, 2, 8)];
+    const index = await Flat.create(device, { dim: 8, metric: 'l2sq' });
+    await index.add(base);
+    const bytes = await index.toBytes();
+    const want = JSON.stringify(fixtures.nearest(base, query, 8, 5));
+    const out = [];
+    for (const isLost of [false, true]) {
+      const others = [Flat.fromBytes(device, bytes), Flat.create(device, { dim: 4 })];
+      const ends = others.map((call) => call.then(() => 'done', (error) => error.code ?? String(error)));
+      if (isLost) device.gpuDevice.destroy();
+      const recovered = await index.recover().then(() => 'done', String);
+      await index.update([0], base.subarray(0, 8));
+      const found = fixtures.rows(await index.search(query, { k: 5 }));
+      out.push([recovered, JSON.stringify(found) === want, await Promise.all(ends)]);
+    }
+    return out;
+  });
+  assert.deepEqual(result[0], ['done', true, ['done', 'done']]);
+  assert.deepEqual(result[1].slice(0, 2), ['done', true]);
+  for (const end of result[1][2]) assert.match(end, /^(done|DeviceLost)$/);
+});
+
+test('indexes come back after a second loss, whatever the first recovery came to', async () => {
+  const result = await inPage(async () => {
+    const { Device, Flat } = nearfield;
+    const { requestDevice } = GPUAdapter.prototype;
+    let made = 0;
+    GPUAdapter.prototype.requestDevice = function (...given) {
+      made++;
+      return requestDevice.apply(this, given);
+    };
+    const device = await Device.open({ prefer: 'gpu', worker: false });
+    const [base, query] = [fixtures.whole(6, 300, 8), fixtures.whole(7, 2, 8)];
+    const indexes = [];
+    for (let at = 0; at < 3; at++) {
+      const index = await Flat.create(device, { dim: 8, metric: 'l2sq' });
+      await index.add(base);
+      indexes.push(index);
+    }
+    const end = (call) => call.then(() => 'done', (error) => error.code ?? String(error));
+    device.gpuDevice.destroy();
+    const out = [await end(indexes[0].recover()), await end(indexes[1].recover(new Uint8Array(50)))];
+    device.gpuDevice.destroy();
+    // The second has failed to, the third has not tried to, and the first is on the GPU that was lost last.
+    out.push(...(await Promise.all(indexes.map((index) => end(index.recover())))), made);
+    const want = JSON.stringify(fixtures.nearest(base, query, 8, 5));
+    for (const index of indexes) {
+      out.push(await end(index.update([0], base.subarray(0, 8))));
+      out.push(JSON.stringify(fixtures.rows(await index.search(query, { k: 5 }))) === want);
+    }
+    return out;
+  });
+  assert.deepEqual(result, ['done', 'File', 'done', 'done', 'done', 3, 'done', true, 'done', true, 'done', true]);
+});
+
 test('a buffer that cannot be copied is an error, on our device and on the page\'s own', async () => {
   const result = await inPage(
     async () => {

@@ -75,14 +75,20 @@ test('an index survives a reload among the page\'s own files, and a search that 
     const index = await Flat.create(device, { dim: 8, metric: 'l2sq' });
     await index.add(fixtures.whole(3, 5000, 8));
     await index.save('tests/first.nf');
-    const controller = new AbortController();
-    const long = index.search(fixtures.whole(4, 4000, 8), { k: 100, signal: controller.signal });
-    setTimeout(() => controller.abort(new Error('enough')), 50);
-    const aborted = await long.then(() => 'answered', (error) => error.message);
+    const aborted = [];
+    const here = await Flat.fromBytes(await Device.open({ prefer: 'gpu', worker: false }), await index.toBytes());
+    for (const one of [index, here]) {
+      for (const why of [new Error('enough'), Object.assign(new Error('enough'), { code: 'ECONNRESET' }), new nearfield.NearfieldError('File', 'enough')]) {
+        const controller = new AbortController();
+        const long = one.search(fixtures.whole(4, 4000, 8), { k: 100, signal: controller.signal });
+        setTimeout(() => controller.abort(why), 50);
+        aborted.push(await long.then(() => 'answered', (error) => error === why));
+      }
+    }
     const after = await index.search(fixtures.whole(5, 2, 8), { k: 3 });
     return { aborted, rows: fixtures.rows(after) };
   });
-  assert.equal(saved.aborted, 'enough');
+  assert.deepEqual(saved.aborted, Array(6).fill(true), 'a reason is the very object');
   await page.reload();
   const loaded = await page.evaluate(async () => {
     const { Device, Flat } = await import('/dist/index.js');

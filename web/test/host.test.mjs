@@ -98,12 +98,45 @@ test('an addition that fails in a later piece leaves the index as it was', async
   spoilt[9_000 * dim + 7] = NaN;
   const index = await Flat.create(device, { dim, metric: 'l2sq' });
   await index.add(whole(4, 3, dim));
-  await assert.rejects(index.add(spoilt), fails('NotFinite', /rows: needed finite values/));
+  await assert.rejects(index.add(spoilt), fails('NotFinite', /^vectors: needed finite values, row 9000 /));
   assert.deepEqual([...(await index.ids())], [0, 1, 2]);
   assert.equal(index.size, 3);
   const ids = Array.from({ length: 10_000 }, (_, row) => row + 10);
-  await assert.rejects(index.add(spoilt, { ids }), fails('NotFinite', /rows: needed finite values/));
+  await assert.rejects(index.add(spoilt, { ids }), fails('NotFinite', /^vectors: needed finite values, row 9000 /));
   assert.deepEqual([...(await index.ids())], [0, 1, 2]);
+  spoilt[9_000 * dim + 7] = 1e30;
+  await assert.rejects(index.add(spoilt), fails('NormOutOfRange', /^vectors: needed norms .*, row 9000 /));
+});
+
+test('errors of rows name the caller\'s argument and its row', async () => {
+  const index = await Flat.create(device, { dim: 2, metric: 'l2sq' });
+  await index.add([0, 0, 1, 1]);
+  const spoilt = new Float32Array(2 * 5000);
+  spoilt[2 * 4999] = NaN;
+  const cases = [
+    [index.update([0, 1], [0, 0, NaN, 0]), 'NotFinite', /^vectors: .* row 1 /],
+    [index.update([0, 1], [0, 0]), 'Argument', /^vectors: needed 2 rows/],
+    [index.search(spoilt), 'NotFinite', /^queries: .* row 4999 /],
+    [index.within(spoilt, 1), 'NotFinite', /^queries: .* row 4999 /],
+    [Ivf.train(device, { dim: 2, lists: 2 }, [0, 0, NaN, 0]), 'NotFinite', /^sample: .* row 1 /],
+  ];
+  for (const [call, code, message] of cases) await assert.rejects(call, fails(code, message));
+});
+
+test('within finds all rows below a radius that no 32-bit float is', async () => {
+  const index = await Flat.create(device, { dim: 1, metric: 'l2sq' });
+  await index.add([0, 1, 2]);
+  const inner = await Flat.create(device, { dim: 1, metric: 'ip' });
+  await inner.add([1, 2]);
+  const found = async (index, query, radius) => [...(await index.within([query], radius)).ids];
+  assert.deepEqual(await found(index, 0, 1e-50), [0]);
+  assert.deepEqual(await found(index, 0, 0), []);
+  assert.deepEqual(await found(index, 0, 1), [0]);
+  assert.deepEqual(await found(index, 0, 1 + 1e-9), [0, 1]);
+  assert.deepEqual(await found(index, 0, 4 - 1e-9), [0, 1]);
+  assert.deepEqual(await found(index, 0, 1e39), [0, 1, 2]);
+  assert.deepEqual(await found(inner, 1, -1 + 1e-9), [1, 0]);
+  assert.deepEqual(await found(inner, 1, -1 - 1e-9), [1]);
 });
 
 test('only allowed rows are found, by ids or by bits', async () => {
@@ -229,4 +262,22 @@ test('a freed index refuses calls, and one that is recovered goes on', async () 
   await index.free();
   await index.free();
   await assert.rejects(index.search([0, 0]), fails('Argument', /given one that was freed/));
+});
+
+test('an index is not recovered from bytes of another kind, and stays as it was', async () => {
+  const index = await Flat.create(device, { dim: 2, metric: 'l2' });
+  await index.add([0, 0, 3, 4]);
+  const others = [
+    [await Flat.create(device, { dim: 3, metric: 'l2' }), /given those of a Flat of dim 3, l2, float32$/],
+    [await Flat.create(device, { dim: 2, metric: 'ip' }), /given those of a Flat of dim 2, ip, float32$/],
+    [await Flat.create(device, { dim: 2, metric: 'l2', dtype: 'float16' }), /given those of a Flat of dim 2, l2, float16$/],
+    [await Ivf.train(device, { dim: 2, metric: 'l2', lists: 2 }, whole(1, 20, 2)), /given those of an Ivf of dim 2, l2, float32$/],
+  ];
+  for (const [other, message] of others) {
+    const call = index.recover(await other.toBytes());
+    await assert.rejects(call, fails('Argument', /^bytes: needed those of a Flat of dim 2, l2, float32, /));
+    await assert.rejects(call, fails('Argument', message));
+  }
+  assert.deepEqual([index.dim, index.metric, index.size], [2, 'l2', 2]);
+  assert.deepEqual([...(await index.search([3, 3])).ids], [1, 0]);
 });

@@ -59,16 +59,35 @@ test('what a listener of progress throws is uncaught, and no row goes', async ()
 
 test('an array whose buffer was moved away is an error, before the call and during it', async () => {
   const index = await filled();
-  const move = (array) => structuredClone(array.buffer, { transfer: [array.buffer] });
-  const gone = new Float32Array(4);
-  move(gone);
-  for (const call of [index.search(gone), index.add(gone), index.within(gone, 1), index.update([1], gone)]) {
-    assert.match(await fault(call), /^Argument, \w+: needed an array that is there/);
+  const bytes = await index.toBytes();
+  const moved = (array) => {
+    structuredClone(array.buffer, { transfer: [array.buffer] });
+    return array;
+  };
+  const there = /^Argument, (\w|\.)+: needed an array that is there, given one whose buffer was moved away$/;
+  const gone = moved(new Float32Array(4));
+  const early = [index.search(gone), index.add(gone), index.within(gone, 1), index.update([1], gone), Ivf.train(device, { dim: 4 }, gone)];
+  for (const ids of [moved(new Float64Array(1)), moved(new BigUint64Array(1))]) {
+    early.push(index.get(ids), index.remove(ids), index.add([1, 2, 3, 4], { ids }), index.search([1, 2, 3, 4], { allow: ids }));
   }
-  const later = new Float32Array(4);
-  const calls = [index.search(later), index.add(later)];
-  move(later);
-  for (const call of calls) assert.match(await fault(call), /needed an array that stays until the call has ended/);
+  early.push(index.search([1, 2, 3, 4], { allow: { bits: moved(new Uint8Array(4)) } }));
+  const lost = moved(bytes.slice());
+  early.push(Flat.fromBytes(device, lost), index.recover(lost));
+  for (const call of early) assert.match(await fault(call), there);
+  const [later, sample, saved] = [new Float32Array(4), whole(1, 20, 4), bytes.slice()];
+  const calls = [index.search(later), index.add(later), Ivf.train(device, { dim: 4, lists: 2 }, sample), Flat.fromBytes(device, saved), index.recover(saved)];
+  [later, sample, saved].forEach(moved);
+  for (const call of calls) assert.match(await fault(call), /^Argument, \w+: needed an array that stays until the call has ended/);
+  // At every moment until the module has its copy.
+  for (let ticks = 0; ticks < 5; ticks++) {
+    const [query, sample, saved] = [new Float32Array(4), whole(1, 20, 4), bytes.slice()];
+    const calls = [index.search(query), Ivf.train(device, { dim: 4, lists: 2 }, sample), Flat.fromBytes(device, saved)];
+    for (let tick = 0; tick < ticks; tick++) await null;
+    [query, sample, saved].forEach(moved);
+    for (const end of await Promise.allSettled(calls)) {
+      if (end.status === 'rejected') assert.match(String(end.reason), /needed an array that stays until the call has ended/);
+    }
+  }
   assert.equal(index.size, 20);
   assert.equal((await index.search(new Float32Array(4), { k: 3 })).ids.length, 3);
 });
@@ -146,11 +165,15 @@ test('vectors in arrays have dim elements, and arrays of another realm are array
   const theirs = runInNewContext('new Float32Array([1, 2, 3, 4])');
   await index.add(theirs, { ids: [99] });
   assert.deepEqual([...(await index.get([99]))], [1, 2, 3, 4]);
+  const bytesOf = runInNewContext('(bytes) => new Uint8Array(bytes)');
+  assert.equal((await Flat.fromBytes(device, bytesOf(await index.toBytes()))).size, 21);
+  assert.deepEqual([...(await index.search([1, 2, 3, 4], { allow: { bits: bytesOf([4]) } })).ids], [2]);
 });
 
 test('options with an unknown name or a wrong type are refused', async () => {
   const index = await filled();
   const query = new Float32Array(4);
+  const lists = await Ivf.train(device, { dim: 4, lists: 2 }, whole(1, 20, 4));
   const cases = [
     [() => index.search(query, { allowed: [1] }), /^options: needed signal, onProgress, allow, k, profile, given allowed/],
     [() => index.search(query, { k: NaN }), /^k: needed a whole number/],
@@ -163,12 +186,23 @@ test('options with an unknown name or a wrong type are refused', async () => {
     [() => index.add(query, { onProgress: 5 }), /^onProgress: needed a function/],
     [() => index.plan(-1), /^queries: needed a whole number/],
     [() => index.plan(1, NaN), /^k: needed a whole number/],
+    [() => index.plan(1, 0), /^k: needed at least 1, given 0/],
+    [() => lists.plan(1, 0), /^k: needed at least 1, given 0/],
+    [() => lists.plan(1, 10, 0), /^probes: needed 1 to 2, the number of lists, given 0/],
+    [() => lists.plan(1, 10, 3), /^probes: needed 1 to 2, the number of lists, given 3/],
+    [() => lists.warmUp(null), /^options: needed an object, given null/],
+    [() => lists.warmUp({ queries: '5' }), /^queries: needed a whole number/],
+    [() => Flat.create(Device.open(), { dim: 4 }), /^device: needed a Device, which Device.open\(\) resolves with, given a Promise/],
+    [() => Flat.fromBytes(null, new Uint8Array(4)), /^device: needed a Device/],
+    [() => Ivf.train({}, { dim: 4 }, query), /^device: needed a Device/],
     [() => Flat.create(device, { dim: NaN }), /^dim: needed a whole number/],
     [() => Flat.create(device, { dim: 4, metrik: 'l2' }), /^options: .* given metrik/],
     [() => Flat.create(device, { dim: 4, metric: 5 }), /^metric: needed a string/],
     [() => Flat.create(device, { dim: 4, dtype: 16 }), /^dtype: needed a string/],
     [() => Flat.create(device, { dim: 4, hostCopy: 'no' }), /^hostCopy: needed a boolean/],
-    [() => Flat.fromBytes(device, new ArrayBuffer(8)), /^bytes: needed a Uint8Array, given a ArrayBuffer/],
+    [() => Flat.fromBytes(device, new ArrayBuffer(8)), /^bytes: needed a Uint8Array, given an ArrayBuffer/],
+    [() => Flat.fromBytes(device, Object.create(null)), /^bytes: needed a Uint8Array, given an object$/],
+    [() => index.get({ [Symbol.iterator]: 5 }), /^ids: needed ids, given an Object/],
     [() => Flat.fromBytes(device, { length: 3e9 }), /^bytes: needed a Uint8Array/],
     [() => Ivf.train(device, { lists: 2 }, query), /^dim: needed a whole number/],
     [() => Device.open({ perfer: 'gpu' }), /^options: .* given perfer/],

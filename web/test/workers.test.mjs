@@ -48,6 +48,36 @@ test('two devices share a worker of the page\'s own, which has messages and erro
   assert.deepEqual(result, { dims: [2, 3], same: true, closed: 'device: needed one that is open, given one that was closed' });
 });
 
+test('a device that does not open leaves a worker of the page\'s own as it is', async () => {
+  const result = await inPage(async () => {
+    const { Device, Flat } = nearfield;
+    const worker = new Worker('/dist/worker.js', { type: 'module' });
+    const index = await Flat.create(await Device.open({ prefer: 'host', worker }), { dim: 2, metric: 'l2' });
+    await index.add([0, 0, 3, 4]);
+    const refused = await Device.open({ prefer: 'software', worker }).catch((error) => error.code);
+    const late = new Promise((resolve) => setTimeout(() => resolve('no answer'), 5000));
+    const found = index.search([3, 3], { k: 1 }).then(({ ids }) => [...ids], (error) => error.message);
+    return [refused, await Promise.race([found, late])];
+  });
+  assert.deepEqual(result, ['NoAdapter', [1]]);
+});
+
+test('a call in a worker that is aborted rejects with the very reason, whatever that is', async () => {
+  const result = await inPage(async () => {
+    const { Device, Flat, NearfieldError } = nearfield;
+    const index = await Flat.create(await Device.open({ prefer: 'host' }), { dim: 64, metric: 'l2' });
+    const rows = fixtures.whole(1, 60_000, 64);
+    const out = [];
+    for (const why of [new Error('x'), Object.assign(new Error('x'), { code: 'X' }), new NearfieldError('File', 'x'), 'x', null, () => 1, Symbol('x')]) {
+      const controller = new AbortController();
+      const call = index.add(rows, { signal: controller.signal, onProgress: () => controller.abort(why) });
+      out.push(await call.then(() => 'added', (error) => error === why || String(error)));
+    }
+    return { out, size: index.size };
+  });
+  assert.deepEqual(result, { out: Array(7).fill(true), size: 0 });
+});
+
 test('names of files that the browser refuses are errors of the package, and a save that fails leaves what was there', async () => {
   const result = await inPage(async () => {
     const { Device, Flat } = nearfield;

@@ -1,68 +1,12 @@
 import type { Device } from './device.js';
-import type { Engine, Found, Vectors } from './engine.js';
-import { argument, NearfieldError } from './errors.js';
+import type { Calls, Engine, Vectors } from './engine.js';
+import { argument, DeviceLostError, named, NearfieldError } from './errors.js';
 import { CALL, check, heard, WARM_UP, whole, WITHIN } from './options.js';
-import { allowOf, type Allowed, bytesOf, type Ids, idsOf, isBuffer, type VectorData, vectorsOf } from './values.js';
+import type { AddOptions, Metric, SearchOptions, SearchResult, SignalOptions, WarmUpOptions, WithinOptions } from './types.js';
+import { above, allowOf, bytesOf, type Ids, idsOf, isBuffer, stays, type VectorData, vectorsOf } from './values.js';
 
-/** How distances are measured: the squared or plain Euclidean distance, one minus the cosine, or the negative inner product. */
-export type Metric = 'l2sq' | 'l2' | 'cosine' | 'ip';
-
-/** Options that both kinds of index take. */
-export interface StoreOptions {
-  /**
-   * Whether a second copy of the rows is kept in the memory of WebAssembly. The smallest searches run on it, because they are over before a
-   * GPU has answered, and {@link Flat.recover} and saving read it when the GPU is lost. Default: true.
-   */
-  hostCopy?: boolean;
-  /** The number of rows that are expected, so that their memory is taken at once. More can be added all the same. */
-  capacity?: number;
-}
-
-/** Options of a new index. */
-export interface IndexOptions extends StoreOptions {
-  /** Elements of a vector. */
-  dim: number;
-  /** Default: `cosine`. */
-  metric?: Metric;
-  /** How rows are stored: `float16` takes half the memory and `Float16Array`s only. Default: `float32`. */
-  dtype?: 'float32' | 'float16';
-  /** Whether rows are screened by a copy in 8-bit integers. Answers are the same, bit for bit. Default: `auto`. */
-  screen?: 'auto' | 'none' | 'i8';
-}
-
-/** What calls take that may end early. */
-export interface SignalOptions {
-  /** Ends the call between two pieces of work; it then rejects with the signal's reason and has changed nothing. */
-  signal?: AbortSignal | null;
-}
-
-/** What every long call takes. */
-export interface CallOptions extends SignalOptions {
-  /** Hears how many rows or queries are done. What it throws is an uncaught error, and the call goes on. */
-  onProgress?: (done: number) => void;
-}
-
-export interface AddOptions extends CallOptions {
-  /** The ids of the rows, one a row. Default: the numbers of their insertion. */
-  ids?: Ids;
-}
-
-export interface WithinOptions extends CallOptions {
-  /** Only these rows may be found; default: all. */
-  allow?: Allowed;
-}
-
-export interface SearchOptions extends WithinOptions {
-  /** Neighbours of each query. Default: 10. */
-  k?: number;
-  /** Times the stages on the GPU, where it has timestamps. */
-  profile?: boolean;
-}
-
-/**
- * The neighbours of all queries. Those of query `q` are at `offsets[q]` up to `offsets[q + 1]`, nearest first, ties by the smaller id.
- */
-export interface SearchResult extends Found {}
+/** What an index is made of: its handle, what it tells of itself, its settings, and the handle of the device that it was made on. @internal */
+export type Made = [handle: number, about: string, settings: string, deviceHandle: number];
 
 /** What an index tells of itself. */
 interface About {
@@ -74,6 +18,9 @@ interface About {
   nextId: number;
   memory: string;
 }
+
+/** What no other index may take the place of. */
+const kind = ({ lists, dim, metric, dtype }: About) => `${lists === null ? 'a Flat' : 'an Ivf'} of dim ${dim}, ${metric}, ${dtype}`;
 
 /** Rows go to the module in pieces of about as many bytes: copying one takes some milliseconds, and it holds no more at a time. */
 const PIECE_BYTES = 8 << 20;
@@ -107,10 +54,10 @@ export abstract class BaseIndex {
   #freed: Promise<void> | undefined;
 
   /** @internal */
-  protected constructor(device: Device, [handle, about, settings]: [number, string, string]) {
+  protected constructor(device: Device, [handle, about, settings, deviceHandle]: Made) {
     this.device = device;
     this.#handle = handle;
-    this.#deviceHandle = device.handle;
+    this.#deviceHandle = deviceHandle;
     this.#about = JSON.parse(about);
     this.#settings = settings;
     this.dim = this.#about.dim;
@@ -152,8 +99,8 @@ export abstract class BaseIndex {
       for (let done = 0; done < rows; ) {
         const end = Math.min(rows, done + most);
         try {
-          const part = isArray(values) ? this.#there(values, rows).subarray(done * this.dim, end * this.dim) : values;
-          await this.#sent('add', part, (part) => [this.#handle, part, ids?.slice(done, end)], signal);
+          const part = isArray(values) ? stays('vectors', values).subarray(done * this.dim, end * this.dim) : values;
+          await this.#sent('add', part, (part) => [this.#handle, part, ids?.slice(done, end)], signal, done);
         } catch (error) {
           if (done > 0) await undo?.(done).catch(() => undefined);
           throw error;
@@ -167,11 +114,9 @@ export abstract class BaseIndex {
   /** Replaces the vectors of rows. `vectors` are `[ids, dim]`. */
   async update(ids: Ids, vectors: VectorData, options: SignalOptions = {}): Promise<void> {
     const { signal } = check(options, ['signal']);
-    const [values, rows] = this.#taken('vectors', vectors);
+    const [values] = this.#taken('vectors', vectors);
     const numbers = idsOf('ids', ids);
-    await this.#change(signal, () =>
-      this.#sent('update', this.#there(values, rows), (part) => [this.#handle, numbers, part], signal),
-    );
+    await this.#change(signal, () => this.#sent('update', values, (part) => [this.#handle, numbers, part], signal));
   }
 
   /** Removes rows. An error, and no change, if there is no row of some id. */
@@ -191,12 +136,10 @@ export abstract class BaseIndex {
   async within(queries: VectorData, radius: number, options: WithinOptions = {}): Promise<SearchResult> {
     const { signal } = check(options, WITHIN);
     const onProgress = heard(options.onProgress);
-    const [values, rows] = this.#taken('queries', queries);
+    const [values] = this.#taken('queries', queries);
     if (typeof radius !== 'number') throw argument('radius', 'a number', radius);
     const allow = allowOf(options.allow);
-    return this.#queue(signal, () =>
-      this.#call('within', [this.#handle, this.#there(values, rows), radius, allow], { signal, onProgress }),
-    );
+    return this.#queue(signal, () => this.#call('within', [this.#handle, values, above(radius), allow], { signal, onProgress }));
   }
 
   /** The rows with these ids, `[ids, dim]`. */
@@ -235,15 +178,26 @@ export abstract class BaseIndex {
   /**
    * Brings the index back after a {@link DeviceLostError}: opens the GPU again and loads the index from `bytes`, or from its host copy if
    * none are given. A `GPUDevice` of the page's own is not opened again: give another to {@link Device.open}, and load the index there.
+   *
+   * @throws NearfieldError `Argument` for bytes of another kind of index, dim, metric or element type, and for none where there is no host
+   * copy; `File` for damaged ones. The index then is as it was.
    */
   async recover(bytes?: Uint8Array): Promise<void> {
-    if (bytes !== undefined) bytesOf(bytes);
+    const given = bytes === undefined ? undefined : bytesOf('bytes', bytes);
     await this.#change(undefined, async () => {
-      const saved = bytes ?? (await this.#saved());
+      const saved = given ?? (await this.#saved());
       await this.device.reopen(this.#deviceHandle);
+      let deviceHandle = this.device.handle;
+      const handle = await this.#loaded(deviceHandle, saved).catch(async (error) => {
+        // A device that was opened since is lost too.
+        if (!(error instanceof DeviceLostError)) throw error;
+        await this.device.reopen(deviceHandle);
+        deviceHandle = this.device.handle;
+        return this.#loaded(deviceHandle, saved);
+      });
       const old = this.#handle;
-      this.#handle = await this.#call('load', [this.device.handle, saved, this.#settings]);
-      this.#deviceHandle = this.device.handle;
+      this.#handle = handle;
+      this.#deviceHandle = deviceHandle;
       released.unregister(this);
       released.register(this, { engine: this.device.engine, handle: this.#handle }, this);
       await this.#call('free', [old]);
@@ -262,18 +216,19 @@ export abstract class BaseIndex {
   protected async found(queries: VectorData, settings: object, options: SearchOptions): Promise<SearchResult> {
     const { signal, k = 10, profile = false } = options;
     const onProgress = heard(options.onProgress);
-    const [values, rows] = this.#taken('queries', queries);
+    const [values] = this.#taken('queries', queries);
     const allow = allowOf(options.allow);
     const json = JSON.stringify({ ...settings, k, profile });
-    return this.#queue(signal, () =>
-      this.#call('search', [this.#handle, this.#there(values, rows), json, allow], { signal, onProgress }),
-    );
+    return this.#queue(signal, () => this.#call('search', [this.#handle, values, json, allow], { signal, onProgress }));
   }
 
   /** @internal */
   protected async planned(queries: number, settings: { k: number; probes?: number | undefined }): Promise<string> {
-    check(settings, ['k', 'probes']);
+    const { k, probes } = check(settings, ['k', 'probes']);
     whole('queries', queries);
+    // As a search refuses them.
+    if (k === 0) throw argument('k', 'at least 1', k);
+    if (probes === 0 || (probes ?? 0) > this.lists) throw argument('probes', `1 to ${this.lists}, the number of lists`, probes);
     return this.#queue(undefined, () => this.#call('plan', [this.#handle, queries, JSON.stringify(settings)]));
   }
 
@@ -332,30 +287,25 @@ export abstract class BaseIndex {
     return [{ buffer, offset, rows }, rows];
   }
 
-  /** Vectors whose turn has come, which still have to be there. */
-  #there<T extends Vectors>(values: T, rows: number): T {
-    if (isArray(values) && values.length !== rows * this.dim) {
-      throw argument('vectors', 'an array that stays until the call has ended', 'one whose buffer was moved away');
-    }
-    return values;
-  }
-
   get #call(): Engine['call'] {
     const engine = this.device.engine;
     return (method, args, options) => engine.call(method, args, options);
   }
 
-  /** Calls with vectors, a copy of which moves to the worker. */
+  /** Calls with vectors, a copy of which moves to the worker. They are the caller's from its row `first` on. */
   async #sent<M extends 'add' | 'update'>(
     method: M,
     values: Vectors,
-    args: (values: Vectors) => Parameters<import('./engine.js').Calls[M]>,
+    args: (values: Vectors) => Parameters<Calls[M]>,
     signal: AbortSignal | null | undefined,
+    first = 0,
   ): Promise<void> {
     const moves = this.device.isInWorker && isArray(values);
-    const part = moves ? values.slice() : values;
+    const part = moves ? stays('vectors', values).slice() : values;
     const transfer = moves ? [(part as Float32Array).buffer as ArrayBuffer] : [];
-    await this.#call(method, args(part), { signal, transfer });
+    await this.#call(method, args(part), { signal, transfer }).catch((error) => {
+      throw named(error, 'vectors', first);
+    });
   }
 
   /** Removes the first rows of an addition again. */
@@ -368,6 +318,15 @@ export abstract class BaseIndex {
       const added = ids?.slice(0, count) ?? (await all()).filter((id) => id >= nextId && !before.has(id));
       await this.#call('remove', [this.#handle, added]);
     };
+  }
+
+  /** The handle of an index of saved bytes that may take the place of this one. */
+  async #loaded(deviceHandle: number, saved: Uint8Array): Promise<number> {
+    const handle = await this.#call('load', [deviceHandle, saved, this.#settings]);
+    const [needed, given] = [kind(this.#about), kind(JSON.parse(await this.#call('describe', [handle])))];
+    if (given === needed) return handle;
+    await this.#call('free', [handle]);
+    throw argument('bytes', `those of ${needed}`, `those of ${given}`);
   }
 
   async #saved(): Promise<Uint8Array<ArrayBuffer>> {
@@ -402,14 +361,4 @@ export abstract class BaseIndex {
     this.#last = result.catch(() => undefined);
     return result;
   }
-}
-
-/** Which searches the kernels are compiled for. */
-export interface WarmUpOptions extends SignalOptions {
-  /** The number of queries of a search; without it all kernels are compiled, which takes longest. */
-  queries?: number;
-  /** Neighbours of each query. Default: 10. */
-  k?: number;
-  /** For an index without rows: how many it will have. Default: 2,000. */
-  rows?: number;
 }

@@ -1,7 +1,8 @@
-import { type Engine, type GpuInfo, LocalEngine, type Opened } from './engine.js';
+import { type Engine, LocalEngine, type Opened } from './engine.js';
 import { argument, DeviceLostError, NearfieldError } from './errors.js';
 import { check } from './options.js';
 import { WorkerEngine } from './remote.js';
+import type { GpuInfo, Instance } from './types.js';
 
 /** How a device is chosen and where its work runs. */
 export interface DeviceOptions {
@@ -15,15 +16,15 @@ export interface DeviceOptions {
   prefer?: 'best' | 'gpu' | 'host' | 'software';
   /**
    * Whether the device and its indexes live in a dedicated worker, so that no call blocks the page; or a worker of your own that imports
-   * `@nearfield/web/worker`, which several devices may share and {@link Device.close} ends. Without a worker, all runs in the calling context, and an index takes `GPUBuffer`s of
-   * {@link Device.gpuDevice}. Default: true in a page, false in workers, Node and Deno.
+   * `@nearfield/web/worker`, which several devices may share and {@link Device.close} ends. Without a worker, all runs in the calling
+   * context, and an index takes `GPUBuffer`s of {@link Device.gpuDevice}. Default: true in a page, false in workers, Node and Deno.
    */
   worker?: boolean | Worker;
   /**
    * A device of the page's own, made without a worker: an index on it takes its `GPUBuffer`s. It has the limits and features that it was
    * made with, so ask for those of the adapter. After it was lost, open a device around another.
    */
-  gpuDevice?: GPUDevice;
+  gpuDevice?: Instance<'GPUDevice', object>;
   /** Bytes of scratch memory on the device that searches may use. Default: 256 MiB. */
   budget?: number;
 }
@@ -99,7 +100,8 @@ export class Device {
     try {
       return new Device(engine, options, await Device.#start(engine, options));
     } catch (error) {
-      engine.close();
+      // A worker of the caller's may have other devices.
+      if (typeof worker === 'boolean') engine.close();
       throw error;
     }
   }
@@ -173,7 +175,7 @@ export class Device {
    * The `GPUDevice` behind this one, for the page's own work on the same GPU: buffers of it go into an index without leaving the GPU.
    * Undefined for the host engine, and for a device that lives in a worker.
    */
-  get gpuDevice(): GPUDevice | undefined {
+  get gpuDevice(): Instance<'GPUDevice', object> | undefined {
     const engine = this.#engine;
     return engine instanceof LocalEngine && !this.isHost ? engine.gpuDevice(this.#opened.handle) : undefined;
   }

@@ -3,6 +3,8 @@
 import init, { CoreDevice, CoreIndex } from './core/core.js';
 import { argument, closed, NearfieldError, typed } from './errors.js';
 import * as files from './files.js';
+import type { GpuInfo, SearchResult } from './types.js';
+import type { Allow } from './values.js';
 
 /** What a call may do beside its arguments. */
 export interface CallOptions {
@@ -21,35 +23,6 @@ export interface Engine {
 
 /** Vectors as the module takes them. The buffer is one of the device's. */
 export type Vectors = Float32Array | Uint16Array | { buffer: GPUBuffer; offset: number; rows: number };
-export type Allow = Float64Array | BigUint64Array | undefined;
-
-/** How an answer came about. */
-export interface Statistics {
-  /** Rows with a computed score or distance, summed over all queries. */
-  scored: number;
-  /** Rows that screens could not exclude, whose distances were computed as they are reported. */
-  rescored: number;
-  /** Whether the host's copy answered for a GPU; false where the device is the host engine itself. */
-  onHost: boolean;
-  /** The time of each stage on the GPU, if `profile` asked for it. */
-  stages: { stage: string; milliseconds: number; passes: number }[];
-}
-
-/** Neighbours as they come from the module. */
-export interface Found {
-  ids: Float64Array<ArrayBuffer>;
-  distances: Float32Array<ArrayBuffer>;
-  offsets: Uint32Array<ArrayBuffer>;
-  statistics: Statistics;
-}
-
-/** Which GPU a browser says it is. */
-export interface GpuInfo {
-  vendor: string;
-  architecture: string;
-  device: string;
-  description: string;
-}
 
 export interface Opened {
   handle: number;
@@ -117,14 +90,17 @@ class Handles {
   }
 
   free(handle: number): void {
-    const one = this.indexes.get(handle) ?? this.devices.get(handle);
+    this.indexes.get(handle)?.free();
     this.indexes.delete(handle);
+    // Calls may use the device still, and cannot have it freed: its finalizer frees it after them.
     this.devices.delete(handle);
-    one?.free();
   }
 
   freeAll(): void {
-    [...this.indexes.keys(), ...this.devices.keys()].forEach((handle) => this.free(handle));
+    for (const all of [this.indexes, this.devices]) {
+      all.forEach((one) => one.free());
+      all.clear();
+    }
   }
 }
 
@@ -195,10 +171,10 @@ function calls(held: Handles, aborted: Aborted, progress: Progress) {
     async compact(handle: number): Promise<void> {
       await index(handle).compact(aborted);
     },
-    async search(handle: number, queries: Vectors, settings: string, allow: Allow): Promise<Found> {
+    async search(handle: number, queries: Vectors, settings: string, allow: Allow): Promise<SearchResult> {
       return index(handle).search(queries, settings, allow, progress, aborted);
     },
-    async within(handle: number, queries: Vectors, radius: number, allow: Allow): Promise<Found> {
+    async within(handle: number, queries: Vectors, radius: number, allow: Allow): Promise<SearchResult> {
       return index(handle).within(queries, radius, allow, progress, aborted);
     },
     async get(handle: number, ids: Float64Array): Promise<Float32Array<ArrayBuffer>> {
@@ -256,6 +232,8 @@ export class LocalEngine implements Engine {
       this.#check();
       return result;
     } catch (error) {
+      // A reason is the caller's, whatever it is.
+      if (signal?.aborted && error === signal.reason) throw error;
       throw error instanceof WebAssembly.RuntimeError ? end(error) : typed(error);
     } finally {
       letGo();

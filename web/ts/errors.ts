@@ -37,10 +37,12 @@ export class DeviceLostError extends NearfieldError {
   }
 }
 
-/** `String` fails for objects without a prototype. */
+/** A value in words. `String` fails for objects without a prototype. */
 function words(given: unknown): string {
   if (typeof given !== 'object' || given === null) return String(given);
-  return Array.isArray(given) ? 'an array' : 'an object';
+  const name = given.constructor?.name || 'object';
+  // A Uint8Array, but an Int8Array.
+  return `${/^[aeio]/i.test(name) ? 'an' : 'a'} ${name}`;
 }
 
 /** An argument that only TypeScript checks. */
@@ -51,6 +53,13 @@ export function argument(name: string, needed: string, given: unknown): Nearfiel
 /** The error of all calls after a device was closed. */
 export function closed(): NearfieldError {
   return argument('device', 'one that is open', 'one that was closed');
+}
+
+/** An error of the module's about `rows`, by the name that the caller has for them; the first went in as its `first`. */
+export function named(error: unknown, name: string, first = 0): unknown {
+  if (!(error instanceof NearfieldError) || !error.message.startsWith('rows:')) return error;
+  const message = error.message.replace('rows', name).replace(/\brow (\d+)/, (_, row) => `row ${Number(row) + first}`);
+  return new NearfieldError(error.code, message);
 }
 
 /** What a worker sends for an error, and makes an error of again. */
@@ -76,10 +85,8 @@ export function sent(error: unknown): SentError {
 export function received(sent: SentError): Error {
   if (sent.code === 'DeviceLost') return new DeviceLostError(sent.message);
   if (sent.code) return new NearfieldError(sent.code, sent.message);
-  const error = sent.name === 'AbortError' ? new DOMException(sent.message, sent.name) : new Error(sent.message);
-  if (!(error instanceof DOMException)) {
-    error.name = sent.name;
-    if (sent.stack) error.stack = sent.stack;
-  }
+  const error = new Error(sent.message);
+  error.name = sent.name;
+  if (sent.stack) error.stack = sent.stack;
   return error;
 }

@@ -1,18 +1,20 @@
-import { BaseIndex, type IndexOptions, type SearchOptions, type SearchResult, type StoreOptions, type WarmUpOptions } from './base.js';
+import { BaseIndex, type Made } from './base.js';
 import type { Device } from './device.js';
 import { argument } from './errors.js';
 import { check, INDEX, SEARCH, STORE } from './options.js';
+import type { IndexOptions, SearchOptions, SearchResult, StoreOptions, WarmUpOptions } from './types.js';
 import { bytesOf, type VectorData } from './values.js';
 
-/** What an index is made of: its handle, what it tells of itself, and its settings. @internal */
-export type Made = [handle: number, about: string, settings: string];
+type Make = (device: number, settings: string) => Promise<number>;
 
 /** A new index. @internal */
-export async function made(device: Device, make: (settings: string) => Promise<number>, options: object, lists: boolean): Promise<Made> {
+export async function made(device: Device, make: Make, options: object, lists: boolean): Promise<Made> {
+  if (!device?.engine) throw argument('device', 'a Device, which Device.open() resolves with', device);
+  const deviceHandle = device.handle;
   const settings = JSON.stringify({ hostCopy: true, ...options });
-  const handle = await make(settings);
+  const handle = await make(deviceHandle, settings);
   const about = await device.engine.call('describe', [handle]);
-  if ((JSON.parse(about).lists !== null) === lists) return [handle, about, settings];
+  if ((JSON.parse(about).lists !== null) === lists) return [handle, about, settings, deviceHandle];
   await device.engine.call('free', [handle]);
   throw argument('index', lists ? 'an Ivf' : 'a Flat', lists ? 'the file of a Flat' : 'the file of an Ivf');
 }
@@ -20,10 +22,10 @@ export async function made(device: Device, make: (settings: string) => Promise<n
 /** An index from a file's bytes, or from a file of the page's own. @internal */
 export async function loaded(device: Device, source: { bytes: Uint8Array } | { path: string }, options: StoreOptions, lists: boolean): Promise<Made> {
   check(options, STORE);
-  const make = (settings: string) =>
+  const make: Make = async (deviceHandle, settings) =>
     'path' in source
-      ? device.engine.call('loadFile', [device.handle, source.path, settings])
-      : device.engine.call('load', [device.handle, bytesOf(source.bytes), settings]);
+      ? device.engine.call('loadFile', [deviceHandle, source.path, settings])
+      : device.engine.call('load', [deviceHandle, bytesOf('bytes', source.bytes), settings]);
   return made(device, make, options, lists);
 }
 
@@ -44,7 +46,7 @@ export class Flat extends BaseIndex {
    */
   static async create(device: Device, options: IndexOptions): Promise<Flat> {
     check(options, INDEX);
-    return new Flat(device, await made(device, (settings) => device.engine.call('flat', [device.handle, settings]), options, false));
+    return new Flat(device, await made(device, (...given) => device.engine.call('flat', given), options, false));
   }
 
   /** The index of a file's bytes: those of {@link toBytes}, or of a file that any other binding of nearfield saved. */

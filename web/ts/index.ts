@@ -6,17 +6,18 @@
 export type {
   AddOptions,
   CallOptions,
+  GpuInfo,
   IndexOptions,
   Metric,
   SearchOptions,
   SearchResult,
   SignalOptions,
+  Statistics,
   StoreOptions,
   WarmUpOptions,
   WithinOptions,
-} from './base.js';
+} from './types.js';
 export { Device, type DeviceOptions, type Features, type Limits } from './device.js';
-export type { GpuInfo, Statistics } from './engine.js';
 export { DeviceLostError, type ErrorCode, NearfieldError } from './errors.js';
 export { Flat } from './flat.js';
 export { Ivf, type IvfOptions, type ListSearchOptions } from './ivf.js';

@@ -1,8 +1,9 @@
-import { BaseIndex, type CallOptions, type IndexOptions, type SearchOptions, type SearchResult, type StoreOptions, type WarmUpOptions } from './base.js';
+import { BaseIndex } from './base.js';
 import type { Device } from './device.js';
-import { argument } from './errors.js';
+import { argument, named } from './errors.js';
 import { loaded, made } from './flat.js';
-import { CALL, check, heard, IVF, SEARCH, whole } from './options.js';
+import { CALL, check, heard, IVF, SEARCH, WARM_UP, whole } from './options.js';
+import type { CallOptions, IndexOptions, SearchOptions, SearchResult, StoreOptions, WarmUpOptions } from './types.js';
 import { isBuffer, type VectorData, vectorsOf } from './values.js';
 
 export interface IvfOptions extends IndexOptions {
@@ -31,14 +32,19 @@ export interface ListSearchOptions extends SearchOptions {
  * ```
  */
 export class Ivf extends BaseIndex {
-  /** An index without rows whose centroids are trained on a sample, `[rows, dim]`, of the rows that it will have. */
+  /**
+   * An index without rows whose centroids are trained on a sample, `[rows, dim]`, of the rows that it will have. `onProgress` hears of each
+   * round of k-means. On the processor `signal` ends a training that has not begun, and no other: nothing interrupts WebAssembly.
+   */
   static async train(device: Device, options: IvfOptions, sample: VectorData, call: CallOptions = {}): Promise<Ivf> {
     check(options, IVF);
     const { signal, onProgress } = check(call, CALL);
     if (isBuffer('sample', sample)) throw argument('sample', 'an array', 'a GPUBuffer');
     const values = vectorsOf('sample', sample, whole('dim', options.dim));
-    const train = (settings: string) =>
-      device.engine.call('train', [device.handle, settings, values], { signal, onProgress: heard(onProgress) });
+    const train = (deviceHandle: number, settings: string) =>
+      device.engine.call('train', [deviceHandle, settings, values], { signal, onProgress: heard(onProgress) }).catch((error) => {
+        throw named(error, 'sample');
+      });
     return new Ivf(device, await made(device, train, options, true));
   }
 
@@ -70,7 +76,7 @@ export class Ivf extends BaseIndex {
 
   /** Compiles the kernels of a search before the first one. An index without rows compiles them for all searches. */
   async warmUp(options: WarmUpOptions & { probes?: number } = {}): Promise<void> {
-    const { probes, queries, ...rest } = options;
+    const { probes, queries, ...rest } = check(options, [...WARM_UP, 'probes']);
     await this.warmed(this.size > 0 ? { ...rest, queries } : rest, { probes });
   }
 }

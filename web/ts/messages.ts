@@ -6,12 +6,14 @@ import type { Method } from './engine.js';
 /** A worker of the page's own has messages of its own too. */
 export type ToWorker =
   | { kind: 'nearfield call'; number: number; method: Method; args: unknown[]; reports: boolean }
-  | { kind: 'nearfield abort'; number: number; reason: SentError };
+  | { kind: 'nearfield abort'; number: number };
 
 export type FromWorker =
   | { kind: 'nearfield progress'; number: number; done: number }
   | { kind: 'nearfield result'; number: number; result: unknown }
   | { kind: 'nearfield error'; number: number; error: SentError }
+  /** The call was ended by its signal. */
+  | { kind: 'nearfield aborted'; number: number }
   /** A message that did not arrive, so that nobody can tell which call it was. */
   | { kind: 'nearfield unread' };
 

@@ -1,12 +1,14 @@
 // Calls that run in a worker.
 
 import type { CallOptions, Calls, Engine, Method } from './engine.js';
-import { closed, NearfieldError, received, sent } from './errors.js';
+import { closed, NearfieldError, received } from './errors.js';
 import { type FromWorker, isOurs, type ToWorker } from './messages.js';
+import { stays } from './values.js';
 
 interface Waiting {
   resolve(result: unknown): void;
   reject(error: unknown): void;
+  abort(): void;
   onProgress: ((done: number) => void) | undefined;
 }
 
@@ -30,6 +32,9 @@ function alone(arg: unknown): unknown {
   const isPart = ArrayBuffer.isView(arg) && arg.byteLength < arg.buffer.byteLength;
   return isPart ? (arg as Uint8Array).slice() : arg;
 }
+
+/** What a caller calls the arrays of a call: one whose buffer was moved away while the call waited is no message. */
+const ARRAYS: Partial<Record<Method, string>> = { load: 'bytes', search: 'queries', within: 'queries' };
 
 /** The number of the last call: no two engines of a worker give the same. */
 let last = 0;
@@ -76,16 +81,18 @@ export class WorkerEngine implements Engine {
     return new Promise((resolve, reject) => {
       if (this.#ended) return reject(this.#ended);
       if (signal?.aborted) return reject(signal.reason);
-      const abort = () => this.#post({ kind: 'nearfield abort', number, reason: sent(signal?.reason) });
+      const abort = () => this.#post({ kind: 'nearfield abort', number });
       signal?.addEventListener('abort', abort, { once: true });
       const letGo = () => signal?.removeEventListener('abort', abort);
       this.#waiting.set(number, {
         resolve: (result) => (letGo(), resolve(result as Awaited<ReturnType<Calls[M]>>)),
+        reject: (error) => (letGo(), reject(error)),
         // The caller gets the very reason it gave.
-        reject: (error) => (letGo(), reject(signal?.aborted && !(error instanceof NearfieldError) ? signal.reason : error)),
+        abort: () => (letGo(), reject(signal?.reason)),
         onProgress,
       });
       try {
+        for (const arg of args) stays(ARRAYS[method] ?? 'vectors', arg);
         this.#post({ kind: 'nearfield call', number, method, args: args.map(alone), reports: onProgress !== undefined }, transfer);
       } catch (error) {
         this.#waiting.delete(number);
@@ -120,6 +127,7 @@ export class WorkerEngine implements Engine {
     }
     this.#waiting.delete(message.number);
     if (message.kind === 'nearfield result') waiting.resolve(message.result);
+    else if (message.kind === 'nearfield aborted') waiting.abort();
     else waiting.reject(received(message.error));
   }
 

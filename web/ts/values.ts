@@ -1,19 +1,19 @@
 // Arguments as JavaScript has them, made ready for the module.
 
-import type { Allow } from './engine.js';
 import { argument } from './errors.js';
+import type { Instance } from './types.js';
 
 /** Vectors, one after the other: 32-bit or 16-bit floats, numbers, or a buffer on the GPU. */
 export type VectorData =
   | Float32Array
-  | Float16Array
+  | Instance<'Float16Array', never>
   | readonly number[]
   | readonly (readonly number[] | Float32Array)[]
   | BufferData;
 
 /** Vectors on the GPU, f32: in a buffer of {@link Device.gpuDevice} with the usage `COPY_SRC`. They do not leave it. */
 export interface BufferData {
-  buffer: GPUBuffer;
+  buffer: Instance<'GPUBuffer', object>;
   /** The byte where they start, a multiple of four. Default: 0. */
   offset?: number;
   /** How many there are. */
@@ -26,23 +26,41 @@ export type Ids = Iterable<number | bigint> | Float64Array | Uint32Array | BigUi
 /** The rows that may be found: their ids, or bits, of which bit `id % 8` of byte `id / 8` stands for a row. */
 export type Allowed = Ids | { bits: Uint8Array };
 
-/** The numbers of a typed array of any realm: an iframe and a test runner have classes of their own. */
-function numbersOf(name: string, values: ArrayBufferView): Float32Array | Uint16Array | undefined {
-  const kind = (values as { [Symbol.toStringTag]?: string })[Symbol.toStringTag];
-  if (kind !== 'Float32Array' && kind !== 'Float16Array') return undefined;
-  const { buffer, byteOffset, length } = values as Float32Array;
+/** Ids or bits as the module takes them. */
+export type Allow = Float64Array | BigUint64Array | undefined;
+
+/** The name of a typed array's class, of any realm: an iframe and a test runner have classes of their own. */
+function kindOf(values: unknown): string | undefined {
+  return ArrayBuffer.isView(values) ? (values as { [Symbol.toStringTag]?: string })[Symbol.toStringTag] : undefined;
+}
+
+/** An array that is there. The module would read one whose buffer was moved away, or is too short by now, and never answer. */
+function there<T>(name: string, array: T, needed = 'an array that is there'): T {
   try {
-    return kind === 'Float32Array' ? new Float32Array(buffer, byteOffset, length) : new Uint16Array(buffer, byteOffset, length);
+    (array as Uint8Array).at(0);
   } catch {
-    throw argument(name, 'an array that is there', 'one whose buffer was moved away');
+    throw argument(name, needed, 'one whose buffer was moved away');
   }
+  return array;
+}
+
+/** What a call has waited with: an array has to be there still. */
+export function stays<T>(name: string, values: T): T {
+  return kindOf(values) ? there(name, values, 'an array that stays until the call has ended') : values;
+}
+
+function numbersOf(name: string, values: ArrayBufferView): Float32Array | Uint16Array | undefined {
+  const kind = kindOf(values);
+  if (kind !== 'Float32Array' && kind !== 'Float16Array') return undefined;
+  const { buffer, byteOffset, length } = there(name, values as Float32Array);
+  return kind === 'Float32Array' ? new Float32Array(buffer, byteOffset, length) : new Uint16Array(buffer, byteOffset, length);
 }
 
 /** Vectors of `dim` elements as the module takes them: floats, or the bits of 16-bit floats. */
 export function vectorsOf(name: string, vectors: Exclude<VectorData, BufferData>, dim: number): Float32Array | Uint16Array {
   const values: unknown = vectors;
   const numbers = ArrayBuffer.isView(values) ? numbersOf(name, values) : Array.isArray(values) ? flat(name, values, dim) : undefined;
-  if (!numbers) throw argument(name, 'a Float32Array, a Float16Array or an array of numbers', describe(values));
+  if (!numbers) throw argument(name, 'a Float32Array, a Float16Array or an array of numbers', values);
   if (numbers.length % dim !== 0) throw argument(name, `a multiple of dim, ${dim}, as its length`, numbers.length);
   return numbers;
 }
@@ -68,29 +86,38 @@ function flat(name: string, values: unknown[], dim: number): Float32Array | unde
 export function isBuffer(name: string, vectors: VectorData): vectors is BufferData {
   if (typeof vectors !== 'object' || vectors === null || !('buffer' in vectors) || ArrayBuffer.isView(vectors)) return false;
   const { buffer, offset = 0, rows } = vectors as BufferData;
-  if (typeof buffer !== 'object' || buffer === null) throw argument(`${name}.buffer`, 'a GPUBuffer', describe(buffer));
+  if (typeof buffer !== 'object' || buffer === null) throw argument(`${name}.buffer`, 'a GPUBuffer', buffer);
   if (!Number.isSafeInteger(rows) || rows < 0) throw argument(`${name}.rows`, 'the number of vectors', rows);
   if (!Number.isSafeInteger(offset) || offset < 0 || offset % 4 !== 0) throw argument(`${name}.offset`, 'a multiple of four', offset);
   return true;
 }
 
-function describe(value: unknown): string {
-  if (value === null || typeof value !== 'object') return String(value);
-  return `a ${value.constructor?.name ?? 'object'}`;
+/** The bytes of a file or of a bitset. */
+export function bytesOf(name: string, bytes: unknown): Uint8Array {
+  if (kindOf(bytes) !== 'Uint8Array') throw argument(name, 'a Uint8Array', bytes);
+  const { buffer, byteOffset, length } = there(name, bytes as Uint8Array);
+  return new Uint8Array(buffer, byteOffset, length);
 }
 
-/** The bytes of a file. */
-export function bytesOf(bytes: unknown): Uint8Array {
-  if (!(bytes instanceof Uint8Array)) throw argument('bytes', 'a Uint8Array', describe(bytes));
-  return bytes;
+/**
+ * The smallest 32-bit float that is not below a number: the same 32-bit floats are below either. Distances are compared with it, and one that
+ * is below the number may not be lost to rounding.
+ */
+export function above(value: number): number {
+  const float = Math.fround(value);
+  if (!(float < value)) return float;
+  const bits = new Int32Array(Float32Array.of(float).buffer);
+  bits[0]! += float < 0 ? -1 : 1;
+  return new Float32Array(bits.buffer)[0]!;
 }
 
 /** Ids as numbers. The module refuses those that are no ids. */
 export function idsOf(name: string, ids: Ids): Float64Array<ArrayBuffer> {
-  if (typeof ids !== 'object' || ids === null || !(Symbol.iterator in ids)) throw argument(name, 'ids', describe(ids));
+  if (typeof ids !== 'object' || typeof ids?.[Symbol.iterator] !== 'function') throw argument(name, 'ids', ids);
+  if (kindOf(ids)) there(name, ids);
   return Float64Array.from(ids as Iterable<number | bigint>, (id) => {
     const number = typeof id === 'bigint' ? Number(id) : id;
-    if (!Number.isSafeInteger(number) || number < 0) throw argument(name, 'whole numbers from 0 to 2^53 - 1', describe(id));
+    if (!Number.isSafeInteger(number) || number < 0) throw argument(name, 'whole numbers from 0 to 2^53 - 1', id);
     return number;
   });
 }
@@ -98,8 +125,7 @@ export function idsOf(name: string, ids: Ids): Float64Array<ArrayBuffer> {
 export function allowOf(allow: Allowed | undefined): Allow {
   if (allow === undefined) return undefined;
   if (typeof allow !== 'object' || allow === null || !('bits' in allow)) return idsOf('allow', allow as Ids);
-  const { bits } = allow;
-  if (!(bits instanceof Uint8Array)) throw argument('allow.bits', 'a Uint8Array', describe(bits));
+  const bits = bytesOf('allow.bits', allow.bits);
   const bytes = new Uint8Array(Math.ceil(bits.length / 8) * 8);
   bytes.set(bits);
   return new BigUint64Array(bytes.buffer);

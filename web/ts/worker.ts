@@ -1,7 +1,7 @@
 // The worker that indexes live in, so that neither WebAssembly nor copies block the page.
 
 import { LocalEngine } from './engine.js';
-import { received, sent } from './errors.js';
+import { sent } from './errors.js';
 import { buffers, isOurs, type FromWorker, type ToWorker } from './messages.js';
 
 const engine = new LocalEngine();
@@ -13,7 +13,7 @@ globalThis.addEventListener('message', async ({ data }: MessageEvent<ToWorker>) 
   if (!isOurs(data)) return;
   const { number } = data;
   if (data.kind === 'nearfield abort') {
-    controllers.get(number)?.abort(received(data.reason));
+    controllers.get(number)?.abort();
     return;
   }
   const controller = new AbortController();
@@ -23,7 +23,8 @@ globalThis.addEventListener('message', async ({ data }: MessageEvent<ToWorker>) 
     const result = await engine.call(data.method, data.args as never, { signal: controller.signal, onProgress });
     post({ kind: 'nearfield result', number, result }, buffers(result));
   } catch (error) {
-    post({ kind: 'nearfield error', number, error: sent(error) });
+    const { aborted, reason } = controller.signal;
+    post(aborted && error === reason ? { kind: 'nearfield aborted', number } : { kind: 'nearfield error', number, error: sent(error) });
   } finally {
     controllers.delete(number);
   }

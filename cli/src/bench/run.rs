@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args as ClapArgs;
-use nearfield::{Device, DeviceOptions};
+use nearfield::{AdapterKind, Device, DeviceOptions, Flat, MemoryPlace, Plan, RowPlace};
 use serde_json::{Value, json};
 
 use super::case::{Case, extend};
@@ -21,7 +21,7 @@ use super::times::{Times, WARM_UP};
 use super::units::rounded;
 use super::work::Work;
 use crate::given::device;
-use crate::given::places::Places;
+use crate::given::places::{KeepRows, Places};
 use crate::terminal::output;
 
 /// The most time of a case without `--budget`, unless three runs take longer.
@@ -145,18 +145,34 @@ impl Run {
 
     /// An error where a suite would leave out what was asked for.
     pub(super) fn check(&self, takes_places: bool) -> Result<()> {
-        let asked = self.places.as_ref().map_or(String::new(), |places| places.name(self.devices.len()));
+        let Some(places) = &self.places else { return Ok(()) };
+        let keeps_rows = matches!(places.keep_rows, KeepRows::Auto | KeepRows::Device);
         ensure!(
-            takes_places || asked.is_empty(),
-            "--device, --placement, --keep-rows: needed one device that keeps the rows, which `bench exact` alone does without; given{}",
-            asked.trim_start_matches(',')
+            takes_places || self.devices.len() == 1 && keeps_rows,
+            "--device, --placement, --keep-rows: needed one device that keeps the rows, which `bench exact` alone does without; given {}",
+            places.words().join(" ")
         );
         Ok(())
     }
 
-    /// What is unusual about where indexes are, for the names of cases.
-    pub(super) fn of_places(&self) -> String {
-        self.places.as_ref().map_or(String::new(), |places| places.name(self.devices.len()))
+    /// Where indexes of the rows of this file, or of generated ones, keep them.
+    pub(super) fn row_place(&self, file: Option<&Path>) -> Result<RowPlace> {
+        self.places.as_ref().map_or(Ok(RowPlace::Device), |places| places.row_place(file))
+    }
+
+    /// How rows lie on several devices, and where those of an index are if not on the device, for the name of a case.
+    pub(super) fn of_places(&self, index: &Flat, plan: &Plan) -> String {
+        let spread = self.places.as_ref().map_or(String::new(), |places| places.spread(self.devices.len()));
+        let is_on_host = index.device().adapter().kind == AdapterKind::Host;
+        let kept = match (index.row_place(), plan.windows > 0) {
+            (MemoryPlace::Host, _) if is_on_host => "",
+            (MemoryPlace::Device, _) => "",
+            (MemoryPlace::Host, false) => "rows on the host",
+            (MemoryPlace::Host, true) => "rows streamed",
+            (MemoryPlace::File, false) => "rows in their file",
+            (MemoryPlace::File, true) => "rows in their file, streamed",
+        };
+        [&spread, kept].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
     }
 
     /// Begins a suite with this number of cases.

@@ -1,17 +1,13 @@
 //! The places of an index: its devices, how rows lie on several, and where they are kept.
 
-use anyhow::Result;
+use std::path::Path;
+
+use anyhow::{Result, bail};
 use clap::ValueEnum;
 use nearfield::{Device, Placement, RowPlace};
 
 use super::arguments;
 use super::device::Choice;
-
-/// What the name of a case says of rows that the host keeps for a GPU.
-pub(crate) const ROWS_ON_HOST: &str = ", rows on the host";
-
-/// The same of rows whose 8-bit copy searches send window by window.
-pub(crate) const ROWS_STREAMED: &str = ", rows streamed";
 
 /// Where a GPU's index keeps its rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
@@ -26,17 +22,9 @@ pub(crate) enum KeepRows {
     Host,
     /// In the host's memory; each search sends their 8-bit copy to the device, window by window. For thousands of queries at a time
     Streamed,
-}
-
-impl From<KeepRows> for RowPlace {
-    fn from(keep: KeepRows) -> Self {
-        match keep {
-            KeepRows::Auto => Self::Auto,
-            KeepRows::Device => Self::Device,
-            KeepRows::Host => Self::Host,
-            KeepRows::Streamed => Self::Streamed,
-        }
-    }
+    /// In the file of --rows (.npy, .fbin or .f16bin) or, in `search`, of a flat --index-file. The system reads of it what is needed. The file must
+    /// stay as it is meanwhile
+    Mapped,
 }
 
 #[derive(Debug, Clone, clap::Args)]
@@ -58,6 +46,20 @@ impl Places {
         self.choice.open_all()
     }
 
+    /// Where an index of the rows of this file keeps them.
+    pub(crate) fn row_place(&self, file: Option<&Path>) -> Result<RowPlace> {
+        Ok(match (self.keep_rows, file) {
+            (KeepRows::Auto, _) => RowPlace::Auto,
+            (KeepRows::Device, _) => RowPlace::Device,
+            (KeepRows::Host, _) => RowPlace::Host,
+            (KeepRows::Streamed, _) => RowPlace::Streamed,
+            (KeepRows::Mapped, Some(file)) => RowPlace::Mapped(file.to_owned()),
+            (KeepRows::Mapped, None) => {
+                bail!("--keep-rows mapped: needed rows of a file (--rows), given none")
+            }
+        })
+    }
+
     /// The words on a command line that choose the same.
     pub(crate) fn words(&self) -> Vec<String> {
         let placement = (self.placement != Placement::default())
@@ -68,14 +70,8 @@ impl Places {
         self.choice.words().into_iter().chain(more).collect()
     }
 
-    /// What is unusual about the places, for the name of a case.
-    pub(crate) fn name(&self, devices: usize) -> String {
-        let spread = if devices > 1 { format!(", {devices} {}", self.placement) } else { String::new() };
-        let keep = match self.keep_rows {
-            KeepRows::Auto | KeepRows::Device => "",
-            KeepRows::Host => ROWS_ON_HOST,
-            KeepRows::Streamed => ROWS_STREAMED,
-        };
-        spread + keep
+    /// How rows lie on this number of devices, for the name of a case. Nothing is said of one.
+    pub(crate) fn spread(&self, devices: usize) -> String {
+        if devices > 1 { format!("{devices} {}", self.placement) } else { String::new() }
     }
 }

@@ -64,6 +64,7 @@ Examples:
   nearfield search --rows a.npz:train --queries a.npz:test --filter allowed.npy --device radeon
   nearfield search --rows large.fbin --queries query.fbin --device all --keep-rows host
   nearfield search --rows large.fbin --queries query.fbin --memory 20GiB
+  nearfield search --rows larger.fbin --queries query.fbin --keep-rows mapped
   nearfield search --index-file index.nf --queries query.npy --recall 0.95";
 
 #[derive(Debug, clap::Args)]

@@ -5,12 +5,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use nearfield::io::VectorFile;
-use nearfield::{Device, ElementKind, Flat, Index, RowPlace, SavedIndex};
+use nearfield::{Device, ElementKind, Flat, FlatBuilder, Index, Placement, RowPlace, SavedIndex};
 
 use super::args::Args;
 use crate::given::files::{self, Filled};
 use crate::given::labels::Labels;
-use crate::given::places::KeepRows;
 
 /// Where the rows come from.
 pub(super) struct Source<'a> {
@@ -73,38 +72,70 @@ impl<'a> Source<'a> {
 
     /// Whether rows are searched in their file: neither the device nor the host has memory for them, and the file is of a kind that can be
     /// mapped.
-    fn stays_in_its_file(&self, rows: &VectorFile, devices: &[Device]) -> bool {
-        let [device] = devices else { return false };
+    fn stays_in_its_file(&self, rows: &VectorFile, devices: &[Device], placement: Placement) -> bool {
         let bytes = (rows.rows() as u64)
             .saturating_mul(rows.dim() as u64 * if rows.kind() == ElementKind::F16 { 2 } else { 4 });
-        let has_room = |device: &Device| device.memory_usage().is_none_or(|usage| usage.free_bytes >= bytes);
+        // Of each device, and of the host.
+        let share = match placement {
+            Placement::Shards => bytes.div_ceil(devices.len().max(1) as u64),
+            _ => bytes,
+        };
+        let has_room =
+            |device: &Device, bytes| device.memory_usage().is_none_or(|usage| usage.free_bytes >= bytes);
+        let are_roomy = devices.iter().all(|device| has_room(device, share));
         let ending = rows.path().extension().and_then(|ending| ending.to_str()).map(str::to_lowercase);
         let is_mappable = matches!(ending.as_deref(), Some("npy" | "fbin" | "f16bin"));
         let is_as_stored = self.row_ids.is_none() && rows.converted().is_none();
-        is_mappable && is_as_stored && !has_room(device) && !has_room(&Device::host())
+        is_mappable && is_as_stored && !are_roomy && !has_room(&Device::host(), bytes)
     }
 
     /// Brings the index to its devices, and returns the time it took.
     pub(super) fn index(&self, args: &Args, devices: &[Device]) -> Result<(Index, Filled)> {
-        let (placement, keep) = (args.places.placement, args.places.keep_rows.into());
+        let placement = args.places.placement;
         if let Some(rows) = &self.rows {
             let builder = Flat::builder(devices, args.metric, rows.dim()).elements(rows.kind());
             let builder = builder.placement(placement).screen(args.screen);
-            if args.places.keep_rows == KeepRows::Auto && self.stays_in_its_file(rows, devices) {
-                let start = Instant::now();
-                let mapped = builder.rows(RowPlace::Mapped(rows.path().to_owned())).build();
-                let index =
-                    mapped.context("--rows: the file is larger than the memory, so it is mapped")?.into();
-                return Ok((index, Filled { load: start.elapsed(), upload: Duration::ZERO }));
+            let mut why = "--keep-rows mapped: --rows";
+            let place = match args.places.row_place(Some(rows.path()))? {
+                RowPlace::Auto if self.stays_in_its_file(rows, devices, placement) => {
+                    why = "--rows: the file is larger than the memory, so it is mapped";
+                    RowPlace::Mapped(rows.path().to_owned())
+                }
+                place => place,
+            };
+            if let RowPlace::Mapped(_) = place {
+                let given = self.row_ids.is_some();
+                ensure!(
+                    !given,
+                    "--keep-rows mapped: needed rows that have their numbers as ids, given --row-ids"
+                );
+                return mapped(builder.rows(place)).context(why);
             }
-            let builder = builder.rows(keep);
-            let mut index = builder.capacity(rows.rows()).build()?.into();
+            let mut index = builder.rows(place).capacity(rows.rows()).build()?.into();
             let filled = files::fill(&mut index, rows, self.row_ids.as_deref())?;
             return Ok((index, filled));
         }
         let start = Instant::now();
+        let keep = args.places.row_place(Some(self.path))?;
+        if let RowPlace::Mapped(_) = keep {
+            let about = SavedIndex::read(self.path).context("--index-file")?;
+            ensure!(
+                about.lists.is_none(),
+                "--keep-rows mapped: needed a flat index, {} has lists",
+                self.path.display()
+            );
+            let builder = Flat::builder(devices, about.metric, about.dim).screen(about.screen).rows(keep);
+            return mapped(builder.placement(placement)).context("--keep-rows mapped: --index-file");
+        }
         let loader = Index::loader(devices).placement(placement).rows(keep);
         let index = loader.load(self.path).context("--index-file")?;
         Ok((index, Filled { load: start.elapsed(), upload: Duration::ZERO }))
     }
+}
+
+/// An index of rows that stay in their file, and the time it took to read them through.
+fn mapped(builder: FlatBuilder) -> Result<(Index, Filled)> {
+    let start = Instant::now();
+    let index = builder.build()?.into();
+    Ok((index, Filled { load: start.elapsed(), upload: Duration::ZERO }))
 }

@@ -73,6 +73,40 @@ fn answers_are_written_by_the_ending_of_the_file_and_never_over_another() -> Res
 }
 
 #[test]
+fn rows_that_stay_in_their_file_are_found_as_others_are() -> Result<()> {
+    let directory = circle()?;
+    let at = directory.path();
+    let kept = record(at, &format!("{SEARCH} -k 3 --ids kept.npy"));
+    let mapped = record(at, &format!("{SEARCH} -k 3 --keep-rows mapped --ids mapped.npy"));
+    assert_eq!((&kept?["row_place"], &mapped?["row_place"]), (&"host".into(), &"file".into()));
+    assert_eq!(fs::read(at.join("kept.npy"))?, fs::read(at.join("mapped.npy"))?);
+    succeed(at, "build --device host --rows rows.npy --keep-rows mapped --out mapped.nf")?;
+    succeed(at, "build --device host --rows rows.npy --out kept.nf")?;
+    assert_eq!(fs::read(at.join("mapped.nf"))?, fs::read(at.join("kept.nf"))?);
+    let of_index = "search --device host --index-file mapped.nf --queries queries.npy --keep-rows mapped";
+    assert_eq!(record(at, &format!("{of_index} -k 3 --ids of_index.npy"))?["row_place"], "file");
+    assert_eq!(fs::read(at.join("of_index.npy"))?, fs::read(at.join("kept.npy"))?);
+    succeed(
+        at,
+        "build --device host --rows rows.npy --keep-rows mapped --index ivf --lists 2 --out lists.nf",
+    )?;
+    fail(at, &of_index.replace("mapped.nf", "lists.nf"), &["--keep-rows mapped", "flat", "lists.nf"])?;
+    list(&at.join("own.npy"), "<i8", 10..20)?;
+    for command in [SEARCH, "build --device host --rows rows.npy --out own.nf"] {
+        fail(
+            at,
+            &format!("{command} --keep-rows mapped --row-ids own.npy"),
+            &["--keep-rows mapped", "--row-ids"],
+        )?;
+    }
+    fail(
+        at,
+        "bench exact --device host --count 100 --dim 8 --keep-rows mapped",
+        &["--keep-rows mapped", "--rows"],
+    )
+}
+
+#[test]
 fn a_radius_finds_all_rows_within_it() -> Result<()> {
     let directory = circle()?;
     // The cosines of 0.2, 0.4 and 0.6 are 0.02, 0.079 and 0.175 below 1.

@@ -31,6 +31,11 @@ impl Engine {
         }
     }
 
+    /// Whether the device is known to be lost.
+    pub(crate) fn is_lost(&self) -> bool {
+        matches!(self, Self::Gpu(gpu) if gpu.is_lost())
+    }
+
     /// Whether both are one device.
     fn is(&self, other: &Self) -> bool {
         match (self, other) {

@@ -27,7 +27,8 @@ pub(crate) async fn search(
             return Err(Error::internal("lists of rows on the host have no screen"));
         };
         let squared = host::checked("queries", on_host.on_host()?)?;
-        let asked = Asked { rows: &rows.rows, queries: on_host.on_host()?, squared: &squared };
+        let asked =
+            Asked { rows: &rows.rows, queries: on_host.on_host()?, squared: &squared, usual: &rows.usual };
         let asked = Some(asked);
         Probing { rows: integers, centroids, tables, request, asked, probes }.search(queries).await
     };

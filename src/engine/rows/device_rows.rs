@@ -17,7 +17,6 @@ use crate::engine::rows::apart::ApartRows;
 use crate::engine::rows::apart::changes::ApartChange;
 use crate::engine::rows::change::GpuChange;
 use crate::engine::rows::narrowed::NarrowedRows;
-use crate::engine::rows::of_file::{self, FileRows, Seen};
 use crate::engine::rows::on_host;
 #[cfg(not(target_arch = "wasm32"))]
 use crate::engine::rows::outgrown::{self, Outgrown};
@@ -111,26 +110,6 @@ impl DeviceRows {
         })
     }
 
-    /// The rows of a file, which they are searched in.
-    pub(crate) fn of_file<'f>(
-        device: &'f Device,
-        shape: &'f RowShape,
-        file: FileRows,
-        seen: Seen<'f>,
-    ) -> Boxed<'f, Self> {
-        Box::pin(async move {
-            match (&device.engine, shape.kept) {
-                #[cfg(not(target_arch = "wasm32"))]
-                (Engine::Gpu(gpu), Kept::Apart { .. } | Kept::Streamed { .. }) => {
-                    let rows = of_file::apart(gpu, shape, file, seen).await?;
-                    Ok(Self::Apart(Box::new(rows)))
-                }
-                (Engine::Gpu(_), _) => Err(Error::internal("rows of a file are on the host")),
-                (Engine::Host(host), _) => Ok(Self::Host(of_file::on_host(host, shape, file, seen)?)),
-            }
-        })
-    }
-
     /// What a GPU has of the rows: they themselves, or their narrowed copy.
     pub(crate) fn on_gpu(&self) -> Option<&GpuRows> {
         match self {
@@ -147,6 +126,15 @@ impl DeviceRows {
             #[cfg(not(target_arch = "wasm32"))]
             Self::Apart(apart) => Keeper::Host(&apart.rows),
             Self::Host(rows) => Keeper::Host(rows),
+        }
+    }
+
+    /// The rows, where they lie in a file.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(crate) fn in_file(&self) -> Option<&HostRows> {
+        match self.keeper() {
+            Keeper::Host(rows) if rows.values.file().is_some() => Some(rows),
+            _ => None,
         }
     }
 

@@ -8,6 +8,7 @@ pub(crate) mod change;
 pub(crate) mod device_rows;
 pub(crate) mod moves;
 pub(crate) mod narrowed;
+#[cfg(not(target_arch = "wasm32"))]
 pub(crate) mod of_file;
 pub(crate) mod on_host;
 #[cfg(not(target_arch = "wasm32"))]

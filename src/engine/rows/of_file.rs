@@ -1,23 +1,22 @@
-//! Rows of a mapped file, read through once: their values are checked, and narrowed.
+//! Rows of a mapped file, which is read through once: each device checks and narrows its rows of every piece.
 
 use std::sync::Arc;
 
 use crate::bits::Bits;
+use crate::engine::device::engine::Engine;
+use crate::engine::device::handle::Device;
 use crate::engine::device::vectors::Vectors;
-#[cfg(not(target_arch = "wasm32"))]
 use crate::engine::rows::apart::ApartRows;
-#[cfg(not(target_arch = "wasm32"))]
-use crate::engine::rows::outgrown;
-use crate::engine::rows::shape::RowShape;
-use crate::error::Result;
-use crate::gpu::Gpu;
+use crate::engine::rows::apart::changes::Narrowing;
+use crate::engine::rows::device_rows::DeviceRows;
+use crate::engine::rows::shape::{Kept, RowShape};
+use crate::engine::search::ahead::Searched;
+use crate::error::{Error, Result};
 use crate::host::{Host, HostRows, MappedRows};
 use crate::interrupt;
 use crate::matrix::Matrix;
 use crate::memory;
-
-/// Bytes of rows that are read at a time.
-const PIECE_BYTES: usize = 16 << 20;
+use crate::vectors::HostVectors;
 
 /// Rows that tell where the centre is.
 const SAMPLE: usize = 4096;
@@ -34,99 +33,143 @@ pub(crate) struct FileRows {
 /// Takes the bytes of the rows, in the order of the file.
 pub(crate) type Seen<'a> = &'a mut (dyn FnMut(&[u8]) + Send);
 
-/// Rows of the host engine.
-pub(crate) fn on_host(
-    host: &Arc<Host>,
-    shape: &RowShape,
-    file: FileRows,
-    seen: Seen<'_>,
-) -> Result<HostRows> {
-    let is_narrowed = shape.screen.is_wanted_on_host(shape.dim);
-    let (mut rows, mut pieces) = unchecked(host.clone(), shape, file, is_narrowed)?;
-    rows.count(Vectors::from(&pieces.sample(&rows)?).on_host()?)?;
-    while pieces.next(&mut rows, seen)?.is_some() {}
-    expect_order(&rows, false);
-    Ok(rows)
-}
-
-#[cfg(not(target_arch = "wasm32"))]
-/// Rows of an index on a GPU.
-pub(crate) async fn apart(
-    gpu: &Arc<Gpu>,
-    shape: &RowShape,
-    file: FileRows,
-    seen: Seen<'_>,
-) -> Result<ApartRows> {
-    let shape =
-        RowShape { expected: file.slots.iter().max().map_or(0, |&last| u64::from(last) + 1), ..*shape };
-    let shape = RowShape { kept: outgrown::first(gpu, &shape), ..shape };
-    let host = Arc::new(Host::new(gpu.options.clone()));
-    let (rows, mut pieces) = unchecked(host, &shape, file, false)?;
-    let sample = pieces.sample(&rows)?;
-    let mut rows = ApartRows::of(gpu, &shape, rows)?;
-    rows.narrow_all(Vectors::from(&sample).on_host()?, |rows| pieces.next(rows, seen)).await?;
-    expect_order(&rows.rows, false);
-    Ok(rows)
-}
-
-/// The rows of a file in their slots, still to be checked.
-fn unchecked(
-    host: Arc<Host>,
-    shape: &RowShape,
-    file: FileRows,
-    is_narrowed: bool,
-) -> Result<(HostRows, FilePieces)> {
-    let FileRows { mut rows, ids, slots } = file;
-    let end = slots.iter().max().map_or(0, |&last| last as usize + 1);
-    let mut by_slot = memory::filled(end, 0)?;
-    slots.iter().zip(ids).for_each(|(&slot, id)| by_slot[slot as usize] = id);
-    let (_, alive) = Bits::after(None, 0, &slots, &[])?;
-    if !slots.iter().zip(0..).all(|(&slot, row)| slot == row) {
-        let mut of_slots = memory::filled(end, 0)?;
-        slots.iter().zip(0..).for_each(|(&slot, row)| of_slots[slot as usize] = row);
-        rows.of_slots = Some(of_slots);
+impl FileRows {
+    /// One past the last slot.
+    pub(crate) fn end(&self) -> u64 {
+        self.slots.iter().max().map_or(0, |&last| u64::from(last) + 1)
     }
-    let rows = HostRows::of_file(host, shape.metric, rows, (by_slot, alive), is_narrowed)?;
-    expect_order(&rows, true);
-    Ok((rows, FilePieces { slots, done: 0 }))
-}
 
-fn expect_order(rows: &HostRows, is_in_order: bool) {
-    if let Some(mapped) = rows.values.file() {
-        mapped.file.expect_order(is_in_order);
-    }
-}
-
-/// The slots of a file's rows, and how many of these were read.
-struct FilePieces {
-    slots: Vec<u32>,
-    done: usize,
-}
-
-impl FilePieces {
     /// Copies of some rows, evenly spread over the file.
-    fn sample(&self, rows: &HostRows) -> Result<Matrix> {
-        rows.check_file()?;
-        let (all, count) = (self.slots.len() as u128, self.slots.len().min(SAMPLE));
-        let slot = |number: usize| self.slots[(number as u128 * all / count as u128) as usize];
-        rows.values.gathered(&memory::collect((0..count).map(slot))?)
+    pub(crate) fn sample(&self) -> Result<Matrix> {
+        self.rows.file.check()?;
+        // The rows around those of the sample are not needed yet.
+        self.rows.file.expect_order(false);
+        let sample = self.rows.chosen(&memory::collect(spread_out(self.slots.len()))?);
+        self.rows.file.expect_order(true);
+        sample
     }
 
-    /// Copies of the next rows, which are checked, and narrowed by the host engine, and their slots. None behind the last.
-    fn next(&mut self, rows: &mut HostRows, seen: Seen<'_>) -> Result<Option<(Matrix, Vec<u32>)>> {
+    /// What one device has: the rows with these numbers, which ascend, in these slots.
+    pub(crate) fn part(
+        &self,
+        mut numbers: impl Iterator<Item = usize> + Clone,
+        slots: &[u32],
+    ) -> Result<FilePart> {
+        let end = slots.iter().max().map_or(0, |&last| last as usize + 1);
+        let mut ids = memory::filled(end, 0)?;
+        let placed = slots.iter().zip(numbers.clone());
+        placed.clone().for_each(|(&slot, number)| ids[slot as usize] = self.ids[number]);
+        let (_, alive) = Bits::after(None, 0, slots, &[])?;
+        let first = numbers.next().unwrap_or(0);
+        let mut rows = self.rows.from(first, slots.len());
+        // Rows that follow each other in the file and in the slots need no table.
+        if !placed.clone().all(|(&slot, number)| slot as usize == number - first) {
+            let mut of_slots = memory::filled(end, 0)?;
+            placed.for_each(|(&slot, number)| of_slots[slot as usize] = (number - first) as u32);
+            rows.of_slots = Some(of_slots);
+        }
+        Ok(FilePart { rows, ids, alive })
+    }
+}
+
+/// The numbers of a sample of so many rows.
+fn spread_out(rows: usize) -> impl ExactSizeIterator<Item = usize> + Clone {
+    let (all, count) = (rows as u128, rows.min(SAMPLE));
+    (0..count).map(move |number| (number as u128 * all / count as u128) as usize)
+}
+
+/// Rows of a file that lie in the slots of one device.
+pub(crate) struct FilePart {
+    rows: MappedRows,
+    /// The id of each slot.
+    ids: Vec<u64>,
+    /// The slots that have a row; none when all below the end have.
+    alive: Option<Bits>,
+}
+
+/// Rows of a file on one device, while they are read.
+pub(crate) enum Reading {
+    Host(HostRows),
+    Apart(Box<ApartRows>, Option<Narrowing>),
+}
+
+impl Reading {
+    /// Starts with rows that cannot be searched before all of them were [taken](Self::take). `sample` are rows of the whole file.
+    pub(crate) async fn new(
+        device: &Device,
+        shape: &RowShape,
+        part: FilePart,
+        sample: HostVectors<'_>,
+    ) -> Result<Self> {
+        let FilePart { rows, ids, alive } = part;
+        match (&device.engine, shape.kept) {
+            (Engine::Gpu(gpu), Kept::Apart { .. } | Kept::Streamed { .. }) => {
+                let host = Arc::new(Host::new(gpu.options.clone()));
+                let rows = HostRows::of_file(host, shape.metric, rows, (ids, alive), false)?;
+                let mut rows = Box::new(ApartRows::of(gpu, shape, rows)?);
+                if let Some(integers) = rows.on_gpu() {
+                    gpu.compile_ahead(shape.dim, || Searched::of(integers, shape.metric).kernels());
+                }
+                let narrowing = rows.narrowing(sample).await?;
+                Ok(Self::Apart(rows, narrowing))
+            }
+            (Engine::Gpu(_), _) => Err(Error::internal("rows of a file are on the host")),
+            (Engine::Host(host), _) => {
+                let is_narrowed = shape.screen.is_wanted_on_host(shape.dim);
+                let mut rows =
+                    HostRows::of_file(host.clone(), shape.metric, rows, (ids, alive), is_narrowed)?;
+                rows.count(sample)?;
+                Ok(Self::Host(rows))
+            }
+        }
+    }
+
+    /// Checks and narrows copies of the rows in these slots.
+    pub(crate) async fn take(&mut self, rows: HostVectors<'_>, slots: &[u32]) -> Result<()> {
+        match self {
+            Self::Host(there) => there.enter(slots, rows),
+            Self::Apart(there, narrowing) => {
+                there.rows.enter(slots, rows)?;
+                match narrowing {
+                    Some(narrowing) => there.narrow(narrowing, (rows, slots)).await,
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+
+    /// The rows, when all were taken.
+    pub(crate) async fn finished(self) -> Result<DeviceRows> {
+        Ok(match self {
+            Self::Host(rows) => DeviceRows::Host(rows),
+            Self::Apart(mut rows, narrowing) => {
+                if let Some(narrowing) = narrowing {
+                    rows.narrowed(narrowing).await?;
+                }
+                DeviceRows::Apart(rows)
+            }
+        })
+    }
+}
+
+/// Reads rows in a file again, for another device.
+pub(crate) async fn read_again(device: &Device, shape: &RowShape, rows: &HostRows) -> Result<DeviceRows> {
+    let Some(file) = rows.values.file() else { return Err(Error::internal("rows that lie in no file")) };
+    rows.check_file()?;
+    let shape = RowShape { expected: rows.end() as u64, ..*shape };
+    let slots = Bits::slots(rows.alive(), rows.end())?;
+    let sample =
+        rows.values.gathered(&memory::collect(spread_out(slots.len()).map(|place| slots[place]))?)?;
+    let mut again = file.from(0, file.rows);
+    again.of_slots = file.of_slots.as_deref().map(memory::copied).transpose()?;
+    let alive = rows.alive().map(Bits::copied).transpose()?;
+    let part = FilePart { rows: again, ids: memory::copied(&rows.ids)?, alive };
+    let mut reading = Reading::new(device, &shape, part, Vectors::from(&sample).on_host()?).await?;
+    for slots in slots.chunks(file.rows_of_piece()) {
         interrupt::check()?;
         rows.check_file()?;
-        let first = self.done;
-        let row_bytes = rows.dim() * rows.values.kind().size();
-        self.done = self.slots.len().min(first + (PIECE_BYTES / row_bytes).max(1));
-        let slots = memory::copied(&self.slots[first..self.done])?;
-        if slots.is_empty() {
-            return Ok(None);
-        }
-        let piece = rows.values.gathered(&slots)?;
-        let vectors = Vectors::from(&piece).on_host()?;
-        seen(vectors.bytes());
-        rows.enter(&slots, vectors).map_err(|error| error.with_rows(|row| first as u64 + row))?;
-        Ok(Some((piece, slots)))
+        let piece = rows.values.gathered(slots)?;
+        reading.take(Vectors::from(&piece).on_host()?, slots).await?;
     }
+    reading.finished().await
 }

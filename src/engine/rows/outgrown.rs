@@ -17,9 +17,6 @@ use crate::kernels::narrow;
 use crate::matrix::{ElementKind, Matrix};
 use crate::memory;
 
-/// Bytes of rows that are read back at a time.
-const PIECE_BYTES: usize = 16 << 20;
-
 /// Rows that tell where the centre is.
 const SAMPLE: usize = 4096;
 
@@ -97,17 +94,18 @@ impl GpuRows {
         let mut apart =
             ApartRows::of(&self.gpu, &RowShape { kept: next(&shape).unwrap_or(shape.kept), ..shape }, rows)?;
         if self.len() > 0 {
-            let slots = slots_of(self.alive.as_ref().map(|alive| &alive.bits), self.end())?;
+            let slots = Bits::slots(self.alive.as_ref().map(|alive| &alive.bits), self.end() as usize)?;
             let (all, count) = (slots.len() as u128, slots.len().min(SAMPLE));
             let sampled = (0..count).map(|number| slots[(number as u128 * all / count as u128) as usize]);
             let sample = apart.rows.values.gathered(&memory::collect(sampled)?)?;
-            let mut pieces = slots.chunks(piece(&shape));
-            let each = |rows: &mut HostRows| {
-                interrupt::check()?;
-                let Some(slots) = pieces.next() else { return Ok(None) };
-                Ok(Some((rows.values.gathered(slots)?, memory::copied(slots)?)))
-            };
-            apart.narrow_all(Vectors::from(&sample).on_host()?, each).await?;
+            if let Some(narrowing) = apart.narrowing(Vectors::from(&sample).on_host()?).await? {
+                for slots in slots.chunks(shape.elements.rows_of_piece(shape.dim)) {
+                    interrupt::check()?;
+                    let rows = apart.rows.values.gathered(slots)?;
+                    apart.narrow(&narrowing, (Vectors::from(&rows).on_host()?, slots)).await?;
+                }
+                apart.narrowed(narrowing).await?;
+            }
         }
         Ok(apart)
     }
@@ -132,7 +130,7 @@ impl GpuRows {
             buffers.push((ids, segment.first_slot, segment.capacity));
         }
         let used = dim * elements.size();
-        for slots in slots_of(alive, self.end())?.chunks(piece(shape)) {
+        for slots in Bits::slots(alive, self.end() as usize)?.chunks(elements.rows_of_piece(dim)) {
             interrupt::check()?;
             let mut bytes = memory::with_room(slots.len() * used)?;
             self.gather_own(slots, |row| bytes.extend_from_slice(&row[..used])).await?;
@@ -144,22 +142,5 @@ impl GpuRows {
         }
         rows.set_alive(alive.map(Bits::copied).transpose()?);
         Ok(rows)
-    }
-}
-
-/// Rows that are read back at a time.
-fn piece(shape: &RowShape) -> usize {
-    (PIECE_BYTES / (shape.dim * shape.elements.size())).max(1)
-}
-
-/// The slots that have a row.
-fn slots_of(alive: Option<&Bits>, end: u64) -> Result<Vec<u32>> {
-    match alive {
-        None => memory::collect(0..end as u32),
-        Some(bits) => {
-            let mut slots = memory::with_room(bits.count_ones())?;
-            slots.extend(bits.ones_in_order().map(|slot| slot as u32));
-            Ok(slots)
-        }
     }
 }

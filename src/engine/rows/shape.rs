@@ -57,6 +57,11 @@ impl Kept {
 }
 
 impl RowShape {
+    /// Bytes of a row without padding.
+    pub(crate) fn row_bytes(&self) -> usize {
+        self.dim * self.elements.size()
+    }
+
     /// Vectors of this kind from their bytes.
     pub(crate) fn matrix_of(&self, bytes: &[u8]) -> Result<Matrix> {
         let count = bytes.len() / self.elements.size();

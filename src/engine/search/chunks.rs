@@ -52,6 +52,30 @@ pub(crate) fn chunk_parts(segments: &[Segment], chunk: u32, chunks: u32) -> Vec<
     parts
 }
 
+/// Chunk number `chunk` of `chunks`: neighbouring blocks, about as many in each. Rows of chunks may differ, so each needs a threshold of its
+/// own. There are fewer parts than in [`chunk_parts`], which has one for each segment, and their blocks lie side by side in memory.
+pub(crate) fn neighbouring_parts(segments: &[Segment], chunk: u32, chunks: u32) -> Vec<Part> {
+    let counts: Vec<u64> = segments.iter().map(|segment| segment.blocks().into()).collect();
+    neighbours(&counts, chunk, chunks)
+}
+
+/// The same, given the number of blocks in each segment.
+fn neighbours(counts: &[u64], chunk: u32, chunks: u32) -> Vec<Part> {
+    let all: u64 = counts.iter().sum();
+    let [start, end] = [chunk, chunk + 1].map(|number| all * u64::from(number) / u64::from(chunks));
+    let (mut parts, mut before, mut column_first) = (vec![], 0, 0);
+    for (segment, &count) in counts.iter().enumerate() {
+        let [first, last] = [start, end].map(|place| (place.clamp(before, before + count) - before) as u32);
+        let (block_first, blocks) = (first, last - first);
+        if blocks > 0 {
+            parts.push(Part { segment, block_first, block_step: 1, blocks, column_first });
+            column_first += blocks * BLOCK_ROWS;
+        }
+        before += count;
+    }
+    parts
+}
+
 /// The rounds of a chunk of `blocks` blocks, when the threshold was taken from `seen` rows. Each round is as large as the threshold
 /// permits without overflowing the lists of candidates.
 ///
@@ -129,6 +153,32 @@ pub(crate) fn round_parts(segments: &[Segment], round: Round, most: u32) -> Vec<
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn neighbouring_parts_have_every_block_once() {
+        for counts in [&[5][..], &[3, 0, 4], &[100, 1, 50, 50], &[0], &[]] {
+            let all: u64 = counts.iter().sum();
+            for chunks in [1, 2, 3, 7, 12] {
+                let (mut seen, mut sizes) = (vec![], vec![]);
+                for chunk in 0..chunks {
+                    let parts = neighbours(counts, chunk, chunks);
+                    let mut columns = 0;
+                    for part in &parts {
+                        assert_eq!((part.block_step, part.column_first), (1, columns * BLOCK_ROWS));
+                        columns += part.blocks;
+                        let before: u64 = counts[..part.segment].iter().sum();
+                        seen.extend(
+                            (0..part.blocks).map(|block| before + u64::from(part.block_first + block)),
+                        );
+                    }
+                    sizes.push(columns);
+                }
+                assert_eq!(seen, (0..all).collect::<Vec<_>>(), "{counts:?} in {chunks}");
+                let [least, most] = [sizes.iter().min(), sizes.iter().max()];
+                assert!(most.copied() <= least.map(|least| least + 1), "{counts:?}: {sizes:?}");
+            }
+        }
+    }
 
     #[test]
     fn rounds_visit_every_group_once() {

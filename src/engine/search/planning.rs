@@ -20,7 +20,7 @@ const CAPACITY: [u64; 2] = [2048, 32_768];
 pub(crate) const SMALL_PAIRS: u64 = 4096;
 
 /// Where the host has the rows, it computes the distances of this many that a filter allows while the device would launch a screen.
-const FEW_ROWS: u64 = 1024;
+pub(crate) const FEW_ROWS: u64 = 1024;
 
 /// How many times longer the lists are of queries whose candidates overflowed, where the host has the rows.
 const LONGER: u64 = 8;

@@ -6,7 +6,9 @@ use crate::engine::pass::{CandidateLists, Rescoring, keys_and_ids};
 use crate::engine::rows::narrowed::{Integers, TERMS_BYTES};
 use crate::engine::rows::segments::GpuRows;
 use crate::engine::search::batches::QueryBuffers;
-use crate::engine::search::chunks::{block_rounds, chunk_limit, chunk_parts, round_parts};
+use crate::engine::search::chunks::{
+    block_rounds, chunk_limit, chunk_parts, neighbouring_parts, round_parts,
+};
 use crate::engine::search::plan::{Plan, Route};
 use crate::engine::search::request::SearchRequest;
 use crate::engine::search::screens::{Scoring, ScreenKernel, narrowed_segment};
@@ -83,8 +85,14 @@ impl<'a> Screening<'a> {
                 _ => vec![],
             };
             let rounds = rounds.into_iter().map(|round| round_parts(&rows.segments, round, most)).collect();
+            // Where every chunk finds a threshold, rows need not be alike in all of them.
+            let all_blocks: u64 = rows.segments.iter().map(|segment| u64::from(segment.blocks())).sum();
+            let picks_all = scores_with.has_bests
+                && stored_chunks == chunks
+                && all_blocks >= PICKED_BLOCKS * k * u64::from(chunks.max(1));
+            let parts_of = if picks_all { neighbouring_parts } else { chunk_parts };
             let chunks: Vec<Vec<Part>> =
-                (0..stored_chunks).map(|chunk| chunk_parts(&rows.segments, chunk, chunks)).collect();
+                (0..stored_chunks).map(|chunk| parts_of(&rows.segments, chunk, chunks)).collect();
             let columns = chunks.iter().map(|parts| blocks(parts)).max().unwrap_or(0) * BLOCK_ROWS;
             let entries = count * u64::from(capacity);
             let spare = if plan.k > select_k::SORTED_MAX { count * k } else { 0 };

@@ -11,7 +11,7 @@ use crate::engine::search::request::{SearchRequest, SearchResult, Statistics};
 use crate::engine::search::screening::{Screening, Thresholds};
 use crate::error::Result;
 use crate::future::Boxed;
-use crate::gpu::{Commands, words};
+use crate::gpu::{Commands, Profile, words};
 use crate::kernels::collect::Round;
 use crate::kernels::{key_of, value_of};
 use crate::metric::Metric;
@@ -85,23 +85,26 @@ pub(crate) fn limit_of(metric: Metric, radius: f32) -> f32 {
 
 impl Screening<'_> {
     /// Records a batch: makes the rows candidates whose distances may be within the threshold of a query. Much of it is submitted.
-    pub(crate) async fn within(
-        &self,
+    pub(crate) async fn within<'p>(
+        &'p self,
         queries: &Queries<'_>,
         numbers: &QueryNumbers,
         threshold: impl Fn(usize) -> u32,
-    ) -> Result<Commands<'_>> {
+        profile: Option<&'p mut Profile>,
+    ) -> Result<Commands<'p>> {
         let buffers = &*self.buffers;
         let count = numbers.len() as u32;
         let thresholds: Vec<u32> = numbers.iter().map(threshold).collect();
         self.rows.gpu.upload_bytes(&buffers.thresholds, 0, bytemuck::cast_slice(&thresholds)).await?;
-        let mut commands = self.begin(queries, numbers, None).await?;
+        let mut commands = self.begin(queries, numbers, profile).await?;
         commands.clear(&buffers.counts, 0, u64::from(count) * 4);
         for parts in &self.chunks {
             let scoring = self.scoring(count, parts);
+            commands.stage(self.scores_with.stage);
             for part in parts {
                 scoring.encode(&mut commands, *part)?;
             }
+            commands.stage("collect");
             for part in parts {
                 let round = Round { step: 1, skip: 0 };
                 self.encode_collect(&mut commands, count, *part, round, Thresholds::Set)?;
@@ -110,6 +113,7 @@ impl Screening<'_> {
         }
         for part in self.rounds.iter().flatten() {
             if let Some(collecting) = self.kernel.collects {
+                commands.stage(collecting.name);
                 self.encode_collect_tile(&mut commands, collecting, count, part)?;
                 commands = commands.submit_and_go_on().await?;
             }
@@ -158,7 +162,7 @@ impl Within<'_> {
         let buffers = &*screening.buffers;
         let count = numbers.len() as u32;
         let threshold = self.threshold();
-        let mut commands = screening.within(self.queries, numbers, |_| threshold).await?;
+        let mut commands = screening.within(self.queries, numbers, |_| threshold, None).await?;
         screening.encode_rescore(&mut commands, count)?;
         let ranges = [(&buffers.refused, 0, 8), (&buffers.counts, 0, u64::from(count) * 4)];
         let parts = commands.read(&ranges).await?;

@@ -12,7 +12,8 @@ use crate::engine::spread::engine_rows::EngineRows;
 use crate::engine::tune::TunedKernel;
 use crate::error::{Error, Result};
 use crate::future::Boxed;
-use crate::matrix::MatrixView;
+use crate::matrix::{Matrix, MatrixView};
+use crate::memory;
 use crate::metric::Metric;
 use crate::screen::Screen;
 use crate::usage::Memory;
@@ -21,6 +22,8 @@ use crate::usage::Memory;
 #[derive(Debug)]
 pub(crate) struct EngineLists {
     pub(super) parts: Vec<DeviceLists>,
+    /// All centroids, for a device that comes when the others are lost; none for one device.
+    centroids: Option<Matrix>,
 }
 
 impl EngineLists {
@@ -32,17 +35,17 @@ impl EngineLists {
         screen: Screen,
     ) -> Result<Self> {
         let mut parts = vec![DeviceLists::of(training)];
-        if let [_, others @ ..] = devices.list()
-            && !others.is_empty()
-        {
-            let centroids = parts[0].centroids().await?;
-            let dim = centroids.len() / (parts[0].count() as usize).max(1);
-            for device in others {
-                let view = MatrixView::new(&centroids, dim)?;
-                parts.push(DeviceLists::around(device, metric, view, screen).await?);
-            }
+        let [_, others @ ..] = devices.list() else { return Err(Error::internal("lists on no device")) };
+        if others.is_empty() {
+            return Ok(Self { parts, centroids: None });
         }
-        Ok(Self { parts })
+        let centroids = parts[0].centroids().await?;
+        let dim = centroids.len() / (parts[0].count() as usize).max(1);
+        let view = MatrixView::new(&centroids, dim)?;
+        for device in others {
+            parts.push(DeviceLists::around(device, metric, view, screen).await?);
+        }
+        Ok(Self { parts, centroids: Some(Matrix::F32(centroids, dim)) })
     }
 
     /// Lists without rows, around centroids of the host. The metric is that of the index.
@@ -56,7 +59,11 @@ impl EngineLists {
         for device in devices.list() {
             parts.push(DeviceLists::around(device, metric, centroids, screen).await?);
         }
-        Ok(Self { parts })
+        let centroids = match &parts[..] {
+            [_] => None,
+            _ => Some(Matrix::F32(memory::copied(centroids.values())?, centroids.dim())),
+        };
+        Ok(Self { parts, centroids })
     }
 
     /// The list of each row, which is that of its nearest centroid, by the first device.
@@ -124,22 +131,23 @@ impl EngineLists {
 
     /// All centroids, `[lists, dim]`.
     pub(crate) async fn centroids(&self, rows: &EngineRows) -> Result<Vec<f32>> {
-        self.parts[rows.first_live()?].centroids().await
+        match &self.centroids {
+            Some(Matrix::F32(values, _)) => memory::copied(values),
+            _ => self.parts[rows.first_live()?].centroids().await,
+        }
     }
 
-    /// Lists without rows around the same centroids, for the device in this place.
+    /// Lists without rows around the same centroids, for a device in the place of a lost one.
     pub(crate) async fn around_again(
         &self,
-        (rows, place): (&EngineRows, usize),
         device: &Device,
         metric: Metric,
         screen: Screen,
     ) -> Result<DeviceLists> {
-        let from = rows.live().into_iter().find(|&other| other != place);
-        let from = from.ok_or_else(|| Error::internal("no device has the centroids"))?;
-        let centroids = self.parts[from].centroids().await?;
-        let dim = centroids.len() / (self.count() as usize).max(1);
-        DeviceLists::around(device, metric, MatrixView::new(&centroids, dim)?, screen).await
+        let Some(Matrix::F32(values, dim)) = &self.centroids else {
+            return Err(Error::internal("lists on one device"));
+        };
+        DeviceLists::around(device, metric, MatrixView::new(values, *dim)?, screen).await
     }
 
     /// Takes the lists of a device in the place of a lost one's.
@@ -184,5 +192,8 @@ impl EngineLists {
     /// Adds the memory of the centroids and of the tables of the lists.
     pub(crate) fn measure(&self, memory: &mut Memory) {
         self.parts.iter().for_each(|lists| lists.measure(memory));
+        if let Some(Matrix::F32(values, _)) = &self.centroids {
+            memory.add_vec("centroids", values);
+        }
     }
 }

@@ -5,7 +5,6 @@ use std::time::Duration;
 use crate::bits::Bits;
 use crate::engine::device::vectors::{Queries, Vectors};
 use crate::engine::rows::device_rows::DeviceRows;
-use crate::engine::rows::of_file::{FileRows, Seen};
 use crate::engine::rows::shape::RowShape;
 use crate::engine::rows::write::Placing;
 #[cfg(not(target_arch = "wasm32"))]
@@ -24,7 +23,7 @@ use crate::host::HostRows;
 use crate::memory;
 use crate::metric::Metric;
 use crate::options::placement::Placement;
-use crate::usage::{Memory, MemoryPlace};
+use crate::usage::{Memory, MemoryPart, MemoryPlace};
 use crate::vectors::HostVectors;
 
 /// The rows of an index.
@@ -70,16 +69,6 @@ impl EngineRows {
                 several => Err(Error::argument("devices", "one, in a browser", several.len())),
             }
         })
-    }
-
-    /// The rows of a file, which one device searches.
-    pub(crate) async fn of_file(
-        devices: &Devices,
-        shape: &RowShape,
-        file: FileRows,
-        seen: Seen<'_>,
-    ) -> Result<Self> {
-        Ok(Self::One(Box::new(DeviceRows::of_file(devices.first()?, shape, file, seen).await?)))
     }
 
     /// The rows of each device.
@@ -323,7 +312,15 @@ impl EngineRows {
 
     /// Adds the memory of the rows.
     pub(crate) fn measure(&self, memory: &mut Memory) {
-        self.parts().iter().for_each(|rows| rows.measure(memory));
+        for (place, rows) in self.parts().iter().enumerate() {
+            let mut own = Memory::default();
+            rows.measure(&mut own);
+            // Replicas share a file.
+            let is_shared = |part: &MemoryPart| part.place == MemoryPlace::File && self.side_by_side() > 1;
+            for part in own.parts().iter().filter(|part| place == 0 || !is_shared(part)) {
+                memory.add(part.name, part.place, part.bytes);
+            }
+        }
         #[cfg(not(target_arch = "wasm32"))]
         if let (Self::Several(_), Some(bits)) = (self, self.alive()) {
             memory.add("gaps", MemoryPlace::Host, 4 * bits.words().len() as u64);

@@ -39,7 +39,8 @@ impl<'a> Answered<'a> {
 
     /// Notes how many queries a device has answered.
     pub(super) fn note(&self, device: usize, answered: usize) {
-        self.counts[device].store(answered, Ordering::Relaxed);
+        // A device that answers a lost one's queries begins anew.
+        self.counts[device].fetch_max(answered, Ordering::Relaxed);
         (self.progress)((self.of_all)(&self.counts));
     }
 }
@@ -48,24 +49,29 @@ impl<'a> Answered<'a> {
 pub(super) fn merged(found: Vec<SearchResult>, k: usize) -> Result<SearchResult> {
     let (neighbors, statistics): (Vec<_>, Vec<_>) =
         found.into_iter().map(|one| (one.neighbors, one.statistics)).unzip();
-    Ok(SearchResult { neighbors: Neighbors::merge(&neighbors, k)?, statistics: summed(statistics) })
+    Ok(SearchResult { neighbors: Neighbors::merge(&neighbors, k)?, statistics: summed(statistics, u64::max) })
 }
 
 /// What devices with the same rows found for one part of the queries after the other.
 pub(super) fn joined(found: Vec<SearchResult>) -> Result<SearchResult> {
     let (neighbors, statistics): (Vec<_>, Vec<_>) =
         found.into_iter().map(|one| (one.neighbors, one.statistics)).unzip();
-    Ok(SearchResult { neighbors: Neighbors::join(&neighbors)?, statistics: summed(statistics) })
+    Ok(SearchResult {
+        neighbors: Neighbors::join(&neighbors)?,
+        statistics: summed(statistics, u64::saturating_add),
+    })
 }
 
-/// The work of all devices, with the stages of the one that took longest.
-fn summed(of_devices: Vec<Statistics>) -> Statistics {
+/// The work of all devices, with the stages of the one that took longest. `queries` joins the numbers of queries of two devices.
+fn summed(of_devices: Vec<Statistics>, queries: fn(u64, u64) -> u64) -> Statistics {
     let sum = |of: fn(&Statistics) -> u64| of_devices.iter().map(of).sum();
     let mut all = Statistics {
         scored: sum(|one| one.scored),
         rescored: sum(|one| one.rescored),
         searched_again: sum(|one| one.searched_again),
         searched_exhaustively: sum(|one| one.searched_exhaustively),
+        searched_flat: of_devices.iter().map(|one| one.searched_flat).fold(0, queries),
+        on_host: of_devices.iter().any(|one| one.on_host),
         windows: of_devices.iter().map(|one| one.windows).sum(),
         tables_missing: of_devices.iter().any(|one| one.tables_missing),
         devices: of_devices.iter().map(|one| one.devices.max(1)).sum(),

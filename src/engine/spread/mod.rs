@@ -11,6 +11,8 @@ mod layout;
 mod merging;
 #[cfg(not(target_arch = "wasm32"))]
 mod places;
+#[cfg(not(target_arch = "wasm32"))]
+mod reading;
 pub(crate) mod recovery;
 #[cfg(not(target_arch = "wasm32"))]
 mod rows;

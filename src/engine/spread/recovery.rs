@@ -2,6 +2,8 @@
 
 use crate::engine::device::handle::Device;
 use crate::engine::rows::device_rows::DeviceRows;
+#[cfg(not(target_arch = "wasm32"))]
+use crate::engine::rows::of_file::read_again;
 use crate::engine::rows::shape::RowShape;
 use crate::engine::rows::write::Placing;
 use crate::engine::spread::devices::Devices;
@@ -9,9 +11,6 @@ use crate::engine::spread::engine_rows::EngineRows;
 use crate::error::{Error, Result};
 use crate::future::Boxed;
 use crate::memory;
-
-/// Bytes of rows that are copied at a time.
-const PIECE_BYTES: usize = 16 << 20;
 
 /// Rows to copy, and where they have each slot of the index.
 #[derive(Clone, Copy)]
@@ -62,21 +61,33 @@ impl EngineRows {
             let refused = |needed, given| Err(Error::argument("recover", needed, given));
             let Self::Several(spread) = self else { return Err(on_one()) };
             let live = spread.live();
-            let Some(place) = (0..spread.parts.len()).find(|place| !live.contains(place)) else {
+            let lost = || (0..spread.parts.len()).filter(|place| !live.contains(place));
+            let of_same_gpu = lost().find(|&place| spread.devices.with(place, device).check().is_ok());
+            let Some(place) = of_same_gpu.or(lost().next()) else {
                 return refused("an index that has lost a device", "one that has lost none");
             };
-            let source = match source {
-                None if spread.layout.is_none() => RowSource { rows: self, slot_of: &Ok },
-                Some(source) => source,
-                None => {
+            let devices = spread.devices.with(place, device);
+            devices.check()?;
+            // The rows of a shard that the host keeps are still there.
+            let has_left = match &spread.layout {
+                Some(_) => Some(place).filter(|&place| spread.parts[place].is_apart()),
+                None => live.first().copied(),
+            };
+            let shape = spread.shape;
+            if let Some(file) = has_left.and_then(|left| spread.parts[left].in_file()) {
+                let rows = read_again(device, &shape, file).await?;
+                return Ok(Recovered { place, devices, rows });
+            }
+            let source = match (source, has_left) {
+                (Some(source), _) => source,
+                (None, Some(_)) => RowSource { rows: self, slot_of: &Ok },
+                (None, None) => {
                     return refused(
                         "rows to copy: a host copy (keep_host_copy), or another index (recover_from)",
                         "shards without either",
                     );
                 }
             };
-            let devices = spread.devices.with(place, device);
-            devices.check()?;
             let (mut slots, mut there): (Vec<u32>, Vec<u32>) = (vec![], vec![]);
             let has_row = self.has_row();
             match &spread.layout {
@@ -90,9 +101,9 @@ impl EngineRows {
                 }
             }
             let expected = there.iter().max().map_or(0, |&last| u64::from(last) + 1);
-            let shape = RowShape { expected, ..spread.shape };
+            let shape = RowShape { expected, ..shape };
             let mut rows = DeviceRows::new(device, &shape).await?;
-            let piece = (PIECE_BYTES / (shape.dim * shape.elements.size())).max(1);
+            let piece = shape.elements.rows_of_piece(shape.dim);
             for (slots, there) in slots.chunks(piece).zip(there.chunks(piece)) {
                 let ids = memory::collect(slots.iter().map(|&slot| id_of(slot)))?;
                 let of_source: Vec<u32> =

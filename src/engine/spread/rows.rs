@@ -1,5 +1,6 @@
 //! The rows of an index on several devices: how they change.
 
+use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use half::f16;
@@ -20,6 +21,7 @@ use crate::engine::spread::together::{Work, together};
 use crate::error::{Error, Result};
 use crate::future::{Boxed, RowProgress};
 use crate::gpu::words;
+use crate::host;
 use crate::matrix::{Element, ElementKind};
 use crate::memory;
 use crate::options::placement::Placement;
@@ -63,6 +65,38 @@ enum Step {
     LeaveAlone,
 }
 
+/// How rows are to lie on devices.
+pub(super) struct Plan {
+    placement: Placement,
+    /// The rows of the index, and those of each device.
+    shape: RowShape,
+    pub(super) own: RowShape,
+    pub(super) layout: Option<Layout>,
+}
+
+impl Plan {
+    pub(super) async fn new(devices: &Devices, placement: Placement, shape: &RowShape) -> Result<Self> {
+        let list = devices.list();
+        let layout = match (list, placement) {
+            ([_], _) | (_, Placement::Replicas) => None,
+            (_, Placement::Shards) => Some(Layout::new(timing::shares(list).await?)),
+        };
+        let share =
+            if layout.is_some() { shape.expected.div_ceil(list.len() as u64) } else { shape.expected };
+        let own = RowShape { expected: share, ..*shape };
+        let kept = first_place(list, &own);
+        let (shape, own) = (RowShape { kept, ..*shape }, RowShape { kept, ..own });
+        Ok(Self { placement, shape, own, layout })
+    }
+
+    /// Whether there is another place for the rows than the one that had too little memory; the plan is then for that.
+    pub(super) fn moves_on(&mut self) -> bool {
+        let next = outgrown::next(&self.own);
+        next.into_iter().for_each(|kept| (self.shape.kept, self.own.kept) = (kept, kept));
+        next.is_some()
+    }
+}
+
 impl SpreadRows {
     pub(super) fn new<'f>(
         devices: &'f Devices,
@@ -70,32 +104,26 @@ impl SpreadRows {
         shape: &'f RowShape,
     ) -> Boxed<'f, Self> {
         Box::pin(async move {
-            let list = devices.list();
-            let layout = match placement {
-                Placement::Shards => Some(Layout::new(timing::shares(list).await?)),
-                Placement::Replicas => None,
-            };
-            let share =
-                if layout.is_some() { shape.expected.div_ceil(list.len() as u64) } else { shape.expected };
-            let own = RowShape { expected: share, ..*shape };
-            let kept = first_place(list, &own);
-            let (shape, own) = (RowShape { kept, ..*shape }, RowShape { kept, ..own });
+            let plan = Plan::new(devices, placement, shape).await?;
             let mut parts = vec![];
-            for device in list {
-                parts.push(DeviceRows::new(device, &own).await?);
+            for device in devices.list() {
+                parts.push(DeviceRows::new(device, &plan.own).await?);
             }
-            Ok(Self {
-                devices: devices.clone(),
-                parts,
-                placement,
-                shape,
-                layout,
-                alive: None,
-                end: 0,
-                lost: list.iter().map(|_| AtomicBool::new(false)).collect(),
-                busy: list.iter().map(|_| AtomicUsize::new(0)).collect(),
-            })
+            Ok(Self::of(devices, plan, parts, (0, None)))
         })
+    }
+
+    /// The rows of these devices, with their end and the slots that have one.
+    pub(super) fn of(
+        devices: &Devices,
+        plan: Plan,
+        parts: Vec<DeviceRows>,
+        (end, alive): (usize, Option<Bits>),
+    ) -> Self {
+        let Plan { placement, shape, layout, .. } = plan;
+        let lost = parts.iter().map(|_| AtomicBool::new(false)).collect();
+        let busy = parts.iter().map(|_| AtomicUsize::new(0)).collect();
+        Self { devices: devices.clone(), parts, placement, shape, layout, alive, end, lost, busy }
     }
 
     pub(super) fn engine(&self, place: usize) -> Engine {
@@ -106,6 +134,19 @@ impl SpreadRows {
     pub(super) fn live(&self) -> Vec<usize> {
         let is_lost = |place: &usize| self.lost[*place].load(Ordering::Relaxed);
         (0..self.parts.len()).filter(|place| !is_lost(place)).collect()
+    }
+
+    /// The devices that take part in a change, with their places: all shards, or the replicas that are left.
+    fn changing(&mut self) -> Result<Vec<(usize, Engine, &mut DeviceRows)>> {
+        let live = self.live();
+        if live.is_empty() {
+            return Err(self.none_left());
+        }
+        let is_replica = self.layout.is_none();
+        let Self { devices, parts, .. } = self;
+        let parts = parts.iter_mut().zip(devices.list()).enumerate();
+        let parts = parts.filter(|(place, _)| !is_replica || live.contains(place));
+        Ok(parts.map(|(place, (part, device))| (place, device.engine.clone(), part)).collect())
     }
 
     /// The error when no device is left.
@@ -119,8 +160,11 @@ impl SpreadRows {
         *self.busy[place].get_mut() = 0;
     }
 
-    /// Notes which device was lost, and names it.
+    /// Notes which device was lost, and names it. A device may be lost although the host answered in its place.
     pub(super) fn noted<T>(&self, place: usize, result: Result<T>) -> Result<T> {
+        if self.devices.list()[place].engine.is_lost() {
+            self.lost[place].store(true, Ordering::Relaxed);
+        }
         result.map_err(|error| match error {
             Error::DeviceLost { reason } => {
                 self.lost[place].store(true, Ordering::Relaxed);
@@ -195,17 +239,27 @@ impl SpreadRows {
         })
     }
 
+    /// Each device sees what the host has free, and not what the others take of it.
+    fn check_host_room(&self) -> Result<()> {
+        let moving = self.parts.iter().filter(|part| !part.is_apart());
+        let bytes = moving.map(DeviceRows::len).sum::<u64>() * self.shape.row_bytes() as u64;
+        if host::memory_usage().is_some_and(|usage| usage.free_bytes < bytes) {
+            let purpose = "rows that leave the devices for the host's memory".into();
+            return Err(Error::OutOfMemory { purpose, bytes: Some(bytes) });
+        }
+        Ok(())
+    }
+
     /// Puts the rows of each device into its slots; on all of them or, after an error, on none.
     async fn put_owns<'a>(&mut self, owns: &'a [Own<'a>], sent: &Sent<'_>, step: Step) -> Result<()> {
-        let live = self.live();
-        let engines: Vec<Engine> = (0..self.parts.len()).map(|place| self.engine(place)).collect();
-        let is_replica = self.layout.is_none() && self.placement == Placement::Replicas;
+        if step != Step::There {
+            self.check_host_room()?;
+        }
         let mut places = vec![];
         let mut works: Vec<Work<'_, RowChange<'_>>> = vec![];
-        for ((place, part), own) in self.parts.iter_mut().enumerate().zip(owns) {
-            let Own { numbers, rows, placing } = own;
-            let is_idle = step == Step::There && placing.slots.is_empty() && placing.freed.is_empty();
-            if is_idle || is_replica && !live.contains(&place) {
+        for (place, engine, part) in self.changing()? {
+            let Own { numbers, rows, placing } = &owns[place];
+            if step == Step::There && placing.slots.is_empty() && placing.freed.is_empty() {
                 continue;
             }
             let work = async move {
@@ -227,9 +281,15 @@ impl SpreadRows {
                 })
             };
             places.push(place);
-            works.push((engines[place].clone(), Box::pin(work)));
+            works.push((engine, Box::pin(work)));
         }
         let prepared = together(works).await;
+        if let Some(panic) = sent.panic() {
+            for (place, one) in places.into_iter().zip(prepared) {
+                one.iter().for_each(|change| self.parts[place].undo(change));
+            }
+            resume_unwind(panic);
+        }
         self.take_over(places, prepared)?;
         let is_there = |kept: Kept| match kept {
             Kept::OnDevice | Kept::Auto { .. } => !self.parts.iter().any(DeviceRows::is_apart),
@@ -252,16 +312,13 @@ impl SpreadRows {
         Box::pin(async move {
             let after = Bits::after(self.alive.as_ref(), self.end, &[], freed)?;
             let own = self.divided(freed);
-            let live = self.live();
-            let engines: Vec<Engine> = (0..self.parts.len()).map(|place| self.engine(place)).collect();
             let mut places = vec![];
             let mut works: Vec<Work<'_, RowChange<'_>>> = vec![];
-            for ((place, part), own) in self.parts.iter_mut().enumerate().zip(&own) {
-                if own.is_empty() || self.layout.is_none() && !live.contains(&place) {
-                    continue;
+            for (place, engine, part) in self.changing()? {
+                if !own[place].is_empty() {
+                    places.push(place);
+                    works.push((engine, Box::pin(part.prepared_release(&own[place]))));
                 }
-                places.push(place);
-                works.push((engines[place].clone(), Box::pin(part.prepared_release(own))));
             }
             let prepared = together(works).await;
             self.take_over(places, prepared)?;
@@ -280,18 +337,13 @@ impl SpreadRows {
             {
                 return Err(Error::internal("rows that move from one device to another"));
             }
-            let live = self.live();
-            let engines: Vec<Engine> = (0..self.parts.len()).map(|place| self.engine(place)).collect();
             let mut places = vec![];
             let mut works: Vec<Work<'_, RowChange<'_>>> = vec![];
-            for ((place, part), (from, to)) in
-                self.parts.iter_mut().enumerate().zip(own_from.iter().zip(&own_to))
-            {
-                if from.is_empty() || self.layout.is_none() && !live.contains(&place) {
-                    continue;
+            for (place, engine, part) in self.changing()? {
+                if !own_from[place].is_empty() {
+                    places.push(place);
+                    works.push((engine, part.prepared_move(&own_from[place], &own_to[place])));
                 }
-                places.push(place);
-                works.push((engines[place].clone(), part.prepared_move(from, to)));
             }
             let prepared = together(works).await;
             self.take_over(places, prepared)?;
@@ -362,7 +414,7 @@ impl SpreadRows {
             let fetched = together(works.collect()).await;
             let fetched = fetched.into_iter().enumerate().map(|(place, one)| self.noted(place, one));
             let fetched = all_or_first(fetched.collect())?;
-            let row_bytes = self.shape.dim * self.shape.elements.size();
+            let row_bytes = self.shape.row_bytes();
             let mut bytes = memory::filled(slots.len() * row_bytes, 0)?;
             for (picked, fetched) in picked.iter().zip(fetched) {
                 for (&place, row) in picked.places.iter().zip(fetched.chunks_exact(row_bytes)) {

@@ -236,6 +236,9 @@ impl SpreadRows {
                 break;
             }
             let left = self.live();
+            if left.is_empty() {
+                return Err(self.none_left());
+            }
             open = again.into_iter().enumerate().map(|(n, range)| (left[n % left.len()], range)).collect();
         }
         done.sort_by_key(|(start, _)| *start);

@@ -1,5 +1,7 @@
 //! The share of each device in a change of an index.
 
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -72,24 +74,37 @@ pub(super) fn rows_at<'a>(rows: HostVectors<'a>, numbers: &[usize]) -> Result<Ow
     Ok(Own::Copied(rows.chosen(numbers)?))
 }
 
-/// Rows that devices have sent so far, and the function that is told their sum or, where all send the same, the most.
+/// Rows that devices have sent so far, and the function that is told their sum or, where all send the same, the most. What the function
+/// panics with is kept until every device can undo its part of the change.
 pub(super) struct Sent<'p> {
     counts: Vec<AtomicUsize>,
     is_sum: bool,
     progress: Mutex<RowProgress<'p>>,
+    panic: Mutex<Option<Panic>>,
 }
+
+type Panic = Box<dyn Any + Send>;
 
 impl<'p> Sent<'p> {
     /// Devices send different rows, whose sum is told, or all of them the same.
     pub(super) fn new(devices: usize, is_sum: bool, progress: RowProgress<'p>) -> Self {
         let counts = (0..devices).map(|_| AtomicUsize::new(0)).collect();
-        Self { counts, is_sum, progress: Mutex::new(progress) }
+        Self { counts, is_sum, progress: Mutex::new(progress), panic: Mutex::default() }
     }
 
     pub(super) fn note(&self, device: usize, sent: usize) {
-        self.counts[device].store(sent, Ordering::Relaxed);
+        // A device that begins anew has told it before.
+        self.counts[device].fetch_max(sent, Ordering::Relaxed);
         let counts = self.counts.iter().map(|count| count.load(Ordering::Relaxed));
         let told = if self.is_sum { counts.sum() } else { counts.max().unwrap_or(0) };
-        (lock(&self.progress))(told);
+        let mut panic = lock(&self.panic);
+        if panic.is_none() {
+            *panic = catch_unwind(AssertUnwindSafe(|| (lock(&self.progress))(told))).err();
+        }
+    }
+
+    /// What the function panicked with.
+    pub(super) fn panic(&self) -> Option<Panic> {
+        lock(&self.panic).take()
     }
 }

@@ -14,15 +14,21 @@ use crate::error::{Error, Result};
 use crate::future::Boxed;
 use crate::gpu::Gpu;
 use crate::interrupt;
+use crate::parallel;
 use crate::platform::CAN_WAIT;
 
 /// The work of one device.
 pub(super) type Work<'f, T> = (Engine, Boxed<'f, T>);
 
 /// Runs futures to their ends, and returns what each comes to. Inside of a blocking call every device has a thread, on which its future
-/// waits as a blocking call does; elsewhere they take turns on the caller's thread.
+/// waits as a blocking call does; elsewhere, and on a thread of rayon's pool, they take turns on the caller's thread.
 pub(super) async fn together<T: Send>(works: Vec<Work<'_, T>>) -> Vec<Result<T>> {
-    if CAN_WAIT && Device::is_blocked() { on_threads(works) } else { by_turns(works).await }
+    match CAN_WAIT && Device::is_blocked() {
+        // The work of a host needs the pool's threads, and this one would wait for it without working.
+        true if parallel::current_thread_index().is_some() => together_briefly(works).await,
+        true => on_threads(works),
+        false => by_turns(works).await,
+    }
 }
 
 /// The same for short work: inside of a blocking call this thread submits the work of all GPUs and then polls them. With a thread for each
@@ -37,6 +43,9 @@ pub(super) async fn together_briefly<T: Send>(works: Vec<Work<'_, T>>) -> Vec<Re
     match gpus {
         Some(gpus) => Gpu::block_on_all(&gpus, async { Ok(by_turns(works).await) })
             .unwrap_or_else(|interrupted| vec![Err(interrupted)]),
+        None if parallel::current_thread_index().is_some() => {
+            works.into_iter().map(|(engine, future)| engine.block_on(future)).collect()
+        }
         None => on_threads(works),
     }
 }

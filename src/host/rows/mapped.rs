@@ -1,20 +1,29 @@
 //! Rows in a mapped file, in place.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use half::f16;
 
 use crate::error::Result;
 use crate::files::MappedFile;
 use crate::host::arithmetic::values::HostValues;
+use crate::interrupt;
 use crate::matrix::{Element, ElementKind, Matrix};
 use crate::memory;
+use crate::parallel::*;
 use crate::usage::{Memory, MemoryPlace};
+
+/// Elements that one thread copies at least.
+const COPIED_ALONE: usize = 1 << 16;
+
+/// Pieces that the disk is asked for before they are read: it works while these are used.
+const AHEAD: usize = 8;
 
 /// Rows of a file, `[rows, dim]`.
 #[derive(Debug)]
 pub(crate) struct MappedRows {
-    pub(crate) file: MappedFile,
+    pub(crate) file: Arc<MappedFile>,
     pub(crate) elements: ElementKind,
     pub(crate) dim: usize,
     pub(crate) rows: usize,
@@ -45,10 +54,36 @@ impl MappedRows {
         self.start.is_multiple_of(self.elements.size())
     }
 
-    /// Copies of neighbouring rows.
-    pub(crate) fn copied(&self, rows: Range<usize>) -> Result<Matrix> {
-        self.will_need(rows.clone());
-        joined(rows.map(|row| self.bytes(row)), self.elements, self.dim)
+    /// Rows of the same file from this one on, `rows` of which are used.
+    pub(crate) fn from(&self, first: usize, rows: usize) -> Self {
+        let &Self { ref file, elements, dim, .. } = self;
+        Self { file: file.clone(), elements, dim, rows, start: self.place(first).start, of_slots: None }
+    }
+
+    /// Copies of the rows with these numbers.
+    pub(crate) fn chosen(&self, numbers: &[usize]) -> Result<Matrix> {
+        self.will_need(numbers.iter().copied());
+        joined(numbers.len(), |place| self.bytes(numbers[place]), self.elements, self.dim)
+    }
+
+    /// Rows that are read at a time.
+    pub(crate) fn rows_of_piece(&self) -> usize {
+        self.elements.rows_of_piece(self.dim)
+    }
+
+    /// Copies of all rows in the order of the file, piece by piece, each with the number of its first row.
+    pub(crate) fn pieces(&self) -> impl Iterator<Item = Result<(usize, Matrix)>> + '_ {
+        let (all, piece) = (self.rows, self.rows_of_piece());
+        let mut announced = 0;
+        (0..all).step_by(piece).map(move |first| {
+            interrupt::check()?;
+            self.file.check()?;
+            let rows = all.min(first + piece) - first;
+            let soon = announced..all.min(first + (AHEAD + 1) * piece);
+            announced = soon.end;
+            self.will_need(soon);
+            Ok((first, joined(rows, |place| self.bytes(first + place), self.elements, self.dim)?))
+        })
     }
 
     /// The elements of neighbouring slots in f32, where they lie like this in the file.
@@ -105,20 +140,34 @@ impl MappedRows {
     }
 }
 
-/// Rows of `dim` elements from their bytes, which need not be aligned.
+/// Copies `count` rows of `dim` elements, given the bytes of each, which need not be aligned. Several threads do it: one alone spends longer on
+/// page faults than the disk needs.
 pub(super) fn joined<'r>(
-    rows: impl ExactSizeIterator<Item = &'r [u8]>,
+    count: usize,
+    bytes: impl Fn(usize) -> &'r [u8] + Send + Sync,
     elements: ElementKind,
     dim: usize,
 ) -> Result<Matrix> {
-    fn values<'r, T: Element>(rows: impl ExactSizeIterator<Item = &'r [u8]>, dim: usize) -> Result<Vec<T>> {
-        let mut values: Vec<T> = memory::filled(rows.len() * dim, T::zeroed())?;
-        let places = values.chunks_exact_mut(dim.max(1));
-        rows.zip(places).for_each(|(row, place)| bytemuck::cast_slice_mut(place).copy_from_slice(row));
+    fn values<'r, T: Element>(
+        count: usize,
+        bytes: impl Fn(usize) -> &'r [u8] + Send + Sync,
+        dim: usize,
+    ) -> Result<Vec<T>> {
+        let dim = dim.max(1);
+        let mut values: Vec<T> = memory::filled(count * dim, T::zeroed())?;
+        let copy = |(row, place): (usize, &mut [T])| {
+            bytemuck::cast_slice_mut(place).copy_from_slice(bytes(row));
+        };
+        // A thread of the pool would take up other work of it while it waits, perhaps a caller's that waits for this.
+        if current_thread_index().is_some() {
+            values.chunks_exact_mut(dim).enumerate().for_each(copy);
+        } else {
+            values.par_chunks_exact_mut(dim).with_min_len(COPIED_ALONE / dim).enumerate().for_each(copy);
+        }
         Ok(values)
     }
     Ok(match elements {
-        ElementKind::F32 => Matrix::F32(values(rows, dim)?, dim),
-        ElementKind::F16 => Matrix::F16(values(rows, dim)?, dim),
+        ElementKind::F32 => Matrix::F32(values(count, bytes, dim)?, dim),
+        ElementKind::F16 => Matrix::F16(values(count, bytes, dim)?, dim),
     })
 }

@@ -83,6 +83,32 @@ impl NarrowedRows {
         }
     }
 
+    /// Narrows rows into these slots. Rows of a file are not read for it again.
+    pub(crate) fn narrow_rows(
+        &mut self,
+        slots: &[u32],
+        vectors: HostVectors<'_>,
+        squared: &[f64],
+    ) -> Result<()> {
+        let Self { narrower, rows, terms } = self;
+        let mut places: Vec<(u32, usize)> = memory::collect(slots.iter().copied().zip(0..slots.len()))?;
+        places.par_sort_unstable();
+        let in_groups: Vec<_> = places.chunk_by(|a, b| a.0 / GROUP as u32 == b.0 / GROUP as u32).collect();
+        let narrow = |(group, (lines, terms)): (usize, (&mut [_], &mut GroupTerms))| {
+            let of_group = |of: &&[(u32, usize)]| of[0].0 as usize / GROUP;
+            let Ok(place) = in_groups.binary_search_by_key(&group, of_group) else { return };
+            let (mut scratch, mut integers) = (vec![], vec![0; vectors.dim()]);
+            for &(slot, row) in in_groups[place] {
+                let values = vectors.row(row).widened_in(&mut scratch);
+                let of_row = narrower.narrow(values, squared[row], &mut integers);
+                set_lane(lines, slot as usize % GROUP, &integers);
+                terms.set(slot as usize % GROUP, narrower.form, narrower.margin, of_row);
+            }
+        };
+        rows.par_groups_mut().zip(terms.par_iter_mut()).enumerate().for_each(narrow);
+        Ok(())
+    }
+
     /// Sets the row in a slot.
     pub(crate) fn set(&mut self, slot: usize, row: &[f32], squared: f64) {
         let mut integers = vec![0; row.len()];

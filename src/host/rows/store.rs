@@ -110,13 +110,11 @@ impl HostRows {
     /// Checks rows of a file and narrows them. `rows` are copies of those in these slots.
     pub(crate) fn enter(&mut self, slots: &[u32], rows: HostVectors<'_>) -> Result<()> {
         let squared = norms::checked("rows", rows)?;
-        slots.iter().zip(squared).for_each(|(&slot, squared)| self.values.squared[slot as usize] = squared);
-        if self.is_narrowed() {
-            let mut is_changed = memory::filled(self.end().div_ceil(GROUP), false)?;
-            slots.iter().for_each(|&slot| is_changed[slot as usize / GROUP] = true);
-            self.narrow(&mut is_changed);
+        slots.iter().zip(&squared).for_each(|(&slot, &squared)| self.values.squared[slot as usize] = squared);
+        match &mut self.narrowed {
+            Some(narrowed) => narrowed.narrow_rows(slots, rows, &squared),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Takes rows that the device had, in slots below the end.

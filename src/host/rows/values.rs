@@ -171,8 +171,7 @@ impl RowValues {
     /// Copies of the rows in these slots, one after another.
     pub(crate) fn gathered(&self, slots: &[u32]) -> Result<Matrix> {
         self.announce(slots.iter().map(|&slot| slot as usize));
-        let rows = slots.iter().map(|&slot| self.bytes(slot as usize));
-        joined(rows, self.kind(), self.dim)
+        joined(slots.len(), |place| self.bytes(slots[place] as usize), self.kind(), self.dim)
     }
 
     /// How the elements are stored.

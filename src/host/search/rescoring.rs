@@ -1,7 +1,9 @@
 //! Distances of rows that another engine could not exclude: the host reports them where it keeps the rows of an index on a GPU.
 
 use std::collections::BinaryHeap;
+use std::ops::Range;
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::error::{Error, Result};
 use crate::host::rows::store::HostRows;
@@ -40,16 +42,48 @@ const AHEAD: usize = 2;
 pub(crate) struct Shortlist<'a> {
     /// The query's number.
     pub(crate) query: usize,
-    pub(crate) slots: &'a [u32],
-    /// Keys that the distances of these rows are not below; none where they are not known.
-    pub(crate) lowers: &'a [u32],
+    pub(crate) candidates: Candidates<'a>,
+}
+
+/// The slots of rows.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Candidates<'a> {
+    Slots(&'a [u32]),
+    /// Each with a key that the row's distance is not below.
+    Bounded(&'a [[u32; 2]]),
+}
+
+impl<'a> Candidates<'a> {
+    fn len(self) -> usize {
+        match self {
+            Self::Slots(slots) => slots.len(),
+            Self::Bounded(pairs) => pairs.len(),
+        }
+    }
+
+    fn get(self, place: usize) -> Option<u32> {
+        match self {
+            Self::Slots(slots) => slots.get(place).copied(),
+            Self::Bounded(pairs) => pairs.get(place).map(|&[slot, _]| slot),
+        }
+    }
+
+    fn slots(self) -> impl Iterator<Item = usize> + 'a {
+        (0..self.len()).filter_map(move |place| self.get(place)).map(|slot| slot as usize)
+    }
+
+    fn part(self, range: Range<usize>) -> Self {
+        match self {
+            Self::Slots(slots) => Self::Slots(&slots[range]),
+            Self::Bounded(pairs) => Self::Bounded(&pairs[range]),
+        }
+    }
 }
 
 /// Rows of a shortlist, and places for their distances.
 struct Piece<'a, 'h> {
     query: usize,
-    slots: &'a [u32],
-    lowers: &'a [u32],
+    candidates: Candidates<'a>,
     found: &'h mut [Hit],
     /// How many of the distances were computed: the nearest rows are among them.
     computed: Option<&'h mut usize>,
@@ -74,11 +108,7 @@ impl HostRows {
         shortlists: &[Shortlist<'_>],
         limit: SearchLimit,
     ) -> Result<Hits> {
-        let is_there = |&slot: &u32| (slot as usize) < self.end();
-        if !shortlists.iter().all(|shortlist| shortlist.slots.iter().all(is_there)) {
-            return Err(Error::internal("a candidate lies behind the last row"));
-        }
-        let rows: usize = shortlists.iter().map(|shortlist| shortlist.slots.len()).sum();
+        let rows: usize = shortlists.iter().map(|shortlist| shortlist.candidates.len()).sum();
         let mut found = memory::filled(rows, (0, 0))?;
         let mut computed = memory::filled(shortlists.len(), 0)?;
         // A thread of another pool would take up work of that pool while it waits.
@@ -87,24 +117,37 @@ impl HostRows {
         let share = (rows / (TASKS_PER_THREAD * current_num_threads())).min(LARGEST / self.dim());
         let share = share.max(TASK / self.dim()).max(1);
         let mut tasks = self.tasks(queries.0, (shortlists, share), (&mut found, &mut computed))?.into_iter();
+        let is_behind = AtomicBool::new(false);
         loop {
             interrupt::check()?;
             let mut some = tasks.by_ref().take(WAVE * current_num_threads()).peekable();
             if some.peek().is_none() {
                 break;
             }
+            let is_behind = &is_behind;
+            let rescore = |task| {
+                if !self.rescore(queries, task, limit) {
+                    is_behind.store(true, Ordering::Relaxed);
+                }
+            };
             match threads {
-                None => some.for_each(|task| self.rescore(queries, task, limit)),
+                None => some.for_each(rescore),
                 Some(threads) => threads.scope(|scope| {
-                    some.for_each(|task| scope.spawn(move |_| self.rescore(queries, task, limit)));
+                    some.for_each(|task| scope.spawn(move |_| rescore(task)));
                 }),
             }
         }
+        if is_behind.into_inner() {
+            return Err(Error::internal("a candidate lies behind the last row"));
+        }
         let mut hits = Hits::with_room(shortlists.len())?;
-        memory::reserve(&mut hits.rows, shortlists.iter().map(|one| kept(one.slots.len(), limit)).sum())?;
+        memory::reserve(
+            &mut hits.rows,
+            shortlists.iter().map(|one| kept(one.candidates.len(), limit)).sum(),
+        )?;
         let mut rest = &mut found[..];
         for (shortlist, computed) in shortlists.iter().zip(computed) {
-            let (own, others) = rest.split_at_mut(shortlist.slots.len());
+            let (own, others) = rest.split_at_mut(shortlist.candidates.len());
             hits.rescored += if own.len() > share { own.len() } else { computed } as u64;
             if own.len() > share {
                 order(own, limit);
@@ -125,26 +168,29 @@ impl HostRows {
     ) -> Result<Vec<Task<'a, 'h>>> {
         let wide_query = if queries.kind() == ElementKind::F16 { self.dim() } else { 0 };
         let mut tasks: Vec<Task<'a, 'h>> = vec![];
-        for (&Shortlist { query, slots, lowers }, computed) in shortlists.iter().zip(computed) {
-            let is_whole = slots.len() <= share;
-            let mut computed = Some(computed);
-            for slots in slots.chunks(share) {
-                let (own, others) = found.split_at_mut(slots.len());
+        for (&Shortlist { query, candidates: all }, computed) in shortlists.iter().zip(computed) {
+            let is_whole = all.len() <= share;
+            let mut computed = Some(computed).filter(|_| is_whole);
+            for first in (0..all.len()).step_by(share) {
+                let candidates = all.part(first..all.len().min(first + share));
+                let (own, others) = found.split_at_mut(candidates.len());
                 found = others;
-                // Only of a whole list does the nearest so far tell which rows are too far.
-                let (lowers, computed) = if is_whole { (lowers, computed.take()) } else { (&[][..], None) };
-                let piece = Piece { query, slots, lowers, found: own, computed, is_whole };
+                let piece = Piece { query, candidates, found: own, computed: computed.take(), is_whole };
                 match tasks.last_mut().filter(|task| task.rows < share) {
                     Some(task) => {
                         memory::reserve_more(&mut task.pieces, 1)?;
-                        task.rows += slots.len();
+                        task.rows += candidates.len();
                         task.pieces.push(piece);
                     }
                     None => {
                         let wide = [wide_query, self.values.scratch_len()];
                         let [query, row] = wide.map(|elements| memory::filled(elements, 0.0));
                         memory::reserve_more(&mut tasks, 1)?;
-                        tasks.push(Task { pieces: vec![piece], rows: slots.len(), wide: [query?, row?] });
+                        tasks.push(Task {
+                            pieces: vec![piece],
+                            rows: candidates.len(),
+                            wide: [query?, row?],
+                        });
                     }
                 }
             }
@@ -152,13 +198,21 @@ impl HostRows {
         Ok(tasks)
     }
 
-    /// Computes the distances of a task, and orders those of whole shortlists.
-    fn rescore(&self, (queries, squared): (HostVectors<'_>, &[f64]), task: Task<'_, '_>, limit: SearchLimit) {
+    /// Computes the distances of a task, and orders those of whole shortlists. Says whether all candidates are rows.
+    fn rescore(
+        &self,
+        (queries, squared): (HostVectors<'_>, &[f64]),
+        task: Task<'_, '_>,
+        limit: SearchLimit,
+    ) -> bool {
         let Task { pieces, wide: [mut wide_query, mut wide_row], .. } = task;
-        self.values.announce(pieces.iter().flat_map(|piece| piece.slots).map(|&slot| slot as usize));
+        if !pieces.iter().all(|piece| piece.candidates.slots().all(|slot| slot < self.end())) {
+            return false;
+        }
+        self.values.announce(pieces.iter().flat_map(|piece| piece.candidates.slots()));
         let mut nearest_first: Vec<(u32, u32)> = vec![];
         let mut best: BinaryHeap<Hit> = BinaryHeap::new();
-        for Piece { query: number, slots, lowers, found, computed, is_whole } in pieces {
+        for Piece { query: number, candidates, found, computed, is_whole } in pieces {
             let values = queries.row(number).widened(&mut wide_query);
             let query = NormedVector { values, squared: squared[number] };
             let mut hit_of = |slot: u32| {
@@ -167,12 +221,13 @@ impl HostRows {
                 let row = NormedVector { values, squared: self.values.squared[slot] };
                 (key_of(distance(self.metric, query, row)), self.ids[slot])
             };
-            if let SearchLimit::Nearest(k) = limit
-                && k < slots.len()
-                && lowers.len() == slots.len()
+            // Only of a whole list does the nearest so far tell which rows are too far.
+            if let (SearchLimit::Nearest(k), Candidates::Bounded(pairs)) = (limit, candidates)
+                && is_whole
+                && k < pairs.len()
             {
                 nearest_first.clear();
-                nearest_first.extend(lowers.iter().copied().zip(slots.iter().copied()));
+                nearest_first.extend(pairs.iter().map(|&[slot, lower]| (lower, slot)));
                 nearest_first.sort_unstable();
                 nearest_first.iter().take(AHEAD).for_each(|&(_, slot)| self.values.prefetch(slot as usize));
                 best.clear();
@@ -197,18 +252,19 @@ impl HostRows {
                 computed.into_iter().for_each(|computed| *computed = done);
                 continue;
             }
-            slots.iter().take(AHEAD).for_each(|&slot| self.values.prefetch(slot as usize));
-            for (place, (&slot, hit)) in slots.iter().zip(&mut *found).enumerate() {
-                if let Some(&next) = slots.get(place + AHEAD) {
+            candidates.slots().take(AHEAD).for_each(|slot| self.values.prefetch(slot));
+            for (place, (slot, hit)) in candidates.slots().zip(&mut *found).enumerate() {
+                if let Some(next) = candidates.get(place + AHEAD) {
                     self.values.prefetch(next as usize);
                 }
-                *hit = hit_of(slot);
+                *hit = hit_of(slot as u32);
             }
-            computed.into_iter().for_each(|computed| *computed = slots.len());
+            computed.into_iter().for_each(|computed| *computed = found.len());
             if is_whole {
                 order(found, limit);
             }
         }
+        true
     }
 }
 

@@ -142,6 +142,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Where the bytes of a tensor start in the file, and their checksum as digits.
+    #[cfg(not(target_arch = "wasm32"))]
     pub(crate) fn place(&self, name: &str) -> Result<(u64, String)> {
         let (name, info) = self.info(name)?;
         let checksum = self.header.checksum(name).unwrap_or_default();

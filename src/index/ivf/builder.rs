@@ -8,6 +8,7 @@ use crate::future::{Boxed, blocking_and_async};
 use crate::index::common::{Rows, Settings, resource_methods};
 use crate::index::ivf::{Ivf, Pages};
 use crate::index::kmeans::KMeans;
+#[cfg(not(target_arch = "wasm32"))]
 use crate::index::mapped::MappedVectors;
 use crate::index::shared::SharedSearches;
 use crate::matrix::ElementKind;
@@ -106,6 +107,7 @@ impl<'a> IvfBuilder<'a> {
             };
             let lists = lists.unwrap_or_else(|| Ivf::recommend(sample.rows()));
             let means = means.of(settings.metric, lists);
+            #[cfg(not(target_arch = "wasm32"))]
             if let RowPlace::Mapped(path) = &settings.resources.rows {
                 settings.shape()?;
                 check_sample(settings.dim)?;
@@ -133,6 +135,7 @@ impl<'a> IvfBuilder<'a> {
 }
 
 impl Ivf {
+    #[cfg(not(target_arch = "wasm32"))]
     /// The index of a file's rows, in the lists of their nearest centroids.
     async fn of_file(
         settings: Settings,
@@ -142,7 +145,7 @@ impl Ivf {
     ) -> Result<Self> {
         let path = vectors.rows.file.path().to_owned();
         let mut of_rows = memory::with_room(vectors.rows.rows)?;
-        for piece in vectors.pieces() {
+        for piece in vectors.rows.pieces() {
             let (first, rows) = piece?;
             let assigned = engine
                 .assign_on_first((&rows).into())

@@ -70,8 +70,8 @@ impl Ivf {
     pub(crate) fn taken_back<'s>(&'s mut self, recovered: Recovered, device: &'s Device) -> Boxed<'s, ()> {
         Box::pin(async move {
             let Self { common, engine, .. } = self;
-            let (there, place) = (&common.store.rows, recovered.place);
-            let lists = engine.around_again((there, place), device, common.metric, common.screen).await?;
+            let place = recovered.place;
+            let lists = engine.around_again(device, common.metric, common.screen).await?;
             let engine = changing(engine)?;
             common.replace(recovered)?;
             engine.replace(place, lists);

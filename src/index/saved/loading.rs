@@ -149,7 +149,7 @@ impl<'a> Loading<'a> {
     pub(crate) async fn fill(&self, store: &mut RowStore, ids: &[u64], slots: &[u32]) -> Result<()> {
         let SavedIndex { dim, elements, rows, .. } = self.about;
         let row_bytes = dim * elements.size();
-        let piece_bytes = (PIECE_BYTES / row_bytes).max(1) * row_bytes;
+        let piece_bytes = elements.rows_of_piece(dim) * row_bytes;
         let mut pieces = self.reader.tensor("rows", file::dtype(elements), &[rows, dim], piece_bytes)?;
         let (mut singles, mut halves): (Vec<f32>, Vec<f16>) = (vec![], vec![]);
         let mut done = 0;

@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::error::Result;
 use crate::index::common::Common;
 use crate::index::file::{self, Dtype, Writer};
-use crate::index::saved::contents::{PIECE_BYTES, PIECE_IDS, SavedLists, kind_word};
+use crate::index::saved::contents::{PIECE_IDS, SavedLists, kind_word};
 
 /// An index to save.
 pub(crate) struct Saving<'a> {
@@ -65,8 +65,7 @@ impl Saving<'_> {
             writer.write("list_offsets", bytemuck::cast_slice(&lists.offsets))?;
             writer.write("centroids", bytemuck::cast_slice(&lists.centroids))?;
         }
-        let piece = (PIECE_BYTES / (common.dim * common.elements.size())).max(1);
-        for slots in self.slots.chunks(piece) {
+        for slots in self.slots.chunks(common.piece()) {
             writer.write("rows", &common.store.fetch_bytes(slots).await?)?;
         }
         Ok(writer)

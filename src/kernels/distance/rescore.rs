@@ -188,6 +188,7 @@ pub(crate) fn encode(commands: &mut Commands<'_>, rescore: &Rescore<'_>) -> Resu
     };
     let limit = gpu.adapter.capabilities.max_workgroups;
     let unused = rescore.queries;
+    let each = |columns| Grid::Tiles(gpu.workgroups_each(rescore.count, columns), rescore.count);
     let (slots, candidates, offsets, grid) = match rescore.candidates {
         Candidates::Csr { candidates, offsets, slots, total } => {
             params.entries = slots.map_or(0, |(_, entries)| entries);
@@ -195,14 +196,15 @@ pub(crate) fn encode(commands: &mut Commands<'_>, rescore: &Rescore<'_>) -> Resu
                 return Err(Error::argument("slots", "at least one", 0));
             }
             // The kernel strides over the candidates; this many workgroups fill any adapter.
-            let grid = Grid::Tiles(total.div_ceil(AT_ONCE).min(4096), 1);
+            let columns = gpu.workgroups_each(1, total.div_ceil(AT_ONCE).min(4096));
+            let grid = Grid::Tiles(columns, 1);
             (slots.map_or(unused, |(slots, _)| slots), candidates, offsets, grid)
         }
         Candidates::Lists { candidates, counts, pitch } => {
             params.list_pitch = pitch;
             // Lists are far from full, so a few workgroups stride over each. More would find nothing and still cost time.
             let columns = (4096 / rescore.count.max(1)).clamp(4, 128).min(limit).min(pitch.div_ceil(AT_ONCE));
-            (unused, candidates, counts, Grid::Tiles(columns, rescore.count))
+            (unused, candidates, counts, each(columns))
         }
         Candidates::Dense { first, count, found_pitch, found_first, allowed } => {
             params.dense_first = first;
@@ -210,8 +212,7 @@ pub(crate) fn encode(commands: &mut Commands<'_>, rescore: &Rescore<'_>) -> Resu
             params.found_pitch = found_pitch;
             params.found_first = found_first;
             params.entries = allowed.map_or(0, |words| (words.bytes / 4) as u32);
-            let columns = count.div_ceil(AT_ONCE).min(limit);
-            (allowed.unwrap_or(unused), unused, unused, Grid::Tiles(columns, rescore.count))
+            (allowed.unwrap_or(unused), unused, unused, each(count.div_ceil(AT_ONCE).min(limit)))
         }
         Candidates::Shared { slots, first, count, found_pitch, found_first } => {
             params.dense_first = first;
@@ -219,8 +220,7 @@ pub(crate) fn encode(commands: &mut Commands<'_>, rescore: &Rescore<'_>) -> Resu
             params.found_pitch = found_pitch;
             params.found_first = found_first;
             params.list_pitch = 1;
-            let columns = count.div_ceil(AT_ONCE).min(limit);
-            (unused, slots, unused, Grid::Tiles(columns, rescore.count))
+            (unused, slots, unused, each(count.div_ceil(AT_ONCE).min(limit)))
         }
     };
     let buffers = [

@@ -109,6 +109,7 @@ pub(crate) fn encode(
     let &Scan { best, row_terms, query_terms, .. } = scan;
     let allowed = scan.allowed.unwrap_or(query_terms);
     let workgroups = (WORKGROUPS / queries.max(1)).clamp(1, WORKGROUPS_EACH);
+    let workgroups = commands.gpu().workgroups_each(queries, workgroups);
     let buffers = Buffers { scores, best, row_terms, query_terms, allowed, thresholds, counts, candidates };
     commands.dispatch(&pipeline, &params, &buffers.slices(), Grid::Tiles(workgroups, queries))
 }

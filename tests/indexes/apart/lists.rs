@@ -8,7 +8,7 @@ use test_case::test_matrix;
 use super::{assert_same, clustered};
 use crate::common::Engine::Adapter;
 use crate::common::{Random, gpu, options, view};
-use crate::support::own_gpu;
+use crate::support::{few_iterations, own_gpu};
 
 const LISTS: usize = 24;
 const ROWS: usize = 4500;
@@ -26,7 +26,8 @@ struct Twins {
 
 impl Twins {
     fn new(device: &Device, metric: Metric, dim: usize, values: &[f32]) -> Self {
-        let builder = || Ivf::builder(device, metric, dim).lists(LISTS).screen(Screen::I8);
+        let builder =
+            || Ivf::builder(device, metric, dim).lists(LISTS).kmeans(few_iterations).screen(Screen::I8);
         let of = |place| builder().rows(place).train(view(values, dim)).expect("an index");
         let mut twins = Self { there: of(RowPlace::Device), apart: of(RowPlace::Host) };
         twins.change(|index| index.add(view(values, dim)));
@@ -90,7 +91,8 @@ fn all_lists_give_what_the_host_engine_gives() {
     for metric in Metric::ALL {
         let mut random = Random::new(42);
         let (values, queries) = (clustered(&mut random, 3000, 32), clustered(&mut random, 70, 32));
-        let builder = Ivf::builder(device, metric, 32).lists(LISTS).rows(RowPlace::Host);
+        let builder =
+            Ivf::builder(device, metric, 32).lists(LISTS).kmeans(few_iterations).rows(RowPlace::Host);
         let mut index = builder.train(view(&values, 32)).expect("an index");
         index.add(view(&values, 32)).expect("good rows");
         let mut wanted = Flat::builder(&Device::host(), metric, 32).build().expect("an index");
@@ -185,8 +187,8 @@ fn rows_of_a_file_lie_in_lists() {
     let bytes: [&[u8]; 2] = [bytemuck::cast_slice(&header), bytemuck::cast_slice(&values)];
     std::fs::write(&path, bytes.concat()).expect("written");
     let queries = whole(&mut random, 60, dim);
-    for device in [Device::host()].iter().chain(gpu()) {
-        let builder = || Ivf::builder(device, Metric::L2Squared, dim).lists(LISTS);
+    for devices in super::mapped::devices() {
+        let builder = || Ivf::builder(&devices, Metric::L2Squared, dim).lists(LISTS).kmeans(few_iterations);
         let sample = view(&values[..2000 * dim], dim);
         let mut mapped = builder().rows(RowPlace::Mapped(path.clone())).train(sample).expect("an index");
         let mut wanted = builder().train(sample).expect("an index");

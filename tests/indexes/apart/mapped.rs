@@ -4,16 +4,18 @@
 use std::fs::{self, File};
 use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use half::f16;
 use nearfield::{
-    AddOptions, Device, ElementKind, Error, Flat, Index, Ivf, MemoryPlace, Metric, RowPlace, Screen,
-    SearchOptions,
+    AddOptions, Device, Devices, ElementKind, Error, Flat, Index, Ivf, MemoryPlace, Metric, Placement,
+    RowPlace, Screen, SearchOptions,
 };
 use tempfile::TempDir;
 
 use super::{assert_same, clustered};
-use crate::common::{Random, gpu, rounded, view};
+use crate::common::Engine::Adapter;
+use crate::common::{Random, gpu, options, rounded, view};
 
 const DIM: usize = 20;
 const ROWS: usize = 5000;
@@ -101,13 +103,19 @@ fn npy_header(dtype: &str, fortran: &str, shape: &[usize], alignment: usize) -> 
     [&b"\x93NUMPY\x01\x00"[..], &(text.len() as u16).to_le_bytes(), text.as_bytes()].concat()
 }
 
-/// The host engine, and the GPU where there is one.
-fn devices() -> Vec<Device> {
-    [Device::host()].into_iter().chain(gpu().cloned()).collect()
+/// The host engine and the GPU where there is one, each alone and as one of several.
+pub(super) fn devices() -> Vec<Devices> {
+    static SECOND: LazyLock<Option<Device>> = LazyLock::new(|| Adapter.open(options()));
+    let host = Device::host();
+    let mut all = vec![Devices::from(&host), Devices::from(&[host.clone(), host.clone(), host])];
+    if let (Some(first), Some(second)) = (gpu(), &*SECOND) {
+        all.extend([first.into(), (&[first.clone(), second.clone()]).into()]);
+    }
+    all
 }
 
-fn mapped(device: &Device, metric: Metric, path: &Path) -> Result<Flat, Error> {
-    Flat::builder(device, metric, DIM).rows(RowPlace::Mapped(path.into())).build()
+fn mapped(devices: &Devices, metric: Metric, path: &Path) -> Result<Flat, Error> {
+    Flat::builder(devices, metric, DIM).rows(RowPlace::Mapped(path.into())).build()
 }
 
 #[track_caller]
@@ -354,4 +362,37 @@ fn a_loader_maps_nothing() {
     let loader = Flat::loader(&Device::host()).rows(RowPlace::Mapped(path.clone()));
     let error = loader.load(&path).expect_err("the builder maps files");
     assert!(matches!(error, Error::Argument { argument: "rows", .. }), "{error}");
+}
+
+#[test]
+fn every_replica_has_all_rows_of_a_file() {
+    let given = Given::new(38);
+    let path = given.npy("rows.npy");
+    let wanted = given.on_host(Metric::L2, ElementKind::F32);
+    for devices in devices() {
+        let builder = Flat::builder(&devices, Metric::L2, DIM).placement(Placement::Replicas);
+        let index = builder.rows(RowPlace::Mapped(path.clone())).build().expect("an index");
+        given.compare(&index, &wanted);
+        assert_eq!(index.memory().at(MemoryPlace::File), (ROWS * DIM * 4) as u64, "there is one file");
+    }
+}
+
+/// Shards are whole blocks: one of two has more than half of the rows.
+#[test]
+fn shards_whose_copy_does_not_quite_fit_are_streamed() {
+    let given = Given::new(39);
+    let path = given.npy("rows.npy");
+    let wanted = given.on_host(Metric::L2, ElementKind::F32);
+    let two = |limit| (0..2).map(|_| Adapter.open(options().memory_bytes(limit))).collect();
+    let roomy: Option<Vec<Device>> = two(u64::MAX);
+    let Some(roomy) = roomy else { return };
+    let there = mapped(&Devices::from(&roomy), Metric::L2, &path).expect("an index");
+    let each = there.memory().at(MemoryPlace::Device) / 2;
+    assert_eq!(there.plan(40, 10).expect("a plan").windows, 0);
+    // Room for half of the rows, in whole blocks that is not enough.
+    let limit = each * (ROWS as u64 / 2) / (ROWS as u64 / 2).next_multiple_of(128);
+    let two: Vec<Device> = two(limit).expect("two devices");
+    let index = mapped(&Devices::from(&two), Metric::L2, &path).expect("an index");
+    assert!(index.plan(40, 10).expect("a plan").windows > 0);
+    given.compare(&index, &wanted);
 }

@@ -1,13 +1,14 @@
 //! Rows whose 8-bit copy does not fit the device: searches send it window by window, and answer as the host engine does, bit for bit.
 
 use nearfield::{
-    Device, ElementKind, Error, Filter, Flat, Index, Ivf, MemoryPlace, Metric, RowPlace, Screen,
+    Device, ElementKind, Error, Filter, Flat, Index, Ivf, MemoryPlace, Metric, Placement, RowPlace, Screen,
     SearchOptions,
 };
 use test_case::test_case;
 
 use super::{Twins, assert_same, clustered};
 use crate::common::{Engine, Random, options, view};
+use crate::support::few_iterations;
 
 /// Bytes of a row of dim 32 in 8-bit integers, with its terms.
 const NARROWED: u64 = 32 + 16;
@@ -42,10 +43,9 @@ fn windows_find_what_the_host_finds(metric: Metric, elements: ElementKind) {
     for (count, k) in [(1, 1), (40, 10), (3, 100), (2, 3000)] {
         let found = twins.search(view(&queries[..count * 32], 32), &SearchOptions::new(k));
         let statistics = found.statistics;
-        // The last 760 rows are too few to be sent, and so are 2,048 for one query. For many neighbours, the host computes all distances
-        // until it has as many.
+        // The first 1,920 rows are too few for one query. For many neighbours, the host computes all distances until it has as many.
         let windows =
-            [(1, 4), (3000, 3)].iter().find(|(other, _)| *other == k).map_or(5, |(_, windows)| *windows);
+            [(1, 5), (3000, 4)].iter().find(|(other, _)| *other == k).map_or(6, |(_, windows)| *windows);
         assert_eq!((statistics.windows, statistics.on_host), (windows, false), "k = {k}: {statistics:?}");
         assert_eq!(statistics.searched_exhaustively, 0, "k = {k}: {statistics:?}");
         assert_eq!(statistics.rows, MemoryPlace::Host);
@@ -57,10 +57,18 @@ fn windows_find_what_the_host_finds(metric: Metric, elements: ElementKind) {
     let nearest = twins.host.search(view(&queries, 32), 50).expect("an answer");
     let radius = nearest.row(0)[49].distance;
     let within = twins.within(view(&queries, 32), radius);
-    assert!(within.neighbors.row(0).len() >= 49 && within.statistics.windows == 5, "{:?}", within.statistics);
+    assert!(within.neighbors.row(0).len() >= 49 && within.statistics.windows == 6, "{:?}", within.statistics);
     let plan = twins.apart.plan(40, 10).expect("a plan");
     assert_eq!((plan.windows, plan.reports_on_host, plan.rows), (6, true, MemoryPlace::Host));
     assert!(plan.to_string().contains("; rows in the host's memory, streamed in 6 windows; "), "{plan}");
+}
+
+/// Bytes of narrowed rows that the host keeps.
+fn integers_on_host(twins: &Twins) -> u64 {
+    let memory = twins.apart.memory();
+    let parts = memory.parts().iter();
+    let on_host = parts.filter(|part| (part.name, part.place) == ("integers", MemoryPlace::Host));
+    on_host.map(|part| part.bytes).sum()
 }
 
 /// Searches send again what was narrowed, until rows change.
@@ -70,17 +78,11 @@ fn what_was_narrowed_is_kept_until_rows_change() {
     let mut twins = streamed(&device);
     let mut random = Random::new(8);
     let queries = clustered(&mut random, 40, 32);
-    let integers = |twins: &Twins| {
-        let memory = twins.apart.memory();
-        let parts = memory.parts().iter();
-        let on_host = parts.filter(|part| (part.name, part.place) == ("integers", MemoryPlace::Host));
-        on_host.map(|part| part.bytes).sum::<u64>()
-    };
     let twice = |twins: &Twins, rows: u64| {
-        assert_eq!(integers(twins), 0);
+        assert_eq!(integers_on_host(twins), 0);
         let found = [0, 1].map(|_| twins.search(view(&queries, 32), &SearchOptions::new(5)).neighbors);
         assert_eq!(found[0], found[1]);
-        assert_eq!(integers(twins), rows * NARROWED);
+        assert_eq!(integers_on_host(twins), rows * NARROWED);
     };
     twins.add(&clustered(&mut random, 8192, 32), None);
     twice(&twins, 8192);
@@ -90,13 +92,35 @@ fn what_was_narrowed_is_kept_until_rows_change() {
     for index in [&mut twins.apart, &mut twins.host] {
         index.update(&[3, 5000], view(&other, 32)).expect("they are there");
     }
-    twice(&twins, 10_240);
+    // They lie in a block of their own.
+    twice(&twins, 10_240 + 128);
     // The rows that stay move together.
     let gone: Vec<u64> = (0..10_240).filter(|id| id % 10 < 6).collect();
     for index in [&mut twins.apart, &mut twins.host] {
         index.remove(&gone).expect("they are there");
     }
     twice(&twins, 4096);
+}
+
+/// Windows of fewer rows begin elsewhere.
+#[test]
+fn what_was_narrowed_goes_when_its_rows_are_divided_otherwise() {
+    let Some(device) = device(2 * 2048) else { return };
+    let mut twins = streamed(&device);
+    let mut random = Random::new(13);
+    twins.add(&clustered(&mut random, 8192, 32), None);
+    let queries = clustered(&mut random, 40, 32);
+    for (end, rows) in [(8192, 8192), (7000, 7040), (6200, 6272)] {
+        for index in [&mut twins.apart, &mut twins.host] {
+            index
+                .remove(&(end..8192).filter(|id| index.contains(*id)).collect::<Vec<u64>>())
+                .expect("they are there");
+        }
+        for _ in 0..2 {
+            twins.search(view(&queries, 32), &SearchOptions::new(5));
+        }
+        assert_eq!(integers_on_host(&twins), rows * NARROWED, "{end} rows");
+    }
 }
 
 #[test]
@@ -120,7 +144,8 @@ fn filters_and_removed_rows_leave_windows_out() {
     let mut random = Random::new(3);
     twins.add(&clustered(&mut random, 9000, 32), None);
     let queries = clustered(&mut random, 10, 32);
-    let removed: Vec<u64> = (0..9000).filter(|id| (2048..4096).contains(id) || id % 7 == 0).collect();
+    let removed: Vec<u64> =
+        (0..9000).filter(|id| (1920..3840).contains(id) || *id > 8500 || id % 7 == 0).collect();
     for index in [&mut twins.apart, &mut twins.host] {
         index.remove(&removed).expect("ids");
     }
@@ -133,7 +158,7 @@ fn filters_and_removed_rows_leave_windows_out() {
         twins.search(view(&queries, 32), &SearchOptions::new(10).filter(filter));
     }
     // Rows of one window.
-    let few: Vec<u64> = (6200..8000).collect();
+    let few: Vec<u64> = (5800..7600).collect();
     let found = twins.search(view(&queries, 32), &SearchOptions::new(10).filter(Filter::ids(&few)));
     assert_eq!(found.statistics.windows, 1, "{:?}", found.statistics);
     let values = clustered(&mut random, 500, 32);
@@ -143,6 +168,22 @@ fn filters_and_removed_rows_leave_windows_out() {
         index.compact().expect("memory");
     }
     twins.search(view(&queries, 32), &SearchOptions::new(10));
+}
+
+#[test]
+fn stages_are_timed_and_progress_rises_with_every_window() {
+    let Some(device) = device(2 * 2048) else { return };
+    let mut twins = streamed(&device);
+    let mut random = Random::new(11);
+    twins.add(&clustered(&mut random, 8192, 32), None);
+    let queries = clustered(&mut random, 40, 32);
+    let told = std::sync::Mutex::new(vec![]);
+    let note = |answered| told.lock().expect("no panic").push(answered);
+    let options = SearchOptions::new(5).progress(&note).profile(true);
+    let found = twins.apart.search_with(view(&queries, 32), &options).expect("an answer");
+    assert_eq!(*told.lock().expect("no panic"), [8, 16, 24, 32, 40]);
+    let stages: Vec<&str> = found.statistics.stages.iter().map(|stage| stage.stage).collect();
+    assert!(!device.adapter().capabilities.timestamps || stages.contains(&"collect"), "{stages:?}");
 }
 
 #[test]
@@ -207,8 +248,7 @@ fn rows_of_a_mapped_file_are_streamed_if_their_copy_does_not_fit() {
         Flat::builder(&other, Metric::L2, 32).screen(Screen::I8).rows(RowPlace::Mapped(path)).build();
     twins.apart = mapped.expect("an index");
     let found = twins.search(view(&clustered(&mut random, 10, 32), 32), &SearchOptions::new(10));
-    // The last 856 rows are not sent.
-    assert_eq!((found.statistics.windows, found.statistics.rows), (3, MemoryPlace::File));
+    assert_eq!((found.statistics.windows, found.statistics.rows), (4, MemoryPlace::File));
 }
 
 #[test]
@@ -224,6 +264,24 @@ fn searches_of_several_threads_take_turns() {
             scope.spawn(move || twins.search(view(query, 32), &SearchOptions::new(7)));
         }
     });
+}
+
+#[test_case(Placement::Shards)]
+#[test_case(Placement::Replicas)]
+fn several_devices_stream_as_one(placement: Placement) {
+    let two: Option<Vec<Device>> = (0..2).map(|_| device(2 * 2048)).collect();
+    let Some(two) = two else { return };
+    let builder = Flat::builder(&two, Metric::L2, 32).screen(Screen::I8).placement(placement);
+    let apart = builder.rows(RowPlace::Streamed).build().expect("an index");
+    let mut twins = Twins { apart, ..streamed(&two[0]) };
+    let mut random = Random::new(12);
+    for rows in [9000, 3000] {
+        twins.add(&clustered(&mut random, rows, 32), None);
+        let queries = clustered(&mut random, 70, 32);
+        let found = twins.search(view(&queries, 32), &SearchOptions::new(10));
+        assert!(found.statistics.windows >= 4 && found.statistics.devices == 2, "{:?}", found.statistics);
+        twins.within(view(&queries, 32), 3.0);
+    }
 }
 
 #[test]
@@ -251,7 +309,7 @@ fn a_budget_too_small_for_a_block_is_an_error_that_changes_nothing() {
 fn lists_are_not_streamed() {
     let Some(device) = device(1024) else { return };
     let values = Random::new(10).floats(3000 * 32);
-    let builder = || Ivf::builder(&device, Metric::L2, 32).lists(8).screen(Screen::I8);
+    let builder = || Ivf::builder(&device, Metric::L2, 32).lists(8).kmeans(few_iterations).screen(Screen::I8);
     let error = builder().rows(RowPlace::Streamed).train(view(&values, 32)).expect_err("a Flat alone");
     assert!(matches!(error, Error::Argument { argument: "rows", .. }), "{error}");
     let mut index = builder().rows(RowPlace::Auto).train(view(&values[..640], 32)).expect("an index");

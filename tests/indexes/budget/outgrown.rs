@@ -8,6 +8,7 @@ use test_case::{test_case, test_matrix};
 
 use super::{DIM, STORED, add, answers, bits, build, builder, device, held, values};
 use crate::common::{Engine, options, rounded, view};
+use crate::support::few_iterations;
 
 /// A limit that has room for 4,600 rows, or for the copies of 9,000 while they grow.
 const LIMIT: u64 = 900_000;
@@ -88,11 +89,11 @@ fn all_devices_move_as_soon_as_one_has_too_little(placement: Placement) {
 fn lists_outgrow_their_device(metric: Metric) {
     let [Some(small), Some(large)] = [LIMIT, u64::MAX].map(device) else { return };
     let sample = values(30, 1000);
-    let (rows, more, queries) = (values(31, 1500), values(32, 6000), values(33, 20));
+    let (rows, more, queries) = (values(31, 1500), values(32, 3500), values(33, 20));
     let [mut index, mut forced] =
         [(&small, RowPlace::Auto), (&large, RowPlace::Host)].map(|(device, place)| {
             let builder = Ivf::builder(device, metric, DIM).lists(20).screen(Screen::I8).rows(place);
-            let mut index = builder.train(view(&sample, DIM)).expect("trained");
+            let mut index = builder.kmeans(few_iterations).train(view(&sample, DIM)).expect("trained");
             index.add(view(&rows, DIM)).expect("good rows");
             index
         });

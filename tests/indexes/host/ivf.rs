@@ -1,7 +1,7 @@
 //! `KMeans` and `Ivf` on the host engine, compared with f64, and the host copy of an `Ivf` beside a GPU.
 
 use crate::common::view;
-use crate::support::own_gpu;
+use crate::support::{few_iterations, own_gpu};
 use nearfield::{
     AddOptions, Device, ElementKind, Error, Filter, Ivf, MatrixView, Metric, Neighbors, Screen,
     SearchOptions, SearchResult,
@@ -11,7 +11,8 @@ use nearfield::{
 fn with_copy(fallback: bool, lists: usize, rows: MatrixView<'_, f32>) -> Option<(Device, Ivf)> {
     let device = own_gpu()?;
     let builder = Ivf::builder(&device, Metric::L2, rows.dim()).lists(lists).screen(Screen::I8);
-    let mut index = builder.keep_host_copy(true).fallback(fallback).train(rows).expect("trains");
+    let mut index =
+        builder.keep_host_copy(true).fallback(fallback).kmeans(few_iterations).train(rows).expect("trains");
     index.add(rows).expect("rows");
     Some((device, index))
 }
@@ -48,7 +49,7 @@ fn answers_are_exact_among_the_rows_of_the_nearest_lists() {
             for (screen, elements) in [(Screen::None, ElementKind::F32), (Screen::I8, ElementKind::F16)] {
                 let builder =
                     Ivf::builder(&device, metric, dim).lists(lists).screen(screen).elements(elements);
-                let mut index = builder.train(base).expect("trains");
+                let mut index = builder.kmeans(few_iterations).train(base).expect("trains");
                 index.add(view(&halves, dim)).expect("rows");
                 let centroids = index.centroids().expect("centroids");
                 let of_centroids = match metric {

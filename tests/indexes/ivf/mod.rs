@@ -5,7 +5,7 @@ mod screen;
 use crate::common::Engine::{self, Adapter, Host};
 use crate::common::living::bits;
 use crate::common::{Random, gpu, has_kernels, view, with_bindings_of};
-use crate::support::{flat, run_within};
+use crate::support::{few_iterations, flat, run_within};
 use nearfield::{
     Device, Error, Filter, Flat, Ivf, KMeans, MatrixView, Metric, Screen, SearchOptions, SearchResult,
 };
@@ -26,7 +26,7 @@ fn numbers(rows: usize, dim: usize, seed: u64) -> Vec<f32> {
 
 fn ivf(device: &Device, metric: Metric, rows: MatrixView<'_, f32>, lists: usize, screen: Screen) -> Ivf {
     let builder = Ivf::builder(device, metric, rows.dim()).lists(lists).screen(screen);
-    let mut index = builder.train(rows).expect("trains");
+    let mut index = builder.kmeans(few_iterations).train(rows).expect("trains");
     index.add(rows).expect("rows");
     assert_eq!(index.list_sizes().iter().sum::<usize>(), rows.rows());
     index

@@ -12,6 +12,7 @@ use super::devices;
 use crate::common::Engine::{self, Adapter, Host};
 use crate::common::living::bits;
 use crate::common::{Random, rounded, view};
+use crate::support::few_iterations;
 
 const DIM: usize = 24;
 const ROWS: usize = 3000;
@@ -77,7 +78,11 @@ fn filters_fill_and_f16_have_the_answers_of_one_device(engine: Engine, placement
     let ids: Vec<u64> = (0..ROWS as u64).map(|row| row * 7 % 65_537).collect();
     let [one, several] = [&two[..1], &two[..]].map(|devices| {
         let builder = Ivf::builder(devices, Metric::L2Squared, DIM).lists(40).placement(placement);
-        let mut index = builder.elements(ElementKind::F16).train(view(&rows, DIM)).expect("trains");
+        let mut index = builder
+            .elements(ElementKind::F16)
+            .kmeans(few_iterations)
+            .train(view(&rows, DIM))
+            .expect("trains");
         index.add_with(view(&rows, DIM), &AddOptions::new().ids(&ids)).expect("good rows");
         index.remove(&ids[100..700]).expect("they are there");
         index

@@ -3,13 +3,17 @@
 mod answers;
 mod lost;
 
-use nearfield::{Device, DeviceOptions, Error, Flat, Metric, Placement};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use nearfield::{AddOptions, Device, DeviceOptions, Error, Flat, Metric, Placement};
+use rayon::prelude::*;
 use test_case::{test_case, test_matrix};
 
 use crate::common::Engine::{self, Adapter, Host};
-use crate::common::living::Kind;
-use crate::common::options;
+use crate::common::living::{Kind, bits};
+use crate::common::{Random, options, view};
 use crate::living::live_on;
+use crate::support::numbered;
 
 /// As many devices of an engine, each with memory of its own.
 fn devices(engine: Engine, count: usize) -> Option<Vec<Device>> {
@@ -57,4 +61,45 @@ fn placements_are_read_from_their_names(text: &str, wanted: Option<Placement>) {
         Ok(placement) => assert_eq!(placement.to_string(), text),
         Err(error) => assert!(error.to_string().contains("shards or replicas"), "{error}"),
     }
+}
+
+#[test_matrix([Adapter, Host], [Placement::Shards, Placement::Replicas])]
+fn a_progress_function_that_panics_leaves_all_devices_as_they_were(engine: Engine, placement: Placement) {
+    let Some(two) = devices(engine, 2) else { return };
+    let rows = Random::new(0x10b).integers(2000 * 8, 3);
+    let queries = view(&rows[..40 * 8], 8);
+    let mut index = Flat::builder(&two, Metric::L2, 8).placement(placement).build().expect("an index");
+    // All of the first device's rows, and some of the second's.
+    index.add(view(&rows[..200 * 8], 8)).expect("good rows");
+    let before = bits(&index.search(queries, 250).expect("an answer"));
+    for most in [0, 1000] {
+        let fail = |rows: usize| assert!(rows < most, "the caller's own fault");
+        let options = AddOptions::new().progress(&fail);
+        let adding = AssertUnwindSafe(|| index.add_with(view(&rows, 8), &options));
+        let panic = catch_unwind(adding).expect_err("it panics");
+        assert_eq!(panic.downcast_ref::<&str>(), Some(&"the caller's own fault"));
+        assert_eq!(index.len(), 200);
+        assert_eq!(bits(&index.search(queries, 250).expect("an answer")), before);
+    }
+    index.add(view(&rows, 8)).expect("the same rows, later");
+    assert_eq!(index.ids().expect("memory"), numbered(2200));
+}
+
+/// The threads of the pool wait for devices whose work needs these threads.
+#[test_matrix([Placement::Shards, Placement::Replicas])]
+fn tasks_of_the_thread_pool_search_several_hosts(placement: Placement) {
+    let hosts = devices(Host, 3).expect("the host is always there");
+    let rows = Random::new(0x10c).integers(3000 * 32, 3);
+    let mut index = Flat::builder(&hosts, Metric::L2, 32).placement(placement).build().expect("an index");
+    index.add(view(&rows, 32)).expect("good rows");
+    let queries = view(&rows[..200 * 32], 32);
+    let want = index.search(queries, 5).expect("an answer");
+    (0..16).into_par_iter().for_each(|_| assert_eq!(index.search(queries, 5).expect("an answer"), want));
+    let add = || {
+        let mut index = Flat::builder(&hosts, Metric::L2, 32).placement(placement).build().expect("an index");
+        index.add(view(&rows, 32)).expect("good rows");
+        index
+    };
+    let added: Vec<Flat> = (0..4).into_par_iter().map(|_| add()).collect();
+    assert!(added.iter().all(|index| index.search(queries, 5).expect("an answer") == want));
 }

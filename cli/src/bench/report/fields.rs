@@ -147,7 +147,10 @@ pub(super) fn named(mut lines: Vec<(&Line, Vec<(f64, f64)>)>, keys: &[&str]) -> 
     notes.retain(|note| !note.is_empty());
     let name = |line: &Line| match describe(line, &differing) {
         // Usual values have no words of their own.
-        name if name.is_empty() => differing.join(", "),
+        name if name.is_empty() => {
+            let usual = differing.iter().map(|&key| if key == "places" { "rows on one device" } else { key });
+            usual.collect::<Vec<_>>().join(", ")
+        }
         name => name,
     };
     let series =

@@ -24,7 +24,8 @@ struct Row<'a> {
 }
 
 /// Identity fields that a line may lack: they say how a case gets its answer, or have a usual value.
-const OPTIONAL: &str = "screened iterations scratch data elements precision summation values row_length";
+const OPTIONAL: &str =
+    "screened iterations scratch places data elements precision summation values row_length";
 
 fn is_same_work(suite: &str, case: &Line, peer: &Line) -> bool {
     identity(suite).into_iter().all(|key| match (case.plain(key), peer.plain(key)) {

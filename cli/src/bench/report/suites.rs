@@ -48,10 +48,10 @@ pub(super) fn exact(device: &DeviceLines<'_>) -> Section {
     let lead = "Every answer equals that of a search through all rows. Times run from queries in host memory to results in \
         host memory.";
     let mut section = section(device, "exact", "Exact search", lead);
-    let queries = (count("queries per search"), count(""), "queries_per_s");
+    let rate = |x| (count(x), count(""), "queries_per_s");
     for (name, over, (x, y, figure), caption) in [
-        ("exact-queries", "queries", queries, "Queries per second by batch size"),
-        ("exact-rows", "rows", (count("rows"), TIME, "ms"), "Time by number of rows"),
+        ("exact-queries", "queries", rate("queries per search"), "Queries per second by batch size"),
+        ("exact-rows", "rows", rate("rows"), "Queries per second by number of rows"),
         ("exact-dimensions", "dim", (count("dimensions"), TIME, "ms"), "Time by number of dimensions"),
     ] {
         let point = |case: &Line| Some((case.positive(over)?, case.positive(figure)?));

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use nearfield::{
-    AdapterKind, Flat, MemoryPlace, Metric, Neighbors, Nominator, Plan, Route, Screen, SearchOptions,
+    Flat, MemoryPlace, Metric, Neighbors, Nominator, Placement, Plan, Route, RowPlace, Screen, SearchOptions,
     SearchResult,
 };
 use rayon::prelude::*;
@@ -17,7 +17,6 @@ use crate::bench::run::{Run, Suite};
 use crate::bench::stages::Parts;
 use crate::bench::units::{milliseconds, rounded};
 use crate::bench::work::{Unit, Work};
-use crate::given::places::{ROWS_ON_HOST, ROWS_STREAMED};
 use crate::terminal::output;
 
 #[derive(Debug, clap::Args)]
@@ -50,7 +49,8 @@ Examples:
   nearfield bench exact --rows base.npy --queries query.npy -k 100 --json
   nearfield bench exact --count 1000000 --dim 768 --device all --placement replicas
   nearfield bench exact --count 1000000 --dim 768 --keep-rows host --batch 1,1024,10000
-  nearfield bench exact --count 1000000 --dim 768 --memory 2GiB
+  nearfield bench exact --count 1000000 --sizes 500000,1000000 --memory 1GiB --report out
+  nearfield bench exact --rows base.fbin --queries query.fbin --keep-rows mapped
   nearfield bench exact --count 1000000 --dim 128 --sizes 1000,10000,100000,1000000 --report out
 
 Every case checks its answers before it is timed; a wrong one ends the run with exit code 1. Batches of queries take turns. The \
@@ -66,6 +66,12 @@ impl Suite for Args {
     }
 
     fn run(&self, run: &mut Run) -> Result<()> {
+        let place = run.row_place(self.source.rows_file.as_deref())?;
+        if let (RowPlace::Mapped(_), Some(size)) = (place, self.sizes.first()) {
+            bail!(
+                "--sizes: needed none with --keep-rows mapped, which takes all rows of a file, given {size}"
+            );
+        }
         let counts = self.source.counts(&self.queries, &QUERIES)?;
         let (rows, queries) = self.source.both_at_least(&counts, self.verify.max(BATCHES))?;
         let (rows, queries) = (rows.view()?, queries.view()?);
@@ -84,10 +90,10 @@ impl Suite for Args {
                     }
                     if is_first {
                         // The first upload also pays for compiling a kernel and for fresh staging memory.
-                        tell_first(run, (metric, screen, self.k[0]), rows, (queries, &counts))?;
+                        tell_first(self, run, (metric, screen), rows, (queries, &counts))?;
                         is_first = false;
                     }
-                    let (index, [_, time]) = filled(run, metric, screen, rows)?;
+                    let (index, [_, time]) = filled(self, run, (metric, screen), rows)?;
                     tell_upload(run, rows, time)?;
                     for &k in &self.k {
                         for &count in &counts {
@@ -102,14 +108,22 @@ impl Suite for Args {
 }
 
 /// An index with all rows, and the times to make it and to fill it.
-fn filled(run: &Run, metric: Metric, screen: Screen, rows: View<'_>) -> Result<(Flat, [Duration; 2])> {
+fn filled(
+    args: &Args,
+    run: &Run,
+    (metric, screen): (Metric, Screen),
+    rows: View<'_>,
+) -> Result<(Flat, [Duration; 2])> {
     let started = Instant::now();
-    let mut builder = Flat::builder(&run.devices, metric, rows.dim()).screen(screen);
-    if let Some(places) = &run.places {
-        builder = builder.placement(places.placement).rows(places.keep_rows.into());
-    }
-    let mut index = builder.build()?;
+    let place = run.row_place(args.source.rows_file.as_deref())?;
+    let is_mapped = matches!(place, RowPlace::Mapped(_));
+    let placement = run.places.as_ref().map_or_else(Placement::default, |places| places.placement);
+    let builder = Flat::builder(&run.devices, metric, rows.dim()).screen(screen);
+    let mut index = builder.placement(placement).rows(place).build()?;
     let made = started.elapsed();
+    if is_mapped {
+        return Ok((index, [Duration::ZERO, made]));
+    }
     index.add(rows).with_context(|| format!("--count: {} rows of dim {}", rows.rows(), rows.dim()))?;
     Ok((index, [made, started.elapsed() - made]))
 }
@@ -123,13 +137,9 @@ fn case(
 ) -> Result<()> {
     let metric = index.metric().name();
     let (scratch, of_scratch) = run.scratch();
-    let mut of_places = run.of_places();
-    let is_on_gpu = index.device().adapter().kind != AdapterKind::Host;
-    let is_told = run.of_places().contains(ROWS_ON_HOST) || run.of_places().contains(ROWS_STREAMED);
-    if is_on_gpu && index.row_place() == MemoryPlace::Host && !is_told {
-        // They were more than --memory, or the device, has room for.
-        of_places += ROWS_ON_HOST;
-    }
+    let plan = index.plan(count, k)?;
+    let places = run.of_places(index, &plan);
+    let of_places = if places.is_empty() { String::new() } else { format!(", {places}") };
     let screened = if index.is_screened() { "screened" } else { "not screened" };
     let data = args.source.name_of(index.len());
     let name = format!(
@@ -188,7 +198,6 @@ fn case(
         },
     )?;
     let found = parts.medians();
-    let plan = index.plan(count, k)?;
     let (work, scoring) = work(index, &plan, count);
     let scoring = scoring.and_then(|stage| Some(found.0.get(stage)?.0)).zip(work);
     let scoring_share = scoring.and_then(|(time, work)| Some(run.reached(&work, time)?.bound?.1));
@@ -205,7 +214,7 @@ fn case(
         name,
         fields: json!({
             "rows": index.len(), "dim": index.dim(), "queries": count, "k": k, "metric": metric, "data": data,
-            "screened": index.is_screened(), "devices": index.devices().len(), "places": of_places.trim_start_matches(", "),
+            "screened": index.is_screened(), "devices": index.devices().len(), "places": places,
             "row_place": index.row_place().to_string(), "device_bytes": index.memory().at(MemoryPlace::Device), "scratch": scratch, "queries_per_s": rounded(queries_per_s), "plan": plan.to_string(),
             "stages": found.to_json(),
             "scoring_share": scoring_share.map(rounded), "rescored": rescored,
@@ -244,18 +253,19 @@ fn work(index: &Flat, plan: &Plan, queries: usize) -> (Option<Work>, Option<&'st
 
 /// Makes an index, fills it and searches it, and tells how long each step took: on a new device they wait for the compiler.
 fn tell_first(
+    args: &Args,
     run: &mut Run,
-    (metric, screen, k): (Metric, Screen, usize),
+    (metric, screen): (Metric, Screen),
     rows: View<'_>,
     (queries, counts): (View<'_>, &[usize]),
 ) -> Result<()> {
-    let (index, times) = filled(run, metric, screen, rows)?;
+    let (index, times) = filled(args, run, (metric, screen), rows)?;
     let [made, filling] = times.map(milliseconds);
     let mut searches = vec![];
     for &count in counts {
         let started = Instant::now();
         // The case that searches for them tells what is wrong.
-        let Ok(_) = index.search(queries.slice(0..count), k) else { break };
+        let Ok(_) = index.search(queries.slice(0..count), args.k[0]) else { break };
         searches.push((count, milliseconds(started.elapsed())));
     }
     let records = searches.iter().map(|(count, ms)| json!({ "queries": count, "ms": ms }));

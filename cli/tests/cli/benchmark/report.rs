@@ -247,7 +247,7 @@ fn a_page_shows_key_figures_then_every_section() -> Result<()> {
     for caption in [
         "Exact search, queries per second",
         "Queries per second by batch size",
-        "Time by number of rows",
+        "Queries per second by number of rows",
         "Time by number of dimensions",
         "Queries per second by recall",
         "Queries per second by threads",
@@ -314,8 +314,15 @@ fn cases_that_differ_in_one_identity_field_stay_apart() -> Result<()> {
     let mut lines = vec![device(), part(exact(1000, 64, 1)), exact(1_000_000, 64, 1)];
     lines.extend([part(breakeven(1000, "host")), breakeven(1_000_000, "GPU")]);
     let html = page(&lines)?;
-    assert!(html.contains("Time by number of rows"), "{html}");
+    assert!(html.contains("Queries per second by number of rows"), "{html}");
     assert_eq!(html.matches("embedding</h3>").count(), 1, "{html}");
+    // Where rows go to another place, a line ends and another begins.
+    lines = vec![device()];
+    for (rows, places) in [(1000, ""), (2000, ""), (4000, "rows on the host"), (8000, "rows on the host")] {
+        lines.push(with(exact(rows, 64, 1), json!({"places": places})));
+    }
+    let html = page(&lines)?;
+    assert!(html.contains("</i>rows on one device") && html.contains("</i>rows on the host"), "{html}");
     // Of a repeated case the newest counts.
     let again = with(exact(1000, 64, 1), json!({"ms": 77.0}));
     let html = page(&[device(), exact(1000, 64, 1), again])?;
@@ -542,8 +549,11 @@ fn every_device_has_its_own_figures() -> Result<()> {
     assert!(html.contains("<title>nearfield on 2 devices</title>"));
     assert_eq!((html.matches("<article").count(), html.matches("<h1>").count()), (2, 2));
     let (first, second) = html.split_once("<article id=\"device-2\">").context("two devices")?;
-    assert!(first.contains("Time by number of rows") && first.contains("to 2026-11-21 15:00:00 UTC, 2 runs"));
-    assert!(second.contains("Apple M3") && !second.contains("Time by number of rows"));
+    assert!(
+        first.contains("Queries per second by number of rows")
+            && first.contains("to 2026-11-21 15:00:00 UTC, 2 runs")
+    );
+    assert!(second.contains("Apple M3") && !second.contains("Queries per second by number of rows"));
     Ok(())
 }
 

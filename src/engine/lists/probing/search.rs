@@ -77,7 +77,7 @@ impl Probing<'_> {
                 let batches = ProbeBatches::reserve(*self, plan.clone()).await?;
                 let mut work = ProbeWork {
                     #[cfg(not(target_arch = "wasm32"))]
-                    collector: Collector::new(plan.k),
+                    collector: self.asked.map(|asked| Collector::new(plan.k, asked.usual)),
                     batches,
                     queries,
                     state,
@@ -105,7 +105,7 @@ struct ProbeWork<'a> {
     batches: ProbeBatches<'a>,
     #[cfg(not(target_arch = "wasm32"))]
     /// Reads candidates, where the host computes distances.
-    collector: Collector,
+    collector: Option<Collector<'a>>,
     queries: &'a Queries<'a>,
     state: &'a mut SearchState,
     overflowed: Vec<usize>,
@@ -122,7 +122,9 @@ impl BatchWork for ProbeWork<'_> {
     type Pending = Probed;
 
     async fn submit(&mut self, numbers: QueryNumbers) -> Result<Probed> {
-        let Self { batches, queries, state, .. } = self;
+        #[cfg(not(target_arch = "wasm32"))]
+        let collector = &mut self.collector;
+        let (batches, queries, state) = (&self.batches, self.queries, &mut *self.state);
         let count = numbers.len() as u32;
         let mut commands = batches.begin(queries, &numbers, state.profile.as_mut()).await?;
         let way = batches.plan.way;
@@ -144,14 +146,9 @@ impl BatchWork for ProbeWork<'_> {
             (&buffers.list_counts, 0, batches.probing.count_words(&batches.plan) * 4),
         ];
         #[cfg(not(target_arch = "wasm32"))]
-        if batches.probing.asked.is_some() {
-            let places = batches.places(count);
-            return Ok(Probed::Candidates(self.collector.submit(
-                commands,
-                numbers,
-                &places,
-                &coarse_and_scored,
-            )?));
+        if let Some(collector) = collector {
+            let collecting = collector.submit(commands, numbers, &batches.places(count), &coarse_and_scored);
+            return Ok(Probed::Candidates(collecting?));
         }
         batches.encode_results(&mut commands, count)?;
         let [counts, _, overflowed] = batches.states(count);
@@ -210,7 +207,9 @@ impl ProbeWork<'_> {
     async fn rescore(&mut self, collecting: Collecting) -> Result<()> {
         let Self { batches, collector, state, overflowed, .. } = self;
         let ProbeBatches { probing: Probing { rows, tables, request, asked, .. }, plan, .. } = &*batches;
-        let Some(asked) = asked else { return Err(Error::internal("candidates without the host's rows")) };
+        let (Some(asked), Some(collector)) = (asked, collector) else {
+            return Err(Error::internal("candidates without the host's rows"));
+        };
         let places = batches.places(plan.batch);
         let collected = collector.read(&rows.gpu, &places, collecting).await?;
         let survivors: Vec<u32> = words(&collected.others[0]).collect();

@@ -1,6 +1,7 @@
 //! Changes of rows that the host keeps. Their narrowed copy is prepared on the device first, in slots that no search reads; then the
 //! host takes the rows over, by steps that cannot fail.
 
+use crate::bits::Bits;
 use crate::engine::device::vectors::Vectors;
 use crate::engine::pass::{BufferVectors, encode_norms, reset_refused};
 use crate::engine::rows::alive::Change;
@@ -15,7 +16,6 @@ use crate::future::{Boxed, RowProgress};
 use crate::gpu::{Buffer, BufferSlice, Commands, Loan, Request};
 use crate::host::{HostChange, HostRows};
 use crate::kernels::norms;
-use crate::matrix::Matrix;
 use crate::memory;
 use crate::vectors::HostVectors;
 
@@ -26,6 +26,13 @@ struct Prepared {
     change: Change,
     /// The rows that were there before, if the centre has moved.
     again: Vec<StagedRows>,
+}
+
+/// Rows that are narrowed piece by piece on a device that had none.
+pub(crate) struct Narrowing {
+    segments: Vec<Segment>,
+    narrowed: NarrowedRows,
+    refused: Buffer,
 }
 
 /// Rows on the device that are to be narrowed again, with their norms and slots.
@@ -65,6 +72,10 @@ impl ApartRows {
     ) -> Boxed<'f, ApartChange<'a>> {
         Box::pin(async move {
             let &Placing { slots, ids, freed } = placing;
+            if self.integers.is_none() {
+                // Nothing is sent before a search.
+                progress(slots.len());
+            }
             let on_host = self.rows.prepared(Some(source), slots, freed)?;
             let on_device = match &self.integers {
                 Some(integers) => Some(integers.prepared(&self.rows, source, placing, progress).await?),
@@ -127,38 +138,36 @@ impl ApartRows {
         })
     }
 
-    /// Narrows all rows on the device, which has none so far. `sample` are some of them, and `each` gives them piece by piece, with their
-    /// slots, none behind the last one.
-    pub(crate) async fn narrow_all(
-        &mut self,
-        sample: HostVectors<'_>,
-        mut each: impl FnMut(&mut HostRows) -> Result<Option<(Matrix, Vec<u32>)>>,
-    ) -> Result<()> {
-        let Self { integers, windows, rows, .. } = self;
-        let Some(integers) = integers else {
-            while each(rows)?.is_some() {}
-            if let Some(windows) = windows {
-                let end = rows.end() as u64;
-                *windows = windows.with(Some(sample), end).await?.windows;
-            }
-            return Ok(());
-        };
-        let gpu = integers.gpu.clone();
-        let refused = gpu.create_storage("refused", 8)?;
-        reset_refused(&gpu, &refused).await?;
-        let (segments, mut narrowed) = integers.narrowed_up_to(rows.end() as u64)?;
-        narrowed.count(&gpu, sample).await?;
-        while let Some((piece, slots)) = each(rows)? {
-            let piece = Vectors::from(&piece).on_host()?;
-            integers.narrow((&segments, &narrowed), (piece, &slots), &refused, &mut |_| ()).await?;
+    /// Starts to narrow all rows on the device, which has none so far. `sample` are some of them. None where the host searches alone, or
+    /// sends rows in windows.
+    pub(crate) async fn narrowing(&mut self, sample: HostVectors<'_>) -> Result<Option<Narrowing>> {
+        if let Some(windows) = &mut self.windows {
+            *windows = windows.with(Some(sample), self.rows.end() as u64).await?.windows;
         }
+        let Some(integers) = &self.integers else { return Ok(None) };
+        let gpu = &integers.gpu;
+        let refused = gpu.create_storage("refused", 8)?;
+        reset_refused(gpu, &refused).await?;
+        let (segments, mut narrowed) = integers.narrowed_up_to(self.rows.end() as u64)?;
+        narrowed.count(gpu, sample).await?;
+        Ok(Some(Narrowing { segments, narrowed, refused }))
+    }
+
+    /// Narrows copies of the rows in these slots.
+    pub(crate) async fn narrow(&self, narrowing: &Narrowing, piece: (HostVectors<'_>, &[u32])) -> Result<()> {
+        let Some(integers) = &self.integers else { return Ok(()) };
+        let Narrowing { segments, narrowed, refused } = narrowing;
+        integers.narrow((segments, narrowed), piece, refused, &mut |_| ()).await
+    }
+
+    /// Searches what was narrowed: all rows.
+    pub(crate) async fn narrowed(&mut self, narrowing: Narrowing) -> Result<()> {
+        let Some(integers) = &mut self.integers else { return Ok(()) };
+        let Narrowing { segments, narrowed, refused } = narrowing;
+        let gpu = integers.gpu.clone();
         let parts = Commands::new(&gpu, None).read(&[(&refused, 0, 8)]).await?;
         norms::check("rows", &parts[0])?;
-        let (mut filled, end) = (memory::with_room(rows.len())?, rows.end() as u32);
-        match rows.alive() {
-            Some(bits) => filled.extend(bits.ones_in_order().map(|slot| slot as u32)),
-            None => filled.extend(0..end),
-        }
+        let filled = Bits::slots(self.rows.alive(), self.rows.end())?;
         let change = Change::new(&gpu, None, 0, &filled, &[]).await?;
         integers.take_over(Prepared { segments, narrowed, change, again: vec![] });
         Ok(())

@@ -5,6 +5,7 @@ pub(crate) mod changes;
 pub(crate) mod windows;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::engine::rows::apart::windows::Windows;
 use crate::engine::rows::narrowed::NarrowedRows;
@@ -28,6 +29,26 @@ pub(crate) struct ApartRows {
     is_fallback: bool,
     /// Whether the copy becomes windows when the device has no memory for it.
     streams: bool,
+    pub(crate) usual: UsualCandidates,
+}
+
+/// How many candidates to expect of a query, after the last batch: in a search for the k nearest rows, with the k, and in one below a threshold.
+/// Searches of an index are alike, so this tells how many to read from the device at once.
+#[derive(Debug, Default)]
+pub(crate) struct UsualCandidates([AtomicU64; 2]);
+
+impl UsualCandidates {
+    /// Candidates to expect of a query. With a threshold, k is 0.
+    pub(crate) fn of(&self, k: u32) -> u64 {
+        let noted = self.0[usize::from(k == 0)].load(Ordering::Relaxed);
+        let each = noted & u64::from(u32::MAX);
+        if each > 0 && noted >> 32 == u64::from(k) { each } else { 8 * u64::from(k) + 64 }
+    }
+
+    pub(crate) fn note(&self, k: u32, each: u64) {
+        let noted = u64::from(k) << 32 | each.min(u32::MAX.into());
+        self.0[usize::from(k == 0)].store(noted, Ordering::Relaxed);
+    }
 }
 
 impl ApartRows {
@@ -51,12 +72,12 @@ impl ApartRows {
             Kept::OnDevice => (integers, None, [false; 2]),
         };
         let [is_fallback, streams] = kept;
-        Ok(Self { integers, windows, rows, is_fallback, streams })
+        Ok(Self { integers, windows, rows, is_fallback, streams, usual: UsualCandidates::default() })
     }
 
     /// Rows of the host and their narrowed copy.
     pub(crate) fn with(integers: Option<GpuRows>, rows: HostRows, [is_fallback, streams]: [bool; 2]) -> Self {
-        Self { integers, windows: None, rows, is_fallback, streams }
+        Self { integers, windows: None, rows, is_fallback, streams, usual: UsualCandidates::default() }
     }
 
     /// What the device has of the rows: all of their copy, or how windows of it are made.

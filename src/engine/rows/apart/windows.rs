@@ -29,6 +29,9 @@ const LEAST_BLOCKS: u64 = 512;
 /// Bytes that are narrowed and sent at a time.
 const PIECE_BYTES: u64 = 8 << 20;
 
+/// Pieces that the disk is asked for before they are narrowed, where rows are in a file.
+const AHEAD: usize = 3;
+
 /// One or two windows, and how rows are narrowed into them.
 #[derive(Debug)]
 pub(crate) struct Windows {
@@ -39,13 +42,15 @@ pub(crate) struct Windows {
     reach: u64,
     /// One search at a time has the windows.
     turns: SharedSemaphore,
-    /// What searches narrowed of each window's rows, to be sent again. A change of rows makes new windows, which have none.
-    kept: Mutex<Vec<Option<Arc<Narrowed>>>>,
+    /// What searches narrowed of each window's rows, to be sent again. Rows that are added make new windows, which have none.
+    kept: Mutex<Vec<Arc<Narrowed>>>,
 }
 
 /// Narrowed rows in the host's memory, as the device has them.
 #[derive(Debug, Default)]
 struct Narrowed {
+    /// The first slot of the window.
+    first: usize,
     integers: Vec<u8>,
     terms: Vec<Terms>,
 }
@@ -97,7 +102,7 @@ impl Windows {
         let block_bytes = narrowed.plane_bytes(block) + block * TERMS_BYTES;
         let most = (WINDOW_BYTES / block_bytes).min(u64::from(self.of.segment_rows()) / block).max(1);
         let wanted = rows.div_ceil(block);
-        let most = most.min((wanted / FEWEST).max(LEAST_BLOCKS));
+        let most = most.min(wanted.div_ceil(FEWEST).max(LEAST_BLOCKS));
         let free = gpu.rows_limit.free() / block_bytes;
         // An index that forces it may be small.
         let mut count = if wanted <= most.min(free) { 1 } else { 2 };
@@ -134,10 +139,12 @@ impl Windows {
         self.turns.acquire(1).await
     }
 
-    /// The slots of each window, up to slot `end`.
+    /// The slots of each window, up to slot `end`: about as many in each, in whole blocks.
     pub(crate) fn ranges(&self, end: u64) -> Vec<Range<usize>> {
-        let step = self.windows.first().map_or(1, |window| window.capacity as usize);
-        let end = if self.windows.is_empty() { 0 } else { end as usize };
+        let Some(most) = self.windows.first().map(|window| u64::from(window.capacity)) else { return vec![] };
+        let step =
+            end.div_ceil(end.div_ceil(most).max(1)).next_multiple_of(BLOCK_ROWS.into()).max(1) as usize;
+        let end = end as usize;
         (0..end).step_by(step).map(|start| start..end.min(start + step)).collect()
     }
 
@@ -152,15 +159,21 @@ impl Windows {
         let narrowed = self.narrowed()?;
         let Some(copy) = &self.windows[place].narrowed else { return Err(without()) };
         let (gpu, narrower, block) = (self.gpu(), narrowed.on_host(), BLOCK_ROWS as usize);
-        let number = slots.start / self.windows[place].capacity as usize;
-        let kept = lock(&self.kept).get(number).cloned().flatten();
-        // A copy of fewer rows than there are now cannot be sent.
-        let kept = kept.filter(|kept| kept.terms.len() >= slots.len());
+        // Rows that are divided otherwise by now, or are more, are narrowed again.
+        let is_of = |kept: &&Arc<Narrowed>| kept.first == slots.start && kept.terms.len() >= slots.len();
+        let kept = lock(&self.kept).iter().find(is_of).cloned();
         let is_new = kept.is_none();
-        let mut room = if is_new { room(narrowed, slots.len().next_multiple_of(block)) } else { None };
+        let mut room =
+            if is_new { room(narrowed, slots.start, slots.len().next_multiple_of(block)) } else { None };
         let blocks = (PIECE_BYTES / narrowed.plane_bytes(block as u64)).max(1) as usize;
-        for first in slots.clone().step_by(blocks * block) {
-            let piece = first..slots.end.min(first + blocks * block);
+        let step = blocks * block;
+        for first in slots.clone().step_by(step) {
+            let piece = first..slots.end.min(first + step);
+            if is_new {
+                // The disk works while others are narrowed, also for the window behind this one.
+                let soon = if first == slots.start { first } else { first + AHEAD * step };
+                rows.values.announce(soon.min(rows.end())..rows.end().min(first + (AHEAD + 1) * step));
+            }
             let before = first - slots.start;
             let (start, rows_in_blocks) = (before as u64, piece.len().next_multiple_of(block));
             let place = narrowed.plane_bytes(start);
@@ -184,21 +197,15 @@ impl Windows {
             }
             give_way().await;
         }
-        if is_new {
-            self.keep(number, room)?;
+        if let Some(made) = room {
+            let mut kept = lock(&self.kept);
+            // After a removal there may be others, of rows that are divided otherwise by now.
+            let (start, end) = (made.first, made.first + made.terms.len());
+            let is_apart = |kept: &Narrowed| kept.first + kept.terms.len() <= start || kept.first >= end;
+            kept.retain(|kept| is_apart(kept) && kept.first < rows.end());
+            memory::reserve_more(&mut kept, 1)?;
+            kept.push(Arc::new(made));
         }
-        Ok(())
-    }
-
-    /// Keeps what was narrowed of a window's rows.
-    fn keep(&self, number: usize, narrowed: Option<Narrowed>) -> Result<()> {
-        let mut kept = lock(&self.kept);
-        let before = kept.len();
-        memory::reserve_more(&mut kept, (number + 1).saturating_sub(before))?;
-        if before <= number {
-            kept.resize(number + 1, None);
-        }
-        kept[number] = narrowed.map(Arc::new);
         Ok(())
     }
 
@@ -207,7 +214,7 @@ impl Windows {
         if let Ok(narrowed) = self.narrowed() {
             self.of.narrowed_from(narrowed.clone(), windows, None).measure(memory);
         }
-        for kept in lock(&self.kept).iter().flatten() {
+        for kept in lock(&self.kept).iter() {
             memory.add_vec("integers", &kept.integers);
             memory.add_vec("integers", &kept.terms);
         }
@@ -215,14 +222,14 @@ impl Windows {
 }
 
 /// Room for the narrowed copy of a window's rows, where the host has at least twice as much.
-fn room(narrowed: &NarrowedRows, rows: usize) -> Option<Narrowed> {
+fn room(narrowed: &NarrowedRows, first: usize, rows: usize) -> Option<Narrowed> {
     let bytes = narrowed.plane_bytes(rows as u64);
     let needed = bytes + rows as u64 * TERMS_BYTES;
     if host::memory_usage().is_some_and(|usage| usage.free_bytes / 2 < needed) {
         return None;
     }
     let integers = memory::with_room(bytes as usize).ok()?;
-    Some(Narrowed { integers, terms: memory::with_room(rows).ok()? })
+    Some(Narrowed { first, integers, terms: memory::with_room(rows).ok()? })
 }
 
 /// A window for some blocks of rows.
@@ -237,7 +244,7 @@ fn without() -> Error {
 }
 
 /// Lets the other futures of a task run.
-async fn give_way() {
+pub(crate) async fn give_way() {
     let mut is_second = false;
     std::future::poll_fn(|context| {
         if std::mem::replace(&mut is_second, true) {

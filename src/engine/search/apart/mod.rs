@@ -8,6 +8,8 @@ pub(crate) mod rescoring;
 mod streamed;
 mod within;
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use crate::engine::device::queries::Queries;
 use crate::engine::rows::allowed::Scope;
 use crate::engine::rows::apart::ApartRows;
@@ -62,6 +64,13 @@ async fn searched(
     request: &SearchRequest<'_>,
     wanted: Wanted,
 ) -> Result<SearchResult> {
+    // Where the host stands in for a device that failed meanwhile, it begins anew.
+    let told = AtomicUsize::new(0);
+    let report = |answered| {
+        let before = told.fetch_max(answered, Ordering::Relaxed);
+        request.report(answered.max(before));
+    };
+    let request = &SearchRequest { progress: request.progress.map(|_| &report as _), ..*request };
     let fetched = fetched(queries).await?;
     let on_host = fetched.as_ref().map_or(*queries, Queries::from);
     match screened(rows, queries, on_host.on_host()?, request, wanted).await {
@@ -88,7 +97,7 @@ async fn screened(
 ) -> Result<Option<SearchResult>> {
     if let Some(windows) = rows.windows.as_ref().filter(|_| rows.rows.len() > 0 && on_host.rows() > 0) {
         let squared = host::checked("queries", on_host)?;
-        let asked = Asked { rows: &rows.rows, queries: on_host, squared: &squared };
+        let asked = Asked { rows: &rows.rows, queries: on_host, squared: &squared, usual: &rows.usual };
         let radius = match wanted {
             Wanted::Nearest => None,
             Wanted::Within(radius) => Some(radius),
@@ -105,7 +114,7 @@ async fn screened(
     };
     let Some(plan) = plan.filter(|_| count > 0) else { return Ok(None) };
     let squared = host::checked("queries", on_host)?;
-    let asked = Asked { rows: &rows.rows, queries: on_host, squared: &squared };
+    let asked = Asked { rows: &rows.rows, queries: on_host, squared: &squared, usual: &rows.usual };
     let found = match wanted {
         Wanted::Nearest => nearest::search(integers, queries, asked, request, plan).await,
         Wanted::Within(radius) => within::search(integers, queries, asked, (radius, request), plan).await,

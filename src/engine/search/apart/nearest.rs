@@ -15,7 +15,7 @@ use crate::host::{Hits, HostRequest, SearchLimit};
 /// The search over batches of one plan.
 struct Nearest<'a> {
     screening: Screening<'a>,
-    collector: Collector,
+    collector: Collector<'a>,
     queries: &'a Queries<'a>,
     asked: Asked<'a>,
     state: &'a mut SearchState,
@@ -62,7 +62,7 @@ async fn by_plans(
         let Some(screening) = Screening::reserve(integers, request, &plan).await? else {
             return Err(Error::internal("rows on the host have a plan without a screen"));
         };
-        let (collector, state, overflowed) = (Collector::new(plan.k), &mut *state, vec![]);
+        let (collector, state, overflowed) = (Collector::new(plan.k, asked.usual), &mut *state, vec![]);
         let mut work = Nearest { screening, collector, queries, asked, state, overflowed };
         run_batches(open.batches(plan.batch as usize), &mut work).await?;
         let overflowed = work.overflowed;

@@ -1,10 +1,11 @@
 //! Candidates on their way from the device to the host, which computes their distances.
 
 use crate::engine::device::queries::QueryNumbers;
+use crate::engine::rows::apart::UsualCandidates;
 use crate::engine::search::screening::{ScreenBuffers, Screening};
 use crate::error::{Error, Result};
 use crate::gpu::{Buffer, BufferSlice, Commands, Gpu, Reading, words};
-use crate::host::{Hits, HostRequest, HostRows, SearchLimit, Shortlist};
+use crate::host::{Candidates, Hits, HostRequest, HostRows, SearchLimit, Shortlist};
 use crate::kernels::compact;
 use crate::kernels::value_of;
 use crate::memory;
@@ -14,12 +15,16 @@ use crate::vectors::HostVectors;
 /// Candidates that are read at least, because a short readback takes as long.
 const LEAST: u64 = 4096;
 
+/// Candidates that are read with their counts, at most, however many the last batch had.
+const MOST: u64 = 1 << 20;
+
 /// Queries where the host reads them, checked, and their squared norms.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asked<'a> {
     pub(crate) rows: &'a HostRows,
     pub(crate) queries: HostVectors<'a>,
     pub(crate) squared: &'a [f64],
+    pub(crate) usual: &'a UsualCandidates,
 }
 
 /// The candidates of a batch on the device, and places for the host to read them from.
@@ -58,9 +63,10 @@ impl<'a> CandidatePlaces<'a> {
 }
 
 /// Reads the candidates of batch after batch.
-pub(crate) struct Collector {
-    /// Candidates of a query that are read with their counts. More of them take a second readback, so it follows what batches have.
-    each: u64,
+pub(crate) struct Collector<'a> {
+    /// How many candidates of a query are read with their counts: the others take a second readback, which waits for the next batch.
+    usual: &'a UsualCandidates,
+    k: u32,
     /// Which of the two places is next.
     next: usize,
 }
@@ -81,9 +87,9 @@ pub(crate) type Overflowed = (usize, u32);
 /// The candidates of a batch.
 pub(crate) struct Collected {
     pub(crate) numbers: QueryNumbers,
-    /// Those of all queries, and the lower ends of their intervals where they were read.
+    /// Those of all queries, with the lower ends of their intervals or without.
+    bounded: Vec<[u32; 2]>,
     slots: Vec<u32>,
-    lowers: Vec<u32>,
     /// Where those of each query start, and how many it has.
     places: Vec<(u32, u32)>,
     is_flagged: Vec<bool>,
@@ -91,10 +97,10 @@ pub(crate) struct Collected {
     pub(crate) others: Vec<Vec<u8>>,
 }
 
-impl Collector {
-    /// For a search of the k nearest rows.
-    pub(crate) fn new(k: u32) -> Self {
-        Self { each: 8 * u64::from(k) + 64, next: 0 }
+impl<'a> Collector<'a> {
+    /// For a search of the k nearest rows, or of all below a threshold if k is 0.
+    pub(crate) fn new(k: u32, usual: &'a UsualCandidates) -> Self {
+        Self { usual, k, next: 0 }
     }
 
     /// Submits commands that made rows candidates, and reads those, and other ranges.
@@ -117,7 +123,8 @@ impl Collector {
             &compact::Params { queries: count as u32, capacity, words },
             &buffers,
         )?;
-        let room = (count * self.each).max(LEAST).min(count * u64::from(capacity));
+        let usual = (count * self.usual.of(self.k)).min(MOST);
+        let room = usual.max(LEAST).min(count * u64::from(capacity));
         let flags = flags.map_or((refused, 0, 0), |flags| (flags.buffer, flags.offset, count * 4));
         let mut ranges = vec![
             (refused, 0, 8),
@@ -139,43 +146,54 @@ impl Collector {
         collecting: Collecting,
     ) -> Result<Collected> {
         let Collecting { numbers, reading, place, room, words: each } = collecting;
-        let mut parts = reading.wait(gpu).await?;
+        let (mut bounded, mut slots) = (vec![], vec![]);
+        let mut take = |bytes: &[u8], count: u64, rest: u64| -> Result<()> {
+            let (count, all) = (count as usize, (count + rest) as usize);
+            if each == 2 {
+                memory::reserve_more(&mut bounded, all)?;
+                bounded.extend(words::<[u32; 2]>(bytes).take(count));
+            } else {
+                memory::reserve_more(&mut slots, all)?;
+                slots.extend(words::<u32>(bytes).take(count));
+            }
+            Ok(())
+        };
+        let (mut parts, mut all, mut taken) = (vec![], 0, Ok(()));
+        let mut show = |number: usize, bytes: &[u8]| match number {
+            4 => {
+                // The range before begins with their number.
+                all = parts
+                    .get(3)
+                    .and_then(|starts: &Vec<u8>| words::<u32>(starts).next())
+                    .map_or(0, u64::from);
+                taken = take(bytes, all.min(room), all.saturating_sub(room));
+                parts.push(vec![]);
+            }
+            _ => parts.push(bytes.to_vec()),
+        };
+        reading.show(gpu, &mut show).await?;
+        taken?;
         let others = parts.split_off(5);
         numbers.check(&parts[0])?;
-        let mut starts = words::<u32>(&parts[3]);
-        let all = u64::from(starts.next().unwrap_or(0));
-        let has_lowers = each == 2;
-        let mut slots = memory::with_room(all as usize)?;
-        let mut lowers = memory::with_room(if has_lowers { all as usize } else { 0 })?;
-        let mut take = |bytes: &[u8], count: u64| {
-            if has_lowers {
-                for [slot, lower] in words::<[u32; 2]>(bytes).take(count as usize) {
-                    slots.push(slot);
-                    lowers.push(lower);
-                }
-            } else {
-                slots.extend(words::<u32>(bytes).take(count as usize));
-            }
-        };
-        take(&parts[4], all.min(room));
         if all > room {
             let entry = u64::from(each) * 4;
             let rest = (places.compacted[place], room * entry, (all - room) * entry);
             let rest = Commands::new(gpu, None).read(&[rest]).await?;
-            take(&rest[0], all - room);
+            take(&rest[0], all - room, 0)?;
         }
-        self.each = (all + all / 4).div_ceil(numbers.len().max(1) as u64) + 8;
+        self.usual.note(self.k, (all + all / 4).div_ceil(numbers.len().max(1) as u64) + 8);
         let mut of_queries = memory::with_room(numbers.len())?;
-        of_queries.extend(starts.zip(words::<u32>(&parts[1])));
+        of_queries.extend(words::<u32>(&parts[3]).skip(1).zip(words::<u32>(&parts[1])));
         let is_flagged = words::<u32>(&parts[2]).map(|flag| flag != 0).collect();
-        Ok(Collected { numbers, slots, lowers, places: of_queries, is_flagged, others })
+        Ok(Collected { numbers, bounded, slots, places: of_queries, is_flagged, others })
     }
 }
 
 impl Collected {
     /// The same candidates where the slots that the device counts start at this one.
     pub(super) fn behind(mut self, first: u32) -> Self {
-        self.slots.iter_mut().for_each(|slot| *slot = slot.saturating_add(first));
+        let pairs = self.bounded.iter_mut().map(|[slot, _]| slot);
+        self.slots.iter_mut().chain(pairs).for_each(|slot| *slot = slot.saturating_add(first));
         self
     }
 
@@ -193,8 +211,9 @@ impl Collected {
             }
             let places = start as usize..start as usize + count as usize;
             let missing = || Error::internal("a query's candidates were not read");
-            let slots = self.slots.get(places.clone()).ok_or_else(missing)?;
-            shortlists.push(Shortlist { query, slots, lowers: self.lowers.get(places).unwrap_or_default() });
+            let bounded = self.bounded.get(places.clone()).map(Candidates::Bounded);
+            let candidates = bounded.or_else(|| self.slots.get(places).map(Candidates::Slots));
+            shortlists.push(Shortlist { query, candidates: candidates.ok_or_else(missing)? });
         }
         Ok((shortlists, overflowed))
     }

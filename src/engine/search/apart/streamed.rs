@@ -9,24 +9,25 @@ use std::task::Poll;
 use crate::bits::Bits;
 use crate::engine::device::queries::{Queries, QueryNumbers};
 use crate::engine::rows::allowed::{Allowed, Scope};
-use crate::engine::rows::apart::windows::Windows;
+use crate::engine::rows::apart::windows::{Windows, give_way};
 use crate::engine::rows::segments::GpuRows;
 use crate::engine::search::answers::{Answers, reported};
 use crate::engine::search::apart::rescoring::{Asked, CandidatePlaces, Collecting, Collector, neighbors};
 use crate::engine::search::batches::{BatchWork, run_batches};
 use crate::engine::search::plan::Plan;
-use crate::engine::search::planning::SMALL_PAIRS;
+use crate::engine::search::planning::{FEW_ROWS, SMALL_PAIRS};
 use crate::engine::search::request::{SearchRequest, SearchResult, Statistics};
 use crate::engine::search::screening::Screening;
 use crate::engine::search::within::{CAPACITY, limit_of};
 use crate::error::{Error, Result};
 use crate::future::Boxed;
-use crate::host::{Hits, HostRequest, SearchLimit, Shortlist};
+use crate::gpu::Profile;
+use crate::host::{Candidates, Hits, HostRequest, SearchLimit, Shortlist};
 use crate::kernels::key_of;
 use crate::memory;
 
-/// Of this many rows of a window, the host computes all distances sooner than the window is sent.
-const FEW_ROWS: usize = 1024;
+/// Up to this many pairs of a query and a row, the host computes all distances sooner than a small window is sent.
+const FEW_PAIRS: usize = 1 << 16;
 
 /// Distances that the host computes at a time.
 const DIRECT: usize = 1 << 20;
@@ -53,12 +54,15 @@ struct Stream<'a> {
     /// Queries that the host answers alone, because a window had too many candidates.
     is_left: Vec<bool>,
     statistics: Statistics,
+    profile: Option<Profile>,
+    /// Queries that were reported as answered.
+    told: usize,
 }
 
 /// The batches of a window.
 struct Pass<'a, 's> {
     screening: Screening<'s>,
-    collector: Collector,
+    collector: Collector<'a>,
     stream: &'s mut Stream<'a>,
     first: u32,
     has_threshold: bool,
@@ -85,11 +89,16 @@ pub(super) fn search<'f>(
         found.resize_with(count, Vec::new);
         let is_left = memory::filled(count, false)?;
         let statistics = Statistics::default();
-        let mut stream = Stream { queries, asked, request, limit, found, is_left, statistics };
+        let profile = if request.profile { Profile::of_forms(windows.gpu(), request.forms) } else { None };
+        let mut stream =
+            Stream { queries, asked, request, limit, found, is_left, statistics, profile, told: 0 };
         let turn = windows.turn().await;
         stream.all_windows(windows).await?;
         drop(turn);
         stream.rest()?;
+        if let Some(profile) = stream.profile.take() {
+            stream.statistics.stages = profile.times(windows.gpu()).await?;
+        }
         stream.finished(radius)
     })
 }
@@ -99,6 +108,7 @@ impl<'a> Stream<'a> {
         let rows = self.asked.rows;
         let all = self.windows(windows)?;
         let (few, sent): (Vec<&Window>, Vec<&Window>) = all.iter().partition(|window| window.is_direct);
+        let count = sent.len();
         let mut next = sent.into_iter().enumerate().peekable();
         if let Some((_, first)) = next.peek() {
             windows.fill(0, rows, first.slots.clone()).await?;
@@ -122,6 +132,9 @@ impl<'a> Stream<'a> {
                 }
                 None => search.await?,
             }
+            // A part of all windows is told as that part of the queries.
+            self.told = self.found.len() * (number + 1) / (count + 1);
+            self.request.report(self.told);
         }
         Ok(())
     }
@@ -148,8 +161,11 @@ impl<'a> Stream<'a> {
             };
             // If many of the rows may be among the nearest, a screen excludes few.
             let excludes_few = !has_threshold && self.request.k.saturating_mul(16) > found;
-            let is_small = !has_threshold && (slots.len() * self.found.len()) as u64 <= SMALL_PAIRS;
-            let is_direct = found <= FEW_ROWS || excludes_few || is_small;
+            let queries = self.found.len();
+            let is_small = !has_threshold && (slots.len() * queries) as u64 <= SMALL_PAIRS;
+            // No plan screens for so few rows of a filter.
+            let is_few = found as u64 <= FEW_ROWS && (allowed.is_some() || found * queries <= FEW_PAIRS);
+            let is_direct = is_few || excludes_few || is_small;
             before += found;
             all.push(Window { slots, allowed, has_threshold, is_direct });
         }
@@ -176,7 +192,7 @@ impl<'a> Stream<'a> {
         let open = self.open();
         self.statistics.scored += (open.len() * slots.len()) as u64;
         for numbers in open.batches((DIRECT / slots.len()).max(1)) {
-            let shortlist = |query| Shortlist { query, slots: &slots, lowers: &[] };
+            let shortlist = |query| Shortlist { query, candidates: Candidates::Slots(&slots) };
             let mut shortlists = memory::with_room(numbers.len())?;
             shortlists.extend(numbers.iter().map(shortlist));
             let hits = self.asked.rescored(&shortlists, self.limit)?;
@@ -204,7 +220,7 @@ impl<'a> Stream<'a> {
                     return Err(Error::internal("a window has a plan without a screen"));
                 };
                 self.statistics.scored += open.len() as u64 * rows.end();
-                let collector = Collector::new(if has_threshold { 1 } else { plan.k });
+                let collector = Collector::new(if has_threshold { 0 } else { plan.k }, self.asked.usual);
                 let (first, overflowed) = (window.slots.start as u32, vec![]);
                 let stream = &mut *self;
                 let mut pass =
@@ -256,12 +272,12 @@ impl<'a> Stream<'a> {
     fn rest(&mut self) -> Result<()> {
         let count = self.is_left.len();
         let left: Vec<usize> = (0..count).filter(|&query| self.is_left[query]).collect();
-        let done = count - left.len();
-        self.request.report(done);
+        let (done, told) = (count - left.len(), self.told);
+        self.request.report(done.max(told));
         if left.is_empty() {
             return Ok(());
         }
-        let progress = |answered| self.request.report(done + answered);
+        let progress = |answered: usize| self.request.report(told.max(done + answered));
         let on_host = HostRequest {
             limit: self.limit,
             budget: self.request.budget,
@@ -298,18 +314,24 @@ impl BatchWork for Pass<'_, '_> {
 
     async fn submit(&mut self, numbers: QueryNumbers) -> Result<Collecting> {
         let Self { screening, collector, stream, has_threshold, .. } = self;
+        let mut profile = stream.profile.take();
+        let threshold = |query| stream.threshold(query);
         let commands = match has_threshold {
-            true => screening.within(stream.queries, &numbers, |query| stream.threshold(query)).await?,
-            false => screening.nominated(stream.queries, &numbers, None).await?,
+            true => screening.within(stream.queries, &numbers, threshold, profile.as_mut()).await?,
+            false => screening.nominated(stream.queries, &numbers, profile.as_mut()).await?,
         };
         let places = CandidatePlaces::of(screening, !*has_threshold && screening.tightens());
-        collector.submit(commands, numbers, &places, &[])
+        let collecting = collector.submit(commands, numbers, &places, &[]);
+        stream.profile = profile;
+        collecting
     }
 
     async fn finish(&mut self, pending: Collecting) -> Result<()> {
         let Self { screening, collector, stream, has_threshold, first, overflowed, needed } = self;
         let places = CandidatePlaces::of(screening, !*has_threshold && screening.tightens());
         let collected = collector.read(&screening.rows.gpu, &places, pending).await?.behind(*first);
+        // The device would be idle if the next window were not sent while the host computes.
+        give_way().await;
         let (shortlists, too_many) = collected.shortlists(|_, count| count > places.capacity)?;
         let hits = stream.asked.rescored(&shortlists, stream.limit)?;
         stream.add(shortlists.iter().map(|shortlist| shortlist.query), &hits)?;

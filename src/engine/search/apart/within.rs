@@ -30,10 +30,11 @@ pub(super) async fn search(
         let Some(screening) = Screening::reserve(integers, request, &plan).await? else {
             return Err(Error::internal("rows on the host have a plan without a screen"));
         };
-        let (mut collector, places) = (Collector::new(1), CandidatePlaces::of(&screening, false));
+        let (mut collector, places) =
+            (Collector::new(0, asked.usual), CandidatePlaces::of(&screening, false));
         let mut overflowed = vec![];
         for numbers in open.batches(plan.batch as usize) {
-            let commands = screening.within(queries, &numbers, |_| key_of(limit)).await?;
+            let commands = screening.within(queries, &numbers, |_| key_of(limit), None).await?;
             let collecting = collector.submit(commands, numbers, &places, &[])?;
             let collected = collector.read(&integers.gpu, &places, collecting).await?;
             let (shortlists, too_many) = collected.shortlists(|_, count| count > places.capacity)?;

@@ -1,0 +1,104 @@
+// The types of options and answers. They need no other file's but those of arguments, so that a caller's TypeScript reads no internals.
+
+import type { Allowed, Ids } from './values.js';
+
+/** A class that the caller's TypeScript may lack, by its name: WebGPU and `Float16Array` are in newer libraries only. */
+export type Instance<Name extends string, Otherwise> = typeof globalThis extends Record<Name, { prototype: infer T }> ? T : Otherwise;
+
+/** How distances are measured: the squared or plain Euclidean distance, one minus the cosine, or the negative inner product. */
+export type Metric = 'l2sq' | 'l2' | 'cosine' | 'ip';
+
+/** Options that both kinds of index take. */
+export interface StoreOptions {
+  /**
+   * Whether a second copy of the rows is kept in the memory of WebAssembly. The smallest searches run on it, because they are over before a
+   * GPU has answered, and {@link Flat.recover} and saving read it when the GPU is lost. Default: true.
+   */
+  hostCopy?: boolean;
+  /** The number of rows that are expected, so that their memory is taken at once. More can be added all the same. */
+  capacity?: number;
+}
+
+/** Options of a new index. */
+export interface IndexOptions extends StoreOptions {
+  /** Elements of a vector. */
+  dim: number;
+  /** Default: `cosine`. */
+  metric?: Metric;
+  /** How rows are stored: `float16` takes half the memory and `Float16Array`s only. Default: `float32`. */
+  dtype?: 'float32' | 'float16';
+  /** Whether rows are screened by a copy in 8-bit integers. Answers are the same, bit for bit. Default: `auto`. */
+  screen?: 'auto' | 'none' | 'i8';
+}
+
+/** What calls take that may end early. */
+export interface SignalOptions {
+  /**
+   * Ends the call between two pieces of work; it then rejects with the signal's reason and has changed nothing. On the processor a search
+   * and a training are one piece: nothing interrupts WebAssembly.
+   */
+  signal?: AbortSignal | null | undefined;
+}
+
+/** What every long call takes. */
+export interface CallOptions extends SignalOptions {
+  /** Hears how many rows or queries are done. What it throws is an uncaught error, and the call goes on. */
+  onProgress?: (done: number) => void;
+}
+
+export interface AddOptions extends CallOptions {
+  /** The ids of the rows, one a row. Default: the numbers of their insertion. */
+  ids?: Ids;
+}
+
+export interface WithinOptions extends CallOptions {
+  /** Only these rows may be found; default: all. */
+  allow?: Allowed;
+}
+
+export interface SearchOptions extends WithinOptions {
+  /** Neighbours of each query. Default: 10. */
+  k?: number;
+  /** Times the stages on the GPU, where it has timestamps. */
+  profile?: boolean;
+}
+
+/** Which searches the kernels are compiled for. */
+export interface WarmUpOptions extends SignalOptions {
+  /** The number of queries of a search; without it all kernels are compiled, which takes longest. */
+  queries?: number;
+  /** Neighbours of each query. Default: 10. */
+  k?: number;
+  /** For an index without rows: how many it will have. Default: 2,000. */
+  rows?: number;
+}
+
+/** How an answer came about. */
+export interface Statistics {
+  /** Rows with a computed score or distance, summed over all queries. */
+  scored: number;
+  /** Rows that screens could not exclude, whose distances were computed as they are reported. */
+  rescored: number;
+  /** Whether the host's copy answered for a GPU; false where the device is the host engine itself. */
+  onHost: boolean;
+  /** The time of each stage on the GPU, if `profile` asked for it. */
+  stages: { stage: string; milliseconds: number; passes: number }[];
+}
+
+/**
+ * The neighbours of all queries. Those of query `q` are at `offsets[q]` up to `offsets[q + 1]`, nearest first, ties by the smaller id.
+ */
+export interface SearchResult {
+  ids: Float64Array<ArrayBuffer>;
+  distances: Float32Array<ArrayBuffer>;
+  offsets: Uint32Array<ArrayBuffer>;
+  statistics: Statistics;
+}
+
+/** Which GPU a browser says it is. */
+export interface GpuInfo {
+  vendor: string;
+  architecture: string;
+  device: string;
+  description: string;
+}
