@@ -267,7 +267,7 @@ fn rows_on_the_device_train_the_same_centroids_in_one_piece_or_several(engine: E
     // All rows, and a sample of 160 of them.
     for each in [64, 8] {
         for metric in [Metric::L2, Metric::Cosine] {
-            let means = KMeans::new(metric, 20).rows_per_cluster(each);
+            let means = KMeans::new(metric, 20).rows_per_cluster(each).iterations(2);
             let expected = means.train(device, view).expect("trains");
             assert_eq!(expected.trained_on.len(), (each * 20).min(600));
             for there in [&[&whole][..], &parts[..]] {
@@ -391,7 +391,7 @@ fn large_matrices_train_the_same_centroids_as_rows_of_the_host() {
     let view = MatrixView::new(&rows, 4).expect("rows");
     let parts = [0..17_001, 17_001..17_001, 17_001..33_001]
         .map(|range| device.upload(view.slice(range.start..range.end.min(view.rows()))).expect("fits"));
-    let means = KMeans::new(Metric::L2, 100).rows_per_cluster(1000).iterations(1).screen(Screen::I8);
+    let means = KMeans::new(Metric::L2, 40).rows_per_cluster(1000).iterations(1).screen(Screen::I8);
     let expected = means.train(device, view).expect("trains");
     assert_eq!(expected.trained_on.len(), 33_001);
     // Three matrices of 11,000 rows on average are copied.
