@@ -1,0 +1,326 @@
+//! Sends searches to other machines, as parts of DataFusion's plans.
+//!
+//! A cluster has codecs of its own. Those here encode what this crate has, and hand everything else to the cluster's.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::catalog::TableProvider;
+use datafusion::common::{Result, TableReference, internal_datafusion_err, internal_err};
+use datafusion::datasource::file_format::FileFormatFactory;
+use datafusion::execution::TaskContext;
+use datafusion::logical_expr::{AggregateUDF, Extension, LogicalPlan, ScalarUDF, WindowUDF};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion_proto::logical_plan::LogicalExtensionCodec;
+use datafusion_proto::physical_plan::{PhysicalExtensionCodec, PhysicalProtoConverterExtension};
+use prost::Message;
+
+use crate::metric::Metric;
+use crate::plan::final_exec::KnnFinalExec;
+use crate::plan::index_exec::{IndexSearch, KnnIndexExec};
+use crate::plan::node::{Asked, Knn, Wanted};
+use crate::plan::partial_exec::{KnnPartialExec, Source};
+use crate::search::queries::Queries;
+use crate::tables::knn_index::KnnIndexTable;
+
+/// Comes before every message, and tells it from those of other codecs. The last byte is the version.
+const MAGIC: &[u8] = b"nearfield\x01";
+
+#[derive(Clone, PartialEq, Message)]
+struct QueriesMessage {
+    #[prost(uint64, tag = "1")]
+    dim: u64,
+    #[prost(double, repeated, tag = "2")]
+    values: Vec<f64>,
+    #[prost(uint64, repeated, tag = "3")]
+    numbers: Vec<u64>,
+}
+
+/// A search of rows: the operator beside them, or the logical one.
+#[derive(Clone, PartialEq, Message)]
+struct KnnMessage {
+    #[prost(string, tag = "1")]
+    column: String,
+    #[prost(uint64, tag = "2")]
+    k: u64,
+    #[prost(string, tag = "3")]
+    metric: String,
+    #[prost(string, repeated, tag = "4")]
+    kept: Vec<String>,
+    #[prost(string, repeated, tag = "5")]
+    kept_of_queries: Vec<String>,
+    /// Queries of the statement; without them, those of a table.
+    #[prost(message, optional, tag = "6")]
+    given: Option<QueriesMessage>,
+    #[prost(string, tag = "7")]
+    query_column: String,
+}
+
+/// A search of saved indexes: the operator, whose files its input names, or the table with its files.
+#[derive(Clone, PartialEq, Message)]
+struct IndexMessage {
+    #[prost(message, optional, tag = "1")]
+    queries: Option<QueriesMessage>,
+    #[prost(uint64, tag = "2")]
+    k: u64,
+    #[prost(uint64, optional, tag = "3")]
+    probes: Option<u64>,
+    #[prost(string, repeated, tag = "4")]
+    files: Vec<String>,
+}
+
+#[derive(Clone, PartialEq, prost::Oneof)]
+enum Kind {
+    #[prost(message, tag = "1")]
+    Knn(KnnMessage),
+    #[prost(uint64, tag = "2")]
+    FinalK(u64),
+    #[prost(message, tag = "3")]
+    Index(IndexMessage),
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct NodeMessage {
+    #[prost(oneof = "Kind", tags = "1, 2, 3")]
+    kind: Option<Kind>,
+}
+
+fn encode(kind: Kind, buffer: &mut Vec<u8>) -> Result<()> {
+    buffer.extend_from_slice(MAGIC);
+    let message = NodeMessage { kind: Some(kind) };
+    message.encode(buffer).map_err(|error| internal_datafusion_err!("a search was not encoded: {error}"))
+}
+
+/// The message of a buffer, or none if another codec wrote it.
+fn decode(buffer: &[u8]) -> Option<Result<Kind>> {
+    let message = NodeMessage::decode(buffer.strip_prefix(MAGIC)?);
+    Some(match message {
+        Ok(NodeMessage { kind: Some(kind) }) => Ok(kind),
+        Ok(_) => internal_err!("a search of a later version of nearfield-datafusion cannot be read"),
+        Err(error) => internal_err!("a search was not decoded: {error}"),
+    })
+}
+
+fn number(value: u64) -> Result<usize> {
+    value.try_into().map_err(|_| internal_datafusion_err!("{value} is too large for this machine"))
+}
+
+impl QueriesMessage {
+    fn new(queries: &Queries) -> Self {
+        let (values, numbers) = (queries.values().to_vec(), queries.numbers().to_vec());
+        Self { dim: queries.dim() as u64, values, numbers }
+    }
+
+    fn queries(self) -> Result<Arc<Queries>> {
+        Ok(Arc::new(Queries::from_parts(number(self.dim)?, self.values, self.numbers)?))
+    }
+}
+
+impl KnnMessage {
+    fn new(wanted: &Wanted, given: Option<&Queries>, query_column: Option<&String>) -> Self {
+        Self {
+            column: wanted.column.clone(),
+            k: wanted.k as u64,
+            metric: wanted.metric.to_string(),
+            kept: wanted.kept.clone(),
+            kept_of_queries: wanted.kept_of_queries.clone(),
+            given: given.map(QueriesMessage::new),
+            query_column: query_column.cloned().unwrap_or_default(),
+        }
+    }
+
+    fn wanted(&self) -> Result<Wanted> {
+        Ok(Wanted {
+            column: self.column.clone(),
+            k: number(self.k)?,
+            metric: Metric::of_name(&self.metric)?,
+            kept: self.kept.clone(),
+            kept_of_queries: self.kept_of_queries.clone(),
+        })
+    }
+}
+
+impl IndexMessage {
+    fn new(wanted: &IndexSearch, files: &[String]) -> Self {
+        Self {
+            queries: Some(QueriesMessage::new(&wanted.queries)),
+            k: wanted.k as u64,
+            probes: wanted.probes.map(|probes| probes as u64),
+            files: files.to_vec(),
+        }
+    }
+
+    fn wanted(self) -> Result<(IndexSearch, Vec<String>)> {
+        let queries = self.queries.unwrap_or_default().queries()?;
+        let probes = self.probes.map(number).transpose()?;
+        Ok((IndexSearch { queries, k: number(self.k)?, probes }, self.files))
+    }
+}
+
+/// Encodes the physical operators of this crate, and everything else by another codec: that of the cluster.
+#[derive(Debug)]
+pub struct KnnPhysicalCodec(pub Arc<dyn PhysicalExtensionCodec>);
+
+impl PhysicalExtensionCodec for KnnPhysicalCodec {
+    fn try_decode(
+        &self,
+        buffer: &[u8],
+        inputs: &[Arc<dyn ExecutionPlan>],
+        context: &TaskContext,
+        converter: &dyn PhysicalProtoConverterExtension,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let Some(kind) = decode(buffer) else { return self.0.try_decode(buffer, inputs, context, converter) };
+        Ok(match (kind?, inputs) {
+            (Kind::Knn(message), [rows, others @ ..]) => {
+                let wanted = message.wanted()?;
+                let source = match (message.given, others) {
+                    (Some(given), []) => Source::Given(given.queries()?),
+                    (None, [plan]) => Source::Table { plan: plan.clone(), column: message.query_column },
+                    _ => return internal_err!("a search has {} inputs", inputs.len()),
+                };
+                Arc::new(KnnPartialExec::new(rows.clone(), source, wanted)?)
+            }
+            (Kind::FinalK(k), [input]) => Arc::new(KnnFinalExec::new(input.clone(), number(k)?)?),
+            (Kind::Index(message), [input]) => {
+                Arc::new(KnnIndexExec::new(input.clone(), message.wanted()?.0))
+            }
+            _ => return internal_err!("a search has {} inputs", inputs.len()),
+        })
+    }
+
+    fn try_encode(
+        &self,
+        node: Arc<dyn ExecutionPlan>,
+        buffer: &mut Vec<u8>,
+        converter: &dyn PhysicalProtoConverterExtension,
+    ) -> Result<()> {
+        if let Some(partial) = node.downcast_ref::<KnnPartialExec>() {
+            let (given, column) = match partial.source() {
+                Source::Given(queries) => (Some(&**queries), None),
+                Source::Table { column, .. } => (None, Some(column)),
+            };
+            return encode(Kind::Knn(KnnMessage::new(partial.wanted(), given, column)), buffer);
+        }
+        if let Some(last) = node.downcast_ref::<KnnFinalExec>() {
+            return encode(Kind::FinalK(last.k() as u64), buffer);
+        }
+        if let Some(index) = node.downcast_ref::<KnnIndexExec>() {
+            return encode(Kind::Index(IndexMessage::new(index.wanted(), &[])), buffer);
+        }
+        self.0.try_encode(node, buffer, converter)
+    }
+
+    fn try_decode_udf(&self, name: &str, buffer: &[u8]) -> Result<Arc<ScalarUDF>> {
+        self.0.try_decode_udf(name, buffer)
+    }
+
+    fn try_encode_udf(&self, node: &ScalarUDF, buffer: &mut Vec<u8>) -> Result<()> {
+        self.0.try_encode_udf(node, buffer)
+    }
+
+    fn try_decode_udaf(&self, name: &str, buffer: &[u8]) -> Result<Arc<AggregateUDF>> {
+        self.0.try_decode_udaf(name, buffer)
+    }
+
+    fn try_encode_udaf(&self, node: &AggregateUDF, buffer: &mut Vec<u8>) -> Result<()> {
+        self.0.try_encode_udaf(node, buffer)
+    }
+
+    fn try_decode_udwf(&self, name: &str, buffer: &[u8]) -> Result<Arc<WindowUDF>> {
+        self.0.try_decode_udwf(name, buffer)
+    }
+
+    fn try_encode_udwf(&self, node: &WindowUDF, buffer: &mut Vec<u8>) -> Result<()> {
+        self.0.try_encode_udwf(node, buffer)
+    }
+}
+
+/// Encodes the logical operator and the tables of this crate, and everything else by another codec: that of the cluster.
+#[derive(Debug)]
+pub struct KnnLogicalCodec(pub Arc<dyn LogicalExtensionCodec>);
+
+impl LogicalExtensionCodec for KnnLogicalCodec {
+    fn try_decode(&self, buffer: &[u8], inputs: &[LogicalPlan], context: &TaskContext) -> Result<Extension> {
+        let Some(kind) = decode(buffer) else { return self.0.try_decode(buffer, inputs, context) };
+        let Kind::Knn(message) = kind? else { return internal_err!("a search of rows has another message") };
+        let wanted = message.wanted()?;
+        let (rows, asked) = match (inputs, message.given) {
+            ([rows], Some(given)) => (rows, Asked::Given(given.queries()?)),
+            ([rows, plan], None) => {
+                (rows, Asked::Table { plan: Arc::new(plan.clone()), column: message.query_column })
+            }
+            _ => return internal_err!("a search has {} inputs", inputs.len()),
+        };
+        Ok(Extension { node: Arc::new(Knn::new(Arc::new(rows.clone()), asked, wanted)?) })
+    }
+
+    fn try_encode(&self, node: &Extension, buffer: &mut Vec<u8>) -> Result<()> {
+        let Some(knn) = node.node.as_any().downcast_ref::<Knn>() else { return self.0.try_encode(node, buffer) };
+        let (given, column) = match &knn.asked {
+            Asked::Given(queries) => (Some(&**queries), None),
+            Asked::Table { column, .. } => (None, Some(column)),
+        };
+        encode(Kind::Knn(KnnMessage::new(&knn.wanted, given, column)), buffer)
+    }
+
+    fn try_decode_table_provider(
+        &self,
+        buffer: &[u8],
+        table: &TableReference,
+        schema: SchemaRef,
+        context: &TaskContext,
+    ) -> Result<Arc<dyn TableProvider>> {
+        let Some(kind) = decode(buffer) else {
+            return self.0.try_decode_table_provider(buffer, table, schema, context);
+        };
+        let Kind::Index(message) = kind? else { return internal_err!("a table of indexes has another message") };
+        let (wanted, files) = message.wanted()?;
+        Ok(Arc::new(KnnIndexTable::new(files, wanted)))
+    }
+
+    fn try_encode_table_provider(
+        &self,
+        table: &TableReference,
+        node: Arc<dyn TableProvider>,
+        buffer: &mut Vec<u8>,
+    ) -> Result<()> {
+        let any: &dyn Any = node.as_ref();
+        match any.downcast_ref::<KnnIndexTable>() {
+            Some(index) => encode(Kind::Index(IndexMessage::new(index.wanted(), index.files())), buffer),
+            None => self.0.try_encode_table_provider(table, node, buffer),
+        }
+    }
+
+    fn try_decode_file_format(&self, buffer: &[u8], context: &TaskContext) -> Result<Arc<dyn FileFormatFactory>> {
+        self.0.try_decode_file_format(buffer, context)
+    }
+
+    fn try_encode_file_format(&self, buffer: &mut Vec<u8>, node: Arc<dyn FileFormatFactory>) -> Result<()> {
+        self.0.try_encode_file_format(buffer, node)
+    }
+
+    fn try_decode_udf(&self, name: &str, buffer: &[u8]) -> Result<Arc<ScalarUDF>> {
+        self.0.try_decode_udf(name, buffer)
+    }
+
+    fn try_encode_udf(&self, node: &ScalarUDF, buffer: &mut Vec<u8>) -> Result<()> {
+        self.0.try_encode_udf(node, buffer)
+    }
+
+    fn try_decode_udaf(&self, name: &str, buffer: &[u8]) -> Result<Arc<AggregateUDF>> {
+        self.0.try_decode_udaf(name, buffer)
+    }
+
+    fn try_encode_udaf(&self, node: &AggregateUDF, buffer: &mut Vec<u8>) -> Result<()> {
+        self.0.try_encode_udaf(node, buffer)
+    }
+
+    fn try_decode_udwf(&self, name: &str, buffer: &[u8]) -> Result<Arc<WindowUDF>> {
+        self.0.try_decode_udwf(name, buffer)
+    }
+
+    fn try_encode_udwf(&self, node: &WindowUDF, buffer: &mut Vec<u8>) -> Result<()> {
+        self.0.try_encode_udwf(node, buffer)
+    }
+}

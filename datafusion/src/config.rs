@@ -1,0 +1,48 @@
+//! Options of a session, as in `SET nearfield.device = 'host'`.
+
+use std::collections::HashMap;
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+use datafusion::common::extensions_options;
+use datafusion::common::config::ConfigExtension;
+use datafusion::common::Result;
+use datafusion::config::ConfigOptions;
+use nearfield::{Device, DeviceOptions};
+
+use crate::error::external;
+
+extensions_options! {
+    /// What searches use.
+    pub struct NearfieldOptions {
+        /// The device: `best`, `host`, `gpu`, or part of an adapter's name.
+        pub device: String, default = "best".to_owned()
+        /// The bytes of rows that are gathered and searched at a time.
+        pub block_bytes: usize, default = 256 << 20
+        /// The bytes of indexes that stay in memory between queries.
+        pub resident_bytes: usize, default = 8 << 30
+    }
+}
+
+impl ConfigExtension for NearfieldOptions {
+    const PREFIX: &'static str = "nearfield";
+}
+
+impl NearfieldOptions {
+    /// The options of a session, or their defaults where it was made without them.
+    pub(crate) fn of(options: &ConfigOptions) -> Self {
+        options.extensions.get::<Self>().cloned().unwrap_or_default()
+    }
+
+    /// Opens the device, once in a process.
+    pub(crate) fn open(&self) -> Result<Device> {
+        static OPEN: LazyLock<Mutex<HashMap<String, Device>>> = LazyLock::new(Mutex::default);
+        let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(device) = open.get(&self.device) {
+            return Ok(device.clone());
+        }
+        let name = (self.device != "best").then_some(self.device.as_str());
+        let device = Device::open(name, DeviceOptions::default()).map_err(external)?;
+        open.insert(self.device.clone(), device.clone());
+        Ok(device)
+    }
+}

@@ -1,0 +1,179 @@
+//! The physical operator above those beside the rows: it joins what all partitions found.
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::arrow::array::types::{Float64Type, UInt64Type};
+use datafusion::arrow::array::{ArrayRef, AsArray, RecordBatch, UInt64Array};
+use datafusion::arrow::datatypes::{Schema, SchemaRef};
+use datafusion::common::stats::Precision;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{DataFusionError, Result, Statistics, internal_err};
+use datafusion::execution::memory_pool::MemoryConsumer;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::{
+    Distribution, EquivalenceProperties, Partitioning, PhysicalExpr, PhysicalSortExpr,
+};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+use futures::{StreamExt, TryStreamExt, stream};
+
+use crate::plan::found::gather;
+use crate::plan::node::{QUERY_INDEX, RANK, own_fields};
+
+/// Columns of the input that are not payload: the query, the distance, and what orders equal distances.
+const OWN: usize = 3;
+
+/// Joins what all partitions found: the k nearest of each query, query by query, nearest first.
+#[derive(Debug)]
+pub(crate) struct KnnFinalExec {
+    input: Arc<dyn ExecutionPlan>,
+    k: usize,
+    properties: Arc<PlanProperties>,
+}
+
+impl KnnFinalExec {
+    pub(crate) fn new(input: Arc<dyn ExecutionPlan>, k: usize) -> Result<Self> {
+        let input_schema = input.schema();
+        let Some(payload) = input_schema.fields().len().checked_sub(OWN) else {
+            return internal_err!("KnnFinalExec: needed an input of KnnPartialExec");
+        };
+        let fields = input_schema.fields()[..payload].iter().cloned().chain(own_fields());
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        let order = [QUERY_INDEX, RANK].map(|name| Column::new_with_schema(name, &schema));
+        let [query, rank] = order;
+        let order = [query?, rank?].map(|column| PhysicalSortExpr::new_default(Arc::new(column)));
+        let properties = Arc::new(PlanProperties::new(
+            EquivalenceProperties::new_with_orderings(schema, [order]),
+            Partitioning::UnknownPartitioning(1),
+            EmissionType::Final,
+            Boundedness::Bounded,
+        ));
+        Ok(Self { input, k, properties })
+    }
+
+    pub(crate) fn k(&self) -> usize {
+        self.k
+    }
+}
+
+impl DisplayAs for KnnFinalExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "KnnFinalExec: k={}", self.k)
+    }
+}
+
+impl ExecutionPlan for KnnFinalExec {
+    fn name(&self) -> &str {
+        "KnnFinalExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn required_input_distribution(&self) -> Vec<Distribution> {
+        vec![Distribution::SinglePartition]
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        match (children.pop(), children.is_empty()) {
+            (Some(input), true) => Ok(Arc::new(Self::new(input, self.k)?)),
+            _ => internal_err!("KnnFinalExec: needed one child"),
+        }
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let mut input = self.input.execute(partition, context.clone())?;
+        let (schema, k) = (self.schema(), self.k);
+        let reservation = MemoryConsumer::new("KnnFinalExec").register(context.memory_pool());
+        let output = schema.clone();
+        let work = async move {
+            let mut batches: Vec<RecordBatch> = vec![];
+            while let Some(batch) = input.next().await {
+                let batch = batch?;
+                reservation.try_grow(batch.get_array_memory_size())?;
+                batches.push(batch);
+            }
+            let pairs = nearest(&batches, k);
+            let batch_size = context.session_config().batch_size().max(1);
+            let starts: Vec<usize> = (0..pairs.len()).step_by(batch_size).collect();
+            Ok::<_, DataFusionError>(stream::iter(starts).map(move |start| {
+                // Held until the last batch is made.
+                let _ = &reservation;
+                rows(&batches, &pairs[start..pairs.len().min(start + batch_size)], &output)
+            }))
+        };
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, stream::once(work).try_flatten())))
+    }
+
+    fn partition_statistics(&self, _: Option<usize>) -> Result<Arc<Statistics>> {
+        let mut statistics = Statistics::new_unknown(&self.schema());
+        // Of one query: that of a table's is not known.
+        statistics.num_rows = Precision::Inexact(self.k);
+        Ok(Arc::new(statistics))
+    }
+}
+
+/// A row of the answer.
+struct Pair {
+    query: u64,
+    distance: f64,
+    row: u64,
+    place: (usize, usize),
+    rank: u64,
+}
+
+/// The k nearest of each query, in their order.
+fn nearest(batches: &[RecordBatch], k: usize) -> Vec<Pair> {
+    let mut pairs = vec![];
+    for (number, batch) in batches.iter().enumerate() {
+        let own = &batch.columns()[batch.num_columns() - OWN..];
+        let (query, row) = (own[0].as_primitive::<UInt64Type>(), own[2].as_primitive::<UInt64Type>());
+        let distance = own[1].as_primitive::<Float64Type>();
+        pairs.extend((0..batch.num_rows()).map(|place| Pair {
+            query: query.value(place),
+            distance: distance.value(place),
+            row: row.value(place),
+            place: (number, place),
+            rank: 0,
+        }));
+    }
+    pairs.sort_unstable_by(|a, b| {
+        a.query.cmp(&b.query).then(a.distance.total_cmp(&b.distance)).then(a.row.cmp(&b.row))
+    });
+    let (mut query, mut rank) = (None, 0);
+    for pair in &mut pairs {
+        rank = if query == Some(pair.query) { rank + 1 } else { 1 };
+        (query, pair.rank) = (Some(pair.query), rank);
+    }
+    pairs.retain(|pair| pair.rank <= k as u64);
+    pairs
+}
+
+fn rows(batches: &[RecordBatch], pairs: &[Pair], schema: &SchemaRef) -> Result<RecordBatch> {
+    let batches: Vec<&RecordBatch> = batches.iter().collect();
+    let places: Vec<(usize, usize)> = pairs.iter().map(|pair| pair.place).collect();
+    let gathered = gather(&batches, &places)?;
+    let payload = gathered.num_columns() - OWN;
+    let mut columns: Vec<ArrayRef> = gathered.columns()[..payload].to_vec();
+    let ranks: UInt64Array = pairs.iter().map(|pair| Some(pair.rank)).collect();
+    columns.extend([gathered.column(payload).clone(), Arc::new(ranks), gathered.column(payload + 1).clone()]);
+    Ok(RecordBatch::try_new(schema.clone(), columns)?)
+}

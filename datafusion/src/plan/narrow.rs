@@ -1,0 +1,56 @@
+//! An optimizer rule: a search answers with no more columns than are asked for, so that it need not keep the others of every row it finds.
+
+use std::sync::Arc;
+
+use datafusion::common::tree_node::Transformed;
+use datafusion::common::{Column, Result};
+use datafusion::logical_expr::{Extension, LogicalPlan, Projection, SubqueryAlias};
+use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+
+use crate::plan::node::Knn;
+
+#[derive(Debug, Default)]
+pub(crate) struct NarrowKnn;
+
+impl OptimizerRule for NarrowKnn {
+    fn name(&self) -> &str {
+        "narrow_knn"
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        Some(ApplyOrder::TopDown)
+    }
+
+    fn rewrite(&self, plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        let LogicalPlan::Projection(projection) = &plan else { return Ok(Transformed::no(plan)) };
+        let used: Vec<&Column> = projection.expr.iter().flat_map(|expr| expr.column_refs()).collect();
+        let is_used = |name: &str| used.iter().any(|column| column.name == name);
+        match narrowed(&projection.input, &is_used)? {
+            Some(input) => {
+                let projection = Projection::try_new(projection.expr.clone(), Arc::new(input))?;
+                Ok(Transformed::yes(LogicalPlan::Projection(projection)))
+            }
+            None => Ok(Transformed::no(plan)),
+        }
+    }
+}
+
+/// A search, under other names or not, with the columns that are used, if that is fewer.
+fn narrowed(plan: &LogicalPlan, is_used: &impl Fn(&str) -> bool) -> Result<Option<LogicalPlan>> {
+    match plan {
+        LogicalPlan::SubqueryAlias(alias) => Ok(match narrowed(&alias.input, is_used)? {
+            Some(input) => {
+                let alias = SubqueryAlias::try_new(Arc::new(input), alias.alias.clone())?;
+                Some(LogicalPlan::SubqueryAlias(alias))
+            }
+            None => None,
+        }),
+        LogicalPlan::Extension(extension) => {
+            let Some(knn) = extension.node.as_any().downcast_ref::<Knn>() else { return Ok(None) };
+            let narrowed = knn.narrowed(is_used)?;
+            let is_narrower = narrowed.wanted != knn.wanted;
+            Ok(is_narrower.then(|| LogicalPlan::Extension(Extension { node: Arc::new(narrowed) })))
+        }
+        _ => Ok(None),
+    }
+}

@@ -1,0 +1,204 @@
+//! The logical operator of a search: `knn` and `knn_join` become it.
+
+use std::cmp::Ordering;
+use std::collections::HashSet;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::common::{DFSchema, DFSchemaRef, Result, internal_err, plan_err};
+use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNodeCore};
+
+use crate::metric::Metric;
+use crate::search::queries::Queries;
+
+/// The number of a query, from 0, in the order in which they were given.
+pub(crate) const QUERY_INDEX: &str = "query_index";
+/// The place of a row among the neighbours of its query, from 1.
+pub(crate) const RANK: &str = "rank";
+pub(crate) const DISTANCE: &str = "_distance";
+/// Comes before the names of columns of the queries.
+const QUERY_PREFIX: &str = "query_";
+
+/// Where queries come from.
+#[derive(Debug, Clone)]
+pub(crate) enum Asked {
+    /// From the text of the statement.
+    Given(Arc<Queries>),
+    /// From the column of this name of a table.
+    Table { plan: Arc<LogicalPlan>, column: String },
+}
+
+/// What to look for, in every stage of a plan.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd)]
+pub(crate) struct Wanted {
+    /// The column of vectors.
+    pub(crate) column: String,
+    pub(crate) k: usize,
+    pub(crate) metric: Metric,
+    /// The columns of the rows that the answer has.
+    pub(crate) kept: Vec<String>,
+    /// The columns of the queries that it has.
+    pub(crate) kept_of_queries: Vec<String>,
+}
+
+/// The k nearest rows of a table to each query.
+#[derive(Debug, Clone)]
+pub(crate) struct Knn {
+    pub(crate) rows: Arc<LogicalPlan>,
+    pub(crate) asked: Asked,
+    pub(crate) wanted: Wanted,
+    schema: DFSchemaRef,
+}
+
+/// The name of a query's column in the answer.
+pub(crate) fn name_of_query(column: &str) -> String {
+    format!("{QUERY_PREFIX}{column}")
+}
+
+/// The columns that every answer has.
+pub(crate) fn own_fields() -> [FieldRef; 3] {
+    [(QUERY_INDEX, DataType::UInt64), (RANK, DataType::UInt64), (DISTANCE, DataType::Float64)]
+        .map(|(name, data_type)| Arc::new(Field::new(name, data_type, false)))
+}
+
+impl Knn {
+    /// A search that answers with all columns.
+    pub(crate) fn all_columns(
+        rows: LogicalPlan,
+        asked: Asked,
+        column: String,
+        k: usize,
+        metric: Metric,
+    ) -> Result<Self> {
+        let names = |plan: &LogicalPlan| plan.schema().fields().iter().map(|field| field.name().clone()).collect();
+        let kept_of_queries = match &asked {
+            Asked::Given(_) => vec![],
+            Asked::Table { plan, .. } => names(plan),
+        };
+        let wanted = Wanted { column, k, metric, kept: names(&rows), kept_of_queries };
+        Self::new(Arc::new(rows), asked, wanted)
+    }
+
+    pub(crate) fn new(rows: Arc<LogicalPlan>, asked: Asked, wanted: Wanted) -> Result<Self> {
+        let mut fields: Vec<FieldRef> = vec![];
+        for name in &wanted.kept {
+            fields.push(rows.schema().field_with_unqualified_name(name)?.clone().into());
+        }
+        if let Asked::Table { plan, .. } = &asked {
+            for name in &wanted.kept_of_queries {
+                let field = plan.schema().field_with_unqualified_name(name)?;
+                fields.push(Arc::new(field.as_ref().clone().with_name(name_of_query(name))));
+            }
+        }
+        fields.extend(own_fields());
+        let mut names = HashSet::new();
+        if let Some(twice) = fields.iter().find(|field| !names.insert(field.name())) {
+            return plan_err!(
+                "the answer would have two columns {:?}: rename that of the table, or of the queries, in a view",
+                twice.name()
+            );
+        }
+        let schema = DFSchema::from_unqualified_fields(fields.into_iter().collect(), Default::default())?;
+        Ok(Self { rows, asked, wanted, schema: Arc::new(schema) })
+    }
+
+    /// The same search with some of its columns.
+    pub(crate) fn narrowed(&self, is_needed: impl Fn(&str) -> bool) -> Result<Self> {
+        let mut wanted = self.wanted.clone();
+        wanted.kept.retain(|name| is_needed(name));
+        wanted.kept_of_queries.retain(|name| is_needed(&name_of_query(name)));
+        Self::new(self.rows.clone(), self.asked.clone(), wanted)
+    }
+}
+
+/// The columns of an input that a search needs: its vectors, and those of the answer that are asked for.
+fn needed(plan: &LogicalPlan, column: &str, kept: &[String]) -> Vec<usize> {
+    let is_needed = |name: &String| name == column || kept.contains(name);
+    let fields = plan.schema().fields().iter().enumerate();
+    fields.filter(|(_, field)| is_needed(field.name())).map(|(place, _)| place).collect()
+}
+
+impl UserDefinedLogicalNodeCore for Knn {
+    fn name(&self) -> &str {
+        "Knn"
+    }
+
+    fn inputs(&self) -> Vec<&LogicalPlan> {
+        match &self.asked {
+            Asked::Given(_) => vec![&self.rows],
+            Asked::Table { plan, .. } => vec![&self.rows, plan],
+        }
+    }
+
+    fn schema(&self) -> &DFSchemaRef {
+        &self.schema
+    }
+
+    fn expressions(&self) -> Vec<Expr> {
+        vec![]
+    }
+
+    fn fmt_for_explain(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Wanted { column, k, metric, .. } = &self.wanted;
+        write!(f, "Knn: column={column}, k={k}, metric={metric}, ")?;
+        match &self.asked {
+            Asked::Given(queries) => write!(f, "queries={}", queries.count()),
+            Asked::Table { column, .. } => write!(f, "queries={column}"),
+        }
+    }
+
+    fn with_exprs_and_inputs(&self, _: Vec<Expr>, inputs: Vec<LogicalPlan>) -> Result<Self> {
+        let mut inputs = inputs.into_iter().map(Arc::new);
+        match (inputs.next(), inputs.next(), &self.asked) {
+            (Some(rows), None, Asked::Given(_)) => Self::new(rows, self.asked.clone(), self.wanted.clone()),
+            (Some(rows), Some(plan), Asked::Table { column, .. }) => {
+                Self::new(rows, Asked::Table { plan, column: column.clone() }, self.wanted.clone())
+            }
+            _ => internal_err!("Knn: needed an input for rows, and one for queries of a table"),
+        }
+    }
+
+    fn necessary_children_exprs(&self, _: &[usize]) -> Option<Vec<Vec<usize>>> {
+        let rows = needed(&self.rows, &self.wanted.column, &self.wanted.kept);
+        match &self.asked {
+            Asked::Given(_) => Some(vec![rows]),
+            Asked::Table { plan, column } => {
+                Some(vec![rows, needed(plan, column, &self.wanted.kept_of_queries)])
+            }
+        }
+    }
+}
+
+/// What tells two searches apart.
+fn identity(node: &Knn) -> (&Wanted, Vec<&LogicalPlan>, Option<(&[u64], Vec<u64>)>, Option<&String>) {
+    let (given, column) = match &node.asked {
+        Asked::Given(queries) => {
+            let bits = queries.values().iter().map(|value| value.to_bits()).collect();
+            (Some((queries.numbers(), bits)), None)
+        }
+        Asked::Table { column, .. } => (None, Some(column)),
+    };
+    (&node.wanted, node.inputs(), given, column)
+}
+
+impl PartialEq for Knn {
+    fn eq(&self, other: &Self) -> bool {
+        identity(self) == identity(other)
+    }
+}
+
+impl Eq for Knn {}
+
+impl Hash for Knn {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        identity(self).hash(state);
+    }
+}
+
+impl PartialOrd for Knn {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        identity(self).partial_cmp(&identity(other))
+    }
+}

@@ -1,0 +1,381 @@
+//! The physical operator beside the rows: it finds the neighbours among the rows of each of its partitions.
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, Float64Array, RecordBatch, UInt32Array, UInt64Array};
+use datafusion::arrow::compute::take_record_batch;
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{DataFusionError, Result, exec_datafusion_err, internal_err, plan_err};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit, MemoryReservation};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::{Distribution, EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties, collect,
+};
+use futures::{StreamExt, TryStreamExt, stream};
+use tokio::sync::OnceCell;
+
+use crate::config::NearfieldOptions;
+use crate::plan::found::{Found, gather};
+use crate::plan::metrics::KnnMetrics;
+use crate::plan::stop::StopOnDrop;
+use crate::plan::node::{DISTANCE, QUERY_INDEX, Wanted, name_of_query};
+use crate::search::block::{Search, search};
+use crate::search::hits::Hits;
+use crate::search::queries::Queries;
+use crate::vectors::holds_vectors;
+
+/// Orders rows of the same distance: the partition, and the place in it.
+pub(crate) const ROW: &str = "_row";
+/// Bits of [`ROW`] for the place in a partition.
+const PLACE_BITS: u32 = 40;
+/// A block takes its own memory this many times: rows, the same in f32, and their index.
+const WITH_INDEX: usize = 3;
+
+/// Where queries come from.
+#[derive(Debug, Clone)]
+pub(crate) enum Source {
+    Given(Arc<Queries>),
+    Table { plan: Arc<dyn ExecutionPlan>, column: String },
+}
+
+/// The queries, and the columns of theirs that the answer has.
+#[derive(Debug)]
+struct Collected {
+    queries: Arc<Queries>,
+    columns: RecordBatch,
+    /// Their share of the pool's memory.
+    _reservation: Option<MemoryReservation>,
+}
+
+/// Finds the neighbours among the rows of each partition.
+#[derive(Debug)]
+pub(crate) struct KnnPartialExec {
+    rows: Arc<dyn ExecutionPlan>,
+    source: Source,
+    wanted: Wanted,
+    /// All partitions look for the same queries, which are read once.
+    collected: Arc<OnceCell<Arc<Collected>>>,
+    metrics: ExecutionPlanMetricsSet,
+    properties: Arc<PlanProperties>,
+}
+
+impl KnnPartialExec {
+    pub(crate) fn new(rows: Arc<dyn ExecutionPlan>, source: Source, wanted: Wanted) -> Result<Self> {
+        let rows = in_order(rows)?;
+        check_column(&rows.schema(), &wanted.column)?;
+        let mut fields = fields_of(&rows.schema(), &wanted.kept, str::to_owned)?;
+        if let Source::Table { plan, column } = &source {
+            check_column(&plan.schema(), column)?;
+            fields.extend(fields_of(&plan.schema(), &wanted.kept_of_queries, name_of_query)?);
+        }
+        let own = [(QUERY_INDEX, DataType::UInt64), (DISTANCE, DataType::Float64), (ROW, DataType::UInt64)];
+        fields.extend(own.map(|(name, data_type)| Arc::new(Field::new(name, data_type, false))));
+        let properties = Arc::new(PlanProperties::new(
+            EquivalenceProperties::new(Arc::new(Schema::new(fields))),
+            rows.output_partitioning().clone().into_unknown(),
+            EmissionType::Final,
+            Boundedness::Bounded,
+        ));
+        let (collected, metrics) = (Arc::new(OnceCell::new()), ExecutionPlanMetricsSet::new());
+        Ok(Self { rows, source, wanted, collected, metrics, properties })
+    }
+
+    pub(crate) fn wanted(&self) -> &Wanted {
+        &self.wanted
+    }
+
+    pub(crate) fn source(&self) -> &Source {
+        &self.source
+    }
+}
+
+/// Lets every partition read its own files, in their order: otherwise one that has read its own takes those of others, and rows of the same
+/// distance come in another order in every run.
+fn in_order(rows: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    let in_order = |plan: Arc<dyn ExecutionPlan>| {
+        Ok(match plan.children().is_empty().then(|| plan.with_preserve_order(true)).flatten() {
+            Some(in_order) => Transformed::yes(in_order),
+            None => Transformed::no(plan),
+        })
+    };
+    Ok(rows.transform_up(in_order)?.data)
+}
+
+/// The partitions of the input, without what their rows have in common.
+trait IntoUnknown {
+    fn into_unknown(self) -> Self;
+}
+
+impl IntoUnknown for datafusion::physical_expr::Partitioning {
+    fn into_unknown(self) -> Self {
+        Self::UnknownPartitioning(self.partition_count())
+    }
+}
+
+fn check_column(schema: &Schema, column: &str) -> Result<()> {
+    let field = schema.field_with_name(column)?;
+    match holds_vectors(field.data_type()) {
+        true => Ok(()),
+        false => plan_err!(
+            "column {column:?}: needed lists of f16, f32 or f64, given {}: a CAST in a view converts others",
+            field.data_type()
+        ),
+    }
+}
+
+fn fields_of(schema: &Schema, names: &[String], named: impl Fn(&str) -> String) -> Result<Vec<FieldRef>> {
+    let field = |name: &String| Ok(Arc::new(schema.field_with_name(name)?.clone().with_name(named(name))));
+    names.iter().map(field).collect()
+}
+
+/// The columns of these names.
+fn columns_of(batch: &RecordBatch, names: &[String]) -> Result<RecordBatch> {
+    let places = names.iter().map(|name| batch.schema().index_of(name)).collect::<Result<Vec<_>, _>>()?;
+    Ok(batch.project(&places)?)
+}
+
+async fn collected(
+    source: &Source,
+    wanted: &Wanted,
+    context: Arc<TaskContext>,
+) -> Result<Arc<Collected>> {
+    let (queries, columns, reservation) = match source {
+        Source::Given(queries) => {
+            (queries.clone(), RecordBatch::new_empty(Arc::new(Schema::empty())), None)
+        }
+        Source::Table { plan, column } => {
+            let batches = collect(plan.clone(), context.clone()).await?;
+            let all = datafusion::arrow::compute::concat_batches(&plan.schema(), &batches)?;
+            let vectors = all.column(all.schema().index_of(column)?).clone();
+            let queries = Queries::of_column(&vectors, &format!("column {column:?} of the queries"))?;
+            let columns = columns_of(&all, &wanted.kept_of_queries)?;
+            let reservation = MemoryConsumer::new("KnnPartialExec: queries").register(context.memory_pool());
+            reservation.try_grow(queries.bytes() + columns.get_array_memory_size())?;
+            (Arc::new(queries), columns, Some(reservation))
+        }
+    };
+    Ok(Arc::new(Collected { queries, columns, _reservation: reservation }))
+}
+
+/// The bytes of a batch, which may be a part of a larger one.
+fn bytes_of(batch: &RecordBatch) -> Result<usize> {
+    let sizes = batch.columns().iter().map(|column| column.to_data().get_slice_memory_size());
+    Ok(sizes.sum::<Result<usize, _>>()?)
+}
+
+/// The search of one partition.
+struct Progress {
+    search: Search,
+    hits: Hits,
+    found: Found,
+    /// The rows before the block.
+    before: u64,
+    block: Vec<RecordBatch>,
+    block_bytes: usize,
+    reservation: MemoryReservation,
+    wanted: Wanted,
+    metrics: KnnMetrics,
+}
+
+impl Progress {
+    /// Takes a batch of rows, and searches when there are enough or no room for more.
+    async fn push(&mut self, batch: RecordBatch, most: usize) -> Result<()> {
+        let bytes = WITH_INDEX * bytes_of(&batch)?;
+        if self.reservation.try_grow(bytes).is_err() {
+            self.search_block().await?;
+            self.reservation.try_grow(bytes)?;
+        }
+        self.block_bytes += bytes / WITH_INDEX;
+        self.block.push(batch);
+        if self.block_bytes >= most {
+            self.search_block().await?;
+        }
+        Ok(())
+    }
+
+    async fn search_block(&mut self) -> Result<()> {
+        if self.block.is_empty() {
+            return Ok(());
+        }
+        let block = std::mem::take(&mut self.block);
+        let rows: usize = block.iter().map(RecordBatch::num_rows).sum();
+        let place = block[0].schema().index_of(&self.wanted.column)?;
+        let vectors: Vec<ArrayRef> = block.iter().map(|batch| batch.column(place).clone()).collect();
+        let kept = block.iter().map(|batch| columns_of(batch, &self.wanted.kept));
+        let kept = kept.collect::<Result<Vec<RecordBatch>>>()?;
+        drop(block);
+        let (task, before) = (self.search.clone(), self.before);
+        let hits = std::mem::replace(&mut self.hits, Hits::new(0, 0));
+        let timer = self.metrics.time.timer();
+        let searched = SpawnedTask::spawn_blocking(move || search(&task, &vectors, before, hits));
+        let (hits, work) = searched.join_unwind().await.map_err(|error| exec_datafusion_err!("{error}"))??;
+        timer.done();
+        self.metrics.note(rows, work);
+        let found = std::mem::replace(&mut self.found, Found::new(kept[0].schema()));
+        self.found = found.take(&hits, &kept, before)?;
+        self.hits = hits;
+        self.before += rows as u64;
+        self.block_bytes = 0;
+        drop(kept);
+        self.reservation.try_resize(self.found.bytes() + self.hits.bytes())?;
+        Ok(())
+    }
+}
+
+impl DisplayAs for KnnPartialExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Wanted { column, k, metric, .. } = &self.wanted;
+        write!(f, "KnnPartialExec: column={column}, k={k}, metric={metric}, ")?;
+        match &self.source {
+            Source::Given(queries) => write!(f, "queries={}", queries.count()),
+            Source::Table { column, .. } => write!(f, "queries={column}"),
+        }
+    }
+}
+
+impl ExecutionPlan for KnnPartialExec {
+    fn name(&self) -> &str {
+        "KnnPartialExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        match &self.source {
+            Source::Given(_) => vec![&self.rows],
+            Source::Table { plan, .. } => vec![&self.rows, plan],
+        }
+    }
+
+    fn required_input_distribution(&self) -> Vec<Distribution> {
+        match &self.source {
+            Source::Given(_) => vec![Distribution::UnspecifiedDistribution],
+            Source::Table { .. } => {
+                vec![Distribution::UnspecifiedDistribution, Distribution::SinglePartition]
+            }
+        }
+    }
+
+    /// Rows of the same distance come in the order of the table, which repartitioning would change from run to run.
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![false; self.children().len()]
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let mut children = children.into_iter();
+        let (rows, source) = match (children.next(), children.next(), &self.source) {
+            (Some(rows), None, Source::Given(_)) => (rows, self.source.clone()),
+            (Some(rows), Some(plan), Source::Table { column, .. }) => {
+                (rows, Source::Table { plan, column: column.clone() })
+            }
+            _ => return internal_err!("KnnPartialExec: needed a child for rows, and one for queries of a table"),
+        };
+        Ok(Arc::new(Self::new(rows, source, self.wanted.clone())?))
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let schema = self.schema();
+        let (source, wanted, cell) = (self.source.clone(), self.wanted.clone(), self.collected.clone());
+        let mut rows = self.rows.execute(partition, context.clone())?;
+        let partitions = self.rows.output_partitioning().partition_count();
+        let options = NearfieldOptions::of(context.session_config().options());
+        let most = match context.memory_pool().memory_limit() {
+            // A quarter is for the blocks of all partitions, the rest for what they have found.
+            MemoryLimit::Finite(bytes) => options.block_bytes.min(bytes / (4 * WITH_INDEX * partitions)),
+            _ => options.block_bytes,
+        };
+        let metrics = KnnMetrics::new(&self.metrics, partition, &options.device);
+        let reservation = MemoryConsumer::new("KnnPartialExec").register(context.memory_pool());
+        let kept_schema = Arc::new(Schema::new(fields_of(&self.rows.schema(), &wanted.kept, str::to_owned)?));
+        let output = schema.clone();
+        let work = async move {
+            let collected = cell.get_or_try_init(|| collected(&source, &wanted, context.clone())).await?.clone();
+            let stop = StopOnDrop::default();
+            let queries = collected.queries.clone();
+            let mut progress = Progress {
+                hits: Hits::new(queries.count(), wanted.k),
+                search: Search {
+                    queries,
+                    k: wanted.k,
+                    metric: wanted.metric,
+                    device: options.open()?,
+                    stop: stop.flag(),
+                },
+                found: Found::new(kept_schema),
+                before: 0,
+                block: vec![],
+                block_bytes: 0,
+                reservation,
+                wanted,
+                metrics,
+            };
+            while let Some(batch) = rows.next().await {
+                progress.push(batch?, most).await?;
+            }
+            progress.search_block().await?;
+            let batch_size = context.session_config().batch_size();
+            Ok::<_, DataFusionError>(answer(progress, &collected, partition, batch_size, output))
+        };
+        let answers = stream::once(work).try_flatten();
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, answers)))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+}
+
+/// The rows found, in batches.
+fn answer(
+    progress: Progress,
+    collected: &Arc<Collected>,
+    partition: usize,
+    batch_size: usize,
+    schema: SchemaRef,
+) -> impl futures::Stream<Item = Result<RecordBatch>> + use<> {
+    let pairs: Vec<(usize, usize)> = progress
+        .hits
+        .iter()
+        .enumerate()
+        .flat_map(|(query, hits)| (0..hits.len()).map(move |place| (query, place)))
+        .collect();
+    let collected = collected.clone();
+    let starts: Vec<usize> = (0..pairs.len()).step_by(batch_size.max(1)).collect();
+    stream::iter(starts).map(move |start| {
+        let pairs = &pairs[start..pairs.len().min(start + batch_size.max(1))];
+        let hits: Vec<_> = pairs.iter().map(|&(query, place)| (query, progress.hits.of_query(query)[place])).collect();
+        let places = hits.iter().map(|(_, hit)| Ok((0, progress.found.place(hit.row)?)));
+        let rows = gather(&[progress.found.rows()], &places.collect::<Result<Vec<_>>>()?)?;
+        let numbers: Vec<u64> =
+            hits.iter().map(|&(query, _)| collected.queries.numbers()[query]).collect();
+        let mut columns: Vec<ArrayRef> = rows.columns().to_vec();
+        if collected.columns.num_columns() > 0 {
+            let places: UInt32Array = numbers.iter().map(|&number| number as u32).collect();
+            columns.extend(take_record_batch(&collected.columns, &places)?.columns().iter().cloned());
+        }
+        columns.push(Arc::new(UInt64Array::from(numbers)));
+        columns.push(Arc::new(hits.iter().map(|(_, hit)| Some(hit.distance)).collect::<Float64Array>()));
+        let row = |hit: u64| (partition as u64) << PLACE_BITS | hit;
+        columns.push(Arc::new(hits.iter().map(|(_, hit)| Some(row(hit.row))).collect::<UInt64Array>()));
+        Ok(RecordBatch::try_new(schema.clone(), columns)?)
+    })
+}

@@ -1,0 +1,60 @@
+//! Plans searches: one operator beside the rows, and one that joins what those of all partitions found.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::common::{Result, internal_err};
+use datafusion::execution::context::QueryPlanner;
+use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
+use datafusion::logical_expr::{LogicalPlan, UserDefinedLogicalNode};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
+use datafusion::catalog::Session;
+
+use crate::plan::final_exec::KnnFinalExec;
+use crate::plan::node::{Asked, Knn};
+use crate::plan::partial_exec::{KnnPartialExec, Source};
+
+/// Plans what DataFusion plans, and searches.
+#[derive(Debug, Default)]
+pub struct KnnQueryPlanner;
+
+#[async_trait]
+impl QueryPlanner for KnnQueryPlanner {
+    async fn create_physical_plan(
+        &self,
+        plan: &LogicalPlan,
+        session: &dyn Session,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let planner = DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(KnnPlanner)]);
+        planner.create_physical_plan(plan, session).await
+    }
+}
+
+/// Plans the operators of this crate, for a query planner that has others as well.
+#[derive(Debug, Default)]
+pub struct KnnPlanner;
+
+#[async_trait]
+impl ExtensionPlanner for KnnPlanner {
+    async fn plan_extension(
+        &self,
+        _: &dyn PhysicalPlanner,
+        node: &dyn UserDefinedLogicalNode,
+        _: &[&LogicalPlan],
+        inputs: &[Arc<dyn ExecutionPlan>],
+        _: &dyn Session,
+        _: &PhysicalPlanningContext,
+    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        let Some(knn) = node.as_any().downcast_ref::<Knn>() else { return Ok(None) };
+        let source = match (&knn.asked, inputs) {
+            (Asked::Given(queries), [_]) => Source::Given(queries.clone()),
+            (Asked::Table { column, .. }, [_, queries]) => {
+                Source::Table { plan: queries.clone(), column: column.clone() }
+            }
+            _ => return internal_err!("Knn: needed an input for rows, and one for queries of a table"),
+        };
+        let partial = KnnPartialExec::new(inputs[0].clone(), source, knn.wanted.clone())?;
+        Ok(Some(Arc::new(KnnFinalExec::new(Arc::new(partial), knn.wanted.k)?)))
+    }
+}

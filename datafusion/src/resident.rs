@@ -1,0 +1,101 @@
+//! Saved indexes that stay in memory between queries.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+use datafusion::common::{DataFusionError, Result};
+use nearfield::Index;
+
+use crate::config::NearfieldOptions;
+use crate::error::external;
+
+/// A file as it was when its index was loaded: one that was written anew is loaded again.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Key {
+    path: PathBuf,
+    bytes: u64,
+    modified: Option<SystemTime>,
+    device: String,
+}
+
+impl Key {
+    fn new(path: &Path, device: &str) -> Result<Self> {
+        let of_file = |error| {
+            DataFusionError::Context(path.display().to_string(), Box::new(DataFusionError::IoError(error)))
+        };
+        let metadata = fs::metadata(path).map_err(of_file)?;
+        let path = path.canonicalize().map_err(of_file)?;
+        Ok(Self { path, bytes: metadata.len(), modified: metadata.modified().ok(), device: device.into() })
+    }
+}
+
+/// A slot that one query fills while others wait for it.
+type Slot = Arc<Mutex<Option<Arc<Index>>>>;
+
+#[derive(Default)]
+struct Resident {
+    /// With the number of the last query that used each.
+    indexes: HashMap<Key, (Slot, u64)>,
+    queries: u64,
+}
+
+static RESIDENT: LazyLock<Mutex<Resident>> = LazyLock::new(Mutex::default);
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The index of a file, loaded if it is not in memory. Blocks while it loads.
+///
+/// Those used longest ago leave until all take no more than the options allow. One that alone takes more is dropped after the query.
+pub(crate) fn index(path: &Path, options: &NearfieldOptions) -> Result<Arc<Index>> {
+    let key = Key::new(path, &options.device)?;
+    let slot = {
+        let mut resident = lock(&RESIDENT);
+        resident.queries += 1;
+        let now = resident.queries;
+        // What an earlier version of the file left.
+        resident.indexes.retain(|other, _| *other == key || other.path != key.path || other.device != key.device);
+        let (slot, used) = resident.indexes.entry(key.clone()).or_default();
+        *used = now;
+        slot.clone()
+    };
+    let mut loaded = lock(&slot);
+    let index = match &*loaded {
+        Some(index) => return Ok(index.clone()),
+        None => {
+            let index = Index::load(&options.open()?, &key.path).map_err(external);
+            let index = index.inspect_err(|_| drop(lock(&RESIDENT).indexes.remove(&key)))?;
+            loaded.insert(Arc::new(index)).clone()
+        }
+    };
+    drop(loaded);
+    evict(options.resident_bytes as u64);
+    Ok(index)
+}
+
+/// Drops the indexes used longest ago until the others take no more than this. A query keeps its own until it ends.
+fn evict(most: u64) {
+    let mut resident = lock(&RESIDENT);
+    loop {
+        // One that loads now has no bytes yet.
+        let bytes = |slot: &Slot| {
+            let index = slot.try_lock().ok().and_then(|slot| slot.clone());
+            index.map_or(0, |index| index.memory().total())
+        };
+        let all: u64 = resident.indexes.values().map(|(slot, _)| bytes(slot)).sum();
+        let oldest = resident.indexes.iter().filter(|(_, (slot, _))| bytes(slot) > 0).min_by_key(|(_, (_, used))| *used);
+        let Some(oldest) = oldest.map(|(key, _)| key.clone()).filter(|_| all > most) else { return };
+        resident.indexes.remove(&oldest);
+    }
+}
+
+/// The paths of the indexes that are in memory.
+pub fn resident_indexes() -> Vec<PathBuf> {
+    let mut paths: Vec<PathBuf> = lock(&RESIDENT).indexes.keys().map(|key| key.path.clone()).collect();
+    paths.sort();
+    paths
+}

@@ -1,0 +1,282 @@
+//! The search of one block of rows.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use datafusion::arrow::array::ArrayRef;
+use datafusion::common::{DataFusionError, Result, exec_err};
+use nearfield::{Device, Flat, MatrixView, interruptible};
+use rayon::prelude::*;
+
+use crate::error::external;
+use crate::metric::{Metric, norm};
+use crate::search::certificate::{Extent, Moved, least};
+use crate::search::hits::{Hit, Hits};
+use crate::search::queries::Queries;
+use crate::vectors::{Number, Vectors, with_elements};
+
+/// With fewer queries, comparing them with every row takes less time than narrowing the rows does.
+const LEAST_QUERIES: usize = 8;
+/// With fewer pairs too.
+const LEAST_PAIRS: usize = 1 << 19;
+/// Rows that the library names beyond k, so that nearly all queries are certain at once.
+const MORE: usize = 8;
+/// Rows that a thread compares with all queries at a time.
+const ROWS_AT_ONCE: usize = 2048;
+/// The lengths of vectors that the library takes, other than 0.
+const LENGTHS: std::ops::RangeInclusive<f64> = 1.0 / (1u64 << 50) as f64..=(1u64 << 50) as f64;
+
+/// What a search looks for, and with what.
+#[derive(Clone)]
+pub(crate) struct Search {
+    pub(crate) queries: Arc<Queries>,
+    pub(crate) k: usize,
+    pub(crate) metric: Metric,
+    pub(crate) device: Device,
+    /// Set when nobody waits for the answer any more.
+    pub(crate) stop: Arc<AtomicBool>,
+}
+
+/// What a search did.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Work {
+    /// Pairs that the library compared by integers or in f32.
+    pub(crate) screened: usize,
+    /// Pairs that got a distance in f64.
+    pub(crate) rescored: usize,
+    /// Queries that were compared with every row, because the library's answer left a doubt.
+    pub(crate) in_doubt: usize,
+}
+
+/// Rows of a block, in one or several arrays.
+struct Rows<'a> {
+    parts: Vec<Vectors<'a>>,
+    /// The number of the first row of each part.
+    starts: Vec<usize>,
+    len: usize,
+}
+
+impl<'a> Rows<'a> {
+    fn new(columns: &'a [ArrayRef]) -> Result<Self> {
+        let mut rows = Self { parts: vec![], starts: vec![], len: 0 };
+        for column in columns {
+            rows.starts.push(rows.len);
+            rows.parts.push(Vectors::new(column)?);
+            rows.len += column.len();
+        }
+        Ok(rows)
+    }
+
+    fn place(&self, row: usize) -> (usize, usize) {
+        let part = self.starts.partition_point(|&start| start <= row) - 1;
+        (part, row - self.starts[part])
+    }
+
+    /// The distance of a row, or none where it has none.
+    fn distance(&self, metric: Metric, query: &[f64], row: usize) -> Option<f64> {
+        let (part, row) = self.place(row);
+        let range = self.parts[part].range(row)?;
+        with_elements!(self.parts[part].elements, |values| metric.distance(query, &values[range]))
+    }
+
+    /// Every vector has as many elements as the queries.
+    fn check_dim(&self, dim: usize) -> Result<()> {
+        for part in &self.parts {
+            for range in (0..part.len()).filter_map(|row| part.range(row)) {
+                if range.len() != dim {
+                    return exec_err!(
+                        "column of vectors: needed {dim} elements as the queries have, given {}",
+                        range.len()
+                    );
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The rows that the library takes, in f32.
+struct Converted {
+    values: Vec<f32>,
+    /// The number of each in the block.
+    numbers: Vec<usize>,
+    /// Rows that it does not take: very long or short ones, and those with elements that are not finite.
+    others: Vec<usize>,
+    extent: Extent,
+}
+
+impl Converted {
+    fn new(rows: &Rows<'_>, dim: usize, metric: Metric) -> Self {
+        let mut converted =
+            Self { values: Vec::with_capacity(rows.len * dim), numbers: vec![], others: vec![], extent: Extent::default() };
+        for (part, &start) in rows.parts.iter().zip(&rows.starts) {
+            for row in 0..part.len() {
+                let Some(range) = part.range(row) else { continue };
+                with_elements!(part.elements, |values| converted.push(&values[range], start + row, metric));
+            }
+        }
+        converted
+    }
+
+    fn push<T: Number>(&mut self, row: &[T], number: usize, metric: Metric) {
+        let start = self.values.len();
+        self.values.extend(row.iter().map(|x| x.to_f32()));
+        match moved(row, &self.values[start..]) {
+            // The cosine of a zero vector is NULL, which is never a neighbour.
+            Some(Moved { norm: 0.0, .. }) if metric == Metric::Cosine => self.values.truncate(start),
+            Some(Moved { norm, moved }) => {
+                let extent = &mut self.extent;
+                extent.norm = extent.norm.max(norm);
+                extent.moved = extent.moved.max(moved);
+                extent.turned = extent.turned.max(if norm == 0.0 { 0.0 } else { moved / norm });
+                self.numbers.push(number);
+            }
+            None => {
+                self.values.truncate(start);
+                self.others.push(number);
+            }
+        }
+    }
+}
+
+/// How far conversion moved a vector, or none where the library does not take the result.
+fn moved<T: Number>(row: &[T], converted: &[f32]) -> Option<Moved> {
+    let length = norm(row);
+    let is_taken = |length: f64| length == 0.0 || LENGTHS.contains(&length);
+    let takes = is_taken(length) && is_taken(norm(converted));
+    let moved = Metric::L2.distance(row, converted)?;
+    takes.then_some(Moved { norm: length, moved })
+}
+
+/// Adds the nearest rows of a block to `hits`. `first` is the number of the block's first row.
+pub(crate) fn search(search: &Search, columns: &[ArrayRef], first: u64, hits: Hits) -> Result<(Hits, Work)> {
+    let rows = Rows::new(columns)?;
+    let count = search.queries.count();
+    if count == 0 || rows.len == 0 {
+        return Ok((hits, Work::default()));
+    }
+    rows.check_dim(search.queries.dim())?;
+    let all: Vec<usize> = (0..count).collect();
+    if count < LEAST_QUERIES || count * rows.len < LEAST_PAIRS {
+        let rescored = count * rows.len;
+        let every: Vec<usize> = (0..rows.len).collect();
+        return Ok((direct(search, &rows, &all, &every, first, hits)?, Work { rescored, ..Work::default() }));
+    }
+    by_library(search, &rows, first, hits)
+}
+
+fn by_library(search: &Search, rows: &Rows<'_>, first: u64, mut hits: Hits) -> Result<(Hits, Work)> {
+    let Search { queries, k, metric, .. } = search;
+    let converted = Converted::new(rows, queries.dim(), *metric);
+    let query_values: Vec<f32> = queries.values().iter().map(|x| x.to_f32()).collect();
+    let moved_of = |place: usize| {
+        let converted = &query_values[place * queries.dim()..][..queries.dim()];
+        moved(queries.query(place), converted)
+            // Its cosines are NULL, which is for the scalar function to say.
+            .filter(|moved| moved.norm > 0.0 || *metric != Metric::Cosine)
+    };
+    let moves: Vec<Option<Moved>> = (0..queries.count()).map(moved_of).collect();
+    let (taken, mut doubtful): (Vec<usize>, Vec<usize>) =
+        (0..queries.count()).partition(|&place| moves[place].is_some());
+    let (mut work, mut certain) = (Work::default(), vec![]);
+    if !converted.numbers.is_empty() && !taken.is_empty() {
+        let asked: Vec<f32> =
+            taken.iter().flat_map(|&place| &query_values[place * queries.dim()..][..queries.dim()]).copied().collect();
+        let most = k.saturating_add(MORE).min(converted.numbers.len());
+        let found = with_library(search, &converted, &asked, most)?;
+        work.screened = taken.len() * converted.numbers.len();
+        let answers: Vec<(Vec<Hit>, bool)> = (taken.par_iter().enumerate())
+            .map(|(number, &place)| {
+                let named = found.row(number);
+                let mut best = Hits::new(1, *k);
+                for neighbor in named {
+                    let row = converted.numbers[neighbor.id as usize];
+                    if let Some(distance) = rows.distance(*metric, queries.query(place), row) {
+                        best.offer(0, Hit { distance, row: first + row as u64 });
+                    }
+                }
+                let threshold = best.threshold(0).min(hits.threshold(place));
+                let is_certain = named.len() == converted.numbers.len()
+                    || (named.last().zip(moves[place])).is_some_and(|(last, moved)| {
+                        let reported = f64::from(last.distance);
+                        least(*metric, queries.dim(), reported, moved, converted.extent) > threshold
+                    });
+                (best.of_query(0).to_vec(), is_certain)
+            })
+            .collect();
+        work.rescored = found.hits().len();
+        for (&place, (best, is_certain)) in taken.iter().zip(answers) {
+            match is_certain {
+                true => {
+                    best.into_iter().for_each(|hit| hits.offer(place, hit));
+                    certain.push(place);
+                }
+                false => doubtful.push(place),
+            }
+        }
+    }
+    // Without rows for the library, all queries are compared with the others alone.
+    if converted.numbers.is_empty() {
+        certain = taken;
+    }
+    if !converted.others.is_empty() {
+        work.rescored += certain.len() * converted.others.len();
+        hits = direct(search, rows, &certain, &converted.others, first, hits)?;
+    }
+    if !doubtful.is_empty() {
+        let every: Vec<usize> = (0..rows.len).collect();
+        work.in_doubt = doubtful.len();
+        work.rescored += doubtful.len() * rows.len;
+        hits = direct(search, rows, &doubtful, &every, first, hits)?;
+    }
+    Ok((hits, work))
+}
+
+fn with_library(
+    search: &Search,
+    converted: &Converted,
+    queries: &[f32],
+    k: usize,
+) -> Result<nearfield::Neighbors> {
+    let (stop, dim) = (search.stop.clone(), search.queries.dim());
+    let run = || -> nearfield::Result<nearfield::Neighbors> {
+        let mut index = Flat::builder(&search.device, search.metric.of_library(), dim).build()?;
+        index.add(MatrixView::new(&converted.values, dim)?)?;
+        index.search(MatrixView::new(queries, dim)?, k)
+    };
+    interruptible(move || !stop.load(Ordering::Relaxed), run).map_err(external)
+}
+
+/// Compares some queries with some rows by the scalar function.
+fn direct(
+    search: &Search,
+    rows: &Rows<'_>,
+    queries: &[usize],
+    numbers: &[usize],
+    first: u64,
+    hits: Hits,
+) -> Result<Hits> {
+    let found = numbers
+        .par_chunks(ROWS_AT_ONCE)
+        .map(|numbers| {
+            if search.stop.load(Ordering::Relaxed) {
+                return Err(DataFusionError::Execution("the search was cancelled".into()));
+            }
+            let mut best = Hits::new(queries.len(), search.k);
+            for (number, &place) in queries.iter().enumerate() {
+                let query = search.queries.query(place);
+                for &row in numbers {
+                    if let Some(distance) = rows.distance(search.metric, query, row) {
+                        best.offer(number, Hit { distance, row: first + row as u64 });
+                    }
+                }
+            }
+            Ok(best)
+        })
+        .try_reduce(|| Hits::new(queries.len(), search.k), |a, b| Ok(a.merge(b)))?;
+    let mut hits = hits;
+    for (number, &place) in queries.iter().enumerate() {
+        found.of_query(number).iter().for_each(|&hit| hits.offer(place, hit));
+    }
+    Ok(hits)
+}

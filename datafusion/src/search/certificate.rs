@@ -1,0 +1,52 @@
+//! What a distance that the library reports in f32 says about the distance of SQL in f64.
+
+use crate::metric::Metric;
+
+/// The unit of the library's bounds: docs/certified-search.md has their proofs.
+const UNIT: f64 = 1.0 / (1 << 23) as f64;
+/// More than the rounding of sums in f64, for any order, and of the formulas below.
+const SLACK: f64 = 1.0 / (1u64 << 48) as f64;
+/// What underflow adds for each element.
+const TINY: f64 = f64::from_bits((1023 - 126) << 52);
+
+/// The rows of a block: the largest of their lengths, and how far conversion to f32 moved them.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Extent {
+    pub(crate) norm: f64,
+    /// The largest length of the difference.
+    pub(crate) moved: f64,
+    /// The largest quotient of that length and the row's own.
+    pub(crate) turned: f64,
+}
+
+/// A query: its length, and how far conversion to f32 moved it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Moved {
+    pub(crate) norm: f64,
+    pub(crate) moved: f64,
+}
+
+/// A number that the f64 distance of a row is not below, when the library reported `reported` for it or a nearer row.
+///
+/// The library's distance of the converted vectors is off by what [`nearfield::Metric`] promises. Conversion moves a Euclidean distance by
+/// no more than it moved both vectors together (the triangle inequality), a cosine by twice the angle of each, and an inner product by the
+/// products of lengths (Cauchy and Schwarz).
+pub(crate) fn least(metric: Metric, dim: usize, reported: f64, query: Moved, rows: Extent) -> f64 {
+    let dim = dim as f64;
+    match metric {
+        Metric::L2 | Metric::L2Squared => {
+            let squared = (reported - dim * TINY).max(0.0) / (1.0 + (dim + 4.0) * UNIT);
+            let distance = (squared.sqrt() - query.moved - rows.moved).max(0.0) * (1.0 - dim * SLACK - SLACK);
+            if metric == Metric::L2 { distance } else { distance * distance }
+        }
+        Metric::Cosine => {
+            let turned = 2.0 * (query.moved / query.norm + rows.turned);
+            reported - (dim + 16.0) * UNIT - turned * (1.0 + SLACK) - (dim + 16.0) * SLACK
+        }
+        Metric::InnerProduct => {
+            let lengths = (query.norm + query.moved) * (rows.norm + rows.moved);
+            let moved = query.moved * (rows.norm + rows.moved) + (query.norm + query.moved) * rows.moved;
+            reported - (dim + 4.0) * (UNIT + SLACK) * lengths - dim * TINY - moved * (1.0 + SLACK)
+        }
+    }
+}

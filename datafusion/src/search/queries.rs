@@ -1,0 +1,83 @@
+//! The queries of a search.
+
+use datafusion::arrow::array::ArrayRef;
+use datafusion::common::{Result, exec_err};
+
+use crate::vectors::Vectors;
+
+/// Vectors that neighbours are looked for, all of one length.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Queries {
+    dim: usize,
+    /// `[queries, dim]`, as they were given.
+    values: Vec<f64>,
+    /// The number of each in the list or table that it comes from, where some are NULL.
+    numbers: Vec<u64>,
+}
+
+impl Queries {
+    /// Takes the vectors of a column that are not NULL. `argument` names it in errors.
+    pub(crate) fn of_column(column: &ArrayRef, argument: &str) -> Result<Self> {
+        let vectors = Vectors::new(column)?;
+        let mut queries = Self { dim: 0, values: vec![], numbers: vec![] };
+        for row in 0..vectors.len() {
+            let Some(values) = vectors.to_f64(row) else { continue };
+            queries.push(values, row as u64, argument)?;
+        }
+        Ok(queries)
+    }
+
+    fn push(&mut self, values: Vec<f64>, number: u64, argument: &str) -> Result<()> {
+        if values.is_empty() {
+            return exec_err!("{argument}: needed vectors with elements, vector {number} has none");
+        }
+        if self.numbers.is_empty() {
+            self.dim = values.len();
+        }
+        if values.len() != self.dim {
+            return exec_err!(
+                "{argument}: needed vectors of {} elements as the first has, vector {number} has {}",
+                self.dim,
+                values.len()
+            );
+        }
+        if values.iter().any(|value| !value.is_finite()) {
+            return exec_err!("{argument}: needed finite elements, vector {number} has others");
+        }
+        self.values.extend(values);
+        self.numbers.push(number);
+        Ok(())
+    }
+
+    /// Queries with numbers of their own, as a codec sends them.
+    pub(crate) fn from_parts(dim: usize, values: Vec<f64>, numbers: Vec<u64>) -> Result<Self> {
+        if values.len() != dim * numbers.len() {
+            return exec_err!("queries: needed {} elements, given {}", dim * numbers.len(), values.len());
+        }
+        Ok(Self { dim, values, numbers })
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.numbers.len()
+    }
+
+    pub(crate) fn dim(&self) -> usize {
+        self.dim
+    }
+
+    pub(crate) fn values(&self) -> &[f64] {
+        &self.values
+    }
+
+    pub(crate) fn numbers(&self) -> &[u64] {
+        &self.numbers
+    }
+
+    pub(crate) fn query(&self, place: usize) -> &[f64] {
+        &self.values[place * self.dim..][..self.dim]
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        8 * (self.values.len() + self.numbers.len())
+    }
+}

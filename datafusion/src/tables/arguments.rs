@@ -1,0 +1,178 @@
+//! Reads the arguments of table functions.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Array, ArrayRef, AsArray};
+use datafusion::arrow::compute::cast;
+use datafusion::arrow::datatypes::DataType;
+use datafusion::catalog::{Session, TableFunctionArgs, TableProvider};
+use datafusion::common::{DFSchema, Result, TableReference, plan_err};
+use datafusion::datasource::provider_as_source;
+use datafusion::logical_expr::{ColumnarValue, Expr, LogicalPlan, LogicalPlanBuilder};
+use datafusion::scalar::ScalarValue;
+use futures::executor::block_on;
+
+use crate::metric::Metric;
+use crate::search::queries::Queries;
+use crate::vectors::{coerced, element_type};
+
+/// The metric of a search whose call names none.
+const METRIC: Metric = Metric::Cosine;
+
+/// The arguments of one call.
+pub(crate) struct Arguments<'a> {
+    function: &'static str,
+    /// How to call it, for errors.
+    usage: &'static str,
+    exprs: &'a [Expr],
+    session: &'a dyn Session,
+}
+
+impl<'a> Arguments<'a> {
+    pub(crate) fn new(
+        function: &'static str,
+        usage: &'static str,
+        counts: std::ops::RangeInclusive<usize>,
+        args: &TableFunctionArgs<'a, 'a>,
+    ) -> Result<Self> {
+        let exprs = args.exprs();
+        if !counts.contains(&exprs.len()) {
+            return plan_err!("{function}: needed {usage}, given {} arguments", exprs.len());
+        }
+        Ok(Self { function, usage, exprs, session: args.session() })
+    }
+
+    fn wrong<T>(&self, place: usize, name: &str, needed: &str) -> Result<T> {
+        let (Self { function, usage, .. }, given) = (self, &self.exprs[place]);
+        plan_err!("{function}: {name}: needed {needed}, given {given}; the call is {usage}")
+    }
+
+
+    /// A text, or the name of a table or column.
+    pub(crate) fn name(&self, place: usize, name: &str) -> Result<String> {
+        match &self.exprs[place] {
+            Expr::Literal(value, _) => match value.try_as_str() {
+                Some(Some(text)) => Ok(text.to_owned()),
+                _ => self.wrong(place, name, "a name"),
+            },
+            Expr::Column(column) => Ok(column.flat_name()),
+            _ => self.wrong(place, name, "a name"),
+        }
+    }
+
+    /// All rows of a table of this session.
+    pub(crate) fn table(&self, place: usize, name: &str) -> Result<LogicalPlan> {
+        let text = self.name(place, name)?;
+        let catalog = &self.session.config_options().catalog;
+        let reference = TableReference::parse_str(&text)
+            .resolve(&catalog.default_catalog, &catalog.default_schema);
+        let found = (self.session.catalog_list().catalog(&reference.catalog))
+            .and_then(|catalog| catalog.schema(&reference.schema));
+        // A table function is not async. Catalogs in memory answer at once.
+        let table: Option<Arc<dyn TableProvider>> = match &found {
+            Some(schema) => block_on(schema.table(&reference.table))?,
+            None => None,
+        };
+        match table {
+            Some(table) => {
+                LogicalPlanBuilder::scan(&*reference.table, provider_as_source(table), None)?.build()
+            }
+            None => plan_err!("{}: {name}: needed a table, there is no {text:?}", self.function),
+        }
+    }
+
+    /// A column of a table, by its name.
+    pub(crate) fn column(&self, place: usize, name: &str, table: &LogicalPlan) -> Result<String> {
+        let column = self.name(place, name)?;
+        match table.schema().fields().iter().any(|field| *field.name() == column) {
+            true => Ok(column),
+            false => {
+                let columns: Vec<&str> =
+                    table.schema().fields().iter().map(|field| field.name().as_str()).collect();
+                plan_err!(
+                    "{}: {name}: needed a column of the table, one of {}, given {column:?}",
+                    self.function,
+                    columns.join(", ")
+                )
+            }
+        }
+    }
+
+    pub(crate) fn k(&self, place: usize) -> Result<usize> {
+        let k = match &self.exprs[place] {
+            Expr::Literal(ScalarValue::Int64(Some(k)), _) => usize::try_from(*k).ok(),
+            Expr::Literal(ScalarValue::UInt64(Some(k)), _) => usize::try_from(*k).ok(),
+            _ => None,
+        };
+        match k {
+            Some(k) if k > 0 => Ok(k),
+            _ => self.wrong(place, "k", "a whole number from 1"),
+        }
+    }
+
+    pub(crate) fn metric(&self, place: usize) -> Result<Metric> {
+        if place >= self.exprs.len() || self.is_null(place) {
+            return Ok(METRIC);
+        }
+        Metric::of_name(&self.name(place, "metric")?)
+    }
+
+    fn is_null(&self, place: usize) -> bool {
+        matches!(&self.exprs[place], Expr::Literal(value, _) if value.is_null())
+    }
+
+    /// Keeps the rows of a table for which a condition, which is a text, holds.
+    pub(crate) fn filtered(&self, place: usize, table: LogicalPlan) -> Result<LogicalPlan> {
+        if place >= self.exprs.len() || self.is_null(place) {
+            return Ok(table);
+        }
+        let text = self.name(place, "filter")?;
+        let Some(state) = self.session.as_any().downcast_ref::<datafusion::execution::SessionState>() else {
+            return plan_err!("{}: filter: needed a session that parses SQL", self.function);
+        };
+        let condition = state.create_logical_expr(&text, table.schema())?;
+        LogicalPlanBuilder::from(table).filter(condition)?.build()
+    }
+
+    /// One vector, or a list of them.
+    pub(crate) fn queries(&self, place: usize) -> Result<Arc<Queries>> {
+        let schema = DFSchema::empty();
+        let expr = self.session.create_physical_expr(self.exprs[place].clone(), &schema)?;
+        let batch = datafusion::arrow::array::RecordBatch::try_new_with_options(
+            Arc::new(datafusion::arrow::datatypes::Schema::empty()),
+            vec![],
+            &datafusion::arrow::array::RecordBatchOptions::new().with_row_count(Some(1)),
+        )?;
+        let value = match expr.evaluate(&batch)? {
+            ColumnarValue::Array(array) => array,
+            ColumnarValue::Scalar(scalar) => scalar.to_array()?,
+        };
+        let needed = "a list of numbers, or a list of such lists";
+        let Some(element) = element_type(value.data_type()) else { return self.wrong(place, "query", needed) };
+        let vectors: ArrayRef = match element_type(element) {
+            Some(_) => list_elements(&value),
+            None => value.clone(),
+        };
+        if vectors.null_count() > 0 {
+            return self.wrong(place, "query", "vectors that are not NULL");
+        }
+        let data_type = coerced(self.function, vectors.data_type())?;
+        let queries = Queries::of_column(&cast(&vectors, &data_type)?, "query")?;
+        if queries.count() < vectors.len() {
+            return self.wrong(place, "query", "elements that are not NULL");
+        }
+        match queries.count() {
+            0 => self.wrong(place, "query", "at least one vector"),
+            _ => Ok(Arc::new(queries)),
+        }
+    }
+}
+
+/// The elements of the only list of an array.
+fn list_elements(array: &ArrayRef) -> ArrayRef {
+    match array.data_type() {
+        DataType::FixedSizeList(..) => array.as_fixed_size_list().value(0),
+        DataType::LargeList(_) => array.as_list::<i64>().value(0),
+        _ => array.as_list::<i32>().value(0),
+    }
+}

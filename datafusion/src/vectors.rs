@@ -1,0 +1,167 @@
+//! Vectors in Arrow arrays: lists of floating-point numbers, read where they lie.
+
+use std::ops::Range;
+
+use datafusion::arrow::array::types::{ArrowPrimitiveType, Float16Type, Float32Type, Float64Type};
+use datafusion::arrow::array::{Array, ArrayRef, ArrowNativeTypeOp, AsArray};
+use datafusion::arrow::buffer::{NullBuffer, OffsetBuffer};
+use datafusion::arrow::datatypes::{DataType, Field};
+use datafusion::common::{Result, exec_err, plan_err};
+use half::f16;
+
+/// A number that every distance converts to f64 first. That changes no value.
+pub(crate) trait Number: ArrowNativeTypeOp + Send + Sync {
+    fn to_f64(self) -> f64;
+    /// The nearest f32.
+    fn to_f32(self) -> f32;
+}
+
+macro_rules! number {
+    ($type:ty, $to_f64:expr, $to_f32:expr) => {
+        impl Number for $type {
+            #[inline(always)]
+            fn to_f64(self) -> f64 {
+                $to_f64(self)
+            }
+            #[inline(always)]
+            fn to_f32(self) -> f32 {
+                $to_f32(self)
+            }
+        }
+    };
+}
+number!(f16, f16::to_f64, f16::to_f32);
+number!(f32, f64::from, std::convert::identity);
+number!(f64, std::convert::identity, |x: f64| x as f32);
+
+/// The elements of all vectors, one after the other.
+#[derive(Clone, Copy)]
+pub(crate) enum Elements<'a> {
+    F16(&'a [f16]),
+    F32(&'a [f32]),
+    F64(&'a [f64]),
+}
+
+/// Runs the same expression for whichever type the elements have.
+macro_rules! with_elements {
+    ($elements:expr, |$values:ident| $body:expr) => {
+        match $elements {
+            $crate::vectors::Elements::F16($values) => $body,
+            $crate::vectors::Elements::F32($values) => $body,
+            $crate::vectors::Elements::F64($values) => $body,
+        }
+    };
+}
+pub(crate) use with_elements;
+
+/// Where each vector begins and ends.
+#[derive(Clone)]
+enum Bounds<'a> {
+    Fixed(usize),
+    Offsets(&'a OffsetBuffer<i32>),
+    LargeOffsets(&'a OffsetBuffer<i64>),
+}
+
+/// The vectors of a column.
+pub(crate) struct Vectors<'a> {
+    pub(crate) elements: Elements<'a>,
+    bounds: Bounds<'a>,
+    /// The vectors that are NULL.
+    nulls: Option<&'a NullBuffer>,
+    /// The elements that are NULL.
+    null_elements: Option<NullBuffer>,
+    len: usize,
+}
+
+/// Whether a column of this type holds vectors that need no conversion.
+pub(crate) fn holds_vectors(data_type: &DataType) -> bool {
+    element_type(data_type)
+        .is_some_and(|element| matches!(element, DataType::Float16 | DataType::Float32 | DataType::Float64))
+}
+
+/// The type of the elements of a list.
+pub(crate) fn element_type(data_type: &DataType) -> Option<&DataType> {
+    match data_type {
+        DataType::FixedSizeList(field, _) | DataType::List(field) | DataType::LargeList(field) => {
+            Some(field.data_type())
+        }
+        _ => None,
+    }
+}
+
+/// The type that an argument of a distance is converted to: its own, or one with f64 elements.
+pub(crate) fn coerced(function: &str, data_type: &DataType) -> Result<DataType> {
+    let f64_field = || Field::new_list_field(DataType::Float64, true).into();
+    match data_type {
+        _ if holds_vectors(data_type) => Ok(data_type.clone()),
+        DataType::Null => Ok(DataType::List(f64_field())),
+        DataType::List(field) if is_number(field.data_type()) => Ok(DataType::List(f64_field())),
+        DataType::LargeList(field) if is_number(field.data_type()) => Ok(DataType::LargeList(f64_field())),
+        DataType::FixedSizeList(field, dim) if is_number(field.data_type()) => {
+            Ok(DataType::FixedSizeList(f64_field(), *dim))
+        }
+        _ => plan_err!("{function}: needed two lists of numbers, given {data_type}"),
+    }
+}
+
+fn is_number(data_type: &DataType) -> bool {
+    data_type.is_numeric() || data_type.is_null()
+}
+
+impl<'a> Vectors<'a> {
+    /// Reads a column of lists with f16, f32 or f64 elements.
+    pub(crate) fn new(column: &'a ArrayRef) -> Result<Self> {
+        let (values, bounds) = match column.data_type() {
+            DataType::FixedSizeList(_, dim) => {
+                (column.as_fixed_size_list().values(), Bounds::Fixed(*dim as usize))
+            }
+            DataType::List(_) => {
+                let list = column.as_list::<i32>();
+                (list.values(), Bounds::Offsets(list.offsets()))
+            }
+            DataType::LargeList(_) => {
+                let list = column.as_list::<i64>();
+                (list.values(), Bounds::LargeOffsets(list.offsets()))
+            }
+            other => return exec_err!("vectors: needed lists of numbers, given {other}"),
+        };
+        let elements = match values.data_type() {
+            DataType::Float16 => Elements::F16(slice::<Float16Type>(values)),
+            DataType::Float32 => Elements::F32(slice::<Float32Type>(values)),
+            DataType::Float64 => Elements::F64(slice::<Float64Type>(values)),
+            other => return exec_err!("vectors: needed elements of f16, f32 or f64, given {other}"),
+        };
+        let null_elements = values.logical_nulls().filter(|nulls| nulls.null_count() > 0);
+        Ok(Self { elements, bounds, nulls: column.nulls(), null_elements, len: column.len() })
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The elements of a vector, or none where it or one of its elements is NULL.
+    pub(crate) fn range(&self, row: usize) -> Option<Range<usize>> {
+        if self.nulls.is_some_and(|nulls| nulls.is_null(row)) {
+            return None;
+        }
+        let range = match &self.bounds {
+            Bounds::Fixed(dim) => row * dim..(row + 1) * dim,
+            Bounds::Offsets(ends) => ends[row] as usize..ends[row + 1] as usize,
+            Bounds::LargeOffsets(ends) => ends[row] as usize..ends[row + 1] as usize,
+        };
+        match &self.null_elements {
+            Some(nulls) if (range.clone()).any(|element| nulls.is_null(element)) => None,
+            _ => Some(range),
+        }
+    }
+
+    /// A vector in f64.
+    pub(crate) fn to_f64(&self, row: usize) -> Option<Vec<f64>> {
+        let range = self.range(row)?;
+        Some(with_elements!(self.elements, |values| values[range].iter().map(|x| x.to_f64()).collect()))
+    }
+}
+
+fn slice<T: ArrowPrimitiveType>(values: &ArrayRef) -> &[T::Native] {
+    values.as_primitive::<T>().values()
+}

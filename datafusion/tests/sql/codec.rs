@@ -1,0 +1,72 @@
+//! Plans that went through bytes give the answers of those that did not.
+
+use std::sync::Arc;
+
+use datafusion::arrow::compute::concat_batches;
+use datafusion::arrow::util::pretty::pretty_format_batches;
+use datafusion::physical_plan::collect;
+use datafusion_proto::bytes::{
+    logical_plan_from_bytes_with_extension_codec, logical_plan_to_bytes_with_extension_codec,
+    physical_plan_from_bytes_with_extension_codec, physical_plan_to_bytes_with_extension_codec,
+};
+use datafusion_proto::logical_plan::DefaultLogicalExtensionCodec;
+use datafusion_proto::physical_plan::DefaultPhysicalExtensionCodec;
+use nearfield::{Device, Flat, MatrixView, Metric};
+use nearfield_datafusion::{KnnLogicalCodec, KnnPhysicalCodec};
+
+use crate::support::{DIM, QUERIES, ROWS, Sql, Stored, literal, table, vectors};
+
+#[tokio::test]
+async fn logical_and_physical_plans_survive_the_way_through_bytes() {
+    let sql = Sql::new("host").await;
+    sql.parquet("t", &table(&vectors(&ROWS[..200 * DIM], DIM), DIM, Stored::FixedF32), 3).await;
+    sql.parquet("q", &table(&vectors(&QUERIES[..9 * DIM], DIM), DIM, Stored::FixedF32), 1).await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("rows.nf");
+    let mut index = Flat::builder(&Device::host(), Metric::L2, DIM).build().expect("an index");
+    index.add(MatrixView::new(&ROWS[..100 * DIM], DIM).expect("rows")).expect("rows");
+    index.save(&path).expect("a saved index");
+    let query = literal(&QUERIES[..DIM]);
+    let logical = KnnLogicalCodec(Arc::new(DefaultLogicalExtensionCodec {}));
+    let physical = KnnPhysicalCodec(Arc::new(DefaultPhysicalExtensionCodec {}));
+    for statement in [
+        format!("SELECT id, rank, _distance FROM knn(t, vec, {query}, 5, 'l2') ORDER BY rank"),
+        "SELECT query_id, id, rank FROM knn_join(q, vec, t, vec, 3) ORDER BY query_id, rank".into(),
+        format!("SELECT id, rank, _distance FROM knn_index('{}', {query}, 5) ORDER BY rank", path.display()),
+        format!("SELECT id FROM t ORDER BY cosine_distance(vec, {query}), id LIMIT 4"),
+    ] {
+        let frame = sql.context.sql(&statement).await.expect("a plan");
+        let (state, plan) = frame.into_parts();
+        let plan = state.optimize(&plan).expect("an optimized plan");
+        let bytes = logical_plan_to_bytes_with_extension_codec(&plan, &logical).expect("bytes");
+        let context = sql.context.task_ctx();
+        let decoded = logical_plan_from_bytes_with_extension_codec(&bytes, &context, &logical).expect("a plan");
+        assert_eq!(decoded.display_indent().to_string(), plan.display_indent().to_string());
+        let planned = state.create_physical_plan(&decoded).await.expect("a physical plan");
+        let bytes = physical_plan_to_bytes_with_extension_codec(planned, &physical).expect("bytes");
+        let decoded = physical_plan_from_bytes_with_extension_codec(&bytes, &context, &physical).expect("a plan");
+        let schema = decoded.schema();
+        let found = concat_batches(&schema, &collect(decoded, context).await.expect("an answer")).expect("rows");
+        let wanted = sql.run(&statement).await;
+        let text = |batch| pretty_format_batches(&[batch]).expect("a table").to_string();
+        assert_eq!(text(found), text(wanted), "{statement:.60}");
+    }
+}
+
+/// Bytes of a damaged or later message are errors.
+#[tokio::test]
+async fn damaged_plans_are_refused() {
+    let sql = Sql::new("host").await;
+    let codec = KnnPhysicalCodec(Arc::new(DefaultPhysicalExtensionCodec {}));
+    sql.parquet("t", &table(&vectors(&ROWS[..20 * DIM], DIM), DIM, Stored::FixedF32), 1).await;
+    let plan = sql.context.sql("SELECT id FROM knn(t, vec, (SELECT 1), 1)").await;
+    assert!(plan.is_err(), "a subquery is no list of numbers");
+    let statement = format!("SELECT id FROM knn(t, vec, {}, 1)", literal(&QUERIES[..DIM]));
+    let plan = sql.context.sql(&statement).await.expect("a plan").create_physical_plan().await.expect("a plan");
+    let bytes = physical_plan_to_bytes_with_extension_codec(plan, &codec).expect("bytes").to_vec();
+    let context = sql.context.task_ctx();
+    for cut in (1..bytes.len()).step_by(97) {
+        // It ends too early, or it has another number of inputs: never a panic.
+        assert!(physical_plan_from_bytes_with_extension_codec(&bytes[..cut], &context, &codec).is_err(), "{cut}");
+    }
+}

@@ -1,0 +1,85 @@
+//! What cannot be searched is refused by name, and a query that is given up ends.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use datafusion::datasource::MemTable;
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::execution::SessionStateBuilder;
+use datafusion::prelude::{SessionConfig, SessionContext};
+
+use crate::support::{DIM, ROWS, Sql, Stored, table, vectors};
+
+#[tokio::test]
+async fn wrong_arguments_are_refused_by_name() {
+    let sql = Sql::new("host").await;
+    sql.parquet("t", &table(&vectors(&ROWS[..20 * DIM], DIM), DIM, Stored::FixedF32), 1).await;
+    sql.run("CREATE VIEW twice AS SELECT vec, id AS rank FROM t").await;
+    for (call, wanted) in [
+        ("knn(t, vec, [1.0], 3)", "needed 1 elements as the queries have, given 384"),
+        ("knn(t, vec, [[1.0], [1.0, 2.0]], 3)", "query: needed vectors of 1 elements as the first has, vector 1 has 2"),
+        ("knn(t, vec, [1.0, NULL], 3)", "query: needed elements that are not NULL"),
+        ("knn(t, vec, [[1.0], NULL], 3)", "query: needed vectors that are not NULL"),
+        ("knn(t, vec, 'text', 3)", "query: needed a list of numbers"),
+        ("knn(t, vec, ['a'], 3)", "needed two lists of numbers"),
+        ("knn(t, vec, arrow_cast([1.0, 'NaN'], 'List(Float64)'), 3)", "query: needed finite elements"),
+        ("knn(t, vec, [1.0], 0)", "k: needed a whole number from 1, given"),
+        ("knn(t, vec, [1.0], 1.5)", "k: needed a whole number from 1, given"),
+        ("knn(t, vec, [1.0], 3, 'euclid')", "metric: needed l2, l2sq, cosine or ip, given \"euclid\""),
+        ("knn(t, vec, [1.0], 3, 'l2', 'nothing = 1')", "nothing"),
+        ("knn(t, nothing, [1.0], 3)", "column: needed a column of the table, one of id, vec, part, given \"nothing\""),
+        ("knn(nothing, vec, [1.0], 3)", "table: needed a table, there is no \"nothing\""),
+        ("knn(t, id, [1.0], 3)", "column \"id\": needed lists of f16, f32 or f64, given Int64"),
+        ("knn(t, vec)", "needed knn(table, column, query, k [, metric, filter]), given 2 arguments"),
+        ("knn(twice, vec, [1.0], 3)", "the answer would have two columns \"rank\""),
+        ("knn_join(t, vec, t, part, 3)", "column \"part\": needed lists of f16, f32 or f64, given Int64"),
+        ("knn_join(t, vec, t, vec)", "needed knn_join(queries, query_column, base, column, k [, metric])"),
+    ] {
+        let error = sql.error(&format!("SELECT * FROM {call}")).await;
+        assert!(error.contains(wanted), "{call}: {error}");
+    }
+}
+
+/// The pool of a session limits what a search gathers: with less it searches smaller blocks, with next to nothing it says so.
+#[tokio::test]
+async fn memory_is_that_of_the_pool() {
+    let limited = |bytes: usize| {
+        let runtime = RuntimeEnvBuilder::new().with_memory_limit(bytes, 1.0).build_arc().expect("a runtime");
+        let config = nearfield_datafusion::config(SessionConfig::new().with_batch_size(256));
+        let builder = SessionStateBuilder::new().with_default_features().with_config(config).with_runtime_env(runtime);
+        SessionContext::new_with_state(nearfield_datafusion::with_nearfield(builder).build())
+    };
+    let rows = table(&vectors(&ROWS[..3000 * DIM], DIM), DIM, Stored::FixedF32);
+    let queries = table(&vectors(&ROWS[..30 * DIM], DIM), DIM, Stored::FixedF32);
+    let mut answers = vec![];
+    for bytes in [64 << 20, 2 << 20, 64 << 10] {
+        let context = limited(bytes);
+        // Batches of a quarter of a megabyte.
+        let batches = (0..3000).step_by(150).map(|start| rows.slice(start, 150)).collect();
+        let source = MemTable::try_new(rows.schema(), vec![batches]).expect("a table");
+        context.register_table("t", Arc::new(source)).expect("a table");
+        context.register_batch("q", queries.clone()).expect("a table");
+        let statement = "SELECT query_id, id, rank, _distance FROM knn_join(q, vec, t, vec, 2)";
+        answers.push(context.sql(statement).await.expect("a plan").collect().await);
+    }
+    assert_eq!(answers[0].as_ref().expect("room"), answers[1].as_ref().expect("room for a block"));
+    let error = answers[2].as_ref().expect_err("64 KiB").to_string();
+    assert!(error.contains("KnnPartialExec"), "{error}");
+}
+
+/// Nobody waits for the answer any more: its threads end soon.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_query_that_is_given_up_ends() {
+    let sql = Sql::new("host").await;
+    let values: Vec<f32> = (0..200_000 * 8u64).map(|i| ((i * 7919) % 1009) as f32).collect();
+    sql.context.register_batch("t", table(&vectors(&values, 8), 8, Stored::FixedF32)).expect("a table");
+    let frame = sql.context.sql("SELECT count(*) FROM knn_join(t, vec, t, vec, 3, 'l2')").await.expect("a plan");
+    let running = tokio::spawn(frame.collect());
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(!running.is_finished(), "some minutes of work");
+    let start = Instant::now();
+    running.abort();
+    assert!(running.await.expect_err("aborted").is_cancelled());
+    // The runtime waits for its blocking threads at its end, which this test would not reach within minutes otherwise.
+    assert!(start.elapsed() < Duration::from_secs(10));
+}

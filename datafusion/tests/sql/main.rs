@@ -1,0 +1,10 @@
+//! SQL gives what brute force in plain SQL gives, on Parquet files made from the shipped embeddings.
+
+mod codec;
+mod errors;
+mod functions;
+mod knn;
+mod knn_index;
+mod knn_join;
+mod plans;
+mod support;
