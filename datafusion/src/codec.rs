@@ -256,7 +256,9 @@ impl LogicalExtensionCodec for KnnLogicalCodec {
     }
 
     fn try_encode(&self, node: &Extension, buffer: &mut Vec<u8>) -> Result<()> {
-        let Some(knn) = node.node.as_any().downcast_ref::<Knn>() else { return self.0.try_encode(node, buffer) };
+        let Some(knn) = node.node.as_any().downcast_ref::<Knn>() else {
+            return self.0.try_encode(node, buffer);
+        };
         let (given, column) = match &knn.asked {
             Asked::Given(queries) => (Some(&**queries), None),
             Asked::Table { column, .. } => (None, Some(column)),
@@ -274,7 +276,9 @@ impl LogicalExtensionCodec for KnnLogicalCodec {
         let Some(kind) = decode(buffer) else {
             return self.0.try_decode_table_provider(buffer, table, schema, context);
         };
-        let Kind::Index(message) = kind? else { return internal_err!("a table of indexes has another message") };
+        let Kind::Index(message) = kind? else {
+            return internal_err!("a table of indexes has another message");
+        };
         let (wanted, files) = message.wanted()?;
         Ok(Arc::new(KnnIndexTable::new(files, wanted)))
     }
@@ -292,7 +296,11 @@ impl LogicalExtensionCodec for KnnLogicalCodec {
         }
     }
 
-    fn try_decode_file_format(&self, buffer: &[u8], context: &TaskContext) -> Result<Arc<dyn FileFormatFactory>> {
+    fn try_decode_file_format(
+        &self,
+        buffer: &[u8],
+        context: &TaskContext,
+    ) -> Result<Arc<dyn FileFormatFactory>> {
         self.0.try_decode_file_format(buffer, context)
     }
 

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
-use datafusion::common::extensions_options;
-use datafusion::common::config::ConfigExtension;
 use datafusion::common::Result;
+use datafusion::common::config::ConfigExtension;
+use datafusion::common::extensions_options;
 use datafusion::config::ConfigOptions;
 use nearfield::{Device, DeviceOptions};
 

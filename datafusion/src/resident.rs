@@ -58,7 +58,9 @@ pub(crate) fn index(path: &Path, options: &NearfieldOptions) -> Result<Arc<Index
         resident.queries += 1;
         let now = resident.queries;
         // What an earlier version of the file left.
-        resident.indexes.retain(|other, _| *other == key || other.path != key.path || other.device != key.device);
+        resident
+            .indexes
+            .retain(|other, _| *other == key || other.path != key.path || other.device != key.device);
         let (slot, used) = resident.indexes.entry(key.clone()).or_default();
         *used = now;
         slot.clone()
@@ -87,7 +89,11 @@ fn evict(most: u64) {
             index.map_or(0, |index| index.memory().total())
         };
         let all: u64 = resident.indexes.values().map(|(slot, _)| bytes(slot)).sum();
-        let oldest = resident.indexes.iter().filter(|(_, (slot, _))| bytes(slot) > 0).min_by_key(|(_, (_, used))| *used);
+        let oldest = resident
+            .indexes
+            .iter()
+            .filter(|(_, (slot, _))| bytes(slot) > 0)
+            .min_by_key(|(_, (_, used))| *used);
         let Some(oldest) = oldest.map(|(key, _)| key.clone()).filter(|_| all > most) else { return };
         resident.indexes.remove(&oldest);
     }

@@ -128,7 +128,8 @@ impl ExecutionPlan for KnnIndexExec {
         let metrics = Arc::new(KnnMetrics::new(&self.metrics, partition, &options.device));
         let (wanted, schema) = (self.wanted.clone(), self.schema());
         let paths = input.map_ok(|batch| {
-            let paths: Vec<String> = batch.column(0).as_string::<i32>().iter().flatten().map(str::to_owned).collect();
+            let paths: Vec<String> =
+                batch.column(0).as_string::<i32>().iter().flatten().map(str::to_owned).collect();
             stream::iter(paths.into_iter().map(Ok))
         });
         let output = schema.clone();

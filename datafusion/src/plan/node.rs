@@ -72,7 +72,8 @@ impl Knn {
         k: usize,
         metric: Metric,
     ) -> Result<Self> {
-        let names = |plan: &LogicalPlan| plan.schema().fields().iter().map(|field| field.name().clone()).collect();
+        let names =
+            |plan: &LogicalPlan| plan.schema().fields().iter().map(|field| field.name().clone()).collect();
         let kept_of_queries = match &asked {
             Asked::Given(_) => vec![],
             Asked::Table { plan, .. } => names(plan),
@@ -84,7 +85,7 @@ impl Knn {
     pub(crate) fn new(rows: Arc<LogicalPlan>, asked: Asked, wanted: Wanted) -> Result<Self> {
         let mut fields: Vec<FieldRef> = vec![];
         for name in &wanted.kept {
-            fields.push(rows.schema().field_with_unqualified_name(name)?.clone().into());
+            fields.push(rows.schema().field_with_unqualified_name(name)?.clone());
         }
         if let Asked::Table { plan, .. } = &asked {
             for name in &wanted.kept_of_queries {
@@ -172,15 +173,21 @@ impl UserDefinedLogicalNodeCore for Knn {
 }
 
 /// What tells two searches apart.
-fn identity(node: &Knn) -> (&Wanted, Vec<&LogicalPlan>, Option<(&[u64], Vec<u64>)>, Option<&String>) {
-    let (given, column) = match &node.asked {
-        Asked::Given(queries) => {
-            let bits = queries.values().iter().map(|value| value.to_bits()).collect();
-            (Some((queries.numbers(), bits)), None)
-        }
-        Asked::Table { column, .. } => (None, Some(column)),
+#[derive(PartialEq, Eq, Hash, PartialOrd)]
+struct Identity<'a> {
+    wanted: &'a Wanted,
+    inputs: Vec<&'a LogicalPlan>,
+    /// The bits of the statement's queries.
+    given: Vec<u64>,
+    query_column: Option<&'a String>,
+}
+
+fn identity(node: &Knn) -> Identity<'_> {
+    let (given, query_column) = match &node.asked {
+        Asked::Given(queries) => (queries.values().iter().map(|value| value.to_bits()).collect(), None),
+        Asked::Table { column, .. } => (vec![], Some(column)),
     };
-    (&node.wanted, node.inputs(), given, column)
+    Identity { wanted: &node.wanted, inputs: node.inputs(), given, query_column }
 }
 
 impl PartialEq for Knn {

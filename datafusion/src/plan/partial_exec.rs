@@ -24,8 +24,8 @@ use tokio::sync::OnceCell;
 use crate::config::NearfieldOptions;
 use crate::plan::found::{Found, gather};
 use crate::plan::metrics::KnnMetrics;
-use crate::plan::stop::StopOnDrop;
 use crate::plan::node::{DISTANCE, QUERY_INDEX, Wanted, name_of_query};
+use crate::plan::stop::StopOnDrop;
 use crate::search::block::{Search, search};
 use crate::search::hits::Hits;
 use crate::search::queries::Queries;
@@ -141,15 +141,9 @@ fn columns_of(batch: &RecordBatch, names: &[String]) -> Result<RecordBatch> {
     Ok(batch.project(&places)?)
 }
 
-async fn collected(
-    source: &Source,
-    wanted: &Wanted,
-    context: Arc<TaskContext>,
-) -> Result<Arc<Collected>> {
+async fn collected(source: &Source, wanted: &Wanted, context: Arc<TaskContext>) -> Result<Arc<Collected>> {
     let (queries, columns, reservation) = match source {
-        Source::Given(queries) => {
-            (queries.clone(), RecordBatch::new_empty(Arc::new(Schema::empty())), None)
-        }
+        Source::Given(queries) => (queries.clone(), RecordBatch::new_empty(Arc::new(Schema::empty())), None),
         Source::Table { plan, column } => {
             let batches = collect(plan.clone(), context.clone()).await?;
             let all = datafusion::arrow::compute::concat_batches(&plan.schema(), &batches)?;
@@ -215,7 +209,8 @@ impl Progress {
         let hits = std::mem::replace(&mut self.hits, Hits::new(0, 0));
         let timer = self.metrics.time.timer();
         let searched = SpawnedTask::spawn_blocking(move || search(&task, &vectors, before, hits));
-        let (hits, work) = searched.join_unwind().await.map_err(|error| exec_datafusion_err!("{error}"))??;
+        let (hits, work) =
+            searched.join_unwind().await.map_err(|error| exec_datafusion_err!("{error}"))??;
         timer.done();
         self.metrics.note(rows, work);
         let found = std::mem::replace(&mut self.found, Found::new(kept[0].schema()));
@@ -287,7 +282,11 @@ impl ExecutionPlan for KnnPartialExec {
             (Some(rows), Some(plan), Source::Table { column, .. }) => {
                 (rows, Source::Table { plan, column: column.clone() })
             }
-            _ => return internal_err!("KnnPartialExec: needed a child for rows, and one for queries of a table"),
+            _ => {
+                return internal_err!(
+                    "KnnPartialExec: needed a child for rows, and one for queries of a table"
+                );
+            }
         };
         Ok(Arc::new(Self::new(rows, source, self.wanted.clone())?))
     }
@@ -308,7 +307,8 @@ impl ExecutionPlan for KnnPartialExec {
         let kept_schema = Arc::new(Schema::new(fields_of(&self.rows.schema(), &wanted.kept, str::to_owned)?));
         let output = schema.clone();
         let work = async move {
-            let collected = cell.get_or_try_init(|| collected(&source, &wanted, context.clone())).await?.clone();
+            let collected =
+                cell.get_or_try_init(|| collected(&source, &wanted, context.clone())).await?.clone();
             let stop = StopOnDrop::default();
             let queries = collected.queries.clone();
             let mut progress = Progress {
@@ -362,11 +362,11 @@ fn answer(
     let starts: Vec<usize> = (0..pairs.len()).step_by(batch_size.max(1)).collect();
     stream::iter(starts).map(move |start| {
         let pairs = &pairs[start..pairs.len().min(start + batch_size.max(1))];
-        let hits: Vec<_> = pairs.iter().map(|&(query, place)| (query, progress.hits.of_query(query)[place])).collect();
+        let hits: Vec<_> =
+            pairs.iter().map(|&(query, place)| (query, progress.hits.of_query(query)[place])).collect();
         let places = hits.iter().map(|(_, hit)| Ok((0, progress.found.place(hit.row)?)));
         let rows = gather(&[progress.found.rows()], &places.collect::<Result<Vec<_>>>()?)?;
-        let numbers: Vec<u64> =
-            hits.iter().map(|&(query, _)| collected.queries.numbers()[query]).collect();
+        let numbers: Vec<u64> = hits.iter().map(|&(query, _)| collected.queries.numbers()[query]).collect();
         let mut columns: Vec<ArrayRef> = rows.columns().to_vec();
         if collected.columns.num_columns() > 0 {
             let places: UInt32Array = numbers.iter().map(|&number| number as u32).collect();

@@ -107,8 +107,12 @@ struct Converted {
 
 impl Converted {
     fn new(rows: &Rows<'_>, dim: usize, metric: Metric) -> Self {
-        let mut converted =
-            Self { values: Vec::with_capacity(rows.len * dim), numbers: vec![], others: vec![], extent: Extent::default() };
+        let mut converted = Self {
+            values: Vec::with_capacity(rows.len * dim),
+            numbers: vec![],
+            others: vec![],
+            extent: Extent::default(),
+        };
         for (part, &start) in rows.parts.iter().zip(&rows.starts) {
             for row in 0..part.len() {
                 let Some(range) = part.range(row) else { continue };
@@ -180,8 +184,11 @@ fn by_library(search: &Search, rows: &Rows<'_>, first: u64, mut hits: Hits) -> R
         (0..queries.count()).partition(|&place| moves[place].is_some());
     let (mut work, mut certain) = (Work::default(), vec![]);
     if !converted.numbers.is_empty() && !taken.is_empty() {
-        let asked: Vec<f32> =
-            taken.iter().flat_map(|&place| &query_values[place * queries.dim()..][..queries.dim()]).copied().collect();
+        let asked: Vec<f32> = taken
+            .iter()
+            .flat_map(|&place| &query_values[place * queries.dim()..][..queries.dim()])
+            .copied()
+            .collect();
         let most = k.saturating_add(MORE).min(converted.numbers.len());
         let found = with_library(search, &converted, &asked, most)?;
         work.screened = taken.len() * converted.numbers.len();

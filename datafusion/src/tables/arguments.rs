@@ -47,7 +47,6 @@ impl<'a> Arguments<'a> {
         plan_err!("{function}: {name}: needed {needed}, given {given}; the call is {usage}")
     }
 
-
     /// A text, or the name of a table or column.
     pub(crate) fn name(&self, place: usize, name: &str) -> Result<String> {
         match &self.exprs[place] {
@@ -64,8 +63,8 @@ impl<'a> Arguments<'a> {
     pub(crate) fn table(&self, place: usize, name: &str) -> Result<LogicalPlan> {
         let text = self.name(place, name)?;
         let catalog = &self.session.config_options().catalog;
-        let reference = TableReference::parse_str(&text)
-            .resolve(&catalog.default_catalog, &catalog.default_schema);
+        let reference =
+            TableReference::parse_str(&text).resolve(&catalog.default_catalog, &catalog.default_schema);
         let found = (self.session.catalog_list().catalog(&reference.catalog))
             .and_then(|catalog| catalog.schema(&reference.schema));
         // A table function is not async. Catalogs in memory answer at once.
@@ -148,7 +147,9 @@ impl<'a> Arguments<'a> {
             ColumnarValue::Scalar(scalar) => scalar.to_array()?,
         };
         let needed = "a list of numbers, or a list of such lists";
-        let Some(element) = element_type(value.data_type()) else { return self.wrong(place, "query", needed) };
+        let Some(element) = element_type(value.data_type()) else {
+            return self.wrong(place, "query", needed);
+        };
         let vectors: ArrayRef = match element_type(element) {
             Some(_) => list_elements(&value),
             None => value.clone(),

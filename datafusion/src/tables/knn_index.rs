@@ -12,8 +12,8 @@ use datafusion::datasource::TableType;
 use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::logical_expr::Expr;
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use datafusion::physical_plan::expressions::Column;
+use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 
 use crate::plan::final_exec::KnnFinalExec;
 use crate::plan::index_exec::{IndexSearch, KnnIndexExec, PATH};
@@ -81,7 +81,8 @@ pub(crate) struct KnnIndexTable {
 impl KnnIndexTable {
     pub(crate) fn new(files: Vec<String>, wanted: IndexSearch) -> Self {
         let payload = [("id", DataType::UInt64), ("file", DataType::Utf8)];
-        let payload = payload.map(|(name, data_type)| -> FieldRef { Arc::new(Field::new(name, data_type, false)) });
+        let payload =
+            payload.map(|(name, data_type)| -> FieldRef { Arc::new(Field::new(name, data_type, false)) });
         let fields: Vec<FieldRef> = payload.into_iter().chain(own_fields()).collect();
         Self { files, wanted, schema: Arc::new(Schema::new(fields)) }
     }
@@ -114,7 +115,10 @@ impl TableProvider for KnnIndexTable {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let schema = Arc::new(Schema::new(vec![Field::new(PATH, DataType::Utf8, false)]));
         let partition = |file: &String| {
-            Ok(vec![RecordBatch::try_new(schema.clone(), vec![Arc::new(StringArray::from(vec![file.as_str()]))])?])
+            Ok(vec![RecordBatch::try_new(
+                schema.clone(),
+                vec![Arc::new(StringArray::from(vec![file.as_str()]))],
+            )?])
         };
         let partitions = self.files.iter().map(partition).collect::<Result<Vec<_>>>()?;
         let files = MemorySourceConfig::try_new_exec(&partitions, schema, None)?;

@@ -40,13 +40,16 @@ async fn logical_and_physical_plans_survive_the_way_through_bytes() {
         let plan = state.optimize(&plan).expect("an optimized plan");
         let bytes = logical_plan_to_bytes_with_extension_codec(&plan, &logical).expect("bytes");
         let context = sql.context.task_ctx();
-        let decoded = logical_plan_from_bytes_with_extension_codec(&bytes, &context, &logical).expect("a plan");
+        let decoded =
+            logical_plan_from_bytes_with_extension_codec(&bytes, &context, &logical).expect("a plan");
         assert_eq!(decoded.display_indent().to_string(), plan.display_indent().to_string());
         let planned = state.create_physical_plan(&decoded).await.expect("a physical plan");
         let bytes = physical_plan_to_bytes_with_extension_codec(planned, &physical).expect("bytes");
-        let decoded = physical_plan_from_bytes_with_extension_codec(&bytes, &context, &physical).expect("a plan");
+        let decoded =
+            physical_plan_from_bytes_with_extension_codec(&bytes, &context, &physical).expect("a plan");
         let schema = decoded.schema();
-        let found = concat_batches(&schema, &collect(decoded, context).await.expect("an answer")).expect("rows");
+        let found =
+            concat_batches(&schema, &collect(decoded, context).await.expect("an answer")).expect("rows");
         let wanted = sql.run(&statement).await;
         let text = |batch| pretty_format_batches(&[batch]).expect("a table").to_string();
         assert_eq!(text(found), text(wanted), "{statement:.60}");
@@ -62,11 +65,15 @@ async fn damaged_plans_are_refused() {
     let plan = sql.context.sql("SELECT id FROM knn(t, vec, (SELECT 1), 1)").await;
     assert!(plan.is_err(), "a subquery is no list of numbers");
     let statement = format!("SELECT id FROM knn(t, vec, {}, 1)", literal(&QUERIES[..DIM]));
-    let plan = sql.context.sql(&statement).await.expect("a plan").create_physical_plan().await.expect("a plan");
+    let plan =
+        sql.context.sql(&statement).await.expect("a plan").create_physical_plan().await.expect("a plan");
     let bytes = physical_plan_to_bytes_with_extension_codec(plan, &codec).expect("bytes").to_vec();
     let context = sql.context.task_ctx();
     for cut in (1..bytes.len()).step_by(97) {
         // It ends too early, or it has another number of inputs: never a panic.
-        assert!(physical_plan_from_bytes_with_extension_codec(&bytes[..cut], &context, &codec).is_err(), "{cut}");
+        assert!(
+            physical_plan_from_bytes_with_extension_codec(&bytes[..cut], &context, &codec).is_err(),
+            "{cut}"
+        );
     }
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use datafusion::datasource::MemTable;
-use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::SessionStateBuilder;
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
 
 use crate::support::{DIM, ROWS, Sql, Stored, table, vectors};
@@ -17,7 +17,10 @@ async fn wrong_arguments_are_refused_by_name() {
     sql.run("CREATE VIEW twice AS SELECT vec, id AS rank FROM t").await;
     for (call, wanted) in [
         ("knn(t, vec, [1.0], 3)", "needed 1 elements as the queries have, given 384"),
-        ("knn(t, vec, [[1.0], [1.0, 2.0]], 3)", "query: needed vectors of 1 elements as the first has, vector 1 has 2"),
+        (
+            "knn(t, vec, [[1.0], [1.0, 2.0]], 3)",
+            "query: needed vectors of 1 elements as the first has, vector 1 has 2",
+        ),
         ("knn(t, vec, [1.0, NULL], 3)", "query: needed elements that are not NULL"),
         ("knn(t, vec, [[1.0], NULL], 3)", "query: needed vectors that are not NULL"),
         ("knn(t, vec, 'text', 3)", "query: needed a list of numbers"),
@@ -27,7 +30,10 @@ async fn wrong_arguments_are_refused_by_name() {
         ("knn(t, vec, [1.0], 1.5)", "k: needed a whole number from 1, given"),
         ("knn(t, vec, [1.0], 3, 'euclid')", "metric: needed l2, l2sq, cosine or ip, given \"euclid\""),
         ("knn(t, vec, [1.0], 3, 'l2', 'nothing = 1')", "nothing"),
-        ("knn(t, nothing, [1.0], 3)", "column: needed a column of the table, one of id, vec, part, given \"nothing\""),
+        (
+            "knn(t, nothing, [1.0], 3)",
+            "column: needed a column of the table, one of id, vec, part, given \"nothing\"",
+        ),
         ("knn(nothing, vec, [1.0], 3)", "table: needed a table, there is no \"nothing\""),
         ("knn(t, id, [1.0], 3)", "column \"id\": needed lists of f16, f32 or f64, given Int64"),
         ("knn(t, vec)", "needed knn(table, column, query, k [, metric, filter]), given 2 arguments"),
@@ -46,7 +52,8 @@ async fn memory_is_that_of_the_pool() {
     let limited = |bytes: usize| {
         let runtime = RuntimeEnvBuilder::new().with_memory_limit(bytes, 1.0).build_arc().expect("a runtime");
         let config = nearfield_datafusion::config(SessionConfig::new().with_batch_size(256));
-        let builder = SessionStateBuilder::new().with_default_features().with_config(config).with_runtime_env(runtime);
+        let builder =
+            SessionStateBuilder::new().with_default_features().with_config(config).with_runtime_env(runtime);
         SessionContext::new_with_state(nearfield_datafusion::with_nearfield(builder).build())
     };
     let rows = table(&vectors(&ROWS[..3000 * DIM], DIM), DIM, Stored::FixedF32);
@@ -73,7 +80,8 @@ async fn a_query_that_is_given_up_ends() {
     let sql = Sql::new("host").await;
     let values: Vec<f32> = (0..200_000 * 8u64).map(|i| ((i * 7919) % 1009) as f32).collect();
     sql.context.register_batch("t", table(&vectors(&values, 8), 8, Stored::FixedF32)).expect("a table");
-    let frame = sql.context.sql("SELECT count(*) FROM knn_join(t, vec, t, vec, 3, 'l2')").await.expect("a plan");
+    let frame =
+        sql.context.sql("SELECT count(*) FROM knn_join(t, vec, t, vec, 3, 'l2')").await.expect("a plan");
     let running = tokio::spawn(frame.collect());
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert!(!running.is_finished(), "some minutes of work");

@@ -38,7 +38,9 @@ async fn every_type_has_the_distances_of_the_definition(stored: Stored, function
             assert!((found.value(row) - wanted).abs() <= 1e-14 * wanted.abs().max(1.0), "{call}, row {row}");
         }
     }
-    let pairs = sql.run(&format!("SELECT {function}(a.vec, b.vec) FROM t a JOIN t b ON a.id = b.id + 1 ORDER BY a.id")).await;
+    let pairs = sql
+        .run(&format!("SELECT {function}(a.vec, b.vec) FROM t a JOIN t b ON a.id = b.id + 1 ORDER BY a.id"))
+        .await;
     let pairs = pairs.column(0).as_primitive::<Float64Type>();
     for row in 0..49 {
         let wanted = exact(function, &values[(row + 1) * 37..][..37], &values[row * 37..][..37]);

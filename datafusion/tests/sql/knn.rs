@@ -40,7 +40,8 @@ async fn one_query_and_several_find_what_brute_force_finds(stored: Stored, metri
         sql.run("SET nearfield.block_bytes = 1500000").await;
         let call = format!("knn('t', 'vec', [{}], 7, '{metric}')", all.join(", "));
         for (number, query) in queries.iter().enumerate() {
-            let found = format!("SELECT id, _distance FROM {call} WHERE query_index = {number} ORDER BY rank");
+            let found =
+                format!("SELECT id, _distance FROM {call} WHERE query_index = {number} ORDER BY rank");
             sql.same(&found, &brute_force("t", metric, query, 7)).await;
         }
     }
@@ -62,7 +63,8 @@ async fn ties_go_to_the_first_rows_of_the_table(metric: &str, files: usize) {
             if metric == "cosine" && query.iter().all(|&x| x == 0.0) {
                 continue;
             }
-            let found = format!("SELECT id, _distance FROM {call} WHERE query_index = {number} ORDER BY rank");
+            let found =
+                format!("SELECT id, _distance FROM {call} WHERE query_index = {number} ORDER BY rank");
             sql.same(&found, &brute_force("t", metric, query, 40)).await;
         }
     }
@@ -92,8 +94,9 @@ async fn rows_of_every_size_are_found(metric: &str) {
             for k in [5, 400] {
                 let call = format!("knn(t, vec, [{}], {k}, '{metric}')", all.join(", "));
                 for (number, query) in queries.iter().enumerate() {
-                    let found =
-                        format!("SELECT id, _distance FROM {call} WHERE query_index = {number} ORDER BY rank");
+                    let found = format!(
+                        "SELECT id, _distance FROM {call} WHERE query_index = {number} ORDER BY rank"
+                    );
                     let distance = ordered(metric, &literal(query));
                     let wanted = format!(
                         "SELECT id, {distance} AS d FROM t WHERE {distance} IS NOT NULL AND NOT isnan({distance}) \
@@ -116,7 +119,10 @@ async fn a_filter_and_a_condition_outside_mean_what_they_say() {
     let found = sql.same(&format!("SELECT id, _distance FROM {call} ORDER BY rank"), &wanted).await;
     assert_eq!(found.num_rows(), 5);
     let call = format!("knn(t, vec, {}, 20, 'l2')", literal(query));
-    let wanted = format!("SELECT id, d FROM ({}) WHERE part = 3", brute_force("t", "l2", query, 20).replace("SELECT id", "SELECT part, id"));
+    let wanted = format!(
+        "SELECT id, d FROM ({}) WHERE part = 3",
+        brute_force("t", "l2", query, 20).replace("SELECT id", "SELECT part, id")
+    );
     sql.same(&format!("SELECT id, _distance FROM {call} WHERE part = 3 ORDER BY rank"), &wanted).await;
 }
 

@@ -14,7 +14,7 @@ fn view(values: &[f32]) -> MatrixView<'_, f32> {
 
 /// Saves the rows of a range under their own numbers.
 fn save(device: &Device, rows: std::ops::Range<usize>, path: &Path) {
-    let mut index = Flat::builder(device, Metric::L2, DIM).build().expect("an index");
+    let mut index = Flat::builder(device, Metric::L2Squared, DIM).build().expect("an index");
     let ids: Vec<u64> = rows.clone().map(|row| row as u64).collect();
     let values = &ROWS[rows.start * DIM..rows.end * DIM];
     index.add_with(view(values), &AddOptions::new().ids(&ids)).expect("rows");
@@ -31,7 +31,10 @@ async fn check(sql: &Sql, call: &str, wanted: &Neighbors) {
     let found = sql.run(&format!("SELECT query_index, rank, id, _distance FROM {call} ORDER BY 1, 2")).await;
     let numbers = |place: usize| found.column(place).as_primitive::<UInt64Type>().values().to_vec();
     let distances = found.column(3).as_primitive::<Float64Type>();
-    let hits = wanted.iter().enumerate().flat_map(|(query, row)| row.iter().enumerate().map(move |hit| (query, hit)));
+    let hits = wanted
+        .iter()
+        .enumerate()
+        .flat_map(|(query, row)| row.iter().enumerate().map(move |hit| (query, hit)));
     let hits: Vec<_> = hits.collect();
     assert_eq!(found.num_rows(), hits.len());
     let (query_indexes, ranks, ids) = (numbers(0), numbers(1), numbers(2));
@@ -55,11 +58,17 @@ async fn one_file_and_a_folder_of_shards_answer_as_one_index() {
         let path = folder.path().display();
         for k in [1, 7, 1000] {
             let wanted = whole.search(view(&QUERIES[..5 * DIM]), k).expect("an answer");
-            for files in [format!("{path}/whole.index"), format!("{path}"), format!("{path}/2.nf, {path}/0.nf,{path}/1.nf")] {
+            for files in [
+                format!("{path}/whole.index"),
+                format!("{path}"),
+                format!("{path}/2.nf, {path}/0.nf,{path}/1.nf"),
+            ] {
                 check(&sql, &format!("knn_index('{files}', {}, {k})", queries(5)), &wanted).await;
             }
         }
-        let files = sql.run(&format!("SELECT DISTINCT file FROM knn_index('{path}', {}, 900) ORDER BY 1", queries(1))).await;
+        let files = sql
+            .run(&format!("SELECT DISTINCT file FROM knn_index('{path}', {}, 900) ORDER BY 1", queries(1)))
+            .await;
         assert_eq!(files.num_rows(), 3);
     }
 }
@@ -69,7 +78,8 @@ async fn lists_are_probed_and_a_file_that_was_written_anew_is_loaded_again() {
     let device = Device::host();
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("lists.nf");
-    let mut index = Ivf::builder(&device, Metric::Cosine, DIM).lists(20).train(view(&ROWS[..800 * DIM])).expect("lists");
+    let mut index =
+        Ivf::builder(&device, Metric::Cosine, DIM).lists(20).train(view(&ROWS[..800 * DIM])).expect("lists");
     index.add(view(&ROWS[..800 * DIM])).expect("rows");
     index.save(&path).expect("a saved index");
     let sql = Sql::new("host").await;
@@ -78,15 +88,20 @@ async fn lists_are_probed_and_a_file_that_was_written_anew_is_loaded_again() {
         let wanted = index.search(view(&QUERIES[..3 * DIM]), 5, probes).expect("an answer");
         check(&sql, &format!("knn_index('{text}', {}, 5, {probes})", queries(3)), &wanted).await;
     }
-    let is_resident = || nearfield_datafusion::resident_indexes().contains(&path.canonicalize().expect("a file"));
+    let is_resident =
+        || nearfield_datafusion::resident_indexes().contains(&path.canonicalize().expect("a file"));
     assert!(is_resident());
     save(&device, 0..50, &path);
-    let wanted = Flat::load(&device, &path).expect("the index").search(view(&QUERIES[..DIM]), 5).expect("an answer");
+    let wanted =
+        Flat::load(&device, &path).expect("the index").search(view(&QUERIES[..DIM]), 5).expect("an answer");
     check(&sql, &format!("knn_index('{text}', {}, 5)", queries(1)), &wanted).await;
     // With room for nothing, it leaves after the query.
     sql.run("SET nearfield.resident_bytes = 0").await;
     save(&device, 0..60, &path);
-    assert_eq!(sql.run(&format!("SELECT id FROM knn_index('{text}', {}, 100)", queries(1))).await.num_rows(), 60);
+    assert_eq!(
+        sql.run(&format!("SELECT id FROM knn_index('{text}', {}, 100)", queries(1))).await.num_rows(),
+        60
+    );
     assert!(!is_resident());
 }
 
@@ -102,7 +117,10 @@ async fn files_that_cannot_be_searched_are_errors_that_name_them() {
         (format!("knn_index('{path}/text.nf', {}, 3)", queries(1)), "text.nf"),
         (format!("knn_index('{path}/good.index', [1.0], 3)"), "good.index"),
         (format!("knn_index('', {}, 3)", queries(1)), "file: needed a file, given"),
-        (format!("knn_index('{path}/good.index', {}, 3, 0)", queries(1)), "needed a whole number from 1, given"),
+        (
+            format!("knn_index('{path}/good.index', {}, 3, 0)", queries(1)),
+            "needed a whole number from 1, given",
+        ),
     ] {
         let error = sql.error(&format!("SELECT * FROM {call}")).await;
         assert!(error.contains(wanted), "{call:.100}: {error}");

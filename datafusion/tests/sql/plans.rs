@@ -18,7 +18,8 @@ async fn plans_name_the_search_and_read_only_its_columns() {
     sql.parquet("q", &table(&vectors(&QUERIES[..30 * DIM], DIM), DIM, Stored::FixedF32), 1).await;
     sql.run("SET datafusion.execution.target_partitions = 4").await;
     let call = format!("knn(t, vec, {}, 3, 'l2')", literal(&QUERIES[..DIM]));
-    let plan = explained(&sql, &format!("EXPLAIN SELECT id, rank FROM {call} ORDER BY query_index, rank")).await;
+    let plan =
+        explained(&sql, &format!("EXPLAIN SELECT id, rank FROM {call} ORDER BY query_index, rank")).await;
     for part in [
         "Knn: column=vec, k=3, metric=l2, queries=1",
         "KnnFinalExec: k=3",
@@ -31,7 +32,11 @@ async fn plans_name_the_search_and_read_only_its_columns() {
     assert!(!plan.contains("SortExec"), "the answer is in order:\n{plan}");
     assert!(!plan.contains("RepartitionExec"), "the order of the table would be lost:\n{plan}");
     let plan = explained(&sql, "EXPLAIN SELECT query_id, id FROM knn_join(q, vec, t, vec, 3)").await;
-    assert_eq!(plan.matches("projection=[id, vec]").count(), 4, "logical and physical, rows and queries:\n{plan}");
+    assert_eq!(
+        plan.matches("projection=[id, vec]").count(),
+        4,
+        "logical and physical, rows and queries:\n{plan}"
+    );
 }
 
 #[tokio::test]
@@ -41,7 +46,13 @@ async fn explain_analyze_counts_the_work() {
     sql.parquet("q", &table(&vectors(QUERIES.as_slice(), DIM), DIM, Stored::FixedF32), 1).await;
     let plan = explained(&sql, "EXPLAIN ANALYZE SELECT id FROM knn_join(q, vec, t, vec, 3)").await;
     let search = plan.lines().find(|line| line.contains("KnnPartialExec")).expect("a search");
-    for part in ["rows_searched=4.00 K", "pairs_screened=800.0 K", "pairs_rescored=", "queries_in_doubt=", "search_time="] {
+    for part in [
+        "rows_searched=4.00 K",
+        "pairs_screened=800.0 K",
+        "pairs_rescored=",
+        "queries_in_doubt=",
+        "search_time=",
+    ] {
         assert!(search.contains(part), "{part}: {search}");
     }
 }

@@ -63,9 +63,9 @@ pub(crate) fn column(vectors: &[Option<Vec<f32>>], dim: usize, stored: Stored) -
             let mut builder = FixedSizeListBuilder::new(Float16Builder::new(), dim as i32);
             for vector in vectors {
                 match vector {
-                    Some(vector) => vector
-                        .iter()
-                        .for_each(|&x| builder.values().append_value(half::f16::from_f32(x))),
+                    Some(vector) => {
+                        vector.iter().for_each(|&x| builder.values().append_value(half::f16::from_f32(x)))
+                    }
                     None => (0..dim).for_each(|_| builder.values().append_null()),
                 }
                 builder.append(vector.is_some());
@@ -90,7 +90,8 @@ pub(crate) fn table(vectors: &[Option<Vec<f32>>], dim: usize, stored: Stored) ->
     let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..vectors.len() as i64));
     let parts: ArrayRef = Arc::new(Int64Array::from_iter_values((0..vectors.len() as i64).map(|id| id % 7)));
     let columns = [("id", ids), ("vec", column(vectors, dim, stored)), ("part", parts)];
-    RecordBatch::try_from_iter_with_nullable(columns.map(|(name, array)| (name, array, true))).expect("columns")
+    RecordBatch::try_from_iter_with_nullable(columns.map(|(name, array)| (name, array, true)))
+        .expect("columns")
 }
 
 pub(crate) fn vectors(values: &[f32], dim: usize) -> Vec<Option<Vec<f32>>> {
@@ -105,10 +106,8 @@ pub(crate) struct Sql {
 
 impl Sql {
     pub(crate) async fn new(device: &str) -> Self {
-        let sql = Self {
-            context: nearfield_datafusion::context(),
-            folder: tempfile::tempdir().expect("a folder"),
-        };
+        let sql =
+            Self { context: nearfield_datafusion::context(), folder: tempfile::tempdir().expect("a folder") };
         sql.run(&format!("SET nearfield.device = '{device}'")).await;
         sql
     }
@@ -120,8 +119,8 @@ impl Sql {
         for file in 0..files {
             let start = |file: usize| batch.num_rows() * file / files;
             let path = folder.join(format!("{file:03}.parquet"));
-            let mut writer =
-                ArrowWriter::try_new(File::create(path).expect("a file"), batch.schema(), None).expect("a writer");
+            let mut writer = ArrowWriter::try_new(File::create(path).expect("a file"), batch.schema(), None)
+                .expect("a writer");
             writer.write(&batch.slice(start(file), start(file + 1) - start(file))).expect("rows");
             writer.close().expect("a file");
         }
@@ -151,9 +150,11 @@ impl Sql {
     pub(crate) async fn same(&self, sql: &str, brute_force: &str) -> RecordBatch {
         let (found, wanted) = (self.run(sql).await, self.run(brute_force).await);
         assert_eq!(found.num_rows(), wanted.num_rows(), "{sql:.300}");
-        let text = |batch: &RecordBatch| pretty_format_batches(&[batch.clone()]).expect("a table").to_string();
+        let text =
+            |batch: &RecordBatch| pretty_format_batches(&[batch.clone()]).expect("a table").to_string();
         for (place, column) in found.columns().iter().enumerate() {
-            let wanted_column = cast(wanted.column(place), column.data_type()).expect("the same kind of column");
+            let wanted_column =
+                cast(wanted.column(place), column.data_type()).expect("the same kind of column");
             assert!(*column == wanted_column, "{sql:.300}\n{}\n{}", text(&found), text(&wanted));
         }
         found
