@@ -17,6 +17,7 @@ mod config;
 mod error;
 mod functions;
 mod metric;
+mod operators;
 mod plan;
 mod resident;
 mod search;

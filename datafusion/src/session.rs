@@ -10,6 +10,7 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 
 use crate::config::NearfieldOptions;
 use crate::functions::scalar_functions;
+use crate::operators::Operators;
 use crate::plan::narrow::NarrowKnn;
 use crate::plan::planner::KnnQueryPlanner;
 use crate::tables::knn::KnnFunction;
@@ -60,12 +61,13 @@ pub fn with_nearfield(builder: SessionStateBuilder) -> SessionStateBuilder {
 fn with_functions(mut state: SessionState) -> SessionState {
     use datafusion::execution::FunctionRegistry;
     for function in scalar_functions() {
-        // The registry of a session takes any function.
+        // The registry of a session takes any function, and any planner.
         let _ = state.register_udf(function);
     }
     for function in table_functions() {
         state.register_udtf(function.name(), function.function().clone());
     }
+    let _ = state.register_expr_planner(Arc::new(Operators));
     state
 }
 

@@ -71,6 +71,22 @@ async fn null_vectors_and_elements_and_zero_vectors_have_no_distance() {
 }
 
 #[tokio::test]
+async fn operators_of_pgvector_are_the_functions() {
+    let sql = Sql::new("host").await;
+    sql.run("SET datafusion.sql_parser.dialect = 'PostgreSQL'").await;
+    for (expression, wanted) in [
+        ("ARRAY[1.0, 2.0] <-> ARRAY[4.0, 6.0]", 5.0),
+        ("ARRAY[1.0, 2.0] <#> ARRAY[4.0, 6.0]", -16.0),
+        ("ARRAY[3.0, 4.0] <=> ARRAY[4.0, 3.0]", 1.0 - 24.0 / 25.0),
+    ] {
+        let found = sql.run(&format!("SELECT {expression}")).await;
+        assert_eq!(found.column(0).as_primitive::<Float64Type>().value(0), wanted, "{expression}");
+    }
+    let error = sql.error("SELECT 1 <-> 2").await;
+    assert!(error.contains("Unsupported binary operator"), "numbers are no vectors: {error}");
+}
+
+#[tokio::test]
 async fn wrong_arguments_are_errors() {
     let sql = Sql::new("host").await;
     for (expression, wanted) in [
