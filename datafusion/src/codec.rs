@@ -10,7 +10,7 @@ use datafusion::catalog::TableProvider;
 use datafusion::common::{Result, TableReference, internal_datafusion_err, internal_err};
 use datafusion::datasource::file_format::FileFormatFactory;
 use datafusion::execution::TaskContext;
-use datafusion::logical_expr::{AggregateUDF, Extension, LogicalPlan, ScalarUDF, WindowUDF};
+use datafusion::logical_expr::{AggregateUDF, Extension, HigherOrderUDF, LogicalPlan, ScalarUDF, WindowUDF};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion_proto::logical_plan::LogicalExtensionCodec;
 use datafusion_proto::physical_plan::{PhysicalExtensionCodec, PhysicalProtoConverterExtension};
@@ -24,8 +24,10 @@ use crate::plan::partial_exec::{KnnPartialExec, Source};
 use crate::search::queries::Queries;
 use crate::tables::knn_index::KnnIndexTable;
 
-/// Comes before every message, and tells it from those of other codecs. The last byte is the version.
-const MAGIC: &[u8] = b"nearfield\x01";
+/// Comes before every message, and tells it from those of other codecs.
+const MAGIC: &[u8] = b"nearfield";
+/// Follows it.
+const VERSION: u8 = 1;
 
 #[derive(Clone, PartialEq, Message)]
 struct QueriesMessage {
@@ -88,14 +90,20 @@ struct NodeMessage {
 
 fn encode(kind: Kind, buffer: &mut Vec<u8>) -> Result<()> {
     buffer.extend_from_slice(MAGIC);
+    buffer.push(VERSION);
     let message = NodeMessage { kind: Some(kind) };
     message.encode(buffer).map_err(|error| internal_datafusion_err!("a search was not encoded: {error}"))
 }
 
 /// The message of a buffer, or none if another codec wrote it.
 fn decode(buffer: &[u8]) -> Option<Result<Kind>> {
-    let message = NodeMessage::decode(buffer.strip_prefix(MAGIC)?);
-    Some(match message {
+    let (&version, message) = buffer.strip_prefix(MAGIC)?.split_first()?;
+    if version != VERSION {
+        return Some(internal_err!(
+            "a search of version {version} of nearfield-datafusion's messages cannot be read here"
+        ));
+    }
+    Some(match NodeMessage::decode(message) {
         Ok(NodeMessage { kind: Some(kind) }) => Ok(kind),
         Ok(_) => internal_err!("a search of a later version of nearfield-datafusion cannot be read"),
         Err(error) => internal_err!("a search was not decoded: {error}"),
@@ -219,6 +227,14 @@ impl PhysicalExtensionCodec for KnnPhysicalCodec {
         self.0.try_encode_udf(node, buffer)
     }
 
+    fn try_decode_higher_order_function(&self, name: &str, buffer: &[u8]) -> Result<Arc<HigherOrderUDF>> {
+        self.0.try_decode_higher_order_function(name, buffer)
+    }
+
+    fn try_encode_higher_order_function(&self, node: &HigherOrderUDF, buffer: &mut Vec<u8>) -> Result<()> {
+        self.0.try_encode_higher_order_function(node, buffer)
+    }
+
     fn try_decode_udaf(&self, name: &str, buffer: &[u8]) -> Result<Arc<AggregateUDF>> {
         self.0.try_decode_udaf(name, buffer)
     }
@@ -314,6 +330,14 @@ impl LogicalExtensionCodec for KnnLogicalCodec {
 
     fn try_encode_udf(&self, node: &ScalarUDF, buffer: &mut Vec<u8>) -> Result<()> {
         self.0.try_encode_udf(node, buffer)
+    }
+
+    fn try_decode_higher_order_function(&self, name: &str, buffer: &[u8]) -> Result<Arc<HigherOrderUDF>> {
+        self.0.try_decode_higher_order_function(name, buffer)
+    }
+
+    fn try_encode_higher_order_function(&self, node: &HigherOrderUDF, buffer: &mut Vec<u8>) -> Result<()> {
+        self.0.try_encode_higher_order_function(node, buffer)
     }
 
     fn try_decode_udaf(&self, name: &str, buffer: &[u8]) -> Result<Arc<AggregateUDF>> {

@@ -12,7 +12,7 @@ use datafusion::prelude::{Expr, lit};
 use crate::functions::scalar_functions;
 use crate::vectors::element_type;
 
-/// Plans `<->` as `l2_distance`, `<=>` as `cosine_distance` and `<#>` as the negative of `inner_product`. The parser takes the first and
+/// Between lists of numbers, plans `<->` as `l2_distance`, `<=>` as `cosine_distance` and `<#>` as the negative of `inner_product`. The parser takes the first and
 /// the last where `datafusion.sql_parser.dialect` is `PostgreSQL`, and the second in every dialect.
 #[derive(Debug, Default)]
 pub(crate) struct Operators;
@@ -25,7 +25,10 @@ impl ExprPlanner for Operators {
             BinaryOperator::Custom(operator) if operator == "<#>" => "inner_product",
             _ => return Ok(PlannerResult::Original(expr)),
         };
-        let is_list = |side: &Expr| side.get_type(schema).is_ok_and(|kind| element_type(&kind).is_some());
+        let is_list = |side: &Expr| {
+            let kind = side.get_type(schema);
+            kind.is_ok_and(|kind| element_type(&kind).is_some_and(|element| element.is_numeric()))
+        };
         let functions = scalar_functions();
         let function = functions.iter().find(|function| function.name() == name);
         let Some(function) = function.filter(|_| is_list(&expr.left) || is_list(&expr.right)) else {

@@ -11,6 +11,7 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use crate::config::NearfieldOptions;
 use crate::functions::scalar_functions;
 use crate::operators::Operators;
+use crate::plan::in_order::KeepOrder;
 use crate::plan::narrow::NarrowKnn;
 use crate::plan::planner::KnnQueryPlanner;
 use crate::tables::knn::KnnFunction;
@@ -56,6 +57,7 @@ pub fn with_nearfield(builder: SessionStateBuilder) -> SessionStateBuilder {
     SessionStateBuilder::new_from_existing(with_functions(state))
         .with_query_planner(planner)
         .with_optimizer_rule(Arc::new(NarrowKnn))
+        .with_physical_optimizer_rule(Arc::new(KeepOrder))
 }
 
 fn with_functions(mut state: SessionState) -> SessionState {
@@ -68,10 +70,15 @@ fn with_functions(mut state: SessionState) -> SessionState {
         state.register_udtf(function.name(), function.function().clone());
     }
     let _ = state.register_expr_planner(Arc::new(Operators));
+    let options = state.config_mut().options_mut();
+    if options.extensions.get::<NearfieldOptions>().is_none() {
+        options.extensions.insert(NearfieldOptions::default());
+    }
     state
 }
 
-/// Registers the functions in a session that exists. It plans `knn` and `knn_join` if its query planner does.
+/// Registers the functions in a session that exists, without the operators of pgvector and the options. It plans `knn` and `knn_join` if its
+/// query planner does.
 pub fn register(context: &SessionContext) -> Result<()> {
     scalar_functions().iter().for_each(|function| context.register_udf(function.as_ref().clone()));
     for function in table_functions() {

@@ -1,10 +1,11 @@
 //! The rows that a search has found so far, apart from the batches in which they came.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
+use datafusion::arrow::array::{ArrayRef, AsArray, RecordBatch, RecordBatchOptions};
 use datafusion::arrow::compute::interleave;
-use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::{Result, internal_datafusion_err};
 
 use crate::search::hits::Hits;
@@ -64,6 +65,15 @@ pub(crate) fn gather(batches: &[&RecordBatch], places: &[(usize, usize)]) -> Res
         interleave(&arrays, places)
     };
     let columns = (0..schema.fields().len()).map(column).collect::<Result<Vec<_>, _>>()?;
+    // Texts of views would keep the buffers of all batches.
+    let compact = |array: ArrayRef| -> ArrayRef {
+        match array.data_type() {
+            DataType::Utf8View => Arc::new(array.as_string_view().gc()),
+            DataType::BinaryView => Arc::new(array.as_binary_view().gc()),
+            _ => array,
+        }
+    };
+    let columns = columns.into_iter().map(compact).collect();
     let options = RecordBatchOptions::new().with_row_count(Some(places.len()));
     Ok(RecordBatch::try_new_with_options(schema, columns, &options)?)
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod final_exec;
 mod found;
+pub(crate) mod in_order;
 pub(crate) mod index_exec;
 mod metrics;
 pub(crate) mod narrow;

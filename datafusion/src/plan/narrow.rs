@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, Result};
-use datafusion::logical_expr::{Extension, LogicalPlan, Projection, SubqueryAlias};
+use datafusion::logical_expr::{Extension, Limit, LogicalPlan, Projection, SubqueryAlias};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
 use crate::plan::node::Knn;
@@ -45,6 +45,8 @@ fn narrowed(plan: &LogicalPlan, is_used: &impl Fn(&str) -> bool) -> Result<Optio
             }
             None => None,
         }),
+        LogicalPlan::Limit(limit) => Ok(narrowed(&limit.input, is_used)?
+            .map(|input| LogicalPlan::Limit(Limit { input: Arc::new(input), ..limit.clone() }))),
         LogicalPlan::Extension(extension) => {
             let Some(knn) = extension.node.as_any().downcast_ref::<Knn>() else { return Ok(None) };
             let narrowed = knn.narrowed(is_used)?;

@@ -177,15 +177,17 @@ impl UserDefinedLogicalNodeCore for Knn {
 struct Identity<'a> {
     wanted: &'a Wanted,
     inputs: Vec<&'a LogicalPlan>,
-    /// The bits of the statement's queries.
-    given: Vec<u64>,
+    /// The statement's queries: their number of elements, and their bits.
+    given: (usize, Vec<u64>),
     query_column: Option<&'a String>,
 }
 
 fn identity(node: &Knn) -> Identity<'_> {
     let (given, query_column) = match &node.asked {
-        Asked::Given(queries) => (queries.values().iter().map(|value| value.to_bits()).collect(), None),
-        Asked::Table { column, .. } => (vec![], Some(column)),
+        Asked::Given(queries) => {
+            ((queries.dim(), queries.values().iter().map(|value| value.to_bits()).collect()), None)
+        }
+        Asked::Table { column, .. } => ((0, vec![]), Some(column)),
     };
     Identity { wanted: &node.wanted, inputs: node.inputs(), given, query_column }
 }

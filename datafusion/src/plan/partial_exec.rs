@@ -3,11 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, Float64Array, RecordBatch, UInt32Array, UInt64Array};
+use datafusion::arrow::array::{ArrayRef, AsArray, Float64Array, RecordBatch, UInt32Array, UInt64Array};
 use datafusion::arrow::compute::take_record_batch;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use datafusion::common::runtime::SpawnedTask;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DataFusionError, Result, exec_datafusion_err, internal_err, plan_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -23,6 +23,7 @@ use tokio::sync::OnceCell;
 
 use crate::config::NearfieldOptions;
 use crate::plan::found::{Found, gather};
+use crate::plan::in_order::in_order;
 use crate::plan::metrics::KnnMetrics;
 use crate::plan::node::{DISTANCE, QUERY_INDEX, Wanted, name_of_query};
 use crate::plan::stop::StopOnDrop;
@@ -96,18 +97,6 @@ impl KnnPartialExec {
     }
 }
 
-/// Lets every partition read its own files, in their order: otherwise one that has read its own takes those of others, and rows of the same
-/// distance come in another order in every run.
-fn in_order(rows: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
-    let in_order = |plan: Arc<dyn ExecutionPlan>| {
-        Ok(match plan.children().is_empty().then(|| plan.with_preserve_order(true)).flatten() {
-            Some(in_order) => Transformed::yes(in_order),
-            None => Transformed::no(plan),
-        })
-    };
-    Ok(rows.transform_up(in_order)?.data)
-}
-
 /// The partitions of the input, without what their rows have in common.
 trait IntoUnknown {
     fn into_unknown(self) -> Self;
@@ -160,8 +149,16 @@ async fn collected(source: &Source, wanted: &Wanted, context: Arc<TaskContext>) 
 
 /// The bytes of a batch, which may be a part of a larger one.
 fn bytes_of(batch: &RecordBatch) -> Result<usize> {
-    let sizes = batch.columns().iter().map(|column| column.to_data().get_slice_memory_size());
-    Ok(sizes.sum::<Result<usize, _>>()?)
+    let bytes = |column: &ArrayRef| {
+        // Texts of views lie in buffers that several batches may share.
+        let texts = match column.data_type() {
+            DataType::Utf8View => column.as_string_view().total_buffer_bytes_used(),
+            DataType::BinaryView => column.as_binary_view().total_buffer_bytes_used(),
+            _ => 0,
+        };
+        Ok(texts + column.to_data().get_slice_memory_size()?)
+    };
+    batch.columns().iter().map(bytes).sum()
 }
 
 /// The search of one partition.
@@ -311,13 +308,18 @@ impl ExecutionPlan for KnnPartialExec {
                 cell.get_or_try_init(|| collected(&source, &wanted, context.clone())).await?.clone();
             let stop = StopOnDrop::default();
             let queries = collected.queries.clone();
+            let opened = options.clone();
             let mut progress = Progress {
                 hits: Hits::new(queries.count(), wanted.k),
                 search: Search {
+                    column: wanted.column.clone(),
                     queries,
                     k: wanted.k,
                     metric: wanted.metric,
-                    device: options.open()?,
+                    device: SpawnedTask::spawn_blocking(move || opened.open())
+                        .join_unwind()
+                        .await
+                        .map_err(|error| exec_datafusion_err!("{error}"))??,
                     stop: stop.flag(),
                 },
                 found: Found::new(kept_schema),

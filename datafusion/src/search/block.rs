@@ -23,12 +23,14 @@ const LEAST_PAIRS: usize = 1 << 19;
 const MORE: usize = 8;
 /// Rows that a thread compares with all queries at a time.
 const ROWS_AT_ONCE: usize = 2048;
-/// The lengths of vectors that the library takes, other than 0.
-const LENGTHS: std::ops::RangeInclusive<f64> = 1.0 / (1u64 << 50) as f64..=(1u64 << 50) as f64;
+/// The lengths of vectors that the library takes, other than 0, with a factor of two to spare for its rounding.
+const LENGTHS: std::ops::RangeInclusive<f64> = 1.0 / (1u64 << 49) as f64..=(1u64 << 49) as f64;
 
 /// What a search looks for, and with what.
 #[derive(Clone)]
 pub(crate) struct Search {
+    /// The name of the column of vectors.
+    pub(crate) column: String,
     pub(crate) queries: Arc<Queries>,
     pub(crate) k: usize,
     pub(crate) metric: Metric,
@@ -79,19 +81,21 @@ impl<'a> Rows<'a> {
         with_elements!(self.parts[part].elements, |values| metric.distance(query, &values[range]))
     }
 
-    /// Every vector has as many elements as the queries.
-    fn check_dim(&self, dim: usize) -> Result<()> {
+    /// Checks that every vector has as many elements as the queries, and counts them.
+    fn check_dim(&self, dim: usize, column: &str) -> Result<usize> {
+        let mut count = 0;
         for part in &self.parts {
             for range in (0..part.len()).filter_map(|row| part.range(row)) {
                 if range.len() != dim {
                     return exec_err!(
-                        "column of vectors: needed {dim} elements as the queries have, given {}",
+                        "column {column:?}: needed vectors of {dim} elements as the queries have, given {}",
                         range.len()
                     );
                 }
+                count += 1;
             }
         }
-        Ok(())
+        Ok(count)
     }
 }
 
@@ -106,20 +110,19 @@ struct Converted {
 }
 
 impl Converted {
-    fn new(rows: &Rows<'_>, dim: usize, metric: Metric) -> Self {
-        let mut converted = Self {
-            values: Vec::with_capacity(rows.len * dim),
-            numbers: vec![],
-            others: vec![],
-            extent: Extent::default(),
-        };
+    fn new(rows: &Rows<'_>, vectors: usize, dim: usize, metric: Metric) -> Result<Self> {
+        let mut values = vec![];
+        let lacking =
+            |_| DataFusionError::ResourcesExhausted(format!("no memory for {vectors} vectors of {dim} f32"));
+        values.try_reserve_exact(vectors * dim).map_err(lacking)?;
+        let mut converted = Self { values, numbers: vec![], others: vec![], extent: Extent::default() };
         for (part, &start) in rows.parts.iter().zip(&rows.starts) {
             for row in 0..part.len() {
                 let Some(range) = part.range(row) else { continue };
                 with_elements!(part.elements, |values| converted.push(&values[range], start + row, metric));
             }
         }
-        converted
+        Ok(converted)
     }
 
     fn push<T: Number>(&mut self, row: &[T], number: usize, metric: Metric) {
@@ -159,19 +162,25 @@ pub(crate) fn search(search: &Search, columns: &[ArrayRef], first: u64, hits: Hi
     if count == 0 || rows.len == 0 {
         return Ok((hits, Work::default()));
     }
-    rows.check_dim(search.queries.dim())?;
+    let vectors = rows.check_dim(search.queries.dim(), &search.column)?;
     let all: Vec<usize> = (0..count).collect();
     if count < LEAST_QUERIES || count * rows.len < LEAST_PAIRS {
         let rescored = count * rows.len;
         let every: Vec<usize> = (0..rows.len).collect();
         return Ok((direct(search, &rows, &all, &every, first, hits)?, Work { rescored, ..Work::default() }));
     }
-    by_library(search, &rows, first, hits)
+    by_library(search, &rows, vectors, first, hits)
 }
 
-fn by_library(search: &Search, rows: &Rows<'_>, first: u64, mut hits: Hits) -> Result<(Hits, Work)> {
+fn by_library(
+    search: &Search,
+    rows: &Rows<'_>,
+    vectors: usize,
+    first: u64,
+    mut hits: Hits,
+) -> Result<(Hits, Work)> {
     let Search { queries, k, metric, .. } = search;
-    let converted = Converted::new(rows, queries.dim(), *metric);
+    let converted = Converted::new(rows, vectors, queries.dim(), *metric)?;
     let query_values: Vec<f32> = queries.values().iter().map(|x| x.to_f32()).collect();
     let moved_of = |place: usize| {
         let converted = &query_values[place * queries.dim()..][..queries.dim()];
@@ -266,11 +275,11 @@ fn direct(
     let found = numbers
         .par_chunks(ROWS_AT_ONCE)
         .map(|numbers| {
-            if search.stop.load(Ordering::Relaxed) {
-                return Err(DataFusionError::Execution("the search was cancelled".into()));
-            }
             let mut best = Hits::new(queries.len(), search.k);
             for (number, &place) in queries.iter().enumerate() {
+                if search.stop.load(Ordering::Relaxed) {
+                    return Err(DataFusionError::Execution("the search was cancelled".into()));
+                }
                 let query = search.queries.query(place);
                 for &row in numbers {
                     if let Some(distance) = rows.distance(search.metric, query, row) {

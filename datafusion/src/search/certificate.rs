@@ -36,12 +36,13 @@ pub(crate) fn least(metric: Metric, dim: usize, reported: f64, query: Moved, row
     match metric {
         Metric::L2 | Metric::L2Squared => {
             let squared = (reported - dim * TINY).max(0.0) / (1.0 + (dim + 4.0) * UNIT);
-            let distance = (squared.sqrt() - query.moved - rows.moved).max(0.0) * (1.0 - dim * SLACK - SLACK);
+            let moved = (query.moved + rows.moved) * (1.0 + dim * SLACK);
+            let distance = (squared.sqrt() - moved).max(0.0) * (1.0 - dim * SLACK - SLACK);
             if metric == Metric::L2 { distance } else { distance * distance }
         }
         Metric::Cosine => {
             let turned = 2.0 * (query.moved / query.norm + rows.turned);
-            reported - (dim + 16.0) * UNIT - turned * (1.0 + SLACK) - (dim + 16.0) * SLACK
+            reported - (dim + 17.0) * UNIT - turned * (1.0 + SLACK) - (dim + 16.0) * SLACK
         }
         Metric::InnerProduct => {
             let lengths = (query.norm + query.moved) * (rows.norm + rows.moved);

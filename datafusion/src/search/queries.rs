@@ -51,8 +51,16 @@ impl Queries {
 
     /// Queries with numbers of their own, as a codec sends them.
     pub(crate) fn from_parts(dim: usize, values: Vec<f64>, numbers: Vec<u64>) -> Result<Self> {
-        if values.len() != dim * numbers.len() {
-            return exec_err!("queries: needed {} elements, given {}", dim * numbers.len(), values.len());
+        let needed = dim.checked_mul(numbers.len());
+        if needed != Some(values.len())
+            || (dim == 0 && !numbers.is_empty())
+            || !values.iter().all(|x| x.is_finite())
+        {
+            return exec_err!(
+                "queries: needed {} finite vectors of {dim} elements, given {} numbers",
+                numbers.len(),
+                values.len()
+            );
         }
         Ok(Self { dim, values, numbers })
     }

@@ -6,11 +6,11 @@ use datafusion::arrow::array::{Array, ArrayRef, AsArray};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::catalog::{Session, TableFunctionArgs, TableProvider};
-use datafusion::common::{DFSchema, Result, TableReference, plan_err};
+use datafusion::common::{Column, DFSchema, Result, TableReference, plan_err};
 use datafusion::datasource::provider_as_source;
 use datafusion::logical_expr::{ColumnarValue, Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::scalar::ScalarValue;
-use futures::executor::block_on;
+use futures::FutureExt;
 
 use crate::metric::Metric;
 use crate::search::queries::Queries;
@@ -18,6 +18,9 @@ use crate::vectors::{coerced, element_type};
 
 /// The metric of a search whose call names none.
 const METRIC: Metric = Metric::Cosine;
+
+/// The characters of an argument that an error shows.
+const LONGEST: usize = 200;
 
 /// The arguments of one call.
 pub(crate) struct Arguments<'a> {
@@ -43,7 +46,11 @@ impl<'a> Arguments<'a> {
     }
 
     fn wrong<T>(&self, place: usize, name: &str, needed: &str) -> Result<T> {
-        let (Self { function, usage, .. }, given) = (self, &self.exprs[place]);
+        let Self { function, usage, .. } = self;
+        let mut given = self.exprs[place].to_string();
+        if given.len() > LONGEST {
+            given = given.chars().take(LONGEST).chain("...".chars()).collect();
+        }
         plan_err!("{function}: {name}: needed {needed}, given {given}; the call is {usage}")
     }
 
@@ -63,20 +70,37 @@ impl<'a> Arguments<'a> {
     pub(crate) fn table(&self, place: usize, name: &str) -> Result<LogicalPlan> {
         let text = self.name(place, name)?;
         let catalog = &self.session.config_options().catalog;
-        let reference =
-            TableReference::parse_str(&text).resolve(&catalog.default_catalog, &catalog.default_schema);
+        // An identifier was parsed already, with its quotes.
+        let reference = match &self.exprs[place] {
+            Expr::Column(Column { relation: None, name, .. }) => TableReference::bare(name.as_str()),
+            Expr::Column(Column { relation: Some(TableReference::Bare { table }), name, .. }) => {
+                TableReference::partial(table.clone(), name.as_str())
+            }
+            Expr::Column(Column {
+                relation: Some(TableReference::Partial { schema, table }), name, ..
+            }) => TableReference::full(schema.clone(), table.clone(), name.as_str()),
+            _ => TableReference::parse_str(&text),
+        };
+        let reference = reference.resolve(&catalog.default_catalog, &catalog.default_schema);
         let found = (self.session.catalog_list().catalog(&reference.catalog))
             .and_then(|catalog| catalog.schema(&reference.schema));
-        // A table function is not async. Catalogs in memory answer at once.
+        // A table function is not async.
         let table: Option<Arc<dyn TableProvider>> = match &found {
-            Some(schema) => block_on(schema.table(&reference.table))?,
+            Some(schema) => match schema.table(&reference.table).now_or_never() {
+                Some(table) => table?,
+                None => return self.wrong(place, name, "a table of a catalog that answers at once"),
+            },
             None => None,
         };
         match table {
             Some(table) => {
-                LogicalPlanBuilder::scan(&*reference.table, provider_as_source(table), None)?.build()
+                let name = TableReference::bare(reference.table.clone());
+                LogicalPlanBuilder::scan(name, provider_as_source(table), None)?.build()
             }
-            None => plan_err!("{}: {name}: needed a table, there is no {text:?}", self.function),
+            None => plan_err!(
+                "{}: {name}: needed a table or view of the catalog, there is no {text:?}",
+                self.function
+            ),
         }
     }
 
@@ -99,8 +123,10 @@ impl<'a> Arguments<'a> {
 
     pub(crate) fn k(&self, place: usize) -> Result<usize> {
         let k = match &self.exprs[place] {
-            Expr::Literal(ScalarValue::Int64(Some(k)), _) => usize::try_from(*k).ok(),
-            Expr::Literal(ScalarValue::UInt64(Some(k)), _) => usize::try_from(*k).ok(),
+            Expr::Literal(k, _) if k.data_type().is_integer() => match k.cast_to(&DataType::UInt64) {
+                Ok(ScalarValue::UInt64(Some(k))) => usize::try_from(k).ok(),
+                _ => None,
+            },
             _ => None,
         };
         match k {
@@ -157,7 +183,9 @@ impl<'a> Arguments<'a> {
         if vectors.null_count() > 0 {
             return self.wrong(place, "query", "vectors that are not NULL");
         }
-        let data_type = coerced(self.function, vectors.data_type())?;
+        let Ok(data_type) = coerced(self.function, vectors.data_type()) else {
+            return self.wrong(place, "query", needed);
+        };
         let queries = Queries::of_column(&cast(&vectors, &data_type)?, "query")?;
         if queries.count() < vectors.len() {
             return self.wrong(place, "query", "elements that are not NULL");

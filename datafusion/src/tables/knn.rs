@@ -8,7 +8,7 @@ use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::{Session, TableFunctionArgs, TableFunctionImpl, TableProvider};
 use datafusion::common::Result;
 use datafusion::datasource::TableType;
-use datafusion::logical_expr::{Expr, Extension, LogicalPlan};
+use datafusion::logical_expr::{Expr, Extension, Limit, LogicalPlan, lit};
 use datafusion::physical_plan::ExecutionPlan;
 
 use crate::plan::node::{Asked, Knn};
@@ -44,7 +44,11 @@ pub(crate) struct KnnTable {
 
 impl KnnTable {
     pub(crate) fn new(knn: Knn) -> Self {
-        Self { plan: LogicalPlan::Extension(Extension { node: Arc::new(knn) }) }
+        let search = LogicalPlan::Extension(Extension { node: Arc::new(knn) });
+        // A limit that no answer reaches: the optimizer moves no condition below it. Without, one that names no column, as
+        // `random() < 0.5`, would say which rows are searched.
+        let limit = Limit { skip: None, fetch: Some(Box::new(lit(i64::MAX))), input: Arc::new(search) };
+        Self { plan: LogicalPlan::Limit(limit) }
     }
 }
 

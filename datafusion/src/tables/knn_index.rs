@@ -1,5 +1,6 @@
 //! `knn_index(file, query, k [, probes])`
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -50,8 +51,10 @@ fn files_of(text: &str) -> Result<Vec<String>> {
             files.push(path.to_owned());
             continue;
         }
-        let mut inside: Vec<PathBuf> =
-            path.read_dir()?.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
+        let mut inside: Vec<PathBuf> = path
+            .read_dir()
+            .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect())
+            .map_err(|error| plan_datafusion_err!("knn_index: file: {part}: {error}"))?;
         inside.retain(|path| path.extension().is_some_and(|extension| extension == "nf"));
         inside.sort();
         if inside.is_empty() {
@@ -62,6 +65,8 @@ fn files_of(text: &str) -> Result<Vec<String>> {
     if files.is_empty() {
         return plan_err!("knn_index: file: needed a file, given {text:?}");
     }
+    let mut seen = HashSet::new();
+    files.retain(|file| seen.insert(file.clone()));
     let text = |file: PathBuf| {
         file.into_os_string()
             .into_string()
@@ -108,19 +113,20 @@ impl TableProvider for KnnIndexTable {
 
     async fn scan(
         &self,
-        _: &dyn Session,
+        session: &dyn Session,
         projection: Option<&Vec<usize>>,
         _: &[Expr],
         _: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let schema = Arc::new(Schema::new(vec![Field::new(PATH, DataType::Utf8, false)]));
-        let partition = |file: &String| {
-            Ok(vec![RecordBatch::try_new(
-                schema.clone(),
-                vec![Arc::new(StringArray::from(vec![file.as_str()]))],
-            )?])
+        // A partition searches its files one after the other: all at once would load all.
+        let at_once = session.config().target_partitions().clamp(1, self.files.len().max(1));
+        let partition = |number: usize| {
+            let files: Vec<&str> =
+                self.files.iter().skip(number).step_by(at_once).map(String::as_str).collect();
+            Ok(vec![RecordBatch::try_new(schema.clone(), vec![Arc::new(StringArray::from(files))])?])
         };
-        let partitions = self.files.iter().map(partition).collect::<Result<Vec<_>>>()?;
+        let partitions = (0..at_once).map(partition).collect::<Result<Vec<_>>>()?;
         let files = MemorySourceConfig::try_new_exec(&partitions, schema, None)?;
         let found = Arc::new(KnnIndexExec::new(files, self.wanted.clone()));
         let all: Arc<dyn ExecutionPlan> = Arc::new(KnnFinalExec::new(found, self.wanted.k)?);

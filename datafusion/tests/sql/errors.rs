@@ -16,7 +16,7 @@ async fn wrong_arguments_are_refused_by_name() {
     sql.parquet("t", &table(&vectors(&ROWS[..20 * DIM], DIM), DIM, Stored::FixedF32), 1).await;
     sql.run("CREATE VIEW twice AS SELECT vec, id AS rank FROM t").await;
     for (call, wanted) in [
-        ("knn(t, vec, [1.0], 3)", "needed 1 elements as the queries have, given 384"),
+        ("knn(t, vec, [1.0], 3)", "needed vectors of 1 elements as the queries have, given 384"),
         (
             "knn(t, vec, [[1.0], [1.0, 2.0]], 3)",
             "query: needed vectors of 1 elements as the first has, vector 1 has 2",
@@ -24,7 +24,7 @@ async fn wrong_arguments_are_refused_by_name() {
         ("knn(t, vec, [1.0, NULL], 3)", "query: needed elements that are not NULL"),
         ("knn(t, vec, [[1.0], NULL], 3)", "query: needed vectors that are not NULL"),
         ("knn(t, vec, 'text', 3)", "query: needed a list of numbers"),
-        ("knn(t, vec, ['a'], 3)", "needed two lists of numbers"),
+        ("knn(t, vec, ['a'], 3)", "query: needed a list of numbers"),
         ("knn(t, vec, arrow_cast([1.0, 'NaN'], 'List(Float64)'), 3)", "query: needed finite elements"),
         ("knn(t, vec, [1.0], 0)", "k: needed a whole number from 1, given"),
         ("knn(t, vec, [1.0], 1.5)", "k: needed a whole number from 1, given"),
@@ -34,7 +34,10 @@ async fn wrong_arguments_are_refused_by_name() {
             "knn(t, nothing, [1.0], 3)",
             "column: needed a column of the table, one of id, vec, part, given \"nothing\"",
         ),
-        ("knn(nothing, vec, [1.0], 3)", "table: needed a table, there is no \"nothing\""),
+        (
+            "knn(nothing, vec, [1.0], 3)",
+            "table: needed a table or view of the catalog, there is no \"nothing\"",
+        ),
         ("knn(t, id, [1.0], 3)", "column \"id\": needed lists of f16, f32 or f64, given Int64"),
         ("knn(t, vec)", "needed knn(table, column, query, k [, metric, filter]), given 2 arguments"),
         ("knn(twice, vec, [1.0], 3)", "the answer would have two columns \"rank\""),

@@ -56,3 +56,15 @@ async fn explain_analyze_counts_the_work() {
         assert!(search.contains(part), "{part}: {search}");
     }
 }
+
+/// A condition without columns applies to the answer too, also when it may be another in every call.
+#[tokio::test]
+async fn conditions_outside_stay_outside() {
+    let sql = Sql::new("host").await;
+    sql.parquet("t", &table(&vectors(&ROWS[..100 * DIM], DIM), DIM, Stored::FixedF32), 1).await;
+    let call = format!("knn(t, vec, {}, 3, 'l2')", literal(&QUERIES[..DIM]));
+    let plan =
+        explained(&sql, &format!("EXPLAIN FORMAT INDENT SELECT id FROM {call} WHERE random() < 0.5")).await;
+    let physical = &plan[plan.find("KnnFinalExec").expect("a search")..];
+    assert!(plan.contains("random()") && !physical.contains("random()"), "{plan}");
+}

@@ -1,0 +1,62 @@
+//! Keeps the rows of a search in the order of their table, so that those of the same distance come in the same order in every run.
+
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::physical_expr::Partitioning;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
+use datafusion::physical_plan::repartition::RepartitionExec;
+
+use crate::plan::partial_exec::KnnPartialExec;
+
+/// Lets every partition read its own files, in their order: otherwise one that has read its own takes those of others.
+pub(crate) fn in_order(rows: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    let in_order = |plan: Arc<dyn ExecutionPlan>| {
+        Ok(match plan.children().is_empty().then(|| plan.with_preserve_order(true)).flatten() {
+            Some(in_order) => Transformed::yes(in_order),
+            None => Transformed::no(plan),
+        })
+    };
+    rows.transform_up(in_order).data()
+}
+
+/// A physical optimizer rule: takes away what deals the rows below a search out to more partitions, which a filter asks for.
+#[derive(Debug, Default)]
+pub(crate) struct KeepOrder;
+
+impl PhysicalOptimizerRule for KeepOrder {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        let of_search = |plan: Arc<dyn ExecutionPlan>| {
+            if !plan.is::<KnnPartialExec>() {
+                return Ok(Transformed::no(plan));
+            }
+            let children = plan.children().into_iter().cloned().map(undealt).collect::<Result<Vec<_>>>()?;
+            Ok(Transformed::yes(replace_children_if_necessary(plan, children)?))
+        };
+        plan.transform_up(of_search).data()
+    }
+
+    fn name(&self) -> &str {
+        "keep_order_of_knn"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+fn undealt(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    let undealt = |plan: Arc<dyn ExecutionPlan>| {
+        let deals = plan.downcast_ref::<RepartitionExec>();
+        let deals = deals.filter(|deals| matches!(deals.partitioning(), Partitioning::RoundRobinBatch(_)));
+        Ok(match deals {
+            Some(deals) => Transformed::yes(deals.input().clone()),
+            None => Transformed::no(plan),
+        })
+    };
+    plan.transform_up(undealt).data()
+}
