@@ -18,7 +18,7 @@ use crate::vectors::{Number, Vectors, with_elements};
 /// With fewer queries, comparing them with every row takes less time than narrowing the rows does.
 const LEAST_QUERIES: usize = 8;
 /// With fewer pairs too.
-const LEAST_PAIRS: usize = 1 << 19;
+const LEAST_PAIRS: usize = 1 << 12;
 /// Rows that the library names beyond k, so that nearly all queries are certain at once.
 const MORE: usize = 8;
 /// Rows that a thread compares with all queries at a time.

@@ -27,7 +27,7 @@ fn brute_force(from: &str, metric: &str, query: &[f32], k: usize) -> String {
 async fn one_query_and_several_find_what_brute_force_finds(stored: Stored, metric: &str) {
     for device in devices() {
         let sql = Sql::new(device).await;
-        let rows = vectors(&ROWS[..1500 * DIM], DIM);
+        let rows = vectors(&ROWS[..800 * DIM], DIM);
         sql.parquet("t", &table(&rows, DIM, stored), 3).await;
         let queries: Vec<&[f32]> = QUERIES.chunks(DIM).take(9).collect();
         for (k, query) in [(1, queries[0]), (10, queries[1]), (2000, queries[2])] {
@@ -37,7 +37,7 @@ async fn one_query_and_several_find_what_brute_force_finds(stored: Stored, metri
         }
         // Enough queries for the library, in two batches of rows.
         let all: Vec<String> = queries.iter().map(|query| literal(query)).collect();
-        sql.run("SET nearfield.block_bytes = 1500000").await;
+        sql.run("SET nearfield.block_bytes = 800000").await;
         let call = format!("knn('t', 'vec', [{}], 7, '{metric}')", all.join(", "));
         for (number, query) in queries.iter().enumerate() {
             let found =

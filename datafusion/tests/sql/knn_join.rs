@@ -15,7 +15,7 @@ const BRUTE_FORCE: &str = "SELECT query_id, id, rank, d FROM (
 async fn every_row_of_a_table_finds_its_neighbours((metric, distance): (&str, &str)) {
     for device in devices() {
         let sql = Sql::new(device).await;
-        sql.parquet("t", &table(&vectors(&ROWS[..1200 * DIM], DIM), DIM, Stored::FixedF32), 2).await;
+        sql.parquet("t", &table(&vectors(&ROWS[..600 * DIM], DIM), DIM, Stored::FixedF32), 2).await;
         let mut queries = vectors(&QUERIES[..12 * DIM], DIM);
         queries[4] = None;
         sql.parquet("q", &table(&queries, DIM, Stored::ListF32), 3).await;
