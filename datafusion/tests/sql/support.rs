@@ -150,8 +150,9 @@ impl Sql {
     pub(crate) async fn same(&self, sql: &str, brute_force: &str) -> RecordBatch {
         let (found, wanted) = (self.run(sql).await, self.run(brute_force).await);
         assert_eq!(found.num_rows(), wanted.num_rows(), "{sql:.300}");
-        let text =
-            |batch: &RecordBatch| pretty_format_batches(&[batch.clone()]).expect("a table").to_string();
+        let text = |batch: &RecordBatch| {
+            pretty_format_batches(std::slice::from_ref(batch)).expect("a table").to_string()
+        };
         for (place, column) in found.columns().iter().enumerate() {
             let wanted_column =
                 cast(wanted.column(place), column.data_type()).expect("the same kind of column");
