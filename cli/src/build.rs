@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
-use nearfield::io::VectorFile;
 use nearfield::{Device, ElementKind, Flat, Index, Ivf, Matrix, Metric, RowPlace, Screen};
 use serde_json::json;
 
@@ -14,6 +13,7 @@ use crate::given::arguments::{self, Elements, Threads};
 use crate::given::device;
 use crate::given::files::{self, Filled};
 use crate::given::places::Places;
+use crate::given::vectors::Vectors;
 use crate::memory;
 use crate::terminal::output;
 use crate::terminal::progress::bar;
@@ -131,7 +131,7 @@ fn run_here(args: &Args) -> Result<()> {
         ensure!(lists <= most, "--lists: needed 1 to {most}, the number of rows, given {lists}");
     }
     let devices = args.places.open()?;
-    let (placement, place) = (args.places.placement, args.places.row_place(Some(&args.rows))?);
+    let (placement, place) = (args.places.placement, args.places.row_place(Some(rows.stored()))?);
     let is_mapped = matches!(place, RowPlace::Mapped(_));
     if is_mapped {
         let other =
@@ -188,18 +188,13 @@ fn run_here(args: &Args) -> Result<()> {
 
 impl Args {
     /// The elements of the index.
-    fn stored(&self, rows: &VectorFile) -> ElementKind {
+    fn stored(&self, rows: &Vectors) -> ElementKind {
         self.elements.map_or(rows.kind(), ElementKind::from)
     }
 }
 
 /// Trains an index without rows on a sample of the file.
-fn train(
-    args: &Args,
-    devices: &[Device],
-    rows: &VectorFile,
-    (lists, place): (usize, RowPlace),
-) -> Result<Ivf> {
+fn train(args: &Args, devices: &[Device], rows: &Vectors, (lists, place): (usize, RowPlace)) -> Result<Ivf> {
     let wanted = lists.saturating_mul(ROWS_A_LIST).min(rows.rows());
     let sample = sample(rows, wanted)?.to_kind(args.stored(rows));
     let iterations = args.iterations.unwrap_or(ITERATIONS);
@@ -220,7 +215,7 @@ fn train(
 }
 
 /// The number in the file of a row of a sample of `wanted` rows.
-fn sampled(file: &VectorFile, wanted: usize, number: usize) -> usize {
+fn sampled(file: &Vectors, wanted: usize, number: usize) -> usize {
     (number as u128 * file.rows() as u128 / wanted as u128) as usize
 }
 
@@ -228,7 +223,7 @@ fn sampled(file: &VectorFile, wanted: usize, number: usize) -> usize {
 const ITERATIONS: usize = 10;
 
 /// Reads `wanted` rows, spread over the file, in one pass.
-fn sample(file: &VectorFile, wanted: usize) -> Result<Matrix> {
+fn sample(file: &Vectors, wanted: usize) -> Result<Matrix> {
     let bar = bar("sample", file.rows());
     let is_half = file.kind() == ElementKind::F16;
     let room = |is_taken: bool| if is_taken { wanted.checked_mul(file.dim()) } else { Some(0) };

@@ -4,13 +4,14 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow};
-use nearfield::io::{VectorFile, write_npy};
+use nearfield::io::write_npy;
 use nearfield::{Error, KMeans, Metric};
 use serde_json::json;
 
 use crate::given::arguments::{self, Threads};
 use crate::given::device::{self, Choice};
 use crate::given::files;
+use crate::given::vectors::Vectors;
 use crate::terminal::output;
 use crate::terminal::progress::bar;
 
@@ -137,7 +138,7 @@ fn run_here(args: &Args) -> Result<()> {
 }
 
 /// An error of the library, in the words of this command.
-fn blame(error: Error, file: &VectorFile) -> anyhow::Error {
+fn blame(error: Error, file: &Vectors) -> anyhow::Error {
     let argument = match &error {
         Error::Argument { argument: "clusters", .. } => "--clusters",
         Error::Argument { argument: "rows", .. } => "--rows",

@@ -14,6 +14,8 @@ mod reduce;
 mod search;
 mod show;
 mod soak;
+#[cfg_attr(not(feature = "sql"), path = "sql/absent.rs")]
+mod sql;
 mod terminal;
 mod truth;
 mod tune;
@@ -55,6 +57,8 @@ enum Command {
     Show(show::Args),
     Kmeans(kmeans::Args),
     Reduce(reduce::Args),
+    #[cfg_attr(not(feature = "sql"), command(hide = true))]
+    Sql(sql::Args),
     Demo(demo::Args),
     Generate(generate::Args),
     Truth(truth::Args),
@@ -86,6 +90,7 @@ fn main() -> ExitCode {
         Command::Show(args) => show::run(&args),
         Command::Kmeans(args) => kmeans::run(&args),
         Command::Reduce(args) => reduce::run(&args),
+        Command::Sql(args) => sql::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Generate(args) => generate::run(&args),
         Command::Truth(args) => truth::run(&args),

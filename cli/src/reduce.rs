@@ -5,13 +5,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
-use nearfield::io::{VectorFile, write_npy};
+use nearfield::io::write_npy;
 use nearfield::{Device, MatrixView, Norm, Reduce, Summation};
 use serde_json::{Value, json};
 
 use crate::given::arguments::{self, Threads};
 use crate::given::device::{self, Choice};
 use crate::given::files;
+use crate::given::vectors::Vectors;
 use crate::terminal::output;
 
 const LONG: &str = "\
@@ -193,7 +194,7 @@ impl Results {
     }
 }
 
-fn report(args: &Args, file: &VectorFile, device: &Device, results: &Results, took: Duration) -> Result<()> {
+fn report(args: &Args, file: &Vectors, device: &Device, results: &Results, took: Duration) -> Result<()> {
     let (adapter, name) = (device.adapter(), arguments::name(args.operation));
     let first = results.first(if args.whole { 1 } else { args.show });
     let values: Vec<&Value> = first.iter().map(|(value, _)| value).collect();

@@ -5,13 +5,13 @@ mod worst;
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, bail, ensure};
-use nearfield::io::VectorFile;
 use nearfield::{Device, Error, Flat, Matrix, MatrixView, Neighbors, Output};
 use serde_json::json;
 
 use crate::given::arguments::Threads;
 use crate::given::device::{self, Choice};
 use crate::given::files::{self, Comparison};
+use crate::given::vectors::Vectors;
 use crate::terminal::output;
 use worst::{Compared, Worst};
 
@@ -81,12 +81,7 @@ fn run_here(args: &Args) -> Result<()> {
 }
 
 /// Compares the results of a search, piece by piece of the rows.
-fn of_results(
-    args: &Args,
-    rows: &VectorFile,
-    queries: MatrixView<'_, f32>,
-    found: &Neighbors,
-) -> Result<Worst> {
+fn of_results(args: &Args, rows: &Vectors, queries: MatrixView<'_, f32>, found: &Neighbors) -> Result<Worst> {
     let wanted = args.of.k.min(rows.rows());
     let mut by_row: BTreeMap<u64, Vec<(usize, f32)>> = BTreeMap::new();
     for (query, hits) in found.iter().enumerate() {
@@ -124,7 +119,7 @@ fn spread(count: usize, most: usize) -> impl Iterator<Item = usize> + Clone {
 fn of_pairs(
     args: &Args,
     device: &Device,
-    rows: &VectorFile,
+    rows: &Vectors,
     queries: MatrixView<'_, f32>,
 ) -> Result<Option<Worst>> {
     let row_numbers = spread(rows.rows(), args.sample);
@@ -158,7 +153,7 @@ fn of_pairs(
 fn print(
     args: &Args,
     device: &Device,
-    [rows, queries]: [&VectorFile; 2],
+    [rows, queries]: [&Vectors; 2],
     (search, pairs): (&Worst, Option<&Worst>),
 ) -> Result<()> {
     let (metric, k) = (args.of.metric, args.of.k);

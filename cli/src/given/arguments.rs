@@ -71,6 +71,13 @@ pub(crate) struct Threads {
 }
 
 impl Threads {
+    /// Gives all work of the program these threads. Comes before any.
+    #[cfg(feature = "sql")]
+    pub(crate) fn set_for_all(self) -> Result<()> {
+        // Zero stands for one for each processor.
+        Ok(ThreadPoolBuilder::new().num_threads(self.threads.unwrap_or(0)).build_global()?)
+    }
+
     /// Does work that has these threads.
     pub(crate) fn run(self, work: impl FnOnce() -> Result<()> + Send) -> Result<()> {
         match self.threads {

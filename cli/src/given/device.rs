@@ -93,7 +93,7 @@ impl Name {
     }
 
     /// The name; none for the best device.
-    fn given(&self) -> Option<&str> {
+    pub(crate) fn given(&self) -> Option<&str> {
         let is_best = self.device.is_empty() || self.device.eq_ignore_ascii_case(BEST);
         (!is_best).then_some(&self.device)
     }

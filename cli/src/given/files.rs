@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use nearfield::io::{VectorFile, file_of, read_row_ids};
+use nearfield::io::read_row_ids;
 use nearfield::{AddOptions, ElementKind, Error, Index, Metric, SavedIndex};
 
+use super::vectors::{Vectors, file_of};
 use crate::terminal::progress::bar;
 
 /// Bytes of rows in memory at a time, because a file may be larger than the memory.
@@ -31,7 +32,7 @@ pub(crate) struct Comparison {
 }
 
 impl Comparison {
-    pub(crate) fn open(&self) -> Result<[VectorFile; 2]> {
+    pub(crate) fn open(&self) -> Result<[Vectors; 2]> {
         let rows = open(&self.rows, "--rows")?;
         let queries = open_queries(&self.queries, rows.dim(), "--rows")?;
         Ok([rows, queries])
@@ -39,19 +40,19 @@ impl Comparison {
 }
 
 /// Opens the file of vectors that an argument names.
-pub(crate) fn open(path: &Path, argument: &str) -> Result<VectorFile> {
-    VectorFile::open(path).map_err(|error| match SavedIndex::read(path) {
+pub(crate) fn open(path: &Path, argument: &str) -> Result<Vectors> {
+    Vectors::open(path).map_err(|error| match SavedIndex::read(path) {
         Ok(_) => anyhow!(
             "{argument}: needed a file of vectors, {} is an index, which `nearfield search` takes as --index-file",
             path.display()
         ),
-        Err(_) => anyhow::Error::from(error).context(argument.to_owned()),
+        Err(_) => error.context(argument.to_owned()),
     })
 }
 
 /// The error of a file that is no index. Vectors are called by their name.
 pub(crate) fn no_index(error: Error, path: &Path) -> anyhow::Error {
-    let vectors = path.is_file().then(|| VectorFile::open(path).ok()).flatten();
+    let vectors = path.is_file().then(|| Vectors::open(path).ok()).flatten();
     vectors.map_or_else(
         || error.into(),
         |vectors| {
@@ -65,7 +66,7 @@ pub(crate) fn no_index(error: Error, path: &Path) -> anyhow::Error {
 }
 
 /// Opens the file of `--queries`, which has the dim of another argument.
-pub(crate) fn open_queries(queries: &Path, dim: usize, argument: &str) -> Result<VectorFile> {
+pub(crate) fn open_queries(queries: &Path, dim: usize, argument: &str) -> Result<Vectors> {
     let queries = open(queries, "--queries")?;
     let given = queries.dim();
     ensure!(given == dim, "--queries: needed dim {dim}, as {argument} has, given dim {given}");
@@ -73,7 +74,7 @@ pub(crate) fn open_queries(queries: &Path, dim: usize, argument: &str) -> Result
 }
 
 /// The shape and the path of a file, and what reading it converts.
-pub(crate) fn describe(file: &VectorFile) -> String {
+pub(crate) fn describe(file: &Vectors) -> String {
     let (rows, dim, kind, path) = (file.rows(), file.dim(), kind_name(file.kind()), file.path().display());
     let note = file.converted().map(|note| format!(" ({note})")).unwrap_or_default();
     format!("{rows} x {dim} {kind}, {path}{note}")
@@ -96,7 +97,7 @@ pub(crate) fn row_ids(path: &Path, rows: usize) -> Result<Vec<u64>> {
 }
 
 /// Adds all rows of a file to an empty index, piece after piece, under these ids or their numbers.
-pub(crate) fn fill(index: &mut Index, file: &VectorFile, ids: Option<&[u64]>) -> Result<Filled> {
+pub(crate) fn fill(index: &mut Index, file: &Vectors, ids: Option<&[u64]>) -> Result<Filled> {
     let bar = bar("upload", file.rows());
     let mut filled = Filled::default();
     let mut pieces = file.pieces(PIECE_BYTES);
@@ -119,7 +120,7 @@ pub(crate) fn fill(index: &mut Index, file: &VectorFile, ids: Option<&[u64]>) ->
 }
 
 /// An error about vectors that start at row `first` of a file, with the file's row numbers.
-pub(crate) fn blame(error: Error, argument: &str, file: &VectorFile, first: u64) -> anyhow::Error {
+pub(crate) fn blame(error: Error, argument: &str, file: &Vectors, first: u64) -> anyhow::Error {
     let is_of_file = matches!(error, Error::NotFinite { .. } | Error::NormOutOfRange { .. });
     let error = anyhow::Error::from(error.with_rows(|row| first + row));
     // Other errors do not concern the file.

@@ -7,7 +7,7 @@ mod source;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use nearfield::io::{Selection, VectorFile, read_selection};
+use nearfield::io::{Selection, read_selection};
 use nearfield::{Filter, Index, Matrix, MatrixView, SearchOptions, SearchResult, Statistics, WithinOptions};
 use serde_json::json;
 
@@ -190,7 +190,7 @@ fn report(args: &Args, ran: &Ran<'_>, queries: &str, found: &Found<'_>) -> Resul
         "screened": index.is_screened(), "rescored": statistics.rescored,
         "searched_exhaustively": statistics.searched_exhaustively, "searched_flat": statistics.searched_flat,
         "searched_again": statistics.searched_again,
-        "converted": source.rows.as_ref().and_then(VectorFile::converted), "out": args.out, "ids": args.ids, "distances": args.distances,
+        "converted": source.rows.as_ref().and_then(|rows| rows.converted()), "out": args.out, "ids": args.ids, "distances": args.distances,
     });
     let mut lines = vec![
         ("rows", source.describe(index)),

@@ -4,12 +4,12 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use nearfield::io::VectorFile;
 use nearfield::{Device, ElementKind, Flat, FlatBuilder, Index, Placement, RowPlace, SavedIndex};
 
 use super::args::Args;
 use crate::given::files::{self, Filled};
 use crate::given::labels::Labels;
+use crate::given::vectors::Vectors;
 
 /// Where the rows come from.
 pub(super) struct Source<'a> {
@@ -18,7 +18,7 @@ pub(super) struct Source<'a> {
     pub(super) dim: usize,
     pub(super) kind: ElementKind,
     /// None for a saved index.
-    pub(super) rows: Option<VectorFile>,
+    pub(super) rows: Option<Vectors>,
     /// The ids of these rows, if they are not their numbers.
     row_ids: Option<Vec<u64>>,
 }
@@ -67,12 +67,12 @@ impl<'a> Source<'a> {
 
     /// The names in a file, one for each row.
     pub(super) fn labels(&self, path: &Path) -> Result<Labels> {
-        Labels::open(path, self.rows.as_ref().map(VectorFile::rows), self.row_ids.as_deref())
+        Labels::open(path, self.rows.as_ref().map(|rows| rows.rows()), self.row_ids.as_deref())
     }
 
     /// Whether rows are searched in their file: neither the device nor the host has memory for them, and the file is of a kind that can be
     /// mapped.
-    fn stays_in_its_file(&self, rows: &VectorFile, devices: &[Device], placement: Placement) -> bool {
+    fn stays_in_its_file(&self, rows: &Vectors, devices: &[Device], placement: Placement) -> bool {
         let bytes = (rows.rows() as u64)
             .saturating_mul(rows.dim() as u64 * if rows.kind() == ElementKind::F16 { 2 } else { 4 });
         // Of each device, and of the host.
@@ -83,7 +83,7 @@ impl<'a> Source<'a> {
         let has_room =
             |device: &Device, bytes| device.memory_usage().is_none_or(|usage| usage.free_bytes >= bytes);
         let are_roomy = devices.iter().all(|device| has_room(device, share));
-        let ending = rows.path().extension().and_then(|ending| ending.to_str()).map(str::to_lowercase);
+        let ending = rows.stored().extension().and_then(|ending| ending.to_str()).map(str::to_lowercase);
         let is_mappable = matches!(ending.as_deref(), Some("npy" | "fbin" | "f16bin"));
         let is_as_stored = self.row_ids.is_none() && rows.converted().is_none();
         is_mappable && is_as_stored && !are_roomy && !has_room(&Device::host(), bytes)
@@ -96,10 +96,10 @@ impl<'a> Source<'a> {
             let builder = Flat::builder(devices, args.metric, rows.dim()).elements(rows.kind());
             let builder = builder.placement(placement).screen(args.screen);
             let mut why = "--keep-rows mapped: --rows";
-            let place = match args.places.row_place(Some(rows.path()))? {
+            let place = match args.places.row_place(Some(rows.stored()))? {
                 RowPlace::Auto if self.stays_in_its_file(rows, devices, placement) => {
                     why = "--rows: the file is larger than the memory, so it is mapped";
-                    RowPlace::Mapped(rows.path().to_owned())
+                    RowPlace::Mapped(rows.stored().to_owned())
                 }
                 place => place,
             };

@@ -7,12 +7,13 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
-use nearfield::io::{Ids, VectorFile, write_truth};
+use nearfield::io::{Ids, write_truth};
 use nearfield::{Error, Matrix};
 use serde_json::json;
 
 use crate::given::arguments::Threads;
 use crate::given::files::{self, Comparison};
+use crate::given::vectors::Vectors;
 use crate::memory;
 use crate::terminal::output;
 use crate::terminal::progress::bar;
@@ -85,7 +86,7 @@ fn run_here(args: &Args) -> Result<()> {
 }
 
 /// The neighbours of all queries: ids and distances, short rows padded.
-fn neighbors(args: &Args, rows: &VectorFile, query_file: &VectorFile) -> Result<(Ids, Vec<f32>)> {
+fn neighbors(args: &Args, rows: &Vectors, query_file: &Vectors) -> Result<(Ids, Vec<f32>)> {
     let (count, k) = (query_file.rows(), args.of.k);
     memory::ensure_fit(
         "--k",
@@ -119,11 +120,11 @@ fn neighbors(args: &Args, rows: &VectorFile, query_file: &VectorFile) -> Result<
 }
 
 /// The error for a vector that has no distances.
-fn not_finite(row: usize, argument: &'static str, file: &VectorFile, first: u64) -> anyhow::Error {
+fn not_finite(row: usize, argument: &'static str, file: &Vectors, first: u64) -> anyhow::Error {
     files::blame(Error::NotFinite { argument, row: row as u64 }, &format!("--{argument}"), file, first)
 }
 
-fn print(args: &Args, [rows, queries]: [&VectorFile; 2], start: Instant) -> Result<()> {
+fn print(args: &Args, [rows, queries]: [&Vectors; 2], start: Instant) -> Result<()> {
     let (metric, k, seconds) = (args.of.metric, args.of.k, start.elapsed());
     let rate = rows.rows() as f64 * queries.rows() as f64 / seconds.as_secs_f64().max(1e-9);
     let record = json!({

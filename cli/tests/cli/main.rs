@@ -11,5 +11,7 @@ mod killed;
 mod runs;
 mod search;
 mod soak;
+#[cfg(feature = "sql")]
+mod sql;
 mod truth;
 mod verify;

@@ -1,0 +1,231 @@
+//! Columns of vectors in Parquet and Arrow files.
+//!
+//! Commands read rows at positions and more than once, which files of compressed columns are not made for. So a column is copied, batch by batch, to
+//! a temporary file of one of the library's formats.
+
+use std::fs::File;
+use std::io::{BufWriter, Read, Seek, SeekFrom, Write};
+use std::path::Path;
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use datafusion::arrow::array::types::{Float16Type, Float32Type};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use datafusion::arrow::compute::cast;
+use datafusion::arrow::compute::kernels::cmp::distinct;
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::arrow::error::ArrowError;
+use datafusion::arrow::ipc::reader::{FileReader, StreamReader};
+use datafusion::parquet::arrow::ProjectionMask;
+use datafusion::parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use nearfield::io::VectorFile;
+
+use super::vectors::{Copied, Place, Vectors};
+use crate::terminal::interrupt;
+
+/// Rows of a batch of a Parquet file. Arrow files have batches of their own.
+const BATCH_ROWS: usize = 2048;
+/// How an Arrow file starts. Without it, batches follow each other as in a stream.
+const ARROW_FILE: &[u8] = b"ARROW1";
+
+type Batches = Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>>>;
+
+/// Opens a column of a file: the one that `place` names, or the only one of vectors.
+pub(super) fn open(place: &Place) -> Result<Vectors> {
+    let file = place.file.display();
+    let schema = batches(&place.file, None).with_context(|| file.to_string())?.0;
+    let column = choose(&schema, place.column.as_deref()).with_context(|| file.to_string())?;
+    let field = schema.field(column);
+    let path = format!("{file}:{}", field.name());
+    let directory = interrupt::temporary_directory()?;
+    let copy = copy(&place.file, column, field, directory.path()).context(path.clone())?;
+    let converted = match element(field) {
+        Some(DataType::Float64) => Some("float64 rounded to float32".to_owned()),
+        Some(DataType::Float16 | DataType::Float32) | None => None,
+        Some(other) => Some(format!("{} to float32", other.to_string().to_lowercase())),
+    };
+    Ok(Vectors::copied(copy, Copied { path: path.into(), converted, _directory: directory }))
+}
+
+/// The columns of a file, and its rows: those of all columns or of one.
+fn batches(path: &Path, column: Option<usize>) -> Result<(SchemaRef, Batches)> {
+    let mut file = File::open(path)?;
+    ensure!(file.metadata()?.is_file(), "needed a regular file");
+    if path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("parquet")) {
+        let builder = ParquetRecordBatchReaderBuilder::try_new(file)?.with_batch_size(BATCH_ROWS);
+        let schema = builder.schema().clone();
+        let mask = column.map_or(ProjectionMask::all(), |column| {
+            ProjectionMask::roots(builder.parquet_schema(), [column])
+        });
+        return Ok((schema, Box::new(builder.with_projection(mask).build()?)));
+    }
+    let mut start = vec![];
+    (&file).take(ARROW_FILE.len() as u64).read_to_end(&mut start)?;
+    file.rewind()?;
+    let columns = column.map(|column| vec![column]);
+    Ok(if start == ARROW_FILE {
+        let reader = FileReader::try_new_buffered(file, columns)?;
+        (reader.schema(), Box::new(reader))
+    } else {
+        let reader = StreamReader::try_new_buffered(file, columns)?;
+        (reader.schema(), Box::new(reader))
+    })
+}
+
+/// The type of the elements of a column of vectors; none for another column.
+fn element(field: &Field) -> Option<&DataType> {
+    match field.data_type() {
+        DataType::FixedSizeList(element, _) | DataType::List(element) | DataType::LargeList(element) => {
+            Some(element.data_type()).filter(|element| element.is_floating() || element.is_integer())
+        }
+        _ => None,
+    }
+}
+
+/// The position of a column: by its name, or the only one of vectors of floats, or of integers if there is none of floats.
+fn choose(schema: &Schema, name: Option<&str>) -> Result<usize> {
+    let columns = || {
+        let texts: Vec<String> =
+            schema.fields().iter().map(|field| format!("{} ({})", field.name(), field.data_type())).collect();
+        if texts.is_empty() { "no columns".to_owned() } else { format!("columns {}", texts.join(", ")) }
+    };
+    let of = |fits: &dyn Fn(&Field) -> bool| -> Vec<usize> {
+        let all = schema.fields().iter().enumerate();
+        all.filter(|(_, field)| fits(field)).map(|(column, _)| column).collect()
+    };
+    if let Some(name) = name {
+        let named = of(&|field| field.name() == name);
+        ensure!(!named.is_empty(), "needed a column {name}, found {}", columns());
+        ensure!(named.len() == 1, "needed one column {name}, found {}", named.len());
+        let field = schema.field(named[0]);
+        let kind = field.data_type();
+        ensure!(element(field).is_some(), "{name}: needed a column of lists of numbers, found {kind}");
+        return Ok(named[0]);
+    }
+    let floats = of(&|field| element(field).is_some_and(DataType::is_floating));
+    let fitting = if floats.is_empty() { of(&|field| element(field).is_some()) } else { floats };
+    match fitting[..] {
+        [column] => Ok(column),
+        _ => bail!("needed one column of lists of numbers, or FILE:COLUMN to name one, found {}", columns()),
+    }
+}
+
+/// Copies a column to a file in a directory.
+fn copy(path: &Path, column: usize, field: &Field, directory: &Path) -> Result<VectorFile> {
+    let is_half = element(field) == Some(&DataType::Float16);
+    let copy = directory.join(if is_half { "vectors.f16bin" } else { "vectors.fbin" });
+    let mut out = BufWriter::new(File::create(&copy)?);
+    // The numbers of rows and elements, known in the end.
+    out.write_all(&[0; 8])?;
+    let dim = match field.data_type() {
+        DataType::FixedSizeList(_, dim) => usize::try_from(*dim).ok(),
+        _ => None,
+    };
+    let mut block = Block { dim, rows: 0, bytes: vec![] };
+    let (_, batches) = batches(path, Some(column))?;
+    for batch in batches {
+        block.take(batch?.column(0))?;
+        out.write_all(&block.bytes)?;
+    }
+    let dim = block.dim.context("needed the dim of the vectors, found no rows that tell it")?;
+    ensure!(dim > 0, "needed vectors of at least 1 element, found empty ones");
+    let mut file = out.into_inner().map_err(|error| anyhow!(error.into_error()))?;
+    file.seek(SeekFrom::Start(0))?;
+    for count in [block.rows, dim] {
+        let count = u32::try_from(count)
+            .ok()
+            .with_context(|| format!("needed fewer than 2^32 rows, found {count}"))?;
+        file.write_all(&count.to_le_bytes())?;
+    }
+    Ok(VectorFile::open(copy)?)
+}
+
+/// Vectors on their way to a file.
+struct Block {
+    /// Elements of each vector, as the first one has. None before it.
+    dim: Option<usize>,
+    /// Those that came so far.
+    rows: usize,
+    /// The elements of the last ones, little endian.
+    bytes: Vec<u8>,
+}
+
+impl Block {
+    /// Takes the vectors of a batch.
+    fn take(&mut self, column: &ArrayRef) -> Result<()> {
+        let first = self.rows;
+        if let Some(row) = first_null(column) {
+            bail!("needed a vector in each row, row {} is NULL", first + row);
+        }
+        let elements = match column.data_type() {
+            DataType::FixedSizeList(..) => column.as_fixed_size_list().values().clone(),
+            DataType::List(_) => {
+                let (list, offsets) = (column.as_list::<i32>(), column.as_list::<i32>().offsets());
+                self.check_lengths(offsets.windows(2).map(|ends| (ends[1] - ends[0]) as usize))?;
+                list.values().slice(offsets[0] as usize, (offsets[list.len()] - offsets[0]) as usize)
+            }
+            _ => {
+                let list = column.as_list_opt::<i64>().context("needed a column of lists")?;
+                let offsets = list.offsets();
+                self.check_lengths(offsets.windows(2).map(|ends| (ends[1] - ends[0]) as usize))?;
+                list.values().slice(offsets[0] as usize, (offsets[list.len()] - offsets[0]) as usize)
+            }
+        };
+        let dim = self.dim.unwrap_or(0).max(1);
+        if let Some(place) = first_null(&elements) {
+            bail!("needed numbers, element {} of row {} is NULL", place % dim, first + place / dim);
+        }
+        self.bytes.clear();
+        if elements.data_type() == &DataType::Float16 {
+            let values = elements.as_primitive::<Float16Type>().values();
+            self.bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+        } else {
+            let values = cast(&elements, &DataType::Float32)?;
+            if let Some((place, needed)) = first_misfit(&elements, &values)? {
+                let found = datafusion::arrow::util::display::array_value_to_string(&elements, place)?;
+                bail!("row {}: needed {needed}, found {found}", first + place / dim);
+            }
+            let values = values.as_primitive::<Float32Type>().values();
+            self.bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+        }
+        self.rows += column.len();
+        Ok(())
+    }
+
+    /// Checks that all vectors have the length of the first.
+    fn check_lengths(&mut self, lengths: impl Iterator<Item = usize>) -> Result<()> {
+        for (row, length) in (self.rows..).zip(lengths) {
+            let dim = *self.dim.get_or_insert(length);
+            ensure!(
+                length == dim,
+                "needed {dim} elements in each row, as row 0 has, found {length} in row {row}"
+            );
+        }
+        Ok(())
+    }
+}
+
+fn first_null(array: &ArrayRef) -> Option<usize> {
+    let nulls = array.logical_nulls().filter(|nulls| nulls.null_count() > 0)?;
+    nulls.iter().position(|is_valid| !is_valid)
+}
+
+/// The first number that f32 does not hold, and what it should have been: integers exactly, floats within its range.
+fn first_misfit(elements: &ArrayRef, values: &ArrayRef) -> Result<Option<(usize, &'static str)>> {
+    match elements.data_type() {
+        DataType::Float32 => Ok(None),
+        kind if kind.is_integer() => {
+            // What f32 rounds up to more than the integers hold becomes NULL.
+            let back = cast(values, kind)?;
+            let place = distinct(&back, elements)?.values().set_indices().next();
+            Ok(place.map(|place| (place, "integers that float32 holds exactly")))
+        }
+        _ => {
+            let wide = cast(elements, &DataType::Float64)?;
+            let wide = wide.as_primitive::<datafusion::arrow::array::types::Float64Type>().values();
+            let narrow = values.as_primitive::<Float32Type>().values();
+            let place =
+                wide.iter().zip(narrow).position(|(wide, narrow)| wide.is_finite() && narrow.is_infinite());
+            Ok(place.map(|place| (place, "float64 numbers that do not exceed the largest float32")))
+        }
+    }
+}

@@ -1,0 +1,432 @@
+//! `nearfield sql`, and columns of Parquet and Arrow files as vectors.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use datafusion::arrow::array::types::{Float16Type, Float32Type, Float64Type, Int64Type};
+use datafusion::arrow::array::{
+    ArrayRef, FixedSizeListArray, Float16Array, Int32Array, LargeListArray, ListArray, RecordBatch,
+};
+use datafusion::arrow::buffer::NullBuffer;
+use datafusion::arrow::datatypes::{DataType, Field, Schema};
+use datafusion::arrow::ipc::writer::{FileWriter, StreamWriter};
+use datafusion::parquet::arrow::ArrowWriter;
+use datafusion::parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use nearfield::Matrix;
+use nearfield::io::{VectorFile, read_ids, write_npy};
+use tempfile::TempDir;
+
+use crate::common::{failed, lines, program, run, succeeded};
+use crate::runs::{fail, record, succeed};
+
+fn data() -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/data")
+}
+
+/// Runs statements with these options, and returns what was printed.
+fn sql(at: &Path, statements: &str, options: &str) -> Result<String> {
+    let mut arguments = vec!["sql", statements];
+    arguments.extend(options.split_whitespace());
+    succeeded(run(at, &arguments)?).with_context(|| statements.to_owned())
+}
+
+fn sql_fails(at: &Path, statements: &str, options: &str, parts: &[&str]) -> Result<()> {
+    let mut arguments = vec!["sql", statements];
+    arguments.extend(options.split_whitespace());
+    failed(&run(at, &arguments)?, parts).with_context(|| statements.to_owned())
+}
+
+/// Writes batches of named columns in the format of the file's ending; `.stream.arrow` is without a footer.
+fn write(path: &Path, batches: &[RecordBatch]) -> Result<()> {
+    let (file, schema) = (File::create(path)?, batches[0].schema());
+    let name = path.display().to_string();
+    if name.ends_with(".parquet") {
+        let mut writer = ArrowWriter::try_new(file, schema, None)?;
+        batches.iter().try_for_each(|batch| writer.write(batch))?;
+        writer.close()?;
+    } else if name.ends_with(".stream.arrow") {
+        let mut writer = StreamWriter::try_new(file, &schema)?;
+        batches.iter().try_for_each(|batch| writer.write(batch))?;
+        writer.finish()?;
+    } else {
+        let mut writer = FileWriter::try_new(file, &schema)?;
+        batches.iter().try_for_each(|batch| writer.write(batch))?;
+        writer.finish()?;
+    }
+    Ok(())
+}
+
+fn columns(columns: Vec<(&str, ArrayRef)>) -> Result<RecordBatch> {
+    Ok(RecordBatch::try_from_iter_with_nullable(
+        columns.into_iter().map(|(name, column)| (name, column, true)),
+    )?)
+}
+
+/// Lists of f64 of any lengths, with NULLs in any place.
+fn lists(rows: Vec<Option<Vec<Option<f64>>>>) -> ArrayRef {
+    Arc::new(ListArray::from_iter_primitive::<Float64Type, _, _>(rows))
+}
+
+fn some(values: &[f64]) -> Option<Vec<Option<f64>>> {
+    Some(values.iter().copied().map(Some).collect())
+}
+
+/// A file of the shipped vectors as lists of fixed size.
+fn shipped(name: &str, rows: std::ops::Range<usize>) -> Result<RecordBatch> {
+    let Matrix::F16(values, dim) = VectorFile::open(data().join(name))?.read(rows.clone())? else {
+        anyhow::bail!("needed f16");
+    };
+    let numbers = Int32Array::from_iter_values(rows.map(|row| row as i32));
+    let field = Field::new_list_field(DataType::Float16, true).into();
+    let vectors = FixedSizeListArray::try_new(field, dim as i32, Arc::new(Float16Array::from(values)), None)?;
+    columns(vec![("number", Arc::new(numbers)), ("embedding", Arc::new(vectors))])
+}
+
+#[test]
+fn columns_of_every_format_are_searched_as_numpy_arrays_are() -> Result<()> {
+    let directory = TempDir::new()?;
+    let at = directory.path();
+    let [rows, queries] =
+        ["base.f16.npy", "query.f16.npy"].map(|name| data().join(name).display().to_string());
+    let batches = [shipped("base.f16.npy", 0..2500)?, shipped("base.f16.npy", 2500..4000)?];
+    let query_batches = [shipped("query.f16.npy", 0..200)?];
+    succeed(at, &format!("search --device host --rows {rows} --queries {queries} -k 5 --ids wanted.npy"))?;
+    let wanted = read_ids(at.join("wanted.npy"))?;
+    for ending in ["parquet", "arrow", "stream.arrow", "feather", "ipc"] {
+        write(&at.join(format!("base.{ending}")), &batches)?;
+        write(&at.join(format!("q.{ending}")), &query_batches)?;
+        let found = record(
+            at,
+            &format!(
+                "search --device host --rows base.{ending} --queries q.{ending}:embedding -k 5 --ids {ending}.npy"
+            ),
+        )?;
+        assert_eq!(
+            (&found["elements"], &found["rows"], &found["converted"]),
+            (&"f16".into(), &4000.into(), &().into())
+        );
+        assert!(read_ids(at.join(format!("{ending}.npy")))? == wanted, "{ending}: other ids");
+    }
+    succeed(at, "truth --rows base.parquet --queries q.arrow -k 5 --out truth.npy")?;
+    assert!(read_ids(at.join("truth.npy"))? == wanted, "other true ids");
+    succeed(at, "build --device host --rows base.parquet --out base.nf")?;
+    succeed(at, "search --device host --index-file base.nf --queries q.parquet -k 5 --ids built.npy")?;
+    assert!(read_ids(at.join("built.npy"))? == wanted, "other ids of the saved index");
+    succeed(
+        at,
+        "search --device host --rows base.parquet --queries q.parquet -k 5 --keep-rows mapped --ids mapped.npy",
+    )?;
+    assert!(read_ids(at.join("mapped.npy"))? == wanted, "other ids of mapped rows");
+    let printed =
+        succeed(at, "kmeans --device host --rows base.parquet --clusters 3 --centroids centroids.npy")?;
+    assert!(printed.contains("base.parquet:embedding"), "{printed}");
+    fail(at, "truth --rows base.parquet --queries q.arrow --out q.arrow", &["--out", "q.arrow"])
+}
+
+#[test]
+fn a_column_is_taken_by_its_name_or_because_it_is_the_only_one_of_floats() -> Result<()> {
+    let directory = TempDir::new()?;
+    let at = directory.path();
+    let integers = ListArray::from_iter_primitive::<Int64Type, _, _>([
+        Some([Some(1), Some(2)]),
+        Some([Some(3), Some(-4)]),
+    ]);
+    let integers: ArrayRef = Arc::new(integers);
+    let floats =
+        LargeListArray::from_iter_primitive::<Float32Type, _, _>([Some([Some(1.0)]), Some([Some(2.0)])]);
+    let floats: ArrayRef = Arc::new(floats);
+    let halves: ArrayRef = Arc::new(ListArray::from_iter_primitive::<Float16Type, _, _>([
+        Some([Some(half::f16::ONE)]),
+        Some([Some(half::f16::ZERO)]),
+    ]));
+    let names: ArrayRef = Arc::new(Int32Array::from(vec![7, 8]));
+    let write = |name: &str, given: &[(&str, &ArrayRef)]| {
+        write(
+            &at.join(name),
+            &[columns(given.iter().map(|(name, column)| (*name, (*column).clone())).collect())?],
+        )
+    };
+    let reduce = |rows: &str| record(at, &format!("reduce --device host --operation sum --rows {rows}"));
+    write("one.parquet", &[("name", &names), ("tags", &integers), ("a:b", &floats)])?;
+    let of_floats = reduce("one.parquet")?;
+    assert_eq!((&of_floats["dim"], &of_floats["results"]), (&1.into(), &serde_json::json!([1.0, 2.0])));
+    assert_eq!(reduce("one.parquet:a:b")?["results"], of_floats["results"]);
+    assert_eq!(reduce("one.parquet:tags")?["results"], serde_json::json!([3.0, -1.0]));
+    write("integers.arrow", &[("tags", &integers)])?;
+    let found = record(at, "search --device host --rows integers.arrow --queries integers.arrow")?;
+    assert_eq!(found["converted"], "int64 to float32");
+    write("two.parquet", &[("first", &floats), ("second", &halves)])?;
+    let run = "reduce --device host --operation sum --rows";
+    fail(
+        at,
+        &format!("{run} two.parquet"),
+        &["--rows: two.parquet: needed one column", "FILE:COLUMN", "first (", "second ("],
+    )?;
+    fail(at, &format!("{run} two.parquet:third"), &["two.parquet: needed a column third", "first ("])?;
+    fail(
+        at,
+        &format!("{run} one.parquet:name"),
+        &["one.parquet", "name: needed a column of lists of numbers", "Int32"],
+    )?;
+    write("none.parquet", &[("name", &names)])?;
+    fail(at, &format!("{run} none.parquet"), &["none.parquet", "name (Int32)"])
+}
+
+#[test]
+fn vectors_that_are_none_are_named_by_file_column_and_row() -> Result<()> {
+    let directory = TempDir::new()?;
+    let at = directory.path();
+    let whole = some(&[1.0, 2.0]);
+    let fixed = |nulls: Option<NullBuffer>| -> Result<ArrayRef> {
+        let values: ArrayRef = Arc::new(Int32Array::from(vec![Some(1), Some(2), Some(16_777_217), None]));
+        let field = Field::new_list_field(DataType::Int32, true).into();
+        Ok(Arc::new(FixedSizeListArray::try_new(field, 2, values, nulls)?))
+    };
+    let (nothing, short) = (lists(vec![whole.clone(), None]), lists(vec![whole.clone(), some(&[1.0])]));
+    let hole = lists(vec![whole.clone(), Some(vec![Some(1.0), None])]);
+    let (large, not_finite) =
+        (lists(vec![whole.clone(), some(&[1e300, 1.0])]), lists(vec![whole, some(&[f64::NAN, 1.0])]));
+    for (column, complaint) in [
+        (nothing, "row 1 is NULL"),
+        (short, "needed 2 elements in each row, as row 0 has, found 1 in row 1"),
+        (hole, "element 1 of row 1 is NULL"),
+        (large, "row 1: needed float64 numbers that do not exceed the largest float32, found 1e300"),
+        (not_finite, "row 1"),
+        (lists(vec![some(&[])]), "needed vectors of at least 1 element"),
+        (fixed(None)?, "element 1 of row 1 is NULL"),
+        (fixed(None)?.slice(0, 1), ""),
+        (fixed(Some(vec![false, true].into()))?, "row 0 is NULL"),
+    ] {
+        for file in ["v.parquet", "v.arrow"] {
+            write(&at.join(file), &[columns(vec![("vec", column.clone())])?])?;
+            let command = format!("search --device host --rows {file} --queries {file}");
+            match complaint {
+                "" => drop(succeed(at, &command)?),
+                _ => fail(at, &command, &["--", &format!("{file}:vec: "), complaint])?,
+            }
+        }
+    }
+    let long = vec![Some(vec![Some(1i64)]), Some(vec![Some(16_777_217)])];
+    let long: ArrayRef = Arc::new(ListArray::from_iter_primitive::<Int64Type, _, _>(long));
+    write(&at.join("v.parquet"), &[columns(vec![("vec", long)])?])?;
+    let exact = "row 1: needed integers that float32 holds exactly, found 16777217";
+    fail(at, "search --device host --rows v.parquet --queries v.parquet", &["v.parquet:vec: ", exact])?;
+    let empty = RecordBatch::new_empty(
+        Schema::new(vec![Field::new("vec", DataType::new_list(DataType::Float32, true), true)]).into(),
+    );
+    write(&at.join("v.parquet"), &[empty])?;
+    fail(at, "search --device host --rows v.parquet --queries v.parquet", &["v.parquet:vec: ", "no rows"])?;
+    for name in ["broken.parquet", "broken.arrow", "broken.feather"] {
+        fs::write(at.join(name), "ARROW1 and no more than this text")?;
+        fail(at, &format!("search --rows {name} --queries {name}"), &["--rows", name])?;
+        fail(
+            at,
+            &format!("search --rows none.{name} --queries {name}"),
+            &["--rows", &format!("none.{name}"), "No such file"],
+        )?;
+    }
+    Ok(())
+}
+
+/// A directory with three vectors in every format.
+fn tables() -> Result<TempDir> {
+    let directory = TempDir::new()?;
+    let at = directory.path();
+    write_npy(at.join("v.npy"), [3, 2], &[0.0f32, 1.0, 1.0, 1.0, 3.0, 0.0])?;
+    let batch = columns(vec![
+        ("n", Arc::new(Int32Array::from(vec![10, 11, 12]))),
+        ("vec", lists(vec![some(&[0.0, 1.0]), some(&[1.0, 1.0]), some(&[3.0, 0.0])])),
+    ])?;
+    fs::create_dir(at.join("parts"))?;
+    for name in
+        ["t.parquet", "t.arrow", "t.stream.arrow", "t.ipc", "t.feather", "parts/a.parquet", "parts/b.parquet"]
+    {
+        write(&at.join(name), std::slice::from_ref(&batch))?;
+    }
+    fs::write(at.join("t.csv"), "n,name\n10,ten\n11,eleven\n")?;
+    fs::write(at.join("t.tsv"), "n\tname\n10\tten\n")?;
+    fs::write(at.join("t.jsonl"), "{\"n\": 10}\n{\"n\": 11}\n")?;
+    Ok(directory)
+}
+
+#[test]
+fn every_file_is_a_table() -> Result<()> {
+    let directory = tables()?;
+    let at = directory.path();
+    for (file, count) in [
+        ("t.parquet", 3),
+        ("t.arrow", 3),
+        ("t.stream.arrow", 3),
+        ("t.ipc", 3),
+        ("t.feather", 3),
+        ("parts", 6),
+        ("parts/*.parquet", 6),
+        ("t.csv", 2),
+        ("t.tsv", 1),
+        ("t.jsonl", 2),
+        ("v.npy", 3),
+    ] {
+        let counted = sql(at, "SELECT count(*) AS rows FROM T", &format!("--table t={file} --json"))?;
+        assert_eq!(counted, format!("{{\"rows\":{count}}}\n"), "{file}");
+    }
+    for (file, count) in
+        [("t.parquet", 3), ("t.arrow", 3), ("t.csv", 2), ("v.npy", 3), ("t.parquet:vec", 3), ("parts/", 6)]
+    {
+        let counted = sql(at, &format!("SELECT count(*) AS rows FROM '{file}'"), "--json")?;
+        assert_eq!(counted, format!("{{\"rows\":{count}}}\n"), "{file}");
+    }
+    let row = sql(at, "SELECT id, vector, arrow_typeof(vector) AS type FROM 'v.npy' WHERE id = 2", "--json")?;
+    let row = &lines(&row)?[0];
+    assert_eq!(row["vector"], serde_json::json!([3.0, 0.0]));
+    assert!(row["type"].as_str().is_some_and(|name| name.starts_with("FixedSizeList(2 x")), "{row}");
+    let base = data().join("base.f16.npy").display().to_string();
+    let halves = sql(
+        at,
+        "SELECT arrow_typeof(vector) AS type FROM base LIMIT 1",
+        &format!("--table base={base} --json"),
+    )?;
+    assert!(halves.contains("Float16"), "{halves}");
+    Ok(())
+}
+
+#[test]
+fn the_functions_of_nearfield_search_files_and_saved_indexes() -> Result<()> {
+    let directory = tables()?;
+    let at = directory.path();
+    succeed(at, "build --device host --rows v.npy --metric l2 --out v.nf")?;
+    let search = |call: &str| {
+        let found = sql(
+            at,
+            &format!("SELECT * FROM {call} ORDER BY rank"),
+            "--device host --threads 2 --table v=v.npy --table t=t.parquet --json",
+        )?;
+        lines(&found)
+    };
+    for call in [
+        "knn(v, vector, [1.0, 0.9], 2, 'l2')",
+        "knn(t, vec, [1.0, 0.9], 2, 'l2')",
+        "knn_index('v.nf', [1.0, 0.9], 2)",
+    ] {
+        let found = search(call)?;
+        let id = if call.contains("vec,") { "n" } else { "id" };
+        let ids: Vec<i64> = found.iter().filter_map(|row| row[id].as_i64()).map(|id| id % 10).collect();
+        assert_eq!(ids, [1, 0], "{call}");
+    }
+    let ordered = "SELECT id FROM 'v.npy' ORDER BY array_distance(vector, [1.0, 0.9]) LIMIT 2";
+    assert_eq!(sql(at, ordered, "--json")?, "{\"id\":1}\n{\"id\":0}\n");
+    let call = "SELECT * FROM knn(v, vector, [1.0, 0.9], 1)";
+    sql_fails(at, call, "--table v=v.npy --device nobody", &["nobody"])
+}
+
+#[test]
+fn rows_are_printed_or_written_by_the_ending_of_the_file() -> Result<()> {
+    let directory = tables()?;
+    let at = directory.path();
+    let all = "SELECT n, vec FROM 't.parquet' ORDER BY n";
+    let printed = sql(at, all, "--show 2")?;
+    assert!(printed.contains("| 11 | [1.0, 1.0] |") && !printed.contains("12"), "{printed}");
+    let output = run(at, &["sql", all, "--show", "2"])?;
+    assert!(String::from_utf8(output.stderr)?.contains("note: the first 2 rows; --show"), "no note");
+    let printed = sql(at, "SELECT n, NULL AS b FROM 't.parquet' WHERE n > 99", "")?;
+    assert!(printed.contains("| n | b |"), "{printed}");
+    let printed = sql(at, "SELECT make_array(1,2,3,4,5,6,7,8,9,10) AS long", "")?;
+    assert!(printed.contains("7, 8, … 10 elements]"), "{printed}");
+
+    let printed = sql(at, all, "--out o.csv")?;
+    assert!(printed.contains("wrote      o.csv, 3 rows"), "{printed}");
+    assert_eq!(
+        fs::read_to_string(at.join("o.csv"))?,
+        "n,vec\n10,\"[0.0, 1.0]\"\n11,\"[1.0, 1.0]\"\n12,\"[3.0, 0.0]\"\n"
+    );
+    let printed = sql(at, all, "--out o.jsonl --json")?;
+    assert_eq!((&lines(&printed)?[0]["rows"], &lines(&printed)?[0]["out"]), (&3.into(), &"o.jsonl".into()));
+    assert_eq!(
+        lines(&fs::read_to_string(at.join("o.jsonl"))?)?[2],
+        serde_json::json!({ "n": 12, "vec": [3.0, 0.0] })
+    );
+    sql(at, all, "--out o.parquet")?;
+    let reader = ParquetRecordBatchReaderBuilder::try_new(File::open(at.join("o.parquet"))?)?.build()?;
+    assert_eq!(reader.map(|batch| batch.map(|batch| batch.num_rows())).sum::<Result<usize, _>>()?, 3);
+    sql(at, "SELECT n FROM 't.parquet' WHERE n > 99", "--out none.csv")?;
+    assert_eq!(fs::read_to_string(at.join("none.csv"))?, "n\n");
+
+    sql_fails(at, all, "--out o.csv", &["--out", "--force", "o.csv"])?;
+    sql(at, all, "--out o.csv --force")?;
+    sql_fails(at, all, "--out o.txt", &["--out", ".csv, .jsonl"])?;
+    sql_fails(at, all, "--table t=t.csv --out t.csv --force", &["--out", "that of --table"])?;
+    sql_fails(at, "SELECT n / 0 FROM 't.parquet'", "--out wrong.csv", &["SQL: --out wrong.csv", "zero"])?;
+    assert!(!at.join("wrong.csv").exists());
+    Ok(())
+}
+
+#[test]
+fn statements_come_one_after_the_other_and_from_files() -> Result<()> {
+    let directory = tables()?;
+    let at = directory.path();
+    let statements = "CREATE TABLE a AS SELECT 1 AS x;\n SELECT x + 1 AS y FROM a; -- the end;\n;";
+    assert_eq!(sql(at, statements, "--json")?, "{\"y\":2}\n");
+    sql(at, "SELECT 1; CREATE TABLE a AS SELECT 2 AS x; SELECT x FROM a", "--out last.csv")?;
+    assert_eq!(fs::read_to_string(at.join("last.csv"))?, "x\n2\n");
+    fs::write(at.join("s.sql"), statements)?;
+    assert_eq!(succeed(at, "sql --file s.sql --json")?, "{\"y\":2}\n");
+    let mut child = program()
+        .current_dir(at)
+        .args(["sql", "--file", "-", "--json"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    child.stdin.take().context("stdin")?.write_all(statements.as_bytes())?;
+    assert_eq!(succeeded(child.wait_with_output()?)?, "{\"y\":2}\n");
+    Ok(())
+}
+
+#[test]
+fn help_has_examples_of_a_line_each() -> Result<()> {
+    let help = succeed(Path::new("."), "sql --help")?;
+    let (_, examples) = help.split_once("\nExamples:\n").context("needed examples")?;
+    assert!(examples.lines().all(|line| line.starts_with("  nearfield sql ")), "{help}");
+    Ok(())
+}
+
+#[test]
+fn wrong_statements_and_tables_are_named() -> Result<()> {
+    let directory = tables()?;
+    let at = directory.path();
+    for (statements, options, parts) in [
+        ("SELEC 1", "", &["SQL: ", "SELEC", "Line: 1"][..]),
+        ("", "", &["SQL: needed a statement"]),
+        (" ; ;", "", &["SQL: needed a statement"]),
+        ("CREATE TABLE a AS SELECT 1 AS x; SELECT y FROM a", "", &["SQL, statement 2: ", "y"]),
+        ("SELECT * FROM nothing", "", &["SQL: ", "nothing"]),
+        ("SELECT * FROM 'none.npy'", "", &["SQL: ", "none.npy"]),
+        ("SELECT 1", "--file s.sql", &["--file"]),
+        ("SELECT 1", "--table t", &["--table", "NAME=FILE"]),
+        ("SELECT 1", "--table 1=t.csv", &["--table", "letters"]),
+        ("SELECT 1", "--table t=none.csv", &["--table t=none.csv: needed a file"]),
+        ("SELECT 1", "--table t=none.npy", &["--table", "none.npy"]),
+        ("SELECT 1", "--table t=t.txt", &["--table t=t.txt", ".npy"]),
+        ("SELECT 1", "--table t=t.csv --table T=t.tsv", &["--table T", "once"]),
+        ("SELECT 1", "--table t=empty", &["--table t=empty", "No files found"]),
+        ("SELECT 1", "--table t=broken.parquet", &["--table t=broken.parquet", "arquet"]),
+        ("SELECT 1", "--table t=broken.arrow", &["--table t=broken.arrow"]),
+        ("SELECT * FROM 'broken.npy'", "", &["broken.npy"]),
+    ] {
+        fs::create_dir_all(at.join("empty"))?;
+        for name in ["broken.parquet", "broken.arrow", "broken.npy", "t.txt"] {
+            fs::write(at.join(name), "ARROW1 no file of this kind")?;
+        }
+        sql_fails(at, statements, options, parts)?;
+    }
+    fail(at, "sql", &["<SQL>", "--file"])?;
+    fail(at, "sql --file none.sql", &["--file none.sql", "No such file"])?;
+    let sum = vec!["1"; 3000].join(" + ");
+    let output = run(at, &["sql", &format!("SELECT {sum} AS sum"), "--json"])?;
+    assert!(output.status.code().is_some(), "{}", output.status);
+    let nested = format!("SELECT {}1{}", "(".repeat(5000), ")".repeat(5000));
+    sql_fails(at, &nested, "", &["SQL: ", "recursion"])
+}
