@@ -5,11 +5,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use nearfield::io::{self, VectorFile};
-#[cfg(feature = "sql")]
-use tempfile::TempDir;
 
-/// Endings of files that hold columns.
-const WITH_COLUMNS: [&str; 4] = ["parquet", "arrow", "ipc", "feather"];
+#[cfg(feature = "sql")]
+use super::place::Copied;
+use super::place::Place;
 
 /// What a program lacks that does not read columns, and how to get it.
 #[cfg(not(feature = "sql"))]
@@ -24,33 +23,19 @@ pub(crate) struct Vectors {
     copied: Option<Copied>,
 }
 
-/// Where a file comes from that is a copy of a column.
-#[cfg(feature = "sql")]
-#[derive(Debug)]
-pub(super) struct Copied {
-    /// `FILE.parquet:COLUMN`.
-    pub(super) path: PathBuf,
-    /// What copying converted.
-    pub(super) converted: Option<String>,
-    /// The directory of the copy, which goes with the file.
-    pub(super) _directory: TempDir,
-}
-
 impl Vectors {
     /// Opens a file by its ending. Columns have names: `FILE.parquet:COLUMN`.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         match Place::of(path) {
             #[cfg(feature = "sql")]
-            Some(place) => super::columns::open(&place),
+            Some(place) => {
+                let (file, copied) = super::columns::open(&place)?;
+                Ok(Self { file, copied: Some(copied) })
+            }
             #[cfg(not(feature = "sql"))]
             Some(place) => anyhow::bail!("{}: {WITHOUT_SQL}", place.file.display()),
             None => Ok(VectorFile::open(path)?.into()),
         }
-    }
-
-    #[cfg(feature = "sql")]
-    pub(super) fn copied(file: VectorFile, copied: Copied) -> Self {
-        Self { file, copied: Some(copied) }
     }
 
     /// The path of the vectors, with the name of the array or column.
@@ -95,51 +80,7 @@ impl Deref for Vectors {
     }
 }
 
-/// The parts of a path `FILE.parquet` or `FILE.parquet:COLUMN`.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Place {
-    pub(super) file: PathBuf,
-    #[cfg_attr(
-        not(feature = "sql"),
-        expect(dead_code, reason = "nothing reads columns without the feature")
-    )]
-    pub(super) column: Option<String>,
-}
-
-impl Place {
-    /// Splits the path of a file of columns; none for another file. A file whose own name looks like both parts is taken as it is.
-    pub(super) fn of(path: &Path) -> Option<Self> {
-        let is_one = |path: &Path| {
-            let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
-            WITH_COLUMNS.iter().any(|one| ending.eq_ignore_ascii_case(one))
-        };
-        if is_one(path) {
-            return Some(Self { file: path.to_owned(), column: None });
-        }
-        let text = path.to_str().filter(|_| !path.is_file())?;
-        let splits = text.match_indices(':').map(|(colon, _)| (&text[..colon], &text[colon + 1..]));
-        let (file, column) = splits.into_iter().find(|(file, _)| is_one(Path::new(file)))?;
-        Some(Self { file: file.into(), column: Some(column.to_owned()) })
-    }
-}
-
 /// The file of a path that may name one of its parts.
 pub(crate) fn file_of(path: &Path) -> PathBuf {
     Place::of(path).map_or_else(|| io::file_of(path), |place| place.file)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_colon_after_the_ending_names_a_column() {
-        let of = |path: &str| Place::of(Path::new(path)).map(|place| (place.file, place.column));
-        let at = |file: &str, column: Option<&str>| Some((file.into(), column.map(str::to_owned)));
-        assert_eq!(of("a/b.Parquet"), at("a/b.Parquet", None));
-        assert_eq!(of("b.parquet:x"), at("b.parquet", Some("x")));
-        assert_eq!(of("a:b.arrow:x:y.z"), at("a:b.arrow", Some("x:y.z")));
-        assert_eq!(of("b.npz:x.arrows"), None);
-        assert_eq!(of("b.npy"), None);
-    }
 }
