@@ -19,7 +19,7 @@ use datafusion::parquet::arrow::ProjectionMask;
 use datafusion::parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use nearfield::io::VectorFile;
 
-use super::vectors::{Copied, Place, Vectors};
+use super::place::{Copied, Place};
 use crate::terminal::interrupt;
 
 /// Rows of a batch of a Parquet file. Arrow files have batches of their own.
@@ -30,7 +30,7 @@ const ARROW_FILE: &[u8] = b"ARROW1";
 type Batches = Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>>>;
 
 /// Opens a column of a file: the one that `place` names, or the only one of vectors.
-pub(super) fn open(place: &Place) -> Result<Vectors> {
+pub(super) fn open(place: &Place) -> Result<(VectorFile, Copied)> {
     let file = place.file.display();
     let schema = batches(&place.file, None).with_context(|| file.to_string())?.0;
     let column = choose(&schema, place.column.as_deref()).with_context(|| file.to_string())?;
@@ -43,7 +43,7 @@ pub(super) fn open(place: &Place) -> Result<Vectors> {
         Some(DataType::Float16 | DataType::Float32) | None => None,
         Some(other) => Some(format!("{} to float32", other.to_string().to_lowercase())),
     };
-    Ok(Vectors::copied(copy, Copied { path: path.into(), converted, _directory: directory }))
+    Ok((copy, Copied { path: path.into(), converted, _directory: directory }))
 }
 
 /// The columns of a file, and its rows: those of all columns or of one.

@@ -6,5 +6,6 @@ mod columns;
 pub(crate) mod device;
 pub(crate) mod files;
 pub(crate) mod labels;
+mod place;
 pub(crate) mod places;
 pub(crate) mod vectors;

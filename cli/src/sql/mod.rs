@@ -3,14 +3,14 @@
 mod rows;
 mod tables;
 mod vectors;
+mod words;
 
 use std::fs;
 use std::io::{Read, stdin};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::{Context, Result, anyhow, ensure};
-use datafusion::common::DataFusionError;
+use anyhow::{Context, Result, ensure};
 use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::{DFParser, Statement};
 use serde_json::json;
@@ -22,6 +22,7 @@ use crate::given::files;
 use crate::terminal::output;
 use rows::{ENDINGS, Shown};
 use tables::Table;
+use words::in_words;
 
 /// The stack of the thread that plans queries, recursively: thousands of terms take megabytes. Systems give memory only to the part in use.
 const PLAN_STACK_BYTES: usize = 256 << 20;
@@ -175,18 +176,4 @@ fn run_all(args: &Args, runtime: &Runtime, context: &SessionContext, text: &str)
         }
     }
     Ok(())
-}
-
-/// An error of a session, as the user should read it. Those of nearfield keep their type.
-fn in_words(error: DataFusionError) -> anyhow::Error {
-    match error {
-        DataFusionError::SQL(error, _) => anyhow!("{error}"),
-        DataFusionError::External(error) => match error.downcast::<nearfield::Error>() {
-            Ok(error) => (*error).into(),
-            Err(error) => anyhow!(error),
-        },
-        DataFusionError::Context(about, error) => in_words(*error).context(about),
-        DataFusionError::Plan(text) | DataFusionError::Execution(text) => anyhow!(text),
-        error => anyhow!("{}", error.strip_backtrace()),
-    }
 }

@@ -20,7 +20,7 @@ use datafusion::parquet::arrow::ArrowWriter;
 use nearfield::io::write_file;
 use tokio::runtime::Runtime;
 
-use super::in_words;
+use super::words::in_words;
 use crate::terminal::output;
 
 /// Endings of the files of `--out`.

@@ -6,7 +6,8 @@ use anyhow::{Context, Result, ensure};
 use datafusion::datasource::file_format::options::ArrowReadOptions;
 use datafusion::prelude::{CsvReadOptions, JsonReadOptions, ParquetReadOptions, SessionContext};
 
-use super::{in_words, vectors};
+use super::vectors;
+use super::words::in_words;
 use crate::given::files;
 
 /// Letters of a path that stands for several files.
