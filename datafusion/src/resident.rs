@@ -57,7 +57,7 @@ pub(crate) fn index(path: &Path, options: &NearfieldOptions) -> Result<Arc<Index
         let mut resident = lock(&RESIDENT);
         resident.queries += 1;
         let now = resident.queries;
-        // What an earlier version of the file left.
+        // The index of an earlier version of the file leaves.
         resident
             .indexes
             .retain(|other, _| *other == key || other.path != key.path || other.device != key.device);

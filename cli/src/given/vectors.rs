@@ -10,7 +10,7 @@ use nearfield::io::{self, VectorFile};
 use super::place::Copied;
 use super::place::Place;
 
-/// What a program lacks that does not read columns, and how to get it.
+/// The error of a program built without `sql`: it names the feature and the command that builds it.
 #[cfg(not(feature = "sql"))]
 pub(crate) const WITHOUT_SQL: &str =
     "needed a program with the feature `sql`, as `cargo install --path cli --features sql` builds it";

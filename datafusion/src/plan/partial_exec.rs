@@ -11,7 +11,7 @@ use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DataFusionError, Result, exec_datafusion_err, internal_err, plan_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::{Distribution, EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_expr::{Distribution, EquivalenceProperties, Partitioning, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
@@ -80,7 +80,7 @@ impl KnnPartialExec {
         fields.extend(own.map(|(name, data_type)| Arc::new(Field::new(name, data_type, false))));
         let properties = Arc::new(PlanProperties::new(
             EquivalenceProperties::new(Arc::new(Schema::new(fields))),
-            rows.output_partitioning().clone().into_unknown(),
+            Partitioning::UnknownPartitioning(rows.output_partitioning().partition_count()),
             EmissionType::Final,
             Boundedness::Bounded,
         ));
@@ -94,17 +94,6 @@ impl KnnPartialExec {
 
     pub(crate) fn source(&self) -> &Source {
         &self.source
-    }
-}
-
-/// The partitions of the input, without what their rows have in common.
-trait IntoUnknown {
-    fn into_unknown(self) -> Self;
-}
-
-impl IntoUnknown for datafusion::physical_expr::Partitioning {
-    fn into_unknown(self) -> Self {
-        Self::UnknownPartitioning(self.partition_count())
     }
 }
 

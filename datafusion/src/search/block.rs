@@ -26,7 +26,7 @@ const ROWS_AT_ONCE: usize = 2048;
 /// The lengths of vectors that the library takes, other than 0, with a factor of two to spare for its rounding.
 const LENGTHS: std::ops::RangeInclusive<f64> = 1.0 / (1u64 << 49) as f64..=(1u64 << 49) as f64;
 
-/// What a search looks for, and with what.
+/// A search: its queries, its metric and its device.
 #[derive(Clone)]
 pub(crate) struct Search {
     /// The name of the column of vectors.
@@ -39,7 +39,7 @@ pub(crate) struct Search {
     pub(crate) stop: Arc<AtomicBool>,
 }
 
-/// What a search did.
+/// Counts the work of a search.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Work {
     /// Pairs that the library compared by integers or in f32.

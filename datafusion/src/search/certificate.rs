@@ -1,4 +1,4 @@
-//! What a distance that the library reports in f32 says about the distance of SQL in f64.
+//! Bounds the f64 distance of SQL from below, given the f32 distance that the library reports.
 
 use crate::metric::Metric;
 

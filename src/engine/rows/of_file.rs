@@ -49,7 +49,7 @@ impl FileRows {
         sample
     }
 
-    /// What one device has: the rows with these numbers, which ascend, in these slots.
+    /// The part of one device: the numbers of its rows, ascending, and their slots.
     pub(crate) fn part(
         &self,
         mut numbers: impl Iterator<Item = usize> + Clone,
@@ -72,7 +72,7 @@ impl FileRows {
     }
 }
 
-/// The numbers of a sample of so many rows.
+/// Chooses a sample of this many rows, by their numbers.
 fn spread_out(rows: usize) -> impl ExactSizeIterator<Item = usize> + Clone {
     let (all, count) = (rows as u128, rows.min(SAMPLE));
     (0..count).map(move |number| (number as u128 * all / count as u128) as usize)

@@ -186,7 +186,7 @@ fn rows_that_the_host_keeps_are_still_there_when_a_device_is_lost(placement: Pla
     assert_eq!(bits(&found.neighbors), bits(&left.search(queries, 6).expect("an answer")));
 }
 
-/// The host answers for it, and the index knows all the same that there is a device to recover.
+/// The index notes the loss of a device, though the host answers in its place.
 #[test_matrix([Placement::Shards, Placement::Replicas])]
 fn a_device_that_the_host_stands_in_for_is_recovered(placement: Placement) {
     const DIM: usize = 32;
