@@ -57,6 +57,9 @@ struct KnnMessage {
     given: Option<QueriesMessage>,
     #[prost(string, tag = "7")]
     query_column: String,
+    /// Of the operator alone: the files of the table in their order.
+    #[prost(string, repeated, tag = "8")]
+    files: Vec<String>,
 }
 
 /// A search of saved indexes: the operator, whose files its input names, or the table with its files.
@@ -135,6 +138,7 @@ impl KnnMessage {
             kept_of_queries: wanted.kept_of_queries.clone(),
             given: given.map(QueriesMessage::new),
             query_column: query_column.cloned().unwrap_or_default(),
+            files: vec![],
         }
     }
 
@@ -187,7 +191,7 @@ impl PhysicalExtensionCodec for KnnPhysicalCodec {
                     (None, [plan]) => Source::Table { plan: plan.clone(), column: message.query_column },
                     _ => return internal_err!("a search has {} inputs", inputs.len()),
                 };
-                Arc::new(KnnPartialExec::new(rows.clone(), source, wanted)?)
+                Arc::new(KnnPartialExec::new(rows.clone(), source, wanted, message.files.into())?)
             }
             (Kind::FinalK(k), [input]) => Arc::new(KnnFinalExec::new(input.clone(), number(k)?)?),
             (Kind::Index(message), [input]) => {
@@ -208,7 +212,8 @@ impl PhysicalExtensionCodec for KnnPhysicalCodec {
                 Source::Given(queries) => (Some(&**queries), None),
                 Source::Table { column, .. } => (None, Some(column)),
             };
-            return encode(Kind::Knn(KnnMessage::new(partial.wanted(), given, column)), buffer);
+            let message = KnnMessage::new(partial.wanted(), given, column);
+            return encode(Kind::Knn(KnnMessage { files: partial.files().to_vec(), ..message }), buffer);
         }
         if let Some(last) = node.downcast_ref::<KnnFinalExec>() {
             return encode(Kind::FinalK(last.k() as u64), buffer);

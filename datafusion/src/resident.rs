@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
@@ -42,6 +43,8 @@ struct Resident {
     queries: u64,
 }
 
+static LIMIT: AtomicU64 = AtomicU64::new(u64::MAX);
+
 static RESIDENT: LazyLock<Mutex<Resident>> = LazyLock::new(Mutex::default);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -75,7 +78,7 @@ pub(crate) fn index(path: &Path, options: &NearfieldOptions) -> Result<Arc<Index
         }
     };
     drop(loaded);
-    evict(options.resident_bytes as u64);
+    evict(LIMIT.load(Ordering::Relaxed).min(options.resident_bytes as u64));
     Ok(index)
 }
 
@@ -97,6 +100,12 @@ fn evict(most: u64) {
         let Some(oldest) = oldest.map(|(key, _)| key.clone()).filter(|_| all > most) else { return };
         resident.indexes.remove(&oldest);
     }
+}
+
+/// Limits the bytes of indexes that stay in memory in this process, whatever `nearfield.resident_bytes` of a session says: the machine of a
+/// cluster knows its own memory.
+pub fn set_resident_limit(bytes: u64) {
+    LIMIT.store(bytes, Ordering::Relaxed);
 }
 
 /// The paths of the indexes that are in memory.

@@ -23,8 +23,8 @@ use futures::{StreamExt, TryStreamExt, stream};
 use crate::plan::found::gather;
 use crate::plan::node::{QUERY_INDEX, RANK, own_fields};
 
-/// Columns of the input that are not payload: the query, the distance, and what orders equal distances.
-const OWN: usize = 3;
+/// Columns of the input that are not payload: the query, the distance, and the two that order equal distances.
+const OWN: usize = 4;
 
 /// Joins what all partitions found: the k nearest of each query, query by query, nearest first.
 #[derive(Debug)]
@@ -135,7 +135,8 @@ impl ExecutionPlan for KnnFinalExec {
 struct Pair {
     query: u64,
     distance: f64,
-    row: u64,
+    /// The piece of the table, and the place in it.
+    row: (u64, u64),
     place: (usize, usize),
     rank: u64,
 }
@@ -145,12 +146,12 @@ fn nearest(batches: &[RecordBatch], k: usize) -> Vec<Pair> {
     let mut pairs = vec![];
     for (number, batch) in batches.iter().enumerate() {
         let own = &batch.columns()[batch.num_columns() - OWN..];
-        let (query, row) = (own[0].as_primitive::<UInt64Type>(), own[2].as_primitive::<UInt64Type>());
+        let [query, piece, row] = [0, 2, 3].map(|column| own[column].as_primitive::<UInt64Type>());
         let distance = own[1].as_primitive::<Float64Type>();
         pairs.extend((0..batch.num_rows()).map(|place| Pair {
             query: query.value(place),
             distance: distance.value(place),
-            row: row.value(place),
+            row: (piece.value(place), row.value(place)),
             place: (number, place),
             rank: 0,
         }));

@@ -28,14 +28,11 @@ use crate::config::NearfieldOptions;
 use crate::error::external;
 use crate::plan::metrics::KnnMetrics;
 use crate::plan::node::{DISTANCE, QUERY_INDEX};
-use crate::plan::partial_exec::ROW;
+use crate::plan::partial_exec::{PIECE, ROW};
 use crate::plan::stop::StopOnDrop;
 use crate::resident;
 use crate::search::block::Work;
 use crate::search::queries::Queries;
-
-/// The column of the input.
-pub(crate) const PATH: &str = "path";
 
 /// What to look for in saved indexes.
 #[derive(Debug, Clone, PartialEq)]
@@ -62,6 +59,7 @@ impl KnnIndexExec {
             ("file", DataType::Utf8),
             (QUERY_INDEX, DataType::UInt64),
             (DISTANCE, DataType::Float64),
+            (PIECE, DataType::UInt64),
             (ROW, DataType::UInt64),
         ];
         let schema = Schema::new(fields.map(|(name, data_type)| Field::new(name, data_type, false)).to_vec());
@@ -183,6 +181,8 @@ fn searched(
         Arc::new(StringArray::from_iter_values(neighbors.hits().iter().map(|_| path))),
         Arc::new(UInt64Array::from_iter_values(numbers)),
         Arc::new(Float64Array::from_iter_values(distances)),
+        // Rows of the same distance come by their id, whichever the file.
+        Arc::new(UInt64Array::from_value(0, neighbors.hits().len())),
         ids,
     ];
     let statistics = &found.statistics;

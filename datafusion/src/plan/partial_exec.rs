@@ -25,6 +25,7 @@ use crate::config::NearfieldOptions;
 use crate::plan::found::{Found, gather};
 use crate::plan::in_order::in_order;
 use crate::plan::metrics::KnnMetrics;
+use crate::plan::pieces::piece;
 use crate::plan::node::{DISTANCE, QUERY_INDEX, Wanted, name_of_query};
 use crate::plan::stop::StopOnDrop;
 use crate::search::block::{Search, search};
@@ -32,10 +33,9 @@ use crate::search::hits::Hits;
 use crate::search::queries::Queries;
 use crate::vectors::holds_vectors;
 
-/// Orders rows of the same distance: the partition, and the place in it.
+/// Orders rows of the same distance: the piece of the table, and the place in it.
+pub(crate) const PIECE: &str = "_piece";
 pub(crate) const ROW: &str = "_row";
-/// Bits of [`ROW`] for the place in a partition.
-const PLACE_BITS: u32 = 40;
 /// A block takes its own memory this many times: rows, the same in f32, and their index.
 const WITH_INDEX: usize = 3;
 
@@ -61,6 +61,8 @@ pub(crate) struct KnnPartialExec {
     rows: Arc<dyn ExecutionPlan>,
     source: Source,
     wanted: Wanted,
+    /// The files of the table in their order: see [`piece`].
+    files: Arc<[String]>,
     /// All partitions look for the same queries, which are read once.
     collected: Arc<OnceCell<Arc<Collected>>>,
     metrics: ExecutionPlanMetricsSet,
@@ -68,7 +70,12 @@ pub(crate) struct KnnPartialExec {
 }
 
 impl KnnPartialExec {
-    pub(crate) fn new(rows: Arc<dyn ExecutionPlan>, source: Source, wanted: Wanted) -> Result<Self> {
+    pub(crate) fn new(
+        rows: Arc<dyn ExecutionPlan>,
+        source: Source,
+        wanted: Wanted,
+        files: Arc<[String]>,
+    ) -> Result<Self> {
         let rows = in_order(rows)?;
         check_column(&rows.schema(), &wanted.column)?;
         let mut fields = fields_of(&rows.schema(), &wanted.kept, str::to_owned)?;
@@ -76,7 +83,12 @@ impl KnnPartialExec {
             check_column(&plan.schema(), column)?;
             fields.extend(fields_of(&plan.schema(), &wanted.kept_of_queries, name_of_query)?);
         }
-        let own = [(QUERY_INDEX, DataType::UInt64), (DISTANCE, DataType::Float64), (ROW, DataType::UInt64)];
+        let own = [
+            (QUERY_INDEX, DataType::UInt64),
+            (DISTANCE, DataType::Float64),
+            (PIECE, DataType::UInt64),
+            (ROW, DataType::UInt64),
+        ];
         fields.extend(own.map(|(name, data_type)| Arc::new(Field::new(name, data_type, false))));
         let properties = Arc::new(PlanProperties::new(
             EquivalenceProperties::new(Arc::new(Schema::new(fields))),
@@ -85,11 +97,15 @@ impl KnnPartialExec {
             Boundedness::Bounded,
         ));
         let (collected, metrics) = (Arc::new(OnceCell::new()), ExecutionPlanMetricsSet::new());
-        Ok(Self { rows, source, wanted, collected, metrics, properties })
+        Ok(Self { rows, source, wanted, files, collected, metrics, properties })
     }
 
     pub(crate) fn wanted(&self) -> &Wanted {
         &self.wanted
+    }
+
+    pub(crate) fn files(&self) -> &[String] {
+        &self.files
     }
 
     pub(crate) fn source(&self) -> &Source {
@@ -274,7 +290,7 @@ impl ExecutionPlan for KnnPartialExec {
                 );
             }
         };
-        Ok(Arc::new(Self::new(rows, source, self.wanted.clone())?))
+        Ok(Arc::new(Self::new(rows, source, self.wanted.clone(), self.files.clone())?))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
@@ -282,6 +298,7 @@ impl ExecutionPlan for KnnPartialExec {
         let (source, wanted, cell) = (self.source.clone(), self.wanted.clone(), self.collected.clone());
         let mut rows = self.rows.execute(partition, context.clone())?;
         let partitions = self.rows.output_partitioning().partition_count();
+        let piece = piece(&self.rows, partition, &self.files);
         let options = NearfieldOptions::of(context.session_config().options());
         let most = match context.memory_pool().memory_limit() {
             // A quarter is for the blocks of all partitions, the rest for what they have found.
@@ -324,7 +341,7 @@ impl ExecutionPlan for KnnPartialExec {
             }
             progress.search_block().await?;
             let batch_size = context.session_config().batch_size();
-            Ok::<_, DataFusionError>(answer(progress, &collected, partition, batch_size, output))
+            Ok::<_, DataFusionError>(answer(progress, &collected, piece, batch_size, output))
         };
         let answers = stream::once(work).try_flatten();
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, answers)))
@@ -339,7 +356,7 @@ impl ExecutionPlan for KnnPartialExec {
 fn answer(
     progress: Progress,
     collected: &Arc<Collected>,
-    partition: usize,
+    piece: u64,
     batch_size: usize,
     schema: SchemaRef,
 ) -> impl futures::Stream<Item = Result<RecordBatch>> + use<> {
@@ -365,8 +382,8 @@ fn answer(
         }
         columns.push(Arc::new(UInt64Array::from(numbers)));
         columns.push(Arc::new(hits.iter().map(|(_, hit)| Some(hit.distance)).collect::<Float64Array>()));
-        let row = |hit: u64| (partition as u64) << PLACE_BITS | hit;
-        columns.push(Arc::new(hits.iter().map(|(_, hit)| Some(row(hit.row))).collect::<UInt64Array>()));
+        columns.push(Arc::new(UInt64Array::from_value(piece, hits.len())));
+        columns.push(Arc::new(hits.iter().map(|(_, hit)| Some(hit.row)).collect::<UInt64Array>()));
         Ok(RecordBatch::try_new(schema.clone(), columns)?)
     })
 }

@@ -14,6 +14,7 @@ use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, Phy
 use crate::plan::final_exec::KnnFinalExec;
 use crate::plan::node::{Asked, Knn};
 use crate::plan::partial_exec::{KnnPartialExec, Source};
+use crate::plan::pieces::files_of;
 
 /// Plans what DataFusion plans, and searches.
 #[derive(Debug, Default)]
@@ -54,7 +55,8 @@ impl ExtensionPlanner for KnnPlanner {
             }
             _ => return internal_err!("Knn: needed an input for rows, and one for queries of a table"),
         };
-        let partial = KnnPartialExec::new(inputs[0].clone(), source, knn.wanted.clone())?;
+        let files = files_of(&inputs[0]).into();
+        let partial = KnnPartialExec::new(inputs[0].clone(), source, knn.wanted.clone(), files)?;
         Ok(Some(Arc::new(KnnFinalExec::new(Arc::new(partial), knn.wanted.k)?)))
     }
 }

@@ -5,19 +5,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use datafusion::arrow::array::{RecordBatch, StringArray};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use datafusion::catalog::{Session, TableFunctionArgs, TableFunctionImpl, TableProvider};
 use datafusion::common::{Result, plan_datafusion_err, plan_err};
 use datafusion::datasource::TableType;
-use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::logical_expr::Expr;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::expressions::Column;
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 
 use crate::plan::final_exec::KnnFinalExec;
-use crate::plan::index_exec::{IndexSearch, KnnIndexExec, PATH};
+use crate::plan::index_exec::{IndexSearch, KnnIndexExec};
+use crate::plan::index_paths::source_of_paths;
 use crate::plan::node::own_fields;
 use crate::tables::arguments::Arguments;
 
@@ -118,16 +117,10 @@ impl TableProvider for KnnIndexTable {
         _: &[Expr],
         _: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let schema = Arc::new(Schema::new(vec![Field::new(PATH, DataType::Utf8, false)]));
         // A partition searches its files one after the other: all at once would load all.
         let at_once = session.config().target_partitions().clamp(1, self.files.len().max(1));
-        let partition = |number: usize| {
-            let files: Vec<&str> =
-                self.files.iter().skip(number).step_by(at_once).map(String::as_str).collect();
-            Ok(vec![RecordBatch::try_new(schema.clone(), vec![Arc::new(StringArray::from(files))])?])
-        };
-        let partitions = (0..at_once).map(partition).collect::<Result<Vec<_>>>()?;
-        let files = MemorySourceConfig::try_new_exec(&partitions, schema, None)?;
+        let partition = |number: usize| self.files.iter().skip(number).step_by(at_once).cloned().collect();
+        let files = source_of_paths(&(0..at_once).map(partition).collect::<Vec<_>>())?;
         let found = Arc::new(KnnIndexExec::new(files, self.wanted.clone()));
         let all: Arc<dyn ExecutionPlan> = Arc::new(KnnFinalExec::new(found, self.wanted.k)?);
         let Some(projection) = projection else { return Ok(all) };

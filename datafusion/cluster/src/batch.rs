@@ -1,0 +1,110 @@
+//! Ballista with nearest neighbours: the configurations of its scheduler and executors, and a session that sends it statements.
+//!
+//! ```no_run
+//! # async fn example() -> datafusion::common::Result<()> {
+//! let context = nearfield_cluster::batch::connect("df://scheduler:50050").await?;
+//! context.register_parquet("docs", "/data/docs.parquet", Default::default()).await?;
+//! context.sql("SELECT id, rank FROM knn(docs, embedding, [0.1, 0.7, 0.2], 10)").await?.show().await
+//! # }
+//! ```
+
+use std::sync::Arc;
+
+use ballista::prelude::SessionContextExt;
+use ballista_core::config::TaskSchedulingPolicy;
+use ballista_core::extension::{
+    SessionConfigExt, ballista_aggregate_functions, ballista_scalar_functions, ballista_window_functions,
+};
+use ballista_core::optimizer::ballista_default_optimizer_rules;
+use ballista_core::registry::BallistaFunctionRegistry;
+use ballista_core::serde::{BallistaLogicalExtensionCodec, BallistaPhysicalExtensionCodec};
+use ballista_executor::executor_process::ExecutorProcessConfig;
+use ballista_scheduler::config::{SchedulerConfig, TaskDistributionPolicy};
+use datafusion::common::Result;
+use datafusion::execution::{SessionState, SessionStateBuilder};
+use datafusion::prelude::{SessionConfig, SessionContext};
+use nearfield_datafusion::{KnnLogicalCodec, KnnPhysicalCodec, scalar_functions, with_nearfield};
+
+use crate::MESSAGE_BYTES;
+
+/// How tasks reach executors. Pushed ones start 50 ms sooner than those that executors ask for.
+const SCHEDULING: TaskSchedulingPolicy = TaskSchedulingPolicy::PushStaged;
+
+fn logical_codec() -> Arc<KnnLogicalCodec> {
+    Arc::new(KnnLogicalCodec(Arc::new(BallistaLogicalExtensionCodec::default())))
+}
+
+fn physical_codec() -> Arc<KnnPhysicalCodec> {
+    Arc::new(KnnPhysicalCodec(Arc::new(BallistaPhysicalExtensionCodec::default())))
+}
+
+/// The configuration of a session, the same on all machines.
+pub fn session_config() -> SessionConfig {
+    nearfield_datafusion::config(SessionConfig::new_with_ballista())
+        .with_ballista_logical_extension_codec(logical_codec())
+        .with_ballista_physical_extension_codec(physical_codec())
+        .with_ballista_grpc_client_max_message_size(MESSAGE_BYTES)
+}
+
+/// The scheduler makes sessions anew from what the client's are configured with.
+fn session_state(config: SessionConfig) -> Result<SessionState> {
+    let builder = SessionStateBuilder::new()
+        .with_default_features()
+        .with_config(config)
+        .with_optimizer_rules(ballista_default_optimizer_rules())
+        .with_scalar_functions(ballista_scalar_functions())
+        .with_aggregate_functions(ballista_aggregate_functions())
+        .with_window_functions(ballista_window_functions());
+    Ok(with_nearfield(builder).build())
+}
+
+/// A scheduler that plans searches: Ballista's defaults otherwise, but that it pushes tasks, to executors in turn, and takes an executor for
+/// lost that was silent for 20 seconds.
+pub fn scheduler_config() -> SchedulerConfig {
+    let mut config = SchedulerConfig::default()
+        .with_scheduler_policy(SCHEDULING)
+        .with_task_distribution(TaskDistributionPolicy::RoundRobin)
+        .with_grpc_server_max_decoding_message_size(MESSAGE_BYTES as u32)
+        .with_grpc_server_max_encoding_message_size(MESSAGE_BYTES as u32)
+        .with_grpc_client_max_message_size(MESSAGE_BYTES as u32)
+        .with_override_config_producer(Arc::new(session_config))
+        .with_override_session_builder(Arc::new(session_state));
+    config.executor_timeout_seconds = 20;
+    config.expire_dead_executor_interval_seconds = 2;
+    config.override_logical_codec = Some(logical_codec());
+    config.override_physical_codec = Some(physical_codec());
+    config
+}
+
+/// An executor that searches: Ballista's defaults otherwise, but that the scheduler pushes tasks to it, and that it reports every 5 seconds.
+pub fn executor_config() -> ExecutorProcessConfig {
+    // Plans name functions, which are looked up here.
+    let mut functions = BallistaFunctionRegistry::default();
+    for function in scalar_functions() {
+        for name in function.aliases().iter().map(String::as_str).chain([function.name()]) {
+            functions.scalar_functions.insert(name.to_owned(), function.clone());
+        }
+    }
+    ExecutorProcessConfig {
+        task_scheduling_policy: SCHEDULING,
+        grpc_max_decoding_message_size: MESSAGE_BYTES as u32,
+        grpc_max_encoding_message_size: MESSAGE_BYTES as u32,
+        executor_heartbeat_interval_seconds: 5,
+        override_function_registry: Some(Arc::new(functions)),
+        override_config_producer: Some(Arc::new(session_config)),
+        override_logical_codec: Some(logical_codec()),
+        override_physical_codec: Some(physical_codec()),
+        ..ExecutorProcessConfig::default()
+    }
+}
+
+/// A session whose statements run on the cluster of a scheduler, `df://host:port`. Paths of tables are those that executors see.
+///
+/// Errors if the address is none; whether a scheduler is there shows with the first statement.
+pub async fn connect(scheduler: &str) -> Result<SessionContext> {
+    let builder = SessionStateBuilder::new().with_default_features().with_config(session_config());
+    let context = SessionContext::remote_with_state(scheduler, with_nearfield(builder).build()).await?;
+    // A session of Ballista has Ballista's functions in place of those that it had.
+    nearfield_datafusion::register(&context)?;
+    Ok(context)
+}

@@ -1,0 +1,98 @@
+//! Sessions of datafusion-distributed: that of the client, and those of workers.
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::common::Result;
+use datafusion::execution::SessionStateBuilder;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion_distributed::{DistributedExt, SessionStateBuilderExt, Worker, WorkerQueryContext};
+use datafusion_proto::physical_plan::DefaultPhysicalExtensionCodec;
+use nearfield_datafusion::{KnnPhysicalCodec, NearfieldOptions, with_nearfield};
+
+use crate::online::broadcast::BroadcastQueries;
+use crate::online::shards::Shards;
+use crate::online::workers::{Alive, Workers};
+
+/// How often a statement is run again when a worker was lost.
+const RETRIES: usize = 3;
+
+fn codec() -> KnnPhysicalCodec {
+    KnnPhysicalCodec(Arc::new(DefaultPhysicalExtensionCodec {}))
+}
+
+/// A worker that searches, to be served by tonic: `worker().into_worker_server()`.
+pub fn worker() -> Worker {
+    Worker::from_session_builder(|context: WorkerQueryContext| async move {
+        let builder = context
+            .builder
+            .with_distributed_user_codec(codec())
+            .with_distributed_option_extension_from_headers::<NearfieldOptions>(&context.headers)?;
+        Ok(with_nearfield(builder).build())
+    })
+}
+
+/// A session whose statements run on workers.
+pub struct Session {
+    context: SessionContext,
+    workers: Arc<Workers>,
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session").field("workers", &self.workers).finish_non_exhaustive()
+    }
+}
+
+impl Session {
+    /// A new session with these workers.
+    pub fn new(workers: Arc<Workers>) -> Self {
+        let shards = Shards(workers.clone());
+        let builder = SessionStateBuilder::new()
+            .with_default_features()
+            .with_config(SessionConfig::new())
+            .with_distributed_option_extension(NearfieldOptions::default());
+        let builder = with_nearfield(builder)
+            .with_physical_optimizer_rule(Arc::new(BroadcastQueries))
+            .with_distributed_worker_resolver(Alive(workers.clone()))
+            .with_distributed_planner()
+            .with_distributed_user_codec(codec())
+            .with_distributed_desired_task_count_handler(shards.clone())
+            .with_distributed_scale_up_leaf_node_handler(shards.clone())
+            .with_distributed_route_tasks_handler(shards);
+        Self { context: SessionContext::new_with_state(builder.build()), workers }
+    }
+
+    /// The session of DataFusion, in which tables are registered. A statement that it runs is not run again when a worker is lost: use
+    /// [`Session::run`].
+    pub fn context(&self) -> &SessionContext {
+        &self.context
+    }
+
+    /// Runs a statement, and gathers its answer.
+    ///
+    /// When a worker is lost a query is run again by the others, up to three times; a statement that changes tables or writes files is not.
+    /// Errors are those of DataFusion, and that no worker answers.
+    pub async fn run(&self, statement: &str) -> Result<Vec<RecordBatch>> {
+        let mut retries = 0;
+        loop {
+            let before = self.workers.alive();
+            let plan = self.context.state().create_logical_plan(statement).await?;
+            let is_query = !matches!(plan, LogicalPlan::Dml(_) | LogicalPlan::Ddl(_) | LogicalPlan::Copy(_));
+            let run = async { self.context.execute_logical_plan(plan).await?.collect().await };
+            let error = match run.await {
+                Err(error) if is_query && retries < RETRIES => error,
+                answer => return answer,
+            };
+            // Looked at anew: what a lost worker leaves behind are errors of many kinds.
+            self.workers.look().await;
+            let now = self.workers.alive();
+            if before.iter().all(|worker| now.contains(worker)) {
+                return Err(error);
+            }
+            retries += 1;
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! The workers of a cluster, and which of them answer.
+
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use datafusion::common::{DataFusionError, Result, exec_err, plan_datafusion_err, plan_err};
+use datafusion_distributed::WorkerResolver;
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use url::Url;
+
+/// The time between two looks at all workers.
+const PAUSE: Duration = Duration::from_secs(1);
+/// The time that a worker has to take a connection.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Workers by their addresses, and which of them took a connection when they were last looked at: every second.
+#[derive(Debug)]
+pub struct Workers {
+    all: Vec<Url>,
+    alive: RwLock<Vec<bool>>,
+}
+
+impl Workers {
+    /// Watches workers, given as `http://host:port`, until nobody uses them any more. Needs a runtime of tokio.
+    ///
+    /// Errors if there is none, or an address is none.
+    pub fn watch(addresses: impl IntoIterator<Item = impl AsRef<str>>) -> Result<Arc<Self>> {
+        let parse = |address: &str| match Url::parse(address) {
+            Ok(url) if url.scheme() == "http" && url.host().is_some() && url.port().is_some() => Ok(url),
+            _ => plan_err!("workers: needed addresses as in http://host:50060, given {address:?}"),
+        };
+        let all = addresses.into_iter().map(|address| parse(address.as_ref())).collect::<Result<Vec<_>>>()?;
+        if all.is_empty() {
+            return plan_err!("workers: needed at least one address");
+        }
+        let runtime = tokio::runtime::Handle::try_current()
+            .map_err(|_| plan_datafusion_err!("workers: needed a runtime of tokio to watch them"))?;
+        let alive = RwLock::new(vec![true; all.len()]);
+        let workers = Arc::new(Self { all, alive });
+        let watched = Arc::downgrade(&workers);
+        runtime.spawn(async move {
+            while let Some(workers) = watched.upgrade() {
+                workers.look().await;
+                drop(workers);
+                tokio::time::sleep(PAUSE).await;
+            }
+        });
+        Ok(workers)
+    }
+
+    /// Looks at all workers now.
+    pub(crate) async fn look(&self) {
+        let mut looks = JoinSet::new();
+        for (number, url) in self.all.iter().cloned().enumerate() {
+            looks.spawn(async move { (number, answers(&url).await) });
+        }
+        let mut alive = vec![false; self.all.len()];
+        while let Some(look) = looks.join_next().await {
+            if let Ok((number, answers)) = look {
+                alive[number] = answers;
+            }
+        }
+        *self.alive.write().unwrap_or_else(PoisonError::into_inner) = alive;
+    }
+
+    /// The addresses of those that answer, in the order in which they were given.
+    pub fn alive(&self) -> Vec<Url> {
+        let alive = self.alive.read().unwrap_or_else(PoisonError::into_inner);
+        self.all.iter().zip(alive.iter()).filter(|(_, alive)| **alive).map(|(url, _)| url.clone()).collect()
+    }
+
+    /// The worker that has the index of this number in memory: always the same one while it answers, so that the others keep theirs when
+    /// one is lost. None if no worker answers.
+    pub(crate) fn home(&self, number: usize) -> Option<Url> {
+        let home = number % self.all.len();
+        if self.alive.read().unwrap_or_else(PoisonError::into_inner)[home] {
+            return Some(self.all[home].clone());
+        }
+        let alive = self.alive();
+        (!alive.is_empty()).then(|| alive[number % alive.len()].clone())
+    }
+}
+
+async fn answers(url: &Url) -> bool {
+    let (Some(host), Some(port)) = (url.host_str(), url.port()) else { return false };
+    let connection = TcpStream::connect((host.trim_matches(['[', ']']), port));
+    matches!(tokio::time::timeout(PATIENCE, connection).await, Ok(Ok(_)))
+}
+
+/// What datafusion-distributed asks for workers.
+pub(crate) struct Alive(pub(crate) Arc<Workers>);
+
+impl WorkerResolver for Alive {
+    fn get_urls(&self) -> Result<Vec<Url>, DataFusionError> {
+        let alive = self.0.alive();
+        match alive.is_empty() {
+            false => Ok(alive),
+            true => {
+                let all: Vec<&str> = self.0.all.iter().map(Url::as_str).collect();
+                exec_err!("no worker answers, of {}", all.join(", "))
+            }
+        }
+    }
+}

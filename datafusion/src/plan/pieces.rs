@@ -1,0 +1,55 @@
+//! Tells where the rows of a partition lie in their table, also where a cluster has dealt the partitions out to tasks.
+//!
+//! Rows of the same distance come in the order of the table. The number of a partition does not tell that order on a cluster: each task
+//! counts its own partitions from 0.
+
+use std::any::Any;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig};
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+
+/// Bits of a piece's number for the place in a file where it starts.
+const START_BITS: u32 = 40;
+
+/// The files of a table in their order, or none if its rows come from elsewhere.
+pub(crate) fn files_of(rows: &Arc<dyn ExecutionPlan>) -> Vec<String> {
+    let mut seen = HashSet::new();
+    let groups = groups_of(rows).unwrap_or_default();
+    let paths = groups.iter().flat_map(FileGroup::iter).map(|file| file.path().to_string());
+    paths.filter(|path| seen.insert(path.clone())).collect()
+}
+
+/// Orders the pieces of a table: the file with which a partition starts, and the place in that file. The number of the partition where the
+/// rows are not of these files.
+pub(crate) fn piece(rows: &Arc<dyn ExecutionPlan>, partition: usize, files: &[String]) -> u64 {
+    let first = groups_of(rows).and_then(|groups| groups.get(partition)?.files().first().cloned());
+    let number = first.as_ref().and_then(|first| {
+        let path = first.path().to_string();
+        files.iter().position(|file| *file == path)
+    });
+    match (first, number) {
+        (Some(first), Some(number)) => {
+            let start = first.range.map_or(0, |range| range.start.max(0) as u64);
+            (number as u64) << START_BITS | start.min((1 << START_BITS) - 1)
+        }
+        _ => partition as u64,
+    }
+}
+
+/// The files of each partition, if one scan of files is below and keeps its partitions.
+fn groups_of(rows: &Arc<dyn ExecutionPlan>) -> Option<&[FileGroup]> {
+    match rows.children().as_slice() {
+        [] => {
+            let source: &dyn Any = rows.downcast_ref::<DataSourceExec>()?.data_source().as_ref();
+            Some(&source.downcast_ref::<FileScanConfig>()?.file_groups)
+        }
+        [child] => {
+            let partitions = |plan: &Arc<dyn ExecutionPlan>| plan.output_partitioning().partition_count();
+            (partitions(child) == partitions(rows)).then(|| groups_of(child))?
+        }
+        _ => None,
+    }
+}
