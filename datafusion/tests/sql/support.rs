@@ -27,7 +27,9 @@ pub(crate) fn devices() -> Vec<&'static str> {
 }
 
 fn shipped(name: &str) -> Vec<f32> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/data").join(name);
+    // The tests of the cluster use this too, one folder further down.
+    let mut folders = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().map(|folder| folder.join("examples/data"));
+    let path = folders.find(|folder| folder.is_dir()).expect("the folder").join(name);
     VectorFile::open(path).and_then(|file| file.read_all()).expect("the shipped data").into_f32()
 }
 
@@ -101,7 +103,7 @@ pub(crate) fn vectors(values: &[f32], dim: usize) -> Vec<Option<Vec<f32>>> {
 /// A session on a device, and a folder for its files.
 pub(crate) struct Sql {
     pub(crate) context: SessionContext,
-    folder: TempDir,
+    pub(crate) folder: TempDir,
 }
 
 impl Sql {
@@ -149,16 +151,20 @@ impl Sql {
     /// Both statements have the same answer, to the last bit.
     pub(crate) async fn same(&self, sql: &str, brute_force: &str) -> RecordBatch {
         let (found, wanted) = (self.run(sql).await, self.run(brute_force).await);
-        assert_eq!(found.num_rows(), wanted.num_rows(), "{sql:.300}");
-        let text = |batch: &RecordBatch| {
-            pretty_format_batches(std::slice::from_ref(batch)).expect("a table").to_string()
-        };
-        for (place, column) in found.columns().iter().enumerate() {
-            let wanted_column =
-                cast(wanted.column(place), column.data_type()).expect("the same kind of column");
-            assert!(*column == wanted_column, "{sql:.300}\n{}\n{}", text(&found), text(&wanted));
-        }
+        assert_same(&found, &wanted, sql);
         found
+    }
+}
+
+/// The rows of both are the same, to the last bit.
+pub(crate) fn assert_same(found: &RecordBatch, wanted: &RecordBatch, sql: &str) {
+    assert_eq!(found.num_rows(), wanted.num_rows(), "{sql:.300}");
+    let text = |batch: &RecordBatch| {
+        pretty_format_batches(std::slice::from_ref(batch)).expect("a table").to_string()
+    };
+    for (place, column) in found.columns().iter().enumerate() {
+        let wanted_column = cast(wanted.column(place), column.data_type()).expect("the same kind of column");
+        assert!(*column == wanted_column, "{sql:.300}\n{}\n{}", text(found), text(wanted));
     }
 }
 

@@ -1,0 +1,121 @@
+//! Ballista: a scheduler and two executors.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ballista_core::config::TaskSchedulingPolicy;
+use ballista_executor::executor_process::{ExecutorProcessConfig, start_executor_process};
+use datafusion::prelude::{ParquetReadOptions, SessionContext};
+use nearfield_cluster::batch::connect;
+
+use crate::processes::{Process, free_port};
+use crate::statements::{TABLES, one_machine, statements, whole};
+use crate::support::{DIM, QUERIES, ROWS, Sql, Stored, assert_same, literal, table, vectors};
+
+fn scheduler() -> (Process, u16) {
+    let port = free_port();
+    let arguments = ["scheduler", "--port", &port.to_string(), "--patience", "4"];
+    (Process::start(&arguments, port), port)
+}
+
+/// An executor with one task at a time.
+fn executor(scheduler: u16, work: &Path) -> Process {
+    let port = free_port();
+    let (scheduler, text) = (format!("127.0.0.1:{scheduler}"), port.to_string());
+    let work = work.to_str().expect("a path");
+    let arguments = ["executor", "--scheduler", &scheduler, "--port", &text, "--tasks", "1", "--heartbeat", "1"];
+    Process::start(&[&arguments[..], &["--work", work]].concat(), port + 1)
+}
+
+async fn session(scheduler: u16, sql: &Sql, tables: &[&str]) -> SessionContext {
+    let context = connect(&format!("df://127.0.0.1:{scheduler}")).await.expect("a session");
+    for name in tables {
+        let path = sql.folder.path().join(name);
+        let path = path.to_str().expect("a path");
+        context.register_parquet(*name, path, ParquetReadOptions::default()).await.expect("a table");
+    }
+    context
+}
+
+/// What tasks have written, in all folders below.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = folder.read_dir() else { return vec![] };
+    let paths = entries.flatten().map(|entry| entry.path());
+    paths.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_are_those_of_one_machine_and_both_executors_work() {
+    let sql = one_machine().await;
+    let (_scheduler, port) = scheduler();
+    let work = [0, 1].map(|number| sql.folder.path().join(format!("work-{number}")));
+    let _executors = [executor(port, &work[0]), executor(port, &work[1])];
+    let context = session(port, &sql, &TABLES).await;
+    for statement in statements(&sql) {
+        let wanted = sql.run(&statement).await;
+        let answer = context.sql(&statement).await.expect("a plan").collect().await.expect("an answer");
+        assert_same(&whole(&answer, &wanted), &wanted, &statement);
+    }
+    for folder in work {
+        assert!(!files(&folder).is_empty(), "{} has no results of tasks", folder.display());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_ends_with_the_same_answer_when_an_executor_is_lost() {
+    let sql = Sql::new("host").await;
+    sql.run("SET datafusion.execution.target_partitions = 32").await;
+    let repeated = vectors(&ROWS.repeat(10), DIM);
+    sql.parquet("t", &table(&repeated, DIM, Stored::FixedF32), 32).await;
+    let queries: Vec<String> = QUERIES.chunks(DIM).take(7).map(literal).collect();
+    let statement = format!(
+        "SELECT id, query_index, rank, _distance FROM knn(t, vec, [{}], 25) ORDER BY 2, 3",
+        queries.join(", ")
+    );
+    let (_scheduler, port) = scheduler();
+    let work = [0, 1].map(|number| sql.folder.path().join(format!("work-{number}")));
+    let mut executors = [executor(port, &work[0]), executor(port, &work[1])];
+    let context = session(port, &sql, &["t"]).await;
+    context.sql("SET datafusion.execution.target_partitions = 32").await.expect("an option");
+    let job = {
+        let (context, statement) = (context.clone(), statement.clone());
+        tokio::spawn(async move { context.sql(&statement).await?.collect().await })
+    };
+    // The first has done a task, whose result is lost with it.
+    let start = Instant::now();
+    while files(&work[0]).is_empty() {
+        assert!(start.elapsed() < Duration::from_secs(120), "no task of the first executor ends");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert!(!job.is_finished(), "the job has ended before an executor was lost");
+    executors[0].kill();
+    let answer = job.await.expect("no panic").expect("the other executor does all");
+    let wanted = sql.run(&statement).await;
+    assert_same(&whole(&answer, &wanted), &wanted, &statement);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_executor_without_the_extension_is_an_error_that_names_it() {
+    let sql = one_machine().await;
+    let (_scheduler, scheduler) = scheduler();
+    let port = free_port();
+    let stock = ExecutorProcessConfig {
+        port,
+        grpc_port: port + 1,
+        scheduler_host: "127.0.0.1".into(),
+        scheduler_port: scheduler,
+        scheduler_connect_timeout_seconds: 20,
+        vcores: 1,
+        task_scheduling_policy: TaskSchedulingPolicy::PushStaged,
+        work_dir: Some(sql.folder.path().to_str().expect("a path").into()),
+        ..ExecutorProcessConfig::default()
+    };
+    tokio::spawn(async move { start_executor_process(Arc::new(stock)).await.expect("an executor") });
+    let context = session(scheduler, &sql, &TABLES).await;
+    for statement in &statements(&sql)[..1] {
+        let error = context.sql(statement).await.expect("a plan").collect().await.expect_err("no search there");
+        eprintln!("{error}");
+        assert!(error.to_string().contains("nearfield"), "{error}");
+    }
+}

@@ -1,0 +1,44 @@
+//! The client as users start it.
+
+use crate::processes::{Process, free_port, program};
+use crate::statements::one_machine;
+
+fn output(arguments: &[&str]) -> (bool, String, String) {
+    let output = program(arguments).stderr(std::process::Stdio::piped()).output().expect("a process");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.success(), text(&output.stdout), text(&output.stderr))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn statements_are_printed_and_timed() {
+    let sql = one_machine().await;
+    let port = free_port();
+    let _worker = Process::start(&["worker", "--port", &port.to_string()], port);
+    let workers = format!("http://127.0.0.1:{port}");
+    let small = format!("small={}", sql.folder.path().join("small").display());
+    let statement = "SELECT id, rank, _distance FROM knn(small, vec, [1, 0, 2], 3, 'l2')";
+    let (done, printed, told) =
+        output(&["sql", "--workers", &workers, "--table", &small, "--repeat", "3", statement]);
+    assert!(done, "{told}");
+    let wanted = sql.run(statement).await;
+    let wanted = datafusion::arrow::util::pretty::pretty_format_batches(&[wanted]).expect("a table");
+    assert_eq!(printed.trim(), wanted.to_string());
+    assert!(told.contains("3 runs: median "), "{told}");
+}
+
+#[test]
+fn wrong_arguments_are_errors_that_say_what_is_needed() {
+    for (arguments, wanted) in [
+        (&["sql", "SELECT 1"][..], "--scheduler"),
+        (&["sql", "--workers", "here", "SELECT 1"], "needed addresses as in http://host:50060, given \"here\""),
+        (&["sql", "--scheduler", "df://a:1", "--table", "t", "SELECT 1"], "--table: needed NAME=PATH, given \"t\""),
+        (&["executor", "--scheduler", "here"], "--scheduler: needed host:port, given \"here\""),
+        (&["executor", "--port", "65535"], "--port: needed a port below 65535"),
+        (&["worker", "--resident", "many"], "--resident"),
+    ] {
+        let (done, _, told) = output(arguments);
+        assert!(!done && told.contains(wanted), "{arguments:?}: {told}");
+    }
+    let (done, help, _) = output(&["sql", "--help"]);
+    assert!(done && help.contains("Examples:"), "{help}");
+}

@@ -1,0 +1,129 @@
+//! datafusion-distributed: two workers.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use datafusion::prelude::ParquetReadOptions;
+use nearfield_cluster::online::{Session, Workers};
+
+use crate::processes::{Process, free_port};
+use crate::statements::{TABLES, one_machine, statements, whole};
+use crate::support::{DIM, QUERIES, ROWS, Sql, Stored, assert_same, literal, table, vectors};
+
+fn worker() -> (Process, String) {
+    let port = free_port();
+    (Process::start(&["worker", "--port", &port.to_string()], port), format!("http://127.0.0.1:{port}"))
+}
+
+async fn session(workers: Arc<Workers>, sql: &Sql, tables: &[&str]) -> Session {
+    let session = Session::new(workers);
+    // Several tasks even for a few rows.
+    session.run("SET distributed.file_scan_config_bytes_per_partition = 1000").await.expect("an option");
+    for name in tables {
+        let path = sql.folder.path().join(name);
+        let path = path.to_str().expect("a path");
+        let registered = session.context().register_parquet(*name, path, ParquetReadOptions::default()).await;
+        registered.expect("a table");
+    }
+    session
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_are_those_of_one_machine_on_two_workers_and_on_the_one_that_is_left() {
+    let sql = one_machine().await;
+    let [(_first, first), (mut second, address)] = [worker(), worker()];
+    let workers = Workers::watch([first, address]).expect("addresses");
+    let session = session(workers.clone(), &sql, &TABLES).await;
+    for statement in statements(&sql) {
+        let wanted = sql.run(&statement).await;
+        let answer = session.run(&statement).await.expect("an answer");
+        assert_same(&whole(&answer, &wanted), &wanted, &statement);
+    }
+    second.kill();
+    for statement in statements(&sql) {
+        let wanted = sql.run(&statement).await;
+        let answer = session.run(&statement).await.expect("an answer of one worker");
+        assert_same(&whole(&answer, &wanted), &wanted, &statement);
+    }
+    assert_eq!(workers.alive().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_query_is_run_again_when_a_worker_is_lost() {
+    let sql = Sql::new("host").await;
+    let repeated = vectors(&ROWS.repeat(8), DIM);
+    sql.parquet("t", &table(&repeated, DIM, Stored::FixedF32), 8).await;
+    let queries: Vec<String> = QUERIES.chunks(DIM).take(7).map(literal).collect();
+    let statement =
+        format!("SELECT id, query_index, rank FROM knn(t, vec, [{}], 25) ORDER BY 2, 3", queries.join(", "));
+    let [(_first, first), (mut second, address)] = [worker(), worker()];
+    let session = session(Workers::watch([first, address]).expect("addresses"), &sql, &["t"]).await;
+    let run = session.run(&statement);
+    let kill = async {
+        tokio::time::sleep(Duration::from_millis(400)).await;
+        second.kill();
+    };
+    let (answer, ()) = tokio::join!(run, kill);
+    let wanted = sql.run(&statement).await;
+    assert_same(&whole(&answer.expect("an answer"), &wanted), &wanted, &statement);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_task_gets_all_queries_of_a_table() {
+    let sql = one_machine().await;
+    let [(_first, first), (_second, address)] = [worker(), worker()];
+    let session = session(Workers::watch([first, address]).expect("addresses"), &sql, &TABLES).await;
+    let plan = session.run("EXPLAIN ANALYZE SELECT id FROM knn_join(q, vec, t, vec, 2)").await.expect("a plan");
+    let plan = format!("{:?}", plan[0].column(1));
+    for part in ["NetworkBroadcastExec", "KnnPartialExec", "tasks=2"] {
+        assert!(plan.contains(part), "{part}: {plan}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_workers_the_error_names_them() {
+    let port = free_port();
+    let workers = Workers::watch([format!("http://127.0.0.1:{port}")]).expect("an address");
+    let sql = one_machine().await;
+    let session = session(workers, &sql, &TABLES).await;
+    let error = session.run(&statements(&sql)[0]).await.expect_err("nobody searches").to_string();
+    assert!(error.contains("no worker answers") && error.contains(&port.to_string()), "{error}");
+    for wrong in ["", "http://", "gpu-1:50060", "ftp://a:1", "http://host"] {
+        let error = Workers::watch([wrong]).expect_err("no address").to_string();
+        assert!(error.contains("needed addresses as in http://host:50060"), "{error}");
+    }
+}
+
+/// Bytes that a process has read from files.
+#[cfg(target_os = "linux")]
+fn bytes_read(process: &Process) -> u64 {
+    let counters = std::fs::read_to_string(format!("/proc/{}/io", process.id())).expect("counters");
+    let line = counters.lines().find_map(|line| line.strip_prefix("rchar: ")).expect("a counter");
+    line.parse().expect("a number")
+}
+
+/// Each index stays in the memory of one worker, to which every query for it goes.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread")]
+async fn indexes_stay_with_their_workers() {
+    let sql = one_machine().await;
+    let [(first, one), (second, two)] = [worker(), worker()];
+    let session = session(Workers::watch([one, two]).expect("addresses"), &sql, &[]).await;
+    let call = |query: usize| {
+        let query = literal(&QUERIES[query * DIM..][..DIM]);
+        format!("SELECT id FROM knn_index('{}', {query}, 3)", sql.folder.path().display())
+    };
+    let shard = sql.folder.path().join("0.nf").metadata().expect("a file").len();
+    let before = [&first, &second].map(bytes_read);
+    session.run(&call(0)).await.expect("an answer");
+    let loaded = [&first, &second].map(bytes_read);
+    for (before, loaded) in before.iter().zip(loaded) {
+        assert!(loaded - before >= 4 * shard, "each worker has half of the 8 shards: {before} {loaded}");
+    }
+    for query in 1..10 {
+        session.run(&call(query)).await.expect("an answer");
+    }
+    for (loaded, now) in loaded.iter().zip([&first, &second].map(bytes_read)) {
+        assert!(now - loaded < shard, "an index was read again: {} of {shard} bytes", now - loaded);
+    }
+}

@@ -1,0 +1,63 @@
+//! Tables, saved indexes and statements whose answers every cluster gives as one machine does.
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::compute::concat_batches;
+use nearfield::{AddOptions, Device, Flat, MatrixView, Metric};
+
+use crate::support::{DIM, QUERIES, ROWS, Sql, Stored, literal, table, vectors};
+
+/// Files of each table, so that several tasks read it.
+const FILES: usize = 8;
+
+/// The tables of one machine, whose files the machines of a cluster read too.
+pub(crate) async fn one_machine() -> Sql {
+    let sql = Sql::new("host").await;
+    sql.run("SET datafusion.execution.target_partitions = 8").await;
+    sql.parquet("t", &table(&vectors(&ROWS[..1600 * DIM], DIM), DIM, Stored::FixedF32), FILES).await;
+    let mut queries = vectors(&QUERIES[..20 * DIM], DIM);
+    queries[4] = None;
+    sql.parquet("q", &table(&queries, DIM, Stored::FixedF16), 3).await;
+    // Few distances, each of many rows in all files.
+    let small: Vec<f32> = (0..2000 * 3).map(|i| ((i * 7919 + i / 31) % 5) as f32 - 2.0).collect();
+    sql.parquet("small", &table(&vectors(&small, 3), 3, Stored::ListF32), FILES).await;
+    // Shards of an index, whose ids are those of the table.
+    for (shard, values) in ROWS[..1600 * DIM].chunks(200 * DIM).enumerate() {
+        let ids: Vec<u64> = (shard as u64 * 200..).take(values.len() / DIM).collect();
+        let mut index = Flat::builder(&Device::host(), Metric::Cosine, DIM).build().expect("an index");
+        let rows = MatrixView::new(values, DIM).expect("whole rows");
+        index.add_with(rows, &AddOptions::new().ids(&ids)).expect("rows");
+        index.save(sql.folder.path().join(format!("{shard}.nf"))).expect("a saved index");
+    }
+    sql
+}
+
+/// The tables of one machine that a cluster registers too.
+pub(crate) const TABLES: [&str; 3] = ["t", "q", "small"];
+
+pub(crate) fn statements(sql: &Sql) -> Vec<String> {
+    let query = literal(&QUERIES[..DIM]);
+    let two = format!("[{query}, {}]", literal(&QUERIES[DIM..2 * DIM]));
+    let folder = sql.folder.path().display();
+    vec![
+        format!("SELECT id, part, rank, _distance FROM knn(t, vec, {query}, 10) ORDER BY rank"),
+        format!("SELECT id, rank FROM knn(t, vec, {query}, 10, 'l2', 'part = 3') ORDER BY rank"),
+        "SELECT id, rank, _distance FROM knn(small, vec, [1, 0, 2], 700, 'l2') ORDER BY rank".into(),
+        "SELECT id, rank FROM knn(small, vec, [0.5, 0, 1], 300, 'ip', 'part <> 2') ORDER BY rank".into(),
+        "SELECT query_id, id, rank, _distance FROM knn_join(q, vec, t, vec, 5) ORDER BY query_id, rank".into(),
+        "SELECT query_part, count(*), max(_distance) FROM knn_join(q, vec, t, vec, 3, 'l2') GROUP BY 1 ORDER BY 1"
+            .into(),
+        // A search that every task ran whole would find each hit several times.
+        format!(
+            "SELECT query_index, id, file, rank, _distance FROM knn_index('{folder}', {two}, 10) ORDER BY 1, rank"
+        ),
+        format!("SELECT count(*), count(DISTINCT id) FROM knn_index('{folder}', {query}, 1600)"),
+        format!("SELECT id, cosine_distance(vec, {query}) AS d FROM t ORDER BY d, id LIMIT 10"),
+        format!("SELECT id FROM t WHERE list_inner_product(vec, {query}) > 0.1 ORDER BY id"),
+    ]
+}
+
+/// The batches of an answer as one, with the columns of another.
+pub(crate) fn whole(answer: &[RecordBatch], like: &RecordBatch) -> RecordBatch {
+    let schema = answer.first().map_or_else(|| like.schema(), RecordBatch::schema);
+    concat_batches(&schema, answer).expect("batches of one schema")
+}
