@@ -20,7 +20,9 @@ use crate::metric::Metric;
 use crate::plan::final_exec::KnnFinalExec;
 use crate::plan::index_exec::{IndexSearch, KnnIndexExec};
 use crate::plan::node::{Asked, Knn, Wanted};
-use crate::plan::partial_exec::{KnnPartialExec, Source};
+use crate::plan::partial_exec::KnnPartialExec;
+use crate::plan::places_exec::KnnPlacesExec;
+use crate::plan::source::{QueryOrder, Source};
 use crate::search::queries::Queries;
 use crate::tables::knn_index::KnnIndexTable;
 
@@ -60,6 +62,9 @@ struct KnnMessage {
     /// Of the operator alone: the files of the table in their order.
     #[prost(string, repeated, tag = "8")]
     files: Vec<String>,
+    /// Of the operator alone: whether the queries of a table have places.
+    #[prost(bool, tag = "9")]
+    has_places: bool,
 }
 
 /// A search of saved indexes: the operator, whose files its input names, or the table with its files.
@@ -75,6 +80,13 @@ struct IndexMessage {
     files: Vec<String>,
 }
 
+/// The places of queries in these files.
+#[derive(Clone, PartialEq, Message)]
+struct PlacesMessage {
+    #[prost(string, repeated, tag = "1")]
+    files: Vec<String>,
+}
+
 #[derive(Clone, PartialEq, prost::Oneof)]
 enum Kind {
     #[prost(message, tag = "1")]
@@ -83,11 +95,13 @@ enum Kind {
     FinalK(u64),
     #[prost(message, tag = "3")]
     Index(IndexMessage),
+    #[prost(message, tag = "4")]
+    Places(PlacesMessage),
 }
 
 #[derive(Clone, PartialEq, Message)]
 struct NodeMessage {
-    #[prost(oneof = "Kind", tags = "1, 2, 3")]
+    #[prost(oneof = "Kind", tags = "1, 2, 3, 4")]
     kind: Option<Kind>,
 }
 
@@ -139,6 +153,7 @@ impl KnnMessage {
             given: given.map(QueriesMessage::new),
             query_column: query_column.cloned().unwrap_or_default(),
             files: vec![],
+            has_places: false,
         }
     }
 
@@ -188,10 +203,20 @@ impl PhysicalExtensionCodec for KnnPhysicalCodec {
                 let wanted = message.wanted()?;
                 let source = match (message.given, others) {
                     (Some(given), []) => Source::Given(given.queries()?),
-                    (None, [plan]) => Source::Table { plan: plan.clone(), column: message.query_column },
+                    (None, [plan]) => {
+                        let order = match message.has_places {
+                            true => QueryOrder::Places,
+                            // What arrives here may arrive in another order at other tasks.
+                            false => QueryOrder::Values,
+                        };
+                        Source::Table { plan: plan.clone(), column: message.query_column, order }
+                    }
                     _ => return internal_err!("a search has {} inputs", inputs.len()),
                 };
                 Arc::new(KnnPartialExec::new(rows.clone(), source, wanted, message.files.into())?)
+            }
+            (Kind::Places(message), [input]) => {
+                Arc::new(KnnPlacesExec::new(input.clone(), message.files.into())?)
             }
             (Kind::FinalK(k), [input]) => Arc::new(KnnFinalExec::new(input.clone(), number(k)?)?),
             (Kind::Index(message), [input]) => {
@@ -208,12 +233,16 @@ impl PhysicalExtensionCodec for KnnPhysicalCodec {
         converter: &dyn PhysicalProtoConverterExtension,
     ) -> Result<()> {
         if let Some(partial) = node.downcast_ref::<KnnPartialExec>() {
-            let (given, column) = match partial.source() {
-                Source::Given(queries) => (Some(&**queries), None),
-                Source::Table { column, .. } => (None, Some(column)),
+            let (given, column, has_places) = match partial.source() {
+                Source::Given(queries) => (Some(&**queries), None, false),
+                Source::Table { column, order, .. } => (None, Some(column), *order == QueryOrder::Places),
             };
             let message = KnnMessage::new(partial.wanted(), given, column);
-            return encode(Kind::Knn(KnnMessage { files: partial.files().to_vec(), ..message }), buffer);
+            let files = partial.files().to_vec();
+            return encode(Kind::Knn(KnnMessage { files, has_places, ..message }), buffer);
+        }
+        if let Some(places) = node.downcast_ref::<KnnPlacesExec>() {
+            return encode(Kind::Places(PlacesMessage { files: places.files().to_vec() }), buffer);
         }
         if let Some(last) = node.downcast_ref::<KnnFinalExec>() {
             return encode(Kind::FinalK(last.k() as u64), buffer);

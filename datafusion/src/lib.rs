@@ -29,7 +29,7 @@ pub use codec::{KnnLogicalCodec, KnnPhysicalCodec};
 pub use config::NearfieldOptions;
 pub use functions::{Distance, scalar_functions};
 pub use metric::Metric;
-pub use plan::planner::{KnnPlanner, KnnQueryPlanner};
 pub use plan::index_paths::{paths_of, source_of_paths};
+pub use plan::planner::{KnnPlanner, KnnQueryPlanner};
 pub use resident::{resident_indexes, set_resident_limit};
 pub use session::{config, context, register, table_functions, with_nearfield};

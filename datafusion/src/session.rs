@@ -11,7 +11,7 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use crate::config::NearfieldOptions;
 use crate::functions::scalar_functions;
 use crate::operators::Operators;
-use crate::plan::in_order::KeepOrder;
+use crate::plan::keep_order::KeepOrder;
 use crate::plan::narrow::NarrowKnn;
 use crate::plan::planner::KnnQueryPlanner;
 use crate::tables::knn::KnnFunction;

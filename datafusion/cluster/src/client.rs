@@ -68,7 +68,8 @@ impl Sql {
             let Some((name, path)) = table.split_once('=') else {
                 bail!("--table: needed NAME=PATH, given {table:?}");
             };
-            let registered = cluster.context().register_parquet(name, path, ParquetReadOptions::default()).await;
+            let registered =
+                cluster.context().register_parquet(name, path, ParquetReadOptions::default()).await;
             registered.with_context(|| format!("--table {table}"))?;
         }
         for statement in &self.statements {

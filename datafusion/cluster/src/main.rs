@@ -7,7 +7,9 @@ use clap::{Parser, Subcommand};
 
 /// Nearest neighbours in SQL on many machines.
 #[derive(Parser)]
-#[command(version, after_help = "\
+#[command(
+    version,
+    after_help = "\
 Ballista, for long jobs over Parquet files:
   nearfield-cluster scheduler
   NEARFIELD_ADAPTER=0 nearfield-cluster executor --scheduler localhost:50050
@@ -22,7 +24,8 @@ datafusion-distributed, for searches of saved indexes that stay in memory:
     \"SELECT id, _distance FROM knn_index('/indexes', [0.1, 0.7, 0.2], 10)\"
 
 NEARFIELD_ADAPTER names the device of an executor or worker, by its number or part of its name: one process for each GPU.
-No connection is encrypted, and whoever reaches a port can run statements: keep them in a network of your own.")]
+No connection is encrypted, and whoever reaches a port can run statements: keep them in a network of your own."
+)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -43,7 +46,8 @@ enum Command {
 fn main() -> anyhow::Result<()> {
     let cli = Cli::parse();
     // Plans of many terms are walked by recursion, and Ballista's own programs have stacks of this size.
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().thread_stack_size(32 << 20).build()?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().thread_stack_size(32 << 20).build()?;
     runtime.block_on(async {
         match cli.command {
             Command::Scheduler(scheduler) => scheduler.run().await,

@@ -57,6 +57,12 @@ impl Found {
     }
 }
 
+/// The columns of these names.
+pub(crate) fn columns_of(batch: &RecordBatch, names: &[String]) -> Result<RecordBatch> {
+    let places = names.iter().map(|name| batch.schema().index_of(name)).collect::<Result<Vec<_>, _>>()?;
+    Ok(batch.project(&places)?)
+}
+
 /// Rows of several batches with the same columns, as (batch, row). There may be no columns.
 pub(crate) fn gather(batches: &[&RecordBatch], places: &[(usize, usize)]) -> Result<RecordBatch> {
     let schema = batches[0].schema();

@@ -28,7 +28,7 @@ use crate::config::NearfieldOptions;
 use crate::error::external;
 use crate::plan::metrics::KnnMetrics;
 use crate::plan::node::{DISTANCE, QUERY_INDEX};
-use crate::plan::partial_exec::{PIECE, ROW};
+use crate::plan::pieces::{PIECE, ROW};
 use crate::plan::stop::StopOnDrop;
 use crate::resident;
 use crate::search::block::Work;

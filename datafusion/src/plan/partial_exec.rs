@@ -16,44 +16,24 @@ use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties, collect,
+    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
 };
 use futures::{StreamExt, TryStreamExt, stream};
 use tokio::sync::OnceCell;
 
 use crate::config::NearfieldOptions;
-use crate::plan::found::{Found, gather};
-use crate::plan::in_order::in_order;
+use crate::plan::found::{Found, columns_of, gather};
 use crate::plan::metrics::KnnMetrics;
-use crate::plan::pieces::piece;
 use crate::plan::node::{DISTANCE, QUERY_INDEX, Wanted, name_of_query};
+use crate::plan::pieces::{PIECE, ROW, in_order, piece};
+use crate::plan::source::{Collected, Source};
 use crate::plan::stop::StopOnDrop;
 use crate::search::block::{Search, search};
 use crate::search::hits::Hits;
-use crate::search::queries::Queries;
 use crate::vectors::holds_vectors;
 
-/// Orders rows of the same distance: the piece of the table, and the place in it.
-pub(crate) const PIECE: &str = "_piece";
-pub(crate) const ROW: &str = "_row";
 /// A block takes its own memory this many times: rows, the same in f32, and their index.
 const WITH_INDEX: usize = 3;
-
-/// Where queries come from.
-#[derive(Debug, Clone)]
-pub(crate) enum Source {
-    Given(Arc<Queries>),
-    Table { plan: Arc<dyn ExecutionPlan>, column: String },
-}
-
-/// The queries, and the columns of theirs that the answer has.
-#[derive(Debug)]
-struct Collected {
-    queries: Arc<Queries>,
-    columns: RecordBatch,
-    /// Their share of the pool's memory.
-    _reservation: Option<MemoryReservation>,
-}
 
 /// Finds the neighbours among the rows of each partition.
 #[derive(Debug)]
@@ -79,7 +59,7 @@ impl KnnPartialExec {
         let rows = in_order(rows)?;
         check_column(&rows.schema(), &wanted.column)?;
         let mut fields = fields_of(&rows.schema(), &wanted.kept, str::to_owned)?;
-        if let Source::Table { plan, column } = &source {
+        if let Source::Table { plan, column, .. } = &source {
             check_column(&plan.schema(), column)?;
             fields.extend(fields_of(&plan.schema(), &wanted.kept_of_queries, name_of_query)?);
         }
@@ -127,29 +107,6 @@ fn check_column(schema: &Schema, column: &str) -> Result<()> {
 fn fields_of(schema: &Schema, names: &[String], named: impl Fn(&str) -> String) -> Result<Vec<FieldRef>> {
     let field = |name: &String| Ok(Arc::new(schema.field_with_name(name)?.clone().with_name(named(name))));
     names.iter().map(field).collect()
-}
-
-/// The columns of these names.
-fn columns_of(batch: &RecordBatch, names: &[String]) -> Result<RecordBatch> {
-    let places = names.iter().map(|name| batch.schema().index_of(name)).collect::<Result<Vec<_>, _>>()?;
-    Ok(batch.project(&places)?)
-}
-
-async fn collected(source: &Source, wanted: &Wanted, context: Arc<TaskContext>) -> Result<Arc<Collected>> {
-    let (queries, columns, reservation) = match source {
-        Source::Given(queries) => (queries.clone(), RecordBatch::new_empty(Arc::new(Schema::empty())), None),
-        Source::Table { plan, column } => {
-            let batches = collect(plan.clone(), context.clone()).await?;
-            let all = datafusion::arrow::compute::concat_batches(&plan.schema(), &batches)?;
-            let vectors = all.column(all.schema().index_of(column)?).clone();
-            let queries = Queries::of_column(&vectors, &format!("column {column:?} of the queries"))?;
-            let columns = columns_of(&all, &wanted.kept_of_queries)?;
-            let reservation = MemoryConsumer::new("KnnPartialExec: queries").register(context.memory_pool());
-            reservation.try_grow(queries.bytes() + columns.get_array_memory_size())?;
-            (Arc::new(queries), columns, Some(reservation))
-        }
-    };
-    Ok(Arc::new(Collected { queries, columns, _reservation: reservation }))
 }
 
 /// The bytes of a batch, which may be a part of a larger one.
@@ -281,8 +238,8 @@ impl ExecutionPlan for KnnPartialExec {
         let mut children = children.into_iter();
         let (rows, source) = match (children.next(), children.next(), &self.source) {
             (Some(rows), None, Source::Given(_)) => (rows, self.source.clone()),
-            (Some(rows), Some(plan), Source::Table { column, .. }) => {
-                (rows, Source::Table { plan, column: column.clone() })
+            (Some(rows), Some(plan), &Source::Table { ref column, order, .. }) => {
+                (rows, Source::Table { plan, column: column.clone(), order })
             }
             _ => {
                 return internal_err!(
@@ -311,7 +268,7 @@ impl ExecutionPlan for KnnPartialExec {
         let output = schema.clone();
         let work = async move {
             let collected =
-                cell.get_or_try_init(|| collected(&source, &wanted, context.clone())).await?.clone();
+                cell.get_or_try_init(|| Collected::new(&source, &wanted, context.clone())).await?.clone();
             let stop = StopOnDrop::default();
             let queries = collected.queries.clone();
             let opened = options.clone();

@@ -7,12 +7,29 @@ use std::any::Any;
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use datafusion::common::Result;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
+/// The column of [`piece`], which orders rows of the same distance.
+pub(crate) const PIECE: &str = "_piece";
+/// The column of the place in a piece, which orders those of the same piece.
+pub(crate) const ROW: &str = "_row";
 /// Bits of a piece's number for the place in a file where it starts.
 const START_BITS: u32 = 40;
+
+/// Lets every partition read its own files, in their order: otherwise one that has read its own takes those of others.
+pub(crate) fn in_order(rows: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    let in_order = |plan: Arc<dyn ExecutionPlan>| {
+        Ok(match plan.children().is_empty().then(|| plan.with_preserve_order(true)).flatten() {
+            Some(in_order) => Transformed::yes(in_order),
+            None => Transformed::no(plan),
+        })
+    };
+    rows.transform_up(in_order).data()
+}
 
 /// The files of a table in their order, or none if its rows come from elsewhere.
 pub(crate) fn files_of(rows: &Arc<dyn ExecutionPlan>) -> Vec<String> {

@@ -13,8 +13,9 @@ use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, Phy
 
 use crate::plan::final_exec::KnnFinalExec;
 use crate::plan::node::{Asked, Knn};
-use crate::plan::partial_exec::{KnnPartialExec, Source};
+use crate::plan::partial_exec::KnnPartialExec;
 use crate::plan::pieces::files_of;
+use crate::plan::source::Source;
 
 /// Plans what DataFusion plans, and searches.
 #[derive(Debug, Default)]
@@ -50,9 +51,7 @@ impl ExtensionPlanner for KnnPlanner {
         let Some(knn) = node.as_any().downcast_ref::<Knn>() else { return Ok(None) };
         let source = match (&knn.asked, inputs) {
             (Asked::Given(queries), [_]) => Source::Given(queries.clone()),
-            (Asked::Table { column, .. }, [_, queries]) => {
-                Source::Table { plan: queries.clone(), column: column.clone() }
-            }
+            (Asked::Table { column, .. }, [_, queries]) => Source::of_table(queries.clone(), column.clone())?,
             _ => return internal_err!("Knn: needed an input for rows, and one for queries of a table"),
         };
         let files = files_of(&inputs[0]).into();

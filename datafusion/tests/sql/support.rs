@@ -28,7 +28,8 @@ pub(crate) fn devices() -> Vec<&'static str> {
 
 fn shipped(name: &str) -> Vec<f32> {
     // The tests of the cluster use this too, one folder further down.
-    let mut folders = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().map(|folder| folder.join("examples/data"));
+    let mut folders =
+        Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().map(|folder| folder.join("examples/data"));
     let path = folders.find(|folder| folder.is_dir()).expect("the folder").join(name);
     VectorFile::open(path).and_then(|file| file.read_all()).expect("the shipped data").into_f32()
 }

@@ -41,7 +41,10 @@ impl Shards {
 
 #[async_trait::async_trait]
 impl DesiredTaskCountHandler for Shards {
-    async fn handle(&self, event: DesiredTaskCountEvent<'_>) -> Option<Result<DesiredTaskCountEventResponse>> {
+    async fn handle(
+        &self,
+        event: DesiredTaskCountEvent<'_>,
+    ) -> Option<Result<DesiredTaskCountEventResponse>> {
         let by_worker = self.by_worker(event.plan.as_ref())?;
         Some(by_worker.map(|workers| DesiredTaskCountEventResponse::desired(workers.len().max(1))))
     }

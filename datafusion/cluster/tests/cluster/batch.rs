@@ -24,7 +24,8 @@ fn executor(scheduler: u16, work: &Path) -> Process {
     let port = free_port();
     let (scheduler, text) = (format!("127.0.0.1:{scheduler}"), port.to_string());
     let work = work.to_str().expect("a path");
-    let arguments = ["executor", "--scheduler", &scheduler, "--port", &text, "--tasks", "1", "--heartbeat", "1"];
+    let arguments =
+        ["executor", "--scheduler", &scheduler, "--port", &text, "--tasks", "1", "--heartbeat", "1"];
     Process::start(&[&arguments[..], &["--work", work]].concat(), port + 1)
 }
 
@@ -114,7 +115,8 @@ async fn an_executor_without_the_extension_is_an_error_that_names_it() {
     tokio::spawn(async move { start_executor_process(Arc::new(stock)).await.expect("an executor") });
     let context = session(scheduler, &sql, &TABLES).await;
     for statement in &statements(&sql)[..1] {
-        let error = context.sql(statement).await.expect("a plan").collect().await.expect_err("no search there");
+        let error =
+            context.sql(statement).await.expect("a plan").collect().await.expect_err("no search there");
         eprintln!("{error}");
         assert!(error.to_string().contains("nearfield"), "{error}");
     }

@@ -30,8 +30,14 @@ async fn statements_are_printed_and_timed() {
 fn wrong_arguments_are_errors_that_say_what_is_needed() {
     for (arguments, wanted) in [
         (&["sql", "SELECT 1"][..], "--scheduler"),
-        (&["sql", "--workers", "here", "SELECT 1"], "needed addresses as in http://host:50060, given \"here\""),
-        (&["sql", "--scheduler", "df://a:1", "--table", "t", "SELECT 1"], "--table: needed NAME=PATH, given \"t\""),
+        (
+            &["sql", "--workers", "here", "SELECT 1"],
+            "needed addresses as in http://host:50060, given \"here\"",
+        ),
+        (
+            &["sql", "--scheduler", "df://a:1", "--table", "t", "SELECT 1"],
+            "--table: needed NAME=PATH, given \"t\"",
+        ),
         (&["executor", "--scheduler", "here"], "--scheduler: needed host:port, given \"here\""),
         (&["executor", "--port", "65535"], "--port: needed a port below 65535"),
         (&["worker", "--resident", "many"], "--resident"),

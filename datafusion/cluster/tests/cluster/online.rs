@@ -73,7 +73,8 @@ async fn every_task_gets_all_queries_of_a_table() {
     let sql = one_machine().await;
     let [(_first, first), (_second, address)] = [worker(), worker()];
     let session = session(Workers::watch([first, address]).expect("addresses"), &sql, &TABLES).await;
-    let plan = session.run("EXPLAIN ANALYZE SELECT id FROM knn_join(q, vec, t, vec, 2)").await.expect("a plan");
+    let plan =
+        session.run("EXPLAIN ANALYZE SELECT id FROM knn_join(q, vec, t, vec, 2)").await.expect("a plan");
     let plan = format!("{:?}", plan[0].column(1));
     for part in ["NetworkBroadcastExec", "KnnPartialExec", "tasks=2"] {
         assert!(plan.contains(part), "{part}: {plan}");

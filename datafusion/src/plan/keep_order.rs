@@ -13,17 +13,6 @@ use datafusion::physical_plan::repartition::RepartitionExec;
 
 use crate::plan::partial_exec::KnnPartialExec;
 
-/// Lets every partition read its own files, in their order: otherwise one that has read its own takes those of others.
-pub(crate) fn in_order(rows: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
-    let in_order = |plan: Arc<dyn ExecutionPlan>| {
-        Ok(match plan.children().is_empty().then(|| plan.with_preserve_order(true)).flatten() {
-            Some(in_order) => Transformed::yes(in_order),
-            None => Transformed::no(plan),
-        })
-    };
-    rows.transform_up(in_order).data()
-}
-
 /// A physical optimizer rule: takes away what deals the rows below a search out to more partitions, which a filter asks for.
 #[derive(Debug, Default)]
 pub(crate) struct KeepOrder;

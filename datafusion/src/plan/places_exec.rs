@@ -1,0 +1,109 @@
+//! The physical operator over the queries of a table: it adds to each the place in its files.
+//!
+//! Queries of several partitions arrive in any order, another in each task of a cluster. By their places all tasks number them alike.
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, RecordBatch, UInt64Array};
+use datafusion::arrow::datatypes::{DataType, Field, Schema};
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{Result, internal_err};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
+};
+use futures::StreamExt;
+
+use crate::plan::pieces::{PIECE, ROW, in_order, piece};
+
+/// Adds the place of each row in the files of its table.
+#[derive(Debug)]
+pub(crate) struct KnnPlacesExec {
+    input: Arc<dyn ExecutionPlan>,
+    files: Arc<[String]>,
+    properties: Arc<PlanProperties>,
+}
+
+impl KnnPlacesExec {
+    /// The columns that it adds, behind those of its input.
+    pub(crate) const COLUMNS: usize = 2;
+
+    pub(crate) fn new(input: Arc<dyn ExecutionPlan>, files: Arc<[String]>) -> Result<Self> {
+        let input = in_order(input)?;
+        let own: [_; Self::COLUMNS] =
+            [PIECE, ROW].map(|name| Arc::new(Field::new(name, DataType::UInt64, false)));
+        let fields: Vec<_> = input.schema().fields().iter().cloned().chain(own).collect();
+        let properties = Arc::new(PlanProperties::new(
+            EquivalenceProperties::new(Arc::new(Schema::new(fields))),
+            Partitioning::UnknownPartitioning(input.output_partitioning().partition_count()),
+            EmissionType::Incremental,
+            Boundedness::Bounded,
+        ));
+        Ok(Self { input, files, properties })
+    }
+
+    pub(crate) fn files(&self) -> &[String] {
+        &self.files
+    }
+}
+
+impl DisplayAs for KnnPlacesExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "KnnPlacesExec: files={}", self.files.len())
+    }
+}
+
+impl ExecutionPlan for KnnPlacesExec {
+    fn name(&self) -> &str {
+        "KnnPlacesExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    /// Places are those in the partitions of the files.
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![false]
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        match (children.pop(), children.is_empty()) {
+            (Some(input), true) => Ok(Arc::new(Self::new(input, self.files.clone())?)),
+            _ => internal_err!("KnnPlacesExec: needed one child"),
+        }
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let piece = piece(&self.input, partition, &self.files);
+        let (schema, mut before) = (self.schema(), 0);
+        let placed = self.input.execute(partition, context)?.map(move |batch| {
+            let batch = batch?;
+            let first: u64 = before;
+            before += batch.num_rows() as u64;
+            let pieces: ArrayRef = Arc::new(UInt64Array::from_value(piece, batch.num_rows()));
+            let rows: ArrayRef = Arc::new(UInt64Array::from_iter_values(first..before));
+            let columns = batch.columns().iter().cloned().chain([pieces, rows]).collect();
+            Ok(RecordBatch::try_new(schema.clone(), columns)?)
+        });
+        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), placed)))
+    }
+}
