@@ -2,12 +2,14 @@
 //!
 //! ```no_run
 //! # async fn example() -> datafusion::common::Result<()> {
-//! let context = nearfield_cluster::batch::connect("df://scheduler:50050").await?;
-//! context.register_parquet("docs", "/data/docs.parquet", Default::default()).await?;
-//! context.sql("SELECT id, rank FROM knn(docs, embedding, [0.1, 0.7, 0.2], 10)").await?.show().await
+//! let session = nearfield_cluster::batch::Session::connect("df://scheduler:50050").await?;
+//! session.context().register_parquet("docs", "/data/docs.parquet", Default::default()).await?;
+//! session.run("SELECT id, rank FROM knn(docs, embedding, [0.1, 0.7, 0.2], 10)").await?;
+//! # Ok(())
 //! # }
 //! ```
 
+use std::fmt;
 use std::sync::Arc;
 
 use ballista::prelude::SessionContextExt;
@@ -20,6 +22,7 @@ use ballista_core::registry::BallistaFunctionRegistry;
 use ballista_core::serde::{BallistaLogicalExtensionCodec, BallistaPhysicalExtensionCodec};
 use ballista_executor::executor_process::ExecutorProcessConfig;
 use ballista_scheduler::config::{SchedulerConfig, TaskDistributionPolicy};
+use datafusion::arrow::array::RecordBatch;
 use datafusion::common::Result;
 use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::prelude::{SessionConfig, SessionContext};
@@ -98,13 +101,49 @@ pub fn executor_config() -> ExecutorProcessConfig {
     }
 }
 
-/// A session whose statements run on the cluster of a scheduler, `df://host:port`. Paths of tables are those that executors see.
-///
-/// Errors if the address is none; whether a scheduler is there shows with the first statement.
-pub async fn connect(scheduler: &str) -> Result<SessionContext> {
-    let builder = SessionStateBuilder::new().with_default_features().with_config(session_config());
-    let context = SessionContext::remote_with_state(scheduler, with_nearfield(builder).build()).await?;
-    // A session of Ballista has Ballista's functions in place of those that it had.
-    nearfield_datafusion::register(&context)?;
-    Ok(context)
+/// What Ballista says when an executor could not read a task. Only the executor's log says why.
+const REJECTED: &str = "could not be prepared or was rejected by executor";
+
+/// A session whose statements run on the cluster of a scheduler.
+#[derive(Clone)]
+pub struct Session {
+    context: SessionContext,
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session").field("session_id", &self.context.session_id()).finish_non_exhaustive()
+    }
+}
+
+impl Session {
+    /// A new session with a scheduler, `df://host:port`.
+    ///
+    /// Errors if the address is none; whether a scheduler is there shows with the first statement.
+    pub async fn connect(scheduler: &str) -> Result<Self> {
+        let builder = SessionStateBuilder::new().with_default_features().with_config(session_config());
+        let context = SessionContext::remote_with_state(scheduler, with_nearfield(builder).build()).await?;
+        // A session of Ballista has Ballista's functions in place of those that it had.
+        nearfield_datafusion::register(&context)?;
+        Ok(Self { context })
+    }
+
+    /// The session of DataFusion, in which tables are registered. Their paths are those that executors see.
+    pub fn context(&self) -> &SessionContext {
+        &self.context
+    }
+
+    /// Runs a statement, and gathers its answer. Tasks of an executor that is lost are run again by others.
+    ///
+    /// Errors are those of DataFusion and Ballista, with a reason where an executor knows nothing of nearfield.
+    pub async fn run(&self, statement: &str) -> Result<Vec<RecordBatch>> {
+        let run = async { self.context.sql(statement).await?.collect().await };
+        run.await.map_err(|error| match error.to_string().contains(REJECTED) {
+            true => error.context(
+                "an executor could not read its task. Executors have to know nearfield: \
+                 start each with `nearfield-cluster executor`, or with nearfield_cluster::batch::executor_config()",
+            ),
+            false => error,
+        })
+    }
 }

@@ -7,8 +7,7 @@ use clap::Args;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::util::pretty::pretty_format_batches;
 use datafusion::prelude::{ParquetReadOptions, SessionContext};
-use nearfield_cluster::batch;
-use nearfield_cluster::online::{Session, Workers};
+use nearfield_cluster::{batch, online};
 
 #[derive(Args)]
 #[command(after_help = "\
@@ -38,21 +37,21 @@ pub(crate) struct Sql {
 }
 
 enum Cluster {
-    Batch(SessionContext),
-    Online(Session),
+    Batch(batch::Session),
+    Online(online::Session),
 }
 
 impl Cluster {
     fn context(&self) -> &SessionContext {
         match self {
-            Self::Batch(context) => context,
+            Self::Batch(session) => session.context(),
             Self::Online(session) => session.context(),
         }
     }
 
     async fn run(&self, statement: &str) -> datafusion::common::Result<Vec<RecordBatch>> {
         match self {
-            Self::Batch(context) => context.sql(statement).await?.collect().await,
+            Self::Batch(session) => session.run(statement).await,
             Self::Online(session) => session.run(statement).await,
         }
     }
@@ -61,8 +60,8 @@ impl Cluster {
 impl Sql {
     pub(crate) async fn run(self) -> anyhow::Result<()> {
         let cluster = match &self.scheduler {
-            Some(scheduler) => Cluster::Batch(batch::connect(scheduler).await?),
-            None => Cluster::Online(Session::new(Workers::watch(&self.workers)?)),
+            Some(scheduler) => Cluster::Batch(batch::Session::connect(scheduler).await?),
+            None => Cluster::Online(online::Session::new(online::Workers::watch(&self.workers)?)),
         };
         for table in &self.table {
             let Some((name, path)) = table.split_once('=') else {

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use ballista_core::config::TaskSchedulingPolicy;
 use ballista_executor::executor_process::{ExecutorProcessConfig, start_executor_process};
-use datafusion::prelude::{ParquetReadOptions, SessionContext};
-use nearfield_cluster::batch::connect;
+use datafusion::prelude::ParquetReadOptions;
+use nearfield_cluster::batch::Session;
 
 use crate::processes::{Process, free_port};
 use crate::statements::{TABLES, one_machine, statements, whole};
@@ -29,14 +29,15 @@ fn executor(scheduler: u16, work: &Path) -> Process {
     Process::start(&[&arguments[..], &["--work", work]].concat(), port + 1)
 }
 
-async fn session(scheduler: u16, sql: &Sql, tables: &[&str]) -> SessionContext {
-    let context = connect(&format!("df://127.0.0.1:{scheduler}")).await.expect("a session");
+async fn session(scheduler: u16, sql: &Sql, tables: &[&str]) -> Session {
+    let session = Session::connect(&format!("df://127.0.0.1:{scheduler}")).await.expect("a session");
     for name in tables {
         let path = sql.folder.path().join(name);
         let path = path.to_str().expect("a path");
-        context.register_parquet(*name, path, ParquetReadOptions::default()).await.expect("a table");
+        let registered = session.context().register_parquet(*name, path, ParquetReadOptions::default()).await;
+        registered.expect("a table");
     }
-    context
+    session
 }
 
 /// What tasks have written, in all folders below.
@@ -52,10 +53,10 @@ async fn answers_are_those_of_one_machine_and_both_executors_work() {
     let (_scheduler, port) = scheduler();
     let work = [0, 1].map(|number| sql.folder.path().join(format!("work-{number}")));
     let _executors = [executor(port, &work[0]), executor(port, &work[1])];
-    let context = session(port, &sql, &TABLES).await;
+    let session = session(port, &sql, &TABLES).await;
     for statement in statements(&sql) {
         let wanted = sql.run(&statement).await;
-        let answer = context.sql(&statement).await.expect("a plan").collect().await.expect("an answer");
+        let answer = session.run(&statement).await.expect("an answer");
         assert_same(&whole(&answer, &wanted), &wanted, &statement);
     }
     for folder in work {
@@ -77,11 +78,11 @@ async fn a_job_ends_with_the_same_answer_when_an_executor_is_lost() {
     let (_scheduler, port) = scheduler();
     let work = [0, 1].map(|number| sql.folder.path().join(format!("work-{number}")));
     let mut executors = [executor(port, &work[0]), executor(port, &work[1])];
-    let context = session(port, &sql, &["t"]).await;
-    context.sql("SET datafusion.execution.target_partitions = 32").await.expect("an option");
+    let session = session(port, &sql, &["t"]).await;
+    session.run("SET datafusion.execution.target_partitions = 32").await.expect("an option");
     let job = {
-        let (context, statement) = (context.clone(), statement.clone());
-        tokio::spawn(async move { context.sql(&statement).await?.collect().await })
+        let statement = statement.clone();
+        tokio::spawn(async move { session.run(&statement).await })
     };
     // The first has done a task, whose result is lost with it.
     let start = Instant::now();
@@ -113,11 +114,12 @@ async fn an_executor_without_the_extension_is_an_error_that_names_it() {
         ..ExecutorProcessConfig::default()
     };
     tokio::spawn(async move { start_executor_process(Arc::new(stock)).await.expect("an executor") });
-    let context = session(scheduler, &sql, &TABLES).await;
-    for statement in &statements(&sql)[..1] {
-        let error =
-            context.sql(statement).await.expect("a plan").collect().await.expect_err("no search there");
-        eprintln!("{error}");
-        assert!(error.to_string().contains("nearfield"), "{error}");
-    }
+    let session = session(scheduler, &sql, &TABLES).await;
+    let error = session.run(&statements(&sql)[0]).await.expect_err("no search there").to_string();
+    assert!(
+        error.contains("an executor could not read its task. Executors have to know nearfield"),
+        "{error}"
+    );
+    // What is not a search runs there.
+    session.run("SELECT count(*) FROM t").await.expect("an answer");
 }
