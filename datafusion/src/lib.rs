@@ -13,11 +13,11 @@
 //! Answers are exact: those of `ORDER BY` the scalar function, whichever device searches. `docs/sql.md` in the repository has all functions.
 
 mod codec;
-mod config;
 mod error;
 mod functions;
 mod metric;
 mod operators;
+mod options;
 mod plan;
 mod resident;
 mod search;
@@ -26,9 +26,9 @@ mod tables;
 mod vectors;
 
 pub use codec::{KnnLogicalCodec, KnnPhysicalCodec};
-pub use config::NearfieldOptions;
 pub use functions::{Distance, scalar_functions};
 pub use metric::Metric;
+pub use options::NearfieldOptions;
 pub use plan::index_paths::{paths_of, source_of_paths};
 pub use plan::planner::{KnnPlanner, KnnQueryPlanner};
 pub use resident::{resident_indexes, set_resident_limit};

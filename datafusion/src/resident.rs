@@ -10,8 +10,8 @@ use std::time::SystemTime;
 use datafusion::common::{DataFusionError, Result};
 use nearfield::Index;
 
-use crate::config::NearfieldOptions;
 use crate::error::external;
+use crate::options::NearfieldOptions;
 
 /// A file as it was when its index was loaded: one that was written anew is loaded again.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -8,9 +8,9 @@ use datafusion::execution::context::QueryPlanner;
 use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::prelude::{SessionConfig, SessionContext};
 
-use crate::config::NearfieldOptions;
 use crate::functions::scalar_functions;
 use crate::operators::Operators;
+use crate::options::NearfieldOptions;
 use crate::plan::keep_order::KeepOrder;
 use crate::plan::narrow::NarrowKnn;
 use crate::plan::planner::KnnQueryPlanner;

@@ -193,7 +193,10 @@ impl File {
         let mut at = 0;
         while at < tokens.len() {
             match &tokens[at] {
-                TokenTree::Ident(word) if word == "use" => {
+                // The captures of an `impl`, as `use<T>`, have no end.
+                TokenTree::Ident(word)
+                    if word == "use" && !tokens.get(at + 1).is_some_and(|next| is_punct(next, '<')) =>
+                {
                     let length =
                         tokens[at..].iter().position(|token| is_punct(token, ';')).expect("use ends");
                     self.read_use(&tokens[at + 1..at + length], &[], module);

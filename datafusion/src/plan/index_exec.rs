@@ -24,8 +24,8 @@ use datafusion::physical_plan::{
 use futures::{StreamExt, TryStreamExt, stream};
 use nearfield::{MatrixView, SearchOptions, interruptible};
 
-use crate::config::NearfieldOptions;
 use crate::error::external;
+use crate::options::NearfieldOptions;
 use crate::plan::metrics::KnnMetrics;
 use crate::plan::node::{DISTANCE, QUERY_INDEX};
 use crate::plan::pieces::{PIECE, ROW};

@@ -21,7 +21,7 @@ use datafusion::physical_plan::{
 use futures::{StreamExt, TryStreamExt, stream};
 use tokio::sync::OnceCell;
 
-use crate::config::NearfieldOptions;
+use crate::options::NearfieldOptions;
 use crate::plan::found::{Found, columns_of, gather};
 use crate::plan::metrics::KnnMetrics;
 use crate::plan::node::{DISTANCE, QUERY_INDEX, Wanted, name_of_query};
