@@ -2,9 +2,11 @@
 //!
 //! ```sh
 //! cargo run --release --package nearfield-datafusion --example pace -- 50000 384 1000
+//! cargo run --release --package nearfield-datafusion --example pace -- base.npy queries.npy
 //! ```
 //!
-//! Arguments: rows, dim, queries, device.
+//! Arguments: rows, dim and queries of made values, or files of rows and queries; then a device. `examples/duckdb_pace.py` times DuckDB on the
+//! Parquet files that this leaves in the folder for temporary ones.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -19,6 +21,7 @@ use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::Result;
 use datafusion::parquet::arrow::ArrowWriter;
 use datafusion::prelude::{ParquetReadOptions, SessionContext};
+use nearfield::io::VectorFile;
 use nearfield::{Device, Flat, MatrixView, Metric};
 
 const K: usize = 10;
@@ -69,17 +72,30 @@ fn median(mut times: Vec<Duration>) -> f64 {
 #[tokio::main]
 async fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let external = |error: nearfield::Error| datafusion::common::DataFusionError::External(Box::new(error));
     let number =
         |place: usize, other: usize| arguments.get(place).and_then(|text| text.parse().ok()).unwrap_or(other);
-    let (rows, dim, queries) = (number(0, 50_000), number(1, 384), number(2, 1000));
-    let name = arguments.get(3).map_or("best", String::as_str);
+    let is_made = arguments.first().is_none_or(|first| first.parse::<usize>().is_ok());
+    let (base, asked, dim) = if is_made {
+        let dim = number(1, 384);
+        (values(number(0, 50_000), dim, 1), values(number(2, 1000), dim, 2), dim)
+    } else {
+        let read = |place: usize| {
+            let path = arguments.get(place).map_or("", String::as_str);
+            VectorFile::open(path)
+                .and_then(|file| Ok((file.dim(), file.read_all()?.into_f32())))
+                .map_err(external)
+        };
+        let ((dim, base), (_, asked)) = (read(0)?, read(1)?);
+        (base, asked, dim)
+    };
+    let (rows, queries) = (base.len() / dim, asked.len() / dim);
+    let name = arguments.get(if is_made { 3 } else { 2 }).map_or("best", String::as_str);
     let context = nearfield_datafusion::context();
     context.sql(&format!("SET nearfield.device = '{name}'")).await?;
-    let (base, asked) = (values(rows, dim, 1), values(queries, dim, 2));
     register(&context, "base", &base, dim).await?;
     register(&context, "queries", &asked, dim).await?;
 
-    let external = |error: nearfield::Error| datafusion::common::DataFusionError::External(Box::new(error));
     let device = Device::open((name != "best").then_some(name), Default::default()).map_err(external)?;
     let (mut library, mut reading, mut join) = (vec![], vec![], vec![]);
     let (mut wanted, mut found) = (vec![], vec![]);

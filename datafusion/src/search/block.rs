@@ -205,12 +205,11 @@ fn by_library(
             .map(|(number, &place)| {
                 let named = found.row(number);
                 let mut best = Hits::new(1, *k);
-                for neighbor in named {
-                    let row = converted.numbers[neighbor.id as usize];
-                    if let Some(distance) = rows.distance(*metric, queries.query(place), row) {
-                        best.offer(0, Hit { distance, row: first + row as u64 });
-                    }
-                }
+                let hit = |row: usize| {
+                    let distance = rows.distance(*metric, queries.query(place), row)?;
+                    Some(Hit { distance, row: first + row as u64 })
+                };
+                best.add(0, named.iter().filter_map(|named| hit(converted.numbers[named.id as usize])));
                 let threshold = best.threshold(0).min(hits.threshold(place));
                 let is_certain = named.len() == converted.numbers.len()
                     || (named.last().zip(moves[place])).is_some_and(|(last, moved)| {
@@ -224,7 +223,7 @@ fn by_library(
         for (&place, (best, is_certain)) in taken.iter().zip(answers) {
             match is_certain {
                 true => {
-                    best.into_iter().for_each(|hit| hits.offer(place, hit));
+                    hits.add(place, best);
                     certain.push(place);
                 }
                 false => doubtful.push(place),
@@ -281,18 +280,18 @@ fn direct(
                     return Err(DataFusionError::Execution("the search was cancelled".into()));
                 }
                 let query = search.queries.query(place);
-                for &row in numbers {
-                    if let Some(distance) = rows.distance(search.metric, query, row) {
-                        best.offer(number, Hit { distance, row: first + row as u64 });
-                    }
-                }
+                let hit = |&row: &usize| {
+                    let distance = rows.distance(search.metric, query, row)?;
+                    Some(Hit { distance, row: first + row as u64 })
+                };
+                best.add(number, numbers.iter().filter_map(hit));
             }
             Ok(best)
         })
         .try_reduce(|| Hits::new(queries.len(), search.k), |a, b| Ok(a.merge(b)))?;
     let mut hits = hits;
     for (number, &place) in queries.iter().enumerate() {
-        found.of_query(number).iter().for_each(|&hit| hits.offer(place, hit));
+        hits.add(place, found.of_query(number).iter().copied());
     }
     Ok(hits)
 }

@@ -37,25 +37,28 @@ impl Hits {
         }
     }
 
-    /// Adds a row, if it is near enough. A distance that is no number never is.
-    pub(crate) fn offer(&mut self, query: usize, hit: Hit) {
-        let hits = &mut self.of_queries[query];
-        if hit.distance.is_nan() || self.k == 0 {
-            return;
-        }
-        if hits.len() == self.k {
-            if hits.last().is_some_and(|last| last.key() <= hit.key()) {
-                return;
+    /// Adds rows, if they are near enough. A distance that is no number never is.
+    pub(crate) fn add(&mut self, query: usize, new: impl IntoIterator<Item = Hit>) {
+        let (k, hits) = (self.k, &mut self.of_queries[query]);
+        let mut farthest = if hits.len() == k { hits.last().map(Hit::key) } else { None };
+        for hit in new {
+            if k == 0 || hit.distance.is_nan() || farthest.is_some_and(|farthest| farthest <= hit.key()) {
+                continue;
             }
-            hits.pop();
+            hits.push(hit);
+            // Up to k too many: keeping them in order at all times would move up to k of them for each.
+            if hits.len() >= k.saturating_mul(2) {
+                farthest = Some(hits.select_nth_unstable_by_key(k - 1, Hit::key).1.key());
+                hits.truncate(k);
+            }
         }
-        let place = hits.partition_point(|other| other.key() < hit.key());
-        hits.insert(place, hit);
+        hits.sort_unstable_by_key(Hit::key);
+        hits.truncate(k);
     }
 
     pub(crate) fn merge(mut self, other: Self) -> Self {
         for (query, hits) in other.of_queries.into_iter().enumerate() {
-            hits.into_iter().for_each(|hit| self.offer(query, hit));
+            self.add(query, hits);
         }
         self
     }
@@ -80,11 +83,30 @@ mod tests {
 
     #[test]
     fn the_nearest_stay_in_order_and_equal_distances_in_that_of_rows() {
-        let mut hits = Hits::new(1, 3);
-        for (distance, row) in [(2.0, 9), (f64::NAN, 0), (1.0, 7), (2.0, 3), (-1.0, 8), (2.0, 1), (1.0, 5)] {
-            hits.offer(0, Hit { distance, row });
+        let rows = [(2.0, 9), (f64::NAN, 0), (1.0, 7), (2.0, 3), (-1.0, 8), (2.0, 1), (1.0, 5), (2.0, 4)];
+        let rows = rows.map(|(distance, row)| Hit { distance, row });
+        for (k, threshold, wanted) in [
+            (0, f64::INFINITY, &[][..]),
+            (1, -1.0, &[8]),
+            (3, 1.0, &[8, 5, 7]),
+            (5, 2.0, &[8, 5, 7, 1, 3]),
+            (9, f64::INFINITY, &[8, 5, 7, 1, 3, 4, 9]),
+        ] {
+            // All at once, one by one, and in two parts.
+            let (mut at_once, mut singly) = (Hits::new(1, k), Hits::new(1, k));
+            at_once.add(0, rows);
+            rows.iter().for_each(|&row| singly.add(0, [row]));
+            let (mut first, mut second) = (Hits::new(1, k), Hits::new(1, k));
+            first.add(0, rows[..5].to_vec());
+            second.add(0, rows[5..].to_vec());
+            for hits in [at_once, singly, first.merge(second)] {
+                assert_eq!(
+                    hits.of_query(0).iter().map(|hit| hit.row).collect::<Vec<u64>>(),
+                    wanted,
+                    "k = {k}"
+                );
+                assert_eq!(hits.threshold(0), threshold, "k = {k}");
+            }
         }
-        assert_eq!(hits.of_query(0).iter().map(|hit| hit.row).collect::<Vec<u64>>(), [8, 5, 7]);
-        assert_eq!(hits.threshold(0), 1.0);
     }
 }
