@@ -386,6 +386,15 @@ fn statements_come_one_after_the_other_and_from_files() -> Result<()> {
 }
 
 #[test]
+fn a_thousand_terms_do_not_overflow_the_stack() -> Result<()> {
+    let at = tempfile::tempdir()?;
+    let sum = vec!["1"; 1000].join(" + ");
+    let printed = sql(at.path(), &format!("SELECT {sum} AS sum"), "")?;
+    anyhow::ensure!(printed.contains("1000"), "{printed}");
+    Ok(())
+}
+
+#[test]
 fn help_has_examples_of_a_line_each() -> Result<()> {
     let help = succeed(Path::new("."), "sql --help")?;
     let (_, examples) = help.split_once("\nExamples:\n").context("needed examples")?;
