@@ -5,20 +5,26 @@
 use std::any::Any;
 use std::sync::Arc;
 
+use datafusion::arrow::compute::SortOptions;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::TableProvider;
 use datafusion::common::{Result, TableReference, internal_datafusion_err, internal_err};
 use datafusion::datasource::file_format::FileFormatFactory;
 use datafusion::execution::TaskContext;
 use datafusion::logical_expr::{AggregateUDF, Extension, HigherOrderUDF, LogicalPlan, ScalarUDF, WindowUDF};
+use datafusion::physical_expr::PhysicalSortExpr;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion_proto::logical_plan::LogicalExtensionCodec;
-use datafusion_proto::physical_plan::{PhysicalExtensionCodec, PhysicalProtoConverterExtension};
+use datafusion_proto::physical_plan::{
+    PhysicalExtensionCodec, PhysicalPlanDecodeContext, PhysicalProtoConverterExtension,
+};
+use datafusion_proto::protobuf::PhysicalExprNode;
 use prost::Message;
 
 use crate::metric::Metric;
 use crate::plan::final_exec::KnnFinalExec;
 use crate::plan::index_exec::{IndexSearch, KnnIndexExec};
+use crate::plan::nearest_exec::{KnnNearestExec, Narrowing};
 use crate::plan::node::{Asked, Knn, Wanted};
 use crate::plan::partial_exec::KnnPartialExec;
 use crate::plan::places_exec::KnnPlacesExec;
@@ -80,6 +86,62 @@ struct IndexMessage {
     files: Vec<String>,
 }
 
+/// What the operator below a sort narrows by, or why it does not.
+#[derive(Clone, PartialEq, Message)]
+struct NearestMessage {
+    /// The message of DataFusion for the key.
+    #[prost(bytes = "vec", tag = "1")]
+    key: Vec<u8>,
+    #[prost(bool, tag = "2")]
+    descending: bool,
+    #[prost(bool, tag = "3")]
+    nulls_first: bool,
+    #[prost(uint64, tag = "4")]
+    k: u64,
+    #[prost(bool, tag = "5")]
+    is_distinct: bool,
+    #[prost(string, optional, tag = "6")]
+    not_used: Option<String>,
+}
+
+impl NearestMessage {
+    fn new(
+        nearest: &KnnNearestExec,
+        codec: &dyn PhysicalExtensionCodec,
+        converter: &dyn PhysicalProtoConverterExtension,
+    ) -> Result<Self> {
+        let Narrowing { by, k, is_distinct } = match nearest.narrowing() {
+            Ok(narrowing) => narrowing,
+            Err(why) => return Ok(Self { not_used: Some(why.to_owned()), ..Self::default() }),
+        };
+        Ok(Self {
+            key: converter.physical_expr_to_proto(&by.expr, codec)?.encode_to_vec(),
+            descending: by.options.descending,
+            nulls_first: by.options.nulls_first,
+            k: *k as u64,
+            is_distinct: *is_distinct,
+            not_used: None,
+        })
+    }
+
+    fn operator(
+        self,
+        input: Arc<dyn ExecutionPlan>,
+        context: &PhysicalPlanDecodeContext<'_>,
+        converter: &dyn PhysicalProtoConverterExtension,
+    ) -> Result<KnnNearestExec> {
+        if let Some(why) = self.not_used {
+            return Ok(KnnNearestExec::not_used(input, why));
+        }
+        let key = PhysicalExprNode::decode(&*self.key)
+            .map_err(|error| internal_datafusion_err!("the key of a sort was not decoded: {error}"))?;
+        let expr = converter.proto_to_physical_expr(&key, &input.schema(), context)?;
+        let options = SortOptions { descending: self.descending, nulls_first: self.nulls_first };
+        let by = PhysicalSortExpr { expr, options };
+        KnnNearestExec::new(input, Narrowing { by, k: number(self.k)?, is_distinct: self.is_distinct })
+    }
+}
+
 /// The places of queries in these files.
 #[derive(Clone, PartialEq, Message)]
 struct PlacesMessage {
@@ -97,11 +159,13 @@ enum Kind {
     Index(IndexMessage),
     #[prost(message, tag = "4")]
     Places(PlacesMessage),
+    #[prost(message, tag = "5")]
+    Nearest(NearestMessage),
 }
 
 #[derive(Clone, PartialEq, Message)]
 struct NodeMessage {
-    #[prost(oneof = "Kind", tags = "1, 2, 3, 4")]
+    #[prost(oneof = "Kind", tags = "1, 2, 3, 4, 5")]
     kind: Option<Kind>,
 }
 
@@ -218,6 +282,10 @@ impl PhysicalExtensionCodec for KnnPhysicalCodec {
             (Kind::Places(message), [input]) => {
                 Arc::new(KnnPlacesExec::new(input.clone(), message.files.into())?)
             }
+            (Kind::Nearest(message), [input]) => {
+                let context = PhysicalPlanDecodeContext::new(context, self);
+                Arc::new(message.operator(input.clone(), &context, converter)?)
+            }
             (Kind::FinalK(k), [input]) => Arc::new(KnnFinalExec::new(input.clone(), number(k)?)?),
             (Kind::Index(message), [input]) => {
                 Arc::new(KnnIndexExec::new(input.clone(), message.wanted()?.0))
@@ -243,6 +311,9 @@ impl PhysicalExtensionCodec for KnnPhysicalCodec {
         }
         if let Some(places) = node.downcast_ref::<KnnPlacesExec>() {
             return encode(Kind::Places(PlacesMessage { files: places.files().to_vec() }), buffer);
+        }
+        if let Some(nearest) = node.downcast_ref::<KnnNearestExec>() {
+            return encode(Kind::Nearest(NearestMessage::new(nearest, self, converter)?), buffer);
         }
         if let Some(last) = node.downcast_ref::<KnnFinalExec>() {
             return encode(Kind::FinalK(last.k() as u64), buffer);

@@ -13,6 +13,7 @@ use crate::operators::Operators;
 use crate::options::NearfieldOptions;
 use crate::plan::keep_order::KeepOrder;
 use crate::plan::narrow::NarrowKnn;
+use crate::plan::nearest_first::NearestFirst;
 use crate::plan::planner::KnnQueryPlanner;
 use crate::tables::knn::KnnFunction;
 use crate::tables::knn_index::KnnIndexFunction;
@@ -58,6 +59,7 @@ pub fn with_nearfield(builder: SessionStateBuilder) -> SessionStateBuilder {
         .with_query_planner(planner)
         .with_optimizer_rule(Arc::new(NarrowKnn))
         .with_physical_optimizer_rule(Arc::new(KeepOrder))
+        .with_physical_optimizer_rule(Arc::new(NearestFirst))
 }
 
 fn with_functions(mut state: SessionState) -> SessionState {

@@ -7,6 +7,8 @@ pub(crate) mod index_paths;
 pub(crate) mod keep_order;
 mod metrics;
 pub(crate) mod narrow;
+pub(crate) mod nearest_exec;
+pub(crate) mod nearest_first;
 pub(crate) mod node;
 pub(crate) mod partial_exec;
 pub(crate) mod pieces;

@@ -4,11 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use datafusion::datasource::MemTable;
-use datafusion::execution::SessionStateBuilder;
-use datafusion::execution::runtime_env::RuntimeEnvBuilder;
-use datafusion::prelude::{SessionConfig, SessionContext};
 
-use crate::support::{DIM, ROWS, Sql, Stored, table, vectors};
+use crate::support::{DIM, ROWS, Sql, Stored, limited, table, vectors};
 
 #[tokio::test]
 async fn wrong_arguments_are_refused_by_name() {
@@ -52,13 +49,6 @@ async fn wrong_arguments_are_refused_by_name() {
 /// The pool of a session limits what a search gathers: with less it searches smaller blocks, with next to nothing it says so.
 #[tokio::test]
 async fn memory_is_that_of_the_pool() {
-    let limited = |bytes: usize| {
-        let runtime = RuntimeEnvBuilder::new().with_memory_limit(bytes, 1.0).build_arc().expect("a runtime");
-        let config = nearfield_datafusion::config(SessionConfig::new().with_batch_size(256));
-        let builder =
-            SessionStateBuilder::new().with_default_features().with_config(config).with_runtime_env(runtime);
-        SessionContext::new_with_state(nearfield_datafusion::with_nearfield(builder).build())
-    };
     let rows = table(&vectors(&ROWS[..3000 * DIM], DIM), DIM, Stored::FixedF32);
     let queries = table(&vectors(&ROWS[..30 * DIM], DIM), DIM, Stored::FixedF32);
     let mut answers = vec![];

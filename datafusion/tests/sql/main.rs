@@ -6,5 +6,6 @@ mod functions;
 mod knn;
 mod knn_index;
 mod knn_join;
+mod order_by;
 mod plans;
 mod support;

@@ -9,8 +9,10 @@ use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use datafusion::arrow::compute::{cast, concat_batches};
 use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::arrow::util::pretty::pretty_format_batches;
+use datafusion::execution::SessionStateBuilder;
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::parquet::arrow::ArrowWriter;
-use datafusion::prelude::{ParquetReadOptions, SessionContext};
+use datafusion::prelude::{ParquetReadOptions, SessionConfig, SessionContext};
 use nearfield::Device;
 use nearfield::io::VectorFile;
 use tempfile::TempDir;
@@ -99,6 +101,15 @@ pub(crate) fn table(vectors: &[Option<Vec<f32>>], dim: usize, stored: Stored) ->
 
 pub(crate) fn vectors(values: &[f32], dim: usize) -> Vec<Option<Vec<f32>>> {
     values.chunks(dim).map(|vector| Some(vector.to_vec())).collect()
+}
+
+/// A session with so much memory, and small batches.
+pub(crate) fn limited(bytes: usize) -> SessionContext {
+    let runtime = RuntimeEnvBuilder::new().with_memory_limit(bytes, 1.0).build_arc().expect("a runtime");
+    let config = nearfield_datafusion::config(SessionConfig::new().with_batch_size(256));
+    let builder =
+        SessionStateBuilder::new().with_default_features().with_config(config).with_runtime_env(runtime);
+    SessionContext::new_with_state(nearfield_datafusion::with_nearfield(builder).build())
 }
 
 /// A session on a device, and a folder for its files.

@@ -1,0 +1,158 @@
+//! A physical optimizer rule: below `ORDER BY` a distance with a `LIMIT`, only the rows that can be among the first go on.
+//!
+//! The sort stays, so that answers are the same, ties and further keys included. What is between the sort and the rows may rename and
+//! compute columns, or take away duplicates; behind it are the filters, which apply first.
+
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::physical_expr::projection::ProjectionExpr;
+use datafusion::physical_expr::{PhysicalExpr, PhysicalSortExpr, ScalarFunctionExpr};
+use datafusion::physical_expr_common::physical_expr::is_volatile;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::coop::CooperativeExec;
+use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
+use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
+use datafusion::physical_plan::projection::{ProjectionExec, update_expr};
+use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::union::UnionExec;
+use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
+
+use crate::functions::Distance;
+use crate::options::NearfieldOptions;
+use crate::plan::nearest_exec::{KnnNearestExec, Narrowing};
+
+#[derive(Debug, Default)]
+pub(crate) struct NearestFirst;
+
+impl PhysicalOptimizerRule for NearestFirst {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        options: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let is_wanted = NearfieldOptions::of(options).order_by;
+        let narrowed = |plan: Arc<dyn ExecutionPlan>| {
+            let Some((sort, k)) =
+                plan.downcast_ref::<SortExec>().and_then(|sort| Some((sort, sort.fetch()?)))
+            else {
+                return Ok(Transformed::no(plan));
+            };
+            let narrowing = Narrowing { by: sort.expr().first().clone(), k, is_distinct: false };
+            Ok(match below(sort.input(), narrowing, is_wanted)? {
+                Some(input) => Transformed::yes(replace_children_if_necessary(plan.clone(), vec![input])?),
+                None => Transformed::no(plan),
+            })
+        };
+        plan.transform_down(narrowed).data()
+    }
+
+    fn name(&self) -> &str {
+        "nearest_first"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// A plan with the operator at the lowest place where the key can be computed, or none where no distance is in the key.
+fn below(
+    plan: &Arc<dyn ExecutionPlan>,
+    narrowing: Narrowing,
+    is_wanted: bool,
+) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    // A rule may run again on a plan that it has changed.
+    if plan.is::<KnnNearestExec>() {
+        return Ok(None);
+    }
+    if let Some((child, lowered)) = lower(plan, &narrowing)? {
+        let child = below(child, lowered, is_wanted)?;
+        return child.map(|child| replace_children_if_necessary(plan.clone(), vec![child])).transpose();
+    }
+    let input = plan.clone();
+    if has_distance(&narrowing.by.expr)? {
+        return Ok(Some(match is_wanted {
+            true => Arc::new(KnnNearestExec::new(input, narrowing)?),
+            false => Arc::new(KnnNearestExec::not_used(input, "nearfield.order_by is false".into())),
+        }));
+    }
+    let hides = hides_a_distance(plan)?;
+    let why = hides.then(|| format!("{} is between the sort and the distance", plan.name()));
+    Ok(why.map(|why| Arc::new(KnnNearestExec::not_used(input, why)) as _))
+}
+
+/// The child of an operator that passes all rows on, with the key as the child has it.
+fn lower<'a>(
+    plan: &'a Arc<dyn ExecutionPlan>,
+    narrowing: &Narrowing,
+) -> Result<Option<(&'a Arc<dyn ExecutionPlan>, Narrowing)>> {
+    let through = |columns: &[ProjectionExpr], is_distinct| -> Result<Option<Narrowing>> {
+        // Random values would be others without the rows that are left out.
+        if columns.iter().any(|column| is_volatile(&column.expr)) {
+            return Ok(None);
+        }
+        let expr = update_expr(&narrowing.by.expr, columns, true)?;
+        let by = |expr| PhysicalSortExpr { expr, options: narrowing.by.options };
+        Ok(expr.map(|expr| Narrowing { by: by(expr), k: narrowing.k, is_distinct }))
+    };
+    if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
+        return Ok(
+            through(projection.expr(), narrowing.is_distinct)?.map(|below| (projection.input(), below))
+        );
+    }
+    if let Some(distinct) = plan.downcast_ref::<AggregateExec>() {
+        let groups = distinct.group_expr();
+        // It may keep no more groups than the sort asks for, by the same order.
+        let has_own_limit = distinct
+            .limit_options()
+            .is_some_and(|limit| limit.descending() != Some(narrowing.by.options.descending));
+        let is_distinct = distinct.aggr_expr().is_empty() && groups.is_single() && !has_own_limit;
+        let column =
+            |(expr, name): &(Arc<dyn PhysicalExpr>, String)| ProjectionExpr::new(expr.clone(), name.clone());
+        let columns: Vec<ProjectionExpr> = groups.expr().iter().map(column).collect();
+        let below = if is_distinct { through(&columns, true)? } else { None };
+        return Ok(below.map(|below| (distinct.input(), below)));
+    }
+    let passes = plan.is::<RepartitionExec>()
+        || plan.is::<CooperativeExec>()
+        || plan.downcast_ref::<CoalescePartitionsExec>().is_some_and(|coalesce| coalesce.fetch().is_none());
+    match plan.children().as_slice() {
+        [child] if passes => Ok(Some((child, narrowing.clone()))),
+        _ => Ok(None),
+    }
+}
+
+fn has_distance(expr: &Arc<dyn PhysicalExpr>) -> Result<bool> {
+    expr.exists(|expr| {
+        let function = expr.downcast_ref::<ScalarFunctionExpr>();
+        Ok(function.is_some_and(|function| function.fun().inner().downcast_ref::<Distance>().is_some()))
+    })
+}
+
+/// Whether a distance is below an operator that makes other rows of those with it.
+fn hides_a_distance(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
+    let makes_others = plan.is::<AggregateExec>()
+        || plan.is::<WindowAggExec>()
+        || plan.is::<BoundedWindowAggExec>()
+        || plan.is::<UnionExec>()
+        || plan.is::<HashJoinExec>()
+        || plan.is::<NestedLoopJoinExec>()
+        || plan.is::<SortMergeJoinExec>();
+    let mut found = false;
+    if makes_others {
+        plan.apply(|plan| {
+            plan.apply_expressions(&mut |expr| {
+                found |= has_distance(expr)?;
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })?;
+    }
+    Ok(found)
+}

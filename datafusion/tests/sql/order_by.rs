@@ -1,0 +1,194 @@
+//! `ORDER BY` a distance with a `LIMIT` answers the same with the rule and without it, and `EXPLAIN` says whether it was used.
+
+use std::sync::Arc;
+
+use datafusion::arrow::util::pretty::pretty_format_batches;
+use datafusion::datasource::MemTable;
+use test_case::test_case;
+
+use crate::support::{DIM, QUERIES, ROWS, Sql, Stored, assert_same, limited, literal, table, vectors};
+
+/// Rows of few distances, with NULL and zero vectors, elements that are not finite, and every vector several times.
+async fn small(stored: Stored) -> Sql {
+    let values: Vec<f32> = (0..3000 * 3).map(|i| ((i * 7919 + i / 31) % 5) as f32 - 2.0).collect();
+    let mut rows = vectors(&values, 3);
+    for (row, vector) in rows.iter_mut().enumerate() {
+        match row % 97 {
+            0 => *vector = None,
+            1 => *vector = Some(vec![0.0; 3]),
+            2 => *vector = Some(vec![f32::NAN, 1.0, 0.0]),
+            3 => *vector = Some(vec![f32::INFINITY, 1.0, 0.0]),
+            _ => {}
+        }
+    }
+    let sql = Sql::new("host").await;
+    sql.run("SET datafusion.execution.target_partitions = 4").await;
+    sql.run("SET datafusion.execution.batch_size = 100").await;
+    sql.run("SET datafusion.sql_parser.dialect = 'PostgreSQL'").await;
+    sql.parquet("t", &table(&rows, 3, stored), 5).await;
+    sql
+}
+
+async fn plan(sql: &Sql, statement: &str) -> String {
+    pretty_format_batches(&[sql.run(&format!("EXPLAIN {statement}")).await]).expect("a table").to_string()
+}
+
+/// The rule is used, and changes no answer.
+async fn used(sql: &Sql, statement: &str) -> String {
+    let plan = plan(sql, statement).await;
+    assert!(plan.contains("KnnNearestExec: k="), "{statement}\n{plan}");
+    same(sql, statement).await;
+    plan
+}
+
+async fn same(sql: &Sql, statement: &str) {
+    let found = sql.run(statement).await;
+    sql.run("SET nearfield.order_by = false").await;
+    let wanted = sql.run(statement).await;
+    sql.run("SET nearfield.order_by = true").await;
+    assert_same(&found, &wanted, statement);
+}
+
+const Q: &str = "[0.5, -1.0, 2.0]";
+
+#[test_case(Stored::FixedF32)]
+#[test_case(Stored::ListF32)]
+#[test_case(Stored::FixedF16)]
+#[test_case(Stored::LargeListF64)]
+#[tokio::test]
+async fn answers_stay_the_same(stored: Stored) {
+    let sql = small(stored).await;
+    for statement in [
+        // Ties at the boundary, of which a further key chooses.
+        format!("SELECT id, l2_distance(vec, {Q}) AS d FROM t ORDER BY d, id DESC LIMIT 40"),
+        format!("SELECT id FROM t ORDER BY array_distance({Q}, vec), part, id LIMIT 7"),
+        format!("SELECT id, vec, part FROM t ORDER BY cosine_distance(vec, {Q}), id LIMIT 100 OFFSET 23"),
+        format!("SELECT id FROM t ORDER BY inner_product(vec, {Q}) DESC NULLS LAST, id LIMIT 30"),
+        format!("SELECT id FROM t ORDER BY inner_product(vec, {Q}) DESC, id LIMIT 50"),
+        format!("SELECT id FROM t ORDER BY l2_distance(vec, {Q}) NULLS FIRST, id LIMIT 60"),
+        // The farthest, too.
+        format!("SELECT id FROM t ORDER BY l2_distance(vec, {Q}) DESC NULLS LAST, id LIMIT 60"),
+        // Casts of the key, of the column and of the query.
+        format!("SELECT id, CAST(l2_distance(vec, {Q}) AS REAL) AS d FROM t ORDER BY d, id LIMIT 40"),
+        format!("SELECT id FROM t ORDER BY l2_distance(arrow_cast(vec, 'List(Float64)'), {Q}), id LIMIT 40"),
+        format!(
+            "SELECT id FROM t ORDER BY l2_distance(vec, arrow_cast({Q}, 'FixedSizeList(3, Float32)')), id LIMIT 4"
+        ),
+        // Operators of pgvector.
+        format!("SELECT id FROM t ORDER BY vec <-> {Q}, id LIMIT 10"),
+        format!("SELECT id FROM t ORDER BY vec <=> {Q}, id LIMIT 10"),
+        format!("SELECT id FROM t ORDER BY vec <#> {Q}, id LIMIT 10"),
+        // Filters first.
+        format!("SELECT id FROM t WHERE part = 3 AND id > 100 ORDER BY vec <-> {Q}, id LIMIT 25"),
+        format!("SELECT id FROM t WHERE vec <-> {Q} > 2 ORDER BY vec <-> {Q}, id LIMIT 25"),
+        // Other names and expressions.
+        format!(
+            "SELECT a.b + 1 AS c FROM (SELECT id AS b, vec AS v FROM t) a ORDER BY l2_distance(a.v, {Q}), b LIMIT 9"
+        ),
+        format!(
+            "SELECT d * 2 AS e FROM (SELECT l2_distance(vec, {Q}) AS d, id FROM t) ORDER BY e, id LIMIT 9"
+        ),
+        // Duplicates: fewer rows than there are candidates.
+        format!("SELECT DISTINCT part, l2_distance(vec, {Q}) AS d FROM t ORDER BY d, part LIMIT 20"),
+        // Without NaN, whose group DataFusion 55.2 does not find again: it panics, with the rule or without.
+        format!("SELECT DISTINCT l2_distance(vec, {Q}) AS d FROM t WHERE id % 97 <> 2 ORDER BY d LIMIT 11"),
+        format!("SELECT part, vec <-> {Q} AS d FROM t GROUP BY part, vec <-> {Q} ORDER BY d, part LIMIT 20"),
+        // More than there are, and fewer with a distance than are asked for.
+        format!("SELECT id FROM t ORDER BY vec <-> {Q}, id LIMIT 5000"),
+        format!("SELECT id FROM t WHERE id < 400 ORDER BY vec <=> {Q}, id LIMIT 399"),
+        "SELECT id FROM t ORDER BY vec <-> vec, id LIMIT 5".into(),
+    ] {
+        used(&sql, &statement).await;
+    }
+}
+
+#[tokio::test]
+async fn plans_apply_filters_first_and_read_the_same_columns() {
+    let sql = small(Stored::FixedF32).await;
+    let text = used(&sql, &format!("SELECT id FROM t WHERE part = 3 ORDER BY vec <-> {Q}, id LIMIT 5")).await;
+    let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}\n{text}"));
+    assert!(at("SortExec: TopK(fetch=5)") < at("KnnNearestExec: k=5, distinct=false, by=l2_distance"));
+    assert!(at("KnnNearestExec") < at("FilterExec: part"), "{text}");
+    assert!(text.contains("predicate=part"), "the filter goes to Parquet\n{text}");
+    let text = used(
+        &sql,
+        &format!("SELECT DISTINCT part, vec <-> {Q} AS d FROM t ORDER BY d, part LIMIT 5 OFFSET 2"),
+    )
+    .await;
+    assert!(text.contains("KnnNearestExec: k=7, distinct=true"), "{text}");
+    assert!(text.contains("projection=[vec, part]"), "{text}");
+}
+
+#[tokio::test]
+async fn explain_says_why_the_rule_is_not_used() {
+    let sql = small(Stored::FixedF32).await;
+    for (statement, wanted) in [
+        (
+            format!("SELECT part, min(vec <-> {Q}) AS d FROM t GROUP BY part ORDER BY d, part LIMIT 3"),
+            "KnnNearestExec: not used, AggregateExec is between the sort and the distance",
+        ),
+        (
+            format!(
+                "SELECT id, d FROM (SELECT id, vec <-> {Q} AS d FROM t UNION ALL SELECT id + 5000, vec <=> {Q} FROM t) ORDER BY d, id LIMIT 30"
+            ),
+            "KnnNearestExec: not used, UnionExec is between the sort and the distance",
+        ),
+        (
+            format!(
+                "WITH x AS (SELECT id, vec <-> {Q} AS d FROM t) SELECT x.id, y.id FROM x JOIN x y ON x.id = y.id \
+                 ORDER BY x.d, x.id LIMIT 12"
+            ),
+            "KnnNearestExec: not used, HashJoinExec is between the sort and the distance",
+        ),
+    ] {
+        let plan = plan(&sql, &statement).await;
+        assert!(plan.contains(wanted), "{statement}\n{plan}");
+        same(&sql, &statement).await;
+    }
+    sql.run("SET nearfield.order_by = false").await;
+    let text = plan(&sql, &format!("SELECT id FROM t ORDER BY vec <-> {Q} LIMIT 3")).await;
+    assert!(text.contains("KnnNearestExec: not used, nearfield.order_by is false"), "{text}");
+    sql.run("SET nearfield.order_by = true").await;
+    for statement in [
+        "SELECT id FROM t ORDER BY id LIMIT 3".to_owned(),
+        format!("SELECT id FROM t ORDER BY vec <-> {Q}"),
+        format!("SELECT id, vec <-> {Q} AS d FROM t ORDER BY id, d LIMIT 3"),
+    ] {
+        let text = plan(&sql, &statement).await;
+        assert!(!text.contains("KnnNearestExec"), "{statement}\n{text}");
+    }
+}
+
+#[tokio::test]
+async fn real_rows_are_narrowed_and_counted() {
+    let sql = Sql::new("host").await;
+    sql.parquet("t", &table(&vectors(ROWS.as_slice(), DIM), DIM, Stored::FixedF32), 3).await;
+    let query = literal(&QUERIES[..DIM]);
+    let statement = format!("SELECT id FROM t ORDER BY cosine_distance(vec, {query}), id LIMIT 10");
+    used(&sql, &statement).await;
+    let analyzed = plan(&sql, &format!("ANALYZE {statement}")).await;
+    let line = analyzed.lines().find(|line| line.contains("KnnNearestExec")).expect("the operator");
+    assert!(line.contains("rows_searched=4.00 K"), "{line:.3000}");
+    let error = sql.error("SELECT id FROM t ORDER BY l2_distance(vec, [1.0, 2.0]) LIMIT 3").await;
+    assert!(
+        error.contains("l2_distance: needed vectors of the same length, given 384 and 2 elements"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn held_rows_are_counted_in_the_pool() {
+    let context = limited(400_000);
+    let rows = table(&vectors(&ROWS[..2000 * DIM], DIM), DIM, Stored::FixedF32);
+    let batches = (0..2000).step_by(50).map(|start| rows.slice(start, 50)).collect();
+    let source = MemTable::try_new(rows.schema(), vec![batches]).expect("a table");
+    context.register_table("t", Arc::new(source)).expect("a table");
+    let query = literal(&QUERIES[..DIM]);
+    let run = async |k: usize| {
+        let statement = format!("SELECT vec FROM t ORDER BY cosine_distance(vec, {query}) LIMIT {k}");
+        context.sql(&statement).await.expect("a plan").collect().await
+    };
+    assert_eq!(run(10).await.expect("room").iter().map(|batch| batch.num_rows()).sum::<usize>(), 10);
+    let error = run(1900).await.expect_err("no room").to_string();
+    assert!(error.contains("KnnNearestExec"), "{error}");
+}
