@@ -21,14 +21,14 @@ use datafusion_proto::physical_plan::{
 use datafusion_proto::protobuf::PhysicalExprNode;
 use prost::Message;
 
+use crate::exec::index::{IndexSearch, KnnIndexExec};
+use crate::exec::last::KnnFinalExec;
+use crate::exec::nearest::{KnnNearestExec, Narrowing};
+use crate::exec::partial::KnnPartialExec;
+use crate::exec::places::KnnPlacesExec;
+use crate::exec::source::{QueryOrder, Source};
 use crate::metric::Metric;
-use crate::plan::final_exec::KnnFinalExec;
-use crate::plan::index_exec::{IndexSearch, KnnIndexExec};
-use crate::plan::nearest_exec::{KnnNearestExec, Narrowing};
 use crate::plan::node::{Asked, Knn, Wanted};
-use crate::plan::partial_exec::KnnPartialExec;
-use crate::plan::places_exec::KnnPlacesExec;
-use crate::plan::source::{QueryOrder, Source};
 use crate::search::queries::Queries;
 use crate::tables::knn_index::KnnIndexTable;
 

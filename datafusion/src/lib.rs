@@ -14,6 +14,7 @@
 
 mod codec;
 mod error;
+mod exec;
 mod functions;
 mod metric;
 mod operators;
@@ -26,10 +27,10 @@ mod tables;
 mod vectors;
 
 pub use codec::{KnnLogicalCodec, KnnPhysicalCodec};
+pub use exec::index_paths::{paths_of, source_of_paths};
 pub use functions::{Distance, scalar_functions};
 pub use metric::Metric;
 pub use options::NearfieldOptions;
-pub use plan::index_paths::{paths_of, source_of_paths};
 pub use plan::planner::{KnnPlanner, KnnQueryPlanner};
 pub use resident::{resident_indexes, set_resident_limit};
 pub use session::{config, context, register, table_functions, with_nearfield};

@@ -11,7 +11,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::repartition::RepartitionExec;
 
-use crate::plan::partial_exec::KnnPartialExec;
+use crate::exec::partial::KnnPartialExec;
 
 /// A physical optimizer rule: takes away what deals the rows below a search out to more partitions, which a filter asks for.
 #[derive(Debug, Default)]

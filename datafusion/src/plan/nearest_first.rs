@@ -24,9 +24,9 @@ use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 
+use crate::exec::nearest::{KnnNearestExec, Narrowing};
 use crate::functions::Distance;
 use crate::options::NearfieldOptions;
-use crate::plan::nearest_exec::{KnnNearestExec, Narrowing};
 
 #[derive(Debug, Default)]
 pub(crate) struct NearestFirst;

@@ -11,11 +11,11 @@ use datafusion::logical_expr::{LogicalPlan, UserDefinedLogicalNode};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
 
-use crate::plan::final_exec::KnnFinalExec;
+use crate::exec::last::KnnFinalExec;
+use crate::exec::partial::KnnPartialExec;
+use crate::exec::pieces::files_of;
+use crate::exec::source::Source;
 use crate::plan::node::{Asked, Knn};
-use crate::plan::partial_exec::KnnPartialExec;
-use crate::plan::pieces::files_of;
-use crate::plan::source::Source;
 
 /// Plans what DataFusion plans, and searches.
 #[derive(Debug, Default)]

@@ -14,9 +14,9 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::expressions::Column;
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 
-use crate::plan::final_exec::KnnFinalExec;
-use crate::plan::index_exec::{IndexSearch, KnnIndexExec};
-use crate::plan::index_paths::source_of_paths;
+use crate::exec::index::{IndexSearch, KnnIndexExec};
+use crate::exec::index_paths::source_of_paths;
+use crate::exec::last::KnnFinalExec;
 use crate::plan::node::own_fields;
 use crate::tables::arguments::Arguments;
 

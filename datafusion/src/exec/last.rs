@@ -20,7 +20,7 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::{StreamExt, TryStreamExt, stream};
 
-use crate::plan::found::gather;
+use crate::exec::found::gather;
 use crate::plan::node::{QUERY_INDEX, RANK, own_fields};
 
 /// Columns of the input that are not payload: the query, the distance, and the two that order equal distances.

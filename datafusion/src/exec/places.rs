@@ -18,7 +18,7 @@ use datafusion::physical_plan::{
 };
 use futures::StreamExt;
 
-use crate::plan::pieces::{PIECE, ROW, in_order, piece};
+use crate::exec::pieces::{PIECE, ROW, in_order, piece};
 
 /// Adds the place of each row in the files of its table.
 #[derive(Debug)]

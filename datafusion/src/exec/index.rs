@@ -25,11 +25,11 @@ use futures::{StreamExt, TryStreamExt, stream};
 use nearfield::{MatrixView, SearchOptions, interruptible};
 
 use crate::error::external;
+use crate::exec::metrics::KnnMetrics;
+use crate::exec::pieces::{PIECE, ROW};
+use crate::exec::stop::StopOnDrop;
 use crate::options::NearfieldOptions;
-use crate::plan::metrics::KnnMetrics;
 use crate::plan::node::{DISTANCE, QUERY_INDEX};
-use crate::plan::pieces::{PIECE, ROW};
-use crate::plan::stop::StopOnDrop;
 use crate::resident;
 use crate::search::block::Work;
 use crate::search::queries::Queries;

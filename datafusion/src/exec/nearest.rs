@@ -16,8 +16,8 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::{StreamExt, TryStreamExt, stream};
 
-use crate::plan::found::gather;
-use crate::plan::metrics::KnnMetrics;
+use crate::exec::found::gather;
+use crate::exec::metrics::KnnMetrics;
 use crate::search::block::Work;
 
 /// Rows that are held beyond those that can be among the first, before they are taken away.

@@ -21,13 +21,13 @@ use datafusion::physical_plan::{
 use futures::{StreamExt, TryStreamExt, stream};
 use tokio::sync::OnceCell;
 
+use crate::exec::found::{Found, columns_of, gather};
+use crate::exec::metrics::KnnMetrics;
+use crate::exec::pieces::{PIECE, ROW, in_order, piece};
+use crate::exec::source::{Collected, Source};
+use crate::exec::stop::StopOnDrop;
 use crate::options::NearfieldOptions;
-use crate::plan::found::{Found, columns_of, gather};
-use crate::plan::metrics::KnnMetrics;
 use crate::plan::node::{DISTANCE, QUERY_INDEX, Wanted, name_of_query};
-use crate::plan::pieces::{PIECE, ROW, in_order, piece};
-use crate::plan::source::{Collected, Source};
-use crate::plan::stop::StopOnDrop;
 use crate::search::block::{Search, search};
 use crate::search::hits::Hits;
 use crate::vectors::holds_vectors;

@@ -11,10 +11,10 @@ use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, collect};
 
-use crate::plan::found::columns_of;
+use crate::exec::found::columns_of;
+use crate::exec::pieces::files_of;
+use crate::exec::places::KnnPlacesExec;
 use crate::plan::node::Wanted;
-use crate::plan::pieces::files_of;
-use crate::plan::places_exec::KnnPlacesExec;
 use crate::search::queries::Queries;
 
 /// Where queries come from.

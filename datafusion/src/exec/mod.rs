@@ -1,0 +1,13 @@
+//! The physical operators.
+
+mod found;
+pub(crate) mod index;
+pub(crate) mod index_paths;
+pub(crate) mod last;
+mod metrics;
+pub(crate) mod nearest;
+pub(crate) mod partial;
+pub(crate) mod pieces;
+pub(crate) mod places;
+pub(crate) mod source;
+mod stop;
