@@ -22,6 +22,7 @@ use datafusion_proto::protobuf::PhysicalExprNode;
 use prost::Message;
 
 use crate::exec::index::{IndexSearch, KnnIndexExec};
+use crate::exec::index_scan::{IndexScanExec, Indexed};
 use crate::exec::last::KnnFinalExec;
 use crate::exec::nearest::{KnnNearestExec, Narrowing};
 use crate::exec::partial::KnnPartialExec;
@@ -29,8 +30,10 @@ use crate::exec::places::KnnPlacesExec;
 use crate::exec::source::{QueryOrder, Source};
 use crate::metric::Metric;
 use crate::plan::node::{Asked, Knn, Wanted};
+use crate::search::near::{Near, Probes};
 use crate::search::queries::Queries;
-use crate::tables::knn_index::KnnIndexTable;
+use crate::tables::index_table::IndexTable;
+use crate::tables::knn_index::{self, KnnIndexTable};
 
 /// Comes before every message, and tells it from those of other codecs.
 const MAGIC: &[u8] = b"nearfield";
@@ -76,14 +79,57 @@ struct KnnMessage {
 /// A search of saved indexes: the operator, whose files its input names, or the table with its files.
 #[derive(Clone, PartialEq, Message)]
 struct IndexMessage {
+    /// Queries of the statement; without them, those of a table.
     #[prost(message, optional, tag = "1")]
-    queries: Option<QueriesMessage>,
+    given: Option<QueriesMessage>,
     #[prost(uint64, tag = "2")]
     k: u64,
+    /// 0 stands for all lists.
     #[prost(uint64, optional, tag = "3")]
     probes: Option<u64>,
     #[prost(string, repeated, tag = "4")]
     files: Vec<String>,
+    #[prost(string, repeated, tag = "5")]
+    kept: Vec<String>,
+    #[prost(string, repeated, tag = "6")]
+    kept_of_queries: Vec<String>,
+    #[prost(bool, tag = "7")]
+    is_rooted: bool,
+    #[prost(uint64, tag = "8")]
+    dim: u64,
+    #[prost(string, tag = "9")]
+    query_column: String,
+    #[prost(bool, tag = "10")]
+    has_places: bool,
+}
+
+/// A table of saved indexes, with its files, or the operator that reads it.
+#[derive(Clone, PartialEq, Message)]
+struct ScanMessage {
+    #[prost(string, repeated, tag = "1")]
+    files: Vec<String>,
+    #[prost(string, tag = "2")]
+    metric: String,
+    #[prost(uint64, tag = "3")]
+    dim: u64,
+    #[prost(uint64, tag = "4")]
+    rows: u64,
+    #[prost(uint64, repeated, tag = "5")]
+    projection: Vec<u64>,
+    #[prost(message, optional, tag = "6")]
+    near: Option<NearMessage>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct NearMessage {
+    #[prost(message, optional, tag = "1")]
+    query: Option<QueriesMessage>,
+    #[prost(string, tag = "2")]
+    metric: String,
+    #[prost(uint64, tag = "3")]
+    k: u64,
+    #[prost(bool, tag = "4")]
+    is_distinct: bool,
 }
 
 /// What the operator below a sort narrows by, or why it does not.
@@ -161,11 +207,13 @@ enum Kind {
     Places(PlacesMessage),
     #[prost(message, tag = "5")]
     Nearest(NearestMessage),
+    #[prost(message, tag = "6")]
+    Scan(ScanMessage),
 }
 
 #[derive(Clone, PartialEq, Message)]
 struct NodeMessage {
-    #[prost(oneof = "Kind", tags = "1, 2, 3, 4, 5")]
+    #[prost(oneof = "Kind", tags = "1, 2, 3, 4, 5, 6")]
     kind: Option<Kind>,
 }
 
@@ -232,20 +280,138 @@ impl KnnMessage {
     }
 }
 
+/// The source of an operator: that of the message, or its input.
+fn source(
+    given: Option<QueriesMessage>,
+    inputs: &[Arc<dyn ExecutionPlan>],
+    column: String,
+    has_places: bool,
+) -> Result<Source> {
+    match (given, inputs) {
+        (Some(given), []) => Ok(Source::Given(given.queries()?)),
+        (None, [plan]) => {
+            let order = match has_places {
+                true => QueryOrder::Places,
+                // What arrives here may arrive in another order at other tasks.
+                false => QueryOrder::Values,
+            };
+            Ok(Source::Table { plan: plan.clone(), column, order })
+        }
+        _ => internal_err!("a search has {} inputs", inputs.len() + 1),
+    }
+}
+
+/// The queries of a source that a message has, the column of the others, and whether those have places.
+fn parts(source: &Source) -> (Option<&Queries>, Option<&String>, bool) {
+    match source {
+        Source::Given(queries) => (Some(queries), None, false),
+        Source::Table { column, order, .. } => (None, Some(column), *order == QueryOrder::Places),
+    }
+}
+
 impl IndexMessage {
-    fn new(wanted: &IndexSearch, files: &[String]) -> Self {
+    fn new(index: &KnnIndexExec) -> Self {
+        let (given, column, has_places) = parts(index.source());
+        let IndexSearch { k, probes, kept, kept_of_queries, is_rooted, dim } = index.wanted().clone();
         Self {
-            queries: Some(QueriesMessage::new(&wanted.queries)),
-            k: wanted.k as u64,
-            probes: wanted.probes.map(|probes| probes as u64),
-            files: files.to_vec(),
+            given: given.map(QueriesMessage::new),
+            k: k as u64,
+            probes: probes_number(probes),
+            files: vec![],
+            kept,
+            kept_of_queries,
+            is_rooted,
+            dim: dim as u64,
+            query_column: column.cloned().unwrap_or_default(),
+            has_places,
         }
     }
 
-    fn wanted(self) -> Result<(IndexSearch, Vec<String>)> {
-        let queries = self.queries.unwrap_or_default().queries()?;
-        let probes = self.probes.map(number).transpose()?;
-        Ok((IndexSearch { queries, k: number(self.k)?, probes }, self.files))
+    fn of_table(table: &KnnIndexTable) -> Self {
+        Self {
+            given: Some(QueriesMessage::new(&table.queries)),
+            k: table.k as u64,
+            probes: probes_number(table.probes),
+            files: table.files.clone(),
+            ..Self::default()
+        }
+    }
+
+    fn wanted_probes(&self) -> Result<Probes> {
+        Ok(match self.probes {
+            None => Probes::Default,
+            Some(0) => Probes::All,
+            Some(lists) => Probes::Lists(number(lists)?),
+        })
+    }
+
+    fn operator(self, inputs: &[Arc<dyn ExecutionPlan>]) -> Result<KnnIndexExec> {
+        let [paths, others @ ..] = inputs else { return internal_err!("a search has no input") };
+        let (k, probes, dim) = (number(self.k)?, self.wanted_probes()?, number(self.dim)?);
+        let Self { kept, kept_of_queries, is_rooted, .. } = self;
+        let source = source(self.given, others, self.query_column, self.has_places)?;
+        KnnIndexExec::new(
+            paths.clone(),
+            source,
+            IndexSearch { k, probes, kept, kept_of_queries, is_rooted, dim },
+        )
+    }
+
+    fn table(self) -> Result<KnnIndexTable> {
+        let (k, probes) = (number(self.k)?, self.wanted_probes()?);
+        let queries = self.given.unwrap_or_default().queries()?;
+        Ok(KnnIndexTable { files: self.files, queries, k, probes, schema: knn_index::schema() })
+    }
+}
+
+fn probes_number(probes: Probes) -> Option<u64> {
+    match probes {
+        Probes::Default => None,
+        Probes::All => Some(0),
+        Probes::Lists(lists) => Some(lists as u64),
+    }
+}
+
+impl ScanMessage {
+    fn new(indexed: &Indexed) -> Self {
+        Self {
+            metric: indexed.metric.to_string(),
+            dim: indexed.dim as u64,
+            rows: indexed.rows as u64,
+            ..Self::default()
+        }
+    }
+
+    fn indexed(&self) -> Result<Indexed> {
+        Ok(Indexed {
+            metric: Metric::of_name(&self.metric)?,
+            dim: number(self.dim)?,
+            rows: number(self.rows)?,
+        })
+    }
+
+    fn operator(self, input: Arc<dyn ExecutionPlan>) -> Result<IndexScanExec> {
+        let near = |near: NearMessage| -> Result<Near> {
+            Ok(Near {
+                query: near.query.unwrap_or_default().queries()?,
+                metric: Metric::of_name(&near.metric)?,
+                k: number(near.k)?,
+                is_distinct: near.is_distinct,
+            })
+        };
+        let projection = self.projection.iter().map(|&place| number(place)).collect::<Result<Vec<_>>>()?;
+        IndexScanExec::new(input, self.indexed()?, projection, self.near.map(near).transpose()?)
+    }
+}
+
+impl From<&Near> for NearMessage {
+    fn from(near: &Near) -> Self {
+        Self {
+            query: Some(QueriesMessage::new(&near.query)),
+            metric: near.metric.to_string(),
+            k: near.k as u64,
+            is_distinct: near.is_distinct,
+        }
     }
 }
 
@@ -265,18 +431,7 @@ impl PhysicalExtensionCodec for KnnPhysicalCodec {
         Ok(match (kind?, inputs) {
             (Kind::Knn(message), [rows, others @ ..]) => {
                 let wanted = message.wanted()?;
-                let source = match (message.given, others) {
-                    (Some(given), []) => Source::Given(given.queries()?),
-                    (None, [plan]) => {
-                        let order = match message.has_places {
-                            true => QueryOrder::Places,
-                            // What arrives here may arrive in another order at other tasks.
-                            false => QueryOrder::Values,
-                        };
-                        Source::Table { plan: plan.clone(), column: message.query_column, order }
-                    }
-                    _ => return internal_err!("a search has {} inputs", inputs.len()),
-                };
+                let source = source(message.given, others, message.query_column, message.has_places)?;
                 Arc::new(KnnPartialExec::new(rows.clone(), source, wanted, message.files.into())?)
             }
             (Kind::Places(message), [input]) => {
@@ -287,9 +442,8 @@ impl PhysicalExtensionCodec for KnnPhysicalCodec {
                 Arc::new(message.operator(input.clone(), &context, converter)?)
             }
             (Kind::FinalK(k), [input]) => Arc::new(KnnFinalExec::new(input.clone(), number(k)?)?),
-            (Kind::Index(message), [input]) => {
-                Arc::new(KnnIndexExec::new(input.clone(), message.wanted()?.0))
-            }
+            (Kind::Index(message), inputs) => Arc::new(message.operator(inputs)?),
+            (Kind::Scan(message), [input]) => Arc::new(message.operator(input.clone())?),
             _ => return internal_err!("a search has {} inputs", inputs.len()),
         })
     }
@@ -301,10 +455,7 @@ impl PhysicalExtensionCodec for KnnPhysicalCodec {
         converter: &dyn PhysicalProtoConverterExtension,
     ) -> Result<()> {
         if let Some(partial) = node.downcast_ref::<KnnPartialExec>() {
-            let (given, column, has_places) = match partial.source() {
-                Source::Given(queries) => (Some(&**queries), None, false),
-                Source::Table { column, order, .. } => (None, Some(column), *order == QueryOrder::Places),
-            };
+            let (given, column, has_places) = parts(partial.source());
             let message = KnnMessage::new(partial.wanted(), given, column);
             let files = partial.files().to_vec();
             return encode(Kind::Knn(KnnMessage { files, has_places, ..message }), buffer);
@@ -319,7 +470,15 @@ impl PhysicalExtensionCodec for KnnPhysicalCodec {
             return encode(Kind::FinalK(last.k() as u64), buffer);
         }
         if let Some(index) = node.downcast_ref::<KnnIndexExec>() {
-            return encode(Kind::Index(IndexMessage::new(index.wanted(), &[])), buffer);
+            return encode(Kind::Index(IndexMessage::new(index)), buffer);
+        }
+        if let Some(scan) = node.downcast_ref::<IndexScanExec>() {
+            let projection = scan.projection().iter().map(|&place| place as u64).collect();
+            let near = scan.near().map(NearMessage::from);
+            return encode(
+                Kind::Scan(ScanMessage { projection, near, ..ScanMessage::new(scan.indexed()) }),
+                buffer,
+            );
         }
         self.0.try_encode(node, buffer, converter)
     }
@@ -397,11 +556,14 @@ impl LogicalExtensionCodec for KnnLogicalCodec {
         let Some(kind) = decode(buffer) else {
             return self.0.try_decode_table_provider(buffer, table, schema, context);
         };
-        let Kind::Index(message) = kind? else {
-            return internal_err!("a table of indexes has another message");
-        };
-        let (wanted, files) = message.wanted()?;
-        Ok(Arc::new(KnnIndexTable::new(files, wanted)))
+        match kind? {
+            Kind::Index(message) => Ok(Arc::new(message.table()?)),
+            Kind::Scan(message) => {
+                let indexed = message.indexed()?;
+                Ok(Arc::new(IndexTable::from_parts(message.files, indexed)))
+            }
+            _ => internal_err!("a table of indexes has another message"),
+        }
     }
 
     fn try_encode_table_provider(
@@ -411,10 +573,15 @@ impl LogicalExtensionCodec for KnnLogicalCodec {
         buffer: &mut Vec<u8>,
     ) -> Result<()> {
         let any: &dyn Any = node.as_ref();
-        match any.downcast_ref::<KnnIndexTable>() {
-            Some(index) => encode(Kind::Index(IndexMessage::new(index.wanted(), index.files())), buffer),
-            None => self.0.try_encode_table_provider(table, node, buffer),
+        if let Some(search) = any.downcast_ref::<KnnIndexTable>() {
+            return encode(Kind::Index(IndexMessage::of_table(search)), buffer);
         }
+        if let Some(table) = any.downcast_ref::<IndexTable>() {
+            let (files, indexed) = table.parts();
+            let message = ScanMessage { files: files.to_vec(), ..ScanMessage::new(indexed) };
+            return encode(Kind::Scan(message), buffer);
+        }
+        self.0.try_encode_table_provider(table, node, buffer)
     }
 
     fn try_decode_file_format(

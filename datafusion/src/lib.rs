@@ -34,3 +34,4 @@ pub use options::NearfieldOptions;
 pub use plan::planner::{KnnPlanner, KnnQueryPlanner};
 pub use resident::{resident_indexes, set_resident_limit};
 pub use session::{config, context, register, table_functions, with_nearfield};
+pub use tables::index_table::IndexTable;

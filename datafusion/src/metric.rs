@@ -27,12 +27,20 @@ const LANES: usize = 16;
 impl Metric {
     /// The metric of a name of the library, the command line and Python.
     pub(crate) fn of_name(name: &str) -> Result<Self> {
-        match name.parse::<nearfield::Metric>() {
-            Ok(nearfield::Metric::L2) => Ok(Self::L2),
-            Ok(nearfield::Metric::L2Squared) => Ok(Self::L2Squared),
-            Ok(nearfield::Metric::Cosine) => Ok(Self::Cosine),
-            Ok(nearfield::Metric::InnerProduct) => Ok(Self::InnerProduct),
-            _ => plan_err!("metric: needed l2, l2sq, cosine or ip, given {name:?}"),
+        match name.parse().ok().and_then(Self::from_library) {
+            Some(metric) => Ok(metric),
+            None => plan_err!("metric: needed l2, l2sq, cosine or ip, given {name:?}"),
+        }
+    }
+
+    /// The metric of an index, if SQL has it.
+    pub(crate) fn from_library(metric: nearfield::Metric) -> Option<Self> {
+        match metric {
+            nearfield::Metric::L2 => Some(Self::L2),
+            nearfield::Metric::L2Squared => Some(Self::L2Squared),
+            nearfield::Metric::Cosine => Some(Self::Cosine),
+            nearfield::Metric::InnerProduct => Some(Self::InnerProduct),
+            _ => None,
         }
     }
 

@@ -15,9 +15,13 @@ use crate::plan::keep_order::KeepOrder;
 use crate::plan::narrow::NarrowKnn;
 use crate::plan::nearest_first::NearestFirst;
 use crate::plan::planner::KnnQueryPlanner;
+use crate::tables::index_table::IndexTables;
 use crate::tables::knn::KnnFunction;
 use crate::tables::knn_index::KnnIndexFunction;
 use crate::tables::knn_join::KnnJoinFunction;
+
+/// The word of `CREATE EXTERNAL TABLE ... STORED AS` for saved indexes.
+const STORED_AS: &str = "NEARFIELD";
 
 /// The table functions, by their names.
 pub fn table_functions() -> Vec<Arc<TableFunction>> {
@@ -72,6 +76,7 @@ fn with_functions(mut state: SessionState) -> SessionState {
         state.register_udtf(function.name(), function.function().clone());
     }
     let _ = state.register_expr_planner(Arc::new(Operators));
+    state.table_factories_mut().insert(STORED_AS.into(), Arc::new(IndexTables));
     let options = state.config_mut().options_mut();
     if options.extensions.get::<NearfieldOptions>().is_none() {
         options.extensions.insert(NearfieldOptions::default());
@@ -86,5 +91,6 @@ pub fn register(context: &SessionContext) -> Result<()> {
     for function in table_functions() {
         context.register_udtf(function.name(), function.function().clone());
     }
+    context.state_ref().write().table_factories_mut().insert(STORED_AS.into(), Arc::new(IndexTables));
     Ok(())
 }

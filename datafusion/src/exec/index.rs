@@ -1,87 +1,146 @@
 //! The physical operator over saved indexes: it searches those whose paths its input names.
 //!
-//! It is unary on purpose. Ballista restricts the sources that it knows to the partitions of a task, and gives every task all of an unknown
-//! one: as a source of its own this operator would find every hit once for each task, without an error.
+//! It is no source itself, on purpose. Ballista restricts the sources that it knows to the partitions of a task, and gives every task all of
+//! an unknown one: as a source of its own this operator would find every hit once for each task, without an error.
 
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use datafusion::arrow::array::{ArrayRef, AsArray, Float64Array, RecordBatch, StringArray, UInt64Array};
-use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::arrow::array::{
+    ArrayRef, AsArray, FixedSizeListArray, Float32Array, Float64Array, RecordBatch, StringArray, UInt64Array,
+};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{Result, exec_datafusion_err, internal_err};
+use datafusion::common::{Result, exec_datafusion_err, plan_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
+use datafusion::physical_expr::{Distribution, EquivalenceProperties, Partitioning, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
 };
-use futures::{StreamExt, TryStreamExt, stream};
-use nearfield::{MatrixView, SearchOptions, interruptible};
+use futures::{Stream, StreamExt, TryStreamExt, stream};
+use nearfield::{MatrixView, interruptible};
+use tokio::sync::OnceCell;
 
 use crate::error::external;
 use crate::exec::metrics::KnnMetrics;
 use crate::exec::pieces::{PIECE, ROW};
+use crate::exec::source::{Collected, Source};
 use crate::exec::stop::StopOnDrop;
 use crate::options::NearfieldOptions;
 use crate::plan::node::{DISTANCE, QUERY_INDEX};
 use crate::resident;
 use crate::search::block::Work;
-use crate::search::queries::Queries;
+use crate::search::near::Probes;
+
+/// The columns that a saved index can answer with.
+pub(crate) const ID: &str = "id";
+pub(crate) const FILE: &str = "file";
+pub(crate) const VECTOR: &str = "vector";
 
 /// What to look for in saved indexes.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct IndexSearch {
-    pub(crate) queries: Arc<Queries>,
     pub(crate) k: usize,
-    /// Lists of an `Ivf` to search for each query.
-    pub(crate) probes: Option<usize>,
+    pub(crate) probes: Probes,
+    /// The columns of the indexes that the answer has.
+    pub(crate) kept: Vec<String>,
+    /// The columns of the queries that it has.
+    pub(crate) kept_of_queries: Vec<String>,
+    /// Whether the answer has the roots of the indexes' distances.
+    pub(crate) is_rooted: bool,
+    /// Elements of a row, where the answer has rows.
+    pub(crate) dim: usize,
+}
+
+/// A column of rows.
+pub(crate) fn vector_field(dim: usize) -> FieldRef {
+    let element = Arc::new(Field::new_list_field(DataType::Float32, false));
+    Arc::new(Field::new(VECTOR, DataType::FixedSizeList(element, dim as i32), false))
+}
+
+/// Rows as a column.
+pub(crate) fn vector_column(rows: Vec<f32>, dim: usize) -> Result<ArrayRef> {
+    let element = Arc::new(Field::new_list_field(DataType::Float32, false));
+    let rows = Arc::new(Float32Array::from(rows));
+    Ok(Arc::new(FixedSizeListArray::try_new(element, dim as i32, rows, None)?))
+}
+
+/// The paths that a partition of the input names.
+pub(crate) fn paths(input: SendableRecordBatchStream) -> impl Stream<Item = Result<String>> {
+    let paths = |batch: RecordBatch| {
+        let paths = batch.column(0).as_string::<i32>().iter().flatten();
+        let paths: Vec<Result<String>> = paths.map(|path| Ok(path.to_owned())).collect();
+        stream::iter(paths)
+    };
+    input.map_ok(paths).try_flatten()
 }
 
 /// Searches the saved indexes that its input names.
 #[derive(Debug)]
 pub(crate) struct KnnIndexExec {
     input: Arc<dyn ExecutionPlan>,
+    source: Source,
     wanted: IndexSearch,
+    /// All partitions look for the same queries, which are read once.
+    collected: Arc<OnceCell<Arc<Collected>>>,
     metrics: ExecutionPlanMetricsSet,
     properties: Arc<PlanProperties>,
 }
 
 impl KnnIndexExec {
-    pub(crate) fn new(input: Arc<dyn ExecutionPlan>, wanted: IndexSearch) -> Self {
-        let fields = [
-            ("id", DataType::UInt64),
-            ("file", DataType::Utf8),
+    pub(crate) fn new(input: Arc<dyn ExecutionPlan>, source: Source, wanted: IndexSearch) -> Result<Self> {
+        let field = |name: &String| match name.as_str() {
+            ID => Ok(Arc::new(Field::new(ID, DataType::UInt64, false))),
+            FILE => Ok(Arc::new(Field::new(FILE, DataType::Utf8, false))),
+            VECTOR => Ok(vector_field(wanted.dim)),
+            _ => plan_err!("a saved index has the columns {ID}, {FILE} and {VECTOR}, and not {name:?}"),
+        };
+        let mut fields = wanted.kept.iter().map(field).collect::<Result<Vec<FieldRef>>>()?;
+        fields.extend(source.fields(&wanted.kept_of_queries)?);
+        let own = [
             (QUERY_INDEX, DataType::UInt64),
             (DISTANCE, DataType::Float64),
             (PIECE, DataType::UInt64),
             (ROW, DataType::UInt64),
         ];
-        let schema = Schema::new(fields.map(|(name, data_type)| Field::new(name, data_type, false)).to_vec());
+        fields.extend(own.map(|(name, data_type)| Arc::new(Field::new(name, data_type, false))));
         let properties = Arc::new(PlanProperties::new(
-            EquivalenceProperties::new(Arc::new(schema)),
+            EquivalenceProperties::new(Arc::new(Schema::new(fields))),
             Partitioning::UnknownPartitioning(input.output_partitioning().partition_count()),
             EmissionType::Incremental,
             Boundedness::Bounded,
         ));
-        Self { input, wanted, metrics: ExecutionPlanMetricsSet::new(), properties }
+        let (collected, metrics) = (Arc::new(OnceCell::new()), ExecutionPlanMetricsSet::new());
+        Ok(Self { input, source, wanted, collected, metrics, properties })
     }
 
     pub(crate) fn wanted(&self) -> &IndexSearch {
         &self.wanted
     }
+
+    pub(crate) fn source(&self) -> &Source {
+        &self.source
+    }
 }
 
 impl DisplayAs for KnnIndexExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let IndexSearch { queries, k, probes } = &self.wanted;
-        write!(f, "KnnIndexExec: k={k}, queries={}", queries.count())?;
-        probes.map_or(Ok(()), |probes| write!(f, ", probes={probes}"))
+        write!(f, "KnnIndexExec: k={}, ", self.wanted.k)?;
+        match &self.source {
+            Source::Given(queries) => write!(f, "queries={}", queries.count())?,
+            Source::Table { column, .. } => write!(f, "queries={column}")?,
+        }
+        match self.wanted.probes {
+            Probes::Default => Ok(()),
+            Probes::Lists(probes) => write!(f, ", probes={probes}"),
+            Probes::All => write!(f, ", exact"),
+        }
     }
 }
 
@@ -95,12 +154,16 @@ impl ExecutionPlan for KnnIndexExec {
     }
 
     fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
+        self.source.children(&self.input)
+    }
+
+    fn required_input_distribution(&self) -> Vec<Distribution> {
+        self.source.distributions()
     }
 
     /// A file is a piece of work: rows of the input are not to be divided further.
     fn benefits_from_input_partitioning(&self) -> Vec<bool> {
-        vec![false]
+        vec![false; self.children().len()]
     }
 
     fn apply_expressions(
@@ -112,33 +175,30 @@ impl ExecutionPlan for KnnIndexExec {
 
     fn with_new_children(
         self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        match (children.pop(), children.is_empty()) {
-            (Some(input), true) => Ok(Arc::new(Self::new(input, self.wanted.clone()))),
-            _ => internal_err!("KnnIndexExec: needed one child"),
-        }
+        let (input, source) = self.source.with_children(children)?;
+        Ok(Arc::new(Self::new(input, source, self.wanted.clone())?))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let input = self.input.execute(partition, context.clone())?;
         let options = NearfieldOptions::of(context.session_config().options());
         let metrics = Arc::new(KnnMetrics::new(&self.metrics, partition, &options.device));
-        let (wanted, schema) = (self.wanted.clone(), self.schema());
-        let paths = input.map_ok(|batch| {
-            let paths: Vec<String> =
-                batch.column(0).as_string::<i32>().iter().flatten().map(str::to_owned).collect();
-            stream::iter(paths.into_iter().map(Ok))
-        });
+        let (source, cell) = (self.source.clone(), self.collected.clone());
+        let (wanted, schema) = (Arc::new(self.wanted.clone()), self.schema());
         let output = schema.clone();
-        let found = paths.try_flatten().then(move |path: Result<String>| {
+        let found = paths(input).then(move |path: Result<String>| {
+            let (source, cell, context) = (source.clone(), cell.clone(), context.clone());
             let (wanted, options, output) = (wanted.clone(), options.clone(), output.clone());
             let metrics = metrics.clone();
             async move {
+                let collect = || Collected::new(&source, &wanted.kept_of_queries, context);
+                let collected = cell.get_or_try_init(collect).await?.clone();
                 let (path, stop) = (path?, StopOnDrop::default());
                 let flag = stop.flag();
                 let timer = metrics.time.timer();
-                let work = move || searched(&path, &wanted, &options, &output, flag);
+                let work = move || searched(&path, &collected, &wanted, &options, &output, flag);
                 let task = SpawnedTask::spawn_blocking(work).join_unwind().await;
                 let (batch, rows, work) = task.map_err(|error| exec_datafusion_err!("{error}"))??;
                 timer.done();
@@ -157,34 +217,44 @@ impl ExecutionPlan for KnnIndexExec {
 /// Searches one index, and tells how many rows it has.
 fn searched(
     path: &str,
+    collected: &Collected,
     wanted: &IndexSearch,
     options: &NearfieldOptions,
     schema: &SchemaRef,
     stop: Arc<AtomicBool>,
 ) -> Result<(RecordBatch, usize, Work)> {
-    let index = resident::index(Path::new(path), options)?;
-    let queries: Vec<f32> = wanted.queries.values().iter().map(|&x| x as f32).collect();
-    let mut search = SearchOptions::new(wanted.k);
-    if let Some(probes) = wanted.probes {
-        search = search.probes(probes);
+    let queries = &collected.queries;
+    if queries.count() == 0 {
+        return Ok((RecordBatch::new_empty(schema.clone()), 0, Work::default()));
     }
-    let run = || index.search_with(MatrixView::new(&queries, wanted.queries.dim())?, &search);
-    let found = interruptible(move || !stop.load(Ordering::Relaxed), run);
-    let found = found.map_err(|error| external(error).context(path.to_owned()))?;
-    let neighbors = &found.neighbors;
-    let numbers = wanted.queries.numbers().iter().zip(neighbors.iter());
-    let numbers = numbers.flat_map(|(&number, row)| row.iter().map(move |_| number));
-    let ids: ArrayRef = Arc::new(UInt64Array::from_iter_values(neighbors.hits().iter().map(|hit| hit.id)));
-    let distances = neighbors.hits().iter().map(|hit| f64::from(hit.distance));
-    let columns: Vec<ArrayRef> = vec![
-        ids.clone(),
-        Arc::new(StringArray::from_iter_values(neighbors.hits().iter().map(|_| path))),
-        Arc::new(UInt64Array::from_iter_values(numbers)),
-        Arc::new(Float64Array::from_iter_values(distances)),
-        // Rows of the same distance come by their id, whichever the file.
-        Arc::new(UInt64Array::from_value(0, neighbors.hits().len())),
-        ids,
-    ];
+    let index = resident::index(Path::new(path), options)?;
+    let in_file = |error: nearfield::Error| external(error).context(path.to_owned());
+    let values = queries.to_f32();
+    let search = wanted.probes.options(&index, wanted.k);
+    let run = || index.search_with(MatrixView::new(values, queries.dim())?, &search);
+    let found = interruptible(move || !stop.load(Ordering::Relaxed), run).map_err(in_file)?;
+    let hits = found.neighbors.hits();
+    let ids: Vec<u64> = hits.iter().map(|hit| hit.id).collect();
+    let distance =
+        |distance: f32| if wanted.is_rooted { f64::from(distance).sqrt() } else { distance.into() };
+    let distances = hits.iter().map(|hit| distance(hit.distance));
+    let of_query = queries.numbers().iter().zip(found.neighbors.iter());
+    let numbers: Vec<u64> =
+        of_query.flat_map(|(&number, row)| std::iter::repeat_n(number, row.len())).collect();
+    let mut columns: Vec<ArrayRef> = vec![];
+    for name in &wanted.kept {
+        columns.push(match name.as_str() {
+            FILE => Arc::new(StringArray::from_iter_values(ids.iter().map(|_| path))),
+            VECTOR => vector_column(index.get(&ids).map_err(in_file)?, wanted.dim)?,
+            _ => Arc::new(UInt64Array::from(ids.clone())),
+        });
+    }
+    columns.extend(collected.columns(&numbers)?);
+    columns.push(Arc::new(UInt64Array::from(numbers)));
+    columns.push(Arc::new(Float64Array::from_iter_values(distances)));
+    // Rows of the same distance come by their id, whichever the file.
+    columns.push(Arc::new(UInt64Array::from_value(0, ids.len())));
+    columns.push(Arc::new(UInt64Array::from(ids)));
     let statistics = &found.statistics;
     let work = Work {
         screened: statistics.scored as usize,

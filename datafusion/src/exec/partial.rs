@@ -3,12 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, AsArray, Float64Array, RecordBatch, UInt32Array, UInt64Array};
-use datafusion::arrow::compute::take_record_batch;
-use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use datafusion::arrow::array::{ArrayRef, AsArray, Float64Array, RecordBatch, UInt64Array};
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{DataFusionError, Result, exec_datafusion_err, internal_err, plan_err};
+use datafusion::common::{DataFusionError, Result, exec_datafusion_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{Distribution, EquivalenceProperties, Partitioning, PhysicalExpr};
@@ -24,13 +23,12 @@ use tokio::sync::OnceCell;
 use crate::exec::found::{Found, columns_of, gather};
 use crate::exec::metrics::KnnMetrics;
 use crate::exec::pieces::{PIECE, ROW, in_order, piece};
-use crate::exec::source::{Collected, Source};
+use crate::exec::source::{Collected, Source, check_column, fields_of};
 use crate::exec::stop::StopOnDrop;
 use crate::options::NearfieldOptions;
-use crate::plan::node::{DISTANCE, QUERY_INDEX, Wanted, name_of_query};
+use crate::plan::node::{DISTANCE, QUERY_INDEX, Wanted};
 use crate::search::block::{Search, search};
 use crate::search::hits::Hits;
-use crate::vectors::holds_vectors;
 
 /// A block takes its own memory this many times: rows, the same in f32, and their index.
 const WITH_INDEX: usize = 3;
@@ -59,10 +57,7 @@ impl KnnPartialExec {
         let rows = in_order(rows)?;
         check_column(&rows.schema(), &wanted.column)?;
         let mut fields = fields_of(&rows.schema(), &wanted.kept, str::to_owned)?;
-        if let Source::Table { plan, column, .. } = &source {
-            check_column(&plan.schema(), column)?;
-            fields.extend(fields_of(&plan.schema(), &wanted.kept_of_queries, name_of_query)?);
-        }
+        fields.extend(source.fields(&wanted.kept_of_queries)?);
         let own = [
             (QUERY_INDEX, DataType::UInt64),
             (DISTANCE, DataType::Float64),
@@ -91,22 +86,6 @@ impl KnnPartialExec {
     pub(crate) fn source(&self) -> &Source {
         &self.source
     }
-}
-
-fn check_column(schema: &Schema, column: &str) -> Result<()> {
-    let field = schema.field_with_name(column)?;
-    match holds_vectors(field.data_type()) {
-        true => Ok(()),
-        false => plan_err!(
-            "column {column:?}: needed lists of f16, f32 or f64, given {}: a CAST in a view converts others",
-            field.data_type()
-        ),
-    }
-}
-
-fn fields_of(schema: &Schema, names: &[String], named: impl Fn(&str) -> String) -> Result<Vec<FieldRef>> {
-    let field = |name: &String| Ok(Arc::new(schema.field_with_name(name)?.clone().with_name(named(name))));
-    names.iter().map(field).collect()
 }
 
 /// The bytes of a batch, which may be a part of a larger one.
@@ -204,19 +183,11 @@ impl ExecutionPlan for KnnPartialExec {
     }
 
     fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        match &self.source {
-            Source::Given(_) => vec![&self.rows],
-            Source::Table { plan, .. } => vec![&self.rows, plan],
-        }
+        self.source.children(&self.rows)
     }
 
     fn required_input_distribution(&self) -> Vec<Distribution> {
-        match &self.source {
-            Source::Given(_) => vec![Distribution::UnspecifiedDistribution],
-            Source::Table { .. } => {
-                vec![Distribution::UnspecifiedDistribution, Distribution::SinglePartition]
-            }
-        }
+        self.source.distributions()
     }
 
     /// Rows of the same distance come in the order of the table, which repartitioning would change from run to run.
@@ -235,18 +206,7 @@ impl ExecutionPlan for KnnPartialExec {
         self: Arc<Self>,
         children: Vec<Arc<dyn ExecutionPlan>>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let mut children = children.into_iter();
-        let (rows, source) = match (children.next(), children.next(), &self.source) {
-            (Some(rows), None, Source::Given(_)) => (rows, self.source.clone()),
-            (Some(rows), Some(plan), &Source::Table { ref column, order, .. }) => {
-                (rows, Source::Table { plan, column: column.clone(), order })
-            }
-            _ => {
-                return internal_err!(
-                    "KnnPartialExec: needed a child for rows, and one for queries of a table"
-                );
-            }
-        };
+        let (rows, source) = self.source.with_children(children)?;
         Ok(Arc::new(Self::new(rows, source, self.wanted.clone(), self.files.clone())?))
     }
 
@@ -267,8 +227,10 @@ impl ExecutionPlan for KnnPartialExec {
         let kept_schema = Arc::new(Schema::new(fields_of(&self.rows.schema(), &wanted.kept, str::to_owned)?));
         let output = schema.clone();
         let work = async move {
-            let collected =
-                cell.get_or_try_init(|| Collected::new(&source, &wanted, context.clone())).await?.clone();
+            let collected = cell
+                .get_or_try_init(|| Collected::new(&source, &wanted.kept_of_queries, context.clone()))
+                .await?
+                .clone();
             let stop = StopOnDrop::default();
             let queries = collected.queries.clone();
             let opened = options.clone();
@@ -333,10 +295,7 @@ fn answer(
         let rows = gather(&[progress.found.rows()], &places.collect::<Result<Vec<_>>>()?)?;
         let numbers: Vec<u64> = hits.iter().map(|&(query, _)| collected.queries.numbers()[query]).collect();
         let mut columns: Vec<ArrayRef> = rows.columns().to_vec();
-        if collected.columns.num_columns() > 0 {
-            let places: UInt32Array = numbers.iter().map(|&number| number as u32).collect();
-            columns.extend(take_record_batch(&collected.columns, &places)?.columns().iter().cloned());
-        }
+        columns.extend(collected.columns(&numbers)?);
         columns.push(Arc::new(UInt64Array::from(numbers)));
         columns.push(Arc::new(hits.iter().map(|(_, hit)| Some(hit.distance)).collect::<Float64Array>()));
         columns.push(Arc::new(UInt64Array::from_value(piece, hits.len())));

@@ -2,20 +2,22 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{RecordBatch, UInt32Array};
+use datafusion::arrow::array::{ArrayRef, RecordBatch, UInt32Array};
 use datafusion::arrow::compute::{concat_batches, take_record_batch};
-use datafusion::arrow::datatypes::Schema;
+use datafusion::arrow::datatypes::{FieldRef, Schema};
 use datafusion::arrow::row::{RowConverter, SortField};
-use datafusion::common::Result;
+use datafusion::common::{Result, internal_err, plan_err};
 use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::physical_expr::Distribution;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, collect};
 
 use crate::exec::found::columns_of;
 use crate::exec::pieces::files_of;
 use crate::exec::places::KnnPlacesExec;
-use crate::plan::node::Wanted;
+use crate::plan::node::name_of_query;
 use crate::search::queries::Queries;
+use crate::vectors::holds_vectors;
 
 /// Where queries come from.
 #[derive(Debug, Clone)]
@@ -36,6 +38,51 @@ pub(crate) enum QueryOrder {
 }
 
 impl Source {
+    /// The inputs of an operator that reads rows, or paths of indexes, and these queries.
+    pub(crate) fn children<'a>(
+        &'a self,
+        rows: &'a Arc<dyn ExecutionPlan>,
+    ) -> Vec<&'a Arc<dyn ExecutionPlan>> {
+        match self {
+            Self::Given(_) => vec![rows],
+            Self::Table { plan, .. } => vec![rows, plan],
+        }
+    }
+
+    /// Every task needs all queries of a table: an engine that divides an operator divides no input that has to be one partition.
+    pub(crate) fn distributions(&self) -> Vec<Distribution> {
+        match self {
+            Self::Given(_) => vec![Distribution::UnspecifiedDistribution],
+            Self::Table { .. } => vec![Distribution::UnspecifiedDistribution, Distribution::SinglePartition],
+        }
+    }
+
+    /// The rows and the queries of new inputs.
+    pub(crate) fn with_children(
+        &self,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<(Arc<dyn ExecutionPlan>, Self)> {
+        let mut children = children.into_iter();
+        match (children.next(), children.next(), self) {
+            (Some(rows), None, Self::Given(_)) => Ok((rows, self.clone())),
+            (Some(rows), Some(plan), &Self::Table { ref column, order, .. }) => {
+                Ok((rows, Self::Table { plan, column: column.clone(), order }))
+            }
+            _ => internal_err!("a search needs an input for rows, and one for queries of a table"),
+        }
+    }
+
+    /// The columns of the queries that the answer has.
+    pub(crate) fn fields(&self, kept: &[String]) -> Result<Vec<FieldRef>> {
+        match self {
+            Self::Given(_) => Ok(vec![]),
+            Self::Table { plan, column, .. } => {
+                check_column(&plan.schema(), column)?;
+                fields_of(&plan.schema(), kept, name_of_query)
+            }
+        }
+    }
+
     /// The queries of a table, on one machine.
     pub(crate) fn of_table(plan: Arc<dyn ExecutionPlan>, column: String) -> Result<Self> {
         let files = files_of(&plan);
@@ -55,7 +102,7 @@ impl Source {
 #[derive(Debug)]
 pub(crate) struct Collected {
     pub(crate) queries: Arc<Queries>,
-    pub(crate) columns: RecordBatch,
+    columns: RecordBatch,
     /// Their share of the pool's memory.
     _reservation: Option<MemoryReservation>,
 }
@@ -64,7 +111,7 @@ impl Collected {
     /// Gathers all queries.
     pub(crate) async fn new(
         source: &Source,
-        wanted: &Wanted,
+        kept: &[String],
         context: Arc<TaskContext>,
     ) -> Result<Arc<Self>> {
         let (queries, columns, reservation) = match source {
@@ -76,7 +123,7 @@ impl Collected {
                 let all = in_order(concat_batches(&plan.schema(), &batches)?, *order)?;
                 let vectors = all.column(all.schema().index_of(column)?).clone();
                 let queries = Queries::of_column(&vectors, &format!("column {column:?} of the queries"))?;
-                let columns = columns_of(&all, &wanted.kept_of_queries)?;
+                let columns = columns_of(&all, kept)?;
                 let reservation = MemoryConsumer::new("queries of a search").register(context.memory_pool());
                 reservation.try_grow(queries.bytes() + columns.get_array_memory_size())?;
                 (Arc::new(queries), columns, Some(reservation))
@@ -84,6 +131,37 @@ impl Collected {
         };
         Ok(Arc::new(Self { queries, columns, _reservation: reservation }))
     }
+
+    /// The columns of the queries of these numbers.
+    pub(crate) fn columns(&self, numbers: &[u64]) -> Result<Vec<ArrayRef>> {
+        if self.columns.num_columns() == 0 {
+            return Ok(vec![]);
+        }
+        let places: UInt32Array = numbers.iter().map(|&number| number as u32).collect();
+        Ok(take_record_batch(&self.columns, &places)?.columns().to_vec())
+    }
+}
+
+/// Checks that a column of this name has vectors.
+pub(crate) fn check_column(schema: &Schema, column: &str) -> Result<()> {
+    let field = schema.field_with_name(column)?;
+    match holds_vectors(field.data_type()) {
+        true => Ok(()),
+        false => plan_err!(
+            "column {column:?}: needed lists of f16, f32 or f64, given {}: a CAST in a view converts others",
+            field.data_type()
+        ),
+    }
+}
+
+/// The columns of these names, under others.
+pub(crate) fn fields_of(
+    schema: &Schema,
+    names: &[String],
+    named: impl Fn(&str) -> String,
+) -> Result<Vec<FieldRef>> {
+    let field = |name: &String| Ok(Arc::new(schema.field_with_name(name)?.clone().with_name(named(name))));
+    names.iter().map(field).collect()
 }
 
 fn in_order(all: RecordBatch, order: QueryOrder) -> Result<RecordBatch> {

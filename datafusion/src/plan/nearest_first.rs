@@ -5,9 +5,11 @@
 
 use std::sync::Arc;
 
+use datafusion::arrow::compute::SortOptions;
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::physical_expr::expressions::{Column, Literal};
 use datafusion::physical_expr::projection::ProjectionExpr;
 use datafusion::physical_expr::{PhysicalExpr, PhysicalSortExpr, ScalarFunctionExpr};
 use datafusion::physical_expr_common::physical_expr::is_volatile;
@@ -24,9 +26,13 @@ use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 
+use crate::exec::index::VECTOR;
+use crate::exec::index_scan::IndexScanExec;
 use crate::exec::nearest::{KnnNearestExec, Narrowing};
 use crate::functions::Distance;
 use crate::options::NearfieldOptions;
+use crate::search::near::Near;
+use crate::search::queries::Queries;
 
 #[derive(Debug, Default)]
 pub(crate) struct NearestFirst;
@@ -76,7 +82,10 @@ fn below(
         let child = below(child, lowered, is_wanted)?;
         return child.map(|child| replace_children_if_necessary(plan.clone(), vec![child])).transpose();
     }
-    let input = plan.clone();
+    let input = match plan.downcast_ref::<IndexScanExec>() {
+        Some(scan) if is_wanted => searched(scan, &narrowing)?.unwrap_or_else(|| plan.clone()),
+        _ => plan.clone(),
+    };
     if has_distance(&narrowing.by.expr)? {
         return Ok(Some(match is_wanted {
             true => Arc::new(KnnNearestExec::new(input, narrowing)?),
@@ -127,6 +136,36 @@ fn lower<'a>(
         [child] if passes => Ok(Some((child, narrowing.clone()))),
         _ => Ok(None),
     }
+}
+
+/// A scan of saved indexes that searches them for the rows, where the key is a distance of theirs from a vector.
+fn searched(scan: &IndexScanExec, narrowing: &Narrowing) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    let SortOptions { descending, nulls_first } = narrowing.by.options;
+    let Some(function) = narrowing.by.expr.downcast_ref::<ScalarFunctionExpr>() else { return Ok(None) };
+    let Some(distance) = function.fun().inner().downcast_ref::<Distance>() else { return Ok(None) };
+    let metric = distance.metric();
+    if descending || nulls_first || scan.near().is_some() || !Near::fits(metric, scan.indexed().metric) {
+        return Ok(None);
+    }
+    let mut query = None;
+    for argument in function.args() {
+        if let Some(literal) = argument.downcast_ref::<Literal>() {
+            query = Some(literal.value());
+        } else if argument.downcast_ref::<Column>().is_none_or(|column| column.name() != VECTOR) {
+            return Ok(None);
+        }
+    }
+    let Some(query) = query.filter(|query| !query.is_null()) else { return Ok(None) };
+    // What is no finite vector of numbers is for the scalar function to say.
+    let Ok(query) = Queries::of_column(&query.to_array()?, "query") else { return Ok(None) };
+    if query.count() != 1 || query.dim() != scan.indexed().dim {
+        return Ok(None);
+    }
+    let (k, is_distinct) = (narrowing.k, narrowing.is_distinct);
+    let near = Near { query: Arc::new(query), metric, k, is_distinct };
+    let (paths, indexed) = (scan.input().clone(), scan.indexed().clone());
+    let scan = IndexScanExec::new(paths, indexed, scan.projection().to_vec(), Some(near))?;
+    Ok(Some(Arc::new(scan)))
 }
 
 fn has_distance(expr: &Arc<dyn PhysicalExpr>) -> Result<bool> {

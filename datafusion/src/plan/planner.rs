@@ -11,11 +11,15 @@ use datafusion::logical_expr::{LogicalPlan, UserDefinedLogicalNode};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
 
+use crate::exec::index::{IndexSearch, KnnIndexExec, VECTOR};
+use crate::exec::index_scan::{IndexScanExec, Indexed};
 use crate::exec::last::KnnFinalExec;
 use crate::exec::partial::KnnPartialExec;
 use crate::exec::pieces::files_of;
 use crate::exec::source::Source;
-use crate::plan::node::{Asked, Knn};
+use crate::metric::Metric;
+use crate::plan::node::{Asked, Knn, Wanted};
+use crate::search::near::Probes;
 
 /// Plans what DataFusion plans, and searches.
 #[derive(Debug, Default)]
@@ -54,8 +58,26 @@ impl ExtensionPlanner for KnnPlanner {
             (Asked::Table { column, .. }, [_, queries]) => Source::of_table(queries.clone(), column.clone())?,
             _ => return internal_err!("Knn: needed an input for rows, and one for queries of a table"),
         };
+        if let Some((paths, search)) = of_index(&inputs[0], &knn.wanted) {
+            let partial = KnnIndexExec::new(paths, source, search)?;
+            return Ok(Some(Arc::new(KnnFinalExec::new(Arc::new(partial), knn.wanted.k)?)));
+        }
         let files = files_of(&inputs[0]).into();
         let partial = KnnPartialExec::new(inputs[0].clone(), source, knn.wanted.clone(), files)?;
         Ok(Some(Arc::new(KnnFinalExec::new(Arc::new(partial), knn.wanted.k)?)))
     }
+}
+
+/// The search of saved indexes themselves, where the rows are all of theirs and the metric is theirs.
+fn of_index(rows: &Arc<dyn ExecutionPlan>, wanted: &Wanted) -> Option<(Arc<dyn ExecutionPlan>, IndexSearch)> {
+    let scan = rows.downcast_ref::<IndexScanExec>()?;
+    let Indexed { metric, dim, .. } = *scan.indexed();
+    // The squares of an index are in the order of their roots. Roots were rounded, and their squares are not the index's.
+    let is_rooted = (wanted.metric, metric) == (Metric::L2, Metric::L2Squared);
+    if wanted.column != VECTOR || !(wanted.metric == metric || is_rooted) {
+        return None;
+    }
+    let Wanted { k, kept, kept_of_queries, .. } = wanted.clone();
+    let search = IndexSearch { k, probes: Probes::All, kept, kept_of_queries, is_rooted, dim };
+    Some((scan.input().clone(), search))
 }

@@ -20,7 +20,7 @@ const LEAST_QUERIES: usize = 8;
 /// With fewer pairs too.
 const LEAST_PAIRS: usize = 1 << 12;
 /// Rows that the library names beyond k, so that nearly all queries are certain at once.
-const MORE: usize = 8;
+pub(crate) const MORE: usize = 8;
 /// Rows that a thread compares with all queries at a time.
 const ROWS_AT_ONCE: usize = 2048;
 /// The lengths of vectors that the library takes, other than 0, with a factor of two to spare for its rounding.
@@ -147,7 +147,7 @@ impl Converted {
 }
 
 /// How far conversion moved a vector, or none where the library does not take the result.
-fn moved<T: Number>(row: &[T], converted: &[f32]) -> Option<Moved> {
+pub(crate) fn moved<T: Number>(row: &[T], converted: &[f32]) -> Option<Moved> {
     let length = norm(row);
     let is_taken = |length: f64| length == 0.0 || LENGTHS.contains(&length);
     let takes = is_taken(length) && is_taken(norm(converted));
@@ -181,7 +181,7 @@ fn by_library(
 ) -> Result<(Hits, Work)> {
     let Search { queries, k, metric, .. } = search;
     let converted = Converted::new(rows, vectors, queries.dim(), *metric)?;
-    let query_values: Vec<f32> = queries.values().iter().map(|x| x.to_f32()).collect();
+    let query_values = queries.to_f32();
     let moved_of = |place: usize| {
         let converted = &query_values[place * queries.dim()..][..queries.dim()];
         moved(queries.query(place), converted)

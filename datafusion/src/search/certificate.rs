@@ -3,7 +3,7 @@
 use crate::metric::Metric;
 
 /// The unit of the library's bounds: docs/certified-search.md has their proofs.
-const UNIT: f64 = 1.0 / (1 << 23) as f64;
+pub(crate) const UNIT: f64 = 1.0 / (1 << 23) as f64;
 /// More than the rounding of sums in f64, for any order, and of the formulas below.
 const SLACK: f64 = 1.0 / (1u64 << 48) as f64;
 /// What underflow adds for each element.

@@ -6,4 +6,5 @@
 pub(crate) mod block;
 mod certificate;
 pub(crate) mod hits;
+pub(crate) mod near;
 pub(crate) mod queries;

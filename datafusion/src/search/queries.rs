@@ -1,25 +1,35 @@
 //! The queries of a search.
 
+use std::sync::OnceLock;
+
 use datafusion::arrow::array::ArrayRef;
 use datafusion::common::{Result, exec_err};
 
 use crate::vectors::Vectors;
 
 /// Vectors that neighbours are looked for, all of one length.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub(crate) struct Queries {
     dim: usize,
     /// `[queries, dim]`, as they were given.
     values: Vec<f64>,
     /// The number of each in the list or table that it comes from, where some are NULL.
     numbers: Vec<u64>,
+    /// The values in f32, once they were asked for.
+    in_f32: OnceLock<Vec<f32>>,
+}
+
+impl PartialEq for Queries {
+    fn eq(&self, other: &Self) -> bool {
+        (self.dim, &self.values, &self.numbers) == (other.dim, &other.values, &other.numbers)
+    }
 }
 
 impl Queries {
     /// Takes the vectors of a column that are not NULL. `argument` names it in errors.
     pub(crate) fn of_column(column: &ArrayRef, argument: &str) -> Result<Self> {
         let vectors = Vectors::new(column)?;
-        let mut queries = Self { dim: 0, values: vec![], numbers: vec![] };
+        let mut queries = Self { dim: 0, values: vec![], numbers: vec![], in_f32: OnceLock::new() };
         for row in 0..vectors.len() {
             let Some(values) = vectors.to_f64(row) else { continue };
             queries.push(values, row as u64, argument)?;
@@ -62,7 +72,7 @@ impl Queries {
                 values.len()
             );
         }
-        Ok(Self { dim, values, numbers })
+        Ok(Self { dim, values, numbers, in_f32: OnceLock::new() })
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -81,11 +91,16 @@ impl Queries {
         &self.numbers
     }
 
+    /// All elements in f32.
+    pub(crate) fn to_f32(&self) -> &[f32] {
+        self.in_f32.get_or_init(|| self.values.iter().map(|&x| x as f32).collect())
+    }
+
     pub(crate) fn query(&self, place: usize) -> &[f64] {
         &self.values[place * self.dim..][..self.dim]
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        8 * (self.values.len() + self.numbers.len())
+        12 * self.values.len() + 8 * self.numbers.len()
     }
 }

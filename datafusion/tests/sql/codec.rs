@@ -26,6 +26,9 @@ async fn logical_and_physical_plans_survive_the_way_through_bytes() {
     let mut index = Flat::builder(&Device::host(), Metric::L2, DIM).build().expect("an index");
     index.add(MatrixView::new(&ROWS[..100 * DIM], DIM).expect("rows")).expect("rows");
     index.save(&path).expect("a saved index");
+    let create = format!("CREATE EXTERNAL TABLE docs STORED AS NEARFIELD LOCATION '{}'", path.display());
+    sql.run(&create).await;
+    sql.run("SET datafusion.sql_parser.dialect = 'PostgreSQL'").await;
     let query = literal(&QUERIES[..DIM]);
     let logical = KnnLogicalCodec(Arc::new(DefaultLogicalExtensionCodec {}));
     let physical = KnnPhysicalCodec(Arc::new(DefaultPhysicalExtensionCodec {}));
@@ -34,6 +37,13 @@ async fn logical_and_physical_plans_survive_the_way_through_bytes() {
         "SELECT query_id, id, rank FROM knn_join(q, vec, t, vec, 3) ORDER BY query_id, rank".into(),
         format!("SELECT id, rank, _distance FROM knn_index('{}', {query}, 5) ORDER BY rank", path.display()),
         format!("SELECT id FROM t ORDER BY cosine_distance(vec, {query}), id LIMIT 4"),
+        format!("SELECT DISTINCT part, vec <-> {query} AS d FROM t ORDER BY d DESC NULLS LAST, part LIMIT 4"),
+        "SELECT part, min(vec <=> vec) AS d FROM t GROUP BY part ORDER BY d, part LIMIT 2".into(),
+        "SELECT id, vector FROM docs WHERE id < 9 ORDER BY id".into(),
+        format!("SELECT id FROM docs ORDER BY l2_distance(vector, {query}), id LIMIT 4"),
+        format!("SELECT id, _distance, vector FROM knn(docs, vector, {query}, 5, 'l2') ORDER BY rank"),
+        "SELECT query_id, id, rank FROM knn_join(q, vec, docs, vector, 3, 'l2') ORDER BY query_id, rank"
+            .into(),
     ] {
         let frame = sql.context.sql(&statement).await.expect("a plan");
         let (state, plan) = frame.into_parts();

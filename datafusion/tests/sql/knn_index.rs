@@ -116,7 +116,7 @@ async fn files_that_cannot_be_searched_are_errors_that_name_them() {
         (format!("knn_index('{path}/absent.nf', {}, 3)", queries(1)), "absent.nf"),
         (format!("knn_index('{path}/text.nf', {}, 3)", queries(1)), "text.nf"),
         (format!("knn_index('{path}/good.index', [1.0], 3)"), "good.index"),
-        (format!("knn_index('', {}, 3)", queries(1)), "file: needed a file, given"),
+        (format!("knn_index('', {}, 3)", queries(1)), "needed a file, given"),
         (
             format!("knn_index('{path}/good.index', {}, 3, 0)", queries(1)),
             "needed a whole number from 1, given",

@@ -3,6 +3,7 @@
 mod codec;
 mod errors;
 mod functions;
+mod index_table;
 mod knn;
 mod knn_index;
 mod knn_join;

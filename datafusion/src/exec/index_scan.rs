@@ -1,0 +1,223 @@
+//! The physical operator that reads the rows of saved indexes: all of them, or those that can be among the nearest.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt64Array};
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::common::stats::Precision;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{Result, Statistics, exec_datafusion_err, internal_err};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
+};
+use futures::{StreamExt, TryStreamExt, stream};
+use nearfield::Index;
+
+use crate::error::external;
+use crate::exec::index::{ID, VECTOR, paths, vector_column, vector_field};
+use crate::exec::metrics::KnnMetrics;
+use crate::metric::Metric;
+use crate::options::NearfieldOptions;
+use crate::resident;
+use crate::search::block::Work;
+use crate::search::near::{Near, candidates};
+
+/// What a table of saved indexes has.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Indexed {
+    pub(crate) metric: Metric,
+    /// Elements of a row.
+    pub(crate) dim: usize,
+    /// Rows of all files together, when the table was made.
+    pub(crate) rows: usize,
+}
+
+impl Indexed {
+    pub(crate) fn schema(&self) -> SchemaRef {
+        let id = Arc::new(Field::new(ID, DataType::UInt64, false));
+        Arc::new(Schema::new(vec![id, vector_field(self.dim)]))
+    }
+}
+
+/// Reads the rows of the saved indexes that its input names, file by file, and by id in each.
+#[derive(Debug)]
+pub(crate) struct IndexScanExec {
+    input: Arc<dyn ExecutionPlan>,
+    indexed: Indexed,
+    /// The columns of the table that it reads.
+    projection: Vec<usize>,
+    /// Reads no more than the rows that can be among the nearest.
+    near: Option<Near>,
+    metrics: ExecutionPlanMetricsSet,
+    properties: Arc<PlanProperties>,
+}
+
+impl IndexScanExec {
+    pub(crate) fn new(
+        input: Arc<dyn ExecutionPlan>,
+        indexed: Indexed,
+        projection: Vec<usize>,
+        near: Option<Near>,
+    ) -> Result<Self> {
+        let schema = Arc::new(indexed.schema().project(&projection)?);
+        let properties = Arc::new(PlanProperties::new(
+            EquivalenceProperties::new(schema),
+            Partitioning::UnknownPartitioning(input.output_partitioning().partition_count()),
+            EmissionType::Incremental,
+            Boundedness::Bounded,
+        ));
+        let metrics = ExecutionPlanMetricsSet::new();
+        Ok(Self { input, indexed, projection, near, metrics, properties })
+    }
+
+    pub(crate) fn input(&self) -> &Arc<dyn ExecutionPlan> {
+        &self.input
+    }
+
+    pub(crate) fn indexed(&self) -> &Indexed {
+        &self.indexed
+    }
+
+    pub(crate) fn projection(&self) -> &[usize] {
+        &self.projection
+    }
+
+    pub(crate) fn near(&self) -> Option<&Near> {
+        self.near.as_ref()
+    }
+}
+
+impl DisplayAs for IndexScanExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Indexed { metric, dim, .. } = &self.indexed;
+        write!(f, "IndexScanExec: metric={metric}, dim={dim}")?;
+        match &self.near {
+            Some(near) => write!(f, ", searched for k={}", near.k),
+            None => Ok(()),
+        }
+    }
+}
+
+impl ExecutionPlan for IndexScanExec {
+    fn name(&self) -> &str {
+        "IndexScanExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![false]
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let (indexed, projection, near) = (self.indexed.clone(), self.projection.clone(), self.near.clone());
+        match (children.pop(), children.is_empty()) {
+            (Some(input), true) => Ok(Arc::new(Self::new(input, indexed, projection, near)?)),
+            _ => internal_err!("IndexScanExec: needed one child"),
+        }
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let options = NearfieldOptions::of(context.session_config().options());
+        let batch_size = context.session_config().batch_size().max(1);
+        let metrics = Arc::new(KnnMetrics::new(&self.metrics, partition, &options.device));
+        let (near, output) = (self.near.clone(), self.schema());
+        let batches = paths(self.input.execute(partition, context)?).and_then(move |path| {
+            let (near, output, options) = (near.clone(), output.clone(), options.clone());
+            let metrics = metrics.clone();
+            async move {
+                let opened = blocking(move || open(&path, near.as_ref(), &options, &metrics)).await?;
+                let starts: Vec<usize> = (0..opened.ids.len()).step_by(batch_size).collect();
+                let opened = Arc::new(opened);
+                Ok(stream::iter(starts).then(move |start| {
+                    let (opened, output) = (opened.clone(), output.clone());
+                    blocking(move || opened.batch(start, batch_size, &output))
+                }))
+            }
+        });
+        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), batches.try_flatten())))
+    }
+
+    fn partition_statistics(&self, partition: Option<usize>) -> Result<Arc<Statistics>> {
+        let mut statistics = Statistics::new_unknown(&self.schema());
+        if partition.is_none() && self.near.is_none() {
+            // Files may be written anew after the table was made.
+            statistics.num_rows = Precision::Inexact(self.indexed.rows);
+        }
+        Ok(Arc::new(statistics))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    SpawnedTask::spawn_blocking(work).join_unwind().await.map_err(|error| exec_datafusion_err!("{error}"))?
+}
+
+/// An index, and the ids of its rows that are read.
+struct Opened {
+    path: String,
+    index: Arc<Index>,
+    ids: Vec<u64>,
+}
+
+fn open(path: &str, near: Option<&Near>, options: &NearfieldOptions, metrics: &KnnMetrics) -> Result<Opened> {
+    let index = resident::index(Path::new(path), options)?;
+    let in_file = |error: nearfield::Error| external(error).context(path.to_owned());
+    let timer = metrics.time.timer();
+    let mut work = Work::default();
+    let found = match near {
+        Some(near) => candidates(&index, near, &mut work).map_err(in_file)?,
+        None => None,
+    };
+    let mut ids = match found {
+        Some(found) => found,
+        None => index.ids().map_err(in_file)?,
+    };
+    timer.done();
+    metrics.note(index.len(), work);
+    ids.sort_unstable();
+    Ok(Opened { path: path.to_owned(), index, ids })
+}
+
+impl Opened {
+    fn batch(&self, start: usize, most: usize, schema: &SchemaRef) -> Result<RecordBatch> {
+        let ids = &self.ids[start..self.ids.len().min(start + most)];
+        let column = |field: &Arc<Field>| -> Result<ArrayRef> {
+            if field.name() != VECTOR {
+                return Ok(Arc::new(UInt64Array::from(ids.to_vec())));
+            }
+            let rows = self.index.get(ids).map_err(|error| external(error).context(self.path.clone()))?;
+            vector_column(rows, self.index.dim())
+        };
+        let columns = schema.fields().iter().map(column).collect::<Result<Vec<_>>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(ids.len()));
+        Ok(RecordBatch::try_new_with_options(schema.clone(), columns, &options)?)
+    }
+}

@@ -1,0 +1,115 @@
+//! `CREATE EXTERNAL TABLE ... STORED AS NEARFIELD`: saved indexes as a table, whose rows stay in memory.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::catalog::{Session, TableProvider, TableProviderFactory};
+use datafusion::common::stats::Precision;
+use datafusion::common::{Result, Statistics, plan_err};
+use datafusion::datasource::TableType;
+use datafusion::logical_expr::{CreateExternalTable, Expr};
+use datafusion::physical_plan::ExecutionPlan;
+use nearfield::Index;
+
+use crate::error::external;
+use crate::exec::index_scan::{IndexScanExec, Indexed};
+use crate::metric::Metric;
+use crate::tables::index_files::{index_files, paths_of_partitions};
+
+/// Makes tables of saved indexes.
+#[derive(Debug)]
+pub(crate) struct IndexTables;
+
+#[async_trait]
+impl TableProviderFactory for IndexTables {
+    async fn create(&self, _: &dyn Session, command: &CreateExternalTable) -> Result<Arc<dyn TableProvider>> {
+        if !command.schema.fields().is_empty() {
+            return plan_err!("{}: needed no columns: a saved index has id and vector", command.name);
+        }
+        Ok(Arc::new(IndexTable::open(&command.locations.join(","))?))
+    }
+}
+
+/// Saved indexes as a table with the columns `id` (`UInt64`) and `vector` (`FixedSizeList` of `Float32`).
+///
+/// `knn` and `knn_join` search the indexes themselves, by their own metric, and so does `ORDER BY` a distance with a `LIMIT`. An index
+/// stays in memory for later queries: see `nearfield.resident_bytes`. Rows come file by file, and by id in each.
+#[derive(Debug, Clone)]
+pub struct IndexTable {
+    files: Vec<String>,
+    indexed: Indexed,
+}
+
+impl IndexTable {
+    /// A table of a file, of a folder, whose files that end in `.nf` it has, or of several of either between commas. Reads what the files
+    /// say of themselves; rows are loaded by the first query.
+    ///
+    /// Errors if a file is no saved index, or has another metric or dim than the first.
+    pub fn open(location: &str) -> Result<Self> {
+        let files = index_files(location)?;
+        let mut indexed: Option<Indexed> = None;
+        for file in &files {
+            let saved = Index::describe(file).map_err(|error| external(error).context(file.clone()))?;
+            let Some(metric) = Metric::from_library(saved.metric) else {
+                return plan_err!("{file}: needed metric l2, l2sq, cosine or ip, given {}", saved.metric);
+            };
+            let own = Indexed { metric, dim: saved.dim, rows: saved.rows };
+            let first = indexed.get_or_insert_with(|| Indexed { rows: 0, ..own.clone() });
+            if (own.metric, own.dim) != (first.metric, first.dim) {
+                return plan_err!(
+                    "{file}: needed metric {} and {} elements as the first index has, given {} and {}",
+                    first.metric,
+                    first.dim,
+                    own.metric,
+                    own.dim
+                );
+            }
+            first.rows += own.rows;
+        }
+        match indexed {
+            Some(indexed) => Ok(Self { files, indexed }),
+            None => plan_err!("needed files of saved indexes, given {location:?}"),
+        }
+    }
+
+    /// As another machine has opened it.
+    pub(crate) fn from_parts(files: Vec<String>, indexed: Indexed) -> Self {
+        Self { files, indexed }
+    }
+
+    pub(crate) fn parts(&self) -> (&[String], &Indexed) {
+        (&self.files, &self.indexed)
+    }
+}
+
+#[async_trait]
+impl TableProvider for IndexTable {
+    fn schema(&self) -> SchemaRef {
+        self.indexed.schema()
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    async fn scan(
+        &self,
+        session: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        _: &[Expr],
+        _: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let projection = projection.cloned().unwrap_or_else(|| vec![0, 1]);
+        let paths = paths_of_partitions(&self.files, session)?;
+        // Batches are read when they are asked for: a limit above ends the reading.
+        Ok(Arc::new(IndexScanExec::new(paths, self.indexed.clone(), projection, None)?))
+    }
+
+    fn statistics(&self) -> Option<Statistics> {
+        let mut statistics = Statistics::new_unknown(&self.schema());
+        // Files may be written anew after the table was made.
+        statistics.num_rows = Precision::Inexact(self.indexed.rows);
+        Some(statistics)
+    }
+}
