@@ -19,8 +19,8 @@ SINGLE, JOINED = 20, 100
 folder = pathlib.Path(tempfile.gettempdir())
 base, queries = (folder / f"nearfield-pace-{name}.parquet" for name in ("base", "queries"))
 db = duckdb.connect()
-dim = db.sql(f"SELECT len(vec) FROM '{base}' LIMIT 1").fetchone()[0]
-rows = db.sql(f"SELECT count(*) FROM '{base}'").fetchone()[0]
+dim = db.sql(f"SELECT len(vec) FROM '{base}' LIMIT 1").fetchall()[0][0]
+rows = db.sql(f"SELECT count(*) FROM '{base}'").fetchall()[0][0]
 vectors = [row[0] for row in db.sql(f"SELECT vec FROM '{queries}' ORDER BY id LIMIT {SINGLE}").fetchall()]
 
 
@@ -41,9 +41,9 @@ db.execute(f"CREATE TABLE base AS SELECT id, vec::FLOAT[{dim}] AS vec FROM '{bas
 kept, again = single("base")
 assert found == again
 join, answer = timed(
-    f"""SELECT q.id, list(t.id ORDER BY t.rank) FROM (SELECT id, vec::FLOAT[{dim}] AS vec FROM '{queries}' ORDER BY id LIMIT {JOINED}) q,
-    LATERAL (SELECT id, row_number() OVER (ORDER BY array_distance(base.vec, q.vec), id) AS rank FROM base
-             ORDER BY array_distance(base.vec, q.vec), id LIMIT {K}) t GROUP BY q.id ORDER BY q.id"""
+    f"""SELECT q.id, min_by(base.id, array_distance(base.vec, q.vec), {K})
+        FROM (SELECT id, vec::FLOAT[{dim}] AS vec FROM '{queries}' ORDER BY id LIMIT {JOINED}) q CROSS JOIN base
+        GROUP BY q.id ORDER BY q.id"""
 )
 assert [ids for _, ids in answer[:SINGLE]] == found
 print(f"DuckDB {duckdb.__version__}, {rows} x {dim}, k {K}, {SINGLE} queries")

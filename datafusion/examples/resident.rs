@@ -82,6 +82,7 @@ async fn main() -> Result<()> {
     let mut writer = ArrowWriter::try_new(File::create(&table)?, batch.schema(), None)?;
     writer.write(&batch)?;
     writer.close()?;
+    let in_memory = batch;
 
     let context = nearfield_datafusion::context();
     context.sql(&format!("SET nearfield.device = '{name}'")).await?;
@@ -89,21 +90,22 @@ async fn main() -> Result<()> {
     let create = format!("CREATE EXTERNAL TABLE docs STORED AS NEARFIELD LOCATION '{}'", saved.display());
     context.sql(&create).await?;
     context.register_parquet("queries", table.display().to_string(), ParquetReadOptions::default()).await?;
+    context.register_batch("held", in_memory)?;
     let sql =
         format!("SELECT query_id, id, _distance FROM knn_join(queries, vec, docs, vector, {K}, 'l2sq')");
 
-    let (mut library, mut join, mut reading) = (vec![], vec![], vec![]);
+    let (mut library, mut join, mut held) = (vec![], vec![], vec![]);
     for run in 0..=RUNS {
         let start = Instant::now();
         let wanted = index.search(MatrixView::new(&asked, dim).map_err(external)?, K).map_err(external)?;
         let alone = start.elapsed();
         let (time, found) = timed(&context, &sql).await?;
-        let (read, _) = timed(&context, "SELECT vec FROM queries").await?;
+        let (in_memory, _) = timed(&context, &sql.replace("queries", "held")).await?;
         // The first loads the index.
         if run > 0 {
             library.push(alone);
             join.push(time);
-            reading.push(read);
+            held.push(in_memory);
         }
         let numbers = |column: usize| found.column(column).as_primitive::<UInt64Type>().values();
         assert!(numbers(1).iter().eq(wanted.hits().iter().map(|hit| &hit.id)), "other ids");
@@ -115,11 +117,14 @@ async fn main() -> Result<()> {
         let same = distances.iter().zip(wanted.hits()).all(|(found, hit)| *found == f64::from(hit.distance));
         assert!(same, "other distances");
     }
-    let (library, join, reading) = (median(library), median(join), median(reading));
+    let (library, join, held) = (median(library), median(join), median(held));
     println!("{rows} x {dim}, {queries} queries, k {K}, {name}, medians of {RUNS}; answers equal");
-    println!("Flat::search          {library:9.1} ms");
-    println!("reading the queries   {reading:9.1} ms");
-    println!("knn_join              {join:9.1} ms: {:.0} % of the speed of Flat", 100.0 * library / join);
+    println!("Flat::search                 {library:9.1} ms");
+    println!(
+        "knn_join, queries in memory  {held:9.1} ms: {:.0} % of the speed of Flat",
+        100.0 * library / held
+    );
+    println!("knn_join, queries in Parquet {join:9.1} ms: {:.0} %", 100.0 * library / join);
     let (_, plan) = timed(&context, &format!("EXPLAIN ANALYZE {sql}")).await?;
     println!("{}", pretty_format_batches(&[plan])?);
     Ok(())

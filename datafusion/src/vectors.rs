@@ -154,12 +154,6 @@ impl<'a> Vectors<'a> {
             _ => Some(range),
         }
     }
-
-    /// A vector in f64.
-    pub(crate) fn to_f64(&self, row: usize) -> Option<Vec<f64>> {
-        let range = self.range(row)?;
-        Some(with_elements!(self.elements, |values| values[range].iter().map(|x| x.to_f64()).collect()))
-    }
 }
 
 fn slice<T: ArrowPrimitiveType>(values: &ArrayRef) -> &[T::Native] {

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, RecordBatch, UInt32Array};
+use datafusion::arrow::array::types::UInt64Type;
+use datafusion::arrow::array::{ArrayRef, AsArray, RecordBatch, UInt32Array};
 use datafusion::arrow::compute::{concat_batches, take_record_batch};
-use datafusion::arrow::datatypes::{FieldRef, Schema};
+use datafusion::arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use datafusion::arrow::row::{RowConverter, SortField};
 use datafusion::common::{Result, internal_err, plan_err};
 use datafusion::execution::TaskContext;
@@ -120,7 +121,7 @@ impl Collected {
             }
             Source::Table { plan, column, order } => {
                 let batches = collect(plan.clone(), context.clone()).await?;
-                let all = in_order(concat_batches(&plan.schema(), &batches)?, *order)?;
+                let all = in_order(&plan.schema(), batches, *order)?;
                 let vectors = all.column(all.schema().index_of(column)?).clone();
                 let queries = Queries::of_column(&vectors, &format!("column {column:?} of the queries"))?;
                 let columns = columns_of(&all, kept)?;
@@ -164,15 +165,33 @@ pub(crate) fn fields_of(
     names.iter().map(field).collect()
 }
 
-fn in_order(all: RecordBatch, order: QueryOrder) -> Result<RecordBatch> {
-    let by = match order {
-        QueryOrder::Arrival => return Ok(all),
-        QueryOrder::Places => &all.columns()[all.num_columns() - KnnPlacesExec::COLUMNS..],
-        QueryOrder::Values => all.columns(),
+/// All batches as one, in this order.
+fn in_order(schema: &SchemaRef, mut batches: Vec<RecordBatch>, order: QueryOrder) -> Result<RecordBatch> {
+    let by = |batch: &RecordBatch| match order {
+        QueryOrder::Arrival => vec![],
+        QueryOrder::Places => batch.columns()[batch.num_columns() - KnnPlacesExec::COLUMNS..].to_vec(),
+        QueryOrder::Values => batch.columns().to_vec(),
     };
+    if order == QueryOrder::Places {
+        // The rows of a batch are in order already, nearly always: then none is moved.
+        let first = |column: &ArrayRef| column.as_primitive::<UInt64Type>().values().first().copied();
+        batches.sort_by_cached_key(|batch| by(batch).iter().map(first).collect::<Vec<_>>());
+    }
+    let all = match batches.as_slice() {
+        [batch] => batch.clone(),
+        _ => concat_batches(schema, &batches)?,
+    };
+    let by = by(&all);
+    if by.is_empty() {
+        return Ok(all);
+    }
     let fields = by.iter().map(|column| SortField::new(column.data_type().clone())).collect();
-    let keys = RowConverter::new(fields)?.convert_columns(by)?;
+    let keys = RowConverter::new(fields)?.convert_columns(&by)?;
     let mut places: Vec<u32> = (0..all.num_rows() as u32).collect();
-    places.sort_unstable_by(|&a, &b| keys.row(a as usize).cmp(&keys.row(b as usize)));
+    let key = |place: u32| keys.row(place as usize);
+    if places.is_sorted_by(|&a, &b| key(a) <= key(b)) {
+        return Ok(all);
+    }
+    places.sort_unstable_by(|&a, &b| key(a).cmp(&key(b)));
     Ok(take_record_batch(&all, &UInt32Array::from(places))?)
 }
