@@ -34,7 +34,7 @@ Run statements of SQL, with the functions of nearfield, over files on this machi
 
 A file in quotes is a table: .parquet, .csv, .json and .arrow, a folder of one kind with / at its end, and every file of vectors that \
 `nearfield search` reads (.npy, .fbin and so on), which has the columns `id` (the number of the row, from 0) and `vector`. --table gives a file \
-a name; there .csv needs a line of headers.
+a name; there .csv needs a line of headers, and .nf, an index that `nearfield build` saved, has the columns `id` and `vector` and is searched where it is in memory.
 
 Functions: `knn(table, column, query, k [, metric, filter])` finds the nearest rows of a table, `knn_join` those of each row of another table, and \
 `knn_index(file, query, k [, probes])` those of an index that `nearfield build` saved. `array_distance`, `cosine_distance`, `inner_product` and others \
@@ -54,6 +54,7 @@ Examples:
   nearfield sql --table b=base.npy \"SELECT id, _distance FROM knn(b, vector, [0.1, 0.9], 10)\"
   nearfield sql \"SELECT id FROM 'base.npy' ORDER BY l2_distance(vector, [0.1, 0.9]) LIMIT 10\"
   nearfield sql \"SELECT * FROM knn_index('index.nf', [0.1, 0.9], 10)\" --json
+  nearfield sql --table b=index.nf \"SELECT id FROM b ORDER BY l2_distance(vector, [0.1, 0.9]) LIMIT 10\"
   nearfield sql --file report.sql --table base=base.fbin --out report.parquet";
 
 #[derive(Debug, clap::Args)]

@@ -1,10 +1,12 @@
 //! Files under the names of `--table`.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use datafusion::datasource::file_format::options::ArrowReadOptions;
 use datafusion::prelude::{CsvReadOptions, JsonReadOptions, ParquetReadOptions, SessionContext};
+use nearfield_datafusion::IndexTable;
 
 use super::vectors;
 use super::words::in_words;
@@ -49,6 +51,12 @@ impl Table {
         );
         let ending = self.file.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
         let (dotted, lower) = (format!(".{ending}"), ending.to_lowercase());
+        if lower == "nf" {
+            let path = self.file.to_str().with_context(|| format!("{}: needed a path in UTF-8", about()))?;
+            let table = IndexTable::open(path).map_err(in_words).with_context(about)?;
+            context.register_table(name, Arc::new(table))?;
+            return Ok(());
+        }
         if !self.file.is_dir() && !READ_BY_DATAFUSION.contains(&&*lower) {
             let vectors = files::open(&self.file, "--table").with_context(about)?;
             context.register_table(name, vectors::table(vectors)?)?;

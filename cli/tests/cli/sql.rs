@@ -316,8 +316,11 @@ fn the_functions_of_nearfield_search_files_and_saved_indexes() -> Result<()> {
         let ids: Vec<i64> = found.iter().filter_map(|row| row[id].as_i64()).map(|id| id % 10).collect();
         assert_eq!(ids, [1, 0], "{call}");
     }
-    let ordered = "SELECT id FROM 'v.npy' ORDER BY array_distance(vector, [1.0, 0.9]) LIMIT 2";
-    assert_eq!(sql(at, ordered, "--json")?, "{\"id\":1}\n{\"id\":0}\n");
+    for table in ["v.npy", "v.nf"] {
+        let ordered = "SELECT id FROM v ORDER BY array_distance(vector, [1.0, 0.9]) LIMIT 2";
+        let answer = sql(at, ordered, &format!("--json --table v={table} --device host"))?;
+        assert_eq!(answer, "{\"id\":1}\n{\"id\":0}\n", "{table}");
+    }
     let call = "SELECT * FROM knn(v, vector, [1.0, 0.9], 1)";
     sql_fails(at, call, "--table v=v.npy --device nobody", &["nobody"])
 }

@@ -7,7 +7,7 @@ use datafusion::prelude::ParquetReadOptions;
 use nearfield_cluster::online::{Session, Workers};
 
 use crate::processes::{Process, free_port};
-use crate::statements::{TABLES, one_machine, statements, whole};
+use crate::statements::{TABLES, one_machine, register_index, statements, whole};
 use crate::support::{DIM, QUERIES, ROWS, Sql, Stored, assert_same, literal, table, vectors};
 
 fn worker() -> (Process, String) {
@@ -34,6 +34,7 @@ async fn answers_are_those_of_one_machine_on_two_workers_and_on_the_one_that_is_
     let [(_first, first), (mut second, address)] = [worker(), worker()];
     let workers = Workers::watch([first, address]).expect("addresses");
     let session = session(workers.clone(), &sql, &TABLES).await;
+    register_index(session.context(), &sql);
     for statement in statements(&sql) {
         let wanted = sql.run(&statement).await;
         let answer = session.run(&statement).await.expect("an answer");

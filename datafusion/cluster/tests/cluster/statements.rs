@@ -1,8 +1,12 @@
 //! Tables, saved indexes and statements whose answers every cluster gives as one machine does.
 
+use std::sync::Arc;
+
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::compute::concat_batches;
+use datafusion::prelude::SessionContext;
 use nearfield::{AddOptions, Device, Flat, MatrixView, Metric};
+use nearfield_datafusion::IndexTable;
 
 use crate::support::{DIM, QUERIES, ROWS, Sql, Stored, literal, table, vectors};
 
@@ -28,7 +32,14 @@ pub(crate) async fn one_machine() -> Sql {
         index.add_with(rows, &AddOptions::new().ids(&ids)).expect("rows");
         index.save(sql.folder.path().join(format!("{shard}.nf"))).expect("a saved index");
     }
+    register_index(&sql.context, &sql);
     sql
+}
+
+/// The shards as one table.
+pub(crate) fn register_index(context: &SessionContext, sql: &Sql) {
+    let table = IndexTable::open(sql.folder.path().to_str().expect("a path")).expect("saved indexes");
+    context.register_table("docs", Arc::new(table)).expect("a table");
 }
 
 /// The tables of one machine that a cluster registers too.
@@ -51,6 +62,11 @@ pub(crate) fn statements(sql: &Sql) -> Vec<String> {
             "SELECT query_index, id, file, rank, _distance FROM knn_index('{folder}', {two}, 10) ORDER BY 1, rank"
         ),
         format!("SELECT count(*), count(DISTINCT id) FROM knn_index('{folder}', {query}, 1600)"),
+        "SELECT query_id, query_index, id, rank, _distance FROM knn_join(q, vec, docs, vector, 5) ORDER BY query_id, rank"
+            .into(),
+        "SELECT count(*), sum(id), count(vector) FROM docs".into(),
+        format!("SELECT id, vector FROM docs ORDER BY cosine_distance(vector, {query}), id LIMIT 10"),
+        "SELECT DISTINCT part, l2_distance(vec, [1, 0, 2]) AS d FROM small ORDER BY d, part LIMIT 20".into(),
         format!("SELECT id, cosine_distance(vec, {query}) AS d FROM t ORDER BY d, id LIMIT 10"),
         format!("SELECT id FROM t WHERE list_inner_product(vec, {query}) > 0.1 ORDER BY id"),
     ]

@@ -1,5 +1,7 @@
 //! The client: it runs statements on a cluster, and prints their answers.
 
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context, bail};
@@ -8,6 +10,7 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::util::pretty::pretty_format_batches;
 use datafusion::prelude::{ParquetReadOptions, SessionContext};
 use nearfield_cluster::{batch, online};
+use nearfield_datafusion::IndexTable;
 
 #[derive(Args)]
 #[command(after_help = "\
@@ -25,7 +28,7 @@ pub(crate) struct Sql {
     /// The workers of datafusion-distributed, as http://host:port, between commas
     #[arg(long, value_delimiter = ',')]
     workers: Vec<String>,
-    /// A table of a Parquet file, or of a folder of such files
+    /// A table of a Parquet file, of a folder of such files, or of a saved index (.nf)
     #[arg(long, value_name = "NAME=PATH")]
     table: Vec<String>,
     /// Runs the last statement N times more, and prints the median of the times
@@ -57,6 +60,14 @@ impl Cluster {
     }
 }
 
+async fn register(context: &SessionContext, name: &str, path: &str) -> datafusion::common::Result<()> {
+    if Path::new(path).extension().is_some_and(|ending| ending == "nf") {
+        context.register_table(name, Arc::new(IndexTable::open(path)?))?;
+        return Ok(());
+    }
+    context.register_parquet(name, path, ParquetReadOptions::default()).await
+}
+
 impl Sql {
     pub(crate) async fn run(self) -> anyhow::Result<()> {
         let cluster = match &self.scheduler {
@@ -67,9 +78,7 @@ impl Sql {
             let Some((name, path)) = table.split_once('=') else {
                 bail!("--table: needed NAME=PATH, given {table:?}");
             };
-            let registered =
-                cluster.context().register_parquet(name, path, ParquetReadOptions::default()).await;
-            registered.with_context(|| format!("--table {table}"))?;
+            register(cluster.context(), name, path).await.with_context(|| format!("--table {table}"))?;
         }
         for statement in &self.statements {
             let answer = cluster.run(statement).await?;
