@@ -10,7 +10,7 @@ use crate::kernels::pages::{LIST_BLOCKS, SCREENED};
 
 pub use crate::kernels::lists::collect_lists::Params;
 
-/// The declaration. `collect_lists::encode` records it on adapters where [`is_usable`](crate::kernels::screen_tile_coop::is_usable).
+/// The declaration. `collect_lists::encode` records it on adapters where `screen_tile_coop::is_usable` allows it.
 pub static KERNEL: Kernel = Kernel::new::<Params>("collect_lists_coop")
     .library(&[
         KEYS,
