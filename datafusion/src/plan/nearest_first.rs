@@ -45,9 +45,8 @@ impl PhysicalOptimizerRule for NearestFirst {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let is_wanted = NearfieldOptions::of(options).order_by;
         let narrowed = |plan: Arc<dyn ExecutionPlan>| {
-            let Some((sort, k)) =
-                plan.downcast_ref::<SortExec>().and_then(|sort| Some((sort, sort.fetch()?)))
-            else {
+            let sort = plan.downcast_ref::<SortExec>();
+            let Some((sort, k)) = sort.and_then(|sort| Some((sort, sort.fetch().filter(|k| *k > 0)?))) else {
                 return Ok(Transformed::no(plan));
             };
             let narrowing = Narrowing { by: sort.expr().first().clone(), k, is_distinct: false };
@@ -92,7 +91,8 @@ fn below(
             false => Arc::new(KnnNearestExec::not_used(input, "nearfield.order_by is false".into())),
         }));
     }
-    let hides = hides_a_distance(plan)?;
+    let is_number = narrowing.by.expr.data_type(&plan.schema())?.is_floating();
+    let hides = is_number && hides_a_distance(plan)?;
     let why = hides.then(|| format!("{} is between the sort and the distance", plan.name()));
     Ok(why.map(|why| Arc::new(KnnNearestExec::not_used(input, why)) as _))
 }

@@ -14,9 +14,10 @@ use futures::FutureExt;
 
 use crate::metric::Metric;
 use crate::search::queries::Queries;
+use crate::tables::index_table::metric_of;
 use crate::vectors::{coerced, element_type};
 
-/// The metric of a search whose call names none.
+/// The metric of a search whose call names none, in a table without indexes.
 const METRIC: Metric = Metric::Cosine;
 
 /// The characters of an argument that an error shows.
@@ -135,9 +136,10 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    pub(crate) fn metric(&self, place: usize) -> Result<Metric> {
+    /// A metric. A call that names none means that of the table's indexes, if it has any.
+    pub(crate) fn metric(&self, place: usize, table: &LogicalPlan) -> Result<Metric> {
         if place >= self.exprs.len() || self.is_null(place) {
-            return Ok(METRIC);
+            return Ok(metric_of(table).unwrap_or(METRIC));
         }
         Metric::of_name(&self.name(place, "metric")?)
     }

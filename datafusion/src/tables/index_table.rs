@@ -1,5 +1,6 @@
 //! `CREATE EXTERNAL TABLE ... STORED AS NEARFIELD`: saved indexes as a table, whose rows stay in memory.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -7,8 +8,8 @@ use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::{Session, TableProvider, TableProviderFactory};
 use datafusion::common::stats::Precision;
 use datafusion::common::{Result, Statistics, plan_err};
-use datafusion::datasource::TableType;
-use datafusion::logical_expr::{CreateExternalTable, Expr};
+use datafusion::datasource::{TableType, source_as_provider};
+use datafusion::logical_expr::{CreateExternalTable, Expr, LogicalPlan};
 use datafusion::physical_plan::ExecutionPlan;
 use nearfield::Index;
 
@@ -16,6 +17,14 @@ use crate::error::external;
 use crate::exec::index_scan::{IndexScanExec, Indexed};
 use crate::metric::Metric;
 use crate::tables::index_files::{index_files, paths_of_partitions};
+
+/// The metric of a table's indexes, if it is one of saved indexes.
+pub(crate) fn metric_of(table: &LogicalPlan) -> Option<Metric> {
+    let LogicalPlan::TableScan(scan) = table else { return None };
+    let provider = source_as_provider(&scan.source).ok()?;
+    let table: &dyn Any = provider.as_ref();
+    Some(table.downcast_ref::<IndexTable>()?.indexed.metric)
+}
 
 /// Makes tables of saved indexes.
 #[derive(Debug)]

@@ -18,7 +18,8 @@ const USAGE: &str = "knn(table, column, query, k [, metric, filter])";
 
 /// The k nearest rows of a table to one query or several, exactly.
 ///
-/// `query` is a list of numbers, or a list of such lists. `metric` is `cosine` (where the call names none), `l2`, `l2sq` or `ip`. `filter`
+/// `query` is a list of numbers, or a list of such lists. `metric` is `cosine`, `l2`, `l2sq` or `ip`; where the call names
+/// none, that of the table's indexes, or `cosine`. `filter`
 /// is a condition in SQL, as a text: rows that do not fulfil it are not searched. A WHERE outside of the call applies to the answer.
 #[derive(Debug)]
 pub(crate) struct KnnFunction;
@@ -29,7 +30,7 @@ impl TableFunctionImpl for KnnFunction {
         let table = arguments.table(0, "table")?;
         let column = arguments.column(1, "column", &table)?;
         let (queries, k) = (arguments.queries(2)?, arguments.k(3)?);
-        let metric = arguments.metric(4)?;
+        let metric = arguments.metric(4, &table)?;
         let table = arguments.filtered(5, table)?;
         let knn = Knn::all_columns(table, Asked::Given(queries), column, k, metric)?;
         Ok(Arc::new(KnnTable::new(knn)))

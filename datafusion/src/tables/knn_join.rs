@@ -25,7 +25,7 @@ impl TableFunctionImpl for KnnJoinFunction {
         let query_column = arguments.column(1, "query_column", &queries)?;
         let base = arguments.table(2, "base")?;
         let column = arguments.column(3, "column", &base)?;
-        let (k, metric) = (arguments.k(4)?, arguments.metric(5)?);
+        let (k, metric) = (arguments.k(4)?, arguments.metric(5, &base)?);
         let asked = Asked::Table { plan: Arc::new(queries), column: query_column };
         Ok(Arc::new(KnnTable::new(Knn::all_columns(base, asked, column, k, metric)?)))
     }

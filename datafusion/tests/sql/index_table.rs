@@ -134,6 +134,8 @@ async fn searches_run_in_the_index_where_the_metric_is_its_own(metric: &str, own
                 ids(&found).iter().zip(ids(&wanted)).filter(|(found, wanted)| *found == wanted).count();
             assert!(same + 2 >= found.num_rows(), "{same} of {}", found.num_rows());
         }
+        let unnamed = plan(&sql, &format!("SELECT id FROM knn(docs, vector, {query}, 1)")).await;
+        assert!(unnamed.contains("KnnIndexExec"), "the index's own metric where none is named\n{unnamed}");
         let found = sql.run(&format!("SELECT vector FROM knn(docs, vector, {query}, 1, '{metric}')")).await;
         let nearest = sql.run(&format!("SELECT vec FROM knn(t, vec, {query}, 1, '{metric}')")).await;
         assert_same(&found, &nearest, "the row itself");

@@ -97,8 +97,49 @@ async fn answers_stay_the_same(stored: Stored) {
         format!("SELECT id FROM t ORDER BY vec <-> {Q}, id LIMIT 5000"),
         format!("SELECT id FROM t WHERE id < 400 ORDER BY vec <=> {Q}, id LIMIT 399"),
         "SELECT id FROM t ORDER BY vec <-> vec, id LIMIT 5".into(),
+        // Inside of other queries.
+        format!(
+            "SELECT id FROM (SELECT * FROM t ORDER BY vec <-> {Q}, id LIMIT 50) WHERE part = 2 ORDER BY id"
+        ),
+        format!(
+            "SELECT part FROM t WHERE id IN (SELECT id FROM t ORDER BY vec <-> {Q}, id LIMIT 10) ORDER BY id"
+        ),
+        format!(
+            "SELECT t.id FROM t JOIN t u ON t.id = u.id + 1 ORDER BY l2_distance(t.vec, {Q}), t.id LIMIT 10"
+        ),
+        format!(
+            "SELECT id, count(*) OVER (PARTITION BY part) FROM t ORDER BY l2_distance(vec, {Q}), id LIMIT 10"
+        ),
+        format!("SELECT id FROM t ORDER BY round(l2_distance(vec, {Q})), id LIMIT 10"),
+        format!("SELECT id FROM t WHERE random() < 2 ORDER BY l2_distance(vec, {Q}), id LIMIT 10"),
+        format!(
+            "SELECT id, x FROM (SELECT id, vec, unnest([1, 2]) AS x FROM t) ORDER BY vec <-> {Q}, id, x LIMIT 10"
+        ),
     ] {
         used(&sql, &statement).await;
+    }
+}
+
+/// NaN comes after every other number, of whichever sign, and infinity before it; -0.0 before 0.0.
+#[test_case("l2_distance(vec, Q)"; "l2")]
+#[test_case("cosine_distance(vec, Q)"; "cosine")]
+#[test_case("inner_product(vec, Q) DESC"; "inner product")]
+#[test_case("inner_product(vec, Q) DESC NULLS LAST"; "inner product with nulls last")]
+#[test_case("0.0 - inner_product(vec, Q)"; "negative inner product")]
+#[tokio::test]
+async fn distances_that_are_no_number_have_their_place(order: &str) {
+    let special = [0.0, -0.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, -f32::NAN, 1e30, 1.0];
+    let row = |row: usize| Some((0..3).map(|d| special[(row * 7 + d * row / 5) % 8]).collect());
+    let rows: Vec<Option<Vec<f32>>> = (0..500).map(row).collect();
+    for stored in [Stored::FixedF32, Stored::FixedF16, Stored::LargeListF64] {
+        let sql = Sql::new("host").await;
+        sql.parquet("t", &table(&rows, 3, stored), 3).await;
+        for query in [Q, "[0.0, 0.0, -0.0]"] {
+            for k in [1, 20, 150, 499] {
+                let statement = format!("SELECT id FROM t ORDER BY {order}, id LIMIT {k}");
+                used(&sql, &statement.replace('Q', query)).await;
+            }
+        }
     }
 }
 

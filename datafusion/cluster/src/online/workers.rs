@@ -103,3 +103,31 @@ impl WorkerResolver for Alive {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_indexes_of_a_lost_worker_go_to_the_others_which_keep_their_own() {
+        let all: Vec<Url> =
+            (1..=3).map(|host| format!("http://gpu-{host}:50060").parse().expect("a url")).collect();
+        let workers = Workers { all: all.clone(), alive: RwLock::new(vec![true; 3]) };
+        let homes = |workers: &Workers| (0..9).map(|number| workers.home(number)).collect::<Vec<_>>();
+        let before = homes(&workers);
+        assert_eq!(before, (0..9).map(|number| Some(all[number % 3].clone())).collect::<Vec<_>>());
+        *workers.alive.write().expect("no panic before") = vec![true, false, true];
+        let mut moved = vec![];
+        for (number, (before, now)) in before.iter().zip(homes(&workers)).enumerate() {
+            if *before == Some(all[1].clone()) {
+                moved.push(now.expect("a worker"));
+            } else {
+                assert_eq!(*before, now, "index {number}");
+            }
+        }
+        // Not all to one of them.
+        assert!(moved.contains(&all[0]) && moved.contains(&all[2]), "{moved:?}");
+        *workers.alive.write().expect("no panic before") = vec![false; 3];
+        assert_eq!(workers.home(0), None);
+    }
+}
