@@ -8,7 +8,8 @@ use prost::Message;
 
 use crate::codec::parts::{QueriesMessage, number, parts, source};
 use crate::exec::index::{IndexSearch, KnnIndexExec};
-use crate::exec::index_scan::{IndexScanExec, Indexed};
+use crate::exec::index_scan::IndexScanExec;
+use crate::exec::indexed::Indexed;
 use crate::metric::Metric;
 use crate::search::near::{Near, Probes};
 use crate::tables::knn_index::{self, KnnIndexTable};
@@ -32,8 +33,9 @@ pub(super) struct IndexMessage {
     pub(super) kept_of_queries: Vec<String>,
     #[prost(bool, tag = "7")]
     pub(super) is_rooted: bool,
-    #[prost(uint64, tag = "8")]
-    pub(super) dim: u64,
+    /// The table that the indexes are of.
+    #[prost(message, optional, tag = "8")]
+    pub(super) indexed: Option<ScanMessage>,
     #[prost(string, tag = "9")]
     pub(super) query_column: String,
     #[prost(bool, tag = "10")]
@@ -72,7 +74,7 @@ pub(super) struct NearMessage {
 impl IndexMessage {
     pub(super) fn new(index: &KnnIndexExec) -> Self {
         let (given, column, has_places) = parts(index.source());
-        let IndexSearch { k, probes, kept, kept_of_queries, is_rooted, dim } = index.wanted().clone();
+        let IndexSearch { k, probes, kept, kept_of_queries, is_rooted, indexed } = index.wanted().clone();
         Self {
             given: given.map(QueriesMessage::new),
             k: k as u64,
@@ -81,7 +83,7 @@ impl IndexMessage {
             kept,
             kept_of_queries,
             is_rooted,
-            dim: dim as u64,
+            indexed: indexed.as_ref().map(ScanMessage::new),
             query_column: column.cloned().unwrap_or_default(),
             has_places,
         }
@@ -107,13 +109,14 @@ impl IndexMessage {
 
     pub(super) fn operator(self, inputs: &[Arc<dyn ExecutionPlan>]) -> Result<KnnIndexExec> {
         let [paths, others @ ..] = inputs else { return internal_err!("a search has no input") };
-        let (k, probes, dim) = (number(self.k)?, self.wanted_probes()?, number(self.dim)?);
+        let (k, probes) = (number(self.k)?, self.wanted_probes()?);
+        let indexed = self.indexed.as_ref().map(ScanMessage::indexed).transpose()?;
         let Self { kept, kept_of_queries, is_rooted, .. } = self;
         let source = source(self.given, others, self.query_column, self.has_places)?;
         KnnIndexExec::new(
             paths.clone(),
             source,
-            IndexSearch { k, probes, kept, kept_of_queries, is_rooted, dim },
+            IndexSearch { k, probes, kept, kept_of_queries, is_rooted, indexed },
         )
     }
 

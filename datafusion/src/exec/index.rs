@@ -8,9 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use datafusion::arrow::array::{
-    ArrayRef, AsArray, FixedSizeListArray, Float32Array, Float64Array, RecordBatch, StringArray, UInt64Array,
-};
+use datafusion::arrow::array::{ArrayRef, Float64Array, RecordBatch, StringArray, UInt64Array};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -23,11 +21,12 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
 };
-use futures::{Stream, StreamExt, TryStreamExt, stream};
+use futures::StreamExt;
 use nearfield::{MatrixView, interruptible};
 use tokio::sync::OnceCell;
 
 use crate::error::external;
+use crate::exec::indexed::{FILE, ID, Indexed, VECTOR, paths, vector_column, vector_field};
 use crate::exec::metrics::KnnMetrics;
 use crate::exec::pieces::{PIECE, ROW};
 use crate::exec::source::{Collected, Source};
@@ -37,11 +36,6 @@ use crate::plan::node::{DISTANCE, QUERY_INDEX};
 use crate::resident;
 use crate::search::block::Work;
 use crate::search::near::Probes;
-
-/// The columns that a saved index can answer with.
-pub(crate) const ID: &str = "id";
-pub(crate) const FILE: &str = "file";
-pub(crate) const VECTOR: &str = "vector";
 
 /// What to look for in saved indexes.
 #[derive(Debug, Clone, PartialEq)]
@@ -54,31 +48,8 @@ pub(crate) struct IndexSearch {
     pub(crate) kept_of_queries: Vec<String>,
     /// Whether the answer has the roots of the indexes' distances.
     pub(crate) is_rooted: bool,
-    /// Elements of a row, where the answer has rows.
-    pub(crate) dim: usize,
-}
-
-/// A column of rows.
-pub(crate) fn vector_field(dim: usize) -> FieldRef {
-    let element = Arc::new(Field::new_list_field(DataType::Float32, false));
-    Arc::new(Field::new(VECTOR, DataType::FixedSizeList(element, dim as i32), false))
-}
-
-/// Rows as a column.
-pub(crate) fn vector_column(rows: Vec<f32>, dim: usize) -> Result<ArrayRef> {
-    let element = Arc::new(Field::new_list_field(DataType::Float32, false));
-    let rows = Arc::new(Float32Array::from(rows));
-    Ok(Arc::new(FixedSizeListArray::try_new(element, dim as i32, rows, None)?))
-}
-
-/// The paths that a partition of the input names.
-pub(crate) fn paths(input: SendableRecordBatchStream) -> impl Stream<Item = Result<String>> {
-    let paths = |batch: RecordBatch| {
-        let paths = batch.column(0).as_string::<i32>().iter().flatten();
-        let paths: Vec<Result<String>> = paths.map(|path| Ok(path.to_owned())).collect();
-        stream::iter(paths)
-    };
-    input.map_ok(paths).try_flatten()
+    /// The table that the indexes are of, if they are of one.
+    pub(crate) indexed: Option<Indexed>,
 }
 
 /// Searches the saved indexes that its input names.
@@ -98,7 +69,10 @@ impl KnnIndexExec {
         let field = |name: &String| match name.as_str() {
             ID => Ok(Arc::new(Field::new(ID, DataType::UInt64, false))),
             FILE => Ok(Arc::new(Field::new(FILE, DataType::Utf8, false))),
-            VECTOR => Ok(vector_field(wanted.dim)),
+            VECTOR => match &wanted.indexed {
+                Some(indexed) => Ok(vector_field(indexed.dim)),
+                None => plan_err!("an index of no table answers without its rows"),
+            },
             _ => plan_err!("a saved index has the columns {ID}, {FILE} and {VECTOR}, and not {name:?}"),
         };
         let mut fields = wanted.kept.iter().map(field).collect::<Result<Vec<FieldRef>>>()?;
@@ -227,7 +201,10 @@ fn searched(
     if queries.count() == 0 {
         return Ok((RecordBatch::new_empty(schema.clone()), 0, Work::default()));
     }
-    let index = resident::index(Path::new(path), options)?;
+    let index = match &wanted.indexed {
+        Some(indexed) => indexed.open(path, options)?,
+        None => resident::index(Path::new(path), options)?,
+    };
     let in_file = |error: nearfield::Error| external(error).context(path.to_owned());
     let values = queries.to_f32();
     let search = wanted.probes.options(&index, wanted.k);
@@ -245,7 +222,7 @@ fn searched(
     for name in &wanted.kept {
         columns.push(match name.as_str() {
             FILE => Arc::new(StringArray::from_iter_values(ids.iter().map(|_| path))),
-            VECTOR => vector_column(index.get(&ids).map_err(in_file)?, wanted.dim)?,
+            VECTOR => vector_column(index.get(&ids).map_err(in_file)?, index.dim())?,
             _ => Arc::new(UInt64Array::from(ids.clone())),
         });
     }

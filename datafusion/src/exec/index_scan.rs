@@ -1,11 +1,10 @@
 //! The physical operator that reads the rows of saved indexes: all of them, or those that can be among the nearest.
 
 use std::fmt;
-use std::path::Path;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt64Array};
-use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::arrow::datatypes::{Field, SchemaRef};
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -22,30 +21,11 @@ use futures::{StreamExt, TryStreamExt, stream};
 use nearfield::Index;
 
 use crate::error::external;
-use crate::exec::index::{ID, VECTOR, paths, vector_column, vector_field};
+use crate::exec::indexed::{Indexed, VECTOR, paths, vector_column};
 use crate::exec::metrics::KnnMetrics;
-use crate::metric::Metric;
 use crate::options::NearfieldOptions;
-use crate::resident;
 use crate::search::block::Work;
 use crate::search::near::{Near, candidates};
-
-/// What a table of saved indexes has.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Indexed {
-    pub(crate) metric: Metric,
-    /// Elements of a row.
-    pub(crate) dim: usize,
-    /// Rows of all files together, when the table was made.
-    pub(crate) rows: usize,
-}
-
-impl Indexed {
-    pub(crate) fn schema(&self) -> SchemaRef {
-        let id = Arc::new(Field::new(ID, DataType::UInt64, false));
-        Arc::new(Schema::new(vec![id, vector_field(self.dim)]))
-    }
-}
 
 /// Reads the rows of the saved indexes that its input names, file by file, and by id in each.
 #[derive(Debug)]
@@ -146,11 +126,13 @@ impl ExecutionPlan for IndexScanExec {
         let batch_size = context.session_config().batch_size().max(1);
         let metrics = Arc::new(KnnMetrics::new(&self.metrics, partition, &options.device));
         let (near, output) = (self.near.clone(), self.schema());
+        let indexed = self.indexed.clone();
         let batches = paths(self.input.execute(partition, context)?).and_then(move |path| {
             let (near, output, options) = (near.clone(), output.clone(), options.clone());
-            let metrics = metrics.clone();
+            let (metrics, indexed) = (metrics.clone(), indexed.clone());
             async move {
-                let opened = blocking(move || open(&path, near.as_ref(), &options, &metrics)).await?;
+                let open = move || open(&path, &indexed, near.as_ref(), &options, &metrics);
+                let opened = blocking(open).await?;
                 let starts: Vec<usize> = (0..opened.ids.len()).step_by(batch_size).collect();
                 let opened = Arc::new(opened);
                 Ok(stream::iter(starts).then(move |start| {
@@ -187,8 +169,14 @@ struct Opened {
     ids: Vec<u64>,
 }
 
-fn open(path: &str, near: Option<&Near>, options: &NearfieldOptions, metrics: &KnnMetrics) -> Result<Opened> {
-    let index = resident::index(Path::new(path), options)?;
+fn open(
+    path: &str,
+    indexed: &Indexed,
+    near: Option<&Near>,
+    options: &NearfieldOptions,
+    metrics: &KnnMetrics,
+) -> Result<Opened> {
+    let index = indexed.open(path, options)?;
     let in_file = |error: nearfield::Error| external(error).context(path.to_owned());
     let timer = metrics.time.timer();
     let mut work = Work::default();

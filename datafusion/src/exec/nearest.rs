@@ -3,25 +3,20 @@
 use std::fmt;
 use std::sync::Arc;
 
-use datafusion::arrow::array::RecordBatch;
-use datafusion::arrow::row::{OwnedRow, RowConverter, SortField};
+use datafusion::arrow::array::{RecordBatch, UInt32Array};
+use datafusion::arrow::compute::take_record_batch;
+use datafusion::arrow::row::{OwnedRow, Row, RowConverter, SortField};
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{DataFusionError, Result, internal_err};
-use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::common::{Result, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{PhysicalExpr, PhysicalSortExpr};
-use datafusion::physical_plan::execution_plan::EmissionType;
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{StreamExt, TryStreamExt, future};
 
-use crate::exec::found::gather;
 use crate::exec::metrics::KnnMetrics;
 use crate::search::block::Work;
-
-/// Rows that are held beyond those that can be among the first, before they are taken away.
-const SPARE: usize = 8192;
 
 /// Which rows can be among the first.
 #[derive(Debug, Clone)]
@@ -40,7 +35,9 @@ enum Use {
     Not(String),
 }
 
-/// Passes on the rows of each partition whose key is no larger than the k-th smallest.
+/// Passes on the rows of each partition whose key is no larger than the k-th smallest so far.
+///
+/// It holds k keys and no rows. Of n rows in random order it passes on about k times the logarithm of n / k.
 #[derive(Debug)]
 pub(crate) struct KnnNearestExec {
     input: Arc<dyn ExecutionPlan>,
@@ -54,9 +51,9 @@ impl KnnNearestExec {
         if narrowing.k == 0 {
             return internal_err!("KnnNearestExec: needed k from 1");
         }
-        let properties = PlanProperties::clone(input.properties()).with_emission_type(EmissionType::Final);
+        let properties = input.properties().clone();
         let (what, metrics) = (Use::Narrows(narrowing), ExecutionPlanMetricsSet::new());
-        Ok(Self { input, what, metrics, properties: Arc::new(properties) })
+        Ok(Self { input, what, metrics, properties })
     }
 
     pub(crate) fn not_used(input: Arc<dyn ExecutionPlan>, why: String) -> Self {
@@ -129,29 +126,18 @@ impl ExecutionPlan for KnnNearestExec {
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let mut input = self.input.execute(partition, context.clone())?;
+        let input = self.input.execute(partition, context)?;
         let Use::Narrows(narrowing) = &self.what else { return Ok(input) };
-        let reservation = MemoryConsumer::new("KnnNearestExec").register(context.memory_pool());
         let metrics = KnnMetrics::new(&self.metrics, partition, "host");
-        let mut nearest = Nearest::new(narrowing.clone(), &self.input, reservation)?;
-        let work = async move {
-            while let Some(batch) = input.next().await {
-                let batch = batch?;
-                let timer = metrics.time.timer();
-                nearest.push(&batch)?;
-                timer.done();
-                let rows = batch.num_rows();
-                metrics.note(rows, Work { rescored: rows, ..Work::default() });
-            }
-            nearest.compact()?;
-            // The reservation goes with the last batch.
-            let Nearest { held, reservation, .. } = nearest;
-            Ok::<_, DataFusionError>(stream::iter(held.into_iter().map(move |(batch, _)| {
-                let _ = &reservation;
-                Ok(batch)
-            })))
-        };
-        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), stream::once(work).try_flatten())))
+        let mut nearest = Nearest::new(narrowing.clone(), &self.input)?;
+        let passed = input.map(move |batch| {
+            let batch = batch?;
+            metrics.note(batch.num_rows(), Work { rescored: batch.num_rows(), ..Work::default() });
+            let _timer = metrics.time.timer();
+            nearest.passed(&batch)
+        });
+        let passed = passed.try_filter(|batch| future::ready(batch.num_rows() > 0));
+        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), passed)))
     }
 
     fn metrics(&self) -> Option<MetricsSet> {
@@ -159,28 +145,20 @@ impl ExecutionPlan for KnnNearestExec {
     }
 }
 
-/// The rows of a partition that can be among the first so far.
+/// The first keys of a partition so far.
 struct Nearest {
     narrowing: Narrowing,
     converter: RowConverter,
     /// The k smallest keys, or the k smallest values of keys, in ascending order.
     smallest: Vec<OwnedRow>,
-    /// Rows with their keys, in the order in which they came.
-    held: Vec<(RecordBatch, Vec<OwnedRow>)>,
-    rows: usize,
-    reservation: MemoryReservation,
 }
 
 impl Nearest {
-    fn new(
-        narrowing: Narrowing,
-        input: &Arc<dyn ExecutionPlan>,
-        reservation: MemoryReservation,
-    ) -> Result<Self> {
+    fn new(narrowing: Narrowing, input: &Arc<dyn ExecutionPlan>) -> Result<Self> {
         let by = &narrowing.by;
         let field = SortField::new_with_options(by.expr.data_type(&input.schema())?, by.options);
         let converter = RowConverter::new(vec![field])?;
-        Ok(Self { narrowing, converter, smallest: vec![], held: vec![], rows: 0, reservation })
+        Ok(Self { narrowing, converter, smallest: vec![] })
     }
 
     /// The key that a row must not exceed, once there are k.
@@ -188,66 +166,38 @@ impl Nearest {
         self.smallest.last().filter(|_| self.smallest.len() >= self.narrowing.k)
     }
 
-    fn push(&mut self, batch: &RecordBatch) -> Result<()> {
+    /// The rows of a batch that can be among the first.
+    fn passed(&mut self, batch: &RecordBatch) -> Result<RecordBatch> {
         let key = self.narrowing.by.expr.evaluate(batch)?.into_array(batch.num_rows())?;
         let keys = self.converter.convert_columns(&[key])?;
-        let mut near: Vec<usize> = match self.threshold() {
-            Some(threshold) => {
-                (0..batch.num_rows()).filter(|&row| keys.row(row) <= threshold.row()).collect()
+        let mut near: Vec<u32> = (0..batch.num_rows() as u32).collect();
+        let narrow = |near: &mut Vec<u32>, threshold: Option<&OwnedRow>| {
+            if let Some(threshold) = threshold {
+                near.retain(|&row| keys.row(row as usize) <= threshold.row());
             }
-            None => (0..batch.num_rows()).collect(),
         };
-        if near.is_empty() {
-            return Ok(());
+        narrow(&mut near, self.threshold());
+        self.note(near.iter().map(|&row| keys.row(row as usize)).collect());
+        narrow(&mut near, self.threshold());
+        match near.len() == batch.num_rows() {
+            true => Ok(batch.clone()),
+            false => Ok(take_record_batch(batch, &UInt32Array::from(near))?),
         }
-        self.note(near.iter().map(|&row| keys.row(row)).collect());
-        if let Some(threshold) = self.threshold() {
-            near.retain(|&row| keys.row(row) <= threshold.row());
-        }
-        let places: Vec<(usize, usize)> = near.iter().map(|&row| (0, row)).collect();
-        let rows = gather(&[batch], &places)?;
-        self.reservation.try_grow(rows.get_array_memory_size())?;
-        self.rows += near.len();
-        self.held.push((rows, near.into_iter().map(|row| keys.row(row).owned()).collect()));
-        if self.rows > self.narrowing.k.saturating_mul(4).saturating_add(SPARE) {
-            self.compact()?;
-        }
-        Ok(())
     }
 
     /// Takes new keys among the smallest.
-    fn note(&mut self, mut keys: Vec<datafusion::arrow::row::Row<'_>>) {
-        let k = self.narrowing.k;
+    fn note(&mut self, mut keys: Vec<Row<'_>>) {
+        let Narrowing { k, is_distinct, .. } = self.narrowing;
         keys.sort_unstable();
-        if self.narrowing.is_distinct {
+        if is_distinct {
             keys.dedup();
         }
         keys.truncate(k);
         self.smallest.extend(keys.into_iter().map(|key| key.owned()));
         self.smallest.sort_unstable();
-        if self.narrowing.is_distinct {
+        if is_distinct {
             self.smallest.dedup();
         }
         self.smallest.truncate(k);
-    }
-
-    /// Takes away the rows that cannot be among the first any more.
-    fn compact(&mut self) -> Result<()> {
-        let Some(threshold) = self.threshold().cloned() else { return Ok(()) };
-        let mut kept = vec![];
-        for (batch, keys) in std::mem::take(&mut self.held) {
-            let near: Vec<usize> = (0..keys.len()).filter(|&row| keys[row] <= threshold).collect();
-            if near.len() == keys.len() {
-                kept.push((batch, keys));
-            } else if !near.is_empty() {
-                let places: Vec<(usize, usize)> = near.iter().map(|&row| (0, row)).collect();
-                let keys = near.iter().map(|&row| keys[row].clone()).collect();
-                kept.push((gather(&[&batch], &places)?, keys));
-            }
-        }
-        self.rows = kept.iter().map(|(_, keys)| keys.len()).sum();
-        self.reservation.try_resize(kept.iter().map(|(batch, _)| batch.get_array_memory_size()).sum())?;
-        self.held = kept;
-        Ok(())
     }
 }

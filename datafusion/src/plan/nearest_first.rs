@@ -11,7 +11,7 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::physical_expr::expressions::{Column, Literal};
 use datafusion::physical_expr::projection::ProjectionExpr;
-use datafusion::physical_expr::{PhysicalExpr, PhysicalSortExpr, ScalarFunctionExpr};
+use datafusion::physical_expr::{Partitioning, PhysicalExpr, PhysicalSortExpr, ScalarFunctionExpr};
 use datafusion::physical_expr_common::physical_expr::is_volatile;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
@@ -19,20 +19,21 @@ use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
-use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
 use datafusion::physical_plan::projection::{ProjectionExec, update_expr};
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
-use datafusion::physical_plan::union::UnionExec;
-use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 
-use crate::exec::index::VECTOR;
 use crate::exec::index_scan::IndexScanExec;
+use crate::exec::indexed::VECTOR;
+use crate::exec::last::KnnFinalExec;
 use crate::exec::nearest::{KnnNearestExec, Narrowing};
 use crate::functions::Distance;
 use crate::options::NearfieldOptions;
 use crate::search::near::Near;
 use crate::search::queries::Queries;
+
+/// The largest limit for rows that are in no index.
+const MOST: usize = 1000;
 
 #[derive(Debug, Default)]
 pub(crate) struct NearestFirst;
@@ -49,11 +50,16 @@ impl PhysicalOptimizerRule for NearestFirst {
             let Some((sort, k)) = sort.and_then(|sort| Some((sort, sort.fetch().filter(|k| *k > 0)?))) else {
                 return Ok(Transformed::no(plan));
             };
-            let narrowing = Narrowing { by: sort.expr().first().clone(), k, is_distinct: false };
-            Ok(match below(sort.input(), narrowing, is_wanted)? {
-                Some(input) => Transformed::yes(replace_children_if_necessary(plan.clone(), vec![input])?),
-                None => Transformed::no(plan),
-            })
+            for (place, by) in sort.expr().iter().enumerate() {
+                let narrowing = Narrowing { by: by.clone(), k, is_distinct: false };
+                let Some(mut input) = below(sort.input(), narrowing, is_wanted)? else { continue };
+                if place > 0 {
+                    let why = "the distance is not the first key".into();
+                    input = Arc::new(KnnNearestExec::not_used(sort.input().clone(), why));
+                }
+                return Ok(Transformed::yes(replace_children_if_necessary(plan.clone(), vec![input])?));
+            }
+            Ok(Transformed::no(plan))
         };
         plan.transform_down(narrowed).data()
     }
@@ -81,20 +87,24 @@ fn below(
         let child = below(child, lowered, is_wanted)?;
         return child.map(|child| replace_children_if_necessary(plan.clone(), vec![child])).transpose();
     }
-    let input = match plan.downcast_ref::<IndexScanExec>() {
-        Some(scan) if is_wanted => searched(scan, &narrowing)?.unwrap_or_else(|| plan.clone()),
-        _ => plan.clone(),
-    };
     if has_distance(&narrowing.by.expr)? {
-        return Ok(Some(match is_wanted {
-            true => Arc::new(KnnNearestExec::new(input, narrowing)?),
-            false => Arc::new(KnnNearestExec::not_used(input, "nearfield.order_by is false".into())),
-        }));
+        let not_used =
+            |why: &str| Ok(Some(Arc::new(KnnNearestExec::not_used(plan.clone(), why.into())) as _));
+        if !is_wanted {
+            return not_used("nearfield.order_by is false");
+        }
+        let searched = searched(plan, &narrowing)?;
+        // So many rows are copied, and their distances computed twice, in more time than is gained.
+        if searched.is_none() && narrowing.k > MOST {
+            return not_used("the limit is over 1000 rows, and these are in no index");
+        }
+        let input = searched.unwrap_or_else(|| plan.clone());
+        return Ok(Some(Arc::new(KnnNearestExec::new(input, narrowing)?)));
     }
     let is_number = narrowing.by.expr.data_type(&plan.schema())?.is_floating();
     let hides = is_number && hides_a_distance(plan)?;
     let why = hides.then(|| format!("{} is between the sort and the distance", plan.name()));
-    Ok(why.map(|why| Arc::new(KnnNearestExec::not_used(input, why)) as _))
+    Ok(why.map(|why| Arc::new(KnnNearestExec::not_used(plan.clone(), why)) as _))
 }
 
 /// The child of an operator that passes all rows on, with the key as the child has it.
@@ -129,7 +139,9 @@ fn lower<'a>(
         let below = if is_distinct { through(&columns, true)? } else { None };
         return Ok(below.map(|below| (distinct.input(), below)));
     }
-    let passes = plan.is::<RepartitionExec>()
+    // Rows that are dealt out to more partitions are compared there.
+    let is_by_hash = |exec: &RepartitionExec| matches!(exec.partitioning(), Partitioning::Hash(..));
+    let passes = plan.downcast_ref::<RepartitionExec>().is_some_and(is_by_hash)
         || plan.is::<CooperativeExec>()
         || plan.downcast_ref::<CoalescePartitionsExec>().is_some_and(|coalesce| coalesce.fetch().is_none());
     match plan.children().as_slice() {
@@ -139,7 +151,12 @@ fn lower<'a>(
 }
 
 /// A scan of saved indexes that searches them for the rows, where the key is a distance of theirs from a vector.
-fn searched(scan: &IndexScanExec, narrowing: &Narrowing) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+fn searched(plan: &Arc<dyn ExecutionPlan>, narrowing: &Narrowing) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    if let Some(deals) = plan.downcast_ref::<RepartitionExec>() {
+        let scan = searched(deals.input(), narrowing)?;
+        return scan.map(|scan| replace_children_if_necessary(plan.clone(), vec![scan])).transpose();
+    }
+    let Some(scan) = plan.downcast_ref::<IndexScanExec>() else { return Ok(None) };
     let SortOptions { descending, nulls_first } = narrowing.by.options;
     let Some(function) = narrowing.by.expr.downcast_ref::<ScalarFunctionExpr>() else { return Ok(None) };
     let Some(distance) = function.fun().inner().downcast_ref::<Distance>() else { return Ok(None) };
@@ -175,23 +192,15 @@ fn has_distance(expr: &Arc<dyn PhysicalExpr>) -> Result<bool> {
     })
 }
 
-/// Whether a distance is below an operator that makes other rows of those with it.
+/// Whether a distance is below an operator, for `EXPLAIN`. Those of searches are not of the sort.
 fn hides_a_distance(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
-    let makes_others = plan.is::<AggregateExec>()
-        || plan.is::<WindowAggExec>()
-        || plan.is::<BoundedWindowAggExec>()
-        || plan.is::<UnionExec>()
-        || plan.is::<HashJoinExec>()
-        || plan.is::<NestedLoopJoinExec>()
-        || plan.is::<SortMergeJoinExec>();
-    let mut found = false;
-    if makes_others {
-        plan.apply(|plan| {
-            plan.apply_expressions(&mut |expr| {
-                found |= has_distance(expr)?;
-                Ok(TreeNodeRecursion::Continue)
-            })
-        })?;
-    }
-    Ok(found)
+    let (mut found, mut is_search) = (false, false);
+    plan.apply(|plan| {
+        is_search |= plan.is::<KnnFinalExec>();
+        plan.apply_expressions(&mut |expr| {
+            found |= has_distance(expr)?;
+            Ok(TreeNodeRecursion::Continue)
+        })
+    })?;
+    Ok(found && !is_search)
 }

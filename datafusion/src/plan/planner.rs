@@ -11,8 +11,9 @@ use datafusion::logical_expr::{LogicalPlan, UserDefinedLogicalNode};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
 
-use crate::exec::index::{IndexSearch, KnnIndexExec, VECTOR};
-use crate::exec::index_scan::{IndexScanExec, Indexed};
+use crate::exec::index::{IndexSearch, KnnIndexExec};
+use crate::exec::index_scan::IndexScanExec;
+use crate::exec::indexed::VECTOR;
 use crate::exec::last::KnnFinalExec;
 use crate::exec::partial::KnnPartialExec;
 use crate::exec::pieces::files_of;
@@ -71,13 +72,15 @@ impl ExtensionPlanner for KnnPlanner {
 /// The search of saved indexes themselves, where the rows are all of theirs and the metric is theirs.
 fn of_index(rows: &Arc<dyn ExecutionPlan>, wanted: &Wanted) -> Option<(Arc<dyn ExecutionPlan>, IndexSearch)> {
     let scan = rows.downcast_ref::<IndexScanExec>()?;
-    let Indexed { metric, dim, .. } = *scan.indexed();
+    let indexed = scan.indexed().clone();
+    let metric = indexed.metric;
     // The squares of an index are in the order of their roots. Roots were rounded, and their squares are not the index's.
     let is_rooted = (wanted.metric, metric) == (Metric::L2, Metric::L2Squared);
     if wanted.column != VECTOR || !(wanted.metric == metric || is_rooted) {
         return None;
     }
     let Wanted { k, kept, kept_of_queries, .. } = wanted.clone();
-    let search = IndexSearch { k, probes: Probes::All, kept, kept_of_queries, is_rooted, dim };
+    let indexed = Some(indexed);
+    let search = IndexSearch { k, probes: Probes::All, kept, kept_of_queries, is_rooted, indexed };
     Some((scan.input().clone(), search))
 }

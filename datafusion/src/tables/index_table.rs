@@ -14,7 +14,8 @@ use datafusion::physical_plan::ExecutionPlan;
 use nearfield::Index;
 
 use crate::error::external;
-use crate::exec::index_scan::{IndexScanExec, Indexed};
+use crate::exec::index_scan::IndexScanExec;
+use crate::exec::indexed::Indexed;
 use crate::metric::Metric;
 use crate::tables::index_files::{index_files, paths_of_partitions};
 
@@ -35,6 +36,9 @@ impl TableProviderFactory for IndexTables {
     async fn create(&self, _: &dyn Session, command: &CreateExternalTable) -> Result<Arc<dyn TableProvider>> {
         if !command.schema.fields().is_empty() {
             return plan_err!("{}: needed no columns: a saved index has id and vector", command.name);
+        }
+        if !command.options.is_empty() || !command.table_partition_cols.is_empty() {
+            return plan_err!("{}: needed neither OPTIONS nor PARTITIONED BY", command.name);
         }
         Ok(Arc::new(IndexTable::open(&command.locations.join(","))?))
     }

@@ -12,7 +12,8 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::expressions::Column;
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 
-use crate::exec::index::{FILE, ID, IndexSearch, KnnIndexExec};
+use crate::exec::index::{IndexSearch, KnnIndexExec};
+use crate::exec::indexed::{FILE, ID};
 use crate::exec::last::KnnFinalExec;
 use crate::exec::source::Source;
 use crate::plan::node::own_fields;
@@ -85,7 +86,7 @@ impl TableProvider for KnnIndexTable {
             kept: vec![ID.into(), FILE.into()],
             kept_of_queries: vec![],
             is_rooted: false,
-            dim: self.queries.dim(),
+            indexed: None,
         };
         let source = Source::Given(self.queries.clone());
         let found = KnnIndexExec::new(paths_of_partitions(&self.files, session)?, source, search)?;

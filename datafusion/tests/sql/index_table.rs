@@ -248,6 +248,10 @@ async fn files_are_checked_and_followed() {
             create(format!("{path}/other.nf")).replace("TABLE x", "TABLE x (a INT)"),
             "x: needed no columns: a saved index has id and vector",
         ),
+        (
+            create(format!("{path}/other.nf")) + " OPTIONS ('a.b' 'c')",
+            "x: needed neither OPTIONS nor PARTITIONED BY",
+        ),
         ("SELECT id FROM knn(docs, vector, [1.0], 3, 'l2')".into(), "dim"),
         ("SELECT id FROM knn_join(t, id, docs, vector, 3, 'l2')".into(), "column \"id\": needed lists"),
     ] {
@@ -263,6 +267,19 @@ async fn files_are_checked_and_followed() {
         sql.run("SELECT id FROM knn_join(docs, vector, docs, vector, 1, 'l2')").await.num_rows(),
         COUNT - 280
     );
+    // Of another metric: the table's answers would be others.
+    save(0..20, Metric::Cosine, &folder.join("0.nf"));
+    let query = literal(&QUERIES[..DIM]);
+    for statement in [
+        "SELECT id FROM docs".to_owned(),
+        format!("SELECT id FROM knn(docs, vector, {query}, 3, 'l2')"),
+        format!("SELECT id FROM docs ORDER BY l2_distance(vector, {query}) LIMIT 3"),
+    ] {
+        let error = sql.error(&statement).await;
+        let wanted = "needed metric l2 and 384 elements as when the table was made, given cosine and 384";
+        assert!(error.contains("0.nf") && error.contains(wanted), "{error}");
+    }
+    save(0..20, Metric::L2, &folder.join("0.nf"));
     std::fs::remove_file(folder.join("1.nf")).expect("a file");
     let error = sql.error("SELECT id FROM docs").await;
     assert!(error.contains("1.nf"), "{error}");

@@ -1,12 +1,9 @@
 //! `ORDER BY` a distance with a `LIMIT` answers the same with the rule and without it, and `EXPLAIN` says whether it was used.
 
-use std::sync::Arc;
-
 use datafusion::arrow::util::pretty::pretty_format_batches;
-use datafusion::datasource::MemTable;
 use test_case::test_case;
 
-use crate::support::{DIM, QUERIES, ROWS, Sql, Stored, assert_same, limited, literal, table, vectors};
+use crate::support::{DIM, QUERIES, ROWS, Sql, Stored, assert_same, literal, table, vectors};
 
 /// Rows of few distances, with NULL and zero vectors, elements that are not finite, and every vector several times.
 async fn small(stored: Stored) -> Sql {
@@ -94,7 +91,7 @@ async fn answers_stay_the_same(stored: Stored) {
         format!("SELECT DISTINCT l2_distance(vec, {Q}) AS d FROM t WHERE id % 97 <> 2 ORDER BY d LIMIT 11"),
         format!("SELECT part, vec <-> {Q} AS d FROM t GROUP BY part, vec <-> {Q} ORDER BY d, part LIMIT 20"),
         // More than there are, and fewer with a distance than are asked for.
-        format!("SELECT id FROM t ORDER BY vec <-> {Q}, id LIMIT 5000"),
+        format!("SELECT id FROM t WHERE id < 400 ORDER BY vec <-> {Q}, id LIMIT 1000"),
         format!("SELECT id FROM t WHERE id < 400 ORDER BY vec <=> {Q}, id LIMIT 399"),
         "SELECT id FROM t ORDER BY vec <-> vec, id LIMIT 5".into(),
         // Inside of other queries.
@@ -181,6 +178,26 @@ async fn explain_says_why_the_rule_is_not_used() {
             ),
             "KnnNearestExec: not used, HashJoinExec is between the sort and the distance",
         ),
+        (
+            format!("SELECT id, vec <-> {Q} AS d FROM t ORDER BY part, d, id LIMIT 3"),
+            "KnnNearestExec: not used, the distance is not the first key",
+        ),
+        (
+            format!(
+                "SELECT id FROM (SELECT id, vec <-> {Q} AS d FROM t ORDER BY id LIMIT 20) ORDER BY d, id LIMIT 3"
+            ),
+            "is between the sort and the distance",
+        ),
+        (
+            format!(
+                "SELECT id FROM (SELECT id, vec <-> {Q} AS d, random() AS r FROM t) WHERE r < 2 ORDER BY d, id LIMIT 3"
+            ),
+            "is between the sort and the distance",
+        ),
+        (
+            format!("SELECT id FROM t ORDER BY vec <-> {Q}, id LIMIT 1001"),
+            "KnnNearestExec: not used, the limit is over 1000 rows, and these are in no index",
+        ),
     ] {
         let plan = plan(&sql, &statement).await;
         assert!(plan.contains(wanted), "{statement}\n{plan}");
@@ -193,7 +210,9 @@ async fn explain_says_why_the_rule_is_not_used() {
     for statement in [
         "SELECT id FROM t ORDER BY id LIMIT 3".to_owned(),
         format!("SELECT id FROM t ORDER BY vec <-> {Q}"),
-        format!("SELECT id, vec <-> {Q} AS d FROM t ORDER BY id, d LIMIT 3"),
+        format!(
+            "SELECT id FROM knn(t, vec, {Q}, 50, 'l2', 'vec <-> {Q} > 1') ORDER BY _distance, id LIMIT 3"
+        ),
     ] {
         let text = plan(&sql, &statement).await;
         assert!(!text.contains("KnnNearestExec"), "{statement}\n{text}");
@@ -215,21 +234,4 @@ async fn real_rows_are_narrowed_and_counted() {
         error.contains("l2_distance: needed vectors of the same length, given 384 and 2 elements"),
         "{error}"
     );
-}
-
-#[tokio::test]
-async fn held_rows_are_counted_in_the_pool() {
-    let context = limited(400_000);
-    let rows = table(&vectors(&ROWS[..2000 * DIM], DIM), DIM, Stored::FixedF32);
-    let batches = (0..2000).step_by(50).map(|start| rows.slice(start, 50)).collect();
-    let source = MemTable::try_new(rows.schema(), vec![batches]).expect("a table");
-    context.register_table("t", Arc::new(source)).expect("a table");
-    let query = literal(&QUERIES[..DIM]);
-    let run = async |k: usize| {
-        let statement = format!("SELECT vec FROM t ORDER BY cosine_distance(vec, {query}) LIMIT {k}");
-        context.sql(&statement).await.expect("a plan").collect().await
-    };
-    assert_eq!(run(10).await.expect("room").iter().map(|batch| batch.num_rows()).sum::<usize>(), 10);
-    let error = run(1900).await.expect_err("no room").to_string();
-    assert!(error.contains("KnnNearestExec"), "{error}");
 }
