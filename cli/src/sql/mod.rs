@@ -54,7 +54,7 @@ Examples:
   nearfield sql --table b=base.npy \"SELECT id, _distance FROM knn(b, vector, [0.1, 0.9], 10)\"
   nearfield sql \"SELECT id FROM 'base.npy' ORDER BY l2_distance(vector, [0.1, 0.9]) LIMIT 10\"
   nearfield sql \"SELECT * FROM knn_index('index.nf', [0.1, 0.9], 10)\" --json
-  nearfield sql --table b=index.nf \"SELECT id FROM b ORDER BY l2_distance(vector, [0.1, 0.9]) LIMIT 10\"
+  nearfield sql --table b=index.nf \"SELECT id FROM b ORDER BY vector <=> [0.1, 0.9] LIMIT 10\"
   nearfield sql --file report.sql --table base=base.fbin --out report.parquet";
 
 #[derive(Debug, clap::Args)]
