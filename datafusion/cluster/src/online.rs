@@ -5,7 +5,7 @@
 //! use nearfield_cluster::online::{Session, Workers};
 //!
 //! let workers = Workers::watch(["http://gpu-1:50060", "http://gpu-2:50060"])?;
-//! let session = Session::new(workers);
+//! let session = Session::new(workers)?;
 //! session.run("SELECT id, _distance FROM knn_index('/indexes', [0.1, 0.7, 0.2], 10)").await?;
 //! # Ok(())
 //! # }

@@ -13,7 +13,7 @@ use datafusion_proto::physical_plan::DefaultPhysicalExtensionCodec;
 use nearfield_datafusion::{KnnPhysicalCodec, NearfieldOptions, with_nearfield};
 
 use crate::online::broadcast::BroadcastQueries;
-use crate::online::shards::Shards;
+use crate::online::shards::{LEAST, Shards};
 use crate::online::workers::{Alive, Workers};
 
 /// How often a statement is run again when a worker was lost.
@@ -48,7 +48,9 @@ impl fmt::Debug for Session {
 
 impl Session {
     /// A new session with these workers.
-    pub fn new(workers: Arc<Workers>) -> Self {
+    ///
+    /// Errors are those of datafusion-distributed, for its options.
+    pub fn new(workers: Arc<Workers>) -> Result<Self> {
         let shards = Shards(workers.clone());
         let builder = SessionStateBuilder::new()
             .with_default_features()
@@ -57,12 +59,13 @@ impl Session {
         let builder = with_nearfield(builder)
             .with_physical_optimizer_rule(Arc::new(BroadcastQueries))
             .with_distributed_worker_resolver(Alive(workers.clone()))
+            .with_distributed_max_tasks_per_stage(workers.count().max(LEAST))?
             .with_distributed_planner()
             .with_distributed_user_codec(codec())
             .with_distributed_desired_task_count_handler(shards.clone())
             .with_distributed_scale_up_leaf_node_handler(shards.clone())
             .with_distributed_route_tasks_handler(shards);
-        Self { context: SessionContext::new_with_state(builder.build()), workers }
+        Ok(Self { context: SessionContext::new_with_state(builder.build()), workers })
     }
 
     /// The session of DataFusion, in which tables are registered. A statement that it runs is not run again when a worker is lost: use

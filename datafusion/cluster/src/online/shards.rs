@@ -19,6 +19,9 @@ use url::Url;
 
 use crate::online::workers::Workers;
 
+/// The fewest tasks of a search of saved indexes.
+pub(crate) const LEAST: usize = 2;
+
 /// Handles the three events in which a stage gets its tasks.
 #[derive(Clone)]
 pub(crate) struct Shards(pub(crate) Arc<Workers>);
@@ -46,7 +49,8 @@ impl DesiredTaskCountHandler for Shards {
         event: DesiredTaskCountEvent<'_>,
     ) -> Option<Result<DesiredTaskCountEventResponse>> {
         let by_worker = self.by_worker(event.plan.as_ref())?;
-        Some(by_worker.map(|workers| DesiredTaskCountEventResponse::desired(workers.len().max(1))))
+        // A stage of one task would run on the client, which would load the indexes itself: another one searches nothing.
+        Some(by_worker.map(|workers| DesiredTaskCountEventResponse::desired(workers.len().max(LEAST))))
     }
 }
 

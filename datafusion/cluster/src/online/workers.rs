@@ -64,6 +64,11 @@ impl Workers {
         *self.alive.write().unwrap_or_else(PoisonError::into_inner) = alive;
     }
 
+    /// How many there are, whether they answer or not.
+    pub(crate) fn count(&self) -> usize {
+        self.all.len()
+    }
+
     /// The addresses of those that answer, in the order in which they were given.
     pub fn alive(&self) -> Vec<Url> {
         let alive = self.alive.read().unwrap_or_else(PoisonError::into_inner);

@@ -16,7 +16,7 @@ fn worker() -> (Process, String) {
 }
 
 async fn session(workers: Arc<Workers>, sql: &Sql, tables: &[&str]) -> Session {
-    let session = Session::new(workers);
+    let session = Session::new(workers).expect("a session");
     // Several tasks even for a few rows.
     session.run("SET distributed.file_scan_config_bytes_per_partition = 1000").await.expect("an option");
     for name in tables {
@@ -41,6 +41,11 @@ async fn answers_are_those_of_one_machine_on_two_workers_and_on_the_one_that_is_
         assert_same(&whole(&answer, &wanted), &wanted, &statement);
     }
     second.kill();
+    // A single index of a single worker is searched there too, and not by the client.
+    let call = format!("knn_index('{}/0.nf', {}, 3)", sql.folder.path().display(), literal(&QUERIES[..DIM]));
+    let plan = session.run(&format!("EXPLAIN ANALYZE SELECT id FROM {call}")).await.expect("a plan");
+    let plan = format!("{:?}", plan[0].column(1));
+    assert!(plan.contains("DistributedExec") && plan.contains("rows_searched=200"), "{plan}");
     for statement in statements(&sql) {
         let wanted = sql.run(&statement).await;
         let answer = session.run(&statement).await.expect("an answer of one worker");
@@ -89,7 +94,7 @@ async fn without_workers_the_error_names_them() {
     while !workers.alive().is_empty() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    let session = Session::new(workers);
+    let session = Session::new(workers).expect("a session");
     let error = session.run("SELECT 1").await.expect_err("nobody answers").to_string();
     assert!(error.contains("no worker answers") && error.contains(&port.to_string()), "{error}");
     for wrong in ["", "http://", "gpu-1:50060", "ftp://a:1", "http://host"] {

@@ -72,7 +72,7 @@ impl Sql {
     pub(crate) async fn run(self) -> anyhow::Result<()> {
         let cluster = match &self.scheduler {
             Some(scheduler) => Cluster::Batch(batch::Session::connect(scheduler).await?),
-            None => Cluster::Online(online::Session::new(online::Workers::watch(&self.workers)?)),
+            None => Cluster::Online(online::Session::new(online::Workers::watch(&self.workers)?)?),
         };
         for table in &self.table {
             let Some((name, path)) = table.split_once('=') else {
