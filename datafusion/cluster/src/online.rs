@@ -11,9 +11,9 @@
 //! # }
 //! ```
 
-mod broadcast;
 mod session;
 mod shards;
+mod stages;
 mod workers;
 
 pub use session::{Session, worker};

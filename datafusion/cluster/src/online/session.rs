@@ -12,8 +12,8 @@ use datafusion_distributed::{DistributedExt, SessionStateBuilderExt, Worker, Wor
 use datafusion_proto::physical_plan::DefaultPhysicalExtensionCodec;
 use nearfield_datafusion::{KnnPhysicalCodec, NearfieldOptions, with_nearfield};
 
-use crate::online::broadcast::BroadcastQueries;
 use crate::online::shards::{LEAST, Shards};
+use crate::online::stages::Stages;
 use crate::online::workers::{Alive, Workers};
 
 /// How often a statement is run again when a worker was lost.
@@ -57,7 +57,7 @@ impl Session {
             .with_config(SessionConfig::new())
             .with_distributed_option_extension(NearfieldOptions::default());
         let builder = with_nearfield(builder)
-            .with_physical_optimizer_rule(Arc::new(BroadcastQueries))
+            .with_physical_optimizer_rule(Arc::new(Stages))
             .with_distributed_worker_resolver(Alive(workers.clone()))
             .with_distributed_max_tasks_per_stage(workers.count().max(LEAST))?
             .with_distributed_planner()

@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use datafusion::common::Result;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::common::{Result, exec_datafusion_err};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion_distributed::{
     DesiredTaskCountEvent, DesiredTaskCountEventResponse, DesiredTaskCountHandler, DistributedLeafExec,
@@ -33,9 +33,7 @@ impl Shards {
         paths.sort();
         let mut by_worker = BTreeMap::<Url, Vec<String>>::new();
         for (number, path) in paths.into_iter().enumerate() {
-            let Some(home) = self.0.home(number) else {
-                return Some(Err(exec_datafusion_err!("no worker answers")));
-            };
+            let Some(home) = self.0.home(number) else { return Some(Err(self.0.nobody())) };
             by_worker.entry(home).or_default().push(path);
         }
         Some(Ok(by_worker))

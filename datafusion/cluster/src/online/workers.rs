@@ -3,7 +3,7 @@
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use datafusion::common::{DataFusionError, Result, exec_err, plan_datafusion_err, plan_err};
+use datafusion::common::{DataFusionError, Result, exec_datafusion_err, plan_datafusion_err, plan_err};
 use datafusion_distributed::WorkerResolver;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
@@ -75,6 +75,12 @@ impl Workers {
         self.all.iter().zip(alive.iter()).filter(|(_, alive)| **alive).map(|(url, _)| url.clone()).collect()
     }
 
+    /// The error that no worker answers.
+    pub(crate) fn nobody(&self) -> DataFusionError {
+        let all: Vec<&str> = self.all.iter().map(Url::as_str).collect();
+        exec_datafusion_err!("no worker answers, of {}", all.join(", "))
+    }
+
     /// The worker that has the index of this number in memory: always the same one while it answers, so that the others keep theirs when
     /// one is lost. None if no worker answers.
     pub(crate) fn home(&self, number: usize) -> Option<Url> {
@@ -99,13 +105,7 @@ pub(crate) struct Alive(pub(crate) Arc<Workers>);
 impl WorkerResolver for Alive {
     fn get_urls(&self) -> Result<Vec<Url>, DataFusionError> {
         let alive = self.0.alive();
-        match alive.is_empty() {
-            false => Ok(alive),
-            true => {
-                let all: Vec<&str> = self.0.all.iter().map(Url::as_str).collect();
-                exec_err!("no worker answers, of {}", all.join(", "))
-            }
-        }
+        if alive.is_empty() { Err(self.0.nobody()) } else { Ok(alive) }
     }
 }
 

@@ -95,7 +95,11 @@ async fn without_workers_the_error_names_them() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     let session = Session::new(workers).expect("a session");
-    let error = session.run("SELECT 1").await.expect_err("nobody answers").to_string();
+    let error = session
+        .run("SELECT id FROM knn_index('rows.nf', [1.0], 1)")
+        .await
+        .expect_err("nobody answers")
+        .to_string();
     assert!(error.contains("no worker answers") && error.contains(&port.to_string()), "{error}");
     for wrong in ["", "http://", "gpu-1:50060", "ftp://a:1", "http://host"] {
         let error = Workers::watch([wrong]).expect_err("no address").to_string();
