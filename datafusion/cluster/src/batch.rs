@@ -83,6 +83,11 @@ pub fn scheduler_config() -> SchedulerConfig {
 pub fn executor_config() -> ExecutorProcessConfig {
     // Plans name functions, which are looked up here.
     let mut functions = BallistaFunctionRegistry::default();
+    // Ballista's are without those of lists and maps.
+    let others = SessionStateBuilder::new().with_default_features().build();
+    for (name, function) in others.scalar_functions() {
+        functions.scalar_functions.entry(name.clone()).or_insert_with(|| function.clone());
+    }
     for function in scalar_functions() {
         for name in function.aliases().iter().map(String::as_str).chain([function.name()]) {
             functions.scalar_functions.insert(name.to_owned(), function.clone());

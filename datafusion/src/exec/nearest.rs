@@ -3,8 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{RecordBatch, UInt32Array};
+use datafusion::arrow::array::types::{Float32Type, Float64Type};
+use datafusion::arrow::array::{ArrayRef, AsArray, RecordBatch, UInt32Array};
 use datafusion::arrow::compute::take_record_batch;
+use datafusion::arrow::datatypes::DataType;
 use datafusion::arrow::row::{OwnedRow, Row, RowConverter, SortField};
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, internal_err};
@@ -148,6 +150,8 @@ impl ExecutionPlan for KnnNearestExec {
 /// The first keys of a partition so far.
 struct Nearest {
     narrowing: Narrowing,
+    /// The keys that count.
+    k: usize,
     converter: RowConverter,
     /// The k smallest keys, or the k smallest values of keys, in ascending order.
     smallest: Vec<OwnedRow>,
@@ -158,17 +162,22 @@ impl Nearest {
         let by = &narrowing.by;
         let field = SortField::new_with_options(by.expr.data_type(&input.schema())?, by.options);
         let converter = RowConverter::new(vec![field])?;
-        Ok(Self { narrowing, converter, smallest: vec![] })
+        // DISTINCT may take NaN of both signs for one value.
+        let k = narrowing.k.saturating_add(usize::from(narrowing.is_distinct));
+        Ok(Self { narrowing, k, converter, smallest: vec![] })
     }
 
     /// The key that a row must not exceed, once there are k.
     fn threshold(&self) -> Option<&OwnedRow> {
-        self.smallest.last().filter(|_| self.smallest.len() >= self.narrowing.k)
+        self.smallest.last().filter(|_| self.smallest.len() >= self.k)
     }
 
     /// The rows of a batch that can be among the first.
     fn passed(&mut self, batch: &RecordBatch) -> Result<RecordBatch> {
-        let key = self.narrowing.by.expr.evaluate(batch)?.into_array(batch.num_rows())?;
+        let mut key = self.narrowing.by.expr.evaluate(batch)?.into_array(batch.num_rows())?;
+        if self.narrowing.is_distinct {
+            key = canonical(key);
+        }
         let keys = self.converter.convert_columns(&[key])?;
         let mut near: Vec<u32> = (0..batch.num_rows() as u32).collect();
         let narrow = |near: &mut Vec<u32>, threshold: Option<&OwnedRow>| {
@@ -187,7 +196,7 @@ impl Nearest {
 
     /// Takes new keys among the smallest.
     fn note(&mut self, mut keys: Vec<Row<'_>>) {
-        let Narrowing { k, is_distinct, .. } = self.narrowing;
+        let (k, is_distinct) = (self.k, self.narrowing.is_distinct);
         keys.sort_unstable();
         if is_distinct {
             keys.dedup();
@@ -199,5 +208,24 @@ impl Nearest {
             self.smallest.dedup();
         }
         self.smallest.truncate(k);
+    }
+}
+
+/// Keys of which two that DISTINCT takes for one are equal: 0.0 and -0.0, and NaN of any payload. Their order stays, but for those two.
+fn canonical(key: ArrayRef) -> ArrayRef {
+    macro_rules! canonical {
+        ($kind:ty, $float:ty) => {{
+            let canonical = |x: $float| match x {
+                x if x.is_nan() => <$float>::NAN.copysign(x),
+                x if x == 0.0 => 0.0,
+                x => x,
+            };
+            Arc::new(key.as_primitive::<$kind>().unary::<_, $kind>(canonical)) as ArrayRef
+        }};
+    }
+    match key.data_type() {
+        DataType::Float64 => canonical!(Float64Type, f64),
+        DataType::Float32 => canonical!(Float32Type, f32),
+        _ => key,
     }
 }

@@ -90,6 +90,10 @@ async fn answers_stay_the_same(stored: Stored) {
         // Without NaN, whose group DataFusion 55.2 does not find again: it panics, with the rule or without.
         format!("SELECT DISTINCT l2_distance(vec, {Q}) AS d FROM t WHERE id % 97 <> 2 ORDER BY d LIMIT 11"),
         format!("SELECT part, vec <-> {Q} AS d FROM t GROUP BY part, vec <-> {Q} ORDER BY d, part LIMIT 20"),
+        // The two zeros are one value of DISTINCT.
+        "SELECT DISTINCT l2_distance(vec, [1, 1, 1]) * (id % 2 - 0.5) AS d FROM t
+         WHERE id % 97 > 3 AND l2_distance(vec, [1, 1, 1]) * (id % 2 - 0.5) >= 0 ORDER BY d LIMIT 3"
+            .into(),
         // More than there are, and fewer with a distance than are asked for.
         format!("SELECT id FROM t WHERE id < 400 ORDER BY vec <-> {Q}, id LIMIT 1000"),
         format!("SELECT id FROM t WHERE id < 400 ORDER BY vec <=> {Q}, id LIMIT 399"),

@@ -65,6 +65,7 @@ pub(crate) fn statements(sql: &Sql) -> Vec<String> {
         "SELECT query_id, query_index, id, rank, _distance FROM knn_join(q, vec, docs, vector, 5) ORDER BY query_id, rank"
             .into(),
         "SELECT count(*), sum(id), count(vector) FROM docs".into(),
+        "SELECT id, vec[1], array_length(vec) FROM t ORDER BY id LIMIT 3".into(),
         format!("SELECT id, vector FROM docs ORDER BY cosine_distance(vector, {query}), id LIMIT 10"),
         "SELECT DISTINCT part, l2_distance(vec, [1, 0, 2]) AS d FROM small ORDER BY d, part LIMIT 20".into(),
         format!("SELECT id, cosine_distance(vec, {query}) AS d FROM t ORDER BY d, id LIMIT 10"),

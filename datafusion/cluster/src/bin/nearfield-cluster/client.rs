@@ -1,5 +1,6 @@
 //! The client: it runs statements on a cluster, and prints their answers.
 
+use std::io::{Write, stdout};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -83,7 +84,7 @@ impl Sql {
         for statement in &self.statements {
             let answer = cluster.run(statement).await?;
             if answer.iter().any(|batch| batch.num_columns() > 0) {
-                println!("{}", pretty_format_batches(&answer)?);
+                writeln!(stdout(), "{}", pretty_format_batches(&answer)?)?;
             }
         }
         let Some(last) = self.statements.last().filter(|_| self.repeat > 0) else { return Ok(()) };
