@@ -43,7 +43,9 @@ struct Resident {
     queries: u64,
 }
 
-static LIMIT: AtomicU64 = AtomicU64::new(u64::MAX);
+/// Stands for a process that leaves the limit to its sessions.
+const NO_LIMIT: u64 = u64::MAX;
+static LIMIT: AtomicU64 = AtomicU64::new(NO_LIMIT);
 
 static RESIDENT: LazyLock<Mutex<Resident>> = LazyLock::new(Mutex::default);
 
@@ -78,7 +80,10 @@ pub(crate) fn index(path: &Path, options: &NearfieldOptions) -> Result<Arc<Index
         }
     };
     drop(loaded);
-    evict(LIMIT.load(Ordering::Relaxed).min(options.resident_bytes as u64));
+    evict(match LIMIT.load(Ordering::Relaxed) {
+        NO_LIMIT => options.resident_bytes as u64,
+        limit => limit,
+    });
     Ok(index)
 }
 
@@ -102,8 +107,8 @@ fn evict(most: u64) {
     }
 }
 
-/// Limits the bytes of indexes that stay in memory in this process, whatever `nearfield.resident_bytes` of a session says: the machine of a
-/// cluster knows its own memory.
+/// Sets the bytes of indexes that stay in memory in this process, in place of each session's `nearfield.resident_bytes`: the machine of a
+/// cluster knows its own memory, and the client does not.
 pub fn set_resident_limit(bytes: u64) {
     LIMIT.store(bytes, Ordering::Relaxed);
 }

@@ -1,4 +1,4 @@
-//! What is around every message, and tells it from those of other codecs.
+//! The frame of every message. It tells our messages from those of other codecs.
 
 use datafusion::common::{Result, internal_datafusion_err, internal_err};
 use prost::Message;

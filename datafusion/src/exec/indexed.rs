@@ -1,4 +1,4 @@
-//! What operators over saved indexes have in common: the columns, and the table that the indexes are of.
+//! The columns of saved indexes, and the table that they belong to: all operators over them use these.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub(crate) const ID: &str = "id";
 pub(crate) const FILE: &str = "file";
 pub(crate) const VECTOR: &str = "vector";
 
-/// What a table of saved indexes has.
+/// The metric and the size of a table of saved indexes.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Indexed {
     pub(crate) metric: Metric,

@@ -1,7 +1,7 @@
 //! A physical optimizer rule: below `ORDER BY` a distance with a `LIMIT`, only the rows that can be among the first go on.
 //!
-//! The sort stays, so that answers are the same, ties and further keys included. What is between the sort and the rows may rename and
-//! compute columns, or take away duplicates; behind it are the filters, which apply first.
+//! The sort stays, so the answers stay the same, ties and further keys included. The rule moves the operator below projections and DISTINCT,
+//! and leaves it above filters, which apply first.
 
 use std::sync::Arc;
 
@@ -94,7 +94,7 @@ fn below(
             return not_used("nearfield.order_by is false");
         }
         let searched = searched(plan, &narrowing)?;
-        // So many rows are copied, and their distances computed twice, in more time than is gained.
+        // The operator copies the rows that it passes, and the sort computes their distances again: too many cost more than it gains.
         if searched.is_none() && narrowing.k > MOST {
             return not_used("the limit is over 1000 rows, and these are in no index");
         }
@@ -173,7 +173,7 @@ fn searched(plan: &Arc<dyn ExecutionPlan>, narrowing: &Narrowing) -> Result<Opti
         }
     }
     let Some(query) = query.filter(|query| !query.is_null()) else { return Ok(None) };
-    // What is no finite vector of numbers is for the scalar function to say.
+    // The scalar function reports a literal that is no finite vector.
     let Ok(query) = Queries::of_column(&query.to_array()?, "query") else { return Ok(None) };
     if query.count() != 1 || query.dim() != scan.indexed().dim {
         return Ok(None);

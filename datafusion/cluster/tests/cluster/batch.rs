@@ -121,6 +121,6 @@ async fn an_executor_without_the_extension_is_an_error_that_names_it() {
         error.contains("an executor could not read its task. Executors have to know nearfield"),
         "{error}"
     );
-    // What is not a search runs there.
+    // A statement without a search runs there.
     session.run("SELECT count(*) FROM t").await.expect("an answer");
 }
