@@ -122,6 +122,8 @@ async fn indexes_stay_with_their_workers() {
     let sql = one_machine().await;
     let [(first, one), (second, two)] = [worker(), worker()];
     let session = session(Workers::watch([one, two]).expect("addresses"), &sql, &[]).await;
+    // The worker's own limit decides.
+    session.run("SET nearfield.resident_bytes = 0").await.expect("an option");
     let call = |query: usize| {
         let query = literal(&QUERIES[query * DIM..][..DIM]);
         format!("SELECT id FROM knn_index('{}', {query}, 3)", sql.folder.path().display())
