@@ -21,14 +21,25 @@ pub(crate) const ROW: &str = "_row";
 const START_BITS: u32 = 40;
 
 /// Lets every partition read its own files, in their order: otherwise one that has read its own takes those of others.
+///
+/// A scan that is in order stays the same object: datafusion-distributed knows operators by their addresses.
 pub(crate) fn in_order(rows: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     let in_order = |plan: Arc<dyn ExecutionPlan>| {
-        Ok(match plan.children().is_empty().then(|| plan.with_preserve_order(true)).flatten() {
+        if !plan.children().is_empty() || scan_of(&plan).is_some_and(|scan| scan.preserve_order) {
+            return Ok(Transformed::no(plan));
+        }
+        Ok(match plan.with_preserve_order(true) {
             Some(in_order) => Transformed::yes(in_order),
             None => Transformed::no(plan),
         })
     };
     rows.transform_up(in_order).data()
+}
+
+/// The scan of files that an operator is.
+fn scan_of(plan: &Arc<dyn ExecutionPlan>) -> Option<&FileScanConfig> {
+    let source: &dyn Any = plan.downcast_ref::<DataSourceExec>()?.data_source().as_ref();
+    source.downcast_ref()
 }
 
 /// The files of a table in their order, or none if its rows come from elsewhere.
@@ -59,10 +70,7 @@ pub(crate) fn piece(rows: &Arc<dyn ExecutionPlan>, partition: usize, files: &[St
 /// The files of each partition, if one scan of files is below and keeps its partitions.
 fn groups_of(rows: &Arc<dyn ExecutionPlan>) -> Option<&[FileGroup]> {
     match rows.children().as_slice() {
-        [] => {
-            let source: &dyn Any = rows.downcast_ref::<DataSourceExec>()?.data_source().as_ref();
-            Some(&source.downcast_ref::<FileScanConfig>()?.file_groups)
-        }
+        [] => Some(&scan_of(rows)?.file_groups),
         [child] => {
             let partitions = |plan: &Arc<dyn ExecutionPlan>| plan.output_partitioning().partition_count();
             (partitions(child) == partitions(rows)).then(|| groups_of(child))?

@@ -75,6 +75,28 @@ async fn a_query_is_run_again_when_a_worker_is_lost() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_view_of_two_tables_is_searched_whole() {
+    let sql = one_machine().await;
+    let [(_first, first), (_second, address)] = [worker(), worker()];
+    let session = session(Workers::watch([first, address]).expect("addresses"), &sql, &TABLES).await;
+    for view in [
+        "CREATE VIEW both AS SELECT id, vec FROM small UNION ALL SELECT id + 5000, vec FROM small",
+        "CREATE VIEW embeddings AS SELECT id, vec FROM t WHERE part = 1 UNION ALL SELECT id, vec FROM t WHERE part = 2",
+    ] {
+        sql.run(view).await;
+        session.run(view).await.expect("a view");
+    }
+    for statement in [
+        "SELECT rank, _distance FROM knn(both, vec, [1, 0, 2], 700, 'l2') ORDER BY rank",
+        "SELECT query_id, rank, _distance FROM knn_join(q, vec, embeddings, vec, 3) ORDER BY query_id, rank",
+    ] {
+        let wanted = sql.run(statement).await;
+        let answer = session.run(statement).await.expect("an answer");
+        assert_same(&whole(&answer, &wanted), &wanted, statement);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn every_task_gets_all_queries_of_a_table() {
     let sql = one_machine().await;
     let [(_first, first), (_second, address)] = [worker(), worker()];
