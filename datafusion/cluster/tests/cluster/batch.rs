@@ -10,7 +10,7 @@ use datafusion::prelude::ParquetReadOptions;
 use nearfield_cluster::batch::Session;
 
 use crate::processes::{Process, free_port};
-use crate::statements::{TABLES, one_machine, register_index, statements, whole};
+use crate::statements::{TABLES, VIEWS, one_machine, register_index, statements, whole};
 use crate::support::{DIM, QUERIES, ROWS, Sql, Stored, assert_same, literal, table, vectors};
 
 fn scheduler() -> (Process, u16) {
@@ -55,6 +55,9 @@ async fn answers_are_those_of_one_machine_and_both_executors_work() {
     let _executors = [executor(port, &work[0]), executor(port, &work[1])];
     let session = session(port, &sql, &TABLES).await;
     register_index(session.context(), &sql);
+    for view in VIEWS {
+        session.run(view).await.expect("a view");
+    }
     for statement in statements(&sql) {
         let wanted = sql.run(&statement).await;
         let answer = session.run(&statement).await.expect("an answer");

@@ -7,7 +7,7 @@ use datafusion::prelude::ParquetReadOptions;
 use nearfield_cluster::online::{Session, Workers};
 
 use crate::processes::{Process, free_port};
-use crate::statements::{TABLES, one_machine, register_index, statements, whole};
+use crate::statements::{TABLES, VIEWS, one_machine, register_index, statements, whole};
 use crate::support::{DIM, QUERIES, ROWS, Sql, Stored, assert_same, literal, table, vectors};
 
 fn worker() -> (Process, String) {
@@ -35,6 +35,9 @@ async fn answers_are_those_of_one_machine_on_two_workers_and_on_the_one_that_is_
     let workers = Workers::watch([first, address]).expect("addresses");
     let session = session(workers.clone(), &sql, &TABLES).await;
     register_index(session.context(), &sql);
+    for view in VIEWS {
+        session.run(view).await.expect("a view");
+    }
     for statement in statements(&sql) {
         let wanted = sql.run(&statement).await;
         let answer = session.run(&statement).await.expect("an answer");
@@ -72,28 +75,6 @@ async fn a_query_is_run_again_when_a_worker_is_lost() {
     let (answer, ()) = tokio::join!(run, kill);
     let wanted = sql.run(&statement).await;
     assert_same(&whole(&answer.expect("an answer"), &wanted), &wanted, &statement);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_view_of_two_tables_is_searched_whole() {
-    let sql = one_machine().await;
-    let [(_first, first), (_second, address)] = [worker(), worker()];
-    let session = session(Workers::watch([first, address]).expect("addresses"), &sql, &TABLES).await;
-    for view in [
-        "CREATE VIEW both AS SELECT id, vec FROM small UNION ALL SELECT id + 5000, vec FROM small",
-        "CREATE VIEW embeddings AS SELECT id, vec FROM t WHERE part = 1 UNION ALL SELECT id, vec FROM t WHERE part = 2",
-    ] {
-        sql.run(view).await;
-        session.run(view).await.expect("a view");
-    }
-    for statement in [
-        "SELECT rank, _distance FROM knn(both, vec, [1, 0, 2], 700, 'l2') ORDER BY rank",
-        "SELECT query_id, rank, _distance FROM knn_join(q, vec, embeddings, vec, 3) ORDER BY query_id, rank",
-    ] {
-        let wanted = sql.run(statement).await;
-        let answer = session.run(statement).await.expect("an answer");
-        assert_same(&whole(&answer, &wanted), &wanted, statement);
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -33,8 +33,17 @@ pub(crate) async fn one_machine() -> Sql {
         index.save(sql.folder.path().join(format!("{shard}.nf"))).expect("a saved index");
     }
     register_index(&sql.context, &sql);
+    for view in VIEWS {
+        sql.run(view).await;
+    }
     sql
 }
+
+/// Views that read the files of one table twice.
+pub(crate) const VIEWS: [&str; 2] = [
+    "CREATE VIEW twice AS SELECT id, vec FROM small UNION ALL SELECT id + 5000, vec FROM small WHERE part <> 1",
+    "CREATE VIEW points AS SELECT id, vec FROM small WHERE id < 40 UNION ALL SELECT id, vec FROM small WHERE id < 30",
+];
 
 /// The shards as one table.
 pub(crate) fn register_index(context: &SessionContext, sql: &Sql) {
@@ -57,6 +66,8 @@ pub(crate) fn statements(sql: &Sql) -> Vec<String> {
         "SELECT query_id, id, rank, _distance FROM knn_join(q, vec, t, vec, 5) ORDER BY query_id, rank".into(),
         "SELECT query_part, count(*), max(_distance) FROM knn_join(q, vec, t, vec, 3, 'l2') GROUP BY 1 ORDER BY 1"
             .into(),
+        "SELECT id, rank, _distance FROM knn(twice, vec, [1, 0, 2], 700, 'l2') ORDER BY rank".into(),
+        "SELECT query_index, id, rank FROM knn_join(points, vec, twice, vec, 3, 'l2') ORDER BY 1, 3".into(),
         // A search that every task ran whole would find each hit several times.
         format!(
             "SELECT query_index, id, file, rank, _distance FROM knn_index('{folder}', {two}, 10) ORDER BY 1, rank"
