@@ -11,6 +11,7 @@
 //! # }
 //! ```
 
+mod channels;
 mod session;
 mod shards;
 mod stages;

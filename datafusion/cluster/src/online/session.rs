@@ -12,6 +12,7 @@ use datafusion_distributed::{DistributedExt, SessionStateBuilderExt, Worker, Wor
 use datafusion_proto::physical_plan::DefaultPhysicalExtensionCodec;
 use nearfield_datafusion::{KnnPhysicalCodec, NearfieldOptions, with_nearfield};
 
+use crate::online::channels::Channels;
 use crate::online::shards::{LEAST, Shards};
 use crate::online::stages::Stages;
 use crate::online::workers::{Alive, Workers};
@@ -25,12 +26,17 @@ fn codec() -> KnnPhysicalCodec {
 
 /// A worker that searches, to be served by tonic: `worker().into_worker_server()`.
 pub fn worker() -> Worker {
-    Worker::from_session_builder(|context: WorkerQueryContext| async move {
-        let builder = context
-            .builder
-            .with_distributed_user_codec(codec())
-            .with_distributed_option_extension_from_headers::<NearfieldOptions>(&context.headers)?;
-        Ok(with_nearfield(builder).build())
+    let channels = Channels::default();
+    Worker::from_session_builder(move |context: WorkerQueryContext| {
+        let channels = channels.clone();
+        async move {
+            let builder = context
+                .builder
+                .with_distributed_channel_resolver(channels)
+                .with_distributed_user_codec(codec())
+                .with_distributed_option_extension_from_headers::<NearfieldOptions>(&context.headers)?;
+            Ok(with_nearfield(builder).build())
+        }
     })
 }
 
@@ -59,6 +65,7 @@ impl Session {
         let builder = with_nearfield(builder)
             .with_physical_optimizer_rule(Arc::new(Stages))
             .with_distributed_worker_resolver(Alive(workers.clone()))
+            .with_distributed_channel_resolver(workers.channels().clone())
             .with_distributed_max_tasks_per_stage(workers.count().max(LEAST))?
             .with_distributed_planner()
             .with_distributed_user_codec(codec())
@@ -79,6 +86,7 @@ impl Session {
     /// When a worker is lost a query is run again by the others, up to three times; a statement that changes tables or writes files is not.
     /// Errors are those of DataFusion, and that no worker answers.
     pub async fn run(&self, statement: &str) -> Result<Vec<RecordBatch>> {
+        self.workers.wait_until_asked().await;
         let mut retries = 0;
         loop {
             let before = self.workers.alive();
@@ -89,8 +97,8 @@ impl Session {
                 Err(error) if is_query && retries < RETRIES => error,
                 answer => return answer,
             };
-            // Looked at anew: what a lost worker leaves behind are errors of many kinds.
-            self.workers.look().await;
+            // Asked anew: what a lost worker leaves behind are errors of many kinds.
+            self.workers.ask().await;
             let now = self.workers.alive();
             if before.iter().all(|worker| now.contains(worker)) {
                 return Err(error);

@@ -4,21 +4,26 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use datafusion::common::{DataFusionError, Result, exec_datafusion_err, plan_datafusion_err, plan_err};
-use datafusion_distributed::WorkerResolver;
-use tokio::net::TcpStream;
+use datafusion_distributed::{GetWorkerInfoRequest, WorkerResolver};
+use tokio::sync::OnceCell;
 use tokio::task::JoinSet;
 use url::Url;
 
-/// The time between two looks at all workers.
-const PAUSE: Duration = Duration::from_secs(1);
-/// The time that a worker has to take a connection.
-const PATIENCE: Duration = Duration::from_millis(500);
+use crate::online::channels::Channels;
 
-/// Workers by their addresses, and which of them took a connection when they were last looked at: every second.
+/// The time between two questions to all workers.
+const PAUSE: Duration = Duration::from_secs(1);
+/// The time that a worker has to answer. One that is busy answers late; one whose process has died refuses at once.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Workers by their addresses, and which of them answered when they were last asked: every second.
 #[derive(Debug)]
 pub struct Workers {
     all: Vec<Url>,
     alive: RwLock<Vec<bool>>,
+    /// Set when all were asked for the first time. Until then all count as alive.
+    asked: OnceCell<()>,
+    channels: Channels,
 }
 
 impl Workers {
@@ -36,12 +41,14 @@ impl Workers {
         }
         let runtime = tokio::runtime::Handle::try_current()
             .map_err(|_| plan_datafusion_err!("workers: needed a runtime of tokio to watch them"))?;
-        let alive = RwLock::new(vec![true; all.len()]);
-        let workers = Arc::new(Self { all, alive });
+        let workers = Arc::new(Self::new(all));
         let watched = Arc::downgrade(&workers);
         runtime.spawn(async move {
             while let Some(workers) = watched.upgrade() {
-                workers.look().await;
+                match workers.asked.initialized() {
+                    true => workers.ask().await,
+                    false => workers.wait_until_asked().await,
+                }
                 drop(workers);
                 tokio::time::sleep(PAUSE).await;
             }
@@ -49,19 +56,39 @@ impl Workers {
         Ok(workers)
     }
 
-    /// Looks at all workers now.
-    pub(crate) async fn look(&self) {
-        let mut looks = JoinSet::new();
-        for (number, url) in self.all.iter().cloned().enumerate() {
-            looks.spawn(async move { (number, answers(&url).await) });
+    fn new(all: Vec<Url>) -> Self {
+        let alive = RwLock::new(vec![true; all.len()]);
+        Self { all, alive, asked: OnceCell::new(), channels: Channels::default() }
+    }
+
+    /// Asks all workers now.
+    pub(crate) async fn ask(&self) {
+        let mut questions = JoinSet::new();
+        for (number, url) in self.all.iter().enumerate() {
+            let channel = self.channels.to(url);
+            questions.spawn(async move {
+                let Ok(mut channel) = channel else { return (number, false) };
+                let answer = tokio::time::timeout(PATIENCE, channel.get_worker_info(GetWorkerInfoRequest {}));
+                (number, matches!(answer.await, Ok(Ok(_))))
+            });
         }
         let mut alive = vec![false; self.all.len()];
-        while let Some(look) = looks.join_next().await {
-            if let Ok((number, answers)) = look {
+        while let Some(answer) = questions.join_next().await {
+            if let Ok((number, answers)) = answer {
                 alive[number] = answers;
             }
         }
         *self.alive.write().unwrap_or_else(PoisonError::into_inner) = alive;
+    }
+
+    /// Waits until all workers were asked once, so that the first statement goes to none that is not there.
+    pub(crate) async fn wait_until_asked(&self) {
+        self.asked.get_or_init(|| self.ask()).await;
+    }
+
+    /// The connections to the workers.
+    pub(crate) fn channels(&self) -> &Channels {
+        &self.channels
     }
 
     /// How many there are, whether they answer or not.
@@ -93,12 +120,6 @@ impl Workers {
     }
 }
 
-async fn answers(url: &Url) -> bool {
-    let (Some(host), Some(port)) = (url.host_str(), url.port()) else { return false };
-    let connection = TcpStream::connect((host.trim_matches(['[', ']']), port));
-    matches!(tokio::time::timeout(PATIENCE, connection).await, Ok(Ok(_)))
-}
-
 /// What datafusion-distributed asks for workers.
 pub(crate) struct Alive(pub(crate) Arc<Workers>);
 
@@ -117,7 +138,7 @@ mod tests {
     fn the_indexes_of_a_lost_worker_go_to_the_others_which_keep_their_own() {
         let all: Vec<Url> =
             (1..=3).map(|host| format!("http://gpu-{host}:50060").parse().expect("a url")).collect();
-        let workers = Workers { all: all.clone(), alive: RwLock::new(vec![true; 3]) };
+        let workers = Workers::new(all.clone());
         let homes = |workers: &Workers| (0..9).map(|number| workers.home(number)).collect::<Vec<_>>();
         let before = homes(&workers);
         assert_eq!(before, (0..9).map(|number| Some(all[number % 3].clone())).collect::<Vec<_>>());

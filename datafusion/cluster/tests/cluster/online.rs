@@ -110,6 +110,27 @@ async fn without_workers_the_error_names_them() {
     }
 }
 
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn workers_that_never_answer_hold_no_query_up() {
+    let sql = one_machine().await;
+    let [(_first, first), (frozen, address)] = [worker(), worker()];
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let nobody = format!("http://{}", silent.local_addr().expect("an address"));
+    let session = session(Workers::watch([first, address, nobody]).expect("addresses"), &sql, &TABLES).await;
+    register_index(session.context(), &sql);
+    let statement = &statements(&sql)[3];
+    let wanted = sql.run(statement).await;
+    for is_frozen in [false, true] {
+        if is_frozen {
+            frozen.freeze();
+        }
+        let answer = tokio::time::timeout(Duration::from_secs(60), session.run(statement)).await;
+        let answer = answer.expect("in time").expect("an answer of the others");
+        assert_same(&whole(&answer, &wanted), &wanted, statement);
+    }
+}
+
 /// Bytes that a process has read from files.
 #[cfg(target_os = "linux")]
 fn bytes_read(process: &Process) -> u64 {

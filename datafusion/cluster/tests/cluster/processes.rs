@@ -29,6 +29,13 @@ impl Process {
         self.0.id()
     }
 
+    /// Stops it as it is: its connections stay open, and nothing is answered.
+    #[cfg(unix)]
+    pub(crate) fn freeze(&self) {
+        let done = Command::new("kill").args(["-STOP", &self.id().to_string()]).status();
+        assert!(done.expect("a program named kill").success());
+    }
+
     /// Ends it as a machine does that loses power.
     pub(crate) fn kill(&mut self) {
         self.0.kill().expect("a running process");
