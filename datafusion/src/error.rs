@@ -2,6 +2,13 @@
 
 use datafusion::common::DataFusionError;
 
+/// Wraps an error of the library about a file, which it names.
+pub(crate) fn in_file(path: &str, error: nearfield::Error) -> DataFusionError {
+    let names_it = error.to_string().contains(path);
+    let error = external(error);
+    if names_it { error } else { error.context(path.to_owned()) }
+}
+
 /// Wraps an error of the library. A shortage of memory stays one.
 pub(crate) fn external(error: nearfield::Error) -> DataFusionError {
     match error {

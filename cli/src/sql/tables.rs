@@ -51,7 +51,7 @@ impl Table {
         );
         let ending = self.file.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
         let (dotted, lower) = (format!(".{ending}"), ending.to_lowercase());
-        if lower == "nf" {
+        if lower == "nf" || IndexTable::is_at(&self.file) {
             let path = self.file.to_str().with_context(|| format!("{}: needed a path in UTF-8", about()))?;
             let table = IndexTable::open(path).map_err(in_words).with_context(about)?;
             context.register_table(name, Arc::new(table))?;

@@ -28,7 +28,7 @@ use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use nearfield_datafusion::{KnnLogicalCodec, KnnPhysicalCodec, scalar_functions, with_nearfield};
 
-use crate::MESSAGE_BYTES;
+use crate::{MESSAGE_BYTES, collected};
 
 /// How tasks reach executors. Pushed ones start 50 ms sooner than those that executors ask for.
 const SCHEDULING: TaskSchedulingPolicy = TaskSchedulingPolicy::PushStaged;
@@ -138,11 +138,11 @@ impl Session {
         &self.context
     }
 
-    /// Runs a statement, and gathers its answer. Tasks of an executor that is lost are run again by others.
+    /// Runs a statement, and gathers its answer: one batch at least, with the columns. Tasks of an executor that is lost are run again by others.
     ///
     /// Errors are those of DataFusion and Ballista, with a reason where an executor knows nothing of nearfield.
     pub async fn run(&self, statement: &str) -> Result<Vec<RecordBatch>> {
-        let run = async { self.context.sql(statement).await?.collect().await };
+        let run = async { collected(self.context.sql(statement).await?).await };
         run.await.map_err(|error| match error.to_string().contains(REJECTED) {
             true => error.context(
                 "an executor could not read its task. Executors have to know nearfield: \

@@ -10,5 +10,19 @@
 pub mod batch;
 pub mod online;
 
+use datafusion::arrow::array::RecordBatch;
+use datafusion::common::Result;
+use datafusion::prelude::DataFrame;
+
 /// The bytes of the largest message between two machines: plans have the queries of a statement.
 const MESSAGE_BYTES: usize = 64 << 20;
+
+/// The batches of an answer. One without rows has a batch too, which tells its columns.
+async fn collected(frame: DataFrame) -> Result<Vec<RecordBatch>> {
+    let schema = frame.schema().inner().clone();
+    let mut batches = frame.collect().await?;
+    if batches.is_empty() {
+        batches.push(RecordBatch::new_empty(schema));
+    }
+    Ok(batches)
+}

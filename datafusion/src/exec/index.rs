@@ -12,7 +12,7 @@ use datafusion::arrow::array::{ArrayRef, Float64Array, RecordBatch, StringArray,
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{Result, exec_datafusion_err, plan_err};
+use datafusion::common::{Result, exec_datafusion_err, exec_err, plan_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{Distribution, EquivalenceProperties, Partitioning, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
@@ -25,7 +25,7 @@ use futures::StreamExt;
 use nearfield::{MatrixView, interruptible};
 use tokio::sync::OnceCell;
 
-use crate::error::external;
+use crate::error::in_file;
 use crate::exec::indexed::{FILE, ID, Indexed, VECTOR, paths, vector_column, vector_field};
 use crate::exec::metrics::KnnMetrics;
 use crate::exec::pieces::{PIECE, ROW};
@@ -205,8 +205,14 @@ fn searched(
         Some(indexed) => indexed.open(path, options)?,
         None => resident::index(Path::new(path), options)?,
     };
-    let in_file = |error: nearfield::Error| external(error).context(path.to_owned());
+    let in_file = |error: nearfield::Error| in_file(path, error);
     let values = queries.to_f32();
+    if let Some(place) = values.iter().position(|x| !x.is_finite()) {
+        return exec_err!(
+            "queries: needed elements that f32 can hold, as the rows of a saved index are, given {:e}",
+            queries.values()[place]
+        );
+    }
     let search = wanted.probes.options(&index, wanted.k);
     let run = || index.search_with(MatrixView::new(values, queries.dim())?, &search);
     let found = interruptible(move || !stop.load(Ordering::Relaxed), run).map_err(in_file)?;

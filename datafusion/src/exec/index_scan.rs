@@ -20,7 +20,7 @@ use datafusion::physical_plan::{
 use futures::{StreamExt, TryStreamExt, stream};
 use nearfield::Index;
 
-use crate::error::external;
+use crate::error::in_file;
 use crate::exec::indexed::{Indexed, VECTOR, paths, vector_column};
 use crate::exec::metrics::KnnMetrics;
 use crate::options::NearfieldOptions;
@@ -177,7 +177,7 @@ fn open(
     metrics: &KnnMetrics,
 ) -> Result<Opened> {
     let index = indexed.open(path, options)?;
-    let in_file = |error: nearfield::Error| external(error).context(path.to_owned());
+    let in_file = |error: nearfield::Error| in_file(path, error);
     let timer = metrics.time.timer();
     let mut work = Work::default();
     let found = match near {
@@ -201,7 +201,7 @@ impl Opened {
             if field.name() != VECTOR {
                 return Ok(Arc::new(UInt64Array::from(ids.to_vec())));
             }
-            let rows = self.index.get(ids).map_err(|error| external(error).context(self.path.clone()))?;
+            let rows = self.index.get(ids).map_err(|error| in_file(&self.path, error))?;
             vector_column(rows, self.index.dim())
         };
         let columns = schema.fields().iter().map(column).collect::<Result<Vec<_>>>()?;

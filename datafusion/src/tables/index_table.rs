@@ -1,6 +1,7 @@
 //! `CREATE EXTERNAL TABLE ... STORED AS NEARFIELD`: saved indexes as a table, whose rows stay in memory.
 
 use std::any::Any;
+use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -13,7 +14,7 @@ use datafusion::logical_expr::{CreateExternalTable, Expr, LogicalPlan};
 use datafusion::physical_plan::ExecutionPlan;
 use nearfield::Index;
 
-use crate::error::external;
+use crate::error::in_file;
 use crate::exec::index_scan::IndexScanExec;
 use crate::exec::indexed::Indexed;
 use crate::metric::Metric;
@@ -40,6 +41,9 @@ impl TableProviderFactory for IndexTables {
         if !command.options.is_empty() || !command.table_partition_cols.is_empty() {
             return plan_err!("{}: needed neither OPTIONS nor PARTITIONED BY", command.name);
         }
+        if command.unbounded {
+            return plan_err!("{}: needed a table that is not UNBOUNDED", command.name);
+        }
         Ok(Arc::new(IndexTable::open(&command.locations.join(","))?))
     }
 }
@@ -55,6 +59,13 @@ pub struct IndexTable {
 }
 
 impl IndexTable {
+    /// Whether a path is that of a saved index, by its ending `.nf`, or a folder of such files.
+    pub fn is_at(path: &Path) -> bool {
+        let is_index = |path: &Path| path.extension().is_some_and(|extension| extension == "nf");
+        let entries = || path.read_dir().into_iter().flatten().flatten();
+        is_index(path) || entries().any(|entry| is_index(&entry.path()))
+    }
+
     /// A table of a file, of a folder, whose files that end in `.nf` it has, or of several of either between commas. Reads what the files
     /// say of themselves; rows are loaded by the first query.
     ///
@@ -63,7 +74,7 @@ impl IndexTable {
         let files = index_files(location)?;
         let mut indexed: Option<Indexed> = None;
         for file in &files {
-            let saved = Index::describe(file).map_err(|error| external(error).context(file.clone()))?;
+            let saved = Index::describe(file).map_err(|error| in_file(file, error))?;
             let Some(metric) = Metric::from_library(saved.metric) else {
                 return plan_err!("{file}: needed metric l2, l2sq, cosine or ip, given {}", saved.metric);
             };

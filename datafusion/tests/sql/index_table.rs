@@ -252,11 +252,23 @@ async fn files_are_checked_and_followed() {
             create(format!("{path}/other.nf")) + " OPTIONS ('a.b' 'c')",
             "x: needed neither OPTIONS nor PARTITIONED BY",
         ),
+        (
+            create(format!("{path}/other.nf")).replace("CREATE", "CREATE UNBOUNDED"),
+            "x: needed a table that is not UNBOUNDED",
+        ),
+        (
+            format!(
+                "SELECT id FROM knn(docs, vector, {}, 3, 'l2')",
+                format!("[{}]", ["1e39"; DIM].join(", "))
+            ),
+            "queries: needed elements that f32 can hold, as the rows of a saved index are, given 1e39",
+        ),
         ("SELECT id FROM knn(docs, vector, [1.0], 3, 'l2')".into(), "dim"),
         ("SELECT id FROM knn_join(t, id, docs, vector, 3, 'l2')".into(), "column \"id\": needed lists"),
     ] {
         let error = sql.error(&statement).await;
         assert!(error.contains(wanted), "{statement:.100}: {error}");
+        assert!(error.matches("absent.nf").count() < 2, "{error}");
     }
     // Written anew: loaded again.
     save(0..20, Metric::L2, &folder.join("0.nf"));

@@ -12,6 +12,7 @@ use datafusion_distributed::{DistributedExt, SessionStateBuilderExt, Worker, Wor
 use datafusion_proto::physical_plan::DefaultPhysicalExtensionCodec;
 use nearfield_datafusion::{KnnPhysicalCodec, NearfieldOptions, with_nearfield};
 
+use crate::collected;
 use crate::online::channels::Channels;
 use crate::online::shards::{LEAST, Shards};
 use crate::online::stages::Stages;
@@ -81,7 +82,7 @@ impl Session {
         &self.context
     }
 
-    /// Runs a statement, and gathers its answer.
+    /// Runs a statement, and gathers its answer: one batch at least, with the columns.
     ///
     /// When a worker is lost a query is run again by the others, up to three times; a statement that changes tables or writes files is not.
     /// Errors are those of DataFusion, and that no worker answers.
@@ -92,7 +93,7 @@ impl Session {
             let before = self.workers.alive();
             let plan = self.context.state().create_logical_plan(statement).await?;
             let is_query = !matches!(plan, LogicalPlan::Dml(_) | LogicalPlan::Ddl(_) | LogicalPlan::Copy(_));
-            let run = async { self.context.execute_logical_plan(plan).await?.collect().await };
+            let run = async { collected(self.context.execute_logical_plan(plan).await?).await };
             let error = match run.await {
                 Err(error) if is_query && retries < RETRIES => error,
                 answer => return answer,

@@ -16,6 +16,7 @@ async fn statements_are_printed_and_timed() {
     let _worker = Process::start(&["worker", "--port", &port.to_string()], port);
     let workers = format!("http://127.0.0.1:{port}");
     let small = format!("small={}", sql.folder.path().join("small").display());
+    let docs = format!("docs={}", sql.folder.path().display());
     let statement = "SELECT id, rank, _distance FROM knn(small, vec, [1, 0, 2], 3, 'l2')";
     let (done, printed, told) =
         output(&["sql", "--workers", &workers, "--table", &small, "--repeat", "3", statement]);
@@ -24,6 +25,12 @@ async fn statements_are_printed_and_timed() {
     let wanted = datafusion::arrow::util::pretty::pretty_format_batches(&[wanted]).expect("a table");
     assert_eq!(printed.trim(), wanted.to_string());
     assert!(told.contains("3 runs: median "), "{told}");
+    // A folder of indexes, no rows, and a NULL.
+    let statement = "SELECT id, CAST(NULL AS INT) AS nothing FROM docs WHERE id < 1";
+    for (statement, wanted) in [(statement, "NULL"), ("SELECT id FROM docs WHERE id > 9999", "| id |")] {
+        let (done, printed, told) = output(&["sql", "--workers", &workers, "--table", &docs, statement]);
+        assert!(done && printed.contains(wanted), "{printed} {told}");
+    }
 }
 
 #[test]
@@ -41,9 +48,19 @@ fn wrong_arguments_are_errors_that_say_what_is_needed() {
         (&["executor", "--scheduler", "here"], "--scheduler: needed host:port, given \"here\""),
         (&["executor", "--port", "65535"], "--port: needed a port below 65535"),
         (&["worker", "--resident", "many"], "--resident"),
+        (&["worker", "--resident", "nan"], "needed a number of GiB from 0"),
+        (&["executor", "--tasks", "0"], "--tasks"),
+        (&["executor", "--heartbeat", "0"], "--heartbeat"),
+        (&["scheduler", "--patience", "0"], "--patience"),
     ] {
         let (done, _, told) = output(arguments);
         assert!(!done && told.contains(wanted), "{arguments:?}: {told}");
+    }
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let (address, port) = (taken.local_addr().expect("an address"), taken.local_addr().expect("one").port());
+    for program in ["scheduler", "executor", "worker"] {
+        let (done, _, told) = output(&[program, "--port", &port.to_string()]);
+        assert!(!done && told.contains(&format!("cannot listen at {address}")), "{program}: {told}");
     }
     let (done, help, _) = output(&["sql", "--help"]);
     assert!(done && help.contains("Examples:"), "{help}");

@@ -3,15 +3,19 @@
 use std::io::{Write, stdout};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use clap::Args;
 use datafusion::arrow::array::RecordBatch;
-use datafusion::arrow::util::pretty::pretty_format_batches;
+use datafusion::arrow::util::display::FormatOptions;
+use datafusion::arrow::util::pretty::pretty_format_batches_with_options;
 use datafusion::prelude::{ParquetReadOptions, SessionContext};
 use nearfield_cluster::{batch, online};
 use nearfield_datafusion::IndexTable;
+
+/// The time after which a statement takes long.
+const LONG: Duration = Duration::from_secs(10);
 
 #[derive(Args)]
 #[command(after_help = "\
@@ -29,7 +33,7 @@ pub(crate) struct Sql {
     /// The workers of datafusion-distributed, as http://host:port, between commas
     #[arg(long, value_delimiter = ',')]
     workers: Vec<String>,
-    /// A table of a Parquet file, of a folder of such files, or of a saved index (.nf)
+    /// A table of a Parquet file, of a saved index (.nf), or of a folder of either
     #[arg(long, value_name = "NAME=PATH")]
     table: Vec<String>,
     /// Runs the last statement N times more, and prints the median of the times
@@ -61,8 +65,27 @@ impl Cluster {
     }
 }
 
+impl Cluster {
+    /// Runs a statement, and says once when it takes long.
+    async fn wait(&self, statement: &str) -> datafusion::common::Result<Vec<RecordBatch>> {
+        let run = self.run(statement);
+        tokio::pin!(run);
+        match tokio::time::timeout(LONG, &mut run).await {
+            Ok(answer) => answer,
+            Err(_) => {
+                let who = match self {
+                    Self::Batch(_) => "executors: the scheduler waits for one if there is none",
+                    Self::Online(_) => "workers",
+                };
+                eprintln!("no answer after {} s, waiting for the {who}", LONG.as_secs());
+                run.await
+            }
+        }
+    }
+}
+
 async fn register(context: &SessionContext, name: &str, path: &str) -> datafusion::common::Result<()> {
-    if Path::new(path).extension().is_some_and(|ending| ending == "nf") {
+    if IndexTable::is_at(Path::new(path)) {
         context.register_table(name, Arc::new(IndexTable::open(path)?))?;
         return Ok(());
     }
@@ -82,9 +105,10 @@ impl Sql {
             register(cluster.context(), name, path).await.with_context(|| format!("--table {table}"))?;
         }
         for statement in &self.statements {
-            let answer = cluster.run(statement).await?;
+            let answer = cluster.wait(statement).await?;
             if answer.iter().any(|batch| batch.num_columns() > 0) {
-                writeln!(stdout(), "{}", pretty_format_batches(&answer)?)?;
+                let format = FormatOptions::new().with_null("NULL");
+                writeln!(stdout(), "{}", pretty_format_batches_with_options(&answer, &format)?)?;
             }
         }
         let Some(last) = self.statements.last().filter(|_| self.repeat > 0) else { return Ok(()) };

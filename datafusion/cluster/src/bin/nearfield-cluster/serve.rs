@@ -1,6 +1,7 @@
 //! The programs that wait for work.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -11,9 +12,15 @@ use ballista_scheduler::scheduler_process::start_server;
 use clap::Args;
 use nearfield_cluster::{batch, online};
 use tonic::transport::Server;
+use tonic::transport::server::TcpIncoming;
 
 /// One GiB, the unit of `--resident`.
 const GIB: f64 = (1u64 << 30) as f64;
+
+/// Errors where another program listens at an address. Ballista's own error does not name it.
+fn check_free(address: SocketAddr) -> anyhow::Result<()> {
+    TcpListener::bind(address).map(drop).with_context(|| format!("cannot listen at {address}"))
+}
 
 #[derive(Args)]
 pub(crate) struct Scheduler {
@@ -27,7 +34,7 @@ pub(crate) struct Scheduler {
     #[arg(long, default_value = "localhost")]
     host: String,
     /// Seconds of silence after which an executor counts as lost
-    #[arg(long, default_value_t = 20)]
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..))]
     patience: u64,
 }
 
@@ -40,9 +47,12 @@ impl Scheduler {
         config.executor_timeout_seconds = self.patience;
         config.no_executors_grace_period_seconds = self.patience;
         let cluster = BallistaCluster::new_from_config(&config).await?;
-        eprintln!("scheduler at {}:{}", self.bind, self.port);
-        start_server(cluster, (self.bind, self.port).into(), Arc::new(config)).await?;
-        Ok(())
+        let address = SocketAddr::new(self.bind, self.port);
+        check_free(address)?;
+        eprintln!("scheduler at {address}");
+        start_server(cluster, address, Arc::new(config))
+            .await
+            .with_context(|| format!("scheduler at {address}"))
     }
 }
 
@@ -50,13 +60,19 @@ impl Scheduler {
 #[derive(Args)]
 struct Resident {
     /// GiB of saved indexes that stay in memory between statements; those used longest ago leave first
-    #[arg(long, value_name = "GIB", default_value_t = 8.0)]
+    #[arg(long, value_name = "GIB", default_value_t = 8.0, value_parser = gib)]
     resident: f64,
+}
+
+fn gib(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(number) if (0.0..f64::INFINITY).contains(&number) => Ok(number),
+        _ => Err("needed a number of GiB from 0".into()),
+    }
 }
 
 impl Resident {
     fn set(&self) {
-        // Negative numbers and those that are none become 0.
         nearfield_datafusion::set_resident_limit((self.resident * GIB) as u64);
     }
 }
@@ -77,12 +93,12 @@ pub(crate) struct Executor {
     host: Option<String>,
     /// Tasks at a time [default: the number of cores]
     #[arg(long, value_name = "N")]
-    tasks: Option<usize>,
+    tasks: Option<NonZeroUsize>,
     /// The folder for what tasks hand on to each other [default: a temporary one]
     #[arg(long, value_name = "FOLDER")]
     work: Option<PathBuf>,
     /// Seconds between two reports to the scheduler
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
     heartbeat: u64,
     #[command(flatten)]
     resident: Resident,
@@ -114,14 +130,18 @@ impl Executor {
             scheduler_host,
             scheduler_port,
             scheduler_connect_timeout_seconds: 20,
-            vcores: self.tasks.unwrap_or(defaults.vcores).max(1),
+            vcores: self.tasks.map_or(defaults.vcores, NonZeroUsize::get),
             work_dir,
-            executor_heartbeat_interval_seconds: self.heartbeat.max(1),
+            executor_heartbeat_interval_seconds: self.heartbeat,
             ..defaults
         };
+        for port in [self.port, config.grpc_port] {
+            check_free(SocketAddr::new(self.bind, port))?;
+        }
         eprintln!("executor at {}:{}, of the scheduler at {}", self.bind, self.port, self.scheduler);
-        start_executor_process(Arc::new(config)).await?;
-        Ok(())
+        start_executor_process(Arc::new(config))
+            .await
+            .with_context(|| format!("executor of the scheduler at {}", self.scheduler))
     }
 }
 
@@ -140,7 +160,8 @@ pub(crate) struct Worker {
 impl Worker {
     pub(crate) async fn run(self) -> anyhow::Result<()> {
         self.resident.set();
-        let address = (self.bind, self.port).into();
+        let address = SocketAddr::new(self.bind, self.port);
+        let listener = TcpIncoming::bind(address).with_context(|| format!("cannot listen at {address}"))?;
         eprintln!("worker at {address}");
         let server = Server::builder().add_service(online::worker().into_worker_server());
         let stop = async {
@@ -149,6 +170,9 @@ impl Worker {
                 std::future::pending::<()>().await;
             }
         };
-        server.serve_with_shutdown(address, stop).await.with_context(|| format!("cannot serve at {address}"))
+        server
+            .serve_with_incoming_shutdown(listener.with_nodelay(Some(true)), stop)
+            .await
+            .with_context(|| format!("worker at {address}"))
     }
 }
