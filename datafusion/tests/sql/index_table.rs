@@ -257,10 +257,7 @@ async fn files_are_checked_and_followed() {
             "x: needed a table that is not UNBOUNDED",
         ),
         (
-            format!(
-                "SELECT id FROM knn(docs, vector, {}, 3, 'l2')",
-                format!("[{}]", ["1e39"; DIM].join(", "))
-            ),
+            format!("SELECT id FROM knn(docs, vector, [{}], 3, 'l2')", ["1e39"; DIM].join(", ")),
             "queries: needed elements that f32 can hold, as the rows of a saved index are, given 1e39",
         ),
         ("SELECT id FROM knn(docs, vector, [1.0], 3, 'l2')".into(), "dim"),
