@@ -95,7 +95,10 @@ async fn register(context: &SessionContext, name: &str, path: &str) -> datafusio
 impl Sql {
     pub(crate) async fn run(self) -> anyhow::Result<()> {
         let cluster = match &self.scheduler {
-            Some(scheduler) => Cluster::Batch(batch::Session::connect(scheduler).await?),
+            Some(scheduler) => {
+                let session = batch::Session::connect(scheduler).await;
+                Cluster::Batch(session.with_context(|| format!("--scheduler {scheduler}"))?)
+            }
             None => Cluster::Online(online::Session::new(online::Workers::watch(&self.workers)?)?),
         };
         for table in &self.table {

@@ -3,6 +3,8 @@
 mod client;
 mod serve;
 
+use std::process::ExitCode;
+
 use clap::{Parser, Subcommand};
 
 /// Nearest neighbours in SQL on many machines.
@@ -23,6 +25,7 @@ datafusion-distributed, for searches of saved indexes that stay in memory:
   nearfield-cluster sql --workers http://localhost:50060,http://localhost:50061 \\
     \"SELECT id, _distance FROM knn_index('/indexes', [0.1, 0.7, 0.2], 10)\"
 
+RUST_LOG=info shows what the engines tell; without it, warnings.
 NEARFIELD_ADAPTER names the device of an executor or worker, by its number or part of its name: one process for each GPU.
 No connection is encrypted, and whoever reaches a port can run statements: keep them in a network of your own."
 )]
@@ -43,8 +46,20 @@ enum Command {
     Sql(client::Sql),
 }
 
-fn main() -> anyhow::Result<()> {
-    let cli = Cli::parse();
+fn main() -> ExitCode {
+    match run(Cli::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(cli: Cli) -> anyhow::Result<()> {
+    // A client prints what goes wrong itself.
+    let level = if matches!(cli.command, Command::Sql(_)) { "error" } else { "warn" };
+    env_logger::Builder::from_env(env_logger::Env::default().default_filter_or(level)).init();
     // Plans of many terms are walked by recursion, and Ballista's own programs have stacks of this size.
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().thread_stack_size(32 << 20).build()?;

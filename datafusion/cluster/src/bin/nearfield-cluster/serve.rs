@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use ballista_executor::executor_process::{ExecutorProcessConfig, start_executor_process};
@@ -11,15 +12,35 @@ use ballista_scheduler::cluster::BallistaCluster;
 use ballista_scheduler::scheduler_process::start_server;
 use clap::Args;
 use nearfield_cluster::{batch, online};
+use tokio::net::TcpStream;
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 
+/// The longest time that an executor waits for its scheduler.
+const SCHEDULER: Duration = Duration::from_secs(20);
 /// One GiB, the unit of `--resident`.
 const GIB: f64 = (1u64 << 30) as f64;
 
 /// Errors where another program listens at an address. Ballista's own error does not name it.
 fn check_free(address: SocketAddr) -> anyhow::Result<()> {
     TcpListener::bind(address).map(drop).with_context(|| format!("cannot listen at {address}"))
+}
+
+/// Waits until something listens at the address of a scheduler, which may start after its executors.
+async fn wait_for(scheduler: &str) -> anyhow::Result<()> {
+    let start = Instant::now();
+    let mut is_told = false;
+    loop {
+        let Err(error) = TcpStream::connect(scheduler).await else { return Ok(()) };
+        if start.elapsed() > SCHEDULER {
+            return Err(error).with_context(|| format!("no scheduler at {scheduler}"));
+        }
+        if !is_told {
+            eprintln!("waiting for a scheduler at {scheduler}: {error}");
+            is_told = true;
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
 }
 
 #[derive(Args)]
@@ -129,7 +150,8 @@ impl Executor {
             grpc_port: self.port.checked_add(1).context("--port: needed a port below 65535")?,
             scheduler_host,
             scheduler_port,
-            scheduler_connect_timeout_seconds: 20,
+            // Ballista's own time limit never ends.
+            scheduler_connect_timeout_seconds: 0,
             vcores: self.tasks.map_or(defaults.vcores, NonZeroUsize::get),
             work_dir,
             executor_heartbeat_interval_seconds: self.heartbeat,
@@ -138,6 +160,7 @@ impl Executor {
         for port in [self.port, config.grpc_port] {
             check_free(SocketAddr::new(self.bind, port))?;
         }
+        wait_for(&self.scheduler).await?;
         eprintln!("executor at {}:{}, of the scheduler at {}", self.bind, self.port, self.scheduler);
         start_executor_process(Arc::new(config))
             .await
