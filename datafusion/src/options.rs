@@ -35,8 +35,10 @@ impl NearfieldOptions {
         options.extensions.get::<Self>().cloned().unwrap_or_default()
     }
 
-    /// Opens the device, once in a process.
-    pub(crate) fn open(&self) -> Result<Device> {
+    /// Opens the device that searches use, once in a process: every later call has the same one.
+    ///
+    /// Errors if no adapter has its name, or the one that `NEARFIELD_ADAPTER` gives to `best`.
+    pub fn open(&self) -> Result<Device> {
         static OPEN: LazyLock<Mutex<HashMap<String, Device>>> = LazyLock::new(Mutex::default);
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(device) = open.get(&self.device) {

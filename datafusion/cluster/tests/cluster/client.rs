@@ -1,10 +1,12 @@
 //! The client as users start it.
 
+use std::process::Stdio;
+
 use crate::processes::{Process, free_port, program};
 use crate::statements::one_machine;
 
 fn output(arguments: &[&str]) -> (bool, String, String) {
-    let output = program(arguments).stderr(std::process::Stdio::piped()).output().expect("a process");
+    let output = program(arguments).stderr(Stdio::piped()).output().expect("a process");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (output.status.success(), text(&output.stdout), text(&output.stderr))
 }
@@ -61,6 +63,13 @@ fn wrong_arguments_are_errors_that_say_what_is_needed() {
     for program in ["scheduler", "executor", "worker"] {
         let (done, _, told) = output(&[program, "--port", &port.to_string()]);
         assert!(!done && told.contains(&format!("cannot listen at {address}")), "{program}: {told}");
+    }
+    for name in ["worker", "executor"] {
+        let output =
+            program(&[name]).env("NEARFIELD_ADAPTER", "no such card").stderr(Stdio::piped()).output();
+        let output = output.expect("a process");
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && told.contains("no such card"), "{name}: {told}");
     }
     let (done, help, _) = output(&["sql", "--help"]);
     assert!(done && help.contains("Examples:"), "{help}");

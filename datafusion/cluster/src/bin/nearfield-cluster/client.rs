@@ -63,9 +63,7 @@ impl Cluster {
             Self::Online(session) => session.run(statement).await,
         }
     }
-}
 
-impl Cluster {
     /// Runs a statement, and says once when it takes long.
     async fn wait(&self, statement: &str) -> datafusion::common::Result<Vec<RecordBatch>> {
         let run = self.run(statement);

@@ -12,12 +12,15 @@ use ballista_scheduler::cluster::BallistaCluster;
 use ballista_scheduler::scheduler_process::start_server;
 use clap::Args;
 use nearfield_cluster::{batch, online};
+use nearfield_datafusion::NearfieldOptions;
 use tokio::net::TcpStream;
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 
 /// The longest time that an executor waits for its scheduler.
 const SCHEDULER: Duration = Duration::from_secs(20);
+/// The longest time of one attempt to reach it: an address that drops packets would take minutes.
+const CONNECT: Duration = Duration::from_secs(5);
 /// One GiB, the unit of `--resident`.
 const GIB: f64 = (1u64 << 30) as f64;
 
@@ -26,12 +29,22 @@ fn check_free(address: SocketAddr) -> anyhow::Result<()> {
     TcpListener::bind(address).map(drop).with_context(|| format!("cannot listen at {address}"))
 }
 
+/// Opens the device now, so that a wrong name is no error of the first statement, and describes it.
+fn opened_device() -> anyhow::Result<String> {
+    let device = NearfieldOptions::default().open().context("cannot open the device")?;
+    Ok(device.describe())
+}
+
 /// Waits until something listens at the address of a scheduler, which may start after its executors.
 async fn wait_for(scheduler: &str) -> anyhow::Result<()> {
     let start = Instant::now();
     let mut is_told = false;
     loop {
-        let Err(error) = TcpStream::connect(scheduler).await else { return Ok(()) };
+        let error = match tokio::time::timeout(CONNECT, TcpStream::connect(scheduler)).await {
+            Ok(Ok(_)) => return Ok(()),
+            Ok(Err(error)) => error,
+            Err(timeout) => timeout.into(),
+        };
         if start.elapsed() > SCHEDULER {
             return Err(error).with_context(|| format!("no scheduler at {scheduler}"));
         }
@@ -109,7 +122,8 @@ pub(crate) struct Executor {
     /// The port to listen at for results; the next one is for tasks
     #[arg(long, default_value_t = 50051)]
     port: u16,
-    /// The name by which other machines reach this one [default: the address to listen at]
+    /// The name by which other machines reach this one [default: the address to listen at; with --bind 0.0.0.0, that of its
+    /// connection to the scheduler]
     #[arg(long)]
     host: Option<String>,
     /// Tasks at a time [default: the number of cores]
@@ -145,7 +159,8 @@ impl Executor {
         };
         let config = ExecutorProcessConfig {
             bind_host: self.bind.to_string(),
-            external_host: Some(self.host.unwrap_or_else(|| self.bind.to_string())),
+            // Without a name the scheduler takes the address that it sees. Nobody else reaches an executor at 0.0.0.0.
+            external_host: self.host.or_else(|| (!self.bind.is_unspecified()).then(|| self.bind.to_string())),
             port: self.port,
             grpc_port: self.port.checked_add(1).context("--port: needed a port below 65535")?,
             scheduler_host,
@@ -160,8 +175,12 @@ impl Executor {
         for port in [self.port, config.grpc_port] {
             check_free(SocketAddr::new(self.bind, port))?;
         }
+        let device = opened_device()?;
         wait_for(&self.scheduler).await?;
-        eprintln!("executor at {}:{}, of the scheduler at {}", self.bind, self.port, self.scheduler);
+        eprintln!(
+            "executor at {}:{}, of the scheduler at {}: {device}",
+            self.bind, self.port, self.scheduler
+        );
         start_executor_process(Arc::new(config))
             .await
             .with_context(|| format!("executor of the scheduler at {}", self.scheduler))
@@ -184,8 +203,9 @@ impl Worker {
     pub(crate) async fn run(self) -> anyhow::Result<()> {
         self.resident.set();
         let address = SocketAddr::new(self.bind, self.port);
+        let device = opened_device()?;
         let listener = TcpIncoming::bind(address).with_context(|| format!("cannot listen at {address}"))?;
-        eprintln!("worker at {address}");
+        eprintln!("worker at {address}: {device}");
         let server = Server::builder().add_service(online::worker().into_worker_server());
         let stop = async {
             // Without a handler of the signal the worker serves until it is killed.
