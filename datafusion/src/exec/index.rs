@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use datafusion::arrow::array::{ArrayRef, Float64Array, RecordBatch, StringArray, UInt64Array};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
-use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{Result, exec_datafusion_err, exec_err, plan_err};
+use datafusion::common::{Result, exec_err, plan_err};
+use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{Distribution, EquivalenceProperties, Partitioning, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
@@ -30,7 +30,7 @@ use crate::exec::indexed::{FILE, ID, Indexed, VECTOR, paths, vector_column, vect
 use crate::exec::metrics::KnnMetrics;
 use crate::exec::pieces::{PIECE, ROW};
 use crate::exec::source::{Collected, Source};
-use crate::exec::stop::StopOnDrop;
+use crate::exec::work::{StopOnDrop, blocking};
 use crate::options::NearfieldOptions;
 use crate::plan::node::{DISTANCE, QUERY_INDEX};
 use crate::resident;
@@ -105,11 +105,7 @@ impl KnnIndexExec {
 
 impl DisplayAs for KnnIndexExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "KnnIndexExec: k={}, ", self.wanted.k)?;
-        match &self.source {
-            Source::Given(queries) => write!(f, "queries={}", queries.count())?,
-            Source::Table { column, .. } => write!(f, "queries={column}")?,
-        }
+        write!(f, "KnnIndexExec: k={}, {}", self.wanted.k, self.source)?;
         match self.wanted.probes {
             Probes::Default => Ok(()),
             Probes::Lists(probes) => write!(f, ", probes={probes}"),
@@ -159,13 +155,15 @@ impl ExecutionPlan for KnnIndexExec {
         let input = self.input.execute(partition, context.clone())?;
         let options = NearfieldOptions::of(context.session_config().options());
         let metrics = Arc::new(KnnMetrics::new(&self.metrics, partition, &options.device));
+        // Has the bytes of the last answer.
+        let reservation = Arc::new(MemoryConsumer::new("KnnIndexExec").register(context.memory_pool()));
         let (source, cell) = (self.source.clone(), self.collected.clone());
         let (wanted, schema) = (Arc::new(self.wanted.clone()), self.schema());
         let output = schema.clone();
         let found = paths(input).then(move |path: Result<String>| {
             let (source, cell, context) = (source.clone(), cell.clone(), context.clone());
             let (wanted, options, output) = (wanted.clone(), options.clone(), output.clone());
-            let metrics = metrics.clone();
+            let (metrics, reservation) = (metrics.clone(), reservation.clone());
             async move {
                 let collect = || Collected::new(&source, &wanted.kept_of_queries, context);
                 let collected = cell.get_or_try_init(collect).await?.clone();
@@ -173,10 +171,10 @@ impl ExecutionPlan for KnnIndexExec {
                 let flag = stop.flag();
                 let timer = metrics.time.timer();
                 let work = move || searched(&path, &collected, &wanted, &options, &output, flag);
-                let task = SpawnedTask::spawn_blocking(work).join_unwind().await;
-                let (batch, rows, work) = task.map_err(|error| exec_datafusion_err!("{error}"))??;
+                let (batch, rows, work) = blocking(work).await?;
                 timer.done();
                 metrics.note(rows, work);
+                reservation.try_resize(batch.get_array_memory_size())?;
                 Ok(batch)
             }
         });

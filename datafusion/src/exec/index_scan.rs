@@ -2,27 +2,29 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use datafusion::arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt64Array};
 use datafusion::arrow::datatypes::{Field, SchemaRef};
-use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{Result, Statistics, exec_datafusion_err, internal_err};
+use datafusion::common::{Result, Statistics};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
 };
 use futures::{StreamExt, TryStreamExt, stream};
-use nearfield::Index;
+use nearfield::{Index, interruptible};
 
 use crate::error::in_file;
 use crate::exec::indexed::{Indexed, VECTOR, paths, vector_column};
 use crate::exec::metrics::KnnMetrics;
+use crate::exec::work::{StopOnDrop, blocking, only};
 use crate::options::NearfieldOptions;
 use crate::search::block::Work;
 use crate::search::near::{Near, candidates};
@@ -112,13 +114,10 @@ impl ExecutionPlan for IndexScanExec {
 
     fn with_new_children(
         self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let (indexed, projection, near) = (self.indexed.clone(), self.projection.clone(), self.near.clone());
-        match (children.pop(), children.is_empty()) {
-            (Some(input), true) => Ok(Arc::new(Self::new(input, indexed, projection, near)?)),
-            _ => internal_err!("IndexScanExec: needed one child"),
-        }
+        Ok(Arc::new(Self::new(only(children, self.name())?, indexed, projection, near)?))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
@@ -131,7 +130,9 @@ impl ExecutionPlan for IndexScanExec {
             let (near, output, options) = (near.clone(), output.clone(), options.clone());
             let (metrics, indexed) = (metrics.clone(), indexed.clone());
             async move {
-                let open = move || open(&path, &indexed, near.as_ref(), &options, &metrics);
+                let stop = StopOnDrop::default();
+                let flag = stop.flag();
+                let open = move || open(&path, &indexed, near.as_ref(), &options, &metrics, &flag);
                 let opened = blocking(open).await?;
                 let starts: Vec<usize> = (0..opened.ids.len()).step_by(batch_size).collect();
                 let opened = Arc::new(opened);
@@ -144,9 +145,9 @@ impl ExecutionPlan for IndexScanExec {
         Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), batches.try_flatten())))
     }
 
-    fn partition_statistics(&self, partition: Option<usize>) -> Result<Arc<Statistics>> {
+    fn statistics_from_inputs(&self, _: &[Arc<Statistics>], of: &StatisticsArgs) -> Result<Arc<Statistics>> {
         let mut statistics = Statistics::new_unknown(&self.schema());
-        if partition.is_none() && self.near.is_none() {
+        if of.partition().is_none() && self.near.is_none() {
             // Files may be written anew after the table was made.
             statistics.num_rows = Precision::Inexact(self.indexed.rows);
         }
@@ -156,10 +157,6 @@ impl ExecutionPlan for IndexScanExec {
     fn metrics(&self) -> Option<MetricsSet> {
         Some(self.metrics.clone_inner())
     }
-}
-
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
-    SpawnedTask::spawn_blocking(work).join_unwind().await.map_err(|error| exec_datafusion_err!("{error}"))?
 }
 
 /// An index, and the ids of its rows that are read.
@@ -175,13 +172,18 @@ fn open(
     near: Option<&Near>,
     options: &NearfieldOptions,
     metrics: &KnnMetrics,
+    stop: &Arc<AtomicBool>,
 ) -> Result<Opened> {
     let index = indexed.open(path, options)?;
     let in_file = |error: nearfield::Error| in_file(path, error);
     let timer = metrics.time.timer();
     let mut work = Work::default();
     let found = match near {
-        Some(near) => candidates(&index, near, &mut work).map_err(in_file)?,
+        Some(near) => {
+            let stop = stop.clone();
+            let run = || candidates(&index, near, &mut work);
+            interruptible(move || !stop.load(Ordering::Relaxed), run).map_err(in_file)?
+        }
         None => None,
     };
     let mut ids = match found {

@@ -16,11 +16,13 @@ use datafusion::physical_expr::{
     Distribution, EquivalenceProperties, Partitioning, PhysicalExpr, PhysicalSortExpr,
 };
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::{StreamExt, TryStreamExt, stream};
 
 use crate::exec::found::gather;
+use crate::exec::work::only;
 use crate::plan::node::{QUERY_INDEX, RANK, own_fields};
 
 /// Columns of the input that are not payload: the query, the distance, and the two that order equal distances.
@@ -91,12 +93,9 @@ impl ExecutionPlan for KnnFinalExec {
 
     fn with_new_children(
         self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        match (children.pop(), children.is_empty()) {
-            (Some(input), true) => Ok(Arc::new(Self::new(input, self.k)?)),
-            _ => internal_err!("KnnFinalExec: needed one child"),
-        }
+        Ok(Arc::new(Self::new(only(children, self.name())?, self.k)?))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
@@ -108,7 +107,7 @@ impl ExecutionPlan for KnnFinalExec {
             let mut batches: Vec<RecordBatch> = vec![];
             while let Some(batch) = input.next().await {
                 let batch = batch?;
-                reservation.try_grow(batch.get_array_memory_size())?;
+                reservation.try_grow(batch.get_array_memory_size() + batch.num_rows() * size_of::<Pair>())?;
                 batches.push(batch);
             }
             let pairs = nearest(&batches, k);
@@ -123,7 +122,7 @@ impl ExecutionPlan for KnnFinalExec {
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, stream::once(work).try_flatten())))
     }
 
-    fn partition_statistics(&self, _: Option<usize>) -> Result<Arc<Statistics>> {
+    fn statistics_from_inputs(&self, _: &[Arc<Statistics>], _: &StatisticsArgs) -> Result<Arc<Statistics>> {
         let mut statistics = Statistics::new_unknown(&self.schema());
         // Of one query: that of a table's is not known.
         statistics.num_rows = Precision::Inexact(self.k);

@@ -12,4 +12,5 @@ pub(crate) mod partial;
 pub(crate) mod pieces;
 pub(crate) mod places;
 pub(crate) mod source;
-mod stop;
+pub(crate) mod whole;
+mod work;

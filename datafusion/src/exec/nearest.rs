@@ -18,6 +18,7 @@ use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Pla
 use futures::{StreamExt, TryStreamExt, future};
 
 use crate::exec::metrics::KnnMetrics;
+use crate::exec::work::only;
 use crate::search::block::Work;
 
 /// Which rows can be among the first.
@@ -116,15 +117,13 @@ impl ExecutionPlan for KnnNearestExec {
 
     fn with_new_children(
         self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        match (children.pop(), children.is_empty(), &self.what) {
-            (Some(input), true, Use::Narrows(narrowing)) => {
-                Ok(Arc::new(Self::new(input, narrowing.clone())?))
-            }
-            (Some(input), true, Use::Not(why)) => Ok(Arc::new(Self::not_used(input, why.clone()))),
-            _ => internal_err!("KnnNearestExec: needed one child"),
-        }
+        let input = only(children, self.name())?;
+        Ok(Arc::new(match &self.what {
+            Use::Narrows(narrowing) => Self::new(input, narrowing.clone())?,
+            Use::Not(why) => Self::not_used(input, why.clone()),
+        }))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {

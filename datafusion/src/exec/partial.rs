@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, AsArray, Float64Array, RecordBatch, UInt64Array};
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{DataFusionError, Result, exec_datafusion_err};
+use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{Distribution, EquivalenceProperties, Partitioning, PhysicalExpr};
@@ -24,7 +23,7 @@ use crate::exec::found::{Found, columns_of, gather};
 use crate::exec::metrics::KnnMetrics;
 use crate::exec::pieces::{PIECE, ROW, in_order, piece};
 use crate::exec::source::{Collected, Source, check_column, fields_of};
-use crate::exec::stop::StopOnDrop;
+use crate::exec::work::{StopOnDrop, blocking};
 use crate::options::NearfieldOptions;
 use crate::plan::node::{DISTANCE, QUERY_INDEX, Wanted};
 use crate::search::block::{Search, search};
@@ -146,9 +145,7 @@ impl Progress {
         let (task, before) = (self.search.clone(), self.before);
         let hits = std::mem::replace(&mut self.hits, Hits::new(0, 0));
         let timer = self.metrics.time.timer();
-        let searched = SpawnedTask::spawn_blocking(move || search(&task, &vectors, before, hits));
-        let (hits, work) =
-            searched.join_unwind().await.map_err(|error| exec_datafusion_err!("{error}"))??;
+        let (hits, work) = blocking(move || search(&task, &vectors, before, hits)).await?;
         timer.done();
         self.metrics.note(rows, work);
         let found = std::mem::replace(&mut self.found, Found::new(kept[0].schema()));
@@ -165,11 +162,7 @@ impl Progress {
 impl DisplayAs for KnnPartialExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Wanted { column, k, metric, .. } = &self.wanted;
-        write!(f, "KnnPartialExec: column={column}, k={k}, metric={metric}, ")?;
-        match &self.source {
-            Source::Given(queries) => write!(f, "queries={}", queries.count()),
-            Source::Table { column, .. } => write!(f, "queries={column}"),
-        }
+        write!(f, "KnnPartialExec: column={column}, k={k}, metric={metric}, {}", self.source)
     }
 }
 
@@ -241,10 +234,7 @@ impl ExecutionPlan for KnnPartialExec {
                     queries,
                     k: wanted.k,
                     metric: wanted.metric,
-                    device: SpawnedTask::spawn_blocking(move || opened.open())
-                        .join_unwind()
-                        .await
-                        .map_err(|error| exec_datafusion_err!("{error}"))??,
+                    device: blocking(move || opened.open()).await?,
                     stop: stop.flag(),
                 },
                 found: Found::new(kept_schema),

@@ -13,6 +13,9 @@ use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_plan::empty::EmptyExec;
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 /// The column of [`piece`], which orders rows of the same distance.
@@ -46,9 +49,21 @@ fn scan_of(plan: &Arc<dyn ExecutionPlan>) -> Option<&FileScanConfig> {
     source.downcast_ref()
 }
 
-/// The files of a table in their order, or none if some of its rows come from elsewhere. Each carries the number of its branch of a union:
-/// a view may read a file twice.
+/// Whether an operator passes on rows of its partitions in their order. Others may exchange rows between partitions once the plan is
+/// optimized, and then nothing tells where a row lies.
+pub(crate) fn keeps_rows(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    plan.is::<ProjectionExec>()
+        || plan.is::<UnionExec>()
+        || plan.downcast_ref::<FilterExec>().is_some_and(|filter| filter.fetch().is_none())
+}
+
+/// The files of a table in their order, or none if some of its rows come from elsewhere, or may lie elsewhere than in their partition. Each
+/// carries the number of its branch of a union: a view may read a file twice.
 pub(crate) fn files_of(rows: &Arc<dyn ExecutionPlan>) -> Vec<String> {
+    let moves = |plan: &Arc<dyn ExecutionPlan>| Ok(!plan.children().is_empty() && !keeps_rows(plan));
+    if rows.exists(moves).unwrap_or(true) {
+        return vec![];
+    }
     let mut seen = HashSet::new();
     let mut files = vec![];
     for (branch, scan) in scans(rows).into_iter().enumerate() {

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, RecordBatch, UInt64Array};
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
+use datafusion::common::Result;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{Result, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
@@ -19,6 +19,7 @@ use datafusion::physical_plan::{
 use futures::StreamExt;
 
 use crate::exec::pieces::{PIECE, ROW, in_order, piece};
+use crate::exec::work::only;
 
 /// Adds the place of each row in the files of its table.
 #[derive(Debug)]
@@ -84,12 +85,9 @@ impl ExecutionPlan for KnnPlacesExec {
 
     fn with_new_children(
         self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        match (children.pop(), children.is_empty()) {
-            (Some(input), true) => Ok(Arc::new(Self::new(input, self.files.clone())?)),
-            _ => internal_err!("KnnPlacesExec: needed one child"),
-        }
+        Ok(Arc::new(Self::new(only(children, self.name())?, self.files.clone())?))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {

@@ -1,10 +1,10 @@
 //! Where the queries of a search come from, and in which order they count.
 
+use std::fmt;
 use std::sync::Arc;
 
-use datafusion::arrow::array::types::UInt64Type;
-use datafusion::arrow::array::{ArrayRef, AsArray, RecordBatch, UInt32Array};
-use datafusion::arrow::compute::{concat_batches, take_record_batch};
+use datafusion::arrow::array::{ArrayRef, RecordBatch, UInt32Array};
+use datafusion::arrow::compute::take_record_batch;
 use datafusion::arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use datafusion::arrow::row::{RowConverter, SortField};
 use datafusion::common::{Result, internal_err, plan_err};
@@ -13,9 +13,10 @@ use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::physical_expr::Distribution;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, collect};
 
-use crate::exec::found::columns_of;
+use crate::exec::found::{columns_of, gather};
 use crate::exec::pieces::files_of;
 use crate::exec::places::KnnPlacesExec;
+use crate::exec::whole::wrapped;
 use crate::plan::node::name_of_query;
 use crate::search::queries::Queries;
 use crate::vectors::holds_vectors;
@@ -36,6 +37,15 @@ pub(crate) enum QueryOrder {
     Places,
     /// That of their values: nothing tells more where several partitions arrive in any order.
     Values,
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Given(queries) => write!(f, "queries={}", queries.count()),
+            Self::Table { column, .. } => write!(f, "queries={column}"),
+        }
+    }
 }
 
 impl Source {
@@ -91,11 +101,10 @@ impl Source {
             let plan = Arc::new(KnnPlacesExec::new(plan, files.into())?);
             return Ok(Self::Table { plan, column, order: QueryOrder::Places });
         }
-        let order = match plan.output_partitioning().partition_count() {
-            1 => QueryOrder::Arrival,
-            _ => QueryOrder::Values,
-        };
-        Ok(Self::Table { plan, column, order })
+        Ok(match plan.output_partitioning().partition_count() {
+            1 => Self::Table { plan: wrapped(plan)?, column, order: QueryOrder::Arrival },
+            _ => Self::Table { plan, column, order: QueryOrder::Values },
+        })
     }
 }
 
@@ -121,7 +130,7 @@ impl Collected {
             }
             Source::Table { plan, column, order } => {
                 let batches = collect(plan.clone(), context.clone()).await?;
-                let all = in_order(&plan.schema(), batches, *order)?;
+                let all = in_order(&plan.schema(), &batches, *order)?;
                 let vectors = all.column(all.schema().index_of(column)?).clone();
                 let queries = Queries::of_column(&vectors, &format!("column {column:?} of the queries"))?;
                 let columns = columns_of(&all, kept)?;
@@ -165,33 +174,32 @@ pub(crate) fn fields_of(
     names.iter().map(field).collect()
 }
 
-/// All batches as one, in this order.
-fn in_order(schema: &SchemaRef, mut batches: Vec<RecordBatch>, order: QueryOrder) -> Result<RecordBatch> {
+/// All batches as one, in this order. An error if lists have more elements than their offsets can count.
+fn in_order(schema: &SchemaRef, batches: &[RecordBatch], order: QueryOrder) -> Result<RecordBatch> {
     let by = |batch: &RecordBatch| match order {
         QueryOrder::Arrival => vec![],
         QueryOrder::Places => batch.columns()[batch.num_columns() - KnnPlacesExec::COLUMNS..].to_vec(),
         QueryOrder::Values => batch.columns().to_vec(),
     };
-    if order == QueryOrder::Places {
-        // The rows of a batch are in order already, nearly always: then none is moved.
-        let first = |column: &ArrayRef| column.as_primitive::<UInt64Type>().values().first().copied();
-        batches.sort_by_cached_key(|batch| by(batch).iter().map(first).collect::<Vec<_>>());
+    let rows = |(number, batch): (usize, &RecordBatch)| (0..batch.num_rows()).map(move |row| (number, row));
+    let mut places: Vec<(usize, usize)> = batches.iter().enumerate().flat_map(rows).collect();
+    let mut is_moved = false;
+    if let (Some(first), true) = (batches.first(), order != QueryOrder::Arrival) {
+        let fields = by(first).iter().map(|column| SortField::new(column.data_type().clone())).collect();
+        let converter = RowConverter::new(fields)?;
+        let mut keys = converter.empty_rows(places.len(), 0);
+        batches.iter().try_for_each(|batch| converter.append(&mut keys, &by(batch)))?;
+        let mut numbers: Vec<usize> = (0..places.len()).collect();
+        is_moved = !numbers.is_sorted_by(|&a, &b| keys.row(a) <= keys.row(b));
+        if is_moved {
+            numbers.sort_unstable_by(|&a, &b| keys.row(a).cmp(&keys.row(b)));
+            places = numbers.into_iter().map(|number| places[number]).collect();
+        }
     }
-    let all = match batches.as_slice() {
-        [batch] => batch.clone(),
-        _ => concat_batches(schema, &batches)?,
-    };
-    let by = by(&all);
-    if by.is_empty() {
-        return Ok(all);
+    match batches {
+        [] => Ok(RecordBatch::new_empty(schema.clone())),
+        [batch] if !is_moved => Ok(batch.clone()),
+        // Concatenation would panic where offsets overflow.
+        _ => gather(&batches.iter().collect::<Vec<_>>(), &places),
     }
-    let fields = by.iter().map(|column| SortField::new(column.data_type().clone())).collect();
-    let keys = RowConverter::new(fields)?.convert_columns(&by)?;
-    let mut places: Vec<u32> = (0..all.num_rows() as u32).collect();
-    let key = |place: u32| keys.row(place as usize);
-    if places.is_sorted_by(|&a, &b| key(a) <= key(b)) {
-        return Ok(all);
-    }
-    places.sort_unstable_by(|&a, &b| key(a).cmp(&key(b)));
-    Ok(take_record_batch(&all, &UInt32Array::from(places))?)
 }

@@ -1,4 +1,5 @@
-//! Keeps the rows of a search in the order of their table, so that those of the same distance come in the same order in every run.
+//! Keeps the rows and the queries of a search in the order of their tables: rows of the same distance come in that order, and queries are
+//! numbered in it.
 
 use std::sync::Arc;
 
@@ -11,16 +12,19 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::repartition::RepartitionExec;
 
+use crate::exec::index::KnnIndexExec;
 use crate::exec::partial::KnnPartialExec;
+use crate::exec::whole::unwrapped;
 
-/// A physical optimizer rule: takes away what deals the rows below a search out to more partitions, which a filter asks for.
+/// A physical optimizer rule: takes away what deals the rows below a search out to more partitions, which a filter asks for, and what kept
+/// other rules from splitting the queries.
 #[derive(Debug, Default)]
 pub(crate) struct KeepOrder;
 
 impl PhysicalOptimizerRule for KeepOrder {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
         let of_search = |plan: Arc<dyn ExecutionPlan>| {
-            if !plan.is::<KnnPartialExec>() {
+            if !plan.is::<KnnPartialExec>() && !plan.is::<KnnIndexExec>() {
                 return Ok(Transformed::no(plan));
             }
             let children = plan.children().into_iter().cloned().map(undealt).collect::<Result<Vec<_>>>()?;
@@ -42,8 +46,8 @@ fn undealt(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     let undealt = |plan: Arc<dyn ExecutionPlan>| {
         let deals = plan.downcast_ref::<RepartitionExec>();
         let deals = deals.filter(|deals| matches!(deals.partitioning(), Partitioning::RoundRobinBatch(_)));
-        Ok(match deals {
-            Some(deals) => Transformed::yes(deals.input().clone()),
+        Ok(match deals.map(RepartitionExec::input).or_else(|| unwrapped(&plan)) {
+            Some(input) => Transformed::yes(input.clone()),
             None => Transformed::no(plan),
         })
     };

@@ -1,5 +1,11 @@
 //! `knn_join` finds what a join with row numbers finds, ties included.
 
+use std::sync::Arc;
+
+use datafusion::arrow::array::AsArray;
+use datafusion::arrow::array::types::UInt64Type;
+use datafusion::datasource::MemTable;
+use nearfield::{Device, Flat, MatrixView, Metric};
 use test_case::test_matrix;
 
 use crate::support::{DIM, QUERIES, ROWS, Sql, Stored, devices, table, vectors};
@@ -46,6 +52,46 @@ async fn joins_filters_and_aggregates_go_on_from_the_answer() {
         &format!("SELECT query_id, id % 7 FROM ({near}) WHERE rank = 1 ORDER BY 1"),
     )
     .await;
+}
+
+/// Rules of the optimizer would deal the queries out to partitions: a table in memory by the sizes of its batches, others below a filter.
+#[tokio::test]
+async fn queries_of_one_partition_are_numbered_in_its_order() {
+    let sql = Sql::new("host").await;
+    sql.run("SET datafusion.execution.target_partitions = 8").await;
+    let values: Vec<f32> = (0..20_000u16).flat_map(|row| [f32::from(row), 1.0]).collect();
+    let whole = table(&vectors(&values, 2), 2, Stored::ListF32);
+    let starts = [0, 700, 2_000, 3_000, 4_500, 5_000, 8_000, 9_000, 12_000, 15_000, 20_000];
+    let batches = starts.windows(2).map(|ends| whole.slice(ends[0], ends[1] - ends[0])).collect();
+    let memory = MemTable::try_new(whole.schema(), vec![batches]).expect("one partition");
+    sql.context.register_table("memory", Arc::new(memory)).expect("a table");
+    for (name, rows) in [("docs", 20_000), ("few", 10)] {
+        let mut index = Flat::builder(&Device::host(), Metric::L2, 2).build().expect("an index");
+        index.add(MatrixView::new(&values[..rows * 2], 2).expect("rows")).expect("rows");
+        let path = sql.folder.path().join(format!("{name}.nf"));
+        index.save(&path).expect("a saved index");
+        sql.run(&format!("CREATE EXTERNAL TABLE {name} STORED AS NEARFIELD LOCATION '{}'", path.display()))
+            .await;
+    }
+    sql.parquet("file", &whole.slice(0, 10), 1).await;
+    for (view, query, count) in [
+        ("SELECT id, vec FROM memory", "vec", 20_000),
+        ("SELECT vec, id FROM memory WHERE id % 4 <> 1", "vec", 15_000),
+        ("SELECT id, vector FROM docs WHERE id % 5 <> 2", "vector", 16_000),
+    ] {
+        sql.run(&format!("CREATE OR REPLACE VIEW asked AS {view}")).await;
+        for base in ["few, vector", "file, vec"] {
+            let call = format!("knn_join(asked, {query}, {base}, 1, 'l2')");
+            let found = format!(
+                "SELECT query_index, arrow_cast(query_id, 'UInt64') FROM {call} ORDER BY query_index"
+            );
+            let found = sql.run(&found).await;
+            let [numbers, ids] =
+                [0, 1].map(|place| found.column(place).as_primitive::<UInt64Type>().values());
+            assert!(numbers.iter().copied().eq(0..count), "{view} {base}");
+            assert!(ids.is_sorted(), "{view} {base}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -39,8 +39,9 @@ pub(crate) async fn one_machine() -> Sql {
     sql
 }
 
-/// Views that read the files of one table twice.
-pub(crate) const VIEWS: [&str; 2] = [
+/// Views that read the files of one table twice, and one whose rows are exchanged between tasks.
+pub(crate) const VIEWS: [&str; 3] = [
+    "CREATE VIEW unlike AS SELECT DISTINCT id, vec FROM small WHERE id < 300",
     "CREATE VIEW twice AS SELECT id, vec FROM small UNION ALL SELECT id + 5000, vec FROM small WHERE part <> 1",
     "CREATE VIEW points AS SELECT id, vec FROM small WHERE id < 40 UNION ALL SELECT id, vec FROM small WHERE id < 30",
 ];
@@ -68,6 +69,7 @@ pub(crate) fn statements(sql: &Sql) -> Vec<String> {
             .into(),
         "SELECT id, rank, _distance FROM knn(twice, vec, [1, 0, 2], 700, 'l2') ORDER BY rank".into(),
         "SELECT query_index, id, rank FROM knn_join(points, vec, twice, vec, 3, 'l2') ORDER BY 1, 3".into(),
+        "SELECT query_id, id, rank, _distance FROM knn_join(unlike, vec, small, vec, 3, 'l2') ORDER BY 1, 3".into(),
         // A search that every task ran whole would find each hit several times.
         format!(
             "SELECT query_index, id, file, rank, _distance FROM knn_index('{folder}', {two}, 10) ORDER BY 1, rank"
