@@ -58,6 +58,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Those used longest ago leave until all take no more than the options allow. One that alone takes more is dropped after the query.
 pub(crate) fn index(path: &Path, options: &NearfieldOptions) -> Result<Arc<Index>> {
     let key = Key::new(path, &options.device)?;
+    let device = options.open()?;
     let slot = {
         let mut resident = lock(&RESIDENT);
         resident.queries += 1;
@@ -74,7 +75,7 @@ pub(crate) fn index(path: &Path, options: &NearfieldOptions) -> Result<Arc<Index
     let index = match &*loaded {
         Some(index) => return Ok(index.clone()),
         None => {
-            let index = Index::load(&options.open()?, &key.path).map_err(external);
+            let index = Index::load(&device, &key.path).map_err(external);
             let index = index.inspect_err(|_| drop(lock(&RESIDENT).indexes.remove(&key)))?;
             loaded.insert(Arc::new(index)).clone()
         }

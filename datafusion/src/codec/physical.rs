@@ -5,6 +5,9 @@ use std::sync::Arc;
 use datafusion::common::{Result, internal_err};
 use datafusion::execution::TaskContext;
 use datafusion::logical_expr::{AggregateUDF, HigherOrderUDF, ScalarUDF, WindowUDF};
+use datafusion::physical_expr_common::physical_expr::PhysicalExpr;
+use datafusion::physical_expr_common::physical_expr::proto_decode::PhysicalExprDecodeCtx;
+use datafusion::physical_expr_common::physical_expr::proto_encode::PhysicalExprEncodeCtx;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion_proto::physical_plan::{
     PhysicalExtensionCodec, PhysicalPlanDecodeContext, PhysicalProtoConverterExtension,
@@ -103,6 +106,24 @@ impl PhysicalExtensionCodec for KnnPhysicalCodec {
 
     fn try_encode_higher_order_function(&self, node: &HigherOrderUDF, buffer: &mut Vec<u8>) -> Result<()> {
         self.0.try_encode_higher_order_function(node, buffer)
+    }
+
+    fn try_decode_expr(
+        &self,
+        buffer: &[u8],
+        inputs: &[Arc<dyn PhysicalExpr>],
+        context: &PhysicalExprDecodeCtx<'_>,
+    ) -> Result<Arc<dyn PhysicalExpr>> {
+        self.0.try_decode_expr(buffer, inputs, context)
+    }
+
+    fn try_encode_expr(
+        &self,
+        node: &Arc<dyn PhysicalExpr>,
+        buffer: &mut Vec<u8>,
+        context: &PhysicalExprEncodeCtx<'_>,
+    ) -> Result<()> {
+        self.0.try_encode_expr(node, buffer, context)
     }
 
     fn try_decode_udaf(&self, name: &str, buffer: &[u8]) -> Result<Arc<AggregateUDF>> {

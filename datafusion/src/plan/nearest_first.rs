@@ -32,7 +32,7 @@ use crate::options::NearfieldOptions;
 use crate::search::near::Near;
 use crate::search::queries::Queries;
 
-/// The largest limit for rows that are in no index.
+/// The largest limit of the operator. A scan of an index searches it for more.
 const MOST: usize = 1000;
 
 #[derive(Debug, Default)]
@@ -53,9 +53,14 @@ impl PhysicalOptimizerRule for NearestFirst {
             for (place, by) in sort.expr().iter().enumerate() {
                 let narrowing = Narrowing { by: by.clone(), k, is_distinct: false };
                 let Some(mut input) = below(sort.input(), narrowing, is_wanted)? else { continue };
-                if place > 0 {
-                    let why = "the distance is not the first key".into();
-                    input = Arc::new(KnnNearestExec::not_used(sort.input().clone(), why));
+                let why = match place {
+                    // The sort would compute another value than the operator.
+                    0 if is_volatile(&by.expr) => Some("the key is volatile"),
+                    0 => None,
+                    _ => Some("the distance is not the first key"),
+                };
+                if let Some(why) = why {
+                    input = Arc::new(KnnNearestExec::not_used(sort.input().clone(), why.into()));
                 }
                 return Ok(Transformed::yes(replace_children_if_necessary(plan.clone(), vec![input])?));
             }
@@ -80,7 +85,8 @@ fn below(
     is_wanted: bool,
 ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     // A rule may run again on a plan that it has changed.
-    if plan.is::<KnnNearestExec>() {
+    let is_searched = plan.downcast_ref::<IndexScanExec>().is_some_and(|scan| scan.near().is_some());
+    if plan.is::<KnnNearestExec>() || is_searched {
         return Ok(None);
     }
     if let Some((child, lowered)) = lower(plan, &narrowing)? {
@@ -93,13 +99,15 @@ fn below(
         if !is_wanted {
             return not_used("nearfield.order_by is false");
         }
-        let searched = searched(plan, &narrowing)?;
         // The operator copies the rows that it passes, and the sort computes their distances again: too many cost more than it gains.
-        if searched.is_none() && narrowing.k > MOST {
-            return not_used("the limit is over 1000 rows, and these are in no index");
-        }
-        let input = searched.unwrap_or_else(|| plan.clone());
-        return Ok(Some(Arc::new(KnnNearestExec::new(input, narrowing)?)));
+        return match searched(plan, &narrowing)? {
+            Some(scan) if narrowing.k > MOST => Ok(Some(scan)),
+            None if narrowing.k > MOST => not_used("the limit is over 1000 rows, and these are in no index"),
+            scan => {
+                let input = scan.unwrap_or_else(|| plan.clone());
+                Ok(Some(Arc::new(KnnNearestExec::new(input, narrowing)?)))
+            }
+        };
     }
     let is_number = narrowing.by.expr.data_type(&plan.schema())?.is_floating();
     let hides = is_number && hides_a_distance(plan)?;

@@ -34,7 +34,8 @@ pub(crate) fn index_files(text: &str) -> Result<Vec<String>> {
         return plan_err!("needed a file, given {text:?}");
     }
     let mut seen = HashSet::new();
-    files.retain(|file| seen.insert(file.clone()));
+    // The machine that plans need not have them.
+    files.retain(|file| seen.insert(file.canonicalize().unwrap_or_else(|_| file.clone())));
     let text = |file: PathBuf| {
         file.into_os_string()
             .into_string()
@@ -43,9 +44,10 @@ pub(crate) fn index_files(text: &str) -> Result<Vec<String>> {
     files.into_iter().map(text).collect()
 }
 
-/// The input of an operator that reads these files. A partition reads its own one after the other: all at once would load all.
+/// The input of an operator that reads these files. A partition reads neighbours, one after the other: all at once would load all.
 pub(crate) fn paths_of_partitions(files: &[String], session: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
     let at_once = session.config().target_partitions().clamp(1, files.len().max(1));
-    let partition = |number: usize| files.iter().skip(number).step_by(at_once).cloned().collect();
+    let start = |number: usize| number * files.len() / at_once;
+    let partition = |number: usize| files[start(number)..start(number + 1)].to_vec();
     source_of_paths(&(0..at_once).map(partition).collect::<Vec<_>>())
 }

@@ -177,9 +177,42 @@ async fn order_by_a_distance_searches_the_index(function: &str, metric: Metric) 
         assert!(text.contains("KnnNearestExec: k=5") && !text.contains("searched for"), "{text:.4000}");
         sql.same(&statement, &statement.replace("vector", "vec").replace("docs", "t")).await;
     }
+    // For many rows the index is searched, and the sort does the rest.
+    let values: Vec<f32> = ROWS[..3000 * DIM].to_vec();
+    sql.parquet("more", &table(&vectors(&values, DIM), DIM, Stored::FixedF32), 1).await;
+    save(0..3000, metric, &sql.folder.path().join("more.nf"));
+    let path = sql.folder.path().join("more.nf");
+    sql.run(&format!("CREATE EXTERNAL TABLE many STORED AS NEARFIELD LOCATION '{}'", path.display())).await;
+    let statement = format!("SELECT id FROM many ORDER BY {function}(vector, {query}), id LIMIT 1001");
+    let text = plan(&sql, &statement).await;
+    assert!(text.contains("searched for k=1001") && !text.contains("KnnNearestExec"), "{text:.4000}");
+    sql.same(&statement, &statement.replace("vector", "vec").replace("many", "more")).await;
     let statement = format!("SELECT DISTINCT {function}(vector, {query}) AS d FROM docs ORDER BY d LIMIT 5");
     assert!(plan(&sql, &statement).await.contains("searched for k=5"));
     sql.same(&statement, &statement.replace("vector", "vec").replace("docs", "t")).await;
+}
+
+/// The second of two partitions has two of the files: their rows come behind those of the first.
+#[tokio::test]
+async fn rows_of_the_same_distance_come_in_the_order_of_files() {
+    let sql = Sql::new("host").await;
+    sql.run("SET datafusion.execution.target_partitions = 2").await;
+    let values: Vec<f32> = (0..5 * 300 * 3).map(|i| ((i * 7919 + i / 31) % 3) as f32).collect();
+    for (shard, rows) in values.chunks(300 * 3).enumerate() {
+        let mut index = Flat::builder(&Device::host(), Metric::L2, 3).build().expect("an index");
+        let ids: Vec<u64> = (shard as u64 * 300..).take(300).collect();
+        let rows = MatrixView::new(rows, 3).expect("rows");
+        index.add_with(rows, &AddOptions::new().ids(&ids)).expect("rows");
+        index.save(sql.folder.path().join(format!("{shard}.nf"))).expect("a saved index");
+    }
+    let folder = sql.folder.path().display();
+    sql.run(&format!("CREATE EXTERNAL TABLE docs STORED AS NEARFIELD LOCATION '{folder}'")).await;
+    sql.parquet("t", &table(&vectors(&values, 3), 3, Stored::FixedF32), 1).await;
+    for rest in ["'ip'", "'l2', 'id % 2 = 0'"] {
+        let statement = format!("SELECT id FROM knn(docs, vector, [1, 0, 2], 700, {rest}) ORDER BY rank");
+        assert!(plan(&sql, &statement).await.contains("KnnPartialExec"));
+        sql.same(&statement, &statement.replace("vector", "vec").replace("docs", "t")).await;
+    }
 }
 
 /// Where more rows than the index names are equally near, all are compared.

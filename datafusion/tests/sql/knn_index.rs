@@ -103,6 +103,10 @@ async fn lists_are_probed_and_a_file_that_was_written_anew_is_loaded_again() {
         60
     );
     assert!(!is_resident());
+    // A device that does not open leaves nothing behind.
+    sql.run("SET nearfield.device = 'no such card'").await;
+    let error = sql.error(&format!("SELECT id FROM knn_index('{text}', {}, 1)", queries(1))).await;
+    assert!(error.contains("no such card") && !is_resident(), "{error}");
 }
 
 #[tokio::test]
@@ -112,6 +116,11 @@ async fn files_that_cannot_be_searched_are_errors_that_name_them() {
     let path = folder.path().display().to_string();
     std::fs::write(folder.path().join("text.nf"), "no index").expect("a file");
     save(&Device::host(), 0..5, &folder.path().join("good.index"));
+    // A file by two names is one.
+    let name = folder.path().file_name().expect("a name").display();
+    let twice = format!("{path}/good.index,{path}/../{name}/good.index");
+    let found = sql.run(&format!("SELECT id FROM knn_index('{twice}', {}, 100)", queries(1))).await;
+    assert_eq!(found.num_rows(), 5);
     for (call, wanted) in [
         (format!("knn_index('{path}/absent.nf', {}, 3)", queries(1)), "absent.nf"),
         (format!("knn_index('{path}/text.nf', {}, 3)", queries(1)), "text.nf"),

@@ -199,6 +199,10 @@ async fn explain_says_why_the_rule_is_not_used() {
             "is between the sort and the distance",
         ),
         (
+            format!("SELECT id FROM t ORDER BY (vec <-> {Q}) + random() * 0, id LIMIT 3"),
+            "KnnNearestExec: not used, the key is volatile",
+        ),
+        (
             format!("SELECT id FROM t ORDER BY vec <-> {Q}, id LIMIT 1001"),
             "KnnNearestExec: not used, the limit is over 1000 rows, and these are in no index",
         ),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::common::Result;
+use datafusion::common::tree_node::TreeNode;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::prelude::{SessionConfig, SessionContext};
@@ -23,6 +24,12 @@ const RETRIES: usize = 3;
 
 fn codec() -> KnnPhysicalCodec {
     KnnPhysicalCodec(Arc::new(DefaultPhysicalExtensionCodec {}))
+}
+
+/// Whether a part of a plan may change tables or files, as the statement that `EXPLAIN ANALYZE` runs, or one that was prepared.
+fn changes_data(plan: &LogicalPlan) -> Result<bool> {
+    use LogicalPlan::{Copy, Ddl, Dml, Statement};
+    Ok(matches!(plan, Dml(_) | Ddl(_) | Copy(_) | Statement(_)))
 }
 
 /// A worker that searches, to be served by tonic: `worker().into_worker_server()`.
@@ -92,7 +99,7 @@ impl Session {
         loop {
             let before = self.workers.alive();
             let plan = self.context.state().create_logical_plan(statement).await?;
-            let is_query = !matches!(plan, LogicalPlan::Dml(_) | LogicalPlan::Ddl(_) | LogicalPlan::Copy(_));
+            let is_query = !plan.exists(changes_data)?;
             let run = async { collected(self.context.execute_logical_plan(plan).await?).await };
             let error = match run.await {
                 Err(error) if is_query && retries < RETRIES => error,
@@ -106,5 +113,31 @@ impl Session {
             }
             retries += 1;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn only_queries_are_run_again() -> Result<()> {
+        let context = SessionContext::new();
+        context.sql("CREATE TABLE t AS VALUES (1)").await?.collect().await?;
+        let copy = "COPY (SELECT * FROM t) TO '/nowhere.parquet'";
+        for (statement, changes) in [
+            ("SELECT * FROM t", false),
+            ("EXPLAIN ANALYZE SELECT * FROM t", false),
+            ("INSERT INTO t VALUES (2)", true),
+            ("EXPLAIN ANALYZE INSERT INTO t VALUES (2)", true),
+            (copy, true),
+            (&format!("EXPLAIN ANALYZE {copy}"), true),
+            ("EXECUTE prepared", true),
+            ("DROP TABLE t", true),
+        ] {
+            let plan = context.state().create_logical_plan(statement).await?;
+            assert_eq!(plan.exists(changes_data)?, changes, "{statement}");
+        }
+        Ok(())
     }
 }
