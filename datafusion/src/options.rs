@@ -3,13 +3,10 @@
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
-use datafusion::common::Result;
 use datafusion::common::config::ConfigExtension;
 use datafusion::common::extensions_options;
 use datafusion::config::ConfigOptions;
 use nearfield::{Device, DeviceOptions};
-
-use crate::error::external;
 
 extensions_options! {
     /// What searches use.
@@ -38,14 +35,14 @@ impl NearfieldOptions {
     /// Opens the device that searches use, once in a process: every later call has the same one.
     ///
     /// Errors if no adapter has its name, or the one that `NEARFIELD_ADAPTER` gives to `best`.
-    pub fn open(&self) -> Result<Device> {
+    pub fn open(&self) -> nearfield::Result<Device> {
         static OPEN: LazyLock<Mutex<HashMap<String, Device>>> = LazyLock::new(Mutex::default);
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(device) = open.get(&self.device) {
             return Ok(device.clone());
         }
         let name = (self.device != "best").then_some(self.device.as_str());
-        let device = Device::open(name, DeviceOptions::default()).map_err(external)?;
+        let device = Device::open(name, DeviceOptions::default())?;
         open.insert(self.device.clone(), device.clone());
         Ok(device)
     }

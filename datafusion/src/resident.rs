@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-use datafusion::common::{DataFusionError, Result};
+use datafusion::common::Result;
 use nearfield::Index;
 
 use crate::error::external;
@@ -24,9 +24,7 @@ struct Key {
 
 impl Key {
     fn new(path: &Path, device: &str) -> Result<Self> {
-        let of_file = |error| {
-            DataFusionError::Context(path.display().to_string(), Box::new(DataFusionError::IoError(error)))
-        };
+        let of_file = |cause| external(nearfield::Error::Io { path: path.to_owned(), cause });
         let metadata = fs::metadata(path).map_err(of_file)?;
         let path = path.canonicalize().map_err(of_file)?;
         Ok(Self { path, bytes: metadata.len(), modified: metadata.modified().ok(), device: device.into() })
@@ -58,7 +56,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Those used longest ago leave until all take no more than the options allow. One that alone takes more is dropped after the query.
 pub(crate) fn index(path: &Path, options: &NearfieldOptions) -> Result<Arc<Index>> {
     let key = Key::new(path, &options.device)?;
-    let device = options.open()?;
+    let device = options.open().map_err(external)?;
     let slot = {
         let mut resident = lock(&RESIDENT);
         resident.queries += 1;

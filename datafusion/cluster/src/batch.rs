@@ -41,12 +41,14 @@ fn physical_codec() -> Arc<KnnPhysicalCodec> {
     Arc::new(KnnPhysicalCodec(Arc::new(BallistaPhysicalExtensionCodec::default())))
 }
 
-/// The configuration of a session, the same on all machines.
+/// The configuration of a session, the same on all machines: without the adaptive planner of Ballista 55, which plans again while a job runs and
+/// can lose rows. A join of two inputs with a `LIMIT` answered with none.
 pub fn session_config() -> SessionConfig {
     nearfield_datafusion::config(SessionConfig::new_with_ballista())
         .with_ballista_logical_extension_codec(logical_codec())
         .with_ballista_physical_extension_codec(physical_codec())
         .with_ballista_grpc_client_max_message_size(MESSAGE_BYTES)
+        .with_ballista_adaptive_query_planner(false)
 }
 
 /// The scheduler makes sessions anew from what the client's are configured with.

@@ -19,6 +19,7 @@ use datafusion::physical_plan::{
 use futures::{StreamExt, TryStreamExt, stream};
 use tokio::sync::OnceCell;
 
+use crate::error::external;
 use crate::exec::found::{Found, columns_of, gather};
 use crate::exec::metrics::KnnMetrics;
 use crate::exec::pieces::{PIECE, ROW, in_order, piece};
@@ -234,7 +235,7 @@ impl ExecutionPlan for KnnPartialExec {
                     queries,
                     k: wanted.k,
                     metric: wanted.metric,
-                    device: blocking(move || opened.open()).await?,
+                    device: blocking(move || opened.open().map_err(external)).await?,
                     stop: stop.flag(),
                 },
                 found: Found::new(kept_schema),

@@ -63,6 +63,8 @@ impl<'a> Arguments<'a> {
                 _ => self.wrong(place, name, "a name"),
             },
             Expr::Column(column) => Ok(column.flat_name()),
+            // In a subquery, a name that the outer query has a column of.
+            Expr::OuterReferenceColumn(_, column) => Ok(column.name.clone()),
             _ => self.wrong(place, name, "a name"),
         }
     }
@@ -73,7 +75,8 @@ impl<'a> Arguments<'a> {
         let catalog = &self.session.config_options().catalog;
         // An identifier was parsed already, with its quotes.
         let reference = match &self.exprs[place] {
-            Expr::Column(Column { relation: None, name, .. }) => TableReference::bare(name.as_str()),
+            Expr::Column(Column { relation: None, name, .. })
+            | Expr::OuterReferenceColumn(_, Column { name, .. }) => TableReference::bare(name.as_str()),
             Expr::Column(Column { relation: Some(TableReference::Bare { table }), name, .. }) => {
                 TableReference::partial(table.clone(), name.as_str())
             }

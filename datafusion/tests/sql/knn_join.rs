@@ -47,6 +47,12 @@ async fn joins_filters_and_aggregates_go_on_from_the_answer() {
         &format!("SELECT query_id % 7 AS p, count(*), max(d) FROM ({near}) GROUP BY p ORDER BY p"),
     )
     .await;
+    // Names in a subquery that the outer query has too, also that of a table.
+    sql.same(
+        "SELECT id FROM (SELECT id, vec, 0 AS t FROM t) WHERE id IN (SELECT id FROM knn_join(q, vec, t, vec, 10)) ORDER BY id",
+        &format!("SELECT DISTINCT id FROM ({near}) ORDER BY id"),
+    )
+    .await;
     sql.same(
         "SELECT j.query_id, t.part FROM knn_join(q, vec, t, vec, 10) j JOIN t ON t.id = j.id WHERE j.rank = 1 ORDER BY 1",
         &format!("SELECT query_id, id % 7 FROM ({near}) WHERE rank = 1 ORDER BY 1"),

@@ -33,6 +33,10 @@ async fn statements_are_printed_and_timed() {
         let (done, printed, told) = output(&["sql", "--workers", &workers, "--table", &docs, statement]);
         assert!(done && printed.contains(wanted), "{printed} {told}");
     }
+    let statement = "SELECT id FROM knn_index('/nowhere/a.nf', [1.0], 1)";
+    let (done, _, told) = output(&["sql", "--workers", &workers, statement]);
+    assert!(!done && told.contains("/nowhere/a.nf: No such file"), "{told}");
+    assert_eq!((told.lines().count(), told.matches("No such file").count()), (1, 1), "{told}");
 }
 
 #[test]
@@ -69,7 +73,7 @@ fn wrong_arguments_are_errors_that_say_what_is_needed() {
             program(&[name]).env("NEARFIELD_ADAPTER", "no such card").stderr(Stdio::piped()).output();
         let output = output.expect("a process");
         let told = String::from_utf8_lossy(&output.stderr);
-        assert!(!output.status.success() && told.contains("no such card"), "{name}: {told}");
+        assert!(!output.status.success() && told.matches("no such card").count() == 1, "{name}: {told}");
     }
     let (done, help, _) = output(&["sql", "--help"]);
     assert!(done && help.contains("Examples:"), "{help}");

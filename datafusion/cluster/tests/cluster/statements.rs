@@ -39,8 +39,10 @@ pub(crate) async fn one_machine() -> Sql {
     sql
 }
 
-/// Views that read the files of one table twice, and one whose rows are exchanged between tasks.
-pub(crate) const VIEWS: [&str; 3] = [
+/// Views that read the files of one table twice, others whose rows are exchanged between tasks, and limits.
+pub(crate) const VIEWS: [&str; 5] = [
+    "CREATE VIEW last AS SELECT id, vec FROM small ORDER BY id DESC LIMIT 13",
+    "CREATE VIEW near AS SELECT id, vec FROM knn(small, vec, [1, 0, 2], 50, 'l2')",
     "CREATE VIEW unlike AS SELECT DISTINCT id, vec FROM small WHERE id < 300",
     "CREATE VIEW twice AS SELECT id, vec FROM small UNION ALL SELECT id + 5000, vec FROM small WHERE part <> 1",
     "CREATE VIEW points AS SELECT id, vec FROM small WHERE id < 40 UNION ALL SELECT id, vec FROM small WHERE id < 30",
@@ -70,6 +72,8 @@ pub(crate) fn statements(sql: &Sql) -> Vec<String> {
         "SELECT id, rank, _distance FROM knn(twice, vec, [1, 0, 2], 700, 'l2') ORDER BY rank".into(),
         "SELECT query_index, id, rank FROM knn_join(points, vec, twice, vec, 3, 'l2') ORDER BY 1, 3".into(),
         "SELECT query_id, id, rank, _distance FROM knn_join(unlike, vec, small, vec, 3, 'l2') ORDER BY 1, 3".into(),
+        "SELECT query_id, id, rank, _distance FROM knn_join(last, vec, near, vec, 3, 'l2') ORDER BY 1, 3".into(),
+        "SELECT last.id, first.id FROM last CROSS JOIN (SELECT id FROM t ORDER BY id LIMIT 4) first ORDER BY 1, 2".into(),
         // A search that every task ran whole would find each hit several times.
         format!(
             "SELECT query_index, id, file, rank, _distance FROM knn_index('{folder}', {two}, 10) ORDER BY 1, rank"

@@ -31,8 +31,7 @@ fn check_free(address: SocketAddr) -> anyhow::Result<()> {
 
 /// Opens the device now, so that a wrong name is no error of the first statement, and describes it.
 fn opened_device() -> anyhow::Result<String> {
-    let device = NearfieldOptions::default().open().context("cannot open the device")?;
-    Ok(device.describe())
+    Ok(NearfieldOptions::default().open()?.describe())
 }
 
 /// Waits until something listens at the address of a scheduler, which may start after its executors.
