@@ -63,8 +63,11 @@ async fn answers_are_those_of_one_machine_and_both_executors_work() {
         let answer = session.run(&statement).await.expect("an answer");
         assert_same(&whole(&answer, &wanted), &wanted, &statement);
     }
+    // What tasks hand on is removed after the job; the job's folder stays, beside those of DataFusion.
     for folder in work {
-        assert!(!files(&folder).is_empty(), "{} has no results of tasks", folder.display());
+        let mut names = folder.read_dir().expect("a folder").flatten().map(|entry| entry.file_name());
+        let ran = names.any(|name| !name.to_string_lossy().starts_with("datafusion-"));
+        assert!(ran, "no task ran in {}", folder.display());
     }
 }
 

@@ -69,9 +69,10 @@ fn wrong_arguments_are_errors_that_say_what_is_needed() {
         assert!(!done && told.contains(&format!("cannot listen at {address}")), "{program}: {told}");
     }
     for name in ["worker", "executor"] {
-        let output =
-            program(&[name]).env("NEARFIELD_ADAPTER", "no such card").stderr(Stdio::piped()).output();
-        let output = output.expect("a process");
+        let port = free_port().to_string();
+        let mut program = program(&[name, "--port", &port]);
+        program.env("NEARFIELD_ADAPTER", "no such card").stderr(Stdio::piped());
+        let output = program.output().expect("a process");
         let told = String::from_utf8_lossy(&output.stderr);
         assert!(!output.status.success() && told.matches("no such card").count() == 1, "{name}: {told}");
     }
