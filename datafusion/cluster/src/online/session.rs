@@ -6,12 +6,12 @@ use std::sync::Arc;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::common::Result;
 use datafusion::common::tree_node::TreeNode;
-use datafusion::execution::SessionStateBuilder;
+use datafusion::execution::{FunctionRegistry, SessionStateBuilder};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_distributed::{DistributedExt, SessionStateBuilderExt, Worker, WorkerQueryContext};
 use datafusion_proto::physical_plan::DefaultPhysicalExtensionCodec;
-use nearfield_datafusion::{KnnPhysicalCodec, NearfieldOptions, with_nearfield};
+use nearfield_datafusion::{KnnPhysicalCodec, NearfieldOptions, scalar_functions, with_nearfield};
 
 use crate::collected;
 use crate::online::channels::Channels;
@@ -43,7 +43,12 @@ pub fn worker() -> Worker {
                 .with_distributed_channel_resolver(channels)
                 .with_distributed_user_codec(codec())
                 .with_distributed_option_extension_from_headers::<NearfieldOptions>(&context.headers)?;
-            Ok(with_nearfield(builder).build())
+            // Plans arrive planned: a worker needs the functions by their names, and makes this state for every query.
+            let mut state = builder.build();
+            for function in scalar_functions() {
+                state.register_udf(function)?;
+            }
+            Ok(state)
         }
     })
 }
