@@ -41,8 +41,10 @@ fn physical_codec() -> Arc<KnnPhysicalCodec> {
     Arc::new(KnnPhysicalCodec(Arc::new(BallistaPhysicalExtensionCodec::default())))
 }
 
-/// The configuration of a session, the same on all machines: without the adaptive planner of Ballista 55, which plans again while a job runs and
-/// can lose rows. A join of two inputs with a `LIMIT` answered with none.
+/// The configuration of a session, the same on all machines.
+///
+/// The adaptive planner of Ballista 55 is off. It plans a job again while it runs, and can lose rows without an error: a join of two inputs with
+/// a `LIMIT` gives none.
 pub fn session_config() -> SessionConfig {
     nearfield_datafusion::config(SessionConfig::new_with_ballista())
         .with_ballista_logical_extension_codec(logical_codec())

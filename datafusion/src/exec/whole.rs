@@ -1,7 +1,7 @@
-//! A source that the optimizer does not split.
+//! Hides a source from the optimizer, which would split it.
 //!
-//! DataFusion divides a table in memory among partitions whatever the operator above wants, and sorts its batches by size for that. Queries are
-//! numbered in the order of their table, which would be lost.
+//! Queries are numbered in the order of their table. DataFusion divides a table in memory among partitions whatever the operator above asks for,
+//! and sorts its batches by size to do so: the order would be lost.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Pla
 
 use crate::exec::pieces::keeps_rows;
 
-/// Stands for a source while the optimizer's rules run, and shows them no child.
+/// Takes the place of a source while the optimizer's rules run, and shows them no child.
 #[derive(Debug)]
 struct WholeExec(Arc<dyn ExecutionPlan>);
 

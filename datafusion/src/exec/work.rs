@@ -1,4 +1,4 @@
-//! What several operators need: work on other threads, which ends when nobody waits for it any more, and the only child of an operator.
+//! Helpers of several operators: they run work on other threads, end it when nobody waits for it any more, and take an operator's only child.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -32,7 +32,7 @@ use crate::options::NearfieldOptions;
 use crate::search::near::Near;
 use crate::search::queries::Queries;
 
-/// The largest limit of the operator. A scan of an index searches it for more.
+/// The largest limit for which `KnnNearestExec` is used. A scan of an index searches the index for any limit.
 const MOST: usize = 1000;
 
 #[derive(Debug, Default)]

@@ -34,7 +34,7 @@ pub(crate) fn index_files(text: &str) -> Result<Vec<String>> {
         return plan_err!("needed a file, given {text:?}");
     }
     let mut seen = HashSet::new();
-    // The machine that plans need not have them.
+    // A file that is not on the machine that plans counts by its name.
     files.retain(|file| seen.insert(file.canonicalize().unwrap_or_else(|_| file.clone())));
     let text = |file: PathBuf| {
         file.into_os_string()
@@ -44,7 +44,7 @@ pub(crate) fn index_files(text: &str) -> Result<Vec<String>> {
     files.into_iter().map(text).collect()
 }
 
-/// The input of an operator that reads these files. A partition reads neighbours, one after the other: all at once would load all.
+/// The input of an operator that reads these files. Each partition reads a stretch of them, one after the other: all at once would load all.
 pub(crate) fn paths_of_partitions(files: &[String], session: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
     let at_once = session.config().target_partitions().clamp(1, files.len().max(1));
     let start = |number: usize| number * files.len() / at_once;

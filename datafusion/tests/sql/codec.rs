@@ -11,10 +11,10 @@ use datafusion_proto::bytes::{
 };
 use datafusion_proto::logical_plan::DefaultLogicalExtensionCodec;
 use datafusion_proto::physical_plan::DefaultPhysicalExtensionCodec;
-use nearfield::{Device, Flat, MatrixView, Metric};
+use nearfield::Metric;
 use nearfield_datafusion::{KnnLogicalCodec, KnnPhysicalCodec};
 
-use crate::support::{DIM, QUERIES, ROWS, Sql, Stored, literal, table, vectors};
+use crate::support::{DIM, QUERIES, ROWS, Sql, Stored, literal, save_index, table, vectors};
 
 #[tokio::test]
 async fn logical_and_physical_plans_survive_the_way_through_bytes() {
@@ -23,11 +23,8 @@ async fn logical_and_physical_plans_survive_the_way_through_bytes() {
     sql.parquet("q", &table(&vectors(&QUERIES[..9 * DIM], DIM), DIM, Stored::FixedF32), 1).await;
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("rows.nf");
-    let mut index = Flat::builder(&Device::host(), Metric::L2, DIM).build().expect("an index");
-    index.add(MatrixView::new(&ROWS[..100 * DIM], DIM).expect("rows")).expect("rows");
-    index.save(&path).expect("a saved index");
-    let create = format!("CREATE EXTERNAL TABLE docs STORED AS NEARFIELD LOCATION '{}'", path.display());
-    sql.run(&create).await;
+    save_index(&path, &ROWS[..100 * DIM], DIM, Metric::L2, 0);
+    sql.indexes("docs", &path).await;
     sql.run("SET datafusion.sql_parser.dialect = 'PostgreSQL'").await;
     let query = literal(&QUERIES[..DIM]);
     let logical = KnnLogicalCodec(Arc::new(DefaultLogicalExtensionCodec {}));

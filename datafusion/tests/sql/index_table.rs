@@ -6,10 +6,12 @@ use datafusion::arrow::array::AsArray;
 use datafusion::arrow::array::types::{Float64Type, UInt64Type};
 use datafusion::arrow::util::pretty::pretty_format_batches;
 use half::f16;
-use nearfield::{AddOptions, Device, ElementKind, Flat, Ivf, MatrixView, Metric};
+use nearfield::{Device, ElementKind, Ivf, MatrixView, Metric};
 use test_case::test_case;
 
-use crate::support::{DIM, QUERIES, ROWS, Sql, Stored, assert_same, devices, literal, table, vectors};
+use crate::support::{
+    DIM, QUERIES, ROWS, Sql, Stored, assert_same, devices, literal, save_index, table, vectors,
+};
 
 const COUNT: usize = 900;
 
@@ -19,12 +21,7 @@ fn view(values: &[f32]) -> MatrixView<'_, f32> {
 
 /// Saves the rows of a range under their own numbers.
 fn save(rows: std::ops::Range<usize>, metric: Metric, path: &Path) {
-    let device = Device::host();
-    let mut index = Flat::builder(&device, metric, DIM).build().expect("an index");
-    let ids: Vec<u64> = rows.clone().map(|row| row as u64).collect();
-    let values = &ROWS[rows.start * DIM..rows.end * DIM];
-    index.add_with(view(values), &AddOptions::new().ids(&ids)).expect("rows");
-    index.save(path).expect("a saved index");
+    save_index(path, &ROWS[rows.start * DIM..rows.end * DIM], DIM, metric, rows.start as u64);
 }
 
 /// A session with the rows as a table of three indexes, `docs`, and of one Parquet file, `t`.
@@ -37,8 +34,7 @@ async fn indexed(device: &str, metric: Metric) -> Sql {
     for (shard, rows) in [0..300, 300..310, 310..COUNT].into_iter().enumerate() {
         save(rows, metric, &folder.join(format!("{shard}.nf")));
     }
-    let create = format!("CREATE EXTERNAL TABLE docs STORED AS NEARFIELD LOCATION '{}'", folder.display());
-    sql.run(&create).await;
+    sql.indexes("docs", &folder).await;
     sql
 }
 
@@ -178,11 +174,10 @@ async fn order_by_a_distance_searches_the_index(function: &str, metric: Metric) 
         sql.same(&statement, &statement.replace("vector", "vec").replace("docs", "t")).await;
     }
     // For many rows the index is searched, and the sort does the rest.
-    let values: Vec<f32> = ROWS[..3000 * DIM].to_vec();
-    sql.parquet("more", &table(&vectors(&values, DIM), DIM, Stored::FixedF32), 1).await;
-    save(0..3000, metric, &sql.folder.path().join("more.nf"));
+    sql.parquet("more", &table(&vectors(&ROWS[..3000 * DIM], DIM), DIM, Stored::FixedF32), 1).await;
     let path = sql.folder.path().join("more.nf");
-    sql.run(&format!("CREATE EXTERNAL TABLE many STORED AS NEARFIELD LOCATION '{}'", path.display())).await;
+    save(0..3000, metric, &path);
+    sql.indexes("many", &path).await;
     let statement = format!("SELECT id FROM many ORDER BY {function}(vector, {query}), id LIMIT 1001");
     let text = plan(&sql, &statement).await;
     assert!(text.contains("searched for k=1001") && !text.contains("KnnNearestExec"), "{text:.4000}");
@@ -199,14 +194,10 @@ async fn rows_of_the_same_distance_come_in_the_order_of_files() {
     sql.run("SET datafusion.execution.target_partitions = 2").await;
     let values: Vec<f32> = (0..5 * 300 * 3).map(|i| ((i * 7919 + i / 31) % 3) as f32).collect();
     for (shard, rows) in values.chunks(300 * 3).enumerate() {
-        let mut index = Flat::builder(&Device::host(), Metric::L2, 3).build().expect("an index");
-        let ids: Vec<u64> = (shard as u64 * 300..).take(300).collect();
-        let rows = MatrixView::new(rows, 3).expect("rows");
-        index.add_with(rows, &AddOptions::new().ids(&ids)).expect("rows");
-        index.save(sql.folder.path().join(format!("{shard}.nf"))).expect("a saved index");
+        let path = sql.folder.path().join(format!("{shard}.nf"));
+        save_index(&path, rows, 3, Metric::L2, shard as u64 * 300);
     }
-    let folder = sql.folder.path().display();
-    sql.run(&format!("CREATE EXTERNAL TABLE docs STORED AS NEARFIELD LOCATION '{folder}'")).await;
+    sql.indexes("docs", sql.folder.path()).await;
     sql.parquet("t", &table(&vectors(&values, 3), 3, Stored::FixedF32), 1).await;
     for rest in ["'ip'", "'l2', 'id % 2 = 0'"] {
         let statement = format!("SELECT id FROM knn(docs, vector, [1, 0, 2], 700, {rest}) ORDER BY rank");
@@ -220,11 +211,9 @@ async fn rows_of_the_same_distance_come_in_the_order_of_files() {
 async fn ties_beyond_what_the_index_names_are_found() {
     let sql = Sql::new("host").await;
     let values: Vec<f32> = (0..2000 * 4).map(|i| ((i * 7919 + i / 31) % 3) as f32).collect();
-    let mut index = Flat::builder(&Device::host(), Metric::L2Squared, 4).build().expect("an index");
-    index.add(MatrixView::new(&values, 4).expect("rows")).expect("rows");
     let path = sql.folder.path().join("ties.nf");
-    index.save(&path).expect("a saved index");
-    sql.run(&format!("CREATE EXTERNAL TABLE docs STORED AS NEARFIELD LOCATION '{}'", path.display())).await;
+    save_index(&path, &values, 4, Metric::L2Squared, 0);
+    sql.indexes("docs", &path).await;
     sql.parquet("t", &table(&vectors(&values, 4), 4, Stored::FixedF32), 1).await;
     for statement in [
         "SELECT id FROM docs ORDER BY l2_distance(vector, [1, 0, 2, 1]), id DESC LIMIT 5",
@@ -248,7 +237,7 @@ async fn lists_and_half_floats_are_exact_too() {
     lists.add(rows).expect("rows");
     let path = sql.folder.path().join("lists.nf");
     lists.save(&path).expect("a saved index");
-    sql.run(&format!("CREATE EXTERNAL TABLE docs STORED AS NEARFIELD LOCATION '{}'", path.display())).await;
+    sql.indexes("docs", &path).await;
     // The shipped rows are f16 already.
     sql.parquet("t", &table(&vectors(&ROWS[..800 * DIM], DIM), DIM, Stored::FixedF32), 1).await;
     let query = literal(&QUERIES[..DIM]);

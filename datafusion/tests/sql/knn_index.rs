@@ -4,21 +4,18 @@ use std::path::Path;
 
 use datafusion::arrow::array::AsArray;
 use datafusion::arrow::array::types::{Float64Type, UInt64Type};
-use nearfield::{AddOptions, Device, Flat, Ivf, MatrixView, Metric, Neighbors};
+use nearfield::{Device, Flat, Ivf, MatrixView, Metric, Neighbors};
 
-use crate::support::{DIM, QUERIES, ROWS, Sql, devices, literal};
+use crate::support::{DIM, QUERIES, ROWS, Sql, devices, literal, save_index};
 
 fn view(values: &[f32]) -> MatrixView<'_, f32> {
     MatrixView::new(values, DIM).expect("whole rows")
 }
 
 /// Saves the rows of a range under their own numbers.
-fn save(device: &Device, rows: std::ops::Range<usize>, path: &Path) {
-    let mut index = Flat::builder(device, Metric::L2Squared, DIM).build().expect("an index");
-    let ids: Vec<u64> = rows.clone().map(|row| row as u64).collect();
+fn save(rows: std::ops::Range<usize>, path: &Path) {
     let values = &ROWS[rows.start * DIM..rows.end * DIM];
-    index.add_with(view(values), &AddOptions::new().ids(&ids)).expect("rows");
-    index.save(path).expect("a saved index");
+    save_index(path, values, DIM, Metric::L2Squared, rows.start as u64);
 }
 
 fn queries(count: usize) -> String {
@@ -49,9 +46,9 @@ async fn one_file_and_a_folder_of_shards_answer_as_one_index() {
     for device_name in devices() {
         let device = Device::open(Some(device_name), Default::default()).expect("a device");
         let folder = tempfile::tempdir().expect("a folder");
-        save(&device, 0..900, &folder.path().join("whole.index"));
+        save(0..900, &folder.path().join("whole.index"));
         for (shard, rows) in [0..300, 300..310, 310..900].into_iter().enumerate() {
-            save(&device, rows, &folder.path().join(format!("{shard}.nf")));
+            save(rows, &folder.path().join(format!("{shard}.nf")));
         }
         let sql = Sql::new(device_name).await;
         let whole = Flat::load(&device, folder.path().join("whole.index")).expect("the index");
@@ -91,13 +88,13 @@ async fn lists_are_probed_and_a_file_that_was_written_anew_is_loaded_again() {
     let is_resident =
         || nearfield_datafusion::resident_indexes().contains(&path.canonicalize().expect("a file"));
     assert!(is_resident());
-    save(&device, 0..50, &path);
+    save(0..50, &path);
     let wanted =
         Flat::load(&device, &path).expect("the index").search(view(&QUERIES[..DIM]), 5).expect("an answer");
     check(&sql, &format!("knn_index('{text}', {}, 5)", queries(1)), &wanted).await;
     // With room for nothing, it leaves after the query.
     sql.run("SET nearfield.resident_bytes = 0").await;
-    save(&device, 0..60, &path);
+    save(0..60, &path);
     assert_eq!(
         sql.run(&format!("SELECT id FROM knn_index('{text}', {}, 100)", queries(1))).await.num_rows(),
         60
@@ -115,7 +112,7 @@ async fn files_that_cannot_be_searched_are_errors_that_name_them() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().display().to_string();
     std::fs::write(folder.path().join("text.nf"), "no index").expect("a file");
-    save(&Device::host(), 0..5, &folder.path().join("good.index"));
+    save(0..5, &folder.path().join("good.index"));
     // A file by two names is one.
     let name = folder.path().file_name().expect("a name").display();
     let twice = format!("{path}/good.index,{path}/../{name}/good.index");

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use datafusion::arrow::array::AsArray;
 use datafusion::arrow::array::types::UInt64Type;
 use datafusion::datasource::MemTable;
-use nearfield::{Device, Flat, MatrixView, Metric};
+use nearfield::Metric;
 use test_case::test_matrix;
 
-use crate::support::{DIM, QUERIES, ROWS, Sql, Stored, devices, table, vectors};
+use crate::support::{DIM, QUERIES, ROWS, Sql, Stored, devices, save_index, table, vectors};
 
 const BRUTE_FORCE: &str = "SELECT query_id, id, rank, d FROM (
     SELECT q.id AS query_id, t.id AS id, DISTANCE AS d,
@@ -72,12 +72,9 @@ async fn queries_of_one_partition_are_numbered_in_its_order() {
     let memory = MemTable::try_new(whole.schema(), vec![batches]).expect("one partition");
     sql.context.register_table("memory", Arc::new(memory)).expect("a table");
     for (name, rows) in [("docs", 20_000), ("few", 10)] {
-        let mut index = Flat::builder(&Device::host(), Metric::L2, 2).build().expect("an index");
-        index.add(MatrixView::new(&values[..rows * 2], 2).expect("rows")).expect("rows");
         let path = sql.folder.path().join(format!("{name}.nf"));
-        index.save(&path).expect("a saved index");
-        sql.run(&format!("CREATE EXTERNAL TABLE {name} STORED AS NEARFIELD LOCATION '{}'", path.display()))
-            .await;
+        save_index(&path, &values[..rows * 2], 2, Metric::L2, 0);
+        sql.indexes(name, &path).await;
     }
     sql.parquet("file", &whole.slice(0, 10), 1).await;
     for (view, query, count) in [

@@ -13,8 +13,8 @@ use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::parquet::arrow::ArrowWriter;
 use datafusion::prelude::{ParquetReadOptions, SessionConfig, SessionContext};
-use nearfield::Device;
 use nearfield::io::VectorFile;
+use nearfield::{AddOptions, Device, Flat, MatrixView, Metric};
 use tempfile::TempDir;
 
 pub(crate) const DIM: usize = 384;
@@ -103,6 +103,15 @@ pub(crate) fn vectors(values: &[f32], dim: usize) -> Vec<Option<Vec<f32>>> {
     values.chunks(dim).map(|vector| Some(vector.to_vec())).collect()
 }
 
+/// Saves an index of rows, whose ids count from `first`.
+pub(crate) fn save_index(path: &Path, rows: &[f32], dim: usize, metric: Metric, first: u64) {
+    let mut index = Flat::builder(&Device::host(), metric, dim).build().expect("an index");
+    let rows = MatrixView::new(rows, dim).expect("whole rows");
+    let ids: Vec<u64> = (first..).take(rows.rows()).collect();
+    index.add_with(rows, &AddOptions::new().ids(&ids)).expect("rows");
+    index.save(path).expect("a saved index");
+}
+
 /// A session with so much memory, and small batches.
 pub(crate) fn limited(bytes: usize) -> SessionContext {
     let runtime = RuntimeEnvBuilder::new().with_memory_limit(bytes, 1.0).build_arc().expect("a runtime");
@@ -140,6 +149,13 @@ impl Sql {
         }
         let path = folder.to_str().expect("a path");
         self.context.register_parquet(name, path, ParquetReadOptions::default()).await.expect("a table");
+        self
+    }
+
+    /// Makes a table of a saved index, or of a folder of them.
+    pub(crate) async fn indexes(&self, name: &str, path: &Path) -> &Self {
+        let path = path.display();
+        self.run(&format!("CREATE EXTERNAL TABLE {name} STORED AS NEARFIELD LOCATION '{path}'")).await;
         self
     }
 

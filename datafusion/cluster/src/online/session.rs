@@ -26,7 +26,7 @@ fn codec() -> KnnPhysicalCodec {
     KnnPhysicalCodec(Arc::new(DefaultPhysicalExtensionCodec {}))
 }
 
-/// Whether a part of a plan may change tables or files, as the statement that `EXPLAIN ANALYZE` runs, or one that was prepared.
+/// Whether an operator of a plan may change tables or files. `EXPLAIN ANALYZE` runs its statement, and a prepared one is known by its name alone.
 fn changes_data(plan: &LogicalPlan) -> Result<bool> {
     use LogicalPlan::{Copy, Ddl, Dml, Statement};
     Ok(matches!(plan, Dml(_) | Ddl(_) | Copy(_) | Statement(_)))

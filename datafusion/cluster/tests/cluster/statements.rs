@@ -5,10 +5,10 @@ use std::sync::Arc;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::compute::concat_batches;
 use datafusion::prelude::SessionContext;
-use nearfield::{AddOptions, Device, Flat, MatrixView, Metric};
+use nearfield::Metric;
 use nearfield_datafusion::IndexTable;
 
-use crate::support::{DIM, QUERIES, ROWS, Sql, Stored, literal, table, vectors};
+use crate::support::{DIM, QUERIES, ROWS, Sql, Stored, literal, save_index, table, vectors};
 
 /// Files of each table, so that several tasks read it.
 const FILES: usize = 8;
@@ -26,11 +26,8 @@ pub(crate) async fn one_machine() -> Sql {
     sql.parquet("small", &table(&vectors(&small, 3), 3, Stored::ListF32), FILES).await;
     // Shards of an index, whose ids are those of the table.
     for (shard, values) in ROWS[..1600 * DIM].chunks(200 * DIM).enumerate() {
-        let ids: Vec<u64> = (shard as u64 * 200..).take(values.len() / DIM).collect();
-        let mut index = Flat::builder(&Device::host(), Metric::Cosine, DIM).build().expect("an index");
-        let rows = MatrixView::new(values, DIM).expect("whole rows");
-        index.add_with(rows, &AddOptions::new().ids(&ids)).expect("rows");
-        index.save(sql.folder.path().join(format!("{shard}.nf"))).expect("a saved index");
+        let path = sql.folder.path().join(format!("{shard}.nf"));
+        save_index(&path, values, DIM, Metric::Cosine, shard as u64 * 200);
     }
     register_index(&sql.context, &sql);
     for view in VIEWS {

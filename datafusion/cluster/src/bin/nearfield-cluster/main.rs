@@ -59,7 +59,7 @@ fn main() -> ExitCode {
 /// An error and its causes in one line. Errors of DataFusion say their causes themselves.
 fn one_line(error: &anyhow::Error) -> String {
     let mut text = String::new();
-    for cause in error.chain().map(ToString::to_string).filter(|cause| !cause.is_empty()) {
+    for cause in error.chain().map(ToString::to_string) {
         if !text.ends_with(&cause) {
             text += if text.is_empty() { "" } else { ": " };
             text += &cause;

@@ -31,7 +31,7 @@ fn check_free(address: SocketAddr) -> anyhow::Result<()> {
 
 /// Opens the device now, so that a wrong name is no error of the first statement, and describes it.
 fn opened_device() -> anyhow::Result<String> {
-    Ok(NearfieldOptions::default().open()?.describe())
+    Ok(NearfieldOptions::default().open().context("NEARFIELD_ADAPTER")?.describe())
 }
 
 /// Waits until something listens at the address of a scheduler, which may start after its executors.
