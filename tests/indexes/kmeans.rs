@@ -28,7 +28,7 @@ fn clusters_that_are_apart_are_found(engine: Engine) {
         for screen in [Screen::None, Screen::I8] {
             let clusters = KMeans::new(Metric::L2, centres)
                 .screen(screen)
-                .iterations(12)
+                .iterations(5)
                 .train(device, view)
                 .expect("trains");
             found.push(clusters.clone());
@@ -175,7 +175,7 @@ fn no_list_stays_empty_while_rows_differ(engine: Engine) {
         .map(|i| if i / 8 < 950 { random.below(2) as f32 * 1e-3 } else { random.below(1000) as f32 })
         .collect();
     let view = MatrixView::new(&rows, 8).expect("rows");
-    let clusters = KMeans::new(Metric::L2, 270).iterations(12).train(device, view).expect("trains");
+    let clusters = KMeans::new(Metric::L2, 270).iterations(5).train(device, view).expect("trains");
     let sizes = sizes(&clusters.assignments, 270);
     let empty = sizes.iter().filter(|&&size| size == 0).count();
     assert!(empty < 100, "{empty} empty lists of 270; 306 rows are distinct");
@@ -199,7 +199,7 @@ fn balance_evens_lists_out(engine: Engine) {
         })
         .collect();
     let view = MatrixView::new(&rows, 6).expect("rows");
-    let train = |means: KMeans<'_>| means.iterations(12).tolerance(0.0).train(device, view).expect("trains");
+    let train = |means: KMeans<'_>| means.iterations(5).tolerance(0.0).train(device, view).expect("trains");
     let largest = |assignments: &[u32]| sizes(assignments, 40).into_iter().max().expect("lists");
     let free = train(KMeans::new(Metric::L2, 40).rows_per_cluster(80));
     let even = train(KMeans::new(Metric::L2, 40).rows_per_cluster(80).balance(1.5));

@@ -61,15 +61,15 @@ pub(crate) fn numbered(rows: usize) -> Vec<u64> {
 /// Lists from which on a screen stores the scores of a sample of their centroids. No multiple of 128.
 pub(crate) const MANY_LISTS: usize = 4100;
 
-/// Sets of 5,000 rows for these lists: names, dims and values, which are whole.
+/// Sets of 4,200 rows for these lists: names, dims and values, which are whole.
 pub(crate) fn rows_of_many_lists() -> [(&'static str, usize, Vec<f32>); 3] {
     let mut random = Random::new(15);
     let mut values = |count: usize, range: usize| -> Vec<f32> {
         (0..count).map(|_| random.below(range) as f32 - range as f32 / 2.0).collect()
     };
     // 256 different rows, so that centroids tie; and many rows the same, which are too many for a list of candidates.
-    let (apart, alike) = (values(5000 * 12, 200), values(5000 * 4, 4));
-    let mut equal = values(5000 * 8, 40);
+    let (apart, alike) = (values(4200 * 12, 200), values(4200 * 4, 4));
+    let mut equal = values(4200 * 8, 40);
     equal[600 * 8..1400 * 8].fill(7.0);
     [("rows apart", 12, apart), ("equal distances", 4, alike), ("equal rows", 8, equal)]
 }

@@ -1,8 +1,10 @@
 //! `knn` finds what `ORDER BY` finds, ties included.
 
+use datafusion::arrow::array::AsArray;
+use datafusion::arrow::datatypes::UInt64Type;
 use test_case::test_matrix;
 
-use crate::support::{DIM, QUERIES, ROWS, Sql, Stored, devices, literal, table, vectors};
+use crate::support::{DIM, QUERIES, ROWS, Sql, Stored, assert_same, devices, literal, table, vectors};
 
 /// The scalar function of a metric, as what smaller is nearer of.
 fn ordered(metric: &str, query: &str) -> String {
@@ -17,6 +19,19 @@ fn ordered(metric: &str, query: &str) -> String {
 fn brute_force(from: &str, metric: &str, query: &[f32], k: usize) -> String {
     let distance = ordered(metric, &literal(query));
     format!("SELECT id, {distance} AS d FROM {from} ORDER BY d, id LIMIT {k}")
+}
+
+/// One call of `knn` finds what brute force finds for each of its queries, which are numbered.
+async fn same_for_each(sql: &Sql, call: &str, wanted: impl IntoIterator<Item = (usize, String)>) {
+    let statement = format!("SELECT query_index, id, _distance FROM {call} ORDER BY query_index, rank");
+    let found = sql.run(&statement).await;
+    let numbers = found.column(0).as_primitive::<UInt64Type>().values();
+    for (number, wanted) in wanted {
+        let start = numbers.partition_point(|&at| at < number as u64);
+        let end = numbers.partition_point(|&at| at <= number as u64);
+        let found = found.slice(start, end - start).project(&[1, 2]).expect("two columns");
+        assert_same(&found, &sql.run(&wanted).await, &format!("query {number}: {wanted}"));
+    }
 }
 
 #[test_matrix(
@@ -39,11 +54,8 @@ async fn one_query_and_several_find_what_brute_force_finds(stored: Stored, metri
         let all: Vec<String> = queries.iter().map(|query| literal(query)).collect();
         sql.run("SET nearfield.block_bytes = 800000").await;
         let call = format!("knn('t', 'vec', [{}], 7, '{metric}')", all.join(", "));
-        for (number, query) in queries.iter().enumerate() {
-            let found =
-                format!("SELECT id, _distance FROM {call} WHERE query_index = {number} ORDER BY rank");
-            sql.same(&found, &brute_force("t", metric, query, 7)).await;
-        }
+        let wanted = queries.iter().map(|query| brute_force("t", metric, query, 7));
+        same_for_each(&sql, &call, wanted.enumerate()).await;
     }
 }
 
@@ -59,14 +71,10 @@ async fn ties_go_to_the_first_rows_of_the_table(metric: &str, files: usize) {
         let queries: Vec<&[f32]> = values.chunks(3).step_by(640).collect();
         let all: Vec<String> = queries.iter().map(|query| literal(query)).collect();
         let call = format!("knn(t, vec, [{}], 40, '{metric}')", all.join(", "));
-        for (number, query) in queries.iter().enumerate() {
-            if metric == "cosine" && query.iter().all(|&x| x == 0.0) {
-                continue;
-            }
-            let found =
-                format!("SELECT id, _distance FROM {call} WHERE query_index = {number} ORDER BY rank");
-            sql.same(&found, &brute_force("t", metric, query, 40)).await;
-        }
+        let has_distances = |query: &[f32]| metric != "cosine" || query.iter().any(|&x| x != 0.0);
+        let some = queries.iter().enumerate().filter(|(_, query)| has_distances(query));
+        let wanted = some.map(|(number, query)| (number, brute_force("t", metric, query, 40)));
+        same_for_each(&sql, &call, wanted).await;
     }
 }
 
@@ -93,17 +101,14 @@ async fn rows_of_every_size_are_found(metric: &str) {
             let all: Vec<String> = queries.iter().map(|query| literal(query)).collect();
             for k in [5, 400] {
                 let call = format!("knn(t, vec, [{}], {k}, '{metric}')", all.join(", "));
-                for (number, query) in queries.iter().enumerate() {
-                    let found = format!(
-                        "SELECT id, _distance FROM {call} WHERE query_index = {number} ORDER BY rank"
-                    );
+                let wanted = queries.iter().map(|query| {
                     let distance = ordered(metric, &literal(query));
-                    let wanted = format!(
+                    format!(
                         "SELECT id, {distance} AS d FROM t WHERE {distance} IS NOT NULL AND NOT isnan({distance}) \
                          ORDER BY d, id LIMIT {k}"
-                    );
-                    sql.same(&found, &wanted).await;
-                }
+                    )
+                });
+                same_for_each(&sql, &call, wanted.enumerate()).await;
             }
         }
     }

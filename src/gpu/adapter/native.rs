@@ -26,10 +26,10 @@ async fn computing(
 /// Every adapter that can compute, best first. `WGPU_BACKEND` narrows the choice of interfaces.
 pub(crate) async fn enumerate() -> Vec<(wgpu::Adapter, Adapter)> {
     let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle();
-    if !cfg!(debug_assertions) {
-        // The checks of indirect dispatches cost a dispatch each; nothing here is dispatched indirectly.
-        descriptor.flags = wgpu::InstanceFlags::empty();
-    }
+    // Without the checks of indirect dispatches, which cost a dispatch each: nothing here is dispatched indirectly. Without shaders'
+    // debug information, for which naga counts lines from the start of the text at every instruction. WGPU_DEBUG=1 adds it.
+    descriptor.flags =
+        if cfg!(debug_assertions) { wgpu::InstanceFlags::VALIDATION } else { wgpu::InstanceFlags::empty() };
     let descriptor = descriptor.with_env();
     let (flags, backends) = (descriptor.flags, descriptor.backends);
     // OpenGL lists the hardware of the other backends again, with fewer features and smaller limits: it is asked only

@@ -7,7 +7,7 @@ use crate::common::living::bits;
 use crate::common::{Random, gpu, has_kernels, view, with_bindings_of};
 use crate::support::{few_iterations, flat, run_within};
 use nearfield::{
-    Device, Error, Filter, Flat, Ivf, KMeans, MatrixView, Metric, Screen, SearchOptions, SearchResult,
+    Device, Error, Filter, Flat, Ivf, KMeans, MatrixView, Metric, Screen, SearchOptions, SearchResult, wgpu,
 };
 use test_case::test_matrix;
 
@@ -117,7 +117,7 @@ fn probes_for_a_recall_are_the_fewest_that_reach_it(engine: Engine) {
         });
         hits.sum::<usize>() as f64 / 800.0
     };
-    for wanted in [0.0, 0.3, 0.8, 0.95, 1.0] {
+    for wanted in [0.0, 0.8, 1.0] {
         let probes = index.probes_for_recall(queries, 10, wanted).expect("probes");
         assert!(recall(probes) >= wanted, "{wanted}: {probes} probes");
         // The margin for 80 queries is some hundredths.
@@ -171,12 +171,17 @@ fn lists_of_one_row_duplicates_and_many_queries_of_few_candidates(engine: Engine
     let index = ivf(device, Metric::Cosine, view(&same, 8), 3, Screen::I8);
     let found = index.search(view(&same[..80 * 8], 8), 5, 3).expect("an answer");
     assert!((0..80).all(|row| found.row(row).iter().map(|hit| hit.id).eq(0..5)));
-    // More queries than fit a dimension of workgroups.
+}
+
+#[test]
+fn queries_may_be_more_than_fit_a_dimension_of_workgroups() {
+    let limits = |limits: &mut wgpu::Limits| limits.max_compute_workgroups_per_dimension = 600;
+    let Some(device) = Adapter.with_limits(limits) else { return };
     let values: Vec<f32> = (0..1000).map(|row| row as f32).collect();
-    let index = ivf(device, Metric::L2, view(&values, 1), 100, Screen::None);
-    let queries: Vec<f32> = (0..70_000).map(|query| (query % 1000) as f32).collect();
+    let index = ivf(&device, Metric::L2, view(&values, 1), 100, Screen::None);
+    let queries: Vec<f32> = (0..1300).map(|query| (query % 1000) as f32).collect();
     let found = index.search(view(&queries, 1), 1, 1).expect("an answer");
-    assert!((0..70_000).all(|query| found.row(query)[0].id == query as u64 % 1000));
+    assert!((0..1300).all(|query| found.row(query)[0].id == query as u64 % 1000));
 }
 
 #[test_matrix([Adapter, Host])]
