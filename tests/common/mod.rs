@@ -68,11 +68,6 @@ impl Engine {
     /// A device whose buffers are visible in windows of this many bytes, without subgroup operations. None on the host
     /// engine, which has no such limit.
     pub(crate) fn with_bindings_of(self, bytes: u64) -> Option<Device> {
-        self.with_limits(|limits| limits.max_storage_buffer_binding_size = bytes)
-    }
-
-    /// A device with other limits than its adapter's, without subgroup operations. None on the host engine.
-    pub(crate) fn with_limits(self, set: impl FnOnce(&mut wgpu::Limits)) -> Option<Device> {
         if self == Self::Host {
             return None;
         }
@@ -85,8 +80,7 @@ impl Engine {
                     && adapter.get_info().backend.to_str() == wanted.backend
             })
             .expect("the adapter is there");
-        let mut limits = adapter.limits();
-        set(&mut limits);
+        let limits = wgpu::Limits { max_storage_buffer_binding_size: bytes, ..adapter.limits() };
         let descriptor = wgpu::DeviceDescriptor { required_limits: limits, ..Default::default() };
         let (device, queue) = pollster::block_on(adapter.request_device(&descriptor)).expect("a device");
         Some(Device::from_wgpu(device, queue, options()))
