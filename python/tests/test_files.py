@@ -197,11 +197,11 @@ for first in range(0, 1100, 100):
     index.add(rows)
 reduced = index.__reduce__()
 del rows, index
-for protocol in (2, 3):
-    try:
-        pickle.dumps(Reduced(), protocol)
-    except OverflowError as error:
-        print(protocol, "refused")
+# Protocol 2 refuses it too, after half a minute: it makes text of the bytes first.
+try:
+    pickle.dumps(Reduced(), 3)
+except OverflowError:
+    print("refused")
 data = pickle.dumps(Reduced(), 5)
 assert len(data) > 1 << 32, len(data)
 del reduced
@@ -224,4 +224,4 @@ def test_more_than_4_gib_are_pickled_whole_or_refused(child: Any, on_host: bool)
         pytest.skip("runs with the host engine")
     done = child(LARGE, timeout=300)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split("\n") == ["2 refused", "3 refused", "1100 [0, 1099]", ""]
+    assert done.stdout.split("\n") == ["refused", "1100 [0, 1099]", ""]

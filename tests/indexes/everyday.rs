@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use crate::common::Engine::{self, Adapter, Host};
 use crate::common::{Random, view};
+use crate::support::few_iterations;
 use nearfield::{
     AddOptions, Device, Element, ElementKind, Error, Flat, Index, Ivf, Matrix, MatrixView, MemoryPlace,
     Metric, Neighbors, SavedIndex, Screen, SearchOptions, WithinOptions, to_ids,
@@ -22,6 +23,7 @@ fn both(device: &Device, rows: &[f32], kind: ElementKind) -> [Index; 2] {
     let rows = Matrix::F32(rows.to_vec(), DIM).to_kind(kind);
     let flat = Flat::builder(device, Metric::L2Squared, DIM).elements(kind).screen(Screen::I8);
     let ivf = Ivf::builder(device, Metric::L2Squared, DIM).elements(kind).screen(Screen::I8).lists(7);
+    let ivf = ivf.kmeans(few_iterations);
     let mut both = [flat.build().expect("an index").into(), ivf.train(&rows).expect("trains").into()];
     both.iter_mut().for_each(|index: &mut Index| index.add(&rows).expect("rows"));
     both

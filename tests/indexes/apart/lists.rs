@@ -28,7 +28,8 @@ impl Twins {
     fn new(device: &Device, metric: Metric, dim: usize, values: &[f32]) -> Self {
         let builder =
             || Ivf::builder(device, metric, dim).lists(LISTS).kmeans(few_iterations).screen(Screen::I8);
-        let of = |place| builder().rows(place).train(view(values, dim)).expect("an index");
+        let sample = view(&values[..1000 * dim], dim);
+        let of = |place| builder().rows(place).train(sample).expect("an index");
         let mut twins = Self { there: of(RowPlace::Device), apart: of(RowPlace::Host) };
         twins.change(|index| index.add(view(values, dim)));
         twins
@@ -93,7 +94,7 @@ fn all_lists_give_what_the_host_engine_gives() {
         let (values, queries) = (clustered(&mut random, 3000, 32), clustered(&mut random, 70, 32));
         let builder =
             Ivf::builder(device, metric, 32).lists(LISTS).kmeans(few_iterations).rows(RowPlace::Host);
-        let mut index = builder.train(view(&values, 32)).expect("an index");
+        let mut index = builder.train(view(&values[..800 * 32], 32)).expect("an index");
         index.add(view(&values, 32)).expect("good rows");
         let mut wanted = Flat::builder(&Device::host(), metric, 32).build().expect("an index");
         wanted.add(view(&values, 32)).expect("good rows");
@@ -141,7 +142,7 @@ fn a_device_that_would_search_all_rows_screens_them() {
     let Some(device) = Adapter.open(options().exact_when_quicker(true)) else { return };
     let mut random = Random::new(44);
     let values = clustered(&mut random, 5000, 16);
-    let builder = Ivf::builder(&device, Metric::L2, 16).lists(8).rows(RowPlace::Host);
+    let builder = Ivf::builder(&device, Metric::L2, 16).lists(8).kmeans(few_iterations).rows(RowPlace::Host);
     let mut index = builder.train(view(&values, 16)).expect("an index");
     index.add(view(&values, 16)).expect("good rows");
     let found =
@@ -166,7 +167,7 @@ fn the_host_searches_all_rows_for_a_lost_device() {
     let Some(device) = own_gpu() else { return };
     let mut random = Random::new(45);
     let values = clustered(&mut random, 3000, 16);
-    let builder = Ivf::builder(&device, Metric::L2, 16).lists(8).rows(RowPlace::Host);
+    let builder = Ivf::builder(&device, Metric::L2, 16).lists(8).kmeans(few_iterations).rows(RowPlace::Host);
     let builder = builder.keep_host_copy(true).fallback(true);
     let mut index = builder.train(view(&values, 16)).expect("an index");
     index.add(view(&values, 16)).expect("good rows");
@@ -189,7 +190,7 @@ fn rows_of_a_file_lie_in_lists() {
     let queries = whole(&mut random, 60, dim);
     for devices in super::mapped::devices() {
         let builder = || Ivf::builder(&devices, Metric::L2Squared, dim).lists(LISTS).kmeans(few_iterations);
-        let sample = view(&values[..2000 * dim], dim);
+        let sample = view(&values[..800 * dim], dim);
         let mut mapped = builder().rows(RowPlace::Mapped(path.clone())).train(sample).expect("an index");
         let mut wanted = builder().train(sample).expect("an index");
         wanted.add(view(&values, dim)).expect("good rows");
