@@ -34,7 +34,7 @@ test('a lost GPU is a typed error, and the index comes back from its host copy o
     const bytes = await indexes[1].toBytes();
     const want = await indexes[1].search(query, { k: 20 });
     // In the middle of a search, which is in many pieces.
-    const long = indexes[1].search(fixtures.whole(8, 2000, 16), { k: 20 });
+    const long = indexes[1].search(fixtures.whole(8, 5000, 16), { k: 100 });
     setTimeout(() => device.gpuDevice.destroy(), 30);
     const lost = [await long.then(() => 'answered', (error) => [error instanceof DeviceLostError, error.code, error.message])];
     for (const call of [() => indexes[1].search(query, { k: 20 }), () => indexes[1].add(base), () => indexes[1].toBytes()]) {

@@ -196,7 +196,7 @@ fn the_nearest_of_thousands_of_lists_are_probed() {
         let mut index = builder.kmeans(|means| means.iterations(0)).train(rows).expect("trains");
         index.add(rows).expect("rows");
         // A sample is not worth it for fewer queries.
-        let cases = [&[(16, 2100), (16, 100)][..], &[(64, 2100)]];
+        let cases = [&[(16, 2100), (16, 1100)][..], &[(64, 2100)]];
         for &(probes, count) in cases[number] {
             let options = SearchOptions::new(5).probes(probes).profile(true);
             let found = index.search_with(rows.slice(0..count), &options).expect("an answer");
@@ -204,7 +204,7 @@ fn the_nearest_of_thousands_of_lists_are_probed() {
             let is_sampled = stages.contains(&"coarse_collect");
             assert!(stages.is_empty() || is_sampled == (count > 2000), "{data}, {probes} probes: {stages:?}");
             // Few queries are compared with all centroids.
-            for first in [0, 590, 1070].into_iter().filter(|first| first + 30 <= count) {
+            for first in [0, 590, 1070] {
                 let few = index.search(rows.slice(first..first + 30), 5, probes).expect("an answer");
                 let wanted = bits(&few);
                 let found = &bits(&found.neighbors)[first..first + 30];
