@@ -187,12 +187,12 @@ fn queries_may_be_more_than_are_searched_at_a_time(engine: Engine) {
 fn filters_widen_the_probes_until_k_are_found(engine: Engine) {
     let Some(device) = engine.device() else { return };
     let values = numbers(2000, 16, 9);
-    let queries = numbers(120, 16, 10);
+    let queries = numbers(70, 16, 10);
     let index = ivf(device, Metric::L2, view(&values, 16), 60, Screen::I8);
     let exact = flat(device, Metric::L2, view(&values, 16), Screen::None);
     for share in [1, 2, 10, 100, 700, 5000] {
         let is_allowed = |id: u64| id.is_multiple_of(share);
-        for count in [3, 120] {
+        for count in [3, 70] {
             let some = view(&queries[..count * 16], 16);
             let options = SearchOptions::new(10).filter(Filter::by(&is_allowed));
             let wanted = exact.search_with(some, &options).expect("an answer").neighbors;
