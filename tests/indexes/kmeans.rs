@@ -364,13 +364,13 @@ fn the_nearest_of_thousands_of_centroids_are_exact() {
 
 #[test]
 fn rows_that_exceed_a_binding_train_the_same_centroids() {
-    let (Some(device), Some(narrow)) = (gpu(), with_bindings_of(1 << 17)) else { return };
+    let (Some(device), Some(narrow)) = (gpu(), with_bindings_of(1 << 19)) else { return };
     // 682 rows a binding.
-    let (rows, _) = around(70, 13, 48);
-    let view = MatrixView::new(&rows, 48).expect("rows");
+    let (rows, _) = around(70, 20, 192);
+    let view = MatrixView::new(&rows, 192).expect("rows");
     for (metric, lists) in [(Metric::L2, 300), (Metric::Cosine, 20)] {
         // All rows, and a sample of them.
-        for count in [910, 740] {
+        for count in [1400, 1000] {
             let means = KMeans::new(metric, lists).rows_per_cluster(count / lists).iterations(1);
             let expected = means.train(device, view).expect("trains");
             assert_eq!(expected.trained_on.len(), count / lists * lists);
@@ -378,10 +378,10 @@ fn rows_that_exceed_a_binding_train_the_same_centroids() {
         }
     }
     let mut bad = rows.clone();
-    bad[800 * 48 + 3] = f32::NAN;
-    let bad = MatrixView::new(&bad, 48).expect("rows");
+    bad[1200 * 192 + 3] = f32::NAN;
+    let bad = MatrixView::new(&bad, 192).expect("rows");
     let refused = KMeans::new(Metric::L2, 300).train(&narrow, bad);
-    assert!(matches!(refused, Err(Error::NotFinite { row: 800, .. })), "{refused:?}");
+    assert!(matches!(refused, Err(Error::NotFinite { row: 1200, .. })), "{refused:?}");
 }
 
 /// Large matrices are trained on where they lie, as several pieces.
