@@ -147,11 +147,16 @@ impl Gpu {
         self.options.max_segment_bytes.min(capabilities.max_binding_bytes).min(capabilities.max_buffer_bytes)
     }
 
+    /// Whether the driver runs kernels on the processor.
+    pub(crate) fn is_software(&self) -> bool {
+        self.adapter.kind == AdapterKind::Software
+    }
+
     /// Workgroups that share each of `tasks`: `on_hardware`, or fewer where a software driver starts them one after the other.
     pub(crate) fn workgroups_each(&self, tasks: u32, on_hardware: u32) -> u32 {
-        match self.adapter.kind {
-            AdapterKind::Software => on_hardware.min((SOFTWARE_WORKGROUPS / tasks.max(1)).max(1)),
-            _ => on_hardware,
+        match self.is_software() {
+            true => on_hardware.min((SOFTWARE_WORKGROUPS / tasks.max(1)).max(1)),
+            false => on_hardware,
         }
     }
 

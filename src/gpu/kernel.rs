@@ -100,6 +100,9 @@ pub struct Kernel {
 /// constants; in the text of all others it is a `const`.
 pub const WORKGROUP: &str = "WORKGROUP";
 
+/// What a kernel's text calls whether its driver runs it on the processor.
+const IS_SOFTWARE: &str = "IS_SOFTWARE";
+
 /// One of a kernel's variants.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Variant {
@@ -343,6 +346,9 @@ impl Kernel {
                 text.push_str(&format!("const {} = {}u;\n", constant.0, constant.1));
                 written.push(constant);
             }
+        }
+        if snippets.iter().any(|snippet| snippet.text.contains(IS_SOFTWARE)) {
+            text.push_str(&format!("const {IS_SOFTWARE} = {};\n", driver == Driver::Software));
         }
         text.push_str(self.params);
         for snippet in snippets {

@@ -1,6 +1,7 @@
 // The distances that a search reports. Sixteen invocations share a candidate: each sums every sixteenth vector of four
 // elements with explicit fma, and a fixed tree sums the sixteen. The order of additions never depends on the batch, the
-// other candidates or the adapter's subgroups.
+// other candidates or the adapter's subgroups. On software drivers one invocation adds all in the same order: there, memory that
+// invocations share costs more than the sums.
 //
 // Candidates are one of three:
 // - a CSR list: query q has those from offsets[q] to offsets[q + 1];
@@ -50,6 +51,31 @@ fn take(sums: Sums, q: vec4<f32>, x: vec4<f32>) -> Sums {
   return next;
 }
 
+/// The sums that sixteen invocations share, by one: it adds parts as soon as the tree does, so that four wait at most.
+fn sums_alone(query: u32, row: u32) -> vec4<f32> {
+  var ones = vec4(0.0);
+  var twos = vec4(0.0);
+  var fours = vec4(0.0);
+  var eights = vec4(0.0);
+  for (var turn = 0u; turn < WIDTH; turn++) {
+    var sums_of = Sums(vec4(0.0), vec4(0.0), vec4(0.0));
+    // 0, 8, 4, 12, 2 and so on: the tree adds places that are 8 apart first.
+    for (var i = reverseBits(turn) >> 28u; i < params.vectors; i += WIDTH) {
+      sums_of = take(sums_of, queries[query * params.vectors + i], widen(rows[row * params.vectors + i]));
+    }
+    var part = vec4(across(sums_of.dots), across(sums_of.query_squares), across(sums_of.row_squares), 0.0);
+    if ((turn & 1u) == 0u) { ones = part; continue; }
+    part = ones + part;
+    if ((turn & 2u) == 0u) { twos = part; continue; }
+    part = twos + part;
+    if ((turn & 4u) == 0u) { fours = part; continue; }
+    part = fours + part;
+    if ((turn & 8u) == 0u) { eights = part; continue; }
+    return eights + part;
+  }
+  return eights;
+}
+
 @compute @workgroup_size(WORKGROUP)
 fn rescore(
   @builtin(workgroup_id) workgroup: vec3<u32>,
@@ -63,8 +89,9 @@ fn rescore(
   // Results end where `keys` ends, so the loop ends too, whatever the offsets say.
   if (!dense && !listed) { total = min(offsets[params.queries], arrayLength(&keys)); }
   if (listed) { total = min(offsets[workgroup.y], params.list_pitch); }
-  for (var start = workgroup.x * AT_ONCE; start < total; start += workgroups.x * AT_ONCE) {
-    let candidate = start + index / WIDTH;
+  let at_once = select(AT_ONCE, WORKGROUP, IS_SOFTWARE);
+  for (var start = workgroup.x * at_once; start < total; start += workgroups.x * at_once) {
+    let candidate = start + select(index / WIDTH, index, IS_SOFTWARE);
     var query = workgroup.y;
     var slot = params.dense_first + candidate;
     var place = query * params.found_pitch + params.found_first + candidate;
@@ -92,8 +119,10 @@ fn rescore(
     // Loaded with the vectors, not after them.
     var id = vec2(0xffffffffu);
     if (here) { id = ids[row]; }
+    var sums = vec4(0.0);
+    if (IS_SOFTWARE && here) { sums = sums_alone(query, row); }
     var sums_of = Sums(vec4(0.0), vec4(0.0), vec4(0.0));
-    if (here) {
+    if (!IS_SOFTWARE && here) {
       var i = index % WIDTH;
       // Six vectors are loaded together and added one after the other.
       for (; i + (AHEAD - 1u) * WIDTH < vectors; i += AHEAD * WIDTH) {
@@ -111,8 +140,10 @@ fn rescore(
         sums_of = take(sums_of, queries[query * vectors + i], widen(rows[row * vectors + i]));
       }
     }
-    let sums = sixteen_sum(index, vec4(across(sums_of.dots), across(sums_of.query_squares), across(sums_of.row_squares), 0.0));
-    if (index % WIDTH == 0u && candidate < total) {
+    if (!IS_SOFTWARE) {
+      sums = sixteen_sum(index, vec4(across(sums_of.dots), across(sums_of.query_squares), across(sums_of.row_squares), 0.0));
+    }
+    if ((IS_SOFTWARE || index % WIDTH == 0u) && candidate < total) {
       if (here) {
         var distance = sums.x;
         if (METRIC == METRIC_COSINE) {

@@ -187,6 +187,8 @@ pub(crate) fn encode(commands: &mut Commands<'_>, rescore: &Rescore<'_>) -> Resu
         ..Params::default()
     };
     let limit = gpu.adapter.capabilities.max_workgroups;
+    // Candidates that a workgroup takes at a time.
+    let at_once = if gpu.is_software() { INVOCATIONS } else { AT_ONCE };
     let unused = rescore.queries;
     let each = |columns| Grid::Tiles(gpu.workgroups_each(rescore.count, columns), rescore.count);
     let (slots, candidates, offsets, grid) = match rescore.candidates {
@@ -196,14 +198,14 @@ pub(crate) fn encode(commands: &mut Commands<'_>, rescore: &Rescore<'_>) -> Resu
                 return Err(Error::argument("slots", "at least one", 0));
             }
             // The kernel strides over the candidates; this many workgroups fill any adapter.
-            let columns = gpu.workgroups_each(1, total.div_ceil(AT_ONCE).min(4096));
+            let columns = gpu.workgroups_each(1, total.div_ceil(at_once).min(4096));
             let grid = Grid::Tiles(columns, 1);
             (slots.map_or(unused, |(slots, _)| slots), candidates, offsets, grid)
         }
         Candidates::Lists { candidates, counts, pitch } => {
             params.list_pitch = pitch;
             // Lists are far from full, so a few workgroups stride over each. More would find nothing and still cost time.
-            let columns = (4096 / rescore.count.max(1)).clamp(4, 128).min(limit).min(pitch.div_ceil(AT_ONCE));
+            let columns = (4096 / rescore.count.max(1)).clamp(4, 128).min(limit).min(pitch.div_ceil(at_once));
             (unused, candidates, counts, each(columns))
         }
         Candidates::Dense { first, count, found_pitch, found_first, allowed } => {
@@ -212,7 +214,7 @@ pub(crate) fn encode(commands: &mut Commands<'_>, rescore: &Rescore<'_>) -> Resu
             params.found_pitch = found_pitch;
             params.found_first = found_first;
             params.entries = allowed.map_or(0, |words| (words.bytes / 4) as u32);
-            (allowed.unwrap_or(unused), unused, unused, each(count.div_ceil(AT_ONCE).min(limit)))
+            (allowed.unwrap_or(unused), unused, unused, each(count.div_ceil(at_once).min(limit)))
         }
         Candidates::Shared { slots, first, count, found_pitch, found_first } => {
             params.dense_first = first;
@@ -220,7 +222,7 @@ pub(crate) fn encode(commands: &mut Commands<'_>, rescore: &Rescore<'_>) -> Resu
             params.found_pitch = found_pitch;
             params.found_first = found_first;
             params.list_pitch = 1;
-            (unused, slots, unused, each(count.div_ceil(AT_ONCE).min(limit)))
+            (unused, slots, unused, each(count.div_ceil(at_once).min(limit)))
         }
     };
     let buffers = [

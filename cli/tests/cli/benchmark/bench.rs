@@ -417,7 +417,7 @@ fn a_software_adapter_runs_all_suites_too() -> Result<()> {
         println!("skipped: no software adapter");
         return Ok(());
     }
-    let output = command("software", "all --budget 45s --json").output()?;
+    let output = command("software", "all --budget 25s --json").output()?;
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let lines = parsed(&String::from_utf8(output.stdout)?)?;
     for suite in ["reduce", "select", "distance", "exact", "ivf", "serve", "breakeven"] {
