@@ -100,7 +100,7 @@ pub struct Kernel {
 /// constants; in the text of all others it is a `const`.
 pub const WORKGROUP: &str = "WORKGROUP";
 
-/// What a kernel's text calls whether its driver runs it on the processor.
+/// The constant that tells a kernel's text whether the driver runs it on the processor.
 const IS_SOFTWARE: &str = "IS_SOFTWARE";
 
 /// One of a kernel's variants.
@@ -326,7 +326,7 @@ impl Kernel {
         variants
     }
 
-    /// The WGSL text of a variant, unrolled for this driver.
+    /// The WGSL text of a variant for this driver, with its loops unrolled.
     ///
     /// # Errors
     /// When a marked loop cannot be unrolled: a fault of the kernel's file.

@@ -73,6 +73,12 @@ impl Gpu {
         self.compiler.choose(FormChoice::Specialised(dimension));
     }
 
+    /// Writes kernels as for hardware, to test that text on a software driver. None may have been compiled before.
+    #[cfg(feature = "internals")]
+    pub(crate) fn write_for_hardware(&self) {
+        self.compiler.write_for(super::unroll::Driver::Hardware);
+    }
+
     /// Keeps the times of forms, and uses the faster ones.
     pub(crate) fn keep_times(&self, times: &[(&'static Kernel, Variant, FormTimes)]) -> Result<()> {
         self.compiler.keep_times(times)

@@ -198,7 +198,7 @@ fn an_index_and_its_copy_on_the_host_change_together() {
     let builder = Flat::builder(device, Metric::L2Squared, DIM).keep_host_copy(true);
     let mut index = builder.build().expect("an index");
     index.add(view(&first, DIM)).expect("good rows");
-    for wait in [55, 50, 49, 47, 40, 0] {
+    for wait in [55, 50, 49, 47, 40, 30, 20, 0] {
         let len = index.len();
         let result = stopped_after(Duration::from_millis(wait), || index.add(view(&more, DIM)));
         let added = if result.is_ok() { 30_000 } else { 0 };

@@ -1,7 +1,8 @@
 //! The kernel `rescore`: the distances of candidates that are found through slots.
 
+use crate::common::Engine::Adapter;
 use crate::common::bench::{Bench, Bound, GUARD, ids_of};
-use crate::common::{DIMS, Random, padded, rounded, view};
+use crate::common::{DIMS, Random, options, padded, rounded, view};
 use nearfield::internals::kernels::rescore::{Candidates, Rescore, exact_key, reference};
 use nearfield::internals::kernels::{ABSENT, value_of};
 use nearfield::{BufferSlice, Element, Metric};
@@ -206,6 +207,31 @@ fn segments_together_answer_as_one() {
         assert_eq!(whole.0.iter().filter(|&&key| key == ABSENT).count(), 2);
         for segment in [1, 13, 45, 89] {
             assert_eq!(case.run(bench, metric, segment), whole, "{metric}, segments of {segment}");
+        }
+    }
+}
+
+/// On software drivers the kernel has a text of its own.
+#[test]
+fn the_text_for_hardware_gives_the_same_bits_on_any_driver() {
+    let Some(bench) = Bench::open() else { return };
+    let device = Adapter.open(options().cache_dir(None)).expect("the same adapter");
+    device.write_for_hardware();
+    let hardware = Bench::new(&device);
+    for dim in [1, 21, 64, 100, 385] {
+        let mut random = Random::new(10);
+        let slots: Vec<u32> = (0..300).collect();
+        // More candidates than all workgroups take in one turn.
+        let case = Case::new(dim, random.floats(40 * dim), &random.floats(300 * dim), &slots, 300);
+        let case = (0..40).fold(case, |case, query| case.looks_at(query..query + 160));
+        case.check(bench, false);
+        let all = Candidates::Dense { first: 0, count: 300, found_pitch: 300, found_first: 0, allowed: None };
+        for metric in Metric::ALL {
+            let [own, other] = [bench, hardware].map(|bench| {
+                let dense = case.rescored(bench, metric, [0, 300], &case.storage, all, 40 * 300);
+                (case.run(bench, metric, 170), dense)
+            });
+            assert!(own == other, "{metric}, dim {dim}");
         }
     }
 }

@@ -51,7 +51,8 @@ fn take(sums: Sums, q: vec4<f32>, x: vec4<f32>) -> Sums {
   return next;
 }
 
-/// The sums that sixteen invocations share, by one: it adds parts as soon as the tree does, so that four wait at most.
+/// What `sixteen_sum` gives sixteen invocations, by one alone. It takes their parts in an order in which at most four wait for the part
+/// that the tree adds to them.
 fn sums_alone(query: u32, row: u32) -> vec4<f32> {
   var ones = vec4(0.0);
   var twos = vec4(0.0);

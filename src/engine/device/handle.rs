@@ -214,6 +214,15 @@ impl Device {
         }
     }
 
+    /// Writes kernels as for hardware, on any driver. None may have been compiled before.
+    #[cfg(feature = "internals")]
+    #[doc(hidden)]
+    pub fn write_for_hardware(&self) {
+        if let Ok(gpu) = self.gpu("") {
+            gpu.write_for_hardware();
+        }
+    }
+
     /// The forms for one number of elements that ran since this was called last, by kernel and variant.
     #[cfg(feature = "internals")]
     #[doc(hidden)]

@@ -61,6 +61,8 @@ pub(in crate::gpu) struct Compiler {
     usual: Mutex<FormChoice>,
     /// The tuner's, while it times forms.
     trial: Mutex<Vec<(&'static Kernel, Variant)>>,
+    /// What kernels are written for, known with the first of them.
+    driver: OnceLock<Driver>,
     /// Opened before the first variant is compiled.
     file: OnceLock<Option<CacheFile>>,
 }
@@ -98,6 +100,7 @@ impl Compiler {
             cells: Mutex::default(),
             count: AtomicUsize::new(0),
             unsaved: AtomicUsize::new(0),
+            driver: OnceLock::new(),
             file: OnceLock::new(),
         }
     }
@@ -220,6 +223,12 @@ impl Compiler {
         self.count.load(Ordering::Relaxed)
     }
 
+    /// Writes kernels for this driver, whatever the adapter. None may have been compiled before.
+    #[cfg(feature = "internals")]
+    pub(in crate::gpu) fn write_for(&self, driver: Driver) {
+        self.driver.set(driver).expect("no kernel was compiled before");
+    }
+
     /// Writes the file if kernels were compiled since it was written.
     pub(super) fn save(&self) {
         if self.unsaved.swap(0, Ordering::Relaxed) > 0
@@ -248,11 +257,11 @@ impl Compiler {
         let file = self
             .file
             .get_or_init(|| CacheFile::open(&self.device, &self.faults, self.options.kernels_dir()?));
-        let driver = match self.adapter.kind {
+        let driver = self.driver.get_or_init(|| match self.adapter.kind {
             AdapterKind::Software => Driver::Software,
             _ => Driver::Hardware,
-        };
-        let mut source = kernel.wgsl(variant, driver)?;
+        });
+        let mut source = kernel.wgsl(variant, *driver)?;
         if variant.subgroups && self.adapter.backend == wgpu::Backend::BrowserWebGpu.to_str() {
             source.insert_str(0, SUBGROUPS_IN_BROWSERS);
         }

@@ -56,10 +56,10 @@ fn lists_give_the_rows_that_lists_on_the_device_give(metric: Metric) {
     let (dim, mut random) = (20, Random::new(41));
     let values = whole(&mut random, ROWS, dim);
     let mut twins = Twins::new(device, metric, dim, &values);
-    let queries = whole(&mut random, 70, dim);
+    let queries = whole(&mut random, 130, dim);
     let compare = |twins: &Twins| {
         for (count, k, probes) in
-            [(1, 1, 1), (1, 10, 6), (20, 10, 3), (70, 10, 5), (70, 3, LISTS), (10, 600, 4)]
+            [(1, 1, 1), (1, 10, 6), (20, 10, 3), (130, 10, 5), (70, 3, LISTS), (10, 600, 4)]
         {
             let found = twins.search(&queries[..count * dim], &SearchOptions::new(k).probes(probes));
             assert!(!found.statistics.on_host && found.statistics.searched_flat == 0);

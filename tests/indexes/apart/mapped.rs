@@ -148,7 +148,7 @@ fn files_of_vectors_are_searched_in_place() {
         given.write("rows.f16bin", &[bytemuck::cast_slice(&counts), halves]),
     ];
     for (files, elements, metric) in
-        [(of_f32, ElementKind::F32, Metric::L2), (of_f16, ElementKind::F16, Metric::Cosine)]
+        [(&of_f32, ElementKind::F32, Metric::L2), (&of_f16, ElementKind::F16, Metric::Cosine)]
     {
         let wanted = given.on_host(metric, elements);
         for (path, device) in
@@ -157,6 +157,14 @@ fn files_of_vectors_are_searched_in_place() {
             let index = mapped(&device, metric, path).expect("an index");
             assert_eq!((index.len(), index.next_id(), index.elements()), (ROWS, ROWS as u64, elements));
             given.compare(&index, &wanted);
+        }
+    }
+    for (file, elements, metric) in
+        [(&of_f32[0], ElementKind::F32, Metric::Cosine), (&of_f16[0], ElementKind::F16, Metric::L2)]
+    {
+        for device in devices() {
+            let index = mapped(&device, metric, file).expect("an index");
+            given.compare(&index, &given.on_host(metric, elements));
         }
     }
 }
