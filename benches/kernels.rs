@@ -1,5 +1,5 @@
 //! `cargo bench --bench kernels`: single kernels, recorded on buffers as a caller's pipeline does, timed from submission to
-//! completion. Answers are checked before timing; under `cargo test --benches` each bench runs once. `nearfield bench` gives
+//! completion. Answers are checked before timing; under `cargo test --benches` each bench runs once. `nearfield-bench` gives
 //! the published figures, and the ceilings of the adapter.
 
 #![expect(missing_docs, reason = "criterion's macro makes public functions")]

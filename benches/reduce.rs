@@ -1,5 +1,5 @@
 //! `cargo bench --bench reduce`: every kind of reduction of values on the device, in sizes that suit a software adapter.
-//! Answers are checked before timing; under `cargo test --benches` each bench runs once. `nearfield bench reduce` gives the
+//! Answers are checked before timing; under `cargo test --benches` each bench runs once. `nearfield-bench reduce` gives the
 //! published figures.
 
 #![expect(missing_docs, reason = "criterion's macro makes public functions")]

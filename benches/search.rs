@@ -1,5 +1,5 @@
 //! `cargo bench --bench search`: one bench per operation, in sizes that suit a software adapter. Answers are checked before
-//! timing; under `cargo test --benches` each bench runs once. `nearfield bench` gives the published figures.
+//! timing; under `cargo test --benches` each bench runs once. `nearfield-bench` gives the published figures.
 
 #![expect(missing_docs, reason = "criterion's macro makes public functions")]
 

@@ -9,14 +9,14 @@ use clap::ValueEnum;
 use nearfield::{Device, ElementKind, Flat, Index, Ivf, Matrix, Metric, RowPlace, Screen};
 use serde_json::json;
 
-use crate::given::arguments::{self, Elements, Threads};
-use crate::given::device;
-use crate::given::files::{self, Filled};
-use crate::given::places::Places;
-use crate::given::vectors::Vectors;
-use crate::memory;
-use crate::terminal::output;
-use crate::terminal::progress::bar;
+use nearfield_cli::given::arguments::{self, Elements, Threads};
+use nearfield_cli::given::device;
+use nearfield_cli::given::files::{self, Filled};
+use nearfield_cli::given::places::Places;
+use nearfield_cli::given::vectors::Vectors;
+use nearfield_cli::memory;
+use nearfield_cli::terminal::output;
+use nearfield_cli::terminal::progress::bar;
 
 /// Training rows per list, as in the library.
 const ROWS_A_LIST: usize = 64;

@@ -9,8 +9,8 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 use nearfield::io::write_file;
 
-use crate::given::files;
-use crate::terminal::output;
+use nearfield_cli::given::files;
+use nearfield_cli::terminal::output;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -6,8 +6,8 @@ use anyhow::Result;
 use nearfield::{Adapter, AdapterKind, CooperativeSize, Device, MemoryUsage};
 use serde_json::{Value, json};
 
-use crate::given::device;
-use crate::terminal::output;
+use nearfield_cli::given::device;
+use nearfield_cli::terminal::output;
 
 const LONG: &str = "\
 List the adapters and the host engine, their capabilities, and which one is used and why.

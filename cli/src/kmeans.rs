@@ -8,12 +8,12 @@ use nearfield::io::write_npy;
 use nearfield::{Error, KMeans, Metric};
 use serde_json::json;
 
-use crate::given::arguments::{self, Threads};
-use crate::given::device::{self, Choice};
-use crate::given::files;
-use crate::given::vectors::Vectors;
-use crate::terminal::output;
-use crate::terminal::progress::bar;
+use nearfield_cli::given::arguments::{self, Threads};
+use nearfield_cli::given::device::{self, Choice};
+use nearfield_cli::given::files;
+use nearfield_cli::given::vectors::Vectors;
+use nearfield_cli::terminal::output;
+use nearfield_cli::terminal::progress::bar;
 
 const LONG: &str = "\
 Cluster the rows of a file by k-means: find centroids, and the nearest centroid of every row.

@@ -10,18 +10,14 @@ use crate::terminal::output;
 const SPARE_BYTES: usize = 1 << 20;
 
 /// An array of `count` equal values. `None` stands for a count that overflows; `about` is the error.
-pub(crate) fn filled<T: Clone>(
-    count: Option<usize>,
-    value: T,
-    about: impl FnOnce() -> String,
-) -> Result<Vec<T>> {
+pub fn filled<T: Clone>(count: Option<usize>, value: T, about: impl FnOnce() -> String) -> Result<Vec<T>> {
     let mut values = with_room(count, about)?;
     values.resize(count.unwrap_or(0), value);
     Ok(values)
 }
 
 /// An empty array with room for `count` values, refused like that of [`filled`].
-pub(crate) fn with_room<T>(count: Option<usize>, about: impl FnOnce() -> String) -> Result<Vec<T>> {
+pub fn with_room<T>(count: Option<usize>, about: impl FnOnce() -> String) -> Result<Vec<T>> {
     let mut values: Vec<T> = vec![];
     let has_room = |&count: &usize| {
         values.try_reserve_exact(count).is_ok()
@@ -35,7 +31,7 @@ pub(crate) fn with_room<T>(count: Option<usize>, about: impl FnOnce() -> String)
 
 /// Fails unless `count` things of `length` f32 values each fit the free memory, and says how many would. A system that
 /// promises more memory than it has would end the run without a word.
-pub(crate) fn ensure_fit(argument: &str, count: usize, things: &str, length: usize) -> Result<()> {
+pub fn ensure_fit(argument: &str, count: usize, things: &str, length: usize) -> Result<()> {
     let mut system = sysinfo::System::new();
     system.refresh_memory();
     let limit = system.cgroup_limits().map_or(u64::MAX, |limits| limits.free_memory);

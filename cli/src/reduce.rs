@@ -9,11 +9,11 @@ use nearfield::io::write_npy;
 use nearfield::{Device, MatrixView, Norm, Reduce, Summation};
 use serde_json::{Value, json};
 
-use crate::given::arguments::{self, Threads};
-use crate::given::device::{self, Choice};
-use crate::given::files;
-use crate::given::vectors::Vectors;
-use crate::terminal::output;
+use nearfield_cli::given::arguments::{self, Threads};
+use nearfield_cli::given::device::{self, Choice};
+use nearfield_cli::given::files;
+use nearfield_cli::given::vectors::Vectors;
+use nearfield_cli::terminal::output;
 
 const LONG: &str = "\
 Reduce every row of a file to a number, or with --whole all of its values to one number.

@@ -7,8 +7,8 @@ use anyhow::{Context, Result};
 use nearfield::SavedIndex;
 use serde_json::json;
 
-use crate::given::files;
-use crate::terminal::output;
+use nearfield_cli::given::files;
+use nearfield_cli::terminal::output;
 
 const LONG: &str = "\
 Show what a saved index holds, without loading it: its kind, rows, metric, lists and the bytes of each part. No device is needed.

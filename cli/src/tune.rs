@@ -6,10 +6,9 @@ use anyhow::{Result, ensure};
 use nearfield::{Device, Flat, Index, Ivf, MatrixView, Metric, TunedKernel};
 use serde_json::json;
 
-use crate::given::arguments::Threads;
-use crate::given::device::{self, Choice};
-use crate::memory;
-use crate::recipe::{Part, Recipe, Set};
+use nearfield_cli::given::arguments::Threads;
+use nearfield_cli::given::device::{self, Choice};
+use nearfield_cli::memory;
 
 const LONG: &str = "\
 Time the kernels of searches in two forms: one takes the length of vectors from its parameters, the other is compiled for one dim. \
@@ -33,6 +32,9 @@ Examples:
   nearfield tune --dim 768 --index ivf --json
   NEARFIELD_CACHE=/srv/kernels nearfield tune --dim 1024     # for a service that keeps its kernels there";
 
+/// Centres of the rows that are searched.
+const CENTRES: usize = 256;
+
 /// The indexes whose kernels are timed.
 #[derive(Debug, Clone, Copy, PartialEq, clap::ValueEnum)]
 enum Kind {
@@ -46,10 +48,10 @@ enum Kind {
 #[command(about = "Time the forms of kernels on this device, and use the faster ones", long_about = LONG, after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Elements per vector, one index each
-    #[arg(long, value_delimiter = ',', value_name = "DIM,…", value_parser = crate::given::arguments::count, required = true)]
+    #[arg(long, value_delimiter = ',', value_name = "DIM,…", value_parser = nearfield_cli::given::arguments::count, required = true)]
     dim: Vec<usize>,
     /// Metrics, one index each: l2sq, l2, cosine, ip
-    #[arg(long, value_delimiter = ',', default_value = "cosine", value_name = "METRIC,…", value_parser = crate::given::arguments::word::<Metric>)]
+    #[arg(long, value_delimiter = ',', default_value = "cosine", value_name = "METRIC,…", value_parser = nearfield_cli::given::arguments::word::<Metric>)]
     metric: Vec<Metric>,
     /// Kinds of index
     #[arg(long, value_enum, value_delimiter = ',', default_value = "flat", value_name = "INDEX,…")]
@@ -59,7 +61,7 @@ pub(crate) struct Args {
         long = "count",
         default_value_t = 200_000,
         value_name = "N",
-        value_parser = crate::given::arguments::count
+        value_parser = nearfield_cli::given::arguments::count
     )]
     rows: usize,
     #[command(flatten)]
@@ -80,7 +82,7 @@ fn run_here(args: &Args) -> Result<()> {
     let mut out = stdout().lock();
     for &dim in &args.dim {
         memory::ensure_fit("--count", args.rows, &format!("vectors of dim {dim}"), dim)?;
-        let rows = Set::new(Recipe::Clustered, args.rows, dim, 1)?.all(Part::Rows, args.rows, "--count")?;
+        let rows = clustered(args.rows, dim)?;
         let rows = MatrixView::new(&rows, dim)?;
         for &metric in &args.metric {
             for &kind in &args.index {
@@ -97,6 +99,19 @@ fn run_here(args: &Args) -> Result<()> {
         }
     }
     Ok(out.flush()?)
+}
+
+/// Rows around centres. Of uniform ones, screens would exclude fewer than of rows that people have.
+fn clustered(rows: usize, dim: usize) -> Result<Vec<f32>> {
+    let mut random = fastrand::Rng::with_seed(1);
+    let centres: Vec<f32> = (0..CENTRES * dim).map(|_| 2.0 * random.f32() - 1.0).collect();
+    let about = || format!("--count: {rows} vectors of dim {dim} do not fit the memory");
+    let mut values = memory::with_room(rows.checked_mul(dim), about)?;
+    for _ in 0..rows {
+        let centre = &centres[random.usize(..CENTRES) * dim..][..dim];
+        values.extend(centre.iter().map(|&x| x + random.f32() - 0.5));
+    }
+    Ok(values)
 }
 
 /// An index with all rows.

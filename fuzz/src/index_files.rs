@@ -6,8 +6,8 @@ use nearfield::{AddOptions, Device, ElementKind, Error, Index, MatrixView, Metri
 use serde_json::Value;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::common::living::{self, Kind};
-use crate::common::{Random, rounded, view};
+use nearfield_testing::living::{self, Kind};
+use nearfield_testing::{Random, rounded, view};
 
 /// The key of the header's own checksum.
 const OWN: &str = "xxh3.header";

@@ -2,8 +2,6 @@
 //!
 //! The driver of this package mutates files and lives and runs the targets on them; `libfuzzer/` has the same targets for cargo-fuzz.
 
-#[expect(dead_code, reason = "the tests of the library use the rest")]
-mod common;
 mod index_files;
 mod lives;
 pub mod mutate;

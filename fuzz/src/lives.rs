@@ -1,9 +1,9 @@
-//! Lives of an index beside a model: the operations that `nearfield soak` draws by chance are the bytes of the input here.
+//! Lives of an index beside a model: the operations that `nearfield-bench soak` draws by chance are the bytes of the input here.
 
 use nearfield::{Device, DeviceOptions, Placement};
 
-use crate::common::life::{Case, Life, OPERATIONS};
-use crate::common::living::Kind;
+use nearfield_testing::life::{Case, Life, OPERATIONS};
+use nearfield_testing::living::Kind;
 
 /// Operations of a life at most: each check builds the index anew.
 const LONGEST: usize = 40;

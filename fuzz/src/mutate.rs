@@ -1,6 +1,6 @@
 //! Mutations of bytes.
 
-use crate::common::Random;
+use nearfield_testing::Random;
 
 /// Numbers at which formats and sizes change.
 const ODD: [u64; 12] = [

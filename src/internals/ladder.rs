@@ -1,5 +1,5 @@
 //! The ladder of the dot product, for learning and for measuring: the same sum computed in fourteen ways, each for any length.
-//! docs/reductions.md says what each rung teaches, and `nearfield bench reduce --ladder` measures what each costs.
+//! docs/reductions.md says what each rung teaches, and `nearfield-bench reduce --ladder` measures what each costs.
 //!
 //! Nothing else in this crate uses the kernels in `wgsl/internals/ladder`; the last rung is [`Reduce::dot`](crate::Reduce::dot).
 

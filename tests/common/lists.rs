@@ -2,7 +2,7 @@
 
 use nearfield::internals::kernels::BLOCK_ROWS;
 
-use super::Random;
+use nearfield_testing::Random;
 
 pub(crate) const BLOCK: usize = BLOCK_ROWS as usize;
 pub(crate) const NO_PAGE: u32 = u32::MAX;

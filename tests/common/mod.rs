@@ -1,27 +1,17 @@
-//! Shared by all test binaries: engines, seeded data, and views. The reference answers are in `truth`. Models that `nearfield soak`
-//! needs too are in its package, which has no files of others.
+//! Shared by all test binaries: engines, devices and helpers. Reference answers, models of indexes and seeded data are in
+//! nearfield-testing.
 #![expect(dead_code, reason = "each test binary uses a part of this")]
 
 pub(crate) mod bench;
-#[path = "../../cli/src/soak/model/life/mod.rs"]
-pub(crate) mod life;
 pub(crate) mod lists;
-#[path = "../../cli/src/soak/model/living.rs"]
-pub(crate) mod living;
 pub(crate) mod narrowed;
-#[path = "../../cli/src/soak/model/random.rs"]
-mod random;
 pub(crate) mod reduce;
 pub(crate) mod select;
-#[path = "../../cli/src/soak/model/truth.rs"]
-pub(crate) mod truth;
 pub(crate) mod vectors;
 
 use std::sync::OnceLock;
 
 use nearfield::{Device, DeviceOptions, Element, Error, wgpu};
-
-pub(crate) use random::{Random, rounded, view};
 
 /// Dims that every kernel has to get right: one, not whole vectors of four, the specialised ones, and past a workgroup.
 pub(crate) const DIMS: [usize; 9] = [1, 3, 4, 5, 17, 384, 768, 1536, 2049];

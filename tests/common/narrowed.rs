@@ -5,7 +5,8 @@ use nearfield::internals::kernels::{BLOCK_ROWS, narrow};
 use nearfield::{Element, Metric};
 
 use super::bench::{Bench, Bound, Output, two_rows};
-use super::{Random, padded};
+use super::padded;
+use nearfield_testing::Random;
 
 /// Vectors on the device, with their norms and what `narrow` made of them.
 pub(crate) struct Vectors {

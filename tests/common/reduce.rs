@@ -269,7 +269,7 @@ impl Truth {
 }
 
 /// Random floats of normal spread, any number of them at little cost: a prime number of them over and over.
-pub(crate) fn floats(random: &mut super::Random, count: usize) -> Vec<f32> {
+pub(crate) fn floats(random: &mut nearfield_testing::Random, count: usize) -> Vec<f32> {
     let some = random.floats(count.min(99_991));
     some.iter().copied().cycle().take(count).collect()
 }
@@ -324,14 +324,14 @@ pub(crate) fn judge_rows(
 /// Inner products of whole numbers, on the device and on the host.
 pub(crate) fn distances(
     device: &Device,
-    random: &mut super::Random,
+    random: &mut nearfield_testing::Random,
     queries: usize,
     rows: usize,
 ) -> (DistanceMatrix, Vec<f32>) {
     let (a, b) = (random.integers(queries * 3, 9), random.integers(rows * 3, 9));
     let (a, b) = (
-        device.upload(super::view(&a, 3)).expect("queries"),
-        device.upload(super::view(&b, 3)).expect("rows"),
+        device.upload(nearfield_testing::view(&a, 3)).expect("queries"),
+        device.upload(nearfield_testing::view(&b, 3)).expect("rows"),
     );
     let matrix = device.distances(&a, &b, Metric::InnerProduct, Output::Similarity).expect("distances");
     let values = device.read(&matrix).expect("distances");

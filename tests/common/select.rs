@@ -5,8 +5,8 @@ use nearfield::internals::kernels::selection::scratch_bytes;
 use nearfield::internals::kernels::{ABSENT, key_of, select_k, select_row};
 use nearfield::{BufferSlice, Device, Recorder};
 
-use super::Random;
 use super::bench::{Bench, GUARD, ids_of};
+use nearfield_testing::Random;
 
 /// Rows to select from: `pitch` apart on the device, or the segments between offsets.
 #[derive(Clone, Copy)]

@@ -4,7 +4,7 @@ use nearfield::Metric;
 use nearfield::internals::certificate::Narrowing;
 use proptest::prelude::*;
 
-use super::Random;
+use nearfield_testing::Random;
 
 /// The metrics that kernels compute: the host takes the root of `L2`.
 pub(crate) const METRICS: [Metric; 3] = [Metric::L2Squared, Metric::Cosine, Metric::InnerProduct];

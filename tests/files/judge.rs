@@ -1,8 +1,8 @@
 //! The judge of answers accepts right answers and finds every planted fault.
 
-use crate::common::truth::Truth;
-use crate::common::{Random, view};
 use nearfield::{Metric, Neighbor};
+use nearfield_testing::truth::Truth;
+use nearfield_testing::{Random, view};
 
 const DIM: usize = 5;
 const ROWS: usize = 60;

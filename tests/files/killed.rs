@@ -9,7 +9,7 @@ use std::{env, fs, thread};
 
 use nearfield::{Device, Flat, Index, Metric};
 
-use crate::common::view;
+use nearfield_testing::view;
 
 const KILLS: u32 = 30;
 const DIM: usize = 32;

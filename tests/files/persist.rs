@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 use std::task::{Context, Waker};
 
 use crate::common::Engine::{self, Adapter, Host};
-use crate::common::living;
-use crate::common::{Random, has_kernels, rounded, view};
+use crate::common::has_kernels;
 use nearfield::{
     Device, ElementKind, Error, Filter, Flat, Index, Ivf, Metric, Neighbors, Rows, SavedIndex, Screen,
     SearchOptions,
 };
+use nearfield_testing::living;
+use nearfield_testing::{Random, rounded, view};
 use tempfile::TempDir;
 use test_case::test_matrix;
 

@@ -7,12 +7,13 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use crate::common::Engine::{self, Adapter, Host};
-use crate::common::living::{Kind, bits};
-use crate::common::{Random, options, view};
+use crate::common::options;
 use crate::support::run_within;
 use nearfield::{
     DeviceOptions, ElementKind, Error, Filter, Flat, Index, MatrixView, Metric, Screen, SearchOptions,
 };
+use nearfield_testing::living::{Kind, bits};
+use nearfield_testing::{Random, view};
 use rayon::prelude::*;
 use test_case::test_matrix;
 

@@ -1,7 +1,8 @@
 //! Devices by name, index and list.
 
-use crate::common::{Engine, gpu, options, view};
+use crate::common::{Engine, gpu, options};
 use nearfield::{Adapter, AdapterKind, Device, Error, Metric, Output};
+use nearfield_testing::view;
 
 /// The adapter that the tests run on; none on the host engine.
 fn adapter() -> Option<&'static Adapter> {

@@ -7,9 +7,10 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use crate::common::living::{self, Kind, LISTS, MOST, answer, bits};
-use crate::common::{Random, confined, gpu, view};
+use crate::common::{confined, gpu};
 use nearfield::{Device, DeviceMatrix, ElementKind, Error, Index, Metric, Screen, SearchOptions};
+use nearfield_testing::living::{self, Kind, LISTS, MOST, answer, bits};
+use nearfield_testing::{Random, view};
 
 const DIM: usize = 6;
 

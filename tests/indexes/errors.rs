@@ -1,12 +1,13 @@
 //! Bad input gets an error that names it, and leaves the index as it was.
 
-use crate::common::{Engine, confined, gpu, has_kernels, options, rounded, view};
+use crate::common::{Engine, confined, gpu, has_kernels, options};
 use crate::support::{flat, run_within};
 use half::f16;
 use nearfield::{
     AddOptions, Device, ElementKind, Error, Flat, MatrixView, Metric, Neighbors, Output, Screen,
     SearchOptions,
 };
+use nearfield_testing::{rounded, view};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use test_case::test_matrix;
 

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, HashSet};
 
 use crate::common::Engine::{self, Adapter, Host};
-use crate::common::{Random, view};
 use crate::support::few_iterations;
 use nearfield::{
     AddOptions, Device, Element, ElementKind, Error, Flat, Index, Ivf, Matrix, MatrixView, MemoryPlace,
     Metric, Neighbors, SavedIndex, Screen, SearchOptions, WithinOptions, to_ids,
 };
+use nearfield_testing::{Random, view};
 use test_case::test_matrix;
 
 const DIM: usize = 12;

@@ -1,12 +1,12 @@
 //! A filtered search answers like an index of the allowed rows alone, for any share of allowed rows.
 
 use crate::common::Engine::{self, Adapter, Host};
-use crate::common::{Random, view};
 use crate::support::{flat, flat_with_ids};
 use nearfield::{
     AddOptions, Device, Error, Filter, Flat, MatrixView, Metric, Neighbors, Screen, SearchOptions,
     SearchResult, WithinOptions,
 };
+use nearfield_testing::{Random, view};
 use test_case::test_matrix;
 
 const DIM: usize = 16;

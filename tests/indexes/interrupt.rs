@@ -8,13 +8,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::common::Engine::{self, Adapter, Host};
-use crate::common::living::{self, Kind, LISTS, answer, bits};
-use crate::common::{Random, options, view};
+use crate::common::options;
 use crate::support::few_iterations;
 use nearfield::{
     AddOptions, Clusters, Device, DistanceOptions, ElementKind, Error, Filter, Flat, Index, Ivf, KMeans,
     Metric, Precision, Screen, SearchOptions, interruptible,
 };
+use nearfield_testing::living::{self, Kind, LISTS, answer, bits};
+use nearfield_testing::{Random, view};
 use test_case::test_matrix;
 
 const DIM: usize = 96;

@@ -1,9 +1,10 @@
 //! k-means finds clusters, repeats its results, and copes with few, equal and uneven rows.
 
 use crate::common::Engine::{self, Adapter, Host};
-use crate::common::{Random, confined, gpu, with_bindings_of};
+use crate::common::{confined, gpu, with_bindings_of};
 use crate::support::{MANY_LISTS, rows_of_many_lists, run_within};
 use nearfield::{Error, Ivf, KMeans, MatrixView, Metric, Screen};
+use nearfield_testing::Random;
 use test_case::test_matrix;
 
 /// Rows around `centres` points that are far from each other, list by list, and the points.

@@ -1,11 +1,12 @@
 //! Limits of adapters and arguments at their edges: sizes between size classes, tiny budgets, numbers that would overflow.
 
-use crate::common::truth::Truth;
-use crate::common::{Random, confined, gpu, view, with_bindings_of};
+use crate::common::{confined, gpu, with_bindings_of};
 use crate::support::{flat, numbered};
 use nearfield::{
     Device, Error, Flat, MatrixView, Metric, Nominator, Route, Screen, SearchOptions, SearchResult,
 };
+use nearfield_testing::truth::Truth;
+use nearfield_testing::{Random, view};
 
 fn index(device: &Device, rows: MatrixView<'_, f32>) -> Flat {
     flat(device, Metric::L2Squared, rows, Screen::None)

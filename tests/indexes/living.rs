@@ -2,10 +2,10 @@
 //! the remaining rows. `Flat` and `Ivf` go through the same sequences.
 
 use crate::common::Engine::{self, Adapter, Host};
-use crate::common::life::{Case, Life, OPERATIONS};
-use crate::common::living::Kind;
 use crate::common::options;
 use nearfield::{Index, Placement};
+use nearfield_testing::life::{Case, Life, OPERATIONS};
+use nearfield_testing::living::Kind;
 use test_case::{test_case, test_matrix};
 
 /// Operations of a life.

@@ -11,7 +11,7 @@ use nearfield::{
 };
 use test_case::test_case;
 
-use crate::common::view;
+use nearfield_testing::view;
 
 const DIM: usize = 2;
 const ROWS: usize = 20_000;

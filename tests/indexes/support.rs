@@ -2,7 +2,8 @@
 
 use nearfield::{AddOptions, Device, Error, Flat, KMeans, MatrixView, Metric, Screen};
 
-use crate::common::{Engine, Random, options};
+use crate::common::{Engine, options};
+use nearfield_testing::Random;
 
 /// An index of rows under their insertion numbers.
 pub(crate) fn flat(device: &Device, metric: Metric, rows: MatrixView<'_, f32>, screen: Screen) -> Flat {

@@ -3,9 +3,10 @@
 use std::sync::Mutex;
 
 use crate::common::Engine::{self, Adapter, Host};
-use crate::common::{Random, has_kernels, view};
+use crate::common::has_kernels;
 use crate::support::flat;
 use nearfield::{Error, Filter, Flat, Metric, Neighbor, Screen, SearchResult, WithinOptions};
+use nearfield_testing::{Random, view};
 use test_case::test_matrix;
 
 /// The answer of a search for all rows, cut off at the radius.

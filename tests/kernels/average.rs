@@ -1,8 +1,9 @@
 //! The kernel `average`: the means of lists of rows.
 
 use crate::common::bench::{Bench, Bound, GUARD, two_rows};
-use crate::common::{Random, padded};
+use crate::common::padded;
 use nearfield::internals::kernels::average::{self, Normalize};
+use nearfield_testing::Random;
 
 /// Rows that lie in one buffer.
 fn averages(

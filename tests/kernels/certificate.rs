@@ -1,7 +1,6 @@
 //! Certificates: the interval of a pair contains the true and the reported distance, for any vectors. The intervals are
 //! those that `collect` writes on the device; `certificate_rounding.rs` covers devices that round worse.
 
-use crate::common::Random;
 use crate::common::bench::{Bench, Bound};
 use crate::common::narrowed::Vectors;
 use crate::common::vectors::{Case, METRICS, QUERIES, ROWS, dims, norm};
@@ -12,6 +11,7 @@ use nearfield::internals::kernels::{
     screen_tile_i8, value_of,
 };
 use nearfield::{Element, Metric};
+use nearfield_testing::Random;
 use proptest::prelude::*;
 
 const BLOCK: usize = BLOCK_ROWS as usize;

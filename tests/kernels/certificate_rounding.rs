@@ -3,11 +3,11 @@
 //! and flushes subnormal numbers. The interval must contain every distance that `rescore` may report under the promise of
 //! `Metric`.
 
-use crate::common::Random;
 use crate::common::vectors::{Case, METRICS, dims};
 use nearfield::Metric;
 use nearfield::internals::certificate::{Form, Margin, Narrowing, Terms};
 use nearfield::internals::kernels::screen_tile_i8;
+use nearfield_testing::Random;
 use proptest::prelude::*;
 
 const UNIT: f64 = 1.0 / (1 << 23) as f64;

@@ -1,10 +1,11 @@
 //! The kernels `norms` and `prefix_sum`.
 
 use crate::common::bench::Bench;
-use crate::common::{Random, padded, rounded, view};
+use crate::common::padded;
 use half::f16;
 use nearfield::Element;
 use nearfield::internals::kernels::{norms, prefix_sum};
+use nearfield_testing::{Random, rounded, view};
 
 /// Norms of rows, and the rows that are reported as not finite and as out of range.
 fn norms_of<T: Element>(bench: Bench<'_>, values: &[T], dim: usize) -> (Vec<[f32; 2]>, [u32; 2]) {

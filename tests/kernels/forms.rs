@@ -1,11 +1,12 @@
 //! Kernels that are compiled for one number of elements compute the same bits as those that read it from their parameters.
 
 use crate::common::Engine::Adapter;
-use crate::common::{Random, gpu, options, rounded, view};
+use crate::common::{gpu, options};
 use nearfield::internals::kernels::{self, DIMENSIONS};
 use nearfield::{
     Device, DistanceOptions, ElementKind, Flat, Index, Ivf, Metric, Neighbors, Precision, Screen,
 };
+use nearfield_testing::{Random, rounded, view};
 
 const ROWS: usize = 520;
 const QUERIES: usize = 66;

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::common::Random;
 use crate::common::bench::{Bench, Bound, GUARD, two_rows};
 use crate::common::lists::{Tables, random_probes, wide};
 use nearfield::internals::kernels::{group, list_work, probe_slots};
+use nearfield_testing::Random;
 
 // group, list_work
 

@@ -1,8 +1,8 @@
 //! The kernel `move_rows`: rows of any width, to and from the slots of one of several segments.
 
-use crate::common::Random;
 use crate::common::bench::{Bench, GUARD, ids_of, two_rows};
 use nearfield::internals::kernels::move_rows::{Direction, KERNEL, Params, WORDS_A_WORKGROUP, reference};
+use nearfield_testing::Random;
 
 /// Moves the positions `range` of the list, rows of `words` words, and returns the target's contents.
 fn moved(

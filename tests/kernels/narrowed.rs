@@ -1,15 +1,15 @@
 //! The kernel `narrow` compared with f64, and the integer screens, bit for bit.
 
-use crate::common::Random;
 use crate::common::bench::{Bench, Bound, GUARD, PARTS, columns_of, floats_of, picked_scores};
 use crate::common::narrowed::{Slots, Vectors, integers, packed};
-use crate::common::rounded;
 use crate::common::vectors::{METRICS, norm};
 use nearfield::internals::certificate::{Form, Narrowing, Terms};
 use nearfield::internals::kernels::{
     ABSENT, BLOCK_ROWS, Part, key_of, narrow, screen_scan_i8, screen_tile_coop, screen_tile_i8,
 };
 use nearfield::{Element, Metric};
+use nearfield_testing::Random;
+use nearfield_testing::rounded;
 
 const BLOCK: usize = BLOCK_ROWS as usize;
 /// Rows that are not narrowed, so that the narrowed ones lie in two blocks.

@@ -1,12 +1,12 @@
 //! The kernels of all distances: `distance_pairs`, `pairs_scan` and `pairs_tile`.
 
 use crate::common::bench::{Bench, Bound, GUARD, Output as Written, floats_of, two_rows};
-use crate::common::{Random, view};
 use half::f16;
 use nearfield::internals::kernels::distance_pairs::reference;
 use nearfield::internals::kernels::halve;
 use nearfield::recording::Pairs;
 use nearfield::{BufferSlice, DistanceOptions, ElementKind, Metric, Output, Precision, wgpu};
+use nearfield_testing::{Random, view};
 
 const PRECISIONS: [Precision; 2] = [Precision::Fast, Precision::Compensated];
 

@@ -1,13 +1,13 @@
 //! The kernels of reductions, in every variant: exact on whole numbers; they read nothing beside the rows and write nothing
 //! beside the results.
 
-use crate::common::Random;
 use crate::common::bench::{Bench, Bound, GUARD};
 use crate::common::{gpu, without_subgroups};
 use half::f16;
 use nearfield::internals::kernels::reduce_blocks::{self, Operation, Params, reference};
 use nearfield::internals::kernels::{Kernel, Variant, deviations, locate, reduce_partials, reduce_rows};
 use nearfield::{ElementKind, wgpu};
+use nearfield_testing::Random;
 
 /// The key of nothing.
 const NOTHING: u32 = u32::MAX;

@@ -2,10 +2,11 @@
 
 use crate::common::Engine::Adapter;
 use crate::common::bench::{Bench, Bound, GUARD, ids_of};
-use crate::common::{DIMS, Random, options, padded, rounded, view};
+use crate::common::{DIMS, options, padded};
 use nearfield::internals::kernels::rescore::{Candidates, Rescore, exact_key, reference};
 use nearfield::internals::kernels::{ABSENT, value_of};
 use nearfield::{BufferSlice, Element, Metric};
+use nearfield_testing::{Random, rounded, view};
 use proptest::prelude::*;
 
 const NOBODY: u64 = u64::MAX;

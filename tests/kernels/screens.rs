@@ -1,9 +1,10 @@
 //! The kernels that score f32 rows: `distance_scan` and `distance_tile`.
 
 use crate::common::bench::{Bench, Bound, PARTS, columns_of, floats_of, picked_scores};
-use crate::common::{Random, padded, rounded, view};
+use crate::common::padded;
 use nearfield::Element;
 use nearfield::internals::kernels::{BLOCK_ROWS, Part, distance_scan, distance_tile, norms};
+use nearfield_testing::{Random, rounded, view};
 
 const BLOCK: usize = BLOCK_ROWS as usize;
 

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use std::task::{Context, Waker};
 
 use crate::common::Engine::Adapter;
-use crate::common::{Random, options, rounded, view};
+use crate::common::options;
 use nearfield::{
     AdapterKind, Device, ElementKind, Filter, Flat, Index, Ivf, Metric, RowPlace, Screen, SearchOptions,
 };
+use nearfield_testing::{Random, rounded, view};
 use test_case::test_case;
 
 const ROWS: usize = 2_500;

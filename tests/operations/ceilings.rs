@@ -1,9 +1,9 @@
 //! The kernels behind the ceilings of benchmarks do the work for which they are timed.
 
-use crate::common::Random;
 use crate::common::bench::Bench;
 use approx::assert_relative_eq;
 use nearfield::internals::ceilings::{copy, multiply_add, multiply_coop, multiply_integers, read_vectors};
+use nearfield_testing::Random;
 
 #[test]
 fn a_copy_copies_every_vector_and_nothing_else() {

@@ -1,7 +1,8 @@
 //! `Device::distances` against f64, on an adapter and on the host engine.
 
-use crate::common::{DIMS, Engine, Random, rounded, view};
+use crate::common::{DIMS, Engine};
 use nearfield::{Device, DeviceMatrix, DistanceOptions, Error, Metric, Output, Precision};
+use nearfield_testing::{Random, rounded, view};
 use test_case::test_case;
 
 const PRECISIONS: [Precision; 2] = [Precision::Fast, Precision::Compensated];

@@ -1,11 +1,12 @@
 //! Every rung of the ladder of the dot product is right at any length, not only at the 1,024 elements of a tutorial.
 
 use crate::common::reduce::in_parts;
-use crate::common::{Random, gpu, without_subgroups};
+use crate::common::{gpu, without_subgroups};
 use half::f16;
 use nearfield::internals::kernels::reduce_blocks::{Operation, reference};
 use nearfield::internals::ladder::RUNGS;
 use nearfield::{Device, DeviceVector, Error, Stages};
+use nearfield_testing::Random;
 
 const LENGTHS: [usize; 17] =
     [0, 1, 2, 3, 5, 63, 64, 65, 255, 256, 257, 1023, 1024, 1025, 4097, 70_001, 65_535 * 256 + 1];

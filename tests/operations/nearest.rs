@@ -1,7 +1,8 @@
 //! `Device::nearest` against f64 and against `Flat`, on an adapter and on the host engine.
 
-use crate::common::{Engine, Random, rounded, view};
+use crate::common::Engine;
 use nearfield::{Device, Error, Flat, MatrixView, Metric, Neighbors};
+use nearfield_testing::{Random, rounded, view};
 use test_case::test_case;
 
 fn flat(device: &Device, rows: MatrixView<'_, f32>, metric: Metric) -> Flat {

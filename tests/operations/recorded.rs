@@ -2,10 +2,10 @@
 //! ending.
 
 use crate::common::bench::{Bench, floats_of, ids_of};
-use crate::common::{Random, view};
 use nearfield::internals::kernels::value_of;
 use nearfield::recording::{Candidates, Pairs, Rescore, Rows, Select, Selected};
 use nearfield::{BufferSlice, DistanceOptions, ElementKind, Metric, Output, wgpu};
+use nearfield_testing::{Random, view};
 
 #[test]
 fn slices_that_wgpu_would_refuse_later_are_refused() {

@@ -3,10 +3,11 @@
 use crate::common::Engine::{self, Adapter, Host};
 use crate::common::bench::{Bench, Bound};
 use crate::common::select::{Case, kinds};
-use crate::common::{Random, gpu, has_kernels, rounded, view};
+use crate::common::{gpu, has_kernels};
 use nearfield::internals::kernels::select_k::{Rows, SORTED_MAX, Select, Selected};
 use nearfield::internals::kernels::{ABSENT, key_of, value_of};
 use nearfield::{Device, Metric, Output};
+use nearfield_testing::{Random, rounded, view};
 use proptest::prelude::*;
 use test_case::test_matrix;
 

@@ -2,8 +2,9 @@
 //! sample fails.
 
 use crate::common::select::{Case, kinds, scattered};
-use crate::common::{Random, gpu, without_subgroups};
+use crate::common::{gpu, without_subgroups};
 use nearfield::internals::kernels::{ABSENT, key_of};
+use nearfield_testing::Random;
 
 const SORT: [&str; 6] =
     ["sample_runs", "merge_runs", "scatter_buckets", "sort_buckets", "select_k", "sort_places"];

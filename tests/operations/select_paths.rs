@@ -3,8 +3,9 @@
 
 use crate::common::bench::{Bench, Bound};
 use crate::common::select::{Case, kinds, scattered};
-use crate::common::{Random, gpu, without_subgroups};
+use crate::common::{gpu, without_subgroups};
 use nearfield::internals::kernels::{ABSENT, key_of, select_row, select_sample};
+use nearfield_testing::Random;
 
 #[test]
 fn short_rows_of_every_kind_are_selected_from() {

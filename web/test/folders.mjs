@@ -6,4 +6,4 @@ import { fileURLToPath } from 'node:url';
 export const WEB = fileURLToPath(new URL('..', import.meta.url));
 
 /** The shipped vectors. */
-export const DATA = fileURLToPath(new URL('../../examples/data', import.meta.url));
+export const DATA = fileURLToPath(new URL('../../cli/data', import.meta.url));

@@ -9,17 +9,17 @@ use anyhow::{Context, Result, anyhow, ensure};
 use nearfield::io::VectorFile;
 use nearfield::{ElementKind, Flat, MatrixView, Metric, Neighbors};
 
-use crate::given::device::{self, Choice};
-use crate::terminal::output;
+use nearfield_cli::given::device::{self, Choice};
+use nearfield_cli::terminal::output;
 use packages::{Packages, closest};
 
-static ROWS: &[u8] = include_bytes!("../../../examples/data/base.f16.npy");
-static ROW_NAMES: &str = include_str!("../../../examples/data/names.txt");
-static ROW_DESCRIPTIONS: &str = include_str!("../../../examples/data/descriptions.txt");
-static QUERIES: &[u8] = include_bytes!("../../../examples/data/query.f16.npy");
-static QUERY_NAMES: &str = include_str!("../../../examples/data/query-names.txt");
-static QUERY_DESCRIPTIONS: &str = include_str!("../../../examples/data/query-descriptions.txt");
-static TRUTH: &[u8] = include_bytes!("../../../examples/data/groundtruth-normalised-cosine.npz");
+static ROWS: &[u8] = include_bytes!("../../data/base.f16.npy");
+static ROW_NAMES: &str = include_str!("../../data/names.txt");
+static ROW_DESCRIPTIONS: &str = include_str!("../../data/descriptions.txt");
+static QUERIES: &[u8] = include_bytes!("../../data/query.f16.npy");
+static QUERY_NAMES: &str = include_str!("../../data/query-names.txt");
+static QUERY_DESCRIPTIONS: &str = include_str!("../../data/query-descriptions.txt");
+static TRUTH: &[u8] = include_bytes!("../../data/groundtruth-normalised-cosine.npz");
 
 /// Queries with neighbours that anyone can judge: an archiver, an aligner of gene sequences, a debugger.
 const SHOWN: [&str; 3] = ["7zip", "mafft", "lldb-13"];
@@ -51,7 +51,7 @@ Examples:
 const NEXT: [&str; 3] = [
     "nearfield search --rows base.npy --queries query.npy --metric cosine -k 10",
     "nearfield build --rows base.npy --metric cosine --index ivf --out index.nf",
-    "nearfield bench all --rows base.npy --queries query.npy --report out",
+    "nearfield-bench all --rows base.npy --queries query.npy --report out",
 ];
 
 #[derive(Debug, clap::Args)]

@@ -12,7 +12,7 @@ const MOST_THREADS: usize = 1024;
 
 /// Element types of vectors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Elements {
+pub enum Elements {
     F32,
     F16,
 }
@@ -27,24 +27,24 @@ impl From<Elements> for ElementKind {
 }
 
 /// Reads a count of at least 1.
-pub(crate) fn count(text: &str) -> Result<usize> {
+pub fn count(text: &str) -> Result<usize> {
     text.parse().ok().filter(|&count| count > 0).context("needed a whole number, at least 1")
 }
 
 /// Reads a part of a whole, from 0 to 1.
-pub(crate) fn part(text: &str) -> Result<f64> {
+pub fn part(text: &str) -> Result<f64> {
     let part = text.parse().ok().filter(|part| (0.0..=1.0).contains(part));
     part.context("needed a number from 0 to 1, like 0.95")
 }
 
 /// Reads a distance. All distances are within an infinite one.
-pub(crate) fn radius(text: &str) -> Result<f32> {
+pub fn radius(text: &str) -> Result<f32> {
     let radius = text.parse().ok().filter(|radius: &f32| !radius.is_nan());
     radius.context("needed a number, like 0.3")
 }
 
 /// Reads a word of the library, like the name of a metric. Words are in lower case.
-pub(crate) fn word<T: FromStr<Err = Error>>(text: &str) -> Result<T> {
+pub fn word<T: FromStr<Err = Error>>(text: &str) -> Result<T> {
     text.parse().map_err(|error| {
         let needed = match error {
             Error::Argument { needed, .. } => needed,
@@ -57,14 +57,14 @@ pub(crate) fn word<T: FromStr<Err = Error>>(text: &str) -> Result<T> {
     })
 }
 
-pub(crate) fn threads(text: &str) -> Result<usize> {
+pub fn threads(text: &str) -> Result<usize> {
     let threads = text.parse().ok().filter(|threads| (1..=MOST_THREADS).contains(threads));
     threads.with_context(|| format!("needed a whole number from 1 to {MOST_THREADS}"))
 }
 
 /// The threads of a command that computes on the host.
 #[derive(Debug, Clone, Copy, clap::Args)]
-pub(crate) struct Threads {
+pub struct Threads {
     /// Threads on the host; by default one for each processor
     #[arg(long, value_name = "N", value_parser = threads)]
     threads: Option<usize>,
@@ -72,14 +72,13 @@ pub(crate) struct Threads {
 
 impl Threads {
     /// Gives all work of the program these threads. Comes before any.
-    #[cfg(feature = "sql")]
-    pub(crate) fn set_for_all(self) -> Result<()> {
+    pub fn set_for_all(self) -> Result<()> {
         // Zero stands for one for each processor.
         Ok(ThreadPoolBuilder::new().num_threads(self.threads.unwrap_or(0)).build_global()?)
     }
 
     /// Does work that has these threads.
-    pub(crate) fn run(self, work: impl FnOnce() -> Result<()> + Send) -> Result<()> {
+    pub fn run(self, work: impl FnOnce() -> Result<()> + Send) -> Result<()> {
         match self.threads {
             None => work(),
             Some(threads) => ThreadPoolBuilder::new().num_threads(threads).build()?.install(work),
@@ -88,6 +87,6 @@ impl Threads {
 }
 
 /// The name of a value on the command line.
-pub(crate) fn name(value: impl ValueEnum) -> String {
+pub fn name(value: impl ValueEnum) -> String {
     value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }

@@ -8,16 +8,16 @@ use std::io::{BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use datafusion::arrow::array::types::{Float16Type, Float32Type};
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
-use datafusion::arrow::compute::cast;
-use datafusion::arrow::compute::kernels::cmp::distinct;
-use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use datafusion::arrow::error::ArrowError;
-use datafusion::arrow::ipc::reader::{FileReader, StreamReader};
-use datafusion::parquet::arrow::ProjectionMask;
-use datafusion::parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use arrow::array::types::{Float16Type, Float32Type};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::compute::cast;
+use arrow::compute::kernels::cmp::distinct;
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::error::ArrowError;
+use arrow::ipc::reader::{FileReader, StreamReader};
 use nearfield::io::VectorFile;
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
 use super::place::{Copied, Place};
 use crate::terminal::interrupt;
@@ -181,7 +181,7 @@ impl Block {
         } else {
             let values = cast(&elements, &DataType::Float32)?;
             if let Some((place, needed)) = first_misfit(&elements, &values)? {
-                let found = datafusion::arrow::util::display::array_value_to_string(&elements, place)?;
+                let found = arrow::util::display::array_value_to_string(&elements, place)?;
                 bail!("row {}: needed {needed}, found {found}", first + place / dim);
             }
             let values = values.as_primitive::<Float32Type>().values();
@@ -221,7 +221,7 @@ fn first_misfit(elements: &ArrayRef, values: &ArrayRef) -> Result<Option<(usize,
         }
         _ => {
             let wide = cast(elements, &DataType::Float64)?;
-            let wide = wide.as_primitive::<datafusion::arrow::array::types::Float64Type>().values();
+            let wide = wide.as_primitive::<arrow::array::types::Float64Type>().values();
             let narrow = values.as_primitive::<Float32Type>().values();
             let place =
                 wide.iter().zip(narrow).position(|(wide, narrow)| wide.is_finite() && narrow.is_infinite());

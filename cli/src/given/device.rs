@@ -13,7 +13,7 @@ use crate::terminal::output;
 const BEST: &str = "best";
 
 #[derive(Debug, Clone, clap::Args)]
-pub(crate) struct Choice {
+pub struct Choice {
     #[command(flatten)]
     name: Name,
     /// Scratch memory on the device, like 256MiB (the default) or 1GiB
@@ -29,7 +29,7 @@ pub(crate) struct Choice {
 
 /// The choice by name alone, for commands that set the rest themselves.
 #[derive(Debug, Clone, clap::Args)]
-pub(crate) struct Name {
+pub struct Name {
     /// Device: `best`, `host` (the processor), `gpu` (the best adapter, a software driver if there is no other), `software` (a
     /// software driver), the index of an adapter in `nearfield info` (`0`), a part of its name (`h200`), or that with a number among
     /// those that have it, from 0 (`h200#1`). Commands that say so take several with commas between them (`0,1`), or `all` GPUs
@@ -57,7 +57,7 @@ fn bytes(text: &str) -> Result<u64> {
 
 impl Choice {
     /// The words on a command line that make this choice.
-    pub(crate) fn words(&self) -> Vec<String> {
+    pub fn words(&self) -> Vec<String> {
         let scratch = self.scratch.map(|bytes| ["--scratch".to_owned(), bytes.to_string()]);
         let memory = self.memory.map(|bytes| ["--memory".to_owned(), bytes.to_string()]);
         let cache = self.no_cache.then(|| "--no-cache".to_owned());
@@ -65,12 +65,12 @@ impl Choice {
         self.name.words().into_iter().chain(more).chain(cache).collect()
     }
 
-    pub(crate) fn open(&self) -> Result<Device> {
+    pub fn open(&self) -> Result<Device> {
         self.name.open(self.options())
     }
 
     /// Opens a list of devices: names with commas between them, or `all` GPUs.
-    pub(crate) fn open_all(&self) -> Result<Vec<Device>> {
+    pub fn open_all(&self) -> Result<Vec<Device>> {
         self.name.open_all(self.options())
     }
 
@@ -87,18 +87,18 @@ impl Choice {
 
 impl Name {
     /// The words on a command line that make this choice.
-    pub(crate) fn words(&self) -> Vec<String> {
+    pub fn words(&self) -> Vec<String> {
         let device = (self.device != BEST).then(|| ["--device".to_owned(), self.device.clone()]);
         device.into_iter().flatten().collect()
     }
 
     /// The name; none for the best device.
-    pub(crate) fn given(&self) -> Option<&str> {
+    pub fn given(&self) -> Option<&str> {
         let is_best = self.device.is_empty() || self.device.eq_ignore_ascii_case(BEST);
         (!is_best).then_some(&self.device)
     }
 
-    pub(crate) fn open(&self, options: DeviceOptions) -> Result<Device> {
+    pub fn open(&self, options: DeviceOptions) -> Result<Device> {
         Device::open(self.given(), options).map_err(|error| blame(error, self.given()))
     }
 
@@ -109,7 +109,7 @@ impl Name {
 }
 
 /// An error of opening a device, with the argument or variable that requested it.
-pub(crate) fn blame(error: Error, name: Option<&str>) -> anyhow::Error {
+pub fn blame(error: Error, name: Option<&str>) -> anyhow::Error {
     let is_asked = std::env::var_os("NEARFIELD_ADAPTER").is_some_and(|name| !name.is_empty());
     let argument = match (name, is_asked) {
         (Some(_), _) => "--device",
@@ -130,7 +130,7 @@ pub(crate) fn blame(error: Error, name: Option<&str>) -> anyhow::Error {
 }
 
 /// An error in the words of the command line: memory for scratch is that of `--scratch`, memory for rows that of `--memory`.
-pub(crate) fn in_words(error: anyhow::Error) -> anyhow::Error {
+pub fn in_words(error: anyhow::Error) -> anyhow::Error {
     match error.downcast_ref::<Error>() {
         Some(Error::Budget { purpose, needed, budget }) => {
             let size = output::bytes(*needed);
@@ -145,12 +145,12 @@ pub(crate) fn in_words(error: anyhow::Error) -> anyhow::Error {
 }
 
 /// Where commands run, and why there, as one sentence.
-pub(crate) fn sentence(device: &Device) -> String {
+pub fn sentence(device: &Device) -> String {
     format!("Running on {}.", place(device))
 }
 
 /// The device and why it was chosen, in words.
-pub(crate) fn place(device: &Device) -> String {
+pub fn place(device: &Device) -> String {
     let adapter = device.adapter();
     let place = match adapter.kind {
         AdapterKind::Host => format!("the processor ({} threads)", rayon::current_num_threads()),
@@ -172,7 +172,7 @@ pub(crate) fn place(device: &Device) -> String {
 /// Keeps a layer of Mesa's quiet. It looks for a display whenever adapters are listed, and the library that it asks prints an error
 /// every time if the environment has no directory to look in. A display that is no socket is not there, either way.
 #[cfg(target_os = "linux")]
-pub(crate) fn look_for_no_display() {
+pub fn look_for_no_display() {
     let is_absolute = |name| std::env::var_os(name).is_some_and(|path| Path::new(&path).is_absolute());
     if !["XDG_RUNTIME_DIR", "WAYLAND_DISPLAY"].into_iter().any(is_absolute) {
         #[expect(unsafe_code, reason = "the layer reads nothing but the environment")]
@@ -184,7 +184,7 @@ pub(crate) fn look_for_no_display() {
 }
 
 /// All devices of an index, in words.
-pub(crate) fn places(devices: &[Device]) -> String {
+pub fn places(devices: &[Device]) -> String {
     match devices {
         [device] => place(device),
         devices => {
@@ -195,7 +195,7 @@ pub(crate) fn places(devices: &[Device]) -> String {
 }
 
 /// An adapter's name, backend, driver and kind.
-pub(crate) fn to_json(adapter: &Adapter) -> Value {
+pub fn to_json(adapter: &Adapter) -> Value {
     json!({
         "name": adapter.name,
         "backend": adapter.backend,

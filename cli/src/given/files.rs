@@ -12,27 +12,27 @@ use super::vectors::{Vectors, file_of};
 use crate::terminal::progress::bar;
 
 /// Bytes of rows in memory at a time, because a file may be larger than the memory.
-pub(crate) const PIECE_BYTES: usize = 64 << 20;
+pub const PIECE_BYTES: usize = 64 << 20;
 
 /// Arguments of a comparison of queries with rows.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Comparison {
+pub struct Comparison {
     /// File of the rows, or - for the standard input
     #[arg(long, value_name = "FILE")]
-    pub(crate) rows: PathBuf,
+    pub rows: PathBuf,
     /// File of the queries
     #[arg(long, value_name = "FILE")]
-    pub(crate) queries: PathBuf,
+    pub queries: PathBuf,
     /// Neighbours per query
     #[arg(short, long, value_name = "N", default_value = "10", value_parser = crate::given::arguments::count)]
-    pub(crate) k: usize,
+    pub k: usize,
     /// Metric: cosine, l2sq, l2 or ip (the inner product, negated)
     #[arg(long, value_name = "METRIC", default_value = "cosine", value_parser = crate::given::arguments::word::<Metric>)]
-    pub(crate) metric: Metric,
+    pub metric: Metric,
 }
 
 impl Comparison {
-    pub(crate) fn open(&self) -> Result<[Vectors; 2]> {
+    pub fn open(&self) -> Result<[Vectors; 2]> {
         let rows = open(&self.rows, "--rows")?;
         let queries = open_queries(&self.queries, rows.dim(), "--rows")?;
         Ok([rows, queries])
@@ -40,7 +40,7 @@ impl Comparison {
 }
 
 /// Opens the file of vectors that an argument names.
-pub(crate) fn open(path: &Path, argument: &str) -> Result<Vectors> {
+pub fn open(path: &Path, argument: &str) -> Result<Vectors> {
     Vectors::open(path).map_err(|error| match SavedIndex::read(path) {
         Ok(_) => anyhow!(
             "{argument}: needed a file of vectors, {} is an index, which `nearfield search` takes as --index-file",
@@ -51,7 +51,7 @@ pub(crate) fn open(path: &Path, argument: &str) -> Result<Vectors> {
 }
 
 /// The error of a file that is no index. Vectors are called by their name.
-pub(crate) fn no_index(error: Error, path: &Path) -> anyhow::Error {
+pub fn no_index(error: Error, path: &Path) -> anyhow::Error {
     let vectors = path.is_file().then(|| Vectors::open(path).ok()).flatten();
     vectors.map_or_else(
         || error.into(),
@@ -66,7 +66,7 @@ pub(crate) fn no_index(error: Error, path: &Path) -> anyhow::Error {
 }
 
 /// Opens the file of `--queries`, which has the dim of another argument.
-pub(crate) fn open_queries(queries: &Path, dim: usize, argument: &str) -> Result<Vectors> {
+pub fn open_queries(queries: &Path, dim: usize, argument: &str) -> Result<Vectors> {
     let queries = open(queries, "--queries")?;
     let given = queries.dim();
     ensure!(given == dim, "--queries: needed dim {dim}, as {argument} has, given dim {given}");
@@ -74,7 +74,7 @@ pub(crate) fn open_queries(queries: &Path, dim: usize, argument: &str) -> Result
 }
 
 /// The shape and the path of a file, and what reading it converts.
-pub(crate) fn describe(file: &Vectors) -> String {
+pub fn describe(file: &Vectors) -> String {
     let (rows, dim, kind, path) = (file.rows(), file.dim(), kind_name(file.kind()), file.path().display());
     let note = file.converted().map(|note| format!(" ({note})")).unwrap_or_default();
     format!("{rows} x {dim} {kind}, {path}{note}")
@@ -82,14 +82,14 @@ pub(crate) fn describe(file: &Vectors) -> String {
 
 /// The time it took to fill an index.
 #[derive(Debug, Default)]
-pub(crate) struct Filled {
-    pub(crate) load: Duration,
+pub struct Filled {
+    pub load: Duration,
     /// Sending rows to the device, which checks them.
-    pub(crate) upload: Duration,
+    pub upload: Duration,
 }
 
 /// Reads the file of `--row-ids`: one id for each of `rows` rows.
-pub(crate) fn row_ids(path: &Path, rows: usize) -> Result<Vec<u64>> {
+pub fn row_ids(path: &Path, rows: usize) -> Result<Vec<u64>> {
     let ids = read_row_ids(path).context("--row-ids")?;
     let (file, given) = (path.display(), ids.len());
     ensure!(given == rows, "--row-ids {file}: needed {rows} ids, one a row, given {given}");
@@ -97,7 +97,7 @@ pub(crate) fn row_ids(path: &Path, rows: usize) -> Result<Vec<u64>> {
 }
 
 /// Adds all rows of a file to an empty index, piece after piece, under these ids or their numbers.
-pub(crate) fn fill(index: &mut Index, file: &Vectors, ids: Option<&[u64]>) -> Result<Filled> {
+pub fn fill(index: &mut Index, file: &Vectors, ids: Option<&[u64]>) -> Result<Filled> {
     let bar = bar("upload", file.rows());
     let mut filled = Filled::default();
     let mut pieces = file.pieces(PIECE_BYTES);
@@ -120,20 +120,20 @@ pub(crate) fn fill(index: &mut Index, file: &Vectors, ids: Option<&[u64]>) -> Re
 }
 
 /// An error about vectors that start at row `first` of a file, with the file's row numbers.
-pub(crate) fn blame(error: Error, argument: &str, file: &Vectors, first: u64) -> anyhow::Error {
+pub fn blame(error: Error, argument: &str, file: &Vectors, first: u64) -> anyhow::Error {
     let is_of_file = matches!(error, Error::NotFinite { .. } | Error::NormOutOfRange { .. });
     let error = anyhow::Error::from(error.with_rows(|row| first + row));
     // Other errors do not concern the file.
     if is_of_file { error.context(format!("{argument} {}", file.path().display())) } else { error }
 }
 
-pub(crate) fn kind_name(kind: ElementKind) -> String {
+pub fn kind_name(kind: ElementKind) -> String {
     format!("{kind:?}").to_lowercase()
 }
 
 /// Reads the path of a file to write, with one of these endings. Checked before the work, so that a misspelt directory does
 /// not cost a search.
-pub(crate) fn output_path(text: &str, endings: &[&str]) -> Result<PathBuf> {
+pub fn output_path(text: &str, endings: &[&str]) -> Result<PathBuf> {
     let path = PathBuf::from(text);
     let fits = |ending: &OsStr| endings.iter().any(|one| ending.eq_ignore_ascii_case(one));
     let needed = || endings.iter().map(|one| format!(".{one}")).collect::<Vec<_>>().join(", ");
@@ -148,13 +148,13 @@ pub(crate) fn output_path(text: &str, endings: &[&str]) -> Result<PathBuf> {
 }
 
 /// Refuses to replace an existing output without `force`.
-pub(crate) fn refuse_existing(argument: &str, path: &Path, force: bool) -> Result<()> {
+pub fn refuse_existing(argument: &str, path: &Path, force: bool) -> Result<()> {
     ensure!(force || !path.exists(), "{argument}: needed a new file or --force, {} is there", path.display());
     Ok(())
 }
 
 /// Refuses outputs that would overwrite an input, another output, or, without `force`, an existing file; and `force` without outputs.
-pub(crate) fn check_outputs(
+pub fn check_outputs(
     inputs: &[(&str, Option<&Path>)],
     outputs: &[(&str, Option<&Path>)],
     force: bool,
@@ -169,10 +169,7 @@ pub(crate) fn check_outputs(
 }
 
 /// Refuses an output that would overwrite an input or another output.
-pub(crate) fn refuse_overwriting(
-    inputs: &[(&str, Option<&Path>)],
-    outputs: &[(&str, Option<&Path>)],
-) -> Result<()> {
+pub fn refuse_overwriting(inputs: &[(&str, Option<&Path>)], outputs: &[(&str, Option<&Path>)]) -> Result<()> {
     // An output need not exist yet, but its directory does.
     let whole = |path: &Path| {
         let path = file_of(path);

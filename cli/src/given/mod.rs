@@ -1,11 +1,10 @@
 //! What commands are given: values of arguments, devices, files and names.
 
-pub(crate) mod arguments;
-#[cfg(feature = "sql")]
+pub mod arguments;
+#[cfg(feature = "parquet")]
 mod columns;
-pub(crate) mod device;
-pub(crate) mod files;
-pub(crate) mod labels;
+pub mod device;
+pub mod files;
 mod place;
-pub(crate) mod places;
-pub(crate) mod vectors;
+pub mod places;
+pub mod vectors;

@@ -2,14 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-#[cfg(feature = "sql")]
+#[cfg(feature = "parquet")]
 use tempfile::TempDir;
 
 /// Endings of files that hold columns.
 const WITH_COLUMNS: [&str; 4] = ["parquet", "arrow", "ipc", "feather"];
 
 /// Where a file comes from that is a copy of a column.
-#[cfg(feature = "sql")]
+#[cfg(feature = "parquet")]
 #[derive(Debug)]
 pub(super) struct Copied {
     /// `FILE.parquet:COLUMN`.

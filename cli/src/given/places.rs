@@ -11,7 +11,7 @@ use super::device::Choice;
 
 /// Where a GPU's index keeps its rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub(crate) enum KeepRows {
+pub enum KeepRows {
     /// On the device as long as it has room for them, or --memory leaves it some; then in the host's memory, with their 8-bit copy on the
     /// device, or streamed if that has no room either
     #[default]
@@ -28,26 +28,26 @@ pub(crate) enum KeepRows {
 }
 
 #[derive(Debug, Clone, clap::Args)]
-pub(crate) struct Places {
+pub struct Places {
     #[command(flatten)]
     choice: Choice,
     /// On several devices (`--device 0,1`, `--device all`): `shards` spread the rows, for large sets and single queries; `replicas` keep all
     /// rows on each and divide the queries
     #[arg(long, value_name = "PLACEMENT", default_value = "shards", value_parser = arguments::word::<Placement>)]
-    pub(crate) placement: Placement,
+    pub placement: Placement,
     /// Where the index of a GPU keeps its rows. Those of the host take longer to report, and a quarter of the device's memory
     #[arg(long, value_enum, value_name = "PLACE", default_value = "auto")]
-    pub(crate) keep_rows: KeepRows,
+    pub keep_rows: KeepRows,
 }
 
 impl Places {
     /// Opens the devices, at least one.
-    pub(crate) fn open(&self) -> Result<Vec<Device>> {
+    pub fn open(&self) -> Result<Vec<Device>> {
         self.choice.open_all()
     }
 
     /// Where an index of the rows of this file keeps them.
-    pub(crate) fn row_place(&self, file: Option<&Path>) -> Result<RowPlace> {
+    pub fn row_place(&self, file: Option<&Path>) -> Result<RowPlace> {
         Ok(match (self.keep_rows, file) {
             (KeepRows::Auto, _) => RowPlace::Auto,
             (KeepRows::Device, _) => RowPlace::Device,
@@ -61,7 +61,7 @@ impl Places {
     }
 
     /// The words on a command line that choose the same.
-    pub(crate) fn words(&self) -> Vec<String> {
+    pub fn words(&self) -> Vec<String> {
         let placement = (self.placement != Placement::default())
             .then(|| ["--placement".to_owned(), self.placement.to_string()]);
         let keep = (self.keep_rows != KeepRows::default())
@@ -71,7 +71,7 @@ impl Places {
     }
 
     /// How rows lie on this number of devices, for the name of a case. Nothing is said of one.
-    pub(crate) fn spread(&self, devices: usize) -> String {
+    pub fn spread(&self, devices: usize) -> String {
         if devices > 1 { format!("{devices} {}", self.placement) } else { String::new() }
     }
 }

@@ -6,11 +6,11 @@ use anyhow::{Result, ensure};
 use nearfield::{Metric, Screen};
 
 use super::found::ENDINGS;
-use crate::given::arguments::{self, Threads};
-use crate::given::files;
-use crate::given::places::Places;
-use crate::memory;
-use crate::terminal::output;
+use nearfield_cli::given::arguments::{self, Threads};
+use nearfield_cli::given::files;
+use nearfield_cli::given::places::Places;
+use nearfield_cli::memory;
+use nearfield_cli::terminal::output;
 
 const LONG: &str = "\
 Find the rows of a file, or of a saved index, that are nearest to each query of another file.

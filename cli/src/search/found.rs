@@ -7,8 +7,8 @@ use nearfield::io::{Ids, write_file, write_npy, write_truth};
 use nearfield::{Neighbor, Neighbors};
 use serde_json::to_string;
 
-use crate::given::labels::Labels;
-use crate::memory;
+use super::labels::Labels;
+use nearfield_cli::memory;
 
 /// Endings of the files of `--out`.
 pub(super) const ENDINGS: &[&str] = &["csv", "jsonl", "npz"];

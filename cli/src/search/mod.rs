@@ -2,6 +2,7 @@
 
 mod args;
 mod found;
+mod labels;
 mod source;
 
 use std::time::{Duration, Instant};
@@ -11,13 +12,13 @@ use nearfield::io::{Selection, read_selection};
 use nearfield::{Filter, Index, Matrix, MatrixView, SearchOptions, SearchResult, Statistics, WithinOptions};
 use serde_json::json;
 
-use crate::given::device;
-use crate::given::files::{self, Filled};
-use crate::terminal::output;
-use crate::terminal::progress::bar;
-use crate::truth::recall::{self, Recall, Truth, Vectors};
 pub(crate) use args::Args;
 use found::Found;
+use nearfield_cli::given::device;
+use nearfield_cli::given::files::{self, Filled};
+use nearfield_cli::recall::{self, Recall, Truth, Vectors};
+use nearfield_cli::terminal::output;
+use nearfield_cli::terminal::progress::bar;
 use source::Source;
 
 /// Queries that are searched to find the probes of --recall.

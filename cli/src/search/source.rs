@@ -7,9 +7,9 @@ use anyhow::{Context, Result, bail, ensure};
 use nearfield::{Device, ElementKind, Flat, FlatBuilder, Index, Placement, RowPlace, SavedIndex};
 
 use super::args::Args;
-use crate::given::files::{self, Filled};
-use crate::given::labels::Labels;
-use crate::given::vectors::Vectors;
+use super::labels::Labels;
+use nearfield_cli::given::files::{self, Filled};
+use nearfield_cli::given::vectors::Vectors;
 
 /// Where the rows come from.
 pub(super) struct Source<'a> {

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 static DIRECTORIES: Mutex<Vec<PathBuf>> = Mutex::new(vec![]);
 
 /// A directory for temporary files, which is removed at the end of its use and when the program is interrupted.
-pub(crate) fn temporary_directory() -> std::io::Result<TempDir> {
+pub fn temporary_directory() -> std::io::Result<TempDir> {
     let directory = tempfile::Builder::new().prefix("nearfield-").tempdir()?;
     let mut all = DIRECTORIES.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     all.retain(|path| path.exists());
@@ -20,7 +20,7 @@ pub(crate) fn temporary_directory() -> std::io::Result<TempDir> {
 /// From now on, an interrupt (Ctrl-C) and a request to end remove the files that are being written, then end the program as
 /// they would have done by themselves.
 #[cfg(unix)]
-pub(crate) fn clean_up() -> std::io::Result<()> {
+pub fn clean_up() -> std::io::Result<()> {
     use signal_hook::consts::{SIGINT, SIGTERM};
     let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])?;
     let wait = move || {
@@ -43,6 +43,6 @@ pub(crate) fn clean_up() -> std::io::Result<()> {
 
 /// Elsewhere, the next file that is written under the same name removes what was left behind.
 #[cfg(not(unix))]
-pub(crate) fn clean_up() -> std::io::Result<()> {
+pub fn clean_up() -> std::io::Result<()> {
     Ok(())
 }

@@ -1,5 +1,35 @@
 //! What the user sees and does meanwhile: lines, progress bars, and Ctrl-C.
 
-pub(crate) mod interrupt;
-pub(crate) mod output;
-pub(crate) mod progress;
+pub mod interrupt;
+pub mod output;
+pub mod progress;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::given::device;
+
+/// The `main` of a program: reads its arguments, and does what they ask for. An error is one line on stderr.
+pub fn run<P: Parser>(work: impl FnOnce(P) -> anyhow::Result<()>) -> ExitCode {
+    // Before anything else: it needs a process without other threads.
+    #[cfg(target_os = "linux")]
+    device::look_for_no_display();
+    let parsed = match P::try_parse() {
+        Ok(parsed) => parsed,
+        Err(error) => return output::refuse(&error),
+    };
+    if let Err(error) = interrupt::clean_up() {
+        output::complain(&format!("signals: {error}"));
+        return ExitCode::FAILURE;
+    }
+    match work(parsed) {
+        Ok(()) => ExitCode::SUCCESS,
+        // The reader left early: `nearfield info | head -1` is no failure.
+        Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            output::complain(&output::one_line(&device::in_words(error)));
+            ExitCode::FAILURE
+        }
+    }
+}

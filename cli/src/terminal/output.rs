@@ -9,7 +9,7 @@ use clap::error::ErrorKind;
 use serde_json::Value;
 
 /// Prints a record in one line, or else lines of a name and a value.
-pub(crate) fn print(is_json: bool, record: &Value, lines: &[(&str, String)]) -> Result<()> {
+pub fn print(is_json: bool, record: &Value, lines: &[(&str, String)]) -> Result<()> {
     let mut out = io::stdout().lock();
     if is_json {
         writeln!(out, "{record}")?;
@@ -20,23 +20,23 @@ pub(crate) fn print(is_json: bool, record: &Value, lines: &[(&str, String)]) -> 
 }
 
 /// A number as JSON; as text if it is one that JSON lacks: "inf", "-inf" or "NaN".
-pub(crate) fn number(value: impl Into<f64>) -> Value {
+pub fn number(value: impl Into<f64>) -> Value {
     let value = value.into();
     if value.is_finite() { value.into() } else { value.to_string().into() }
 }
 
 /// Prints an error. A closed stderr is ignored.
-pub(crate) fn complain(line: &str) {
+pub fn complain(line: &str) {
     writeln!(io::stderr(), "error: {line}").ok();
 }
 
 /// Tells the user something on stderr, beside the results. A closed stderr is ignored.
-pub(crate) fn note(line: &str) {
+pub fn note(line: &str) {
     writeln!(io::stderr(), "note: {line}").ok();
 }
 
 /// An error and its causes in one line, without causes that the message already contains.
-pub(crate) fn one_line(error: &anyhow::Error) -> String {
+pub fn one_line(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain().map(ToString::to_string) {
         if text.ends_with(&cause) {
@@ -51,7 +51,7 @@ pub(crate) fn one_line(error: &anyhow::Error) -> String {
 }
 
 /// Prints what clap answers instead of arguments: help and version in full, an error in one line.
-pub(crate) fn refuse(error: &clap::Error) -> ExitCode {
+pub fn refuse(error: &clap::Error) -> ExitCode {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             // A reader that leaves early is no failure.
@@ -84,13 +84,13 @@ pub(crate) fn refuse(error: &clap::Error) -> ExitCode {
 }
 
 /// Whether an error says that the reader of the output is gone.
-pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
+pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let mut errors = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
     errors.any(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
 /// A command with quotes where a shell needs them.
-pub(crate) fn command(words: impl IntoIterator<Item = impl AsRef<str>>) -> String {
+pub fn command(words: impl IntoIterator<Item = impl AsRef<str>>) -> String {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./,=+:%@".contains(letter);
     let quoted = |word: &str| match !word.is_empty() && word.chars().all(is_plain) {
         true => word.to_owned(),
@@ -99,16 +99,16 @@ pub(crate) fn command(words: impl IntoIterator<Item = impl AsRef<str>>) -> Strin
     words.into_iter().map(|word| quoted(word.as_ref())).collect::<Vec<_>>().join(" ")
 }
 
-pub(crate) fn queries(number: usize) -> String {
+pub fn queries(number: usize) -> String {
     counted(number, "query", "queries")
 }
 
-pub(crate) fn counted(number: usize, one: &str, many: &str) -> String {
+pub fn counted(number: usize, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
 }
 
 /// Bytes with a binary unit, with one decimal unless the unit divides them.
-pub(crate) fn bytes(count: u64) -> String {
+pub fn bytes(count: u64) -> String {
     const UNITS: [(u64, &str); 4] = [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     match UNITS.iter().find(|(size, _)| count >= *size) {
         Some((size, unit)) if count.is_multiple_of(*size) => format!("{} {unit}", count / size),
@@ -118,13 +118,13 @@ pub(crate) fn bytes(count: u64) -> String {
 }
 
 /// A time in milliseconds or seconds.
-pub(crate) fn time(time: Duration) -> String {
+pub fn time(time: Duration) -> String {
     let seconds = time.as_secs_f64();
     if seconds < 1.0 { format!("{:.1} ms", seconds * 1e3) } else { format!("{seconds:.2} s") }
 }
 
 /// A rate, to about three digits.
-pub(crate) fn rate(a_second: f64) -> String {
+pub fn rate(a_second: f64) -> String {
     let digits = if a_second < 10.0 { 2 } else { usize::from(a_second < 100.0) };
     format!("{a_second:.digits$}")
 }

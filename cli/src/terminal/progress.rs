@@ -5,7 +5,7 @@ use std::io::{IsTerminal, stderr};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
 
 /// A bar from 0 to `total`, which disappears when it is dropped.
-pub(crate) fn bar(label: &'static str, total: usize) -> ProgressBar {
+pub fn bar(label: &'static str, total: usize) -> ProgressBar {
     let target =
         if stderr().is_terminal() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
     let template = "{prefix:8} {wide_bar} {human_pos} of {human_len}, {eta} left";

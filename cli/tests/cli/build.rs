@@ -3,10 +3,14 @@
 use std::fs;
 
 use anyhow::{Result, ensure};
-use nearfield::io::{read_ids, write_npy};
+use nearfield::Metric;
+use nearfield::io::{Ids, read_ids, write_npy, write_truth};
+use nearfield_testing::programs::has_device;
+use nearfield_testing::rounded;
+use nearfield_testing::sets::{clustered, nearest};
 use tempfile::TempDir;
 
-use crate::runs::{fail, has_device, record, succeed};
+use crate::PROGRAM;
 
 #[test]
 fn a_saved_index_finds_what_its_rows_do() -> Result<()> {
@@ -15,47 +19,56 @@ fn a_saved_index_finds_what_its_rows_do() -> Result<()> {
     }
     let directory = TempDir::new()?;
     let at = directory.path();
-    succeed(
-        at,
-        "generate --data embedding --count 800 --dim 32 --query-count 30 --out-rows b.f16bin --out-queries q.npy",
-    )?;
-    succeed(at, "truth --rows b.f16bin --queries q.npy --metric cosine -k 20 --out truth.npz")?;
-    let (rows, queries, truth) = ("b.f16bin", "--queries q.npy -k 20", "--truth truth.npz");
-    succeed(at, &format!("search --rows {rows} {queries} --metric cosine --ids rows.npy"))?;
+    let (halves, rows) = rounded(&clustered(800, 32, 1));
+    let queries = clustered(30, 32, 2);
+    write_npy(at.join("b.npy"), [800, 32], &halves)?;
+    write_npy(at.join("q.npy"), [30, 32], &queries)?;
+    let (values, distances) = nearest(Metric::Cosine, &rows, &queries, 32, 20);
+    write_truth(at.join("truth.npz"), &Ids { values, rows: 30, width: 20 }, &distances)?;
+    let (rows, queries, truth) = ("b.npy", "--queries q.npy -k 20", "--truth truth.npz");
+    PROGRAM.succeed(at, &format!("search --rows {rows} {queries} --metric cosine --ids rows.npy"))?;
     let wanted = read_ids(at.join("rows.npy"))?;
     for (kind, more, probes) in [("flat", "", ""), ("ivf", "--lists 20", "--probes 20")] {
-        let built = record(
+        let built = PROGRAM.record(
             at,
             &format!("build --rows {rows} --index {kind} {more} --metric cosine --out {kind}.nf"),
         )?;
         assert_eq!((built["rows"].as_u64(), built["index"].as_str()), (Some(800), Some(kind)), "{built}");
         assert_eq!(built["bytes"].as_u64(), Some(fs::metadata(at.join(format!("{kind}.nf")))?.len()));
         let search = format!("search --index-file {kind}.nf {queries} {probes} {truth}");
-        let record = record(at, &format!("{search} --ids {kind}.npy"))?;
+        let record = PROGRAM.record(at, &format!("{search} --ids {kind}.npy"))?;
         assert_eq!(record["metric"], "cosine", "{record}");
         assert_eq!((&record["elements"], &record["rows"]), (&"f16".into(), &800.into()), "{record}");
         assert!(record["recall_by_distance"].as_f64() == Some(1.0), "{record}");
         assert_eq!(read_ids(at.join(format!("{kind}.npy")))?.values, wanted.values, "{kind}");
-        let printed = succeed(at, &search)?;
+        let printed = PROGRAM.succeed(at, &search)?;
         assert!(
             printed.contains(&format!("{kind}.nf")) && printed.contains("metric     cosine"),
             "{printed}"
         );
     }
     // By default a part of the lists.
-    let printed = succeed(at, &format!("search --index-file ivf.nf {queries}"))?;
+    let printed = PROGRAM.succeed(at, &format!("search --index-file ivf.nf {queries}"))?;
     assert!(printed.contains("1 of 20 lists"), "{printed}");
-    let printed = succeed(at, &format!("build --rows {rows} --index ivf --out ivf.nf --force"))?;
+    let printed = PROGRAM.succeed(at, &format!("build --rows {rows} --index ivf --out ivf.nf --force"))?;
     assert!(printed.contains("ivf, 25 lists"), "{printed}");
     // Probes that the index has not.
-    fail(at, &format!("search --index-file flat.nf {queries} --probes 2"), &["--probes", "ivf", "flat.nf"])?;
-    fail(at, &format!("search --index-file ivf.nf {queries} --probes 5000"), &["--probes", "lists", "5000"])?;
+    PROGRAM.fail(
+        at,
+        &format!("search --index-file flat.nf {queries} --probes 2"),
+        &["--probes", "ivf", "flat.nf"],
+    )?;
+    PROGRAM.fail(
+        at,
+        &format!("search --index-file ivf.nf {queries} --probes 5000"),
+        &["--probes", "lists", "5000"],
+    )?;
     // A damaged file.
     let mut bytes = fs::read(at.join("flat.nf"))?;
     let last = bytes.len() - 1;
     bytes[last] ^= 1;
     fs::write(at.join("damaged.nf"), &bytes)?;
-    fail(
+    PROGRAM.fail(
         at,
         &format!("search --index-file damaged.nf {queries}"),
         &["--index-file", "damaged.nf", "checksum"],
@@ -73,10 +86,18 @@ fn a_row_that_no_index_takes_is_named_by_its_number_in_the_file() -> Result<()> 
     values[375 * 4] = f32::INFINITY;
     write_npy(directory.path().join("b.npy"), [500, 4], &values)?;
     for kind in ["flat", "ivf --lists 2", "ivf --lists 100"] {
-        fail(directory.path(), &format!("build --rows b.npy --index {kind} --out i.nf"), &["row 375 holds"])?;
+        PROGRAM.fail(
+            directory.path(),
+            &format!("build --rows b.npy --index {kind} --out i.nf"),
+            &["row 375 holds"],
+        )?;
     }
     write_npy::<f32>(directory.path().join("none.npy"), [0, 4], &[])?;
-    fail(directory.path(), "build --rows none.npy --index ivf --out i.nf", &["--rows", "at least one"])
+    PROGRAM.fail(
+        directory.path(),
+        "build --rows none.npy --index ivf --out i.nf",
+        &["--rows", "at least one"],
+    )
 }
 
 #[test]
@@ -108,7 +129,7 @@ fn refuses_bad_arguments() -> Result<()> {
         ("search --index-file old.nf --queries three.npy".into(), ["--index-file", "old.nf", "nearfield"]),
         ("search --index-file no.nf --queries three.npy".into(), ["--index-file", "no.nf", ""]),
     ] {
-        fail(at, &arguments, &parts)?;
+        PROGRAM.fail(at, &arguments, &parts)?;
     }
     ensure!(fs::read(at.join("old.nf"))? == b"old" && !at.join("i.nf").exists());
     Ok(())

@@ -7,15 +7,15 @@ use std::process::{Output, Stdio};
 
 use anyhow::{Context, Result, ensure};
 use nearfield::io::{VectorFile, read_distances, read_ids, write_npy};
+use nearfield_testing::programs::{adapter, failed, has_adapter, has_device, lines, succeeded, zeros};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::common::{failed, lines, program, succeeded};
-use crate::runs::{self, adapter, fail, has_adapter, has_device, record, succeed, zeros};
+use crate::PROGRAM;
 
-/// A file of examples/data.
+/// A file of cli/data.
 fn data(name: &str) -> String {
-    format!("{}/../examples/data/{name}", env!("CARGO_MANIFEST_DIR"))
+    format!("{}/data/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
 /// A directory with `three.npy`, three rows of two elements.
@@ -35,7 +35,7 @@ fn searches_the_example_data() -> Result<()> {
     let truth = data("groundtruth-normalised-cosine.npz");
     let of = format!("--rows {rows} --queries {queries} --truth {truth}");
     let more = "--k 25 --metric cosine --scratch 16MiB --device best";
-    let printed = succeed(directory.path(), &format!("search {of} {more}"))?;
+    let printed = PROGRAM.succeed(directory.path(), &format!("search {of} {more}"))?;
     for part in ["recall@20", "the truth has 20 columns, fewer than k = 25"] {
         assert!(printed.contains(part), "{part}: {printed}");
     }
@@ -45,7 +45,7 @@ fn searches_the_example_data() -> Result<()> {
         let files = format!(
             "--rows {rows} --queries {queries} --truth {truth} --ids ids.npy --distances distances.npy --force"
         );
-        let record = record(directory.path(), &format!("search {files} --k 20 --metric {metric}"))?;
+        let record = PROGRAM.record(directory.path(), &format!("search {files} --k 20 --metric {metric}"))?;
         assert_eq!(record["recall_by_distance"], 1.0, "{record}");
         assert!(record["recall_by_id"].as_f64() > Some(0.999), "{record}");
         let origin = match metric {
@@ -88,7 +88,7 @@ fn pads_where_there_are_fewer_rows_than_k() -> Result<()> {
     let directory = three_rows()?;
     let at = directory.path();
     let search = "search --rows three.npy --queries three.npy --k 5 --metric l2";
-    succeed(at, &format!("{search} --ids ids.npy --distances distances.npy"))?;
+    PROGRAM.succeed(at, &format!("{search} --ids ids.npy --distances distances.npy"))?;
     let ids = read_ids(at.join("ids.npy"))?;
     assert_eq!((ids.rows, ids.width), (3, 5));
     assert_eq!(ids.values, [0, 1, 2, -1, -1, 1, 0, 2, -1, -1, 2, 1, 0, -1, -1]);
@@ -104,7 +104,7 @@ fn refuses_bad_arguments() -> Result<()> {
     let directory = three_rows()?;
     let at = directory.path();
     let search = "search --rows three.npy --queries three.npy";
-    let refuse = |more: &str, parts: &[&str]| fail(at, &format!("{search} {more}"), parts);
+    let refuse = |more: &str, parts: &[&str]| PROGRAM.fail(at, &format!("{search} {more}"), parts);
     fs::create_dir(at.join("folder.npy"))?;
     for (more, parts) in [
         ("--k 0", ["'0'", "--k", "at least 1"]),
@@ -134,7 +134,7 @@ fn refuses_bad_arguments() -> Result<()> {
         (&other, &["--queries", "dim 2", "dim 384"]),
         ("--rows cut.npy --queries three.npy", &["--rows", "cut.npy", &needed, &found]),
     ] {
-        fail(at, &format!("search {files}"), parts)?;
+        PROGRAM.fail(at, &format!("search {files}"), parts)?;
     }
 
     let truth = at.join("truth.npy");
@@ -153,7 +153,7 @@ fn refuses_vectors_that_are_not_finite() -> Result<()> {
     let at = directory.path();
     write_npy(at.join("broken.npy"), [2, 2], &[1.0f32, 2.0, f32::NAN, 4.0])?;
     let refuse = |rows: &str, queries: &str, parts: &[&str]| {
-        fail(at, &format!("search --rows {rows} --queries {queries}"), parts)
+        PROGRAM.fail(at, &format!("search --rows {rows} --queries {queries}"), parts)
     };
     refuse("broken.npy", "three.npy", &["--rows", "broken.npy", "finite", "row 1"])?;
     refuse("three.npy", "broken.npy", &["--queries", "broken.npy", "finite", "row 1"])?;
@@ -171,9 +171,9 @@ fn refuses_vectors_that_are_not_finite() -> Result<()> {
 fn an_unknown_device_lists_the_adapters() -> Result<()> {
     let directory = three_rows()?;
     let arguments = "search --rows three.npy --queries three.npy --device nobody";
-    fail(directory.path(), arguments, &["--device", "\"nobody\"", "found"])?;
+    PROGRAM.fail(directory.path(), arguments, &["--device", "\"nobody\"", "found"])?;
     if let Some(adapter) = nearfield::Device::adapters().first() {
-        fail(directory.path(), arguments, &[&adapter.name])?;
+        PROGRAM.fail(directory.path(), arguments, &[&adapter.name])?;
     }
     Ok(())
 }
@@ -182,17 +182,17 @@ fn an_unknown_device_lists_the_adapters() -> Result<()> {
 fn one_device_is_named_by_its_index_and_a_list_is_refused() -> Result<()> {
     let directory = three_rows()?;
     let search = |device: &str| format!("search --rows three.npy --queries three.npy --device {device}");
-    let refuse = |device: &str, parts: &[&str]| fail(directory.path(), &search(device), parts);
+    let refuse = |device: &str, parts: &[&str]| PROGRAM.fail(directory.path(), &search(device), parts);
     for list in ["host,host", "all"] {
         let reduce = format!("reduce --rows three.npy --operation norm-l2 --device {list}");
-        fail(
+        PROGRAM.fail(
             directory.path(),
             &reduce,
             &[&format!("error: --device: needed one device, given the list {list:?}")],
         )?;
     }
     for placement in ["shards", "replicas"] {
-        succeed(directory.path(), &format!("{} --placement {placement}", search("host,host")))?;
+        PROGRAM.succeed(directory.path(), &format!("{} --placement {placement}", search("host,host")))?;
     }
     refuse("host,", &["error: --device: needed a name on each side of a comma, given \"host,\""])?;
     let adapters = nearfield::Device::adapters();
@@ -200,10 +200,10 @@ fn one_device_is_named_by_its_index_and_a_list_is_refused() -> Result<()> {
     refuse(&beyond.to_string(), &[&format!("--device: needed an adapter with the index {beyond}, found ")])?;
     refuse("nobody#1", &["--device: needed an adapter with the number 1, from 0, ", "\"nobody\"", "found "])?;
     if let Some(adapter) = adapters.first() {
-        succeed(directory.path(), &search("0"))?;
+        PROGRAM.succeed(directory.path(), &search("0"))?;
         refuse("nobody#1", &[&format!("0: {adapter}")])?;
     }
-    assert!(succeed(directory.path(), "search --help")?.contains("`h200#1`"));
+    assert!(PROGRAM.succeed(directory.path(), "search --help")?.contains("`h200#1`"));
     Ok(())
 }
 
@@ -213,7 +213,7 @@ fn info_lists_every_adapter() -> Result<()> {
         return Ok(());
     }
     let best = nearfield::Device::best()?.adapter().clone();
-    let document: Value = serde_json::from_str(&succeed(Path::new("."), "info --json")?)?;
+    let document: Value = serde_json::from_str(&PROGRAM.succeed(Path::new("."), "info --json")?)?;
     assert_eq!(document["best"], best.name.as_str());
     let adapters = document["adapters"].as_array().context("a list")?;
     assert_eq!(adapters.len(), nearfield::Device::adapters().len() + 1, "the host engine is one of them");
@@ -245,7 +245,7 @@ fn info_lists_every_adapter() -> Result<()> {
             "{adapter}"
         );
     }
-    let printed = succeed(Path::new("."), "info")?;
+    let printed = PROGRAM.succeed(Path::new("."), "info")?;
     assert!(printed.contains(&best.driver) && printed.contains("\n  index        0\n") != indexes.is_empty());
     let tells = adapters.iter().any(|one| !one["memory_free_bytes"].is_null());
     assert_eq!(printed.contains("\n  free memory  "), tells, "{printed}");
@@ -255,7 +255,7 @@ fn info_lists_every_adapter() -> Result<()> {
 #[test]
 fn a_list_in_the_environment_is_no_best_device() -> Result<()> {
     for (command, list) in [("info", "0,1"), ("demo", "host,host"), ("demo", "all")] {
-        let output = program().arg(command).env("NEARFIELD_ADAPTER", list).output()?;
+        let output = PROGRAM.command().arg(command).env("NEARFIELD_ADAPTER", list).output()?;
         let complaint =
             format!("error: NEARFIELD_ADAPTER: needed the name of one device, given the list \"{list}\"");
         failed(&Output { stdout: vec![], ..output }, &[&complaint])?;
@@ -270,7 +270,7 @@ fn an_unmatched_choice_of_the_environment_is_told() -> Result<()> {
     cases.push(("info", std::os::unix::ffi::OsStringExt::from_vec(b"no\xff such card".to_vec())));
     for (command, name) in cases {
         let name: std::ffi::OsString = name;
-        let output = program().arg(command).env("NEARFIELD_ADAPTER", name).output()?;
+        let output = PROGRAM.command().arg(command).env("NEARFIELD_ADAPTER", name).output()?;
         // `info` lists the adapters before it fails.
         let output = Output { stdout: vec![], ..output };
         failed(&output, &["error: NEARFIELD_ADAPTER: needed", " such card", "found"])?;
@@ -284,7 +284,8 @@ fn a_reader_that_leaves_early_is_no_failure() -> Result<()> {
         return Ok(());
     }
     for argument in ["info", "demo", "--help"] {
-        let mut child = program().arg(argument).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+        let mut child =
+            PROGRAM.command().arg(argument).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
         drop(child.stdout.take());
         let output = child.wait_with_output()?;
         let complaint = String::from_utf8_lossy(&output.stderr);
@@ -296,7 +297,7 @@ fn a_reader_that_leaves_early_is_no_failure() -> Result<()> {
 
 #[test]
 fn drivers_print_nothing_of_their_own() -> Result<()> {
-    let output = program().arg("info").env_remove("NEARFIELD_ADAPTER").output()?;
+    let output = PROGRAM.command().arg("info").env_remove("NEARFIELD_ADAPTER").output()?;
     ensure!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
     succeeded(output)?;
     Ok(())
@@ -305,7 +306,7 @@ fn drivers_print_nothing_of_their_own() -> Result<()> {
 #[test]
 fn the_demo_answers_for_named_packages_and_lists_the_closest_of_unknown_ones() -> Result<()> {
     let here = Path::new(".");
-    let demo = |arguments: &str| runs::program(here, &format!("demo --device host {arguments}"));
+    let demo = |arguments: &str| PROGRAM.at(here, &format!("demo --device host {arguments}"));
     let printed = succeeded(demo("--query LLDB-13 --query wesnoth-1.16-l").output()?)?;
     let of = |name: &str| -> Result<String> {
         let (_, after) = printed.split_once(&format!("\nNearest to {name} (")).context("an answer")?;
@@ -325,7 +326,7 @@ fn the_demo_answers_for_named_packages_and_lists_the_closest_of_unknown_ones() -
     ] {
         assert!(printed.contains(part), "{part}: {printed}");
     }
-    fail(
+    PROGRAM.fail(
         here,
         "demo --device host --query lldb13",
         &["--query", "given lldb13", "the closest are lldb-13, "],
@@ -355,9 +356,6 @@ fn the_demo_answers_for_named_packages_and_lists_the_closest_of_unknown_ones() -
 fn help_has_examples_of_a_line_each() -> Result<()> {
     let here = Path::new(".");
     for (command, part) in [
-        ("bench exact", "bench exact"),
-        ("bench reduce", "bench reduce"),
-        ("bench select", "bench select"),
         ("info", "nearfield info"),
         ("search", "recall_by_distance"),
         ("build", "nearfield build"),
@@ -366,20 +364,17 @@ fn help_has_examples_of_a_line_each() -> Result<()> {
         ("reduce", "norm-l2"),
         ("completions", "nearfield completions zsh"),
         ("man", "nearfield man"),
-        ("generate", "nearfield generate --data"),
-        ("truth", "pairs_per_second"),
-        ("verify", "nearfield verify"),
         ("demo", "nearfield demo"),
-        ("soak", "nearfield soak"),
+        ("tune", "nearfield tune"),
     ] {
-        let help = succeed(here, &format!("{command} --help"))?;
+        let help = PROGRAM.succeed(here, &format!("{command} --help"))?;
         ensure!(help.contains(part), "{command:?}: {help}");
         let (_, after) = help.split_once("\nExample").context("needed examples")?;
         let lines = after.lines().skip(1).take_while(|line| !line.is_empty());
         let broken = lines.filter(|line| !line.contains("nearfield ")).collect::<Vec<_>>();
         ensure!(broken.is_empty(), "{command:?}: {broken:?}");
     }
-    assert_eq!(succeed(here, "--version")?, format!("nearfield {}\n", env!("CARGO_PKG_VERSION")));
+    assert_eq!(PROGRAM.succeed(here, "--version")?, format!("nearfield {}\n", env!("CARGO_PKG_VERSION")));
     Ok(())
 }
 
@@ -387,18 +382,17 @@ fn help_has_examples_of_a_line_each() -> Result<()> {
 fn tune_prints_the_times_of_both_forms_of_kernels() -> Result<()> {
     let directory = TempDir::new()?;
     // Refused before anything is printed: there are no kernels on the host, and too few rows.
-    fail(
+    PROGRAM.fail(
         directory.path(),
         "tune --dim 64 --count 100 --device host --threads 3",
         &["--dim", "GPU with timestamps", "on host, 3 threads"],
     )?;
-    fail(directory.path(), "tune", &["--dim"])?;
+    PROGRAM.fail(directory.path(), "tune", &["--dim"])?;
     if !has_adapter() {
         return Ok(());
     }
     let tune = |arguments: &str| {
-        let mut command =
-            runs::program(directory.path(), &format!("tune {arguments} --device {}", adapter()));
+        let mut command = PROGRAM.at(directory.path(), &format!("tune {arguments} --device {}", adapter()));
         command.env("NEARFIELD_CACHE", directory.path().join("kernels"));
         succeeded(command.output()?)
     };

@@ -1,17 +1,14 @@
 //! The `nearfield` program, from the outside: one test binary, a module a command.
 
-mod benchmark;
 mod build;
+#[cfg(feature = "parquet")]
+mod columns;
 mod commands;
-mod common;
-mod generate;
 mod host;
 #[cfg(unix)]
 mod killed;
-mod runs;
 mod search;
-mod soak;
-#[cfg(feature = "sql")]
-mod sql;
-mod truth;
-mod verify;
+
+use nearfield_testing::programs::Program;
+
+const PROGRAM: Program = Program(env!("CARGO_BIN_EXE_nearfield"));

@@ -5,7 +5,8 @@ use test_case::test_matrix;
 
 use super::{Twins, assert_same, clustered};
 use crate::common::Engine::Adapter;
-use crate::common::{Random, gpu, view};
+use crate::common::gpu;
+use nearfield_testing::{Random, view};
 
 #[test_matrix([Metric::L2Squared, Metric::Cosine, Metric::InnerProduct])]
 fn after_any_changes_answers_are_those_of_the_host_engine(metric: Metric) {

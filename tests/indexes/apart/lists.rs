@@ -7,8 +7,9 @@ use test_case::test_matrix;
 
 use super::{assert_same, clustered};
 use crate::common::Engine::Adapter;
-use crate::common::{Random, gpu, options, view};
+use crate::common::{gpu, options};
 use crate::support::{few_iterations, own_gpu};
+use nearfield_testing::{Random, view};
 
 const LISTS: usize = 24;
 const ROWS: usize = 4500;

@@ -15,7 +15,8 @@ use tempfile::TempDir;
 
 use super::{assert_same, clustered};
 use crate::common::Engine::Adapter;
-use crate::common::{Random, gpu, options, rounded, view};
+use crate::common::{gpu, options};
+use nearfield_testing::{Random, rounded, view};
 
 const DIM: usize = 20;
 const ROWS: usize = 5000;

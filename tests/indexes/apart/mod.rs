@@ -12,7 +12,8 @@ use nearfield::{
     SearchResult,
 };
 
-use crate::common::{Random, gpu, rounded, view};
+use crate::common::gpu;
+use nearfield_testing::{Random, rounded, view};
 
 /// The same index twice: with rows on the host and their 8-bit copy on a GPU, and on the host engine.
 struct Twins {

@@ -7,8 +7,9 @@ use nearfield::{
 use test_case::test_case;
 
 use super::{Twins, assert_same, clustered};
-use crate::common::{Engine, Random, options, view};
+use crate::common::{Engine, options};
 use crate::support::few_iterations;
+use nearfield_testing::{Random, view};
 
 /// Bytes of a row of dim 32 in 8-bit integers, with its terms.
 const NARROWED: u64 = 32 + 16;

@@ -8,8 +8,9 @@ use test_case::test_matrix;
 
 use super::{Twins, assert_same, clustered};
 use crate::common::Engine::Adapter;
-use crate::common::{Random, gpu, options, rounded, view, without_subgroups};
+use crate::common::{gpu, options, without_subgroups};
 use crate::support::own_gpu;
+use nearfield_testing::{Random, rounded, view};
 
 #[test_matrix([Metric::L2Squared, Metric::L2, Metric::Cosine, Metric::InnerProduct], [ElementKind::F32, ElementKind::F16])]
 fn answers_are_those_of_the_host_engine(metric: Metric, elements: ElementKind) {

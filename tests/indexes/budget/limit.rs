@@ -3,7 +3,7 @@
 use nearfield::{Error, Flat, MemoryPlace, Metric, RowPlace, Screen};
 
 use super::{DIM, NARROWED, STORED, add, answers, build, builder, device, held, values};
-use crate::common::view;
+use nearfield_testing::view;
 
 #[test]
 fn a_limit_too_small_for_one_block_is_an_error_in_any_place() {

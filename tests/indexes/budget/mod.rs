@@ -5,7 +5,8 @@ mod outgrown;
 
 use nearfield::{Device, Flat, FlatBuilder, MemoryPlace, Metric, Neighbors, RowPlace, Screen};
 
-use crate::common::{Engine, Random, options, view};
+use crate::common::{Engine, options};
+use nearfield_testing::{Random, view};
 
 const DIM: usize = 32;
 

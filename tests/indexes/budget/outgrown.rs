@@ -7,8 +7,9 @@ use nearfield::{
 use test_case::{test_case, test_matrix};
 
 use super::{DIM, STORED, add, answers, bits, build, builder, device, held, values};
-use crate::common::{Engine, options, rounded, view};
+use crate::common::{Engine, options};
 use crate::support::few_iterations;
+use nearfield_testing::{rounded, view};
 
 /// A limit that has room for 4,600 rows, or for the copies of 9,000 while they grow.
 const LIMIT: u64 = 900_000;

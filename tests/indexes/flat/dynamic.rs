@@ -2,12 +2,13 @@
 
 use crate::common::Engine::{self, Adapter, Host};
 use crate::common::bench::Bench;
-use crate::common::{Random, confined, gpu, has_kernels, view};
+use crate::common::{confined, gpu, has_kernels};
 use crate::support::flat_with_ids;
 use nearfield::internals::ceilings::copy;
 use nearfield::{
     AddOptions, BufferSlice, Device, ElementKind, Error, Flat, Metric, Route, Screen, SearchOptions,
 };
+use nearfield_testing::{Random, view};
 use test_case::test_matrix;
 
 const DIM: usize = 6;

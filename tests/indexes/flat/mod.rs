@@ -5,11 +5,12 @@ mod paths;
 mod screen;
 
 use crate::common::Engine::{self, Adapter, Host};
-use crate::common::truth::Truth;
-use crate::common::{DIMS, Random, has_kernels, rounded, row_counts, view};
+use crate::common::{DIMS, has_kernels, row_counts};
 use crate::support::{flat, flat_with_ids, numbered};
 use half::f16;
 use nearfield::{Device, ElementKind, Flat, MatrixView, Metric, Screen, SearchOptions, SearchResult};
+use nearfield_testing::truth::Truth;
+use nearfield_testing::{Random, rounded, view};
 use test_case::test_matrix;
 
 const K: usize = 10;

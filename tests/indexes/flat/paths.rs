@@ -7,13 +7,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 
-use crate::common::truth::Truth;
-use crate::common::{Random, confined, gpu, options, view, without_subgroups};
+use crate::common::{confined, gpu, options, without_subgroups};
 use crate::support::{flat, numbered};
 use nearfield::{
     AddOptions, Device, DeviceMatrix, Flat, MatrixView, Metric, Neighbors, Route, Screen, SearchOptions,
     SearchResult,
 };
+use nearfield_testing::truth::Truth;
+use nearfield_testing::{Random, view};
 
 fn search(index: &Flat, queries: MatrixView<'_, f32>, k: usize) -> Neighbors {
     index.search(queries, k).expect("an answer")

@@ -2,14 +2,15 @@
 //! right.
 
 use crate::common::Engine::{self, Adapter, Host};
-use crate::common::living::bits;
-use crate::common::truth::Truth;
-use crate::common::{Random, has_kernels, rounded, view};
+use crate::common::has_kernels;
 use crate::support::numbered;
 use nearfield::{
     Device, ElementKind, Error, Flat, MatrixView, Metric, Neighbors, Nominator, Route, Screen, SearchOptions,
     Statistics,
 };
+use nearfield_testing::living::bits;
+use nearfield_testing::truth::Truth;
+use nearfield_testing::{Random, rounded, view};
 use test_case::test_matrix;
 
 const METRICS: [Metric; 3] = [Metric::L2, Metric::Cosine, Metric::InnerProduct];
@@ -352,7 +353,7 @@ fn embeddings_are_answered_alike(engine: Engine) {
     let Some(device) = engine.device() else { return };
     let here = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
     // A step through the rows of the large set keeps it quick.
-    for (folder, step, count) in [("examples/data", 1, 34), ("../shared/data", 9, 5)] {
+    for (folder, step, count) in [("cli/data", 1, 34), ("../shared/data", 9, 5)] {
         let folder = here.join(folder);
         if !folder.join("base.f16.npy").exists() {
             println!("skipped: no {}", folder.display());

@@ -1,11 +1,11 @@
 //! `KMeans` and `Ivf` on the host engine, compared with f64, and the host copy of an `Ivf` beside a GPU.
 
-use crate::common::view;
 use crate::support::{few_iterations, own_gpu};
 use nearfield::{
     AddOptions, Device, ElementKind, Error, Filter, Ivf, MatrixView, Metric, Neighbors, Screen,
     SearchOptions, SearchResult,
 };
+use nearfield_testing::view;
 
 /// A device of its own, and an index there with a copy on the host.
 fn with_copy(fallback: bool, lists: usize, rows: MatrixView<'_, f32>) -> Option<(Device, Ivf)> {

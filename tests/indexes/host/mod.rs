@@ -5,13 +5,14 @@ mod ivf;
 
 use std::sync::Mutex;
 
-use crate::common::{Random, gpu, options, view};
+use crate::common::{gpu, options};
 use crate::support::{flat, own_gpu};
 use nearfield::MatrixView;
 use nearfield::{
     AdapterKind, AddOptions, Device, DistanceOptions, Error, Filter, Flat, Ivf, KMeans, Metric, Neighbors,
     Output, Precision, Screen, SearchOptions, SearchResult,
 };
+use nearfield_testing::{Random, view};
 
 fn numbers(random: &mut Random, count: usize) -> Vec<f32> {
     (0..count).map(|_| random.unit()).collect()

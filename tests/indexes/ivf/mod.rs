@@ -3,12 +3,13 @@
 mod screen;
 
 use crate::common::Engine::{self, Adapter, Host};
-use crate::common::living::bits;
-use crate::common::{Random, gpu, has_kernels, view, with_bindings_of};
+use crate::common::{gpu, has_kernels, with_bindings_of};
 use crate::support::{few_iterations, flat, run_within};
 use nearfield::{
     Device, Error, Filter, Flat, Ivf, KMeans, MatrixView, Metric, Screen, SearchOptions, SearchResult,
 };
+use nearfield_testing::living::bits;
+use nearfield_testing::{Random, view};
 use test_case::test_matrix;
 
 const METRICS: [Metric; 4] = [Metric::L2Squared, Metric::L2, Metric::Cosine, Metric::InnerProduct];

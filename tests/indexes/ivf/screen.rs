@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use crate::common::living::bits;
-use crate::common::{Engine, Random, confined, gpu, options, view};
+use crate::common::{Engine, confined, gpu, options};
 use crate::support::{MANY_LISTS, flat, rows_of_many_lists};
 use nearfield::{
     AddOptions, Device, Error, Filter, Ivf, MatrixView, Metric, Screen, SearchOptions, SearchResult,
     Statistics,
 };
+use nearfield_testing::living::bits;
+use nearfield_testing::{Random, view};
 use test_case::test_matrix;
 
 /// Rows in clusters of very different size.

@@ -10,9 +10,9 @@ use test_case::test_matrix;
 
 use super::devices;
 use crate::common::Engine::{self, Adapter, Host};
-use crate::common::living::bits;
-use crate::common::{Random, rounded, view};
 use crate::support::few_iterations;
+use nearfield_testing::living::bits;
+use nearfield_testing::{Random, rounded, view};
 
 const DIM: usize = 24;
 const ROWS: usize = 3000;

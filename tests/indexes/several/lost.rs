@@ -7,9 +7,9 @@ use test_case::test_matrix;
 
 use super::devices;
 use crate::common::Engine::Adapter;
-use crate::common::living::{Kind, bits};
-use crate::common::{Random, view};
 use crate::support::few_iterations;
+use nearfield_testing::living::{Kind, bits};
+use nearfield_testing::{Random, view};
 
 const DIM: usize = 16;
 

@@ -10,10 +10,11 @@ use rayon::prelude::*;
 use test_case::{test_case, test_matrix};
 
 use crate::common::Engine::{self, Adapter, Host};
-use crate::common::living::{Kind, bits};
-use crate::common::{Random, options, view};
+use crate::common::options;
 use crate::living::live_on;
 use crate::support::numbered;
+use nearfield_testing::living::{Kind, bits};
+use nearfield_testing::{Random, view};
 
 /// As many devices of an engine, each with memory of its own.
 fn devices(engine: Engine, count: usize) -> Option<Vec<Device>> {

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use super::{Lists, WIDE, random_terms, slack};
-use crate::common::Random;
 use crate::common::bench::{Bench, Bound};
 use crate::common::narrowed::{integers, packed};
 use nearfield::Metric;
@@ -12,6 +11,7 @@ use nearfield::internals::kernels::collect::Form;
 use nearfield::internals::kernels::{
     BLOCK_ROWS, Kernel, collect_tile_coop, collect_tile_i8, key_of, narrow, screen_tile_i8, value_of,
 };
+use nearfield_testing::Random;
 
 const BLOCK: usize = BLOCK_ROWS as usize;
 const BLOCKS: usize = 7;

@@ -1,9 +1,9 @@
 //! The kernel `compact`: candidates of all queries in one list.
 
 use super::Lists;
-use crate::common::Random;
 use crate::common::bench::{Bench, Bound, two_rows};
 use nearfield::internals::kernels::compact;
+use nearfield_testing::Random;
 
 #[test]
 fn every_candidate_is_copied_once_and_those_of_a_query_lie_together() {

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::{Lists, NONE, WIDE, random_terms, slack};
-use crate::common::Random;
 use crate::common::bench::{Bench, Bound, GUARD, PARTS, columns_of, score_place, two_rows};
 use nearfield::internals::kernels::collect::{self, Form, GROUP, Margin, Terms};
 use nearfield::internals::kernels::{ABSENT, BLOCK_ROWS, Part, key_of, tighten, value_of};
+use nearfield_testing::Random;
 
 const BLOCK: usize = BLOCK_ROWS as usize;
 const CAPACITY: usize = 1000;

@@ -7,9 +7,9 @@ mod pick;
 mod probes;
 mod winnow;
 
-use crate::common::Random;
 use crate::common::bench::GUARD;
 use nearfield::internals::certificate::{Form, Margin, Terms};
+use nearfield_testing::Random;
 
 /// A margin wide enough that the interval matters and rounding does not.
 pub(crate) const WIDE: Margin =

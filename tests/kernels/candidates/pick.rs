@@ -1,10 +1,10 @@
 //! The kernel `pick`: thresholds from the best interval of each block, and the rows that they do not exclude.
 
 use super::{Lists, NONE};
-use crate::common::Random;
 use crate::common::bench::{Bench, Bound};
 use nearfield::internals::certificate::{Form, Terms};
 use nearfield::internals::kernels::{ABSENT, BLOCK_ROWS, key_of, pick};
+use nearfield_testing::Random;
 
 const BLOCK: usize = BLOCK_ROWS as usize;
 const FORM: Form = Form::NarrowedInnerProduct;

@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 
 use super::{Lists, WIDE, random_terms, slack};
-use crate::common::Random;
 use crate::common::bench::{Bench, Bound, GUARD, two_rows};
 use crate::common::lists::{BLOCK, PAGE, Tables, random_probes, wide};
 use crate::common::narrowed::{integers, packed};
@@ -14,6 +13,7 @@ use nearfield::internals::kernels::{
     Kernel, collect_lists, collect_lists_coop, group, key_of, narrow, probe_thresholds, screen_probes,
     screen_tile_i8, value_of,
 };
+use nearfield_testing::Random;
 
 /// Room for the rows of the segment, which are fewer.
 const ROOM: usize = 9 * BLOCK;

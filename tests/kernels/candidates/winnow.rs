@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Lists, NONE, WIDE, random_terms, slack};
-use crate::common::Random;
 use crate::common::bench::{Bench, Bound, two_rows};
 use crate::common::lists::BLOCK;
 use nearfield::internals::certificate::Terms;
 use nearfield::internals::kernels::winnow::{self, Form, Margin};
 use nearfield::internals::kernels::{key_of, value_of};
+use nearfield_testing::Random;
 
 const FORMS: [Form; 3] = [Form::NarrowedL2, Form::NarrowedInnerProduct, Form::NarrowedCosine];
 

@@ -2,9 +2,9 @@
 
 use crate::common::Engine::{self, Adapter, Host};
 use crate::common::reduce::{Call, SUMMATIONS, distances, floats, judge_calls, judge_rows};
-use crate::common::{Random, rounded, view};
 use half::f16;
 use nearfield::{Device, Norm, ValueRows, Values};
+use nearfield_testing::{Random, rounded, view};
 use test_case::test_matrix;
 
 /// Every width of a group, with and without idle lanes; blocks; more blocks.

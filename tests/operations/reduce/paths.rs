@@ -4,9 +4,10 @@
 use crate::common::Engine::{self, Adapter, Host};
 use crate::common::bench::Bench;
 use crate::common::reduce::{Call, floats, in_parts, run};
-use crate::common::{Random, confined, gpu, rounded, view};
+use crate::common::{confined, gpu};
 use half::f16;
 use nearfield::{Device, DeviceVector, Element, ElementKind, Error, Stages, Summation, Values, wgpu};
+use nearfield_testing::{Random, rounded, view};
 use test_case::test_matrix;
 
 const UNIT: usize = DeviceVector::BUFFER_UNIT as usize;

@@ -2,10 +2,10 @@
 //! that leave the range on the way to a result inside it.
 
 use crate::common::Engine::{self, Adapter, Host};
-use crate::common::Random;
 use crate::common::reduce::{Call, Truth, judge, judge_calls, run};
 use half::f16;
 use nearfield::{Device, Norm, Summation};
+use nearfield_testing::Random;
 use test_case::test_matrix;
 
 #[test_matrix([Adapter, Host])]

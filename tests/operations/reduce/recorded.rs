@@ -1,10 +1,11 @@
 //! Reductions that the caller records give the library's own bits, and refuse what no kernel can do.
 
 use crate::common::bench::Bench;
+use crate::common::padded;
 use crate::common::reduce::{Call, SUMMATIONS, Truth, run};
-use crate::common::{Random, padded};
 use nearfield::internals::kernels::reduce_blocks::{Operation, Reduce, Shape, Summation};
 use nearfield::{BufferSlice, ElementKind, wgpu};
+use nearfield_testing::Random;
 
 /// The call of the library that an operation stands for.
 fn call_of(operation: Operation) -> Call {

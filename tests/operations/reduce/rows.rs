@@ -3,11 +3,12 @@
 
 use crate::common::Engine::{self, Adapter, Host};
 use crate::common::bench::{Bench, Bound};
+use crate::common::has_kernels;
 use crate::common::reduce::{Call, SUMMATIONS, Truth, distances, judge_rows, run_rows};
-use crate::common::{Random, has_kernels, rounded, view};
 use half::f16;
 use nearfield::internals::vectors_seen;
 use nearfield::{Error, MatrixView, Metric, Norm, Output, Summation, ValueRows};
+use nearfield_testing::{Random, rounded, view};
 use test_case::test_matrix;
 
 /// Row lengths with counts of rows: vectors of four, where a row gets more lanes (32, 128), and where it becomes blocks (4096).

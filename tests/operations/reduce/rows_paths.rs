@@ -1,8 +1,9 @@
 //! A row reduction gives the same bits on every path: batches, staging memory, bindings, and budgets down to the smallest.
 
 use crate::common::reduce::{Call, distances, run_rows};
-use crate::common::{Random, confined, gpu, rounded, view, with_bindings_of, without_subgroups};
+use crate::common::{confined, gpu, with_bindings_of, without_subgroups};
 use nearfield::{Device, Error, Metric, Output, Result, ValueRows};
+use nearfield_testing::{Random, rounded, view};
 
 /// The bits of sums of rows, and the places of their extremes.
 fn bits(device: &Device, rows: ValueRows<'_>) -> Vec<Vec<u64>> {

@@ -2,10 +2,11 @@
 //! numbers, within the promised bounds on floats, and NaN, infinities, ties and ranges as `Reduce` documents them.
 
 use crate::common::Engine::{self, Adapter, Host};
+use crate::common::has_kernels;
 use crate::common::reduce::{Call, NO_NUMBER, SUMMATIONS, Truth, floats, in_parts, judge, judge_calls, run};
-use crate::common::{Random, has_kernels, rounded};
 use half::f16;
 use nearfield::{DeviceVector, Summation, Values};
+use nearfield_testing::{Random, rounded};
 use test_case::test_matrix;
 
 /// Lengths at which something changes: nothing, vectors of four, lanes, workgroups, blocks, and past 65,535 workgroups.

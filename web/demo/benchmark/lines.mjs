@@ -1,4 +1,4 @@
-// Measurements as the JSON lines that `nearfield bench compare` and `nearfield bench report` read (docs/benchmark.md lists their fields).
+// Measurements as the JSON lines that `nearfield-bench compare` and `nearfield-bench report` read (docs/benchmark.md lists their fields).
 
 import { SEED } from './measure.mjs';
 

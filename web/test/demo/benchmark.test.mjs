@@ -1,4 +1,4 @@
-// The demo page's benchmark: small ones in all ways, what they save, and what `nearfield bench` says of it. Needs the package (web/build)
+// The demo page's benchmark: small ones in all ways, what they save, and what `nearfield-bench` says of it. Needs the package (web/build)
 // and Chromium; the command is $NEARFIELD, or that of a debug build.
 
 import assert from 'node:assert/strict';

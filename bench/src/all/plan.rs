@@ -1,0 +1,218 @@
+//! The commands of `nearfield-bench all`.
+
+use std::path::Path;
+
+use anyhow::{Result, ensure};
+use clap::ValueEnum;
+use nearfield::{AdapterKind, Device, Ivf, Metric};
+
+use super::super::data::asked_or;
+use nearfield_cli::given::files;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Scale {
+    Small,
+    Medium,
+    Large,
+}
+
+impl Scale {
+    pub(super) fn of(device: &Device) -> Self {
+        match device.adapter().kind {
+            AdapterKind::Software | AdapterKind::Host => Self::Small,
+            AdapterKind::Discrete => Self::Large,
+            _ => Self::Medium,
+        }
+    }
+}
+
+/// A command after `nearfield-bench`, and its share of the time.
+pub(super) struct Planned {
+    pub(super) words: Vec<String>,
+    pub(super) weight: u32,
+}
+
+impl Planned {
+    /// A command of options that contain no spaces, and of further words.
+    fn new(weight: u32, options: &str, more: &[String]) -> Self {
+        Self { words: split(options).chain(more.iter().cloned()).collect(), weight }
+    }
+}
+
+fn split(options: &str) -> impl Iterator<Item = String> {
+    options.split_whitespace().map(str::to_owned)
+}
+
+/// The files to search: the options that select them, and what they hold.
+pub(super) struct Files {
+    options: Vec<String>,
+    rows: usize,
+    queries: usize,
+}
+
+impl Files {
+    pub(super) fn open(rows_file: &Path, queries_file: &Path, metric: Metric) -> Result<Self> {
+        let shape = |argument: &str, file: &Path| -> Result<(usize, usize)> {
+            let open = files::open(file, argument)?;
+            ensure!(open.rows() > 0, "{argument}: needed at least one vector, {} has none", file.display());
+            Ok((open.rows(), open.dim()))
+        };
+        let (rows, dim) = shape("--rows", rows_file)?;
+        let (queries, given) = shape("--queries", queries_file)?;
+        ensure!(dim == given, "--queries: needed dim {dim}, that of the rows, given {given}");
+        let [rows_file, queries_file] = [rows_file, queries_file].map(|file| file.display().to_string());
+        let options = ["--rows", &rows_file, "--queries", &queries_file, "--metric", metric.name()];
+        Ok(Self { options: options.map(str::to_owned).into(), rows, queries })
+    }
+}
+
+/// The commands of a scale. Searches come first: they are what most want to know, and the time may end before the rest. Those of
+/// files come before all others.
+pub(super) fn plan(scale: Scale, is_gpu: bool, files: Option<&Files>) -> Vec<Planned> {
+    let (length, short, rows, [low, middle, high]) = match scale {
+        Scale::Small => (1 << 22, 1 << 20, 10_000, [64, 128, 256]),
+        Scale::Medium => (1 << 26, 1 << 24, 200_000, [64, 128, 384]),
+        Scale::Large => (1 << 28, 1 << 26, 1_000_000, [128, 384, 768]),
+    };
+    let (is_small, most) = (scale == Scale::Small, if scale == Scale::Large { 10_000 } else { 1000 });
+    let recipe = if is_small { "embedding" } else { "low-rank" };
+    let made = |rows: usize, dim: usize| -> Vec<String> {
+        split(&format!("--data {recipe} --count {rows} --dim {dim}")).collect()
+    };
+    let mut plan = files.map_or(vec![], |files| of_files(scale, most, files));
+    let mut add = |weight, options: &str, more: &[String]| plan.push(Planned::new(weight, options, more));
+    match (files, is_small) {
+        (Some(_), _) => {}
+        (None, true) => {
+            add(3, "exact --screen i8,none --batch 1,16,256", &made(rows, high));
+            add(1, "serve --threads 1,8 --duration 1s", &made(rows, high));
+        }
+        (None, false) => {
+            add(3, &format!("exact --batch 1,8,100,1024,{most} --k 10,100"), &made(rows, high));
+            add(2, "exact --screen none --batch 1,128,1024", &made(rows, high));
+            add(4, &format!("ivf --probes 1,4,16,64 --batch 1,100,{most}"), &made(rows, high));
+            add(2, "serve --threads 1,4,16,64", &made(rows, high));
+            add(2, "serve --threads 1,4,16,64 --probes 16", &made(rows, high));
+        }
+    }
+    if is_small {
+        add(2, &format!("exact --sizes 1000,3000,{rows} --batch 1,64"), &made(rows, middle));
+        add(1, "exact --batch 1,64", &made(5000, low));
+        add(1, "exact --batch 1,64", &made(5000, high));
+        if files.is_none() {
+            // Training is slow on a software driver.
+            add(2, "ivf --lists 300 --iterations 2 --probes 1,4,16,64 --batch 1,64", &made(5000, low));
+        }
+        add(1, &format!("distance --count 4096 --dim {middle} --batch 1,64 --metric l2sq,cosine"), &[]);
+    } else {
+        add(2, &format!("exact --sizes 1000,10000,100000,{rows} --batch 1,1024"), &made(rows, middle));
+        add(2, &format!("exact --metric cosine,l2sq --batch 1,1024,{most}"), &made(rows, low));
+        add(2, &format!("ivf --probes 1,4,16,64 --batch 1,{most}"), &made(rows, low));
+        let distance = "distance --count 100000";
+        add(1, &format!("{distance} --dim {middle} --batch 1,16,256 --metric l2sq,cosine"), &[]);
+        add(1, &format!("{distance} --dim {high} --batch 256 --metric l2sq,ip"), &[]);
+    }
+    let all = "dot,sum,sum-squares,mean,l1,l2,max-norm,std,min,max,argmin,argmax";
+    add(2, &format!("reduce --operation {all} --length {length}"), &[]);
+    add(1, &format!("reduce --elements f16 --length {length}"), &[]);
+    add(1, &format!("reduce --operation dot,sum --summation compensated --length {length}"), &[]);
+    add(1, &format!("reduce --length 1024,65536,1048576,{}", length / 16), &[]);
+    let of_rows = "reduce --operation sum,l2,min,argmin --row-length";
+    add(2, &format!("{of_rows} 4,16,64 --length {short}"), &[]);
+    add(1, &format!("{of_rows} 384,4096,65537 --length {length}"), &[]);
+    if is_gpu {
+        add(1, &format!("reduce --ladder --length {length}"), &[]);
+        if is_small {
+            add(2, "select --shapes 200x500,10x10000,1x100000,1x1000000 --k 1,10,100,2048", &[]);
+        } else {
+            let powers = "1,2,4,8,16,32,64,128,256,512,1024,2048";
+            add(2, &format!("select --shapes 20000x500,1000x10000,100x100000,10x1000000 --k {powers}"), &[]);
+            let large = "100x1000000,1x1000000,1000x100000 --k 10,512,2048,10000,100000";
+            add(2, &format!("select --shapes {large}"), &[]);
+        }
+        let options = match scale {
+            Scale::Small => "--count 10000 --sizes 1000,3000,10000 --batch 1,8,64",
+            _ => "--count 100000 --sizes 1000,3000,10000,30000,100000 --batch 1,4,16,64,256",
+        };
+        add(2, &format!("breakeven --dim {middle} {options}"), &[]);
+    }
+    plan
+}
+
+/// The searches of files, by indexes as `nearfield build` makes them, with no more queries, neighbours and probes than there can be.
+fn of_files(scale: Scale, most: usize, files: &Files) -> Vec<Planned> {
+    let at_most = |numbers: &[usize], most: usize| {
+        let numbers = asked_or(&[], numbers, most);
+        numbers.iter().map(usize::to_string).collect::<Vec<_>>().join(",")
+    };
+    let (queries, k) = (|numbers: &[usize]| at_most(numbers, files.queries), at_most(&[10], files.rows));
+    let lists = Ivf::recommend(files.rows);
+    // A 64th of the lists is what a search probes that does not say how many.
+    let usual = (lists / 64).max(1);
+    let mut probes = vec![1, 4, 16, 64, usual];
+    probes.sort_unstable();
+    let (probes, usual) = (at_most(&probes, lists), usual.to_string());
+    let add = |weight, options: String| Planned::new(weight, &options, &files.options);
+    let (several, few, threads) = match scale {
+        Scale::Small => (queries(&[1, 16, 256]), queries(&[1, 64]), "1,8 --duration 1s"),
+        _ => (queries(&[1, 8, 100, 1024, most]), queries(&[1, 100, most]), "1,4,16,64"),
+    };
+    vec![
+        add(4, format!("exact --batch {several} --k {}", at_most(&[10, 100], files.rows))),
+        add(5, format!("ivf --probes {probes} --batch {few} --k {k}")),
+        add(2, format!("serve --threads {threads} --k {k}")),
+        add(2, format!("serve --threads {threads} --probes {usual} --k {k}")),
+        add(2, format!("exact --screen none --batch {} --k {k}", queries(&[1, 128, 1024]))),
+    ]
+}
+
+/// The commands of the peers beside a plan: the work of the first command of each suite that they have.
+pub(super) fn beside(plan: &[Planned], is_processor: bool, python: &Path) -> Vec<Planned> {
+    const SHARED: &str = "--rows --queries --data --count --dim --batch --k --metric --lists --probes \
+        --shapes --length";
+    // Only peers on the same kind of processor: the others take minutes for what takes seconds here.
+    let peers = if is_processor { "numpy,scipy,faiss-cpu,usearch,hnswlib" } else { "torch,cuvs,faiss-gpu" };
+    let suites = [("exact", 3), ("ivf", 3), ("distance", 1), ("select", 1), ("reduce", 1)].into_iter();
+    let steps = suites.filter_map(|(suite, weight)| {
+        let like = plan.iter().find(|planned| planned.words[0] == suite)?;
+        let mut more = vec!["--python".to_owned(), python.display().to_string()];
+        for option in like.words[1..].chunks(2).filter(|option| split(SHARED).any(|name| name == option[0])) {
+            let name =
+                if suite == "select" { option[0].replace("--k", "--select-k") } else { option[0].clone() };
+            // Peers compute one metric in a run: the first.
+            let value = if name == "--metric" { option[1].split(',').next() } else { None };
+            more.extend([name, value.unwrap_or(&option[1]).to_owned()]);
+        }
+        Some(Planned::new(weight, &format!("peers --suites {suite} --peers {peers}"), &more))
+    });
+    steps.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context;
+
+    use super::super::super::step::Step;
+    use super::*;
+
+    #[test]
+    fn every_planned_command_is_one() -> Result<()> {
+        let options = ["--rows", "a", "--queries", "b c", "--metric", "l2"].map(str::to_owned).into();
+        let few = Files { options, rows: 5, queries: 3 };
+        for scale in [Scale::Small, Scale::Medium, Scale::Large] {
+            for (is_gpu, files) in [(true, None), (true, Some(&few)), (false, None), (false, Some(&few))] {
+                let mut plan = plan(scale, is_gpu, files);
+                let of_files = plan.iter().map(|planned| planned.words.iter().any(|word| word == "--rows"));
+                assert!(of_files.is_sorted_by(|one, next| one >= next), "searches of files come first");
+                assert_eq!(plan[0].words[0], "exact");
+                let peers = beside(&plan, !is_gpu, Path::new("venv/bin/python"));
+                assert_eq!(peers.len(), if is_gpu { 5 } else { 4 });
+                plan.extend(peers);
+                for Planned { words, .. } in plan {
+                    Step::parse(&words).with_context(|| words.join(" "))?;
+                }
+            }
+        }
+        Ok(())
+    }
+}

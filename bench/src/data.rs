@@ -1,0 +1,192 @@
+//! Vectors to search, from files or from a recipe.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail, ensure};
+use nearfield::{Ivf, MatrixView};
+use rayon::prelude::*;
+
+use crate::recipe::{Part, Random, Recipe, Set};
+use nearfield_cli::given::{arguments, files};
+use nearfield_cli::memory;
+
+const SEED: u64 = 1;
+/// Batches of queries that take turns in a case.
+pub(super) const BATCHES: usize = 4;
+
+/// Vectors in memory.
+pub(crate) type View<'v> = MatrixView<'v, f32>;
+
+/// Where the vectors come from.
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct Source {
+    /// File of rows, of any format that `search` reads. Without it rows are generated
+    #[arg(long = "rows", value_name = "FILE", requires = "queries_file")]
+    pub(super) rows_file: Option<PathBuf>,
+    /// File of queries
+    #[arg(long = "queries", value_name = "FILE", requires = "rows_file")]
+    pub(super) queries_file: Option<PathBuf>,
+    /// Recipe of generated vectors
+    #[arg(
+        long,
+        value_enum,
+        default_value = "clustered",
+        value_name = "RECIPE",
+        conflicts_with = "rows_file"
+    )]
+    pub(super) data: Recipe,
+    /// Number of generated rows
+    #[arg(long = "count", default_value_t = 100_000, value_name = "N", conflicts_with = "rows_file")]
+    pub(super) rows: usize,
+    /// Elements per generated vector
+    #[arg(long, default_value_t = 384, conflicts_with = "rows_file")]
+    pub(super) dim: usize,
+    /// Seed of generated vectors
+    #[arg(long, default_value_t = SEED, conflicts_with = "rows_file")]
+    pub(super) seed: u64,
+}
+
+pub(super) struct Vectors {
+    pub(super) values: Vec<f32>,
+    pub(super) dim: usize,
+}
+
+impl Vectors {
+    pub(super) fn view(&self) -> Result<View<'_>> {
+        Ok(MatrixView::new(&self.values, self.dim)?)
+    }
+}
+
+/// The requested or default numbers, each once and at most `there`.
+pub(super) fn asked_or(asked: &[usize], usual: &[usize], there: usize) -> Vec<usize> {
+    if !asked.is_empty() {
+        return asked.to_vec();
+    }
+    let mut numbers: Vec<usize> = usual.iter().map(|&number| number.min(there.max(1))).collect();
+    numbers.dedup();
+    numbers
+}
+
+/// The requested lists of an `Ivf`, or as many as are recommended for its rows. Fails for more lists or probes than there can be.
+pub(super) fn lists(asked: Option<usize>, probes: &[usize], rows: usize) -> Result<usize> {
+    let lists = asked.unwrap_or_else(|| Ivf::recommend(rows));
+    ensure!(lists <= rows, "--lists: needed at most {rows}, the number of rows, given {lists}");
+    if let Some(given) = probes.iter().find(|&&probes| probes > lists) {
+        bail!("--probes: needed 1 to {lists}, the number of lists, given {given}");
+    }
+    Ok(lists)
+}
+
+/// Up to four batches of `count` queries that take turns: a repeated batch would find its data in caches.
+pub(super) fn batches(queries: View<'_>, count: usize) -> Vec<View<'_>> {
+    let batches = (queries.rows() / count).clamp(1, BATCHES);
+    (0..batches).map(|number| queries.slice(number * count..(number + 1) * count)).collect()
+}
+
+impl Source {
+    /// The requested or default numbers of queries, at most what the file holds.
+    pub(super) fn counts(&self, asked: &[usize], usual: &[usize]) -> Result<Vec<usize>> {
+        Ok(asked_or(asked, usual, self.queries_there()?))
+    }
+
+    /// The rows, and queries for the largest of these counts, up to `wanted` if there are more.
+    pub(super) fn both_at_least(&self, counts: &[usize], wanted: usize) -> Result<(Vectors, Vectors)> {
+        let most = counts.iter().copied().max().unwrap_or(1);
+        let (rows, queries) = (self.rows()?, self.queries(most.max(wanted.min(self.queries_there()?)))?);
+        let (needed, given) = (rows.dim, queries.dim);
+        ensure!(!rows.values.is_empty(), "--rows: needed at least one row, given none");
+        ensure!(needed == given, "--queries: needed dim {needed}, as the rows have, given {given}");
+        Ok((rows, queries))
+    }
+
+    /// The number of queries in the file. A recipe generates any number.
+    pub(super) fn queries_there(&self) -> Result<usize> {
+        Ok(self
+            .queries_file
+            .as_ref()
+            .map(|file| files::open(file, "--queries"))
+            .transpose()?
+            .map_or(usize::MAX, |file| file.rows()))
+    }
+
+    /// The requested numbers of rows, or all rows.
+    pub(super) fn sizes(&self, asked: &[usize], rows: View<'_>) -> Result<Vec<usize>> {
+        let Some(&most) = asked.iter().max() else { return Ok(vec![rows.rows()]) };
+        let there = rows.rows();
+        ensure!(most <= there, "--sizes: needed at most {there}, as there are rows, given {most}");
+        Ok(asked.to_vec())
+    }
+
+    /// The number of rows, and their dim.
+    pub(super) fn shape(&self) -> Result<(usize, usize)> {
+        match &self.rows_file {
+            Some(file) => files::open(file, "--rows").map(|file| (file.rows(), file.dim())),
+            None => Ok((self.rows, self.dim)),
+        }
+    }
+
+    pub(super) fn rows(&self) -> Result<Vectors> {
+        match &self.rows_file {
+            Some(file) => read(file, "--rows"),
+            None => self.make("--count", Part::Rows, self.rows),
+        }
+    }
+
+    /// The first queries of the file, or generated ones.
+    pub(super) fn queries(&self, count: usize) -> Result<Vectors> {
+        match &self.queries_file {
+            Some(file) => {
+                let mut queries = read(file, "--queries")?;
+                let there = queries.values.len() / queries.dim.max(1);
+                ensure!(there >= count, "--batch: needed at most {there}, as the file has, given {count}");
+                queries.values.truncate(count * queries.dim);
+                Ok(queries)
+            }
+            None => self.make("--batch", Part::Queries, count),
+        }
+    }
+
+    /// The name of the vectors: the files, or the recipe and its seed unless that is the default.
+    pub(super) fn name(&self) -> String {
+        if let Some((rows, queries)) = self.rows_file.as_ref().zip(self.queries_file.as_ref()) {
+            // Without directories: the same files are the same data anywhere.
+            let [rows, queries] =
+                [rows, queries].map(|file| file.file_name().unwrap_or(file.as_os_str()).display());
+            return format!("{rows} with {queries}");
+        }
+        let recipe = arguments::name(self.data);
+        if self.seed == SEED { recipe } else { format!("{recipe}, seed {}", self.seed) }
+    }
+
+    /// [`name`](Self::name) of the first `size` rows. In some recipes they depend on the number of all rows.
+    pub(super) fn name_of(&self, size: usize) -> String {
+        let name = self.name();
+        if self.rows_file.is_none() && size != self.rows { format!("{name} of {}", self.rows) } else { name }
+    }
+
+    fn make(&self, argument: &str, part: Part, count: usize) -> Result<Vectors> {
+        ensure!(count > 0, "{argument}: needed at least 1, given 0");
+        memory::ensure_fit(argument, count, &format!("vectors of dim {}", self.dim), self.dim)?;
+        let set = Set::new(self.data, self.rows, self.dim, self.seed)?;
+        Ok(Vectors { values: set.all(part, count, argument)?, dim: self.dim })
+    }
+}
+
+/// Values around 1. Their sum is about as large as their magnitudes, so that an error relative to those means something.
+pub(super) fn numbers(argument: &str, count: usize, seed: u64) -> Result<Vec<f32>> {
+    memory::ensure_fit(argument, count, "numbers", 1)?;
+    let mut values =
+        memory::filled(Some(count), 0.0, || format!("{argument}: {count} numbers do not fit the memory"))?;
+    // Pieces of a fixed size, so that the values do not depend on the machine.
+    values.par_chunks_mut(1 << 16).enumerate().for_each(|(number, piece)| {
+        let mut random = Random::new(seed ^ (number as u64 + 1).wrapping_mul(0xd1b5_4a32_d192_ed03));
+        piece.iter_mut().for_each(|value| *value = 1.0 + 0.5 * random.normal());
+    });
+    Ok(values)
+}
+
+fn read(file: &Path, argument: &str) -> Result<Vectors> {
+    let file = files::open(file, argument)?;
+    let dim = file.dim();
+    Ok(Vectors { values: file.read_all()?.into_f32(), dim })
+}

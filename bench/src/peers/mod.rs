@@ -1,0 +1,226 @@
+//! `nearfield-bench peers`: times other libraries at the same work, through the script peers.py.
+
+mod script;
+mod text;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+use nearfield::io::write_npy;
+use nearfield::{Device, Error, Ivf, Metric};
+
+use super::data::{Source, View, asked_or};
+use super::run::{Run, Suite};
+use super::suites::select::Shape;
+use nearfield_cli::given::arguments;
+use nearfield_cli::terminal::interrupt;
+use script::Script;
+
+pub(super) const PYTHON: &str = "python3";
+const QUERIES: [usize; 2] = [1, 1024];
+const PROBES: [usize; 4] = [1, 4, 16, 64];
+/// The fewest queries to make: the script checks 100 of them, in batches of any size.
+const LEAST_QUERIES: usize = 200;
+/// Rows that are checked at a time, in a copy of their own.
+const CHECKED_AT_ONCE: usize = 1 << 14;
+
+const SUITES: [&str; 5] = ["exact", "ivf", "distance", "select", "reduce"];
+const PEERS: [&str; 8] = ["numpy", "scipy", "faiss-cpu", "usearch", "hnswlib", "torch", "cuvs", "faiss-gpu"];
+const SHAPES: &str = "20000x500,1000x10000,100x100000,10x1000000";
+const SELECT_K: &str = "1,16,256";
+const LENGTH: &str = "67108864";
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(flatten)]
+    source: Source,
+    /// Suites to run
+    #[arg(long, value_delimiter = ',', default_values = SUITES, value_parser = SUITES, value_name = "NAME,…")]
+    suites: Vec<String>,
+    /// Libraries to time
+    #[arg(long, value_delimiter = ',', default_values = PEERS, value_parser = PEERS, value_name = "NAME,…")]
+    peers: Vec<String>,
+    /// Numbers of queries, one case each; 1,1024, or as many as a file has
+    #[arg(long = "batch", value_delimiter = ',', value_name = "Q,…", value_parser = arguments::count)]
+    queries: Vec<usize>,
+    /// Neighbours per query, one case each; ivf takes the first. 10, or as many as there are rows
+    #[arg(short, long, value_delimiter = ',', value_name = "K,…", value_parser = arguments::count)]
+    k: Vec<usize>,
+    /// Metric: l2sq, l2, cosine, ip
+    #[arg(long, default_value = "cosine", value_parser = arguments::word::<Metric>)]
+    metric: Metric,
+    /// Lists; by default as many as bench ivf has
+    #[arg(long, value_name = "N", value_parser = arguments::count)]
+    lists: Option<usize>,
+    /// Lists that a query probes, one case each; 1,4,16,64, or as many as there are lists
+    #[arg(long, value_delimiter = ',', value_name = "P,…", value_parser = arguments::count)]
+    probes: Vec<usize>,
+    /// Rows to select from and their length, one case each; 20000x500,1000x10000,100x100000,10x1000000
+    #[arg(long, value_delimiter = ',', value_name = "ROWSxLENGTH,…")]
+    shapes: Vec<Shape>,
+    /// Elements to select from each row, one case each; 1,16,256
+    #[arg(long, value_delimiter = ',', value_name = "K,…", value_parser = arguments::count)]
+    select_k: Vec<usize>,
+    /// Values to reduce, one case each; 67,108,864
+    #[arg(long, value_delimiter = ',', value_name = "N,…", value_parser = arguments::count)]
+    length: Vec<usize>,
+    /// Python that has the libraries
+    #[arg(long, default_value = PYTHON, value_name = "PROGRAM")]
+    python: PathBuf,
+}
+
+pub(super) const HELP: &str = concat!(
+    "\
+Examples:
+  nearfield-bench peers --count 100000 --dim 384 --python venv/bin/python
+  nearfield-bench peers --rows base.npy --queries query.npy --suites exact,ivf --json
+  nearfield-bench all --peers --report out
+
+Libraries that are not installed are named as not run. Those for a processor are installed by:
+  python3 -m venv venv && venv/bin/pip install \\\n",
+    include_str!("requirements.txt"),
+    "hnswlib==0.8.0, which pip compiles with a C++ compiler, is not among them.
+
+The script is part of the program. It starts one process for each library and suite, which work on the vectors that the other \
+suites would generate or read. Generated vectors go to a temporary directory (TMPDIR), which is removed afterwards. docs/benchmark.md says \
+what is compared and lists the fields of the JSON lines."
+);
+
+impl Suite for Args {
+    fn run(&self, run: &mut Run) -> Result<()> {
+        self.check_suites()?;
+        // Before the vectors are generated, because there may be no Python.
+        script::check(&self.python)?;
+        let scratch = interrupt::temporary_directory().context("TMPDIR")?;
+        let mut words = self.script_words(scratch.path(), run.runs)?;
+        if let Some(deadline) = run.deadline {
+            let left = deadline.saturating_duration_since(Instant::now());
+            words.extend(["--budget".into(), left.as_secs_f64().to_string().into()]);
+        }
+        // Before the files are written, which it removes after an interrupt.
+        let script = Script::start(&self.python, scratch.path(), &words)?;
+        if self.has_vectors() {
+            self.write(scratch.path())?;
+        }
+        script.run(|line| {
+            let text = text::of(&line);
+            run.tell(line, &text)
+        })
+    }
+}
+
+fn joined<T: ToString>(values: &[T]) -> String {
+    values.iter().map(T::to_string).collect::<Vec<_>>().join(",")
+}
+
+fn joined_or<T: ToString>(asked: &[T], usual: &str) -> String {
+    if asked.is_empty() { usual.to_owned() } else { joined(asked) }
+}
+
+impl Args {
+    /// Refuses the options of suites that do not run.
+    fn check_suites(&self) -> Result<()> {
+        for (option, is_given, suite) in [
+            ("--lists", self.lists.is_some(), "ivf"),
+            ("--probes", !self.probes.is_empty(), "ivf"),
+            ("--shapes", !self.shapes.is_empty(), "select"),
+            ("--select-k", !self.select_k.is_empty(), "select"),
+            ("--length", !self.length.is_empty(), "reduce"),
+        ] {
+            let runs = self.suites.iter().any(|one| one == suite);
+            ensure!(runs || !is_given, "{option}: needed --suites {suite}, given {}", joined(&self.suites));
+        }
+        Ok(())
+    }
+
+    fn has_vectors(&self) -> bool {
+        self.suites.iter().any(|suite| ["exact", "ivf", "distance"].contains(&suite.as_str()))
+    }
+
+    /// The arguments of the script.
+    fn script_words(&self, scratch: &Path, runs: usize) -> Result<Vec<OsString>> {
+        let mut options: Vec<(&str, OsString)> = [
+            ("--runs", runs.to_string()),
+            ("--suites", joined(&self.suites)),
+            ("--peers", joined(&self.peers)),
+            ("--metric", self.metric.to_string()),
+            ("--shapes", joined_or(&self.shapes, SHAPES)),
+            ("--select-k", joined_or(&self.select_k, SELECT_K)),
+            ("--length", joined_or(&self.length, LENGTH)),
+        ]
+        .map(|(name, value)| (name, value.into()))
+        .into();
+        if self.has_vectors() {
+            let (rows, _) = self.source.shape()?;
+            let lists = self.lists.unwrap_or_else(|| Ivf::recommend(rows));
+            let (queries, k) = (self.counts()?, asked_or(&self.k, &[10], rows));
+            let probes = asked_or(&self.probes, &PROBES, lists);
+            for (name, given, most) in [
+                ("--batch", &queries, self.source.queries_there()?),
+                ("-k", &k, rows),
+                ("--lists", &vec![lists], rows),
+                ("--probes", &probes, lists),
+            ] {
+                let given = given.iter().copied().max().unwrap_or_default();
+                ensure!(given <= most, "{name}: needed at most {most}, as there are no more, given {given}");
+            }
+            let [(rows_file, _), (queries_file, _)] = self.files(scratch);
+            options.extend([
+                ("--batch", joined(&queries).into()),
+                ("--k", joined(&k).into()),
+                ("--probes", joined(&probes).into()),
+                ("--lists", lists.to_string().into()),
+                ("--data", self.source.name().into()),
+                ("--rows", rows_file.into()),
+                ("--queries", queries_file.into()),
+            ]);
+        }
+        Ok(options.into_iter().flat_map(|(name, value)| [name.into(), value]).collect())
+    }
+
+    fn counts(&self) -> Result<Vec<usize>> {
+        self.source.counts(&self.queries, &QUERIES)
+    }
+
+    /// The files that the script reads, and whether they are written for it.
+    fn files(&self, scratch: &Path) -> [(PathBuf, bool); 2] {
+        // The name of an archive's member may end in .npy, too.
+        let is_npy = |file: &Path| file.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("npy"));
+        [(&self.source.rows_file, "rows.npy"), (&self.source.queries_file, "queries.npy")].map(
+            |(given, name)| match given {
+                Some(file) if is_npy(file) && file.is_file() => (file.clone(), false),
+                _ => (scratch.join(name), true),
+            },
+        )
+    }
+
+    /// Checks the vectors, and writes the files that the script lacks.
+    fn write(&self, scratch: &Path) -> Result<()> {
+        let (rows, queries) = self.source.both_at_least(&self.counts()?, LEAST_QUERIES)?;
+        let arguments = ["--rows", "--queries"].into_iter().zip([rows, queries]);
+        for ((argument, vectors), (path, is_made)) in arguments.zip(self.files(scratch)) {
+            let view = vectors.view()?;
+            check(argument, view)?;
+            if is_made {
+                write_npy(&path, [view.rows(), view.dim()], &vectors.values).context("TMPDIR")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Fails for vectors without distances, which the host engine refuses to take.
+fn check(argument: &'static str, vectors: View<'_>) -> nearfield::Result<()> {
+    let host = Device::host();
+    for start in (0..vectors.rows()).step_by(CHECKED_AT_ONCE) {
+        let piece = vectors.slice(start..vectors.rows().min(start + CHECKED_AT_ONCE));
+        host.upload(piece).map_err(|error| match error.with_rows(|row| row + start as u64) {
+            Error::NotFinite { row, .. } => Error::NotFinite { argument, row },
+            Error::NormOutOfRange { row, .. } => Error::NormOutOfRange { argument, row },
+            other => other,
+        })?;
+    }
+    Ok(())
+}

@@ -1,0 +1,458 @@
+#!/usr/bin/env python3
+"""Times other libraries at the work that `nearfield-bench` times, on the same vectors.
+
+`nearfield-bench peers` runs this script, which is part of the program. It also runs alone, on .npy files of finite
+vectors: `python peers.py --rows base.npy --queries query.npy > peers.jsonl`. It needs Python 3.9, numpy 2 and
+the libraries in requirements.txt. Each library runs in a process of its own for each suite; one that is not installed
+or fails is named with the reason. docs/benchmark.md says what is timed and lists the fields of the JSON lines.
+"""
+
+import argparse
+import contextlib
+import functools
+import importlib.metadata
+import itertools
+import json
+import multiprocessing
+import os
+import platform
+import shutil
+import signal
+import subprocess
+import threading
+import time
+
+import numpy as np
+
+THREADS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+WARM_UP, CASE = 0.3, 20.0  # Seconds of warm-up, and of a case.
+BATCHES, CHECKED = 4, 100  # Batches of queries that take turns; queries whose answers are checked.
+TOLERANCE, LARGEST_ERROR = 1e-3, 1e-4  # Past the k-th true neighbour's distance, as in ann-benchmarks; of a reduction.
+CACHE, PIECE = 256 << 20, 1 << 14  # Bytes that no cache holds; rows converted to f64 at a time.
+copies = lambda size: max(1, min(64, -(-CACHE // (4 * size))))  # Enough arrays that no cache holds them all.
+NAMES, NUMBERS = lambda text: text.split(","), lambda text: [int(part) for part in text.split(",")]
+OPTIONS = [  # How they are read, and their defaults. The budget is in seconds.
+    ("suites", NAMES, "exact,ivf,distance,select,reduce"),
+    ("peers", NAMES, "numpy,scipy,faiss-cpu,usearch,hnswlib,torch,cuvs,faiss-gpu"),
+    ("rows", str, "rows.npy"), ("queries", str, "queries.npy"), ("data", str, "files"),
+    ("metric", str, "cosine"), ("batch", NUMBERS, "1,1024"), ("k", NUMBERS, "10"), ("lists", int, "1000"),
+    ("probes", NUMBERS, "1,4,16,64"), ("shapes", NAMES, "20000x500,1000x10000,100x100000,10x1000000"),
+    ("select-k", NUMBERS, "1,16,256"), ("length", NUMBERS, "67108864"), ("runs", int, "20"), ("budget", float, "4e5"),
+]
+
+
+def say(line):
+    print(json.dumps(line, allow_nan=False), flush=True)
+
+
+def attempt(call, args, line, *more):
+    """Calls, or says why the line has no figures."""
+    try:
+        call(args, line, *more)
+    except Exception as error:
+        say({**line, "not_run": (str(error).strip() or repr(error)).splitlines()[0][:200]})
+
+
+def normalized(vectors):
+    """Vectors of norm 1; zero vectors stay zero."""
+    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-30)
+
+
+def distances(metric, queries, rows):
+    """Distances in f64, [queries, rows], by L2 for l2sq too. The error of products is far below TOLERANCE."""
+    queries, rows = queries.astype(np.float64), rows.astype(np.float64)
+    if metric == "cosine":
+        queries, rows = normalized(queries), normalized(rows)
+    if metric in ("cosine", "ip"):
+        return -queries @ rows.T
+    squares = (queries * queries).sum(1)[:, None] + (rows * rows).sum(1) - 2 * (queries @ rows.T)
+    return np.sqrt(np.maximum(squares, 0))
+
+
+def prepare(args):
+    """Finds the distance of the k-th true neighbour of some queries for each k, for searches. Returns identity fields."""
+    rows, queries = np.load(args.rows, mmap_mode="r"), np.load(args.queries, mmap_mode="r")[:CHECKED]
+    best = np.empty((len(queries), 0))
+    for piece in np.split(rows, range(PIECE, len(rows), PIECE)) if {"exact", "ivf"} & {*args.suites} else []:
+        best = np.sort(np.hstack([best, distances(args.metric, queries, piece)]), axis=1)[:, : max(args.k)]
+    args.limits = best[:, [k - 1 for k in args.k]].T if best.size else None
+    return {"rows": len(rows), "dim": rows.shape[1], "metric": args.metric, "data": args.data}
+
+
+def recall(metric, rows, queries, ids, limits):
+    """The share of the results that are no farther than the k-th true neighbour. An id counts once."""
+    right = 0
+    for query, found, limit in zip(queries, ids, limits):
+        found = np.unique(found[found >= 0])
+        right += int((distances(metric, query[None], rows[found]) <= limit + TOLERANCE).sum())
+    return {"recall": round(right / ids.size, 6), "verified": len(limits)}
+
+
+def measure(args, case, check, call, torch=None, launch=None, moved=None):
+    """Checks a case and times it in a quarter of the time that this process has left. A call starts and ends on the
+    host, a launch stays on the GPU; both are told their turn. `moved` is the bytes that a kernel moves."""
+    if args.end <= time.monotonic():
+        raise TimeoutError("no time was left of --budget")
+    case = {**case, "device_ms": None, **check()}
+    if not case.get("error", 0.0) <= LARGEST_ERROR:
+        raise ValueError("its result is wrong")
+    seconds = max(0.0, min(CASE, (args.end - time.monotonic()) / 4))
+
+    def by_wall(turn):
+        start = time.perf_counter()
+        call(turn)
+        return (time.perf_counter() - start) * 1e3
+
+    def by_device(*turns):
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        for turn in turns:
+            launch(turn)
+        end.record()
+        end.synchronize()
+        return start.elapsed_time(end)
+
+    warm, end = [], time.monotonic() + min(WARM_UP, seconds / 5)
+    while not warm or time.monotonic() < end:
+        warm.append(by_wall(len(warm)))
+    # Half of the time for each clock, but three runs unless one takes all of it.
+    runs = max(3 if warm[0] < seconds * 1e3 else 1, min(args.runs, int(seconds / 2 * 1e3 / np.median(warm))))
+    for name, clock in [("ms", by_wall), ("device_ms", by_device)][: 2 if torch else 1]:
+        times = [clock(turn) for turn in range(runs)]
+        for key, figure in ("", np.median), ("_least", min), ("_most", max):
+            case[name + key] = round(float(figure(times)), 5)
+    if moved and torch:
+        case["back_to_back_ms"] = round(by_device(*range(runs)) / runs, 5)
+    clock = "device_ms" if moved and torch else "ms"
+    rate, work = ("bytes_per_s", moved) if moved else ("queries_per_s", case["queries"])
+    say({**case, "runs": runs, rate: round(work / case[clock] * 1e3, 2)})
+
+
+def numpy_index(_, rows, metric, lists):
+    # Half the squares of the rows minus the products; the norms of queries change no order.
+    offsets = (rows * rows).sum(1) / 2 if metric in ("l2sq", "l2") else 0
+    rows = normalized(rows) if metric == "cosine" else rows
+    block = max(1, min(250, CACHE // (4 * len(rows))))
+
+    def search(queries, k, probes):
+        if len(queries) > block:
+            return np.vstack([search(some, k, probes) for some in np.split(queries, range(block, len(queries), block))])
+        scores = queries @ rows.T
+        np.subtract(offsets, scores, out=scores)
+        best = np.argpartition(scores, k - 1, axis=1)[:, :k]
+        order = np.argsort(np.take_along_axis(scores, best, axis=1), axis=1)
+        return np.take_along_axis(best, order, axis=1)
+
+    return search
+
+
+def usearch_index(_, rows, metric, lists):
+    module, kind = importlib.import_module("usearch.index"), {"cosine": "cos", "ip": "ip"}.get(metric, "l2sq")
+    find = lambda queries, k: module.search(rows, queries, k, metric=kind, exact=True, threads=0)
+    return lambda queries, k, probes: np.atleast_2d(find(queries, k).keys).astype(np.int64)
+
+
+def hnswlib_index(_, rows, metric, lists):
+    module, space = importlib.import_module("hnswlib"), metric if metric in ("cosine", "ip") else "l2"
+    index = module.Index(space, rows.shape[1])
+    index.init_index(len(rows), M=16, ef_construction=200, random_seed=1)
+    index.set_num_threads(THREADS)
+    index.add_items(rows)
+
+    def search(queries, k, probes):
+        index.set_ef(max(k, probes))
+        return index.knn_query(queries, k)[0].astype(np.int64)
+
+    return search
+
+
+def faiss_index(peer, rows, metric, lists):
+    faiss, prepared = importlib.import_module("faiss"), normalized if metric == "cosine" else lambda vectors: vectors
+    kind = faiss.METRIC_L2 if metric in ("l2sq", "l2") else faiss.METRIC_INNER_PRODUCT
+    index = faiss.index_factory(rows.shape[1], f"IVF{lists},Flat" if lists else "Flat", kind)
+    if peer == "faiss-gpu":
+        if not (hasattr(faiss, "StandardGpuResources") and faiss.get_num_gpus() > 0):
+            raise RuntimeError(f"needs faiss with a GPU: this is {faiss.__version__}, which finds none")
+        index = faiss.index_cpu_to_gpu(faiss.StandardGpuResources(), 0, index)
+    rows = prepared(rows)
+    index.train(rows)
+    index.add(rows)
+
+    def search(queries, k, probes):
+        if probes:
+            index.nprobe = probes
+        return index.search(prepared(queries), k)[1]
+
+    return search
+
+
+def torch_index(peer, rows, metric, lists):
+    torch = importlib.import_module("torch")
+    torch.backends.cuda.matmul.allow_tf32 = False
+    prepared = torch.nn.functional.normalize if metric == "cosine" else lambda vectors: vectors
+    rows, kind = torch.from_numpy(rows).to("cuda"), getattr(torch, peer.replace("torch-f", "float"))
+    squares = (rows * rows).sum(1).to(kind) if metric in ("l2sq", "l2") else None
+    rows = prepared(rows).to(kind)
+    # A block of scores takes a quarter of the free memory, because selecting from it takes as much again.
+    block = max(1, min(1024, torch.cuda.mem_get_info()[0] // 4 // (len(rows) * rows.element_size())))
+
+    def search(queries, k, probes):
+        if len(queries) > block:
+            return [torch.cat(parts) for parts in zip(*[search(some, k, probes) for some in queries.split(block)])]
+        queries = prepared(queries)
+        if squares is None:
+            best, ids = (queries.to(kind) @ rows.T).topk(k, dim=1)
+            return ids, 1 - best.float() if metric == "cosine" else -best.float()
+        best, ids = torch.addmm(squares, queries.to(kind), rows.T, beta=-1, alpha=2).topk(k, dim=1)
+        return ids, (queries * queries).sum(1, keepdim=True) - best.float()
+
+    return search
+
+
+def cuvs_index(peer, rows, metric, lists):
+    form = peer.partition("-")[2] or ("ivf_flat" if lists else "brute_force")
+    cuvs = importlib.import_module("cuvs.neighbors." + form)
+    torch = importlib.import_module("torch")
+    # On vectors of norm 1 the order by L2 is the order by cosine.
+    prepared = torch.nn.functional.normalize if lists and metric == "cosine" else lambda vectors: vectors
+    kind = {"ip": "inner_product", "cosine": "sqeuclidean" if lists else "cosine"}.get(metric, "sqeuclidean")
+    rows = prepared(torch.from_numpy(rows).to("cuda"))
+    how = {"cagra": {}, "ivf_flat": {"n_lists": lists}}.get(form)
+    index = cuvs.build(rows, metric=kind) if how is None else cuvs.build(cuvs.IndexParams(metric=kind, **how), rows)
+    torch.cuda.synchronize()
+    width = "itopk_size" if form == "cagra" else "n_probes"
+    parameters = functools.cache(lambda probes: [cuvs.SearchParams(**{width: probes})] if probes else [])
+
+    def search(queries, k, probes):
+        distances, ids = cuvs.search(*parameters(probes), index, prepared(queries), k)
+        return torch.as_tensor(ids, device="cuda"), torch.as_tensor(distances, device="cuda")
+
+    search.rows = rows  # The index may refer to them.
+    return search
+
+
+# Each builds an index and returns its search: queries to ids, or on a GPU, where all are tensors, to ids and distances.
+BUILD = {
+    "numpy": numpy_index, "faiss": faiss_index, "usearch": usearch_index, "hnswlib": hnswlib_index, "torch": torch_index,
+    "cuvs": cuvs_index,
+}
+GRAPHS = {"hnswlib", "cuvs-cagra"}  # They have no lists: the number of probes is the width of a search.
+
+
+def search(args, line):
+    """Builds the index of a library, and measures its searches."""
+    peer, lists = line["peer"], args.lists if line["suite"] == "ivf" else None
+    rows = np.ascontiguousarray(np.load(args.rows), np.float32)
+    queries = np.ascontiguousarray(np.load(args.queries)[: max(*args.batch, 2 * CHECKED)], np.float32)
+    start = time.perf_counter()
+    find = BUILD[peer.split("-")[0]](peer, rows, args.metric, lists)
+    line["build_ms"] = round((time.perf_counter() - start) * 1e3, 3)
+    torch = importlib.import_module("torch") if peer.startswith(("torch", "cuvs")) else None
+    line["on"], line["threads"] = ("cuda", None) if torch or peer == "faiss-gpu" else ("cpu", THREADS)
+    upload = lambda array: torch.from_numpy(array).to("cuda")
+    from_host = (lambda array, *how: [part.cpu() for part in find(upload(array), *how)][0].numpy()) if torch else find
+    limits = list(zip(args.k, args.limits))[: 1 if lists else None]
+    for probes, count, (k, limit) in itertools.product(args.probes if lists else [None], args.batch, limits):
+        turns = max(1, min(BATCHES, len(queries) // count))
+        batches, there = [queries[turn * count : (turn + 1) * count] for turn in range(turns)], []
+
+        def check():
+            if torch:
+                there.extend(map(upload, batches))
+            return recall(args.metric, rows, queries, from_host(queries[: len(limit)], k, probes), limit)
+
+        call = lambda turn: from_host(batches[turn % turns], k, probes)
+        launch = lambda turn: find(there[turn % turns], k, probes)
+        how = {"lists": None if peer in GRAPHS else lists, "probes": probes} if lists else {}
+        case = {**line, **how, "queries": len(batches[0]), "k": k}
+        attempt(measure, args, {**case, "rotated": turns}, check, call, torch, launch)
+
+
+def scipy_pairs(torch, form, metric):
+    cdist = importlib.import_module("scipy.spatial.distance").cdist
+    return lambda queries, rows: cdist(queries, rows, {"l2sq": "sqeuclidean", "l2": "euclidean"}.get(metric, metric))
+
+
+def faiss_pairs(torch, form, metric):
+    faiss = importlib.import_module("faiss")
+    kind = faiss.METRIC_L2 if metric in ("l2sq", "l2") else faiss.METRIC_INNER_PRODUCT
+    squares = lambda queries, rows: faiss.pairwise_distances(queries, rows, metric=kind)
+    return squares if metric != "l2" else lambda *operands: np.sqrt(found := squares(*operands), out=found)
+
+
+def numpy_pairs(torch, form, metric):
+    return lambda queries, rows: queries @ rows.T
+
+
+def torch_pairs(torch, form, metric):
+    torch.backends.cuda.matmul.allow_tf32 = False
+    if form == "matmul":
+        return lambda queries, rows: queries @ rows.T
+    mode = "use_mm_for_euclid_dist" if form == "cdist" else "donot_use_mm_for_euclid_dist"
+    roots = lambda queries, rows: torch.cdist(queries, rows, compute_mode=mode)
+    return roots if metric == "l2" else lambda *operands: roots(*operands).square_()
+
+
+# Each returns a function from queries and rows to their distances, or to their products for cosine and ip.
+PAIRS = {"numpy": numpy_pairs, "scipy": scipy_pairs, "faiss": faiss_pairs, "torch": torch_pairs}
+
+
+def all_pairs(args, line):
+    """Measures the distances of all queries to all rows. For cosine the vectors of products are normalized before."""
+    (library, _, form), metric = line["peer"].partition("-"), args.metric
+    multiplies = {"scipy": False, "faiss": metric in ("cosine", "ip"), "torch": form == "matmul"}.get(library, True)
+    if (library == "scipy" and metric == "ip") or (library != "scipy" and multiplies != (metric in ("cosine", "ip"))):
+        raise ValueError(f"has no such function for the metric {metric}")
+    torch = importlib.import_module("torch") if library == "torch" else None
+    compute = PAIRS[library](torch, form, metric)
+    line["on"], line["threads"] = ("cuda", None) if torch else ("cpu", 1 if library == "scipy" else THREADS)
+    rows = np.ascontiguousarray(np.load(args.rows), np.float32)
+    queries = np.ascontiguousarray(np.load(args.queries)[: max(*args.batch, 2 * CHECKED)], np.float32)
+    prepared = normalized if multiplies and metric == "cosine" else lambda vectors: vectors
+    place = (lambda vectors: torch.from_numpy(prepared(vectors)).to("cuda")) if torch else prepared
+    there = [place(rows) for _ in range(copies(rows.size) if torch else 1)]
+    for count in args.batch:
+        turns = max(1, min(BATCHES, len(queries) // count))
+        batches = [place(queries[turn * count : (turn + 1) * count]) for turn in range(turns)]
+        launch = lambda turn: compute(batches[turn % turns], there[turn % len(there)])
+        call = (lambda turn: (launch(turn), torch.cuda.synchronize())) if torch else launch
+
+        def check():
+            found, some = launch(0)[:CHECKED, :PIECE], queries[:count][:CHECKED]
+            found = (found.cpu().numpy() if torch else found).astype(np.float64)
+            true = distances(metric, some, rows[:PIECE])
+            if metric == "l2sq":
+                true = true * true
+            found = -found if multiplies else found - (metric == "cosine")
+            return {"error": float(abs(found - true).max() / abs(true).max()), "verified": found.size}
+
+        case = {**line, "queries": len(batches[0]), "elements": "f32", "rotated": max(turns, len(there))}
+        moved = 4 * (rows.size + batches[0].shape[0] * rows.shape[1] + batches[0].shape[0] * len(rows))
+        attempt(measure, args, case, check, call, torch, launch, moved)
+
+
+def select(args, line):
+    torch = importlib.import_module("torch")
+    for shape in args.shapes:
+        rows, length = map(int, shape.split("x"))
+        values = [torch.randn(rows, length, device="cuda") * 100 + 10 for _ in range(copies(rows * length))]
+        for k in args.select_k:
+            launch = lambda turn: values[turn % len(values)].topk(k, dim=1, largest=False, sorted=True)
+            call = lambda turn: (launch(turn), torch.cuda.synchronize())
+
+            def check():
+                (found, places), wanted = launch(0), values[0].sort(dim=1).values[:, :k]
+                is_right = torch.equal(found, wanted) and torch.equal(values[0].gather(1, places), wanted)
+                return {"error": 1.0 - is_right, "verified": True}
+
+            fields = {"on": "cuda", "rows": rows, "length": length, "values": "normal", "k": k, "rotated": len(values)}
+            attempt(measure, args, {**line, **fields}, check, call, torch, launch, 4 * rows * length)
+
+
+# The same calls reduce in torch, and in numpy to check them.
+NORMS, METHODS = {"l1": 1, "l2": 2, "max-norm": float("inf")}, ["sum", "mean", "min", "max", "argmin", "argmax"]
+OPERATIONS = {
+    "dot": lambda library, a, b: library.dot(a, b),
+    **{name: lambda library, a, b, ord=ord: library.linalg.vector_norm(a, ord=ord) for name, ord in NORMS.items()},
+    **{name: lambda library, a, b, name=name: getattr(a, name)() for name in METHODS},
+    # Divided by the count, as ours is.
+    "std": lambda library, a, b: library.std(a, correction=0),
+}
+
+
+def reduce(args, line):
+    torch = importlib.import_module("torch")
+    for length, (operation, function) in itertools.product(args.length, OPERATIONS.items()):
+        # Around 1, as in nearfield's suite: the sum is about as large as the magnitudes that go into it.
+        values = [torch.randn(length, device="cuda") * 0.5 + 1 for _ in range(max(2, copies(length)))]
+        # Half of the arrays apart, so that no array is read again before the others.
+        operands = lambda turn: (values[turn % len(values)], values[(turn + len(values) // 2) % len(values)])
+        launch = lambda turn: function(torch, *operands(turn))
+
+        def check():
+            arrays, value = [one.cpu().numpy().astype(np.float64) for one in operands(0)], launch(0).item()
+            true, scale = function(np, *arrays), function(np, *map(abs, arrays))
+            if operation.startswith("arg"):
+                # torch does not promise which of equal values it returns, so the value there is checked.
+                value, true = arrays[0][value], arrays[0][true]
+            is_rounded = operation in ("dot", "l1", "l2", "sum", "mean", "std")
+            return {"error": float(abs(value - true) / scale if is_rounded else value != true), "verified": True}
+
+        fields = {"on": "cuda", "length": length, "operation": operation, "elements": "f32", "summation": "plain"}
+        case, moved = {**line, **fields, "rotated": len(values)}, 4 * length * (2 if operation == "dot" else 1)
+        attempt(measure, args, case, check, lambda turn: launch(turn).item(), torch, launch, moved)
+
+
+SUITES = {  # The function that runs each suite, and the libraries.
+    "exact": (search, ["numpy", "faiss-cpu", "usearch", "torch-f32", "torch-f16", "cuvs", "faiss-gpu"]),
+    "ivf": (search, ["faiss-cpu", "hnswlib", "cuvs", "cuvs-cagra", "faiss-gpu"]),
+    "distance": (all_pairs, ["numpy", "scipy", "faiss-cpu", "torch-matmul", "torch-cdist", "torch-direct"]),
+    "select": (select, ["torch"]),
+    "reduce": (reduce, ["torch"]),
+}
+
+
+VECTORS = {"exact", "ivf", "distance"}  # The suites of rows and queries.
+
+
+def describe():
+    """Says what the libraries run on."""
+    cpu, card = platform.machine(), ""
+    with contextlib.suppress(OSError), open("/proc/cpuinfo") as file:
+        cpu = next((line.partition(":")[2].strip() for line in file if line.startswith("model name")), cpu)
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        command = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
+        card = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout.partition("\n")[0]
+    adapter, _, driver = card.partition(", ")
+    packages = {str(one.metadata["Name"]): one.version for one in importlib.metadata.distributions()}
+    say({
+        "record": "peers", "adapter": adapter or cpu, "driver": driver or None, "cpu": cpu, "threads": THREADS,
+        "python": platform.python_version(), "date": time.strftime("%Y-%m-%d"),
+        "versions": {name: version for name, version in packages.items() if name.split("-")[0] in {*BUILD, *PAIRS}},
+        "os": f"{platform.system()} {platform.release()} {platform.machine()}",
+    })
+
+
+def follow(scratch):
+    """Waits for a byte from the program that started this script, or ends with it, when the standard input closes."""
+    if os.read(0, 1):  # Not through sys.stdin, whose lock would be held at exit.
+        return
+    for process in multiprocessing.active_children():
+        process.kill()
+    shutil.rmtree(scratch, ignore_errors=True)
+    os._exit(1)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name, kind, default in OPTIONS:
+        parser.add_argument("--" + name, type=kind, default=default, help="default " + default)
+    parser.add_argument("--scratch", help=argparse.SUPPRESS)  # Removed when the standard input closes.
+    args = parser.parse_args()
+    end = time.monotonic() + args.budget
+    if args.scratch:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # An interrupt ends the program, and so this script.
+        follow(args.scratch)
+        threading.Thread(target=follow, args=(args.scratch,), daemon=True).start()
+    vectors = prepare(args) if VECTORS & {*args.suites} else {}
+    describe()
+    jobs = [(suite, peer) for suite in args.suites for peer in SUITES[suite][1] if peer.startswith(tuple(args.peers))]
+    for number, (suite, peer) in enumerate(jobs):
+        share = max(end - time.monotonic(), 0.0) / (len(jobs) - number)  # An equal part of the time that is left.
+        args.end = time.monotonic() + share
+        line = {"record": "peer", "suite": suite, "peer": peer, **(vectors if suite in VECTORS else {})}
+        process = multiprocessing.get_context("spawn").Process(target=attempt, args=(SUITES[suite][0], args, line))
+        process.start()
+        # One call of a slow library may take longer; a library that hangs is not waited for.
+        process.join(min(1e6, 60 + 4 * share))
+        status = process.exitcode
+        if status is None:
+            process.kill()
+            process.join()
+            say({**line, "not_run": "it took longer than its share of --budget"})
+        elif status != 0:
+            say({**line, "not_run": f"it ended with exit status {status}, perhaps for want of memory"})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,203 @@
+//! `nearfield-bench soak`: random lives of indexes beside a model, for a given time.
+
+mod cases;
+
+use std::io::{Write, stdout};
+use std::panic::{self, AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow};
+use nearfield::{Device, DeviceOptions, Placement};
+
+use nearfield_cli::given::device::{self, Name};
+use nearfield_cli::terminal::interrupt;
+use nearfield_cli::terminal::output;
+use nearfield_testing::Random;
+use nearfield_testing::life::{Life, OPERATIONS};
+
+const LONG: &str = "\
+For developers, and for drivers that nobody has tried: random lives of indexes, one after the other, for a given time.
+
+A life is a Flat or an Ivf of any metric, element type, screen and dim that grows, changes, shrinks, is saved, loaded, merged, copied, \
+and searched with filters, within radii and by several threads. A model holds the same rows. The answers have to be those of f64, \
+within the bounds that metrics promise, and those of a fresh index bit for bit.
+
+Lives have the seeds --seed, --seed + 1 and so on, which determine them. The first wrong answer ends the program with exit code 1 and \
+prints the seed and the step. The first life is lived to its end, whatever the time. A life holds at most 300,000 elements, and a few MB in the directory for temporary files.";
+
+const EXAMPLES: &str = "\
+Examples:
+  nearfield-bench soak --minutes 10
+  nearfield-bench soak --minutes 60 --device software
+  nearfield-bench soak --minutes 1 --seed 4711    # the life that failed, and those after it";
+
+/// Steps of a life.
+const LENGTH: usize = 60;
+/// Steps from one comparison of everything to the next.
+const EVERY: usize = 15;
+/// The time from one line to the next.
+const PAUSE: Duration = Duration::from_secs(5);
+/// A week.
+const MOST_MINUTES: f64 = 7.0 * 24.0 * 60.0;
+
+#[derive(Debug, clap::Args)]
+#[command(about = "Compare random lives of indexes with a model, for developers", long_about = LONG, after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// How long, like 10 or 0.5
+    #[arg(long, value_name = "N", default_value = "1", value_parser = minutes, allow_negative_numbers = true)]
+    minutes: Duration,
+    /// Seed of the first life
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    #[command(flatten)]
+    device: Name,
+}
+
+fn minutes(text: &str) -> Result<Duration> {
+    let minutes = text.parse::<f64>().ok().filter(|minutes| *minutes > 0.0 && *minutes <= MOST_MINUTES);
+    let minutes = minutes.with_context(|| format!("needed a number above 0, at most {MOST_MINUTES}"))?;
+    Ok(Duration::from_secs_f64(60.0 * minutes))
+}
+
+/// Counts the lives, operations and queries so far.
+struct Tally {
+    start: Instant,
+    end: Instant,
+    next_line: Instant,
+    lives: u64,
+    operations: u64,
+    compared: u64,
+}
+
+impl Tally {
+    fn new(time: Duration) -> Self {
+        let start = Instant::now();
+        Self { start, end: start + time, next_line: start + PAUSE, lives: 0, operations: 0, compared: 0 }
+    }
+
+    fn is_over(&self) -> bool {
+        Instant::now() >= self.end
+    }
+
+    fn describe(&self) -> String {
+        let Self { lives, operations, compared, .. } = self;
+        let lives = output::counted(*lives as usize, "life", "lives");
+        format!(
+            "{:.0} s: {lives}, {operations} operations, {compared} compared queries",
+            self.start.elapsed().as_secs_f64()
+        )
+    }
+
+    /// Prints a line now and then.
+    fn tell(&mut self) -> Result<()> {
+        if Instant::now() >= self.next_line {
+            writeln!(stdout(), "{}", self.describe())?;
+            self.next_line = Instant::now() + PAUSE;
+        }
+        Ok(())
+    }
+}
+
+/// The step that a life is at.
+#[derive(Debug, Clone, Copy)]
+struct Step {
+    number: usize,
+    operation: &'static str,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let roomy = args.device.open(DeviceOptions::default())?;
+    writeln!(stdout(), "{}", device::sentence(&roomy))?;
+    let mut tally = Tally::new(args.minutes);
+    let mut last = args.seed;
+    while tally.lives == 0 || !tally.is_over() {
+        let seed = args.seed.wrapping_add(tally.lives);
+        last = seed;
+        let again = [&["nearfield-bench", "soak"].map(str::to_owned)[..], &args.device.words()].concat();
+        let again = format!("{} --seed {seed}", output::command(again));
+        survived(seed, |step| live(args, &roomy, seed, step, &mut tally))
+            .map_err(|error| anyhow!("{error:#}; to live it again: {again}"))??;
+        tally.lives += 1;
+    }
+    writeln!(stdout(), "No wrong answer in {}. Seeds {} to {last}.", tally.describe(), args.seed)?;
+    Ok(())
+}
+
+/// Lives one life until its end or, after the first, that of the given time.
+fn live(args: &Args, roomy: &Device, seed: u64, step: &mut Step, tally: &mut Tally) -> Result<()> {
+    let mut random = Random::new(seed);
+    let case = cases::draw(&mut random);
+    let folder = interrupt::temporary_directory().context("the directory for temporary files")?;
+    let device = args.device.open(case.confine(DeviceOptions::default()))?;
+    let devices = [device];
+    let (mut life, mut index) =
+        Life::start(&devices, Placement::Shards, roomy, case, folder.path(), random.next());
+    let mut compared = 0;
+    for number in 1..=LENGTH {
+        if tally.is_over() && tally.lives > 0 {
+            break;
+        }
+        let choice = life.random.below(OPERATIONS.len());
+        *step = Step { number, operation: OPERATIONS[choice] };
+        life.operate(&mut index, choice);
+        tally.operations += 1;
+        if number % EVERY == 0 {
+            step.operation = "comparison of everything";
+            life.check(&index);
+        }
+        tally.compared += life.compared - compared;
+        compared = life.compared;
+        tally.tell()?;
+    }
+    Ok(())
+}
+
+/// The first panic of a life, on any thread.
+static PANIC: Mutex<Option<String>> = Mutex::new(None);
+
+/// Runs a life. If it panics, the error tells the step and why.
+fn survived<T>(seed: u64, life: impl FnOnce(&mut Step) -> T) -> Result<T> {
+    let keep = |panic: &panic::PanicHookInfo<'_>| {
+        let mut first = PANIC.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        first.get_or_insert_with(|| panic.to_string());
+    };
+    let before = panic::take_hook();
+    panic::set_hook(Box::new(keep));
+    let mut step = Step { number: 0, operation: "start" };
+    let done = catch_unwind(AssertUnwindSafe(|| life(&mut step)));
+    panic::set_hook(before);
+    let said = PANIC.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
+    done.map_err(|_| {
+        let Step { number, operation } = step;
+        anyhow!("the life of seed {seed}, step {number}, {operation}: {}", said.unwrap_or_default())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_life_that_panics_on_any_thread_tells_its_seed_and_its_step() {
+        let wrong = |step: &mut Step| {
+            *step = Step { number: 7, operation: "merge" };
+            std::thread::scope(|scope| {
+                scope.spawn(|| assert_eq!(1 + 1, 3, "an answer"));
+            });
+        };
+        let error = output::one_line(&survived(12, wrong).expect_err("a wrong answer"));
+        for part in ["the life of seed 12, step 7, merge", "an answer", "left: 2", "soak/mod.rs"] {
+            assert!(error.contains(part), "{error}");
+        }
+        assert_eq!(survived(13, |_| 5).expect("no fault"), 5);
+    }
+
+    #[test]
+    fn the_time_is_bounded() {
+        assert_eq!(minutes("0.5").expect("half a minute"), Duration::from_secs(30));
+        for refused in ["0", "-1", "nan", "inf", "10081", "ten"] {
+            assert!(minutes(refused).is_err(), "{refused}");
+        }
+    }
+}

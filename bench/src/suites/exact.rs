@@ -1,0 +1,317 @@
+//! `nearfield-bench exact`: exact search, from host queries to host results.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use nearfield::{
+    Flat, MemoryPlace, Metric, Neighbors, Nominator, Placement, Plan, Route, RowPlace, Screen, SearchOptions,
+    SearchResult,
+};
+use rayon::prelude::*;
+use serde_json::json;
+
+use crate::answers;
+use crate::case::Case;
+use crate::data::{BATCHES, Source, View, batches};
+use crate::run::{Run, Suite};
+use crate::stages::Parts;
+use crate::units::{milliseconds, rounded};
+use crate::work::{Unit, Work};
+use nearfield_cli::terminal::output;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    source: Source,
+    /// Numbers of queries, one case each; 1,1024, or as many as a file has
+    #[arg(long = "batch", value_delimiter = ',', value_name = "Q,…", value_parser = nearfield_cli::given::arguments::count)]
+    queries: Vec<usize>,
+    /// Numbers of rows, one case each
+    #[arg(long, value_delimiter = ',', value_name = "N,…", value_parser = nearfield_cli::given::arguments::count)]
+    sizes: Vec<usize>,
+    /// Neighbours per query, one case each
+    #[arg(short, long, value_delimiter = ',', default_value = "10", value_name = "K,…", value_parser = nearfield_cli::given::arguments::count)]
+    k: Vec<usize>,
+    /// Metrics, one case each: l2sq, l2, cosine, ip
+    #[arg(long, value_delimiter = ',', default_value = "cosine", value_name = "METRIC,…", value_parser = nearfield_cli::given::arguments::word::<Metric>)]
+    metric: Vec<Metric>,
+    /// Queries of a case whose answers are checked against f64, at least one of each batch
+    #[arg(long, default_value_t = 4, value_name = "N", value_parser = nearfield_cli::given::arguments::count)]
+    verify: usize,
+    /// 8-bit copy of the rows, which excludes most rows early, one case each: auto, none, i8
+    #[arg(long, value_delimiter = ',', default_value = "auto", value_name = "SCREEN,…", value_parser = nearfield_cli::given::arguments::word::<Screen>)]
+    screen: Vec<Screen>,
+}
+
+pub(crate) const HELP: &str = "\
+Examples:
+  nearfield-bench exact --count 1000000 --dim 768 --batch 1,1024 --metric cosine,l2sq
+  nearfield-bench exact --rows base.npy --queries query.npy -k 100 --json
+  nearfield-bench exact --count 1000000 --dim 768 --device all --placement replicas
+  nearfield-bench exact --count 1000000 --dim 768 --keep-rows host --batch 1,1024,10000
+  nearfield-bench exact --count 1000000 --sizes 500000,1000000 --memory 1GiB --report out
+  nearfield-bench exact --rows base.fbin --queries query.fbin --keep-rows mapped
+  nearfield-bench exact --count 1000000 --dim 128 --sizes 1000,10000,100000,1000000 --report out
+
+Every case checks its answers before it is timed; a wrong one ends the run with exit code 1. Batches of queries take turns. The \
+least work of a search is to read the rows, or their copy in integers, once, and a multiply-add for each element of each pair of \
+row and query. `share` refers to the whole search, `scoring_share` to its scoring stage. The host engine does not time its stages. \
+docs/benchmark.md lists the fields of the JSON lines.";
+
+const QUERIES: [usize; 2] = [1, 1024];
+
+impl Suite for Args {
+    fn takes_places(&self) -> bool {
+        true
+    }
+
+    fn run(&self, run: &mut Run) -> Result<()> {
+        let place = run.row_place(self.source.rows_file.as_deref())?;
+        if let (RowPlace::Mapped(_), Some(size)) = (place, self.sizes.first()) {
+            bail!(
+                "--sizes: needed none with --keep-rows mapped, which takes all rows of a file, given {size}"
+            );
+        }
+        let counts = self.source.counts(&self.queries, &QUERIES)?;
+        let (rows, queries) = self.source.both_at_least(&counts, self.verify.max(BATCHES))?;
+        let (rows, queries) = (rows.view()?, queries.view()?);
+        let sizes = self.source.sizes(&self.sizes, rows)?;
+        let each = self.k.len() * counts.len();
+        run.begin("exact", sizes.len() * self.metric.len() * self.screen.len() * each)?;
+        let mut is_first = true;
+        for size in sizes {
+            for &metric in &self.metric {
+                for &screen in &self.screen {
+                    let rows = rows.slice(0..size);
+                    // Nothing is built without time left.
+                    let of = format!("{size} x {} {}, {}", rows.dim(), self.source.name(), metric.name());
+                    if run.is_over(&of)? {
+                        continue;
+                    }
+                    if is_first {
+                        // The first upload also pays for compiling a kernel and for fresh staging memory.
+                        tell_first(self, run, (metric, screen), rows, (queries, &counts))?;
+                        is_first = false;
+                    }
+                    let (index, [_, time]) = filled(self, run, (metric, screen), rows)?;
+                    tell_upload(run, rows, time)?;
+                    for &k in &self.k {
+                        for &count in &counts {
+                            case(self, run, (&index, rows), (queries, count), k)?;
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// An index with all rows, and the times to make it and to fill it.
+fn filled(
+    args: &Args,
+    run: &Run,
+    (metric, screen): (Metric, Screen),
+    rows: View<'_>,
+) -> Result<(Flat, [Duration; 2])> {
+    let started = Instant::now();
+    let place = run.row_place(args.source.rows_file.as_deref())?;
+    let is_mapped = matches!(place, RowPlace::Mapped(_));
+    let placement = run.places.as_ref().map_or_else(Placement::default, |places| places.placement);
+    let builder = Flat::builder(&run.devices, metric, rows.dim()).screen(screen);
+    let mut index = builder.placement(placement).rows(place).build()?;
+    let made = started.elapsed();
+    if is_mapped {
+        return Ok((index, [Duration::ZERO, made]));
+    }
+    index.add(rows).with_context(|| format!("--count: {} rows of dim {}", rows.rows(), rows.dim()))?;
+    Ok((index, [made, started.elapsed() - made]))
+}
+
+fn case(
+    args: &Args,
+    run: &mut Run,
+    (index, rows): (&Flat, View<'_>),
+    (queries, count): (View<'_>, usize),
+    k: usize,
+) -> Result<()> {
+    let metric = index.metric().name();
+    let (scratch, of_scratch) = run.scratch();
+    let plan = index.plan(count, k)?;
+    let places = run.of_places(index, &plan);
+    let of_places = if places.is_empty() { String::new() } else { format!(", {places}") };
+    let screened = if index.is_screened() { "screened" } else { "not screened" };
+    let data = args.source.name_of(index.len());
+    let name = format!(
+        "{} x {} {data}, {}, {metric}, k {k}, {screened}{of_places}{of_scratch}",
+        index.len(),
+        index.dim(),
+        output::queries(count)
+    );
+    if run.is_over(&name)? {
+        return Ok(());
+    }
+    let batches = batches(queries, count);
+    // The first search compiles kernels and fills the pool.
+    let (mut answers, mut verified) = (vec![], 0);
+    let (mut rescored, mut searched_again, mut searched_exhaustively) = (0, 0, 0);
+    for first in (0..queries.rows()).step_by(count) {
+        let queries = queries.slice(first..queries.rows().min(first + count));
+        // Queries beyond the batches are searched for only to check more answers.
+        let is_timed = answers.len() < batches.len();
+        let wanted = match is_timed {
+            true => args.verify.div_ceil(batches.len()),
+            false => args.verify.saturating_sub(verified),
+        };
+        let checked = wanted.min(queries.rows());
+        if checked == 0 {
+            break;
+        }
+        let SearchResult { neighbors: answer, statistics, .. } =
+            index.search_with(queries, &SearchOptions::new(k))?;
+        verify(index.metric(), rows, queries, &answer, k, checked)?;
+        verified += checked;
+        if is_timed {
+            answers.push(answer);
+            rescored += statistics.rescored;
+            searched_again += statistics.searched_again;
+            searched_exhaustively += statistics.searched_exhaustively;
+        }
+    }
+    let mut parts = Parts::default();
+    let turn = |number: usize| (batches[number % batches.len()], &answers[number % batches.len()]);
+    let (wall, on_device) = run.time(
+        1,
+        |number| {
+            let (queries, answer) = turn(number);
+            answers::timed(answer, || index.search(queries, k))
+        },
+        |number| {
+            let (queries, answer) = turn(number);
+            let mut stages = None;
+            answers::timed(answer, || {
+                let found = index.search_with(queries, &SearchOptions::new(k).profile(true))?;
+                stages = parts.add(&found.statistics.stages);
+                Ok(found.neighbors)
+            })?;
+            Ok(stages)
+        },
+    )?;
+    let found = parts.medians();
+    let (work, scoring) = work(index, &plan, count);
+    let scoring = scoring.and_then(|stage| Some(found.0.get(stage)?.0)).zip(work);
+    let scoring_share = scoring.and_then(|(time, work)| Some(run.reached(&work, time)?.bound?.1));
+    let survivors = rescored as f64 / (count * batches.len()) as f64;
+    let queries_per_s = count as f64 / wall.median.as_secs_f64();
+    let mut details = vec![
+        plan.to_string(),
+        format!(
+            "{verified} answers verified, {survivors:.1} rows a query survived, {searched_again} queries searched again, {searched_exhaustively} of them exhaustively",
+        ),
+    ];
+    details.extend(found.texts());
+    run.case(Case {
+        name,
+        fields: json!({
+            "rows": index.len(), "dim": index.dim(), "queries": count, "k": k, "metric": metric, "data": data,
+            "screened": index.is_screened(), "devices": index.devices().len(), "places": places,
+            "row_place": index.row_place().to_string(), "device_bytes": index.memory().at(MemoryPlace::Device), "scratch": scratch, "queries_per_s": rounded(queries_per_s), "plan": plan.to_string(),
+            "stages": found.to_json(),
+            "scoring_share": scoring_share.map(rounded), "rescored": rescored,
+            "survivors_per_query": rounded(survivors), "searched_again": searched_again,
+            "searched_exhaustively": searched_exhaustively,
+        }),
+        wall,
+        on_device,
+        work,
+        verified: json!(verified),
+        rotated: batches.len(),
+        remarks: vec![format!("{queries_per_s:.0} queries/s")],
+        details,
+    })
+}
+
+/// The least work of a search, and the stage that does most of it.
+fn work(index: &Flat, plan: &Plan, queries: usize) -> (Option<Work>, Option<&'static str>) {
+    let (dim, rows) = (index.dim(), index.len() as f64);
+    let (unit, stage) = match plan.route {
+        Route::Nominate { kernel, .. } => match kernel {
+            Nominator::Scan => (Unit::Floats, Some("distance_scan")),
+            Nominator::Tile => (Unit::Floats, Some("distance_tile")),
+            Nominator::ScanI8 => (Unit::Integers, Some("screen_scan_i8")),
+            Nominator::TileI8 => (Unit::Integers, Some("collect_tile_i8")),
+            Nominator::TileCoop => (Unit::Matrices, Some("collect_tile_coop")),
+            _ => return (None, None),
+        },
+        Route::Host { is_screened: true } => (Unit::Integers, None),
+        _ => (Unit::Floats, None),
+    };
+    let bytes = rows * unit.row_bytes(dim);
+    let operations = 2.0 * rows * dim as f64 * queries as f64;
+    (Some(Work { bytes, operations, unit, working_set: bytes }), stage)
+}
+
+/// Makes an index, fills it and searches it, and tells how long each step took: on a new device they wait for the compiler.
+fn tell_first(
+    args: &Args,
+    run: &mut Run,
+    (metric, screen): (Metric, Screen),
+    rows: View<'_>,
+    (queries, counts): (View<'_>, &[usize]),
+) -> Result<()> {
+    let (index, times) = filled(args, run, (metric, screen), rows)?;
+    let [made, filling] = times.map(milliseconds);
+    let mut searches = vec![];
+    for &count in counts {
+        let started = Instant::now();
+        // The case that searches for them tells what is wrong.
+        let Ok(_) = index.search(queries.slice(0..count), args.k[0]) else { break };
+        searches.push((count, milliseconds(started.elapsed())));
+    }
+    let records = searches.iter().map(|(count, ms)| json!({ "queries": count, "ms": ms }));
+    let line = json!({
+        "record": "first", "suite": "exact", "rows": rows.rows(), "dim": rows.dim(), "index_ms": made,
+        "rows_ms": filling, "searches": records.collect::<Vec<_>>(),
+    });
+    let told = searches.iter().map(|(count, ms)| format!(", {} {ms:.1} ms", output::queries(*count)));
+    let told: String = told.collect();
+    run.tell(line, &format!("exact     first index {made:.1} ms, its rows {filling:.1} ms{told}"))
+}
+
+fn tell_upload(run: &mut Run, rows: View<'_>, time: Duration) -> Result<()> {
+    let (count, dim, ms) = (rows.rows(), rows.dim(), milliseconds(time));
+    let rate = (rows.values().len() * 4) as f64 / time.as_secs_f64();
+    let line = json!({
+        "record": "upload", "suite": "exact", "rows": count, "dim": dim, "ms": ms, "bytes_per_s": rounded(rate),
+    });
+    run.tell(line, &format!("exact     upload of {count} x {dim}: {ms:.1} ms, {:.2} GB/s", rate / 1e9))
+}
+
+/// Checks the first `count` answers against f64: the number of neighbours, their distances and order, and that no row is left
+/// out that is certainly nearer than the last one.
+fn verify(
+    metric: Metric,
+    rows: View<'_>,
+    queries: View<'_>,
+    answer: &Neighbors,
+    k: usize,
+    count: usize,
+) -> Result<()> {
+    for query in 0..count {
+        let vector = queries.row(query);
+        let all = (0..rows.rows()).into_par_iter();
+        let mut exact: Vec<f64> = all.map(|row| metric.exact(vector, rows.row(row))).collect();
+        let hits = answer.row(query);
+        ensure!(hits.len() == k.min(rows.rows()), "query {query}: {} neighbours", hits.len());
+        let (mut last, mut slack) = (f64::NEG_INFINITY, 0.0f64);
+        for hit in answers::one(metric, rows, vector, hits).with_context(|| format!("query {query}"))? {
+            let id = hit.id as usize;
+            slack = slack.max(metric.error_bound(vector, rows.row(id)));
+            last = last.max(hit.distance);
+            exact[id] = f64::INFINITY;
+        }
+        let nearest_left = exact.iter().copied().fold(f64::INFINITY, f64::min);
+        ensure!(nearest_left >= last - 2.0 * slack, "query {query}: a row at {nearest_left} was left out");
+    }
+    Ok(())
+}

@@ -1,0 +1,173 @@
+//! `nearfield-bench select`: the k smallest elements of rows on the device.
+
+mod place;
+mod values;
+
+use anyhow::{Result, ensure};
+use nearfield::Device;
+use serde_json::json;
+
+use crate::case::Case;
+use crate::ceilings::Warmer;
+use crate::gpu::{is_processor, needs_kernels, rotation};
+use crate::run::{Run, Suite};
+use crate::work::{Unit, Work};
+use nearfield_cli::given::arguments;
+use place::Place;
+use values::Truth;
+pub(crate) use values::{Kind, Shape};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Rows and their length, one case each; 20000x500,1000x10000,100x100000,10x1000000, or a hundredth of those rows on a
+    /// software adapter
+    #[arg(long, value_delimiter = ',', value_name = "ROWSxLENGTH,…")]
+    shapes: Vec<Shape>,
+    /// Elements to select from each row, one case each; those beyond a row's length are left out
+    #[arg(
+        short,
+        long,
+        value_delimiter = ',',
+        default_value = "1,2,4,8,16,32,64,128,256",
+        value_name = "K,…"
+    )]
+    k: Vec<u32>,
+    /// Kinds of elements, one case each
+    #[arg(long, value_delimiter = ',', default_value = "normal", value_name = "KIND,…")]
+    values: Vec<Kind>,
+    /// Select without scratch memory for lists of candidates
+    #[arg(long)]
+    no_scratch: bool,
+}
+
+pub(crate) const HELP: &str = "\
+Examples:
+  nearfield-bench select
+  nearfield-bench select --shapes 100x1000000,1x1000000,10000x10000 --k 1,10,100,1000 --json
+  nearfield-bench select --shapes 100x100000 --k 10,2048,10000,100000
+  nearfield-bench select --shapes 1000x10000 --values normal,equal,sorted,reversed,infinite-90
+
+The elements are f32 on the device. Times are from recording the selection to its end, and on the device by its timestamps. \
+Results stay on the device: keys, positions and counts of every row, in order. Every case checks all of them against the host \
+before and after it is timed; a wrong one ends the run with exit code 1.
+
+Kinds of elements: normal (mean 10, deviation 100), equal (all the same), sorted and reversed (rows that rise or fall), \
+infinite-10, -90, -99.9 and -100 (this percentage is infinite, the others normal), nan (one in ten is NaN).
+
+Every element counts as read once. Copies of small inputs take turns, so that they do not come from a cache. `kernels` are timed \
+in a separate run with one pass each, which adds a few microseconds to each. docs/benchmark.md lists the fields of the JSON lines.";
+
+impl Suite for Args {
+    fn run(&self, run: &mut Run) -> Result<()> {
+        let device = run.device.clone();
+        needs_kernels(&device, "bench select")?;
+        let fewer = if is_processor(&device) { 100 } else { 1 };
+        let usual = [(20_000, 500), (1000, 10_000), (100, 100_000), (10, 1_000_000)];
+        let shapes = match self.shapes.is_empty() {
+            false => self.shapes.clone(),
+            true => usual.map(|(rows, length)| Shape { rows: (rows / fewer).max(1), length }).to_vec(),
+        };
+        ensure!(self.k.iter().all(|&k| k > 0), "--k: needed at least 1, given 0");
+        let limit = device.capabilities().max_binding_bytes;
+        for shape in &shapes {
+            ensure!(
+                shape.bytes() <= limit,
+                "--shapes: needed at most {limit} bytes of elements, as one binding of this adapter has, given {} for {shape}",
+                shape.bytes()
+            );
+        }
+        let fitting = shapes.iter().map(|shape| self.k.iter().filter(|&&k| k <= shape.length).count());
+        let fitting: usize = fitting.sum();
+        let longest = shapes.iter().map(|shape| shape.length).max().unwrap_or(0);
+        ensure!(
+            fitting > 0,
+            "--k: needed at most {longest}, the elements of a row, given {}",
+            self.k.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
+        );
+        run.begin("select", fitting * self.values.len())?;
+        let Some(warmer) = Warmer::of(&device)? else { return Ok(()) };
+        let mut bench = Bench { args: self, run, device: &device, warmer };
+        for shape in shapes {
+            for &kind in &self.values {
+                bench.cases(shape, kind)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+struct Bench<'a> {
+    args: &'a Args,
+    run: &'a mut Run,
+    device: &'a Device,
+    warmer: Warmer,
+}
+
+impl Bench<'_> {
+    /// Runs one case for each k.
+    fn cases(&mut self, shape: Shape, kind: Kind) -> Result<()> {
+        let wanted: Vec<u32> = self.args.k.iter().copied().filter(|&k| k <= shape.length).collect();
+        let Some(&most) = wanted.iter().max() else { return Ok(()) };
+        let kind_name = arguments::name(kind);
+        if self.run.is_over(&format!("{shape}, {kind_name}"))? {
+            return Ok(());
+        }
+        let values = values::made(shape, kind)?;
+        let truth = Truth::new(&values, shape, most)?;
+        let copies = (0..rotation(self.device, shape.bytes()))
+            .map(|_| self.device.upload_vector(&values))
+            .collect::<nearfield::Result<Vec<_>>>()?;
+        drop(values);
+        let of_scratch = if self.args.no_scratch { ", no scratch" } else { "" };
+        for k in wanted {
+            let name = format!("{shape}, k {k}, {kind_name}{of_scratch}");
+            if self.run.is_over(&name)? {
+                continue;
+            }
+            let places = copies
+                .iter()
+                .map(|values| Place::new(self.device, values, shape, k, !self.args.no_scratch))
+                .collect::<Result<Vec<_>>>()?;
+            let place = |number: usize| &places[number % places.len()];
+            for place in &places {
+                place.run(self.device)?;
+                place.check(self.device, &truth)?;
+            }
+            let (wall, on_device) = self.run.time(
+                1,
+                |number| place(number).run(self.device),
+                |number| {
+                    self.warmer.warm(self.device)?;
+                    Ok(place(number).timed(self.device, false)?.map(|(total, _)| total))
+                },
+            )?;
+            self.warmer.warm(self.device)?;
+            let kernels = place(0).timed(self.device, true)?.map(|(_, kernels)| kernels);
+            place(0).check(self.device, &truth)?;
+            let bytes = shape.bytes() as f64;
+            let time = on_device.unwrap_or(wall).median;
+            let share_of_copy = self.run.share_of_copy(bytes, time);
+            let rotated = places.len();
+            self.run.case(Case {
+                name,
+                fields: json!({
+                    "rows": shape.rows, "length": shape.length, "k": k, "values": kind_name,
+                    "scratch_bytes": place(0).scratch_bytes, "share_of_copy": share_of_copy, "kernels": kernels,
+                }),
+                wall,
+                on_device,
+                // At least one comparison per element.
+                work: Some(Work {
+                    bytes,
+                    operations: bytes / 4.0,
+                    unit: Unit::Floats,
+                    working_set: bytes * rotated as f64,
+                }),
+                verified: json!(true),
+                rotated,
+                ..Case::default()
+            })?;
+        }
+        Ok(())
+    }
+}

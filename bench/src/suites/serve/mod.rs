@@ -1,0 +1,203 @@
+//! `nearfield-bench serve`: many callers of one index, each with a search at a time.
+
+mod latencies;
+mod load;
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use nearfield::{AdapterKind, Device, Flat, Index, Ivf, Metric, Neighbors, Screen, SearchOptions};
+use serde_json::json;
+
+use crate::answers;
+use crate::case::Case;
+use crate::data::{Source, View, lists};
+use crate::run::{Run, Suite};
+use crate::units::{milliseconds, rounded};
+use load::{Load, Served};
+use nearfield_cli::given::arguments;
+use nearfield_cli::terminal::output::{self, counted};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    source: Source,
+    /// Numbers of threads that search, one case each
+    #[arg(long, value_delimiter = ',', value_name = "T,…", default_value = "1,4,16,64", value_parser = arguments::threads)]
+    threads: Vec<usize>,
+    /// Searches that arrive in a second, one case each: an open loop. By default each thread searches again as soon as it has an answer
+    #[arg(long, value_delimiter = ',', value_name = "R,…", value_parser = arguments::count)]
+    rate: Vec<usize>,
+    /// Time of a case
+    #[arg(long, default_value = "5s", value_name = "TIME", value_parser = humantime::parse_duration)]
+    duration: Duration,
+    /// Lists that a query probes, one case each. Without them a `Flat` is searched, with them an `Ivf`
+    #[arg(long, value_delimiter = ',', value_name = "P,…", value_parser = arguments::count)]
+    probes: Vec<usize>,
+    /// Lists of the `Ivf`; by default about four times the square root of the rows
+    #[arg(long, value_name = "N", requires = "probes", value_parser = arguments::count)]
+    lists: Option<usize>,
+    /// Queries of a search
+    #[arg(long = "batch", default_value_t = 1, value_name = "Q", value_parser = arguments::count)]
+    queries: usize,
+    /// Neighbours per query
+    #[arg(short, long, default_value_t = 10, value_parser = arguments::count)]
+    k: usize,
+    /// Metric: l2sq, l2, cosine, ip
+    #[arg(long, default_value = "cosine", value_parser = arguments::word::<Metric>)]
+    metric: Metric,
+    /// 8-bit copy of the rows, which excludes most rows early: auto, none, i8
+    #[arg(long, default_value = "auto", value_name = "SCREEN", value_parser = arguments::word::<Screen>)]
+    screen: Screen,
+    /// Search for each caller alone (DeviceOptions::join_searches), to compare
+    #[arg(long)]
+    apart: bool,
+}
+
+pub(crate) const HELP: &str = "\
+Examples:
+  nearfield-bench serve --count 1000000 --dim 768 --threads 1,4,16,64
+  nearfield-bench serve --count 1000000 --dim 768 --probes 16 --threads 64 --rate 50000,100000,150000
+
+Every thread searches for one of up to 128 queries (or batches of --queries), at random. Their answers are searched for one by one \
+before, and their distances are checked against f64; every timed search has to give the same answer, bit for bit. A failed check \
+ends the run with exit code 1. In an open loop the times of arrival are random (exponential gaps) and independent of the answers: \
+a search that no thread is free for waits, and its latency counts from its arrival. `ms` is the median latency and `ms_most` the \
+largest. docs/benchmark.md lists the fields of the JSON lines.";
+
+/// Different searches of a case.
+const SEARCHES: usize = 128;
+
+impl Suite for Args {
+    fn run(&self, run: &mut Run) -> Result<()> {
+        let there = self.source.queries_there()?;
+        let searches = (there / self.queries).min(SEARCHES);
+        ensure!(searches > 0, "--batch: needed at most {there}, as the file has, given {}", self.queries);
+        let (rows, queries) = self.source.both_at_least(&[self.queries * searches], 0)?;
+        let (rows, queries) = (rows.view()?, queries.view()?);
+        let kinds = self.probes.len().max(1);
+        run.begin("serve", self.threads.len() * self.rate.len().max(1) * kinds)?;
+        let name = format!("{} x {} {}", rows.rows(), rows.dim(), self.source.name());
+        if run.is_over(&name)? {
+            return Ok(());
+        }
+        let device = if self.apart { apart(&run.device)? } else { run.device.clone() };
+        let index = self.built(&device, rows)?;
+        let searches: Vec<View<'_>> = (0..searches)
+            .map(|number| queries.slice(number * self.queries..(number + 1) * self.queries))
+            .collect();
+        let or_none = |numbers: &[usize]| match numbers {
+            [] => vec![None],
+            numbers => numbers.iter().copied().map(Some).collect(),
+        };
+        let rates = or_none(&self.rate);
+        for probes in or_none(&self.probes) {
+            let mut options = SearchOptions::new(self.k);
+            options.probes = probes;
+            let answers = searches
+                .iter()
+                .map(|&queries| Ok(index.search_with(queries, &options)?.neighbors))
+                .collect::<Result<Vec<Neighbors>>>()?;
+            let hits = answers.iter().flat_map(Neighbors::iter);
+            answers::checked(
+                self.metric,
+                rows,
+                queries.slice(0..searches.len() * self.queries),
+                self.k,
+                hits,
+            )?;
+            for &threads in &self.threads {
+                for &rate in &rates {
+                    let duration = self.duration.min(run.share());
+                    let load = Load {
+                        index: &index,
+                        searches: &searches,
+                        answers: &answers,
+                        options: &options,
+                        threads,
+                        rate,
+                        duration,
+                    };
+                    self.case(run, &load)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Args {
+    fn built(&self, device: &Device, rows: View<'_>) -> Result<Index> {
+        if self.probes.is_empty() {
+            let builder = Flat::builder(device, self.metric, rows.dim()).screen(self.screen);
+            let mut index = builder.capacity(rows.rows()).build()?;
+            index.add(rows)?;
+            return Ok(index.into());
+        }
+        let lists = lists(self.lists, &self.probes, rows.rows())?;
+        let builder = Ivf::builder(device, self.metric, rows.dim()).lists(lists).screen(self.screen);
+        let mut index = builder.capacity(rows.rows() + 16 * lists).train(rows)?;
+        index.add(rows)?;
+        Ok(index.into())
+    }
+
+    fn case(&self, run: &mut Run, load: &Load<'_>) -> Result<()> {
+        let &Load { index, options, threads, rate, .. } = load;
+        let (scratch, of_scratch) = run.scratch();
+        let data = self.source.name();
+        let lists = index.lists();
+        let within = match (lists, options.probes) {
+            (Some(lists), Some(probes)) => {
+                format!(", {}, {}", counted(lists, "list", "lists"), counted(probes, "probe", "probes"))
+            }
+            _ => String::new(),
+        };
+        let screened = if index.is_screened() { "screened" } else { "not screened" };
+        let arriving = rate.map_or_else(String::new, |rate| format!(", {rate} searches/s arrive"));
+        let apart = if self.apart { ", apart" } else { "" };
+        let name = format!(
+            "{} x {} {data}{within}, {}, {}, k {}, {screened}, {}{arriving}{apart}{of_scratch}",
+            index.len(),
+            index.dim(),
+            output::queries(self.queries),
+            self.metric,
+            self.k,
+            counted(threads, "thread", "threads"),
+        );
+        if run.is_over(&name)? {
+            return Ok(());
+        }
+        let Served { latencies, queries_per_s, together, late } =
+            load.serve().with_context(|| name.clone())?;
+        let at = |share: f64| milliseconds(latencies.at(share));
+        let [p90, p99, p999] = [0.9, 0.99, 0.999].map(at);
+        let mut remarks = vec![
+            format!("p90 {p90:.3} ms, p99 {p99:.3} ms, p99.9 {p999:.3} ms"),
+            format!("{queries_per_s:.0} queries/s"),
+            format!("{together:.1} queries searched together"),
+        ];
+        remarks.extend((late > 0).then(|| format!("{late} searches had not begun when the time was over")));
+        run.case(Case {
+            name,
+            fields: json!({
+                "rows": index.len(), "dim": index.dim(), "lists": lists, "probes": options.probes, "queries": self.queries, "k": self.k,
+                "metric": self.metric.name(), "data": data, "screened": index.is_screened(), "scratch": scratch, "threads": threads,
+                "rate": rate, "joined": !self.apart, "p90_ms": p90, "p99_ms": p99, "p999_ms": p999,
+                "queries_per_s": rounded(queries_per_s), "together": rounded(together), "late": late,
+                "histogram": latencies.histogram(),
+            }),
+            verified: json!(latencies.count() - late),
+            rotated: load.searches.len(),
+            wall: latencies.times(),
+            remarks,
+            ..Case::default()
+        })
+    }
+}
+
+/// The same device, opened anew so that it searches for each caller alone.
+fn apart(device: &Device) -> Result<Device> {
+    let adapter = device.adapter();
+    let name = if adapter.kind == AdapterKind::Host { "host" } else { adapter.name.as_str() };
+    Ok(Device::open(Some(name), device.options().clone().join_searches(false))?)
+}

@@ -1,0 +1,553 @@
+//! `nearfield-bench`, from the outside: what all suites have in common.
+
+use std::collections::HashSet;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use nearfield::io::write_npy;
+use nearfield_testing::programs::{failed, hide_drivers, lines as parsed, succeeded};
+use serde_json::Value;
+
+use crate::PROGRAM;
+
+fn command(device: &str, arguments: &str) -> Command {
+    let mut command = PROGRAM.at(Path::new("."), arguments);
+    command.env("NEARFIELD_ADAPTER", device);
+    command
+}
+
+fn run(arguments: &str) -> Result<Output> {
+    Ok(command("host", arguments).output()?)
+}
+
+/// The lines of a run that has to succeed.
+fn lines(arguments: &str) -> Result<Vec<Value>> {
+    let printed = succeeded(run(&format!("{arguments} --json"))?).with_context(|| arguments.to_owned())?;
+    parsed(&printed)
+}
+
+fn cases(lines: &[Value]) -> Vec<&Value> {
+    lines.iter().filter(|line| line["record"] == "case").collect()
+}
+
+/// The one line of a run that has to fail.
+fn complaint(arguments: &str) -> Result<String> {
+    let output = run(arguments)?;
+    let text = String::from_utf8(output.stderr)?;
+    ensure!(!output.status.success(), "{arguments}: succeeded");
+    ensure!(text.starts_with("error: ") && text.lines().count() == 1, "{arguments}: {text}");
+    Ok(text)
+}
+
+#[test]
+fn a_run_names_its_device_and_each_case_has_a_spread_and_a_share_of_a_ceiling() -> Result<()> {
+    // One k is asked for twice.
+    let command = "exact --count 600 --dim 24 --sizes 200,600 --batch 1,7 -k 1,5,5 --screen i8,none";
+    let lines = lines(&format!("{command} --runs 3"))?;
+    let device = &lines[0];
+    assert_eq!((&device["record"], &device["schema"]), (&"device".into(), &1.into()));
+    for name in ["date", "time", "adapter", "backend", "driver", "kind", "processor", "os", "version"] {
+        assert!(device[name].is_string(), "{name} of {device}");
+    }
+    assert!(device["busy"].as_f64().is_some_and(|share| (0.0..=1.0).contains(&share)), "{device}");
+    let told = device["command"].as_str().context("a command")?;
+    assert!(told.starts_with("nearfield-bench exact --count 600"), "{told}");
+    for name in ["copy_bytes_per_s", "read_bytes_per_s", "flops_per_s", "latency_ms"] {
+        assert!(device[name].as_f64().is_some_and(|figure| figure > 0.0), "{name} of {device}");
+    }
+    for curve in ["copy_curve", "read_curve"] {
+        let points = device[curve].as_array().context("a curve")?;
+        let sizes: Vec<f64> = points.iter().filter_map(|point| point[0].as_f64()).collect();
+        assert!(sizes.len() >= 4 && sizes.is_sorted(), "{curve}: {points:?}");
+    }
+    let cases = cases(&lines);
+    assert_eq!(cases.len(), 2 * 2 * 3 * 2);
+    let names: HashSet<&str> = cases.iter().filter_map(|case| case["case"].as_str()).collect();
+    assert_eq!(names.len(), cases.len(), "every case has a name of its own: {names:?}");
+    for case in cases {
+        let figure = |name: &str| case[name].as_f64().with_context(|| format!("{name} of {case}"));
+        assert!(figure("ms_least")? <= figure("ms")? && figure("ms")? <= figure("ms_most")?, "{case}");
+        for name in ["bytes", "operations", "intensity", "bytes_per_s", "operations_per_s"] {
+            assert!(figure(name)? > 0.0, "{name} of {case}");
+        }
+        // The host engine's products of integers have no ceiling to be held against.
+        let bound = case["bound"].as_str();
+        assert_eq!(case["screened"] == true, bound.is_none(), "{case}");
+        assert!(
+            bound.is_none_or(|bound| ["read", "flops"].contains(&bound) && figure("share").is_ok()),
+            "{case}"
+        );
+        assert!(figure("verified")? >= 1.0 && figure("runs")? >= 3.0, "{case}");
+    }
+    Ok(())
+}
+
+#[test]
+fn cases_of_commands_that_differ_have_names_that_differ() -> Result<()> {
+    let here = tempfile::tempdir()?;
+    let [one, other] = ["one.npy", "other.npy"].map(|name| here.path().join(name));
+    let vectors: Vec<f32> = (0..40).map(|number| (number * number % 17) as f32).collect();
+    for file in [&one, &other] {
+        write_npy(file, [10, 4], &vectors)?;
+    }
+    let files =
+        |queries: &Path| format!("--rows {} --queries {} --batch 1", one.display(), queries.display());
+    let ivf = "ivf --count 300 --dim 4 --lists 3 --probes 2 --batch 1";
+    for commands in [
+        vec![
+            "distance --count 300 --dim 4 --batch 1".to_owned(),
+            "distance --count 300 --dim 4 --batch 1 --data embedding".to_owned(),
+            "distance --count 300 --dim 4 --batch 1 --seed 2".to_owned(),
+        ],
+        vec![ivf.to_owned(), format!("{ivf} --iterations 3"), format!("{ivf} --screen i8")],
+        vec![format!("exact {}", files(&one)), format!("exact {}", files(&other))],
+        // The same recipe has other rows where there are more of them.
+        vec![
+            "exact --data embedding --count 300 --dim 8 --batch 1 --sizes 200".to_owned(),
+            "exact --data embedding --count 200 --dim 8 --batch 1".to_owned(),
+        ],
+        vec![
+            "distance --data embedding --count 300 --dim 8 --batch 1 --sizes 200".to_owned(),
+            "distance --data embedding --count 200 --dim 8 --batch 1".to_owned(),
+        ],
+    ] {
+        let (mut names, mut fields) = (HashSet::new(), HashSet::new());
+        for command in commands {
+            let lines = lines(&format!("{command} --runs 3"))?;
+            for case in cases(&lines) {
+                let name = case["case"].as_str().context("a name")?.to_owned();
+                assert!(names.insert(name.clone()), "{command}: {name} again");
+                let of =
+                    ["rows", "metric", "iterations", "data", "screened"].map(|key| case[key].to_string());
+                assert!(fields.insert(of.clone()), "{command}: {of:?} again");
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_file_of_one_query_is_enough_for_one() -> Result<()> {
+    let here = tempfile::tempdir()?;
+    let file = here.path().join("one.npy");
+    write_npy(&file, [1, 4], &[1f32, 2.0, 3.0, 4.0])?;
+    let file = file.display();
+    for suite in ["exact", "distance"] {
+        let lines = lines(&format!("{suite} --rows {file} --queries {file} --batch 1 --runs 3"))?;
+        assert!(cases(&lines).iter().all(|case| case["verified"].as_u64() >= Some(1)), "{lines:?}");
+    }
+    Ok(())
+}
+
+/// Files of 500 rows and of 7 queries, whose fourth has a NaN where asked for.
+fn files(directory: &Path, has_nan: bool) -> Result<String> {
+    let values = |count: usize| (0..count * 24).map(|place| (place as f32).sin()).collect::<Vec<_>>();
+    let mut queries = values(7);
+    if has_nan {
+        queries[3 * 24] = f32::NAN;
+    }
+    let (rows_file, queries_file) = (directory.join("small.npy"), directory.join("few.npy"));
+    write_npy(&rows_file, [500, 24], &values(500))?;
+    write_npy(&queries_file, [7, 24], &queries)?;
+    Ok(format!("--rows {} --queries {}", rows_file.display(), queries_file.display()))
+}
+
+#[test]
+fn a_case_that_fails_is_told_before_the_run_ends_and_is_on_the_page() -> Result<()> {
+    let directory = tempfile::tempdir()?;
+    let (files, report) = (files(directory.path(), true)?, directory.path().join("out"));
+    let output = run(&format!("exact {files} --batch 2,7 --runs 3 --json --report {}", report.display()))?;
+    let (printed, text) = (String::from_utf8(output.stdout)?, String::from_utf8(output.stderr)?);
+    assert!(text.starts_with("error: ") && text.contains("queries: needed finite values"), "{text}");
+    let lines = parsed(&fs::read_to_string(report.join("figures.jsonl"))?)?;
+    let last = lines.last().context("a line")?;
+    assert_eq!((&last["record"], &last["suite"]), (&"failed".into(), &"exact".into()), "{last}");
+    assert!(last["case"].as_str().is_some_and(|name| name.contains(" 2 queries, ")), "{last}");
+    assert!(last["reason"].as_str().is_some_and(|reason| text.contains(reason)), "{last}");
+    assert!(cases(&lines).is_empty());
+    let page = fs::read_to_string(report.join("index.html"))?;
+    assert!(page.contains("Failed, which ended the run: exact 500 x 24"), "{page}");
+    assert_eq!(parsed(&printed)?.last(), Some(last), "the same is printed");
+    Ok(())
+}
+
+#[test]
+fn a_reader_that_leaves_early_does_not_cost_the_report() -> Result<()> {
+    let directory = tempfile::tempdir()?;
+    let arguments = format!("reduce --length 1000 --runs 3 --report {}", directory.path().display());
+    let mut child = command("host", &arguments).stdout(Stdio::piped()).spawn()?;
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().context("a pipe")?).read_line(&mut line)?;
+    assert!(child.wait()?.success(), "an early reader is no failure");
+    let lines = parsed(&fs::read_to_string(directory.path().join("figures.jsonl"))?)?;
+    assert_eq!(cases(&lines).len(), 4, "all operations are in the report: {lines:?}");
+    assert!(fs::read_to_string(directory.path().join("index.html"))?.contains("</html>"));
+    Ok(())
+}
+
+#[test]
+fn wrong_arguments_and_a_second_run_leave_a_report_alone() -> Result<()> {
+    let directory = tempfile::tempdir()?;
+    let (path, report) = (directory.path().join("figures.jsonl"), directory.path().display());
+    let good = format!("reduce --length 1000 --runs 3 --report {report}");
+    assert!(run(&good)?.status.success());
+    let before = fs::read_to_string(&path)?;
+    complaint(&format!("exact --rows nowhere.npy --queries nowhere.npy --report {report}"))?;
+    let held = fs::File::open(&path)?;
+    held.lock()?;
+    assert!(complaint(&good)?.contains("another run is writing there"));
+    assert_eq!(fs::read_to_string(&path)?, before);
+    assert!(directory.path().join("index.html").exists());
+    Ok(())
+}
+
+#[test]
+fn all_suites_ask_of_files_no_more_than_they_have() -> Result<()> {
+    let directory = tempfile::tempdir()?;
+    let files = files(directory.path(), false)?;
+    // Indexes as `nearfield build` makes them, with as many lists as are recommended for 500 rows.
+    for (scale, probes) in [("small", "1,4,15"), ("medium", "1,4,15")] {
+        let scaled = format!("all {files} --metric l2sq --scale {scale} --device host --budget 2s");
+        let lines = lines(&scaled)?;
+        let of_files: Vec<&str> = lines
+            .iter()
+            .filter(|line| line["record"] == "suite")
+            .filter_map(|line| line["command"].as_str())
+            .filter(|command| command.contains(&format!("{files} --metric l2sq")))
+            .collect();
+        assert!(of_files.len() >= 2, "{of_files:?}");
+        let first = lines.iter().find(|line| line["record"] == "suite").context("a suite")?;
+        assert_eq!((first["suite"].as_str(), first["command"].as_str()), (Some("exact"), Some(of_files[0])));
+        for command in of_files {
+            // Each search of `serve` is for one query.
+            assert!(command.contains(" serve ") || command.contains(" --batch 1,7"), "{command}");
+            assert!(
+                !command.contains(" ivf ") || command.contains(&format!(" --probes {probes} ")),
+                "{command}"
+            );
+        }
+    }
+    let text = complaint(&format!("all {} --metric l2sq", files.replace("few.npy", "none.npy")))?;
+    assert!(text.contains("--queries: ") && text.contains("none.npy"), "{text}");
+    Ok(())
+}
+
+/// The values of a field in the cases, each once.
+fn values(lines: &[Value], field: &str) -> Vec<u64> {
+    let mut values: Vec<u64> = cases(lines).iter().filter_map(|case| case[field].as_u64()).collect();
+    values.sort_unstable();
+    values.dedup();
+    values
+}
+
+#[test]
+fn defaults_are_no_more_than_a_file_has() -> Result<()> {
+    let directory = tempfile::tempdir()?;
+    let files = files(directory.path(), false)?;
+    for suite in ["exact", "distance", "ivf --iterations 2 --lists 3"] {
+        let lines = lines(&format!("{suite} {files} --runs 3"))?;
+        assert_eq!(values(&lines, "queries"), [1, 7], "{suite}");
+        assert!(!suite.starts_with("ivf") || values(&lines, "probes") == [1, 3], "{lines:?}");
+        let text = complaint(&format!("{suite} {files} --batch 8"))?;
+        assert!(text.contains("--batch: needed at most 7, as the file has, given 8"), "{text}");
+    }
+    for (suite, usual) in [
+        ("exact", " 1,1024, or as many"),
+        ("distance", " 1,128, or as many"),
+        ("ivf", " 1,4,16,64, or as many"),
+        ("breakeven", " 1000,10000,100000, or as many"),
+        ("peers", " 1,1024, or as many"),
+    ] {
+        let help = String::from_utf8(run(&format!("{suite} --help"))?.stdout)?;
+        let text = help.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains(usual), "{help}");
+    }
+    if nearfield::Device::named("software").is_err() {
+        println!("skipped: no software adapter");
+        return Ok(());
+    }
+    let arguments = "breakeven --count 1200 --dim 4 --batch 1 --runs 3 --json";
+    let output = command("software", arguments).output()?;
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(values(&parsed(&String::from_utf8(output.stdout)?)?, "rows"), [1000, 1200]);
+    Ok(())
+}
+
+#[test]
+fn as_many_answers_are_checked_as_asked_for() -> Result<()> {
+    let directory = tempfile::tempdir()?;
+    let files = files(directory.path(), false)?;
+    let made = "--count 300 --dim 8";
+    for (arguments, verified) in [
+        (format!("{made} --batch 1,3,30 --verify 50"), &[50, 50, 50][..]),
+        (format!("{made} --batch 1 --verify 2"), &[4]),
+        (format!("{files} --batch 1,2 --verify 50"), &[7, 7]),
+    ] {
+        let lines = lines(&format!("exact {arguments} --runs 3"))?;
+        let found: Vec<u64> = cases(&lines).iter().filter_map(|case| case["verified"].as_u64()).collect();
+        assert_eq!(found, verified, "{arguments}: {lines:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn nothing_is_built_when_the_time_is_over() -> Result<()> {
+    for (suite, builds) in [
+        ("exact --count 300 --dim 8 --batch 1,2 --screen none,i8", "upload"),
+        ("ivf --count 300 --dim 8 --batch 1 --probes 1", "build"),
+        ("serve --count 300 --dim 8", "case"),
+        ("distance --count 300 --dim 8 --batch 1,2", "case"),
+        ("reduce --length 1000 --operation sum,dot", "case"),
+        ("reduce --length 1000 --row-length 10", "case"),
+    ] {
+        let lines = lines(&format!("{suite} --budget 1ms"))?;
+        let of = |record: &str| lines.iter().filter(|line| line["record"] == record).collect::<Vec<_>>();
+        assert!(of(builds).is_empty() && of("case").is_empty(), "{suite}: {lines:?}");
+        let names: HashSet<String> = of("not_run").iter().map(|line| line["case"].to_string()).collect();
+        assert!(!names.is_empty() && names.len() == of("not_run").len(), "{suite}: {names:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn distances_are_verified_and_timed() -> Result<()> {
+    let arguments = "--batch 1,9,30 --metric l2sq,l2,cosine,ip --precision fast,compensated --runs 3";
+    let lines = lines(&format!("distance --count 400 --dim 19 {arguments}"))?;
+    let cases = cases(&lines);
+    assert_eq!(cases.len(), 3 * 4 * 2);
+    assert_eq!(cases.iter().filter(|case| case["precision"] == "compensated").count(), 3 * 4);
+    for case in cases {
+        let error = case["error"].as_f64().context("an error")?;
+        assert!((0.0..=1.0).contains(&error), "{case}");
+        // So few rows would stay in a cache.
+        assert!(case["rotated"].as_u64() > Some(4), "{case}");
+    }
+    Ok(())
+}
+
+#[test]
+fn lists_have_their_recall_and_a_build() -> Result<()> {
+    let one = lines("ivf --count 300 --dim 4 --lists 1 --iterations 1 --batch 1 --runs 3")?;
+    let name = cases(&one)[0]["case"].to_string();
+    assert!(name.contains(", 1 list of 1 iteration, 1 probe, 1 query, "), "{name}");
+    let lines =
+        lines("ivf --count 2000 --dim 16 --lists 20 --probes 1,20 --batch 1,50 --runs 3 --metric l2sq")?;
+    assert!(lines.iter().any(|line| line["record"] == "build" && line["train_ms"].as_f64() > Some(0.0)));
+    let cases = cases(&lines);
+    assert_eq!(cases.len(), 4);
+    for case in cases {
+        let (recall, by_id) = (case["recall"].as_f64(), case["recall_by_id"].as_f64());
+        assert!(recall >= by_id && by_id > Some(0.0), "{case}");
+        assert!(case["probes"] != 20 || by_id == Some(1.0), "{case}");
+        assert_eq!((&case["verified"], &case["iterations"]), (&200.into(), &10.into()), "{case}");
+    }
+    Ok(())
+}
+
+#[test]
+fn many_callers_have_latencies_and_the_answers_of_one() -> Result<()> {
+    let made = "--count 3000 --dim 16 --duration 300ms";
+    let closed = lines(&format!("serve {made} --threads 1,8 --probes 3,4 --lists 20 --batch 2"))?;
+    let closed = cases(&closed);
+    assert_eq!(closed.len(), 4);
+    for case in closed {
+        let of = |key: &str| case[key].as_f64().with_context(|| format!("{key} of {case}"));
+        let latencies = ["ms_least", "ms", "p90_ms", "p99_ms", "p999_ms", "ms_most"];
+        let latencies = latencies.iter().map(|key| of(key)).collect::<Result<Vec<f64>>>()?;
+        assert!(latencies[0] > 0.0 && latencies.is_sorted(), "{case}");
+        let classes = case["histogram"].as_array().context("a histogram")?;
+        let shares: f64 = classes.iter().filter_map(|class| class[1].as_f64()).sum();
+        assert!((shares - 1.0).abs() < 0.01, "{case}");
+        assert!(of("queries_per_s")? > 0.0 && of("together")? >= 2.0 && case["rate"].is_null(), "{case}");
+        assert!(case["threads"] == 8 || of("together")? == 2.0, "one thread searches alone: {case}");
+        assert_eq!((&case["verified"], &case["late"]), (&case["runs"], &0.into()), "{case}");
+    }
+    let open = lines(&format!("serve {made} --threads 4 --rate 200 --apart"))?;
+    let open = cases(&open)[0];
+    assert!(
+        open["runs"].as_u64().is_some_and(|runs| (30..100).contains(&runs)),
+        "300 ms of 200 a second: {open}"
+    );
+    assert_eq!((&open["together"], &open["joined"]), (&1.0.into(), &false.into()), "{open}");
+    // More arrive than one thread can answer: those that were left count too.
+    let late = lines(&format!("serve {made} --threads 1 --rate 1000000"))?;
+    let late = cases(&late)[0];
+    assert!(late["late"].as_u64() > Some(100) && late["ms"].as_f64() > Some(10.0), "{late}");
+    for (arguments, part) in [
+        ("serve --count 100 --dim 4 --probes 9 --lists 8", "--probes: needed 1 to 8"),
+        ("serve --count 100 --dim 4 --threads 0", "--threads"),
+        ("serve --count 100 --dim 4 --lists 8", "--probes"),
+    ] {
+        let text = complaint(arguments)?;
+        assert!(text.contains(part), "{text}");
+    }
+    Ok(())
+}
+
+#[test]
+fn all_suites_leave_lines_behind_and_name_what_had_no_time() -> Result<()> {
+    let directory = tempfile::tempdir()?;
+    let report = directory.path().join("out");
+    let output = run(&format!("all --budget 4s --report {}", report.display()))?;
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let lines = parsed(&fs::read_to_string(report.join("figures.jsonl"))?)?;
+    let commands: Vec<&str> = lines.iter().filter_map(|line| line["command"].as_str()).skip(1).collect();
+    for suite in ["reduce", "distance", "exact", "ivf", "serve"] {
+        assert!(
+            commands.iter().any(|text| text.starts_with(&format!("nearfield-bench {suite} "))),
+            "{suite}"
+        );
+        let is_there = |line: &&Value| line["suite"] == suite && line["record"] != "suite";
+        assert!(lines.iter().any(|line| is_there(&line)), "{suite}: neither figures nor why not");
+    }
+    let page = fs::read_to_string(report.join("index.html"))?;
+    assert!(page.contains("<svg") && page.contains("</html>"), "a page with charts");
+    for line in lines.iter().filter(|line| line["record"] == "not_run") {
+        assert!(line["reason"].as_str().is_some_and(|reason| !reason.is_empty()), "{line}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_software_adapter_runs_all_suites_too() -> Result<()> {
+    if nearfield::Device::named("software").is_err() {
+        println!("skipped: no software adapter");
+        return Ok(());
+    }
+    let output = command("software", "all --budget 25s --json").output()?;
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let lines = parsed(&String::from_utf8(output.stdout)?)?;
+    for suite in ["reduce", "select", "distance", "exact", "ivf", "serve", "breakeven"] {
+        let is_there = |line: &&Value| line["suite"] == suite && line["record"] != "suite";
+        assert!(lines.iter().any(|line| is_there(&line)), "{suite}: neither figures nor why not");
+    }
+    assert!(lines.iter().any(|line| line["record"] == "case" && line["device_ms"].as_f64() > Some(0.0)));
+    // A single query is not asked again and again.
+    let is_single = |case: &&&Value| case["suite"] == "breakeven" && case["queries"] == 1;
+    for case in cases(&lines).iter().filter(is_single) {
+        assert_eq!(case["rotated"], 4, "{case}");
+    }
+    Ok(())
+}
+
+#[cfg(unix)]
+#[test]
+fn a_run_that_is_ended_keeps_the_lines_it_has_finished() -> Result<()> {
+    let directory = tempfile::tempdir()?;
+    let operations = "dot,sum,sum-squares,mean,l1,l2,max-norm,std,min,max,argmin,argmax";
+    // Long enough that the signal comes before the end.
+    let many = "--length 1000000 --runs 300";
+    let arguments = format!("reduce {many} --operation {operations} --report {}", directory.path().display());
+    let mut child = command("host", &arguments).stdout(Stdio::null()).spawn()?;
+    let file = directory.path().join("figures.jsonl");
+    let finished = |path: &Path| fs::read_to_string(path).map_or(0, |text| text.lines().count());
+    for _ in 0..3000 {
+        if finished(&file) >= 3 {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    // Programs that a script starts in the background ignore interrupts, so this is no interrupt. The standard library has no
+    // safe call for signals.
+    let killed = Command::new("kill").arg(child.id().to_string()).status()?;
+    assert!(killed.success());
+    assert!(!child.wait()?.success(), "it was ended");
+    let lines = parsed(&fs::read_to_string(&file)?)?;
+    assert!(lines.len() >= 3 && cases(&lines).len() >= 2, "{lines:?}");
+    Ok(())
+}
+
+#[test]
+fn what_does_not_fit_is_refused_with_what_would() -> Result<()> {
+    let text = complaint("exact --count 4000000000000 --dim 768")?;
+    assert!(text.contains("--count: 4000000000000 vectors of dim 768 do not fit the memory"), "{text}");
+    assert!(text.contains("are free, enough for "), "{text}");
+    Ok(())
+}
+
+#[test]
+fn arguments_that_make_no_sense_are_refused_in_a_line() -> Result<()> {
+    let here = tempfile::tempdir()?;
+    let file = here.path().join("a-file");
+    fs::write(&file, "no vectors")?;
+    let file = file.display();
+    for (arguments, part) in [
+        ("exakt".to_owned(), "exakt"),
+        ("exact --batch 0".to_owned(), "at least 1"),
+        ("exact --count 100 --dim 4 --sizes 101".to_owned(), "--sizes: needed at most 100"),
+        ("exact --count 10 --dim 4 --device nobody".to_owned(), "nobody"),
+        ("exact --rows nowhere.npy --queries nowhere.npy".to_owned(), "nowhere.npy"),
+        (format!("exact --count 10 --dim 4 --report {file}"), "needed a directory"),
+        ("exact --budget soon".to_owned(), "--budget"),
+        ("exact --runs 0".to_owned(), "--runs"),
+        ("ivf --count 100 --dim 4 --lists 5 --probes 6".to_owned(), "--probes: needed 1 to 5"),
+        ("all --rows nowhere.npy".to_owned(), "--queries"),
+        ("select".to_owned(), "needed a GPU"),
+        ("reduce --length 0".to_owned(), "needed a whole number, at least 1"),
+        ("reduce --length many".to_owned(), "--length"),
+        ("reduce --length 100 --row-length 101".to_owned(), "--row-length: needed at most 100"),
+        ("reduce --length 100 --row-length 0".to_owned(), "needed a whole number, at least 1"),
+        ("reduce --operation median".to_owned(), "median"),
+        ("reduce --ladder --sweep".to_owned(), "--sweep"),
+        ("reduce --ladder --operation sum".to_owned(), "--operation"),
+        ("reduce --length 99999999999999".to_owned(), "--length: 99999999999999 numbers do not fit"),
+        ("select --shapes 0x10".to_owned(), "needed rows and elements of each, like 100x1000000"),
+        ("select --shapes 10".to_owned(), "needed rows and elements of each, like 100x1000000"),
+        ("select --values odd".to_owned(), "odd"),
+        ("exact --metric Cosine,ip".to_owned(), "did you mean cosine?"),
+        (
+            "exact --count 100 --dim 8 --keep-rows mapped".to_owned(),
+            "--keep-rows mapped: needed rows of a file (--rows)",
+        ),
+        ("exact --rows a.npy --queries a.npy --count 5".to_owned(), "--count"),
+        ("exact --rows a.npy --queries a.npy --dim 5".to_owned(), "--dim"),
+        ("exact --rows a.npy --queries a.npy --seed 5".to_owned(), "--seed"),
+        ("all --python python3".to_owned(), "--peers"),
+        ("peers --suites exact --lists 4".to_owned(), "--suites ivf, given exact"),
+        ("peers --suites exact,ivf --length 4".to_owned(), "--suites reduce, given exact,ivf"),
+        ("peers --suites reduce --select-k 4".to_owned(), "--suites select, given reduce"),
+    ] {
+        let text = complaint(&arguments)?;
+        assert!(text.contains(part), "{arguments}: {text}");
+    }
+    Ok(())
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn without_a_driver_suites_run_on_the_host_or_say_in_a_line_what_they_need() -> Result<()> {
+    let without = |arguments: &str| hide_drivers(&mut PROGRAM.at(Path::new("."), arguments)).output();
+    let lines = parsed(&succeeded(without("exact --count 500 --dim 8 --batch 1,9 --runs 1 --json")?)?)?;
+    assert_eq!((&lines[0]["kind"], &lines[0]["integer_ops_per_s"]), (&"host".into(), &Value::Null));
+    assert!(lines[0]["copy_bytes_per_s"].as_f64() > Some(0.0), "{lines:?}");
+    assert_eq!(cases(&lines).len(), 2, "{lines:?}");
+    for suite in ["select", "reduce --ladder"] {
+        failed(&without(suite)?, &["--device", "needed a GPU", "given host, ", "because there is no GPU"])?;
+    }
+    Ok(())
+}
+
+/// Each command has examples that paste into a shell: none is long enough for clap to break it.
+#[test]
+fn help_has_examples_of_a_line_each() -> Result<()> {
+    for (command, part) in [
+        ("exact", "nearfield-bench exact"),
+        ("reduce", "nearfield-bench reduce"),
+        ("select", "nearfield-bench select"),
+        ("generate", "nearfield-bench generate --data"),
+        ("truth", "pairs_per_second"),
+        ("verify", "nearfield-bench verify"),
+        ("soak", "nearfield-bench soak"),
+    ] {
+        let help = PROGRAM.succeed(Path::new("."), &format!("{command} --help"))?;
+        ensure!(help.contains(part), "{command:?}: {help}");
+        let (_, after) = help.split_once("\nExample").context("needed examples")?;
+        let lines = after.lines().skip(1).take_while(|line| !line.is_empty());
+        let broken = lines.filter(|line| !line.contains("nearfield")).collect::<Vec<_>>();
+        ensure!(broken.is_empty(), "{command:?}: {broken:?}");
+    }
+    Ok(())
+}

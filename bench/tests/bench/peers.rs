@@ -1,0 +1,371 @@
+//! `nearfield-bench peers`, from the outside: a script stands for Python, and Python itself runs where there is one.
+#![cfg(unix)]
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use nearfield_testing::programs::{lines as parsed, succeeded};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::PROGRAM;
+
+/// A directory with a script that stands for Python, and one for temporary files.
+struct Place {
+    all: TempDir,
+}
+
+impl Place {
+    fn new(script: &str) -> Result<Self> {
+        let place = Self { all: TempDir::new()? };
+        fs::create_dir(place.temporary())?;
+        // By a process of its own: a program that another thread starts could hold the file open, which then would not start.
+        let mut shell = Command::new("sh")
+            .args(["-c", "cat > \"$0\" && chmod +x \"$0\"", &place.python()])
+            .stdin(Stdio::piped())
+            .spawn()?;
+        let mut pipe = shell.stdin.take().context("a pipe")?;
+        // Python is tried before it runs the script.
+        writeln!(pipe, "#!/bin/sh\n[ \"$1\" = -c ] && exit\n{script}")?;
+        drop(pipe);
+        ensure!(shell.wait()?.success(), "no script");
+        Ok(place)
+    }
+
+    fn python(&self) -> String {
+        self.all.path().join("python").display().to_string()
+    }
+
+    fn temporary(&self) -> std::path::PathBuf {
+        self.all.path().join("tmp")
+    }
+
+    fn command(&self, python: &str, arguments: &str) -> Command {
+        let mut command = PROGRAM.command();
+        command.args(arguments.split_whitespace()).args(["--python", python]);
+        command.env("TMPDIR", self.temporary()).env("NEARFIELD_ADAPTER", "host").current_dir(self.all.path());
+        command
+    }
+
+    /// Runs the program, which must leave nothing behind.
+    fn run(&self, python: &str, arguments: &str) -> Result<Output> {
+        let output = self.command(python, arguments).output()?;
+        let left: Vec<_> = fs::read_dir(self.temporary())?.collect::<Result<_, _>>()?;
+        ensure!(left.is_empty(), "{left:?} was left behind");
+        Ok(output)
+    }
+
+    /// Runs the program, which has to succeed, and returns what it printed.
+    fn succeed(&self, arguments: &str) -> Result<String> {
+        succeeded(self.run(&self.python(), arguments)?)
+    }
+
+    /// The one line of a run that has to fail.
+    fn complaint(&self, python: &str, arguments: &str) -> Result<String> {
+        let output = self.run(python, arguments)?;
+        let text = String::from_utf8(output.stderr)?;
+        ensure!(output.status.code() == Some(1), "{} {text}", output.status);
+        ensure!(text.starts_with("error: ") && text.lines().count() == 1, "{text}");
+        Ok(text)
+    }
+}
+
+const SMALL: &str = "peers --count 40 --dim 3 --batch 2 -k 4";
+
+/// A script that prints these lines.
+fn printing(lines: &[Value]) -> String {
+    let lines: Vec<String> = lines.iter().map(ToString::to_string).collect();
+    format!("read go\ncat <<'END'\n{}\nEND", lines.join("\n"))
+}
+
+fn some_lines() -> [Value; 3] {
+    [
+        json!({ "record": "peers", "adapter": "a machine", "python": "3.11", "versions": { "numpy": "2.4" } }),
+        json!({
+            "record": "peer", "suite": "exact", "peer": "faiss-cpu", "rows": 40, "dim": 3, "metric": "cosine", "queries": 2,
+            "k": 4, "ms": 1.5, "ms_least": 0.75, "ms_most": 2.0, "queries_per_s": 1333.3, "recall": 0.975,
+        }),
+        json!({ "record": "peer", "suite": "ivf", "peer": "cuvs", "not_run": "needs cuVS: no such module" }),
+    ]
+}
+
+#[test]
+fn figures_of_peers_are_printed_and_reported() -> Result<()> {
+    let lines = some_lines();
+    let place = Place::new(&printing(&lines))?;
+    assert_eq!(parsed(&place.succeed(&format!("{SMALL} --json --report out"))?)?, lines);
+    let file = place.all.path().join("out/figures.jsonl");
+    assert_eq!(parsed(&fs::read_to_string(&file)?)?, lines);
+    let mut report = PROGRAM.command();
+    let page = String::from_utf8(report.args(["report"]).arg(&file).output()?.stdout)?;
+    assert!(page.contains("faiss,\u{a0}CPU") && page.contains("no such module"));
+    let text = place.succeed(SMALL)?;
+    for part in [
+        "a machine",
+        "numpy 2.4",
+        "faiss-cpu",
+        "1.500 ms (0.750 .. 2.000), noisy, ",
+        "recall 0.9750",
+        "cuvs: not run: needs cuVS: no such module",
+    ] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    assert_eq!(text.lines().count(), 3);
+    Ok(())
+}
+
+#[test]
+fn the_script_is_given_the_vectors_and_what_is_asked_for() -> Result<()> {
+    let script = r#"
+        read go
+        for word in "$@"; do
+            case "$word" in */rows.npy) rows=$(wc -c < "$word");; */queries.npy) queries=$(wc -c < "$word");; esac
+        done
+        echo "{\"record\":\"peer\",\"rows\":$rows,\"queries\":$queries,\"words\":\"$*\"}""#;
+    let place = Place::new(script)?;
+    let arguments = "--metric l2sq --suites exact,ivf --peers numpy,faiss-cpu --lists 5 --probes 1,5 --runs 7 --budget 1h";
+    let lines = parsed(&place.succeed(&format!("{SMALL} {arguments} --json"))?)?;
+    let line = &lines[0];
+    // The header of a small .npy takes 128 bytes; of made queries there are as many as are checked.
+    assert_eq!(
+        (line["rows"].as_u64(), line["queries"].as_u64()),
+        (Some(128 + 40 * 12), Some(128 + 200 * 12))
+    );
+    let words = line["words"].as_str().context("words")?;
+    let wanted = [
+        "--suites exact,ivf",
+        "--peers numpy,faiss-cpu",
+        "--batch 2",
+        "--metric l2sq",
+        "--probes 1,5",
+        "--lists 5",
+        "--runs 7",
+        "--k 4",
+        "--data clustered",
+        "--budget",
+    ];
+    for word in wanted {
+        assert!(words.contains(word), "{word} in {words}");
+    }
+    let time: f64 = words.rsplit(' ').next().context("a time")?.parse()?;
+    assert!((3000.0..=3600.0).contains(&time), "{time}");
+    Ok(())
+}
+
+#[test]
+fn files_that_python_reads_are_not_written_again() -> Result<()> {
+    let script = "read go\nls \"$(dirname \"$1\")\" | tr '\\n' ' ' | sed 's/.*/{\"record\":\"peer\",\"files\":\"&\"}/'";
+    let place = Place::new(script)?;
+    let file = place.all.path().join("some.npy");
+    nearfield::io::write_npy(&file, [4, 2], &[0f32, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0])?;
+    let lines = parsed(&place.succeed("peers --rows some.npy --queries some.npy --batch 1 -k 1 --json")?)?;
+    assert_eq!(lines[0]["files"].as_str().map(str::trim), Some("peers.py"));
+    Ok(())
+}
+
+#[test]
+fn numbers_of_queries_are_no_more_than_a_file_has() -> Result<()> {
+    let place = Place::new("read go\necho \"{\\\"record\\\":\\\"peer\\\",\\\"words\\\":\\\"$*\\\"}\"")?;
+    nearfield::io::write_npy(place.all.path().join("some.npy"), [4, 1], &[0f32, 1.0, 2.0, 3.0])?;
+    for (arguments, wanted) in
+        [("--rows some.npy --queries some.npy", "--batch 1,4 "), ("--count 9 --dim 2", "--batch 1,1024 ")]
+    {
+        let lines = parsed(&place.succeed(&format!("peers {arguments} --suites exact --json"))?)?;
+        let words = lines[0]["words"].as_str().context("words")?;
+        assert!(words.contains(wanted), "{words}");
+    }
+    Ok(())
+}
+
+#[test]
+fn what_is_no_line_of_a_peer_is_refused_in_one_line() -> Result<()> {
+    for line in ["Segmentation fault", "[1]", "{\"record\":\"case\"}", "{}"] {
+        // One that goes on is ended.
+        let place = Place::new(&format!("echo '{line}'\nexec sleep 100"))?;
+        let started = Instant::now();
+        let text = place.complaint(&place.python(), SMALL)?;
+        assert!(text.contains("--python") && text.contains("line 1"), "{text}");
+        assert!(started.elapsed() < Duration::from_secs(30));
+    }
+    Ok(())
+}
+
+#[test]
+fn a_script_that_fails_or_a_python_that_is_not_there_is_one_line() -> Result<()> {
+    let place = Place::new("exit 3")?;
+    let text = place.complaint(&place.python(), SMALL)?;
+    assert!(text.contains("--python") && text.contains("exit status: 3"), "{text}");
+    assert!(
+        place.complaint("false", SMALL)?.contains("needed a Python with numpy 2, false says: exit status: 1")
+    );
+    let place = Place::new("exit 0")?;
+    assert!(place.complaint(&place.python(), SMALL)?.contains("printed none"));
+    let text = place.complaint("./no-such-python", SMALL)?;
+    assert!(text.contains("--python") && text.contains("./no-such-python"), "{text}");
+    // Lines that came before are reported, and that it failed.
+    let place = Place::new(&format!("{}\nexit 3", printing(&some_lines())))?;
+    let text = place.complaint(&place.python(), &format!("{SMALL} --report out"))?;
+    let lines = parsed(&fs::read_to_string(place.all.path().join("out/figures.jsonl"))?)?;
+    let last = lines.last().context("a line")?;
+    assert_eq!(
+        (lines.len(), &last["record"], &last["suite"]),
+        (4, &json!("failed"), &json!("peers")),
+        "{last}"
+    );
+    assert!(last["reason"].as_str().is_some_and(|reason| text.contains(reason)), "{last}");
+    assert!(
+        fs::read_to_string(place.all.path().join("out/index.html"))?
+            .contains("Failed, which ended the run: peers")
+    );
+    Ok(())
+}
+
+#[test]
+fn all_suites_go_without_peers_that_do_not_start() -> Result<()> {
+    let place = Place::new("exit 0")?;
+    let output = place.run("./no-such-python", "all --peers --scale small --budget 1s --json")?;
+    let lines = parsed(&succeeded(output)?)?;
+    let of = |record: &str| {
+        lines.iter().filter(|line| line["record"] == record && line["suite"] == "peers").collect::<Vec<_>>()
+    };
+    let commands: Vec<&str> = of("suite").iter().filter_map(|line| line["command"].as_str()).collect();
+    for suite in ["exact", "ivf", "reduce"] {
+        let start = format!("nearfield-bench peers --suites {suite} ");
+        assert!(commands.iter().any(|command| command.starts_with(&start)), "{start} in {commands:?}");
+    }
+    assert_eq!(of("not_run").len(), commands.len());
+    Ok(())
+}
+
+/// Whether there is a Python, and one with numpy.
+fn python(import: &str) -> bool {
+    let status = Command::new("python3").args(["-c", import]).stderr(Stdio::null()).status();
+    status.is_ok_and(|status| status.success())
+}
+
+/// Whether there is a Python that runs the script. A test without one says that it is skipped.
+fn has_numpy() -> bool {
+    let is_there = python("import numpy, sys; sys.exit(sys.version_info < (3, 9))");
+    if !is_there {
+        eprintln!("skipped: no Python with numpy");
+    }
+    is_there
+}
+
+#[test]
+fn numpy_finds_what_is_nearest() -> Result<()> {
+    if !python("import sys; sys.exit(sys.version_info < (3, 9))") {
+        eprintln!("skipped: no Python");
+        return Ok(());
+    }
+    let place = Place::new("exit 0")?;
+    let arguments =
+        "peers --count 700 --dim 8 --batch 1,20 -k 3,10 --suites exact --peers numpy --runs 3 --json";
+    if !python("import numpy") {
+        assert!(place.complaint("python3", arguments)?.contains("numpy"));
+        return Ok(());
+    }
+    for metric in ["cosine", "ip", "l2sq", "l2"] {
+        let output = place.run("python3", &format!("{arguments} --metric {metric}"))?;
+        let lines = parsed(&succeeded(output)?)?;
+        assert_eq!(lines[0]["record"], "peers");
+        assert_eq!(lines.len(), 1 + 4);
+        for line in &lines[1..] {
+            assert_eq!(
+                (&line["peer"], &line["metric"], &line["rows"]),
+                (&"numpy".into(), &metric.into(), &700.into())
+            );
+            assert_eq!(line["recall"], 1.0, "{line}");
+            assert!(line["verified"].as_u64().is_some_and(|checked| checked > 0), "{line}");
+            assert!(line["ms"].as_f64().is_some_and(|time| time > 0.0), "{line}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn numpy_computes_all_products() -> Result<()> {
+    if !has_numpy() {
+        return Ok(());
+    }
+    let place = Place::new("exit 0")?;
+    let arguments =
+        "peers --count 300 --dim 8 --batch 1,20 --suites distance --peers numpy --runs 3 --report out";
+    for (metric, is_there) in [("cosine", true), ("ip", true), ("l2sq", false)] {
+        let output = place.run("python3", &format!("{arguments} --metric {metric} --json"))?;
+        let lines = parsed(&succeeded(output)?)?;
+        assert_eq!(lines.len(), 1 + if is_there { 2 } else { 1 }, "{lines:?}");
+        for line in &lines[1..] {
+            assert_eq!((&line["peer"], &line["metric"]), (&"numpy".into(), &metric.into()), "{line}");
+            assert_eq!(line["error"].as_f64().is_some_and(|error| error <= 1e-6), is_there, "{line}");
+            assert_eq!(line["not_run"].is_null(), is_there, "{line}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn vectors_without_distances_are_refused_and_small_sets_are_enough() -> Result<()> {
+    if !has_numpy() {
+        return Ok(());
+    }
+    let place = Place::new("exit 0")?;
+    let (three, broken) = (place.all.path().join("three.npy"), place.all.path().join("broken.npy"));
+    nearfield::io::write_npy(&three, [3, 2], &[0f32, 1.0, 2.0, 3.0, 4.0, 5.0])?;
+    nearfield::io::write_npy(&broken, [3, 2], &[0f32, 1.0, f32::NAN, 3.0, 4.0, f32::INFINITY])?;
+    let arguments = |rows: &str, queries: &str| {
+        let files = format!("--rows {rows}.npy --queries {queries}.npy");
+        format!("peers {files} --batch 1 --suites exact,ivf --peers numpy --runs 3 --json")
+    };
+    for (rows, queries, argument) in [("broken", "three", "--rows"), ("three", "broken", "--queries")] {
+        let text = place.complaint("python3", &arguments(rows, queries))?;
+        let wanted = format!("error: {argument}: needed finite values, row 1 holds a NaN or an infinity\n");
+        assert_eq!(text, wanted);
+    }
+    let norms = "needed norms that are 0 or within 2^-50 .. 2^50, row 2 has another";
+    for element in [1e-20f32, 3e15] {
+        nearfield::io::write_npy(&broken, [3, 2], &[0f32, 0.0, 1e-15, 1e15, 0.0, element])?;
+        for (rows, queries, argument) in [("broken", "three", "--rows"), ("three", "broken", "--queries")] {
+            let text = place.complaint("python3", &arguments(rows, queries))?;
+            assert_eq!(text, format!("error: {argument}: {norms}\n"));
+        }
+    }
+    // Omitted numbers default to what there is; given ones that do not fit are refused.
+    let output = place.run("python3", &arguments("three", "three"))?;
+    let lines = parsed(&succeeded(output)?)?;
+    assert_eq!((&lines[1]["k"], &lines[1]["recall"]), (&3.into(), &1.0.into()), "{lines:?}");
+    for (wrong, part) in
+        [("-k 4", "-k: needed at most 3"), ("--lists 2 --probes 3", "--probes: needed at most 2")]
+    {
+        let text = place.complaint("python3", &format!("{} {wrong}", arguments("three", "three")))?;
+        assert!(text.contains(part), "{text}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_run_that_is_killed_leaves_no_process_and_no_files() -> Result<()> {
+    if !has_numpy() {
+        return Ok(());
+    }
+    let place = Place::new("exit 0")?;
+    let arguments =
+        "peers --count 20000 --dim 64 --batch 500 --runs 1000000 --suites exact --peers numpy --json";
+    let mut running = place.command("python3", arguments).stdout(Stdio::piped()).spawn()?;
+    let mut line = String::new();
+    BufReader::new(running.stdout.take().context("a pipe")?).read_line(&mut line)?;
+    ensure!(line.contains("\"peers\""), "{line}");
+    running.kill()?;
+    running.wait()?;
+    let is_empty = |directory: &Path| fs::read_dir(directory).map(|mut entries| entries.next().is_none());
+    let started = Instant::now();
+    while !is_empty(&place.temporary())? {
+        ensure!(started.elapsed() < Duration::from_secs(20), "files are left");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    Ok(())
+}

@@ -1,8 +1,0 @@
-//! `nearfield bench`: its suites, peers, comparisons and report.
-
-mod bench;
-mod compare;
-mod peers;
-mod reduce;
-mod report;
-mod select;

@@ -1,0 +1,202 @@
+//! Tables of the shipped embeddings, sessions, and comparison of answers.
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::{Arc, LazyLock};
+
+use datafusion::arrow::array::builder::{FixedSizeListBuilder, Float16Builder, Float32Builder, ListBuilder};
+use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch};
+use datafusion::arrow::compute::{cast, concat_batches};
+use datafusion::arrow::datatypes::{DataType, Field};
+use datafusion::arrow::util::pretty::pretty_format_batches;
+use datafusion::execution::SessionStateBuilder;
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::parquet::arrow::ArrowWriter;
+use datafusion::prelude::{ParquetReadOptions, SessionConfig, SessionContext};
+use nearfield::io::VectorFile;
+use nearfield::{AddOptions, Device, Flat, MatrixView, Metric};
+use tempfile::TempDir;
+
+pub(crate) const DIM: usize = 384;
+
+/// The devices that answers are compared on.
+pub(crate) fn devices() -> Vec<&'static str> {
+    let is_required = std::env::var("NEARFIELD_REQUIRE_GPU").is_ok_and(|value| value == "1");
+    let wants_host = std::env::var("NEARFIELD_ADAPTER").is_ok_and(|value| value == "host");
+    let gpu = if wants_host { None } else { Device::open(Some("gpu"), Default::default()).ok() };
+    assert!(gpu.is_some() || !is_required, "NEARFIELD_REQUIRE_GPU=1, but there is no adapter");
+    if gpu.is_some() { vec!["host", "gpu"] } else { vec!["host"] }
+}
+
+fn shipped(name: &str) -> Vec<f32> {
+    // The tests of the cluster use this too, one folder further down.
+    let mut folders = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().map(|folder| folder.join("cli/data"));
+    let path = folders.find(|folder| folder.is_dir()).expect("the folder").join(name);
+    VectorFile::open(path).and_then(|file| file.read_all()).expect("the shipped data").into_f32()
+}
+
+/// `[4000, 384]`.
+pub(crate) static ROWS: LazyLock<Vec<f32>> = LazyLock::new(|| shipped("base.f16.npy"));
+/// `[200, 384]`.
+pub(crate) static QUERIES: LazyLock<Vec<f32>> = LazyLock::new(|| shipped("query.f16.npy"));
+
+/// How a table stores its vectors.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Stored {
+    FixedF32,
+    ListF32,
+    FixedF16,
+    LargeListF64,
+}
+
+/// A column of vectors. Every one has `dim` elements, or is NULL.
+pub(crate) fn column(vectors: &[Option<Vec<f32>>], dim: usize, stored: Stored) -> ArrayRef {
+    match stored {
+        Stored::FixedF32 => {
+            let mut builder = FixedSizeListBuilder::new(Float32Builder::new(), dim as i32);
+            for vector in vectors {
+                match vector {
+                    Some(vector) => builder.values().append_slice(vector),
+                    None => (0..dim).for_each(|_| builder.values().append_null()),
+                }
+                builder.append(vector.is_some());
+            }
+            Arc::new(builder.finish())
+        }
+        Stored::FixedF16 => {
+            let mut builder = FixedSizeListBuilder::new(Float16Builder::new(), dim as i32);
+            for vector in vectors {
+                match vector {
+                    Some(vector) => {
+                        vector.iter().for_each(|&x| builder.values().append_value(half::f16::from_f32(x)))
+                    }
+                    None => (0..dim).for_each(|_| builder.values().append_null()),
+                }
+                builder.append(vector.is_some());
+            }
+            Arc::new(builder.finish())
+        }
+        Stored::ListF32 | Stored::LargeListF64 => {
+            let mut builder = ListBuilder::new(Float32Builder::new());
+            for vector in vectors {
+                vector.iter().for_each(|vector| builder.values().append_slice(vector));
+                builder.append(vector.is_some());
+            }
+            let list: ArrayRef = Arc::new(builder.finish());
+            let large = DataType::LargeList(Arc::new(Field::new_list_field(DataType::Float64, true)));
+            if stored == Stored::ListF32 { list } else { cast(&list, &large).expect("a cast") }
+        }
+    }
+}
+
+/// A table with the columns `id`, `vec` and `part`, which is id modulo 7.
+pub(crate) fn table(vectors: &[Option<Vec<f32>>], dim: usize, stored: Stored) -> RecordBatch {
+    let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..vectors.len() as i64));
+    let parts: ArrayRef = Arc::new(Int64Array::from_iter_values((0..vectors.len() as i64).map(|id| id % 7)));
+    let columns = [("id", ids), ("vec", column(vectors, dim, stored)), ("part", parts)];
+    RecordBatch::try_from_iter_with_nullable(columns.map(|(name, array)| (name, array, true)))
+        .expect("columns")
+}
+
+pub(crate) fn vectors(values: &[f32], dim: usize) -> Vec<Option<Vec<f32>>> {
+    values.chunks(dim).map(|vector| Some(vector.to_vec())).collect()
+}
+
+/// Saves an index of rows, whose ids count from `first`.
+pub(crate) fn save_index(path: &Path, rows: &[f32], dim: usize, metric: Metric, first: u64) {
+    let mut index = Flat::builder(&Device::host(), metric, dim).build().expect("an index");
+    let rows = MatrixView::new(rows, dim).expect("whole rows");
+    let ids: Vec<u64> = (first..).take(rows.rows()).collect();
+    index.add_with(rows, &AddOptions::new().ids(&ids)).expect("rows");
+    index.save(path).expect("a saved index");
+}
+
+/// A session with so much memory, and small batches.
+pub(crate) fn limited(bytes: usize) -> SessionContext {
+    let runtime = RuntimeEnvBuilder::new().with_memory_limit(bytes, 1.0).build_arc().expect("a runtime");
+    let config = nearfield_datafusion::config(SessionConfig::new().with_batch_size(256));
+    let builder =
+        SessionStateBuilder::new().with_default_features().with_config(config).with_runtime_env(runtime);
+    SessionContext::new_with_state(nearfield_datafusion::with_nearfield(builder).build())
+}
+
+/// A session on a device, and a folder for its files.
+pub(crate) struct Sql {
+    pub(crate) context: SessionContext,
+    pub(crate) folder: TempDir,
+}
+
+impl Sql {
+    pub(crate) async fn new(device: &str) -> Self {
+        let sql =
+            Self { context: nearfield_datafusion::context(), folder: tempfile::tempdir().expect("a folder") };
+        sql.run(&format!("SET nearfield.device = '{device}'")).await;
+        sql
+    }
+
+    /// Writes a table as this many Parquet files of consecutive rows, and registers them as one table.
+    pub(crate) async fn parquet(&self, name: &str, batch: &RecordBatch, files: usize) -> &Self {
+        let folder = self.folder.path().join(name);
+        std::fs::create_dir(&folder).expect("a new folder");
+        for file in 0..files {
+            let start = |file: usize| batch.num_rows() * file / files;
+            let path = folder.join(format!("{file:03}.parquet"));
+            let mut writer = ArrowWriter::try_new(File::create(path).expect("a file"), batch.schema(), None)
+                .expect("a writer");
+            writer.write(&batch.slice(start(file), start(file + 1) - start(file))).expect("rows");
+            writer.close().expect("a file");
+        }
+        let path = folder.to_str().expect("a path");
+        self.context.register_parquet(name, path, ParquetReadOptions::default()).await.expect("a table");
+        self
+    }
+
+    /// Makes a table of a saved index, or of a folder of them.
+    pub(crate) async fn indexes(&self, name: &str, path: &Path) -> &Self {
+        let path = path.display();
+        self.run(&format!("CREATE EXTERNAL TABLE {name} STORED AS NEARFIELD LOCATION '{path}'")).await;
+        self
+    }
+
+    pub(crate) async fn run(&self, sql: &str) -> RecordBatch {
+        match self.try_run(sql).await {
+            Ok(batch) => batch,
+            Err(error) => panic!("{sql:.300}: {error}"),
+        }
+    }
+
+    pub(crate) async fn try_run(&self, sql: &str) -> datafusion::common::Result<RecordBatch> {
+        let frame = self.context.sql(sql).await?;
+        let schema = frame.schema().inner().clone();
+        Ok(concat_batches(&schema, &frame.collect().await?)?)
+    }
+
+    pub(crate) async fn error(&self, sql: &str) -> String {
+        self.try_run(sql).await.expect_err(sql).to_string()
+    }
+
+    /// Both statements have the same answer, to the last bit.
+    pub(crate) async fn same(&self, sql: &str, brute_force: &str) -> RecordBatch {
+        let (found, wanted) = (self.run(sql).await, self.run(brute_force).await);
+        assert_same(&found, &wanted, sql);
+        found
+    }
+}
+
+/// The rows of both are the same, to the last bit.
+pub(crate) fn assert_same(found: &RecordBatch, wanted: &RecordBatch, sql: &str) {
+    assert_eq!(found.num_rows(), wanted.num_rows(), "{sql:.300}");
+    let text = |batch: &RecordBatch| {
+        pretty_format_batches(std::slice::from_ref(batch)).expect("a table").to_string()
+    };
+    for (place, column) in found.columns().iter().enumerate() {
+        let wanted_column = cast(wanted.column(place), column.data_type()).expect("the same kind of column");
+        assert!(*column == wanted_column, "{sql:.300}\n{}\n{}", text(found), text(wanted));
+    }
+}
+
+/// A vector as SQL writes it.
+pub(crate) fn literal(vector: &[f32]) -> String {
+    let elements: Vec<String> = vector.iter().map(|x| format!("{:?}", f64::from(*x))).collect();
+    format!("[{}]", elements.join(", "))
+}

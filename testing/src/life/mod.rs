@@ -1,0 +1,320 @@
+//! The life of an index beside a model of it: random changes, filtered searches, saves and loads. Its answers are those of f64, and bit
+//! for bit those of a fresh index of the remaining rows.
+
+mod searches;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use nearfield::{Device, DeviceOptions, Devices, ElementKind, Error, Index, Metric, Placement, Screen};
+
+use super::living::{self, Kind, MOST};
+use super::{Random, rounded, view};
+
+/// The most elements that a life holds.
+const MOST_ELEMENTS: usize = 300_000;
+
+/// The numbers of vectors.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Values {
+    /// Whole, from `-MOST` to `MOST`: distances are exact, and many are equal.
+    Whole,
+    /// Nearly normally distributed.
+    Floats,
+    /// Rows at which a screen may go wrong, in f32.
+    Adversarial,
+}
+
+/// An index, and the device that it lives on.
+#[derive(Debug, Clone, Copy)]
+pub struct Case {
+    pub kind: Kind,
+    pub metric: Metric,
+    pub elements: ElementKind,
+    pub screen: Screen,
+    pub dim: usize,
+    pub values: Values,
+    /// Rows that it starts with: it compacts itself only with more than 4,096 slots.
+    pub rows: usize,
+    pub segment_bytes: u64,
+    pub budget_bytes: u64,
+}
+
+impl Case {
+    /// Four cases with little memory.
+    pub fn confined(kind: Kind) -> [Self; 4] {
+        // Rows of both element types take no more than 32 bytes each.
+        [
+            (Metric::L2, ElementKind::F32, Screen::I8, 128 * 32, 128, 0),
+            (Metric::InnerProduct, ElementKind::F16, Screen::None, 128 * 32, 128, 0),
+            (Metric::Cosine, ElementKind::F16, Screen::I8, 256 * 32, 128, 300),
+            (Metric::L2Squared, ElementKind::F32, Screen::None, 4096 * 32, 512, 6000),
+        ]
+        .map(|(metric, elements, screen, segment_bytes, kib, rows)| Self {
+            kind,
+            metric,
+            elements,
+            screen,
+            dim: 6,
+            values: Values::Whole,
+            rows,
+            segment_bytes,
+            budget_bytes: match kind {
+                Kind::Flat => kib << 10,
+                Kind::Ivf => 4 << 20,
+            },
+        })
+    }
+
+    /// Options of the device. An `Ivf` always searches its lists: those of lives are so short that it seldom would.
+    pub fn confine(&self, options: DeviceOptions) -> DeviceOptions {
+        let options = options.exact_when_quicker(false).budget_bytes(self.budget_bytes);
+        options.max_segment_bytes(self.segment_bytes)
+    }
+}
+
+/// The rows that an index should hold.
+pub struct Life<'d> {
+    /// The first of the index's devices, which the indexes that it is compared with live on.
+    device: &'d Device,
+    devices: Devices,
+    placement: Placement,
+    case: Case,
+    /// An index without rows: every `Ivf` that is loaded of it has the same centroids.
+    empty: PathBuf,
+    saved: PathBuf,
+    rows: BTreeMap<u64, Vec<f32>>,
+    /// The number that the next row has, unless another row has it as its id.
+    next: u64,
+    pub random: Random,
+    /// Queries whose answers were compared.
+    pub compared: u64,
+}
+
+/// The operations of [`Life::operate`].
+pub const OPERATIONS: [&str; 16] = [
+    "add",
+    "add",
+    "add",
+    "add with ids",
+    "add with ids",
+    "remove",
+    "remove",
+    "update",
+    "update",
+    "compact",
+    "save and load",
+    "refuse",
+    "search",
+    "merge",
+    "copy",
+    "search a copy during changes",
+];
+
+impl<'d> Life<'d> {
+    /// An index with its first rows, in a folder for its files. `roomy` trains it.
+    pub fn start(
+        devices: &'d [Device],
+        placement: Placement,
+        roomy: &Device,
+        case: Case,
+        folder: &Path,
+        seed: u64,
+    ) -> (Self, Index) {
+        let [empty, saved] = ["empty.nf", "saved.nf"].map(|name| folder.join(name));
+        let made = case.kind.make(roomy, case.metric, case.dim, case.elements, case.screen);
+        made.save(&empty).expect("it is saved");
+        let device = devices.first().expect("a device");
+        let devices = Devices::from(devices);
+        let mut index = Index::loader(&devices).placement(placement).load(&empty).expect("it is loaded");
+        let (rows, random) = (BTreeMap::new(), Random::new(seed));
+        let mut life =
+            Self { device, devices, placement, case, empty, saved, rows, next: 0, random, compared: 0 };
+        life.grow(&mut index, case.rows, true);
+        (life, index)
+    }
+
+    /// Values of vectors.
+    fn values(&mut self, count: usize) -> Vec<f32> {
+        let dim = self.case.dim;
+        let values = match self.case.values {
+            Values::Whole => self.random.integers(count * dim, MOST),
+            Values::Floats => self.random.floats(count * dim),
+            Values::Adversarial => self.random.adversarial(count, dim),
+        };
+        match self.case.elements {
+            ElementKind::F16 => rounded(&values).1,
+            _ => values,
+        }
+    }
+
+    fn add(&self, index: &mut Index, rows: &[f32], ids: Option<&[u64]>) -> Result<(), Error> {
+        let dim = self.case.dim;
+        match self.case.elements {
+            ElementKind::F16 => living::add(index, view(&rounded(rows).0, dim), ids),
+            _ => living::add(index, view(rows, dim), ids),
+        }
+    }
+
+    /// An index of the same lists without rows.
+    fn fresh(&self) -> Index {
+        Index::load(self.device, &self.empty).expect("it is loaded")
+    }
+
+    /// About one in `every` of the ids.
+    fn some_ids(&mut self, every: usize) -> Vec<u64> {
+        let ids: Vec<u64> = self.rows.keys().copied().collect();
+        ids.into_iter().filter(|_| self.random.below(every) == 0).collect()
+    }
+
+    /// Ids that are free: of rows that left, far from all others and, seldom, numbers that are still to be given.
+    fn free_ids(&mut self, count: usize) -> Vec<u64> {
+        let below = self.next + [1, 1, 1, 100][self.random.below(4)];
+        let mut any = || [self.random.next() >> 1, self.random.next() % below][self.random.below(2)];
+        let ids: BTreeSet<u64> = (0..count).map(|_| any()).collect();
+        let mut ids: Vec<u64> = ids.into_iter().filter(|id| !self.rows.contains_key(id)).collect();
+        self.random.shuffle(&mut ids);
+        ids
+    }
+
+    /// Successive numbers that are no ids yet.
+    fn numbers(&self, count: usize) -> Vec<u64> {
+        let run = |first: u64| first..first + count as u64;
+        let is_free = |&first: &u64| run(first).all(|id| !self.rows.contains_key(&id));
+        run((self.next..).find(is_free).expect("there are free ones")).collect()
+    }
+
+    /// Rows under their numbers, or under ids of the caller; from the host or the device.
+    fn grow(&mut self, index: &mut Index, count: usize, is_numbered: bool) {
+        let room = (MOST_ELEMENTS / self.case.dim).saturating_sub(self.rows.len());
+        let count = count.min(room);
+        let ids = match is_numbered {
+            true => self.numbers(count),
+            false => self.free_ids(count),
+        };
+        let given = (!is_numbered).then_some(&ids[..]);
+        let rows = self.values(ids.len());
+        let can_be_there = self.case.elements == ElementKind::F32 && !ids.is_empty();
+        let result = if can_be_there && self.random.below(3) == 0 {
+            let uploaded = self.device.upload(view(&rows, self.case.dim)).expect("good rows");
+            living::add(index, &uploaded, given)
+        } else {
+            self.add(index, &rows, given)
+        };
+        result.expect("good rows, and ids that are free");
+        self.next = match ids.last() {
+            Some(last) if is_numbered => last + 1,
+            _ => self.next + ids.len() as u64,
+        };
+        self.hold(&ids, &rows);
+    }
+
+    /// Notes the rows of these ids.
+    fn hold(&mut self, ids: &[u64], rows: &[f32]) {
+        self.rows.extend(ids.iter().copied().zip(rows.chunks(self.case.dim).map(<[f32]>::to_vec)));
+    }
+
+    fn drop_rows(&mut self, ids: &[u64]) {
+        ids.iter().for_each(|id| drop(self.rows.remove(id)));
+    }
+
+    fn update(&mut self, index: &mut Index, ids: &[u64], rows: &[f32]) -> Result<(), Error> {
+        match self.case.elements {
+            ElementKind::F16 => index.update(ids, view(&rounded(rows).0, self.case.dim))?,
+            _ => index.update(ids, view(rows, self.case.dim))?,
+        }
+        self.hold(ids, rows);
+        Ok(())
+    }
+
+    /// A refused call leaves the index as it was.
+    fn refuse(&mut self, index: &mut Index) {
+        let unknown = (1 << 63) - 1;
+        let known = self.rows.keys().next().copied();
+        let error = index.remove(&[known.unwrap_or(unknown), unknown]).expect_err("unknown");
+        assert!(matches!(error, Error::UnknownId { id } if id == unknown), "{error}");
+        let dim = self.case.dim;
+        let mut bad = self.values(90);
+        bad[77 * dim] = f32::NAN;
+        let error = self.add(index, &bad, None).expect_err("not finite");
+        assert!(matches!(error, Error::NotFinite { row: 77, .. }), "{error}");
+        if let Some(id) = known {
+            let error = self.update(index, &[id], &bad[77 * dim..78 * dim]).expect_err("not finite");
+            assert!(matches!(error, Error::NotFinite { row: 0, .. }), "{error}");
+        }
+    }
+
+    /// Rows of an index of its own come in.
+    fn merge(&mut self, index: &mut Index) {
+        let mut other = self.fresh();
+        let count = [0, 3, 80][self.random.below(3)];
+        let ids = self.free_ids(count);
+        let rows = self.values(ids.len());
+        self.add(&mut other, &rows, Some(&ids)).expect("good rows");
+        index.merge(&other).expect("ids that are free");
+        self.next += ids.len() as u64;
+        self.hold(&ids, &rows);
+        if let Some(&id) = ids.iter().min() {
+            let error = index.merge(&other).expect_err("both have the ids");
+            assert!(matches!(error, Error::DuplicateId { id: told } if told == id), "{error}");
+        }
+    }
+
+    /// A copy stays as it is when the index changes.
+    fn copy(&mut self, index: &mut Index) {
+        let copy = index.clone_to(self.device).expect("a copy");
+        let gone = self.some_ids(3);
+        index.remove(&gone).expect("they are there");
+        assert!(living::ids(&copy).iter().eq(self.rows.keys()), "ids of the copy");
+        if self.random.below(2) == 0 {
+            *index = copy;
+        } else {
+            self.drop_rows(&gone);
+        }
+    }
+
+    /// One of the operations, by its place in [`OPERATIONS`].
+    pub fn operate(&mut self, index: &mut Index, operation: usize) {
+        match OPERATIONS[operation] {
+            "add" => {
+                let count = [1, 7, 40, 200][self.random.below(4)];
+                self.grow(index, count, true);
+            }
+            "add with ids" => {
+                let count = [0, 5, 60, 150][self.random.below(4)];
+                self.grow(index, count, false);
+            }
+            "remove" => {
+                let every = [2, 3, 20][self.random.below(3)];
+                let gone: Vec<u64> = match self.random.below(4) {
+                    // The largest ids: at the end, as it may be.
+                    0 => self.rows.keys().rev().take(self.random.below(300)).copied().collect(),
+                    _ => self.some_ids(every),
+                };
+                index.remove(&gone).expect("they are there");
+                self.drop_rows(&gone);
+            }
+            "update" => {
+                let mut ids: Vec<u64> = self.some_ids(30).into_iter().take(3).collect();
+                ids.reverse();
+                let rows = self.values(ids.len());
+                self.update(index, &ids, &rows).expect("they are there");
+            }
+            "compact" => index.compact().expect("it is compacted"),
+            "save and load" => {
+                index.save(&self.saved).expect("it is saved");
+                let loader = Index::loader(&self.devices).placement(self.placement);
+                *index = loader.load(&self.saved).expect("it is loaded");
+            }
+            "refuse" => self.refuse(index),
+            "merge" => self.merge(index),
+            "copy" => self.copy(index),
+            "search" => {
+                let queries = 1 + self.random.below(4);
+                self.search(index, queries);
+            }
+            "search a copy during changes" => self.search_during_changes(index),
+            other => unreachable!("{other}"),
+        }
+    }
+}

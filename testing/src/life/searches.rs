@@ -1,0 +1,126 @@
+//! Searches of an index, compared with f64 and with fresh indexes of the same rows.
+
+use std::thread;
+
+use nearfield::{Filter, Index, Screen, SearchOptions, WithinOptions};
+
+use super::super::living::{self, Kind, LISTS, answer, bits};
+use super::super::truth::Truth;
+use super::super::view;
+use super::{Life, Values};
+
+/// Threads that search a copy, and searches of each.
+const THREADS: usize = 3;
+const SEARCHES: usize = 4;
+
+impl Life<'_> {
+    /// Rows in another order than they came, so that their slots have nothing in common.
+    fn fill(&self, mut index: Index) -> Index {
+        let ids: Vec<u64> = self.rows.keys().rev().copied().collect();
+        let rows: Vec<f32> = self.rows.values().rev().flatten().copied().collect();
+        self.add(&mut index, &rows, Some(&ids)).expect("good rows");
+        index
+    }
+
+    /// A fresh index of all rows, which a search of all lists has to answer as.
+    fn exact(&self) -> Index {
+        let case = self.case;
+        self.fill(Kind::Flat.make(self.device, case.metric, case.dim, case.elements, Screen::None))
+    }
+
+    /// The index answers as f64 and as fresh ones: without a filter and with one of any kind, with all probes and with few.
+    pub(crate) fn search(&mut self, index: &Index, queries: usize) {
+        let (exact, same) = (self.exact(), self.fill(self.fresh()));
+        let values = self.values(queries);
+        let queries = view(&values, self.case.dim);
+        let share = [0, 1, 5, 30, 100][self.random.below(5)];
+        let (next, number) = (self.next, self.random.below(3));
+        // A bitmap has no bits for ids beyond its end.
+        let is_allowed = |id: u64| id % 100 < share && (number != 1 || id < next);
+        // One that no row has, too.
+        let ids: Vec<u64> =
+            self.rows.keys().copied().filter(|id| is_allowed(*id)).chain([u64::MAX]).collect();
+        let mut words = vec![0u64; next as usize / 64 + 1];
+        for id in ids.iter().filter(|id| **id < next) {
+            words[*id as usize / 64] |= 1 << (id % 64);
+        }
+        let filters = [Filter::ids(&ids), Filter::bits(&words), Filter::by(&is_allowed)];
+        for filter in [None, Some(filters[number])] {
+            // All of them, where they are not too many for the budget.
+            let most = if queries.rows() < 10 { (self.rows.len() + 7).min(800) } else { 50 };
+            let k = [1, 9, 30, most][self.random.below(4)];
+            let (mut options, mut within) = (SearchOptions::new(k), WithinOptions::new());
+            if let Some(filter) = filter {
+                (options, within) = (options.filter(filter), within.filter(filter));
+            }
+            let is_filtered = filter.is_some();
+            let said = format!(
+                "{:?}: {} queries of {} rows, k {k}; {is_filtered}: filter {number} of {share} in 100",
+                self.case,
+                queries.rows(),
+                self.rows.len()
+            );
+            let few = 1 + self.random.below(LISTS - 1);
+            let [all, some] = [LISTS, few].map(|probes| answer(index, queries, &options, probes));
+            assert_eq!(bits(&all), bits(&answer(&exact, queries, &options, LISTS)), "{said}");
+            assert_eq!(bits(&some), bits(&answer(&same, queries, &options, few)), "{few} probes, {said}");
+
+            let allowed = self.rows.iter().filter(|&(&id, _)| !is_filtered || is_allowed(id));
+            let (ids, rows): (Vec<u64>, Vec<&[f32]>) = allowed.map(|(&id, row)| (id, &row[..])).unzip();
+            let truth = Truth::new(queries, view(&rows.concat(), self.case.dim));
+            let verdict = match self.case.values {
+                Values::Whole => truth.judge_exact(self.case.metric, &ids, k, &all),
+                _ => truth.judge(self.case.metric, &ids, k, &all),
+            };
+            assert_eq!(verdict, Ok(()), "{said}");
+
+            // A distance that some row has: nearer is meant strictly.
+            let first = all.row(0);
+            let radius = if first.is_empty() { 4.0 } else { first[self.random.below(first.len())].distance };
+            let [found, wanted] = [index, &exact].map(|index| {
+                index.search_within_with(queries, radius, &within).expect("an answer").neighbors
+            });
+            assert_eq!(bits(&found), bits(&wanted), "within {radius}, {said}");
+            let verdict = truth.judge_within(self.case.metric, &ids, radius, &found);
+            assert_eq!(verdict, Ok(()), "within {radius}, {said}");
+            self.compared += 3 * queries.rows() as u64;
+        }
+    }
+
+    /// Threads search a copy while the index changes.
+    pub(crate) fn search_during_changes(&mut self, index: &mut Index) {
+        let copy = index.clone_to(self.device).expect("a copy");
+        let exact = self.exact();
+        let asked: Vec<Vec<f32>> = (0..THREADS).map(|thread| self.values(1 + thread)).collect();
+        let dim = self.case.dim;
+        let answer = |index: &Index, values: &[f32]| {
+            bits(&answer(index, view(values, dim), &SearchOptions::new(9), LISTS))
+        };
+        let wanted: Vec<_> = asked.iter().map(|values| answer(&exact, values)).collect();
+        let found = thread::scope(|scope| {
+            let copy = &copy;
+            let search = |values| move || [(); SEARCHES].map(|()| answer(copy, values));
+            let threads: Vec<_> = asked.iter().map(|values| scope.spawn(search(values))).collect();
+            self.grow(index, 90, true);
+            let gone = self.some_ids(4);
+            index.remove(&gone).expect("they are there");
+            self.drop_rows(&gone);
+            let found = threads.into_iter().map(|thread| thread.join().expect("answers"));
+            found.collect::<Vec<_>>()
+        });
+        for (found, wanted) in found.iter().zip(&wanted) {
+            assert!(found.iter().all(|found| found == wanted), "{:?}: a copy during changes", self.case);
+            self.compared += (SEARCHES * wanted.len()) as u64;
+        }
+    }
+
+    /// The rows are there, and are found by candidates and list by list.
+    pub fn check(&mut self, index: &Index) {
+        assert!(living::ids(index).iter().eq(self.rows.keys()), "ids");
+        for id in self.some_ids(20).into_iter().take(3) {
+            assert_eq!(index.get(&[id]).expect("it is there"), self.rows[&id], "row {id}");
+        }
+        self.search(index, 3);
+        self.search(index, 70);
+    }
+}

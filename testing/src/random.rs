@@ -1,0 +1,95 @@
+//! Seeded values, and views of them.
+
+use half::f16;
+use nearfield::{Element, MatrixView};
+
+/// Seeded numbers. The seed is printed when the test that made them panics.
+#[derive(Debug)]
+pub struct Random {
+    seed: u64,
+    state: u64,
+}
+
+impl Random {
+    pub fn new(seed: u64) -> Self {
+        Self { seed, state: seed }
+    }
+
+    /// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
+    pub fn next(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.state ^ self.state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
+
+    pub fn below(&mut self, end: usize) -> usize {
+        (self.next() % end as u64) as usize
+    }
+
+    pub fn shuffle<T>(&mut self, values: &mut [T]) {
+        (1..values.len()).rev().for_each(|place| values.swap(place, self.below(place + 1)));
+    }
+
+    /// In [-1, 1).
+    pub fn unit(&mut self) -> f32 {
+        (self.next() >> 40) as f32 / (1 << 23) as f32 - 1.0
+    }
+
+    /// Whole numbers from `-most` to `most`: every sum of their products is exact in f32.
+    pub fn integers(&mut self, count: usize, most: usize) -> Vec<f32> {
+        (0..count).map(|_| self.below(2 * most + 1) as f32 - most as f32).collect()
+    }
+
+    /// Nearly normally distributed: mean 0, variance 1.
+    pub fn floats(&mut self, count: usize) -> Vec<f32> {
+        (0..count).map(|_| (0..3).map(|_| self.unit()).sum()).collect()
+    }
+
+    /// Rows at which a screen may go wrong: a large common part, norms from 2^-40 to 2^40, near duplicates of another
+    /// row, single elements that outweigh the others, zeros.
+    pub fn adversarial(&mut self, rows: usize, dim: usize) -> Vec<f32> {
+        let mut values: Vec<f32> = vec![];
+        for row in 0..rows {
+            let mut one = self.floats(dim);
+            match self.below(8) {
+                0 => one.iter_mut().for_each(|x| *x += 1000.0),
+                1 => {
+                    let scale = 2f32.powi(self.below(70) as i32 - 35);
+                    one.iter_mut().for_each(|x| *x *= scale);
+                }
+                2 if row > 0 => {
+                    let other = self.below(row) * dim;
+                    one.copy_from_slice(&values[other..other + dim]);
+                    let place = self.below(dim);
+                    one[place] *= 1.0 + f32::EPSILON;
+                }
+                3 => one[0] = 30_000.0,
+                4 if row % 32 == 0 => one.fill(0.0),
+                _ => {}
+            }
+            values.extend(one);
+        }
+        values
+    }
+}
+
+impl Drop for Random {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            println!("seed {:#x}", self.seed);
+        }
+    }
+}
+
+/// A view that cannot fail.
+pub fn view<T: Element>(values: &[T], dim: usize) -> MatrixView<'_, T> {
+    MatrixView::new(values, dim).expect("whole rows")
+}
+
+/// Values rounded to f16, and the same widened to f32.
+pub fn rounded(values: &[f32]) -> (Vec<f16>, Vec<f32>) {
+    let halves: Vec<f16> = values.iter().map(|&x| f16::from_f32(x)).collect();
+    let widened = halves.iter().map(|x| x.to_f32()).collect();
+    (halves, widened)
+}
