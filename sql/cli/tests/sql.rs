@@ -237,7 +237,7 @@ fn statements_come_one_after_the_other_and_from_files() -> Result<()> {
     let mut child = PROGRAM
         .command()
         .current_dir(at)
-        .args(["sql", "--file", "-", "--json"])
+        .args(["--file", "-", "--json"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
