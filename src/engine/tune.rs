@@ -1,7 +1,7 @@
 //! Times the two forms of kernels that may have the lengths of vectors as constants, and keeps the faster ones.
 //!
 //! Constants let a driver unroll loops and compute addresses beforehand. Some drivers unroll too far: on an H200 a cooperative tile is
-//! 5 % faster with them at 128 dimensions and 6 % slower at 384 (docs/performance.md). So searches of the index itself are timed, kernel by kernel.
+//! 5 % faster with them at 128 dimensions and 6 % slower at 384 (docs/lessons.md). So searches of the index itself are timed, kernel by kernel.
 
 use std::collections::HashMap;
 use std::time::Duration;

@@ -122,7 +122,7 @@ fn reads(device: &Device, bytes: u64) -> Result<f64> {
 }
 
 /// Copies one half of a working set to the other by a kernel: copy commands have a fifth of the speed on some cards
-/// (docs/performance.md).
+/// (docs/lessons.md).
 fn copies(device: &Device, bytes: u64) -> Result<f64> {
     let (from, to) = (storage(device, "from", bytes / 2)?, storage(device, "to", bytes / 2)?);
     let params = copy::Params { vectors: (bytes / 32) as u32 };

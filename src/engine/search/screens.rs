@@ -180,7 +180,7 @@ const TILE_COOP: ScreenKernel = ScreenKernel {
 #[derive(Debug)]
 pub(crate) struct ScreenKernels {
     /// Each takes batches of up to its `most_queries`. These are the counts at which it costs as much as the next one, which takes as
-    /// long for fewer (on an H200 at dim 768: `docs/performance.md`).
+    /// long for fewer (on an H200 at dim 768: `docs/lessons.md`).
     pub(crate) kernels: &'static [&'static ScreenKernel],
     /// If a filter allows less than this share of the rows, their distances are computed without scoring the others: `rescore`
     /// reaches about a tenth of a f32 tile's speed, and integers are scored several times as fast.
