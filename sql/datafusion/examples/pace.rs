@@ -1,8 +1,8 @@
 //! Times `knn_join` beside the library alone and beside plain SQL, and compares their answers:
 //!
 //! ```sh
-//! cargo run --release --package nearfield-datafusion --example pace -- 50000 384 1000
-//! cargo run --release --package nearfield-datafusion --example pace -- base.npy queries.npy
+//! cargo run --release --manifest-path sql/Cargo.toml --package nearfield-datafusion --example pace -- 50000 384 1000
+//! cargo run --release --manifest-path sql/Cargo.toml --package nearfield-datafusion --example pace -- base.npy queries.npy
 //! ```
 //!
 //! Arguments: rows, dim and queries of made values, or files of rows and queries; then a device. `examples/duckdb_pace.py` times DuckDB on the

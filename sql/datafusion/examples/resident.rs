@@ -1,7 +1,7 @@
 //! Times `knn_join` against an index that stays in memory beside the library's search of it, and compares their answers:
 //!
 //! ```sh
-//! cargo run --release --package nearfield-datafusion --example resident -- 1000000 768 10000
+//! cargo run --release --manifest-path sql/Cargo.toml --package nearfield-datafusion --example resident -- 1000000 768 10000
 //! ```
 //!
 //! Arguments: rows, dim, queries, device. It writes the index and the queries to the folder for temporary files, and removes them.
