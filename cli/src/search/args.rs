@@ -20,7 +20,7 @@ number in the file, from 0, unless --row-ids gives others. --index-file searches
 time includes compiling the kernels.
 
 Files of vectors are .npy, .npz, .safetensors, .hdf5 (FILE.npz:MEMBER names a member), .csv, .tsv, .jsonl, .fvecs, .bvecs, .fbin, .f16bin, \
-.u8bin and .i8bin, of any type of numbers, and in a program with the feature `sql` columns of .parquet and .arrow (FILE.parquet:COLUMN); - is the standard input. docs/files.md has the rules.
+.u8bin and .i8bin, of any type of numbers, and in a program with the feature `parquet` columns of .parquet and .arrow (FILE.parquet:COLUMN); - is the standard input. docs/files.md has the rules.
 
 The first answers are printed: for each query the ids and distances of its nearest rows, nearest first. --out writes all of them. \
 Distances of l2sq are squared; those of cosine are 1 - cosine; those of ip are negated, so that smaller is nearer in every metric.

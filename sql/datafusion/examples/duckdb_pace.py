@@ -2,7 +2,7 @@
 """Times DuckDB's array_distance on the Parquet files of examples/pace.rs: one query after the other, and all in one join.
 
     pip install duckdb==2.0.1
-    python3 datafusion/examples/duckdb_pace.py
+    python3 sql/datafusion/examples/duckdb_pace.py
 """
 
 import pathlib
