@@ -1,7 +1,7 @@
 """Searches tensors of PyTorch: those on the processor are read where they lie, those on a GPU are copied to the host first.
 
-    pip install torch nearfield
-    python pytorch_tensors.py
+    pip install torch ./python             # in a checkout
+    python python/examples/pytorch_tensors.py
 """
 
 import torch

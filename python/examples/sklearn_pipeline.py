@@ -1,7 +1,7 @@
 """scikit-learn on nearfield: a graph of neighbours in a pipeline, and a classifier.
 
-    pip install nearfield[sklearn]
-    python sklearn_pipeline.py
+    pip install './python[sklearn]'        # in a checkout
+    python python/examples/sklearn_pipeline.py
 """
 
 from sklearn.datasets import load_digits
