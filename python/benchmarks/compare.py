@@ -30,7 +30,7 @@ EXAMPLES = """examples:
   python compare.py --only nearfield,faiss-cpu --device host
   python compare.py --only nearfield,torch --device gpu --torch-device cuda
 """
-DATA = Path(__file__).resolve().parents[2] / "examples" / "data"
+DATA = Path(__file__).resolve().parents[2] / "cli" / "data"
 METRICS = ("cosine", "ip", "l2sq")
 
 Floats = NDArray[np.float32]

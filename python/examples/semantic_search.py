@@ -12,7 +12,7 @@ import numpy as np
 
 import nearfield as nf
 
-DATA = Path(__file__).resolve().parents[2] / "examples" / "data"
+DATA = Path(__file__).resolve().parents[2] / "cli" / "data"
 
 
 def lines(name: str) -> list[str]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 import nearfield as nf
 
-DATA = Path(__file__).resolve().parents[2] / "examples" / "data"
+DATA = Path(__file__).resolve().parents[2] / "cli" / "data"
 
 
 @pytest.fixture(scope="session")

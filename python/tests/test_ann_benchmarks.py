@@ -15,7 +15,7 @@ yaml = pytest.importorskip("yaml")
 
 PYTHON = Path(__file__).resolve().parents[1]
 FOLDER = PYTHON / "benchmarks" / "ann_benchmarks" / "nearfield"
-DATA = PYTHON.parent / "examples" / "data"
+DATA = PYTHON.parent / "cli" / "data"
 SCALE = np.load(DATA / "scale.f32.npy")
 ROWS = np.load(DATA / "base.f16.npy").astype(np.float32) * SCALE[:4000, None]
 QUERIES = np.load(DATA / "query.f16.npy").astype(np.float32) * SCALE[4000:, None]

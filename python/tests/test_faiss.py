@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 theirs = pytest.importorskip("faiss")
 
-DATA = Path(__file__).resolve().parents[2] / "examples" / "data"
+DATA = Path(__file__).resolve().parents[2] / "cli" / "data"
 SCALE = np.load(DATA / "scale.f32.npy")
 ROWS = np.load(DATA / "base.f16.npy").astype(np.float32) * SCALE[:4000, None]
 QUERIES = np.load(DATA / "query.f16.npy").astype(np.float32) * SCALE[4000:, None]

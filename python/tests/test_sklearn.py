@@ -23,7 +23,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks
 
-DATA = Path(__file__).resolve().parents[2] / "examples" / "data"
+DATA = Path(__file__).resolve().parents[2] / "cli" / "data"
 SCALE = np.load(DATA / "scale.f32.npy")
 ROWS = np.load(DATA / "base.f16.npy").astype(np.float32) * SCALE[:4000, None]
 QUERIES = np.load(DATA / "query.f16.npy").astype(np.float32) * SCALE[4000:, None]
