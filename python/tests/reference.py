@@ -1,5 +1,6 @@
 """Answers in float64 by numpy, which tests compare with."""
 
+import os
 from typing import Any
 
 import numpy as np
@@ -74,3 +75,8 @@ def assert_same(found: Any, expected: Any) -> None:
     """Checks ids and distances bit for bit, as they have to be where no sum is rounded."""
     np.testing.assert_array_equal(found[1], expected[1])
     np.testing.assert_array_equal(found[0], expected[0].astype(np.float32))
+
+
+def assert_soon(seconds: float, limit: float) -> None:
+    """Fails if something took too long, where the clock counts: in `scripts/test --all`, on a machine that does nothing else."""
+    assert os.environ.get("NEARFIELD_CLOCK") != "1" or seconds < limit, f"{seconds} s, more than {limit}"

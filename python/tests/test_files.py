@@ -218,6 +218,7 @@ def available() -> float:
     return next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable")) / (1 << 20)
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(available() < 16, reason="needs 16 GiB of memory")
 def test_more_than_4_gib_are_pickled_whole_or_refused(child: Any, on_host: bool) -> None:
     if not on_host:

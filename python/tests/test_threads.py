@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from reference import assert_same, nearest
+from reference import assert_same, assert_soon, nearest
 
 import nearfield as nf
 
@@ -143,7 +143,7 @@ def test_a_change_gets_its_turn_while_searches_overlap(large: Any) -> None:
     for thread in threads:
         thread.join()
     # A round of all searches before each of the two changes, and as much again for slow machines.
-    assert waited < 20 * one + 2
+    assert_soon(waited, 20 * one + 2)
 
 
 def test_merging_both_ways_at_once_ends(integers: Any) -> None:
@@ -233,7 +233,7 @@ def test_a_cancelled_search_ends(large: Any) -> None:
         await asyncio.get_running_loop().shutdown_default_executor()
         return time.perf_counter() - start
 
-    assert asyncio.run(main()) < 2
+    assert_soon(asyncio.run(main()), 2)
     assert index.search(queries[:1], 1).ids.shape == (1, 1)
 
 
@@ -269,4 +269,4 @@ def test_a_timeout_ends_a_search(large: Any) -> None:
     start = time.perf_counter()
     with pytest.raises((asyncio.TimeoutError, TimeoutError)):
         asyncio.run(main())
-    assert time.perf_counter() - start < 3
+    assert_soon(time.perf_counter() - start, 3)

@@ -10,6 +10,7 @@ pub(crate) mod select;
 pub(crate) mod vectors;
 
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use nearfield::{Device, DeviceOptions, Element, Error, wgpu};
 
@@ -93,6 +94,12 @@ impl Engine {
         let is_right = |device: &Device| self == Self::Host || has_kernels(device);
         present(opened(Device::open(Some(name), options)).filter(is_right))
     }
+}
+
+/// Fails if something took too long, where the clock counts: in `scripts/test --all`, on a machine that does nothing else.
+pub(crate) fn assert_soon(took: Duration, limit: Duration, what: &str) {
+    let counts = std::env::var("NEARFIELD_CLOCK").is_ok_and(|value| value == "1");
+    assert!(!counts || took < limit, "{what} took {took:?}, more than {limit:?}");
 }
 
 /// The default options, except that an `Ivf` always searches its lists: those of tests are so short that it seldom would.

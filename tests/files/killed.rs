@@ -30,7 +30,7 @@ fn versions() -> [Index; 2] {
 #[test]
 #[ignore = "the test below runs it, in processes that it kills"]
 fn process() {
-    let path = env::var(SAVED).expect("a path");
+    let Ok(path) = env::var(SAVED) else { return };
     let (versions, start) = (versions(), Instant::now());
     println!("ready");
     while start.elapsed() < LONGEST {
@@ -39,6 +39,7 @@ fn process() {
 }
 
 #[test]
+#[ignore = "nightly"]
 fn a_killed_save_leaves_the_old_file_or_the_new_one() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("saved.nf");

@@ -83,7 +83,8 @@ fn every_share_is_searched_as_if_alone(engine: Engine) {
     every_share(device, Metric::Cosine, Screen::I8, 6000, &[(5, 10), (40, 3)]);
 }
 
-#[test_matrix([Adapter, Host])]
+#[test_matrix([Host])]
+#[test_matrix([Adapter] => ignore["nightly"])]
 fn every_share_of_rows_in_many_segments_is_searched_in_many_chunks(engine: Engine) {
     // 256 rows a segment, and scratch for few of them.
     let Some(device) = engine.confined(256 * 64, 1 << 20) else { return };
@@ -191,7 +192,8 @@ fn range_search_obeys_filters_of_every_share(engine: Engine) {
 }
 
 /// Filters under which the sample of a threshold holds no row that is allowed, or all of those that tie.
-#[test_matrix([Adapter, Host])]
+#[test_matrix([Host])]
+#[test_matrix([Adapter] => ignore["nightly"])]
 fn filters_that_go_with_the_order_of_rows_are_answered_right(engine: Engine) {
     let Some(device) = engine.device() else { return };
     let rows = 20_000;

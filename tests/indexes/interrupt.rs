@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::common::Engine::{self, Adapter, Host};
-use crate::common::options;
+use crate::common::{assert_soon, options};
 use crate::support::few_iterations;
 use nearfield::{
     AddOptions, Clusters, Device, DistanceOptions, ElementKind, Error, Filter, Flat, Index, Ivf, KMeans,
@@ -55,7 +55,7 @@ fn interrupt<T>(what: &str, asks: u32, mut call: impl FnMut() -> Result<T, Error
     let took = ended.get().expect("it was told to end").elapsed();
     assert!(matches!(error, Error::Interrupted), "{what}: {error}");
     println!("{what} ends after {took:?}");
-    assert!(took < SOON, "{what} ended after {took:?}");
+    assert_soon(took, SOON, &format!("the end of {what}"));
     assert_eq!(asked.get(), asks, "{what} asks no more");
 }
 
@@ -75,7 +75,7 @@ fn stopped_after<T>(wait: Duration, call: impl FnOnce() -> T) -> T {
     };
     let done = interruptible(hook, work);
     let took = ended.get().map_or(Duration::ZERO, |ended: Instant| ended.elapsed());
-    assert!(took < SOON, "a call ended after {took:?}");
+    assert_soon(took, SOON, "the end of a call");
     done
 }
 
@@ -136,7 +136,8 @@ fn a_search_ends_soon_and_the_index_answers_as_before(engine: Engine, kind: Kind
 }
 
 /// A screen in f32, and few allowed rows: other loops.
-#[test_matrix([Adapter, Host])]
+#[test_matrix([Host])]
+#[test_matrix([Adapter] => ignore["nightly"])]
 fn a_search_without_a_narrowed_copy_and_one_with_a_filter_end_soon(engine: Engine) {
     let Some(device) = engine.device() else { return };
     let rows = rows(&mut Random::new(2), ROWS);
@@ -156,7 +157,8 @@ fn a_search_without_a_narrowed_copy_and_one_with_a_filter_end_soon(engine: Engin
     interrupt("a filter", 1, || index.search_with(many.slice(0..1), &options));
 }
 
-#[test_matrix([Adapter, Host], [Kind::Flat, Kind::Ivf])]
+#[test_matrix([Host], [Kind::Flat, Kind::Ivf])]
+#[test_matrix([Adapter], [Kind::Flat, Kind::Ivf] => ignore["nightly"])]
 fn an_add_ends_soon_and_adds_nothing(engine: Engine, kind: Kind) {
     let Some(device) = engine.device() else { return };
     let mut random = Random::new(3);
@@ -213,7 +215,8 @@ fn an_index_and_its_copy_on_the_host_change_together() {
     }
 }
 
-#[test_matrix([Adapter, Host])]
+#[test_matrix([Host])]
+#[test_matrix([Adapter] => ignore["nightly"])]
 fn training_ends_soon(engine: Engine) {
     let Some(device) = engine.device() else { return };
     let rows = rows(&mut Random::new(5), amount(engine));
@@ -230,7 +233,8 @@ fn training_ends_soon(engine: Engine) {
     }
 }
 
-#[test_matrix([Adapter, Host])]
+#[test_matrix([Host])]
+#[test_matrix([Adapter] => ignore["nightly"])]
 fn a_prediction_ends_soon(engine: Engine) {
     let Some(device) = engine.device() else { return };
     let rows = rows(&mut Random::new(6), amount(engine));
@@ -240,7 +244,8 @@ fn a_prediction_ends_soon(engine: Engine) {
     interrupt("a prediction", 2, || clusters.predict(device, view(&many, DIM)));
 }
 
-#[test_matrix([Adapter, Host])]
+#[test_matrix([Host])]
+#[test_matrix([Adapter] => ignore["nightly"])]
 fn distances_end_soon_and_memory_that_was_to_take_them_keeps_its_shape(engine: Engine) {
     let Some(device) = engine.device() else { return };
     let wide = Random::new(7).floats(2500 * 768);
@@ -259,7 +264,8 @@ fn distances_end_soon_and_memory_that_was_to_take_them_keeps_its_shape(engine: E
     assert_eq!(device.read(&kept).expect("memory").len(), before.len());
 }
 
-#[test_matrix([Adapter, Host], [Kind::Flat, Kind::Ivf])]
+#[test_matrix([Host], [Kind::Flat, Kind::Ivf])]
+#[test_matrix([Adapter], [Kind::Flat, Kind::Ivf] => ignore["nightly"])]
 fn every_kind_of_call_looks_at_whether_to_end(engine: Engine, kind: Kind) {
     let Some(device) = engine.device() else { return };
     let rows = rows(&mut Random::new(8), 5000);
@@ -321,7 +327,7 @@ fn every_kind_of_call_looks_at_whether_to_end(engine: Engine, kind: Kind) {
     assert!(living::ids(&index) == ids && answers(&index, &rows) == before);
 }
 
-#[test_matrix([Adapter, Host])]
+#[test_matrix([Adapter, Host] => ignore["nightly"])]
 fn a_short_call_asks_nothing_and_a_future_asks_nothing_either(engine: Engine) {
     let Some(device) = engine.device() else { return };
     let rows = rows(&mut Random::new(9), 500);
@@ -348,7 +354,8 @@ fn a_short_call_asks_nothing_and_a_future_asks_nothing_either(engine: Engine) {
     assert_eq!(found.expect("futures are not interrupted").queries(), 500);
 }
 
-#[test_matrix([Adapter, Host])]
+#[test_matrix([Host])]
+#[test_matrix([Adapter] => ignore["nightly"])]
 fn a_hook_that_panics_unwinds_and_leaves_the_index_whole(engine: Engine) {
     let Some(device) = engine.device() else { return };
     let rows = rows(&mut Random::new(10), ROWS);
@@ -378,14 +385,15 @@ fn a_hook_that_panics_unwinds_and_leaves_the_index_whole(engine: Engine) {
         assert_eq!(panic.downcast_ref(), Some(&"on purpose"));
         // Not from the start: a software driver may be busy with the work of other tests, which this call waits for before it asks.
         let took = ended.get().map(|ended: Instant| ended.elapsed()).expect("it asked");
-        assert!(took < SOON, "after {took:?}");
+        assert_soon(took, SOON, "the end of a call whose hook panicked");
         assert!(living::ids(&index) == ids && answers(&index, &rows) == before);
     }
     index.add(view(&rows[..DIM], DIM)).expect("a good row");
 }
 
 /// Many threads search one index at once. Some are told to end, whether they wait, lead a joint search, or compute.
-#[test_matrix([Adapter, Host], [Kind::Flat, Kind::Ivf])]
+#[test_matrix([Host], [Kind::Flat, Kind::Ivf])]
+#[test_matrix([Adapter], [Kind::Flat, Kind::Ivf] => ignore["nightly"])]
 fn interrupted_callers_leave_the_answers_of_the_others(engine: Engine, kind: Kind) {
     const DIM: usize = 20;
     let Some(device) = engine.open(options()) else { return };
@@ -405,7 +413,7 @@ fn interrupted_callers_leave_the_answers_of_the_others(engine: Engine, kind: Kin
     };
     let wanted: Vec<_> =
         (0..40).map(|first| bits(&search(&index, first).expect("an answer").neighbors)).collect();
-    let (index, end) = (RwLock::new(index), Instant::now() + Duration::from_millis(1500));
+    let index = RwLock::new(index);
     let (joined, interrupted, done) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
     std::thread::scope(|scope| {
         for thread in 0..8u64 {
@@ -413,7 +421,11 @@ fn interrupted_callers_leave_the_answers_of_the_others(engine: Engine, kind: Kin
             let (joined, interrupted, done) = (&joined, &interrupted, &done);
             scope.spawn(move || {
                 let mut random = Random::new(thread);
-                while Instant::now() < end {
+                let is_enough = || [joined, interrupted, done].iter().all(|count| count.load(Ordering::Relaxed) > 0);
+                for searches in 0..2000 {
+                    if searches >= 20 && is_enough() {
+                        break;
+                    }
                     let index = index.read().expect("no panic");
                     let first = random.below(40);
                     let found = match thread % 2 {

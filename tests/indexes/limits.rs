@@ -13,6 +13,7 @@ fn index(device: &Device, rows: MatrixView<'_, f32>) -> Flat {
 }
 
 #[test]
+#[ignore = "nightly"]
 fn scores_up_to_a_binding_that_is_no_size_class_are_searched() {
     let Some(device) = with_bindings_of(1_000_000) else { return };
     let mut random = Random::new(0x11);
@@ -35,6 +36,7 @@ fn scores_up_to_a_binding_that_is_no_size_class_are_searched() {
 
 /// Of which a larger budget would not be a cure.
 #[test]
+#[ignore = "nightly"]
 fn what_exceeds_a_binding_is_refused_as_such() {
     let Some(device) = with_bindings_of(1_000_000) else { return };
     let rows: Vec<f32> = (0..300_000).map(|i| i as f32 + 1.0).collect();

@@ -7,6 +7,7 @@ use tempfile::TempDir;
 use crate::PROGRAM;
 
 #[test]
+#[ignore = "nightly"]
 fn a_killed_generate_leaves_the_old_file_or_the_new_one() -> Result<()> {
     let directory = TempDir::new()?;
     let generate = ["--count 50000", "--count 60000 --seed 7"]

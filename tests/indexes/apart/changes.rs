@@ -108,6 +108,7 @@ fn dropped_changes_leave_the_index_as_it_was() {
 }
 
 #[test]
+#[ignore = "nightly"]
 fn saved_indexes_are_loaded_to_either_place() {
     let Some(mut twins) = Twins::new(Metric::InnerProduct, 20, ElementKind::F16) else { return };
     let mut random = Random::new(24);

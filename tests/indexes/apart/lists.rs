@@ -88,6 +88,7 @@ fn lists_give_the_rows_that_lists_on_the_device_give(metric: Metric) {
 }
 
 #[test]
+#[ignore = "nightly"]
 fn all_lists_give_what_the_host_engine_gives() {
     let Some(device) = gpu() else { return };
     for metric in Metric::ALL {
@@ -118,6 +119,7 @@ fn all_lists_give_what_the_host_engine_gives() {
 }
 
 #[test]
+#[ignore = "nightly"]
 fn little_scratch_memory_and_many_near_rows_change_nothing() {
     let Some(device) = Adapter.confined(1 << 19, 4 << 20) else { return };
     let (dim, mut random) = (16, Random::new(43));

@@ -67,7 +67,7 @@ fn an_index_that_outgrows_its_device_answers_as_the_host_engine(screen: Screen) 
     assert!(held(&index) <= LIMIT && index.memory().at(MemoryPlace::Host) > 7000 * STORED);
 }
 
-#[test_matrix([Placement::Shards, Placement::Replicas])]
+#[test_matrix([Placement::Shards, Placement::Replicas] => ignore["nightly"])]
 fn all_devices_move_as_soon_as_one_has_too_little(placement: Placement) {
     let limit = if placement == Placement::Shards { LIMIT / 2 } else { LIMIT };
     let [Some(small), Some(large)] = [limit, u64::MAX].map(device) else { return };
@@ -85,8 +85,8 @@ fn all_devices_move_as_soon_as_one_has_too_little(placement: Placement) {
     }
 }
 
-#[test_case(Metric::Cosine)]
-#[test_case(Metric::L2)]
+#[test_case(Metric::Cosine => ignore["nightly"])]
+#[test_case(Metric::L2 => ignore["nightly"])]
 fn lists_outgrow_their_device(metric: Metric) {
     let [Some(small), Some(large)] = [LIMIT, u64::MAX].map(device) else { return };
     let sample = values(30, 1000);

@@ -123,6 +123,7 @@ fn a_search_takes_the_way_that_suits_its_queries() {
 
 /// Thresholds come from the nearest lists, so lists of candidates have room in all rounds.
 #[test]
+#[ignore = "nightly"]
 fn clustered_rows_overflow_no_list_at_any_number_of_probes() {
     let Some(device) = gpu() else { return };
     let dim = 24;
@@ -163,6 +164,7 @@ fn equal_rows_are_all_found_by_the_smaller_id(engine: Engine) {
 
 /// However little memory there is, the answer is the same.
 #[test]
+#[ignore = "nightly"]
 fn a_small_budget_changes_no_answer() {
     let Some(device) = gpu() else { return };
     let dim = 40;
@@ -188,6 +190,7 @@ fn a_small_budget_changes_no_answer() {
 
 /// With thousands of centroids, only the scores of a sample go to memory.
 #[test]
+#[ignore = "nightly"]
 fn the_nearest_of_thousands_of_lists_are_probed() {
     let Some(device) = gpu() else { return };
     // `kmeans.rs` has the set of equal rows.
@@ -217,6 +220,7 @@ fn the_nearest_of_thousands_of_lists_are_probed() {
 
 /// A search of few rows, or of a quarter of the lists, takes as long as one of all rows, and goes through all rows, whatever the batch.
 #[test]
+#[ignore = "nightly"]
 fn a_search_of_few_rows_or_a_quarter_of_the_lists_goes_through_all_rows_and_says_so() {
     let Some(device) = Engine::Adapter.open(options().exact_when_quicker(true)) else { return };
     let dim = 4;
@@ -248,6 +252,7 @@ fn a_search_of_few_rows_or_a_quarter_of_the_lists_goes_through_all_rows_and_says
 }
 
 #[test]
+#[ignore = "nightly"]
 fn a_query_that_is_refused_has_its_number_wherever_it_lies_in_a_batch() {
     let Some(device) = gpu() else { return };
     let rows = clustered(5200, 12, 30, 3);

@@ -97,7 +97,7 @@ fn answers(index: &Index) -> Answers {
     bits(&index.search_with(view(&queries, DIM), &options).expect("an answer").neighbors)
 }
 
-#[test_matrix([Kind::Flat, Kind::Ivf])]
+#[test_matrix([Kind::Flat, Kind::Ivf] => ignore["nightly"])]
 fn a_lost_replica_is_copied_from_the_other(kind: Kind) {
     let Some((mut index, _, want)) = with_one_lost(kind, Placement::Replicas, false) else { return };
     assert_eq!(answers(&index), want);
@@ -136,7 +136,7 @@ fn a_lost_shard_is_copied_from_the_host_or_from_a_saved_index(kind: Kind) {
     }
 }
 
-#[test_matrix([Placement::Shards, Placement::Replicas], [true, false])]
+#[test_matrix([Placement::Shards, Placement::Replicas], [true, false] => ignore["nightly"])]
 fn rows_that_the_host_keeps_are_still_there_when_a_device_is_lost(placement: Placement, is_file: bool) {
     const DIM: usize = 32;
     let Some(two) = devices(Adapter, 2) else { return };
@@ -209,6 +209,7 @@ fn a_device_that_the_host_stands_in_for_is_recovered(placement: Placement) {
 }
 
 #[test]
+#[ignore = "nightly"]
 fn lists_come_back_when_all_devices_were_lost() {
     let Some(two) = devices(Adapter, 2) else { return };
     let mut random = Random::new(0x10a);

@@ -25,7 +25,8 @@ fn devices_with(engine: Engine, count: usize, options: DeviceOptions) -> Option<
     (0..count).map(|_| engine.open(options.clone())).collect()
 }
 
-#[test_matrix([Adapter, Host], [Placement::Shards, Placement::Replicas], [Kind::Flat, Kind::Ivf])]
+#[test_matrix([Host], [Placement::Shards, Placement::Replicas], [Kind::Flat, Kind::Ivf])]
+#[test_matrix([Adapter], [Placement::Shards, Placement::Replicas], [Kind::Flat, Kind::Ivf] => ignore["nightly"])]
 fn after_any_life_on_several_devices_an_index_answers_as_on_one(
     engine: Engine,
     placement: Placement,
