@@ -14,19 +14,19 @@ use crate::statements::{TABLES, VIEWS, one_machine, register_index, statements, 
 use crate::support::{DIM, QUERIES, ROWS, Sql, Stored, assert_same, literal, table, vectors};
 
 fn scheduler() -> (Process, u16) {
-    let port = free_port();
-    let arguments = ["scheduler", "--port", &port.to_string(), "--patience", "4"];
-    (Process::start(&arguments, port), port)
+    Process::start(|port| ["scheduler", "--port", port, "--patience", "4"].map(str::to_owned).into(), 0)
 }
 
 /// An executor with one task at a time.
 fn executor(scheduler: u16, work: &Path) -> Process {
-    let port = free_port();
-    let (scheduler, text) = (format!("127.0.0.1:{scheduler}"), port.to_string());
+    let scheduler = format!("127.0.0.1:{scheduler}");
     let work = work.to_str().expect("a path");
-    let arguments =
-        ["executor", "--scheduler", &scheduler, "--port", &text, "--tasks", "1", "--heartbeat", "1"];
-    Process::start(&[&arguments[..], &["--work", work]].concat(), port + 1)
+    let arguments = |port: &str| {
+        let words =
+            ["executor", "--scheduler", &scheduler, "--port", port, "--tasks", "1", "--heartbeat", "1"];
+        [&words[..], &["--work", work]].concat().into_iter().map(str::to_owned).collect()
+    };
+    Process::start(arguments, 1).0
 }
 
 async fn session(scheduler: u16, sql: &Sql, tables: &[&str]) -> Session {

@@ -8,21 +8,31 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_nearfield-cluster");
 /// A machine under load starts processes slowly.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Ports that are tried.
+const ATTEMPTS: usize = 5;
+
 /// A running program.
 pub(crate) struct Process(Child);
 
 impl Process {
-    /// Starts the program, and waits until it listens.
-    pub(crate) fn start(arguments: &[&str], port: u16) -> Self {
-        let mut process = Self(program(arguments).spawn().expect("a process"));
+    /// Starts the program with arguments that name a free port, and waits until it listens there, or that much above. Another program may
+    /// take the port before this one does: then at another port.
+    pub(crate) fn start(arguments: impl Fn(&str) -> Vec<String>, above: u16) -> (Self, u16) {
         let start = Instant::now();
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            let ended = process.0.try_wait().expect("a child");
-            assert!(ended.is_none(), "{arguments:?} ended: {ended:?}");
-            assert!(start.elapsed() < PATIENCE, "{arguments:?} does not listen");
-            std::thread::sleep(Duration::from_millis(20));
+        for _ in 0..ATTEMPTS {
+            let port = free_port();
+            let arguments = arguments(&port.to_string());
+            let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+            let mut process = Self(program(&words).spawn().expect("a process"));
+            while process.0.try_wait().expect("a child").is_none() {
+                if TcpStream::connect(("127.0.0.1", port + above)).is_ok() {
+                    return (process, port);
+                }
+                assert!(start.elapsed() < PATIENCE, "{words:?} does not listen");
+                std::thread::sleep(Duration::from_millis(20));
+            }
         }
-        process
+        panic!("{:?} ends at every port", arguments("PORT"));
     }
 
     pub(crate) fn id(&self) -> u32 {
@@ -57,7 +67,21 @@ pub(crate) fn program(arguments: &[&str]) -> Command {
     command
 }
 
-/// A port that is free together with the next one.
+/// Bytes that wait at a port for a program that does not read them.
+#[cfg(target_os = "linux")]
+pub(crate) fn waiting_bytes(port: u16) -> u64 {
+    let table = std::fs::read_to_string("/proc/net/tcp").expect("Linux has it");
+    let of_port = |line: &str| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let (_, local) = fields.get(1)?.rsplit_once(':')?;
+        let (_, received) = fields.get(4)?.split_once(':')?;
+        let is_it = u16::from_str_radix(local, 16) == Ok(port);
+        u64::from_str_radix(received, 16).ok().filter(|_| is_it)
+    };
+    table.lines().filter_map(of_port).sum()
+}
+
+/// A port that is free together with the next one, at the moment.
 pub(crate) fn free_port() -> u16 {
     loop {
         let first = TcpListener::bind("127.0.0.1:0").expect("a port");
