@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args as ClapArgs;
-use nearfield::{AdapterKind, Device, DeviceOptions, Flat, MemoryPlace, Plan, RowPlace};
+use nearfield::{AdapterKind, Device, Flat, MemoryPlace, Plan, RowPlace};
 use serde_json::{Value, json};
 
 use super::case::{Case, extend};
@@ -186,7 +186,7 @@ impl Run {
         let adapter = self.device.adapter();
         let now = time::OffsetDateTime::now_utc();
         let seconds = now.time();
-        let command = format!("nearfield {}", output::command(std::env::args().skip(1)));
+        let command = format!("nearfield-bench {}", output::command(std::env::args().skip(1)));
         let mut line = json!({
             "record": "device", "schema": 1, "date": now.date().to_string(),
             "time": format!("{:02}:{:02}:{:02}", seconds.hour(), seconds.minute(), seconds.second()),
@@ -202,11 +202,9 @@ impl Run {
         self.tell(line, &text)
     }
 
-    /// Bytes of scratch memory, and their part of a case's name, which is empty by default.
-    pub(super) fn scratch(&self) -> (u64, String) {
-        let bytes = self.device.options().budget_bytes;
-        let is_usual = bytes == DeviceOptions::default().budget_bytes;
-        (bytes, if is_usual { String::new() } else { format!(", scratch {}", output::bytes(bytes)) })
+    /// Bytes of scratch memory.
+    pub(super) fn scratch(&self) -> u64 {
+        self.device.options().budget_bytes
     }
 
     /// The rates of a case and its share of a ceiling. `None` before a suite has begun.
@@ -260,15 +258,33 @@ impl Run {
         self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
+    /// Begins a case of these identity fields. None if no time is left for it, which is reported.
+    pub(super) fn start(&mut self, identity: Value) -> Result<Option<Case>> {
+        let case = Case::of(&self.suite, identity);
+        match self.enter(&case.name) {
+            Some(reason) => self.leave_out(case, reason).map(|()| None),
+            None => Ok(Some(case)),
+        }
+    }
+
     /// Reports why a case was not run.
+    pub(super) fn leave_out(&mut self, case: Case, reason: &str) -> Result<()> {
+        if !case.is_rung() {
+            return self.not_run(&case.name, reason);
+        }
+        let mut line = json!({ "record": "rung", "suite": self.suite, "not_run": reason });
+        extend(&mut line, case.fields);
+        self.left_out(line, &case.name, reason)
+    }
+
+    /// Reports why a case, or a group of cases, was not run.
     pub(super) fn not_run(&mut self, name: &str, reason: &str) -> Result<()> {
         let name = self.unique(name);
         let line = json!({ "record": "not_run", "suite": self.suite, "case": name, "reason": reason });
         self.left_out(line, &name, reason)
     }
 
-    /// [`not_run`](Self::not_run) with another line.
-    pub(super) fn left_out(&mut self, line: Value, name: &str, reason: &str) -> Result<()> {
+    fn left_out(&mut self, line: Value, name: &str, reason: &str) -> Result<()> {
         self.cases_left = self.cases_left.saturating_sub(1);
         self.case = None;
         let text = format!("{:<9} {name}: not run: {reason}", self.suite);
@@ -335,19 +351,15 @@ impl Run {
         Ok((walls, (!times.is_empty()).then(|| Times::from(times))))
     }
 
+    /// Reports the figures of a case.
     pub(super) fn case(&mut self, case: Case) -> Result<()> {
-        let line = json!({ "record": "case", "suite": self.suite });
-        self.figures(line, case)
-    }
-
-    /// Reports a line, to which the figures of a case are added.
-    pub(super) fn figures(&mut self, mut line: Value, case: Case) -> Result<()> {
         self.cases_left = self.cases_left.saturating_sub(1);
         self.case = None;
         let name = self.unique(&case.name);
-        if line["record"] == "case" {
-            line["case"] = json!(name);
-        }
+        let mut line = match case.is_rung() {
+            true => json!({ "record": "rung", "suite": self.suite }),
+            false => json!({ "record": "case", "suite": self.suite, "case": name }),
+        };
         let reached =
             case.work.and_then(|work| self.reached(&work, case.on_device.unwrap_or(case.wall).median));
         let text = case.put_into(&mut line, reached);

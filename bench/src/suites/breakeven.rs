@@ -9,7 +9,6 @@ use crate::case::Case;
 use crate::data::{BATCHES, Source, View, asked_or, batches};
 use crate::run::{Run, Suite};
 use crate::units::milliseconds;
-use nearfield_cli::terminal::output;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -91,17 +90,11 @@ impl<'r> Engines<'r> {
 
     fn case(&self, args: &Args, run: &mut Run, batches: &[View<'_>]) -> Result<()> {
         let (size, dim, count) = (self.rows.rows(), self.rows.dim(), batches[0].rows());
-        let (scratch, of_scratch) = run.scratch();
-        let data = args.source.name_of(size);
-        let name = format!(
-            "{size} x {dim} {data}, {}, {}, k {}{of_scratch}",
-            output::queries(count),
-            args.metric.name(),
-            args.k
-        );
-        if run.is_over(&name)? {
-            return Ok(());
-        }
+        let identity = json!({
+            "rows": size, "dim": dim, "queries": count, "k": args.k, "metric": args.metric.name(),
+            "data": args.source.name_of(size), "scratch": run.scratch(),
+        });
+        let Some(mut case) = run.start(identity)? else { return Ok(()) };
         let answers = |index: &Flat| {
             batches
                 .iter()
@@ -127,14 +120,11 @@ impl<'r> Engines<'r> {
         }
         let quicker = if gpu.median < host.median { "GPU" } else { "host" };
         let copy = if is_copy_taken { "host" } else { "GPU" };
+        case.add(json!({
+            "host_ms": milliseconds(host.median), "host_ms_least": milliseconds(host.least),
+            "host_ms_most": milliseconds(host.most), "quicker": quicker, "copy": copy,
+        }));
         run.case(Case {
-            name,
-            fields: json!({
-                "rows": size, "dim": dim, "queries": count, "k": args.k, "metric": args.metric.name(), "data": data,
-                "scratch": scratch,
-                "host_ms": milliseconds(host.median), "host_ms_least": milliseconds(host.least),
-                "host_ms_most": milliseconds(host.most), "quicker": quicker, "copy": copy,
-            }),
             wall: gpu,
             verified: json!(true),
             rotated: batches.len(),
@@ -142,7 +132,7 @@ impl<'r> Engines<'r> {
                 format!("on the host {:.3} ms: {quicker} is quicker", milliseconds(host.median)),
                 format!("with a copy: {copy}"),
             ],
-            ..Case::default()
+            ..case
         })
     }
 }

@@ -118,12 +118,11 @@ impl Bench<'_> {
             .map(|_| self.device.upload_vector(&values))
             .collect::<nearfield::Result<Vec<_>>>()?;
         drop(values);
-        let of_scratch = if self.args.no_scratch { ", no scratch" } else { "" };
         for k in wanted {
-            let name = format!("{shape}, k {k}, {kind_name}{of_scratch}");
-            if self.run.is_over(&name)? {
-                continue;
-            }
+            let identity = json!({
+                "rows": shape.rows, "length": shape.length, "k": k, "values": kind_name, "no_scratch": self.args.no_scratch.then_some(true),
+            });
+            let Some(mut case) = self.run.start(identity)? else { continue };
             let places = copies
                 .iter()
                 .map(|values| Place::new(self.device, values, shape, k, !self.args.no_scratch))
@@ -148,12 +147,10 @@ impl Bench<'_> {
             let time = on_device.unwrap_or(wall).median;
             let share_of_copy = self.run.share_of_copy(bytes, time);
             let rotated = places.len();
+            case.add(json!({
+                "scratch_bytes": place(0).scratch_bytes, "share_of_copy": share_of_copy, "kernels": kernels,
+            }));
             self.run.case(Case {
-                name,
-                fields: json!({
-                    "rows": shape.rows, "length": shape.length, "k": k, "values": kind_name,
-                    "scratch_bytes": place(0).scratch_bytes, "share_of_copy": share_of_copy, "kernels": kernels,
-                }),
                 wall,
                 on_device,
                 // At least one comparison per element.
@@ -165,7 +162,7 @@ impl Bench<'_> {
                 }),
                 verified: json!(true),
                 rotated,
-                ..Case::default()
+                ..case
             })?;
         }
         Ok(())

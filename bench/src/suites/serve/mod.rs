@@ -5,7 +5,7 @@ mod load;
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use nearfield::{AdapterKind, Device, Flat, Index, Ivf, Metric, Neighbors, Screen, SearchOptions};
 use serde_json::json;
 
@@ -16,7 +16,6 @@ use crate::run::{Run, Suite};
 use crate::units::{milliseconds, rounded};
 use load::{Load, Served};
 use nearfield_cli::given::arguments;
-use nearfield_cli::terminal::output::{self, counted};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -143,32 +142,13 @@ impl Args {
 
     fn case(&self, run: &mut Run, load: &Load<'_>) -> Result<()> {
         let &Load { index, options, threads, rate, .. } = load;
-        let (scratch, of_scratch) = run.scratch();
-        let data = self.source.name();
-        let lists = index.lists();
-        let within = match (lists, options.probes) {
-            (Some(lists), Some(probes)) => {
-                format!(", {}, {}", counted(lists, "list", "lists"), counted(probes, "probe", "probes"))
-            }
-            _ => String::new(),
-        };
-        let screened = if index.is_screened() { "screened" } else { "not screened" };
-        let arriving = rate.map_or_else(String::new, |rate| format!(", {rate} searches/s arrive"));
-        let apart = if self.apart { ", apart" } else { "" };
-        let name = format!(
-            "{} x {} {data}{within}, {}, {}, k {}, {screened}, {}{arriving}{apart}{of_scratch}",
-            index.len(),
-            index.dim(),
-            output::queries(self.queries),
-            self.metric,
-            self.k,
-            counted(threads, "thread", "threads"),
-        );
-        if run.is_over(&name)? {
-            return Ok(());
-        }
-        let Served { latencies, queries_per_s, together, late } =
-            load.serve().with_context(|| name.clone())?;
+        let identity = json!({
+            "rows": index.len(), "dim": index.dim(), "lists": index.lists(), "probes": options.probes, "queries": self.queries,
+            "k": self.k, "metric": self.metric.name(), "data": self.source.name(), "screened": index.is_screened(),
+            "scratch": run.scratch(), "threads": threads, "rate": rate, "joined": !self.apart,
+        });
+        let Some(mut case) = run.start(identity)? else { return Ok(()) };
+        let Served { latencies, queries_per_s, together, late } = load.serve()?;
         let at = |share: f64| milliseconds(latencies.at(share));
         let [p90, p99, p999] = [0.9, 0.99, 0.999].map(at);
         let mut remarks = vec![
@@ -177,20 +157,16 @@ impl Args {
             format!("{together:.1} queries searched together"),
         ];
         remarks.extend((late > 0).then(|| format!("{late} searches had not begun when the time was over")));
+        case.add(json!({
+            "p90_ms": p90, "p99_ms": p99, "p999_ms": p999, "queries_per_s": rounded(queries_per_s), "together": rounded(together),
+            "late": late, "histogram": latencies.histogram(),
+        }));
         run.case(Case {
-            name,
-            fields: json!({
-                "rows": index.len(), "dim": index.dim(), "lists": lists, "probes": options.probes, "queries": self.queries, "k": self.k,
-                "metric": self.metric.name(), "data": data, "screened": index.is_screened(), "scratch": scratch, "threads": threads,
-                "rate": rate, "joined": !self.apart, "p90_ms": p90, "p99_ms": p99, "p999_ms": p999,
-                "queries_per_s": rounded(queries_per_s), "together": rounded(together), "late": late,
-                "histogram": latencies.histogram(),
-            }),
             verified: json!(latencies.count() - late),
             rotated: load.searches.len(),
             wall: latencies.times(),
             remarks,
-            ..Case::default()
+            ..case
         })
     }
 }
