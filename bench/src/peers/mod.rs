@@ -122,7 +122,8 @@ fn told(line: &Value) -> String {
         return format!("peers     on {}", line.machine());
     }
     let [suite, peer] = ["suite", "peer"].map(|key| line.text(key).unwrap_or_default());
-    let name = format!("{suite:<9} {peer}: {}", words(&line, &identity(suite)));
+    let name = [peer.to_owned(), words(&line, &identity(suite))].join(" ");
+    let name = format!("{suite:<9} {}", name.trim());
     if let Some(reason) = line.text("not_run") {
         return format!("{name}: not run: {reason}");
     }

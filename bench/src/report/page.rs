@@ -230,12 +230,17 @@ fn table(
     bars: &str,
 ) -> Option<Table> {
     let first = lines.first()?;
-    let differs =
-        |key: &&str| lines.len() == 1 || lines.iter().any(|line| line.value(key) != first.value(key));
-    let (differing, same): (Vec<&str>, Vec<&str>) = keys.iter().copied().partition(|key| differs(key));
+    // A field that a line lacks is not known to differ.
+    let differs = |key: &&str| {
+        let mut values = lines.iter().filter_map(|line| line.value(key));
+        let value = values.next();
+        lines.len() == 1 || *key == "peer" || values.any(|other| Some(other) != value)
+    };
+    let (differing, same): (Vec<&str>, Vec<&str>) = keys.iter().copied().partition(differs);
+    let has_peers = lines.iter().any(|line| line.value("peer").is_some());
     // Ours has no name of a library.
     let field = |line: &Line, key: &str| match line.field(key) {
-        None if key == "peer" => "nearfield".to_owned(),
+        None if key == "peer" && has_peers => "nearfield".to_owned(),
         text => text.unwrap_or_default(),
     };
     let fields = differing.iter().map(|key| (*key, lines.iter().map(|line| field(line, key)).collect()));
@@ -251,7 +256,7 @@ fn table(
     let bars = lines.iter().filter_map(|line| {
         let (key, _, unit) = known(bars)?;
         Some(Bar {
-            label: [line.plain("peer").unwrap_or_default(), words(line, &differing)].join(" "),
+            label: words(line, &differing),
             value: line.positive(key).filter(|_| !line.is_wrong())?,
             text: figure(line, key, unit)?,
         })

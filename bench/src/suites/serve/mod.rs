@@ -74,6 +74,10 @@ impl Suite for Args {
         ensure!(searches > 0, "--batch: needed at most {there}, as the file has, given {}", self.queries);
         let (rows, queries) = self.source.both_at_least(&[self.queries * searches], 0)?;
         let (rows, queries) = (rows.view()?, queries.view()?);
+        let lists = match self.probes.is_empty() {
+            true => None,
+            false => Some(lists(self.lists, &self.probes, rows.rows())?),
+        };
         let kinds = self.probes.len().max(1);
         run.begin("serve", self.threads.len() * self.rate.len().max(1) * kinds)?;
         let name = format!("{} x {} {}", rows.rows(), rows.dim(), self.source.name());
@@ -81,7 +85,7 @@ impl Suite for Args {
             return Ok(());
         }
         let device = if self.apart { apart(&run.device)? } else { run.device.clone() };
-        let index = self.built(&device, rows)?;
+        let index = self.built(&device, rows, lists)?;
         let searches: Vec<View<'_>> = (0..searches)
             .map(|number| queries.slice(number * self.queries..(number + 1) * self.queries))
             .collect();
@@ -126,14 +130,13 @@ impl Suite for Args {
 }
 
 impl Args {
-    fn built(&self, device: &Device, rows: View<'_>) -> Result<Index> {
-        if self.probes.is_empty() {
+    fn built(&self, device: &Device, rows: View<'_>, lists: Option<usize>) -> Result<Index> {
+        let Some(lists) = lists else {
             let builder = Flat::builder(device, self.metric, rows.dim()).screen(self.screen);
             let mut index = builder.capacity(rows.rows()).build()?;
             index.add(rows)?;
             return Ok(index.into());
-        }
-        let lists = lists(self.lists, &self.probes, rows.rows())?;
+        };
         let builder = Ivf::builder(device, self.metric, rows.dim()).lists(lists).screen(self.screen);
         let mut index = builder.capacity(rows.rows() + 16 * lists).train(rows)?;
         index.add(rows)?;
