@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Result, anyhow, bail, ensure};
 use serde_json::{Map, Value, json};
 
-use crate::lines::{Line, distinct, read};
+use crate::lines::{Line, distinct, identity, read, words};
 use crate::units::{decimal, rounded};
 use nearfield_cli::terminal::output;
 
@@ -32,18 +32,7 @@ Examples:
   nearfield-bench compare old.jsonl new.jsonl
   nearfield-bench compare old.jsonl new.jsonl --fail-over 10%
 
-A ratio is the new median over the old one: above 1 is slower. The brackets hold its range: from the least new time \
-over the most old one to the most new one over the least old one. Cases match by suite and name. When a file has a case twice, \
-the last one counts.
-
-Without --fail-over a case is `slower` when its least new time is above its most old one, and `faster` in the opposite case. \
-Neither fails.
-
-With --fail-over the ratio must be past the limit, too. If it is, but old and new times overlap, the case is `noisy` and does not \
-fail: measure again on a quiet machine. Both the wall clock and the time on the device are judged; a case slower by either makes the exit code 1.
-
-A case that failed or has a wrong answer in the new file makes the exit code 1 with and without --fail-over. Cases of only one \
-file are listed and do not fail.
+A ratio is the new median over the old one: above 1 is slower. The brackets hold its range. docs/benchmark.md explains the verdicts.
 
 JSON lines, one object each; times in milliseconds:
   {\"record\":\"compare\", old, new, differs}
@@ -87,7 +76,12 @@ impl Case {
         let mut suite = line.text("suite").unwrap_or("reduce");
         let mut name = line.plain("case").unwrap_or_default();
         match line.record() {
-            "case" | "not_run" | "failed" => {}
+            "case" => {
+                // Older files call the same case by another name.
+                let fields = words(line, &identity(suite));
+                name = if fields.is_empty() { name } else { fields };
+            }
+            "not_run" | "failed" => {}
             "rung" => {
                 let [rung, of, length] =
                     ["rung", "name", "length"].map(|key| line.plain(key).unwrap_or_default());

@@ -33,9 +33,8 @@ Examples:
   nearfield-bench breakeven
   nearfield-bench breakeven --dim 768 --count 300000 --sizes 3000,30000,300000 --batch 1,4,16,64
 
-Searches the same rows on a GPU and on the host engine, from queries on the host to results there. The answers of both have to \
-have the same ids, except for rows whose distances differ by less than the promised bound. `copy` names where an index that keeps \
-a copy on the host (FlatBuilder::keep_host_copy) would search. docs/benchmark.md lists the fields of the JSON lines.";
+The answers of both have the same ids, except for rows whose distances differ by less than the promised bound. `copy` names where \
+an index with a copy on the host (FlatBuilder::keep_host_copy) would search. docs/benchmark.md says how cases are checked and timed, and lists the fields of the JSON lines.";
 
 const SIZES: [usize; 3] = [1000, 10_000, 100_000];
 const QUERIES: [usize; 4] = [1, 8, 64, 512];

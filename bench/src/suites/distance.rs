@@ -43,11 +43,7 @@ Examples:
   nearfield-bench distance --count 100000 --dim 768 --batch 1,16,256 --metric cosine --json
   nearfield-bench distance --count 100000 --dim 384 --batch 256 --metric l2 --precision fast,compensated
 
-Computes the distances of every query to every row. Rows, queries and results stay on the device, and results take the memory of \
-those before them. Times are from the call until the work is done, and on the device by its timestamps. Every case checks some \
-pairs against f64 before it is timed; an error above the bound of its precision ends the run with exit code 1. Batches of queries \
-and copies of a small set take turns, so that they do not come from a cache. The least bytes are those of both sets and the \
-results, and the least operations a multiply-add for each element of each pair. docs/benchmark.md lists the fields of the JSON lines.";
+Rows, queries and results stay on the device. docs/benchmark.md says how cases are checked and timed, and lists the fields of the JSON lines.";
 
 const QUERIES: [usize; 2] = [1, 128];
 

@@ -53,10 +53,7 @@ Examples:
   nearfield-bench exact --rows base.fbin --queries query.fbin --keep-rows mapped
   nearfield-bench exact --count 1000000 --dim 128 --sizes 1000,10000,100000,1000000 --report out
 
-Every case checks its answers before it is timed; a wrong one ends the run with exit code 1. Batches of queries take turns. The \
-least work of a search is to read the rows, or their copy in integers, once, and a multiply-add for each element of each pair of \
-row and query. `share` refers to the whole search, `scoring_share` to its scoring stage. The host engine does not time its stages. \
-docs/benchmark.md lists the fields of the JSON lines.";
+`share` refers to the whole search, `scoring_share` to its scoring stage. docs/benchmark.md says how cases are checked and timed, and lists the fields of the JSON lines.";
 
 const QUERIES: [usize; 2] = [1, 1024];
 

@@ -1,6 +1,5 @@
 //! `nearfield-bench reduce`: reductions of values on the device, and the ladder of the dot product.
 
-mod operation;
 mod truth;
 
 use std::time::Instant;
@@ -20,7 +19,7 @@ use crate::times::Times;
 use crate::units::rounded;
 use crate::work::{Unit, Work};
 use nearfield_cli::given::arguments::{self, Elements};
-pub(crate) use operation::{How, Name};
+pub(crate) use truth::{How, Name};
 use truth::{Truth, checked, truth};
 
 #[derive(Debug, clap::Args)]
@@ -52,10 +51,7 @@ Examples:
   nearfield-bench reduce --operation dot,sum --summation plain,compensated --elements f32,f16
   nearfield-bench reduce --operation sum,argmin --row-length 384
 
-The values are on the device. Times are from the call to the result on the host, and on the device by its timestamps. Every case \
-checks its result against f64 before it is timed (of rows, a thousand); a wrong one ends the run with exit code 1.
-
-Copies of small operands take turns, so that they do not come from a cache. docs/benchmark.md lists the fields of the JSON lines.";
+The values are on the device, results come to the host. docs/benchmark.md says how cases are checked and timed, and lists the fields of the JSON lines.";
 
 impl Suite for Args {
     fn run(&self, run: &mut Run) -> Result<()> {

@@ -47,15 +47,8 @@ Examples:
   nearfield-bench select --shapes 100x100000 --k 10,2048,10000,100000
   nearfield-bench select --shapes 1000x10000 --values normal,equal,sorted,reversed,infinite-90
 
-The elements are f32 on the device. Times are from recording the selection to its end, and on the device by its timestamps. \
-Results stay on the device: keys, positions and counts of every row, in order. Every case checks all of them against the host \
-before and after it is timed; a wrong one ends the run with exit code 1.
-
 Kinds of elements: normal (mean 10, deviation 100), equal (all the same), sorted and reversed (rows that rise or fall), \
-infinite-10, -90, -99.9 and -100 (this percentage is infinite, the others normal), nan (one in ten is NaN).
-
-Every element counts as read once. Copies of small inputs take turns, so that they do not come from a cache. `kernels` are timed \
-in a separate run with one pass each, which adds a few microseconds to each. docs/benchmark.md lists the fields of the JSON lines.";
+infinite-10, -90, -99.9 and -100 (this percentage is infinite, the others normal), nan (one in ten is NaN). docs/benchmark.md says how cases are checked and timed, and lists the fields of the JSON lines.";
 
 impl Suite for Args {
     fn run(&self, run: &mut Run) -> Result<()> {

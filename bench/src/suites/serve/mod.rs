@@ -58,11 +58,7 @@ Examples:
   nearfield-bench serve --count 1000000 --dim 768 --threads 1,4,16,64
   nearfield-bench serve --count 1000000 --dim 768 --probes 16 --threads 64 --rate 50000,100000,150000
 
-Every thread searches for one of up to 128 queries (or batches of --queries), at random. Their answers are searched for one by one \
-before, and their distances are checked against f64; every timed search has to give the same answer, bit for bit. A failed check \
-ends the run with exit code 1. In an open loop the times of arrival are random (exponential gaps) and independent of the answers: \
-a search that no thread is free for waits, and its latency counts from its arrival. `ms` is the median latency and `ms_most` the \
-largest. docs/benchmark.md lists the fields of the JSON lines.";
+`ms` is the median latency and `ms_most` the largest. In an open loop (--rate) a latency counts from the arrival. docs/benchmark.md says how cases are checked and timed, and lists the fields of the JSON lines.";
 
 /// Different searches of a case.
 const SEARCHES: usize = 128;
