@@ -19,7 +19,7 @@ pub(super) struct Table {
     pub(super) title: &'static str,
     /// What all rows have in common, in words.
     pub(super) common: String,
-    pub(super) head: Vec<&'static str>,
+    pub(super) head: Vec<String>,
     pub(super) rows: Vec<Vec<String>>,
     pub(super) bars: Vec<Bar>,
 }
@@ -31,57 +31,7 @@ pub(super) struct Bar {
     pub(super) text: String,
 }
 
-/// How a figure is written.
-enum Unit {
-    Text,
-    Count,
-    Decimal(usize),
-    /// A time, with a mark if the machine was busy.
-    Milliseconds,
-    Bytes,
-    Operations,
-    Percent,
-    /// A share, and the ceiling that it is of.
-    Ceiling,
-    Error,
-}
-
-/// Figures: the field of a line, the head of its column, and how it is written.
-const COLUMNS: [(&str, &str, Unit); 31] = [
-    ("recall", "recall", Unit::Decimal(4)),
-    ("ms", "ms", Unit::Milliseconds),
-    ("ms_least", "least ms", Unit::Milliseconds),
-    ("ms_most", "most ms", Unit::Milliseconds),
-    ("p90_ms", "p90 ms", Unit::Milliseconds),
-    ("p99_ms", "p99 ms", Unit::Milliseconds),
-    ("p999_ms", "p99.9 ms", Unit::Milliseconds),
-    ("device_ms", "device ms", Unit::Milliseconds),
-    ("host_ms", "host ms", Unit::Milliseconds),
-    ("build_ms", "build ms", Unit::Milliseconds),
-    ("upload_ms", "upload ms", Unit::Milliseconds),
-    ("train_ms", "train ms", Unit::Milliseconds),
-    ("iteration_ms", "iteration ms", Unit::Milliseconds),
-    ("add_ms", "add ms", Unit::Milliseconds),
-    ("queries_per_s", "queries/s", Unit::Count),
-    ("device_queries_per_s", "queries/s from device", Unit::Count),
-    ("bytes_per_s", "bytes/s", Unit::Bytes),
-    ("operations_per_s", "operations/s", Unit::Operations),
-    ("share", "of ceiling", Unit::Ceiling),
-    ("share_of_copy", "of a copy", Unit::Percent),
-    ("error", "error", Unit::Error),
-    ("together", "searched together", Unit::Decimal(1)),
-    ("scored_per_query", "scored per query", Unit::Count),
-    ("survivors_per_query", "rescored per query", Unit::Count),
-    ("searched_again", "searched again", Unit::Count),
-    ("largest_list", "largest list", Unit::Count),
-    ("empty_lists", "empty lists", Unit::Count),
-    ("quicker", "quicker", Unit::Text),
-    ("copy", "copy searches on", Unit::Text),
-    ("not_run", "not run", Unit::Text),
-    ("reason", "reason", Unit::Text),
-];
-
-/// Tables: name, records, suite, title, figures, and the figure of the bars.
+/// Tables: name, records, suite, title, fields of figures, and the field of the bars. The end of a field's name is its unit.
 const TABLES: &str = "\
 exact|case peer|exact|Exact search|recall ms ms_least ms_most device_ms queries_per_s share survivors_per_query searched_again build_ms not_run|queries_per_s
 ivf|case peer|ivf|Inverted lists|recall ms ms_least ms_most queries_per_s device_queries_per_s scored_per_query survivors_per_query build_ms not_run|queries_per_s
@@ -226,7 +176,7 @@ fn table(
     title: &'static str,
     lines: &[&Line],
     keys: &[&'static str],
-    figures: &str,
+    figures: &'static str,
     bars: &str,
 ) -> Option<Table> {
     let first = lines.first()?;
@@ -245,27 +195,22 @@ fn table(
     };
     let fields = differing.iter().map(|key| (*key, lines.iter().map(|line| field(line, key)).collect()));
     let mut columns: Vec<(&str, Vec<String>)> = fields.collect();
-    let known = |key| COLUMNS.iter().find(|(name, ..)| *name == key);
-    columns.extend(figures.split(' ').filter_map(known).map(|(key, head, unit)| {
-        let text = |line: &&Line| figure(line, key, unit).unwrap_or_default();
-        (*head, lines.iter().map(text).collect())
+    columns.extend(figures.split(' ').map(|key| {
+        let texts = lines.iter().map(|line| figure(line, key).unwrap_or_default());
+        (key, texts.collect())
     }));
     let wrong = |line: &&Line| if line.is_wrong() { "WRONG".to_owned() } else { String::new() };
     columns.push(("answer", lines.iter().map(wrong).collect()));
     columns.retain(|(_, texts): &(_, Vec<String>)| texts.iter().any(|text| !text.is_empty()));
     let bars = lines.iter().filter_map(|line| {
-        let (key, _, unit) = known(bars)?;
-        Some(Bar {
-            label: words(line, &differing),
-            value: line.positive(key).filter(|_| !line.is_wrong())?,
-            text: figure(line, key, unit)?,
-        })
+        let value = line.positive(bars).filter(|_| !line.is_wrong())?;
+        Some(Bar { label: words(line, &differing), value, text: figure(line, bars)? })
     });
     Some(Table {
         name,
         title,
         common: words(first, &same),
-        head: columns.iter().map(|(head, _)| *head).collect(),
+        head: columns.iter().map(|(key, _)| key.replace('_', " ")).collect(),
         rows: (0..lines.len())
             .map(|row| columns.iter().map(|(_, texts)| texts[row].clone()).collect())
             .collect(),
@@ -274,17 +219,21 @@ fn table(
 }
 
 /// A figure as text. A wrong answer has no speed.
-fn figure(line: &Line, key: &str, unit: &Unit) -> Option<String> {
-    let number = || line.number(key).filter(|_| !line.is_wrong());
-    Some(match unit {
-        Unit::Text => line.plain(key)?,
-        Unit::Count => whole(number()?),
-        Unit::Decimal(digits) => decimal(number()?, *digits),
-        Unit::Milliseconds => decimal(number()?, 3) + if line.is_noisy(key) { " ~" } else { "" },
-        Unit::Bytes => byte_rate(number()?),
-        Unit::Operations => operation_rate(number()?),
-        Unit::Percent => percent(number()?),
-        Unit::Ceiling => format!("{} of {}", percent(number()?), line.text("bound")?),
-        Unit::Error => format!("{:.1e}", number()?),
+fn figure(line: &Line, key: &str) -> Option<String> {
+    let Some(number) = line.number(key) else { return line.plain(key) };
+    Some(match key {
+        _ if line.is_wrong() => return None,
+        "recall" => decimal(number, 4),
+        "together" => decimal(number, 1),
+        "error" => format!("{number:.1e}"),
+        "bytes_per_s" => byte_rate(number),
+        "operations_per_s" => operation_rate(number),
+        "share" => format!("{} of {}", percent(number), line.text("bound")?),
+        _ if key.starts_with("share") => percent(number),
+        // With a mark if the machine was busy.
+        _ if key.split('_').any(|part| part == "ms") => {
+            decimal(number, 3) + if line.is_noisy(key) { " ~" } else { "" }
+        }
+        _ => whole(number),
     })
 }

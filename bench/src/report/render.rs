@@ -43,7 +43,7 @@ fn article(page: &Page) -> String {
             let cells = cells.map(|(of, text)| format!("<{cell}{}>{}</{cell}>", class(of), escaped(text)));
             format!("<tr>{}</tr>\n", cells.collect::<String>())
         };
-        html += &format!("<div><table>\n{}", row("th", &mut table.head.iter().copied()));
+        html += &format!("<div><table>\n{}", row("th", &mut table.head.iter().map(String::as_str)));
         for texts in &table.rows {
             html += &row("td", &mut texts.iter().map(String::as_str));
         }

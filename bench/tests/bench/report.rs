@@ -140,7 +140,7 @@ fn markdown_has_columns_of_what_differs() -> Result<()> {
     let text = report(&lines, &["--markdown"])?;
     // The newest of a repeated case counts, and a wrong answer has no speed.
     let wanted = "## Exact search\n\nrows 1,000,000, dim 768, k 10, metric cosine, scratch 256 MiB\n\n\
-        | queries | ms | least ms | most ms | device ms | queries/s | of ceiling | answer |\n\
+        | queries | ms | ms least | ms most | device ms | queries per s | share | answer |\n\
         | --: | --: | --: | --: | --: | --: | --: | --- |\n\
         | 1 | 77.000 | 81.669 | 82.887 | 80.100 | 121,900 | 64 % of matrices |  |\n\
         | 64 |  |  |  |  |  |  | WRONG |\n";
