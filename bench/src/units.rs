@@ -33,10 +33,6 @@ pub(super) fn operation_rate(rate: f64) -> String {
     in_units(rate, &["op/s", "kop/s", "Mop/s", "Gop/s", "Top/s", "Pop/s"])
 }
 
-pub(super) fn time(seconds: f64) -> String {
-    in_units(seconds * 1e9, &["ns", "µs", "ms", "s"])
-}
-
 /// A share in percent, with decimals below ten.
 pub(super) fn percent(share: f64) -> String {
     let digits = if share.abs() < 0.001 { 3 } else { usize::from(share.abs() < 0.0995) };

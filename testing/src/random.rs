@@ -24,6 +24,7 @@ impl Random {
 
     /// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
     #[inline]
+    #[expect(clippy::should_implement_trait, reason = "an iterator would wrap each number in an option")]
     pub fn next(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.state ^ self.state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);

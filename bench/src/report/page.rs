@@ -3,7 +3,7 @@
 use crate::lines::{Line, distinct, identity, words};
 use crate::machine::{QUIET, busy};
 use crate::times::NOISY;
-use crate::units::{byte_rate, decimal, operation_rate, percent, time, whole};
+use crate::units::{byte_rate, decimal, operation_rate, percent, whole};
 
 /// Everything that was measured on one device.
 pub(super) struct Page {
@@ -44,14 +44,14 @@ distance|case peer|distance|Distance matrix|ms ms_least ms_most device_ms operat
 breakeven|case|breakeven|GPU or host|ms host_ms quicker copy|
 upload|upload|exact|Uploads|ms bytes_per_s|";
 
-/// Ceilings of a device line, and how they are written.
-const CEILINGS: [(&str, &str, fn(f64) -> String); 6] = [
-    ("read_bytes_per_s", "reads", byte_rate),
-    ("copy_bytes_per_s", "copies", byte_rate),
-    ("flops_per_s", "f32", operation_rate),
-    ("integer_ops_per_s", "8-bit integers", operation_rate),
-    ("matrix_flops_per_s", "f16 matrices", operation_rate),
-    ("latency_ms", "launch and readback", |ms| time(ms / 1e3)),
+/// Ceilings of a device line.
+const CEILINGS: [(&str, &str); 6] = [
+    ("read_bytes_per_s", "reads"),
+    ("copy_bytes_per_s", "copies"),
+    ("flops_per_s", "f32"),
+    ("integer_ops_per_s", "8-bit integers"),
+    ("matrix_flops_per_s", "f16 matrices"),
+    ("latency_ms", "milliseconds of launch and readback"),
 ];
 
 /// A page for each device, at least one. Lines belong to the device line above them; peers, which run in a program of their own, to the
@@ -125,9 +125,9 @@ fn facts(lines: &[&Line]) -> Vec<String> {
         [first, last] => Some(format!("{first} to {last} UTC, {} runs", runs.len())),
         _ => None,
     });
-    let ceilings = CEILINGS.iter().filter_map(|(key, name, show)| {
-        let rate = runs.iter().find_map(|run| run.positive(key))?;
-        Some(format!("{name} {}", show(rate)))
+    let ceilings = CEILINGS.iter().filter_map(|(key, name)| {
+        let rate = runs.iter().find_map(|run| figure(run, key))?;
+        Some(format!("{name} {rate}"))
     });
     let ceilings: Vec<String> = ceilings.collect();
     facts.extend((!ceilings.is_empty()).then(|| format!("At best: {}.", ceilings.join(", "))));
@@ -226,8 +226,8 @@ fn figure(line: &Line, key: &str) -> Option<String> {
         "recall" => decimal(number, 4),
         "together" => decimal(number, 1),
         "error" => format!("{number:.1e}"),
-        "bytes_per_s" => byte_rate(number),
-        "operations_per_s" => operation_rate(number),
+        _ if key.ends_with("bytes_per_s") => byte_rate(number),
+        _ if ["ops_per_s", "operations_per_s"].iter().any(|end| key.ends_with(end)) => operation_rate(number),
         "share" => format!("{} of {}", percent(number), line.text("bound")?),
         _ if key.starts_with("share") => percent(number),
         // With a mark if the machine was busy.
