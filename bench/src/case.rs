@@ -3,13 +3,14 @@
 use serde_json::{Value, json};
 
 use super::ceilings::Reached;
+use super::lines::{Line, identity, words};
 use super::times::Times;
 use super::units::{milliseconds, rounded};
 use super::work::Work;
 
 #[derive(Default)]
 pub(super) struct Case {
-    /// A name that is unique in the suite.
+    /// The identity fields in words: a name that is unique in the suite.
     pub(super) name: String,
     /// The identity fields and the further figures.
     pub(super) fields: Value,
@@ -25,6 +26,23 @@ pub(super) struct Case {
 }
 
 impl Case {
+    /// A case of these identity fields.
+    pub(super) fn of(suite: &str, fields: Value) -> Self {
+        let line = Line(fields.as_object().cloned().unwrap_or_default());
+        let keys = identity(if line.value("rung").is_some() { "ladder" } else { suite });
+        Self { name: words(&line, &keys), fields, ..Self::default() }
+    }
+
+    /// Whether it is a rung of the ladder.
+    pub(super) fn is_rung(&self) -> bool {
+        !self.fields["rung"].is_null()
+    }
+
+    /// Adds fields.
+    pub(super) fn add(&mut self, fields: Value) {
+        extend(&mut self.fields, fields);
+    }
+
     /// Adds the figures to a line and returns them as text. `reached` is based on the device's time, or else the wall clock's.
     pub(super) fn put_into(self, line: &mut Value, reached: Option<Reached>) -> String {
         let Self { fields, wall, on_device, work, verified, rotated, remarks, details, .. } = self;

@@ -6,9 +6,10 @@ use anyhow::{Result, bail, ensure};
 use nearfield::{Ivf, MatrixView};
 use rayon::prelude::*;
 
-use crate::recipe::{Part, Random, Recipe, Set};
+use crate::recipe::{Part, Recipe, Set};
 use nearfield_cli::given::{arguments, files};
 use nearfield_cli::memory;
+use nearfield_testing::Random;
 
 const SEED: u64 = 1;
 /// Batches of queries that take turns in a case.

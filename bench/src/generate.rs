@@ -37,7 +37,7 @@ appears under its name when it is complete, and an unfinished one leaves nothing
 
 const EXAMPLES: &str = "\
 Examples:
-  nearfield-bench generate --data embedding --count 1000000 --dim 768 --out-rows b.npy --out-queries q.npy
+  nearfield-bench generate --data uniform --count 1000 --dim 96 --out-rows b.npy --out-queries q.npy
   nearfield-bench generate --data integer --count 100000 --dim 128 --seed 7 --out-rows base.fbin
   nearfield-bench generate --data low-rank --count 1000000 --dim 768 --out-rows base.f16bin
 

@@ -7,12 +7,15 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Map, Value};
 
 use super::times::NOISY;
+use super::units::grouped;
+use nearfield_cli::terminal::output;
 
 /// Identity fields by suite: cases equal in these are one case.
-const IDENTITY: [(&str, &str); 7] = [
+const IDENTITY: [(&str, &str); 8] = [
+    ("ladder", "length rung name"),
     ("distance", "rows dim queries metric elements precision data"),
     ("reduce", "operation elements summation length row_length"),
-    ("select", "rows length k values"),
+    ("select", "rows length k values no_scratch"),
     ("exact", "rows dim queries k metric data screened scratch places"),
     ("ivf", "rows dim lists iterations probes queries k metric data screened scratch"),
     ("breakeven", "rows dim queries k metric data scratch"),
@@ -57,13 +60,6 @@ impl Line {
         self.number(key).filter(|number| *number > 0.0)
     }
 
-    /// Pairs of numbers, as in a curve.
-    pub(super) fn pairs(&self, key: &str) -> Vec<(f64, f64)> {
-        let pairs = self.value(key).and_then(Value::as_array);
-        let pairs = pairs.into_iter().flatten();
-        pairs.filter_map(|pair| Some((pair.get(0)?.as_f64()?, pair.get(1)?.as_f64()?))).collect()
-    }
-
     /// Text, a number or a truth value as text.
     pub(super) fn plain(&self, key: &str) -> Option<String> {
         match self.value(key)? {
@@ -74,18 +70,18 @@ impl Line {
         }
     }
 
-    pub(super) fn count(&self, key: &str) -> Option<u64> {
-        self.value(key)?.as_u64()
+    /// A field for people: whole numbers in groups of three digits, bytes with their unit.
+    pub(super) fn field(&self, key: &str) -> Option<String> {
+        match self.value(key).and_then(Value::as_u64) {
+            Some(bytes) if key == "scratch" => Some(output::bytes(bytes)),
+            Some(number) => Some(grouped(&number.to_string())),
+            None => self.plain(key),
+        }
     }
 
     /// Whether the line says that its answer was wrong.
     pub(super) fn is_wrong(&self) -> bool {
         self.value("verified") == Some(&Value::Bool(false))
-    }
-
-    /// Whether the line has a time, and no wrong answer.
-    pub(super) fn is_measured(&self) -> bool {
-        self.value("not_run").is_none() && self.positive("ms").is_some() && !self.is_wrong()
     }
 
     /// Whether other work on the machine has probably made a time longer: `ms` or `device_ms`.
@@ -99,20 +95,21 @@ impl Line {
     /// The machine of a `peers` line in words.
     pub(super) fn machine(&self) -> String {
         let mut parts: Vec<String> = ["adapter", "driver"].iter().filter_map(|key| self.plain(key)).collect();
-        parts.extend(self.count("threads").map(|threads| format!("{threads} threads")));
+        parts.extend(self.plain("threads").map(|threads| format!("{threads} threads")));
         parts.extend(self.text("python").map(|python| format!("Python {python}")));
         let versions = self.value("versions").and_then(Value::as_object).into_iter().flatten();
         parts.extend(versions.map(|(name, version)| format!("{name} {}", version.as_str().unwrap_or("?"))));
         parts.retain(|part| !part.is_empty());
         parts.join(", ")
     }
+}
 
-    /// Name and milliseconds of every stage.
-    pub(super) fn stages(&self) -> Vec<(&str, f64)> {
-        let stages = self.value("stages").and_then(Value::as_object).into_iter().flatten();
-        let timed = stages.filter_map(|(name, stage)| Some((name.as_str(), stage.get("ms")?.as_f64()?)));
-        timed.filter(|(_, ms)| *ms >= 0.0).collect()
-    }
+/// The fields that a line has, in words: "rows 1,000, dim 768".
+pub(super) fn words(line: &Line, keys: &[&str]) -> String {
+    let words = keys
+        .iter()
+        .filter_map(|key| Some(format!("{key} {}", line.field(key).filter(|text| !text.is_empty())?)));
+    words.collect::<Vec<_>>().join(", ")
 }
 
 /// The different values of a field, in order.

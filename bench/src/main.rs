@@ -20,6 +20,7 @@ mod stages;
 mod step;
 mod suites;
 mod times;
+mod told;
 mod truth;
 mod units;
 mod verify;

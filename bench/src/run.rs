@@ -1,23 +1,21 @@
 //! A run of suites on one device: its ceilings, its clock, and its output.
 
 use std::collections::HashMap;
-use std::fs::{self, File, TryLockError};
-use std::io::{ErrorKind, Write, stdout};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, ensure};
 use clap::Args as ClapArgs;
-use nearfield::{AdapterKind, Device, DeviceOptions, Flat, MemoryPlace, Plan, RowPlace};
+use nearfield::{AdapterKind, Device, Flat, MemoryPlace, Plan, RowPlace};
 use serde_json::{Value, json};
 
 use super::case::{Case, extend};
 use super::ceilings::{Ceilings, Reached};
 use super::gpu::is_processor;
-use super::lines::Line;
 use super::machine::Machine;
 use super::report;
 use super::times::{Times, WARM_UP};
+use super::told::Told;
 use super::units::rounded;
 use super::work::Work;
 use nearfield_cli::given::device;
@@ -30,8 +28,6 @@ const CASE: Duration = Duration::from_secs(20);
 const RUNS: usize = 20;
 /// The fewest runs of a case.
 const LEAST_RUNS: usize = 3;
-/// The file of lines in a report's directory.
-pub(super) const LINES: &str = "figures.jsonl";
 
 /// Arguments of every suite.
 #[derive(Debug, Clone, ClapArgs)]
@@ -97,13 +93,9 @@ pub(super) struct Run {
     ceilings: Option<Ceilings>,
     /// The most timed runs of a case.
     pub(super) runs: usize,
-    is_json: bool,
-    report: Option<PathBuf>,
-    /// The file of the report's lines. It is created with the first line, so that wrong arguments destroy no old report.
-    file: Option<File>,
+    told: Told,
     /// Names of cases, and how often each was used.
     names: HashMap<String, usize>,
-    lines: Vec<Line>,
     suite: String,
     /// The name of the running case, to which an error is attributed.
     case: Option<String>,
@@ -131,11 +123,8 @@ impl Run {
             places: None,
             ceilings: None,
             runs: shared.runs,
-            is_json: shared.json,
-            report: shared.report.clone(),
-            file: None,
+            told: Told::new(shared.json, shared.report.clone()),
             names: HashMap::new(),
-            lines: vec![],
             suite: String::new(),
             case: None,
             deadline: shared.budget.map(|budget| started + budget),
@@ -186,7 +175,7 @@ impl Run {
         let adapter = self.device.adapter();
         let now = time::OffsetDateTime::now_utc();
         let seconds = now.time();
-        let command = format!("nearfield {}", output::command(std::env::args().skip(1)));
+        let command = format!("nearfield-bench {}", output::command(std::env::args().skip(1)));
         let mut line = json!({
             "record": "device", "schema": 1, "date": now.date().to_string(),
             "time": format!("{:02}:{:02}:{:02}", seconds.hour(), seconds.minute(), seconds.second()),
@@ -202,11 +191,9 @@ impl Run {
         self.tell(line, &text)
     }
 
-    /// Bytes of scratch memory, and their part of a case's name, which is empty by default.
-    pub(super) fn scratch(&self) -> (u64, String) {
-        let bytes = self.device.options().budget_bytes;
-        let is_usual = bytes == DeviceOptions::default().budget_bytes;
-        (bytes, if is_usual { String::new() } else { format!(", scratch {}", output::bytes(bytes)) })
+    /// Bytes of scratch memory.
+    pub(super) fn scratch(&self) -> u64 {
+        self.device.options().budget_bytes
     }
 
     /// The rates of a case and its share of a ceiling. `None` before a suite has begun.
@@ -222,25 +209,7 @@ impl Run {
 
     /// Writes and prints a line at once.
     pub(super) fn tell(&mut self, line: Value, text: &str) -> Result<()> {
-        // One write per line, so that an interrupted run leaves whole lines.
-        let json = format!("{line}\n");
-        if let Some(directory) = &self.report {
-            let file = match &mut self.file {
-                Some(file) => file,
-                none => none.insert(opened(directory)?),
-            };
-            file.write_all(json.as_bytes()).with_context(|| format!("--report: {}", directory.display()))?;
-        }
-        if let Value::Object(fields) = line {
-            self.lines.push(Line(fields));
-        }
-        let printed = if self.is_json { json } else { format!("{text}\n") };
-        let mut out = stdout().lock();
-        match out.write_all(printed.as_bytes()).and_then(|()| out.flush()) {
-            // A report is written even if nobody reads the output.
-            Err(error) if error.kind() == ErrorKind::BrokenPipe && self.report.is_some() => Ok(()),
-            done => Ok(done?),
-        }
+        self.told.tell(line, text)
     }
 
     /// Begins a case, or a group of cases. Returns the reason if no time is left for it.
@@ -260,15 +229,33 @@ impl Run {
         self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
+    /// Begins a case of these identity fields. None if no time is left for it, which is reported.
+    pub(super) fn start(&mut self, identity: Value) -> Result<Option<Case>> {
+        let case = Case::of(&self.suite, identity);
+        match self.enter(&case.name) {
+            Some(reason) => self.leave_out(case, reason).map(|()| None),
+            None => Ok(Some(case)),
+        }
+    }
+
     /// Reports why a case was not run.
+    pub(super) fn leave_out(&mut self, case: Case, reason: &str) -> Result<()> {
+        if !case.is_rung() {
+            return self.not_run(&case.name, reason);
+        }
+        let mut line = json!({ "record": "rung", "suite": self.suite, "not_run": reason });
+        extend(&mut line, case.fields);
+        self.left_out(line, &case.name, reason)
+    }
+
+    /// Reports why a case, or a group of cases, was not run.
     pub(super) fn not_run(&mut self, name: &str, reason: &str) -> Result<()> {
         let name = self.unique(name);
         let line = json!({ "record": "not_run", "suite": self.suite, "case": name, "reason": reason });
         self.left_out(line, &name, reason)
     }
 
-    /// [`not_run`](Self::not_run) with another line.
-    pub(super) fn left_out(&mut self, line: Value, name: &str, reason: &str) -> Result<()> {
+    fn left_out(&mut self, line: Value, name: &str, reason: &str) -> Result<()> {
         self.cases_left = self.cases_left.saturating_sub(1);
         self.case = None;
         let text = format!("{:<9} {name}: not run: {reason}", self.suite);
@@ -335,19 +322,15 @@ impl Run {
         Ok((walls, (!times.is_empty()).then(|| Times::from(times))))
     }
 
+    /// Reports the figures of a case.
     pub(super) fn case(&mut self, case: Case) -> Result<()> {
-        let line = json!({ "record": "case", "suite": self.suite });
-        self.figures(line, case)
-    }
-
-    /// Reports a line, to which the figures of a case are added.
-    pub(super) fn figures(&mut self, mut line: Value, case: Case) -> Result<()> {
         self.cases_left = self.cases_left.saturating_sub(1);
         self.case = None;
         let name = self.unique(&case.name);
-        if line["record"] == "case" {
-            line["case"] = json!(name);
-        }
+        let mut line = match case.is_rung() {
+            true => json!({ "record": "rung", "suite": self.suite }),
+            false => json!({ "record": "case", "suite": self.suite, "case": name }),
+        };
         let reached =
             case.work.and_then(|work| self.reached(&work, case.on_device.unwrap_or(case.wall).median));
         let text = case.put_into(&mut line, reached);
@@ -358,39 +341,9 @@ impl Run {
     pub(super) fn finish(mut self, done: Result<()>) -> Result<()> {
         let told = match &done {
             // Without a line the arguments are wrong. A reader that left is no failure.
-            Err(error) if !self.lines.is_empty() && !output::is_broken_pipe(error) => self.failed(error),
+            Err(error) if !self.told.is_empty() && !output::is_broken_pipe(error) => self.failed(error),
             _ => Ok(()),
         };
-        done.and(told).and(self.page())
+        done.and(told).and(self.told.finish())
     }
-
-    /// Writes the page, if one was requested.
-    fn page(self) -> Result<()> {
-        let Some((directory, file)) = self.report.zip(self.file) else { return Ok(()) };
-        file.sync_all().with_context(|| format!("--report: {}", directory.display()))?;
-        let page = report::write(&directory, &self.lines).context("--report")?;
-        if !self.is_json {
-            writeln!(stdout(), "{}", page.display())?;
-        }
-        Ok(())
-    }
-}
-
-/// Opens an empty file of lines for this run alone, and removes the page of the old lines.
-fn opened(directory: &Path) -> Result<File> {
-    let about = || format!("--report: {}", directory.display());
-    fs::create_dir_all(directory).with_context(about)?;
-    let file = File::options()
-        .create(true)
-        .write(true)
-        .truncate(false)
-        .open(directory.join(LINES))
-        .with_context(about)?;
-    match file.try_lock() {
-        Err(TryLockError::WouldBlock) => bail!("{}: another run is writing there", about()),
-        // Some file systems have no locks.
-        _ => file.set_len(0).with_context(about)?,
-    }
-    report::remove(directory).with_context(about)?;
-    Ok(file)
 }

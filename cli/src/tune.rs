@@ -30,7 +30,7 @@ Examples:
   nearfield tune --dim 768
   nearfield tune --dim 128,384,768 --metric cosine,l2sq --count 1000000
   nearfield tune --dim 768 --index ivf --json
-  NEARFIELD_CACHE=/srv/kernels nearfield tune --dim 1024     # for a service that keeps its kernels there";
+  NEARFIELD_CACHE=/srv/kernels nearfield tune --dim 1024   # for a service with kernels of its own";
 
 /// Centres of the rows that are searched.
 const CENTRES: usize = 256;

@@ -1,6 +1,6 @@
 //! The true neighbours in f64, and the judge of an answer.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 
 use nearfield::{MatrixView, Metric, Neighbor, Neighbors};
@@ -98,28 +98,15 @@ impl Truth {
             if hits.len() != k.min(self.rows) {
                 return fault(format!("{} neighbours, wanted {k} of {} rows", hits.len(), self.rows));
             }
+            let of = |id| {
+                let &row = rows.get(&id)?;
+                Some((self.distance(metric, query, row), self.bound(metric, query, row)))
+            };
+            if let Err(text) = check_hits(metric, hits, of) {
+                return fault(text);
+            }
             let mut is_found = vec![false; self.rows];
-            for hit in hits {
-                let Some(&row) = rows.get(&hit.id) else { return fault(format!("unknown id {}", hit.id)) };
-                if std::mem::replace(&mut is_found[row], true) {
-                    return fault(format!("id {} twice", hit.id));
-                }
-                let (exact, bound) = (self.distance(metric, query, row), self.bound(metric, query, row));
-                let off = (f64::from(hit.distance) - exact).abs();
-                if off.is_nan() || off > bound {
-                    return fault(format!("{hit:?}, but it is {exact:e} away, within {bound:e}"));
-                }
-            }
-            for pair in hits.windows(2) {
-                let ordered = match pair[0].distance.total_cmp(&pair[1].distance) {
-                    // The roots of different squares may be equal.
-                    std::cmp::Ordering::Equal => metric == Metric::L2 || pair[0].id < pair[1].id,
-                    order => order.is_lt(),
-                };
-                if !ordered {
-                    return fault(format!("{:?} before {:?}", pair[0], pair[1]));
-                }
-            }
+            hits.iter().for_each(|hit| is_found[rows[&hit.id]] = true);
             let Some(last) = hits.last() else { continue };
             for row in (0..self.rows).filter(|&row| !is_found[row]) {
                 let (exact, bound) = (self.distance(metric, query, row), self.bound(metric, query, row));
@@ -219,6 +206,36 @@ impl Truth {
             return Err(format!("{answers} answers for {} queries", self.queries));
         }
         Ok(())
+    }
+}
+
+/// Checks the hits of one query by the promises of `Metric`: no row is found twice, distances are within their bounds and in order.
+/// `of` is the true distance of an id and the bound of its error, if there is such a row. Returns the true distances.
+pub fn check_hits(
+    metric: Metric,
+    hits: &[Neighbor],
+    of: impl Fn(u64) -> Option<(f64, f64)>,
+) -> Result<Vec<f64>, String> {
+    let (mut ids, mut found) = (HashSet::new(), vec![]);
+    for hit in hits {
+        let (exact, bound) = of(hit.id).ok_or_else(|| format!("unknown id {}", hit.id))?;
+        if !ids.insert(hit.id) {
+            return Err(format!("id {} twice", hit.id));
+        }
+        let off = (f64::from(hit.distance) - exact).abs();
+        if off.is_nan() || off > bound {
+            return Err(format!("{hit:?}, but it is {exact:e} away, within {bound:e}"));
+        }
+        found.push(exact);
+    }
+    let is_ordered = |a: &Neighbor, b: &Neighbor| match a.distance.total_cmp(&b.distance) {
+        // The roots of different squares may be equal.
+        std::cmp::Ordering::Equal => metric == Metric::L2 || a.id < b.id,
+        order => order.is_lt(),
+    };
+    match hits.windows(2).find(|pair| !is_ordered(&pair[0], &pair[1])) {
+        Some(pair) => Err(format!("{:?} before {:?}", pair[0], pair[1])),
+        None => Ok(found),
     }
 }
 

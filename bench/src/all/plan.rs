@@ -39,7 +39,7 @@ impl Planned {
     }
 }
 
-fn split(options: &str) -> impl Iterator<Item = String> {
+fn split(options: &str) -> impl Iterator<Item = String> + use<'_> {
     options.split_whitespace().map(str::to_owned)
 }
 
@@ -66,75 +66,82 @@ impl Files {
     }
 }
 
-/// The commands of a scale. Searches come first: they are what most want to know, and the time may end before the rest. Those of
-/// files come before all others.
+/// Commands of the small scale, as [`LARGE`].
+const SMALL: [&str; 3] = [
+    "\
+made 3 exact --screen i8,none --batch 1,16,256 --data embedding --count ROWS --dim HIGH
+made 1 serve --threads 1,8 --duration 1s --data embedding --count ROWS --dim HIGH
+any 2 exact --sizes 1000,3000,ROWS --batch 1,64 --data embedding --count ROWS --dim MIDDLE
+any 1 exact --batch 1,64 --data embedding --count 5000 --dim LOW
+any 1 exact --batch 1,64 --data embedding --count 5000 --dim HIGH
+made 2 ivf --lists 300 --iterations 2 --probes 1,4,16,64 --batch 1,64 --data embedding --count 5000 --dim LOW
+any 1 distance --count 4096 --dim MIDDLE --batch 1,64 --metric l2sq,cosine",
+    REDUCE,
+    "\
+gpu 2 select --shapes 200x500,10x10000,1x100000,1x1000000 --k 1,10,100,2048
+gpu 2 breakeven --dim MIDDLE --count 10000 --sizes 1000,3000,10000 --batch 1,8,64",
+];
+
+/// Commands of the other scales: when they run (without files, always, or on a GPU), their share of the time, and words. Searches come
+/// first: they are what most want to know, and the time may end before the rest.
+const LARGE: [&str; 3] = [
+    "\
+made 3 exact --batch 1,8,100,1024,MOST --k 10,100 --data low-rank --count ROWS --dim HIGH
+made 2 exact --screen none --batch 1,128,1024 --data low-rank --count ROWS --dim HIGH
+made 4 ivf --probes 1,4,16,64 --batch 1,100,MOST --data low-rank --count ROWS --dim HIGH
+made 2 serve --threads 1,4,16,64 --data low-rank --count ROWS --dim HIGH
+made 2 serve --threads 1,4,16,64 --probes 16 --data low-rank --count ROWS --dim HIGH
+any 2 exact --sizes 1000,10000,100000,ROWS --batch 1,1024 --data low-rank --count ROWS --dim MIDDLE
+any 2 exact --metric cosine,l2sq --batch 1,1024,MOST --data low-rank --count ROWS --dim LOW
+any 2 ivf --probes 1,4,16,64 --batch 1,MOST --data low-rank --count ROWS --dim LOW
+any 1 distance --count 100000 --dim MIDDLE --batch 1,16,256 --metric l2sq,cosine
+any 1 distance --count 100000 --dim HIGH --batch 256 --metric l2sq,ip",
+    REDUCE,
+    "\
+gpu 2 select --shapes 20000x500,1000x10000,100x100000,10x1000000 --k 1,2,4,8,16,32,64,128,256,512,1024,2048
+gpu 2 select --shapes 100x1000000,1x1000000,1000x100000 --k 10,512,2048,10000,100000
+gpu 2 breakeven --dim MIDDLE --count 100000 --sizes 1000,3000,10000,30000,100000 --batch 1,4,16,64,256",
+];
+
+const REDUCE: &str = "\
+any 2 reduce --operation dot,sum,sum-squares,mean,l1,l2,max-norm,std,min,max,argmin,argmax --length LENGTH
+any 1 reduce --elements f16 --length LENGTH
+any 1 reduce --operation dot,sum --summation compensated --length LENGTH
+any 1 reduce --length 1024,65536,1048576,PART
+any 2 reduce --operation sum,l2,min,argmin --row-length 4,16,64 --length SHORT
+any 1 reduce --operation sum,l2,min,argmin --row-length 384,4096,65537 --length LENGTH
+gpu 1 reduce --ladder --length LENGTH";
+
+/// The commands of a scale. Those of files come before all others.
 pub(super) fn plan(scale: Scale, is_gpu: bool, files: Option<&Files>) -> Vec<Planned> {
-    let (length, short, rows, [low, middle, high]) = match scale {
-        Scale::Small => (1 << 22, 1 << 20, 10_000, [64, 128, 256]),
-        Scale::Medium => (1 << 26, 1 << 24, 200_000, [64, 128, 384]),
-        Scale::Large => (1 << 28, 1 << 26, 1_000_000, [128, 384, 768]),
+    let (length, short, rows, [low, middle, high], most) = match scale {
+        Scale::Small => (1 << 22, 1 << 20, 10_000, [64, 128, 256], 1000),
+        Scale::Medium => (1 << 26, 1 << 24, 200_000, [64, 128, 384], 1000),
+        Scale::Large => (1 << 28, 1 << 26, 1_000_000, [128, 384, 768], 10_000),
     };
-    let (is_small, most) = (scale == Scale::Small, if scale == Scale::Large { 10_000 } else { 1000 });
-    let recipe = if is_small { "embedding" } else { "low-rank" };
-    let made = |rows: usize, dim: usize| -> Vec<String> {
-        split(&format!("--data {recipe} --count {rows} --dim {dim}")).collect()
-    };
+    let numbers = [
+        ("LENGTH", length),
+        ("SHORT", short),
+        ("PART", length / 16),
+        ("ROWS", rows),
+        ("LOW", low),
+        ("MIDDLE", middle),
+        ("HIGH", high),
+        ("MOST", most),
+    ];
     let mut plan = files.map_or(vec![], |files| of_files(scale, most, files));
-    let mut add = |weight, options: &str, more: &[String]| plan.push(Planned::new(weight, options, more));
-    match (files, is_small) {
-        (Some(_), _) => {}
-        (None, true) => {
-            add(3, "exact --screen i8,none --batch 1,16,256", &made(rows, high));
-            add(1, "serve --threads 1,8 --duration 1s", &made(rows, high));
-        }
-        (None, false) => {
-            add(3, &format!("exact --batch 1,8,100,1024,{most} --k 10,100"), &made(rows, high));
-            add(2, "exact --screen none --batch 1,128,1024", &made(rows, high));
-            add(4, &format!("ivf --probes 1,4,16,64 --batch 1,100,{most}"), &made(rows, high));
-            add(2, "serve --threads 1,4,16,64", &made(rows, high));
-            add(2, "serve --threads 1,4,16,64 --probes 16", &made(rows, high));
-        }
-    }
-    if is_small {
-        add(2, &format!("exact --sizes 1000,3000,{rows} --batch 1,64"), &made(rows, middle));
-        add(1, "exact --batch 1,64", &made(5000, low));
-        add(1, "exact --batch 1,64", &made(5000, high));
-        if files.is_none() {
-            // Training is slow on a software driver.
-            add(2, "ivf --lists 300 --iterations 2 --probes 1,4,16,64 --batch 1,64", &made(5000, low));
-        }
-        add(1, &format!("distance --count 4096 --dim {middle} --batch 1,64 --metric l2sq,cosine"), &[]);
-    } else {
-        add(2, &format!("exact --sizes 1000,10000,100000,{rows} --batch 1,1024"), &made(rows, middle));
-        add(2, &format!("exact --metric cosine,l2sq --batch 1,1024,{most}"), &made(rows, low));
-        add(2, &format!("ivf --probes 1,4,16,64 --batch 1,{most}"), &made(rows, low));
-        let distance = "distance --count 100000";
-        add(1, &format!("{distance} --dim {middle} --batch 1,16,256 --metric l2sq,cosine"), &[]);
-        add(1, &format!("{distance} --dim {high} --batch 256 --metric l2sq,ip"), &[]);
-    }
-    let all = "dot,sum,sum-squares,mean,l1,l2,max-norm,std,min,max,argmin,argmax";
-    add(2, &format!("reduce --operation {all} --length {length}"), &[]);
-    add(1, &format!("reduce --elements f16 --length {length}"), &[]);
-    add(1, &format!("reduce --operation dot,sum --summation compensated --length {length}"), &[]);
-    add(1, &format!("reduce --length 1024,65536,1048576,{}", length / 16), &[]);
-    let of_rows = "reduce --operation sum,l2,min,argmin --row-length";
-    add(2, &format!("{of_rows} 4,16,64 --length {short}"), &[]);
-    add(1, &format!("{of_rows} 384,4096,65537 --length {length}"), &[]);
-    if is_gpu {
-        add(1, &format!("reduce --ladder --length {length}"), &[]);
-        if is_small {
-            add(2, "select --shapes 200x500,10x10000,1x100000,1x1000000 --k 1,10,100,2048", &[]);
-        } else {
-            let powers = "1,2,4,8,16,32,64,128,256,512,1024,2048";
-            add(2, &format!("select --shapes 20000x500,1000x10000,100x100000,10x1000000 --k {powers}"), &[]);
-            let large = "100x1000000,1x1000000,1000x100000 --k 10,512,2048,10000,100000";
-            add(2, &format!("select --shapes {large}"), &[]);
-        }
-        let options = match scale {
-            Scale::Small => "--count 10000 --sizes 1000,3000,10000 --batch 1,8,64",
-            _ => "--count 100000 --sizes 1000,3000,10000,30000,100000 --batch 1,4,16,64,256",
+    let texts = if scale == Scale::Small { SMALL } else { LARGE };
+    for line in texts.iter().flat_map(|text| text.lines()) {
+        let fill = |text: String, (name, number): (&str, usize)| text.replace(name, &number.to_string());
+        let mut words = split(&numbers.into_iter().fold(line.to_owned(), fill)).collect::<Vec<_>>();
+        let runs = match words[0].as_str() {
+            "made" => files.is_none(),
+            "gpu" => is_gpu,
+            _ => true,
         };
-        add(2, &format!("breakeven --dim {middle} {options}"), &[]);
+        if let (true, Ok(weight)) = (runs, words[1].parse()) {
+            plan.push(Planned { words: words.split_off(2), weight });
+        }
     }
     plan
 }

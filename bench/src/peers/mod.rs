@@ -1,7 +1,6 @@
 //! `nearfield-bench peers`: times other libraries at the same work, through the script peers.py.
 
 mod script;
-mod text;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -11,9 +10,12 @@ use anyhow::{Context, Result, ensure};
 use nearfield::io::write_npy;
 use nearfield::{Device, Error, Ivf, Metric};
 
-use super::data::{Source, View, asked_or};
-use super::run::{Run, Suite};
-use super::suites::select::Shape;
+use serde_json::Value;
+
+use crate::data::{Source, View, asked_or};
+use crate::lines::{Line, identity, words};
+use crate::run::{Run, Suite};
+use crate::suites::select::Shape;
 use nearfield_cli::given::arguments;
 use nearfield_cli::terminal::interrupt;
 use script::Script;
@@ -27,10 +29,8 @@ const LEAST_QUERIES: usize = 200;
 const CHECKED_AT_ONCE: usize = 1 << 14;
 
 const SUITES: [&str; 5] = ["exact", "ivf", "distance", "select", "reduce"];
-const PEERS: [&str; 8] = ["numpy", "scipy", "faiss-cpu", "usearch", "hnswlib", "torch", "cuvs", "faiss-gpu"];
-const SHAPES: &str = "20000x500,1000x10000,100x100000,10x1000000";
-const SELECT_K: &str = "1,16,256";
-const LENGTH: &str = "67108864";
+const PEERS: [&str; 9] =
+    ["numpy", "scipy", "faiss-cpu", "usearch", "hnswlib", "torch", "cuvs", "faiss-gpu", "nearfield"];
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -105,7 +105,7 @@ impl Suite for Args {
             self.write(scratch.path())?;
         }
         script.run(|line| {
-            let text = text::of(&line);
+            let text = told(&line);
             run.tell(line, &text)
         })
     }
@@ -115,8 +115,28 @@ fn joined<T: ToString>(values: &[T]) -> String {
     values.iter().map(T::to_string).collect::<Vec<_>>().join(",")
 }
 
-fn joined_or<T: ToString>(asked: &[T], usual: &str) -> String {
-    if asked.is_empty() { usual.to_owned() } else { joined(asked) }
+/// A line of a peer as text.
+fn told(line: &Value) -> String {
+    let line = Line(line.as_object().cloned().unwrap_or_default());
+    if line.record() == "peers" {
+        return format!("peers     on {}", line.machine());
+    }
+    let [suite, peer] = ["suite", "peer"].map(|key| line.text(key).unwrap_or_default());
+    let name = [peer.to_owned(), words(&line, &identity(suite))].join(" ");
+    let name = format!("{suite:<9} {}", name.trim());
+    if let Some(reason) = line.text("not_run") {
+        return format!("{name}: not run: {reason}");
+    }
+    let time = |key: &str| line.number(key).unwrap_or(f64::NAN);
+    let noisy = if line.is_noisy("ms") { ", noisy" } else { "" };
+    let mut text =
+        format!("{name}: {:.3} ms ({:.3} .. {:.3}){noisy}", time("ms"), time("ms_least"), time("ms_most"));
+    for (key, unit) in
+        [("device_ms", "ms on the device"), ("queries_per_s", "queries/s"), ("bytes_per_s", "B/s")]
+    {
+        text += &line.field(key).map_or(String::new(), |number| format!(", {number} {unit}"));
+    }
+    text + &line.number("recall").map_or(String::new(), |recall| format!(", recall {recall:.4}"))
 }
 
 impl Args {
@@ -146,12 +166,15 @@ impl Args {
             ("--suites", joined(&self.suites)),
             ("--peers", joined(&self.peers)),
             ("--metric", self.metric.to_string()),
-            ("--shapes", joined_or(&self.shapes, SHAPES)),
-            ("--select-k", joined_or(&self.select_k, SELECT_K)),
-            ("--length", joined_or(&self.length, LENGTH)),
+            ("--shapes", joined(&self.shapes)),
+            ("--select-k", joined(&self.select_k)),
+            ("--length", joined(&self.length)),
         ]
+        .into_iter()
+        // The script has the usual values of what is not given.
+        .filter(|(_, value)| !value.is_empty())
         .map(|(name, value)| (name, value.into()))
-        .into();
+        .collect();
         if self.has_vectors() {
             let (rows, _) = self.source.shape()?;
             let lists = self.lists.unwrap_or_else(|| Ivf::recommend(rows));

@@ -33,7 +33,7 @@ copies = lambda size: max(1, min(64, -(-CACHE // (4 * size))))  # Enough arrays 
 NAMES, NUMBERS = lambda text: text.split(","), lambda text: [int(part) for part in text.split(",")]
 OPTIONS = [  # How they are read, and their defaults. The budget is in seconds.
     ("suites", NAMES, "exact,ivf,distance,select,reduce"),
-    ("peers", NAMES, "numpy,scipy,faiss-cpu,usearch,hnswlib,torch,cuvs,faiss-gpu"),
+    ("peers", NAMES, "numpy,scipy,faiss-cpu,usearch,hnswlib,torch,cuvs,faiss-gpu,nearfield"),
     ("rows", str, "rows.npy"), ("queries", str, "queries.npy"), ("data", str, "files"),
     ("metric", str, "cosine"), ("batch", NUMBERS, "1,1024"), ("k", NUMBERS, "10"), ("lists", int, "1000"),
     ("probes", NUMBERS, "1,4,16,64"), ("shapes", NAMES, "20000x500,1000x10000,100x100000,10x1000000"),
@@ -154,6 +154,11 @@ def usearch_index(_, rows, metric, lists):
 
 def hnswlib_index(_, rows, metric, lists):
     module, space = importlib.import_module("hnswlib"), metric if metric in ("cosine", "ip") else "l2"
+    if not lists:
+        exact = module.BFIndex(space, rows.shape[1])
+        exact.init_index(len(rows))
+        exact.add_items(rows)
+        return lambda queries, k, probes: exact.knn_query(queries, k)[0].astype(np.int64)
     index = module.Index(space, rows.shape[1])
     index.init_index(len(rows), M=16, ef_construction=200, random_seed=1)
     index.set_num_threads(THREADS)
@@ -231,10 +236,17 @@ def cuvs_index(peer, rows, metric, lists):
     return search
 
 
+def nearfield_index(_, rows, metric, lists):
+    nearfield = importlib.import_module("nearfield")
+    index = nearfield.Ivf(rows, lists=lists, metric=metric) if lists else nearfield.Flat(rows, metric=metric)
+    index.warm_up()
+    return lambda queries, k, probes: index.search(queries, k, **({"probes": probes} if probes else {})).ids
+
+
 # Each builds an index and returns its search: queries to ids, or on a GPU, where all are tensors, to ids and distances.
 BUILD = {
     "numpy": numpy_index, "faiss": faiss_index, "usearch": usearch_index, "hnswlib": hnswlib_index, "torch": torch_index,
-    "cuvs": cuvs_index,
+    "cuvs": cuvs_index, "nearfield": nearfield_index,
 }
 GRAPHS = {"hnswlib", "cuvs-cagra"}  # They have no lists: the number of probes is the width of a search.
 
@@ -249,6 +261,8 @@ def search(args, line):
     line["build_ms"] = round((time.perf_counter() - start) * 1e3, 3)
     torch = importlib.import_module("torch") if peer.startswith(("torch", "cuvs")) else None
     line["on"], line["threads"] = ("cuda", None) if torch or peer == "faiss-gpu" else ("cpu", THREADS)
+    if peer.startswith("nearfield"):
+        line["on"], line["threads"] = os.environ.get("NEARFIELD_ADAPTER") or "best", None
     upload = lambda array: torch.from_numpy(array).to("cuda")
     from_host = (lambda array, *how: [part.cpu() for part in find(upload(array), *how)][0].numpy()) if torch else find
     limits = list(zip(args.k, args.limits))[: 1 if lists else None]
@@ -384,8 +398,8 @@ def reduce(args, line):
 
 
 SUITES = {  # The function that runs each suite, and the libraries.
-    "exact": (search, ["numpy", "faiss-cpu", "usearch", "torch-f32", "torch-f16", "cuvs", "faiss-gpu"]),
-    "ivf": (search, ["faiss-cpu", "hnswlib", "cuvs", "cuvs-cagra", "faiss-gpu"]),
+    "exact": (search, ["numpy", "faiss-cpu", "usearch", "hnswlib", "torch-f32", "torch-f16", "cuvs", "faiss-gpu", "nearfield-python"]),
+    "ivf": (search, ["faiss-cpu", "hnswlib", "cuvs", "cuvs-cagra", "faiss-gpu", "nearfield-python"]),
     "distance": (all_pairs, ["numpy", "scipy", "faiss-cpu", "torch-matmul", "torch-cdist", "torch-direct"]),
     "select": (select, ["torch"]),
     "reduce": (reduce, ["torch"]),

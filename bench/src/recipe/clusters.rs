@@ -4,7 +4,7 @@ use super::make::{Maker, Setting, set_norm, shared};
 
 /// Values uniform in [-1, 1).
 pub(super) fn uniform() -> Maker {
-    Box::new(|_, _, random, vectors| vectors.iter_mut().for_each(|x| *x = random.signed()))
+    Box::new(|_, _, random, vectors| vectors.iter_mut().for_each(|x| *x = random.unit()))
 }
 
 /// Whole numbers from -3 to 3.
@@ -19,11 +19,11 @@ pub(super) fn clustered(setting: Setting) -> Maker {
     let centres: Vec<f32> = (0..256 * dim).map(|_| random.normal()).collect();
     Box::new(move |_, _, random, vectors| {
         for vector in vectors.chunks_exact_mut(dim) {
-            let centre = random.below(256) as usize * dim;
+            let centre = random.below(256) * dim;
             for (x, middle) in vector.iter_mut().zip(&centres[centre..centre + dim]) {
                 *x = middle + random.normal();
             }
-            set_norm(vector, 0.5 + 1.5 * f64::from(random.unit()));
+            set_norm(vector, 0.5 + 1.5 * f64::from(random.part()));
         }
     })
 }
@@ -41,7 +41,7 @@ pub(super) fn low_rank(setting: Setting) -> Maker {
     let projection: Vec<f32> = (0..RANK * dim).map(|_| scale * random.normal()).collect();
     Box::new(move |_, _, random, vectors| {
         for vector in vectors.chunks_exact_mut(dim) {
-            let centre = random.below(CENTRES as u64) as usize * RANK;
+            let centre = random.below(CENTRES) * RANK;
             let mut inner = [0.0; RANK];
             for (z, middle) in inner.iter_mut().zip(&centres[centre..centre + RANK]) {
                 *z = middle + random.normal();

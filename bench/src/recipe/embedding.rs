@@ -9,8 +9,8 @@
 //! tree, so that a large set is no easier than a small one.
 
 use super::make::{Maker, Setting, norm, shared};
-use super::random::Random;
 use super::rotation::{LANES, Rotation};
+use nearfield_testing::Random;
 
 /// Variance by place among the principal components, both as parts of the whole, as straight lines between these points. The
 /// tree concentrates it further: 50 % lies left of 0.112, 80 % left of 0.315, 90 % left of 0.46, 95 % left of 0.57.
@@ -53,7 +53,7 @@ struct Level {
 struct Embedding {
     setting: Setting,
     levels: Vec<Level>,
-    families: u64,
+    families: usize,
     /// `[dim]`: the standard deviation along each principal axis.
     spread: Vec<f32>,
     rotation: Rotation,
@@ -72,7 +72,7 @@ impl Embedding {
         let mut mean: Vec<f32> = (0..dim).map(|_| random.normal()).collect();
         let length = norm(&mean);
         mean.iter_mut().for_each(|x| *x = (f64::from(*x) * COMMON.sqrt() / length) as f32);
-        let families = ((setting.rows as f64 * f64::from(IN_FAMILY) / FAMILY) as u64).max(1);
+        let families = ((setting.rows as f64 * f64::from(IN_FAMILY) / FAMILY) as usize).max(1);
         let mut this = Self { setting, levels: vec![], families, spread, rotation, mean };
         let (mut nodes, mut before, mut after) = (FIRST, 1.0, FIRST_REST);
         while nodes * LEAST_ROWS < setting.rows as u64 {
@@ -111,13 +111,13 @@ impl Embedding {
 
     /// Draws a vector along the principal axes, with variance 1 in each, into one lane.
     fn draw(&self, random: &mut Random, lane: usize, vectors: &mut [[f32; LANES]]) {
-        if random.unit() >= IN_FAMILY {
+        if random.part() >= IN_FAMILY {
             self.draw_alone(random, lane, vectors);
             return;
         }
         // The number of a family gives its founder again.
-        let mut founder = Random::of(self.setting.seed, 4, random.below(self.families));
-        let width = founder.unit();
+        let mut founder = Random::of(self.setting.seed, 4, random.below(self.families) as u64);
+        let width = founder.part();
         let apart = WIDEST * width * width;
         self.draw_alone(&mut founder, lane, vectors);
         let (kept, added) = ((1.0 - apart).sqrt(), apart.sqrt());
@@ -128,7 +128,7 @@ impl Embedding {
 
     fn draw_alone(&self, random: &mut Random, lane: usize, vectors: &mut [[f32; LANES]]) {
         let mut depth = self.levels.len();
-        while depth > 0 && random.unit() < HIGHER {
+        while depth > 0 && random.part() < HIGHER {
             depth -= 1;
         }
         vectors.iter_mut().for_each(|x| x[lane] = 0.0);
@@ -144,7 +144,7 @@ impl Embedding {
 
 /// A number below `end`, which small ones are more often than large ones: some nodes have far more vectors than others.
 fn skewed(random: &mut Random, end: u64) -> u64 {
-    let unit = random.unit();
+    let unit = random.part();
     ((end as f32 * (unit * unit.sqrt())) as u64).min(end - 1)
 }
 

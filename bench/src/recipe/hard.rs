@@ -4,11 +4,11 @@ use super::embedding;
 use super::make::{Maker, PIECE, Part, Setting, norm, set_norm, shared};
 
 /// The number of vectors that are copied.
-const ORIGINALS: u64 = 8;
+const ORIGINALS: usize = 8;
 /// The offset in the outlier's dimension, for vectors of norm 1.
 const OFFSET: f32 = 16.0;
 /// The largest exponent of a norm: one less than an index accepts, because norms are rounded.
-const EXPONENT: u64 = 49;
+const EXPONENT: usize = 49;
 /// Rows per stretch of the mix.
 const STRETCH: usize = 2 * PIECE;
 
@@ -16,14 +16,14 @@ const STRETCH: usize = 2 * PIECE;
 pub(super) fn duplicates(setting: Setting) -> Maker {
     let (dim, mut random) = (setting.dim, shared(setting));
     // [ORIGINALS, dim]
-    let originals: Vec<f32> = (0..ORIGINALS as usize * dim).map(|_| random.signed()).collect();
+    let originals: Vec<f32> = (0..ORIGINALS * dim).map(|_| random.unit()).collect();
     Box::new(move |_, _, random, vectors| {
         for vector in vectors.chunks_exact_mut(dim) {
             if random.below(100) > 0 {
-                let original = random.below(ORIGINALS) as usize * dim;
+                let original = random.below(ORIGINALS) * dim;
                 vector.copy_from_slice(&originals[original..original + dim]);
             } else {
-                vector.iter_mut().for_each(|x| *x = random.signed());
+                vector.iter_mut().for_each(|x| *x = random.unit());
             }
         }
     })
@@ -32,10 +32,10 @@ pub(super) fn duplicates(setting: Setting) -> Maker {
 /// One vector for all rows: every row has the same distance, so ids alone decide.
 pub(super) fn equal(setting: Setting) -> Maker {
     let mut random = shared(setting);
-    let row: Vec<f32> = (0..setting.dim).map(|_| random.signed()).collect();
+    let row: Vec<f32> = (0..setting.dim).map(|_| random.unit()).collect();
     Box::new(move |part, _, random, vectors| match part {
         Part::Rows => vectors.chunks_exact_mut(row.len()).for_each(|vector| vector.copy_from_slice(&row)),
-        Part::Queries => vectors.iter_mut().for_each(|x| *x = random.signed()),
+        Part::Queries => vectors.iter_mut().for_each(|x| *x = random.unit()),
     })
 }
 

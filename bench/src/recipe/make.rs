@@ -1,6 +1,6 @@
 //! The function that a recipe is, and helpers that recipes share.
 
-use super::random::Random;
+use nearfield_testing::Random;
 
 /// Vectors per piece.
 pub(crate) const PIECE: usize = 256;

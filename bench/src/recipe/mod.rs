@@ -9,7 +9,6 @@ mod clusters;
 mod embedding;
 mod hard;
 mod make;
-mod random;
 mod rotation;
 
 use anyhow::{Result, ensure};
@@ -20,9 +19,9 @@ use rayon::prelude::*;
 
 use make::{Maker, Setting};
 use nearfield_cli::memory;
+use nearfield_testing::Random;
 
 pub(crate) use make::{PIECE, Part};
-pub(crate) use random::Random;
 
 /// The recipes. Most give norms that every metric accepts, and values that f16 holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -1,6 +1,6 @@
 //! A random rotation that costs a few operations per dimension.
 
-use super::Random;
+use nearfield_testing::Random;
 
 pub(super) const LANES: usize = 16;
 
@@ -26,12 +26,12 @@ impl Rotation {
         let mut turns = Vec::with_capacity(stages as usize * (dim / 2));
         for _ in 0..stages {
             for place in (1..dim).rev() {
-                order.swap(place, random.below(place as u64 + 1) as usize);
+                order.swap(place, random.below(place + 1));
             }
             // An odd dimension waits for the next stage.
             for &places in order.as_chunks::<2>().0 {
                 // From the tangent of half an angle up to 90 degrees, because sines of libraries differ in their last bits.
-                let tangent = random.signed();
+                let tangent = random.unit();
                 let square = tangent * tangent;
                 let cosine = (1.0 - square) / (1.0 + square);
                 turns.push(Turn { places, cosine, sine: 2.0 * tangent / (1.0 + square) });

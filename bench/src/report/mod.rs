@@ -1,134 +1,79 @@
-//! `nearfield-bench report`: the figures of runs as an HTML page, as Markdown tables, or one chart as an SVG file.
+//! `nearfield-bench report`: the figures of runs as an HTML page, as Markdown tables, or the bars of one suite as an SVG file.
 
-mod ceilings;
-mod chart;
-mod columns;
-mod device;
-mod document;
-mod fields;
-mod html;
-mod markdown;
-mod overview;
-mod peers;
-mod serve;
-mod suites;
+mod page;
+mod render;
 
 use std::fs;
 use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
-use clap::{Args as ClapArgs, ValueEnum};
 
-use super::lines::{Line, read};
-use chart::Chart;
-use device::DeviceLines;
-use document::Page;
-pub(super) use fields::describe;
+use crate::lines::{Line, read};
 use nearfield_cli::given::files;
+use page::{Page, pages};
 
-#[derive(Debug, ClapArgs)]
+#[derive(Debug, clap::Args)]
 #[command(after_long_help = HELP)]
 pub(crate) struct Args {
     /// JSON lines of `nearfield-bench`; several runs make one report
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// The format of the report
-    #[arg(long, value_enum, default_value_t = Format::Html, conflicts_with = "chart")]
-    format: Format,
-    /// Write only this chart, as SVG; an unknown name lists the charts there are
-    #[arg(long, value_name = "NAME")]
+    /// Print tables to paste into documents instead of a page
+    #[arg(long)]
+    markdown: bool,
+    /// Write only the bars of this suite, as SVG; an unknown name lists those there are
+    #[arg(long, value_name = "NAME", conflicts_with = "markdown")]
     chart: Option<String>,
-    /// Write to this file instead of standard output
+    /// Write to this file instead of the standard output
     #[arg(long, value_name = "FILE")]
-    output: Option<PathBuf>,
+    out: Option<PathBuf>,
     /// Replace an existing file
     #[arg(long)]
     force: bool,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Format {
-    /// A page with tables and charts that needs no other file and no network
-    Html,
-    /// Tables to paste into documents
-    Markdown,
-}
-
 const HELP: &str = "\
 Examples:
   nearfield-bench exact --json > exact.jsonl
-  nearfield-bench report exact.jsonl --output exact.html
-  nearfield-bench report exact.jsonl --format markdown
+  nearfield-bench report exact.jsonl --out exact.html
+  nearfield-bench report exact.jsonl --markdown
   nearfield-bench reduce --ladder --json > ladder.jsonl
-  nearfield-bench report ladder.jsonl --chart ladder --output ladder.svg
+  nearfield-bench report ladder.jsonl --chart ladder --out ladder.svg
 
-Each device has its own page of tables and charts. When a case was measured more than once, the newest counts. A bar chart \
-from several devices has one group of bars for each.";
+Each device has its own tables, and bars for each suite. When a case was measured more than once, the newest counts.";
 
 pub(super) fn run(args: &Args) -> Result<()> {
-    let inputs: Vec<(&str, Option<&Path>)> =
-        args.files.iter().map(|file| ("FILE", Some(file.as_path()))).collect();
-    files::check_outputs(&inputs, &[("--output", args.output.as_deref())], args.force)?;
+    let inputs: Vec<_> = args.files.iter().map(|file| ("FILE", Some(file.as_path()))).collect();
+    files::check_outputs(&inputs, &[("--out", args.out.as_deref())], args.force)?;
     let mut lines = vec![];
     for file in &args.files {
         lines.extend(read(file).context("FILE")?);
     }
     let pages = pages(&lines);
-    let text = match (&args.chart, args.format) {
-        (Some(name), _) => chart(&pages, name).context("--chart")?,
-        (None, Format::Html) => html::render(&pages)?,
-        (None, Format::Markdown) => markdown::render(&pages),
+    let text = match &args.chart {
+        Some(name) => chart(&pages, name).context("--chart")?,
+        None if args.markdown => render::markdown(&pages),
+        None => render::html(&pages),
     };
-    match &args.output {
-        Some(path) => fs::write(path, text).with_context(|| format!("--output: {}", path.display())),
+    match &args.out {
+        Some(path) => fs::write(path, text).with_context(|| format!("--out: {}", path.display())),
         None => Ok(stdout().write_all(text.as_bytes())?),
     }
 }
 
-/// A page for each device, at least one.
-fn pages(lines: &[Line]) -> Vec<Page> {
-    DeviceLines::group(lines).iter().map(page).collect()
-}
-
-fn page(device: &DeviceLines<'_>) -> Page {
-    let mut sections = vec![
-        suites::exact(device),
-        suites::ivf(device),
-        serve::section(device),
-        peers::section(device),
-        suites::reductions(device),
-        suites::selection(device),
-        suites::distance(device),
-        suites::breakeven(device),
-        ceilings::section(device),
-        suites::others(device),
-    ];
-    sections.retain(|section| !section.blocks.is_empty());
-    Page { sections, ..overview::page(device) }
-}
-
-/// The chart of a name as an SVG file. Bar charts of several devices are joined.
+/// The bars of a suite on the only device that has them.
 fn chart(pages: &[Page], name: &str) -> Result<String> {
-    let all = || pages.iter().flat_map(Page::figures);
-    let found: Vec<_> = all().filter(|figure| figure.name == name).collect();
-    let Some(first) = found.first() else {
-        let mut names: Vec<&str> = all().map(|figure| figure.name).collect();
-        names.sort_unstable();
-        names.dedup();
-        bail!("needed one of {}, given {name}", names.join(", "));
-    };
-    let mut groups = vec![];
-    for figure in &found {
-        match &figure.chart {
-            Chart::Bars(bars) => groups.extend(bars.iter().cloned()),
-            Chart::Lines(_) => ensure!(found.len() == 1, "{name}: needed lines of one device, found several"),
+    let all = pages.iter().flat_map(|page| page.tables.iter().map(move |table| (page, table)));
+    let all: Vec<_> = all.filter(|(_, table)| !table.bars.is_empty()).collect();
+    let found: Vec<_> = all.iter().filter(|(_, table)| table.name == name).collect();
+    match found[..] {
+        [(page, table)] => Ok(render::svg(&format!("{}, {}", table.title, page.title), &table.bars) + "\n"),
+        [] => {
+            let names: Vec<&str> = all.iter().map(|(_, table)| table.name).collect();
+            bail!("needed one of {}, given {name}", names.join(", "))
         }
-    }
-    if groups.is_empty() {
-        first.chart.file(&first.caption, &first.note)
-    } else {
-        Chart::Bars(groups).file(&first.caption, &first.note)
+        _ => bail!("{name}: needed lines of one device, found several"),
     }
 }
 
@@ -140,16 +85,13 @@ pub(super) fn directory(text: &str) -> Result<PathBuf> {
     ensure!(!text.is_empty(), "needed a directory, its name is empty");
     ensure!(path.is_dir() || !path.exists(), "needed a directory, {} is none", path.display());
     let page = path.join(PAGE);
-    ensure!(
-        !page.exists() || is_ours(&page),
-        "needed a directory without a page of others, {} is there",
-        page.display()
-    );
+    let is_free = !page.exists() || is_ours(&page);
+    ensure!(is_free, "needed a directory without a page of others, {} is there", page.display());
     Ok(path)
 }
 
 fn is_ours(page: &Path) -> bool {
-    fs::read_to_string(page).is_ok_and(|text| text.contains(html::GENERATOR))
+    fs::read_to_string(page).is_ok_and(|text| text.contains(render::GENERATOR))
 }
 
 /// Removes our own page from a directory, before its lines change.
@@ -163,10 +105,9 @@ pub(super) fn remove(directory: &Path) -> Result<()> {
 
 /// Writes the page of some lines to `index.html` in a directory and returns its path. Creates the directory if needed.
 pub(super) fn write(directory: &Path, lines: &[Line]) -> Result<PathBuf> {
-    let html = html::render(&pages(lines))?;
     self::directory(&directory.to_string_lossy())?;
     let page = directory.join(PAGE);
-    let written = fs::create_dir_all(directory).and_then(|()| fs::write(&page, html));
+    let written = fs::create_dir_all(directory).and_then(|()| fs::write(&page, render::html(&pages(lines))));
     written.with_context(|| page.display().to_string())?;
     Ok(page)
 }

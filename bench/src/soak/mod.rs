@@ -99,13 +99,6 @@ impl Tally {
     }
 }
 
-/// The step that a life is at.
-#[derive(Debug, Clone, Copy)]
-struct Step {
-    number: usize,
-    operation: &'static str,
-}
-
 pub(crate) fn run(args: &Args) -> Result<()> {
     let roomy = args.device.open(DeviceOptions::default())?;
     writeln!(stdout(), "{}", device::sentence(&roomy))?;
@@ -125,7 +118,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 /// Lives one life until its end or, after the first, that of the given time.
-fn live(args: &Args, roomy: &Device, seed: u64, step: &mut Step, tally: &mut Tally) -> Result<()> {
+fn live(args: &Args, roomy: &Device, seed: u64, step: &mut String, tally: &mut Tally) -> Result<()> {
     let mut random = Random::new(seed);
     let case = cases::draw(&mut random);
     let folder = interrupt::temporary_directory().context("the directory for temporary files")?;
@@ -139,11 +132,11 @@ fn live(args: &Args, roomy: &Device, seed: u64, step: &mut Step, tally: &mut Tal
             break;
         }
         let choice = life.random.below(OPERATIONS.len());
-        *step = Step { number, operation: OPERATIONS[choice] };
+        *step = format!("step {number}, {}", OPERATIONS[choice]);
         life.operate(&mut index, choice);
         tally.operations += 1;
         if number % EVERY == 0 {
-            step.operation = "comparison of everything";
+            *step = format!("step {number}, comparison of everything");
             life.check(&index);
         }
         tally.compared += life.compared - compared;
@@ -157,21 +150,18 @@ fn live(args: &Args, roomy: &Device, seed: u64, step: &mut Step, tally: &mut Tal
 static PANIC: Mutex<Option<String>> = Mutex::new(None);
 
 /// Runs a life. If it panics, the error tells the step and why.
-fn survived<T>(seed: u64, life: impl FnOnce(&mut Step) -> T) -> Result<T> {
+fn survived<T>(seed: u64, life: impl FnOnce(&mut String) -> T) -> Result<T> {
     let keep = |panic: &panic::PanicHookInfo<'_>| {
         let mut first = PANIC.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         first.get_or_insert_with(|| panic.to_string());
     };
     let before = panic::take_hook();
     panic::set_hook(Box::new(keep));
-    let mut step = Step { number: 0, operation: "start" };
+    let mut step = "start".to_owned();
     let done = catch_unwind(AssertUnwindSafe(|| life(&mut step)));
     panic::set_hook(before);
     let said = PANIC.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
-    done.map_err(|_| {
-        let Step { number, operation } = step;
-        anyhow!("the life of seed {seed}, step {number}, {operation}: {}", said.unwrap_or_default())
-    })
+    done.map_err(|_| anyhow!("the life of seed {seed}, {step}: {}", said.unwrap_or_default()))
 }
 
 #[cfg(test)]
@@ -180,8 +170,8 @@ mod tests {
 
     #[test]
     fn a_life_that_panics_on_any_thread_tells_its_seed_and_its_step() {
-        let wrong = |step: &mut Step| {
-            *step = Step { number: 7, operation: "merge" };
+        let wrong = |step: &mut String| {
+            *step = "step 7, merge".to_owned();
             std::thread::scope(|scope| {
                 scope.spawn(|| assert_eq!(1 + 1, 3, "an answer"));
             });

@@ -9,7 +9,6 @@ use crate::case::Case;
 use crate::data::{BATCHES, Source, View, asked_or, batches};
 use crate::run::{Run, Suite};
 use crate::units::milliseconds;
-use nearfield_cli::terminal::output;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -34,9 +33,8 @@ Examples:
   nearfield-bench breakeven
   nearfield-bench breakeven --dim 768 --count 300000 --sizes 3000,30000,300000 --batch 1,4,16,64
 
-Searches the same rows on a GPU and on the host engine, from queries on the host to results there. The answers of both have to \
-have the same ids, except for rows whose distances differ by less than the promised bound. `copy` names where an index that keeps \
-a copy on the host (FlatBuilder::keep_host_copy) would search. docs/benchmark.md lists the fields of the JSON lines.";
+The answers of both have the same ids, except for rows whose distances differ by less than the promised bound. `copy` names where \
+an index with a copy on the host (FlatBuilder::keep_host_copy) would search. docs/benchmark.md says how cases are checked and timed, and lists the fields of the JSON lines.";
 
 const SIZES: [usize; 3] = [1000, 10_000, 100_000];
 const QUERIES: [usize; 4] = [1, 8, 64, 512];
@@ -91,17 +89,11 @@ impl<'r> Engines<'r> {
 
     fn case(&self, args: &Args, run: &mut Run, batches: &[View<'_>]) -> Result<()> {
         let (size, dim, count) = (self.rows.rows(), self.rows.dim(), batches[0].rows());
-        let (scratch, of_scratch) = run.scratch();
-        let data = args.source.name_of(size);
-        let name = format!(
-            "{size} x {dim} {data}, {}, {}, k {}{of_scratch}",
-            output::queries(count),
-            args.metric.name(),
-            args.k
-        );
-        if run.is_over(&name)? {
-            return Ok(());
-        }
+        let identity = json!({
+            "rows": size, "dim": dim, "queries": count, "k": args.k, "metric": args.metric.name(),
+            "data": args.source.name_of(size), "scratch": run.scratch(),
+        });
+        let Some(mut case) = run.start(identity)? else { return Ok(()) };
         let answers = |index: &Flat| {
             batches
                 .iter()
@@ -127,14 +119,11 @@ impl<'r> Engines<'r> {
         }
         let quicker = if gpu.median < host.median { "GPU" } else { "host" };
         let copy = if is_copy_taken { "host" } else { "GPU" };
+        case.add(json!({
+            "host_ms": milliseconds(host.median), "host_ms_least": milliseconds(host.least),
+            "host_ms_most": milliseconds(host.most), "quicker": quicker, "copy": copy,
+        }));
         run.case(Case {
-            name,
-            fields: json!({
-                "rows": size, "dim": dim, "queries": count, "k": args.k, "metric": args.metric.name(), "data": data,
-                "scratch": scratch,
-                "host_ms": milliseconds(host.median), "host_ms_least": milliseconds(host.least),
-                "host_ms_most": milliseconds(host.most), "quicker": quicker, "copy": copy,
-            }),
             wall: gpu,
             verified: json!(true),
             rotated: batches.len(),
@@ -142,7 +131,7 @@ impl<'r> Engines<'r> {
                 format!("on the host {:.3} ms: {quicker} is quicker", milliseconds(host.median)),
                 format!("with a copy: {copy}"),
             ],
-            ..Case::default()
+            ..case
         })
     }
 }

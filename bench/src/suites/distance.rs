@@ -15,7 +15,6 @@ use crate::gpu::{has_kernels, profiled, rotation, storage, total, wait};
 use crate::run::{Run, Suite};
 use crate::units::rounded;
 use crate::work::{Unit, Work};
-use nearfield_cli::terminal::output;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -44,11 +43,7 @@ Examples:
   nearfield-bench distance --count 100000 --dim 768 --batch 1,16,256 --metric cosine --json
   nearfield-bench distance --count 100000 --dim 384 --batch 256 --metric l2 --precision fast,compensated
 
-Computes the distances of every query to every row. Rows, queries and results stay on the device, and results take the memory of \
-those before them. Times are from the call until the work is done, and on the device by its timestamps. Every case checks some \
-pairs against f64 before it is timed; an error above the bound of its precision ends the run with exit code 1. Batches of queries \
-and copies of a small set take turns, so that they do not come from a cache. The least bytes are those of both sets and the \
-results, and the least operations a multiply-add for each element of each pair. docs/benchmark.md lists the fields of the JSON lines.";
+Rows, queries and results stay on the device. docs/benchmark.md says how cases are checked and timed, and lists the fields of the JSON lines.";
 
 const QUERIES: [usize; 2] = [1, 128];
 
@@ -93,12 +88,11 @@ fn case(
 ) -> Result<()> {
     let DistanceOptions { metric, precision, .. } = options;
     let (count, size, dim) = (queries[0].rows(), rows.rows(), rows.dim());
-    let data = args.source.name_of(size);
-    let how = if precision == Precision::Fast { String::new() } else { format!(", {precision}") };
-    let name = format!("{size} x {dim} {data}, {}, {}{how}", output::queries(count), metric.name());
-    if run.is_over(&name)? {
-        return Ok(());
-    }
+    let identity = json!({
+        "rows": size, "dim": dim, "queries": count, "metric": metric.name(), "elements": "f32",
+        "precision": precision.name(), "data": args.source.name_of(size),
+    });
+    let Some(mut case) = run.start(identity)? else { return Ok(()) };
     let device = run.device.clone();
     // Every run takes other queries and another copy of the rows.
     let of = |number: usize| {
@@ -128,7 +122,7 @@ fn case(
             let (query, row) = (queries.row(pair / size), rows.row(pair % size));
             let off = (f64::from(found[pair]) - metric.exact(query, row)).abs();
             let bound = precision.error_bound(metric, query, row);
-            ensure!(off <= bound, "{name}: pair {pair} is off by {off}, more than the promised {bound}");
+            ensure!(off <= bound, "pair {pair} is off by {off}, more than the promised {bound}");
             error = error.max(off / bound.max(f64::MIN_POSITIVE));
             verified += 1;
         }
@@ -153,7 +147,7 @@ fn case(
     for number in 0..turns {
         ensure!(
             computed(number)? == all[number % all.len()],
-            "{name}: the distances after the timed runs differ from those that were checked"
+            "the distances after the timed runs differ from those that were checked"
         );
     }
     // Matrices have a copy in f16 when calls use it.
@@ -161,23 +155,20 @@ fn case(
     let (element, unit) =
         if precision == Precision::Half && is_half { (2, Unit::Matrices) } else { (4, Unit::Floats) };
     let bytes = (element * (size * dim + count * dim) + 4 * pairs) as f64;
+    case.add(json!({ "error": rounded(error) }));
     run.case(Case {
-        name,
-        fields: json!({
-            "rows": size, "dim": dim, "queries": count, "metric": metric.name(), "elements": "f32", "precision": precision.name(),
-            "data": data, "error": rounded(error),
-        }),
         wall,
         on_device: times,
         work: Some(Work {
             bytes,
             operations: 2.0 * pairs as f64 * dim as f64,
             unit,
-            working_set: (element * (size * dim * rows_there.len() + count * dim * queries.len()) + 4 * pairs) as f64,
+            working_set: (element * (size * dim * rows_there.len() + count * dim * queries.len()) + 4 * pairs)
+                as f64,
         }),
         verified: json!(verified),
         rotated: turns,
-        ..Case::default()
+        ..case
     })
 }
 

@@ -53,10 +53,7 @@ Examples:
   nearfield-bench exact --rows base.fbin --queries query.fbin --keep-rows mapped
   nearfield-bench exact --count 1000000 --dim 128 --sizes 1000,10000,100000,1000000 --report out
 
-Every case checks its answers before it is timed; a wrong one ends the run with exit code 1. Batches of queries take turns. The \
-least work of a search is to read the rows, or their copy in integers, once, and a multiply-add for each element of each pair of \
-row and query. `share` refers to the whole search, `scoring_share` to its scoring stage. The host engine does not time its stages. \
-docs/benchmark.md lists the fields of the JSON lines.";
+`share` refers to the whole search, `scoring_share` to its scoring stage. docs/benchmark.md says how cases are checked and timed, and lists the fields of the JSON lines.";
 
 const QUERIES: [usize; 2] = [1, 1024];
 
@@ -135,22 +132,13 @@ fn case(
     (queries, count): (View<'_>, usize),
     k: usize,
 ) -> Result<()> {
-    let metric = index.metric().name();
-    let (scratch, of_scratch) = run.scratch();
     let plan = index.plan(count, k)?;
-    let places = run.of_places(index, &plan);
-    let of_places = if places.is_empty() { String::new() } else { format!(", {places}") };
-    let screened = if index.is_screened() { "screened" } else { "not screened" };
-    let data = args.source.name_of(index.len());
-    let name = format!(
-        "{} x {} {data}, {}, {metric}, k {k}, {screened}{of_places}{of_scratch}",
-        index.len(),
-        index.dim(),
-        output::queries(count)
-    );
-    if run.is_over(&name)? {
-        return Ok(());
-    }
+    let identity = json!({
+        "rows": index.len(), "dim": index.dim(), "queries": count, "k": k, "metric": index.metric().name(),
+        "data": args.source.name_of(index.len()), "screened": index.is_screened(), "scratch": run.scratch(),
+        "places": run.of_places(index, &plan),
+    });
+    let Some(mut case) = run.start(identity)? else { return Ok(()) };
     let batches = batches(queries, count);
     // The first search compiles kernels and fills the pool.
     let (mut answers, mut verified) = (vec![], 0);
@@ -210,17 +198,14 @@ fn case(
         ),
     ];
     details.extend(found.texts());
+    case.add(json!({
+        "devices": index.devices().len(), "row_place": index.row_place().to_string(),
+        "device_bytes": index.memory().at(MemoryPlace::Device), "queries_per_s": rounded(queries_per_s),
+        "plan": plan.to_string(), "stages": found.to_json(), "scoring_share": scoring_share.map(rounded), "rescored": rescored,
+        "survivors_per_query": rounded(survivors), "searched_again": searched_again,
+        "searched_exhaustively": searched_exhaustively,
+    }));
     run.case(Case {
-        name,
-        fields: json!({
-            "rows": index.len(), "dim": index.dim(), "queries": count, "k": k, "metric": metric, "data": data,
-            "screened": index.is_screened(), "devices": index.devices().len(), "places": places,
-            "row_place": index.row_place().to_string(), "device_bytes": index.memory().at(MemoryPlace::Device), "scratch": scratch, "queries_per_s": rounded(queries_per_s), "plan": plan.to_string(),
-            "stages": found.to_json(),
-            "scoring_share": scoring_share.map(rounded), "rescored": rescored,
-            "survivors_per_query": rounded(survivors), "searched_again": searched_again,
-            "searched_exhaustively": searched_exhaustively,
-        }),
         wall,
         on_device,
         work,
@@ -228,6 +213,7 @@ fn case(
         rotated: batches.len(),
         remarks: vec![format!("{queries_per_s:.0} queries/s")],
         details,
+        ..case
     })
 }
 

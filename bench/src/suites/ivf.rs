@@ -17,7 +17,7 @@ use crate::stages::Parts;
 use crate::units::{milliseconds, rounded};
 use crate::work::{Unit, Work};
 use nearfield_cli::recall::{self, TrueHit};
-use nearfield_cli::terminal::output::{self, counted};
+use nearfield_cli::terminal::output::counted;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -51,12 +51,8 @@ Examples:
   nearfield-bench ivf --count 1000000 --dim 768 --lists 4096 --probes 1,4,16,64 --batch 1,100,10000
   nearfield-bench ivf --rows base.npy --queries query.npy --metric l2sq --json
 
-Recall is measured against the exact answers of `Flat`. With all lists probed, the answers have to equal those bit for bit. Every \
-reported distance of the timed queries, and of at least 200 queries, is checked against f64. A failed check ends the run with exit \
-code 1. `recall` follows ann-benchmarks: the part of the results that are no farther than the k-th true neighbour plus 0.001. \
-`recall_by_id` is the part of the true neighbours that were found. Every case is timed twice, with queries on the host and with \
-queries on the device; results come to the host both times. The index is built from rows on the device, which are uploaded before \
-the build is timed. docs/benchmark.md lists the fields of the JSON lines.";
+With all lists probed, the answers have to equal those of `Flat` bit for bit. Every case is timed with queries on the host, and with \
+queries on the device. docs/benchmark.md says how cases are checked and timed, and lists the fields of the JSON lines.";
 
 const QUERIES: [usize; 2] = [1, 1024];
 const PROBES: [usize; 4] = [1, 4, 16, 64];
@@ -180,25 +176,12 @@ fn case(
     probes: usize,
 ) -> Result<()> {
     let (count, batches) = (hosts[0].rows(), hosts.len());
-    let (metric, data) = (index.metric().name(), args.source.name());
-    let (scratch, of_scratch) = run.scratch();
-    let screened = if index.is_screened() { "screened" } else { "not screened" };
-    let trained = match args.iterations {
-        ITERATIONS => String::new(),
-        other => format!(" of {}", counted(other, "iteration", "iterations")),
-    };
-    let name = format!(
-        "{} x {} {data}, {}{trained}, {}, {}, {metric}, k {}, {screened}{of_scratch}",
-        index.len(),
-        index.dim(),
-        counted(index.lists(), "list", "lists"),
-        counted(probes, "probe", "probes"),
-        output::queries(count),
-        args.k
-    );
-    if run.is_over(&name)? {
-        return Ok(());
-    }
+    let identity = json!({
+        "rows": index.len(), "dim": index.dim(), "lists": index.lists(), "iterations": args.iterations, "probes": probes,
+        "queries": count, "k": args.k, "metric": index.metric().name(), "data": args.source.name(),
+        "screened": index.is_screened(), "scratch": run.scratch(),
+    });
+    let Some(mut case) = run.start(identity)? else { return Ok(()) };
     let options = SearchOptions::new(args.k).probes(probes);
     let (mut answers, mut scored, mut survivors, mut searched_again) = (vec![], 0, 0, 0);
     for &queries in hosts {
@@ -243,16 +226,13 @@ fn case(
         "{scored:.0} rows a query looked at, {survivors:.1} survived, {searched_again} queries searched again",
     )];
     details.extend(stages.texts());
-    run.case(Case {
-        name,
-        fields: json!({
-            "rows": index.len(), "dim": index.dim(), "lists": index.lists(), "iterations": args.iterations, "probes": probes, "queries": count,
-            "k": args.k, "metric": metric, "data": data, "screened": index.is_screened(), "scratch": scratch,
+    case.add(json!({
             "recall": rounded(found.by_distance), "recall_by_id": rounded(found.by_id), "queries_per_s": rounded(queries_per_s),
             "device_queries_ms": milliseconds(resident.median), "device_queries_per_s": rounded(resident_per_s),
             "stages": stages.to_json(), "scored_per_query": rounded(scored), "survivors_per_query": rounded(survivors),
             "searched_again": searched_again,
-        }),
+    }));
+    run.case(Case {
         wall,
         on_device,
         // The least work of several queries depends on the lists they share.
@@ -262,9 +242,13 @@ fn case(
         remarks: vec![
             format!("{queries_per_s:.0} queries/s"),
             format!("recall {:.4} ({:.4} by id)", found.by_distance, found.by_id),
-            format!("from queries on the device {:.3} ms, {resident_per_s:.0} queries/s", milliseconds(resident.median)),
+            format!(
+                "from queries on the device {:.3} ms, {resident_per_s:.0} queries/s",
+                milliseconds(resident.median)
+            ),
         ],
         details,
+        ..case
     })
 }
 

@@ -91,7 +91,7 @@ fn neighbors(args: &Args, rows: &Vectors, query_file: &Vectors) -> Result<(Ids, 
         "--k",
         k,
         &format!("neighbours for each of {}", output::queries(count)),
-        count.saturating_mul(3),
+        count.saturating_mul(7),
     )?;
     let about = || format!("--k: needed memory for {count} x {k} neighbours, there is not that much");
     let mut ids = memory::filled(count.checked_mul(k), -1, about)?;
@@ -108,13 +108,12 @@ fn neighbors(args: &Args, rows: &Vectors, query_file: &Vectors) -> Result<(Ids, 
         nearest.compare(&block, first as u64);
         bar.set_position((first + block.rows()) as u64);
     }
-    nearest.finish(|query, hits| {
+    for (query, hits) in nearest.finish().enumerate() {
         for (place, (distance, id)) in (query * k..).zip(hits) {
             ids[place] = i64::try_from(id).context("--rows: needed fewer than 2^63 rows")?;
             distances[place] = distance as f32;
         }
-        Ok(())
-    })?;
+    }
     Ok((Ids { values: ids, rows: count, width: k }, distances))
 }
 

@@ -1,40 +1,28 @@
-//! The k nearest of every query, in f64.
+//! The k nearest rows of every query, in f64.
 //!
-//! Several rows are compared with several queries at a time, each pair in its own lane. So each distance is summed in the
-//! order of the elements and equals `Metric::exact` bit for bit, while the compiler can still vectorise. Nothing is
-//! reordered, estimated or excluded, so there is no bound to prove.
+//! A row is compared with several queries at a time, each in its own lane. So each distance is summed in the order of the elements
+//! and equals `Metric::exact` bit for bit, while the compiler can still vectorise. Nothing is estimated or excluded, so there is no
+//! bound to prove.
 
 use std::collections::BinaryHeap;
-use std::iter;
-use std::ops::Range;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
-use anyhow::{Error, Result, ensure};
+use anyhow::{Error, Result};
 use nearfield::{Element, Matrix, Metric};
 use rayon::prelude::*;
 
 use nearfield_cli::memory;
-use nearfield_cli::terminal::output::counted;
 
-/// Vectors side by side.
-const LANES: usize = 4;
-/// The fewest groups of queries per thread: all threads share the memory that rows come from.
-const LEAST_GROUPS: usize = 16;
-/// The most groups of queries per share, so that no thread has much more to do than the others.
-const MOST_GROUPS: usize = 64;
-/// Bytes of rows that stay in a thread's cache while it compares them with its queries.
-const CACHE_BYTES: usize = 256 << 10;
+/// Queries side by side.
+const LANES: usize = 16;
+/// The fewest rows that a thread compares with a group of queries.
+const LEAST_ROWS: usize = 256;
 
-/// The same element of vectors side by side.
 type Lanes = [f64; LANES];
 
-/// Vectors in f64, [`LANES`] of them side by side.
+/// Vectors in f64, `[rows, dim]`, and their norms.
 pub(super) struct Block {
-    /// `[groups, dim]`. The last group is padded with zeros.
-    values: Vec<Lanes>,
-    /// `[groups]`.
-    norms: Vec<Lanes>,
-    rows: usize,
+    values: Vec<f64>,
+    norms: Vec<f64>,
     dim: usize,
 }
 
@@ -48,40 +36,18 @@ impl Block {
     }
 
     fn of<T: Element>(vectors: &[T], dim: usize, not_finite: impl Fn(usize) -> Error) -> Result<Self> {
-        let rows = vectors.len() / dim;
-        let groups = rows.div_ceil(LANES);
-        let about = || format!("no memory for {rows} vectors of dim {dim} in f64");
-        let mut values = memory::filled(groups.checked_mul(dim), [0.0; LANES], about)?;
-        let mut norms = memory::filled(Some(groups), [0.0; LANES], about)?;
-        let broken = AtomicUsize::new(usize::MAX);
-        let groups = values.par_chunks_exact_mut(dim).zip(&mut norms).zip(vectors.par_chunks(LANES * dim));
-        groups.enumerate().for_each(|(group, ((values, norms), vectors))| {
-            for (lane, vector) in vectors.chunks_exact(dim).enumerate() {
-                let mut squares = 0.0;
-                for (value, element) in values.iter_mut().zip(vector) {
-                    let element = f64::from(element.widen());
-                    value[lane] = element;
-                    squares += element * element;
-                }
-                norms[lane] = f64::sqrt(squares);
-                // The squares of finite f32 sum to far less than f64 holds.
-                if !squares.is_finite() {
-                    broken.fetch_min(group * LANES + lane, Ordering::Relaxed);
-                }
-            }
-        });
-        match broken.into_inner() {
-            usize::MAX => Ok(Self { values, norms, rows, dim }),
-            row => Err(not_finite(row)),
-        }
+        let about = || format!("no memory for {} vectors of dim {dim} in f64", vectors.len() / dim);
+        let mut values = memory::filled(Some(vectors.len()), 0.0, about)?;
+        values.par_iter_mut().zip(vectors).for_each(|(value, element)| *value = f64::from(element.widen()));
+        let square = |row: &[f64]| row.iter().fold(0.0, |sum, x| sum + x * x);
+        let norms: Vec<f64> = values.par_chunks_exact(dim).map(|row| square(row).sqrt()).collect();
+        // The squares of finite f32 sum to far less than f64 holds.
+        let broken = norms.iter().position(|norm| !norm.is_finite());
+        broken.map_or(Ok(Self { values, norms, dim }), |row| Err(not_finite(row)))
     }
 
     pub(super) fn rows(&self) -> usize {
-        self.rows
-    }
-
-    fn group(&self, group: usize) -> &[Lanes] {
-        &self.values[group * self.dim..][..self.dim]
+        self.norms.len()
     }
 }
 
@@ -106,171 +72,107 @@ impl PartialOrd for Hit {
     }
 }
 
-/// The nearest rows of a query so far. Rows come by ascending id.
-#[derive(Debug)]
-struct Best {
-    /// The farthest on top.
-    hits: BinaryHeap<Hit>,
-    /// A row has to be nearer than this to enter.
-    limit: f64,
-    /// There was no memory for some row.
-    is_incomplete: bool,
-}
+/// The nearest rows of a query so far, the farthest on top.
+type Best = BinaryHeap<Hit>;
 
-impl Best {
-    fn add(&mut self, k: usize, hit: Hit) {
-        if self.hits.len() == k {
-            self.hits.pop();
-        } else if self.hits.try_reserve(1).is_err() {
-            self.is_incomplete = true;
-            self.limit = f64::NEG_INFINITY;
-            return;
-        }
-        self.hits.push(hit);
-        if self.hits.len() == k
-            && let Some(farthest) = self.hits.peek()
-        {
-            self.limit = farthest.distance;
-        }
+fn add(best: &mut Best, k: usize, hit: Hit) {
+    if best.len() < k {
+        best.push(hit);
+    } else if let Some(mut farthest) = best.peek_mut().filter(|farthest| hit < **farthest) {
+        *farthest = hit;
     }
 }
 
-/// Some queries, and the part of each block's rows that they are compared with.
-struct Share {
-    /// Groups of queries.
-    groups: Range<usize>,
-    /// Part `part` of `parts` of a block's groups of rows.
-    part: usize,
-    parts: usize,
-    /// One for each query.
+fn merge(mut all: Vec<Best>, more: Vec<Best>, k: usize) -> Vec<Best> {
+    all.iter_mut().zip(more).for_each(|(best, more)| more.into_iter().for_each(|hit| add(best, k, hit)));
+    all
+}
+
+/// Queries side by side.
+struct Group {
+    /// `[dim]`. Lanes without a query hold zeros.
+    values: Vec<Lanes>,
+    norms: Lanes,
     best: Vec<Best>,
 }
 
 /// The nearest rows of every query among those compared so far.
-pub(super) struct Nearest<'a> {
+pub(super) struct Nearest {
     metric: Metric,
-    queries: &'a Block,
+    count: usize,
     k: usize,
-    shares: Vec<Share>,
+    groups: Vec<Group>,
 }
 
-impl<'a> Nearest<'a> {
-    pub(super) fn new(metric: Metric, queries: &'a Block, k: usize) -> Self {
-        let threads = rayon::current_num_threads();
-        let groups = queries.norms.len();
-        let each = groups.div_ceil(4 * threads).clamp(LEAST_GROUPS, MOST_GROUPS);
-        // Equal shares.
-        let each = groups.div_ceil(groups.div_ceil(each).max(1)).max(1);
-        // Few queries: threads share the rows instead.
-        let parts = threads.div_ceil(groups.div_ceil(each).max(1));
-        let best = || Best { hits: BinaryHeap::new(), limit: f64::INFINITY, is_incomplete: false };
-        let shares = (0..groups).step_by(each).flat_map(|first| {
-            let groups = first..(first + each).min(groups);
-            (0..parts).map(move |part| {
-                let best = iter::repeat_with(best).take(groups.len() * LANES).collect();
-                Share { groups: groups.clone(), part, parts, best }
-            })
-        });
-        Self { metric, queries, k, shares: shares.collect() }
+impl Nearest {
+    pub(super) fn new(metric: Metric, queries: &Block, k: usize) -> Self {
+        let dim = queries.dim;
+        let group = |(vectors, all): (&[f64], &[f64])| {
+            let (mut values, mut norms) = (vec![[0.0; LANES]; dim], [0.0; LANES]);
+            for (lane, vector) in vectors.chunks_exact(dim).enumerate() {
+                values.iter_mut().zip(vector).for_each(|(lanes, x)| lanes[lane] = *x);
+                norms[lane] = all[lane];
+            }
+            Group { values, norms, best: vec![Best::new(); LANES] }
+        };
+        let groups = queries.values.chunks(LANES * dim).zip(queries.norms.chunks(LANES)).map(group);
+        Self { metric, count: queries.rows(), k, groups: groups.collect() }
     }
 
     /// Compares all queries with more rows, whose ids start at `first`.
     pub(super) fn compare(&mut self, rows: &Block, first: u64) {
-        let (metric, queries, k) = (self.metric, self.queries, self.k);
-        self.shares.par_iter_mut().for_each(|share| match metric {
-            Metric::L2Squared | Metric::L2 => share.compare(queries, rows, first, k, squared, |sum, _| sum),
+        let (metric, k) = (self.metric, self.k);
+        self.groups.par_iter_mut().for_each(|group| match metric {
+            Metric::L2Squared | Metric::L2 => {
+                group.compare(rows, first, k, |x, y| (x - y) * (x - y), |sum, _| sum);
+            }
             // Only one sign of zero, because the total order distinguishes two.
-            Metric::InnerProduct => share.compare(queries, rows, first, k, product, |sum, _| 0.0 - sum),
-            Metric::Cosine => share.compare(queries, rows, first, k, product, |sum, norms| {
-                if norms == 0.0 { 1.0 } else { 1.0 - (sum / norms).clamp(-1.0, 1.0) }
-            }),
+            Metric::InnerProduct => group.compare(rows, first, k, |x, y| x * y, |sum, _| 0.0 - sum),
+            Metric::Cosine => {
+                let angle = |sum: f64, norms: f64| {
+                    if norms == 0.0 { 1.0 } else { 1.0 - (sum / norms).clamp(-1.0, 1.0) }
+                };
+                group.compare(rows, first, k, |x, y| x * y, angle);
+            }
             other => unreachable!("no reference for {other:?}"),
         });
     }
 
-    /// Hands over the neighbours of each query, nearest first: its number, and distances and ids.
-    pub(super) fn finish(
-        mut self,
-        mut take: impl FnMut(usize, &mut dyn Iterator<Item = (f64, u64)>) -> Result<()>,
-    ) -> Result<()> {
-        let (k, metric, count) = (self.k, self.metric, self.queries.rows);
+    /// The neighbours of each query, nearest first: distances and ids.
+    pub(super) fn finish(self) -> impl Iterator<Item = Vec<(f64, u64)>> {
         // L2 is ordered by its square.
-        let root = |hit: &Hit| if metric == Metric::L2 { hit.distance.sqrt() } else { hit.distance };
-        let parts = self.shares.first().map_or(1, |share| share.parts);
-        let mut hits: Vec<Hit> = vec![];
-        let about =
-            || format!("--k: no memory for the {k} nearest rows of {}", counted(count, "query", "queries"));
-        for shares in self.shares.chunks_mut(parts) {
-            let first = shares[0].groups.start * LANES;
-            for query in first..count.min(shares[0].groups.end * LANES) {
-                hits.clear();
-                for share in shares.iter_mut() {
-                    let best = &mut share.best[query - first];
-                    let reserved = hits.try_reserve(best.hits.len());
-                    ensure!(!best.is_incomplete && reserved.is_ok(), about());
-                    hits.extend(best.hits.drain());
-                }
-                hits.sort_unstable();
-                take(query, &mut hits.iter().take(k).map(|hit| (root(hit), hit.id)))?;
-            }
-        }
-        Ok(())
+        let is_root = self.metric == Metric::L2;
+        let root = move |hit: Hit| (if is_root { hit.distance.sqrt() } else { hit.distance }, hit.id);
+        let all = self.groups.into_iter().flat_map(|group| group.best).take(self.count);
+        all.map(move |best| best.into_sorted_vec().into_iter().map(root).collect())
     }
 }
 
-impl Share {
-    /// `term` is the contribution of a pair of elements. `distance` turns the sum and the product of the norms into a distance.
+impl Group {
+    /// `term` is what a pair of elements adds. `distance` is that of a sum and a product of norms.
     fn compare(
         &mut self,
-        queries: &Block,
         rows: &Block,
         first: u64,
         k: usize,
-        term: impl Fn(f64, f64) -> f64 + Copy,
-        distance: impl Fn(f64, f64) -> f64,
+        term: impl Fn(f64, f64) -> f64 + Copy + Sync,
+        distance: impl Fn(f64, f64) -> f64 + Sync,
     ) {
-        let all = rows.norms.len();
-        let mine = all * self.part / self.parts..all * (self.part + 1) / self.parts;
-        let some = (CACHE_BYTES / (rows.dim * size_of::<Lanes>())).max(1);
-        for start in mine.clone().step_by(some) {
-            for (best, query_group) in self.best.chunks_exact_mut(LANES).zip(self.groups.clone()) {
-                let query_norms = &queries.norms[query_group];
-                for row_group in start..(start + some).min(mine.end) {
-                    let sums = sums(queries.group(query_group), rows.group(row_group), term);
-                    let row = row_group * LANES;
-                    for ((best, sums), query_norm) in best.iter_mut().zip(&sums).zip(query_norms) {
-                        let lanes = sums.iter().zip(&rows.norms[row_group]).take(rows.rows - row);
-                        for (lane, (&sum, norm)) in lanes.enumerate() {
-                            let distance = distance(sum, query_norm * norm);
-                            if distance < best.limit {
-                                best.add(k, Hit { distance, id: first + (row + lane) as u64 });
-                            }
-                        }
-                    }
-                }
+        let (values, norms) = (&self.values, &self.norms);
+        let none = || vec![Best::new(); LANES];
+        let one = |mut best: Vec<Best>, row: usize| {
+            let vector = &rows.values[row * rows.dim..][..rows.dim];
+            let mut sums = [0.0; LANES];
+            for (lanes, &y) in values.iter().zip(vector) {
+                sums.iter_mut().zip(lanes).for_each(|(sum, &x)| *sum += term(x, y));
             }
-        }
-    }
-}
-
-fn squared(query: f64, row: f64) -> f64 {
-    (query - row) * (query - row)
-}
-
-fn product(query: f64, row: f64) -> f64 {
-    query * row
-}
-
-/// Sums of terms over the elements, `[queries, rows]`, each from the first element to the last.
-#[inline(always)]
-fn sums(queries: &[Lanes], rows: &[Lanes], term: impl Fn(f64, f64) -> f64) -> [Lanes; LANES] {
-    let mut sums = [[0.0; LANES]; LANES];
-    for (queries, rows) in queries.iter().zip(rows) {
-        for (sums, &query) in sums.iter_mut().zip(queries) {
-            for (sum, &row) in sums.iter_mut().zip(rows) {
-                *sum += term(query, row);
+            for ((best, sum), norm) in best.iter_mut().zip(sums).zip(norms) {
+                add(best, k, Hit { distance: distance(sum, norm * rows.norms[row]), id: first + row as u64 });
             }
-        }
+            best
+        };
+        let parts = (0..rows.rows()).into_par_iter().with_min_len(LEAST_ROWS).fold(none, one);
+        let found = parts.reduce(none, |all, more| merge(all, more, k));
+        self.best = merge(std::mem::take(&mut self.best), found, k);
     }
-    sums
 }

@@ -7,9 +7,7 @@ mod kernels;
 #[cfg(unix)]
 mod killed;
 mod peers;
-mod reduce;
 mod report;
-mod select;
 mod soak;
 mod truth;
 mod verify;

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use nearfield_testing::programs::{lines as parsed, succeeded};
@@ -100,9 +100,8 @@ fn figures_of_peers_are_printed_and_reported() -> Result<()> {
     assert_eq!(parsed(&place.succeed(&format!("{SMALL} --json --report out"))?)?, lines);
     let file = place.all.path().join("out/figures.jsonl");
     assert_eq!(parsed(&fs::read_to_string(&file)?)?, lines);
-    let mut report = PROGRAM.command();
-    let page = String::from_utf8(report.args(["report"]).arg(&file).output()?.stdout)?;
-    assert!(page.contains("faiss,\u{a0}CPU") && page.contains("no such module"));
+    let page = fs::read_to_string(place.all.path().join("out/index.html"))?;
+    assert!(page.contains("faiss-cpu") && page.contains("no such module"));
     let text = place.succeed(SMALL)?;
     for part in [
         "a machine",
@@ -120,63 +119,38 @@ fn figures_of_peers_are_printed_and_reported() -> Result<()> {
 
 #[test]
 fn the_script_is_given_the_vectors_and_what_is_asked_for() -> Result<()> {
+    // It tells the sizes of the files that were written for it, and its arguments.
     let script = r#"
         read go
-        for word in "$@"; do
-            case "$word" in */rows.npy) rows=$(wc -c < "$word");; */queries.npy) queries=$(wc -c < "$word");; esac
-        done
-        echo "{\"record\":\"peer\",\"rows\":$rows,\"queries\":$queries,\"words\":\"$*\"}""#;
+        sizes=$(cd "$(dirname "$1")" && wc -c *.npy 2> /dev/null | tr -s '\n ' '  ')
+        echo "{\"record\":\"peer\",\"words\":\"$sizes $* .\"}""#;
     let place = Place::new(script)?;
-    let arguments = "--metric l2sq --suites exact,ivf --peers numpy,faiss-cpu --lists 5 --probes 1,5 --runs 7 --budget 1h";
-    let lines = parsed(&place.succeed(&format!("{SMALL} {arguments} --json"))?)?;
-    let line = &lines[0];
-    // The header of a small .npy takes 128 bytes; of made queries there are as many as are checked.
-    assert_eq!(
-        (line["rows"].as_u64(), line["queries"].as_u64()),
-        (Some(128 + 40 * 12), Some(128 + 200 * 12))
-    );
-    let words = line["words"].as_str().context("words")?;
-    let wanted = [
-        "--suites exact,ivf",
-        "--peers numpy,faiss-cpu",
-        "--batch 2",
-        "--metric l2sq",
-        "--probes 1,5",
-        "--lists 5",
-        "--runs 7",
-        "--k 4",
-        "--data clustered",
-        "--budget",
-    ];
-    for word in wanted {
-        assert!(words.contains(word), "{word} in {words}");
-    }
-    let time: f64 = words.rsplit(' ').next().context("a time")?.parse()?;
-    assert!((3000.0..=3600.0).contains(&time), "{time}");
-    Ok(())
-}
-
-#[test]
-fn files_that_python_reads_are_not_written_again() -> Result<()> {
-    let script = "read go\nls \"$(dirname \"$1\")\" | tr '\\n' ' ' | sed 's/.*/{\"record\":\"peer\",\"files\":\"&\"}/'";
-    let place = Place::new(script)?;
-    let file = place.all.path().join("some.npy");
-    nearfield::io::write_npy(&file, [4, 2], &[0f32, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0])?;
-    let lines = parsed(&place.succeed("peers --rows some.npy --queries some.npy --batch 1 -k 1 --json")?)?;
-    assert_eq!(lines[0]["files"].as_str().map(str::trim), Some("peers.py"));
-    Ok(())
-}
-
-#[test]
-fn numbers_of_queries_are_no_more_than_a_file_has() -> Result<()> {
-    let place = Place::new("read go\necho \"{\\\"record\\\":\\\"peer\\\",\\\"words\\\":\\\"$*\\\"}\"")?;
     nearfield::io::write_npy(place.all.path().join("some.npy"), [4, 1], &[0f32, 1.0, 2.0, 3.0])?;
-    for (arguments, wanted) in
-        [("--rows some.npy --queries some.npy", "--batch 1,4 "), ("--count 9 --dim 2", "--batch 1,1024 ")]
-    {
-        let lines = parsed(&place.succeed(&format!("peers {arguments} --suites exact --json"))?)?;
+    let asked = "--metric l2sq --suites exact,ivf --peers numpy,faiss-cpu --lists 5 --probes 1,5 --runs 7";
+    for (arguments, wanted) in [
+        (
+            format!("{SMALL} {asked}"),
+            // The header of a small .npy takes 128 bytes; of made queries there are as many as are checked.
+            "608 rows.npy|2528 queries.npy|--suites exact,ivf |--peers numpy,faiss-cpu |--batch 2 |--metric l2sq |--probes 1,5 \
+             |--lists 5 |--runs 7 |--k 4 |--data clustered ",
+        ),
+        (format!("{SMALL} --budget 1h"), "--budget 3"),
+        ("peers --count 9 --dim 2 --suites exact".to_owned(), "--batch 1,1024 "),
+        // Python reads these itself, and there are only four.
+        (
+            "peers --rows some.npy --queries some.npy --suites exact".to_owned(),
+            "--batch 1,4 |--rows some.npy ",
+        ),
+    ] {
+        let lines = parsed(&place.succeed(&format!("{arguments} --json"))?)?;
         let words = lines[0]["words"].as_str().context("words")?;
-        assert!(words.contains(wanted), "{words}");
+        for part in wanted.split('|') {
+            assert!(words.contains(part), "{arguments}: {part} in {words}");
+        }
+        assert!(
+            !words.contains("--shapes") && arguments.contains("some") != words.contains(" rows.npy"),
+            "{words}"
+        );
     }
     Ok(())
 }
@@ -185,11 +159,9 @@ fn numbers_of_queries_are_no_more_than_a_file_has() -> Result<()> {
 fn what_is_no_line_of_a_peer_is_refused_in_one_line() -> Result<()> {
     for line in ["Segmentation fault", "[1]", "{\"record\":\"case\"}", "{}"] {
         // One that goes on is ended.
-        let place = Place::new(&format!("echo '{line}'\nexec sleep 100"))?;
-        let started = Instant::now();
+        let place = Place::new(&format!("echo '{line}'\nexec sleep 1000"))?;
         let text = place.complaint(&place.python(), SMALL)?;
         assert!(text.contains("--python") && text.contains("line 1"), "{text}");
-        assert!(started.elapsed() < Duration::from_secs(30));
     }
     Ok(())
 }
@@ -241,15 +213,11 @@ fn all_suites_go_without_peers_that_do_not_start() -> Result<()> {
     Ok(())
 }
 
-/// Whether there is a Python, and one with numpy.
-fn python(import: &str) -> bool {
-    let status = Command::new("python3").args(["-c", import]).stderr(Stdio::null()).status();
-    status.is_ok_and(|status| status.success())
-}
-
 /// Whether there is a Python that runs the script. A test without one says that it is skipped.
 fn has_numpy() -> bool {
-    let is_there = python("import numpy, sys; sys.exit(sys.version_info < (3, 9))");
+    let check = "import numpy, sys; sys.exit(sys.version_info < (3, 9))";
+    let status = Command::new("python3").args(["-c", check]).stderr(Stdio::null()).status();
+    let is_there = status.is_ok_and(|status| status.success());
     if !is_there {
         eprintln!("skipped: no Python with numpy");
     }
@@ -257,52 +225,31 @@ fn has_numpy() -> bool {
 }
 
 #[test]
-fn numpy_finds_what_is_nearest() -> Result<()> {
-    if !python("import sys; sys.exit(sys.version_info < (3, 9))") {
-        eprintln!("skipped: no Python");
-        return Ok(());
-    }
+fn numpy_finds_what_is_nearest_and_computes_all_products() -> Result<()> {
     let place = Place::new("exit 0")?;
-    let arguments =
-        "peers --count 700 --dim 8 --batch 1,20 -k 3,10 --suites exact --peers numpy --runs 3 --json";
-    if !python("import numpy") {
+    let arguments = "peers --count 700 --dim 8 --batch 1,20 -k 3,10 --suites exact,distance --peers numpy --runs 3 --json";
+    if !has_numpy() {
         assert!(place.complaint("python3", arguments)?.contains("numpy"));
         return Ok(());
     }
     for metric in ["cosine", "ip", "l2sq", "l2"] {
-        let output = place.run("python3", &format!("{arguments} --metric {metric}"))?;
-        let lines = parsed(&succeeded(output)?)?;
+        let lines = parsed(&succeeded(place.run("python3", &format!("{arguments} --metric {metric}"))?)?)?;
         assert_eq!(lines[0]["record"], "peers");
-        assert_eq!(lines.len(), 1 + 4);
+        // A product of matrices is no distance by L2.
+        let has_products = ["cosine", "ip"].contains(&metric);
+        assert_eq!(lines.len(), 1 + 4 + if has_products { 2 } else { 1 }, "{lines:?}");
         for line in &lines[1..] {
             assert_eq!(
                 (&line["peer"], &line["metric"], &line["rows"]),
                 (&"numpy".into(), &metric.into(), &700.into())
             );
-            assert_eq!(line["recall"], 1.0, "{line}");
-            assert!(line["verified"].as_u64().is_some_and(|checked| checked > 0), "{line}");
-            assert!(line["ms"].as_f64().is_some_and(|time| time > 0.0), "{line}");
-        }
-    }
-    Ok(())
-}
-
-#[test]
-fn numpy_computes_all_products() -> Result<()> {
-    if !has_numpy() {
-        return Ok(());
-    }
-    let place = Place::new("exit 0")?;
-    let arguments =
-        "peers --count 300 --dim 8 --batch 1,20 --suites distance --peers numpy --runs 3 --report out";
-    for (metric, is_there) in [("cosine", true), ("ip", true), ("l2sq", false)] {
-        let output = place.run("python3", &format!("{arguments} --metric {metric} --json"))?;
-        let lines = parsed(&succeeded(output)?)?;
-        assert_eq!(lines.len(), 1 + if is_there { 2 } else { 1 }, "{lines:?}");
-        for line in &lines[1..] {
-            assert_eq!((&line["peer"], &line["metric"]), (&"numpy".into(), &metric.into()), "{line}");
-            assert_eq!(line["error"].as_f64().is_some_and(|error| error <= 1e-6), is_there, "{line}");
-            assert_eq!(line["not_run"].is_null(), is_there, "{line}");
+            if line["suite"] == "exact" {
+                assert_eq!(line["recall"], 1.0, "{line}");
+                assert!(line["verified"].as_u64() > Some(0) && line["ms"].as_f64() > Some(0.0), "{line}");
+            } else {
+                assert_eq!(line["error"].as_f64().is_some_and(|error| error <= 1e-6), has_products, "{line}");
+                assert_eq!(line["not_run"].is_null(), has_products, "{line}");
+            }
         }
     }
     Ok(())
@@ -326,14 +273,12 @@ fn vectors_without_distances_are_refused_and_small_sets_are_enough() -> Result<(
         let wanted = format!("error: {argument}: needed finite values, row 1 holds a NaN or an infinity\n");
         assert_eq!(text, wanted);
     }
-    let norms = "needed norms that are 0 or within 2^-50 .. 2^50, row 2 has another";
-    for element in [1e-20f32, 3e15] {
-        nearfield::io::write_npy(&broken, [3, 2], &[0f32, 0.0, 1e-15, 1e15, 0.0, element])?;
-        for (rows, queries, argument) in [("broken", "three", "--rows"), ("three", "broken", "--queries")] {
-            let text = place.complaint("python3", &arguments(rows, queries))?;
-            assert_eq!(text, format!("error: {argument}: {norms}\n"));
-        }
-    }
+    nearfield::io::write_npy(&broken, [3, 2], &[0f32, 0.0, 1e-15, 1e15, 0.0, 1e-20])?;
+    let text = place.complaint("python3", &arguments("three", "broken"))?;
+    assert!(
+        text.contains("--queries: needed norms that are 0 or within") && text.contains("row 2"),
+        "{text}"
+    );
     // Omitted numbers default to what there is; given ones that do not fit are refused.
     let output = place.run("python3", &arguments("three", "three"))?;
     let lines = parsed(&succeeded(output)?)?;
@@ -362,10 +307,8 @@ fn a_run_that_is_killed_leaves_no_process_and_no_files() -> Result<()> {
     running.kill()?;
     running.wait()?;
     let is_empty = |directory: &Path| fs::read_dir(directory).map(|mut entries| entries.next().is_none());
-    let started = Instant::now();
     while !is_empty(&place.temporary())? {
-        ensure!(started.elapsed() < Duration::from_secs(20), "files are left");
-        std::thread::sleep(Duration::from_millis(50));
+        std::thread::sleep(Duration::from_millis(20));
     }
     Ok(())
 }

@@ -12,13 +12,13 @@ use tempfile::TempDir;
 use crate::PROGRAM;
 
 #[test]
-fn soaks_every_device_for_the_given_time() -> Result<()> {
+fn soaks_every_device_at_least_for_a_life() -> Result<()> {
     let here = Path::new(".");
     for device in ["host".to_owned(), adapter()] {
         if device != "host" && !has_adapter() {
             continue;
         }
-        let printed = PROGRAM.succeed(here, &format!("soak --minutes 0.05 --seed 3 --device {device}"))?;
+        let printed = PROGRAM.succeed(here, &format!("soak --minutes 0.001 --seed 3 --device {device}"))?;
         let last = printed.lines().last().context("a line")?;
         ensure!(last.starts_with("No wrong answer in ") && last.contains(". Seeds 3 to "), "{printed}");
         ensure!(!last.contains(" 0 operations") && !last.contains(" 0 compared"), "{printed}");

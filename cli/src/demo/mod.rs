@@ -48,10 +48,9 @@ Examples:
   printf '7zip\\nlldb-13\\n' | nearfield demo --query -";
 
 /// What to try next.
-const NEXT: [&str; 3] = [
+const NEXT: [&str; 2] = [
     "nearfield search --rows base.npy --queries query.npy --metric cosine -k 10",
     "nearfield build --rows base.npy --metric cosine --index ivf --out index.nf",
-    "nearfield-bench all --rows base.npy --queries query.npy --report out",
 ];
 
 #[derive(Debug, clap::Args)]

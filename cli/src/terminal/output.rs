@@ -1,11 +1,9 @@
 //! Errors in one line, and numbers as text.
 
 use std::io::{self, Write};
-use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Result;
-use clap::error::ErrorKind;
 use serde_json::Value;
 
 /// Prints a record in one line, or else lines of a name and a value.
@@ -47,40 +45,7 @@ pub fn one_line(error: &anyhow::Error) -> String {
         }
         text.push_str(&cause);
     }
-    joined(text.lines())
-}
-
-/// Prints what clap answers instead of arguments: help and version in full, an error in one line.
-pub fn refuse(error: &clap::Error) -> ExitCode {
-    match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            // A reader that leaves early is no failure.
-            error.print().ok();
-            ExitCode::SUCCESS
-        }
-        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            error.print().ok();
-            ExitCode::from(2)
-        }
-        _ => {
-            let text = error.to_string();
-            let line = joined(text.lines().take_while(|line| !line.trim().is_empty()));
-            let line = line.strip_prefix("error: ").unwrap_or(&line);
-            let mut parts: Vec<&str> =
-                text.lines().filter_map(|line| line.trim().strip_prefix("tip: ")).collect();
-            // The usage names what is needed, and what was given that needs it.
-            let is_told_by_usage =
-                matches!(error.kind(), ErrorKind::MissingRequiredArgument | ErrorKind::UnknownArgument);
-            let usage =
-                text.lines().find(|line| line.starts_with("Usage: ")).map(|line| line.replacen('U', "u", 1));
-            if is_told_by_usage && parts.is_empty() {
-                parts.extend(usage.as_deref());
-            }
-            parts.insert(0, line);
-            complain(&parts.join("; "));
-            ExitCode::from(2)
-        }
-    }
+    text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
 /// Whether an error says that the reader of the output is gone.
@@ -127,8 +92,4 @@ pub fn time(time: Duration) -> String {
 pub fn rate(a_second: f64) -> String {
     let digits = if a_second < 10.0 { 2 } else { usize::from(a_second < 100.0) };
     format!("{a_second:.digits$}")
-}
-
-fn joined<'a>(lines: impl Iterator<Item = &'a str>) -> String {
-    lines.map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
 }

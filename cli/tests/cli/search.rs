@@ -224,7 +224,7 @@ fn mistakes_get_a_suggestion() -> Result<()> {
         "search --row rows.npy --querys queries.npy",
         &["--row", "similar argument exists: '--rows'"],
     )?;
-    PROGRAM.fail(at, "serch", &["serch", "similar subcommands exist", "'search'"])?;
+    PROGRAM.fail(at, "serch", &["serch", "similar subcommand exists", "'search'"])?;
     PROGRAM.fail(
         at,
         &format!("{SEARCH} --metric L2"),
@@ -235,7 +235,7 @@ fn mistakes_get_a_suggestion() -> Result<()> {
     PROGRAM.fail(
         at,
         "search rows.npy queries.npy",
-        &["'rows.npy'", "usage: nearfield search <--rows <FILE>|--index-file <INDEX.nf>> --queries <FILE>"],
+        &["'rows.npy'", "Usage: nearfield search <--rows <FILE>|--index-file <INDEX.nf>> --queries <FILE>"],
     )?;
     let output = PROGRAM
         .command()

@@ -1,6 +1,5 @@
 //! `nearfield-bench reduce`: reductions of values on the device, and the ladder of the dot product.
 
-mod operation;
 mod truth;
 
 use std::time::Instant;
@@ -11,7 +10,7 @@ use nearfield::internals::ladder::RUNGS;
 use nearfield::{Device, DeviceMatrix, DeviceVector, Error, MatrixView, Norm, Reduce, Stages, Summation};
 use serde_json::{Value, json};
 
-use crate::case::{Case, extend};
+use crate::case::Case;
 use crate::ceilings::Warmer;
 use crate::data;
 use crate::gpu::{is_processor, needs_kernels, rotation, total};
@@ -20,7 +19,7 @@ use crate::times::Times;
 use crate::units::rounded;
 use crate::work::{Unit, Work};
 use nearfield_cli::given::arguments::{self, Elements};
-pub(crate) use operation::{How, Name};
+pub(crate) use truth::{How, Name};
 use truth::{Truth, checked, truth};
 
 #[derive(Debug, clap::Args)]
@@ -52,10 +51,7 @@ Examples:
   nearfield-bench reduce --operation dot,sum --summation plain,compensated --elements f32,f16
   nearfield-bench reduce --operation sum,argmin --row-length 384
 
-The values are on the device. Times are from the call to the result on the host, and on the device by its timestamps. Every case \
-checks its result against f64 before it is timed (of rows, a thousand); a wrong one ends the run with exit code 1.
-
-Copies of small operands take turns, so that they do not come from a cache. docs/benchmark.md lists the fields of the JSON lines.";
+The values are on the device, results come to the host. docs/benchmark.md says how cases are checked and timed, and lists the fields of the JSON lines.";
 
 impl Suite for Args {
     fn run(&self, run: &mut Run) -> Result<()> {
@@ -105,48 +101,12 @@ struct Bench<'a> {
     b: &'a [f32],
 }
 
-/// The identity of a case, and what it has to read.
-struct Of {
-    line: Value,
-    name: String,
-    length: usize,
-    element_bytes: usize,
-    operand_count: usize,
-    /// Copies of the operands.
-    rotated: usize,
-}
-
-impl Of {
-    /// A reduction of the whole, or of rows.
-    fn new(
-        (name, how, elements): (Name, How, Elements),
-        length: usize,
-        row_length: Option<usize>,
-        rotated: usize,
-    ) -> Self {
-        let [operation, summation] = [arguments::name(name), arguments::name(how)];
-        let element_bytes = if elements == Elements::F16 { 2 } else { 4 };
-        let elements = arguments::name(elements);
-        let of = match row_length {
-            None => format!("{length} {elements}"),
-            Some(row_length) => format!("rows of {row_length}, {length} {elements}"),
-        };
-        Self {
-            name: format!("{operation} of {of}, {summation}"),
-            line: json!({
-                "record": "case", "suite": "reduce", "operation": operation, "elements": elements,
-                "summation": summation, "length": length, "row_length": row_length,
-            }),
-            length,
-            element_bytes,
-            operand_count: name.operands(),
-            rotated,
-        }
-    }
-
-    fn bytes(&self) -> f64 {
-        (self.length * self.element_bytes * self.operand_count) as f64
-    }
+/// The identity of a reduction of the whole, or of rows.
+fn identity((name, how, elements): (Name, How, Elements), length: usize, row_length: Option<usize>) -> Value {
+    json!({
+        "operation": arguments::name(name), "elements": arguments::name(elements), "summation": arguments::name(how),
+        "length": length, "row_length": row_length,
+    })
 }
 
 impl Bench<'_> {
@@ -160,29 +120,14 @@ impl Bench<'_> {
             Ok((device.upload_vector(a)?, device.upload_vector(b)?))
         })?;
         for rung in RUNGS {
-            let mut of = Of {
-                line: json!({
-                    "record": "rung", "suite": "reduce", "rung": rung.letter, "name": rung.name, "length": length,
-                }),
-                name: format!("rung {}, {}, of {length}", rung.letter, rung.name),
-                length,
-                element_bytes: 4,
-                operand_count: 2,
-                rotated: operands.len(),
-            };
-            let not_run = match (self.run.enter(&of.name), operands.first()) {
-                (None, Some((a, b))) => match rung.dot(device, a, b, None) {
-                    Err(Error::Unsupported { needed, .. }) => Some(format!("needs {needed}")),
-                    first => first.map(|_| None)?,
-                },
-                (reason, _) => reason.map(str::to_owned),
-            };
-            if let Some(reason) = not_run {
-                extend(&mut of.line, json!({ "not_run": reason }));
-                self.run.left_out(of.line, &of.name, &reason)?;
+            let identity = json!({ "rung": rung.letter, "name": rung.name, "length": length });
+            let Some(case) = self.run.start(identity)? else { continue };
+            let Some((a, b)) = operands.first() else { continue };
+            if let Err(Error::Unsupported { needed, .. }) = rung.dot(device, a, b, None) {
+                self.run.leave_out(case, &format!("needs {needed}"))?;
                 continue;
             }
-            self.figures(of, (truth, How::Plain), |number, stages| {
+            self.figures(case, (8 * length, operands.len()), (truth, How::Plain), |number, stages| {
                 let (a, b) = &operands[number % operands.len()];
                 Ok(rung.dot(device, a, b, stages)?.into())
             })?;
@@ -213,15 +158,14 @@ impl Bench<'_> {
         for &name in &self.args.operation {
             let mut known = None;
             for &how in &self.args.summation {
-                let of = Of::new((name, how, elements), a.len(), None, operands.len());
-                if self.run.is_over(&of.name)? {
-                    continue;
-                }
+                let identity = identity((name, how, elements), a.len(), None);
+                let Some(case) = self.run.start(identity)? else { continue };
+                let bytes = size_of_val(a) * name.operands();
                 let truth = match known {
                     Some(truth) => truth,
                     None => *known.insert(truth(name, a, b)?),
                 };
-                self.figures(of, (truth, how), |number, stages| {
+                self.figures(case, (bytes, operands.len()), (truth, how), |number, stages| {
                     let (left, right) = &operands[number % operands.len()];
                     whole(&prepared(device, how, stages), name, left, right)
                 })?;
@@ -242,10 +186,8 @@ impl Bench<'_> {
         for &name in &self.args.operation {
             let mut known = vec![];
             for &how in &self.args.summation {
-                let of = Of::new((name, how, Elements::F32), part, Some(row_length), operands.len());
-                if self.run.is_over(&of.name)? {
-                    continue;
-                }
+                let identity = identity((name, how, Elements::F32), part, Some(row_length));
+                let Some(case) = self.run.start(identity)? else { continue };
                 let of_copy = |number: usize, stages: Option<&Stages>| {
                     let (left, right) = &operands[number % operands.len()];
                     of_rows(&prepared(device, how, stages), name, left, right)
@@ -272,7 +214,8 @@ impl Bench<'_> {
                     is_same(of_copy(number, None)?)?;
                 }
                 let times = self.timed(of_copy, is_same)?;
-                self.tell(of, times, error, json!(known.len()))?;
+                let bytes = 4 * part * name.operands();
+                self.tell(case, (bytes, operands.len()), times, error, json!(known.len()))?;
             }
         }
         Ok(())
@@ -289,14 +232,15 @@ impl Bench<'_> {
     /// Checks the first result, times the case, and reports it.
     fn figures(
         &mut self,
-        of: Of,
+        case: Case,
+        of: (usize, usize),
         (truth, how): (Truth, How),
         run: impl Fn(usize, Option<&Stages>) -> Result<f64>,
     ) -> Result<()> {
         let error = checked(truth, how, run(0, None)?)?;
         // Atomic additions give other bits every time, so each result is checked against the truth.
         let times = self.timed(run, |result| checked(truth, how, result).map(|_| ()))?;
-        self.tell(of, times, error, json!(true))
+        self.tell(case, of, times, error, json!(true))
     }
 
     /// Times runs, and checks each result after its time is taken.
@@ -324,33 +268,29 @@ impl Bench<'_> {
         )
     }
 
+    /// Reports a case that reads these bytes, from copies that take turns.
     fn tell(
         &mut self,
-        of: Of,
+        mut case: Case,
+        (bytes, rotated): (usize, usize),
         (wall, on_device): (Times, Option<Times>),
         error: f64,
         verified: Value,
     ) -> Result<()> {
-        let bytes = of.bytes();
-        let time = on_device.unwrap_or(wall).median;
-        let share_of_copy = self.run.share_of_copy(bytes, time);
-        let case = Case {
-            fields: json!({ "error": rounded(error), "share_of_copy": share_of_copy }),
+        let elements = if case.fields["elements"] == "f16" { bytes / 2 } else { bytes / 4 };
+        let bytes = bytes as f64;
+        let share_of_copy = self.run.share_of_copy(bytes, on_device.unwrap_or(wall).median);
+        case.add(json!({ "error": rounded(error), "share_of_copy": share_of_copy }));
+        let operations = elements as f64;
+        self.run.case(Case {
             wall,
             on_device,
-            work: Some(Work {
-                bytes,
-                operations: (of.length * of.operand_count) as f64,
-                unit: Unit::Floats,
-                working_set: bytes * of.rotated as f64,
-            }),
+            work: Some(Work { bytes, operations, unit: Unit::Floats, working_set: bytes * rotated as f64 }),
             verified,
-            rotated: of.rotated,
+            rotated,
             remarks: vec![format!("error {error:.1e}")],
-            name: of.name,
-            ..Case::default()
-        };
-        self.run.figures(of.line, case)
+            ..case
+        })
     }
 }
 

@@ -1,11 +1,37 @@
 //! The true result of a reduction, in f64.
 
-use anyhow::{Context, Result, bail, ensure};
-use nearfield::internals::kernels::reduce_blocks::{self, Operation};
+use anyhow::{Context, Result, ensure};
+use clap::ValueEnum;
 use rayon::prelude::*;
 
-use super::operation::{How, Name};
-use nearfield_cli::given::arguments;
+/// Operations, as the command line names them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Name {
+    Dot,
+    Sum,
+    SumSquares,
+    Mean,
+    L1,
+    L2,
+    MaxNorm,
+    Std,
+    Min,
+    Max,
+    Argmin,
+    Argmax,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum How {
+    Plain,
+    Compensated,
+}
+
+impl Name {
+    pub(super) fn operands(self) -> usize {
+        if self == Self::Dot { 2 } else { 1 }
+    }
+}
 
 /// A result in f64, the sum of magnitudes that its error is relative to, and the number of additions a value may pass through,
 /// which is 0 if nothing is added.
@@ -21,64 +47,50 @@ pub(super) struct Truth {
 
 /// Computes the result in f64 on all threads.
 pub(super) fn truth<T: nearfield::Element>(name: Name, a: &[T], b: &[T]) -> Result<Truth> {
-    let operation = name.operation();
-    let share = a.len().div_ceil(rayon::current_num_threads()).max(1);
-    let pieces = a.par_chunks(share).zip(b.par_chunks(share)).enumerate();
-    let parts: Vec<_> = pieces
-        .map(|(number, (a, b))| {
-            let magnitudes: f64 = match operation {
-                Operation::Dot => a.iter().zip(b).map(|(a, b)| f64::from(a.widen() * b.widen()).abs()).sum(),
-                _ => a.iter().map(|value| f64::from(value.widen()).abs()).sum(),
-            };
-            let found = reduce_blocks::reference(operation, a, b);
-            (found.map(|(value, place)| (value, place.map(|place| place + number * share))), magnitudes)
-        })
-        .collect();
-    let mut best: Option<(f64, Option<usize>)> = None;
-    let mut magnitudes = 0.0;
-    for part in parts {
-        let (Some((value, place)), some) = part else { bail!("{}: no truth", arguments::name(name)) };
-        magnitudes += some;
-        best = Some(match best {
-            None => (value, place),
-            Some((least, first)) => match operation {
-                Operation::Min | Operation::ArgMin if value >= least => (least, first),
-                Operation::Max | Operation::ArgMax | Operation::MaxAbs if value <= least => (least, first),
-                _ if operation.is_sum() => (least + value, None),
-                _ => (value, place),
-            },
-        });
-    }
-    let (value, place) = best.context("--length: needed at least 1")?;
-    let mean = value / a.len() as f64;
-    let value = match name {
-        Name::Mean => mean,
-        Name::L2 => value.sqrt(),
-        Name::Std => deviation(a, mean),
-        _ => place.map_or(value, |place| place as f64),
+    let term = |(a, b): (&T, &T)| {
+        let (a, b) = (f64::from(a.widen()), f64::from(b.widen()));
+        match name {
+            Name::Dot => a * b,
+            Name::SumSquares | Name::L2 => a * a,
+            Name::L1 | Name::MaxNorm => a.abs(),
+            _ => a,
+        }
     };
-    let magnitudes = match name {
-        Name::Mean => magnitudes / a.len() as f64,
-        Name::SumSquares | Name::L1 | Name::L2 => value,
-        // A share of the mean that is left in deviations from it.
-        Name::Std => value + mean.abs() / 2f64.powi(16),
-        _ => magnitudes,
-    };
-    // The promise of `Reduce`, and two roundings of what is derived from a sum.
+    let terms = || a.par_iter().zip(b).map(term);
     let n = a.len() as f64;
-    let additions = match name {
-        Name::Std => n.min(252.0) + 4.0,
-        _ if operation.is_sum() => n.min(300.0 + n / 2f64.powi(22)) + 2.0,
-        _ => 0.0,
+    let (sum, magnitudes) = (terms().sum::<f64>(), terms().map(f64::abs).sum::<f64>());
+    let sign = if matches!(name, Name::Min | Name::Argmin) { 1.0 } else { -1.0 };
+    // The first of equal ones.
+    let place = || {
+        let smaller =
+            |a: &(usize, f64), b: &(usize, f64)| (sign * a.1).total_cmp(&(sign * b.1)).then(a.0.cmp(&b.0));
+        terms().enumerate().min_by(smaller).context("--length: needed at least 1")
     };
-    let multiplies = matches!(operation, Operation::Dot | Operation::SumSquares);
-    Ok(Truth { value, magnitudes, additions, multiplies, is_compensated: name != Name::Std })
-}
-
-/// The root of the mean squared deviation from the mean.
-fn deviation<T: nearfield::Element>(values: &[T], mean: f64) -> f64 {
-    let squares = values.par_iter().map(|value| (f64::from(value.widen()) - mean).powi(2));
-    (squares.sum::<f64>() / values.len() as f64).sqrt()
+    let mut promised = n.min(300.0 + n / 2f64.powi(22)) + 2.0;
+    let (value, magnitudes) = match name {
+        Name::Dot | Name::Sum => (sum, magnitudes),
+        Name::SumSquares | Name::L1 => (sum, sum),
+        Name::L2 => (sum.sqrt(), sum.sqrt()),
+        Name::Mean => (sum / n, magnitudes / n),
+        Name::Std => {
+            let (mean, squares) = (sum / n, terms().map(|x| (x - sum / n).powi(2)).sum::<f64>());
+            promised = n.min(252.0) + 4.0;
+            let value = (squares / n).sqrt();
+            // A share of the mean is left in deviations from it.
+            (value, value + mean.abs() / 2f64.powi(16))
+        }
+        Name::Min | Name::Max | Name::MaxNorm => (place()?.1, magnitudes),
+        Name::Argmin | Name::Argmax => (place()?.0 as f64, magnitudes),
+    };
+    let is_extreme = matches!(name, Name::Min | Name::Max | Name::MaxNorm | Name::Argmin | Name::Argmax);
+    Ok(Truth {
+        value,
+        magnitudes,
+        // The promise of `Reduce`, and two roundings of what is derived from a sum.
+        additions: if is_extreme { 0.0 } else { promised },
+        multiplies: matches!(name, Name::Dot | Name::SumSquares | Name::L2),
+        is_compensated: name != Name::Std,
+    })
 }
 
 /// The error that docs/reductions.md allows.

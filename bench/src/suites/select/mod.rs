@@ -47,15 +47,8 @@ Examples:
   nearfield-bench select --shapes 100x100000 --k 10,2048,10000,100000
   nearfield-bench select --shapes 1000x10000 --values normal,equal,sorted,reversed,infinite-90
 
-The elements are f32 on the device. Times are from recording the selection to its end, and on the device by its timestamps. \
-Results stay on the device: keys, positions and counts of every row, in order. Every case checks all of them against the host \
-before and after it is timed; a wrong one ends the run with exit code 1.
-
 Kinds of elements: normal (mean 10, deviation 100), equal (all the same), sorted and reversed (rows that rise or fall), \
-infinite-10, -90, -99.9 and -100 (this percentage is infinite, the others normal), nan (one in ten is NaN).
-
-Every element counts as read once. Copies of small inputs take turns, so that they do not come from a cache. `kernels` are timed \
-in a separate run with one pass each, which adds a few microseconds to each. docs/benchmark.md lists the fields of the JSON lines.";
+infinite-10, -90, -99.9 and -100 (this percentage is infinite, the others normal), nan (one in ten is NaN). docs/benchmark.md says how cases are checked and timed, and lists the fields of the JSON lines.";
 
 impl Suite for Args {
     fn run(&self, run: &mut Run) -> Result<()> {
@@ -118,12 +111,11 @@ impl Bench<'_> {
             .map(|_| self.device.upload_vector(&values))
             .collect::<nearfield::Result<Vec<_>>>()?;
         drop(values);
-        let of_scratch = if self.args.no_scratch { ", no scratch" } else { "" };
         for k in wanted {
-            let name = format!("{shape}, k {k}, {kind_name}{of_scratch}");
-            if self.run.is_over(&name)? {
-                continue;
-            }
+            let identity = json!({
+                "rows": shape.rows, "length": shape.length, "k": k, "values": kind_name, "no_scratch": self.args.no_scratch.then_some(true),
+            });
+            let Some(mut case) = self.run.start(identity)? else { continue };
             let places = copies
                 .iter()
                 .map(|values| Place::new(self.device, values, shape, k, !self.args.no_scratch))
@@ -148,12 +140,10 @@ impl Bench<'_> {
             let time = on_device.unwrap_or(wall).median;
             let share_of_copy = self.run.share_of_copy(bytes, time);
             let rotated = places.len();
+            case.add(json!({
+                "scratch_bytes": place(0).scratch_bytes, "share_of_copy": share_of_copy, "kernels": kernels,
+            }));
             self.run.case(Case {
-                name,
-                fields: json!({
-                    "rows": shape.rows, "length": shape.length, "k": k, "values": kind_name,
-                    "scratch_bytes": place(0).scratch_bytes, "share_of_copy": share_of_copy, "kernels": kernels,
-                }),
                 wall,
                 on_device,
                 // At least one comparison per element.
@@ -165,7 +155,7 @@ impl Bench<'_> {
                 }),
                 verified: json!(true),
                 rotated,
-                ..Case::default()
+                ..case
             })?;
         }
         Ok(())

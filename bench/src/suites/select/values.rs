@@ -8,8 +8,8 @@ use clap::ValueEnum;
 use nearfield::internals::kernels::{ABSENT, key_of};
 use rayon::prelude::*;
 
-use crate::recipe::Random;
 use nearfield_cli::memory;
+use nearfield_testing::Random;
 
 /// The number of rows, and their length.
 #[derive(Debug, Clone, Copy)]
@@ -62,7 +62,7 @@ pub(crate) enum Kind {
 impl Kind {
     fn element(self, column: u32, length: u32, random: &mut Random) -> f32 {
         let normal = |random: &mut Random| {
-            let sum: f32 = (0..4).map(|_| random.unit()).sum();
+            let sum: f32 = (0..4).map(|_| random.part()).sum();
             10.0 + 100.0 * (sum - 2.0) * 1.732
         };
         let one_in = |random: &mut Random, number: u64, then: f32| {

@@ -9,8 +9,8 @@ use nearfield::{Index, Neighbors, SearchOptions};
 
 use super::latencies::Latencies;
 use crate::data::View;
-use crate::recipe::Random;
 use crate::times::WARM_UP;
+use nearfield_testing::Random;
 
 /// The end of a sleep is this uncertain: a thread that waits for an arrival stays awake for the rest.
 const AWAKE: Duration = Duration::from_micros(200);
@@ -181,7 +181,7 @@ fn arrivals(begin: Instant, end: Instant, rate: usize) -> Result<Vec<Instant>> {
     let mut random = Random::new(0);
     let mut at = 0.0;
     let gaps = std::iter::from_fn(|| {
-        at -= (1.0 - f64::from(random.unit())).ln() / rate as f64;
+        at -= (1.0 - f64::from(random.part())).ln() / rate as f64;
         Some(begin + Duration::from_secs_f64(at))
     });
     Ok(gaps.take_while(|&arrival| arrival < end).collect())

@@ -5,7 +5,7 @@ mod load;
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use nearfield::{AdapterKind, Device, Flat, Index, Ivf, Metric, Neighbors, Screen, SearchOptions};
 use serde_json::json;
 
@@ -16,7 +16,6 @@ use crate::run::{Run, Suite};
 use crate::units::{milliseconds, rounded};
 use load::{Load, Served};
 use nearfield_cli::given::arguments;
-use nearfield_cli::terminal::output::{self, counted};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -59,11 +58,7 @@ Examples:
   nearfield-bench serve --count 1000000 --dim 768 --threads 1,4,16,64
   nearfield-bench serve --count 1000000 --dim 768 --probes 16 --threads 64 --rate 50000,100000,150000
 
-Every thread searches for one of up to 128 queries (or batches of --queries), at random. Their answers are searched for one by one \
-before, and their distances are checked against f64; every timed search has to give the same answer, bit for bit. A failed check \
-ends the run with exit code 1. In an open loop the times of arrival are random (exponential gaps) and independent of the answers: \
-a search that no thread is free for waits, and its latency counts from its arrival. `ms` is the median latency and `ms_most` the \
-largest. docs/benchmark.md lists the fields of the JSON lines.";
+`ms` is the median latency and `ms_most` the largest. In an open loop (--rate) a latency counts from the arrival. docs/benchmark.md says how cases are checked and timed, and lists the fields of the JSON lines.";
 
 /// Different searches of a case.
 const SEARCHES: usize = 128;
@@ -75,6 +70,10 @@ impl Suite for Args {
         ensure!(searches > 0, "--batch: needed at most {there}, as the file has, given {}", self.queries);
         let (rows, queries) = self.source.both_at_least(&[self.queries * searches], 0)?;
         let (rows, queries) = (rows.view()?, queries.view()?);
+        let lists = match self.probes.is_empty() {
+            true => None,
+            false => Some(lists(self.lists, &self.probes, rows.rows())?),
+        };
         let kinds = self.probes.len().max(1);
         run.begin("serve", self.threads.len() * self.rate.len().max(1) * kinds)?;
         let name = format!("{} x {} {}", rows.rows(), rows.dim(), self.source.name());
@@ -82,7 +81,7 @@ impl Suite for Args {
             return Ok(());
         }
         let device = if self.apart { apart(&run.device)? } else { run.device.clone() };
-        let index = self.built(&device, rows)?;
+        let index = self.built(&device, rows, lists)?;
         let searches: Vec<View<'_>> = (0..searches)
             .map(|number| queries.slice(number * self.queries..(number + 1) * self.queries))
             .collect();
@@ -127,14 +126,13 @@ impl Suite for Args {
 }
 
 impl Args {
-    fn built(&self, device: &Device, rows: View<'_>) -> Result<Index> {
-        if self.probes.is_empty() {
+    fn built(&self, device: &Device, rows: View<'_>, lists: Option<usize>) -> Result<Index> {
+        let Some(lists) = lists else {
             let builder = Flat::builder(device, self.metric, rows.dim()).screen(self.screen);
             let mut index = builder.capacity(rows.rows()).build()?;
             index.add(rows)?;
             return Ok(index.into());
-        }
-        let lists = lists(self.lists, &self.probes, rows.rows())?;
+        };
         let builder = Ivf::builder(device, self.metric, rows.dim()).lists(lists).screen(self.screen);
         let mut index = builder.capacity(rows.rows() + 16 * lists).train(rows)?;
         index.add(rows)?;
@@ -143,32 +141,13 @@ impl Args {
 
     fn case(&self, run: &mut Run, load: &Load<'_>) -> Result<()> {
         let &Load { index, options, threads, rate, .. } = load;
-        let (scratch, of_scratch) = run.scratch();
-        let data = self.source.name();
-        let lists = index.lists();
-        let within = match (lists, options.probes) {
-            (Some(lists), Some(probes)) => {
-                format!(", {}, {}", counted(lists, "list", "lists"), counted(probes, "probe", "probes"))
-            }
-            _ => String::new(),
-        };
-        let screened = if index.is_screened() { "screened" } else { "not screened" };
-        let arriving = rate.map_or_else(String::new, |rate| format!(", {rate} searches/s arrive"));
-        let apart = if self.apart { ", apart" } else { "" };
-        let name = format!(
-            "{} x {} {data}{within}, {}, {}, k {}, {screened}, {}{arriving}{apart}{of_scratch}",
-            index.len(),
-            index.dim(),
-            output::queries(self.queries),
-            self.metric,
-            self.k,
-            counted(threads, "thread", "threads"),
-        );
-        if run.is_over(&name)? {
-            return Ok(());
-        }
-        let Served { latencies, queries_per_s, together, late } =
-            load.serve().with_context(|| name.clone())?;
+        let identity = json!({
+            "rows": index.len(), "dim": index.dim(), "lists": index.lists(), "probes": options.probes, "queries": self.queries,
+            "k": self.k, "metric": self.metric.name(), "data": self.source.name(), "screened": index.is_screened(),
+            "scratch": run.scratch(), "threads": threads, "rate": rate, "joined": !self.apart,
+        });
+        let Some(mut case) = run.start(identity)? else { return Ok(()) };
+        let Served { latencies, queries_per_s, together, late } = load.serve()?;
         let at = |share: f64| milliseconds(latencies.at(share));
         let [p90, p99, p999] = [0.9, 0.99, 0.999].map(at);
         let mut remarks = vec![
@@ -177,20 +156,16 @@ impl Args {
             format!("{together:.1} queries searched together"),
         ];
         remarks.extend((late > 0).then(|| format!("{late} searches had not begun when the time was over")));
+        case.add(json!({
+            "p90_ms": p90, "p99_ms": p99, "p999_ms": p999, "queries_per_s": rounded(queries_per_s), "together": rounded(together),
+            "late": late, "histogram": latencies.histogram(),
+        }));
         run.case(Case {
-            name,
-            fields: json!({
-                "rows": index.len(), "dim": index.dim(), "lists": lists, "probes": options.probes, "queries": self.queries, "k": self.k,
-                "metric": self.metric.name(), "data": data, "screened": index.is_screened(), "scratch": scratch, "threads": threads,
-                "rate": rate, "joined": !self.apart, "p90_ms": p90, "p99_ms": p99, "p999_ms": p999,
-                "queries_per_s": rounded(queries_per_s), "together": rounded(together), "late": late,
-                "histogram": latencies.histogram(),
-            }),
             verified: json!(latencies.count() - late),
             rotated: load.searches.len(),
             wall: latencies.times(),
             remarks,
-            ..Case::default()
+            ..case
         })
     }
 }
