@@ -12,9 +12,6 @@ use crate::given::device;
 
 /// The `main` of a program: reads its arguments, and does what they ask for. An error is one line on stderr.
 pub fn run<P: Parser>(work: impl FnOnce(P) -> anyhow::Result<()>) -> ExitCode {
-    // Before anything else: it needs a process without other threads.
-    #[cfg(target_os = "linux")]
-    device::look_for_no_display();
     let parsed = match P::try_parse() {
         Ok(parsed) => parsed,
         Err(error) => return output::refuse(&error),
