@@ -9,8 +9,8 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::{DFSchema, DFSchemaRef, Result, internal_err, plan_err};
 use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNodeCore};
+use nearfield::Metric;
 
-use crate::metric::Metric;
 use crate::search::queries::Queries;
 
 /// The number of a query, from 0, in the order in which they were given.
