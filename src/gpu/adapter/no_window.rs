@@ -18,11 +18,14 @@ fn can_look() -> bool {
     ["XDG_RUNTIME_DIR", "WAYLAND_DISPLAY"].into_iter().any(is_absolute)
 }
 
-/// An instance of Vulkan that nobody asks to show windows of Wayland; none where this is not needed, or there is no Vulkan.
+/// The instance of Vulkan where nobody has windows; none where somebody may, or where another interface or no Vulkan is asked for.
 pub(super) fn instance(descriptor: &wgpu::InstanceDescriptor) -> Option<wgpu::Instance> {
-    if can_look() || !descriptor.backends.contains(wgpu::Backends::VULKAN) {
-        return None;
-    }
+    let is_needed = descriptor.backends.contains(wgpu::Backends::VULKAN) && !can_look();
+    if is_needed { without_windows(descriptor) } else { None }
+}
+
+/// An instance of Vulkan that has no windows of Wayland; none without Vulkan.
+pub(super) fn without_windows(descriptor: &wgpu::InstanceDescriptor) -> Option<wgpu::Instance> {
     let descriptor = hal::InstanceDescriptor {
         name: "nearfield",
         flags: descriptor.flags,

@@ -15,7 +15,7 @@ use crate::search::queries::Queries;
 
 /// The number of a query, from 0, in the order in which they were given.
 pub(crate) const QUERY_INDEX: &str = "query_index";
-/// The place of a row among the neighbours of its query, from 1.
+/// The place of a row among the neighbours of its query, from 0.
 pub(crate) const RANK: &str = "rank";
 pub(crate) const DISTANCE: &str = "_distance";
 /// Comes before the names of columns of the queries.
