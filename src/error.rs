@@ -148,6 +148,31 @@ pub enum Error {
     },
 }
 
+/// What a program can do about an [`Error`], returned by [`Error::kind`]: the exceptions and codes of other languages, and exit codes,
+/// follow from it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The caller gave something wrong: an argument, a value of a row, an id.
+    Argument,
+    /// No adapter fits the request.
+    NoAdapter,
+    /// The adapter cannot do it.
+    Unsupported,
+    /// There is too little memory, by the device's or the host's word, a budget or a limit.
+    Memory,
+    /// The device is gone. Another can be opened, and the index loaded there.
+    DeviceLost,
+    /// The caller asked the call to end.
+    Interrupted,
+    /// A file has other content than expected.
+    File,
+    /// The system refused to open, read or write a file.
+    Io,
+    /// A bug of this library.
+    Internal,
+}
+
 /// Bytes as text, if their number is known.
 fn needed_bytes(bytes: Option<u64>) -> String {
     bytes.map_or("memory".to_owned(), |bytes| format!("{bytes} bytes"))
@@ -165,6 +190,57 @@ impl Error {
         match self {
             Self::NotFinite { argument, row } => Self::NotFinite { argument, row: number(row) },
             Self::NormOutOfRange { argument, row } => Self::NormOutOfRange { argument, row: number(row) },
+            other => other,
+        }
+    }
+
+    /// What a program can do about it.
+    ///
+    /// ```
+    /// use nearfield::{Device, ErrorKind, Flat, Metric};
+    ///
+    /// let error = Flat::builder(&Device::host(), Metric::L2, 0).build().expect_err("no dim");
+    /// assert_eq!(error.kind(), ErrorKind::Argument);
+    /// ```
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Argument { .. }
+            | Self::NotFinite { .. }
+            | Self::NormOutOfRange { .. }
+            | Self::DuplicateId { .. }
+            | Self::UnknownId { .. }
+            | Self::IdTooLarge { .. } => ErrorKind::Argument,
+            Self::NoAdapter { .. } => ErrorKind::NoAdapter,
+            Self::Unsupported { .. } => ErrorKind::Unsupported,
+            Self::Budget { .. } | Self::MemoryLimit { .. } | Self::OutOfMemory { .. } => ErrorKind::Memory,
+            Self::DeviceLost { .. } => ErrorKind::DeviceLost,
+            Self::Interrupted => ErrorKind::Interrupted,
+            Self::File { .. } => ErrorKind::File,
+            Self::Io { .. } => ErrorKind::Io,
+            Self::Device { .. } | Self::Internal { .. } => ErrorKind::Internal,
+        }
+    }
+
+    /// The same error in the words of a caller who has another name for `rows`, of which row `first_row` was the first given. Errors about
+    /// other arguments stay as they are.
+    ///
+    /// ```
+    /// let error = nearfield::Error::NotFinite { argument: "rows", row: 3 };
+    /// let text = error.for_argument("queries", 100).to_string();
+    /// assert_eq!(text, "queries: needed finite values, row 103 holds a NaN or an infinity");
+    /// ```
+    #[must_use]
+    pub fn for_argument(self, name: &'static str, first_row: u64) -> Self {
+        match self {
+            Self::Argument { argument: "rows", needed, given } => {
+                Self::Argument { argument: name, needed, given }
+            }
+            Self::NotFinite { argument: "rows", row } => {
+                Self::NotFinite { argument: name, row: first_row + row }
+            }
+            Self::NormOutOfRange { argument: "rows", row } => {
+                Self::NormOutOfRange { argument: name, row: first_row + row }
+            }
             other => other,
         }
     }
@@ -199,5 +275,44 @@ impl Error {
             return Ok(());
         }
         Err(Self::unsupported("rows", format!("{end} slots"), u32::MAX - 1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_shortage_of_memory_is_of_one_kind() {
+        let purpose = || "rows".to_owned();
+        let shortages = [
+            Error::Budget { purpose: purpose(), needed: 2, budget: 1 },
+            Error::MemoryLimit { purpose: purpose(), needed: 2, held: 1, limit: 2 },
+            Error::OutOfMemory { purpose: purpose().into(), bytes: None },
+        ];
+        assert!(shortages.iter().all(|error| error.kind() == ErrorKind::Memory), "{shortages:?}");
+    }
+
+    #[test]
+    fn what_the_caller_gave_is_to_blame_for_values_and_ids() {
+        let faults = [
+            Error::argument("k", "at least 1", 0),
+            Error::NotFinite { argument: "rows", row: 1 },
+            Error::NormOutOfRange { argument: "queries", row: 1 },
+            Error::DuplicateId { id: 1 },
+            Error::UnknownId { id: 1 },
+            Error::IdTooLarge { id: 1 << 63 },
+        ];
+        assert!(faults.iter().all(|error| error.kind() == ErrorKind::Argument), "{faults:?}");
+        assert_eq!(Error::internal("").kind(), ErrorKind::Internal);
+    }
+
+    #[test]
+    fn rows_get_the_callers_name_and_numbers_and_nothing_else_does() {
+        let text = |error: Error| error.for_argument("vectors", 10).to_string();
+        assert!(text(Error::NormOutOfRange { argument: "rows", row: 2 }).ends_with("row 12 has another"));
+        assert_eq!(text(Error::argument("rows", "some", 0)), "vectors: needed some, given 0");
+        let other = Error::NotFinite { argument: "queries", row: 2 };
+        assert!(text(other).starts_with("queries: needed finite values, row 2 "));
     }
 }

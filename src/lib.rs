@@ -136,7 +136,7 @@ pub use engine::{
     Device, DeviceMatrix, DeviceVector, Devices, DistanceMatrix, Nominator, Plan, Queries, Recorder, Route,
     Screen, SearchResult, Stages, Statistics, TunedKernel, ValueRows, Values, Vectors,
 };
-pub use error::{Error, Result};
+pub use error::{Error, ErrorKind, Result};
 #[cfg(target_arch = "wasm32")]
 pub use gpu::browser_instance;
 pub use gpu::{
@@ -164,6 +164,7 @@ pub use neighbors::{Iter, Neighbor, Neighbors};
 pub use options::ids::to_ids;
 pub use options::placement::Placement;
 pub use options::{AddOptions, SearchOptions, WithinOptions};
+pub use reduce::named::{Reduced, Reduction};
 pub use reduce::{Norm, Reduce};
 pub use usage::{Memory, MemoryPart, MemoryPlace};
 pub use vectors::HostVectors;

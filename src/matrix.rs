@@ -1,5 +1,8 @@
 //! Vectors on the host: a borrowed view, an owned matrix, and the element types.
 
+use std::fmt;
+use std::str::FromStr;
+
 use half::f16;
 
 use crate::error::{Error, Result};
@@ -58,6 +61,39 @@ impl ElementKind {
         match self {
             Self::F32 => 4,
             Self::F16 => 2,
+        }
+    }
+
+    /// The name that `Display` writes. [`FromStr`] reads it, and those that other languages have: `float32` and `float16`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "f32",
+            Self::F16 => "f16",
+        }
+    }
+}
+
+impl fmt::Display for ElementKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// ```
+/// use nearfield::ElementKind;
+///
+/// assert_eq!(["f16", "float16"].map(str::parse).map(Result::ok), [Some(ElementKind::F16); 2]);
+/// let refused = "int8".parse::<ElementKind>().unwrap_err();
+/// assert_eq!(refused.to_string(), "elements: needed f32 or f16, given int8");
+/// ```
+impl FromStr for ElementKind {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "f32" | "float32" => Ok(Self::F32),
+            "f16" | "float16" => Ok(Self::F16),
+            other => Err(Error::argument("elements", "f32 or f16", other)),
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 /// | `InnerProduct` | `-(q.x)` | `(dim + 4) * 2^-23 * \|q\| \|x\|` |
 ///
 /// Cosine similarities are clamped to `[-1, 1]`. A zero vector has similarity 0 to every vector, so distance 1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Metric {
     /// Squared Euclidean distance.

@@ -9,7 +9,7 @@ use clap::ValueEnum;
 use nearfield::{Device, ElementKind, Flat, Index, Ivf, Matrix, Metric, RowPlace, Screen};
 use serde_json::json;
 
-use nearfield_cli::given::arguments::{self, Elements, Threads};
+use nearfield_cli::given::arguments::{self, Threads};
 use nearfield_cli::given::device;
 use nearfield_cli::given::files::{self, Filled};
 use nearfield_cli::given::places::Places;
@@ -73,9 +73,9 @@ pub(crate) struct Args {
     /// Ids of the rows instead of their numbers: a .npy of whole numbers, one a row
     #[arg(long, value_name = "FILE")]
     row_ids: Option<PathBuf>,
-    /// How rows are stored; by default as in the file. f16 takes half the memory, and rounds f32 rows
-    #[arg(long, value_enum, value_name = "TYPE")]
-    elements: Option<Elements>,
+    /// How rows are stored, f32 or f16; by default as in the file. f16 takes half the memory, and rounds f32 rows
+    #[arg(long, value_name = "TYPE", value_parser = arguments::word::<ElementKind>)]
+    elements: Option<ElementKind>,
     /// Iterations of k-means that train the lists of an ivf index; by default 10
     #[arg(long, value_name = "N", value_parser = arguments::count)]
     iterations: Option<usize>,
@@ -160,7 +160,7 @@ fn run_here(args: &Args) -> Result<()> {
     let save = start.elapsed();
     let bytes = fs::metadata(&args.out).with_context(|| format!("--out {}", args.out.display()))?.len();
 
-    let kind = files::kind_name(index.elements());
+    let kind = index.elements().name();
     let record = json!({
         "rows": index.len(), "dim": rows.dim(), "elements": kind, "index": arguments::name(args.index),
         "lists": lists, "metric": args.metric.name(), "device": device::to_json(devices[0].adapter()),
@@ -189,7 +189,7 @@ fn run_here(args: &Args) -> Result<()> {
 impl Args {
     /// The elements of the index.
     fn stored(&self, rows: &Vectors) -> ElementKind {
-        self.elements.map_or(rows.kind(), ElementKind::from)
+        self.elements.unwrap_or_else(|| rows.kind())
     }
 }
 

@@ -61,7 +61,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let host = Device::host();
     adapters.push((host.adapter().clone(), host.memory_usage()));
     adapters.sort_by_key(|(one, _)| one.kind);
-    let best = Device::best().map_err(|error| device::blame(error, None));
+    let best = Device::best().map_err(|error| device::blame(error, "best"));
     let reason = match &best {
         Ok(best) => best.reason().to_owned(),
         Err(error) => error.to_string(),

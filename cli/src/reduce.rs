@@ -4,9 +4,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use clap::ValueEnum;
 use nearfield::io::write_npy;
-use nearfield::{Device, MatrixView, Norm, Reduce, Summation};
+use nearfield::{Device, MatrixView, Reduced, Reduction, Summation, ValueRows, Values};
 use serde_json::{Value, json};
 
 use nearfield_cli::given::arguments::{self, Threads};
@@ -36,49 +35,16 @@ Examples:
   nearfield reduce --rows base.npy --operation mean --whole
   nearfield reduce --rows a.npy --with b.npy --operation dot --compensated --out products.npy";
 
-/// A reduction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Operation {
-    /// The sum
-    Sum,
-    /// The sum of squares
-    SumSquares,
-    /// The mean
-    Mean,
-    /// The sum of magnitudes
-    NormL1,
-    /// The root of the sum of squares
-    NormL2,
-    /// The largest magnitude
-    NormMax,
-    /// The standard deviation of a population: squares are divided by the count
-    Std,
-    /// The smallest value
-    Min,
-    /// The largest value
-    Max,
-    /// The index of the smallest value
-    Argmin,
-    /// The index of the largest value
-    Argmax,
-    /// The dot product with the same row of --with
-    Dot,
-}
-
-impl Operation {
-    /// Those whose sums can be compensated.
-    const SUMS: [Self; 6] = [Self::Sum, Self::SumSquares, Self::Mean, Self::NormL1, Self::NormL2, Self::Dot];
-}
-
 #[derive(Debug, clap::Args)]
 #[command(about = "Sums, norms, extremes, standard deviations and dot products of the rows of a file", long_about = LONG, after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// File of the rows
     #[arg(long, value_name = "FILE")]
     rows: PathBuf,
-    /// Reduction
-    #[arg(long, value_enum, value_name = "OPERATION")]
-    operation: Operation,
+    /// Reduction: sum, sum-squares, mean, norm-l1 (the sum of magnitudes), norm-l2 (the root of the sum of squares), norm-max (the largest
+    /// magnitude), std, min, max, argmin, argmax, or dot with the same row of --with
+    #[arg(long, value_name = "OPERATION", value_parser = arguments::word::<Reduction>)]
+    operation: Reduction,
     /// File of the other rows of `dot`, of the same shape and element type
     #[arg(long, value_name = "FILE")]
     with: Option<PathBuf>,
@@ -108,25 +74,19 @@ pub(crate) struct Args {
 
 /// Refuses options that do not concern the operation.
 fn check_operation(args: &Args) -> Result<()> {
-    let given = arguments::name(args.operation);
-    match (args.operation == Operation::Dot, args.with.is_some()) {
+    let given = args.operation;
+    match (given == Reduction::Dot, args.with.is_some()) {
         (true, false) => bail!("--operation: needed --with FILE for dot, given none"),
         (false, true) => bail!("--with: needed --operation dot, given {given}"),
         _ => {}
     }
-    let sums: Vec<String> = Operation::SUMS.map(arguments::name).into();
+    let sums = || Reduction::ALL.into_iter().filter(|one| one.is_summed()).map(Reduction::name);
     ensure!(
-        !args.compensated || Operation::SUMS.contains(&args.operation),
+        !args.compensated || given.is_summed(),
         "--compensated: needed --operation {}, given {given}",
-        sums.join(", ")
+        sums().collect::<Vec<_>>().join(", ")
     );
     Ok(())
-}
-
-/// The results of a reduction.
-enum Results {
-    Values(Vec<f32>),
-    Places(Vec<u64>),
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -153,50 +113,47 @@ fn run_here(args: &Args) -> Result<()> {
     let summation = if args.compensated { Summation::Compensated } else { Summation::Plain };
     let reduce = device.reduce().summation(summation);
     let start = Instant::now();
-    let results = match (args.whole, &others) {
-        (false, Some(others)) => {
-            Results::Values(reduce.dot_rows(view, MatrixView::new(others, file.dim())?)?)
+    let results = match args.whole {
+        true => reduce.run(args.operation, &rows, others.as_deref().map(Values::from))?,
+        false => {
+            let others = others.as_deref().map(|others| MatrixView::new(others, file.dim())).transpose()?;
+            reduce.run_rows(args.operation, view, others.map(ValueRows::from))?
         }
-        (true, Some(others)) => Results::Values(vec![reduce.dot(&rows, others)?]),
-        (false, None) => of_rows(&reduce, args.operation, view)?,
-        (true, None) => of_all(&reduce, args.operation, &rows)?,
     };
     let took = start.elapsed();
     if let Some(path) = &args.out {
-        results.write(path).context("--out")?;
+        write(&results, path).context("--out")?;
     }
     report(args, &file, &device, &results, took)
 }
 
-impl Results {
-    fn write(&self, path: &Path) -> nearfield::Result<()> {
-        match self {
-            Self::Values(values) => write_npy(path, [values.len(), 1], values),
-            Self::Places(places) => {
-                let places: Vec<i64> = places.iter().map(|&place| place as i64).collect();
-                write_npy(path, [places.len(), 1], &places)
-            }
-        }
-    }
-
-    /// The first results as JSON and as text.
-    fn first(&self, count: usize) -> Vec<(Value, String)> {
-        match self {
-            // A JSON number has the digits of an f64.
-            Self::Values(values) => {
-                let both = |&value: &f32| (output::number(value), value.to_string());
-                values.iter().take(count).map(both).collect()
-            }
-            Self::Places(places) => {
-                places.iter().take(count).map(|place| (json!(place), place.to_string())).collect()
-            }
+fn write(results: &Reduced, path: &Path) -> nearfield::Result<()> {
+    match results {
+        Reduced::Values(values) => write_npy(path, [values.len(), 1], values),
+        Reduced::Places(places) => {
+            let places: Vec<i64> = places.iter().map(|&place| place as i64).collect();
+            write_npy(path, [places.len(), 1], &places)
         }
     }
 }
 
-fn report(args: &Args, file: &Vectors, device: &Device, results: &Results, took: Duration) -> Result<()> {
-    let (adapter, name) = (device.adapter(), arguments::name(args.operation));
-    let first = results.first(if args.whole { 1 } else { args.show });
+/// The first results as JSON and as text.
+fn first(results: &Reduced, count: usize) -> Vec<(Value, String)> {
+    match results {
+        // A JSON number has the digits of an f64.
+        Reduced::Values(values) => {
+            let both = |&value: &f32| (output::number(value), value.to_string());
+            values.iter().take(count).map(both).collect()
+        }
+        Reduced::Places(places) => {
+            places.iter().take(count).map(|place| (json!(place), place.to_string())).collect()
+        }
+    }
+}
+
+fn report(args: &Args, file: &Vectors, device: &Device, results: &Reduced, took: Duration) -> Result<()> {
+    let (adapter, name) = (device.adapter(), args.operation.name());
+    let first = first(results, if args.whole { 1 } else { args.show });
     let values: Vec<&Value> = first.iter().map(|(value, _)| value).collect();
     let record = json!({
         "rows": file.rows(), "dim": file.dim(), "operation": name, "device": device::to_json(adapter),
@@ -208,43 +165,8 @@ fn report(args: &Args, file: &Vectors, device: &Device, results: &Results, took:
         ("rows", files::describe(file)),
         ("device", device::place(device)),
         ("time", output::time(took)),
-        (name.as_str(), texts.join(", ") + more),
+        (name, texts.join(", ") + more),
     ];
     lines.extend(args.out.iter().map(|path| ("wrote", path.display().to_string())));
     output::print(args.json, &record, &lines)
-}
-
-fn of_rows(reduce: &Reduce<'_>, operation: Operation, rows: MatrixView<'_, f32>) -> Result<Results> {
-    Ok(Results::Values(match operation {
-        Operation::Sum => reduce.sum_rows(rows)?,
-        Operation::SumSquares => reduce.sum_squares_rows(rows)?,
-        Operation::Mean => reduce.mean_rows(rows)?,
-        Operation::NormL1 => reduce.norm_rows(rows, Norm::L1)?,
-        Operation::NormL2 => reduce.norm_rows(rows, Norm::L2)?,
-        Operation::NormMax => reduce.norm_rows(rows, Norm::Max)?,
-        Operation::Std => reduce.standard_deviation_rows(rows)?,
-        Operation::Min => reduce.min_rows(rows)?,
-        Operation::Max => reduce.max_rows(rows)?,
-        Operation::Argmin => return Ok(Results::Places(reduce.argmin_rows(rows)?)),
-        Operation::Argmax => return Ok(Results::Places(reduce.argmax_rows(rows)?)),
-        Operation::Dot => anyhow::bail!("--with: needed for --operation dot"),
-    }))
-}
-
-fn of_all(reduce: &Reduce<'_>, operation: Operation, values: &[f32]) -> Result<Results> {
-    let value = match operation {
-        Operation::Sum => reduce.sum(values)?,
-        Operation::SumSquares => reduce.sum_squares(values)?,
-        Operation::Mean => reduce.mean(values)?,
-        Operation::NormL1 => reduce.norm(values, Norm::L1)?,
-        Operation::NormL2 => reduce.norm(values, Norm::L2)?,
-        Operation::NormMax => reduce.norm(values, Norm::Max)?,
-        Operation::Std => reduce.standard_deviation(values)?,
-        Operation::Min => reduce.min(values)?,
-        Operation::Max => reduce.max(values)?,
-        Operation::Argmin => return Ok(Results::Places(vec![reduce.argmin(values)?])),
-        Operation::Argmax => return Ok(Results::Places(vec![reduce.argmax(values)?])),
-        Operation::Dot => anyhow::bail!("--with: needed for --operation dot"),
-    };
-    Ok(Results::Values(vec![value]))
 }

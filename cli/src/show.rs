@@ -70,7 +70,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let about = SavedIndex::read(path).map_err(|error| files::no_index(error, path))?;
     let bytes = fs::metadata(path).with_context(|| path.display().to_string())?.len();
     let lists = SavedIndex::list_sizes(path)?.and_then(Sizes::of);
-    let (index, kind) = (if lists.is_some() { "ivf" } else { "flat" }, files::kind_name(about.elements));
+    let (index, kind) = (if lists.is_some() { "ivf" } else { "flat" }, about.elements.name());
     let parts: serde_json::Map<_, _> =
         about.parts.iter().map(|(name, bytes)| (name.clone(), json!(bytes))).collect();
     let record = json!({

@@ -45,8 +45,8 @@ def to_number(given: Any, argument: str) -> np.float64:
     return np.float64(number)
 
 
-def to_ids(given: Any, argument: str, needed: str = "integers") -> NDArray[np.int64]:
-    """Ids `[n]` as int64."""
+def to_integers(given: Any, argument: str, needed: str = "integers") -> NDArray[Any]:
+    """Integers `[n]` of any type; objects where numpy has none that holds all of them."""
     array = _to_array(given, argument, _as_array)
     if array.size == 0 and array.dtype.kind not in "iu":
         array = array.astype(np.int64)
@@ -58,6 +58,12 @@ def to_ids(given: Any, argument: str, needed: str = "integers") -> NDArray[np.in
         array = np.array(given, object)
     if array.ndim != 1:
         _refuse(ValueError, argument, "one dimension, [n]", f"shape {list(array.shape)}")
+    return array
+
+
+def to_ids(given: Any, argument: str, needed: str = "integers") -> NDArray[np.int64]:
+    """Ids `[n]` as int64."""
+    array = to_integers(given, argument, needed)
     if array.size and not 0 <= int(array.min()) <= int(array.max()) < 2**63:
         wrong = int(array.min()) if array.min() < 0 else int(array.max())
         _refuse(ValueError, argument, "0 to 2^63 - 1", wrong)

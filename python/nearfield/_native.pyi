@@ -183,7 +183,7 @@ def _reduce(
 ) -> int | NDArray[np.int64]: ...
 @overload
 def _reduce(
-    operation: Literal["sum", "sum_squares", "mean", "std", "l1", "l2", "max_norm", "dot", "min", "max"],
+    operation: Literal["sum", "sum-squares", "mean", "std", "norm-l1", "norm-l2", "norm-max", "dot", "min", "max"],
     values: Vectors,
     others: Vectors | None,
     each_row: bool,

@@ -26,7 +26,7 @@ class Error(Exception):
 
 
 class OutOfMemory(Error, MemoryError):
-    """The device or this machine has too little memory for the call. The index is as it was."""
+    """The device, this machine or the budget has too little memory for the call. The index is as it was."""
 
 
 class Neighbors(NamedTuple):

@@ -30,6 +30,8 @@ Floats: TypeAlias = NDArray[np.float32]
 Places: TypeAlias = NDArray[np.int64]
 On: TypeAlias = Device | Adapter | str | None
 
+_NORMS: dict[Order, Literal["norm-l1", "norm-l2", "norm-max"]] = {"l1": "norm-l1", "l2": "norm-l2", "max": "norm-max"}
+
 
 def _each_row(axis: Axis) -> bool:
     if axis is None:
@@ -57,7 +59,7 @@ def sum_squares(values: Any, axis: None = ..., *, compensated: bool = ..., devic
 def sum_squares(values: Any, axis: Rows, *, compensated: bool = ..., device: On = ...) -> Floats: ...
 def sum_squares(values: Any, axis: Axis = None, *, compensated: bool = False, device: On = None) -> float | Floats:
     """The sum of squares."""
-    return _reduce("sum_squares", values, None, _each_row(axis), compensated, device)
+    return _reduce("sum-squares", values, None, _each_row(axis), compensated, device)
 
 
 @overload
@@ -93,9 +95,9 @@ def norm(
     """A norm: the sum of absolute values ("l1"), the root of the sum of squares ("l2") or the largest absolute value ("max")."""
     if not isinstance(order, str):
         raise TypeError(f"order: needed 'l1', 'l2' or 'max', given {type(order).__name__}")
-    if order not in ("l1", "l2", "max"):
+    if order not in _NORMS:
         raise ValueError(f"order: needed 'l1', 'l2' or 'max', given {order!r}")
-    return _reduce("max_norm" if order == "max" else order, values, None, _each_row(axis), compensated, device)
+    return _reduce(_NORMS[order], values, None, _each_row(axis), compensated, device)
 
 
 @overload

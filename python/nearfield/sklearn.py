@@ -311,43 +311,30 @@ class KNeighborsTransformer(_FlatNeighbors, neighbors.KNeighborsTransformer):  #
         self.n_jobs = n_jobs
 
 
-class KNeighborsClassifier(_FlatNeighbors, neighbors.KNeighborsClassifier):  # type: ignore[misc]
+class _Predictor(_FlatNeighbors):
+    """Predicts from the targets of the nearest rows."""
+
+    def __init__(
+        self,
+        n_neighbors: int = 5,
+        *,
+        weights: Any = "uniform",
+        algorithm: str = "brute",
+        metric: str = "euclidean",
+        device: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_neighbors = n_neighbors
+        self.weights = weights
+        self.algorithm = algorithm
+        self.metric = metric
+        self.device = device
+        self.n_jobs = n_jobs
+
+
+class KNeighborsClassifier(_Predictor, neighbors.KNeighborsClassifier):  # type: ignore[misc]
     """Predicts a class by the vote of the nearest rows."""
 
-    def __init__(
-        self,
-        n_neighbors: int = 5,
-        *,
-        weights: Any = "uniform",
-        algorithm: str = "brute",
-        metric: str = "euclidean",
-        device: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_neighbors = n_neighbors
-        self.weights = weights
-        self.algorithm = algorithm
-        self.metric = metric
-        self.device = device
-        self.n_jobs = n_jobs
 
-
-class KNeighborsRegressor(_FlatNeighbors, neighbors.KNeighborsRegressor):  # type: ignore[misc]
+class KNeighborsRegressor(_Predictor, neighbors.KNeighborsRegressor):  # type: ignore[misc]
     """Predicts a value as the mean of those of the nearest rows."""
-
-    def __init__(
-        self,
-        n_neighbors: int = 5,
-        *,
-        weights: Any = "uniform",
-        algorithm: str = "brute",
-        metric: str = "euclidean",
-        device: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_neighbors = n_neighbors
-        self.weights = weights
-        self.algorithm = algorithm
-        self.metric = metric
-        self.device = device
-        self.n_jobs = n_jobs

@@ -1,8 +1,5 @@
 //! `nf.Device` and `nf.devices`.
 
-use std::collections::HashMap;
-use std::sync::{LazyLock, Mutex, PoisonError};
-
 use nearfield::{Adapter, AdapterKind, DeviceOptions, Result};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -11,9 +8,6 @@ use pyo3::types::PyDict;
 use crate::call::Kept;
 use crate::given::{Given, described};
 use crate::{call, python};
-
-/// Devices that were opened by name, so that every call without an index uses the same.
-static OPENED: LazyLock<Mutex<HashMap<Option<String>, nearfield::Device>>> = LazyLock::new(Mutex::default);
 
 /// A GPU, or the processor.
 ///
@@ -128,15 +122,10 @@ pub(crate) fn devices(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyAny>>> {
     adapters.into_iter().map(described).collect()
 }
 
-/// Runs what lists the adapters of the machine, without the lines that a layer of Mesa's prints meanwhile.
+/// Runs what lists the adapters of the machine, or opens one.
 fn listing<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T> + Send) -> PyResult<T> {
     call::opens_device();
-    let is_hidden = python::hide_display(py)?.call0()?.is_truthy()?;
-    let listed = call::run(py, |_| work());
-    if is_hidden {
-        python::show_display(py)?.call0()?;
-    }
-    listed
+    call::run(py, |_| work())
 }
 
 /// The device of an argument: a `Device`, one that `devices()` lists, a name, or none for the best.
@@ -149,13 +138,7 @@ pub(crate) fn chosen(py: Python<'_>, device: Option<&Bound<'_, PyAny>>) -> PyRes
             Err(_) => Some(name_of(py, given)?),
         },
     };
-    let opened = || OPENED.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(device) = opened().get(&name) {
-        return Ok(device.clone());
-    }
-    let device = listing(py, || nearfield::Device::open(name.as_deref(), DeviceOptions::new()))?;
-    // Of two threads that open it at once, one comes first.
-    Ok(opened().entry(name).or_insert(device).clone())
+    listing(py, || nearfield::Device::shared(name.as_deref()))
 }
 
 /// The name in a string, or in an item of `devices()`.

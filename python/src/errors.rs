@@ -1,6 +1,6 @@
 //! Errors of the library as Python's exceptions.
 
-use nearfield::Error;
+use nearfield::{Error, ErrorKind};
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 
@@ -12,18 +12,11 @@ use crate::python;
 /// A message is one line, whatever text of the caller's it quotes.
 pub(crate) fn exception(py: Python<'_>, error: Error) -> PyErr {
     let message = error.to_string().replace(['\n', '\r'], " ");
-    match error {
-        Error::Argument { .. }
-        | Error::NotFinite { .. }
-        | Error::NormOutOfRange { .. }
-        | Error::DuplicateId { .. }
-        | Error::UnknownId { .. }
-        | Error::IdTooLarge { .. } => PyValueError::new_err(message),
-        Error::OutOfMemory { .. } | Error::MemoryLimit { .. } => {
-            python::exception(python::out_of_memory(py), message)
-        }
+    match (error.kind(), error) {
+        (ErrorKind::Argument, _) => PyValueError::new_err(message),
+        (ErrorKind::Memory, _) => python::exception(python::out_of_memory(py), message),
         // With its number Python makes a FileNotFoundError, a PermissionError and so on.
-        Error::Io { path, cause } => match cause.raw_os_error() {
+        (_, Error::Io { path, cause }) => match cause.raw_os_error() {
             Some(number) => PyOSError::new_err((number, reason(&cause), path.into_os_string())),
             None => PyOSError::new_err(message),
         },

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use nearfield::{
-    DeviceMatrix, DistanceOptions, Error, HostVectors, Metric, Norm, Precision, Reduce, Result, Screen,
+    DeviceMatrix, DistanceOptions, Error, HostVectors, Metric, Precision, Reduced, Reduction, Result, Screen,
     SearchOptions, Summation, ValueRows, Values,
 };
 use numpy::{PyArray1, PyArray2, PyArrayMethods};
@@ -103,11 +103,9 @@ pub(crate) fn distances<'py>(
     call::run(py, |_| {
         let options = DistanceOptions::new(metric).precision(precision);
         for row_range in pieces(rows.rows(), row_piece) {
-            let some_rows = upload(&device, rows, row_range.clone());
-            let some_rows = some_rows.map_err(|error| error.with_rows(|row| row + row_range.start as u64))?;
+            let some_rows = upload(&device, rows, row_range.clone(), "rows")?;
             for query_range in pieces(queries.rows(), query_piece) {
-                let some = upload(&device, queries, query_range.clone());
-                let some = some.map_err(|error| of_queries(error, query_range.start))?;
+                let some = upload(&device, queries, query_range.clone(), "queries")?;
                 let found = device.read(&device.distances_with(&some, &some_rows, options)?)?;
                 for (query, found) in query_range.zip(found.chunks(row_range.len())) {
                     values[query * rows.rows()..][row_range.clone()].copy_from_slice(found);
@@ -123,31 +121,20 @@ pub(crate) fn distances<'py>(
 /// Elements of rows or queries, and distances, that are on a device at a time: 128 MiB, which every adapter can bind.
 const PIECE_VALUES: usize = 1 << 25;
 
-/// Some of the vectors on a device.
-fn upload(device: &nearfield::Device, vectors: HostVectors<'_>, range: Range<usize>) -> Result<DeviceMatrix> {
-    match vectors {
+/// Some of the vectors of an argument on a device.
+fn upload(
+    device: &nearfield::Device,
+    vectors: HostVectors<'_>,
+    range: Range<usize>,
+    argument: &'static str,
+) -> Result<DeviceMatrix> {
+    let first = range.start as u64;
+    let uploaded = match vectors {
         HostVectors::F16(view) => device.upload(view.slice(range)),
         HostVectors::F32(view) => device.upload(view.slice(range)),
         _ => Err(Error::Internal { message: "vectors of a new type".to_owned() }),
-    }
-}
-
-/// The error of queries that were uploaded from the `first` on: the library calls them rows.
-fn of_queries(error: Error, first: usize) -> Error {
-    let argument = "queries";
-    match error.with_rows(|row| row + first as u64) {
-        Error::NotFinite { row, .. } => Error::NotFinite { argument, row },
-        Error::NormOutOfRange { row, .. } => Error::NormOutOfRange { argument, row },
-        other => other,
-    }
-}
-
-/// A reduction of all values, or of each row: a number, or an array.
-enum Reduced {
-    Value(f32),
-    Values(Vec<f32>),
-    Place(u64),
-    Places(Vec<u64>),
+    };
+    uploaded.map_err(|error| error.for_argument(argument, first))
 }
 
 /// Reduces `values`, all of them or each row by itself: see `nearfield/reduce.py`.
@@ -168,12 +155,13 @@ pub(crate) fn reduce<'py>(
     let others = others.map(|others| Vectors::of_values(others, "others", each_row)).transpose()?;
     let view = values.view(py)?;
     let other_view = others.as_ref().map(|others| others.view(py)).transpose()?;
-    if others.is_none() && operation == "dot" {
+    let operation: Reduction = named(py, operation)?;
+    if others.is_none() && operation == Reduction::Dot {
         return Err(PyTypeError::new_err("others: needed an array, a tensor or a list, given None"));
     }
     if let (Some(others), Some(other_view)) = (&others, other_view) {
         let traits = |of: &Vectors<'_>, view: HostVectors<'_>| {
-            [format!("shape {:?}", of.shape()), dtype_name(view.kind()).to_owned()]
+            [format!("shape {:?}", of.shape()), dtype_name(view.kind())]
         };
         for (needed, given) in traits(&values, view).into_iter().zip(traits(others, other_view)) {
             if needed != given {
@@ -186,16 +174,16 @@ pub(crate) fn reduce<'py>(
     let reduced = call::run(py, |_| {
         let reduce = device.reduce().summation(summation);
         if each_row {
-            of_rows(&reduce, operation, view.into(), other_view.map(ValueRows::from))
+            reduce.run_rows(operation, view, other_view.map(ValueRows::from))
         } else {
-            of_all(&reduce, operation, flat(view), other_view.map(flat))
+            reduce.run(operation, flat(view), other_view.map(flat))
         }
     })?;
     match reduced {
-        Reduced::Value(value) => value.into_bound_py_any(py),
-        Reduced::Values(values) => Ok(PyArray1::from_vec(py, values).into_any()),
-        Reduced::Place(place) => place.into_bound_py_any(py),
-        Reduced::Places(places) => Ok(answers::id_array(py, places.into_iter())?.into_any()),
+        Reduced::Values(values) if each_row => Ok(PyArray1::from_vec(py, values).into_any()),
+        Reduced::Places(places) if each_row => Ok(answers::id_array(py, places.into_iter())?.into_any()),
+        Reduced::Values(values) => values[0].into_bound_py_any(py),
+        Reduced::Places(places) => places[0].into_bound_py_any(py),
     }
 }
 
@@ -205,66 +193,5 @@ fn flat(vectors: HostVectors<'_>) -> Values<'_> {
         HostVectors::F16(view) => view.values().into(),
         HostVectors::F32(view) => view.values().into(),
         _ => Values::F32(&[]),
-    }
-}
-
-type OfAll = fn(&Reduce<'_>, Values<'_>) -> Result<f32>;
-type OfRows = fn(&Reduce<'_>, ValueRows<'_>) -> Result<Vec<f32>>;
-
-/// The reductions of one array to numbers of its type, by name: of all values, and of each row.
-const REDUCTIONS: [(&str, OfAll, OfRows); 9] = [
-    ("sum", |reduce, values| reduce.sum(values), |reduce, rows| reduce.sum_rows(rows)),
-    (
-        "sum_squares",
-        |reduce, values| reduce.sum_squares(values),
-        |reduce, rows| reduce.sum_squares_rows(rows),
-    ),
-    ("mean", |reduce, values| reduce.mean(values), |reduce, rows| reduce.mean_rows(rows)),
-    (
-        "std",
-        |reduce, values| reduce.standard_deviation(values),
-        |reduce, rows| reduce.standard_deviation_rows(rows),
-    ),
-    ("l1", |reduce, values| reduce.norm(values, Norm::L1), |reduce, rows| reduce.norm_rows(rows, Norm::L1)),
-    ("l2", |reduce, values| reduce.norm(values, Norm::L2), |reduce, rows| reduce.norm_rows(rows, Norm::L2)),
-    (
-        "max_norm",
-        |reduce, values| reduce.norm(values, Norm::Max),
-        |reduce, rows| reduce.norm_rows(rows, Norm::Max),
-    ),
-    ("min", |reduce, values| reduce.min(values), |reduce, rows| reduce.min_rows(rows)),
-    ("max", |reduce, values| reduce.max(values), |reduce, rows| reduce.max_rows(rows)),
-];
-
-fn reduction(operation: &str) -> Result<&'static (&'static str, OfAll, OfRows)> {
-    let found = REDUCTIONS.iter().find(|(name, ..)| *name == operation);
-    found.ok_or_else(|| Error::Internal { message: format!("no reduction {operation}") })
-}
-
-fn of_all(
-    reduce: &Reduce<'_>,
-    operation: &str,
-    values: Values<'_>,
-    others: Option<Values<'_>>,
-) -> Result<Reduced> {
-    match (operation, others) {
-        ("argmin", _) => reduce.argmin(values).map(Reduced::Place),
-        ("argmax", _) => reduce.argmax(values).map(Reduced::Place),
-        ("dot", Some(others)) => reduce.dot(values, others).map(Reduced::Value),
-        _ => reduction(operation)?.1(reduce, values).map(Reduced::Value),
-    }
-}
-
-fn of_rows(
-    reduce: &Reduce<'_>,
-    operation: &str,
-    rows: ValueRows<'_>,
-    others: Option<ValueRows<'_>>,
-) -> Result<Reduced> {
-    match (operation, others) {
-        ("argmin", _) => reduce.argmin_rows(rows).map(Reduced::Places),
-        ("argmax", _) => reduce.argmax_rows(rows).map(Reduced::Places),
-        ("dot", Some(others)) => reduce.dot_rows(rows, others).map(Reduced::Values),
-        _ => reduction(operation)?.2(reduce, rows).map(Reduced::Values),
     }
 }

@@ -17,11 +17,8 @@ use crate::vectors::Vectors;
 use crate::{answers, device, errors, python};
 
 /// numpy's name of an element type.
-pub(crate) fn dtype_name(elements: ElementKind) -> &'static str {
-    match elements {
-        ElementKind::F16 => "float16",
-        _ => "float32",
-    }
+pub(crate) fn dtype_name(elements: ElementKind) -> String {
+    format!("float{}", 8 * elements.size())
 }
 
 /// A metric or another option by its name.
@@ -39,11 +36,7 @@ fn elements_of(
     let refused = |given| PyTypeError::new_err(format!("dtype: needed float32 or float16, given {given}"));
     let known = python::dtype(py)?.call1((dtype,)).map_err(|_| refused(described(dtype)))?;
     let name: String = known.getattr("name")?.extract()?;
-    match name.as_str() {
-        "float32" => Ok(ElementKind::F32),
-        "float16" => Ok(ElementKind::F16),
-        _ => Err(refused(name)),
-    }
+    name.parse().map_err(|_| refused(name))
 }
 
 /// An index as the Python object of its kind.

@@ -29,8 +29,6 @@ imports! {
     to_ids = "nearfield._arrays" "to_ids";
     /// A filter that is no function: `to_filter(object)` gives ids or a boolean mask.
     to_filter = "nearfield._arrays" "to_filter";
-    hide_display = "nearfield._display" "hide";
-    show_display = "nearfield._display" "show";
     start_progress = "nearfield._progress" "start";
     search_async = "nearfield._async" "search";
     from_bytes = "nearfield._native" "from_bytes";

@@ -1,6 +1,7 @@
 //! `Reduce`: sums, dot products, norms, extremes and standard deviations of a vector or of every row of a matrix.
 
 mod measure;
+pub(crate) mod named;
 
 use crate::engine::{
     Device, Job, Stages, ValueRows, Values, reduce_rows, reduce_vector, squared_deviations,

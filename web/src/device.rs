@@ -8,7 +8,7 @@ use crate::arguments::{LARGEST_ID, Settings, Vectors, check_room, check_there};
 use crate::error::{Result, argument, thrown};
 use crate::index::CoreIndex;
 use crate::results::object;
-use crate::signal::{Listener, unless};
+use crate::signal::{Listener, of_argument, unless};
 
 /// A device: the browser's GPU, or the host engine.
 #[wasm_bindgen]
@@ -40,10 +40,10 @@ macro_rules! with_resources {
 
 #[wasm_bindgen]
 impl CoreDevice {
-    /// Opens the device of a name, as `Device::named` takes it; without one the best.
-    pub async fn open(name: Option<String>, settings: String) -> Result<Self> {
+    /// Opens the device of a name, as `Device::named` takes it.
+    pub async fn open(name: String, settings: String) -> Result<Self> {
         let options = options(&Settings::parse(&settings)?)?;
-        Ok(Self(Device::open_async(name.as_deref(), options).await.map_err(thrown)?))
+        Ok(Self(Device::open_async(Some(&name), options).await.map_err(thrown)?))
     }
 
     /// A device around a `GPUDevice` of the page.
@@ -122,7 +122,8 @@ impl CoreDevice {
             builder = builder.lists(lists);
         }
         let builder = with_resources!(builder, settings);
-        let trained = unless(aborted, builder.train_async(sample.view(dim)?)).await?;
+        let trained = of_argument("sample", 0, builder.train_async(sample.view(dim)?));
+        let trained = unless(aborted, trained).await?;
         Ok(CoreIndex::new(trained))
     }
 

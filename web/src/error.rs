@@ -1,28 +1,28 @@
 //! Errors as JavaScript gets them.
 
 use js_sys::{Error as JsError, Reflect};
-use nearfield::Error;
+use nearfield::{Error, ErrorKind};
 use wasm_bindgen::JsValue;
 
 /// The result of a call from JavaScript.
 pub(crate) type Result<T> = std::result::Result<T, JsValue>;
 
-/// An `Error` with the message of a library's error and, as `code`, the name of its variant.
+/// An `Error` with the message of a library's error and, as `code`, its kind, or a closer word for what programs tell apart.
 pub(crate) fn thrown(error: Error) -> JsValue {
-    let code = match &error {
-        Error::NoAdapter { .. } => "NoAdapter",
-        Error::Unsupported { .. } => "Unsupported",
-        Error::Argument { .. } => "Argument",
-        Error::NotFinite { .. } => "NotFinite",
-        Error::NormOutOfRange { .. } => "NormOutOfRange",
-        Error::DuplicateId { .. } => "DuplicateId",
-        Error::UnknownId { .. } => "UnknownId",
-        Error::IdTooLarge { .. } => "IdTooLarge",
-        Error::Budget { .. } => "Budget",
-        Error::OutOfMemory { .. } | Error::MemoryLimit { .. } => "OutOfMemory",
-        Error::DeviceLost { .. } => "DeviceLost",
-        Error::Device { .. } => "Device",
-        Error::File { .. } => "File",
+    let code = match (&error, error.kind()) {
+        (Error::NotFinite { .. }, _) => "NotFinite",
+        (Error::NormOutOfRange { .. }, _) => "NormOutOfRange",
+        (Error::DuplicateId { .. }, _) => "DuplicateId",
+        (Error::UnknownId { .. }, _) => "UnknownId",
+        (Error::IdTooLarge { .. }, _) => "IdTooLarge",
+        (Error::Budget { .. }, _) => "Budget",
+        (Error::Device { .. }, _) => "Device",
+        (_, ErrorKind::Argument) => "Argument",
+        (_, ErrorKind::NoAdapter) => "NoAdapter",
+        (_, ErrorKind::Unsupported) => "Unsupported",
+        (_, ErrorKind::Memory) => "OutOfMemory",
+        (_, ErrorKind::DeviceLost) => "DeviceLost",
+        (_, ErrorKind::File) => "File",
         _ => "Internal",
     };
     with_code(code, &error.to_string())

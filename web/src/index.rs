@@ -1,13 +1,13 @@
 //! Indexes.
 
 use js_sys::{BigUint64Array, Float32Array, Float64Array, Function, JSON, JsString, Promise, Uint8Array};
-use nearfield::{AddOptions, ElementKind, Filter, Index, SearchOptions, WithinOptions};
+use nearfield::{AddOptions, Filter, Index, SearchOptions, WithinOptions};
 use wasm_bindgen::prelude::*;
 
 use crate::arguments::{self, Settings, Vectors};
 use crate::error::{Result, argument, thrown};
 use crate::results::{self, answer, object};
-use crate::signal::{Listener, unless};
+use crate::signal::{Listener, of_argument, unless};
 
 /// An index of either kind.
 #[wasm_bindgen]
@@ -66,7 +66,7 @@ impl CoreIndex {
             ("kind", if index.lists().is_some() { "ivf" } else { "flat" }.into()),
             ("size", (index.len() as f64).into()),
             ("dim", (index.dim() as f64).into()),
-            ("dtype", if index.elements() == ElementKind::F16 { "float16" } else { "float32" }.into()),
+            ("dtype", format!("float{}", 8 * index.elements().size()).into()),
             ("metric", index.metric().to_string().into()),
             ("lists", index.lists().map_or(JsValue::NULL, |lists| (lists as f64).into())),
             ("nextId", (index.next_id() as f64).into()),
@@ -75,11 +75,12 @@ impl CoreIndex {
         JSON::stringify(&about)
     }
 
-    /// Adds rows, with the ids of their insertion if none are given.
+    /// Adds rows, with the ids of their insertion if none are given. They are the caller's from its row `first` on.
     pub async fn add(
         &mut self,
         values: JsValue,
         ids: Option<Float64Array>,
+        first: f64,
         aborted: Option<Promise>,
     ) -> Result<()> {
         let rows = self.taken("vectors", &values).await?;
@@ -89,7 +90,8 @@ impl CoreIndex {
         if let Some(ids) = &ids {
             options = options.ids(ids);
         }
-        unless(aborted, self.0.add_with_async(rows.view(dim)?, &options)).await
+        let added = self.0.add_with_async(rows.view(dim)?, &options);
+        unless(aborted, of_argument("vectors", first as u64, added)).await
     }
 
     /// Replaces rows.
@@ -101,7 +103,8 @@ impl CoreIndex {
     ) -> Result<()> {
         let rows = self.taken("vectors", &values).await?;
         let dim = self.0.dim();
-        unless(aborted, self.0.update_async(&arguments::ids(&ids)?, rows.view(dim)?)).await
+        let ids = arguments::ids(&ids)?;
+        unless(aborted, of_argument("vectors", 0, self.0.update_async(&ids, rows.view(dim)?))).await
     }
 
     /// Removes the rows with these ids.
@@ -174,8 +177,7 @@ impl CoreIndex {
 
     /// Whether there is a row with this id.
     pub fn has(&self, id: f64) -> Result<bool> {
-        let ids = arguments::ids(&Float64Array::from(&[id][..]))?;
-        Ok(self.0.contains(ids[0]))
+        Ok(self.0.contains(id as u64))
     }
 
     /// How a search would run, in words.

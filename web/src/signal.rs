@@ -28,6 +28,15 @@ pub(crate) async fn unless<T>(
     .await
 }
 
+/// A call whose rows are an argument of another name, from the caller's row `first` on.
+pub(crate) async fn of_argument<T>(
+    name: &'static str,
+    first: u64,
+    call: impl Future<Output = nearfield::Result<T>>,
+) -> nearfield::Result<T> {
+    call.await.map_err(|error| error.for_argument(name, first))
+}
+
 thread_local! {
     /// Functions that calls in progress report to. The library's callbacks may move between threads and hold a number instead.
     static LISTENERS: RefCell<Vec<Option<Function>>> = const { RefCell::new(vec![]) };

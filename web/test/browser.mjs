@@ -1,6 +1,7 @@
 // Headless Chromium with its software WebGPU, and a server of the package's folder.
 
 import assert from 'node:assert/strict';
+import { after, before } from 'node:test';
 
 import { chromium } from 'playwright-core';
 
@@ -52,4 +53,18 @@ export async function inPage(browser, url, work, argument, { says, ...options } 
   } finally {
     await context.close();
   }
+}
+
+/** A server and a browser for the tests of a file, from the first to the last, and `inPage` there. */
+export function site(options) {
+  const own = { inPage: (...given) => inPage(own.browser, own.url, ...given) };
+  before(async () => {
+    Object.assign(own, await serve());
+    own.browser = await launch(options);
+  });
+  after(async () => {
+    await own.browser?.close();
+    own.server?.close();
+  });
+  return own;
 }

@@ -1,23 +1,11 @@
 // GPUs that are lost, a GPUDevice of the page's own, and its buffers, in headless Chromium on its software WebGPU.
 
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 
-import { inPage as inPageOf, launch, serve } from './browser.mjs';
+import { site } from './browser.mjs';
 
-let browser, server, url;
-
-before(async () => {
-  ({ server, url } = await serve());
-  browser = await launch();
-});
-
-after(async () => {
-  await browser?.close();
-  server?.close();
-});
-
-const inPage = (...given) => inPageOf(browser, url, ...given);
+const { inPage } = site();
 
 test('a lost GPU is a typed error, and the index comes back from its host copy or its bytes', async () => {
   const result = await inPage(async () => {

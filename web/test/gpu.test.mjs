@@ -1,23 +1,12 @@
 // The package in headless Chromium on its software WebGPU: in the package's worker, in the page, and in a worker of the page's own.
 
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 
-import { inPage as inPageOf, launch, open, serve } from './browser.mjs';
+import { launch, open, serve, site } from './browser.mjs';
 
-let browser, server, url;
-
-before(async () => {
-  ({ server, url } = await serve());
-  browser = await launch();
-});
-
-after(async () => {
-  await browser?.close();
-  server?.close();
-});
-
-const inPage = (...given) => inPageOf(browser, url, ...given);
+const own = site();
+const { inPage } = own;
 
 test('the shipped truth is found on all metrics in the worker, and rows come and go', async () => {
   const result = await inPage(async () => {
@@ -68,7 +57,7 @@ test('the shipped truth is found on all metrics in the worker, and rows come and
 });
 
 test('an index survives a reload among the page\'s own files, and a search that is aborted ends', async () => {
-  const { page, context, said } = await open(browser, url);
+  const { page, context, said } = await open(own.browser, own.url);
   const saved = await page.evaluate(async () => {
     const { Device, Flat } = nearfield;
     const device = await Device.open({ prefer: 'gpu' });
@@ -216,7 +205,7 @@ test('a kernel that the browser refuses is an error with its name', async () => 
 test('without WebGPU the host engine answers in the worker', async () => {
   const plain = await launch({ webgpu: false });
   try {
-    const { page, said } = await open(plain, url);
+    const { page, said } = await open(plain, own.url);
     const result = await page.evaluate(async () => {
       const { Device, Flat } = nearfield;
       const data = await fixtures.shipped(fixtures.fetched);

@@ -1,23 +1,11 @@
 // The package's worker and a worker of the page's own, files of the page (OPFS), and a module that ends, in Chromium without WebGPU.
 
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 
-import { inPage as inPageOf, launch, serve } from './browser.mjs';
+import { site } from './browser.mjs';
 
-let browser, server, url;
-
-before(async () => {
-  ({ server, url } = await serve());
-  browser = await launch({ webgpu: false });
-});
-
-after(async () => {
-  await browser?.close();
-  server?.close();
-});
-
-const inPage = (...given) => inPageOf(browser, url, ...given);
+const { inPage } = site({ webgpu: false });
 
 test('two devices share a worker of the page\'s own, which has messages and errors of its own', async () => {
   const shared = async () => {

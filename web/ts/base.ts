@@ -1,6 +1,6 @@
 import type { Device } from './device.js';
 import type { Calls, Engine, Vectors } from './engine.js';
-import { argument, DeviceLostError, named, NearfieldError } from './errors.js';
+import { argument, DeviceLostError, NearfieldError } from './errors.js';
 import { CALL, check, heard, WARM_UP, whole, WITHIN } from './options.js';
 import type { AddOptions, Metric, SearchOptions, SearchResult, SignalOptions, WarmUpOptions, WithinOptions } from './types.js';
 import { above, allowOf, bytesOf, type Ids, idsOf, isBuffer, stays, type VectorData, vectorsOf } from './values.js';
@@ -100,7 +100,7 @@ export abstract class BaseIndex {
         const end = Math.min(rows, done + most);
         try {
           const part = isArray(values) ? stays('vectors', values).subarray(done * this.dim, end * this.dim) : values;
-          await this.#sent('add', part, (part) => [this.#handle, part, ids?.slice(done, end)], signal, done);
+          await this.#sent('add', part, (part) => [this.#handle, part, ids?.slice(done, end), done], signal);
         } catch (error) {
           if (done > 0) await undo?.(done).catch(() => undefined);
           throw error;
@@ -250,7 +250,7 @@ export abstract class BaseIndex {
       const other = await this.#call('flat', [this.device.handle, JSON.stringify(like)]);
       try {
         const some = this.#madeUp('rows', rows);
-        await this.#call('add', [other, some, undefined], { signal, transfer: [some.buffer] });
+        await this.#call('add', [other, some, undefined, 0], { signal, transfer: [some.buffer] });
         await this.#call('search', [other, made, json, undefined], { signal });
       } finally {
         await this.#call('free', [other]);
@@ -292,20 +292,17 @@ export abstract class BaseIndex {
     return (method, args, options) => engine.call(method, args, options);
   }
 
-  /** Calls with vectors, a copy of which moves to the worker. They are the caller's from its row `first` on. */
+  /** Calls with vectors, a copy of which moves to the worker. */
   async #sent<M extends 'add' | 'update'>(
     method: M,
     values: Vectors,
     args: (values: Vectors) => Parameters<Calls[M]>,
     signal: AbortSignal | null | undefined,
-    first = 0,
   ): Promise<void> {
     const moves = this.device.isInWorker && isArray(values);
     const part = moves ? stays('vectors', values).slice() : values;
     const transfer = moves ? [(part as Float32Array).buffer as ArrayBuffer] : [];
-    await this.#call(method, args(part), { signal, transfer }).catch((error) => {
-      throw named(error, 'vectors', first);
-    });
+    await this.#call(method, args(part), { signal, transfer });
   }
 
   /** Removes the first rows of an addition again. */

@@ -109,11 +109,11 @@ export class Device {
   static async #start(engine: Engine, options: DeviceOptions): Promise<[Opened, About]> {
     const { prefer = 'best', budget, gpuDevice } = options;
     const settings = JSON.stringify({ budget });
-    const open = (name: string | undefined) => engine.call('open', [name, settings]);
+    const open = (name: string) => engine.call('open', [name, settings]);
     const parsed = (opened: Opened): [Opened, About] => [opened, JSON.parse(opened.about)];
     if (gpuDevice) return parsed(await engine.call('openGpuDevice', [gpuDevice, settings]));
     try {
-      return parsed(await open(prefer === 'best' ? undefined : prefer));
+      return parsed(await open(prefer));
     } catch (error) {
       if (prefer !== 'gpu' || !(error instanceof NearfieldError) || error.code !== 'NoAdapter') throw error;
       const [opened, about] = parsed(await open('host'));

@@ -136,7 +136,7 @@ function calls(held: Handles, aborted: Aborted, progress: Progress) {
   const index = (handle: number) => held.index(handle);
   const added = (index: CoreIndex) => held.keep(held.indexes, index);
   return {
-    async open(name: string | undefined, settings: string): Promise<Opened> {
+    async open(name: string, settings: string): Promise<Opened> {
       const device = await CoreDevice.open(name, settings);
       return { handle: held.keep(held.devices, device), about: device.describe(), gpu: info(device.gpu_device()) };
     },
@@ -159,8 +159,8 @@ function calls(held: Handles, aborted: Aborted, progress: Progress) {
     async describe(handle: number): Promise<string> {
       return index(handle).describe();
     },
-    async add(handle: number, vectors: Vectors, ids: Float64Array | undefined): Promise<void> {
-      await index(handle).add(vectors, ids, aborted);
+    async add(handle: number, vectors: Vectors, ids: Float64Array | undefined, first: number): Promise<void> {
+      await index(handle).add(vectors, ids, first, aborted);
     },
     async update(handle: number, ids: Float64Array, vectors: Vectors): Promise<void> {
       await index(handle).update(ids, vectors, aborted);

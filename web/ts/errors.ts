@@ -55,13 +55,6 @@ export function closed(): NearfieldError {
   return argument('device', 'one that is open', 'one that was closed');
 }
 
-/** An error of the module's about `rows`, by the name that the caller has for them; the first went in as its `first`. */
-export function named(error: unknown, name: string, first = 0): unknown {
-  if (!(error instanceof NearfieldError) || !error.message.startsWith('rows:')) return error;
-  const message = error.message.replace('rows', name).replace(/\brow (\d+)/, (_, row) => `row ${Number(row) + first}`);
-  return new NearfieldError(error.code, message);
-}
-
 /** What a worker sends for an error, and makes an error of again. */
 export interface SentError {
   code: ErrorCode | undefined;

@@ -1,6 +1,6 @@
 import { BaseIndex } from './base.js';
 import type { Device } from './device.js';
-import { argument, named } from './errors.js';
+import { argument } from './errors.js';
 import { loaded, made } from './flat.js';
 import { CALL, check, heard, IVF, SEARCH, WARM_UP, whole } from './options.js';
 import type { CallOptions, IndexOptions, SearchOptions, SearchResult, StoreOptions, WarmUpOptions } from './types.js';
@@ -42,9 +42,7 @@ export class Ivf extends BaseIndex {
     if (isBuffer('sample', sample)) throw argument('sample', 'an array', 'a GPUBuffer');
     const values = vectorsOf('sample', sample, whole('dim', options.dim));
     const train = (deviceHandle: number, settings: string) =>
-      device.engine.call('train', [deviceHandle, settings, values], { signal, onProgress: heard(onProgress) }).catch((error) => {
-        throw named(error, 'sample');
-      });
+      device.engine.call('train', [deviceHandle, settings, values], { signal, onProgress: heard(onProgress) });
     return new Ivf(device, await made(device, train, options, true));
   }
 

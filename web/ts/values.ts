@@ -111,7 +111,7 @@ export function above(value: number): number {
   return new Float32Array(bits.buffer)[0]!;
 }
 
-/** Ids as numbers. The module refuses those that are no ids. */
+/** Ids as numbers: the one place that looks whether they are ids. */
 export function idsOf(name: string, ids: Ids): Float64Array<ArrayBuffer> {
   if (typeof ids !== 'object' || typeof ids?.[Symbol.iterator] !== 'function') throw argument(name, 'ids', ids);
   if (kindOf(ids)) there(name, ids);

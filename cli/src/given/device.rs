@@ -1,16 +1,10 @@
 //! The choice of the device that a subcommand runs on.
 
-#[cfg(target_os = "linux")]
-use std::path::Path;
-
 use anyhow::{Context, Result, anyhow};
 use nearfield::{Adapter, AdapterKind, Device, DeviceOptions, Error};
 use serde_json::{Value, json};
 
 use crate::terminal::output;
-
-/// The name that asks for the best device.
-const BEST: &str = "best";
 
 #[derive(Debug, Clone, clap::Args)]
 pub struct Choice {
@@ -33,7 +27,7 @@ pub struct Name {
     /// Device: `best`, `host` (the processor), `gpu` (the best adapter, a software driver if there is no other), `software` (a
     /// software driver), the index of an adapter in `nearfield info` (`0`), a part of its name (`h200`), or that with a number among
     /// those that have it, from 0 (`h200#1`). Commands that say so take several with commas between them (`0,1`), or `all` GPUs
-    #[arg(long, value_name = "NAME", default_value = BEST)]
+    #[arg(long, value_name = "NAME", default_value = "best")]
     device: String,
 }
 
@@ -88,42 +82,38 @@ impl Choice {
 impl Name {
     /// The words on a command line that make this choice.
     pub fn words(&self) -> Vec<String> {
-        let device = (self.device != BEST).then(|| ["--device".to_owned(), self.device.clone()]);
+        let device = (self.device != "best").then(|| ["--device".to_owned(), self.device.clone()]);
         device.into_iter().flatten().collect()
     }
 
-    /// The name; none for the best device.
-    pub fn given(&self) -> Option<&str> {
-        let is_best = self.device.is_empty() || self.device.eq_ignore_ascii_case(BEST);
-        (!is_best).then_some(&self.device)
+    /// The name.
+    pub fn given(&self) -> &str {
+        &self.device
     }
 
     pub fn open(&self, options: DeviceOptions) -> Result<Device> {
-        Device::open(self.given(), options).map_err(|error| blame(error, self.given()))
+        Device::open(Some(&self.device), options).map_err(|error| blame(error, &self.device))
     }
 
     fn open_all(&self, options: DeviceOptions) -> Result<Vec<Device>> {
-        let opened = Device::open_all(self.given().unwrap_or(BEST), options);
-        opened.map_err(|error| blame(error, self.given()))
+        Device::open_all(&self.device, options).map_err(|error| blame(error, &self.device))
     }
 }
 
 /// An error of opening a device, with the argument or variable that requested it.
-pub fn blame(error: Error, name: Option<&str>) -> anyhow::Error {
-    let is_asked = std::env::var_os("NEARFIELD_ADAPTER").is_some_and(|name| !name.is_empty());
-    let argument = match (name, is_asked) {
-        (Some(_), _) => "--device",
-        (None, true) => "NEARFIELD_ADAPTER",
-        (None, false) => "device",
-    };
+pub fn blame(error: Error, name: &str) -> anyhow::Error {
+    // The variable takes the place of the best.
+    let is_asked = name.eq_ignore_ascii_case("best")
+        && std::env::var_os("NEARFIELD_ADAPTER").is_some_and(|name| !name.is_empty());
+    let argument = if is_asked { "NEARFIELD_ADAPTER" } else { "--device" };
     match error {
         Error::NoAdapter { needed, found } => anyhow!("{argument}: needed {needed}, found {found}"),
+        // Functions of the library are no cure here.
+        Error::Argument { argument: "NEARFIELD_ADAPTER", given, .. } => {
+            anyhow!("{argument}: needed the name of one device, given {given}")
+        }
         Error::Argument { argument: "device", needed, given } => {
             anyhow!("{argument}: needed {needed}, given {given}")
-        }
-        // Functions of the library are no cure here.
-        Error::Argument { argument: argument @ "NEARFIELD_ADAPTER", given, .. } => {
-            anyhow!("{argument}: needed the name of one device, given {given}")
         }
         other => other.into(),
     }
@@ -167,20 +157,6 @@ pub fn place(device: &Device) -> String {
         _ => device.reason(),
     };
     format!("{place}, {}", reason.replacen("the caller", "--device", 1))
-}
-
-/// Keeps a layer of Mesa's quiet. It looks for a display whenever adapters are listed, and the library that it asks prints an error
-/// every time if the environment has no directory to look in. A display that is no socket is not there, either way.
-#[cfg(target_os = "linux")]
-pub fn look_for_no_display() {
-    let is_absolute = |name| std::env::var_os(name).is_some_and(|path| Path::new(&path).is_absolute());
-    if !["XDG_RUNTIME_DIR", "WAYLAND_DISPLAY"].into_iter().any(is_absolute) {
-        #[expect(unsafe_code, reason = "the layer reads nothing but the environment")]
-        // SAFETY: called first in `main`, when the process has no other thread that could read the environment.
-        unsafe {
-            std::env::set_var("WAYLAND_DISPLAY", "/dev/null");
-        }
-    }
 }
 
 /// All devices of an index, in words.

@@ -75,7 +75,7 @@ pub fn open_queries(queries: &Path, dim: usize, argument: &str) -> Result<Vector
 
 /// The shape and the path of a file, and what reading it converts.
 pub fn describe(file: &Vectors) -> String {
-    let (rows, dim, kind, path) = (file.rows(), file.dim(), kind_name(file.kind()), file.path().display());
+    let (rows, dim, kind, path) = (file.rows(), file.dim(), file.kind(), file.path().display());
     let note = file.converted().map(|note| format!(" ({note})")).unwrap_or_default();
     format!("{rows} x {dim} {kind}, {path}{note}")
 }
@@ -128,7 +128,7 @@ pub fn blame(error: Error, argument: &str, file: &Vectors, first: u64) -> anyhow
 }
 
 pub fn kind_name(kind: ElementKind) -> String {
-    format!("{kind:?}").to_lowercase()
+    kind.to_string()
 }
 
 /// Reads the path of a file to write, with one of these endings. Checked before the work, so that a misspelt directory does

@@ -175,7 +175,7 @@ struct Ran<'a> {
 
 fn report(args: &Args, ran: &Ran<'_>, queries: &str, found: &Found<'_>) -> Result<()> {
     let Ran { source, index, probes, filled, search, statistics, recall } = ran;
-    let (kind, dim, adapter) = (files::kind_name(source.kind), source.dim, index.device().adapter());
+    let (kind, dim, adapter) = (source.kind.name(), source.dim, index.device().adapter());
     let count = found.neighbors.queries();
     let plan = match args.radius {
         Some(radius) => format!("all rows within {radius}"),

@@ -59,7 +59,7 @@ impl<'a> Source<'a> {
         match &self.rows {
             Some(rows) => files::describe(rows),
             None => {
-                let (rows, dim, kind) = (index.len(), index.dim(), files::kind_name(index.elements()));
+                let (rows, dim, kind) = (index.len(), index.dim(), index.elements());
                 format!("{rows} x {dim} {kind}, {}", self.path.display())
             }
         }
@@ -73,8 +73,7 @@ impl<'a> Source<'a> {
     /// Whether rows are searched in their file: neither the device nor the host has memory for them, and the file is of a kind that can be
     /// mapped.
     fn stays_in_its_file(&self, rows: &Vectors, devices: &[Device], placement: Placement) -> bool {
-        let bytes = (rows.rows() as u64)
-            .saturating_mul(rows.dim() as u64 * if rows.kind() == ElementKind::F16 { 2 } else { 4 });
+        let bytes = (rows.rows() as u64).saturating_mul((rows.dim() * rows.kind().size()) as u64);
         // Of each device, and of the host.
         let share = match placement {
             Placement::Shards => bytes.div_ceil(devices.len().max(1) as u64),

@@ -13,9 +13,6 @@ use crate::given::device;
 /// The `main` of a program: reads its arguments, and does what they ask for. An error of the work is one line on
 /// stderr, one of the arguments is followed by their usage.
 pub fn run<P: Parser>(work: impl FnOnce(P) -> anyhow::Result<()>) -> ExitCode {
-    // Before anything else: it needs a process without other threads.
-    #[cfg(target_os = "linux")]
-    device::look_for_no_display();
     let parsed = match P::try_parse() {
         Ok(parsed) => parsed,
         // Help, the version, or an error in clap's own words. A reader that leaves early is no failure.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfield._arrays import _as_array, _to_array
+from nearfield._arrays import _to_array, to_integers
 
 # What nearfield calls these arguments.
 _NAMES = {"rows": "x", "queries": "x", "dim": "d"}
@@ -57,11 +57,7 @@ def as_vectors(name: str, given: Any, d: int) -> NDArray[np.float32]:
 
 def as_ids(name: str, given: Any) -> NDArray[np.int64]:
     """Ids `[n]` as int64, which every integer type converts to; floats do not. As in faiss, 2^63 and more become negative."""
-    ids = _to_array(given, name, _as_array)
-    if ids.size == 0 and ids.ndim == 1:
-        return np.empty(0, dtype=np.int64)
-    if ids.dtype.kind not in "iu":
-        raise TypeError(f"{name}: needed integers, given {ids.dtype}")
-    if ids.ndim != 1:
-        raise ValueError(f"{name}: needed the shape [n], given {list(ids.shape)}")
+    ids = to_integers(given, name)
+    if ids.dtype.kind == "O":
+        raise TypeError(f"{name}: needed integers of 64 bits, given larger ones")
     return ids.astype(np.int64, copy=False)

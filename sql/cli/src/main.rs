@@ -134,16 +134,14 @@ fn parsed(text: &str) -> Result<Vec<Statement>> {
 }
 
 /// A session in which files are tables.
-fn session(device: Option<&str>, threads: usize) -> Result<SessionContext> {
+fn session(device: &str, threads: usize) -> Result<SessionContext> {
     let context = nearfield_datafusion::context().enable_url_table();
     vectors::enable_tables(&context);
     let state = context.state_ref();
     let mut state = state.write();
     let options = state.config_mut().options_mut();
     options.execution.target_partitions = threads;
-    if let Some(device) = device {
-        options.set("nearfield.device", device).map_err(in_words).context("--device")?;
-    }
+    options.set("nearfield.device", device).map_err(in_words).context("--device")?;
     drop(state);
     Ok(context)
 }

@@ -11,8 +11,9 @@ use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::scalar::ScalarValue;
+use nearfield::Metric;
 
-use crate::metric::{Metric, dot};
+use crate::metric::{distance, dot};
 use crate::vectors::{Vectors, coerced, with_elements};
 
 /// A distance of two vectors.
@@ -66,7 +67,7 @@ impl Distance {
                 }
                 distances.append_option(match self.metric {
                     Metric::InnerProduct => Some(dot(a, b)),
-                    metric => metric.distance(a, b),
+                    metric => distance(metric, a, b),
                 });
             }
         }));

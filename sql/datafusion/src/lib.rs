@@ -29,7 +29,7 @@ mod vectors;
 pub use codec::{KnnLogicalCodec, KnnPhysicalCodec};
 pub use exec::index_paths::{paths_of, source_of_paths};
 pub use functions::{Distance, scalar_functions};
-pub use metric::Metric;
+pub use nearfield::Metric;
 pub use options::NearfieldOptions;
 pub use plan::planner::{KnnPlanner, KnnQueryPlanner};
 pub use resident::{resident_indexes, set_resident_limit};

@@ -1,82 +1,41 @@
-//! The distances of SQL: their names, and their definition in f64.
+//! The distances of SQL: those of [`Metric`], defined in f64, with NULL where one is not defined.
 
-use std::fmt;
-
-use datafusion::common::{Result, plan_err};
+use datafusion::common::{Result, plan_datafusion_err};
+use nearfield::Metric;
 use pulp::Arch;
 
 use crate::vectors::Number;
-
-/// How near two vectors are. Smaller is nearer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Metric {
-    /// The Euclidean distance: `l2_distance` and `array_distance`.
-    L2,
-    /// The square of it.
-    L2Squared,
-    /// One minus the cosine of the angle: `cosine_distance`. A zero vector has none.
-    Cosine,
-    /// The inner product, negated: the negative of `inner_product`.
-    InnerProduct,
-}
 
 /// Partial sums that add up independently, so that processors add several at once. Their number does not depend on the processor, and so
 /// neither do the bits of a distance.
 const LANES: usize = 16;
 
-impl Metric {
-    /// The metric of a name of the library, the command line and Python.
-    pub(crate) fn of_name(name: &str) -> Result<Self> {
-        match name.parse().ok().and_then(Self::from_library) {
-            Some(metric) => Ok(metric),
-            None => plan_err!("metric: needed l2, l2sq, cosine or ip, given {name:?}"),
-        }
-    }
-
-    /// The metric of an index, if SQL has it.
-    pub(crate) fn from_library(metric: nearfield::Metric) -> Option<Self> {
-        match metric {
-            nearfield::Metric::L2 => Some(Self::L2),
-            nearfield::Metric::L2Squared => Some(Self::L2Squared),
-            nearfield::Metric::Cosine => Some(Self::Cosine),
-            nearfield::Metric::InnerProduct => Some(Self::InnerProduct),
-            _ => None,
-        }
-    }
-
-    /// The metric by which the library orders rows in the same order.
-    pub(crate) fn of_library(self) -> nearfield::Metric {
-        match self {
-            Self::L2 | Self::L2Squared => nearfield::Metric::L2Squared,
-            Self::Cosine => nearfield::Metric::Cosine,
-            Self::InnerProduct => nearfield::Metric::InnerProduct,
-        }
-    }
-
-    /// The distance of two vectors of the same length, or none where it is not defined.
-    pub(crate) fn distance<A: Number, B: Number>(self, a: &[A], b: &[B]) -> Option<f64> {
-        match self {
-            Self::L2 => Some(sum(a, b, |a, b| (a - b) * (a - b)).sqrt()),
-            Self::L2Squared => Some(sum(a, b, |a, b| (a - b) * (a - b))),
-            // Not -0.0, which would come before 0.0.
-            Self::InnerProduct => Some(0.0 - dot(a, b)),
-            Self::Cosine => {
-                let (a_squared, b_squared) = (dot(a, a), dot(b, b));
-                let is_defined = a_squared != 0.0 && b_squared != 0.0;
-                is_defined.then(|| 1.0 - dot(a, b) / (a_squared.sqrt() * b_squared.sqrt()))
-            }
-        }
-    }
+/// The metric of a name.
+pub(crate) fn named(name: &str) -> Result<Metric> {
+    name.parse().map_err(|error: nearfield::Error| plan_datafusion_err!("{error}"))
 }
 
-impl fmt::Display for Metric {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::L2 => "l2",
-            Self::L2Squared => "l2sq",
-            Self::Cosine => "cosine",
-            Self::InnerProduct => "ip",
-        })
+/// The metric by which the library orders rows in the same order.
+pub(crate) fn ordering(metric: Metric) -> Metric {
+    if metric == Metric::L2 { Metric::L2Squared } else { metric }
+}
+
+/// The distance of two vectors of the same length, or none where it is not defined, as the cosine of a zero vector.
+///
+/// Not [`Metric::exact`]: SQL has vectors of f64, adds up millions of rows, and has a NULL.
+pub(crate) fn distance<A: Number, B: Number>(metric: Metric, a: &[A], b: &[B]) -> Option<f64> {
+    let squared = || sum(a, b, |a, b| (a - b) * (a - b));
+    match metric {
+        Metric::L2 => Some(squared().sqrt()),
+        Metric::L2Squared => Some(squared()),
+        // Not -0.0, which would come before 0.0.
+        Metric::InnerProduct => Some(0.0 - dot(a, b)),
+        Metric::Cosine => {
+            let (a_squared, b_squared) = (dot(a, a), dot(b, b));
+            let is_defined = a_squared != 0.0 && b_squared != 0.0;
+            is_defined.then(|| 1.0 - dot(a, b) / (a_squared.sqrt() * b_squared.sqrt()))
+        }
+        _ => None,
     }
 }
 

@@ -1,12 +1,9 @@
 //! Options of a session, as in `SET nearfield.device = 'host'`.
 
-use std::collections::HashMap;
-use std::sync::{LazyLock, Mutex, PoisonError};
-
 use datafusion::common::config::ConfigExtension;
 use datafusion::common::extensions_options;
 use datafusion::config::ConfigOptions;
-use nearfield::{Device, DeviceOptions};
+use nearfield::Device;
 
 extensions_options! {
     /// What searches use.
@@ -32,18 +29,10 @@ impl NearfieldOptions {
         options.extensions.get::<Self>().cloned().unwrap_or_default()
     }
 
-    /// Opens the device that searches use, once in a process: every later call has the same one.
+    /// The device that searches use: [`Device::shared`].
     ///
     /// Errors if no adapter has its name, or the one that `NEARFIELD_ADAPTER` gives to `best`.
     pub fn open(&self) -> nearfield::Result<Device> {
-        static OPEN: LazyLock<Mutex<HashMap<String, Device>>> = LazyLock::new(Mutex::default);
-        let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(device) = open.get(&self.device) {
-            return Ok(device.clone());
-        }
-        let name = (self.device != "best").then_some(self.device.as_str());
-        let device = Device::open(name, DeviceOptions::default())?;
-        open.insert(self.device.clone(), device.clone());
-        Ok(device)
+        Device::shared(Some(&self.device))
     }
 }

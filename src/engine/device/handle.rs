@@ -1,7 +1,11 @@
 //! `Device`, the public handle over an engine: how it is chosen and opened.
 
+#[cfg(not(target_arch = "wasm32"))]
+use std::collections::HashMap;
 use std::future::Future;
 use std::sync::Arc;
+#[cfg(not(target_arch = "wasm32"))]
+use std::sync::{LazyLock, Mutex};
 
 use crate::engine::device::engine::Engine;
 use crate::engine::device::open::{self, Opened};
@@ -9,7 +13,13 @@ use crate::error::Result;
 use crate::future::{Boxed, blocking_and_async};
 use crate::gpu::{self, Adapter, Gpu, Listing, MemoryUsage};
 use crate::host::Host;
+#[cfg(not(target_arch = "wasm32"))]
+use crate::lock::lock;
 use crate::options::device::DeviceOptions;
+
+/// The devices of [`Device::shared`], by what was asked for.
+#[cfg(not(target_arch = "wasm32"))]
+static SHARED: LazyLock<Mutex<HashMap<String, Device>>> = LazyLock::new(Mutex::default);
 
 /// A device that indexes live on: a GPU, or the processor. Cheap to clone; clones share buffers, compiled kernels and the scratch budget.
 ///
@@ -96,6 +106,40 @@ impl Device {
             Self::open_all_boxed(names, options)
         }
         async open_all_async;
+    }
+
+    /// The device of a [name](Device#names), or the best, that the whole process shares: it is opened once, with the default options, and
+    /// later calls have a clone of it, whichever of its names they give. After it was lost, the next call opens it anew.
+    ///
+    /// For libraries and bindings whose callers name a device with each call. Calls of other threads wait while it is opened, which a
+    /// browser cannot.
+    ///
+    /// ```
+    /// use nearfield::{Device, Flat, Metric};
+    ///
+    /// let device = Device::shared(Some("host"))?;
+    /// let mut index = Flat::builder(&device, Metric::L2, 2).build()?;
+    /// index.add(&[[0.0f32, 1.0]][..])?;
+    /// let row = Device::shared(Some("HOST"))?.nearest(&[0.0f32, 1.0], &[0.0f32, 1.0], Metric::L2, 1)?;
+    /// assert_eq!(row.ids(), index.search(&[0.0f32, 1.0], 1)?.ids());
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Device::open`]. Nothing is kept then.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn shared(name: Option<&str>) -> Result<Self> {
+        let name = name.unwrap_or("best");
+        let mut shared = lock(&SHARED);
+        shared.retain(|_, device| !device.engine.is_lost());
+        let key = open::key(name);
+        if let Some(device) = shared.get(&key) {
+            return Ok(device.clone());
+        }
+        let known: Vec<Engine> = shared.values().map(|device| device.engine.clone()).collect();
+        let device = Self::from(gpu::NoDevice.block_on(open::shared(name, &known))?);
+        shared.insert(key, device.clone());
+        Ok(device)
     }
 
     /// The processor: it needs no driver, and small work starts at once. It uses the threads of [rayon]'s global pool; the environment
@@ -249,6 +293,29 @@ impl Device {
 mod tests {
     use super::*;
     use crate::gpu::AdapterKind;
+
+    #[test]
+    fn every_name_of_a_device_shares_it() {
+        let shared = |name: &str| Device::shared(Some(name)).expect(name);
+        let host = shared("host");
+        assert!(host.is_same_hardware(&shared(" Host ")) && !host.is_same_hardware(&Device::host()));
+        assert!(Device::shared(Some("host,host")).is_err() && Device::shared(Some("no such card")).is_err());
+        let Some(adapter) = Device::adapters().into_iter().next() else {
+            return println!("skipped: no adapter");
+        };
+        let device = shared("0");
+        for name in ["gpu", &adapter.selector, &adapter.name] {
+            assert!(
+                Arc::ptr_eq(device.gpu("").expect("a GPU"), shared(name).gpu("").expect("a GPU")),
+                "{name}"
+            );
+            assert!(
+                shared(name).reason().ends_with(&format!("asks for \"{name}\"")),
+                "{}",
+                shared(name).reason()
+            );
+        }
+    }
 
     #[test]
     fn a_device_is_its_clones_and_a_gpu_is_itself() {

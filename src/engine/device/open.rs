@@ -49,7 +49,7 @@ impl<'a> Request<'a> {
 pub(super) fn one(name: &str, options: DeviceOptions) -> Boxed<'_, Opened> {
     Box::pin(async move {
         Choice::one("device", "one device", name)?;
-        let mut opened = each(&[name.trim()], options).await?;
+        let mut opened = each(&[name.trim()], options, &[]).await?;
         // One name that is no list is one device.
         Ok(opened.remove(0))
     })
@@ -57,10 +57,25 @@ pub(super) fn one(name: &str, options: DeviceOptions) -> Boxed<'_, Opened> {
 
 /// Opens the devices of a list of names.
 pub(super) fn all(names: &str, options: DeviceOptions) -> Boxed<'_, Vec<Opened>> {
-    Box::pin(async move { each(&Choice::names("device", names)?, options).await })
+    Box::pin(async move { each(&Choice::names("device", names)?, options, &[]).await })
 }
 
-async fn each(names: &[&str], options: DeviceOptions) -> Result<Vec<Opened>> {
+/// The engine of a name among `known` ones, where one of them has the adapter that the name stands for; else another, with default options.
+pub(super) fn shared<'a>(name: &'a str, known: &'a [Engine]) -> Boxed<'a, Opened> {
+    Box::pin(async move {
+        Choice::one("device", "one device", name)?;
+        let mut opened = each(&[name.trim()], DeviceOptions::default(), known).await?;
+        Ok(opened.remove(0))
+    })
+}
+
+/// What a name stands for: two names with one key are one device as long as the machine stays the same.
+pub(super) fn key(name: &str) -> String {
+    let request = Request::of(name.trim());
+    request.asked.as_deref().unwrap_or(request.name).to_ascii_lowercase()
+}
+
+async fn each(names: &[&str], options: DeviceOptions, known: &[Engine]) -> Result<Vec<Opened>> {
     let requests: Vec<Request<'_>> = names.iter().map(|name| Request::of(name)).collect();
     let choices = requests.iter().map(Request::choice).collect::<Result<Vec<_>>>()?;
     // Nobody asks drivers for the processor.
@@ -89,9 +104,14 @@ async fn each(names: &[&str], options: DeviceOptions) -> Result<Vec<Opened>> {
     let mut opened = vec![];
     for (_, place, reason) in devices {
         let options = options.clone();
-        let engine = match place {
-            Some(place) => Engine::Gpu(Arc::new(Gpu::open(&listing, place, options).await?)),
-            None => Engine::Host(Arc::new(Host::new(options))),
+        let known = known.iter().find(|engine| match place {
+            Some(place) => engine.adapter().is_again(&adapters[place]),
+            None => matches!(engine, Engine::Host(_)),
+        });
+        let engine = match (known, place) {
+            (Some(engine), _) => engine.clone(),
+            (None, Some(place)) => Engine::Gpu(Arc::new(Gpu::open(&listing, place, options).await?)),
+            (None, None) => Engine::Host(Arc::new(Host::new(options))),
         };
         opened.push((engine, reason));
     }

@@ -128,6 +128,12 @@ impl fmt::Display for Adapter {
 }
 
 impl Adapter {
+    /// Whether another listing has this very adapter there: the same hardware through the same interface.
+    pub(crate) fn is_again(&self, other: &Self) -> bool {
+        let place = |one: &Self| (one.index, one.pci_address.clone());
+        (&self.backend, &self.name) == (&other.backend, &other.name) && place(self) == place(other)
+    }
+
     /// Whether both are one GPU, perhaps seen through two interfaces. Software drivers are none: each device on one is as good as another.
     pub(crate) fn is_same_hardware(&self, other: &Self) -> bool {
         let are_gpus =

@@ -10,6 +10,8 @@ mod memory;
 mod native;
 #[cfg(not(any(target_os = "linux", target_os = "android", windows)))]
 mod no_vulkan;
+#[cfg(target_os = "linux")]
+mod no_window;
 #[cfg(test)]
 mod tests;
 #[cfg(any(target_os = "linux", target_os = "android", windows))]

@@ -2,9 +2,21 @@
 
 use super::description::{Adapter, describe};
 use super::memory_bytes;
+#[cfg(target_os = "linux")]
+use super::no_window;
 
 /// Tells the user why there may be no adapter.
 pub(crate) const NO_ADAPTER: &str = "no adapter: is a Vulkan, Metal or DX12 driver installed?";
+
+#[cfg(target_os = "linux")]
+fn instance(descriptor: wgpu::InstanceDescriptor) -> wgpu::Instance {
+    no_window::instance(&descriptor).unwrap_or_else(|| wgpu::Instance::new(descriptor))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn instance(descriptor: wgpu::InstanceDescriptor) -> wgpu::Instance {
+    wgpu::Instance::new(descriptor)
+}
 
 /// The adapters of some backends that can run kernels.
 async fn computing(
@@ -12,7 +24,7 @@ async fn computing(
     backends: wgpu::Backends,
 ) -> Vec<(wgpu::Adapter, wgpu::AdapterInfo)> {
     descriptor.backends = backends;
-    let adapters = wgpu::Instance::new(descriptor).enumerate_adapters(backends).await;
+    let adapters = instance(descriptor).enumerate_adapters(backends).await;
     let computes = |adapter: &wgpu::Adapter| {
         adapter.get_downlevel_capabilities().flags.contains(wgpu::DownlevelFlags::COMPUTE_SHADERS)
     };

@@ -179,3 +179,22 @@ fn an_adapter_without_an_index_is_another_by_its_address_alone() {
     assert!(!of_caller(3).is_same_hardware(&listed[3]) && !of_caller(3).is_same_hardware(&of_caller(3)));
     assert!(!listed[4].is_same_hardware(&listed[4]), "a software driver is as many devices as are wanted");
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn an_instance_without_windows_has_the_same_adapters() {
+    let backends = wgpu::Backends::VULKAN;
+    let descriptor = || {
+        let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle();
+        descriptor.backends = backends;
+        descriptor
+    };
+    let adapters = |instance: wgpu::Instance| {
+        let listed = crate::gpu::NoDevice.complete(instance.enumerate_adapters(backends));
+        listed.iter().map(|one| (one.get_info(), one.features(), one.limits())).collect::<Vec<_>>()
+    };
+    let Some(instance) = super::no_window::without_windows(&descriptor()) else {
+        return println!("skipped: no Vulkan");
+    };
+    assert_eq!(adapters(instance), adapters(wgpu::Instance::new(descriptor())));
+}

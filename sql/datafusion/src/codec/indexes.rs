@@ -10,7 +10,7 @@ use crate::codec::parts::{QueriesMessage, number, parts, source};
 use crate::exec::index::{IndexSearch, KnnIndexExec};
 use crate::exec::index_scan::IndexScanExec;
 use crate::exec::indexed::Indexed;
-use crate::metric::Metric;
+use crate::metric::named;
 use crate::search::near::{Near, Probes};
 use crate::tables::knn_index::{self, KnnIndexTable};
 
@@ -146,18 +146,14 @@ impl ScanMessage {
     }
 
     pub(super) fn indexed(&self) -> Result<Indexed> {
-        Ok(Indexed {
-            metric: Metric::of_name(&self.metric)?,
-            dim: number(self.dim)?,
-            rows: number(self.rows)?,
-        })
+        Ok(Indexed { metric: named(&self.metric)?, dim: number(self.dim)?, rows: number(self.rows)? })
     }
 
     pub(super) fn operator(self, input: Arc<dyn ExecutionPlan>) -> Result<IndexScanExec> {
         let near = |near: NearMessage| -> Result<Near> {
             Ok(Near {
                 query: near.query.unwrap_or_default().queries()?,
-                metric: Metric::of_name(&near.metric)?,
+                metric: named(&near.metric)?,
                 k: number(near.k)?,
                 is_distinct: near.is_distinct,
             })

@@ -8,11 +8,12 @@ use datafusion::catalog::TableProvider;
 use datafusion::common::{Result, TableReference, internal_err};
 use datafusion::datasource::file_format::FileFormatFactory;
 use datafusion::execution::TaskContext;
-use datafusion::logical_expr::{AggregateUDF, Extension, HigherOrderUDF, LogicalPlan, ScalarUDF, WindowUDF};
+use datafusion::logical_expr::{Extension, LogicalPlan};
 use datafusion_proto::logical_plan::LogicalExtensionCodec;
 
 use crate::codec::envelope::{Kind, decode, encode};
 use crate::codec::indexes::{IndexMessage, ScanMessage};
+use crate::codec::parts::functions_by_another;
 use crate::codec::rows::KnnMessage;
 use crate::plan::node::{Asked, Knn};
 use crate::tables::index_table::IndexTable;
@@ -98,35 +99,5 @@ impl LogicalExtensionCodec for KnnLogicalCodec {
         self.0.try_encode_file_format(buffer, node)
     }
 
-    fn try_decode_udf(&self, name: &str, buffer: &[u8]) -> Result<Arc<ScalarUDF>> {
-        self.0.try_decode_udf(name, buffer)
-    }
-
-    fn try_encode_udf(&self, node: &ScalarUDF, buffer: &mut Vec<u8>) -> Result<()> {
-        self.0.try_encode_udf(node, buffer)
-    }
-
-    fn try_decode_higher_order_function(&self, name: &str, buffer: &[u8]) -> Result<Arc<HigherOrderUDF>> {
-        self.0.try_decode_higher_order_function(name, buffer)
-    }
-
-    fn try_encode_higher_order_function(&self, node: &HigherOrderUDF, buffer: &mut Vec<u8>) -> Result<()> {
-        self.0.try_encode_higher_order_function(node, buffer)
-    }
-
-    fn try_decode_udaf(&self, name: &str, buffer: &[u8]) -> Result<Arc<AggregateUDF>> {
-        self.0.try_decode_udaf(name, buffer)
-    }
-
-    fn try_encode_udaf(&self, node: &AggregateUDF, buffer: &mut Vec<u8>) -> Result<()> {
-        self.0.try_encode_udaf(node, buffer)
-    }
-
-    fn try_decode_udwf(&self, name: &str, buffer: &[u8]) -> Result<Arc<WindowUDF>> {
-        self.0.try_decode_udwf(name, buffer)
-    }
-
-    fn try_encode_udwf(&self, node: &WindowUDF, buffer: &mut Vec<u8>) -> Result<()> {
-        self.0.try_encode_udwf(node, buffer)
-    }
+    functions_by_another! {}
 }

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use datafusion::common::{Result, internal_err};
 use datafusion::execution::TaskContext;
-use datafusion::logical_expr::{AggregateUDF, HigherOrderUDF, ScalarUDF, WindowUDF};
 use datafusion::physical_expr_common::physical_expr::PhysicalExpr;
 use datafusion::physical_expr_common::physical_expr::proto_decode::PhysicalExprDecodeCtx;
 use datafusion::physical_expr_common::physical_expr::proto_encode::PhysicalExprEncodeCtx;
@@ -15,7 +14,7 @@ use datafusion_proto::physical_plan::{
 
 use crate::codec::envelope::{Kind, decode, encode};
 use crate::codec::indexes::{IndexMessage, NearMessage, ScanMessage};
-use crate::codec::parts::{number, parts, source};
+use crate::codec::parts::{functions_by_another, number, parts, source};
 use crate::codec::rows::{KnnMessage, NearestMessage, PlacesMessage};
 use crate::exec::index::KnnIndexExec;
 use crate::exec::index_scan::IndexScanExec;
@@ -92,21 +91,7 @@ impl PhysicalExtensionCodec for KnnPhysicalCodec {
         self.0.try_encode(node, buffer, converter)
     }
 
-    fn try_decode_udf(&self, name: &str, buffer: &[u8]) -> Result<Arc<ScalarUDF>> {
-        self.0.try_decode_udf(name, buffer)
-    }
-
-    fn try_encode_udf(&self, node: &ScalarUDF, buffer: &mut Vec<u8>) -> Result<()> {
-        self.0.try_encode_udf(node, buffer)
-    }
-
-    fn try_decode_higher_order_function(&self, name: &str, buffer: &[u8]) -> Result<Arc<HigherOrderUDF>> {
-        self.0.try_decode_higher_order_function(name, buffer)
-    }
-
-    fn try_encode_higher_order_function(&self, node: &HigherOrderUDF, buffer: &mut Vec<u8>) -> Result<()> {
-        self.0.try_encode_higher_order_function(node, buffer)
-    }
+    functions_by_another! {}
 
     fn try_decode_expr(
         &self,
@@ -124,21 +109,5 @@ impl PhysicalExtensionCodec for KnnPhysicalCodec {
         context: &PhysicalExprEncodeCtx<'_>,
     ) -> Result<()> {
         self.0.try_encode_expr(node, buffer, context)
-    }
-
-    fn try_decode_udaf(&self, name: &str, buffer: &[u8]) -> Result<Arc<AggregateUDF>> {
-        self.0.try_decode_udaf(name, buffer)
-    }
-
-    fn try_encode_udaf(&self, node: &AggregateUDF, buffer: &mut Vec<u8>) -> Result<()> {
-        self.0.try_encode_udaf(node, buffer)
-    }
-
-    fn try_decode_udwf(&self, name: &str, buffer: &[u8]) -> Result<Arc<WindowUDF>> {
-        self.0.try_decode_udwf(name, buffer)
-    }
-
-    fn try_encode_udwf(&self, node: &WindowUDF, buffer: &mut Vec<u8>) -> Result<()> {
-        self.0.try_encode_udwf(node, buffer)
     }
 }

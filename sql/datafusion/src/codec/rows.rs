@@ -14,7 +14,7 @@ use prost::Message;
 
 use crate::codec::parts::{QueriesMessage, number};
 use crate::exec::nearest::{KnnNearestExec, Narrowing};
-use crate::metric::Metric;
+use crate::metric::named;
 use crate::plan::node::Wanted;
 use crate::search::queries::Queries;
 
@@ -126,7 +126,7 @@ impl KnnMessage {
         Ok(Wanted {
             column: self.column.clone(),
             k: number(self.k)?,
-            metric: Metric::of_name(&self.metric)?,
+            metric: named(&self.metric)?,
             kept: self.kept.clone(),
             kept_of_queries: self.kept_of_queries.clone(),
         })

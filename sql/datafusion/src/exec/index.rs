@@ -10,17 +10,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use datafusion::arrow::array::{ArrayRef, Float64Array, RecordBatch, StringArray, UInt64Array};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, exec_err, plan_err};
 use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::{Distribution, EquivalenceProperties, Partitioning, PhysicalExpr};
-use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
-use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::execution_plan::EmissionType;
+use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
-};
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::StreamExt;
 use nearfield::{MatrixView, interruptible};
 use tokio::sync::OnceCell;
@@ -28,11 +24,10 @@ use tokio::sync::OnceCell;
 use crate::error::in_file;
 use crate::exec::indexed::{FILE, ID, Indexed, VECTOR, paths, vector_column, vector_field};
 use crate::exec::metrics::KnnMetrics;
-use crate::exec::pieces::{PIECE, ROW};
+use crate::exec::operator::{found_fields, operator, properties};
 use crate::exec::source::{Collected, Source};
 use crate::exec::work::{StopOnDrop, blocking};
 use crate::options::NearfieldOptions;
-use crate::plan::node::{DISTANCE, QUERY_INDEX};
 use crate::resident;
 use crate::search::block::Work;
 use crate::search::near::Probes;
@@ -77,19 +72,8 @@ impl KnnIndexExec {
         };
         let mut fields = wanted.kept.iter().map(field).collect::<Result<Vec<FieldRef>>>()?;
         fields.extend(source.fields(&wanted.kept_of_queries)?);
-        let own = [
-            (QUERY_INDEX, DataType::UInt64),
-            (DISTANCE, DataType::Float64),
-            (PIECE, DataType::UInt64),
-            (ROW, DataType::UInt64),
-        ];
-        fields.extend(own.map(|(name, data_type)| Arc::new(Field::new(name, data_type, false))));
-        let properties = Arc::new(PlanProperties::new(
-            EquivalenceProperties::new(Arc::new(Schema::new(fields))),
-            Partitioning::UnknownPartitioning(input.output_partitioning().partition_count()),
-            EmissionType::Incremental,
-            Boundedness::Bounded,
-        ));
+        fields.extend(found_fields());
+        let properties = properties(Arc::new(Schema::new(fields)), &input, EmissionType::Incremental);
         let (collected, metrics) = (Arc::new(OnceCell::new()), ExecutionPlanMetricsSet::new());
         Ok(Self { input, source, wanted, collected, metrics, properties })
     }
@@ -115,41 +99,8 @@ impl DisplayAs for KnnIndexExec {
 }
 
 impl ExecutionPlan for KnnIndexExec {
-    fn name(&self) -> &str {
-        "KnnIndexExec"
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        &self.properties
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        self.source.children(&self.input)
-    }
-
-    fn required_input_distribution(&self) -> Vec<Distribution> {
-        self.source.distributions()
-    }
-
-    /// A file is a piece of work: rows of the input are not to be divided further.
-    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
-        vec![false; self.children().len()]
-    }
-
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let (input, source) = self.source.with_children(children)?;
-        Ok(Arc::new(Self::new(input, source, self.wanted.clone())?))
-    }
+    // A file is a piece of work: rows of the input are not to be divided further.
+    operator! { KnnIndexExec; queries = |this, input, source| Self::new(input, source, this.wanted.clone()), in_order, without_expressions, with_metrics }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let input = self.input.execute(partition, context.clone())?;
@@ -179,10 +130,6 @@ impl ExecutionPlan for KnnIndexExec {
             }
         });
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, found)))
-    }
-
-    fn metrics(&self) -> Option<MetricsSet> {
-        Some(self.metrics.clone_inner())
     }
 }
 

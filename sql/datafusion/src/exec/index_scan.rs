@@ -7,24 +7,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use datafusion::arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt64Array};
 use datafusion::arrow::datatypes::{Field, SchemaRef};
 use datafusion::common::stats::Precision;
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, Statistics};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
-use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
-use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::execution_plan::EmissionType;
+use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
-};
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::{StreamExt, TryStreamExt, stream};
 use nearfield::{Index, interruptible};
 
 use crate::error::in_file;
 use crate::exec::indexed::{Indexed, VECTOR, paths, vector_column};
 use crate::exec::metrics::KnnMetrics;
-use crate::exec::work::{StopOnDrop, blocking, only};
+use crate::exec::operator::{operator, properties};
+use crate::exec::work::{StopOnDrop, blocking};
 use crate::options::NearfieldOptions;
 use crate::search::block::Work;
 use crate::search::near::{Near, candidates};
@@ -50,12 +47,7 @@ impl IndexScanExec {
         near: Option<Near>,
     ) -> Result<Self> {
         let schema = Arc::new(indexed.schema().project(&projection)?);
-        let properties = Arc::new(PlanProperties::new(
-            EquivalenceProperties::new(schema),
-            Partitioning::UnknownPartitioning(input.output_partitioning().partition_count()),
-            EmissionType::Incremental,
-            Boundedness::Bounded,
-        ));
+        let properties = properties(schema, &input, EmissionType::Incremental);
         let metrics = ExecutionPlanMetricsSet::new();
         Ok(Self { input, indexed, projection, near, metrics, properties })
     }
@@ -89,36 +81,7 @@ impl DisplayAs for IndexScanExec {
 }
 
 impl ExecutionPlan for IndexScanExec {
-    fn name(&self) -> &str {
-        "IndexScanExec"
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        &self.properties
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
-    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
-        vec![false]
-    }
-
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let (indexed, projection, near) = (self.indexed.clone(), self.projection.clone(), self.near.clone());
-        Ok(Arc::new(Self::new(only(children, self.name())?, indexed, projection, near)?))
-    }
+    operator! { IndexScanExec; input = |this, input| Self::new(input, this.indexed.clone(), this.projection.clone(), this.near.clone()), in_order, without_expressions, with_metrics }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let options = NearfieldOptions::of(context.session_config().options());
@@ -152,10 +115,6 @@ impl ExecutionPlan for IndexScanExec {
             statistics.num_rows = Precision::Inexact(self.indexed.rows);
         }
         Ok(Arc::new(statistics))
-    }
-
-    fn metrics(&self) -> Option<MetricsSet> {
-        Some(self.metrics.clone_inner())
     }
 }
 

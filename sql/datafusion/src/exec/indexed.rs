@@ -8,9 +8,8 @@ use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef}
 use datafusion::common::{Result, exec_err};
 use datafusion::execution::SendableRecordBatchStream;
 use futures::{Stream, TryStreamExt, stream};
-use nearfield::Index;
+use nearfield::{Index, Metric};
 
-use crate::metric::Metric;
 use crate::options::NearfieldOptions;
 use crate::resident;
 
@@ -34,7 +33,7 @@ impl Indexed {
     pub(crate) fn open(&self, path: &str, options: &NearfieldOptions) -> Result<Arc<Index>> {
         let index = resident::index(Path::new(path), options)?;
         let (metric, dim) = (index.metric(), index.dim());
-        if Metric::from_library(metric) != Some(self.metric) || dim != self.dim {
+        if (metric, dim) != (self.metric, self.dim) {
             return exec_err!(
                 "{path}: needed metric {} and {} elements as when the table was made, given {metric} and {dim}",
                 self.metric,

@@ -7,14 +7,11 @@ use datafusion::arrow::array::types::{Float64Type, UInt64Type};
 use datafusion::arrow::array::{ArrayRef, AsArray, RecordBatch, UInt64Array};
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::stats::Precision;
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DataFusionError, Result, Statistics, internal_err};
 use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::expressions::Column;
-use datafusion::physical_expr::{
-    Distribution, EquivalenceProperties, Partitioning, PhysicalExpr, PhysicalSortExpr,
-};
+use datafusion::physical_expr::{Distribution, EquivalenceProperties, Partitioning, PhysicalSortExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
@@ -22,7 +19,7 @@ use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Pla
 use futures::{StreamExt, TryStreamExt, stream};
 
 use crate::exec::found::gather;
-use crate::exec::work::only;
+use crate::exec::operator::operator;
 use crate::plan::node::{QUERY_INDEX, RANK, own_fields};
 
 /// Columns of the input that are not payload: the query, the distance, and the two that order equal distances.
@@ -68,34 +65,10 @@ impl DisplayAs for KnnFinalExec {
 }
 
 impl ExecutionPlan for KnnFinalExec {
-    fn name(&self) -> &str {
-        "KnnFinalExec"
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        &self.properties
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
+    operator! { KnnFinalExec; input = |this, input| Self::new(input, this.k), without_expressions }
 
     fn required_input_distribution(&self) -> Vec<Distribution> {
         vec![Distribution::SinglePartition]
-    }
-
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(Arc::new(Self::new(only(children, self.name())?, self.k)?))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
@@ -160,10 +133,10 @@ fn nearest(batches: &[RecordBatch], k: usize) -> Vec<Pair> {
     });
     let (mut query, mut rank) = (None, 0);
     for pair in &mut pairs {
-        rank = if query == Some(pair.query) { rank + 1 } else { 1 };
+        rank = if query == Some(pair.query) { rank + 1 } else { 0 };
         (query, pair.rank) = (Some(pair.query), rank);
     }
-    pairs.retain(|pair| pair.rank <= k as u64);
+    pairs.retain(|pair| pair.rank < k as u64);
     pairs
 }
 

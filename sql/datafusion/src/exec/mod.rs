@@ -8,6 +8,7 @@ pub(crate) mod indexed;
 pub(crate) mod last;
 mod metrics;
 pub(crate) mod nearest;
+mod operator;
 pub(crate) mod partial;
 pub(crate) mod pieces;
 pub(crate) mod places;

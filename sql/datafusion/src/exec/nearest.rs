@@ -12,13 +12,13 @@ use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{PhysicalExpr, PhysicalSortExpr};
-use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::{StreamExt, TryStreamExt, future};
 
 use crate::exec::metrics::KnnMetrics;
-use crate::exec::work::only;
+use crate::exec::operator::operator;
 use crate::search::block::Work;
 
 /// Which rows can be among the first.
@@ -85,24 +85,13 @@ impl DisplayAs for KnnNearestExec {
 }
 
 impl ExecutionPlan for KnnNearestExec {
-    fn name(&self) -> &str {
-        "KnnNearestExec"
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        &self.properties
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
+    operator! { KnnNearestExec; input = |this, input| match &this.what {
+        Use::Narrows(narrowing) => Self::new(input, narrowing.clone()),
+        Use::Not(why) => Ok(Self::not_used(input, why.clone())),
+    }, in_order, with_metrics }
 
     fn maintains_input_order(&self) -> Vec<bool> {
         vec![true]
-    }
-
-    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
-        vec![false]
     }
 
     fn apply_expressions(
@@ -113,17 +102,6 @@ impl ExecutionPlan for KnnNearestExec {
             Use::Narrows(narrowing) => f(&narrowing.by.expr),
             Use::Not(_) => Ok(TreeNodeRecursion::Continue),
         }
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let input = only(children, self.name())?;
-        Ok(Arc::new(match &self.what {
-            Use::Narrows(narrowing) => Self::new(input, narrowing.clone())?,
-            Use::Not(why) => Self::not_used(input, why.clone()),
-        }))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
@@ -139,10 +117,6 @@ impl ExecutionPlan for KnnNearestExec {
         });
         let passed = passed.try_filter(|batch| future::ready(batch.num_rows() > 0));
         Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), passed)))
-    }
-
-    fn metrics(&self) -> Option<MetricsSet> {
-        Some(self.metrics.clone_inner())
     }
 }
 

@@ -4,14 +4,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, AsArray, Float64Array, RecordBatch, UInt64Array};
-use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::{Distribution, EquivalenceProperties, Partitioning, PhysicalExpr};
-use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
-use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::execution_plan::EmissionType;
+use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
@@ -22,11 +20,12 @@ use tokio::sync::OnceCell;
 use crate::error::external;
 use crate::exec::found::{Found, columns_of, gather};
 use crate::exec::metrics::KnnMetrics;
-use crate::exec::pieces::{PIECE, ROW, in_order, piece};
+use crate::exec::operator::{found_fields, operator, properties};
+use crate::exec::pieces::{in_order, piece};
 use crate::exec::source::{Collected, Source, check_column, fields_of};
 use crate::exec::work::{StopOnDrop, blocking};
 use crate::options::NearfieldOptions;
-use crate::plan::node::{DISTANCE, QUERY_INDEX, Wanted};
+use crate::plan::node::Wanted;
 use crate::search::block::{Search, search};
 use crate::search::hits::Hits;
 
@@ -36,7 +35,7 @@ const WITH_INDEX: usize = 3;
 /// Finds the neighbours among the rows of each partition.
 #[derive(Debug)]
 pub(crate) struct KnnPartialExec {
-    rows: Arc<dyn ExecutionPlan>,
+    input: Arc<dyn ExecutionPlan>,
     source: Source,
     wanted: Wanted,
     /// The files of the table in their order: see [`piece`].
@@ -49,30 +48,19 @@ pub(crate) struct KnnPartialExec {
 
 impl KnnPartialExec {
     pub(crate) fn new(
-        rows: Arc<dyn ExecutionPlan>,
+        input: Arc<dyn ExecutionPlan>,
         source: Source,
         wanted: Wanted,
         files: Arc<[String]>,
     ) -> Result<Self> {
-        let rows = in_order(rows)?;
-        check_column(&rows.schema(), &wanted.column)?;
-        let mut fields = fields_of(&rows.schema(), &wanted.kept, str::to_owned)?;
+        let input = in_order(input)?;
+        check_column(&input.schema(), &wanted.column)?;
+        let mut fields = fields_of(&input.schema(), &wanted.kept, str::to_owned)?;
         fields.extend(source.fields(&wanted.kept_of_queries)?);
-        let own = [
-            (QUERY_INDEX, DataType::UInt64),
-            (DISTANCE, DataType::Float64),
-            (PIECE, DataType::UInt64),
-            (ROW, DataType::UInt64),
-        ];
-        fields.extend(own.map(|(name, data_type)| Arc::new(Field::new(name, data_type, false))));
-        let properties = Arc::new(PlanProperties::new(
-            EquivalenceProperties::new(Arc::new(Schema::new(fields))),
-            Partitioning::UnknownPartitioning(rows.output_partitioning().partition_count()),
-            EmissionType::Final,
-            Boundedness::Bounded,
-        ));
+        fields.extend(found_fields());
+        let properties = properties(Arc::new(Schema::new(fields)), &input, EmissionType::Final);
         let (collected, metrics) = (Arc::new(OnceCell::new()), ExecutionPlanMetricsSet::new());
-        Ok(Self { rows, source, wanted, files, collected, metrics, properties })
+        Ok(Self { input, source, wanted, files, collected, metrics, properties })
     }
 
     pub(crate) fn wanted(&self) -> &Wanted {
@@ -168,48 +156,14 @@ impl DisplayAs for KnnPartialExec {
 }
 
 impl ExecutionPlan for KnnPartialExec {
-    fn name(&self) -> &str {
-        "KnnPartialExec"
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        &self.properties
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        self.source.children(&self.rows)
-    }
-
-    fn required_input_distribution(&self) -> Vec<Distribution> {
-        self.source.distributions()
-    }
-
-    /// Rows of the same distance come in the order of the table, which repartitioning would change from run to run.
-    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
-        vec![false; self.children().len()]
-    }
-
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let (rows, source) = self.source.with_children(children)?;
-        Ok(Arc::new(Self::new(rows, source, self.wanted.clone(), self.files.clone())?))
-    }
+    operator! { KnnPartialExec; queries = |this, rows, source| Self::new(rows, source, this.wanted.clone(), this.files.clone()), in_order, without_expressions, with_metrics }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let schema = self.schema();
         let (source, wanted, cell) = (self.source.clone(), self.wanted.clone(), self.collected.clone());
-        let mut rows = self.rows.execute(partition, context.clone())?;
-        let partitions = self.rows.output_partitioning().partition_count();
-        let piece = piece(&self.rows, partition, &self.files);
+        let mut rows = self.input.execute(partition, context.clone())?;
+        let partitions = self.input.output_partitioning().partition_count();
+        let piece = piece(&self.input, partition, &self.files);
         let options = NearfieldOptions::of(context.session_config().options());
         let most = match context.memory_pool().memory_limit() {
             // A quarter is for the blocks of all partitions, the rest for what they have found.
@@ -218,7 +172,8 @@ impl ExecutionPlan for KnnPartialExec {
         };
         let metrics = KnnMetrics::new(&self.metrics, partition, &options.device);
         let reservation = MemoryConsumer::new("KnnPartialExec").register(context.memory_pool());
-        let kept_schema = Arc::new(Schema::new(fields_of(&self.rows.schema(), &wanted.kept, str::to_owned)?));
+        let kept_schema =
+            Arc::new(Schema::new(fields_of(&self.input.schema(), &wanted.kept, str::to_owned)?));
         let output = schema.clone();
         let work = async move {
             let collected = cell
@@ -255,10 +210,6 @@ impl ExecutionPlan for KnnPartialExec {
         };
         let answers = stream::once(work).try_flatten();
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, answers)))
-    }
-
-    fn metrics(&self) -> Option<MetricsSet> {
-        Some(self.metrics.clone_inner())
     }
 }
 

@@ -8,18 +8,14 @@ use std::sync::Arc;
 use datafusion::arrow::array::{ArrayRef, RecordBatch, UInt64Array};
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::Result;
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
-use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::execution_plan::EmissionType;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
-};
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::StreamExt;
 
+use crate::exec::operator::{operator, properties};
 use crate::exec::pieces::{PIECE, ROW, in_order, piece};
-use crate::exec::work::only;
 
 /// Adds the place of each row in the files of its table.
 #[derive(Debug)]
@@ -38,12 +34,7 @@ impl KnnPlacesExec {
         let own: [_; Self::COLUMNS] =
             [PIECE, ROW].map(|name| Arc::new(Field::new(name, DataType::UInt64, false)));
         let fields: Vec<_> = input.schema().fields().iter().cloned().chain(own).collect();
-        let properties = Arc::new(PlanProperties::new(
-            EquivalenceProperties::new(Arc::new(Schema::new(fields))),
-            Partitioning::UnknownPartitioning(input.output_partitioning().partition_count()),
-            EmissionType::Incremental,
-            Boundedness::Bounded,
-        ));
+        let properties = properties(Arc::new(Schema::new(fields)), &input, EmissionType::Incremental);
         Ok(Self { input, files, properties })
     }
 
@@ -59,36 +50,7 @@ impl DisplayAs for KnnPlacesExec {
 }
 
 impl ExecutionPlan for KnnPlacesExec {
-    fn name(&self) -> &str {
-        "KnnPlacesExec"
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        &self.properties
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
-    /// Places are those in the partitions of the files.
-    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
-        vec![false]
-    }
-
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(Arc::new(Self::new(only(children, self.name())?, self.files.clone())?))
-    }
+    operator! { KnnPlacesExec; input = |this, input| Self::new(input, this.files.clone()), in_order, without_expressions }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let piece = piece(&self.input, partition, &self.files);

@@ -1,11 +1,10 @@
-//! Helpers of several operators: they run work on other threads, end it when nobody waits for it any more, and take an operator's only child.
+//! Helpers of several operators: they run work on other threads, and end it when nobody waits for it any more.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use datafusion::common::runtime::SpawnedTask;
-use datafusion::common::{Result, exec_datafusion_err, internal_err};
-use datafusion::physical_plan::ExecutionPlan;
+use datafusion::common::{Result, exec_datafusion_err};
 
 /// Runs work that blocks on another thread.
 pub(crate) async fn blocking<T: Send + 'static>(
@@ -27,13 +26,5 @@ impl StopOnDrop {
 impl Drop for StopOnDrop {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
-    }
-}
-
-/// The child of an operator that has one.
-pub(crate) fn only(children: Vec<Arc<dyn ExecutionPlan>>, operator: &str) -> Result<Arc<dyn ExecutionPlan>> {
-    match <[_; 1]>::try_from(children) {
-        Ok([child]) => Ok(child),
-        Err(children) => internal_err!("{operator}: needed one child, given {}", children.len()),
     }
 }

@@ -9,13 +9,13 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::{DFSchema, DFSchemaRef, Result, internal_err, plan_err};
 use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNodeCore};
+use nearfield::Metric;
 
-use crate::metric::Metric;
 use crate::search::queries::Queries;
 
 /// The number of a query, from 0, in the order in which they were given.
 pub(crate) const QUERY_INDEX: &str = "query_index";
-/// The place of a row among the neighbours of its query, from 1.
+/// The place of a row among the neighbours of its query, from 0.
 pub(crate) const RANK: &str = "rank";
 pub(crate) const DISTANCE: &str = "_distance";
 /// Comes before the names of columns of the queries.

@@ -10,6 +10,7 @@ use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext
 use datafusion::logical_expr::{LogicalPlan, UserDefinedLogicalNode};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
+use nearfield::Metric;
 
 use crate::exec::index::{IndexSearch, KnnIndexExec};
 use crate::exec::index_scan::IndexScanExec;
@@ -18,7 +19,6 @@ use crate::exec::last::KnnFinalExec;
 use crate::exec::partial::KnnPartialExec;
 use crate::exec::pieces::files_of;
 use crate::exec::source::Source;
-use crate::metric::Metric;
 use crate::plan::node::{Asked, Knn, Wanted};
 use crate::search::near::Probes;
 

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use datafusion::arrow::array::ArrayRef;
 use datafusion::common::{DataFusionError, Result, exec_err};
-use nearfield::{Device, Flat, MatrixView, interruptible};
+use nearfield::{Device, Flat, MatrixView, Metric, interruptible};
 use rayon::prelude::*;
 
 use crate::error::external;
-use crate::metric::{Metric, norm};
+use crate::metric::{distance, norm, ordering};
 use crate::search::certificate::{Extent, Moved, least};
 use crate::search::hits::{Hit, Hits};
 use crate::search::queries::Queries;
@@ -78,7 +78,7 @@ impl<'a> Rows<'a> {
     fn distance(&self, metric: Metric, query: &[f64], row: usize) -> Option<f64> {
         let (part, row) = self.place(row);
         let range = self.parts[part].range(row)?;
-        with_elements!(self.parts[part].elements, |values| metric.distance(query, &values[range]))
+        with_elements!(self.parts[part].elements, |values| distance(metric, query, &values[range]))
     }
 
     /// Checks that every vector has as many elements as the queries, and counts them.
@@ -151,7 +151,7 @@ pub(crate) fn moved<T: Number>(row: &[T], converted: &[f32]) -> Option<Moved> {
     let length = norm(row);
     let is_taken = |length: f64| length == 0.0 || LENGTHS.contains(&length);
     let takes = is_taken(length) && is_taken(norm(converted));
-    let moved = Metric::L2.distance(row, converted)?;
+    let moved = distance(Metric::L2, row, converted)?;
     takes.then_some(Moved { norm: length, moved })
 }
 
@@ -255,7 +255,7 @@ fn with_library(
 ) -> Result<nearfield::Neighbors> {
     let (stop, dim) = (search.stop.clone(), search.queries.dim());
     let run = || -> nearfield::Result<nearfield::Neighbors> {
-        let mut index = Flat::builder(&search.device, search.metric.of_library(), dim).build()?;
+        let mut index = Flat::builder(&search.device, ordering(search.metric), dim).build()?;
         index.add(MatrixView::new(&converted.values, dim)?)?;
         index.search(MatrixView::new(queries, dim)?, k)
     };

@@ -1,6 +1,6 @@
 //! Bounds the f64 distance of SQL from below, given the f32 distance that the library reports.
 
-use crate::metric::Metric;
+use nearfield::Metric;
 
 /// The unit of the library's bounds: docs/certified-search.md has their proofs.
 pub(crate) const UNIT: f64 = 1.0 / (1 << 23) as f64;
@@ -44,7 +44,8 @@ pub(crate) fn least(metric: Metric, dim: usize, reported: f64, query: Moved, row
             let turned = 2.0 * (query.moved / query.norm + rows.turned);
             reported - (dim + 17.0) * UNIT - turned * (1.0 + SLACK) - (dim + 16.0) * SLACK
         }
-        Metric::InnerProduct => {
+        // The inner product. `ordering` passes no other on.
+        _ => {
             let lengths = (query.norm + query.moved) * (rows.norm + rows.moved);
             let moved = query.moved * (rows.norm + rows.moved) + (query.norm + query.moved) * rows.moved;
             reported - (dim + 4.0) * (UNIT + SLACK) * lengths - dim * TINY - moved * (1.0 + SLACK)

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use nearfield::{Index, MatrixView, SearchOptions};
+use nearfield::{Index, MatrixView, Metric, SearchOptions};
 
-use crate::metric::Metric;
+use crate::metric::distance;
 use crate::search::block::{MORE, Work, moved};
 use crate::search::certificate::{Extent, UNIT, least};
 use crate::search::queries::Queries;
@@ -47,7 +47,7 @@ impl Near {
         match metric {
             Metric::L2 => matches!(of_index, Metric::L2 | Metric::L2Squared),
             Metric::Cosine => of_index == Metric::Cosine,
-            Metric::L2Squared | Metric::InnerProduct => false,
+            _ => false,
         }
     }
 }
@@ -71,7 +71,7 @@ pub(crate) fn candidates(index: &Index, near: &Near, work: &mut Work) -> nearfie
     work.rescored += ids.len();
     let rows = index.get(&ids)?;
     let mut distances: Vec<f64> =
-        rows.chunks(dim).filter_map(|row| near.metric.distance(query, row)).collect();
+        rows.chunks(dim).filter_map(|row| distance(near.metric, query, row)).collect();
     distances.sort_unstable_by(f64::total_cmp);
     if near.is_distinct {
         distances.dedup();
@@ -80,7 +80,7 @@ pub(crate) fn candidates(index: &Index, near: &Near, work: &mut Work) -> nearfie
     let reported = f64::from(last.distance);
     let reported = match index.metric() {
         // Of the square; the root was rounded once.
-        nearfield::Metric::L2 => reported * reported * (1.0 - 4.0 * UNIT),
+        Metric::L2 => reported * reported * (1.0 - 4.0 * UNIT),
         _ => reported,
     };
     let bound = least(near.metric, dim, reported, query_moved, Extent::default());

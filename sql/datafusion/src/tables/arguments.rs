@@ -11,8 +11,9 @@ use datafusion::datasource::provider_as_source;
 use datafusion::logical_expr::{ColumnarValue, Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::scalar::ScalarValue;
 use futures::FutureExt;
+use nearfield::Metric;
 
-use crate::metric::Metric;
+use crate::metric::named;
 use crate::search::queries::Queries;
 use crate::tables::index_table::metric_of;
 use crate::vectors::{coerced, element_type};
@@ -144,7 +145,7 @@ impl<'a> Arguments<'a> {
         if place >= self.exprs.len() || self.is_null(place) {
             return Ok(metric_of(table).unwrap_or(METRIC));
         }
-        Metric::of_name(&self.name(place, "metric")?)
+        named(&self.name(place, "metric")?)
     }
 
     fn is_null(&self, place: usize) -> bool {

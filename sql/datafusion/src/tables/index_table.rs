@@ -12,12 +12,11 @@ use datafusion::common::{Result, Statistics, plan_err};
 use datafusion::datasource::{TableType, source_as_provider};
 use datafusion::logical_expr::{CreateExternalTable, Expr, LogicalPlan};
 use datafusion::physical_plan::ExecutionPlan;
-use nearfield::Index;
+use nearfield::{Index, Metric};
 
 use crate::error::in_file;
 use crate::exec::index_scan::IndexScanExec;
 use crate::exec::indexed::Indexed;
-use crate::metric::Metric;
 use crate::tables::index_files::{index_files, paths_of_partitions};
 
 /// The metric of a table's indexes, if it is one of saved indexes.
@@ -75,10 +74,7 @@ impl IndexTable {
         let mut indexed: Option<Indexed> = None;
         for file in &files {
             let saved = Index::describe(file).map_err(|error| in_file(file, error))?;
-            let Some(metric) = Metric::from_library(saved.metric) else {
-                return plan_err!("{file}: needed metric l2, l2sq, cosine or ip, given {}", saved.metric);
-            };
-            let own = Indexed { metric, dim: saved.dim, rows: saved.rows };
+            let own = Indexed { metric: saved.metric, dim: saved.dim, rows: saved.rows };
             let first = indexed.get_or_insert_with(|| Indexed { rows: 0, ..own.clone() });
             if (own.metric, own.dim) != (first.metric, first.dim) {
                 return plan_err!(

@@ -37,7 +37,7 @@ async fn check(sql: &Sql, call: &str, wanted: &Neighbors) {
     let (query_indexes, ranks, ids) = (numbers(0), numbers(1), numbers(2));
     for (place, (query, (rank, hit))) in hits.into_iter().enumerate() {
         let found = (query_indexes[place], ranks[place], ids[place], distances.value(place));
-        assert_eq!(found, (query as u64, rank as u64 + 1, hit.id, f64::from(hit.distance)), "{call:.100}");
+        assert_eq!(found, (query as u64, rank as u64, hit.id, f64::from(hit.distance)), "{call:.100}");
     }
 }
 

@@ -12,9 +12,9 @@ use crate::support::{DIM, QUERIES, ROWS, Sql, Stored, devices, save_index, table
 
 const BRUTE_FORCE: &str = "SELECT query_id, id, rank, d FROM (
     SELECT q.id AS query_id, t.id AS id, DISTANCE AS d,
-        row_number() OVER (PARTITION BY q.id ORDER BY DISTANCE, t.id) AS rank
+        arrow_cast(row_number() OVER (PARTITION BY q.id ORDER BY DISTANCE, t.id) - 1, 'UInt64') AS rank
     FROM q CROSS JOIN t WHERE q.vec IS NOT NULL AND t.vec IS NOT NULL)
-    WHERE rank <= 10 ORDER BY query_id, rank";
+    WHERE rank < 10 ORDER BY query_id, rank";
 
 #[test_matrix([("l2", "l2_distance(q.vec, t.vec)"), ("cosine", "cosine_distance(q.vec, t.vec)"), ("ip", "0.0 - inner_product(q.vec, t.vec)")])]
 #[tokio::test]
@@ -54,8 +54,8 @@ async fn joins_filters_and_aggregates_go_on_from_the_answer() {
     )
     .await;
     sql.same(
-        "SELECT j.query_id, t.part FROM knn_join(q, vec, t, vec, 10) j JOIN t ON t.id = j.id WHERE j.rank = 1 ORDER BY 1",
-        &format!("SELECT query_id, id % 7 FROM ({near}) WHERE rank = 1 ORDER BY 1"),
+        "SELECT j.query_id, t.part FROM knn_join(q, vec, t, vec, 10) j JOIN t ON t.id = j.id WHERE j.rank = 0 ORDER BY 1",
+        &format!("SELECT query_id, id % 7 FROM ({near}) WHERE rank = 0 ORDER BY 1"),
     )
     .await;
 }
