@@ -84,6 +84,8 @@
 //!
 //! [wgpu]: https://docs.rs/wgpu
 
+// docs.rs says which feature an item needs.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 // Kernels and certificates are public where `internals` shows them, and are linted there.
 #![cfg_attr(
     not(feature = "internals"),

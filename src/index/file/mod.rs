@@ -1,6 +1,4 @@
-#![doc = include_str!("../../../docs/files.md")]
-//!
-//! # In this module
+//! Indexes as files. `docs/files.md` of the repository, which no package contains, describes the format.
 //!
 //! [`Writer`] and [`Reader`] handle tensors and strings and know nothing about indexes. Saving streams rows from the device
 //! to the disk in pieces of a few MiB, and loading streams them back. Neither holds all rows in host memory.
