@@ -39,7 +39,9 @@ fn assert_none(rule: &str, offences: BTreeSet<String>) {
 #[test]
 fn no_two_files_use_each_other() {
     let mut circles = BTreeSet::new();
-    for folder in ["src", "bench/src", "cli/src", "testing/src", "sql/cli/src", "sql/cluster/src", "sql/datafusion/src"] {
+    for folder in
+        ["src", "bench/src", "cli/src", "testing/src", "sql/cli/src", "sql/cluster/src", "sql/datafusion/src"]
+    {
         for circle in Crate::read(&repository().join(folder)).circles() {
             circles
                 .insert(circle.iter().map(|file| format!("{folder}/{file}")).collect::<Vec<_>>().join(" "));

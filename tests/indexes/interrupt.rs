@@ -421,7 +421,8 @@ fn interrupted_callers_leave_the_answers_of_the_others(engine: Engine, kind: Kin
             let (joined, interrupted, done) = (&joined, &interrupted, &done);
             scope.spawn(move || {
                 let mut random = Random::new(thread);
-                let is_enough = || [joined, interrupted, done].iter().all(|count| count.load(Ordering::Relaxed) > 0);
+                let is_enough =
+                    || [joined, interrupted, done].iter().all(|count| count.load(Ordering::Relaxed) > 0);
                 for searches in 0..2000 {
                     if searches >= 20 && is_enough() {
                         break;

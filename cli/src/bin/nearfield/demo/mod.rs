@@ -13,13 +13,13 @@ use nearfield_cli::given::device::{self, Choice};
 use nearfield_cli::terminal::output;
 use packages::{Packages, closest};
 
-static ROWS: &[u8] = include_bytes!("../../data/base.f16.npy");
-static ROW_NAMES: &str = include_str!("../../data/names.txt");
-static ROW_DESCRIPTIONS: &str = include_str!("../../data/descriptions.txt");
-static QUERIES: &[u8] = include_bytes!("../../data/query.f16.npy");
-static QUERY_NAMES: &str = include_str!("../../data/query-names.txt");
-static QUERY_DESCRIPTIONS: &str = include_str!("../../data/query-descriptions.txt");
-static TRUTH: &[u8] = include_bytes!("../../data/groundtruth-normalised-cosine.npz");
+static ROWS: &[u8] = include_bytes!("../../../../data/base.f16.npy");
+static ROW_NAMES: &str = include_str!("../../../../data/names.txt");
+static ROW_DESCRIPTIONS: &str = include_str!("../../../../data/descriptions.txt");
+static QUERIES: &[u8] = include_bytes!("../../../../data/query.f16.npy");
+static QUERY_NAMES: &str = include_str!("../../../../data/query-names.txt");
+static QUERY_DESCRIPTIONS: &str = include_str!("../../../../data/query-descriptions.txt");
+static TRUTH: &[u8] = include_bytes!("../../../../data/groundtruth-normalised-cosine.npz");
 
 /// Queries with neighbours that anyone can judge: an archiver, an aligner of gene sequences, a debugger.
 const SHOWN: [&str; 3] = ["7zip", "mafft", "lldb-13"];
