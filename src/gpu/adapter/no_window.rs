@@ -25,6 +25,8 @@ pub(super) fn instance(descriptor: &wgpu::InstanceDescriptor) -> Option<wgpu::In
 }
 
 /// An instance of Vulkan that has no windows of Wayland; none without Vulkan.
+///
+/// wgpu gives it its own flags beside the driver's: it compiles checks of indirect dispatches when a device opens, which nothing here runs.
 pub(super) fn without_windows(descriptor: &wgpu::InstanceDescriptor) -> Option<wgpu::Instance> {
     let descriptor = hal::InstanceDescriptor {
         name: "nearfield",
