@@ -95,16 +95,15 @@ fn values(variant: &Variant) -> Vec<(usize, u32)> {
 /// take each branch as it is, so it is enough that each pair of two values is in some variant that is written.
 fn covering(forms: &[Variant]) -> Vec<bool> {
     let mut seen = HashSet::new();
-    let pairs = |variant: &Variant| {
+    let mut has_new_pair = |variant: &Variant| {
         let values = values(variant);
-        (0..values.len())
-            .flat_map(|one| (0..one).map(move |other| (one, other)))
-            .map(|(one, other)| [values[one], values[other]])
-            .collect::<Vec<_>>()
+        let before = seen.len();
+        for (number, one) in values.iter().enumerate() {
+            seen.extend(values[..number].iter().map(|other| [*one, *other]));
+        }
+        seen.len() > before
     };
-    let mut is_new =
-        |variant| pairs(variant).into_iter().fold(false, |is_new, pair| seen.insert(pair) || is_new);
-    forms.iter().map(|variant| is_new(variant) || forms.len() <= ALL_WRITTEN).collect()
+    forms.iter().map(|variant| has_new_pair(variant) || forms.len() <= ALL_WRITTEN).collect()
 }
 
 /// Checks all variants, numbered kernel by kernel, on all threads. The last argument tells whether writers see the variant.
