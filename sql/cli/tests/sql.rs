@@ -8,15 +8,12 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use datafusion::arrow::array::types::Float64Type;
-use datafusion::arrow::array::{
-    ArrayRef, FixedSizeListArray, Float16Array, Int32Array, ListArray, RecordBatch,
-};
-use datafusion::arrow::datatypes::{DataType, Field};
+use datafusion::arrow::array::{ArrayRef, Int32Array, ListArray, RecordBatch};
 use datafusion::arrow::ipc::writer::{FileWriter, StreamWriter};
 use datafusion::parquet::arrow::ArrowWriter;
 use datafusion::parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use nearfield::io::{VectorFile, write_npy};
-use nearfield::{Device, Flat, Matrix, MatrixView, Metric};
+use nearfield::io::write_npy;
+use nearfield::{Device, Flat, MatrixView, Metric};
 use nearfield_testing::programs::{Program, failed, lines, succeeded};
 use tempfile::TempDir;
 
@@ -72,17 +69,6 @@ fn lists(rows: Vec<Option<Vec<Option<f64>>>>) -> ArrayRef {
 
 fn some(values: &[f64]) -> Option<Vec<Option<f64>>> {
     Some(values.iter().copied().map(Some).collect())
-}
-
-/// A file of the shipped vectors as lists of fixed size.
-fn shipped(name: &str, rows: std::ops::Range<usize>) -> Result<RecordBatch> {
-    let Matrix::F16(values, dim) = VectorFile::open(data().join(name))?.read(rows.clone())? else {
-        anyhow::bail!("needed f16");
-    };
-    let numbers = Int32Array::from_iter_values(rows.map(|row| row as i32));
-    let field = Field::new_list_field(DataType::Float16, true).into();
-    let vectors = FixedSizeListArray::try_new(field, dim as i32, Arc::new(Float16Array::from(values)), None)?;
-    columns(vec![("number", Arc::new(numbers)), ("embedding", Arc::new(vectors))])
 }
 
 /// Three vectors.
