@@ -6,7 +6,7 @@ use anyhow::{Result, bail, ensure};
 use nearfield::{Ivf, MatrixView};
 use rayon::prelude::*;
 
-use crate::recipe::{Part, Recipe, Set};
+use crate::generate::recipe::{Part, Recipe, Set};
 use nearfield_cli::given::{arguments, files};
 use nearfield_cli::memory;
 use nearfield_testing::Random;

@@ -12,7 +12,6 @@ mod gpu;
 mod lines;
 mod machine;
 mod peers;
-mod recipe;
 mod report;
 mod run;
 mod soak;

@@ -16,6 +16,7 @@ mod codec;
 mod error;
 mod exec;
 mod functions;
+mod index_paths;
 mod metric;
 mod operators;
 mod options;
@@ -27,8 +28,8 @@ mod tables;
 mod vectors;
 
 pub use codec::{KnnLogicalCodec, KnnPhysicalCodec};
-pub use exec::index_paths::{paths_of, source_of_paths};
 pub use functions::{Distance, scalar_functions};
+pub use index_paths::{paths_of, source_of_paths};
 pub use nearfield::Metric;
 pub use options::NearfieldOptions;
 pub use plan::planner::{KnnPlanner, KnnQueryPlanner};

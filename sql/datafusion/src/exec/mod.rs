@@ -2,7 +2,6 @@
 
 mod found;
 pub(crate) mod index;
-pub(crate) mod index_paths;
 pub(crate) mod index_scan;
 pub(crate) mod indexed;
 pub(crate) mod last;

@@ -8,7 +8,7 @@ use datafusion::catalog::Session;
 use datafusion::common::{Result, plan_datafusion_err, plan_err};
 use datafusion::physical_plan::ExecutionPlan;
 
-use crate::exec::index_paths::source_of_paths;
+use crate::index_paths::source_of_paths;
 
 /// The index files that a text names, in the order of their names.
 pub(crate) fn index_files(text: &str) -> Result<Vec<String>> {

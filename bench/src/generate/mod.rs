@@ -1,5 +1,7 @@
 //! `nearfield-bench generate`: makes vectors and writes them to files.
 
+pub(crate) mod recipe;
+
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -9,12 +11,12 @@ use nearfield::io::{NpyValue, VectorWriter};
 use nearfield::{Element, ElementKind};
 use serde_json::{Value, json};
 
-use crate::recipe::{PIECE, Part, Recipe, Set};
 use nearfield_cli::given::arguments::{Elements, Threads};
 use nearfield_cli::given::{arguments, files};
 use nearfield_cli::memory;
 use nearfield_cli::terminal::output;
 use nearfield_cli::terminal::progress::bar;
+use recipe::{PIECE, Part, Recipe, Set};
 
 /// Bytes made before they are written, because a set may be larger than the memory.
 const BLOCK_BYTES: usize = 128 << 20;
