@@ -643,7 +643,7 @@ def test_other_names_are_attribute_errors() -> None:
             lambda index: ours.IndexIDMap(ours.IndexFlatL2(D)).add_with_ids(ROWS[:3], [1, 2]),
             "ids: needed one for each of 3 rows, given 2",
         ),
-        (lambda index: index.remove_ids([[1]]), r"x: needed the shape \[n\], given \[1, 1\]"),
+        (lambda index: index.remove_ids([[1]]), r"x: needed one dimension, \[n\], given shape \[1, 1\]"),
     ],
 )
 def test_wrong_arguments_are_value_errors_of_one_line(call: Any, message: str) -> None:
