@@ -15,7 +15,7 @@ export function lines({ settings, cases }) {
   const records = cases.flatMap(({ way, device, notRun, ms, least, most, runs, plan, agreement }) => {
     const name = `${rows} x ${dim} ${data}, ${queries} ${queries === 1 ? 'query' : 'queries'}, ${metric}, k ${k}, ${way} in a browser`;
     if (notRun) return [{ record: 'not_run', suite: 'exact', case: name, reason: notRun }];
-    const identity = { rows, dim, queries, k, metric, data, screened: plan?.includes('integers') ?? false, scratch: SCRATCH };
+    const identity = { rows, dim, queries, k, metric, data, screened: plan?.includes('integers') ?? false, scratch: SCRATCH, places: `${way} in a browser` };
     const head = {
       record: 'device', schema: 1, date: now.slice(0, 10), time: now.slice(11, 19), ...device, driver: navigator.userAgent,
       threads: way === 'gpu' ? navigator.hardwareConcurrency : 1, os: navigator.userAgentData?.platform ?? navigator.platform,

@@ -1,5 +1,5 @@
 // The demo page's benchmark: small ones in all ways, what they save, and what `nearfield-bench` says of it. Needs the package (web/build)
-// and Chromium; the command is $NEARFIELD, or that of a debug build.
+// and Chromium; the command is $NEARFIELD_BENCH, or that of a debug build.
 
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
@@ -14,7 +14,7 @@ import { promisify } from 'node:util';
 import { start } from './site.mjs';
 import { ready } from './steps.mjs';
 
-const nearfield = process.env.NEARFIELD ?? fileURLToPath(new URL('../../../target/debug/nearfield', import.meta.url));
+const bench = process.env.NEARFIELD_BENCH ?? fileURLToPath(new URL('../../../target/debug/nearfield-bench', import.meta.url));
 const run = promisify(execFile);
 
 let site;
@@ -75,16 +75,16 @@ for (const [prefer, metric, ways] of [['host', 'ip', ['host', 'javascript']], ['
       assert.deepEqual([one.suite, one.rows, one.dim, one.queries, one.k, one.metric, one.verified], ['exact', 700, 40, 9, 7, metric, 9]);
       assert.ok(0 <= one.ms_least && one.ms_least <= one.ms && one.ms <= one.ms_most && one.runs === 3, JSON.stringify(one));
     }
-    if (existsSync(nearfield)) {
+    if (existsSync(bench)) {
       let second = first;
       if (prefer === 'host') {
         await measured(page);
         second = await saved(page, `${prefer}-2.jsonl`);
       }
-      const { stdout } = await run(nearfield, ['bench', 'compare', first, second]);
-      for (const { case: name } of cases) assert.ok(stdout.includes(name), `${name} is not in\n${stdout}`);
+      const { stdout } = await run(bench, ['compare', first, second]);
+      for (const { places } of cases) assert.ok(stdout.includes(places), `${places} is not in\n${stdout}`);
       assert.match(stdout, new RegExp(`geometric mean of ${ways.length}`));
-      await run(nearfield, ['bench', 'report', first, '--format', 'markdown']);
+      await run(bench, ['report', first, '--markdown']);
     }
     assert.deepEqual(said, []);
     await context.close();
@@ -103,8 +103,8 @@ test('a wrong answer is told and fails the comparison', async () => {
   await measured(page);
   assert.match(await page.textContent('#outcome .bad'), /plain JavaScript: \d+ of \d+ places are wrong/);
   const path = await saved(page, 'wrong.jsonl');
-  if (existsSync(nearfield)) {
-    await assert.rejects(run(nearfield, ['bench', 'compare', path, path]), /failed/);
+  if (existsSync(bench)) {
+    await assert.rejects(run(bench, ['compare', path, path]), /failed/);
   }
   await context.close();
 });
