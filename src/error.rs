@@ -148,8 +148,7 @@ pub enum Error {
     },
 }
 
-/// What a program can do about an [`Error`], returned by [`Error::kind`]: the exceptions and codes of other languages, and exit codes,
-/// follow from it.
+/// The kind of an [`Error`], returned by [`Error::kind`]. Programs choose by it what to do, and bindings choose exceptions and codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -194,7 +193,7 @@ impl Error {
         }
     }
 
-    /// What a program can do about it.
+    /// The kind of this error.
     ///
     /// ```
     /// use nearfield::{Device, ErrorKind, Flat, Metric};

@@ -84,7 +84,7 @@ fn drivers(kernel: &Kernel, variant: &Variant) -> &'static [Driver] {
 /// Variants of a kernel that are all written. Of more, writers see a covering set.
 const ALL_WRITTEN: usize = 32;
 
-/// What a variant has, as places and values.
+/// The properties of a variant, each with its place.
 fn values(variant: &Variant) -> Vec<(usize, u32)> {
     let Variant { elements, subgroups, float_atomics, matrix_side, constants, dimension } = variant;
     let own = [*elements as u32, u32::from(*subgroups), u32::from(*float_atomics), *matrix_side, *dimension];

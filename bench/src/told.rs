@@ -1,4 +1,4 @@
-//! What a run tells: lines on the standard output, and in the directory of its report.
+//! Writes the lines of a run: to the standard output, and to the directory of its report.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{ErrorKind, Write, stdout};

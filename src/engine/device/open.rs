@@ -69,7 +69,7 @@ pub(super) fn shared<'a>(name: &'a str, known: &'a [Engine]) -> Boxed<'a, Opened
     })
 }
 
-/// What a name stands for: two names with one key are one device as long as the machine stays the same.
+/// The key of a name: names with equal keys open the same device as long as the machine stays the same.
 pub(super) fn key(name: &str) -> String {
     let request = Request::of(name.trim());
     request.asked.as_deref().unwrap_or(request.name).to_ascii_lowercase()
