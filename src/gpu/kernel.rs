@@ -1,6 +1,6 @@
 //! Kernel declarations, and the WGSL text of their variants.
 
-use super::unroll::{Driver, unroll};
+use super::unroll::{Driver, ON_HARDWARE, unroll};
 use crate::error::{Error, Result};
 use crate::matrix::ElementKind;
 use crate::platform::HAS_NATIVE_FEATURES;
@@ -353,6 +353,13 @@ impl Kernel {
         text.push_str(self.params);
         for snippet in snippets {
             text.push_str(snippet.text);
+        }
+        if driver == Driver::Software && text.contains(ON_HARDWARE) {
+            // No buffer is that long, so this is `limit`. Only the driver's compiler cannot know it.
+            let name = self.buffers[0].0;
+            text.push_str(&format!(
+                "fn opaque(limit: u32) -> u32 {{ return select(limit, 0u, arrayLength(&{name}) == 0xffffffffu); }}\n"
+            ));
         }
         if variant.dimension > 0 {
             for length in self.lengths {

@@ -9,6 +9,9 @@ pub enum Driver {
     Software,
 }
 
+/// Marks a loop that stays a loop on software drivers.
+pub(crate) const ON_HARDWARE: &str = "// unroll on hardware";
+
 /// The deepest nesting of brackets.
 const DEEPEST: usize = 64;
 
@@ -68,7 +71,7 @@ pub(super) fn lex(source: &str, driver: Driver) -> Result<Vec<Token<'_>>, Unroll
         let mut token = Token { space: &source[space_at..at], text, tail, marked: None, depth };
         let is_marker = match text.trim() {
             "// unroll" => true,
-            "// unroll on hardware" => driver == Driver::Hardware,
+            ON_HARDWARE => driver == Driver::Hardware,
             _ => false,
         };
         if let Some(start) = marker.filter(|_| is_marker || !is_space) {
