@@ -1,6 +1,5 @@
 //! The rows that a statement answers: printed, or written to a file.
 
-use std::fmt::Write as _;
 use std::future::poll_fn;
 use std::io::{self, Write};
 use std::mem::take;
@@ -8,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringArray};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, ListLikeArray, RecordBatch, StringArray};
 use datafusion::arrow::csv;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::arrow::error::ArrowError;
@@ -53,10 +52,19 @@ impl<'a> Rows<'a> {
         next.transpose().map_err(in_words)
     }
 
+    /// Takes all rows, and counts them.
+    fn each(&mut self, mut take: impl FnMut(RecordBatch) -> Result<()>) -> Result<usize> {
+        let mut rows = 0;
+        while let Some(batch) = self.next()? {
+            rows += batch.num_rows();
+            take(batch)?;
+        }
+        Ok(rows)
+    }
+
     /// Takes all rows and drops them.
     pub(crate) fn run(mut self) -> Result<()> {
-        while self.next()?.is_some() {}
-        Ok(())
+        self.each(|_| Ok(())).map(drop)
     }
 
     pub(crate) fn print(mut self, shown: Shown) -> Result<()> {
@@ -69,22 +77,19 @@ impl<'a> Rows<'a> {
             Shown::Table(most) => most,
             Shown::Json => {
                 let mut json = json(vec![]);
-                while let Some(batch) = self.next()? {
+                self.each(|batch| {
                     json.write(&batch)?;
-                    out.write_all(&take(json.get_mut()))?;
-                }
+                    Ok(out.write_all(&take(json.get_mut()))?)
+                })?;
                 return Ok(out.flush()?);
             }
         };
-        let (mut batches, mut left, mut are_more) = (vec![], most, false);
+        let (mut batches, mut left, mut are_more) = (vec![self.none()?], most, false);
         while !are_more && let Some(batch) = self.next()? {
             are_more = batch.num_rows() > left;
             let batch = batch.slice(0, batch.num_rows().min(left));
             left -= batch.num_rows();
             batches.push(shortened(&batch, SHOWN_ELEMENTS)?);
-        }
-        if batches.is_empty() {
-            batches.push(shortened(&RecordBatch::new_empty(self.schema.clone()), SHOWN_ELEMENTS)?);
         }
         writeln!(out, "{}", pretty_format_batches_with_options(&batches, &format())?)?;
         out.flush()?;
@@ -95,51 +100,45 @@ impl<'a> Rows<'a> {
         Ok(())
     }
 
+    /// The columns without rows.
+    fn none(&self) -> Result<RecordBatch, ArrowError> {
+        shortened(&RecordBatch::new_empty(self.schema.clone()), usize::MAX)
+    }
+
     /// Writes all rows to a file, in the format of its ending, and returns their number.
     pub(crate) fn write(mut self, path: &Path) -> Result<usize> {
         let ending = path.extension().map(|ending| ending.to_ascii_lowercase()).unwrap_or_default();
-        let mut rows = 0;
         // Beside the error of the file, which has no place for those of a query.
-        let mut failed = None;
+        let mut rows = Ok(0);
         let written = write_file(path, |file| {
-            let write = || -> Result<()> {
-                match ending.to_str() {
-                    Some("csv") => {
-                        let mut csv = csv::Writer::new(file);
-                        // The headers, even if no rows come. Lists are texts, as CSV has none.
-                        csv.write(&shortened(&RecordBatch::new_empty(self.schema.clone()), usize::MAX)?)?;
-                        while let Some(batch) = self.next()? {
-                            rows += batch.num_rows();
-                            csv.write(&shortened(&batch, usize::MAX)?)?;
-                        }
-                    }
-                    Some("parquet") => {
-                        let mut parquet = ArrowWriter::try_new(vec![], self.schema.clone(), None)?;
-                        while let Some(batch) = self.next()? {
-                            rows += batch.num_rows();
-                            parquet.write(&batch)?;
-                            file.write_all(&take(parquet.inner_mut()))?;
-                        }
-                        file.write_all(&parquet.into_inner()?)?;
-                    }
-                    _ => {
-                        let mut json = json(file);
-                        while let Some(batch) = self.next()? {
-                            rows += batch.num_rows();
-                            json.write(&batch)?;
-                        }
-                    }
-                }
-                Ok(())
-            };
-            write().map_err(|error| {
-                failed = Some(error);
-                io::Error::other("no rows")
-            })
+            rows = self.write_to(file, ending.to_str());
+            rows.as_ref().map(|_| ()).map_err(|_| io::Error::other("no rows"))
         });
-        match failed {
-            Some(error) => Err(error).with_context(|| format!("--out {}", path.display())),
-            None => Ok(written.map(|()| rows).context("--out")?),
+        let rows = rows.with_context(|| format!("--out {}", path.display()))?;
+        Ok(written.map(|()| rows).context("--out")?)
+    }
+
+    fn write_to(&mut self, file: &mut dyn Write, ending: Option<&str>) -> Result<usize> {
+        match ending {
+            Some("csv") => {
+                let mut csv = csv::Writer::new(file);
+                // The headers, even if no rows come. Lists are texts, as CSV has none.
+                csv.write(&self.none()?)?;
+                self.each(|batch| Ok(csv.write(&shortened(&batch, usize::MAX)?)?))
+            }
+            Some("parquet") => {
+                let mut parquet = ArrowWriter::try_new(vec![], self.schema.clone(), None)?;
+                let rows = self.each(|batch| {
+                    parquet.write(&batch)?;
+                    Ok(file.write_all(&take(parquet.inner_mut()))?)
+                })?;
+                file.write_all(&parquet.into_inner()?)?;
+                Ok(rows)
+            }
+            _ => {
+                let mut json = json(file);
+                self.each(|batch| Ok(json.write(&batch)?))
+            }
         }
     }
 }
@@ -154,50 +153,32 @@ fn format() -> FormatOptions<'static> {
 
 /// A batch whose lists are texts of their first elements.
 fn shortened(batch: &RecordBatch, most: usize) -> Result<RecordBatch, ArrowError> {
-    let (fields, columns): (Vec<Field>, Vec<ArrayRef>) =
-        (batch.schema().fields().iter().zip(batch.columns()))
-            .map(|(field, column)| {
-                let is_list = matches!(
-                    field.data_type(),
-                    DataType::FixedSizeList(..) | DataType::List(_) | DataType::LargeList(_)
-                );
-                Ok(match is_list {
-                    true => (
-                        Field::new(field.name(), DataType::Utf8, true),
-                        Arc::new(texts(column, most)?) as ArrayRef,
-                    ),
-                    false => (field.as_ref().clone(), column.clone()),
-                })
-            })
-            .collect::<Result<Vec<_>, ArrowError>>()?
-            .into_iter()
-            .unzip();
+    let (mut fields, mut columns) = (vec![], vec![]);
+    for (field, column) in batch.schema().fields().iter().zip(batch.columns()) {
+        let texts: Option<ArrayRef> = match field.data_type() {
+            DataType::FixedSizeList(..) => Some(Arc::new(texts(column.as_fixed_size_list(), most)?)),
+            DataType::List(_) => Some(Arc::new(texts(column.as_list::<i32>(), most)?)),
+            DataType::LargeList(_) => Some(Arc::new(texts(column.as_list::<i64>(), most)?)),
+            _ => None,
+        };
+        fields.push(match texts {
+            Some(_) => Arc::new(Field::new(field.name(), DataType::Utf8, true)),
+            None => field.clone(),
+        });
+        columns.push(texts.unwrap_or_else(|| column.clone()));
+    }
     RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)
 }
 
-fn texts(column: &ArrayRef, most: usize) -> Result<StringArray, ArrowError> {
-    let value = |row: usize| match column.data_type() {
-        DataType::FixedSizeList(..) => column.as_fixed_size_list().value(row),
-        DataType::LargeList(_) => column.as_list::<i64>().value(row),
-        _ => column.as_list::<i32>().value(row),
-    };
+fn texts(lists: &dyn ListLikeArray, most: usize) -> Result<StringArray, ArrowError> {
+    let format = format();
+    let elements = ArrayFormatter::try_new(lists.values(), &format)?;
     let text = |row: usize| {
-        if column.is_null(row) {
-            return Ok(None);
-        }
-        let (list, format) = (value(row), format());
-        let elements = ArrayFormatter::try_new(&list, &format)?;
-        let mut text = String::from("[");
-        for place in 0..list.len().min(most) {
-            let comma = if place > 0 { ", " } else { "" };
-            write!(text, "{comma}{}", elements.value(place))
-                .map_err(|error| ArrowError::ExternalError(error.into()))?;
-        }
-        if list.len() > most {
-            text.push_str(&format!(", … {} elements", list.len()));
-        }
-        text.push(']');
-        Ok(Some(text))
+        let range = lists.element_range(row);
+        let shown: Vec<String> =
+            range.clone().take(most).map(|place| elements.value(place).to_string()).collect();
+        let rest = if range.len() > most { format!(", … {} elements", range.len()) } else { String::new() };
+        lists.is_valid(row).then(|| format!("[{}{rest}]", shown.join(", ")))
     };
-    (0..column.len()).map(text).collect()
+    Ok((0..lists.len()).map(text).collect())
 }

@@ -51,8 +51,8 @@ impl Table {
         );
         let ending = self.file.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
         let (dotted, lower) = (format!(".{ending}"), ending.to_lowercase());
+        let path = self.file.to_str().with_context(|| format!("{}: needed a path in UTF-8", about()))?;
         if lower == "nf" || IndexTable::is_at(&self.file) {
-            let path = self.file.to_str().with_context(|| format!("{}: needed a path in UTF-8", about()))?;
             let table = IndexTable::open(path).map_err(in_words).with_context(about)?;
             context.register_table(name, Arc::new(table))?;
             return Ok(());
@@ -62,7 +62,6 @@ impl Table {
             context.register_table(name, vectors::table(vectors)?)?;
             return Ok(());
         }
-        let path = self.file.to_str().with_context(|| format!("{}: needed a path in UTF-8", about()))?;
         ensure!(path.contains(PATTERN) || self.file.exists(), "{}: needed a file, there is none", about());
         let csv = |delimiter| CsvReadOptions::new().delimiter(delimiter).file_extension(&dotted);
         let registered = match &*lower {

@@ -15,6 +15,21 @@ pub(crate) fn named(name: &str) -> Result<Metric> {
     name.parse().map_err(|error: nearfield::Error| plan_datafusion_err!("{error}"))
 }
 
+/// Metrics in messages.
+pub(crate) mod by_name {
+    use nearfield::Metric;
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(metric: &Metric, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(metric)
+    }
+
+    pub(crate) fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<Metric, D::Error> {
+        String::deserialize(from)?.parse().map_err(D::Error::custom)
+    }
+}
+
 /// The metric by which the library orders rows in the same order.
 pub(crate) fn ordering(metric: Metric) -> Metric {
     if metric == Metric::L2 { Metric::L2Squared } else { metric }

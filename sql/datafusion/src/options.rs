@@ -14,7 +14,7 @@ extensions_options! {
         pub block_bytes: usize, default = 256 << 20
         /// The bytes of indexes that stay in memory between queries.
         pub resident_bytes: usize, default = 8 << 30
-        /// Whether `ORDER BY` a distance with a `LIMIT` narrows the rows below the sort.
+        /// Whether `ORDER BY` a distance with a `LIMIT` searches saved indexes.
         pub order_by: bool, default = true
     }
 }

@@ -16,9 +16,8 @@ use crate::plan::narrow::NarrowKnn;
 use crate::plan::nearest_first::NearestFirst;
 use crate::plan::planner::KnnQueryPlanner;
 use crate::tables::index_table::IndexTables;
-use crate::tables::knn::KnnFunction;
+use crate::tables::knn::{KnnFunction, KnnJoinFunction};
 use crate::tables::knn_index::KnnIndexFunction;
-use crate::tables::knn_join::KnnJoinFunction;
 
 /// The word of `CREATE EXTERNAL TABLE ... STORED AS` for saved indexes.
 const STORED_AS: &str = "NEARFIELD";
@@ -33,17 +32,6 @@ pub fn table_functions() -> Vec<Arc<TableFunction>> {
 }
 
 /// A new session with everything of this crate, and the defaults of DataFusion otherwise.
-///
-/// ```
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> datafusion::common::Result<()> {
-/// let context = nearfield_datafusion::context();
-/// context.sql("CREATE TABLE points AS VALUES (1, [0.0, 1.0]), (2, [1.0, 1.0]), (3, [3.0, 0.1])").await?;
-/// let found = context.sql("SELECT column1, rank FROM knn(points, column2, [1.0, 0.9], 2, 'l2') ORDER BY rank").await?;
-/// found.show().await?;
-/// # Ok(())
-/// # }
-/// ```
 pub fn context() -> SessionContext {
     let builder = SessionStateBuilder::new().with_default_features();
     SessionContext::new_with_state(with_nearfield(builder.with_config(config(SessionConfig::new()))).build())
@@ -57,16 +45,18 @@ pub fn config(config: SessionConfig) -> SessionConfig {
 /// Adds everything of this crate to a session that is being built, over functions that it has already. Its query planner becomes
 /// [`KnnQueryPlanner`]: one of your own plans searches with [`KnnPlanner`](crate::KnnPlanner).
 pub fn with_nearfield(builder: SessionStateBuilder) -> SessionStateBuilder {
-    let state = builder.build();
+    let mut state = builder.build();
+    add(&mut state);
     let planner: Arc<dyn QueryPlanner + Send + Sync> = Arc::new(KnnQueryPlanner);
-    SessionStateBuilder::new_from_existing(with_functions(state))
+    SessionStateBuilder::new_from_existing(state)
         .with_query_planner(planner)
         .with_optimizer_rule(Arc::new(NarrowKnn))
         .with_physical_optimizer_rule(Arc::new(KeepOrder))
         .with_physical_optimizer_rule(Arc::new(NearestFirst))
 }
 
-fn with_functions(mut state: SessionState) -> SessionState {
+/// Adds what a session looks up by names.
+fn add(state: &mut SessionState) {
     use datafusion::execution::FunctionRegistry;
     for function in scalar_functions() {
         // The registry of a session takes any function, and any planner.
@@ -81,16 +71,10 @@ fn with_functions(mut state: SessionState) -> SessionState {
     if options.extensions.get::<NearfieldOptions>().is_none() {
         options.extensions.insert(NearfieldOptions::default());
     }
-    state
 }
 
-/// Registers the functions in a session that exists, without the operators of pgvector and the options. It plans `knn` and `knn_join` if its
-/// query planner does.
+/// Adds the functions, the operators and the options to a session that exists. It plans `knn` and `knn_join` if its query planner does.
 pub fn register(context: &SessionContext) -> Result<()> {
-    scalar_functions().iter().for_each(|function| context.register_udf(function.as_ref().clone()));
-    for function in table_functions() {
-        context.register_udtf(function.name(), function.function().clone());
-    }
-    context.state_ref().write().table_factories_mut().insert(STORED_AS.into(), Arc::new(IndexTables));
+    add(&mut context.state_ref().write());
     Ok(())
 }

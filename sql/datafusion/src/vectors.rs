@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use datafusion::arrow::array::types::{ArrowPrimitiveType, Float16Type, Float32Type, Float64Type};
-use datafusion::arrow::array::{Array, ArrayRef, ArrowNativeTypeOp, AsArray};
-use datafusion::arrow::buffer::{NullBuffer, OffsetBuffer};
+use datafusion::arrow::array::{Array, ArrayRef, ArrowNativeTypeOp, AsArray, ListLikeArray};
+use datafusion::arrow::buffer::NullBuffer;
 use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::{Result, exec_err, plan_err};
 use half::f16;
@@ -54,23 +54,12 @@ macro_rules! with_elements {
 }
 pub(crate) use with_elements;
 
-/// Where each vector begins and ends.
-#[derive(Clone)]
-enum Bounds<'a> {
-    Fixed(usize),
-    Offsets(&'a OffsetBuffer<i32>),
-    LargeOffsets(&'a OffsetBuffer<i64>),
-}
-
 /// The vectors of a column.
 pub(crate) struct Vectors<'a> {
     pub(crate) elements: Elements<'a>,
-    bounds: Bounds<'a>,
-    /// The vectors that are NULL.
-    nulls: Option<&'a NullBuffer>,
+    lists: &'a dyn ListLikeArray,
     /// The elements that are NULL.
     null_elements: Option<NullBuffer>,
-    len: usize,
 }
 
 /// Whether a column of this type holds vectors that need no conversion.
@@ -111,20 +100,13 @@ fn is_number(data_type: &DataType) -> bool {
 impl<'a> Vectors<'a> {
     /// Reads a column of lists with f16, f32 or f64 elements.
     pub(crate) fn new(column: &'a ArrayRef) -> Result<Self> {
-        let (values, bounds) = match column.data_type() {
-            DataType::FixedSizeList(_, dim) => {
-                (column.as_fixed_size_list().values(), Bounds::Fixed(*dim as usize))
-            }
-            DataType::List(_) => {
-                let list = column.as_list::<i32>();
-                (list.values(), Bounds::Offsets(list.offsets()))
-            }
-            DataType::LargeList(_) => {
-                let list = column.as_list::<i64>();
-                (list.values(), Bounds::LargeOffsets(list.offsets()))
-            }
+        let lists: &dyn ListLikeArray = match column.data_type() {
+            DataType::FixedSizeList(..) => column.as_fixed_size_list(),
+            DataType::List(_) => column.as_list::<i32>(),
+            DataType::LargeList(_) => column.as_list::<i64>(),
             other => return exec_err!("vectors: needed lists of numbers, given {other}"),
         };
+        let values = lists.values();
         let elements = match values.data_type() {
             DataType::Float16 => Elements::F16(slice::<Float16Type>(values)),
             DataType::Float32 => Elements::F32(slice::<Float32Type>(values)),
@@ -132,25 +114,21 @@ impl<'a> Vectors<'a> {
             other => return exec_err!("vectors: needed elements of f16, f32 or f64, given {other}"),
         };
         let null_elements = values.logical_nulls().filter(|nulls| nulls.null_count() > 0);
-        Ok(Self { elements, bounds, nulls: column.nulls(), null_elements, len: column.len() })
+        Ok(Self { elements, lists, null_elements })
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.len
+        self.lists.len()
     }
 
     /// The elements of a vector, or none where it or one of its elements is NULL.
     pub(crate) fn range(&self, row: usize) -> Option<Range<usize>> {
-        if self.nulls.is_some_and(|nulls| nulls.is_null(row)) {
+        if self.lists.is_null(row) {
             return None;
         }
-        let range = match &self.bounds {
-            Bounds::Fixed(dim) => row * dim..(row + 1) * dim,
-            Bounds::Offsets(ends) => ends[row] as usize..ends[row + 1] as usize,
-            Bounds::LargeOffsets(ends) => ends[row] as usize..ends[row + 1] as usize,
-        };
+        let range = self.lists.element_range(row);
         match &self.null_elements {
-            Some(nulls) if (range.clone()).any(|element| nulls.is_null(element)) => None,
+            Some(nulls) if range.clone().any(|element| nulls.is_null(element)) => None,
             _ => Some(range),
         }
     }

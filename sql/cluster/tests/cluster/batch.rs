@@ -6,38 +6,26 @@ use std::time::{Duration, Instant};
 
 use ballista_core::config::TaskSchedulingPolicy;
 use ballista_executor::executor_process::{ExecutorProcessConfig, start_executor_process};
-use datafusion::prelude::ParquetReadOptions;
 use nearfield_cluster::batch::Session;
 
 use crate::processes::{Process, free_port};
-use crate::statements::{TABLES, VIEWS, one_machine, register_index, statements, whole};
-use crate::support::{DIM, QUERIES, ROWS, Sql, Stored, assert_same, literal, table, vectors};
+use crate::statements::{one_machine, register, register_table, same, statements};
+use crate::support::{DIM, QUERIES, ROWS, Sql, Stored, literal, table, vectors};
 
 fn scheduler() -> (Process, u16) {
-    Process::start(|port| ["scheduler", "--port", port, "--patience", "4"].map(str::to_owned).into(), 0)
+    Process::start("scheduler --port PORT --patience 4", 0)
 }
 
 /// An executor with one task at a time.
 fn executor(scheduler: u16, work: &Path) -> Process {
-    let scheduler = format!("127.0.0.1:{scheduler}");
-    let work = work.to_str().expect("a path");
-    let arguments = |port: &str| {
-        let words =
-            ["executor", "--scheduler", &scheduler, "--port", port, "--tasks", "1", "--heartbeat", "1"];
-        [&words[..], &["--work", work]].concat().into_iter().map(str::to_owned).collect()
-    };
-    Process::start(arguments, 1).0
+    let (scheduler, work) = (format!("127.0.0.1:{scheduler}"), work.display());
+    let arguments =
+        format!("executor --scheduler {scheduler} --port PORT --tasks 1 --heartbeat 1 --work {work}");
+    Process::start(&arguments, 1).0
 }
 
-async fn session(scheduler: u16, sql: &Sql, tables: &[&str]) -> Session {
-    let session = Session::connect(&format!("df://127.0.0.1:{scheduler}")).await.expect("a session");
-    for name in tables {
-        let path = sql.folder.path().join(name);
-        let path = path.to_str().expect("a path");
-        let registered = session.context().register_parquet(*name, path, ParquetReadOptions::default()).await;
-        registered.expect("a table");
-    }
-    session
+async fn session(scheduler: u16) -> Session {
+    Session::connect(&format!("df://127.0.0.1:{scheduler}")).await.expect("a session")
 }
 
 /// What tasks have written, in all folders below.
@@ -53,15 +41,10 @@ async fn answers_are_those_of_one_machine_and_both_executors_work() {
     let (_scheduler, port) = scheduler();
     let work = [0, 1].map(|number| sql.folder.path().join(format!("work-{number}")));
     let _executors = [executor(port, &work[0]), executor(port, &work[1])];
-    let session = session(port, &sql, &TABLES).await;
-    register_index(session.context(), &sql);
-    for view in VIEWS {
-        session.run(view).await.expect("a view");
-    }
+    let session = session(port).await;
+    register(session.context(), &sql).await;
     for statement in statements(&sql) {
-        let wanted = sql.run(&statement).await;
-        let answer = session.run(&statement).await.expect("an answer");
-        assert_same(&whole(&answer, &wanted), &wanted, &statement);
+        same(&sql, &statement, session.run(&statement).await).await;
     }
     // What tasks hand on is removed after the job; the job's folder stays, beside those of DataFusion.
     for folder in work {
@@ -85,7 +68,8 @@ async fn a_job_ends_with_the_same_answer_when_an_executor_is_lost() {
     let (_scheduler, port) = scheduler();
     let work = [0, 1].map(|number| sql.folder.path().join(format!("work-{number}")));
     let mut executors = [executor(port, &work[0]), executor(port, &work[1])];
-    let session = session(port, &sql, &["t"]).await;
+    let session = session(port).await;
+    register_table(session.context(), &sql, "t").await;
     session.run("SET datafusion.execution.target_partitions = 32").await.expect("an option");
     let job = {
         let statement = statement.clone();
@@ -99,9 +83,7 @@ async fn a_job_ends_with_the_same_answer_when_an_executor_is_lost() {
     }
     assert!(!job.is_finished(), "the job has ended before an executor was lost");
     executors[0].kill();
-    let answer = job.await.expect("no panic").expect("the other executor does all");
-    let wanted = sql.run(&statement).await;
-    assert_same(&whole(&answer, &wanted), &wanted, &statement);
+    same(&sql, &statement, job.await.expect("no panic")).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -121,12 +103,14 @@ async fn an_executor_without_the_extension_is_an_error_that_names_it() {
         ..ExecutorProcessConfig::default()
     };
     tokio::spawn(async move { start_executor_process(Arc::new(stock)).await.expect("an executor") });
-    let session = session(scheduler, &sql, &TABLES).await;
+    let session = session(scheduler).await;
+    register(session.context(), &sql).await;
     let error = session.run(&statements(&sql)[0]).await.expect_err("no search there").to_string();
     assert!(
         error.contains("an executor could not read its task. Executors have to know nearfield"),
         "{error}"
     );
     // A statement without a search runs there.
-    session.run("SELECT count(*) FROM t").await.expect("an answer");
+    let statement = "SELECT count(*) FROM t";
+    same(&sql, statement, session.run(statement).await).await;
 }

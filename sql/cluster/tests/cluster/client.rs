@@ -14,7 +14,7 @@ fn output(arguments: &[&str]) -> (bool, String, String) {
 #[tokio::test(flavor = "multi_thread")]
 async fn statements_are_printed_and_timed() {
     let sql = one_machine().await;
-    let (_worker, port) = Process::start(|port| ["worker", "--port", port].map(str::to_owned).into(), 0);
+    let (_worker, port) = Process::start("worker --port PORT", 0);
     let workers = format!("http://127.0.0.1:{port}");
     let small = format!("small={}", sql.folder.path().join("small").display());
     let docs = format!("docs={}", sql.folder.path().display());

@@ -3,31 +3,32 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use datafusion::prelude::ParquetReadOptions;
 use nearfield_cluster::online::{Session, Workers};
 
 #[cfg(target_os = "linux")]
 use crate::processes::waiting_bytes;
 use crate::processes::{Process, free_port};
-use crate::statements::{TABLES, VIEWS, one_machine, register_index, statements, whole};
-use crate::support::{DIM, QUERIES, Sql, assert_same, literal};
+use crate::statements::{one_machine, register, same, statements};
+use crate::support::{DIM, QUERIES, Sql, literal};
 
 fn worker() -> (Process, String) {
-    let (process, port) = Process::start(|port| ["worker", "--port", port].map(str::to_owned).into(), 0);
+    let (process, port) = Process::start("worker --port PORT", 0);
     (process, format!("http://127.0.0.1:{port}"))
 }
 
-async fn session(workers: Arc<Workers>, sql: &Sql, tables: &[&str]) -> Session {
+/// A session that knows what one machine does.
+async fn session(workers: Arc<Workers>, sql: &Sql) -> Session {
     let session = Session::new(workers).expect("a session");
     // Several tasks even for a few rows.
     session.run("SET distributed.file_scan_config_bytes_per_partition = 1000").await.expect("an option");
-    for name in tables {
-        let path = sql.folder.path().join(name);
-        let path = path.to_str().expect("a path");
-        let registered = session.context().register_parquet(*name, path, ParquetReadOptions::default()).await;
-        registered.expect("a table");
-    }
+    register(session.context(), sql).await;
     session
+}
+
+/// What `EXPLAIN ANALYZE` tells.
+async fn plan(session: &Session, statement: &str) -> String {
+    let plan = session.run(&format!("EXPLAIN ANALYZE {statement}")).await.expect("a plan");
+    format!("{:?}", plan[0].column(1))
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -35,26 +36,22 @@ async fn answers_are_those_of_one_machine_on_two_workers_and_on_the_one_that_is_
     let sql = one_machine().await;
     let [(_first, first), (mut second, address)] = [worker(), worker()];
     let workers = Workers::watch([first, address]).expect("addresses");
-    let session = session(workers.clone(), &sql, &TABLES).await;
-    register_index(session.context(), &sql);
-    for view in VIEWS {
-        session.run(view).await.expect("a view");
-    }
+    let session = session(workers.clone(), &sql).await;
     for statement in statements(&sql) {
-        let wanted = sql.run(&statement).await;
-        let answer = session.run(&statement).await.expect("an answer");
-        assert_same(&whole(&answer, &wanted), &wanted, &statement);
+        same(&sql, &statement, session.run(&statement).await).await;
+    }
+    // Every task gets all queries of a table.
+    let joined = plan(&session, "SELECT id FROM knn_join(q, vec, t, vec, 2)").await;
+    for part in ["NetworkBroadcastExec", "KnnPartialExec", "tasks=2"] {
+        assert!(joined.contains(part), "{part}: {joined}");
     }
     second.kill();
     // A single index of a single worker is searched there too, and not by the client.
     let call = format!("knn_index('{}/0.nf', {}, 3)", sql.folder.path().display(), literal(&QUERIES[..DIM]));
-    let plan = session.run(&format!("EXPLAIN ANALYZE SELECT id FROM {call}")).await.expect("a plan");
-    let plan = format!("{:?}", plan[0].column(1));
+    let plan = plan(&session, &format!("SELECT id FROM {call}")).await;
     assert!(plan.contains("DistributedExec") && plan.contains("rows_searched=200"), "{plan}");
     for statement in statements(&sql) {
-        let wanted = sql.run(&statement).await;
-        let answer = session.run(&statement).await.expect("an answer of one worker");
-        assert_same(&whole(&answer, &wanted), &wanted, &statement);
+        same(&sql, &statement, session.run(&statement).await).await;
     }
     assert_eq!(workers.alive().len(), 1);
 }
@@ -69,10 +66,9 @@ async fn a_query_is_run_again_when_a_worker_is_lost() {
     let queries: Vec<String> = QUERIES.chunks(DIM).take(7).map(literal).collect();
     let statement =
         format!("SELECT id, query_index, rank FROM knn(t, vec, [{}], 25) ORDER BY 2, 3", queries.join(", "));
-    let wanted = sql.run(&statement).await;
     let [(_first, first), (mut second, address)] = [worker(), worker()];
     let port = address.rsplit_once(':').and_then(|(_, port)| port.parse().ok()).expect("a port");
-    let session = session(Workers::watch([first, address]).expect("addresses"), &sql, &["t"]).await;
+    let session = session(Workers::watch([first, address]).expect("addresses"), &sql).await;
     second.freeze();
     let run = session.run(&statement);
     let kill = async {
@@ -82,20 +78,7 @@ async fn a_query_is_run_again_when_a_worker_is_lost() {
         second.kill();
     };
     let (answer, ()) = tokio::join!(run, kill);
-    assert_same(&whole(&answer.expect("an answer"), &wanted), &wanted, &statement);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn every_task_gets_all_queries_of_a_table() {
-    let sql = one_machine().await;
-    let [(_first, first), (_second, address)] = [worker(), worker()];
-    let session = session(Workers::watch([first, address]).expect("addresses"), &sql, &TABLES).await;
-    let plan =
-        session.run("EXPLAIN ANALYZE SELECT id FROM knn_join(q, vec, t, vec, 2)").await.expect("a plan");
-    let plan = format!("{:?}", plan[0].column(1));
-    for part in ["NetworkBroadcastExec", "KnnPartialExec", "tasks=2"] {
-        assert!(plan.contains(part), "{part}: {plan}");
-    }
+    same(&sql, &statement, answer).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -125,17 +108,14 @@ async fn workers_that_never_answer_hold_no_query_up() {
     let [(_first, first), (frozen, address)] = [worker(), worker()];
     let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let nobody = format!("http://{}", silent.local_addr().expect("an address"));
-    let session = session(Workers::watch([first, address, nobody]).expect("addresses"), &sql, &TABLES).await;
-    register_index(session.context(), &sql);
+    let session = session(Workers::watch([first, address, nobody]).expect("addresses"), &sql).await;
     let statement = &statements(&sql)[3];
-    let wanted = sql.run(statement).await;
     for is_frozen in [false, true] {
         if is_frozen {
             frozen.freeze();
         }
         let answer = tokio::time::timeout(Duration::from_secs(60), session.run(statement)).await;
-        let answer = answer.expect("in time").expect("an answer of the others");
-        assert_same(&whole(&answer, &wanted), &wanted, statement);
+        same(&sql, statement, answer.expect("in time")).await;
     }
 }
 
@@ -153,7 +133,7 @@ fn bytes_read(process: &Process) -> u64 {
 async fn indexes_stay_with_their_workers() {
     let sql = one_machine().await;
     let [(first, one), (second, two)] = [worker(), worker()];
-    let session = session(Workers::watch([one, two]).expect("addresses"), &sql, &[]).await;
+    let session = session(Workers::watch([one, two]).expect("addresses"), &sql).await;
     // The worker's own limit decides.
     session.run("SET nearfield.resident_bytes = 0").await.expect("an option");
     let call = |query: usize| {

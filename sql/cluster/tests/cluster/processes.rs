@@ -15,24 +15,24 @@ const ATTEMPTS: usize = 5;
 pub(crate) struct Process(Child);
 
 impl Process {
-    /// Starts the program with arguments that name a free port, and waits until it listens there, or that much above. Another program may
-    /// take the port before this one does: then at another port.
-    pub(crate) fn start(arguments: impl Fn(&str) -> Vec<String>, above: u16) -> (Self, u16) {
+    /// Starts the program with arguments in which PORT stands for a free port, and waits until it listens there, or that much above. Another
+    /// program may take the port before this one does: then at another port.
+    pub(crate) fn start(arguments: &str, above: u16) -> (Self, u16) {
         let start = Instant::now();
         for _ in 0..ATTEMPTS {
             let port = free_port();
-            let arguments = arguments(&port.to_string());
-            let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+            let arguments = arguments.replace("PORT", &port.to_string());
+            let words: Vec<&str> = arguments.split_whitespace().collect();
             let mut process = Self(program(&words).spawn().expect("a process"));
             while process.0.try_wait().expect("a child").is_none() {
                 if TcpStream::connect(("127.0.0.1", port + above)).is_ok() {
                     return (process, port);
                 }
-                assert!(start.elapsed() < PATIENCE, "{words:?} does not listen");
+                assert!(start.elapsed() < PATIENCE, "{arguments} does not listen");
                 std::thread::sleep(Duration::from_millis(20));
             }
         }
-        panic!("{:?} ends at every port", arguments("PORT"));
+        panic!("{arguments} ends at every port");
     }
 
     pub(crate) fn id(&self) -> u32 {

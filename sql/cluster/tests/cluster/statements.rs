@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::compute::concat_batches;
-use datafusion::prelude::SessionContext;
+use datafusion::common::Result;
+use datafusion::prelude::{ParquetReadOptions, SessionContext};
 use nearfield::Metric;
 use nearfield_datafusion::IndexTable;
 
-use crate::support::{DIM, QUERIES, ROWS, Sql, Stored, literal, save_index, table, vectors};
+use crate::support::{DIM, QUERIES, ROWS, Sql, Stored, assert_same, literal, save_rows, table, vectors};
 
 /// Files of each table, so that several tasks read it.
 const FILES: usize = 8;
@@ -25,34 +26,45 @@ pub(crate) async fn one_machine() -> Sql {
     let small: Vec<f32> = (0..2000 * 3).map(|i| ((i * 7919 + i / 31) % 5) as f32 - 2.0).collect();
     sql.parquet("small", &table(&vectors(&small, 3), 3, Stored::ListF32), FILES).await;
     // Shards of an index, whose ids are those of the table.
-    for (shard, values) in ROWS[..1600 * DIM].chunks(200 * DIM).enumerate() {
+    for shard in 0..8 {
         let path = sql.folder.path().join(format!("{shard}.nf"));
-        save_index(&path, values, DIM, Metric::Cosine, shard as u64 * 200);
+        save_rows(&path, shard * 200..(shard + 1) * 200, Metric::Cosine);
     }
-    register_index(&sql.context, &sql);
-    for view in VIEWS {
-        sql.run(view).await;
-    }
+    register_others(&sql.context, &sql).await;
     sql
 }
 
+/// Registers a table of one machine at a cluster.
+pub(crate) async fn register_table(context: &SessionContext, sql: &Sql, name: &str) {
+    let path = sql.folder.path().join(name);
+    let path = path.to_str().expect("a path");
+    context.register_parquet(name, path, ParquetReadOptions::default()).await.expect("a table");
+}
+
+/// Registers all tables of one machine at a cluster, and its views.
+pub(crate) async fn register(context: &SessionContext, sql: &Sql) {
+    for name in ["t", "q", "small"] {
+        register_table(context, sql, name).await;
+    }
+    register_others(context, sql).await;
+}
+
+async fn register_others(context: &SessionContext, sql: &Sql) {
+    let shards = IndexTable::open(sql.folder.path().to_str().expect("a path")).expect("saved indexes");
+    context.register_table("docs", Arc::new(shards)).expect("a table");
+    for view in VIEWS {
+        context.sql(view).await.expect("a view");
+    }
+}
+
 /// Views that read the files of one table twice, others whose rows are exchanged between tasks, and limits.
-pub(crate) const VIEWS: [&str; 5] = [
+const VIEWS: [&str; 5] = [
     "CREATE VIEW last AS SELECT id, vec FROM small ORDER BY id DESC LIMIT 13",
     "CREATE VIEW near AS SELECT id, vec FROM knn(small, vec, [1, 0, 2], 50, 'l2')",
     "CREATE VIEW unlike AS SELECT DISTINCT id, vec FROM small WHERE id < 300",
     "CREATE VIEW twice AS SELECT id, vec FROM small UNION ALL SELECT id + 5000, vec FROM small WHERE part <> 1",
     "CREATE VIEW points AS SELECT id, vec FROM small WHERE id < 40 UNION ALL SELECT id, vec FROM small WHERE id < 30",
 ];
-
-/// The shards as one table.
-pub(crate) fn register_index(context: &SessionContext, sql: &Sql) {
-    let table = IndexTable::open(sql.folder.path().to_str().expect("a path")).expect("saved indexes");
-    context.register_table("docs", Arc::new(table)).expect("a table");
-}
-
-/// The tables of one machine that a cluster registers too.
-pub(crate) const TABLES: [&str; 3] = ["t", "q", "small"];
 
 pub(crate) fn statements(sql: &Sql) -> Vec<String> {
     let query = literal(&QUERIES[..DIM]);
@@ -87,8 +99,9 @@ pub(crate) fn statements(sql: &Sql) -> Vec<String> {
     ]
 }
 
-/// The batches of an answer as one, with the columns of another.
-pub(crate) fn whole(answer: &[RecordBatch], like: &RecordBatch) -> RecordBatch {
-    let schema = answer.first().map_or_else(|| like.schema(), RecordBatch::schema);
-    concat_batches(&schema, answer).expect("batches of one schema")
+/// An answer of a cluster is that of one machine.
+pub(crate) async fn same(sql: &Sql, statement: &str, answer: Result<Vec<RecordBatch>>) {
+    let answer = answer.unwrap_or_else(|error| panic!("{statement:.300}: {error}"));
+    let answer = concat_batches(&answer[0].schema(), &answer).expect("batches of one schema");
+    assert_same(&answer, &sql.run(statement).await, statement);
 }

@@ -11,10 +11,7 @@ use datafusion::execution::TaskContext;
 use datafusion::logical_expr::{Extension, LogicalPlan};
 use datafusion_proto::logical_plan::LogicalExtensionCodec;
 
-use crate::codec::envelope::{Kind, decode, encode};
-use crate::codec::indexes::{IndexMessage, ScanMessage};
-use crate::codec::parts::functions_by_another;
-use crate::codec::rows::KnnMessage;
+use crate::codec::message::{Message, Origin, decode, encode};
 use crate::plan::node::{Asked, Knn};
 use crate::tables::index_table::IndexTable;
 use crate::tables::knn_index::KnnIndexTable;
@@ -25,15 +22,15 @@ pub struct KnnLogicalCodec(pub Arc<dyn LogicalExtensionCodec>);
 
 impl LogicalExtensionCodec for KnnLogicalCodec {
     fn try_decode(&self, buffer: &[u8], inputs: &[LogicalPlan], context: &TaskContext) -> Result<Extension> {
-        let Some(kind) = decode(buffer) else { return self.0.try_decode(buffer, inputs, context) };
-        let Kind::Knn(message) = kind? else { return internal_err!("a search of rows has another message") };
-        let wanted = message.wanted()?;
-        let (rows, asked) = match (inputs, message.given) {
-            ([rows], Some(given)) => (rows, Asked::Given(given.queries()?)),
-            ([rows, plan], None) => {
-                (rows, Asked::Table { plan: Arc::new(plan.clone()), column: message.query_column })
+        let Some(message) = decode(buffer) else { return self.0.try_decode(buffer, inputs, context) };
+        let (rows, wanted, asked) = match (message?, inputs) {
+            (Message::Rows { wanted, origin: Origin::Given(queries), .. }, [rows]) => {
+                (rows, wanted, Asked::Given(queries))
             }
-            _ => return internal_err!("a search has {} inputs", inputs.len()),
+            (Message::Rows { wanted, origin: Origin::Input { column, .. }, .. }, [rows, plan]) => {
+                (rows, wanted, Asked::Table { plan: Arc::new(plan.clone()), column })
+            }
+            _ => return internal_err!("a search of rows has another message, or {} inputs", inputs.len()),
         };
         Ok(Extension { node: Arc::new(Knn::new(Arc::new(rows.clone()), asked, wanted)?) })
     }
@@ -42,11 +39,11 @@ impl LogicalExtensionCodec for KnnLogicalCodec {
         let Some(knn) = node.node.as_any().downcast_ref::<Knn>() else {
             return self.0.try_encode(node, buffer);
         };
-        let (given, column) = match &knn.asked {
-            Asked::Given(queries) => (Some(&**queries), None),
-            Asked::Table { column, .. } => (None, Some(column)),
+        let origin = match &knn.asked {
+            Asked::Given(queries) => Origin::Given(queries.clone()),
+            Asked::Table { column, .. } => Origin::Input { column: column.clone(), has_places: false },
         };
-        encode(Kind::Knn(KnnMessage::new(&knn.wanted, given, column)), buffer)
+        encode(&Message::Rows { wanted: knn.wanted.clone(), origin, files: vec![] }, buffer)
     }
 
     fn try_decode_table_provider(
@@ -56,15 +53,12 @@ impl LogicalExtensionCodec for KnnLogicalCodec {
         schema: SchemaRef,
         context: &TaskContext,
     ) -> Result<Arc<dyn TableProvider>> {
-        let Some(kind) = decode(buffer) else {
+        let Some(message) = decode(buffer) else {
             return self.0.try_decode_table_provider(buffer, table, schema, context);
         };
-        match kind? {
-            Kind::Index(message) => Ok(Arc::new(message.table()?)),
-            Kind::Scan(message) => {
-                let indexed = message.indexed()?;
-                Ok(Arc::new(IndexTable::from_parts(message.files, indexed)))
-            }
+        match message? {
+            Message::IndexTable { files, indexed } => Ok(Arc::new(IndexTable { files, indexed })),
+            Message::KnnIndexTable(search) => Ok(Arc::new(search)),
             _ => internal_err!("a table of indexes has another message"),
         }
     }
@@ -77,12 +71,10 @@ impl LogicalExtensionCodec for KnnLogicalCodec {
     ) -> Result<()> {
         let any: &dyn Any = node.as_ref();
         if let Some(search) = any.downcast_ref::<KnnIndexTable>() {
-            return encode(Kind::Index(IndexMessage::of_table(search)), buffer);
+            return encode(&Message::KnnIndexTable(search.clone()), buffer);
         }
-        if let Some(table) = any.downcast_ref::<IndexTable>() {
-            let (files, indexed) = table.parts();
-            let message = ScanMessage { files: files.to_vec(), ..ScanMessage::new(indexed) };
-            return encode(Kind::Scan(message), buffer);
+        if let Some(IndexTable { files, indexed }) = any.downcast_ref() {
+            return encode(&Message::IndexTable { files: files.clone(), indexed: indexed.clone() }, buffer);
         }
         self.0.try_encode_table_provider(table, node, buffer)
     }

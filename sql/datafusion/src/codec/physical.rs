@@ -8,20 +8,36 @@ use datafusion::physical_expr_common::physical_expr::PhysicalExpr;
 use datafusion::physical_expr_common::physical_expr::proto_decode::PhysicalExprDecodeCtx;
 use datafusion::physical_expr_common::physical_expr::proto_encode::PhysicalExprEncodeCtx;
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion_proto::physical_plan::{
-    PhysicalExtensionCodec, PhysicalPlanDecodeContext, PhysicalProtoConverterExtension,
-};
+use datafusion_proto::physical_plan::{PhysicalExtensionCodec, PhysicalProtoConverterExtension};
 
-use crate::codec::envelope::{Kind, decode, encode};
-use crate::codec::indexes::{IndexMessage, NearMessage, ScanMessage};
-use crate::codec::parts::{functions_by_another, number, parts, source};
-use crate::codec::rows::{KnnMessage, NearestMessage, PlacesMessage};
+use crate::codec::message::{Message, Origin, decode, encode};
 use crate::exec::index::KnnIndexExec;
 use crate::exec::index_scan::IndexScanExec;
 use crate::exec::last::KnnFinalExec;
-use crate::exec::nearest::KnnNearestExec;
 use crate::exec::partial::KnnPartialExec;
 use crate::exec::places::KnnPlacesExec;
+use crate::exec::source::{QueryOrder, Source};
+
+fn origin(source: &Source) -> Origin {
+    match source {
+        Source::Given(queries) => Origin::Given(queries.clone()),
+        Source::Table { column, order, .. } => {
+            Origin::Input { column: column.clone(), has_places: *order == QueryOrder::Places }
+        }
+    }
+}
+
+fn source(origin: Origin, inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Source> {
+    match (origin, inputs) {
+        (Origin::Given(queries), []) => Ok(Source::Given(queries)),
+        (Origin::Input { column, has_places }, [plan]) => {
+            // What arrives here may arrive in another order at other tasks.
+            let order = if has_places { QueryOrder::Places } else { QueryOrder::Values };
+            Ok(Source::Table { plan: plan.clone(), column, order })
+        }
+        _ => internal_err!("a search has {} inputs", inputs.len() + 1),
+    }
+}
 
 /// Encodes the physical operators of this crate, and everything else by another codec: that of the cluster.
 #[derive(Debug)]
@@ -35,24 +51,24 @@ impl PhysicalExtensionCodec for KnnPhysicalCodec {
         context: &TaskContext,
         converter: &dyn PhysicalProtoConverterExtension,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let Some(kind) = decode(buffer) else { return self.0.try_decode(buffer, inputs, context, converter) };
-        Ok(match (kind?, inputs) {
-            (Kind::Knn(message), [rows, others @ ..]) => {
-                let wanted = message.wanted()?;
-                let source = source(message.given, others, message.query_column, message.has_places)?;
-                Arc::new(KnnPartialExec::new(rows.clone(), source, wanted, message.files.into())?)
+        let Some(message) = decode(buffer) else {
+            return self.0.try_decode(buffer, inputs, context, converter);
+        };
+        Ok(match (message?, inputs) {
+            (Message::Rows { wanted, origin, files }, [rows, others @ ..]) => {
+                Arc::new(KnnPartialExec::new(rows.clone(), source(origin, others)?, wanted, files.into())?)
             }
-            (Kind::Places(message), [input]) => {
-                Arc::new(KnnPlacesExec::new(input.clone(), message.files.into())?)
+            (Message::Places { files }, [input]) => {
+                Arc::new(KnnPlacesExec::new(input.clone(), files.into())?)
             }
-            (Kind::Nearest(message), [input]) => {
-                let context = PhysicalPlanDecodeContext::new(context, self);
-                Arc::new(message.operator(input.clone(), &context, converter)?)
+            (Message::Final { k }, [input]) => Arc::new(KnnFinalExec::new(input.clone(), k)?),
+            (Message::Index { wanted, origin }, [paths, others @ ..]) => {
+                Arc::new(KnnIndexExec::new(paths.clone(), source(origin, others)?, wanted)?)
             }
-            (Kind::FinalK(k), [input]) => Arc::new(KnnFinalExec::new(input.clone(), number(k)?)?),
-            (Kind::Index(message), inputs) => Arc::new(message.operator(inputs)?),
-            (Kind::Scan(message), [input]) => Arc::new(message.operator(input.clone())?),
-            _ => return internal_err!("a search has {} inputs", inputs.len()),
+            (Message::Scan { indexed, projection, near }, [input]) => {
+                Arc::new(IndexScanExec::new(input.clone(), indexed, projection, near)?)
+            }
+            _ => return internal_err!("an operator has another message, or {} inputs", inputs.len()),
         })
     }
 
@@ -62,33 +78,22 @@ impl PhysicalExtensionCodec for KnnPhysicalCodec {
         buffer: &mut Vec<u8>,
         converter: &dyn PhysicalProtoConverterExtension,
     ) -> Result<()> {
-        if let Some(partial) = node.downcast_ref::<KnnPartialExec>() {
-            let (given, column, has_places) = parts(partial.source());
-            let message = KnnMessage::new(partial.wanted(), given, column);
+        let message = if let Some(partial) = node.downcast_ref::<KnnPartialExec>() {
             let files = partial.files().to_vec();
-            return encode(Kind::Knn(KnnMessage { files, has_places, ..message }), buffer);
-        }
-        if let Some(places) = node.downcast_ref::<KnnPlacesExec>() {
-            return encode(Kind::Places(PlacesMessage { files: places.files().to_vec() }), buffer);
-        }
-        if let Some(nearest) = node.downcast_ref::<KnnNearestExec>() {
-            return encode(Kind::Nearest(NearestMessage::new(nearest, self, converter)?), buffer);
-        }
-        if let Some(last) = node.downcast_ref::<KnnFinalExec>() {
-            return encode(Kind::FinalK(last.k() as u64), buffer);
-        }
-        if let Some(index) = node.downcast_ref::<KnnIndexExec>() {
-            return encode(Kind::Index(IndexMessage::new(index)), buffer);
-        }
-        if let Some(scan) = node.downcast_ref::<IndexScanExec>() {
-            let projection = scan.projection().iter().map(|&place| place as u64).collect();
-            let near = scan.near().map(NearMessage::from);
-            return encode(
-                Kind::Scan(ScanMessage { projection, near, ..ScanMessage::new(scan.indexed()) }),
-                buffer,
-            );
-        }
-        self.0.try_encode(node, buffer, converter)
+            Message::Rows { wanted: partial.wanted().clone(), origin: origin(partial.source()), files }
+        } else if let Some(places) = node.downcast_ref::<KnnPlacesExec>() {
+            Message::Places { files: places.files().to_vec() }
+        } else if let Some(last) = node.downcast_ref::<KnnFinalExec>() {
+            Message::Final { k: last.k() }
+        } else if let Some(index) = node.downcast_ref::<KnnIndexExec>() {
+            Message::Index { wanted: index.wanted().clone(), origin: origin(index.source()) }
+        } else if let Some(scan) = node.downcast_ref::<IndexScanExec>() {
+            let (indexed, projection) = (scan.indexed().clone(), scan.projection().to_vec());
+            Message::Scan { indexed, projection, near: scan.near().cloned() }
+        } else {
+            return self.0.try_encode(node, buffer, converter);
+        };
+        encode(&message, buffer)
     }
 
     functions_by_another! {}

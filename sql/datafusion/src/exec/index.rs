@@ -19,6 +19,7 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::StreamExt;
 use nearfield::{MatrixView, interruptible};
+use serde::{Deserialize, Serialize};
 use tokio::sync::OnceCell;
 
 use crate::error::in_file;
@@ -33,7 +34,7 @@ use crate::search::block::Work;
 use crate::search::near::Probes;
 
 /// What to look for in saved indexes.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct IndexSearch {
     pub(crate) k: usize,
     pub(crate) probes: Probes,
@@ -100,7 +101,7 @@ impl DisplayAs for KnnIndexExec {
 
 impl ExecutionPlan for KnnIndexExec {
     // A file is a piece of work: rows of the input are not to be divided further.
-    operator! { KnnIndexExec; queries = |this, input, source| Self::new(input, source, this.wanted.clone()), in_order, without_expressions, with_metrics }
+    operator! { KnnIndexExec; queries = |this, input, source| Self::new(input, source, this.wanted.clone()), with_metrics }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let input = self.input.execute(partition, context.clone())?;

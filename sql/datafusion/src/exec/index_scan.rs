@@ -81,7 +81,7 @@ impl DisplayAs for IndexScanExec {
 }
 
 impl ExecutionPlan for IndexScanExec {
-    operator! { IndexScanExec; input = |this, input| Self::new(input, this.indexed.clone(), this.projection.clone(), this.near.clone()), in_order, without_expressions, with_metrics }
+    operator! { IndexScanExec; input = |this, input| Self::new(input, this.indexed.clone(), this.projection.clone(), this.near.clone()), with_metrics }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let options = NearfieldOptions::of(context.session_config().options());

@@ -9,7 +9,9 @@ use datafusion::common::{Result, exec_err};
 use datafusion::execution::SendableRecordBatchStream;
 use futures::{Stream, TryStreamExt, stream};
 use nearfield::{Index, Metric};
+use serde::{Deserialize, Serialize};
 
+use crate::metric::by_name;
 use crate::options::NearfieldOptions;
 use crate::resident;
 
@@ -19,8 +21,9 @@ pub(crate) const FILE: &str = "file";
 pub(crate) const VECTOR: &str = "vector";
 
 /// The metric and the size of a table of saved indexes.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Indexed {
+    #[serde(with = "by_name")]
     pub(crate) metric: Metric,
     /// Elements of a row.
     pub(crate) dim: usize,

@@ -65,7 +65,7 @@ impl DisplayAs for KnnFinalExec {
 }
 
 impl ExecutionPlan for KnnFinalExec {
-    operator! { KnnFinalExec; input = |this, input| Self::new(input, this.k), without_expressions }
+    operator! { KnnFinalExec; input = |this, input| Self::new(input, this.k) }
 
     fn required_input_distribution(&self) -> Vec<Distribution> {
         vec![Distribution::SinglePartition]

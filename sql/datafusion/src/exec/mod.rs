@@ -6,7 +6,6 @@ pub(crate) mod index_scan;
 pub(crate) mod indexed;
 pub(crate) mod last;
 mod metrics;
-pub(crate) mod nearest;
 mod operator;
 pub(crate) mod partial;
 pub(crate) mod pieces;

@@ -11,12 +11,12 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, PlanProp
 use crate::exec::pieces::{PIECE, ROW};
 use crate::plan::node::{DISTANCE, QUERY_INDEX};
 
-/// Writes the methods of an `ExecutionPlan` that are alike, within its `impl`: `name` and `properties`, and those of the parts that follow.
+/// Writes the methods of an `ExecutionPlan` that are alike, within its `impl`. All read the partitions of their children as they are, in their
+/// order, which ties and places follow.
 ///
 /// - `input`: the field `input` is the only child, and the function makes the operator over another.
 /// - `queries`: the field `source` may have a second child, and the function makes the operator over others.
-/// - `in_order`: it reads the partitions of its children as they are, in their order. Ties and places follow that order.
-/// - `without_expressions` and `with_metrics`.
+/// - `with_metrics`.
 macro_rules! operator {
     ($name:ident; $($part:ident $(= $with:expr)?),+) => {
         fn name(&self) -> &str {
@@ -25,6 +25,19 @@ macro_rules! operator {
 
         fn properties(&self) -> &Arc<PlanProperties> {
             &self.properties
+        }
+
+        fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+            vec![false; self.children().len()]
+        }
+
+        fn apply_expressions(
+            &self,
+            _: &mut dyn FnMut(
+                &Arc<dyn datafusion::physical_expr::PhysicalExpr>,
+            ) -> Result<datafusion::common::tree_node::TreeNodeRecursion>,
+        ) -> Result<datafusion::common::tree_node::TreeNodeRecursion> {
+            Ok(datafusion::common::tree_node::TreeNodeRecursion::Continue)
         }
 
         $($crate::exec::operator::operator! { @$part $($with)? })+
@@ -58,21 +71,6 @@ macro_rules! operator {
             let with: fn(&Self, Arc<dyn ExecutionPlan>, Source) -> Result<Self> = $with;
             let (input, source) = self.source.with_children(children)?;
             Ok(Arc::new(with(&self, input, source)?))
-        }
-    };
-    (@in_order) => {
-        fn benefits_from_input_partitioning(&self) -> Vec<bool> {
-            vec![false; self.children().len()]
-        }
-    };
-    (@without_expressions) => {
-        fn apply_expressions(
-            &self,
-            _: &mut dyn FnMut(
-                &Arc<dyn datafusion::physical_expr::PhysicalExpr>,
-            ) -> Result<datafusion::common::tree_node::TreeNodeRecursion>,
-        ) -> Result<datafusion::common::tree_node::TreeNodeRecursion> {
-            Ok(datafusion::common::tree_node::TreeNodeRecursion::Continue)
         }
     };
     (@with_metrics) => {

@@ -100,7 +100,6 @@ struct Progress {
     block: Vec<RecordBatch>,
     block_bytes: usize,
     reservation: MemoryReservation,
-    wanted: Wanted,
     metrics: KnnMetrics,
 }
 
@@ -126,9 +125,9 @@ impl Progress {
         }
         let block = std::mem::take(&mut self.block);
         let rows: usize = block.iter().map(RecordBatch::num_rows).sum();
-        let place = block[0].schema().index_of(&self.wanted.column)?;
+        let place = block[0].schema().index_of(&self.search.wanted.column)?;
         let vectors: Vec<ArrayRef> = block.iter().map(|batch| batch.column(place).clone()).collect();
-        let kept = block.iter().map(|batch| columns_of(batch, &self.wanted.kept));
+        let kept = block.iter().map(|batch| columns_of(batch, &self.search.wanted.kept));
         let kept = kept.collect::<Result<Vec<RecordBatch>>>()?;
         drop(block);
         let (task, before) = (self.search.clone(), self.before);
@@ -156,7 +155,7 @@ impl DisplayAs for KnnPartialExec {
 }
 
 impl ExecutionPlan for KnnPartialExec {
-    operator! { KnnPartialExec; queries = |this, rows, source| Self::new(rows, source, this.wanted.clone(), this.files.clone()), in_order, without_expressions, with_metrics }
+    operator! { KnnPartialExec; queries = |this, rows, source| Self::new(rows, source, this.wanted.clone(), this.files.clone()), with_metrics }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let schema = self.schema();
@@ -186,10 +185,8 @@ impl ExecutionPlan for KnnPartialExec {
             let mut progress = Progress {
                 hits: Hits::new(queries.count(), wanted.k),
                 search: Search {
-                    column: wanted.column.clone(),
+                    wanted,
                     queries,
-                    k: wanted.k,
-                    metric: wanted.metric,
                     device: blocking(move || opened.open().map_err(external)).await?,
                     stop: stop.flag(),
                 },
@@ -198,7 +195,6 @@ impl ExecutionPlan for KnnPartialExec {
                 block: vec![],
                 block_bytes: 0,
                 reservation,
-                wanted,
                 metrics,
             };
             while let Some(batch) = rows.next().await {

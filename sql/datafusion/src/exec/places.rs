@@ -50,7 +50,7 @@ impl DisplayAs for KnnPlacesExec {
 }
 
 impl ExecutionPlan for KnnPlacesExec {
-    operator! { KnnPlacesExec; input = |this, input| Self::new(input, this.files.clone()), in_order, without_expressions }
+    operator! { KnnPlacesExec; input = |this, input| Self::new(input, this.files.clone()) }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let piece = piece(&self.input, partition, &self.files);

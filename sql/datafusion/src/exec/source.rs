@@ -176,30 +176,27 @@ pub(crate) fn fields_of(
 
 /// All batches as one, in this order. An error if lists have more elements than their offsets can count.
 fn in_order(schema: &SchemaRef, batches: &[RecordBatch], order: QueryOrder) -> Result<RecordBatch> {
-    let by = |batch: &RecordBatch| match order {
-        QueryOrder::Arrival => vec![],
-        QueryOrder::Places => batch.columns()[batch.num_columns() - KnnPlacesExec::COLUMNS..].to_vec(),
-        QueryOrder::Values => batch.columns().to_vec(),
-    };
     let rows = |(number, batch): (usize, &RecordBatch)| (0..batch.num_rows()).map(move |row| (number, row));
-    let mut places: Vec<(usize, usize)> = batches.iter().enumerate().flat_map(rows).collect();
-    let mut is_moved = false;
-    if let (Some(first), true) = (batches.first(), order != QueryOrder::Arrival) {
-        let fields = by(first).iter().map(|column| SortField::new(column.data_type().clone())).collect();
-        let converter = RowConverter::new(fields)?;
-        let mut keys = converter.empty_rows(places.len(), 0);
-        batches.iter().try_for_each(|batch| converter.append(&mut keys, &by(batch)))?;
-        let mut numbers: Vec<usize> = (0..places.len()).collect();
-        is_moved = !numbers.is_sorted_by(|&a, &b| keys.row(a) <= keys.row(b));
-        if is_moved {
-            numbers.sort_unstable_by(|&a, &b| keys.row(a).cmp(&keys.row(b)));
-            places = numbers.into_iter().map(|number| places[number]).collect();
-        }
-    }
-    match batches {
-        [] => Ok(RecordBatch::new_empty(schema.clone())),
-        [batch] if !is_moved => Ok(batch.clone()),
+    let all = match batches {
+        [] => RecordBatch::new_empty(schema.clone()),
+        [batch] => batch.clone(),
         // Concatenation would panic where offsets overflow.
-        _ => gather(&batches.iter().collect::<Vec<_>>(), &places),
+        _ => gather(
+            &batches.iter().collect::<Vec<_>>(),
+            &batches.iter().enumerate().flat_map(rows).collect::<Vec<_>>(),
+        )?,
+    };
+    let by = match order {
+        QueryOrder::Arrival => return Ok(all),
+        QueryOrder::Places => &all.columns()[all.num_columns() - KnnPlacesExec::COLUMNS..],
+        QueryOrder::Values => all.columns(),
+    };
+    let fields = by.iter().map(|column| SortField::new(column.data_type().clone())).collect();
+    let keys = RowConverter::new(fields)?.convert_columns(by)?;
+    let mut places: Vec<u32> = (0..all.num_rows() as u32).collect();
+    if places.is_sorted_by_key(|&place| keys.row(place as usize)) {
+        return Ok(all);
     }
+    places.sort_unstable_by_key(|&place| keys.row(place as usize));
+    Ok(take_record_batch(&all, &UInt32Array::from(places))?)
 }

@@ -6,12 +6,11 @@
 use std::fmt;
 use std::sync::Arc;
 
+use datafusion::common::Result;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{Result, Statistics};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
-use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 
 use crate::exec::pieces::keeps_rows;
@@ -69,13 +68,5 @@ impl ExecutionPlan for WholeExec {
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         self.0.execute(partition, context)
-    }
-
-    fn statistics_from_inputs(
-        &self,
-        of_children: &[Arc<Statistics>],
-        of: &StatisticsArgs,
-    ) -> Result<Arc<Statistics>> {
-        self.0.statistics_from_inputs(of_children, of)
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, Result};
-use datafusion::logical_expr::{Extension, Limit, LogicalPlan, Projection, SubqueryAlias};
+use datafusion::logical_expr::{Extension, LogicalPlan, Projection};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
 use crate::plan::node::Knn;
@@ -38,15 +38,10 @@ impl OptimizerRule for NarrowKnn {
 /// A search, under other names or not, with the columns that are used, if that is fewer.
 fn narrowed(plan: &LogicalPlan, is_used: &impl Fn(&str) -> bool) -> Result<Option<LogicalPlan>> {
     match plan {
-        LogicalPlan::SubqueryAlias(alias) => Ok(match narrowed(&alias.input, is_used)? {
-            Some(input) => {
-                let alias = SubqueryAlias::try_new(Arc::new(input), alias.alias.clone())?;
-                Some(LogicalPlan::SubqueryAlias(alias))
-            }
-            None => None,
-        }),
-        LogicalPlan::Limit(limit) => Ok(narrowed(&limit.input, is_used)?
-            .map(|input| LogicalPlan::Limit(Limit { input: Arc::new(input), ..limit.clone() }))),
+        LogicalPlan::SubqueryAlias(_) | LogicalPlan::Limit(_) => {
+            let input = narrowed(plan.inputs()[0], is_used)?;
+            input.map(|input| plan.with_new_exprs(plan.expressions(), vec![input])).transpose()
+        }
         LogicalPlan::Extension(extension) => {
             let Some(knn) = extension.node.as_any().downcast_ref::<Knn>() else { return Ok(None) };
             let narrowed = knn.narrowed(is_used)?;

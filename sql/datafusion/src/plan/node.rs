@@ -3,14 +3,15 @@
 use std::cmp::Ordering;
 use std::collections::HashSet;
 use std::fmt;
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::{DFSchema, DFSchemaRef, Result, internal_err, plan_err};
 use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNodeCore};
 use nearfield::Metric;
+use serde::{Deserialize, Serialize};
 
+use crate::metric::by_name;
 use crate::search::queries::Queries;
 
 /// The number of a query, from 0, in the order in which they were given.
@@ -22,7 +23,7 @@ pub(crate) const DISTANCE: &str = "_distance";
 const QUERY_PREFIX: &str = "query_";
 
 /// Where queries come from.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Asked {
     /// From the text of the statement.
     Given(Arc<Queries>),
@@ -31,11 +32,12 @@ pub(crate) enum Asked {
 }
 
 /// What to look for, in every stage of a plan.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct Wanted {
     /// The column of vectors.
     pub(crate) column: String,
     pub(crate) k: usize,
+    #[serde(with = "by_name")]
     pub(crate) metric: Metric,
     /// The columns of the rows that the answer has.
     pub(crate) kept: Vec<String>,
@@ -44,7 +46,7 @@ pub(crate) struct Wanted {
 }
 
 /// The k nearest rows of a table to each query.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Knn {
     pub(crate) rows: Arc<LogicalPlan>,
     pub(crate) asked: Asked,
@@ -172,42 +174,9 @@ impl UserDefinedLogicalNodeCore for Knn {
     }
 }
 
-/// What tells two searches apart.
-#[derive(PartialEq, Eq, Hash, PartialOrd)]
-struct Identity<'a> {
-    wanted: &'a Wanted,
-    inputs: Vec<&'a LogicalPlan>,
-    /// The statement's queries: their number of elements, and their bits.
-    given: (usize, Vec<u64>),
-    query_column: Option<&'a String>,
-}
-
-fn identity(node: &Knn) -> Identity<'_> {
-    let (given, query_column) = match &node.asked {
-        Asked::Given(queries) => {
-            ((queries.dim(), queries.values().iter().map(|value| value.to_bits()).collect()), None)
-        }
-        Asked::Table { column, .. } => ((0, vec![]), Some(column)),
-    };
-    Identity { wanted: &node.wanted, inputs: node.inputs(), given, query_column }
-}
-
-impl PartialEq for Knn {
-    fn eq(&self, other: &Self) -> bool {
-        identity(self) == identity(other)
-    }
-}
-
-impl Eq for Knn {}
-
-impl Hash for Knn {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        identity(self).hash(state);
-    }
-}
-
+/// Searches have no order, which logical operators need.
 impl PartialOrd for Knn {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        identity(self).partial_cmp(&identity(other))
+        (self == other).then_some(Ordering::Equal)
     }
 }

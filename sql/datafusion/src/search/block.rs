@@ -10,6 +10,7 @@ use rayon::prelude::*;
 
 use crate::error::external;
 use crate::metric::{distance, norm, ordering};
+use crate::plan::node::Wanted;
 use crate::search::certificate::{Extent, Moved, least};
 use crate::search::hits::{Hit, Hits};
 use crate::search::queries::Queries;
@@ -26,14 +27,11 @@ const ROWS_AT_ONCE: usize = 2048;
 /// The lengths of vectors that the library takes, other than 0, with a factor of two to spare for its rounding.
 const LENGTHS: std::ops::RangeInclusive<f64> = 1.0 / (1u64 << 49) as f64..=(1u64 << 49) as f64;
 
-/// A search: its queries, its metric and its device.
+/// A search: its queries and its device.
 #[derive(Clone)]
 pub(crate) struct Search {
-    /// The name of the column of vectors.
-    pub(crate) column: String,
+    pub(crate) wanted: Wanted,
     pub(crate) queries: Arc<Queries>,
-    pub(crate) k: usize,
-    pub(crate) metric: Metric,
     pub(crate) device: Device,
     /// Set when nobody waits for the answer any more.
     pub(crate) stop: Arc<AtomicBool>,
@@ -162,89 +160,106 @@ pub(crate) fn search(search: &Search, columns: &[ArrayRef], first: u64, hits: Hi
     if count == 0 || rows.len == 0 {
         return Ok((hits, Work::default()));
     }
-    let vectors = rows.check_dim(search.queries.dim(), &search.column)?;
-    let all: Vec<usize> = (0..count).collect();
-    if count < LEAST_QUERIES || count * rows.len < LEAST_PAIRS {
-        let rescored = count * rows.len;
-        let every: Vec<usize> = (0..rows.len).collect();
-        return Ok((direct(search, &rows, &all, &every, first, hits)?, Work { rescored, ..Work::default() }));
+    let vectors = rows.check_dim(search.queries.dim(), &search.wanted.column)?;
+    let mut block = Block { search, rows, first, hits, work: Work::default() };
+    match count < LEAST_QUERIES || count * block.rows.len < LEAST_PAIRS {
+        true => block.compare_all(&(0..count).collect::<Vec<_>>())?,
+        false => block.by_library(vectors)?,
     }
-    by_library(search, &rows, vectors, first, hits)
+    Ok((block.hits, block.work))
 }
 
-fn by_library(
-    search: &Search,
-    rows: &Rows<'_>,
-    vectors: usize,
+/// The search of a block.
+struct Block<'a> {
+    search: &'a Search,
+    rows: Rows<'a>,
+    /// The number of the first row.
     first: u64,
-    mut hits: Hits,
-) -> Result<(Hits, Work)> {
-    let Search { queries, k, metric, .. } = search;
-    let converted = Converted::new(rows, vectors, queries.dim(), *metric)?;
-    let query_values = queries.to_f32();
-    let moved_of = |place: usize| {
-        let converted = &query_values[place * queries.dim()..][..queries.dim()];
-        moved(queries.query(place), converted)
-            // Its cosines are NULL, which is for the scalar function to say.
-            .filter(|moved| moved.norm > 0.0 || *metric != Metric::Cosine)
-    };
-    let moves: Vec<Option<Moved>> = (0..queries.count()).map(moved_of).collect();
-    let (taken, mut doubtful): (Vec<usize>, Vec<usize>) =
-        (0..queries.count()).partition(|&place| moves[place].is_some());
-    let (mut work, mut certain) = (Work::default(), vec![]);
-    if !converted.numbers.is_empty() && !taken.is_empty() {
-        let asked: Vec<f32> = taken
-            .iter()
-            .flat_map(|&place| &query_values[place * queries.dim()..][..queries.dim()])
-            .copied()
-            .collect();
-        let most = k.saturating_add(MORE).min(converted.numbers.len());
-        let found = with_library(search, &converted, &asked, most)?;
-        work.screened = taken.len() * converted.numbers.len();
-        let answers: Vec<(Vec<Hit>, bool)> = (taken.par_iter().enumerate())
-            .map(|(number, &place)| {
-                let named = found.row(number);
-                let mut best = Hits::new(1, *k);
-                let hit = |row: usize| {
-                    let distance = rows.distance(*metric, queries.query(place), row)?;
-                    Some(Hit { distance, row: first + row as u64 })
-                };
-                best.add(0, named.iter().filter_map(|named| hit(converted.numbers[named.id as usize])));
-                let threshold = best.threshold(0).min(hits.threshold(place));
-                let is_certain = named.len() == converted.numbers.len()
-                    || (named.last().zip(moves[place])).is_some_and(|(last, moved)| {
-                        let reported = f64::from(last.distance);
-                        least(*metric, queries.dim(), reported, moved, converted.extent) > threshold
-                    });
-                (best.of_query(0).to_vec(), is_certain)
-            })
-            .collect();
-        work.rescored = found.hits().len();
-        for (&place, (best, is_certain)) in taken.iter().zip(answers) {
-            match is_certain {
-                true => {
-                    hits.add(place, best);
+    hits: Hits,
+    work: Work,
+}
+
+impl Block<'_> {
+    /// A row by its distance from a query, if it has one.
+    fn hit(&self, query: usize, row: usize) -> Option<Hit> {
+        let Search { queries, wanted, .. } = self.search;
+        let distance = self.rows.distance(wanted.metric, queries.query(query), row)?;
+        Some(Hit { distance, row: self.first + row as u64 })
+    }
+
+    fn by_library(&mut self, vectors: usize) -> Result<()> {
+        let Search { queries, wanted: Wanted { k, metric, .. }, .. } = self.search;
+        let dim = queries.dim();
+        let converted = Converted::new(&self.rows, vectors, dim, *metric)?;
+        let in_f32 = |place: usize| &queries.to_f32()[place * dim..][..dim];
+        let moved_of = |place: usize| {
+            // The cosines of a zero vector are NULL, which is for the scalar function to say.
+            moved(queries.query(place), in_f32(place))
+                .filter(|moved| moved.norm > 0.0 || *metric != Metric::Cosine)
+        };
+        let moves: Vec<Option<Moved>> = (0..queries.count()).map(moved_of).collect();
+        let (taken, mut doubtful): (Vec<usize>, Vec<usize>) =
+            (0..queries.count()).partition(|&place| moves[place].is_some() && !converted.numbers.is_empty());
+        let mut certain = vec![];
+        if !taken.is_empty() {
+            let asked: Vec<f32> = taken.iter().flat_map(|&place| in_f32(place)).copied().collect();
+            let most = k.saturating_add(MORE).min(converted.numbers.len());
+            let found = with_library(self.search, &converted, &asked, most)?;
+            self.work.screened += taken.len() * converted.numbers.len();
+            self.work.rescored += found.hits().len();
+            let answers: Vec<(Hits, bool)> = (taken.par_iter().enumerate())
+                .map(|(number, &place)| {
+                    let named = found.row(number);
+                    let mut best = Hits::new(1, *k);
+                    let rows = named.iter().map(|named| converted.numbers[named.id as usize]);
+                    best.add(0, rows.filter_map(|row| self.hit(place, row)));
+                    let threshold = best.threshold(0).min(self.hits.threshold(place));
+                    let is_certain = named.len() == converted.numbers.len()
+                        || (named.last().zip(moves[place])).is_some_and(|(last, moved)| {
+                            least(*metric, dim, last.distance.into(), moved, converted.extent) > threshold
+                        });
+                    (best, is_certain)
+                })
+                .collect();
+            for (&place, (best, is_certain)) in taken.iter().zip(answers) {
+                if is_certain {
+                    self.hits.add(place, best.of_query(0).iter().copied());
                     certain.push(place);
+                } else {
+                    doubtful.push(place);
                 }
-                false => doubtful.push(place),
             }
         }
+        self.work.in_doubt += doubtful.len();
+        self.compare(&certain, &converted.others)?;
+        self.compare_all(&doubtful)
     }
-    // Without rows for the library, all queries are compared with the others alone.
-    if converted.numbers.is_empty() {
-        certain = taken;
+
+    fn compare_all(&mut self, queries: &[usize]) -> Result<()> {
+        self.compare(queries, &(0..self.rows.len).collect::<Vec<_>>())
     }
-    if !converted.others.is_empty() {
-        work.rescored += certain.len() * converted.others.len();
-        hits = direct(search, rows, &certain, &converted.others, first, hits)?;
+
+    /// Compares some queries with some rows by the scalar function.
+    fn compare(&mut self, queries: &[usize], rows: &[usize]) -> Result<()> {
+        let (k, stop) = (self.search.wanted.k, &self.search.stop);
+        let of_some = |rows: &[usize]| {
+            let mut best = Hits::new(queries.len(), k);
+            for (number, &place) in queries.iter().enumerate() {
+                if stop.load(Ordering::Relaxed) {
+                    return Err(DataFusionError::Execution("the search was cancelled".into()));
+                }
+                best.add(number, rows.iter().filter_map(|&row| self.hit(place, row)));
+            }
+            Ok(best)
+        };
+        let none = || Hits::new(queries.len(), k);
+        let found = rows.par_chunks(ROWS_AT_ONCE).map(of_some).try_reduce(none, |a, b| Ok(a.merge(b)))?;
+        for (number, &place) in queries.iter().enumerate() {
+            self.hits.add(place, found.of_query(number).iter().copied());
+        }
+        self.work.rescored += queries.len() * rows.len();
+        Ok(())
     }
-    if !doubtful.is_empty() {
-        let every: Vec<usize> = (0..rows.len).collect();
-        work.in_doubt = doubtful.len();
-        work.rescored += doubtful.len() * rows.len;
-        hits = direct(search, rows, &doubtful, &every, first, hits)?;
-    }
-    Ok((hits, work))
 }
 
 fn with_library(
@@ -255,43 +270,9 @@ fn with_library(
 ) -> Result<nearfield::Neighbors> {
     let (stop, dim) = (search.stop.clone(), search.queries.dim());
     let run = || -> nearfield::Result<nearfield::Neighbors> {
-        let mut index = Flat::builder(&search.device, ordering(search.metric), dim).build()?;
+        let mut index = Flat::builder(&search.device, ordering(search.wanted.metric), dim).build()?;
         index.add(MatrixView::new(&converted.values, dim)?)?;
         index.search(MatrixView::new(queries, dim)?, k)
     };
     interruptible(move || !stop.load(Ordering::Relaxed), run).map_err(external)
-}
-
-/// Compares some queries with some rows by the scalar function.
-fn direct(
-    search: &Search,
-    rows: &Rows<'_>,
-    queries: &[usize],
-    numbers: &[usize],
-    first: u64,
-    hits: Hits,
-) -> Result<Hits> {
-    let found = numbers
-        .par_chunks(ROWS_AT_ONCE)
-        .map(|numbers| {
-            let mut best = Hits::new(queries.len(), search.k);
-            for (number, &place) in queries.iter().enumerate() {
-                if search.stop.load(Ordering::Relaxed) {
-                    return Err(DataFusionError::Execution("the search was cancelled".into()));
-                }
-                let query = search.queries.query(place);
-                let hit = |&row: &usize| {
-                    let distance = rows.distance(search.metric, query, row)?;
-                    Some(Hit { distance, row: first + row as u64 })
-                };
-                best.add(number, numbers.iter().filter_map(hit));
-            }
-            Ok(best)
-        })
-        .try_reduce(|| Hits::new(queries.len(), search.k), |a, b| Ok(a.merge(b)))?;
-    let mut hits = hits;
-    for (number, &place) in queries.iter().enumerate() {
-        hits.add(place, found.of_query(number).iter().copied());
-    }
-    Ok(hits)
 }

@@ -76,37 +76,3 @@ impl Hits {
         self.of_queries.iter().map(of_query).sum()
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_nearest_stay_in_order_and_equal_distances_in_that_of_rows() {
-        let rows = [(2.0, 9), (f64::NAN, 0), (1.0, 7), (2.0, 3), (-1.0, 8), (2.0, 1), (1.0, 5), (2.0, 4)];
-        let rows = rows.map(|(distance, row)| Hit { distance, row });
-        for (k, threshold, wanted) in [
-            (0, f64::INFINITY, &[][..]),
-            (1, -1.0, &[8]),
-            (3, 1.0, &[8, 5, 7]),
-            (5, 2.0, &[8, 5, 7, 1, 3]),
-            (9, f64::INFINITY, &[8, 5, 7, 1, 3, 4, 9]),
-        ] {
-            // All at once, one by one, and in two parts.
-            let (mut at_once, mut singly) = (Hits::new(1, k), Hits::new(1, k));
-            at_once.add(0, rows);
-            rows.iter().for_each(|&row| singly.add(0, [row]));
-            let (mut first, mut second) = (Hits::new(1, k), Hits::new(1, k));
-            first.add(0, rows[..5].to_vec());
-            second.add(0, rows[5..].to_vec());
-            for hits in [at_once, singly, first.merge(second)] {
-                assert_eq!(
-                    hits.of_query(0).iter().map(|hit| hit.row).collect::<Vec<u64>>(),
-                    wanted,
-                    "k = {k}"
-                );
-                assert_eq!(hits.threshold(0), threshold, "k = {k}");
-            }
-        }
-    }
-}

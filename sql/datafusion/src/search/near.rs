@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use nearfield::{Index, MatrixView, Metric, SearchOptions};
+use serde::{Deserialize, Serialize};
 
-use crate::metric::distance;
+use crate::metric::{by_name, distance};
 use crate::search::block::{MORE, Work, moved};
 use crate::search::certificate::{Extent, UNIT, least};
 use crate::search::queries::Queries;
 
 /// How many lists of an `Ivf` to search for each query. A `Flat` has none.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Probes {
     Default,
     Lists(usize),
@@ -30,15 +31,14 @@ impl Probes {
 }
 
 /// A query, and which rows are wanted for it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Near {
     /// One.
     pub(crate) query: Arc<Queries>,
     /// That of the scalar function. [`Near::fits`] tells of which indexes.
+    #[serde(with = "by_name")]
     pub(crate) metric: Metric,
     pub(crate) k: usize,
-    /// Whether k counts distances, and not rows.
-    pub(crate) is_distinct: bool,
 }
 
 impl Near {
@@ -73,9 +73,6 @@ pub(crate) fn candidates(index: &Index, near: &Near, work: &mut Work) -> nearfie
     let mut distances: Vec<f64> =
         rows.chunks(dim).filter_map(|row| distance(near.metric, query, row)).collect();
     distances.sort_unstable_by(f64::total_cmp);
-    if near.is_distinct {
-        distances.dedup();
-    }
     let Some(last) = found.neighbors.hits().last() else { return Ok(None) };
     let reported = f64::from(last.distance);
     let reported = match index.metric() {

@@ -1,16 +1,19 @@
 //! The queries of a search.
 
+use std::hash::{Hash, Hasher};
 use std::ops::Range;
 use std::sync::OnceLock;
 
 use datafusion::arrow::array::ArrayRef;
-use datafusion::common::{Result, exec_err};
+use datafusion::common::{DataFusionError, Result, exec_err};
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 
-use crate::vectors::{Elements, Number, Vectors};
+use crate::vectors::{Elements, Number, Vectors, with_elements};
 
 /// Vectors that neighbours are looked for, all of one length.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(try_from = "Sent", into = "Sent")]
 pub(crate) struct Queries {
     dim: usize,
     /// The number of each in the list or table that it comes from, where some are NULL.
@@ -21,9 +24,48 @@ pub(crate) struct Queries {
     in_f32: OnceLock<Vec<f32>>,
 }
 
+/// Queries in a message.
+#[derive(Serialize, Deserialize)]
+struct Sent {
+    dim: usize,
+    values: Vec<f64>,
+    numbers: Vec<u64>,
+}
+
+impl From<Queries> for Sent {
+    fn from(queries: Queries) -> Self {
+        Self { dim: queries.dim, values: queries.values().to_vec(), numbers: queries.numbers }
+    }
+}
+
+impl TryFrom<Sent> for Queries {
+    type Error = DataFusionError;
+
+    fn try_from(Sent { dim, values, numbers }: Sent) -> Result<Self> {
+        let is_whole =
+            dim.checked_mul(numbers.len()) == Some(values.len()) && (dim > 0 || numbers.is_empty());
+        if !is_whole || !values.iter().all(|x| x.is_finite()) {
+            let (count, given) = (numbers.len(), values.len());
+            return exec_err!(
+                "queries: needed {count} finite vectors of {dim} elements, given {given} numbers"
+            );
+        }
+        Ok(Self { dim, numbers, in_f64: values.into(), in_f32: OnceLock::new() })
+    }
+}
+
 impl PartialEq for Queries {
     fn eq(&self, other: &Self) -> bool {
         (self.dim, self.values(), &self.numbers) == (other.dim, other.values(), &other.numbers)
+    }
+}
+
+impl Eq for Queries {}
+
+impl Hash for Queries {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        // Not the values, of which two that are equal may have other bits.
+        (self.dim, &self.numbers).hash(state);
     }
 }
 
@@ -49,43 +91,20 @@ impl Queries {
             numbers.push(row as u64);
             ranges.push(range);
         }
-        let (in_f64, in_f32) = (OnceLock::new(), OnceLock::new());
-        let other = match vectors.elements {
-            Elements::F64(elements) => {
-                let values = in_f64.get_or_init(|| gathered(elements, &ranges, dim, Number::to_f64));
-                place_of_others(values, dim)
-            }
-            Elements::F32(elements) => {
-                let values = in_f32.get_or_init(|| gathered(elements, &ranges, dim, Number::to_f32));
-                place_of_others(values, dim)
-            }
-            Elements::F16(elements) => {
-                let values = in_f32.get_or_init(|| gathered(elements, &ranges, dim, Number::to_f32));
-                place_of_others(values, dim)
-            }
+        let has_others = |range: &Range<usize>| {
+            with_elements!(vectors.elements, |x| !x[range.clone()]
+                .iter()
+                .fold(true, |all, x| all & x.to_f64().is_finite()))
         };
-        match other {
-            Some(place) => {
-                exec_err!("{argument}: needed finite elements, vector {} has others", numbers[place])
-            }
-            None => Ok(Self { dim, numbers, in_f64, in_f32 }),
+        if let Some(place) = ranges.par_iter().position_first(has_others) {
+            return exec_err!("{argument}: needed finite elements, vector {} has others", numbers[place]);
         }
-    }
-
-    /// Queries with numbers of their own, as a codec sends them.
-    pub(crate) fn from_parts(dim: usize, values: Vec<f64>, numbers: Vec<u64>) -> Result<Self> {
-        let needed = dim.checked_mul(numbers.len());
-        if needed != Some(values.len())
-            || (dim == 0 && !numbers.is_empty())
-            || !values.iter().all(|x| x.is_finite())
-        {
-            return exec_err!(
-                "queries: needed {} finite vectors of {dim} elements, given {} numbers",
-                numbers.len(),
-                values.len()
-            );
-        }
-        Ok(Self { dim, numbers, in_f64: values.into(), in_f32: OnceLock::new() })
+        let (in_f64, in_f32) = match vectors.elements {
+            Elements::F64(x) => (gathered(x, &ranges, dim, Number::to_f64).into(), OnceLock::new()),
+            Elements::F32(x) => (OnceLock::new(), gathered(x, &ranges, dim, Number::to_f32).into()),
+            Elements::F16(x) => (OnceLock::new(), gathered(x, &ranges, dim, Number::to_f32).into()),
+        };
+        Ok(Self { dim, numbers, in_f64, in_f32 })
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -130,12 +149,6 @@ fn gathered<T: Number, U: Copy + Default + Send + Sync>(
         values.iter_mut().zip(&elements[range.clone()]).for_each(|(value, &x)| *value = convert(x));
     });
     values
-}
-
-/// The first vector with an element that is not finite.
-fn place_of_others<T: Number>(values: &[T], dim: usize) -> Option<usize> {
-    let has_others = |vector: &[T]| !vector.iter().fold(true, |all, x| all & x.to_f64().is_finite());
-    values.par_chunks(dim.max(1)).position_first(has_others)
 }
 
 fn converted<T: Copy + Sync, U: Send>(values: Option<&Vec<T>>, convert: impl Fn(T) -> U + Sync) -> Vec<U> {

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions};
 use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::DataType;
+use datafusion::arrow::datatypes::{DataType, Schema};
 use datafusion::catalog::{Session, TableFunctionArgs, TableProvider};
-use datafusion::common::{Column, DFSchema, Result, TableReference, plan_err};
+use datafusion::common::{DFSchema, Result, TableReference, plan_err};
 use datafusion::datasource::provider_as_source;
 use datafusion::logical_expr::{ColumnarValue, Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::scalar::ScalarValue;
@@ -76,14 +76,8 @@ impl<'a> Arguments<'a> {
         let catalog = &self.session.config_options().catalog;
         // An identifier was parsed already, with its quotes.
         let reference = match &self.exprs[place] {
-            Expr::Column(Column { relation: None, name, .. })
-            | Expr::OuterReferenceColumn(_, Column { name, .. }) => TableReference::bare(name.as_str()),
-            Expr::Column(Column { relation: Some(TableReference::Bare { table }), name, .. }) => {
-                TableReference::partial(table.clone(), name.as_str())
-            }
-            Expr::Column(Column {
-                relation: Some(TableReference::Partial { schema, table }), name, ..
-            }) => TableReference::full(schema.clone(), table.clone(), name.as_str()),
+            Expr::Column(column) => TableReference::parse_str(&column.quoted_flat_name()),
+            Expr::OuterReferenceColumn(_, column) => TableReference::bare(column.name.as_str()),
             _ => TableReference::parse_str(&text),
         };
         let reference = reference.resolve(&catalog.default_catalog, &catalog.default_schema);
@@ -169,23 +163,15 @@ impl<'a> Arguments<'a> {
     pub(crate) fn queries(&self, place: usize) -> Result<Arc<Queries>> {
         let schema = DFSchema::empty();
         let expr = self.session.create_physical_expr(self.exprs[place].clone(), &schema)?;
-        let batch = datafusion::arrow::array::RecordBatch::try_new_with_options(
-            Arc::new(datafusion::arrow::datatypes::Schema::empty()),
-            vec![],
-            &datafusion::arrow::array::RecordBatchOptions::new().with_row_count(Some(1)),
-        )?;
+        let one_row = RecordBatchOptions::new().with_row_count(Some(1));
+        let batch = RecordBatch::try_new_with_options(Arc::new(Schema::empty()), vec![], &one_row)?;
         let value = match expr.evaluate(&batch)? {
             ColumnarValue::Array(array) => array,
             ColumnarValue::Scalar(scalar) => scalar.to_array()?,
         };
         let needed = "a list of numbers, or a list of such lists";
-        let Some(element) = element_type(value.data_type()) else {
-            return self.wrong(place, "query", needed);
-        };
-        let vectors: ArrayRef = match element_type(element) {
-            Some(_) => list_elements(&value),
-            None => value.clone(),
-        };
+        let element = element_type(value.data_type());
+        let vectors = if element.and_then(element_type).is_some() { list_elements(&value) } else { value };
         if vectors.null_count() > 0 {
             return self.wrong(place, "query", "vectors that are not NULL");
         }

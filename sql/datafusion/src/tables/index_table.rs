@@ -34,14 +34,12 @@ pub(crate) struct IndexTables;
 #[async_trait]
 impl TableProviderFactory for IndexTables {
     async fn create(&self, _: &dyn Session, command: &CreateExternalTable) -> Result<Arc<dyn TableProvider>> {
-        if !command.schema.fields().is_empty() {
-            return plan_err!("{}: needed no columns: a saved index has id and vector", command.name);
-        }
-        if !command.options.is_empty() || !command.table_partition_cols.is_empty() {
-            return plan_err!("{}: needed neither OPTIONS nor PARTITIONED BY", command.name);
-        }
-        if command.unbounded {
-            return plan_err!("{}: needed a table that is not UNBOUNDED", command.name);
+        let has_others = !command.options.is_empty() || !command.table_partition_cols.is_empty();
+        if has_others || command.unbounded || !command.schema.fields().is_empty() {
+            return plan_err!(
+                "{}: needed a LOCATION alone: neither columns, which are id and vector, nor OPTIONS, PARTITIONED BY or UNBOUNDED",
+                command.name
+            );
         }
         Ok(Arc::new(IndexTable::open(&command.locations.join(","))?))
     }
@@ -53,8 +51,8 @@ impl TableProviderFactory for IndexTables {
 /// stays in memory for later queries: see `nearfield.resident_bytes`. Rows come file by file, and by id in each.
 #[derive(Debug, Clone)]
 pub struct IndexTable {
-    files: Vec<String>,
-    indexed: Indexed,
+    pub(crate) files: Vec<String>,
+    pub(crate) indexed: Indexed,
 }
 
 impl IndexTable {
@@ -91,15 +89,6 @@ impl IndexTable {
             Some(indexed) => Ok(Self { files, indexed }),
             None => plan_err!("needed files of saved indexes, given {location:?}"),
         }
-    }
-
-    /// As another machine has opened it.
-    pub(crate) fn from_parts(files: Vec<String>, indexed: Indexed) -> Self {
-        Self { files, indexed }
-    }
-
-    pub(crate) fn parts(&self) -> (&[String], &Indexed) {
-        (&self.files, &self.indexed)
     }
 }
 

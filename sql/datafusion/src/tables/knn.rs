@@ -1,20 +1,14 @@
-//! `knn(table, column, query, k [, metric, filter])`
+//! `knn` and `knn_join`.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
-use async_trait::async_trait;
-use datafusion::arrow::datatypes::SchemaRef;
-use datafusion::catalog::{Session, TableFunctionArgs, TableFunctionImpl, TableProvider};
+use datafusion::catalog::{TableFunctionArgs, TableFunctionImpl, TableProvider};
 use datafusion::common::Result;
-use datafusion::datasource::TableType;
-use datafusion::logical_expr::{Expr, Extension, Limit, LogicalPlan, lit};
-use datafusion::physical_plan::ExecutionPlan;
+use datafusion::datasource::ViewTable;
+use datafusion::logical_expr::{Extension, Limit, LogicalPlan, lit};
 
 use crate::plan::node::{Asked, Knn};
 use crate::tables::arguments::Arguments;
-
-const USAGE: &str = "knn(table, column, query, k [, metric, filter])";
 
 /// The k nearest rows of a table to one query or several, exactly.
 ///
@@ -26,59 +20,43 @@ pub(crate) struct KnnFunction;
 
 impl TableFunctionImpl for KnnFunction {
     fn call_with_args(&self, args: TableFunctionArgs) -> Result<Arc<dyn TableProvider>> {
-        let arguments = Arguments::new("knn", USAGE, 4..=6, &args)?;
+        let arguments =
+            Arguments::new("knn", "knn(table, column, query, k [, metric, filter])", 4..=6, &args)?;
         let table = arguments.table(0, "table")?;
         let column = arguments.column(1, "column", &table)?;
         let (queries, k) = (arguments.queries(2)?, arguments.k(3)?);
         let metric = arguments.metric(4, &table)?;
         let table = arguments.filtered(5, table)?;
-        let knn = Knn::all_columns(table, Asked::Given(queries), column, k, metric)?;
-        Ok(Arc::new(KnnTable::new(knn)))
+        Ok(view(Knn::all_columns(table, Asked::Given(queries), column, k, metric)?))
+    }
+}
+
+/// The k nearest rows of one table to each row of another, exactly.
+///
+/// The answer has the columns of `base`, those of `queries` with `query_` before their names, `query_index`, `rank` and `_distance`. Queries
+/// that are NULL have no neighbours.
+#[derive(Debug)]
+pub(crate) struct KnnJoinFunction;
+
+impl TableFunctionImpl for KnnJoinFunction {
+    fn call_with_args(&self, args: TableFunctionArgs) -> Result<Arc<dyn TableProvider>> {
+        let usage = "knn_join(queries, query_column, base, column, k [, metric])";
+        let arguments = Arguments::new("knn_join", usage, 5..=6, &args)?;
+        let queries = arguments.table(0, "queries")?;
+        let query_column = arguments.column(1, "query_column", &queries)?;
+        let base = arguments.table(2, "base")?;
+        let column = arguments.column(3, "column", &base)?;
+        let (k, metric) = (arguments.k(4)?, arguments.metric(5, &base)?);
+        let asked = Asked::Table { plan: Arc::new(queries), column: query_column };
+        Ok(view(Knn::all_columns(base, asked, column, k, metric)?))
     }
 }
 
 /// A search as a table: the planner replaces it by its logical plan.
-#[derive(Debug)]
-pub(crate) struct KnnTable {
-    plan: LogicalPlan,
-}
-
-impl KnnTable {
-    pub(crate) fn new(knn: Knn) -> Self {
-        let search = LogicalPlan::Extension(Extension { node: Arc::new(knn) });
-        // A limit that no answer reaches: the optimizer moves no condition below it. Without, one that names no column, as
-        // `random() < 0.5`, would say which rows are searched.
-        let limit = Limit { skip: None, fetch: Some(Box::new(lit(i64::MAX))), input: Arc::new(search) };
-        Self { plan: LogicalPlan::Limit(limit) }
-    }
-}
-
-#[async_trait]
-impl TableProvider for KnnTable {
-    fn schema(&self) -> SchemaRef {
-        self.plan.schema().inner().clone()
-    }
-
-    fn table_type(&self) -> TableType {
-        TableType::View
-    }
-
-    fn get_logical_plan(&self) -> Option<Cow<'_, LogicalPlan>> {
-        Some(Cow::Borrowed(&self.plan))
-    }
-
-    async fn scan(
-        &self,
-        session: &dyn Session,
-        projection: Option<&Vec<usize>>,
-        _: &[Expr],
-        _: Option<usize>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let plan = datafusion::logical_expr::LogicalPlanBuilder::from(self.plan.clone());
-        let plan = match projection {
-            Some(projection) => plan.select(projection.iter().copied())?,
-            None => plan,
-        };
-        session.create_physical_plan(&plan.build()?).await
-    }
+fn view(knn: Knn) -> Arc<dyn TableProvider> {
+    let search = LogicalPlan::Extension(Extension { node: Arc::new(knn) });
+    // A limit that no answer reaches: the optimizer moves no condition below it. Without, one that names no column, as
+    // `random() < 0.5`, would say which rows are searched.
+    let limit = Limit { skip: None, fetch: Some(Box::new(lit(i64::MAX))), input: Arc::new(search) };
+    Arc::new(ViewTable::new(LogicalPlan::Limit(limit), None))
 }

@@ -8,9 +8,10 @@ use datafusion::catalog::{Session, TableFunctionArgs, TableFunctionImpl, TablePr
 use datafusion::common::Result;
 use datafusion::datasource::TableType;
 use datafusion::logical_expr::Expr;
+use datafusion::physical_expr::projection::ProjectionExprs;
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::expressions::Column;
-use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
+use datafusion::physical_plan::projection::ProjectionExec;
+use serde::{Deserialize, Serialize};
 
 use crate::exec::index::{IndexSearch, KnnIndexExec};
 use crate::exec::indexed::{FILE, ID};
@@ -21,8 +22,6 @@ use crate::search::near::Probes;
 use crate::search::queries::Queries;
 use crate::tables::arguments::Arguments;
 use crate::tables::index_files::{index_files, paths_of_partitions};
-
-const USAGE: &str = "knn_index(file, query, k [, probes])";
 
 /// The k nearest rows of a saved index, or of several together, to one query or several.
 ///
@@ -35,38 +34,31 @@ pub(crate) struct KnnIndexFunction;
 
 impl TableFunctionImpl for KnnIndexFunction {
     fn call_with_args(&self, args: TableFunctionArgs) -> Result<Arc<dyn TableProvider>> {
-        let arguments = Arguments::new("knn_index", USAGE, 3..=4, &args)?;
+        let arguments = Arguments::new("knn_index", "knn_index(file, query, k [, probes])", 3..=4, &args)?;
         let files =
             index_files(&arguments.name(0, "file")?).map_err(|error| error.context("knn_index: file"))?;
         let (queries, k) = (arguments.queries(1)?, arguments.k(2)?);
         let probes = (args.exprs().len() > 3).then(|| arguments.k(3)).transpose()?;
         let probes = probes.map_or(Probes::Default, Probes::Lists);
-        Ok(Arc::new(KnnIndexTable { files, queries, k, probes, schema: schema() }))
+        Ok(Arc::new(KnnIndexTable { files, queries, k, probes }))
     }
 }
 
 /// A search of saved indexes as a table.
-#[derive(Debug)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct KnnIndexTable {
-    pub(crate) files: Vec<String>,
-    pub(crate) queries: Arc<Queries>,
-    pub(crate) k: usize,
-    pub(crate) probes: Probes,
-    pub(crate) schema: SchemaRef,
-}
-
-/// The columns of the answer.
-pub(crate) fn schema() -> SchemaRef {
-    let payload = [(ID, DataType::UInt64), (FILE, DataType::Utf8)];
-    let payload =
-        payload.map(|(name, data_type)| -> FieldRef { Arc::new(Field::new(name, data_type, false)) });
-    Arc::new(Schema::new(payload.into_iter().chain(own_fields()).collect::<Vec<FieldRef>>()))
+    files: Vec<String>,
+    queries: Arc<Queries>,
+    k: usize,
+    probes: Probes,
 }
 
 #[async_trait]
 impl TableProvider for KnnIndexTable {
     fn schema(&self) -> SchemaRef {
-        self.schema.clone()
+        let payload = [(ID, DataType::UInt64), (FILE, DataType::Utf8)];
+        let payload = payload.map(|(name, kind)| -> FieldRef { Arc::new(Field::new(name, kind, false)) });
+        Arc::new(Schema::new(payload.into_iter().chain(own_fields()).collect::<Vec<_>>()))
     }
 
     fn table_type(&self) -> TableType {
@@ -92,10 +84,7 @@ impl TableProvider for KnnIndexTable {
         let found = KnnIndexExec::new(paths_of_partitions(&self.files, session)?, source, search)?;
         let all: Arc<dyn ExecutionPlan> = Arc::new(KnnFinalExec::new(Arc::new(found), self.k)?);
         let Some(projection) = projection else { return Ok(all) };
-        let column = |&place: &usize| {
-            let name = self.schema.field(place).name();
-            ProjectionExpr::new(Arc::new(Column::new(name, place)), name.clone())
-        };
-        Ok(Arc::new(ProjectionExec::try_new(projection.iter().map(column).collect::<Vec<_>>(), all)?))
+        let columns = ProjectionExprs::from_indices(projection, &self.schema());
+        Ok(Arc::new(ProjectionExec::try_new(columns.iter().cloned(), all)?))
     }
 }

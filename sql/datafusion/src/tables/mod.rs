@@ -5,4 +5,3 @@ mod index_files;
 pub(crate) mod index_table;
 pub(crate) mod knn;
 pub(crate) mod knn_index;
-pub(crate) mod knn_join;

@@ -4,8 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use datafusion::datasource::MemTable;
+use datafusion::execution::SessionStateBuilder;
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::prelude::{SessionConfig, SessionContext};
 
-use crate::support::{DIM, ROWS, Sql, Stored, limited, table, vectors};
+use crate::support::{DIM, ROWS, Sql, Stored, table, vectors};
 
 #[tokio::test]
 async fn wrong_arguments_are_refused_by_name() {
@@ -22,6 +25,7 @@ async fn wrong_arguments_are_refused_by_name() {
         ("knn(t, vec, [[1.0], NULL], 3)", "query: needed vectors that are not NULL"),
         ("knn(t, vec, 'text', 3)", "query: needed a list of numbers"),
         ("knn(t, vec, ['a'], 3)", "query: needed a list of numbers"),
+        ("knn(t, vec, (SELECT 1), 3)", "subquery"),
         ("knn(t, vec, arrow_cast([1.0, 'NaN'], 'List(Float64)'), 3)", "query: needed finite elements"),
         ("knn(t, vec, [1.0], 0)", "k: needed a whole number from 1, given"),
         ("knn(t, vec, [1.0], 1.5)", "k: needed a whole number from 1, given"),
@@ -53,7 +57,13 @@ async fn memory_is_that_of_the_pool() {
     let queries = table(&vectors(&ROWS[..30 * DIM], DIM), DIM, Stored::FixedF32);
     let mut answers = vec![];
     for bytes in [64 << 20, 2 << 20, 64 << 10] {
-        let context = limited(bytes);
+        let runtime = RuntimeEnvBuilder::new().with_memory_limit(bytes, 1.0).build_arc().expect("a runtime");
+        let builder = SessionStateBuilder::new()
+            .with_default_features()
+            .with_config(SessionConfig::new().with_batch_size(256))
+            .with_runtime_env(runtime);
+        let state = nearfield_datafusion::with_nearfield(builder).build();
+        let context = SessionContext::new_with_state(state);
         // Batches of a quarter of a megabyte.
         let batches = (0..3000).step_by(150).map(|start| rows.slice(start, 150)).collect();
         let source = MemTable::try_new(rows.schema(), vec![batches]).expect("a table");

@@ -132,15 +132,22 @@ async fn a_filter_and_a_condition_outside_mean_what_they_say() {
 }
 
 #[tokio::test]
-async fn empty_tables_and_those_without_vectors_have_no_neighbours() {
+async fn tables_without_rows_or_vectors_give_nothing() {
     let sql = Sql::new("host").await;
-    sql.parquet("none", &table(&[], 4, Stored::FixedF32), 1).await;
-    sql.parquet("nulls", &table(&[None, None], 4, Stored::FixedF32), 2).await;
-    for name in ["none", "nulls"] {
-        let found = sql.run(&format!("SELECT * FROM knn({name}, vec, [1, 2, 3, 4], 3)")).await;
-        assert_eq!((found.num_rows(), found.num_columns()), (0, 6), "{name}");
+    for (name, rows) in [("none", &[][..]), ("nulls", &[None, None]), ("t", &[Some(vec![1.0, 2.0])])] {
+        sql.parquet(name, &table(rows, 2, Stored::FixedF32), 1).await;
     }
-    let found = sql.run("SELECT count(*) FROM knn(none, vec, [1, 2, 3, 4], 3) WHERE id > 0").await;
+    for (call, columns) in [
+        ("knn(none, vec, [1, 2], 3)", 6),
+        ("knn(nulls, vec, [1, 2], 3)", 6),
+        ("knn_join(none, vec, t, vec, 3)", 9),
+        ("knn_join(t, vec, none, vec, 3)", 9),
+        ("knn_join(nulls, vec, t, vec, 3)", 9),
+    ] {
+        let found = sql.run(&format!("SELECT * FROM {call}")).await;
+        assert_eq!((found.num_rows(), found.num_columns()), (0, columns), "{call}");
+    }
+    let found = sql.run("SELECT count(*) FROM knn(none, vec, [1, 2], 3) WHERE id > 0").await;
     assert_eq!(found.num_rows(), 1);
 }
 

@@ -96,13 +96,3 @@ async fn queries_of_one_partition_are_numbered_in_its_order() {
         }
     }
 }
-
-#[tokio::test]
-async fn tables_without_queries_or_rows_give_nothing() {
-    let sql = Sql::new("host").await;
-    sql.parquet("t", &table(&vectors(&ROWS[..10 * DIM], DIM), DIM, Stored::FixedF32), 1).await;
-    sql.parquet("none", &table(&[], DIM, Stored::FixedF32), 1).await;
-    for call in ["knn_join(none, vec, t, vec, 3)", "knn_join(t, vec, none, vec, 3)"] {
-        assert_eq!(sql.run(&format!("SELECT id, rank FROM {call}")).await.num_rows(), 0, "{call}");
-    }
-}

@@ -7,6 +7,5 @@ mod index_table;
 mod knn;
 mod knn_index;
 mod knn_join;
-mod order_by;
 mod plans;
 mod support;

@@ -1,15 +1,6 @@
 //! `EXPLAIN` says what is searched and how, and plans hold no more than they need.
 
-use datafusion::arrow::array::AsArray;
-
 use crate::support::{DIM, QUERIES, ROWS, Sql, Stored, literal, table, vectors};
-
-/// The text of a plan.
-async fn explained(sql: &Sql, statement: &str) -> String {
-    let plan = sql.run(statement).await;
-    let texts = plan.column(plan.num_columns() - 1).as_string::<i32>();
-    texts.iter().flatten().collect::<Vec<&str>>().join("\n")
-}
 
 #[tokio::test]
 async fn plans_name_the_search_and_read_only_its_columns() {
@@ -18,8 +9,7 @@ async fn plans_name_the_search_and_read_only_its_columns() {
     sql.parquet("q", &table(&vectors(&QUERIES[..30 * DIM], DIM), DIM, Stored::FixedF32), 1).await;
     sql.run("SET datafusion.execution.target_partitions = 4").await;
     let call = format!("knn(t, vec, {}, 3, 'l2')", literal(&QUERIES[..DIM]));
-    let plan =
-        explained(&sql, &format!("EXPLAIN SELECT id, rank FROM {call} ORDER BY query_index, rank")).await;
+    let plan = sql.plan(&format!("SELECT id, rank FROM {call} ORDER BY query_index, rank")).await;
     for part in [
         "Knn: column=vec, k=3, metric=l2, queries=1",
         "KnnFinalExec: k=3",
@@ -31,7 +21,7 @@ async fn plans_name_the_search_and_read_only_its_columns() {
     }
     assert!(!plan.contains("SortExec"), "the answer is in order:\n{plan}");
     assert!(!plan.contains("RepartitionExec"), "the order of the table would be lost:\n{plan}");
-    let plan = explained(&sql, "EXPLAIN SELECT query_id, id FROM knn_join(q, vec, t, vec, 3)").await;
+    let plan = sql.plan("SELECT query_id, id FROM knn_join(q, vec, t, vec, 3)").await;
     assert_eq!(
         plan.matches("projection=[id, vec]").count(),
         4,
@@ -44,7 +34,7 @@ async fn explain_analyze_counts_the_work() {
     let sql = Sql::new("host").await;
     sql.parquet("t", &table(&vectors(ROWS.as_slice(), DIM), DIM, Stored::FixedF32), 1).await;
     sql.parquet("q", &table(&vectors(QUERIES.as_slice(), DIM), DIM, Stored::FixedF32), 1).await;
-    let plan = explained(&sql, "EXPLAIN ANALYZE SELECT id FROM knn_join(q, vec, t, vec, 3)").await;
+    let plan = sql.plan("ANALYZE SELECT id FROM knn_join(q, vec, t, vec, 3)").await;
     let search = plan.lines().find(|line| line.contains("KnnPartialExec")).expect("a search");
     for part in [
         "rows_searched=4.00 K",
@@ -63,8 +53,7 @@ async fn conditions_outside_stay_outside() {
     let sql = Sql::new("host").await;
     sql.parquet("t", &table(&vectors(&ROWS[..100 * DIM], DIM), DIM, Stored::FixedF32), 1).await;
     let call = format!("knn(t, vec, {}, 3, 'l2')", literal(&QUERIES[..DIM]));
-    let plan =
-        explained(&sql, &format!("EXPLAIN FORMAT INDENT SELECT id FROM {call} WHERE random() < 0.5")).await;
+    let plan = sql.plan(&format!("FORMAT INDENT SELECT id FROM {call} WHERE random() < 0.5")).await;
     let physical = &plan[plan.find("KnnFinalExec").expect("a search")..];
     assert!(plan.contains("random()") && !physical.contains("random()"), "{plan}");
 }

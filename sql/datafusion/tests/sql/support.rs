@@ -1,18 +1,17 @@
 //! Tables of the shipped embeddings, sessions, and comparison of answers.
 
 use std::fs::File;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
-use datafusion::arrow::array::builder::{FixedSizeListBuilder, Float16Builder, Float32Builder, ListBuilder};
-use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch};
+use datafusion::arrow::array::types::Float32Type;
+use datafusion::arrow::array::{ArrayRef, Int64Array, ListArray, RecordBatch};
 use datafusion::arrow::compute::{cast, concat_batches};
 use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::arrow::util::pretty::pretty_format_batches;
-use datafusion::execution::SessionStateBuilder;
-use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::parquet::arrow::ArrowWriter;
-use datafusion::prelude::{ParquetReadOptions, SessionConfig, SessionContext};
+use datafusion::prelude::{ParquetReadOptions, SessionContext};
 use nearfield::io::VectorFile;
 use nearfield::{AddOptions, Device, Flat, MatrixView, Metric};
 use tempfile::TempDir;
@@ -51,42 +50,17 @@ pub(crate) enum Stored {
 
 /// A column of vectors. Every one has `dim` elements, or is NULL.
 pub(crate) fn column(vectors: &[Option<Vec<f32>>], dim: usize, stored: Stored) -> ArrayRef {
-    match stored {
-        Stored::FixedF32 => {
-            let mut builder = FixedSizeListBuilder::new(Float32Builder::new(), dim as i32);
-            for vector in vectors {
-                match vector {
-                    Some(vector) => builder.values().append_slice(vector),
-                    None => (0..dim).for_each(|_| builder.values().append_null()),
-                }
-                builder.append(vector.is_some());
-            }
-            Arc::new(builder.finish())
-        }
-        Stored::FixedF16 => {
-            let mut builder = FixedSizeListBuilder::new(Float16Builder::new(), dim as i32);
-            for vector in vectors {
-                match vector {
-                    Some(vector) => {
-                        vector.iter().for_each(|&x| builder.values().append_value(half::f16::from_f32(x)))
-                    }
-                    None => (0..dim).for_each(|_| builder.values().append_null()),
-                }
-                builder.append(vector.is_some());
-            }
-            Arc::new(builder.finish())
-        }
-        Stored::ListF32 | Stored::LargeListF64 => {
-            let mut builder = ListBuilder::new(Float32Builder::new());
-            for vector in vectors {
-                vector.iter().for_each(|vector| builder.values().append_slice(vector));
-                builder.append(vector.is_some());
-            }
-            let list: ArrayRef = Arc::new(builder.finish());
-            let large = DataType::LargeList(Arc::new(Field::new_list_field(DataType::Float64, true)));
-            if stored == Stored::ListF32 { list } else { cast(&list, &large).expect("a cast") }
-        }
-    }
+    let elements = |vector: &Option<Vec<f32>>| vector.as_ref().map(|x| x.iter().copied().map(Some).collect());
+    let lists = vectors.iter().map(elements).collect::<Vec<Option<Vec<Option<f32>>>>>();
+    let lists = ListArray::from_iter_primitive::<Float32Type, _, _>(lists);
+    let element = |data_type| Arc::new(Field::new_list_field(data_type, true));
+    let data_type = match stored {
+        Stored::FixedF32 => DataType::FixedSizeList(element(DataType::Float32), dim as i32),
+        Stored::ListF32 => DataType::List(element(DataType::Float32)),
+        Stored::FixedF16 => DataType::FixedSizeList(element(DataType::Float16), dim as i32),
+        Stored::LargeListF64 => DataType::LargeList(element(DataType::Float64)),
+    };
+    cast(&lists, &data_type).expect("a cast")
 }
 
 /// A table with the columns `id`, `vec` and `part`, which is id modulo 7.
@@ -111,13 +85,9 @@ pub(crate) fn save_index(path: &Path, rows: &[f32], dim: usize, metric: Metric, 
     index.save(path).expect("a saved index");
 }
 
-/// A session with so much memory, and small batches.
-pub(crate) fn limited(bytes: usize) -> SessionContext {
-    let runtime = RuntimeEnvBuilder::new().with_memory_limit(bytes, 1.0).build_arc().expect("a runtime");
-    let config = nearfield_datafusion::config(SessionConfig::new().with_batch_size(256));
-    let builder =
-        SessionStateBuilder::new().with_default_features().with_config(config).with_runtime_env(runtime);
-    SessionContext::new_with_state(nearfield_datafusion::with_nearfield(builder).build())
+/// Saves an index of some of [`ROWS`], whose ids are their numbers.
+pub(crate) fn save_rows(path: &Path, rows: Range<usize>, metric: Metric) {
+    save_index(path, &ROWS[rows.start * DIM..rows.end * DIM], DIM, metric, rows.start as u64);
 }
 
 /// A session on a device, and a folder for its files.
@@ -175,6 +145,11 @@ impl Sql {
         self.try_run(sql).await.expect_err(sql).to_string()
     }
 
+    /// What `EXPLAIN` prints of a statement, or of `ANALYZE` and one.
+    pub(crate) async fn plan(&self, sql: &str) -> String {
+        text(&self.run(&format!("EXPLAIN {sql}")).await)
+    }
+
     /// Both statements have the same answer, to the last bit.
     pub(crate) async fn same(&self, sql: &str, brute_force: &str) -> RecordBatch {
         let (found, wanted) = (self.run(sql).await, self.run(brute_force).await);
@@ -183,12 +158,13 @@ impl Sql {
     }
 }
 
+pub(crate) fn text(batch: &RecordBatch) -> String {
+    pretty_format_batches(std::slice::from_ref(batch)).expect("a table").to_string()
+}
+
 /// The rows of both are the same, to the last bit.
 pub(crate) fn assert_same(found: &RecordBatch, wanted: &RecordBatch, sql: &str) {
     assert_eq!(found.num_rows(), wanted.num_rows(), "{sql:.300}");
-    let text = |batch: &RecordBatch| {
-        pretty_format_batches(std::slice::from_ref(batch)).expect("a table").to_string()
-    };
     for (place, column) in found.columns().iter().enumerate() {
         let wanted_column = cast(wanted.column(place), column.data_type()).expect("the same kind of column");
         assert!(*column == wanted_column, "{sql:.300}\n{}\n{}", text(found), text(wanted));

@@ -2,7 +2,6 @@
 
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -12,7 +11,7 @@ use ballista_scheduler::cluster::BallistaCluster;
 use ballista_scheduler::scheduler_process::start_server;
 use clap::Args;
 use nearfield_cluster::{batch, online};
-use nearfield_datafusion::NearfieldOptions;
+use nearfield_datafusion::{NearfieldOptions, set_resident_limit};
 use tokio::net::TcpStream;
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
@@ -89,24 +88,11 @@ impl Scheduler {
     }
 }
 
-/// How much of saved indexes stays in memory.
-#[derive(Args)]
-struct Resident {
-    /// GiB of saved indexes that stay in memory between statements; those used longest ago leave first
-    #[arg(long, value_name = "GIB", default_value_t = 8.0, value_parser = gib)]
-    resident: f64,
-}
-
-fn gib(text: &str) -> Result<f64, String> {
-    match text.parse() {
-        Ok(number) if (0.0..f64::INFINITY).contains(&number) => Ok(number),
+/// Reads `--resident`, in bytes.
+fn gib(text: &str) -> Result<u64, String> {
+    match text.parse::<f64>() {
+        Ok(number) if (0.0..f64::INFINITY).contains(&number) => Ok((number * GIB) as u64),
         _ => Err("needed a number of GiB from 0".into()),
-    }
-}
-
-impl Resident {
-    fn set(&self) {
-        nearfield_datafusion::set_resident_limit((self.resident * GIB) as u64);
     }
 }
 
@@ -130,32 +116,27 @@ pub(crate) struct Executor {
     tasks: Option<NonZeroUsize>,
     /// The folder for what tasks hand on to each other [default: a temporary one]
     #[arg(long, value_name = "FOLDER")]
-    work: Option<PathBuf>,
+    work: Option<String>,
     /// Seconds between two reports to the scheduler
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
     heartbeat: u64,
-    #[command(flatten)]
-    resident: Resident,
+    /// GiB of saved indexes that stay in memory between statements; those used longest ago leave first
+    #[arg(long, value_name = "GIB", default_value = "8", value_parser = gib)]
+    resident: u64,
 }
 
 impl Executor {
     pub(crate) async fn run(self) -> anyhow::Result<()> {
-        self.resident.set();
+        set_resident_limit(self.resident);
         let (scheduler_host, scheduler_port) = self
             .scheduler
             .rsplit_once(':')
             .and_then(|(host, port)| Some((host.to_owned(), port.parse().ok()?)))
             .with_context(|| format!("--scheduler: needed host:port, given {:?}", self.scheduler))?;
         let defaults = batch::executor_config();
-        let work_dir = match self.work {
-            Some(folder) => {
-                std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
-                Some(folder.into_os_string().into_string().map_err(|name| {
-                    anyhow::anyhow!("--work: needed a name in UTF-8, given {}", name.display())
-                })?)
-            }
-            None => None,
-        };
+        if let Some(folder) = &self.work {
+            std::fs::create_dir_all(folder).with_context(|| format!("--work {folder}"))?;
+        }
         let config = ExecutorProcessConfig {
             bind_host: self.bind.to_string(),
             // Without a name the scheduler takes the address that it sees. Nobody else reaches an executor at 0.0.0.0.
@@ -167,7 +148,7 @@ impl Executor {
             // Ballista's own time limit never ends.
             scheduler_connect_timeout_seconds: 0,
             vcores: self.tasks.map_or(defaults.vcores, NonZeroUsize::get),
-            work_dir,
+            work_dir: self.work,
             executor_heartbeat_interval_seconds: self.heartbeat,
             ..defaults
         };
@@ -194,13 +175,14 @@ pub(crate) struct Worker {
     /// The port to listen at
     #[arg(long, default_value_t = 50060)]
     port: u16,
-    #[command(flatten)]
-    resident: Resident,
+    /// GiB of saved indexes that stay in memory between statements; those used longest ago leave first
+    #[arg(long, value_name = "GIB", default_value = "8", value_parser = gib)]
+    resident: u64,
 }
 
 impl Worker {
     pub(crate) async fn run(self) -> anyhow::Result<()> {
-        self.resident.set();
+        set_resident_limit(self.resident);
         let address = SocketAddr::new(self.bind, self.port);
         let device = opened_device()?;
         let listener = TcpIncoming::bind(address).with_context(|| format!("cannot listen at {address}"))?;
