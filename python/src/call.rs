@@ -169,8 +169,10 @@ impl Ending {
     /// Runs Python code inside of the call, and keeps its exception. Once the interpreter has ended, no code can run.
     fn call_back(&self, kind: Code, code: impl FnOnce(Python<'_>) -> PyResult<()>) {
         let outcome = Python::try_attach(|py| {
-            let _before = Before(CALLED_BACK.replace(Some(kind)));
-            code(py)
+            let before = CALLED_BACK.replace(Some(kind));
+            let outcome = code(py);
+            CALLED_BACK.set(before);
+            outcome
         });
         if let Some(Err(error)) = outcome {
             let mut exception = self.exception.lock().unwrap_or_else(PoisonError::into_inner);
@@ -240,15 +242,6 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         RUNNING.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
-/// Puts back what ran before some Python code.
-struct Before(Option<Code>);
-
-impl Drop for Before {
-    fn drop(&mut self) {
-        CALLED_BACK.set(self.0);
     }
 }
 

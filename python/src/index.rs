@@ -107,12 +107,6 @@ impl Index {
         })
     }
 
-    /// The library's index, for a thread that nothing interrupts.
-    #[cfg(feature = "timing")]
-    pub(crate) fn locked(&self) -> parking_lot::RwLockReadGuard<'_, nearfield::Index> {
-        self.index.read()
-    }
-
     /// A number that the index knows: at once, unless another thread changes the index.
     fn told<T: Send>(&self, py: Python<'_>, tell: impl Fn(&nearfield::Index) -> T + Sync) -> PyResult<T> {
         if let Some(index) = self.index.try_read() {
