@@ -272,8 +272,21 @@ impl Progress {
         })
     }
 
-    /// Ends it: after a call that succeeded, all is done.
-    pub(crate) fn close(self, py: Python<'_>, is_done: bool) -> PyResult<()> {
-        self.0.map_or(Ok(()), |shown| shown.call_method1(py, "close", (is_done,)).map(drop))
+    /// The same for a training, whose inertia nobody is told.
+    pub(crate) fn iterations<'p>(&'p self, ending: &'p Ending) -> impl Fn(usize, f64) + Send + Sync + 'p {
+        let report = self.reporter(ending);
+        move |iteration, _| {
+            if let Some(report) = &report {
+                report(iteration);
+            }
+        }
+    }
+
+    /// Ends it, with what the call has returned: after one that succeeded, all is done.
+    pub(crate) fn close<T>(self, py: Python<'_>, returned: PyResult<T>) -> PyResult<T> {
+        if let Some(shown) = self.0 {
+            shown.call_method1(py, "close", (returned.is_ok(),))?;
+        }
+        returned
     }
 }

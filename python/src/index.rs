@@ -184,8 +184,7 @@ impl Index {
             }
             Ok(first)
         });
-        shown.close(py, first.is_ok())?;
-        let first = first?;
+        let first = shown.close(py, first)?;
         match ids {
             Some(ids) => answers::id_array(py, ids.iter().copied()),
             None => answers::id_array(py, (0..rows.rows()).map(|row| first + row as u64)),
@@ -306,8 +305,7 @@ impl Index {
             };
             Ok(index.search_with(asked.view()?, &options)?.neighbors)
         });
-        shown.close(py, found.is_ok())?;
-        let found = found?;
+        let found = shown.close(py, found)?;
         Out::of_shape(py, out, [queries.rows(), answers::width(&found)?])?.filled(&found)
     }
 
@@ -349,8 +347,7 @@ impl Index {
             options.filter = filter.as_ref().map(RowFilter::as_filter);
             Ok(index.search_within_with(queries, radius, &options)?.neighbors)
         });
-        shown.close(py, found.is_ok())?;
-        answers::ragged(py, &found?)
+        answers::ragged(py, &shown.close(py, found)?)
     }
 
     /// Writes the index to a file, whole or not at all. `nearfield.load` reads it.
