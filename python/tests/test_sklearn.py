@@ -282,12 +282,9 @@ def test_searches_over_parameters_and_processes_run() -> None:
 def test_a_copy_answers_the_same(way: Any) -> None:
     for estimator in (ours.NearestNeighbors(), ours.KNeighborsClassifier(), ours.KNeighborsRegressor()):
         assert way(estimator).get_params() == estimator.get_params()
-        estimator.fit(ROWS.astype(np.float64) + 5, LENGTHS)
-        again = way(estimator)
-        for mine, other in zip(again.kneighbors(QUERIES), estimator.kneighbors(QUERIES), strict=True):
+        estimator.fit(ROWS[SOME].astype(np.float64) + 5, LENGTHS[SOME])
+        for mine, other in zip(way(estimator).kneighbors(QUERIES), estimator.kneighbors(QUERIES), strict=True):
             np.testing.assert_array_equal(mine, other)
-        # The original still answers.
-        assert estimator.kneighbors(QUERIES[:1])[1].shape == (1, 5)
     # Rows are in the file once.
     assert len(pickle.dumps(ours.NearestNeighbors().fit(ROWS))) < 1.1 * ROWS.nbytes
 
