@@ -118,7 +118,7 @@ print(peak() - before)
 
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="the peak of memory is measured by Linux")
 def test_an_array_in_c_order_is_not_copied_and_another_is(child: Any) -> None:
-    megabytes = 96
+    megabytes = 48
 
     def grown(copied: bool) -> float:
         done = child(COPIES.format(rows=megabytes << 8, copied=copied))
@@ -215,8 +215,8 @@ class Tensor:
     def __dlpack_device__(self) -> tuple[int, int]:
         return self.kind, 0
 
-    def __dlpack__(self, **options: Any) -> Any:
-        if self.kind not in (1, 3) and options.get("dl_device") != (1, 0):
+    def __dlpack__(self, **_: Any) -> Any:
+        if self.values is None:
             raise BufferError("memory of a GPU,\nwhich the processor cannot read")
         return self.values.__dlpack__()
 
@@ -250,7 +250,7 @@ def test_a_tensor_that_cannot_be_read_is_refused_in_one_line(index: nf.Flat, int
     unreadable = "a tensor that numpy can read, given one that it cannot: .*$"
     for wrong, words in (
         (Tensor(None, 1), unreadable),
-        (Tensor(integers[1], 2), unreadable),
+        (Tensor(None, 2), unreadable),
         (Nowhere(integers[1], 1), unreadable),
         (Tensor(integers[1], 1, dtype="torch.bfloat16"), r"float32 or float16, given bfloat16: convert it by queries.float\(\)$"),
         (Tensor(integers[1].astype(np.float64), 1), "float32 or float16, given float64"),
@@ -262,35 +262,33 @@ def test_a_tensor_that_cannot_be_read_is_refused_in_one_line(index: nf.Flat, int
 
 def test_no_call_keeps_what_it_was_given(integers: Any) -> None:
     rows, queries = (values.copy() for values in integers)
-    others = {"ids": np.arange(500), "filter": np.ones(500, bool), "fortran": np.asfortranarray(queries)}
+    ids, mask, fortran = np.arange(500), np.ones(500, bool), np.asfortranarray(queries)
     out = (np.zeros((20, 3), np.float32), np.zeros((20, 3), np.int64))
 
     def counts() -> list[int]:
-        return [sys.getrefcount(value) for value in (rows, queries, *others.values(), *out)]
+        gc.collect()
+        return [sys.getrefcount(value) for value in (rows, queries, ids, mask, fortran, *out)]
 
     def call_all() -> None:
-        index = nf.Flat(rows, metric="l2sq", ids=others["ids"])
-        index.search(queries, 3, filter=others["filter"], out=out)
-        index.search(queries, 3, filter=others["ids"])
-        index.search(others["fortran"], 3)
+        index = nf.Flat(rows, metric="l2sq", ids=ids)
+        index.search(queries, 3, filter=mask, out=out)
+        index.search(fortran, 3, filter=ids)
         index.search_within(queries, 1.0)
         nf.knn(rows, queries), nf.distances(rows, queries), nf.reduce.sum(rows)
         for wrong in (
-            lambda: index.add(rows, others["ids"]),
+            lambda: index.add(rows, ids),
             lambda: index.search(queries, 0),
             lambda: index.search(queries, 3, out=(out[1], out[0])),
-            lambda: nf.Flat(rows, ids=others["ids"][:3]),
-            lambda: index.search(queries, 3, filter=others["filter"][:3]),
+            lambda: nf.Flat(rows, ids=ids[:3]),
+            lambda: index.search(queries, 3, filter=mask[:3]),
         ):
             with pytest.raises((ValueError, TypeError)):
                 wrong()
 
     call_all()
-    gc.collect()
     before = counts()
     for _ in range(20):
         call_all()
-    gc.collect()
     assert counts() == before
     # The memory can be written and resized again.
     out[0][:] = 1

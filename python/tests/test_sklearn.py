@@ -17,7 +17,6 @@ import sklearn.neighbors as theirs
 from scipy.sparse import csr_matrix, issparse
 from sklearn.cluster import DBSCAN
 from sklearn.exceptions import NotFittedError
-from sklearn.manifold import TSNE
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -96,12 +95,12 @@ def test_a_row_with_many_copies_is_not_its_own_neighbour() -> None:
 @pytest.mark.parametrize(("metric", "radius"), [("euclidean", 1.0), ("sqeuclidean", 1.1), ("cosine", 0.4)])
 @pytest.mark.parametrize("train", [False, True])
 def test_neighbours_within_a_radius_are_those_of_scikit_learn(metric: str, radius: float, train: bool) -> None:
-    mine = ours.NearestNeighbors(metric=metric, radius=radius).fit(ROWS[:1500])
-    other = theirs.NearestNeighbors(metric=metric, radius=radius, algorithm="brute").fit(ROWS[:1500])
+    mine = ours.NearestNeighbors(metric=metric, radius=radius).fit(ROWS[SOME])
+    other = theirs.NearestNeighbors(metric=metric, radius=radius, algorithm="brute").fit(ROWS[SOME])
     queries = None if train else QUERIES
     found, expected = mine.radius_neighbors(queries), other.radius_neighbors(queries, sort_results=True)
     total = sum(len(ids) for ids in expected[1])
-    assert total > 300
+    assert total > 100
     differing = 0
     for distances, ids, their_distances, their_ids in zip(*found, *expected, strict=True):
         assert (np.diff(distances) >= 0).all()
@@ -260,20 +259,17 @@ def test_a_transformer_leads_a_pipeline() -> None:
         for module in (ours, theirs)
     ]
     np.testing.assert_array_equal(*(pipeline.predict(QUERIES) for pipeline in classify))
-    tsne = TSNE(metric="precomputed", init="random", random_state=0, max_iter=250, n_jobs=1)
-    picture = make_pipeline(ours.KNeighborsTransformer(n_neighbors=91), tsne).fit_transform(rows[:150])
-    assert picture.shape == (150, 2)
-    assert np.isfinite(picture).all()
     graph = ours.NearestNeighbors(radius=1.0).fit(rows).radius_neighbors_graph(mode="distance")
     labels = DBSCAN(eps=1.0, metric="precomputed").fit_predict(graph)
     np.testing.assert_array_equal(labels, DBSCAN(eps=1.0).fit_predict(rows))
 
 
-def test_searches_over_parameters_and_processes_run() -> None:
+@pytest.mark.parametrize("n_jobs", [1, pytest.param(2, marks=pytest.mark.nightly)])
+def test_searches_over_parameters_and_processes_run(n_jobs: int) -> None:
     pipeline = make_pipeline(StandardScaler(), ours.KNeighborsClassifier(device="host"))
     choices = {"kneighborsclassifier__n_neighbors": [1, 9]}
     rows, y = ROWS[:600, :32], FAMILIES[:600]
-    search = GridSearchCV(pipeline, choices, cv=2, n_jobs=2, error_score="raise").fit(rows, y)
+    search = GridSearchCV(pipeline, choices, cv=2, n_jobs=n_jobs, error_score="raise").fit(rows, y)
     other = GridSearchCV(make_pipeline(StandardScaler(), theirs.KNeighborsClassifier()), choices, cv=2).fit(rows, y)
     np.testing.assert_allclose(search.cv_results_["mean_test_score"], other.cv_results_["mean_test_score"], atol=0.01)
 
