@@ -52,14 +52,6 @@ def test_a_pickled_or_copied_device_is_the_same_with_its_budget(name: str | None
     assert copy.copy(device) is device and copy.deepcopy([device])[0] is device
 
 
-def test_an_estimator_with_a_device_is_cloned() -> None:
-    sklearn = pytest.importorskip("sklearn")
-    from nearfield.sklearn import NearestNeighbors
-
-    estimator = sklearn.clone(NearestNeighbors(device=nf.Device("host")))
-    assert estimator.fit([[0.0], [3.0]]).kneighbors([[1.0]], 1)[1] == [[0]]
-
-
 def test_no_name_is_the_best_device_and_an_empty_one_is_refused() -> None:
     index = nf.Flat([[1.0, 2.0]], device=None)
     assert index.to(None).device.name == index.device.name == nf.Device().name

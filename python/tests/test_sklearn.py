@@ -15,6 +15,7 @@ import nearfield as nf
 import nearfield.sklearn as ours
 import sklearn.neighbors as theirs
 from scipy.sparse import csr_matrix, issparse
+from sklearn.base import clone
 from sklearn.cluster import DBSCAN
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
@@ -304,8 +305,9 @@ def test_a_fit_that_fails_leaves_the_estimator_as_it_was(kind: Any) -> None:
         new.kneighbors(QUERIES)
 
 
-def test_the_device_is_the_one_asked_for() -> None:
-    assert ours.NearestNeighbors(device="host").fit(ROWS)._index.device.kind == "host"
+@pytest.mark.parametrize("device", ["host", nf.Device("host")])
+def test_the_device_is_the_one_asked_for_also_of_a_clone(device: Any) -> None:
+    assert clone(ours.NearestNeighbors(device=device)).fit(ROWS[:9])._index.device.kind == "host"
 
 
 def within(**options: Any) -> Any:
