@@ -18,23 +18,15 @@ def to_rows(given: Any, argument: str, dim: int | None) -> NDArray[Any]:
     array = _to_array(given, argument)
     if array.ndim == 1 and dim is not None and array.shape[0] == dim:
         array = array[None, :]
-    if array.ndim != 2:
-        _refuse(ValueError, argument, "two dimensions, [n, dim]", f"shape {list(array.shape)}")
-    if array.shape[1] == 0:
-        _refuse(ValueError, argument, "rows of at least one element", f"shape {list(array.shape)}")
-    return _to_float(array, argument)
+    return _to_float(array, argument, (2,), "two dimensions, [n, dim]")
 
 
 def to_values(given: Any, argument: str, each_row: bool) -> NDArray[Any]:
     """Rows `[rows, n]`, or where all values are reduced to one, also values of one dimension."""
     array = _to_array(given, argument)
-    if each_row and array.ndim != 2:
-        _refuse(ValueError, argument, "two dimensions, [rows, n], where an axis is given", f"shape {list(array.shape)}")
-    if array.ndim not in (1, 2):
-        _refuse(ValueError, argument, "one or two dimensions", f"shape {list(array.shape)}")
-    if array.ndim == 2 and array.shape[1] == 0:
-        _refuse(ValueError, argument, "rows of at least one element", f"shape {list(array.shape)}")
-    return _to_float(array, argument)
+    if each_row:
+        return _to_float(array, argument, (2,), "two dimensions, [rows, n], where an axis is given")
+    return _to_float(array, argument, (1, 2), "one or two dimensions")
 
 
 def to_number(given: Any, argument: str) -> np.float64:
@@ -151,11 +143,13 @@ def _from_list(rows: list[Any] | tuple[Any, ...], argument: str) -> NDArray[Any]
         return array.astype(np.float32)
 
 
-def _to_float(array: NDArray[Any], argument: str) -> NDArray[Any]:
-    dtype = array.dtype
-    if dtype == np.float64:
-        _refuse(TypeError, argument, "float32 or float16", f"float64: convert it by {argument}.astype(np.float32)")
-    if dtype.kind in "biu":
+def _to_float(array: NDArray[Any], argument: str, dimensions: tuple[int, ...], needed: str) -> NDArray[Any]:
+    shape, dtype = f"shape {list(array.shape)}", array.dtype
+    if array.ndim not in dimensions:
+        _refuse(ValueError, argument, needed, shape)
+    if array.ndim == 2 and array.shape[1] == 0:
+        _refuse(ValueError, argument, "rows of at least one element", shape)
+    if dtype == np.float64 or dtype.kind in "biu":
         _refuse(TypeError, argument, "float32 or float16", f"{dtype}: convert it by {argument}.astype(np.float32)")
     if dtype.newbyteorder("=") not in (np.float32, np.float16):
         _refuse(TypeError, argument, "float32 or float16", dtype)

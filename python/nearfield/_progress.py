@@ -2,17 +2,12 @@
 
 import importlib
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 
-class Shown(Protocol):
-    """What the Rust part tells how many rows, queries or iterations are done."""
+class Shown:
+    """The caller's function, which the Rust part tells how many rows, queries or iterations are done."""
 
-    def update(self, done: int) -> None: ...
-    def close(self, is_done: bool) -> None: ...
-
-
-class _Function:
     def __init__(self, function: Callable[[str, int, int], object], stage: str, total: int) -> None:
         self._function, self._stage, self._total = function, stage, total
 
@@ -20,10 +15,12 @@ class _Function:
         self._function(self._stage, done, self._total)
 
     def close(self, is_done: bool) -> None:
-        pass
+        """Ends it. Training may have ended before its last iteration."""
 
 
-class _Bar:
+class Bar(Shown):
+    """A bar of tqdm."""
+
     def __init__(self, bar: Any) -> None:
         self._bar = bar
 
@@ -31,9 +28,8 @@ class _Bar:
         self._bar.update(done - self._bar.n)
 
     def close(self, is_done: bool) -> None:
-        # Training may end before its last iteration.
-        if is_done and self._bar.total is not None:
-            self._bar.update(self._bar.total - self._bar.n)
+        if is_done:
+            self.update(self._bar.total)
         self._bar.close()
 
 
@@ -42,11 +38,11 @@ def start(progress: object, stage: str, total: int) -> Shown | None:
     if progress is None or progress is False:
         return None
     if callable(progress):
-        return _Function(progress, stage, total)
+        return Shown(progress, stage, total)
     if progress is not True:
         raise TypeError(f"progress: needed True, False or a function of (stage, done, total), given {type(progress).__name__}")
     try:
         tqdm: Any = importlib.import_module("tqdm.auto").tqdm
     except ImportError:
         return None
-    return _Bar(tqdm(total=total, desc=f"nearfield: {stage}", unit_scale=True))
+    return Bar(tqdm(total=total, desc=f"nearfield: {stage}", unit_scale=True))

@@ -116,11 +116,6 @@ class _Frame:
 class _FlatNeighbors:
     """Answers from a `Flat` index in the place of scikit-learn's own. Stands before a class of `sklearn.neighbors`."""
 
-    # scikit-learn reads these. What it does with them leads to the metrics that exist here.
-    p = 2
-    leaf_size = 30
-    metric_params = None
-
     n_neighbors: int
     algorithm: str
     metric: str
@@ -237,12 +232,9 @@ class NearestNeighbors(_FlatNeighbors, neighbors.NearestNeighbors):  # type: ign
         device: Any = None,
         n_jobs: int | None = None,
     ) -> None:
-        self.n_neighbors = n_neighbors
-        self.radius = radius
-        self.algorithm = algorithm
-        self.metric = metric
+        inherited: Any = super()
+        inherited.__init__(n_neighbors=n_neighbors, radius=radius, algorithm=algorithm, metric=metric, n_jobs=n_jobs)
         self.device = device
-        self.n_jobs = n_jobs
 
     def radius_neighbors(
         self,
@@ -302,13 +294,9 @@ class KNeighborsTransformer(_FlatNeighbors, neighbors.KNeighborsTransformer):  #
         device: Any = None,
         n_jobs: int | None = None,
     ) -> None:
-        self.mode = mode
-        self.n_neighbors = n_neighbors
-        self.radius = None
-        self.algorithm = algorithm
-        self.metric = metric
+        inherited: Any = super()
+        inherited.__init__(mode=mode, n_neighbors=n_neighbors, algorithm=algorithm, metric=metric, n_jobs=n_jobs)
         self.device = device
-        self.n_jobs = n_jobs
 
 
 class _Predictor(_FlatNeighbors):
@@ -324,12 +312,9 @@ class _Predictor(_FlatNeighbors):
         device: Any = None,
         n_jobs: int | None = None,
     ) -> None:
-        self.n_neighbors = n_neighbors
-        self.weights = weights
-        self.algorithm = algorithm
-        self.metric = metric
+        inherited: Any = super()
+        inherited.__init__(n_neighbors, weights=weights, algorithm=algorithm, metric=metric, n_jobs=n_jobs)
         self.device = device
-        self.n_jobs = n_jobs
 
 
 class KNeighborsClassifier(_Predictor, neighbors.KNeighborsClassifier):  # type: ignore[misc]

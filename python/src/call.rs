@@ -169,8 +169,10 @@ impl Ending {
     /// Runs Python code inside of the call, and keeps its exception. Once the interpreter has ended, no code can run.
     fn call_back(&self, kind: Code, code: impl FnOnce(Python<'_>) -> PyResult<()>) {
         let outcome = Python::try_attach(|py| {
-            let _before = Before(CALLED_BACK.replace(Some(kind)));
-            code(py)
+            let before = CALLED_BACK.replace(Some(kind));
+            let outcome = code(py);
+            CALLED_BACK.set(before);
+            outcome
         });
         if let Some(Err(error)) = outcome {
             let mut exception = self.exception.lock().unwrap_or_else(PoisonError::into_inner);
@@ -243,15 +245,6 @@ impl Drop for Running {
     }
 }
 
-/// Puts back what ran before some Python code.
-struct Before(Option<Code>);
-
-impl Drop for Before {
-    fn drop(&mut self) {
-        CALLED_BACK.set(self.0);
-    }
-}
-
 /// Shows how far a call is: the caller's function, or a bar of tqdm.
 #[derive(Debug)]
 pub(crate) struct Progress(Option<Py<PyAny>>);
@@ -279,8 +272,21 @@ impl Progress {
         })
     }
 
-    /// Ends it: after a call that succeeded, all is done.
-    pub(crate) fn close(self, py: Python<'_>, is_done: bool) -> PyResult<()> {
-        self.0.map_or(Ok(()), |shown| shown.call_method1(py, "close", (is_done,)).map(drop))
+    /// The same for a training, whose inertia nobody is told.
+    pub(crate) fn iterations<'p>(&'p self, ending: &'p Ending) -> impl Fn(usize, f64) + Send + Sync + 'p {
+        let report = self.reporter(ending);
+        move |iteration, _| {
+            if let Some(report) = &report {
+                report(iteration);
+            }
+        }
+    }
+
+    /// Ends it, with what the call has returned: after one that succeeded, all is done.
+    pub(crate) fn close<T>(self, py: Python<'_>, returned: PyResult<T>) -> PyResult<T> {
+        if let Some(shown) = self.0 {
+            shown.call_method1(py, "close", (returned.is_ok(),))?;
+        }
+        returned
     }
 }

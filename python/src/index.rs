@@ -107,12 +107,6 @@ impl Index {
         })
     }
 
-    /// The library's index, for a thread that nothing interrupts.
-    #[cfg(feature = "timing")]
-    pub(crate) fn locked(&self) -> parking_lot::RwLockReadGuard<'_, nearfield::Index> {
-        self.index.read()
-    }
-
     /// A number that the index knows: at once, unless another thread changes the index.
     fn told<T: Send>(&self, py: Python<'_>, tell: impl Fn(&nearfield::Index) -> T + Sync) -> PyResult<T> {
         if let Some(index) = self.index.try_read() {
@@ -190,8 +184,7 @@ impl Index {
             }
             Ok(first)
         });
-        shown.close(py, first.is_ok())?;
-        let first = first?;
+        let first = shown.close(py, first)?;
         match ids {
             Some(ids) => answers::id_array(py, ids.iter().copied()),
             None => answers::id_array(py, (0..rows.rows()).map(|row| first + row as u64)),
@@ -312,8 +305,7 @@ impl Index {
             };
             Ok(index.search_with(asked.view()?, &options)?.neighbors)
         });
-        shown.close(py, found.is_ok())?;
-        let found = found?;
+        let found = shown.close(py, found)?;
         Out::of_shape(py, out, [queries.rows(), answers::width(&found)?])?.filled(&found)
     }
 
@@ -355,8 +347,7 @@ impl Index {
             options.filter = filter.as_ref().map(RowFilter::as_filter);
             Ok(index.search_within_with(queries, radius, &options)?.neighbors)
         });
-        shown.close(py, found.is_ok())?;
-        answers::ragged(py, &found?)
+        answers::ragged(py, &shown.close(py, found)?)
     }
 
     /// Writes the index to a file, whole or not at all. `nearfield.load` reads it.

@@ -156,12 +156,7 @@ impl Ivf {
         }
         let shown = Progress::start(py, progress, "training", iterations)?;
         let trained = call::run(py, |ending| {
-            let report = shown.reporter(ending);
-            let report = |iteration: usize, _: f64| {
-                if let Some(report) = &report {
-                    report(iteration);
-                }
-            };
+            let report = shown.iterations(ending);
             let capacity = if empty { 0 } else { view.rows() };
             let builder =
                 nearfield::Ivf::builder(&device, metric, view.dim()).elements(elements).capacity(capacity);
@@ -172,8 +167,7 @@ impl Ivf {
             }
             .train(view)
         });
-        shown.close(py, trained.is_ok())?;
-        let index = Index::from(nearfield::Index::from(trained?));
+        let index = Index::from(nearfield::Index::from(shown.close(py, trained)?));
         if !empty {
             index.add_rows(py, &rows, ids, progress)?;
         }

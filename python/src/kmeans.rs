@@ -82,12 +82,7 @@ impl KMeans {
         let rows = rows.view(py)?;
         let shown = Progress::start(py, progress, "training", settings.iterations)?;
         let trained = call::run(py, |ending| {
-            let report = shown.reporter(ending);
-            let report = |iteration: usize, _: f64| {
-                if let Some(report) = &report {
-                    report(iteration);
-                }
-            };
+            let report = shown.iterations(ending);
             let means = nearfield::KMeans::new(settings.metric, settings.clusters)
                 .iterations(settings.iterations)
                 .tolerance(settings.tolerance)
@@ -100,8 +95,8 @@ impl KMeans {
             }
             .train(&settings.device, rows)
         });
-        shown.close(py, trained.is_ok())?;
-        *settings.trained.write() = Some(Arc::new(trained?));
+        let trained = shown.close(py, trained)?;
+        *settings.trained.write() = Some(Arc::new(trained));
         Ok(slf)
     }
 

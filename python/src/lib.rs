@@ -15,8 +15,6 @@ mod index;
 mod kinds;
 mod kmeans;
 mod python;
-#[cfg(feature = "timing")]
-mod timing;
 mod vectors;
 
 /// The module. It says that it needs no lock of the interpreter: what is shared is behind locks of its own.
@@ -34,9 +32,6 @@ mod _native {
     use crate::kinds::{Flat, Ivf, from_bytes, load};
     #[pymodule_export]
     use crate::kmeans::KMeans;
-    #[cfg(feature = "timing")]
-    #[pymodule_export]
-    use crate::timing::{time_add, time_search};
     #[pymodule_export]
     #[expect(non_upper_case_globals, reason = "Python's name")]
     const __version__: &str = env!("CARGO_PKG_VERSION");

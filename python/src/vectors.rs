@@ -43,23 +43,13 @@ impl<'py> Vectors<'py> {
         argument: &'static str,
         dim: Option<usize>,
     ) -> PyResult<Self> {
-        let py = given.py();
-        if is_plain(given)
-            && let Ok(array) = given.cast::<PyUntypedArray>()
-            && match *array.shape() {
-                [_, columns] => columns > 0,
-                [elements] => dim == Some(elements),
-                _ => false,
-            }
-            && let Some(direct) = Self::direct(given)
-        {
-            return Ok(direct);
-        }
-        if let Some(rows) = ArrowRows::of(given, argument)? {
-            return Ok(Self::Arrow(rows));
-        }
-        let array = python::to_rows(py)?.call1((given, argument, dim))?;
-        Self::of_array(&array, argument)
+        let fits = |shape: &[usize]| match *shape {
+            [_, columns] => columns > 0,
+            [elements] => dim == Some(elements),
+            _ => false,
+        };
+        let convert = || python::to_rows(given.py())?.call1((given, argument, dim));
+        Self::read(given, argument, fits, convert)
     }
 
     /// Values to reduce: rows, or where all become one value, also an array of one dimension.
@@ -68,13 +58,25 @@ impl<'py> Vectors<'py> {
         argument: &'static str,
         each_row: bool,
     ) -> PyResult<Self> {
+        let fits = |shape: &[usize]| match *shape {
+            [_, columns] => columns > 0,
+            [_] => !each_row,
+            _ => false,
+        };
+        let convert = || python::to_values(given.py())?.call1((given, argument, each_row));
+        Self::read(given, argument, fits, convert)
+    }
+
+    /// A plain array whose shape fits, Arrow's lists, or what the package's Python code makes of other objects: f32 or f16, in C order.
+    fn read(
+        given: &Bound<'py, PyAny>,
+        argument: &'static str,
+        fits: impl FnOnce(&[usize]) -> bool,
+        convert: impl FnOnce() -> PyResult<Bound<'py, PyAny>>,
+    ) -> PyResult<Self> {
         if is_plain(given)
             && let Ok(array) = given.cast::<PyUntypedArray>()
-            && match *array.shape() {
-                [_, columns] => columns > 0,
-                [_] => !each_row,
-                _ => false,
-            }
+            && fits(array.shape())
             && let Some(direct) = Self::direct(given)
         {
             return Ok(direct);
@@ -82,16 +84,11 @@ impl<'py> Vectors<'py> {
         if let Some(rows) = ArrowRows::of(given, argument)? {
             return Ok(Self::Arrow(rows));
         }
-        Self::of_array(&python::to_values(given.py())?.call1((given, argument, each_row))?, argument)
+        Self::direct(&convert()?).ok_or_else(|| in_use(argument))
     }
 
     fn direct(given: &Bound<'py, PyAny>) -> Option<Self> {
         direct(given).map(Self::F32).or_else(|| direct(given).map(Self::F16))
-    }
-
-    /// The array that the package's Python code has made: of f32 or f16, in C order.
-    fn of_array(array: &Bound<'py, PyAny>, argument: &'static str) -> PyResult<Self> {
-        Self::direct(array).ok_or_else(|| in_use(argument))
     }
 
     /// The lengths of its axes.

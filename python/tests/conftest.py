@@ -5,33 +5,20 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from reference import DATA
 
 import nearfield as nf
-
-DATA = Path(__file__).resolve().parents[2] / "cli" / "data"
 
 
 @pytest.fixture(scope="session")
 def real() -> tuple[NDArray[np.float16], NDArray[np.float16]]:
     """4,000 embeddings of 384 elements and 200 queries, float16."""
     return np.load(DATA / "base.f16.npy"), np.load(DATA / "query.f16.npy")
-
-
-@pytest.fixture(scope="session")
-def truth() -> Callable[[str], tuple[NDArray[np.float32], NDArray[np.int32]]]:
-    """The 20 nearest real rows of each real query, found in f64."""
-
-    def of_metric(metric: str) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
-        with np.load(DATA / f"groundtruth-normalised-{metric}.npz") as file:
-            return file["distances"], file["ids"]
-
-    return of_metric
 
 
 @pytest.fixture(scope="session")

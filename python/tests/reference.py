@@ -1,12 +1,21 @@
-"""Answers in float64 by numpy, which tests compare with."""
+"""Vectors that come with the repository, and answers in float64 by numpy, which tests compare with."""
 
 import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+DATA = Path(__file__).resolve().parents[2] / "cli" / "data"
 METRICS = ("l2sq", "l2", "cosine", "ip")
+
+
+def scaled() -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """4,000 embeddings of 384 elements and 200 queries, of the lengths that they had before they were normalised."""
+    scale = np.load(DATA / "scale.f32.npy")[:, None]
+    rows, queries = (np.load(DATA / f"{name}.f16.npy").astype(np.float32) for name in ("base", "query"))
+    return rows * scale[:4000], queries * scale[4000:]
 
 
 def all_distances(rows: NDArray[Any], queries: NDArray[Any], metric: str) -> NDArray[np.float64]:

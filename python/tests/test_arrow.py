@@ -99,32 +99,19 @@ def test_series_of_polars(integers: Any) -> None:
         nf.Flat(pl.Series("vector", rows.tolist()))
 
 
-def test_data_frames_are_rows_of_their_columns(integers: Any) -> None:
+def test_data_frames_are_rows_of_their_columns_however_many_there_are(integers: Any) -> None:
     rows, queries = integers
-    columns = {f"x{column}": rows[:, column] for column in range(12)}
-    frames = [pa.table(columns)]
-    for package in ("pandas", "polars"):
-        if find_spec(package):
-            frames.append(import_module(package).DataFrame(columns))
-    for frame in frames:
-        assert_same(nf.Flat(frame, metric="l2sq").search(queries, 9), nearest(rows, queries, 9, "l2sq"))
-        assert nf.reduce.argmax(frame, axis=1).tolist() == rows.argmax(1).tolist()
-    with pytest.raises(TypeError, match="^rows: needed float32 or float16, given float64: convert it by"):
-        nf.Flat(pa.table({"a": [1.0], "b": [2.0]}))
-
-
-def test_a_frame_is_read_as_one_whether_it_has_rows_and_several_columns_or_not(integers: Any) -> None:
-    rows = integers[0]
-    for part in (rows[:, :1], rows[:0], rows[:0, :1]):
+    for part in (rows, rows[:, :1], rows[:0], rows[:0, :1]):
         columns = {f"x{column}": part[:, column] for column in range(part.shape[1])}
-        frames = [pa.table(columns), pa.record_batch(columns)]
-        for package in ("pandas", "polars"):
-            if find_spec(package):
-                frames.append(import_module(package).DataFrame(columns))
+        packages = [import_module(package) for package in ("pandas", "polars") if find_spec(package)]
+        frames = [pa.table(columns), pa.record_batch(columns), *(package.DataFrame(columns) for package in packages)]
         for frame in frames:
             index = nf.Flat(frame, metric="l2sq")
             assert (len(index), index.dim) == part.shape
             np.testing.assert_array_equal(index.get(index.ids), part)
+    assert nf.reduce.argmax(pa.table({"a": rows[:, 0], "b": rows[:, 1]}), axis=1).tolist() == rows[:, :2].argmax(1).tolist()
+    with pytest.raises(TypeError, match="^rows: needed float32 or float16, given float64: convert it by"):
+        nf.Flat(pa.table({"a": [1.0], "b": [2.0]}))
 
 
 def test_a_frame_that_pyarrow_refuses_is_read_by_numpy(index: nf.Flat, integers: Any) -> None:

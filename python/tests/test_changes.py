@@ -22,7 +22,26 @@ def test_rows_get_insertion_numbers_as_ids(integers: Any) -> None:
     assert_same(index.search(queries, 9), nearest(rows, queries, 9, "l2sq", allowed=allowed))
 
 
-@pytest.mark.parametrize("convert", [np.array, list, tuple, lambda ids: ids, lambda ids: np.array(ids, np.uint32)])
+def unaligned(ids: Any) -> Any:
+    bytes = np.zeros(len(ids) * 8 + 1, np.uint8)
+    bytes[1:].view(np.int64)[:] = ids
+    return bytes[1:].view(np.int64)
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [
+        np.array,
+        list,
+        tuple,
+        lambda ids: ids,
+        lambda ids: np.array(ids, np.uint32),
+        lambda ids: np.array(ids, ">i8"),
+        lambda ids: np.repeat(ids, 2)[::2],
+        unaligned,
+    ],
+    ids="array list tuple range uint32 big-endian strided unaligned".split(),
+)
 def test_ids_of_the_callers_come_back(integers: Any, convert: Any) -> None:
     rows, queries = integers
     ids = range(7000, 7000 + 3 * 500, 3)
@@ -37,17 +56,6 @@ def test_ids_reach_to_2_to_the_63(integers: Any) -> None:
     index = nf.Flat(integers[0][:2], metric="l2sq", ids=[largest, 0])
     assert index.ids.tolist() == [0, largest] and largest in index and largest + 1 not in index
     assert index.search(integers[0][0], 1).ids.item() == largest
-
-
-def test_ids_in_any_layout_are_read_as_they_are(integers: Any) -> None:
-    ids = np.arange(1000, dtype=np.int64)
-    index = nf.Flat(integers[0], ids=ids[::2])
-    np.testing.assert_array_equal(index.ids, ids[::2])
-    bytes = np.zeros(500 * 8 + 1, np.uint8)
-    unaligned = bytes[1:].view(np.int64)
-    unaligned[:] = ids[:500]
-    np.testing.assert_array_equal(nf.Flat(integers[0], ids=unaligned).ids, ids[:500])
-    assert len(nf.Flat(integers[0], ids=ids[:500].astype(">i8"))) == 500
 
 
 def test_integers_for_which_numpy_has_no_common_type_are_ids(integers: Any) -> None:
@@ -106,31 +114,21 @@ NAN = np.full((1, 12), np.nan, np.float32)
         (lambda index, rows: index.add(rows[:, :11]), ValueError, "rows: needed dim 12, as the index has, given 11"),
         (lambda index, rows: index.add(rows, [1]), ValueError, "ids: needed 500 ids, one a row, given 1"),
         (lambda index, rows: index.add(rows[:2], [900, 3]), ValueError, "ids: needed .* given 3 again"),
-        (lambda index, rows: index.add(rows[:2], [900, 900]), ValueError, "ids: needed .* given 900 again"),
         (lambda index, rows: index.add(rows[:2], [900, -1]), ValueError, "ids: needed 0 to 2.63 - 1, given -1"),
         (lambda index, rows: index.add(rows[:2], np.array([1, 2**63], np.uint64)), ValueError, "ids: needed 0 to 2.63 - 1, given 9223372036854775808"),
         (lambda index, rows: index.add(rows[:2], [1, 2**64]), ValueError, "ids: needed 0 to 2.63 - 1, given 18446744073709551616"),
-        (lambda index, rows: index.add(rows[:2], (2**63, 1)), ValueError, "ids: needed 0 to 2.63 - 1, given 9223372036854775808"),
         (lambda index, rows: index.add(rows[:2], [2**63, 1.5]), TypeError, "ids: needed integers, given float64"),
         (lambda index, rows: index.add(rows[:2], np.ma.array([900, 901], mask=[False, True])), ValueError, "ids: needed an array without masked elements"),
-        (lambda index, rows: index.remove(np.ma.array([0, 1], mask=[False, True])), ValueError, "ids: needed an array without masked elements"),
         (lambda index, rows: index.add(rows[:2], [1.0, 2.0]), TypeError, "ids: needed integers, given float64"),
         (lambda index, rows: index.add(rows[:2], [True, False]), TypeError, "ids: needed integers, given bool"),
         (lambda index, rows: index.add(rows[:2], [[1], [2]]), ValueError, r"ids: needed one dimension, \[n\], given shape \[2, 1\]"),
-        (lambda index, rows: index.add(rows[:2], [[1], [2, 3]]), ValueError, "ids: needed an array, given what numpy refuses"),
-        (lambda index, rows: index.add(rows[:2], "ab"), TypeError, "ids: needed integers, given <U2"),
         (lambda index, rows: index.add(np.vstack([rows, NAN])), ValueError, "rows: needed finite values, row 500 holds"),
-        (lambda index, rows: index.add(rows * np.float32(1e30)), ValueError, r"rows: needed norms that are 0 or within .*, row \d+ has another"),
-        (lambda index, rows: index.add(rows.astype(np.float64)), TypeError, r"rows: needed float32 or float16, given float64: convert it by rows.astype\(np.float32\)"),
-        (lambda index, rows: index.remove([1, 900]), ValueError, "ids: needed ids of rows in the index, given 900"),
         (lambda index, rows: index.remove([-1]), ValueError, "ids: needed 0 to 2.63 - 1, given -1"),
         (lambda index, rows: index.remove(3), ValueError, r"ids: needed one dimension, \[n\], given shape \[\]"),
         (lambda index, rows: index.remove({1, 2}), TypeError, "ids: needed an array, a tensor or a list, given set"),
         (lambda index, rows: index.update([1, 2], rows[:1]), ValueError, "rows: needed 2 rows, one per id, given 1"),
         (lambda index, rows: index.update([1, 1], rows[:2]), ValueError, "ids: needed each id once, given 1 twice"),
-        (lambda index, rows: index.update([1, 900], rows[:2]), ValueError, "ids: needed ids of rows in the index, given 900"),
         (lambda index, rows: index.update([1, 2], np.vstack([rows[:1], NAN])), ValueError, "rows: needed finite values, row 1 holds"),
-        (lambda index, rows: index.update([1], rows[:1, :5]), ValueError, "rows: needed dim 12, as the index has, given 5"),
         (lambda index, rows: index.get([900]), ValueError, "ids: needed ids of rows in the index, given 900"),
         (lambda index, rows: index.merge(index), ValueError, "other: needed another index, given the same"),
         (lambda index, rows: index.merge("x"), TypeError, "other: needed another index, given str"),
@@ -153,7 +151,7 @@ def test_a_refused_change_leaves_the_index_as_it_was(index: nf.Flat, integers: A
 def test_a_long_addition_that_its_last_progress_ends_leaves_nothing() -> None:
     rows = np.random.default_rng(3).standard_normal((60_000, 64), dtype=np.float32)
     index = nf.Ivf(rows[:2000], lists=8, metric="l2sq")
-    before = index.search(rows[:5], 3)
+    before = answers(index, rows[:5])
 
     def fail(stage: str, done: int, total: int) -> None:
         if done == total:
@@ -163,9 +161,7 @@ def test_a_long_addition_that_its_last_progress_ends_leaves_nothing() -> None:
 
     with pytest.raises(KeyError):
         index.add(rows, progress=fail)
-    assert len(index) == 2000
-    after = index.search(rows[:5], 3)
-    assert (after.ids == before.ids).all() and (after.distances == before.distances).all()
+    assert answers(index, rows[:5]) == before
 
 
 @pytest.mark.parametrize("ids", [None, range(1000, 1500)])

@@ -1,4 +1,4 @@
-"""Other processes, signals and the end of a process: calls end in time, and the index stays whole."""
+"""Other processes, signals, too little memory and the end of a process: calls end in time, and the index stays whole."""
 
 import os
 import signal
@@ -6,17 +6,19 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from reference import assert_soon
 
 START = """
-import sys, threading, time
+import os, signal, sys, threading, time
 import numpy as np
 import nearfield as nf
 
+# A job in the background may have been told to ignore it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 rng = np.random.default_rng(0)
 # A discrete GPU is done with few rows before a signal comes.
 COUNT = 200_000 if nf.Device().kind == "discrete" else 6000
@@ -24,6 +26,9 @@ rows = rng.standard_normal((COUNT, 256), dtype=np.float32)
 index = nf.Flat(rows, metric="l2sq", screen="none")
 few = rows[:5] + np.float32(0.01)
 expected = index.search(few, 7)
+
+def many():
+    return np.resize(rows, (400_000, 256))
 
 def say(word):
     print(word, flush=True)
@@ -34,37 +39,39 @@ def whole():
     found = index.search(few, 7, filter=range(COUNT))
     assert (found.ids == expected.ids).all() and (found.distances == expected.distances).all()
     assert len(index) == len(index.ids)
+    say("whole")
 """
 
 # What the child does after "go", when it gets the signal.
 CALLS = {
-    "search": "index.search(np.resize(rows, (400_000, 256)), 10)",
-    "search for one k after another": "while True: index.search(np.resize(rows, (20_000, 256)), 10)",
-    "asynchronous search": "import asyncio; asyncio.run(index.search_async(np.resize(rows, (400_000, 256)), 10))",
-    "search within": "index.search_within(np.resize(rows, (400_000, 256)), 1.0)",
+    "search": "index.search(many(), 10)",
+    "asynchronous search": "import asyncio; asyncio.run(index.search_async(many(), 10))",
     "addition": "while True: index.remove(index.add(np.resize(rows, (200_000, 256))))",
-    "lists": "while True: nf.Ivf(rows, lists=200, iterations=10_000)",
     "k-means": "nf.KMeans(200, iterations=100_000, tolerance=-1.0).fit(rows)",
-    "distances": "while True: nf.distances(rows[:6000], np.resize(rows, (20_000, 256)))",
-    "knn": "nf.knn(rows, np.resize(rows, (400_000, 256)))",
-    "progress": "index.search(np.resize(rows, (400_000, 256)), 10, progress=lambda *_: None)",
     "filter": "index.search(few, filter=lambda id: time.sleep(0.001) or True)",
     "filter written in C": "thin = np.zeros((10_000_000, 1), np.float32); nf.knn(thin, thin[:1], filter=(-1).__ne__)",
     "waiting for a search": """
-many = np.resize(rows, (400_000, 256))
-other = threading.Thread(target=lambda: index.search(many, 10), daemon=True)
-other.start()
+queries = many()
+threading.Thread(target=lambda: index.search(queries, 10), daemon=True).start()
 time.sleep(0.1)
 index.add(rows)
 """,
 }
+NIGHTLY = {
+    "short searches": "while True: index.search(np.resize(rows, (20_000, 256)), 10)",
+    "search within": "index.search_within(many(), 1.0)",
+    "lists": "while True: nf.Ivf(rows, lists=200, iterations=10_000)",
+    "distances": "while True: nf.distances(rows[:6000], np.resize(rows, (20_000, 256)))",
+    "knn": "nf.knn(rows, many())",
+    "progress": "index.search(many(), 10, progress=lambda *_: None)",
+}
 
 
-def interrupted(program: str, wait: float = 0.4) -> tuple[float, "subprocess.CompletedProcess[str]"]:
-    """Runs a program, sends it SIGINT after it said "go", and returns the seconds from there to "ended"."""
+def interrupted(body: str) -> str:
+    """Runs a program, sends it SIGINT after it said "go", and returns what it said then, soon."""
     # One stream, read through one buffer.
     child = subprocess.Popen(
-        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=dict(os.environ)
+        [sys.executable, "-c", START + body], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=dict(os.environ)
     )
     hangs = threading.Timer(90, child.kill)
     hangs.start()
@@ -72,13 +79,14 @@ def interrupted(program: str, wait: float = 0.4) -> tuple[float, "subprocess.Com
         assert child.stdout is not None
         line = child.stdout.readline()
         assert line == "go\n", line + child.stdout.read()
-        time.sleep(wait)
+        time.sleep(0.4)
         child.send_signal(signal.SIGINT)
         start = time.perf_counter()
         line = child.stdout.readline()
-        seconds = time.perf_counter() - start
+        assert_soon(time.perf_counter() - start, 1.5)
         written = line + child.stdout.read()
-        return seconds, subprocess.CompletedProcess([], child.wait(), written)
+        assert child.wait() == 0, written
+        return written
     finally:
         hangs.cancel()
         child.kill()
@@ -86,20 +94,18 @@ def interrupted(program: str, wait: float = 0.4) -> tuple[float, "subprocess.Com
         child.stdout.close()
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="a signal cannot be sent to one process there")
-@pytest.mark.parametrize("call", CALLS)
+with_signals = pytest.mark.skipif(sys.platform == "win32", reason="a signal cannot be sent to one process there")
+
+
+@with_signals
+@pytest.mark.parametrize("call", [*CALLS, *(pytest.param(call, marks=pytest.mark.nightly) for call in NIGHTLY)])
 def test_ctrl_c_ends_a_call_soon_and_leaves_the_index_whole(call: str) -> None:
-    body = "\n".join("    " + line for line in CALLS[call].strip().split("\n"))
-    program = f"{START}\nsay('go')\ntry:\n{body}\nexcept KeyboardInterrupt:\n    say('ended')\nelse:\n    say('too short')\nwhole()\nsay('whole')\n"
-    seconds, done = interrupted(program)
-    assert (done.returncode, done.stdout) == (0, "ended\nwhole\n"), done.stdout
-    assert_soon(seconds, 1.5)
+    body = "\n".join("    " + line for line in (CALLS | NIGHTLY)[call].strip().split("\n"))
+    program = f"say('go')\ntry:\n{body}\nexcept KeyboardInterrupt:\n    say('ended')\nelse:\n    say('too short')\nwhole()\n"
+    assert interrupted(program) == "ended\nwhole\n"
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="a signal cannot be sent to one process there")
-def test_a_handler_of_a_signal_runs_during_a_search() -> None:
-    program = f"""{START}
-import signal
+HANDLER = """
 signal.signal(signal.SIGINT, lambda *_: say('handled'))
 queries = np.resize(rows, (500, 256))
 say('go')
@@ -107,15 +113,35 @@ start = time.perf_counter()
 while time.perf_counter() - start < 1.5:
     index.search(queries, 10)
 whole()
-say('whole')
 """
-    seconds, done = interrupted(program)
-    assert (done.returncode, done.stdout) == (0, "handled\nwhole\n"), done.stdout
-    assert_soon(seconds, 1.5)
+
+HANDLER_THAT_SEARCHES = """
+def handler(*_):
+    len(index), index.dim, index.search(few)
+signal.signal(signal.SIGINT, handler)
+queries = many()
+say('go')
+try:
+    while True:
+        index.search(queries, 10)
+except nf.Error as error:
+    say(error)
+"""
 
 
-FORKED = f"""{START}
-import os
+@with_signals
+def test_handlers_of_signals_run_during_a_search_and_may_not_search() -> None:
+    assert interrupted(HANDLER) == "handled\nwhole\n"
+    needed = "signal: needed a handler that does not call nearfield while a call runs, given one that does\n"
+    assert interrupted(HANDLER_THAT_SEARCHES) == needed
+
+
+# What a process says, and the program. All end without an error.
+PROGRAMS = {
+    "forked, which is refused in one line": (
+        "refused\nwhole\n0\n",
+        START
+        + """
 pid = os.fork()
 if pid == 0:
     for call in (
@@ -135,19 +161,14 @@ if pid == 0:
     os._exit(0) if index.device.kind == "discrete" else sys.exit(0)
 _, status = os.waitpid(pid, 0)
 whole()
-say(f"whole {{status}}")
-"""
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_forked_process_is_refused_in_one_line_and_ends(child: Callable[..., Any]) -> None:
-    done = child(FORKED, timeout=60)
-    assert done.stdout == "refused\nwhole 0\n", done.stdout + done.stderr
-
-
-FORKED_DURING_A_SEARCH = f"""{START}
-import os
-queries = np.resize(rows, (400_000, 256))
+say(status)
+""",
+    ),
+    "forked during a search, which ends at once": (
+        "0 True\n",
+        START
+        + """
+queries = many()
 threading.Thread(target=lambda: index.search(queries), daemon=True).start()
 time.sleep(0.1)
 pid = os.fork()
@@ -155,35 +176,70 @@ if pid == 0:
     sys.exit(0)
 start = time.perf_counter()
 _, status = os.waitpid(pid, 0)
-say(f"ended {{status}} {{time.perf_counter() - start < 5}}")
-"""
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_process_forked_during_a_search_ends_at_once(child: Callable[..., Any], on_host: bool) -> None:
-    if not on_host:
-        pytest.skip("a driver may crash at the end of a forked process; runs with the host engine")
-    done = child(FORKED_DURING_A_SEARCH)
-    assert done.stdout == "ended 0 True\n", done.stdout + done.stderr
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_process_forked_before_any_call_works(child: Callable[..., Any]) -> None:
-    program = """
-import os, sys
+say(f"{status} {time.perf_counter() - start < 5}")
+""",
+    ),
+    "forked before any call, where both work": (
+        "0\n",
+        """
+import os
 import numpy as np, nearfield as nf
 pid = os.fork()
 found = nf.Flat(np.eye(4, dtype=np.float32)).search(np.eye(4, dtype=np.float32), 1).ids.ravel().tolist()
 assert found == [0, 1, 2, 3]
 if pid:
-    _, status = os.waitpid(pid, 0)
-    print("both", status)
-"""
-    done = child(program)
-    assert done.stdout == "both 0\n", done.stdout + done.stderr
+    print(os.waitpid(pid, 0)[1])
+""",
+    ),
+    "ends while threads search": (
+        "end\n",
+        START
+        + """
+def search():
+    while True:
+        index.search(rows[:6000], 10, progress=lambda *_: None)
+
+def call_back():
+    while True:
+        index.search(few, 10, filter=lambda id: id % 3 == 0)
+
+for work in (search, search, call_back):
+    threading.Thread(target=work, daemon=True).start()
+time.sleep(0.5)
+say("end")
+""",
+    ),
+    "ends while kernels are compiled": (
+        "end\n",
+        """
+import os
+os.environ["NEARFIELD_CACHE"] = ""
+import numpy as np, nearfield as nf
+import threading, time
+index = nf.Flat(np.eye(8, dtype=np.float32))
+threading.Thread(target=index.warm_up, daemon=True).start()
+time.sleep(0.05)
+print("end", flush=True)
+""",
+    ),
+}
 
 
-def test_spawned_processes_take_indexes(tmp_path: Any) -> None:
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_process_ends_well(child: Any, on_host: bool, name: str) -> None:
+    if "forked" in name and not hasattr(os, "fork"):
+        pytest.skip("needs fork")
+    if "during" in name and not on_host:
+        pytest.skip("a driver may crash at the end of a forked process; runs with the host engine")
+    words, program = PROGRAMS[name]
+    for _ in range(2 if "ends while" in name else 1):
+        done = child(program)
+        assert (done.returncode, done.stdout) == (0, words), done.stdout + done.stderr
+        # Python warns of a fork beside threads.
+        assert "forked" in name or done.stderr == ""
+
+
+def test_spawned_processes_take_indexes(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text("""
 import multiprocessing
@@ -201,137 +257,29 @@ if __name__ == "__main__":
     assert done.stdout == "[[0, 1, 2, 3], [0, 1, 2, 3]]\n", done.stdout + done.stderr
 
 
-def test_a_process_may_end_while_threads_search(child: Callable[..., Any]) -> None:
-    program = f"""{START}
-def search():
-    while True:
-        index.search(rows[:6000], 10, progress=lambda *_: None)
-
-def call_back():
-    while True:
-        index.search(few, 10, filter=lambda id: id % 3 == 0)
-
-for work in (search, search, call_back):
-    threading.Thread(target=work, daemon=True).start()
-time.sleep(0.5)
-say("end")
-"""
-    for _ in range(2):
-        done = child(program, timeout=60)
-        assert (done.returncode, done.stdout, done.stderr) == (0, "end\n", "")
-
-
-def test_a_process_may_end_while_kernels_are_compiled(child: Callable[..., Any]) -> None:
-    program = """
-import os
-os.environ["NEARFIELD_CACHE"] = ""
-import numpy as np, nearfield as nf
-import threading, time
-index = nf.Flat(np.eye(8, dtype=np.float32))
-threading.Thread(target=index.warm_up, daemon=True).start()
-time.sleep(0.05)
-print("end", flush=True)
-"""
-    for _ in range(3):
-        done = child(program, timeout=60)
-        assert (done.returncode, done.stdout, done.stderr) == (0, "end\n", "")
-
-
-HANDLER = f"""{START}
-import signal
-def handler(*_):
-    len(index), index.dim, index.search(few)
-signal.signal(signal.SIGINT, handler)
-queries = np.resize(rows, (400_000, 256))
-say('go')
-try:
-    while True:
-        index.search(queries, 10)
-except nf.Error as error:
-    say('ended')
-    say(error)
-"""
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="a signal cannot be sent to one process there")
-def test_a_handler_that_searches_is_named_as_such() -> None:
-    _, done = interrupted(HANDLER)
-    assert done.stdout == "ended\nsignal: needed a handler that does not call nearfield while a call runs, given one that does\n"
-
-
-LEAKS = f"""{START}
-import gc
-from pathlib import Path
-
-def resident():
-    gc.collect()
-    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 / 2**20
-
-index = nf.Flat(rows[:1000, :32].copy(), metric="l2sq")
-queries, few = rows[:4, :32].copy(), rows[:1, :32].copy()
-mask = np.arange(1000) % 2 == 0
-def searches(count):
-    for number in range(count):
-        index.search(few, 5, filter=mask if number % 10 == 0 else None)
-        if number % 50 == 0:
-            index.search_within(queries, 1.0), index.search(np.asfortranarray(queries), 5), nf.reduce.sum(queries)
-
-def failures(count):
-    for number in range(count):
-        for call in (
-            lambda: index.search(queries, 0), lambda: index.search(queries.astype(np.float64)), lambda: index.add(queries * np.nan),
-            lambda: index.add(queries, [1, 1, 2, 3]), lambda: nf.from_bytes(b"x" * 1000), lambda: nf.Flat(rows, dim=3),
-            lambda: index.search(few, progress=lambda *_: 1 // 0), lambda: index.search(few, filter=lambda id: 1 // 0),
-        ):
-            try:
-                call()
-            except (ValueError, TypeError, nf.Error, ZeroDivisionError):
-                continue
-            raise AssertionError("not refused")
-
-many = 10_000 if index.device.kind == 'host' else 1000
-searches(many // 5), failures(40)
-before = resident()
-searches(many)
-after = resident()
-failures(40)
-print(after - before, resident() - after)
-"""
-
-
-@pytest.mark.nightly
-@pytest.mark.skipif(sys.platform != "linux", reason="the memory of a process is measured by Linux")
-def test_many_searches_and_failures_leave_no_memory_behind(child: Callable[..., Any]) -> None:
-    done = child(LEAKS, timeout=200)
-    assert done.returncode == 0, done.stderr
-    searches, failures = map(float, done.stdout.split())
-    assert searches < 5 and failures < 5, "mebibytes"
-
-
-LITTLE = f"""{START}
+LITTLE = (
+    START
+    + """
 import resource
-from importlib.util import find_spec
+import pyarrow as pa
 def grown():
     with open("/proc/self/statm") as file:
         return int(file.read().split()[0]) * 4096
-many = np.ones((300, 256), np.float32)
+some = np.ones((300, 256), np.float32)
 large = nf.Flat(dim=256, metric="l2sq", device="host")
 large.add(np.resize(rows, (20_000, 256)))
 data = large.to_bytes()
-thin, one, is_any = np.zeros((2_000_000, 1), np.float32), np.zeros((1, 1), np.float32), {{0}}.__contains__
+thin, one, is_any = np.zeros((2_000_000, 1), np.float32), np.zeros((1, 1), np.float32), {0}.__contains__
 far_ids = np.arange(2**40, 2**40 + len(thin))
 far, near = nf.Flat(thin, ids=far_ids, device="host"), nf.Flat(thin[:1_000_000], device="host")
 mask = np.ones(1_000_000, bool)
-chunks = thin
-if find_spec("pyarrow"):
-    import pyarrow as pa
-    chunk = pa.FixedSizeListArray.from_arrays(pa.array(thin.ravel()), 1)
-    chunks = pa.chunked_array([chunk, chunk])
+chunk = pa.FixedSizeListArray.from_arrays(pa.array(thin.ravel()), 1)
+chunks = pa.chunked_array([chunk, chunk])
 resource.setrlimit(resource.RLIMIT_AS, (grown() + (4 << 20),) * 2)
-calls = {{
-    "search": lambda: large.search(many, 10_000),
-    "within": lambda: large.search_within(many, 1e9),
-    "distances": lambda: nf.distances(np.resize(rows, (12_000, 256)), many, device="host"),
+calls = {
+    "search": lambda: large.search(some, 10_000),
+    "within": lambda: large.search_within(some, 1e9),
+    "distances": lambda: nf.distances(np.resize(rows, (12_000, 256)), some, device="host"),
     "bytes": lambda: large.to_bytes(),
     "get": lambda: large.get(range(20_000)),
     "add": lambda: large.add(np.broadcast_to(np.float32(1), (100_000, 256))),
@@ -345,31 +293,26 @@ calls = {{
     "deviations": lambda: nf.reduce.std(thin, axis=1),
     "places": lambda: nf.reduce.argmin(thin, axis=1),
     "products": lambda: nf.reduce.dot(thin, thin, axis=1),
-    "norms": lambda: nf.reduce.norm(thin, axis=1),
-}}
-refused = 0
+}
 for name, call in calls.items():
     try:
         call()
         say(name + " had enough")
     except MemoryError as error:
         assert "\\n" not in str(error)
-        refused += 1
 assert len(large) == 20_000 and large.search(few, 1).ids.shape == (5, 1)
 assert near.search(one, 1, filter=mask).ids.shape == (1, 1), "a mask needs no copy of all ids"
-say(f"refused {{refused}} of {{len(calls)}}")
 """
+)
 
 
 @pytest.mark.nightly
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is limited by Linux")
-def test_too_little_memory_is_an_error_and_no_abort(
-    child: Callable[..., Any], on_host: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_little_memory_is_an_error_and_no_abort(child: Any, on_host: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if not on_host:
         pytest.skip("a software driver aborts by itself; runs with the host engine")
+    pytest.importorskip("pyarrow")
     # Otherwise the C library keeps memory that was freed, up to a limit that grows.
     monkeypatch.setenv("MALLOC_MMAP_THRESHOLD_", "65536")
     done = child(LITTLE, timeout=100)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.endswith("refused 17 of 17\n"), done.stdout + done.stderr
+    assert (done.returncode, done.stdout) == (0, ""), done.stdout + done.stderr

@@ -55,31 +55,24 @@ def test_small_shapes(shape: Any) -> None:
 
 def test_compensated_sums_lose_nothing() -> None:
     values = np.tile(np.array([1e8, 1, -1e8, 1], np.float32), 5000)
-    assert reduce.sum(values, compensated=True) == 10000
-    assert reduce.sum(values.reshape(4, -1), axis=1, compensated=True).tolist() == [2500] * 4
-    assert reduce.mean(values, compensated=True) == 0.5
     ones = np.ones_like(values)
-    assert reduce.dot(values, ones, compensated=True) == 10000
+    for found in (reduce.sum(values, compensated=True), reduce.dot(values, ones, compensated=True)):
+        assert found == 10000
+    assert reduce.mean(values.reshape(4, -1), axis=1, compensated=True).tolist() == [0.5] * 4
     large = np.concatenate([np.full(1, 4096, np.float32), np.full(100_000, 1, np.float32)])
     assert reduce.sum_squares(large, compensated=True) == 4096**2 + 100_000
     assert reduce.norm(large, compensated=True) == pytest.approx((4096**2 + 100_000) ** 0.5, rel=1e-7)
 
 
-def test_extremes_pass_over_nan_and_take_the_first_of_equals() -> None:
+def test_extremes_pass_over_nan_and_what_is_empty_has_a_sum_alone() -> None:
     values = np.array([np.nan, 3, 1, 1, 3], np.float32)
-    assert (reduce.min(values), reduce.max(values)) == (1, 3)
-    assert (reduce.argmin(values), reduce.argmax(values)) == (2, 1)
-    for function in (reduce.min, reduce.max, reduce.argmin, reduce.argmax):
-        with pytest.raises(ValueError, match="^values: needed at least one number, given none"):
-            function(values[:1])
-
-
-def test_what_is_empty_has_a_sum_and_no_mean() -> None:
-    none = np.zeros(0, np.float32)
+    found = [function(values) for function in (reduce.min, reduce.max, reduce.argmin, reduce.argmax)]
+    assert found == [1, 3, 2, 1]
+    none = values[:0]
     assert reduce.sum(none) == 0 and reduce.sum(np.zeros((0, 3), np.float32), axis=1).shape == (0,)
-    for function in (reduce.mean, reduce.min, reduce.argmax):
+    for function, given in ((reduce.min, values[:1]), (reduce.argmax, values[:1]), (reduce.min, none), (reduce.argmax, none), (reduce.mean, none)):
         with pytest.raises(ValueError, match="^values: needed at least one number, given none"):
-            function(none)
+            function(given)
 
 
 @pytest.mark.parametrize(
@@ -90,16 +83,11 @@ def test_what_is_empty_has_a_sum_and_no_mean() -> None:
         (lambda v: reduce.sum(v, axis=np.ones((2, 2))), TypeError, "axis: needed None or 1, given ndarray"),
         (lambda v: reduce.sum(v[0], axis=1), ValueError, r"values: needed two dimensions, \[rows, n\], where an axis is given, given shape \[12\]"),
         (lambda v: reduce.sum(v.reshape(5, 100, 12)), ValueError, r"values: needed one or two dimensions, given shape \[5, 100, 12\]"),
-        (lambda v: reduce.sum(v.reshape(5, 100, 12), axis=1), ValueError, "values: needed two dimensions"),
         (lambda v: reduce.sum(np.float32(1)), ValueError, r"values: needed one or two dimensions, given shape \[\]"),
         (lambda v: reduce.sum(v[:, :0]), ValueError, "values: needed rows of at least one element"),
-        (lambda v: reduce.sum(v.astype(np.float64)), TypeError, "values: needed float32 or float16, given float64"),
-        (lambda v: reduce.sum(None), TypeError, "values: needed an array, a tensor or a list, given NoneType"),
-        (lambda v: reduce.sum([[1], [2, 3]]), ValueError, r"values: needed rows of one length, \[1\] as row 0, given \[2\] in row 1"),
         (lambda v: reduce.norm(v, order="l3"), ValueError, "order: needed 'l1', 'l2' or 'max', given 'l3'"),
         (lambda v: reduce.norm(v, order=np.ones(3)), TypeError, "order: needed 'l1', 'l2' or 'max', given ndarray"),
         (lambda v: reduce.dot(v, v[:, :4]), ValueError, r"others: needed shape \[500, 12\], as the values have, given shape \[500, 4\]"),
-        (lambda v: reduce.dot(v, v.reshape(1000, 6)), ValueError, r"others: needed shape \[500, 12\]"),
         (lambda v: reduce.dot(v[0], v[:1]), ValueError, r"others: needed shape \[12\], as the values have, given shape \[1, 12\]"),
         (lambda v: reduce.dot(v, v.astype(np.float16)), ValueError, "others: needed float32, as the values have, given float16"),
         (lambda v: reduce.dot(v, None), TypeError, "others: needed an array, a tensor or a list, given None"),

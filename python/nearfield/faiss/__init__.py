@@ -122,13 +122,8 @@ def index_factory(d: int, description: str, metric: int = METRIC_L2, *, device: 
         index = IndexIVFFlat(IndexFlat(d, metric, device=device), d, int(found[2]), metric, device=device)
     else:
         index = IndexFlat(d, metric, device=device)
-    match found[1] or found[3]:
-        case "IDMap":
-            return IndexIDMap(index)
-        case "IDMap2":
-            return IndexIDMap2(index)
-        case _:
-            return index
+    kind = found[1] or found[3]
+    return {"IDMap": IndexIDMap, "IDMap2": IndexIDMap2}[kind](index) if kind else index
 
 
 def downcast_index(index: Index) -> Index:

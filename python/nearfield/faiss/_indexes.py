@@ -135,11 +135,7 @@ class Index:
         shape = (len(queries), k)
         _check_output("D", D, shape, np.float32)
         _check_output("I", I, shape, np.int64)
-        allowed = self._allowed(params)
-        if len(queries) and (len(rows) if allowed is None else allowed.any()):
-            distances, positions = rows.search(queries, k, allowed, self._probes(params))
-        else:
-            distances, positions = np.empty((len(queries), 0), dtype=np.float32), np.empty((len(queries), 0), dtype=np.int64)
+        distances, positions = rows.search(queries, k, self._allowed(params), self._probes(params))
         is_l2 = self.metric_type == METRIC_L2
         distances, ids = distances if is_l2 else -distances, self._labelled(positions)
         count = distances.shape[1]
@@ -166,13 +162,8 @@ class Index:
         radius = float(to_number(thresh, "thresh"))
         if np.isnan(radius):
             raise ValueError("thresh: needed a number, given nan")
-        rows = self._trained()
-        allowed = self._allowed(params)
-        if not len(queries) or not (len(rows) if allowed is None else allowed.any()):
-            lims = np.zeros(len(queries) + 1, dtype=np.uint64)
-            return lims, np.empty(0, dtype=np.float32), np.empty(0, dtype=np.int64)
         is_l2 = self.metric_type == METRIC_L2
-        found = rows.within(queries, radius if is_l2 else -radius, allowed)
+        found = self._trained().within(queries, radius if is_l2 else -radius, self._allowed(params))
         distances = found.distances if is_l2 else -found.distances
         return found.offsets.astype(np.uint64), distances, self._labelled(found.ids)
 
