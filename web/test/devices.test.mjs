@@ -46,45 +46,23 @@ test('a lost GPU is a typed error, and the index comes back from its host copy o
   assert.deepEqual(result.size, [3000, 3000]);
 });
 
-test('indexes of a lost GPU share one that is opened again, and a GPUDevice of the page\'s own is not opened again', async () => {
+test('a GPUDevice of the page\'s own is not opened again, and its index is loaded elsewhere', async () => {
   const result = await inPage(async () => {
     const { Device, DeviceLostError, Flat } = nearfield;
-    const { requestDevice } = GPUAdapter.prototype;
-    let made = 0;
-    GPUAdapter.prototype.requestDevice = function (...given) {
-      made++;
-      return requestDevice.apply(this, given);
-    };
-    const device = await Device.open({ prefer: 'gpu', worker: false });
-    const indexes = [];
-    for (let at = 0; at < 3; at++) {
-      const index = await Flat.create(device, { dim: 8, metric: 'l2sq' });
-      await index.add(fixtures.whole(at, 100, 8));
-      indexes.push(index);
-    }
-    device.gpuDevice.destroy();
-    await Promise.all(indexes.map((index) => index.recover()));
-    const query = fixtures.whole(9, 1, 8);
-    const nearest = (at) => fixtures.nearest(fixtures.whole(at, 100, 8), query, 8, 3);
-    const found = await Promise.all(indexes.map(async (index) => fixtures.rows(await index.search(query, { k: 3 }))));
-    const same = JSON.stringify(found) === JSON.stringify([nearest(0), nearest(1), nearest(2)]);
-    const again = await Device.open({ prefer: 'gpu', worker: false });
-
-    const adapter = await navigator.gpu.requestAdapter();
-    const gpuDevice = await requestDevice.call(adapter);
-    const own = await Device.open({ gpuDevice });
-    const index = await Flat.create(own, { dim: 8, metric: 'l2sq' });
-    await index.add(fixtures.whole(0, 100, 8));
+    const gpuDevice = await (await navigator.gpu.requestAdapter()).requestDevice();
+    const index = await Flat.create(await Device.open({ gpuDevice }), { dim: 8, metric: 'l2sq' });
+    const [base, query] = [fixtures.whole(6, 100, 8), fixtures.whole(7, 1, 8)];
+    await index.add(base);
     gpuDevice.destroy();
     await gpuDevice.lost;
     const fault = (call) => call.then(() => 'done', (error) => [error instanceof DeviceLostError, error.message]);
     const lost = [await fault(index.search(fixtures.whole(1, 2000, 8))), await fault(index.recover())];
-    const loaded = await Flat.fromBytes(again, await index.toBytes());
-    return { made, same, lost, loaded: JSON.stringify(fixtures.rows(await loaded.search(query, { k: 3 }))) === JSON.stringify(nearest(0)) };
+    const loaded = await Flat.fromBytes(await Device.open({ prefer: 'gpu', worker: false }), await index.toBytes());
+    return { lost, same: JSON.stringify(fixtures.rows(await loaded.search(query, { k: 3 }))) === JSON.stringify(fixtures.nearest(base, query, 8, 3)) };
   });
-  assert.deepEqual([result.made, result.same, result.loaded], [3, true, true]);
   assert.deepEqual(result.lost.map(([isTyped]) => isTyped), [true, true], String(result.lost));
   assert.match(result.lost[1][1], /open a device around another/);
+  assert.ok(result.same);
 });
 
 // A search of few queries runs on the host's copy, and a change on the GPU too: no kernel needs to be compiled.
@@ -115,7 +93,7 @@ test('an index comes back while other calls use the GPU', async () => {
   for (const end of result[1][2]) assert.match(end, /^(done|DeviceLost)$/);
 });
 
-test('indexes come back after a second loss, whatever the first recovery came to', async () => {
+test('indexes share a GPU that is opened again, also after a second loss, whatever the first recovery came to', async () => {
   const result = await inPage(async () => {
     const { Device, Flat } = nearfield;
     const { requestDevice } = GPUAdapter.prototype;
