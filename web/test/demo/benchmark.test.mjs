@@ -82,7 +82,7 @@ test('a wrong answer is told and fails the comparison', async () => {
 });
 
 test('the page lives while it measures, and a measurement can be cancelled', async () => {
-  const { page, context, said } = await opened({ rows: 60000, dim: 384, queries: 400, runs: 9, gpu: false, host: false });
+  const { page, context, said } = await opened({ rows: 20000, dim: 384, queries: 4000, runs: 9, gpu: false, host: false });
   await page.click('#benchmark [type=submit]');
   const tells = (words) => page.waitForFunction((words) => document.querySelector('#doing').textContent.includes(words), words);
   await tells('run 1 of 9');
