@@ -20,6 +20,7 @@ const apart = (a, b) => a.x > b.x + b.width || b.x > a.x + a.width || a.y > b.y 
 export class Map2D {
   #svg;
   #names;
+  #titles;
   #places;
   /** The chosen point, its neighbours and their names, above all others. */
   #lit = element('g', {});
@@ -27,15 +28,11 @@ export class Map2D {
 
   /** Draws a point for each name, in the colour of its family; a click on one calls `onChoose` with its row. */
   constructor(svg, { names, titles, families, places, onChoose }) {
-    [this.#svg, this.#names, this.#places] = [svg, names, places];
+    [this.#svg, this.#names, this.#titles, this.#places] = [svg, names, titles, places];
     const all = element('g', {});
     // The last families are the largest, and would hide others.
     const rows = [...names.keys()].sort((a, b) => families[b] - families[a]);
-    for (const row of rows) {
-      const point = this.#point(row, { style: `--family: ${families[row]}` });
-      point.append(element('title', {}, titles[row]));
-      all.append(point);
-    }
+    all.append(...rows.map((row) => this.#point(row, { style: `--family: ${families[row]}` })));
     svg.replaceChildren(all, this.#lit);
     this.fit();
     new ResizeObserver(() => this.#look()).observe(svg);
@@ -93,7 +90,9 @@ export class Map2D {
 
   /** A line without length, whose round ends are a point as large at any zoom. */
   #point(row, attributes) {
-    return element('path', { ...attributes, d: `M${this.#at(row)}h0`, 'data-row': row });
+    const point = element('path', { ...attributes, d: `M${this.#at(row)}h0`, 'data-row': row });
+    point.append(element('title', {}, this.#titles[row]));
+    return point;
   }
 
   /** Shows a part of the map, with letters as large as ever; a name that would cover another is hidden. */

@@ -67,7 +67,7 @@ async function build() {
   const facts = {
     Device: device.describe(),
     WebGPU: 'gpu' in navigator ? 'this browser has it' : 'this browser has none here (it needs https or localhost)',
-    Features: Object.entries({ f16, subgroups, timestamps }).filter(([, has]) => has).map(([name]) => name).join(', ') || 'none of those that kernels use',
+    Features: Object.entries({ f16, subgroups, timestamps }).filter(([, has]) => has).map(([name]) => name).join(', ') || 'none that kernels use',
     Limits: Object.entries(device.limits).map(([name, most]) => `${name} ${number(most)}`).join(', '),
     'Lives in': device.isInWorker ? 'a worker: searches do not block the page' : 'the page',
     Memory: index.memory,
@@ -87,7 +87,8 @@ async function search(row) {
   by('query').value = names[row];
   history.replaceState(null, '', `#${names[row]}`);
   by('chosen').replaceChildren(made('b', names[row]), made('span', descriptions[row]));
-  const place = device.isHost ? 'the host engine' : found.statistics.onHost ? 'the host engine, which answers small searches before the GPU could' : 'the GPU';
+  const onHost = found.statistics.onHost ? 'the host engine, which answers small searches before the GPU could' : 'the GPU';
+  const place = device.isHost ? 'the host engine' : onHost;
   by('took').replaceChildren(`The ${k} nearest of ${number(rows)} in `, made('strong', `${milliseconds.toPrecision(2)} ms`), ` on ${place}`);
   const others = Array.from(found.ids, (id, at) => ({ id, distance: found.distances[at] })).filter(({ id }) => id !== row).slice(0, k);
   by('results').replaceChildren(...others.map(({ id, distance }) => {

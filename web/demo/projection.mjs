@@ -8,6 +8,7 @@ const MOST_ROUNDS = 200;
 export async function project({ vectors, rows, dim }) {
   const mean = new Float64Array(dim);
   vectors.forEach((value, at) => (mean[at % dim] += value / rows));
+  const centred = vectors.map((value, at) => value - mean[at % dim]);
   const places = new Float64Array(rows * 2);
   const directions = [];
   for (let axis = 0; axis < 2; axis++) {
@@ -18,10 +19,9 @@ export async function project({ vectors, rows, dim }) {
       await new Promise((resolve) => setTimeout(resolve));
       const next = new Float64Array(dim);
       for (let row = 0; row < rows; row++) {
-        const from = row * dim;
         let along = 0;
-        for (let i = 0; i < dim; i++) along += (vectors[from + i] - mean[i]) * direction[i];
-        for (let i = 0; i < dim; i++) next[i] += (vectors[from + i] - mean[i]) * along;
+        for (let i = 0, at = row * dim; i < dim; i++) along += centred[at + i] * direction[i];
+        for (let i = 0, at = row * dim; i < dim; i++) next[i] += centred[at + i] * along;
         places[row * 2 + axis] = along;
       }
       for (const known of directions) {

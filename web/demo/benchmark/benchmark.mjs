@@ -69,8 +69,9 @@ export class Benchmark {
       if (notRun) row([WAYS[way], `not measured: ${notRun}`]);
       else {
         row([
-          WAYS[way], milliseconds(ms), `${milliseconds(least)} to ${milliseconds(most)}`, runs, Math.round((queries / ms) * 1000).toLocaleString('en'),
-          slow ? `${(slow / ms).toPrecision(3)} ×` : '', wrong === 0 ? `right for ${checked} queries` : `${wrong} places are wrong`,
+          WAYS[way], milliseconds(ms), `${milliseconds(least)} to ${milliseconds(most)}`, runs,
+          Math.round((queries / ms) * 1000).toLocaleString('en'), slow ? `${(slow / ms).toPrecision(3)} ×` : '',
+          wrong === 0 ? `right for ${checked} queries` : `${wrong} places are wrong`,
         ]);
         table.rows[table.rows.length - 1].className = wrong === 0 ? 'good' : 'bad';
       }

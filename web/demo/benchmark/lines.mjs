@@ -16,7 +16,8 @@ export function lines({ settings, cases }) {
   const records = cases.flatMap(({ way, device, notRun, ms, least, most, runs, plan, wrong, checked }) => {
     const name = `${rows} x ${dim} ${data}, ${queries} ${queries === 1 ? 'query' : 'queries'}, cosine, k ${k}, ${way} in a browser`;
     if (notRun) return [{ record: 'not_run', suite: 'exact', case: name, reason: notRun }];
-    const identity = { rows, dim, queries, k, metric: 'cosine', data, screened: plan.includes('integers'), scratch: SCRATCH, places: `${way} in a browser` };
+    const places = `${way} in a browser`;
+    const identity = { rows, dim, queries, k, metric: 'cosine', data, screened: plan.includes('integers'), scratch: SCRATCH, places };
     const head = {
       record: 'device', schema: 1, date: now.slice(0, 10), time: now.slice(11, 19), ...device, driver: navigator.userAgent,
       threads: way === 'gpu' ? navigator.hardwareConcurrency : 1, os: navigator.userAgentData?.platform ?? navigator.platform,

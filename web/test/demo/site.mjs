@@ -33,7 +33,7 @@ export function site() {
       });
       await change?.(page);
       await page.goto(`${url}/demo/${search}`);
-      await page.waitForSelector('#notice.bad, #map .chosen');
+      await page.waitForSelector('#notice.bad, #map text.chosen');
       return { page, context, said };
     },
   };
