@@ -16,8 +16,5 @@ const FAMILIES = [
 
 export const FAMILY_NAMES = FAMILIES.map(([name]) => name);
 
-/** The family of each row, a number; all rows without names are of the first one. */
-export function familiesOf({ names, rows }) {
-  if (!names) return new Uint8Array(rows);
-  return Uint8Array.from(names, (name) => FAMILIES.findIndex(([, pattern]) => pattern.test(name)));
-}
+/** The number of a package's family. */
+export const familyOf = (name) => FAMILIES.findIndex(([, pattern]) => pattern.test(name));

@@ -1,218 +1,166 @@
-// The page: opens the device, shows a collection, and joins its parts. `?prefer=gpu` or `host` chooses the device, as `Device.open` takes it.
+// The page: opens the device, finds the neighbours of a package and draws them. `?prefer=gpu` or `host` chooses the device, as `Device.open`
+// takes it.
 
-import { Device } from '../dist/index.js';
+import { Device, DeviceLostError, Flat } from '../dist/index.js';
 import { Benchmark } from './benchmark/benchmark.mjs';
-import { Collection, own, packages } from './collection.mjs';
-import { showFacts, verify } from './device.mjs';
-import { FAMILY_NAMES, familiesOf } from './families.mjs';
+import { FAMILY_NAMES, familyOf } from './families.mjs';
 import { Map2D } from './map.mjs';
-import { bytesOf, vectorsOf } from './npy.mjs';
-import { files } from './own.mjs';
+import { vectorsOf } from './npy.mjs';
 import { project } from './projection.mjs';
-import { Field, Results } from './search.mjs';
-import { Tabs } from './tabs.mjs';
 
 /** Its neighbours come from many languages, and so from many parts of the map. */
 const FIRST = 'cantata';
 const by = (id) => document.getElementById(id);
 const number = (value) => value.toLocaleString('en');
-const duration = (ms) => `${ms < 10 ? ms.toFixed(1) : number(Math.round(ms))} ms`;
-const place = (onHost) => (onHost ? 'the host engine' : 'the GPU');
 
 let device;
-let collection;
+let index;
+let vectors;
+let names;
+let descriptions;
 let families;
+let map;
 let chosen;
-let lit = [];
-/** Ends the work on a collection when another takes its place. */
-let opened = new AbortController();
-/** Counts the collections that were asked for: the last one is shown. */
-let asked = 0;
-/** The vectors on the map. */
-let mapped;
-/** Ends a search when the next one begins. */
-let searching = new AbortController();
+let neighbours = [];
 
-const map = new Map2D(by('map'), by('tip'), { onChoose: choose });
-const field = new Field(by('query'), by('options'), { onChoose: choose });
-const results = new Results(by('results'), { choose, hover: (row) => map.hover(row) });
-new Tabs(document.querySelector('[role=tablist]'));
+async function fetched(name) {
+  const answer = await fetch(new URL(`data/${name}`, import.meta.url));
+  if (!answer.ok) throw new Error(`${name}: the server answered ${answer.status}`);
+  return new Uint8Array(await answer.arrayBuffer());
+}
 
-/** Tells the visitor something: `bad` news, or what is `passing` and goes when it is done. */
+const lines = async (name) => new TextDecoder().decode(await fetched(name)).trimEnd().split('\n');
+
 function say(text, kind = '') {
   by('notice').textContent = text;
   by('notice').className = kind;
 }
 
-function done() {
-  if (by('notice').className === 'passing') say('');
+/** An element with a text. */
+function made(name, text, more = {}) {
+  return Object.assign(document.createElement(name), { textContent: text, ...more });
 }
 
-/** Tells what went wrong, unless the visitor went on to something else. */
-function fail(error) {
-  if (error?.name !== 'AbortError') say(error?.message ?? String(error), 'bad');
+/** What the visitor asked for last. */
+let last = Promise.resolve();
+
+/** Does what the visitor asks for after all that was asked before, and once more if the GPU was lost meanwhile and came back. */
+function act(work) {
+  last = last.then(work).catch(async (error) => {
+    if (!index || !(error instanceof DeviceLostError)) throw error;
+    await index.recover();
+    say(`The GPU was lost (${error.message}). It was opened again, and the index came back from its host copy.`);
+    await work();
+  }).catch((error) => say(error.message, 'bad'));
 }
 
-function recovered(error, milliseconds) {
-  say(`The GPU was lost (${error.message}). It was opened again and the index came back from its host copy in ${duration(milliseconds)}.`);
-  showFacts(by('about'), device, collection);
-}
-
-/** Makes a row the query. */
-function choose(row) {
-  search(row).catch(fail);
-}
-
-/** Searches first and changes the page afterwards: an answer would wait for the page to be painted, and that time is not the search's. */
-async function search(row) {
-  searching.abort();
-  searching = new AbortController();
-  const { signal } = searching;
-  const searched = collection;
-  const answer = await searched.neighbours(row, Number(by('k').value), signal);
-  // An answer that comes after the next question is not shown.
-  if (signal.aborted || searched !== collection) return;
-  chosen = row;
-  field.set(row);
-  history.replaceState(null, '', `#${collection.names ? encodeURIComponent(collection.name(row)) : row}`);
-  const [name, text] = by('chosen').children;
-  [name.textContent, text.textContent] = [collection.name(row), collection.description(row)];
-  by('chosen').hidden = false;
-  const strong = document.createElement('strong');
-  strong.textContent = duration(answer.milliseconds);
-  const why = answer.onHost && !device.isHost ? ', which answers small searches before the GPU could' : '';
-  by('took').replaceChildren(`The ${answer.neighbours.length} nearest of ${number(collection.rows)} in `, strong, ` on ${place(answer.onHost)}${why}`);
-  results.show(collection, families, answer);
-  lit = answer.neighbours;
-  map.light(row, lit);
-}
-
-/** Shows a collection: its index, then its map, then the proof that its answers are right. */
-async function show(content, first) {
-  const turn = ++asked;
-  say('', 'passing');
-  const metric = by('metric').value;
-  const make = () => Collection.create(device, content, {
-    metric,
-    onRecovered: recovered,
-    onProgress: (done) => done < content.rows && say(`${number(done)} of ${number(content.rows)} vectors are in the index…`, 'passing'),
-  });
-  // A lost GPU comes back with the index that it had.
-  const next = await (collection ? collection.held(make) : make());
+/** Puts the vectors into an index of the chosen metric. */
+async function build() {
+  const { rows, dim } = vectors;
+  const next = await Flat.create(device, { dim, metric: by('metric').value, capacity: rows });
+  await next.add(vectors.vectors);
   // Kernels are compiled before a search is timed.
-  await next.warmUp(1, Number(by('k').value) + 1);
-  if (turn !== asked) return next.free();
-  opened.abort();
-  searching.abort();
-  opened = new AbortController();
-  const { signal } = opened;
-  void collection?.free().catch(() => undefined);
-  collection = next;
-  families = familiesOf(collection);
-  field.show(collection);
-  for (const id of ['query', 'k', 'metric']) by(id).disabled = false;
-  by('query-label').textContent = collection.names ? 'Packages like' : `Rows of ${collection.title} like`;
-  by('shipped').hidden = Boolean(collection.names);
-  done();
-  showFacts(by('about'), device, collection);
-  const isNew = mapped !== content.vectors;
-  if (isNew) map.clear();
-  await search(first);
-  if (isNew) await draw(signal);
-  if (collection.names && metric === 'cosine' && !signal.aborted) await prove(signal);
+  await next.warmUp({ queries: 1 });
+  await index?.free();
+  index = next;
+  const { f16, subgroups, timestamps } = device.features;
+  const facts = {
+    Device: device.describe(),
+    WebGPU: 'gpu' in navigator ? 'this browser has it' : 'this browser has none here (it needs https or localhost)',
+    Features: Object.entries({ f16, subgroups, timestamps }).filter(([, has]) => has).map(([name]) => name).join(', ') || 'none that kernels use',
+    Limits: Object.entries(device.limits).map(([name, most]) => `${name} ${number(most)}`).join(', '),
+    'Lives in': device.isInWorker ? 'a worker: searches do not block the page' : 'the page',
+    Memory: index.memory,
+  };
+  by('about').replaceChildren(...Object.entries(facts).flatMap(([term, fact]) => [made('dt', term), made('dd', fact)]));
 }
 
-async function draw(signal) {
-  by('map-words').textContent = 'Principal directions are being found…';
-  const drawn = collection;
-  const found = await drawn.held(() => project(device, drawn, signal)).catch((error) => {
-    by('map-words').textContent = `There is no map: ${error.message}`;
-    throw error;
-  });
-  if (signal.aborted) return;
-  mapped = drawn.vectors;
-  const points = map.show(drawn, found.points);
-  const used = [...new Set(families)].sort((a, b) => a - b);
-  by('legend').hidden = used.length < 2;
-  by('legend').replaceChildren(...used.map((family) => {
-    const item = document.createElement('li');
-    const dot = document.createElement('i');
-    dot.style.background = `var(--family-${family})`;
-    item.append(dot, FAMILY_NAMES[family]);
+/** Searches for the neighbours of a package and shows them. */
+async function search(row) {
+  const { dim, rows } = vectors;
+  const k = Number(by('k').value);
+  const before = performance.now();
+  // The nearest row of all is the package itself.
+  const found = await index.search(vectors.vectors.subarray(row * dim, (row + 1) * dim), { k: k + 1 });
+  const milliseconds = performance.now() - before;
+  chosen = row;
+  by('query').value = names[row];
+  history.replaceState(null, '', `#${names[row]}`);
+  by('chosen').replaceChildren(made('b', names[row]), made('span', descriptions[row]));
+  const onHost = found.statistics.onHost ? 'the host engine, which answers small searches before the GPU could' : 'the GPU';
+  const place = device.isHost ? 'the host engine' : onHost;
+  by('took').replaceChildren(`The ${k} nearest of ${number(rows)} in `, made('strong', `${milliseconds.toPrecision(2)} ms`), ` on ${place}`);
+  const others = Array.from(found.ids, (id, at) => ({ id, distance: found.distances[at] })).filter(({ id }) => id !== row).slice(0, k);
+  by('results').replaceChildren(...others.map(({ id, distance }) => {
+    const button = made('button', '', { type: 'button', onclick: () => act(() => search(id)) });
+    button.style.setProperty('--family', families[id]);
+    button.append(made('b', names[id]), made('data', distance.toPrecision(4), { value: distance }), made('span', descriptions[id]));
+    const item = made('li', '');
+    item.append(button);
     return item;
   }));
-  map.light(chosen, lit);
-  const what = found.byColumns ? 'columns' : 'rows';
+  neighbours = others.map(({ id }) => id);
+  map?.light(row, neighbours);
+}
+
+async function draw() {
+  const places = await project(vectors);
+  const titles = names.map((name, row) => `${name}: ${descriptions[row]}`);
+  map = new Map2D(by('map'), { names, titles, families, places, onChoose: (row) => act(() => search(row)) });
+  map.light(chosen, neighbours);
+  by('legend').replaceChildren(...FAMILY_NAMES.map((name, family) => {
+    const item = made('li', name);
+    item.style.setProperty('--family', family);
+    return item;
+  }));
   by('map-words').textContent =
-    `The map shows the two principal directions of the vectors, which hold ${(found.share * 100).toFixed(0)} % of their variance; ` +
-    `neighbours are found in all ${drawn.dim} dimensions, so near on the map is not always near. ` +
-    `${points < drawn.rows ? `It has ${number(points)} of ${number(drawn.rows)} points. ` : ''}` +
-    `The ${number(found.side)} × ${number(found.side)} inner products of ${what} are one search of an index, ` +
-    `${duration(found.searchMilliseconds)} on ${place(found.onHost)}; ${found.rounds} rounds of power iteration and ` +
-    `the projection are plain JavaScript, ${duration(found.scriptMilliseconds)}.`;
+    `The map shows the two principal directions of the vectors. Neighbours are found in all ${vectors.dim} dimensions, ` +
+    'so near on the map is not always near.';
 }
 
-async function prove(signal) {
-  const told = by('verified');
-  told.textContent = 'Searching for the shipped queries…';
-  try {
-    const { isRight, words } = await verify(collection);
-    if (signal.aborted) return;
-    told.textContent = words[0].toUpperCase() + words.slice(1);
-    told.className = isRight ? 'good' : 'bad';
-    if (!isRight) say(`Wrong answers: ${words}`, 'bad');
-  } catch (error) {
-    told.textContent = `Not verified: ${error.message}`;
-    told.className = 'bad';
-  }
+/** The first package whose name is a text, begins with it, or has all its words in name and description. */
+function rowOf(text) {
+  const typed = text.trim().toLowerCase();
+  const words = typed.split(/\s+/);
+  const fits = [
+    (row) => names[row] === typed,
+    (row) => names[row].startsWith(typed),
+    (row) => words.every((word) => `${names[row]} ${descriptions[row]}`.toLowerCase().includes(word)),
+  ];
+  const rows = [...names.keys()];
+  return typed === '' ? undefined : fits.map((fit) => rows.find(fit)).find((row) => row !== undefined);
 }
 
-/** The row that the address names. */
-function addressed(content) {
-  let name = location.hash.slice(1);
-  try {
-    name = decodeURIComponent(name);
-  } catch {
-    // A percent sign without digits: no name has one.
-  }
-  const row = content.names ? content.names.indexOf(name || FIRST) : Number(name);
-  return row >= 0 && row < content.rows ? row : undefined;
-}
-
-async function openFile(file) {
-  try {
-    say(`Reading ${file.name}…`, 'passing');
-    const content = own(file, await vectorsOf(await bytesOf(file), file.name));
-    await show(content, 0);
-    const { rows, dim, type } = content;
-    say(`${file.name}: ${number(rows)} ${type} vectors of ${number(dim)} elements.`);
-  } catch (error) {
-    fail(error);
-  }
+/** Searches for the package that a text names, if there is one. */
+function find(text) {
+  const row = rowOf(text);
+  if (row === undefined) return say(`There is no package with these words: ${text}`, 'bad');
+  say('');
+  act(() => search(row));
 }
 
 async function start() {
   const prefer = new URLSearchParams(location.search).get('prefer') ?? 'best';
-  const [shipped] = await Promise.all([packages(), Device.open({ prefer }).then((one) => (device = one))]);
+  const data = [Device.open({ prefer }), fetched('base.f16.npy').then(vectorsOf), lines('names.txt'), lines('descriptions.txt')];
+  [device, vectors, names, descriptions] = await Promise.all(data);
+  families = names.map(familyOf);
+  by('names').replaceChildren(...names.map((name, row) => made('option', descriptions[row], { value: name })));
   new Benchmark(by('benchmark'), device);
-  showFacts(by('about'), device);
-  files(by('file'), by('drop'), openFile);
-  by('shipped').addEventListener('click', () => show(shipped, shipped.names.indexOf(FIRST)).catch(fail));
-  by('metric').addEventListener('change', () => show(collection, chosen).catch((error) => {
-    // The old index is still there.
-    by('metric').value = collection.metric;
-    fail(error);
+  by('query').addEventListener('change', () => find(by('query').value));
+  by('k').addEventListener('change', () => act(() => search(chosen)));
+  by('metric').addEventListener('change', () => act(async () => {
+    await build();
+    await search(chosen);
   }));
-  by('k').addEventListener('change', () => choose(chosen));
-  by('zoom-in').addEventListener('click', () => map.zoom());
-  by('zoom-out').addEventListener('click', () => map.zoom(1 / 1.4));
-  by('zoom-all').addEventListener('click', () => map.fit());
-  by('zoom-lit').addEventListener('click', () => map.fit(true));
-  addEventListener('hashchange', () => {
-    const row = collection && addressed(collection);
-    if (row !== undefined && row !== chosen) choose(row);
-  });
-  await show(shipped, addressed(shipped) ?? shipped.names.indexOf(FIRST));
+  by('zoom-in').addEventListener('click', () => map?.zoom());
+  by('zoom-out').addEventListener('click', () => map?.zoom(1 / 1.4));
+  by('zoom-all').addEventListener('click', () => map?.fit());
+  by('zoom-near').addEventListener('click', () => map?.fit([chosen, ...neighbours]));
+  addEventListener('hashchange', () => find(location.hash.slice(1)));
+  await build();
+  await search(rowOf(location.hash.slice(1)) ?? names.indexOf(FIRST));
+  by('settings').disabled = false;
+  await draw();
 }
 
-start().catch(fail);
+start().catch((error) => say(error.message, 'bad'));

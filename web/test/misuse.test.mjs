@@ -6,6 +6,7 @@ import { test } from 'node:test';
 import { runInNewContext } from 'node:vm';
 
 import { Device, Flat, Ivf, NearfieldError, version } from '../dist/index.js';
+import { WorkerEngine } from '../dist/remote.js';
 import { whole } from './fixtures.mjs';
 
 const device = await Device.open({ prefer: 'host' });
@@ -170,48 +171,86 @@ test('vectors in arrays have dim elements, and arrays of another realm are array
   assert.deepEqual([...(await index.search([1, 2, 3, 4], { allow: { bits: bytesOf([4]) } })).ids], [2]);
 });
 
-test('options with an unknown name or a wrong type are refused', async () => {
+test('arguments that are wrong, in value, type or name, are named and change nothing', async () => {
   const index = await filled();
-  const query = new Float32Array(4);
+  await index.add([[2, 2, 2, 2], new Float32Array(4)]);
+  const one = new Float32Array(4);
   const lists = await Ivf.train(device, { dim: 4, lists: 2 }, whole(1, 20, 4));
+  const spoilt = new Float32Array(4 * 5000);
+  spoilt[4 * 4999] = NaN;
   const cases = [
-    [() => index.search(query, { allowed: [1] }), /^options: needed signal, onProgress, allow, k, profile, given allowed/],
-    [() => index.search(query, { k: NaN }), /^k: needed a whole number/],
-    [() => index.search(query, { k: null }), /^k: needed a whole number/],
-    [() => index.search(query, { k: 3n }), /^k: needed a whole number/],
-    [() => index.search(query, { signal: {} }), /^signal: needed an AbortSignal/],
-    [() => index.search(query, { onProgress: 5 }), /^onProgress: needed a function/],
-    [() => index.search(query, null), /^options: needed an object/],
-    [() => index.within(query, '5'), /^radius: needed a number/],
-    [() => index.add(query, { onProgress: 5 }), /^onProgress: needed a function/],
-    [() => index.plan(-1), /^queries: needed a whole number/],
-    [() => index.plan(1, NaN), /^k: needed a whole number/],
-    [() => index.plan(1, 0), /^k: needed at least 1, given 0/],
-    [() => lists.plan(1, 0), /^k: needed at least 1, given 0/],
-    [() => lists.plan(1, 10, 0), /^probes: needed 1 to 2, the number of lists, given 0/],
-    [() => lists.plan(1, 10, 3), /^probes: needed 1 to 2, the number of lists, given 3/],
-    [() => lists.warmUp(null), /^options: needed an object, given null/],
-    [() => lists.warmUp({ queries: '5' }), /^queries: needed a whole number/],
-    [() => Flat.create(Device.open(), { dim: 4 }), /^device: needed a Device, which Device.open\(\) resolves with, given a Promise/],
-    [() => Flat.fromBytes(null, new Uint8Array(4)), /^device: needed a Device/],
-    [() => Ivf.train({}, { dim: 4 }, query), /^device: needed a Device/],
-    [() => Flat.create(device, { dim: NaN }), /^dim: needed a whole number/],
-    [() => Flat.create(device, { dim: 4, metrik: 'l2' }), /^options: .* given metrik/],
-    [() => Flat.create(device, { dim: 4, metric: 5 }), /^metric: needed a string/],
-    [() => Flat.create(device, { dim: 4, dtype: 16 }), /^dtype: needed a string/],
-    [() => Flat.create(device, { dim: 4, hostCopy: 'no' }), /^hostCopy: needed a boolean/],
-    [() => Flat.fromBytes(device, new ArrayBuffer(8)), /^bytes: needed a Uint8Array, given an ArrayBuffer/],
-    [() => Flat.fromBytes(device, Object.create(null)), /^bytes: needed a Uint8Array, given an object$/],
-    [() => index.get({ [Symbol.iterator]: 5 }), /^ids: needed ids, given an Object/],
-    [() => Flat.fromBytes(device, { length: 3e9 }), /^bytes: needed a Uint8Array/],
-    [() => Ivf.train(device, { lists: 2 }, query), /^dim: needed a whole number/],
-    [() => Device.open({ perfer: 'gpu' }), /^options: .* given perfer/],
-    [() => Device.open({ budget: NaN }), /^budget: needed a whole number/],
-    [() => Device.open({ worker: {} }), /^worker: needed/],
-    [() => index.save(5), /^path: needed/],
-    [() => index.save('../x'), /^path: needed/],
+    [() => index.update([0, 1], [0, 0, 0, 0, NaN, 0, 0, 0]), /^NotFinite, vectors: .* row 1 /],
+    [() => index.update([0, 1], one), /^Argument, vectors: needed 2 rows/],
+    [() => index.search(spoilt), /^NotFinite, queries: .* row 4999 /],
+    [() => index.within(spoilt, 1), /^NotFinite, queries: .* row 4999 /],
+    [() => Ivf.train(device, { dim: 4, lists: 2 }, [0, 0, 0, 0, NaN, 0, 0, 0]), /^NotFinite, sample: .* row 1 /],
+    [() => index.search([1e30, 0, 0, 0]), /^NormOutOfRange, queries: /],
+    [() => index.add(one, { ids: [0] }), /^DuplicateId, .*given 0 again/],
+    [() => index.remove([77]), /^UnknownId, .*given 77/],
+    [() => index.add([1, 2, 3]), /^Argument, vectors: needed a multiple of dim, 4/],
+    [() => index.add('abcd'), /^Argument, vectors: needed a Float32Array/],
+    [() => index.add(new Float64Array(4)), /^Argument, vectors: needed .* given a Float64Array/],
+    [() => index.add(one, { ids: [1, 2] }), /^Argument, ids: needed 1 ids/],
+    [() => index.add(one, { ids: [-1] }), /^Argument, ids: needed whole numbers/],
+    [() => index.search({ buffer: {}, rows: 1 }), /^Argument, queries: .*a GPUBuffer/],
+    [() => index.search(one, { k: 0 }), /^Argument, k: /],
+    [() => index.search(one, { k: -1 }), /^Argument, k: needed a whole number/],
+    [() => index.search(one, { k: NaN }), /^Argument, k: needed a whole number/],
+    [() => index.search(one, { k: null }), /^Argument, k: needed a whole number/],
+    [() => index.search(one, { k: 3n }), /^Argument, k: needed a whole number/],
+    [() => index.search(one, { allow: { bits: [1] } }), /^Argument, allow.bits: needed a Uint8Array/],
+    [() => index.search(one, { allowed: [1] }), /^Argument, options: needed signal, onProgress, allow, k, profile, given allowed/],
+    [() => index.search(one, { signal: {} }), /^Argument, signal: needed an AbortSignal/],
+    [() => index.search(one, { onProgress: 5 }), /^Argument, onProgress: needed a function/],
+    [() => index.search(one, null), /^Argument, options: needed an object/],
+    [() => index.within(one, NaN), /^Argument, radius: /],
+    [() => index.within(one, '5'), /^Argument, radius: needed a number/],
+    [() => index.get({ [Symbol.iterator]: 5 }), /^Argument, ids: needed ids, given an Object/],
+    [() => index.plan(-1), /^Argument, queries: needed a whole number/],
+    [() => index.plan(1, NaN), /^Argument, k: needed a whole number/],
+    [() => index.plan(1, 0), /^Argument, k: needed at least 1, given 0/],
+    [() => lists.plan(1, 10, 0), /^Argument, probes: needed 1 to 2, the number of lists, given 0/],
+    [() => lists.plan(1, 10, 3), /^Argument, probes: needed 1 to 2, the number of lists, given 3/],
+    [() => lists.search(one, { probes: 17 }), /^Argument, .*probes/],
+    [() => lists.warmUp(null), /^Argument, options: needed an object, given null/],
+    [() => lists.warmUp({ queries: '5' }), /^Argument, queries: needed a whole number/],
+    [() => Ivf.train({}, { dim: 4 }, one), /^Argument, device: needed a Device/],
+    [() => Ivf.train(device, { lists: 2 }, one), /^Argument, dim: needed a whole number/],
+    [() => Flat.create(Device.open(), { dim: 4 }), /^Argument, device: needed a Device, which Device.open\(\) resolves with, given a Promise/],
+    [() => Flat.create(device, { dim: 0 }), /^Argument, dim: needed/],
+    [() => Flat.create(device, { dim: 1.5 }), /^Argument, dim: needed a whole number/],
+    [() => Flat.create(device, { dim: 4, metrik: 'l2' }), /^Argument, options: .* given metrik/],
+    [() => Flat.create(device, { dim: 4, metric: 'angle' }), /^Argument, .*angle/],
+    [() => Flat.create(device, { dim: 4, metric: 5 }), /^Argument, metric: needed a string/],
+    [() => Flat.create(device, { dim: 4, dtype: 'int8' }), /^Argument, dtype: needed float32 or float16, given int8/],
+    [() => Flat.create(device, { dim: 4, hostCopy: 'no' }), /^Argument, hostCopy: needed a boolean/],
+    [() => Flat.fromBytes(null, new Uint8Array(4)), /^Argument, device: needed a Device/],
+    [() => Flat.fromBytes(device, new ArrayBuffer(8)), /^Argument, bytes: needed a Uint8Array, given an ArrayBuffer/],
+    [() => Flat.fromBytes(device, Object.create(null)), /^Argument, bytes: needed a Uint8Array, given an object$/],
+    [() => Device.open({ perfer: 'gpu' }), /^Argument, options: .* given perfer/],
+    [() => Device.open({ prefer: 'fastest' }), /^Argument, prefer: needed/],
+    [() => Device.open({ budget: NaN }), /^Argument, budget: needed a whole number/],
+    [() => Device.open({ worker: {} }), /^Argument, worker: needed/],
+    [() => Device.open({ worker: true }), /^Unsupported, worker: /],
+    [() => Device.open({ prefer: 'software' }), /^NoAdapter, .*software/],
+    [() => index.save(5), /^Argument, path: needed/],
+    [() => index.save('../x'), /^Argument, path: needed/],
+    [() => index.save('index.nf'), /^Unsupported, .*OPFS/],
   ];
-  for (const [call, message] of cases) assert.match((await fault(call())).replace('Argument, ', ''), message, String(call));
-  await assert.rejects(Device.open({ worker: true }), { code: 'Unsupported' });
-  assert.equal(index.size, 20);
+  for (const [call, message] of cases) assert.match(await fault(call()), message, String(call));
+  assert.equal(index.size, 22);
+});
+
+test('a part of an array goes to the worker alone', () => {
+  const posted = [];
+  const worker = Object.assign(new EventTarget(), { postMessage: (message) => posted.push(message), terminate() {} });
+  const engine = new WorkerEngine(worker, true);
+  const rows = Float32Array.from({ length: 4000 }, (_, at) => at);
+  engine.call('search', [1, rows.subarray(10, 14), '{}', undefined]).catch(() => undefined);
+  engine.call('search', [1, rows, '{}', undefined]).catch(() => undefined);
+  const [part, whole] = posted.map(({ args }) => args[1]);
+  assert.deepEqual([...part], [10, 11, 12, 13]);
+  assert.equal(part.buffer.byteLength, 16, 'a message carries the whole buffer of what is in it');
+  assert.equal(whole, rows, 'an array that is no part needs no copy');
+  engine.close();
 });

@@ -1,114 +1,87 @@
-// The benchmark's form, its progress and its outcome.
+// The benchmark's form and its outcome.
 
-import { chart, table } from './chart.mjs';
 import { lines } from './lines.mjs';
-import { CHECKED, measure, WAYS } from './measure.mjs';
+import { measure, WAYS } from './measure.mjs';
 
 /** Rows and queries of 32-bit floats that fit a tab, beside their copies in an index. */
 const MOST_BYTES = 512 * 2 ** 20;
 
+const milliseconds = (ms) => `${ms >= 100 ? Math.round(ms).toLocaleString('en') : ms.toPrecision(3)} ms`;
+
 export class Benchmark {
   #form;
-  #part;
+  #doing;
+  #outcome;
   #controller;
-  #measured;
 
   constructor(part, device) {
-    this.#part = part;
-    this.#form = part.querySelector('form');
+    [this.#form, this.#doing, this.#outcome] = ['form', '#doing', '#outcome'].map((name) => part.querySelector(name));
     const { elements } = this.#form;
     // A software adapter takes its time; whoever wants to see that can tick it.
     elements.gpu.checked = !device.isHost;
     elements.gpu.disabled = !('gpu' in navigator);
     this.#form.addEventListener('submit', (event) => {
       event.preventDefault();
-      void this.#run();
+      void this.#run(elements);
     });
-    elements.cancel.addEventListener('click', () => this.#controller?.abort(new DOMException('cancelled', 'AbortError')));
-    elements.save.addEventListener('click', () => this.#save());
+    elements.cancel.addEventListener('click', () => this.#controller.abort(new Error('Cancelled. Nothing was kept.')));
   }
 
-  async #run() {
-    const { elements } = this.#form;
-    const settings = { metric: elements.metric.value };
+  async #run(elements) {
+    const settings = {};
     for (const name of ['rows', 'dim', 'queries', 'k', 'runs']) settings[name] = elements[name].valueAsNumber;
     const ways = Object.keys(WAYS).filter((way) => elements[way].checked);
-    if (ways.length === 0) return this.#say('Tick what should be measured.');
     const bytes = 4 * settings.dim * (settings.rows + settings.queries);
     if (bytes > MOST_BYTES) {
       return this.#say(`These vectors take ${Math.round(bytes / 2 ** 20)} MiB; this page measures up to ${MOST_BYTES / 2 ** 20} MiB.`);
     }
     this.#controller = new AbortController();
-    this.#busy(true);
+    const busy = (isBusy) => {
+      elements.cancel.disabled = !isBusy;
+      this.#form.querySelector('[type=submit]').disabled = isBusy;
+    };
+    busy(true);
+    this.#outcome.replaceChildren();
     try {
-      this.#measured = await measure(settings, ways, {
-        signal: this.#controller.signal,
-        onProgress: (share, text) => {
-          this.#progress.value = share;
-          this.#say(text);
-        },
-      });
-      this.#show();
+      this.#show(await measure(settings, ways, { signal: this.#controller.signal, onProgress: (text) => this.#say(text) }));
     } catch (error) {
-      this.#say(error.name === 'AbortError' ? 'Cancelled. Nothing was kept.' : error.message);
+      this.#say(error.message);
     } finally {
-      this.#busy(false);
+      busy(false);
     }
-  }
-
-  get #progress() {
-    return this.#part.querySelector('progress');
   }
 
   #say(text) {
-    this.#part.querySelector('#doing').textContent = text;
+    this.#doing.textContent = text;
   }
 
-  #busy(isBusy) {
-    const { elements } = this.#form;
-    this.#progress.hidden = !isBusy;
-    elements.cancel.disabled = !isBusy;
-    this.#form.querySelector('[type=submit]').disabled = isBusy;
-    if (isBusy) this.#measured = undefined;
-    elements.save.disabled = isBusy || !this.#measured;
-    if (isBusy) this.#part.querySelector('#outcome').replaceChildren();
-  }
-
-  #show() {
-    const { cases, settings } = this.#measured;
-    const told = document.createElement('p');
-    const checked = cases.filter(({ agreement }) => agreement);
-    const wrong = checked.filter(({ agreement }) => agreement.wrong > 0);
-    told.className = wrong.length === 0 ? 'good' : 'bad';
-    const swapped = checked.reduce((sum, { agreement }) => sum + agreement.swapped, 0);
-    const several = checked.length > 1 ? `those of the ${settings.queries} queries with each other, and ` : '';
-    const equal = `All answers agree: ${several}those of the first ${Math.min(settings.queries, CHECKED)} with the true ${settings.k} nearest` +
-      `${swapped > 0 ? `; ${swapped} places have another row at the same distance, after rounding` : ''}.`;
-    told.textContent = wrong.length === 0
-      ? equal
-      : wrong.map(({ way, agreement }) => `${WAYS[way]}: ${agreement.wrong} of ${agreement.compared} places are wrong.`).join(' ');
-    const frame = document.createElement('div');
-    frame.className = 'scroll';
-    // On a narrow screen the table scrolls, with the keyboard, too.
-    Object.assign(frame, { tabIndex: 0, role: 'region', ariaLabel: 'All figures' });
-    frame.append(table(this.#measured, WAYS));
-    const outcome = this.#part.querySelector('#outcome');
-    outcome.replaceChildren(told, frame);
-    if (checked.length > 0) outcome.prepend(chart(cases, WAYS, Math.max(300, Math.min(720, outcome.clientWidth))));
-    else told.remove();
-    const software = cases.find(({ way, device }) => way === 'gpu' && device?.kind === 'software');
-    if (software) {
-      const note = document.createElement('p');
-      note.textContent = 'The GPU here is a software adapter: the processor plays it, so its time says nothing of a real GPU.';
-      outcome.append(note);
+  /** All figures of the ways, whether their answers are right, and a link that saves them. */
+  #show(measured) {
+    const { settings: { queries }, cases } = measured;
+    const table = document.createElement('table');
+    const row = (texts) => {
+      const line = table.insertRow();
+      for (const text of texts) line.insertCell().textContent = text;
+    };
+    row(['', 'median', 'least to most', 'runs', 'queries a second', 'times JavaScript', 'answers']);
+    const slow = cases.find(({ way }) => way === 'javascript')?.ms;
+    for (const { way, ms, least, most, runs, notRun, wrong, checked } of cases) {
+      if (notRun) row([WAYS[way], `not measured: ${notRun}`]);
+      else {
+        row([
+          WAYS[way], milliseconds(ms), `${milliseconds(least)} to ${milliseconds(most)}`, runs,
+          Math.round((queries / ms) * 1000).toLocaleString('en'), slow ? `${(slow / ms).toPrecision(3)} ×` : '',
+          wrong === 0 ? `right for ${checked} queries` : `${wrong} places are wrong`,
+        ]);
+        table.rows[table.rows.length - 1].className = wrong === 0 ? 'good' : 'bad';
+      }
     }
-  }
-
-  #save() {
     const link = document.createElement('a');
-    link.href = URL.createObjectURL(new Blob([lines(this.#measured)], { type: 'application/jsonl' }));
+    link.href = URL.createObjectURL(new Blob([lines(measured)], { type: 'application/jsonl' }));
     link.download = 'nearfield-browser.jsonl';
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+    link.textContent = 'Save as JSON lines';
+    this.#outcome.replaceChildren(table, link);
+    const isSoftware = cases.some(({ way, device }) => way === 'gpu' && device?.kind === 'software');
+    if (isSoftware) this.#outcome.append(' The GPU here is a software adapter: the processor plays it, so its time says nothing of a real GPU.');
   }
 }

@@ -1,15 +1,24 @@
 // The demo page in headless Chromium, on the host engine or on software WebGPU.
 
+import { after, before } from 'node:test';
+
 import { launch, serve } from '../browser.mjs';
 import { DATA, WEB } from '../folders.mjs';
 
-/** A browser and a server of the page; `open` makes pages of it and `close` ends both. */
-export async function start({ webgpu = true } = {}) {
-  const { server, url } = await serve({ '/demo/data/': DATA, '/': WEB });
-  const browser = await launch({ webgpu });
+/** A server of the page and a browser for the tests of a file; `open` makes pages of it. */
+export function site() {
+  let [browser, server, url] = [];
+  before(async () => {
+    ({ server, url } = await serve({ '/demo/data/': DATA, '/': WEB }));
+    browser = await launch();
+  });
+  after(async () => {
+    await browser?.close();
+    server?.close();
+  });
   return {
-    /** The page, with all that its console said and all that it asked of others. `before` changes it before it loads. */
-    async open(search, { before, ...options } = {}) {
+    /** The page once its map is drawn, with all that its console said and all that it asked of others. `change` works on it before it loads. */
+    async open(search, { change, ...options } = {}) {
       const context = await browser.newContext({ viewport: { width: 1280, height: 860 }, ...options });
       // Software WebGPU compiles for seconds, longer on a busy machine.
       context.setDefaultTimeout(90_000);
@@ -22,13 +31,10 @@ export async function start({ webgpu = true } = {}) {
         const isOwn = request.url().startsWith(url) || /^(blob|data):/.test(request.url());
         if (!isOwn) said.push(`from elsewhere: ${request.url()}`);
       });
-      await before?.(page);
+      await change?.(page);
       await page.goto(`${url}/demo/${search}`);
+      await page.waitForSelector('#notice.bad, #map text.chosen');
       return { page, context, said };
-    },
-    async close() {
-      await browser.close();
-      server.close();
     },
   };
 }

@@ -1,4 +1,5 @@
 // The package as npm gets it: packed, installed into an empty Vite project, checked by TypeScript, built, and opened; its README, followed.
+// It needs a registry. `scripts/web` runs it with NEARFIELD_NIGHTLY=1.
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
