@@ -29,13 +29,7 @@ impl Case {
     /// A case of these identity fields.
     pub(super) fn of(suite: &str, fields: Value) -> Self {
         let line = Line(fields.as_object().cloned().unwrap_or_default());
-        let keys = identity(if line.value("rung").is_some() { "ladder" } else { suite });
-        Self { name: words(&line, &keys), fields, ..Self::default() }
-    }
-
-    /// Whether it is a rung of the ladder.
-    pub(super) fn is_rung(&self) -> bool {
-        !self.fields["rung"].is_null()
+        Self { name: words(&line, &identity(suite)), fields, ..Self::default() }
     }
 
     /// Adds fields.

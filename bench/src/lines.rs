@@ -11,8 +11,7 @@ use super::units::grouped;
 use nearfield_cli::terminal::output;
 
 /// Identity fields by suite: cases equal in these are one case.
-const IDENTITY: [(&str, &str); 8] = [
-    ("ladder", "length rung name"),
+const IDENTITY: [(&str, &str); 7] = [
     ("distance", "rows dim queries metric elements precision data"),
     ("reduce", "operation elements summation length row_length"),
     ("select", "rows length k values no_scratch"),

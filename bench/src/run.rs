@@ -233,33 +233,18 @@ impl Run {
     pub(super) fn start(&mut self, identity: Value) -> Result<Option<Case>> {
         let case = Case::of(&self.suite, identity);
         match self.enter(&case.name) {
-            Some(reason) => self.leave_out(case, reason).map(|()| None),
+            Some(reason) => self.not_run(&case.name, reason).map(|()| None),
             None => Ok(Some(case)),
         }
     }
 
-    /// Reports why a case was not run.
-    pub(super) fn leave_out(&mut self, case: Case, reason: &str) -> Result<()> {
-        if !case.is_rung() {
-            return self.not_run(&case.name, reason);
-        }
-        let mut line = json!({ "record": "rung", "suite": self.suite, "not_run": reason });
-        extend(&mut line, case.fields);
-        self.left_out(line, &case.name, reason)
-    }
-
     /// Reports why a case, or a group of cases, was not run.
     pub(super) fn not_run(&mut self, name: &str, reason: &str) -> Result<()> {
-        let name = self.unique(name);
-        let line = json!({ "record": "not_run", "suite": self.suite, "case": name, "reason": reason });
-        self.left_out(line, &name, reason)
-    }
-
-    fn left_out(&mut self, line: Value, name: &str, reason: &str) -> Result<()> {
         self.cases_left = self.cases_left.saturating_sub(1);
         self.case = None;
-        let text = format!("{:<9} {name}: not run: {reason}", self.suite);
-        self.tell(line, &text)
+        let name = self.unique(name);
+        let line = json!({ "record": "not_run", "suite": self.suite, "case": name, "reason": reason });
+        self.tell(line, &format!("{:<9} {name}: not run: {reason}", self.suite))
     }
 
     fn failed(&mut self, error: &anyhow::Error) -> Result<()> {
@@ -327,10 +312,7 @@ impl Run {
         self.cases_left = self.cases_left.saturating_sub(1);
         self.case = None;
         let name = self.unique(&case.name);
-        let mut line = match case.is_rung() {
-            true => json!({ "record": "rung", "suite": self.suite }),
-            false => json!({ "record": "case", "suite": self.suite, "case": name }),
-        };
+        let mut line = json!({ "record": "case", "suite": self.suite, "case": name });
         let reached =
             case.work.and_then(|work| self.reached(&work, case.on_device.unwrap_or(case.wall).median));
         let text = case.put_into(&mut line, reached);

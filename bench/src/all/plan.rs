@@ -104,13 +104,12 @@ gpu 2 breakeven --dim MIDDLE --count 100000 --sizes 1000,3000,10000,30000,100000
 ];
 
 const REDUCE: &str = "\
-any 2 reduce --operation dot,sum,sum-squares,mean,l1,l2,max-norm,std,min,max,argmin,argmax --length LENGTH
+any 2 reduce --operation dot,sum,sum-squares,mean,norm-l1,norm-l2,norm-max,std,min,max,argmin,argmax --length LENGTH
 any 1 reduce --elements f16 --length LENGTH
 any 1 reduce --operation dot,sum --summation compensated --length LENGTH
 any 1 reduce --length 1024,65536,1048576,PART
-any 2 reduce --operation sum,l2,min,argmin --row-length 4,16,64 --length SHORT
-any 1 reduce --operation sum,l2,min,argmin --row-length 384,4096,65537 --length LENGTH
-gpu 1 reduce --ladder --length LENGTH";
+any 2 reduce --operation sum,norm-l2,min,argmin --row-length 4,16,64 --length SHORT
+any 1 reduce --operation sum,norm-l2,min,argmin --row-length 384,4096,65537 --length LENGTH";
 
 /// The commands of a scale. Those of files come before all others.
 pub(super) fn plan(scale: Scale, is_gpu: bool, files: Option<&Files>) -> Vec<Planned> {

@@ -364,7 +364,7 @@ def select(args, line):
 
 
 # The same calls reduce in torch, and in numpy to check them.
-NORMS, METHODS = {"l1": 1, "l2": 2, "max-norm": float("inf")}, ["sum", "mean", "min", "max", "argmin", "argmax"]
+NORMS, METHODS = {"norm-l1": 1, "norm-l2": 2, "norm-max": float("inf")}, ["sum", "mean", "min", "max", "argmin", "argmax"]
 OPERATIONS = {
     "dot": lambda library, a, b: library.dot(a, b),
     **{name: lambda library, a, b, ord=ord: library.linalg.vector_norm(a, ord=ord) for name, ord in NORMS.items()},
@@ -389,7 +389,7 @@ def reduce(args, line):
             if operation.startswith("arg"):
                 # torch does not promise which of equal values it returns, so the value there is checked.
                 value, true = arrays[0][value], arrays[0][true]
-            is_rounded = operation in ("dot", "l1", "l2", "sum", "mean", "std")
+            is_rounded = operation in ("dot", "norm-l1", "norm-l2", "sum", "mean", "std")
             return {"error": float(abs(value - true) / scale if is_rounded else value != true), "verified": True}
 
         fields = {"on": "cuda", "length": length, "operation": operation, "elements": "f32", "summation": "plain"}
