@@ -10,7 +10,7 @@ use nearfield::{AdapterKind, Device, Flat, MemoryPlace, Plan, RowPlace};
 use serde_json::{Value, json};
 
 use super::case::{Case, extend};
-use super::ceilings::{Ceilings, Reached};
+use super::ceilings::{Ceilings, Reached, Warmer};
 use super::gpu::is_processor;
 use super::machine::Machine;
 use super::report;
@@ -91,6 +91,7 @@ pub(super) struct Run {
     pub(super) places: Option<Places>,
     /// Measured when the first suite begins, after its arguments were checked.
     ceilings: Option<Ceilings>,
+    warmer: Option<Warmer>,
     /// The most timed runs of a case.
     pub(super) runs: usize,
     told: Told,
@@ -122,6 +123,7 @@ impl Run {
             devices,
             places: None,
             ceilings: None,
+            warmer: None,
             runs: shared.runs,
             told: Told::new(shared.json, shared.report.clone()),
             names: HashMap::new(),
@@ -170,6 +172,7 @@ impl Run {
         if self.ceilings.is_some() {
             return Ok(());
         }
+        self.warmer = Some(Warmer::new(&self.device)?);
         let machine = Machine::look();
         let ceilings = Ceilings::measure(&self.device)?;
         let adapter = self.device.adapter();
@@ -199,6 +202,11 @@ impl Run {
     /// The rates of a case and its share of a ceiling. `None` before a suite has begun.
     pub(super) fn reached(&self, work: &Work, time: Duration) -> Option<Reached> {
         Some(self.ceilings.as_ref()?.reached(work, time))
+    }
+
+    /// Keeps the clocks of a card up before kernels that are timed.
+    pub(super) fn warm(&self) -> Result<()> {
+        self.warmer.as_ref().map_or(Ok(()), |warmer| warmer.warm(&self.device))
     }
 
     /// The share of a copy's bandwidth that `bytes` in `time` reach.

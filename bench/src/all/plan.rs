@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn every_planned_command_is_one() -> Result<()> {
         let options = ["--rows", "a", "--queries", "b c", "--metric", "l2"].map(str::to_owned).into();
-        let few = Files { options, rows: 5, queries: 3 };
+        let few = Files { options, rows: 500, queries: 7 };
         for scale in [Scale::Small, Scale::Medium, Scale::Large] {
             for (is_gpu, files) in [(true, None), (true, Some(&few)), (false, None), (false, Some(&few))] {
                 let mut plan = plan(scale, is_gpu, files);
@@ -215,7 +215,13 @@ mod tests {
                 assert_eq!(peers.len(), if is_gpu { 5 } else { 4 });
                 plan.extend(peers);
                 for Planned { words, .. } in plan {
-                    Step::parse(&words).with_context(|| words.join(" "))?;
+                    let text = words.join(" ");
+                    Step::parse(&words).with_context(|| text.clone())?;
+                    // No more is asked of files than they have. Each search of `serve` is for one query.
+                    if text.contains("--rows a") && !text.starts_with("serve") {
+                        assert!(text.contains(" --batch 1,7"), "{text}");
+                        assert!(!text.contains("--probes") || text.contains("--probes 1,4,15 "), "{text}");
+                    }
                 }
             }
         }

@@ -9,7 +9,6 @@ use nearfield::{BufferSlice, Device, DeviceMatrix, DistanceOptions, Metric, Prec
 use serde_json::json;
 
 use crate::case::Case;
-use crate::ceilings::Warmer;
 use crate::data::{BATCHES, Source, View, batches};
 use crate::gpu::{has_kernels, profiled, rotation, storage, total, wait};
 use crate::run::{Run, Suite};
@@ -128,8 +127,7 @@ fn case(
         }
         all.push(found);
     }
-    let warmer = Warmer::of(&device)?;
-    let into = warmer.is_some().then(|| storage(&device, "distances", 4 * pairs as u64)).transpose()?;
+    let into = has_kernels(&device).then(|| storage(&device, "distances", 4 * pairs as u64)).transpose()?;
     let (wall, times) = run.time(
         1,
         |number| {
@@ -138,8 +136,8 @@ fn case(
             Ok(started.elapsed())
         },
         |number| {
-            let Some((warmer, into)) = warmer.as_ref().zip(into.as_ref()) else { return Ok(None) };
-            warmer.warm(&device)?;
+            let Some(into) = &into else { return Ok(None) };
+            run.warm()?;
             time(&device, of(number), options, into)
         },
     )?;

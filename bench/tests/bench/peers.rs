@@ -156,28 +156,24 @@ fn the_script_is_given_the_vectors_and_what_is_asked_for() -> Result<()> {
 }
 
 #[test]
-fn what_is_no_line_of_a_peer_is_refused_in_one_line() -> Result<()> {
-    for line in ["Segmentation fault", "[1]", "{\"record\":\"case\"}", "{}"] {
-        // One that goes on is ended.
-        let place = Place::new(&format!("echo '{line}'\nexec sleep 1000"))?;
-        let text = place.complaint(&place.python(), SMALL)?;
-        assert!(text.contains("--python") && text.contains("line 1"), "{text}");
-    }
-    Ok(())
-}
-
-#[test]
 fn a_script_that_fails_or_a_python_that_is_not_there_is_one_line() -> Result<()> {
-    let place = Place::new("exit 3")?;
-    let text = place.complaint(&place.python(), SMALL)?;
-    assert!(text.contains("--python") && text.contains("exit status: 3"), "{text}");
-    assert!(
-        place.complaint("false", SMALL)?.contains("needed a Python with numpy 2, false says: exit status: 1")
-    );
-    let place = Place::new("exit 0")?;
-    assert!(place.complaint(&place.python(), SMALL)?.contains("printed none"));
-    let text = place.complaint("./no-such-python", SMALL)?;
-    assert!(text.contains("--python") && text.contains("./no-such-python"), "{text}");
+    let no_line = |line: &str| format!("echo '{line}'\nexec sleep 1000");
+    for (script, python, part) in [
+        // A script that goes on is ended.
+        (no_line("Segmentation fault"), "", "line 1"),
+        (no_line("[1]"), "", "line 1"),
+        (no_line("{\"record\":\"case\"}"), "", "line 1"),
+        (no_line("{}"), "", "line 1"),
+        ("exit 3".to_owned(), "", "exit status: 3"),
+        ("exit 0".to_owned(), "", "printed none"),
+        (String::new(), "false", "needed a Python with numpy 2, false says: exit status: 1"),
+        (String::new(), "./no-such-python", "./no-such-python"),
+    ] {
+        let place = Place::new(&script)?;
+        let python = if python.is_empty() { place.python() } else { python.to_owned() };
+        let text = place.complaint(&python, SMALL)?;
+        assert!(text.contains("--python") && text.contains(part), "{text}");
+    }
     // Lines that came before are reported, and that it failed.
     let place = Place::new(&format!("{}\nexit 3", printing(&some_lines())))?;
     let text = place.complaint(&place.python(), &format!("{SMALL} --report out"))?;

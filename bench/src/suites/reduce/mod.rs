@@ -10,7 +10,6 @@ use nearfield::{Element, MatrixView, Reduce, Reduced, Reduction, Stages};
 use serde_json::json;
 
 use crate::case::Case;
-use crate::ceilings::Warmer;
 use crate::data::{self, asked_or};
 use crate::gpu::{is_processor, rotation, total};
 use crate::run::{Run, Suite};
@@ -63,8 +62,7 @@ impl Suite for Args {
         let b = data::numbers("--length", most, 2)?;
         let each = self.operation.len() * self.summation.len() * self.elements.len();
         run.begin("reduce", lengths.len() * each * self.row_length.len().max(1))?;
-        let warmer = Warmer::of(&run.device)?;
-        let mut bench = Bench { args: self, run, warmer };
+        let mut bench = Bench { args: self, run };
         for length in lengths {
             let (a, b) = (&a[..length], &b[..length]);
             for &row_length in &self.row_length {
@@ -86,7 +84,6 @@ impl Suite for Args {
 struct Bench<'a> {
     args: &'a Args,
     run: &'a mut Run,
-    warmer: Option<Warmer>,
 }
 
 /// What is reduced: its elements, their number, and how many a row has if rows are reduced.
@@ -174,8 +171,7 @@ impl Bench<'_> {
                         Ok(elapsed)
                     },
                     |number| {
-                        let Some(warmer) = &self.warmer else { return Ok(None) };
-                        warmer.warm(&device)?;
+                        self.run.warm()?;
                         let stages = Stages::new();
                         repeats(&of_copy(number, Some(&stages))?)?;
                         Ok(total(&stages.take()))
