@@ -14,7 +14,7 @@ use nearfield_cli::terminal::output;
 const IDENTITY: [(&str, &str); 7] = [
     ("distance", "rows dim queries metric elements precision data"),
     ("reduce", "operation elements summation length row_length"),
-    ("select", "rows length k values no_scratch"),
+    ("select", "rows length k values"),
     ("exact", "rows dim queries k metric data screened scratch places"),
     ("ivf", "rows dim lists iterations probes queries k metric data screened scratch"),
     ("breakeven", "rows dim queries k metric data scratch"),

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use nearfield::io::write_npy;
 use nearfield::{Device, Error, Ivf, Metric};
 
@@ -161,7 +161,7 @@ impl Args {
 
     /// The arguments of the script.
     fn script_words(&self, scratch: &Path, runs: usize) -> Result<Vec<OsString>> {
-        let mut options: Vec<(&str, OsString)> = [
+        let mut options = vec![
             ("--runs", runs.to_string()),
             ("--suites", joined(&self.suites)),
             ("--peers", joined(&self.peers)),
@@ -169,42 +169,31 @@ impl Args {
             ("--shapes", joined(&self.shapes)),
             ("--select-k", joined(&self.select_k)),
             ("--length", joined(&self.length)),
-        ]
-        .into_iter()
-        // The script has the usual values of what is not given.
-        .filter(|(_, value)| !value.is_empty())
-        .map(|(name, value)| (name, value.into()))
-        .collect();
+        ];
+        let mut files: Vec<OsString> = vec![];
         if self.has_vectors() {
             let (rows, _) = self.source.shape()?;
             let lists = self.lists.unwrap_or_else(|| Ivf::recommend(rows));
-            let (queries, k) = (self.counts()?, asked_or(&self.k, &[10], rows));
-            let probes = asked_or(&self.probes, &PROBES, lists);
-            for (name, given, most) in [
-                ("--batch", &queries, self.source.queries_there()?),
-                ("-k", &k, rows),
-                ("--lists", &vec![lists], rows),
-                ("--probes", &probes, lists),
+            for (name, given, usual, most) in [
+                ("--batch", &self.queries, &QUERIES[..], self.source.queries_there()?),
+                ("--k", &self.k, &[10], rows),
+                ("--lists", &vec![lists], &[], rows),
+                ("--probes", &self.probes, &PROBES, lists),
             ] {
-                let given = given.iter().copied().max().unwrap_or_default();
-                ensure!(given <= most, "{name}: needed at most {most}, as there are no more, given {given}");
+                let numbers = asked_or(given, usual, most);
+                if let Some(given) = numbers.iter().find(|&&number| number > most) {
+                    bail!("{name}: needed at most {most}, as there are no more, given {given}");
+                }
+                options.push((name, joined(&numbers)));
             }
+            options.push(("--data", self.source.name()));
             let [(rows_file, _), (queries_file, _)] = self.files(scratch);
-            options.extend([
-                ("--batch", joined(&queries).into()),
-                ("--k", joined(&k).into()),
-                ("--probes", joined(&probes).into()),
-                ("--lists", lists.to_string().into()),
-                ("--data", self.source.name().into()),
-                ("--rows", rows_file.into()),
-                ("--queries", queries_file.into()),
-            ]);
+            files = vec!["--rows".into(), rows_file.into(), "--queries".into(), queries_file.into()];
         }
-        Ok(options.into_iter().flat_map(|(name, value)| [name.into(), value]).collect())
-    }
-
-    fn counts(&self) -> Result<Vec<usize>> {
-        self.source.counts(&self.queries, &QUERIES)
+        // The script has the usual values of what is not given.
+        options.retain(|(_, value)| !value.is_empty());
+        let words = options.into_iter().flat_map(|(name, value)| [name.into(), value.into()]);
+        Ok(words.chain(files).collect())
     }
 
     /// The files that the script reads, and whether they are written for it.
@@ -221,7 +210,8 @@ impl Args {
 
     /// Checks the vectors, and writes the files that the script lacks.
     fn write(&self, scratch: &Path) -> Result<()> {
-        let (rows, queries) = self.source.both_at_least(&self.counts()?, LEAST_QUERIES)?;
+        let counts = self.source.counts(&self.queries, &QUERIES)?;
+        let (rows, queries) = self.source.both_at_least(&counts, LEAST_QUERIES)?;
         let arguments = ["--rows", "--queries"].into_iter().zip([rows, queries]);
         for ((argument, vectors), (path, is_made)) in arguments.zip(self.files(scratch)) {
             let view = vectors.view()?;

@@ -8,8 +8,7 @@ use nearfield::Device;
 use serde_json::json;
 
 use crate::case::Case;
-use crate::ceilings::Warmer;
-use crate::gpu::{is_processor, needs_kernels, rotation};
+use crate::gpu::{has_kernels, is_processor, rotation};
 use crate::run::{Run, Suite};
 use crate::work::{Unit, Work};
 use nearfield_cli::given::arguments;
@@ -35,9 +34,6 @@ pub(crate) struct Args {
     /// Kinds of elements, one case each
     #[arg(long, value_delimiter = ',', default_value = "normal", value_name = "KIND,…")]
     values: Vec<Kind>,
-    /// Select without scratch memory for lists of candidates
-    #[arg(long)]
-    no_scratch: bool,
 }
 
 pub(crate) const HELP: &str = "\
@@ -53,7 +49,11 @@ infinite-10, -90, -99.9 and -100 (this percentage is infinite, the others normal
 impl Suite for Args {
     fn run(&self, run: &mut Run) -> Result<()> {
         let device = run.device.clone();
-        needs_kernels(&device, "bench select")?;
+        ensure!(
+            has_kernels(&device),
+            "--device: bench select times kernels: needed a GPU or a software driver, given {}",
+            device.describe()
+        );
         let fewer = if is_processor(&device) { 100 } else { 1 };
         let usual = [(20_000, 500), (1000, 10_000), (100, 100_000), (10, 1_000_000)];
         let shapes = match self.shapes.is_empty() {
@@ -78,8 +78,7 @@ impl Suite for Args {
             self.k.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
         );
         run.begin("select", fitting * self.values.len())?;
-        let Some(warmer) = Warmer::of(&device)? else { return Ok(()) };
-        let mut bench = Bench { args: self, run, device: &device, warmer };
+        let mut bench = Bench { args: self, run, device: &device };
         for shape in shapes {
             for &kind in &self.values {
                 bench.cases(shape, kind)?;
@@ -93,7 +92,6 @@ struct Bench<'a> {
     args: &'a Args,
     run: &'a mut Run,
     device: &'a Device,
-    warmer: Warmer,
 }
 
 impl Bench<'_> {
@@ -113,13 +111,11 @@ impl Bench<'_> {
         drop(values);
         for k in wanted {
             let identity = json!({
-                "rows": shape.rows, "length": shape.length, "k": k, "values": kind_name, "no_scratch": self.args.no_scratch.then_some(true),
+                "rows": shape.rows, "length": shape.length, "k": k, "values": kind_name,
             });
             let Some(mut case) = self.run.start(identity)? else { continue };
-            let places = copies
-                .iter()
-                .map(|values| Place::new(self.device, values, shape, k, !self.args.no_scratch))
-                .collect::<Result<Vec<_>>>()?;
+            let places = copies.iter().map(|values| Place::new(self.device, values, shape, k));
+            let places = places.collect::<Result<Vec<_>>>()?;
             let place = |number: usize| &places[number % places.len()];
             for place in &places {
                 place.run(self.device)?;
@@ -129,11 +125,11 @@ impl Bench<'_> {
                 1,
                 |number| place(number).run(self.device),
                 |number| {
-                    self.warmer.warm(self.device)?;
+                    self.run.warm()?;
                     Ok(place(number).timed(self.device, false)?.map(|(total, _)| total))
                 },
             )?;
-            self.warmer.warm(self.device)?;
+            self.run.warm()?;
             let kernels = place(0).timed(self.device, true)?.map(|(_, kernels)| kernels);
             place(0).check(self.device, &truth)?;
             let bytes = shape.bytes() as f64;
