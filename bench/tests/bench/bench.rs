@@ -287,9 +287,6 @@ fn many_callers_have_latencies_and_the_answers_of_one() -> Result<()> {
         let latencies = ["ms_least", "ms", "p90_ms", "p99_ms", "p999_ms", "ms_most"];
         let latencies = latencies.iter().map(|key| of(key)).collect::<Result<Vec<f64>>>()?;
         assert!(latencies[0] > 0.0 && latencies.is_sorted(), "{case}");
-        let classes = case["histogram"].as_array().context("a histogram")?;
-        let shares: f64 = classes.iter().filter_map(|class| class[1].as_f64()).sum();
-        assert!((shares - 1.0).abs() < 0.01, "{case}");
         assert!(of("queries_per_s")? > 0.0 && of("together")? >= 2.0 && case["rate"].is_null(), "{case}");
         assert!(case["threads"] == 8 || of("together")? == 2.0, "one thread searches alone: {case}");
         assert_eq!((&case["verified"], &case["late"]), (&case["runs"], &0.into()), "{case}");
