@@ -2,11 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::ceilings::Reached;
+use super::ceilings::{Reached, Work};
 use super::lines::{Line, identity, words};
 use super::times::Times;
 use super::units::{milliseconds, rounded};
-use super::work::Work;
 
 #[derive(Default)]
 pub(super) struct Case {

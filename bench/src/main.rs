@@ -15,7 +15,6 @@ mod peers;
 mod report;
 mod run;
 mod soak;
-mod stages;
 mod step;
 mod suites;
 mod times;
@@ -23,7 +22,6 @@ mod told;
 mod truth;
 mod units;
 mod verify;
-mod work;
 
 use std::process::ExitCode;
 

@@ -10,14 +10,13 @@ use nearfield::{AdapterKind, Device, Flat, MemoryPlace, Plan, RowPlace};
 use serde_json::{Value, json};
 
 use super::case::{Case, extend};
-use super::ceilings::{Ceilings, Reached, Warmer};
+use super::ceilings::{Ceilings, Reached, Warmer, Work};
 use super::gpu::is_processor;
 use super::machine::Machine;
 use super::report;
 use super::times::{Times, WARM_UP};
 use super::told::Told;
 use super::units::rounded;
-use super::work::Work;
 use nearfield_cli::given::device;
 use nearfield_cli::given::places::{KeepRows, Places};
 use nearfield_cli::terminal::output;

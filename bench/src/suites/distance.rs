@@ -9,11 +9,11 @@ use nearfield::{BufferSlice, Device, DeviceMatrix, DistanceOptions, Metric, Prec
 use serde_json::json;
 
 use crate::case::Case;
+use crate::ceilings::{Unit, Work};
 use crate::data::{BATCHES, Source, View, batches};
 use crate::gpu::{has_kernels, profiled, rotation, storage, total, wait};
 use crate::run::{Run, Suite};
 use crate::units::rounded;
-use crate::work::{Unit, Work};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {

@@ -12,11 +12,11 @@ use serde_json::json;
 
 use crate::answers;
 use crate::case::Case;
+use crate::ceilings::{Unit, Work};
 use crate::data::{BATCHES, Source, View, batches};
 use crate::run::{Run, Suite};
-use crate::stages::Parts;
+use crate::times::Parts;
 use crate::units::{milliseconds, rounded};
-use crate::work::{Unit, Work};
 use nearfield_cli::terminal::output;
 
 #[derive(Debug, clap::Args)]

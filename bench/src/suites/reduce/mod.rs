@@ -10,11 +10,11 @@ use nearfield::{Element, MatrixView, Reduce, Reduced, Reduction, Stages};
 use serde_json::json;
 
 use crate::case::Case;
+use crate::ceilings::{Unit, Work};
 use crate::data::{self, asked_or};
 use crate::gpu::{is_processor, rotation, total};
 use crate::run::{Run, Suite};
 use crate::units::rounded;
-use crate::work::{Unit, Work};
 use nearfield_cli::given::arguments::{self, Elements};
 pub(crate) use truth::How;
 use truth::{Truth, checked, truth};

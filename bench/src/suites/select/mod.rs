@@ -8,9 +8,9 @@ use nearfield::Device;
 use serde_json::json;
 
 use crate::case::Case;
+use crate::ceilings::{Unit, Work};
 use crate::gpu::{has_kernels, is_processor, rotation};
 use crate::run::{Run, Suite};
-use crate::work::{Unit, Work};
 use nearfield_cli::given::arguments;
 use place::Place;
 use values::Truth;
