@@ -10,7 +10,6 @@ mod data;
 mod generate;
 mod gpu;
 mod lines;
-mod machine;
 mod peers;
 mod report;
 mod run;

@@ -8,11 +8,11 @@ use anyhow::{Result, ensure};
 use clap::Args as ClapArgs;
 use nearfield::{AdapterKind, Device, Flat, MemoryPlace, Plan, RowPlace};
 use serde_json::{Value, json};
+use sysinfo::System;
 
 use super::case::{Case, extend};
 use super::ceilings::{Ceilings, Reached, Warmer, Work};
 use super::gpu::is_processor;
-use super::machine::Machine;
 use super::report;
 use super::times::{Times, WARM_UP};
 use super::told::Told;
@@ -52,6 +52,14 @@ pub(super) struct Shared {
     /// Print JSON lines instead of text
     #[arg(long)]
     json: bool,
+}
+
+/// The name of the processor, if the system tells it.
+fn processor() -> Option<String> {
+    let mut system = System::new();
+    system.refresh_cpu_all();
+    let name = system.cpus().first()?.brand().trim().to_owned();
+    Some(name).filter(|name| !name.is_empty())
 }
 
 fn budget(text: &str) -> Result<Duration, String> {
@@ -172,9 +180,9 @@ impl Run {
             return Ok(());
         }
         self.warmer = Some(Warmer::new(&self.device)?);
-        let machine = Machine::look();
         let ceilings = Ceilings::measure(&self.device)?;
         let adapter = self.device.adapter();
+        let processor = processor();
         let now = time::OffsetDateTime::now_utc();
         let seconds = now.time();
         let command = format!("nearfield-bench {}", output::command(std::env::args().skip(1)));
@@ -182,13 +190,13 @@ impl Run {
             "record": "device", "schema": 1, "date": now.date().to_string(),
             "time": format!("{:02}:{:02}:{:02}", seconds.hour(), seconds.minute(), seconds.second()),
             "adapter": adapter.name, "backend": adapter.backend, "driver": adapter.driver,
-            "kind": adapter.kind.to_string(), "threads": rayon::current_num_threads(),
+            "kind": adapter.kind.to_string(), "threads": rayon::current_num_threads(), "processor": processor,
             "os": format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
             "version": env!("CARGO_PKG_VERSION"), "revision": option_env!("NEARFIELD_REVISION"), "command": command,
         });
-        extend(&mut line, machine.fields());
         extend(&mut line, ceilings.fields());
-        let text = [device::sentence(&self.device), machine.text(), ceilings.text()].join("\n");
+        let processor = format!("processor: {}", processor.as_deref().unwrap_or("unknown"));
+        let text = [device::sentence(&self.device), processor, ceilings.text()].join("\n");
         self.ceilings = Some(ceilings);
         self.tell(line, &text)
     }

@@ -1,7 +1,6 @@
 //! A report before it is HTML or Markdown: the facts of each device, and a table and bars for each suite.
 
 use crate::lines::{Line, distinct, identity, words};
-use crate::machine::{QUIET, busy};
 use crate::times::NOISY;
 use crate::units::{byte_rate, decimal, operation_rate, percent, whole};
 
@@ -152,8 +151,6 @@ fn facts(lines: &[&Line]) -> Vec<String> {
         (!unknown.is_empty())
             .then(|| format!("Lines that this version does not know are left out: {unknown}.")),
     );
-    let share = runs.iter().filter_map(|run| run.positive("busy")).fold(0.0, f64::max);
-    facts.extend((share > QUIET).then(|| busy(share)));
     let is_noisy = |line: &&Line| line.is_noisy("ms") || line.is_noisy("device_ms");
     facts.extend(lines.iter().copied().any(|line| is_noisy(&line)).then(|| {
         format!("~ marks times of a busy machine: the median is more than {NOISY} times the least.")
