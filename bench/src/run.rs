@@ -327,11 +327,10 @@ impl Run {
         self.cases_left = self.cases_left.saturating_sub(1);
         self.case = None;
         let name = self.unique(&case.name);
-        let mut line = json!({ "record": "case", "suite": self.suite, "case": name });
         let reached =
             case.work.and_then(|work| self.reached(&work, case.on_device.unwrap_or(case.wall).median));
-        let text = case.put_into(&mut line, reached);
-        self.tell(line, &format!("{:<9} {name}: {text}", self.suite))
+        let (line, text) = case.told(&self.suite, &name, reached);
+        self.tell(line, &text)
     }
 
     /// Ends the run: reports an error, and writes the page in any case.

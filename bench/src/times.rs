@@ -29,11 +29,6 @@ impl Times {
     pub(super) fn of(runs: usize, mut run: impl FnMut(usize) -> Result<Duration>) -> Result<Self> {
         (0..runs.max(1)).map(&mut run).collect::<Result<Vec<_>>>().map(Self::from)
     }
-
-    /// Whether other work on the machine has probably made the median longer.
-    pub(super) fn is_noisy(&self) -> bool {
-        self.median.as_secs_f64() > NOISY * self.least.as_secs_f64()
-    }
 }
 
 impl From<Vec<Duration>> for Times {

@@ -117,7 +117,7 @@ fn joined<T: ToString>(values: &[T]) -> String {
 
 /// A line of a peer as text.
 fn told(line: &Value) -> String {
-    let line = Line(line.as_object().cloned().unwrap_or_default());
+    let line = Line::of(line);
     if line.record() == "peers" {
         return format!("peers     on {}", line.machine());
     }
@@ -127,13 +127,8 @@ fn told(line: &Value) -> String {
     if let Some(reason) = line.text("not_run") {
         return format!("{name}: not run: {reason}");
     }
-    let time = |key: &str| line.number(key).unwrap_or(f64::NAN);
-    let noisy = if line.is_noisy("ms") { ", noisy" } else { "" };
-    let mut text =
-        format!("{name}: {:.3} ms ({:.3} .. {:.3}){noisy}", time("ms"), time("ms_least"), time("ms_most"));
-    for (key, unit) in
-        [("device_ms", "ms on the device"), ("queries_per_s", "queries/s"), ("bytes_per_s", "B/s")]
-    {
+    let mut text = format!("{name}: {}", line.times());
+    for (key, unit) in [("queries_per_s", "queries/s"), ("bytes_per_s", "B/s")] {
         text += &line.field(key).map_or(String::new(), |number| format!(", {number} {unit}"));
     }
     text + &line.number("recall").map_or(String::new(), |recall| format!(", recall {recall:.4}"))
