@@ -2,15 +2,14 @@
 
 mod script;
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use nearfield::io::write_npy;
 use nearfield::{Device, Error, Ivf, Metric};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::data::{Source, View, asked_or};
 use crate::lines::{Line, identity, words};
@@ -23,6 +22,9 @@ use script::Script;
 pub(super) const PYTHON: &str = "python3";
 const QUERIES: [usize; 2] = [1, 1024];
 const PROBES: [usize; 4] = [1, 4, 16, 64];
+const SHAPES: [&str; 4] = ["20000x500", "1000x10000", "100x100000", "10x1000000"];
+/// The time of a run without `--budget`.
+const ENDLESS: Duration = Duration::from_secs(400_000);
 /// The fewest queries to make: the script checks 100 of them, in batches of any size.
 const LEAST_QUERIES: usize = 200;
 /// Rows that are checked at a time, in a copy of their own.
@@ -94,13 +96,9 @@ impl Suite for Args {
         // Before the vectors are generated, because there may be no Python.
         script::check(&self.python)?;
         let scratch = interrupt::temporary_directory().context("TMPDIR")?;
-        let mut words = self.script_words(scratch.path(), run.runs)?;
-        if let Some(deadline) = run.deadline {
-            let left = deadline.saturating_duration_since(Instant::now());
-            words.extend(["--budget".into(), left.as_secs_f64().to_string().into()]);
-        }
+        let options = self.options(scratch.path(), run)?;
         // Before the files are written, which it removes after an interrupt.
-        let script = Script::start(&self.python, scratch.path(), &words)?;
+        let script = Script::start(&self.python, scratch.path(), &options)?;
         if self.has_vectors() {
             self.write(scratch.path())?;
         }
@@ -109,10 +107,6 @@ impl Suite for Args {
             run.tell(line, &text)
         })
     }
-}
-
-fn joined<T: ToString>(values: &[T]) -> String {
-    values.iter().map(T::to_string).collect::<Vec<_>>().join(",")
 }
 
 /// A line of a peer as text.
@@ -145,7 +139,7 @@ impl Args {
             ("--length", !self.length.is_empty(), "reduce"),
         ] {
             let runs = self.suites.iter().any(|one| one == suite);
-            ensure!(runs || !is_given, "{option}: needed --suites {suite}, given {}", joined(&self.suites));
+            ensure!(runs || !is_given, "{option}: needed --suites {suite}, given {}", self.suites.join(","));
         }
         Ok(())
     }
@@ -154,41 +148,45 @@ impl Args {
         self.suites.iter().any(|suite| ["exact", "ivf", "distance"].contains(&suite.as_str()))
     }
 
-    /// The arguments of the script.
-    fn script_words(&self, scratch: &Path, runs: usize) -> Result<Vec<OsString>> {
-        let mut options = vec![
-            ("--runs", runs.to_string()),
-            ("--suites", joined(&self.suites)),
-            ("--peers", joined(&self.peers)),
-            ("--metric", self.metric.to_string()),
-            ("--shapes", joined(&self.shapes)),
-            ("--select-k", joined(&self.select_k)),
-            ("--length", joined(&self.length)),
-        ];
-        let mut files: Vec<OsString> = vec![];
+    /// The options of the script.
+    fn options(&self, scratch: &Path, run: &Run) -> Result<Value> {
+        let all = |given: &[usize], usual: &[usize]| asked_or(given, usual, usize::MAX);
+        let left = |deadline: Instant| deadline.saturating_duration_since(Instant::now());
+        let mut shapes: Vec<String> = self.shapes.iter().map(Shape::to_string).collect();
+        if shapes.is_empty() {
+            shapes = SHAPES.map(str::to_owned).into();
+        }
+        let text = |argument: &str, path: &Path| {
+            let text = path.to_str().map(str::to_owned);
+            text.with_context(|| format!("{argument}: needed a name in UTF-8, given {}", path.display()))
+        };
+        let mut options = json!({
+            "scratch": text("TMPDIR", scratch)?, "runs": run.runs, "budget": run.deadline.map_or(ENDLESS, left).as_secs_f64(),
+            "suites": self.suites, "peers": self.peers, "metric": self.metric.name(), "shapes": shapes,
+            "select_k": all(&self.select_k, &[1, 16, 256]), "length": all(&self.length, &[1 << 26]),
+        });
         if self.has_vectors() {
             let (rows, _) = self.source.shape()?;
             let lists = self.lists.unwrap_or_else(|| Ivf::recommend(rows));
             for (name, given, usual, most) in [
-                ("--batch", &self.queries, &QUERIES[..], self.source.queries_there()?),
-                ("--k", &self.k, &[10], rows),
-                ("--lists", &vec![lists], &[], rows),
-                ("--probes", &self.probes, &PROBES, lists),
+                ("batch", &self.queries, &QUERIES[..], self.source.queries_there()?),
+                ("k", &self.k, &[10], rows),
+                ("lists", &vec![lists], &[], rows),
+                ("probes", &self.probes, &PROBES, lists),
             ] {
                 let numbers = asked_or(given, usual, most);
                 if let Some(given) = numbers.iter().find(|&&number| number > most) {
-                    bail!("{name}: needed at most {most}, as there are no more, given {given}");
+                    bail!("--{name}: needed at most {most}, as there are no more, given {given}");
                 }
-                options.push((name, joined(&numbers)));
+                options[name] = json!(numbers);
             }
-            options.push(("--data", self.source.name()));
             let [(rows_file, _), (queries_file, _)] = self.files(scratch);
-            files = vec!["--rows".into(), rows_file.into(), "--queries".into(), queries_file.into()];
+            options["lists"] = json!(lists);
+            options["data"] = json!(self.source.name());
+            options["rows"] = json!(text("--rows", &rows_file)?);
+            options["queries"] = json!(text("--queries", &queries_file)?);
         }
-        // The script has the usual values of what is not given.
-        options.retain(|(_, value)| !value.is_empty());
-        let words = options.into_iter().flat_map(|(name, value)| [name.into(), value.into()]);
-        Ok(words.chain(files).collect())
+        Ok(options)
     }
 
     /// The files that the script reads, and whether they are written for it.
