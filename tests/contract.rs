@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use naga::Module;
 use naga::valid::{Capabilities, ModuleInfo, ValidationFlags, Validator};
 use nearfield::internals::kernels::{Access, Driver, Kernel, Variant};
-use nearfield::internals::{ceilings, kernels, ladder, vectors_seen};
+use nearfield::internals::{ceilings, kernels, vectors_seen};
 use rayon::prelude::*;
 
 fn parse(kernel: &Kernel, variant: &Variant, driver: Driver) -> Module {
@@ -22,12 +22,11 @@ fn capabilities(variant: &Variant) -> Capabilities {
     // Unpacking f16 is part of WebGPU; only its downlevel subsets lack it.
     let plain = Capabilities::SHADER_FLOAT16_IN_FLOAT32;
     let subgroups = if variant.subgroups { Capabilities::SUBGROUP } else { plain };
-    let atomics = if variant.float_atomics { Capabilities::SHADER_FLOAT32_ATOMIC } else { plain };
     let matrices = Capabilities::COOPERATIVE_MATRIX
         | Capabilities::SHADER_FLOAT16
         | Capabilities::SUBGROUP
         | Capabilities::SUBGROUP_BARRIER;
-    plain | subgroups | atomics | if variant.matrix_side > 0 { matrices } else { plain }
+    plain | subgroups | if variant.matrix_side > 0 { matrices } else { plain }
 }
 
 fn validate(kernel: &Kernel, variant: &Variant, module: &Module) -> ModuleInfo {
@@ -51,7 +50,7 @@ fn specialised(kernel: &Kernel, variant: &Variant, driver: Driver) -> (Module, M
 
 /// The kernels of the library and those of its benchmarks and tests.
 fn every_kernel() -> impl Iterator<Item = &'static Kernel> {
-    let internal = [ceilings::KERNELS, ladder::KERNELS, &[&vectors_seen::KERNEL]].concat();
+    let internal = [ceilings::KERNELS, &[&vectors_seen::KERNEL]].concat();
     kernels::all().chain(internal)
 }
 
@@ -86,8 +85,8 @@ const ALL_WRITTEN: usize = 32;
 
 /// The properties of a variant, each with its place.
 fn values(variant: &Variant) -> Vec<(usize, u32)> {
-    let Variant { elements, subgroups, float_atomics, matrix_side, constants, dimension } = variant;
-    let own = [*elements as u32, u32::from(*subgroups), u32::from(*float_atomics), *matrix_side, *dimension];
+    let Variant { elements, subgroups, matrix_side, constants, dimension } = variant;
+    let own = [*elements as u32, u32::from(*subgroups), *matrix_side, *dimension];
     own.into_iter().chain(constants.iter().copied()).enumerate().collect()
 }
 
@@ -148,7 +147,7 @@ fn leave_wgsl(stem: &Path, kernel: &Kernel, variant: &Variant, driver: Driver) {
     let form = format!(
         r#"{{"kernel": {:?}, "native": {}, "constants": {{{}}}, "isRead": {is_read:?}}}"#,
         kernel.name(),
-        variant.float_atomics || variant.matrix_side > 0,
+        kernel.needs_matrices(),
         constants.join(", "),
     );
     std::fs::write(stem.with_extension("json"), form).expect("the folder is writable");
@@ -230,8 +229,7 @@ fn translated(kernel: &Kernel, variant: &Variant, module: &Module, info: &Module
     // Metal has only matrices of 8 x 8, which another variant covers.
     if variant.matrix_side < 16 {
         let options = naga::back::msl::Options {
-            // Atomic addition of f32 is Metal 3.0.
-            lang_version: if variant.float_atomics { (3, 0) } else { (2, 4) },
+            lang_version: (2, 4),
             fake_missing_bindings: true,
             ..Default::default()
         };
@@ -239,8 +237,8 @@ fn translated(kernel: &Kernel, variant: &Variant, module: &Module, info: &Module
             .unwrap_or_else(|fault| panic!("{name} {variant:?}: MSL: {fault}"));
         assert!(msl.contains("kernel void"), "{name}");
     }
-    // Under DX12 wgpu offers no cooperative matrices, whose place `screen_tile_i8` takes, and no atomic addition of f32.
-    if variant.matrix_side == 0 && !variant.float_atomics {
+    // Under DX12 wgpu offers no cooperative matrices, whose place `screen_tile_i8` takes.
+    if variant.matrix_side == 0 {
         let options = naga::back::hlsl::Options {
             shader_model: naga::back::hlsl::ShaderModel::V6_0,
             fake_missing_bindings: true,

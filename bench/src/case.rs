@@ -2,11 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::ceilings::Reached;
+use super::ceilings::{Reached, Work};
 use super::lines::{Line, identity, words};
 use super::times::Times;
 use super::units::{milliseconds, rounded};
-use super::work::Work;
 
 #[derive(Default)]
 pub(super) struct Case {
@@ -28,14 +27,7 @@ pub(super) struct Case {
 impl Case {
     /// A case of these identity fields.
     pub(super) fn of(suite: &str, fields: Value) -> Self {
-        let line = Line(fields.as_object().cloned().unwrap_or_default());
-        let keys = identity(if line.value("rung").is_some() { "ladder" } else { suite });
-        Self { name: words(&line, &keys), fields, ..Self::default() }
-    }
-
-    /// Whether it is a rung of the ladder.
-    pub(super) fn is_rung(&self) -> bool {
-        !self.fields["rung"].is_null()
+        Self { name: words(&Line::of(&fields), &identity(suite)), fields, ..Self::default() }
     }
 
     /// Adds fields.
@@ -43,12 +35,13 @@ impl Case {
         extend(&mut self.fields, fields);
     }
 
-    /// Adds the figures to a line and returns them as text. `reached` is based on the device's time, or else the wall clock's.
-    pub(super) fn put_into(self, line: &mut Value, reached: Option<Reached>) -> String {
+    /// The line of the case and its text. `reached` is based on the device's time, or else the wall clock's.
+    pub(super) fn told(self, suite: &str, name: &str, reached: Option<Reached>) -> (Value, String) {
         let Self { fields, wall, on_device, work, verified, rotated, remarks, details, .. } = self;
-        extend(line, fields);
+        let mut line = json!({ "record": "case", "suite": suite, "case": name });
+        extend(&mut line, fields);
         extend(
-            line,
+            &mut line,
             json!({
                 "runs": wall.runs, "ms": milliseconds(wall.median), "ms_least": milliseconds(wall.least),
                 "ms_most": milliseconds(wall.most), "device_ms": on_device.map(|times| milliseconds(times.median)),
@@ -57,21 +50,13 @@ impl Case {
                 "verified": verified, "rotated": rotated,
             }),
         );
-        let [median, least, most] = [wall.median, wall.least, wall.most].map(milliseconds);
-        let mut text = format!("{median:.3} ms ({least:.3} .. {most:.3})");
-        // Callers wait for each other, so latencies differ on a quiet machine, too.
-        if wall.is_noisy() && line["suite"] != "serve" {
-            text.push_str(", noisy");
-        }
-        if let Some(times) = on_device {
-            text.push_str(&format!(", on the device {:.3} ms", milliseconds(times.median)));
-        }
+        let mut text = format!("{suite:<9} {name}: {}", Line::of(&line).times());
         for remark in remarks {
             text.push_str(&format!(", {remark}"));
         }
         if let Some((work, reached)) = work.zip(reached) {
             extend(
-                line,
+                &mut line,
                 json!({
                     "bytes": work.bytes, "operations": work.operations, "intensity": rounded(reached.intensity),
                     "bytes_per_s": rounded(reached.bytes_per_s), "operations_per_s": rounded(reached.operations_per_s),
@@ -91,7 +76,7 @@ impl Case {
         for detail in details {
             text.push_str(&format!("\n{:<9}   {detail}", ""));
         }
-        text
+        (line, text)
     }
 }
 

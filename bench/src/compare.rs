@@ -73,7 +73,7 @@ struct Case {
 
 impl Case {
     fn of(line: &Line) -> Option<Self> {
-        let mut suite = line.text("suite").unwrap_or("reduce");
+        let suite = line.text("suite").unwrap_or_default();
         let mut name = line.plain("case").unwrap_or_default();
         match line.record() {
             "case" => {
@@ -82,11 +82,6 @@ impl Case {
                 name = if fields.is_empty() { name } else { fields };
             }
             "not_run" | "failed" => {}
-            "rung" => {
-                let [rung, of, length] =
-                    ["rung", "name", "length"].map(|key| line.plain(key).unwrap_or_default());
-                (suite, name) = ("ladder", format!("{rung} {of}, length {length}"));
-            }
             _ => return None,
         }
         let has_failed = line.record() == "failed" || line.is_wrong();

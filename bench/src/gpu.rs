@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use nearfield::{AdapterKind, Device, Recorder, StageTime, wgpu};
 
 /// Whether the processor computes, through a software driver or the host engine.
@@ -13,16 +13,6 @@ pub(super) fn is_processor(device: &Device) -> bool {
 /// Whether a device runs kernels. The host engine does not.
 pub(super) fn has_kernels(device: &Device) -> bool {
     device.capabilities().max_storage_buffers > 0
-}
-
-/// Fails if the device runs no kernels.
-pub(super) fn needs_kernels(device: &Device, suite: &str) -> Result<()> {
-    let given = device.describe();
-    ensure!(
-        has_kernels(device),
-        "--device: {suite} times kernels: needed a GPU or a software driver, given {given}"
-    );
-    Ok(())
 }
 
 /// The number of copies of some operands that take turns: together larger than most caches, but at most 64.

@@ -11,11 +11,10 @@ use super::units::grouped;
 use nearfield_cli::terminal::output;
 
 /// Identity fields by suite: cases equal in these are one case.
-const IDENTITY: [(&str, &str); 8] = [
-    ("ladder", "length rung name"),
+const IDENTITY: [(&str, &str); 7] = [
     ("distance", "rows dim queries metric elements precision data"),
     ("reduce", "operation elements summation length row_length"),
-    ("select", "rows length k values no_scratch"),
+    ("select", "rows length k values"),
     ("exact", "rows dim queries k metric data screened scratch places"),
     ("ivf", "rows dim lists iterations probes queries k metric data screened scratch"),
     ("breakeven", "rows dim queries k metric data scratch"),
@@ -32,6 +31,11 @@ pub(super) fn identity(suite: &str) -> Vec<&'static str> {
 pub(super) struct Line(pub(super) Map<String, Value>);
 
 impl Line {
+    /// The line of an object.
+    pub(super) fn of(value: &Value) -> Self {
+        Self(value.as_object().cloned().unwrap_or_default())
+    }
+
     /// The kind of line: `device`, `suite`, `case` and so on.
     pub(super) fn record(&self) -> &str {
         self.text("record").unwrap_or_default()
@@ -90,6 +94,15 @@ impl Line {
         let is_latency = self.text("suite") == Some("serve");
         let least = self.positive(&format!("{clock}_least"));
         !is_latency && self.positive(clock).zip(least).is_some_and(|(median, least)| median > NOISY * least)
+    }
+
+    /// The times of a case in words.
+    pub(super) fn times(&self) -> String {
+        let time = |key: &str| self.number(key).unwrap_or(f64::NAN);
+        let noisy = if self.is_noisy("ms") { ", noisy" } else { "" };
+        let on_device = self.number("device_ms").map(|ms| format!(", on the device {ms:.3} ms"));
+        let (median, least, most) = (time("ms"), time("ms_least"), time("ms_most"));
+        format!("{median:.3} ms ({least:.3} .. {most:.3}){noisy}{}", on_device.unwrap_or_default())
     }
 
     /// The machine of a `peers` line in words.

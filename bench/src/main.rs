@@ -10,12 +10,10 @@ mod data;
 mod generate;
 mod gpu;
 mod lines;
-mod machine;
 mod peers;
 mod report;
 mod run;
 mod soak;
-mod stages;
 mod step;
 mod suites;
 mod times;
@@ -23,7 +21,6 @@ mod told;
 mod truth;
 mod units;
 mod verify;
-mod work;
 
 use std::process::ExitCode;
 

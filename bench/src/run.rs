@@ -8,16 +8,15 @@ use anyhow::{Result, ensure};
 use clap::Args as ClapArgs;
 use nearfield::{AdapterKind, Device, Flat, MemoryPlace, Plan, RowPlace};
 use serde_json::{Value, json};
+use sysinfo::System;
 
 use super::case::{Case, extend};
-use super::ceilings::{Ceilings, Reached};
+use super::ceilings::{Ceilings, Reached, Warmer, Work};
 use super::gpu::is_processor;
-use super::machine::Machine;
 use super::report;
 use super::times::{Times, WARM_UP};
 use super::told::Told;
 use super::units::rounded;
-use super::work::Work;
 use nearfield_cli::given::device;
 use nearfield_cli::given::places::{KeepRows, Places};
 use nearfield_cli::terminal::output;
@@ -53,6 +52,14 @@ pub(super) struct Shared {
     /// Print JSON lines instead of text
     #[arg(long)]
     json: bool,
+}
+
+/// The name of the processor, if the system tells it.
+fn processor() -> Option<String> {
+    let mut system = System::new();
+    system.refresh_cpu_all();
+    let name = system.cpus().first()?.brand().trim().to_owned();
+    Some(name).filter(|name| !name.is_empty())
 }
 
 fn budget(text: &str) -> Result<Duration, String> {
@@ -91,6 +98,7 @@ pub(super) struct Run {
     pub(super) places: Option<Places>,
     /// Measured when the first suite begins, after its arguments were checked.
     ceilings: Option<Ceilings>,
+    warmer: Option<Warmer>,
     /// The most timed runs of a case.
     pub(super) runs: usize,
     told: Told,
@@ -122,6 +130,7 @@ impl Run {
             devices,
             places: None,
             ceilings: None,
+            warmer: None,
             runs: shared.runs,
             told: Told::new(shared.json, shared.report.clone()),
             names: HashMap::new(),
@@ -170,9 +179,10 @@ impl Run {
         if self.ceilings.is_some() {
             return Ok(());
         }
-        let machine = Machine::look();
+        self.warmer = Some(Warmer::new(&self.device)?);
         let ceilings = Ceilings::measure(&self.device)?;
         let adapter = self.device.adapter();
+        let processor = processor();
         let now = time::OffsetDateTime::now_utc();
         let seconds = now.time();
         let command = format!("nearfield-bench {}", output::command(std::env::args().skip(1)));
@@ -180,13 +190,13 @@ impl Run {
             "record": "device", "schema": 1, "date": now.date().to_string(),
             "time": format!("{:02}:{:02}:{:02}", seconds.hour(), seconds.minute(), seconds.second()),
             "adapter": adapter.name, "backend": adapter.backend, "driver": adapter.driver,
-            "kind": adapter.kind.to_string(), "threads": rayon::current_num_threads(),
+            "kind": adapter.kind.to_string(), "threads": rayon::current_num_threads(), "processor": processor,
             "os": format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
             "version": env!("CARGO_PKG_VERSION"), "revision": option_env!("NEARFIELD_REVISION"), "command": command,
         });
-        extend(&mut line, machine.fields());
         extend(&mut line, ceilings.fields());
-        let text = [device::sentence(&self.device), machine.text(), ceilings.text()].join("\n");
+        let processor = format!("processor: {}", processor.as_deref().unwrap_or("unknown"));
+        let text = [device::sentence(&self.device), processor, ceilings.text()].join("\n");
         self.ceilings = Some(ceilings);
         self.tell(line, &text)
     }
@@ -199,6 +209,11 @@ impl Run {
     /// The rates of a case and its share of a ceiling. `None` before a suite has begun.
     pub(super) fn reached(&self, work: &Work, time: Duration) -> Option<Reached> {
         Some(self.ceilings.as_ref()?.reached(work, time))
+    }
+
+    /// Keeps the clocks of a card up before kernels that are timed.
+    pub(super) fn warm(&self) -> Result<()> {
+        self.warmer.as_ref().map_or(Ok(()), |warmer| warmer.warm(&self.device))
     }
 
     /// The share of a copy's bandwidth that `bytes` in `time` reach.
@@ -233,33 +248,18 @@ impl Run {
     pub(super) fn start(&mut self, identity: Value) -> Result<Option<Case>> {
         let case = Case::of(&self.suite, identity);
         match self.enter(&case.name) {
-            Some(reason) => self.leave_out(case, reason).map(|()| None),
+            Some(reason) => self.not_run(&case.name, reason).map(|()| None),
             None => Ok(Some(case)),
         }
     }
 
-    /// Reports why a case was not run.
-    pub(super) fn leave_out(&mut self, case: Case, reason: &str) -> Result<()> {
-        if !case.is_rung() {
-            return self.not_run(&case.name, reason);
-        }
-        let mut line = json!({ "record": "rung", "suite": self.suite, "not_run": reason });
-        extend(&mut line, case.fields);
-        self.left_out(line, &case.name, reason)
-    }
-
     /// Reports why a case, or a group of cases, was not run.
     pub(super) fn not_run(&mut self, name: &str, reason: &str) -> Result<()> {
-        let name = self.unique(name);
-        let line = json!({ "record": "not_run", "suite": self.suite, "case": name, "reason": reason });
-        self.left_out(line, &name, reason)
-    }
-
-    fn left_out(&mut self, line: Value, name: &str, reason: &str) -> Result<()> {
         self.cases_left = self.cases_left.saturating_sub(1);
         self.case = None;
-        let text = format!("{:<9} {name}: not run: {reason}", self.suite);
-        self.tell(line, &text)
+        let name = self.unique(name);
+        let line = json!({ "record": "not_run", "suite": self.suite, "case": name, "reason": reason });
+        self.tell(line, &format!("{:<9} {name}: not run: {reason}", self.suite))
     }
 
     fn failed(&mut self, error: &anyhow::Error) -> Result<()> {
@@ -327,14 +327,10 @@ impl Run {
         self.cases_left = self.cases_left.saturating_sub(1);
         self.case = None;
         let name = self.unique(&case.name);
-        let mut line = match case.is_rung() {
-            true => json!({ "record": "rung", "suite": self.suite }),
-            false => json!({ "record": "case", "suite": self.suite, "case": name }),
-        };
         let reached =
             case.work.and_then(|work| self.reached(&work, case.on_device.unwrap_or(case.wall).median));
-        let text = case.put_into(&mut line, reached);
-        self.tell(line, &format!("{:<9} {name}: {text}", self.suite))
+        let (line, text) = case.told(&self.suite, &name, reached);
+        self.tell(line, &text)
     }
 
     /// Ends the run: reports an error, and writes the page in any case.

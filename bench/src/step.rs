@@ -13,7 +13,7 @@ pub(super) enum Step {
     /// Time the distances of all pairs of two sets on the device
     #[command(after_long_help = distance::HELP)]
     Distance(Timed<distance::Args>),
-    /// Time reductions, or the ladder of the dot product
+    /// Time reductions
     #[command(after_long_help = reduce::HELP)]
     Reduce(Timed<reduce::Args>),
     /// Time the selection of the smallest elements of rows

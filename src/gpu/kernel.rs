@@ -88,7 +88,6 @@ pub struct Kernel {
     pub(crate) overrides: &'static [(&'static str, &'static [u32])],
     pub(crate) loads_rows: bool,
     pub(crate) sums_lanes: bool,
-    pub(crate) adds_floats: bool,
     pub(crate) multiplies_matrices: bool,
     /// The lengths of vectors among the parameters that may be constants of the text.
     pub(crate) lengths: &'static [Length],
@@ -110,8 +109,6 @@ pub struct Variant {
     pub elements: ElementKind,
     /// Subgroup operations, for kernels that sum lanes.
     pub subgroups: bool,
-    /// Native atomic addition of f32, for kernels that add them.
-    pub float_atomics: bool,
     /// Rows and columns of the cooperative matrices, 8 or 16, for kernels that multiply them; 0 otherwise.
     pub matrix_side: u32,
     /// Values of all override constants, in the declaration's order.
@@ -123,13 +120,10 @@ pub struct Variant {
 /// The form as the files of a tuner name it.
 impl std::fmt::Display for Variant {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { elements, subgroups, float_atomics, matrix_side, constants, dimension } = self;
+        let Self { elements, subgroups, matrix_side, constants, dimension } = self;
         write!(f, "{elements:?}")?;
         if *subgroups {
             write!(f, " subgroups")?;
-        }
-        if *float_atomics {
-            write!(f, " float_atomics")?;
         }
         if *matrix_side > 0 {
             write!(f, " matrices of {matrix_side}")?;
@@ -167,7 +161,6 @@ impl Kernel {
             overrides: &[],
             loads_rows: false,
             sums_lanes: false,
-            adds_floats: false,
             multiplies_matrices: false,
             lengths: &[],
             workgroup_size: 256,
@@ -209,12 +202,6 @@ impl Kernel {
     /// Sums over lanes: a variant with subgroups and one without, each with its `Lanes` and `lanes_sum`.
     pub(crate) const fn sums_lanes(self) -> Self {
         Self { sums_lanes: true, ..self }
-    }
-
-    /// Adds f32 atomically: a variant with native atomics and one that exchanges bits, each with its `Total` and
-    /// `add_to_total`.
-    pub(crate) const fn adds_floats(self) -> Self {
-        Self { adds_floats: true, ..self }
     }
 
     /// May have the lengths of vectors as constants: a variant that reads them from the parameters, and one for every number of
@@ -296,7 +283,7 @@ impl Kernel {
         let elements: &[ElementKind] =
             if self.loads_rows { &[ElementKind::F32, ElementKind::F16] } else { &[ElementKind::F32] };
         let sides: &[u32] = if self.multiplies_matrices { &[8, 16] } else { &[0] };
-        let either = |has_forms: bool| if has_forms { &[false, true][..] } else { &[false][..] };
+        let subgroups: &[bool] = if self.sums_lanes { &[false, true] } else { &[false] };
         let mut constants = vec![vec![]];
         for (_, values) in self.overrides {
             constants = constants
@@ -308,18 +295,15 @@ impl Kernel {
         }
         let mut variants = vec![];
         for &elements in elements {
-            for &subgroups in either(self.sums_lanes) {
-                for &float_atomics in either(self.adds_floats) {
-                    for &matrix_side in sides {
-                        variants.extend(constants.iter().map(|constants| Variant {
-                            elements,
-                            subgroups,
-                            float_atomics,
-                            matrix_side,
-                            constants: constants.clone(),
-                            dimension: 0,
-                        }));
-                    }
+            for &subgroups in subgroups {
+                for &matrix_side in sides {
+                    variants.extend(constants.iter().map(|constants| Variant {
+                        elements,
+                        subgroups,
+                        matrix_side,
+                        constants: constants.clone(),
+                        dimension: 0,
+                    }));
                 }
             }
         }
@@ -388,12 +372,6 @@ impl Kernel {
             snippets.push(match variant.subgroups {
                 true => wgsl!("lib/variants/lanes_subgroup"),
                 false => wgsl!("lib/variants/lanes_workgroup"),
-            });
-        }
-        if self.adds_floats {
-            snippets.push(match HAS_NATIVE_FEATURES && variant.float_atomics {
-                true => wgsl!("lib/variants/total_native"),
-                false => wgsl!("lib/variants/total_exchange"),
             });
         }
         snippets.extend(self.library);

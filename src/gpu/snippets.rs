@@ -17,7 +17,6 @@ snippets! {
     GRID "lib/grid";
     INTEGERS "lib/integers";
     KEEP_ROW "lib/screen/keep_row";
-    OPERANDS "lib/operands";
     ORDER "lib/select/order";
     PASSING "lib/select/passing";
     POOL "lib/select/pool";

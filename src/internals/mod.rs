@@ -1,7 +1,6 @@
 //! For the project's benchmarks and tests only: any version may change it.
 
 pub mod ceilings;
-pub mod ladder;
 pub mod vectors_seen;
 
 /// The kernels: declarations, parameters, `encode` and references.

@@ -53,7 +53,6 @@ fn no_two_files_use_each_other() {
 /// Only the blocking calls block: a future that blocks stops its executor, and hangs a browser.
 #[test]
 fn nothing_below_the_blocking_calls_blocks() {
-    // The ladder belongs to the benchmark.
     const DOORS: &[&str] = &[
         "future.rs",
         "gpu/wait.rs",
@@ -63,7 +62,6 @@ fn nothing_below_the_blocking_calls_blocks() {
         // Inside of a blocking call, the work of each device blocks a thread of its own.
         "engine/spread/devices.rs",
         "engine/spread/together.rs",
-        "internals/ladder.rs",
     ];
     let mut blocking = BTreeSet::new();
     for file in library().files().filter(|file| !DOORS.contains(file)) {

@@ -20,7 +20,6 @@ fn runs(device: &Device, kernel: &Kernel, variant: &Variant) -> bool {
     kernel.workgroup_bytes() <= have.max_workgroup_bytes
         && kernel.invocations(variant) <= have.max_workgroup_size
         && (!variant.subgroups || features.contains(wgpu::Features::SUBGROUP))
-        && (!variant.float_atomics || features.contains(wgpu::Features::SHADER_FLOAT32_ATOMIC))
         && (variant.matrix_side == 0 || Some(variant.matrix_side) == have.matrix_side())
 }
 

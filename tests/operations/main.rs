@@ -5,7 +5,6 @@ mod common;
 
 mod ceilings;
 mod distances;
-mod ladder;
 mod nearest;
 mod recorded;
 mod reduce;

@@ -104,13 +104,12 @@ gpu 2 breakeven --dim MIDDLE --count 100000 --sizes 1000,3000,10000,30000,100000
 ];
 
 const REDUCE: &str = "\
-any 2 reduce --operation dot,sum,sum-squares,mean,l1,l2,max-norm,std,min,max,argmin,argmax --length LENGTH
+any 2 reduce --operation dot,sum,sum-squares,mean,norm-l1,norm-l2,norm-max,std,min,max,argmin,argmax --length LENGTH
 any 1 reduce --elements f16 --length LENGTH
 any 1 reduce --operation dot,sum --summation compensated --length LENGTH
 any 1 reduce --length 1024,65536,1048576,PART
-any 2 reduce --operation sum,l2,min,argmin --row-length 4,16,64 --length SHORT
-any 1 reduce --operation sum,l2,min,argmin --row-length 384,4096,65537 --length LENGTH
-gpu 1 reduce --ladder --length LENGTH";
+any 2 reduce --operation sum,norm-l2,min,argmin --row-length 4,16,64 --length SHORT
+any 1 reduce --operation sum,norm-l2,min,argmin --row-length 384,4096,65537 --length LENGTH";
 
 /// The commands of a scale. Those of files come before all others.
 pub(super) fn plan(scale: Scale, is_gpu: bool, files: Option<&Files>) -> Vec<Planned> {
@@ -205,7 +204,7 @@ mod tests {
     #[test]
     fn every_planned_command_is_one() -> Result<()> {
         let options = ["--rows", "a", "--queries", "b c", "--metric", "l2"].map(str::to_owned).into();
-        let few = Files { options, rows: 5, queries: 3 };
+        let few = Files { options, rows: 500, queries: 7 };
         for scale in [Scale::Small, Scale::Medium, Scale::Large] {
             for (is_gpu, files) in [(true, None), (true, Some(&few)), (false, None), (false, Some(&few))] {
                 let mut plan = plan(scale, is_gpu, files);
@@ -216,7 +215,13 @@ mod tests {
                 assert_eq!(peers.len(), if is_gpu { 5 } else { 4 });
                 plan.extend(peers);
                 for Planned { words, .. } in plan {
-                    Step::parse(&words).with_context(|| words.join(" "))?;
+                    let text = words.join(" ");
+                    Step::parse(&words).with_context(|| text.clone())?;
+                    // No more is asked of files than they have. Each search of `serve` is for one query.
+                    if text.contains("--rows a") && !text.starts_with("serve") {
+                        assert!(text.contains(" --batch 1,7"), "{text}");
+                        assert!(!text.contains("--probes") || text.contains("--probes 1,4,15 "), "{text}");
+                    }
                 }
             }
         }

@@ -6,9 +6,7 @@ use anyhow::{Context, Result};
 use nearfield::internals::ceilings::{copy, multiply_add, multiply_coop, multiply_integers, read_vectors};
 use nearfield::{BufferSlice, Device, ElementKind, Recorder, wgpu};
 
-use super::super::gpu::{
-    has_kernels, is_processor, profiled, read_back, recorded, staging, storage, submit, total, wait,
-};
+use super::super::gpu::{is_processor, profiled, read_back, recorded, staging, storage, submit, total, wait};
 use super::super::times::{Times, WARM_UP};
 use super::roofline::{Ceilings, Curve, WARM, least_of};
 
@@ -63,13 +61,8 @@ pub(crate) struct Warmer {
 impl Warmer {
     const WORKGROUPS: u32 = 1024;
 
-    /// None on the host engine, which runs no kernels.
-    pub(crate) fn of(device: &Device) -> Result<Option<Self>> {
-        has_kernels(device).then(|| Self::new(device)).transpose()
-    }
-
     /// Does nothing on a processor, which needs no warming.
-    fn new(device: &Device) -> Result<Self> {
+    pub(crate) fn new(device: &Device) -> Result<Self> {
         let bytes = u64::from(Self::WORKGROUPS) * 256 * 16;
         let sums = || storage(device, "sums", bytes);
         Ok(Self { sums: (!is_processor(device)).then(sums).transpose()? })

@@ -10,7 +10,7 @@ use nearfield::Device;
 use super::gpu::has_kernels;
 
 pub(super) use kernels::Warmer;
-pub(super) use roofline::{Ceilings, Reached};
+pub(super) use roofline::{Ceilings, Reached, Unit, Work};
 
 impl Ceilings {
     pub(super) fn measure(device: &Device) -> Result<Self> {

@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 
 use super::super::times::Times;
 use super::super::units::{milliseconds, rounded};
-use super::super::work::{Unit, Work};
 
 /// Bytes per second by the size of the working set.
 #[derive(Debug, Clone)]
@@ -37,6 +36,34 @@ impl Curve {
     fn to_json(&self) -> Value {
         self.0.iter().map(|&(bytes, rate)| json!([bytes, rounded(rate)])).collect()
     }
+}
+
+/// The kind of arithmetic that a case does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unit {
+    /// Multiply-adds of f32, and operations of the same cost.
+    Floats,
+    /// Products of 8-bit integers.
+    Integers,
+    /// f16 in cooperative matrices.
+    Matrices,
+}
+
+impl Unit {
+    /// Bytes of a row of an index whose scores are computed this way: zeros pad it.
+    pub(crate) fn row_bytes(self, dim: usize) -> f64 {
+        (if self == Self::Floats { 4 * dim.next_multiple_of(4) } else { dim.next_multiple_of(32) }) as f64
+    }
+}
+
+/// The least that a case reads and computes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Work {
+    pub(crate) bytes: f64,
+    pub(crate) operations: f64,
+    pub(crate) unit: Unit,
+    /// Bytes in use over all runs, which decide whether a cache holds them.
+    pub(crate) working_set: f64,
 }
 
 /// Ceilings of a device. Rates count a multiply-add as two operations.

@@ -2,15 +2,14 @@
 
 mod script;
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use nearfield::io::write_npy;
 use nearfield::{Device, Error, Ivf, Metric};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::data::{Source, View, asked_or};
 use crate::lines::{Line, identity, words};
@@ -23,6 +22,9 @@ use script::Script;
 pub(super) const PYTHON: &str = "python3";
 const QUERIES: [usize; 2] = [1, 1024];
 const PROBES: [usize; 4] = [1, 4, 16, 64];
+const SHAPES: [&str; 4] = ["20000x500", "1000x10000", "100x100000", "10x1000000"];
+/// The time of a run without `--budget`.
+const ENDLESS: Duration = Duration::from_secs(400_000);
 /// The fewest queries to make: the script checks 100 of them, in batches of any size.
 const LEAST_QUERIES: usize = 200;
 /// Rows that are checked at a time, in a copy of their own.
@@ -94,13 +96,9 @@ impl Suite for Args {
         // Before the vectors are generated, because there may be no Python.
         script::check(&self.python)?;
         let scratch = interrupt::temporary_directory().context("TMPDIR")?;
-        let mut words = self.script_words(scratch.path(), run.runs)?;
-        if let Some(deadline) = run.deadline {
-            let left = deadline.saturating_duration_since(Instant::now());
-            words.extend(["--budget".into(), left.as_secs_f64().to_string().into()]);
-        }
+        let options = self.options(scratch.path(), run)?;
         // Before the files are written, which it removes after an interrupt.
-        let script = Script::start(&self.python, scratch.path(), &words)?;
+        let script = Script::start(&self.python, scratch.path(), &options)?;
         if self.has_vectors() {
             self.write(scratch.path())?;
         }
@@ -111,13 +109,9 @@ impl Suite for Args {
     }
 }
 
-fn joined<T: ToString>(values: &[T]) -> String {
-    values.iter().map(T::to_string).collect::<Vec<_>>().join(",")
-}
-
 /// A line of a peer as text.
 fn told(line: &Value) -> String {
-    let line = Line(line.as_object().cloned().unwrap_or_default());
+    let line = Line::of(line);
     if line.record() == "peers" {
         return format!("peers     on {}", line.machine());
     }
@@ -127,13 +121,8 @@ fn told(line: &Value) -> String {
     if let Some(reason) = line.text("not_run") {
         return format!("{name}: not run: {reason}");
     }
-    let time = |key: &str| line.number(key).unwrap_or(f64::NAN);
-    let noisy = if line.is_noisy("ms") { ", noisy" } else { "" };
-    let mut text =
-        format!("{name}: {:.3} ms ({:.3} .. {:.3}){noisy}", time("ms"), time("ms_least"), time("ms_most"));
-    for (key, unit) in
-        [("device_ms", "ms on the device"), ("queries_per_s", "queries/s"), ("bytes_per_s", "B/s")]
-    {
+    let mut text = format!("{name}: {}", line.times());
+    for (key, unit) in [("queries_per_s", "queries/s"), ("bytes_per_s", "B/s")] {
         text += &line.field(key).map_or(String::new(), |number| format!(", {number} {unit}"));
     }
     text + &line.number("recall").map_or(String::new(), |recall| format!(", recall {recall:.4}"))
@@ -150,7 +139,7 @@ impl Args {
             ("--length", !self.length.is_empty(), "reduce"),
         ] {
             let runs = self.suites.iter().any(|one| one == suite);
-            ensure!(runs || !is_given, "{option}: needed --suites {suite}, given {}", joined(&self.suites));
+            ensure!(runs || !is_given, "{option}: needed --suites {suite}, given {}", self.suites.join(","));
         }
         Ok(())
     }
@@ -159,52 +148,45 @@ impl Args {
         self.suites.iter().any(|suite| ["exact", "ivf", "distance"].contains(&suite.as_str()))
     }
 
-    /// The arguments of the script.
-    fn script_words(&self, scratch: &Path, runs: usize) -> Result<Vec<OsString>> {
-        let mut options: Vec<(&str, OsString)> = [
-            ("--runs", runs.to_string()),
-            ("--suites", joined(&self.suites)),
-            ("--peers", joined(&self.peers)),
-            ("--metric", self.metric.to_string()),
-            ("--shapes", joined(&self.shapes)),
-            ("--select-k", joined(&self.select_k)),
-            ("--length", joined(&self.length)),
-        ]
-        .into_iter()
-        // The script has the usual values of what is not given.
-        .filter(|(_, value)| !value.is_empty())
-        .map(|(name, value)| (name, value.into()))
-        .collect();
+    /// The options of the script.
+    fn options(&self, scratch: &Path, run: &Run) -> Result<Value> {
+        let all = |given: &[usize], usual: &[usize]| asked_or(given, usual, usize::MAX);
+        let left = |deadline: Instant| deadline.saturating_duration_since(Instant::now());
+        let mut shapes: Vec<String> = self.shapes.iter().map(Shape::to_string).collect();
+        if shapes.is_empty() {
+            shapes = SHAPES.map(str::to_owned).into();
+        }
+        let text = |argument: &str, path: &Path| {
+            let text = path.to_str().map(str::to_owned);
+            text.with_context(|| format!("{argument}: needed a name in UTF-8, given {}", path.display()))
+        };
+        let mut options = json!({
+            "scratch": text("TMPDIR", scratch)?, "runs": run.runs, "budget": run.deadline.map_or(ENDLESS, left).as_secs_f64(),
+            "suites": self.suites, "peers": self.peers, "metric": self.metric.name(), "shapes": shapes,
+            "select_k": all(&self.select_k, &[1, 16, 256]), "length": all(&self.length, &[1 << 26]),
+        });
         if self.has_vectors() {
             let (rows, _) = self.source.shape()?;
             let lists = self.lists.unwrap_or_else(|| Ivf::recommend(rows));
-            let (queries, k) = (self.counts()?, asked_or(&self.k, &[10], rows));
-            let probes = asked_or(&self.probes, &PROBES, lists);
-            for (name, given, most) in [
-                ("--batch", &queries, self.source.queries_there()?),
-                ("-k", &k, rows),
-                ("--lists", &vec![lists], rows),
-                ("--probes", &probes, lists),
+            for (name, given, usual, most) in [
+                ("batch", &self.queries, &QUERIES[..], self.source.queries_there()?),
+                ("k", &self.k, &[10], rows),
+                ("lists", &vec![lists], &[], rows),
+                ("probes", &self.probes, &PROBES, lists),
             ] {
-                let given = given.iter().copied().max().unwrap_or_default();
-                ensure!(given <= most, "{name}: needed at most {most}, as there are no more, given {given}");
+                let numbers = asked_or(given, usual, most);
+                if let Some(given) = numbers.iter().find(|&&number| number > most) {
+                    bail!("--{name}: needed at most {most}, as there are no more, given {given}");
+                }
+                options[name] = json!(numbers);
             }
             let [(rows_file, _), (queries_file, _)] = self.files(scratch);
-            options.extend([
-                ("--batch", joined(&queries).into()),
-                ("--k", joined(&k).into()),
-                ("--probes", joined(&probes).into()),
-                ("--lists", lists.to_string().into()),
-                ("--data", self.source.name().into()),
-                ("--rows", rows_file.into()),
-                ("--queries", queries_file.into()),
-            ]);
+            options["lists"] = json!(lists);
+            options["data"] = json!(self.source.name());
+            options["rows"] = json!(text("--rows", &rows_file)?);
+            options["queries"] = json!(text("--queries", &queries_file)?);
         }
-        Ok(options.into_iter().flat_map(|(name, value)| [name.into(), value]).collect())
-    }
-
-    fn counts(&self) -> Result<Vec<usize>> {
-        self.source.counts(&self.queries, &QUERIES)
+        Ok(options)
     }
 
     /// The files that the script reads, and whether they are written for it.
@@ -221,7 +203,8 @@ impl Args {
 
     /// Checks the vectors, and writes the files that the script lacks.
     fn write(&self, scratch: &Path) -> Result<()> {
-        let (rows, queries) = self.source.both_at_least(&self.counts()?, LEAST_QUERIES)?;
+        let counts = self.source.counts(&self.queries, &QUERIES)?;
+        let (rows, queries) = self.source.both_at_least(&counts, LEAST_QUERIES)?;
         let arguments = ["--rows", "--queries"].into_iter().zip([rows, queries]);
         for ((argument, vectors), (path, is_made)) in arguments.zip(self.files(scratch)) {
             let view = vectors.view()?;

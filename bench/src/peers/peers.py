@@ -1,13 +1,11 @@
 #!/usr/bin/env python3
 """Times other libraries at the work that `nearfield-bench` times, on the same vectors.
 
-`nearfield-bench peers` runs this script, which is part of the program. It also runs alone, on .npy files of finite
-vectors: `python peers.py --rows base.npy --queries query.npy > peers.jsonl`. It needs Python 3.9, numpy 2 and
+`nearfield-bench peers` runs this script, which is part of the program, with its options as one JSON object. It needs Python 3.9, numpy 2 and
 the libraries in requirements.txt. Each library runs in a process of its own for each suite; one that is not installed
 or fails is named with the reason. docs/benchmark.md says what is timed and lists the fields of the JSON lines.
 """
 
-import argparse
 import contextlib
 import functools
 import importlib.metadata
@@ -19,8 +17,10 @@ import platform
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 import time
+import types
 
 import numpy as np
 
@@ -30,15 +30,6 @@ BATCHES, CHECKED = 4, 100  # Batches of queries that take turns; queries whose a
 TOLERANCE, LARGEST_ERROR = 1e-3, 1e-4  # Past the k-th true neighbour's distance, as in ann-benchmarks; of a reduction.
 CACHE, PIECE = 256 << 20, 1 << 14  # Bytes that no cache holds; rows converted to f64 at a time.
 copies = lambda size: max(1, min(64, -(-CACHE // (4 * size))))  # Enough arrays that no cache holds them all.
-NAMES, NUMBERS = lambda text: text.split(","), lambda text: [int(part) for part in text.split(",")]
-OPTIONS = [  # How they are read, and their defaults. The budget is in seconds.
-    ("suites", NAMES, "exact,ivf,distance,select,reduce"),
-    ("peers", NAMES, "numpy,scipy,faiss-cpu,usearch,hnswlib,torch,cuvs,faiss-gpu,nearfield"),
-    ("rows", str, "rows.npy"), ("queries", str, "queries.npy"), ("data", str, "files"),
-    ("metric", str, "cosine"), ("batch", NUMBERS, "1,1024"), ("k", NUMBERS, "10"), ("lists", int, "1000"),
-    ("probes", NUMBERS, "1,4,16,64"), ("shapes", NAMES, "20000x500,1000x10000,100x100000,10x1000000"),
-    ("select-k", NUMBERS, "1,16,256"), ("length", NUMBERS, "67108864"), ("runs", int, "20"), ("budget", float, "4e5"),
-]
 
 
 def say(line):
@@ -364,7 +355,7 @@ def select(args, line):
 
 
 # The same calls reduce in torch, and in numpy to check them.
-NORMS, METHODS = {"l1": 1, "l2": 2, "max-norm": float("inf")}, ["sum", "mean", "min", "max", "argmin", "argmax"]
+NORMS, METHODS = {"norm-l1": 1, "norm-l2": 2, "norm-max": float("inf")}, ["sum", "mean", "min", "max", "argmin", "argmax"]
 OPERATIONS = {
     "dot": lambda library, a, b: library.dot(a, b),
     **{name: lambda library, a, b, ord=ord: library.linalg.vector_norm(a, ord=ord) for name, ord in NORMS.items()},
@@ -389,7 +380,7 @@ def reduce(args, line):
             if operation.startswith("arg"):
                 # torch does not promise which of equal values it returns, so the value there is checked.
                 value, true = arrays[0][value], arrays[0][true]
-            is_rounded = operation in ("dot", "l1", "l2", "sum", "mean", "std")
+            is_rounded = operation in ("dot", "norm-l1", "norm-l2", "sum", "mean", "std")
             return {"error": float(abs(value - true) / scale if is_rounded else value != true), "verified": True}
 
         fields = {"on": "cuda", "length": length, "operation": operation, "elements": "f32", "summation": "plain"}
@@ -438,16 +429,11 @@ def follow(scratch):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name, kind, default in OPTIONS:
-        parser.add_argument("--" + name, type=kind, default=default, help="default " + default)
-    parser.add_argument("--scratch", help=argparse.SUPPRESS)  # Removed when the standard input closes.
-    args = parser.parse_args()
+    args = types.SimpleNamespace(**json.loads(sys.argv[1]))
     end = time.monotonic() + args.budget
-    if args.scratch:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # An interrupt ends the program, and so this script.
-        follow(args.scratch)
-        threading.Thread(target=follow, args=(args.scratch,), daemon=True).start()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # An interrupt ends the program, and so this script.
+    follow(args.scratch)
+    threading.Thread(target=follow, args=(args.scratch,), daemon=True).start()
     vectors = prepare(args) if VECTORS & {*args.suites} else {}
     describe()
     jobs = [(suite, peer) for suite in args.suites for peer in SUITES[suite][1] if peer.startswith(tuple(args.peers))]

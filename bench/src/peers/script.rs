@@ -1,6 +1,5 @@
 //! The process that runs peers.py.
 
-use std::ffi::OsString;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -34,11 +33,11 @@ pub(super) fn check(python: &Path) -> Result<()> {
 }
 
 impl Script {
-    pub(super) fn start(python: &Path, scratch: &Path, words: &[OsString]) -> Result<Self> {
+    pub(super) fn start(python: &Path, scratch: &Path, options: &Value) -> Result<Self> {
         let path = scratch.join("peers.py");
         fs::write(&path, SOURCE).with_context(|| format!("TMPDIR: {}", path.display()))?;
         let mut command = Command::new(python);
-        command.arg(&path).arg("--scratch").arg(scratch).args(words);
+        command.arg(&path).arg(options.to_string());
         let python = python.display().to_string();
         let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
         let mut child = child.with_context(|| format!("--python: {python}"))?;

@@ -1,4 +1,4 @@
-//! `nearfield-bench report`: the figures of runs as an HTML page, as Markdown tables, or the bars of one suite as an SVG file.
+//! `nearfield-bench report`: the figures of runs as an HTML page or as Markdown tables.
 
 mod page;
 mod render;
@@ -7,11 +7,11 @@ use std::fs;
 use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 
 use crate::lines::{Line, read};
 use nearfield_cli::given::files;
-use page::{Page, pages};
+use page::pages;
 
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = HELP)]
@@ -22,9 +22,6 @@ pub(crate) struct Args {
     /// Print tables to paste into documents instead of a page
     #[arg(long)]
     markdown: bool,
-    /// Write only the bars of this suite, as SVG; an unknown name lists those there are
-    #[arg(long, value_name = "NAME", conflicts_with = "markdown")]
-    chart: Option<String>,
     /// Write to this file instead of the standard output
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -38,8 +35,6 @@ Examples:
   nearfield-bench exact --json > exact.jsonl
   nearfield-bench report exact.jsonl --out exact.html
   nearfield-bench report exact.jsonl --markdown
-  nearfield-bench reduce --ladder --json > ladder.jsonl
-  nearfield-bench report ladder.jsonl --chart ladder --out ladder.svg
 
 Each device has its own tables, and bars for each suite. When a case was measured more than once, the newest counts.";
 
@@ -51,29 +46,10 @@ pub(super) fn run(args: &Args) -> Result<()> {
         lines.extend(read(file).context("FILE")?);
     }
     let pages = pages(&lines);
-    let text = match &args.chart {
-        Some(name) => chart(&pages, name).context("--chart")?,
-        None if args.markdown => render::markdown(&pages),
-        None => render::html(&pages),
-    };
+    let text = if args.markdown { render::markdown(&pages) } else { render::html(&pages) };
     match &args.out {
         Some(path) => fs::write(path, text).with_context(|| format!("--out: {}", path.display())),
         None => Ok(stdout().write_all(text.as_bytes())?),
-    }
-}
-
-/// The bars of a suite on the only device that has them.
-fn chart(pages: &[Page], name: &str) -> Result<String> {
-    let all = pages.iter().flat_map(|page| page.tables.iter().map(move |table| (page, table)));
-    let all: Vec<_> = all.filter(|(_, table)| !table.bars.is_empty()).collect();
-    let found: Vec<_> = all.iter().filter(|(_, table)| table.name == name).collect();
-    match found[..] {
-        [(page, table)] => Ok(render::svg(&format!("{}, {}", table.title, page.title), &table.bars) + "\n"),
-        [] => {
-            let names: Vec<&str> = all.iter().map(|(_, table)| table.name).collect();
-            bail!("needed one of {}, given {name}", names.join(", "))
-        }
-        _ => bail!("{name}: needed lines of one device, found several"),
     }
 }
 

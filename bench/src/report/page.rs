@@ -1,7 +1,6 @@
 //! A report before it is HTML or Markdown: the facts of each device, and a table and bars for each suite.
 
 use crate::lines::{Line, distinct, identity, words};
-use crate::machine::{QUIET, busy};
 use crate::times::NOISY;
 use crate::units::{byte_rate, decimal, operation_rate, percent, whole};
 
@@ -14,8 +13,6 @@ pub(super) struct Page {
 }
 
 pub(super) struct Table {
-    /// The name that `--chart` takes.
-    pub(super) name: &'static str,
     pub(super) title: &'static str,
     /// What all rows have in common, in words.
     pub(super) common: String,
@@ -31,18 +28,21 @@ pub(super) struct Bar {
     pub(super) text: String,
 }
 
-/// Tables: name, records, suite, title, fields of figures, and the field of the bars. The end of a field's name is its unit.
+/// Tables: records, suite, title, fields of figures, and the field of the bars. The end of a field's name is its unit.
 const TABLES: &str = "\
-exact|case peer|exact|Exact search|recall ms ms_least ms_most device_ms queries_per_s share survivors_per_query searched_again build_ms not_run|queries_per_s
-ivf|case peer|ivf|Inverted lists|recall ms ms_least ms_most queries_per_s device_queries_per_s scored_per_query survivors_per_query build_ms not_run|queries_per_s
-build|build|ivf|Building inverted lists|upload_ms train_ms iteration_ms add_ms largest_list empty_lists|
-serve|case|serve|Many callers|ms p90_ms p99_ms p999_ms ms_most queries_per_s together|queries_per_s
-ladder|rung|reduce|The ladder of the dot product|device_ms ms bytes_per_s share_of_copy error not_run|bytes_per_s
-reduce|case peer|reduce|Reductions|ms device_ms bytes_per_s share_of_copy share error not_run|bytes_per_s
-select|case peer|select|Selection|ms device_ms bytes_per_s share_of_copy share not_run|bytes_per_s
-distance|case peer|distance|Distance matrix|ms ms_least ms_most device_ms operations_per_s share error not_run|operations_per_s
-breakeven|case|breakeven|GPU or host|ms host_ms quicker copy|
-upload|upload|exact|Uploads|ms bytes_per_s|";
+case peer|exact|Exact search|recall ms ms_least ms_most device_ms queries_per_s share survivors_per_query searched_again build_ms not_run|queries_per_s
+case peer|ivf|Inverted lists|recall ms ms_least ms_most queries_per_s device_queries_per_s scored_per_query survivors_per_query build_ms not_run|queries_per_s
+build|ivf|Building inverted lists|upload_ms train_ms iteration_ms add_ms largest_list empty_lists|
+case|serve|Many callers|ms p90_ms p99_ms p999_ms ms_most queries_per_s together|queries_per_s
+case peer|reduce|Reductions|ms device_ms bytes_per_s share_of_copy share error not_run|bytes_per_s
+case peer|select|Selection|ms device_ms bytes_per_s share_of_copy share not_run|bytes_per_s
+case peer|distance|Distance matrix|ms ms_least ms_most device_ms operations_per_s share error not_run|operations_per_s
+case|breakeven|GPU or host|ms host_ms quicker copy|
+upload|exact|Uploads|ms bytes_per_s|";
+
+/// The records of docs/benchmark.md. Older files have others.
+const RECORDS: [&str; 10] =
+    ["device", "suite", "first", "upload", "build", "case", "peer", "peers", "not_run", "failed"];
 
 /// Ceilings of a device line.
 const CEILINGS: [(&str, &str); 6] = [
@@ -86,19 +86,19 @@ fn page(lines: &[&Line]) -> Page {
     };
     let columns = TABLES.lines().filter_map(|text| text.split('|').collect::<Vec<_>>().try_into().ok());
     let mut tables: Vec<Table> = columns
-        .filter_map(|[name, records, suite, title, figures, bars]: [&'static str; 6]| {
+        .filter_map(|[records, suite, title, figures, bars]: [&'static str; 5]| {
             let is_of = |line: &&Line| records.split(' ').any(|record| line.is(record, suite));
-            let keys = [&["peer"], &identity(if name == "ladder" { name } else { suite })[..]].concat();
+            let keys = [&["peer"], &identity(suite)[..]].concat();
             let lines = newest(lines.iter().copied().filter(is_of), &keys);
-            table(name, title, &lines, &keys, figures, bars)
+            table(title, &lines, &keys, figures, bars)
         })
         .collect();
     let is_of_later = |line: &&Line| identity(line.text("suite").unwrap_or_default()).is_empty();
     let others: Vec<&Line> = of("case").filter(is_of_later).collect();
     let figures = "ms device_ms queries_per_s bytes_per_s operations_per_s share error";
-    tables.extend(table("others", "Other suites", &others, &["suite", "case"], figures, ""));
+    tables.extend(table("Other suites", &others, &["suite", "case"], figures, ""));
     let missing: Vec<&Line> = of("not_run").collect();
-    tables.extend(table("missing", "Not run", &missing, &["suite", "case"], "reason", ""));
+    tables.extend(table("Not run", &missing, &["suite", "case"], "reason", ""));
     let suites = lines.iter().copied().filter(|line| ["device", "suite"].contains(&line.record()));
     Page {
         title: format!("nearfield on {}", name.as_deref().unwrap_or("an unnamed device")),
@@ -145,8 +145,12 @@ fn facts(lines: &[&Line]) -> Vec<String> {
         let reason = line.plain("reason").unwrap_or_default();
         format!("Failed, which ended the run: {} ({reason}).", name.trim())
     }));
-    let share = runs.iter().filter_map(|run| run.positive("busy")).fold(0.0, f64::max);
-    facts.extend((share > QUIET).then(|| busy(share)));
+    let unknown = lines.iter().copied().filter(|line| !RECORDS.contains(&line.record()));
+    let unknown = distinct(unknown, "record").join(", ");
+    facts.extend(
+        (!unknown.is_empty())
+            .then(|| format!("Lines that this version does not know are left out: {unknown}.")),
+    );
     let is_noisy = |line: &&Line| line.is_noisy("ms") || line.is_noisy("device_ms");
     facts.extend(lines.iter().copied().any(|line| is_noisy(&line)).then(|| {
         format!("~ marks times of a busy machine: the median is more than {NOISY} times the least.")
@@ -172,7 +176,6 @@ fn newest<'a>(lines: impl Iterator<Item = &'a Line>, keys: &[&str]) -> Vec<&'a L
 
 /// A table of lines: the fields that differ, then figures; none without lines. Columns without any text are left out.
 fn table(
-    name: &'static str,
     title: &'static str,
     lines: &[&Line],
     keys: &[&'static str],
@@ -207,7 +210,6 @@ fn table(
         Some(Bar { label: words(line, &differing), value, text: figure(line, bars)? })
     });
     Some(Table {
-        name,
         title,
         common: words(first, &same),
         head: columns.iter().map(|(key, _)| key.replace('_', " ")).collect(),

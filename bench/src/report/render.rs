@@ -53,7 +53,7 @@ fn article(page: &Page) -> String {
 }
 
 /// Horizontal bars from zero, as long as their values are high.
-pub(super) fn svg(title: &str, bars: &[Bar]) -> String {
+fn svg(title: &str, bars: &[Bar]) -> String {
     const HEIGHT: usize = 20;
     let room =
         |text: fn(&Bar) -> &str| bars.iter().map(|bar| text(bar).chars().count()).max().unwrap_or(0) * 7 + 16;

@@ -9,12 +9,12 @@ use nearfield::{BufferSlice, Device, DeviceMatrix, DistanceOptions, Metric, Prec
 use serde_json::json;
 
 use crate::case::Case;
-use crate::ceilings::Warmer;
+use crate::ceilings::{Unit, Work};
 use crate::data::{BATCHES, Source, View, batches};
 use crate::gpu::{has_kernels, profiled, rotation, storage, total, wait};
 use crate::run::{Run, Suite};
 use crate::units::rounded;
-use crate::work::{Unit, Work};
+use nearfield_testing::Random;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -32,7 +32,7 @@ pub(crate) struct Args {
     /// Precisions, one case each: fast, compensated, half (cosine and ip)
     #[arg(long, value_delimiter = ',', default_value = "fast", value_name = "PRECISION,…", value_parser = nearfield_cli::given::arguments::word::<Precision>)]
     precision: Vec<Precision>,
-    /// Pairs of a case that are checked against f64
+    /// Pairs of a case that are checked against f64, drawn by chance
     #[arg(long, default_value_t = 1000, value_name = "N", value_parser = nearfield_cli::given::arguments::count)]
     verify: usize,
 }
@@ -112,24 +112,21 @@ fn case(
         Ok(device.read(&distances.borrow())?)
     };
     let pairs = count * size;
-    // A step that shares no factor with the number of rows visits all of them.
-    let first_step = (pairs * queries.len() / args.verify).max(1);
-    let step = (first_step..).find(|&step| gcd(step, size) == 1).unwrap_or(1);
-    let (mut error, mut verified, mut all) = (0.0f64, 0, vec![]);
+    let (checked, mut random) = (args.verify.div_ceil(queries.len()), Random::new(0));
+    let (mut error, mut all) = (0.0f64, vec![]);
     for (number, queries) in queries.iter().enumerate() {
         let found = computed(number)?;
-        for pair in (0..pairs).step_by(step) {
+        for _ in 0..checked {
+            let pair = random.below(pairs);
             let (query, row) = (queries.row(pair / size), rows.row(pair % size));
             let off = (f64::from(found[pair]) - metric.exact(query, row)).abs();
             let bound = precision.error_bound(metric, query, row);
             ensure!(off <= bound, "pair {pair} is off by {off}, more than the promised {bound}");
             error = error.max(off / bound.max(f64::MIN_POSITIVE));
-            verified += 1;
         }
         all.push(found);
     }
-    let warmer = Warmer::of(&device)?;
-    let into = warmer.is_some().then(|| storage(&device, "distances", 4 * pairs as u64)).transpose()?;
+    let into = has_kernels(&device).then(|| storage(&device, "distances", 4 * pairs as u64)).transpose()?;
     let (wall, times) = run.time(
         1,
         |number| {
@@ -138,8 +135,8 @@ fn case(
             Ok(started.elapsed())
         },
         |number| {
-            let Some((warmer, into)) = warmer.as_ref().zip(into.as_ref()) else { return Ok(None) };
-            warmer.warm(&device)?;
+            let Some(into) = &into else { return Ok(None) };
+            run.warm()?;
             time(&device, of(number), options, into)
         },
     )?;
@@ -166,14 +163,10 @@ fn case(
             working_set: (element * (size * dim * rows_there.len() + count * dim * queries.len()) + 4 * pairs)
                 as f64,
         }),
-        verified: json!(verified),
+        verified: json!(checked * queries.len()),
         rotated: turns,
         ..case
     })
-}
-
-fn gcd(a: usize, b: usize) -> usize {
-    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 /// The time of the kernel on the device, or nothing without timestamps.

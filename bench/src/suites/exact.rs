@@ -12,11 +12,11 @@ use serde_json::json;
 
 use crate::answers;
 use crate::case::Case;
+use crate::ceilings::{Unit, Work};
 use crate::data::{BATCHES, Source, View, batches};
 use crate::run::{Run, Suite};
-use crate::stages::Parts;
+use crate::times::Parts;
 use crate::units::{milliseconds, rounded};
-use crate::work::{Unit, Work};
 use nearfield_cli::terminal::output;
 
 #[derive(Debug, clap::Args)]
@@ -35,7 +35,7 @@ pub(crate) struct Args {
     /// Metrics, one case each: l2sq, l2, cosine, ip
     #[arg(long, value_delimiter = ',', default_value = "cosine", value_name = "METRIC,…", value_parser = nearfield_cli::given::arguments::word::<Metric>)]
     metric: Vec<Metric>,
-    /// Queries of a case whose answers are checked against f64, at least one of each batch
+    /// Queries of a case whose answers are checked against f64, as many of each batch and at least one
     #[arg(long, default_value_t = 4, value_name = "N", value_parser = nearfield_cli::given::arguments::count)]
     verify: usize,
     /// 8-bit copy of the rows, which excludes most rows early, one case each: auto, none, i8
@@ -70,7 +70,7 @@ impl Suite for Args {
             );
         }
         let counts = self.source.counts(&self.queries, &QUERIES)?;
-        let (rows, queries) = self.source.both_at_least(&counts, self.verify.max(BATCHES))?;
+        let (rows, queries) = self.source.both_at_least(&counts, BATCHES)?;
         let (rows, queries) = (rows.view()?, queries.view()?);
         let sizes = self.source.sizes(&self.sizes, rows)?;
         let each = self.k.len() * counts.len();
@@ -143,28 +143,16 @@ fn case(
     // The first search compiles kernels and fills the pool.
     let (mut answers, mut verified) = (vec![], 0);
     let (mut rescored, mut searched_again, mut searched_exhaustively) = (0, 0, 0);
-    for first in (0..queries.rows()).step_by(count) {
-        let queries = queries.slice(first..queries.rows().min(first + count));
-        // Queries beyond the batches are searched for only to check more answers.
-        let is_timed = answers.len() < batches.len();
-        let wanted = match is_timed {
-            true => args.verify.div_ceil(batches.len()),
-            false => args.verify.saturating_sub(verified),
-        };
-        let checked = wanted.min(queries.rows());
-        if checked == 0 {
-            break;
-        }
+    let checked = args.verify.div_ceil(batches.len()).min(count);
+    for &queries in &batches {
         let SearchResult { neighbors: answer, statistics, .. } =
             index.search_with(queries, &SearchOptions::new(k))?;
         verify(index.metric(), rows, queries, &answer, k, checked)?;
         verified += checked;
-        if is_timed {
-            answers.push(answer);
-            rescored += statistics.rescored;
-            searched_again += statistics.searched_again;
-            searched_exhaustively += statistics.searched_exhaustively;
-        }
+        answers.push(answer);
+        rescored += statistics.rescored;
+        searched_again += statistics.searched_again;
+        searched_exhaustively += statistics.searched_exhaustively;
     }
     let mut parts = Parts::default();
     let turn = |number: usize| (batches[number % batches.len()], &answers[number % batches.len()]);

@@ -11,11 +11,11 @@ use serde_json::json;
 
 use crate::answers;
 use crate::case::Case;
+use crate::ceilings::{Unit, Work};
 use crate::data::{Source, View, asked_or, batches, lists};
 use crate::run::{Run, Suite};
-use crate::stages::Parts;
+use crate::times::Parts;
 use crate::units::{milliseconds, rounded};
-use crate::work::{Unit, Work};
 use nearfield_cli::recall::{self, TrueHit};
 use nearfield_cli::terminal::output::counted;
 

@@ -51,25 +51,12 @@ impl Block {
     }
 }
 
-/// A row and its distance, ordered by distance, then by id.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Hit {
-    distance: f64,
-    id: u64,
-}
+/// A row: its distance as an [`ordered`] number, then its id.
+type Hit = (i64, u64);
 
-impl Eq for Hit {}
-
-impl Ord for Hit {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.distance.total_cmp(&other.distance).then(self.id.cmp(&other.id))
-    }
-}
-
-impl PartialOrd for Hit {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
+/// The bits of a float in the order of `total_cmp`, and of those bits the bits of the float.
+fn ordered(bits: i64) -> i64 {
+    bits ^ ((bits >> 63) & i64::MAX)
 }
 
 /// The nearest rows of a query so far, the farthest on top.
@@ -142,7 +129,10 @@ impl Nearest {
     pub(super) fn finish(self) -> impl Iterator<Item = Vec<(f64, u64)>> {
         // L2 is ordered by its square.
         let is_root = self.metric == Metric::L2;
-        let root = move |hit: Hit| (if is_root { hit.distance.sqrt() } else { hit.distance }, hit.id);
+        let root = move |(key, id): Hit| {
+            let distance = f64::from_bits(ordered(key) as u64);
+            (if is_root { distance.sqrt() } else { distance }, id)
+        };
         let all = self.groups.into_iter().flat_map(|group| group.best).take(self.count);
         all.map(move |best| best.into_sorted_vec().into_iter().map(root).collect())
     }
@@ -167,7 +157,8 @@ impl Group {
                 sums.iter_mut().zip(lanes).for_each(|(sum, &x)| *sum += term(x, y));
             }
             for ((best, sum), norm) in best.iter_mut().zip(sums).zip(norms) {
-                add(best, k, Hit { distance: distance(sum, norm * rows.norms[row]), id: first + row as u64 });
+                let distance = distance(sum, norm * rows.norms[row]);
+                add(best, k, (ordered(distance.to_bits() as i64), first + row as u64));
             }
             best
         };

@@ -48,7 +48,6 @@ fn a_run_names_its_device_and_each_case_has_a_spread_and_a_share_of_a_ceiling() 
     for name in ["date", "time", "adapter", "backend", "driver", "kind", "processor", "os", "version"] {
         assert!(device[name].is_string(), "{name} of {device}");
     }
-    assert!(device["busy"].as_f64().is_some_and(|share| (0.0..=1.0).contains(&share)), "{device}");
     let told = device["command"].as_str().context("a command")?;
     assert!(told.starts_with("nearfield-bench exact --count 600"), "{told}");
     for name in ["copy_bytes_per_s", "read_bytes_per_s", "flops_per_s", "latency_ms"] {
@@ -156,39 +155,23 @@ fn a_reader_that_leaves_early_does_not_cost_the_report() -> Result<()> {
 }
 
 #[test]
-fn wrong_arguments_and_a_second_run_leave_a_report_alone() -> Result<()> {
+fn a_finished_run_alone_replaces_a_report_and_no_run_a_page_of_others() -> Result<()> {
     let directory = tempfile::tempdir()?;
-    let (path, report) = (directory.path().join("figures.jsonl"), directory.path().display());
-    let good = format!("reduce --length 1000 --runs 3 --report {report}");
-    assert!(run(&good)?.status.success());
-    let before = fs::read_to_string(&path)?;
-    refused(&format!("exact --rows nowhere.npy --queries nowhere.npy --report {report}"), "nowhere.npy")?;
-    let held = fs::File::open(&path)?;
+    let [figures, page] = ["figures.jsonl", "index.html"].map(|name| directory.path().join(name));
+    let good = format!("reduce --length 1000 --runs 3 --report {}", directory.path().display());
+    succeeded(run(&good)?)?;
+    succeeded(run(&good)?)?;
+    let before = fs::read_to_string(&figures)?;
+    let wrong = good.replace("reduce --length 1000", "exact --rows nowhere.npy --queries nowhere.npy");
+    refused(&wrong, "nowhere.npy")?;
+    let held = fs::File::open(&figures)?;
     held.lock()?;
     refused(&good, "another run is writing there")?;
-    assert_eq!(fs::read_to_string(&path)?, before);
-    assert!(directory.path().join("index.html").exists());
-    Ok(())
-}
-
-#[test]
-fn all_suites_ask_of_files_no_more_than_they_have() -> Result<()> {
-    let directory = tempfile::tempdir()?;
-    let files = files(directory.path(), false)?;
-    // Indexes as `nearfield build` makes them, with as many lists as are recommended for 500 rows.
-    for scale in ["small", "medium"] {
-        let lines = lines(&format!("all {files} --metric l2sq --scale {scale} --device host --budget 1ms"))?;
-        let commands =
-            lines.iter().filter(|line| line["record"] == "suite").filter_map(|line| line["command"].as_str());
-        let of_files = commands.take_while(|command| command.contains(&files)).collect::<Vec<_>>();
-        assert!(of_files.len() >= 2 && of_files[0].contains(" exact "), "{of_files:?}");
-        for command in of_files {
-            // Each search of `serve` is for one query.
-            assert!(command.contains(" serve ") || command.contains(" --batch 1,7"), "{command}");
-            assert!(!command.contains(" ivf ") || command.contains(" --probes 1,4,15 "), "{command}");
-        }
-    }
-    refused(&format!("all {} --metric l2sq", files.replace("few.npy", "none.npy")), "--queries: ")?;
+    drop(held);
+    assert!(page.exists());
+    fs::write(&page, "<h1>my garden</h1>")?;
+    refused(&good, "needed a directory without a page of others")?;
+    assert_eq!([fs::read_to_string(&page)?, fs::read_to_string(&figures)?], ["<h1>my garden</h1>", &before]);
     Ok(())
 }
 
@@ -230,9 +213,9 @@ fn as_many_answers_are_checked_as_asked_for() -> Result<()> {
     let files = files(directory.path(), false)?;
     let made = "--count 300 --dim 8";
     for (arguments, verified) in [
-        (format!("{made} --batch 1,3,30 --verify 50"), &[50, 50, 50][..]),
+        (format!("{made} --batch 1,3,30 --verify 20"), &[4, 12, 20][..]),
         (format!("{made} --batch 1 --verify 2"), &[4]),
-        (format!("{files} --batch 1,2 --verify 50"), &[7, 7]),
+        (format!("{files} --batch 2,7 --verify 50"), &[6, 7]),
     ] {
         let lines = lines(&format!("exact {arguments} --runs 3"))?;
         let found: Vec<u64> = cases(&lines).iter().filter_map(|case| case["verified"].as_u64()).collect();
@@ -303,9 +286,6 @@ fn many_callers_have_latencies_and_the_answers_of_one() -> Result<()> {
         let latencies = ["ms_least", "ms", "p90_ms", "p99_ms", "p999_ms", "ms_most"];
         let latencies = latencies.iter().map(|key| of(key)).collect::<Result<Vec<f64>>>()?;
         assert!(latencies[0] > 0.0 && latencies.is_sorted(), "{case}");
-        let classes = case["histogram"].as_array().context("a histogram")?;
-        let shares: f64 = classes.iter().filter_map(|class| class[1].as_f64()).sum();
-        assert!((shares - 1.0).abs() < 0.01, "{case}");
         assert!(of("queries_per_s")? > 0.0 && of("together")? >= 2.0 && case["rate"].is_null(), "{case}");
         assert!(case["threads"] == 8 || of("together")? == 2.0, "one thread searches alone: {case}");
         assert_eq!((&case["verified"], &case["late"]), (&case["runs"], &0.into()), "{case}");
@@ -320,13 +300,6 @@ fn many_callers_have_latencies_and_the_answers_of_one() -> Result<()> {
     // More arrive than one thread can answer: those that were left count too.
     let late = lines(&format!("serve {made} --threads 1 --rate 1000000"))?;
     assert!(cases(&late)[0]["late"].as_u64() > Some(100), "{late:?}");
-    for (arguments, part) in [
-        ("serve --count 100 --dim 4 --probes 9 --lists 8", "--probes: needed 1 to 8"),
-        ("serve --count 100 --dim 4 --threads 0", "--threads"),
-        ("serve --count 100 --dim 4 --lists 8", "--probes"),
-    ] {
-        refused(arguments, part)?;
-    }
     Ok(())
 }
 
@@ -387,50 +360,48 @@ fn a_run_that_is_ended_keeps_the_lines_it_has_finished() -> Result<()> {
 #[test]
 fn arguments_that_make_no_sense_are_refused_in_a_line() -> Result<()> {
     let here = tempfile::tempdir()?;
-    let file = here.path().join("a-file");
-    fs::write(&file, "no vectors")?;
-    let file = file.display();
+    fs::write(here.path().join("a-file"), "no vectors")?;
     for (arguments, part) in [
-        ("exakt".to_owned(), "exakt"),
-        ("exact --batch 0".to_owned(), "at least 1"),
-        ("exact --count 100 --dim 4 --sizes 101".to_owned(), "--sizes: needed at most 100"),
-        ("exact --count 10 --dim 4 --device nobody".to_owned(), "nobody"),
-        ("exact --rows nowhere.npy --queries nowhere.npy".to_owned(), "nowhere.npy"),
-        (format!("exact --count 10 --dim 4 --report {file}"), "needed a directory"),
+        ("exakt", "exakt"),
+        ("exact --batch 0", "at least 1"),
+        ("exact --count 100 --dim 4 --sizes 101", "--sizes: needed at most 100"),
+        ("exact --count 10 --dim 4 --device nobody", "nobody"),
+        ("exact --rows nowhere.npy --queries nowhere.npy", "nowhere.npy"),
+        ("exact --count 10 --dim 4 --report HERE/a-file", "needed a directory"),
+        ("exact --count 4000000000000 --dim 768", "--count: 4000000000000 vectors of dim 768 do not fit"),
+        ("exact --budget soon", "--budget"),
+        ("exact --runs 0", "--runs"),
+        ("exact --metric Cosine,ip", "did you mean cosine?"),
         (
-            "exact --count 4000000000000 --dim 768".to_owned(),
-            "--count: 4000000000000 vectors of dim 768 do not fit the memory",
-        ),
-        ("exact --budget soon".to_owned(), "--budget"),
-        ("exact --runs 0".to_owned(), "--runs"),
-        ("ivf --count 100 --dim 4 --lists 5 --probes 6".to_owned(), "--probes: needed 1 to 5"),
-        ("all --rows nowhere.npy".to_owned(), "--queries"),
-        ("select".to_owned(), "needed a GPU"),
-        ("reduce --length 0".to_owned(), "needed a whole number, at least 1"),
-        ("reduce --length many".to_owned(), "--length"),
-        ("reduce --length 100 --row-length 101".to_owned(), "--row-length: needed at most 100"),
-        ("reduce --length 100 --row-length 0".to_owned(), "needed a whole number, at least 1"),
-        ("reduce --operation median".to_owned(), "median"),
-        ("reduce --ladder --sweep".to_owned(), "--sweep"),
-        ("reduce --ladder --operation sum".to_owned(), "--operation"),
-        ("reduce --length 99999999999999".to_owned(), "--length: 99999999999999 numbers do not fit"),
-        ("select --shapes 0x10".to_owned(), "needed rows and elements of each, like 100x1000000"),
-        ("select --shapes 10".to_owned(), "needed rows and elements of each, like 100x1000000"),
-        ("select --values odd".to_owned(), "odd"),
-        ("exact --metric Cosine,ip".to_owned(), "did you mean cosine?"),
-        (
-            "exact --count 100 --dim 8 --keep-rows mapped".to_owned(),
+            "exact --count 100 --dim 8 --keep-rows mapped",
             "--keep-rows mapped: needed rows of a file (--rows)",
         ),
-        ("exact --rows a.npy --queries a.npy --count 5".to_owned(), "--count"),
-        ("exact --rows a.npy --queries a.npy --dim 5".to_owned(), "--dim"),
-        ("exact --rows a.npy --queries a.npy --seed 5".to_owned(), "--seed"),
-        ("all --python python3".to_owned(), "--peers"),
-        ("peers --suites exact --lists 4".to_owned(), "--suites ivf, given exact"),
-        ("peers --suites exact,ivf --length 4".to_owned(), "--suites reduce, given exact,ivf"),
-        ("peers --suites reduce --select-k 4".to_owned(), "--suites select, given reduce"),
+        ("exact --rows a.npy --queries a.npy --count 5", "--count"),
+        ("exact --rows a.npy --queries a.npy --dim 5", "--dim"),
+        ("exact --rows a.npy --queries a.npy --seed 5", "--seed"),
+        ("ivf --count 100 --dim 4 --lists 5 --probes 6", "--probes: needed 1 to 5"),
+        ("serve --count 100 --dim 4 --probes 9 --lists 8", "--probes: needed 1 to 8"),
+        ("serve --count 100 --dim 4 --threads 0", "--threads"),
+        ("serve --count 100 --dim 4 --lists 8", "--probes"),
+        ("reduce --length 0", "needed a whole number, at least 1"),
+        ("reduce --length many", "--length"),
+        ("reduce --length 100 --row-length 101", "--row-length: needed at most 100"),
+        ("reduce --length 100 --row-length 0", "needed a whole number, at least 1"),
+        ("reduce --operation median", "needed one of sum, "),
+        ("reduce --length 99999999999999", "--length: 99999999999999 numbers do not fit"),
+        ("select", "needed a GPU"),
+        ("select --shapes 0x10", "needed rows and elements of each, like 100x1000000"),
+        ("select --shapes 10", "needed rows and elements of each, like 100x1000000"),
+        ("select --values odd", "odd"),
+        ("all --rows nowhere.npy", "--queries"),
+        ("all --rows HERE/a-file --queries HERE/a-file", "--rows: "),
+        ("all --python python3", "--peers"),
+        ("peers --suites exact --lists 4", "--suites ivf, given exact"),
+        ("peers --suites exact,ivf --length 4", "--suites reduce, given exact,ivf"),
+        ("peers --suites reduce --select-k 4", "--suites select, given reduce"),
     ] {
-        refused(&arguments, part)?;
+        let arguments = arguments.replace("HERE", &here.path().display().to_string());
+        failed(&run(&arguments)?, &[part]).with_context(|| arguments)?;
     }
     Ok(())
 }
@@ -443,10 +414,7 @@ fn without_a_driver_suites_run_on_the_host_or_say_in_a_line_what_they_need() -> 
     assert_eq!((&lines[0]["kind"], &lines[0]["integer_ops_per_s"]), (&"host".into(), &Value::Null));
     assert!(lines[0]["copy_bytes_per_s"].as_f64() > Some(0.0), "{lines:?}");
     assert_eq!(cases(&lines).len(), 2, "{lines:?}");
-    for suite in ["select", "reduce --ladder"] {
-        failed(&without(suite)?, &["--device", "needed a GPU", "given host, ", "because there is no GPU"])?;
-    }
-    Ok(())
+    failed(&without("select")?, &["--device", "needed a GPU", "given host, ", "because there is no GPU"])
 }
 
 /// Each command has examples that paste into a shell: none is long enough for clap to break it.

@@ -32,10 +32,6 @@ fn succeed(directory: &Path, arguments: &str) -> Result<String> {
     PROGRAM.succeed(directory, &format!("generate {arguments}"))
 }
 
-fn fail(directory: &Path, arguments: &str, parts: &[&str]) -> Result<()> {
-    PROGRAM.fail(directory, &format!("generate {arguments}"), parts)
-}
-
 /// Rows and queries of a set, in f32.
 fn set(recipe: &str, rows: usize, dim: usize, queries: usize) -> Result<[Vec<f32>; 2]> {
     let directory = TempDir::new()?;
@@ -275,38 +271,34 @@ fn every_format_holds_the_same_vectors() -> Result<()> {
 fn refuses_bad_arguments() -> Result<()> {
     let directory = TempDir::new()?;
     let path = directory.path();
-    let good = |more: &str| format!("--data uniform --count 10 --dim 4 {more}");
     for (arguments, parts) in [
-        (
-            "--data uniform --count 10 --dim 0 --out-rows a.npy".to_owned(),
-            &["--dim", "at least 1", "'0'"][..],
-        ),
-        (
-            "--data uniform --count 10 --dim 9999999 --out-rows a.npy".to_owned(),
-            &["--dim", "1048576", "9999999"],
-        ),
-        ("--data gaussian --count 10 --dim 4 --out-rows a.npy".to_owned(), &["--data", "'gaussian'"]),
-        ("--data norms --count 10 --dim 4 --out-rows a.f16bin".to_owned(), &["--data", "f16", "norms"]),
-        (good(""), &["--out-rows"]),
-        (good("--out-rows a.npy --threads 2000"), &["--threads", "1 to 1024"]),
-        (good("--out-rows a.npy --query-count 3"), &["--query-count", "--out-queries"]),
-        (good("--out-rows a.txt"), &["--out-rows", ".npy, .fbin, .f16bin", "a.txt"]),
-        (good("--out-rows missing/a.npy"), &["--out-rows", "directory", "missing"]),
-        (good("--out-rows a.npy --out-queries ./a.npy"), &["--out-queries", "--out-rows", "a.npy"]),
-        (good("--out-rows a.fbin --elements f16"), &["--elements", "f32", "f16"]),
-        (good("--out-rows a.f16bin --elements f32"), &["--elements", "f16", "f32"]),
-        (good("--out-rows a.npy --elements f64"), &["--elements", "f64"]),
+        ("--data uniform --count 10 --dim 0 --out-rows a.npy", &["--dim", "at least 1", "'0'"][..]),
+        ("--data uniform --count 10 --dim 9999999 --out-rows a.npy", &["--dim", "1048576", "9999999"]),
+        ("--data gaussian --count 10 --dim 4 --out-rows a.npy", &["--data", "'gaussian'"]),
+        ("--data norms --count 10 --dim 4 --out-rows a.f16bin", &["--data", "f16", "norms"]),
+        ("GOOD", &["--out-rows"]),
+        ("GOOD --out-rows a.npy --threads 2000", &["--threads", "1 to 1024"]),
+        ("GOOD --out-rows a.npy --query-count 3", &["--query-count", "--out-queries"]),
+        ("GOOD --out-rows a.txt", &["--out-rows", ".npy, .fbin, .f16bin", "a.txt"]),
+        ("GOOD --out-rows missing/a.npy", &["--out-rows", "directory", "missing"]),
+        ("GOOD --out-rows a.npy --out-queries ./a.npy", &["--out-queries", "--out-rows", "a.npy"]),
+        ("GOOD --out-rows a.fbin --elements f16", &["--elements", "f32", "f16"]),
+        ("GOOD --out-rows a.f16bin --elements f32", &["--elements", "f16", "f32"]),
+        ("GOOD --out-rows a.npy --elements f64", &["--elements", "f64"]),
         #[cfg(target_os = "linux")]
-        (good("--out-rows /proc/a.npy"), &["--out-rows", "/proc/a.npy"]),
+        ("GOOD --out-rows /proc/a.npy", &["--out-rows", "/proc/a.npy"]),
+        // A petabyte.
+        (
+            "--data equal --count 1000000000000 --dim 256 --out-rows a.npy",
+            &["--out-rows", "a.npy", "needed 1024000000000000 free bytes", "found"],
+        ),
+        // More than a header of 32 bits holds; nothing is made.
+        ("--data equal --count 5000000000 --dim 1 --out-rows a.fbin", &["--out-rows", "a.fbin", "2^32"]),
     ] {
-        fail(path, &arguments, parts)?;
+        let arguments = arguments.replace("GOOD", "--data uniform --count 10 --dim 4");
+        PROGRAM.fail(path, &format!("generate {arguments}"), parts)?;
     }
-    // A petabyte.
-    let large = "--data equal --count 1000000000000 --dim 256 --out-rows a.npy";
-    fail(path, large, &["--out-rows", "a.npy", "needed 1024000000000000 free bytes", "found"])?;
-    // More than a header of 32 bits holds; nothing is made.
-    let many = "--data equal --count 5000000000 --dim 1 --out-rows a.fbin";
-    fail(path, many, &["--out-rows", "a.fbin", "2^32"])
+    Ok(())
 }
 
 #[test]
@@ -315,7 +307,7 @@ fn overwrites_only_when_told_to() -> Result<()> {
     let path = directory.path();
     let good = "--data uniform --count 10 --dim 4 --out-rows a.npy";
     fs::write(path.join("a.npy"), "precious")?;
-    fail(path, good, &["--out-rows", "--force", "a.npy"])?;
+    PROGRAM.fail(path, &format!("generate {good}"), &["--out-rows", "--force", "a.npy"])?;
     assert_eq!(fs::read_to_string(path.join("a.npy"))?, "precious");
     succeed(path, &format!("{good} --force"))?;
     assert_eq!(VectorFile::open(path.join("a.npy"))?.rows(), 10);

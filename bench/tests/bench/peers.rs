@@ -119,65 +119,63 @@ fn figures_of_peers_are_printed_and_reported() -> Result<()> {
 
 #[test]
 fn the_script_is_given_the_vectors_and_what_is_asked_for() -> Result<()> {
-    // It tells the sizes of the files that were written for it, and its arguments.
+    // It tells the sizes of the files that were written for it, and its options.
     let script = r#"
         read go
         sizes=$(cd "$(dirname "$1")" && wc -c *.npy 2> /dev/null | tr -s '\n ' '  ')
-        echo "{\"record\":\"peer\",\"words\":\"$sizes $* .\"}""#;
+        echo "{\"record\":\"peer\",\"sizes\":\"$sizes\",\"options\":$2}""#;
     let place = Place::new(script)?;
     nearfield::io::write_npy(place.all.path().join("some.npy"), [4, 1], &[0f32, 1.0, 2.0, 3.0])?;
     let asked = "--metric l2sq --suites exact,ivf --peers numpy,faiss-cpu --lists 5 --probes 1,5 --runs 7";
     for (arguments, wanted) in [
         (
             format!("{SMALL} {asked}"),
-            // The header of a small .npy takes 128 bytes; of made queries there are as many as are checked.
-            "608 rows.npy|2528 queries.npy|--suites exact,ivf |--peers numpy,faiss-cpu |--batch 2 |--metric l2sq |--probes 1,5 \
-             |--lists 5 |--runs 7 |--k 4 |--data clustered ",
+            json!({
+                "suites": ["exact", "ivf"], "peers": ["numpy", "faiss-cpu"], "batch": [2], "metric": "l2sq", "probes": [1, 5],
+                "lists": 5, "runs": 7, "k": [4], "data": "clustered", "select_k": [1, 16, 256],
+            }),
         ),
-        (format!("{SMALL} --budget 1h"), "--budget 3"),
-        ("peers --count 9 --dim 2 --suites exact".to_owned(), "--batch 1,1024 "),
+        ("peers --count 9 --dim 2 --suites exact".to_owned(), json!({ "batch": [1, 1024] })),
         // Python reads these itself, and there are only four.
         (
             "peers --rows some.npy --queries some.npy --suites exact".to_owned(),
-            "--batch 1,4 |--rows some.npy ",
+            json!({ "batch": [1, 4], "rows": "some.npy", "queries": "some.npy" }),
         ),
     ] {
-        let lines = parsed(&place.succeed(&format!("{arguments} --json"))?)?;
-        let words = lines[0]["words"].as_str().context("words")?;
-        for part in wanted.split('|') {
-            assert!(words.contains(part), "{arguments}: {part} in {words}");
+        let line = &parsed(&place.succeed(&format!("{arguments} --json --budget 1h"))?)?[0];
+        let options = &line["options"];
+        for (name, value) in wanted.as_object().context("an object")? {
+            assert_eq!(options[name], *value, "{arguments}: {name} of {options}");
         }
-        assert!(
-            !words.contains("--shapes") && arguments.contains("some") != words.contains(" rows.npy"),
-            "{words}"
-        );
-    }
-    Ok(())
-}
-
-#[test]
-fn what_is_no_line_of_a_peer_is_refused_in_one_line() -> Result<()> {
-    for line in ["Segmentation fault", "[1]", "{\"record\":\"case\"}", "{}"] {
-        // One that goes on is ended.
-        let place = Place::new(&format!("echo '{line}'\nexec sleep 1000"))?;
-        let text = place.complaint(&place.python(), SMALL)?;
-        assert!(text.contains("--python") && text.contains("line 1"), "{text}");
+        assert!(options["budget"].as_f64().is_some_and(|left| (3000.0..3600.0).contains(&left)), "{options}");
+        let sizes = line["sizes"].as_str().context("sizes")?;
+        // The header of a small .npy takes 128 bytes; of made queries there are as many as are checked.
+        let is_made = sizes.contains("608 rows.npy") && sizes.contains("2528 queries.npy");
+        assert!(is_made || !arguments.starts_with(SMALL), "{sizes}");
+        assert_eq!(sizes.contains("rows.npy"), !arguments.contains("some.npy"), "{sizes}");
     }
     Ok(())
 }
 
 #[test]
 fn a_script_that_fails_or_a_python_that_is_not_there_is_one_line() -> Result<()> {
-    let place = Place::new("exit 3")?;
-    let text = place.complaint(&place.python(), SMALL)?;
-    assert!(text.contains("--python") && text.contains("exit status: 3"), "{text}");
-    assert!(
-        place.complaint("false", SMALL)?.contains("needed a Python with numpy 2, false says: exit status: 1")
-    );
-    let place = Place::new("exit 0")?;
-    assert!(place.complaint(&place.python(), SMALL)?.contains("printed none"));
-    let text = place.complaint("./no-such-python", SMALL)?;
-    assert!(text.contains("--python") && text.contains("./no-such-python"), "{text}");
+    let no_line = |line: &str| format!("echo '{line}'\nexec sleep 1000");
+    for (script, python, part) in [
+        // A script that goes on is ended.
+        (no_line("Segmentation fault"), "", "line 1"),
+        (no_line("[1]"), "", "line 1"),
+        (no_line("{\"record\":\"case\"}"), "", "line 1"),
+        (no_line("{}"), "", "line 1"),
+        ("exit 3".to_owned(), "", "exit status: 3"),
+        ("exit 0".to_owned(), "", "printed none"),
+        (String::new(), "false", "needed a Python with numpy 2, false says: exit status: 1"),
+        (String::new(), "./no-such-python", "./no-such-python"),
+    ] {
+        let place = Place::new(&script)?;
+        let python = if python.is_empty() { place.python() } else { python.to_owned() };
+        let text = place.complaint(&python, SMALL)?;
+        assert!(text.contains("--python") && text.contains(part), "{text}");
+    }
     // Lines that came before are reported, and that it failed.
     let place = Place::new(&format!("{}\nexit 3", printing(&some_lines())))?;
     let text = place.complaint(&place.python(), &format!("{SMALL} --report out"))?;

@@ -16,7 +16,6 @@ use crate::gpu::unroll::Driver;
 use crate::lock::lock;
 use crate::matrix::ElementKind;
 use crate::options::device::DeviceOptions;
-use crate::platform::HAS_NATIVE_FEATURES;
 
 /// Identifies a compiled kernel: the address of its declaration, because two may have one name, and the variant.
 type Key = (usize, Variant);
@@ -116,7 +115,6 @@ impl Compiler {
         Variant {
             elements: if kernel.loads_rows { elements } else { ElementKind::default() },
             subgroups: kernel.sums_lanes && self.options.subgroups && capabilities.subgroup_sizes.is_some(),
-            float_atomics: HAS_NATIVE_FEATURES && kernel.adds_floats && capabilities.float_atomics,
             matrix_side: match capabilities.matrix_side() {
                 Some(side) if kernel.multiplies_matrices => side,
                 _ => 0,

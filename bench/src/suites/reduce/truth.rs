@@ -2,24 +2,8 @@
 
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
+use nearfield::{Element, Norm, Reduction, Summation};
 use rayon::prelude::*;
-
-/// Operations, as the command line names them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Name {
-    Dot,
-    Sum,
-    SumSquares,
-    Mean,
-    L1,
-    L2,
-    MaxNorm,
-    Std,
-    Min,
-    Max,
-    Argmin,
-    Argmax,
-}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum How {
@@ -27,9 +11,12 @@ pub(crate) enum How {
     Compensated,
 }
 
-impl Name {
-    pub(super) fn operands(self) -> usize {
-        if self == Self::Dot { 2 } else { 1 }
+impl From<How> for Summation {
+    fn from(how: How) -> Self {
+        match how {
+            How::Plain => Self::Plain,
+            How::Compensated => Self::Compensated,
+        }
     }
 }
 
@@ -37,29 +24,29 @@ impl Name {
 /// which is 0 if nothing is added.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Truth {
-    pub(super) value: f64,
+    value: f64,
     magnitudes: f64,
-    pub(super) additions: f64,
+    additions: f64,
     multiplies: bool,
     /// Whether compensation makes it more precise.
     is_compensated: bool,
 }
 
 /// Computes the result in f64 on all threads.
-pub(super) fn truth<T: nearfield::Element>(name: Name, a: &[T], b: &[T]) -> Result<Truth> {
+pub(super) fn truth<T: Element>(reduction: Reduction, a: &[T], b: &[T]) -> Result<Truth> {
     let term = |(a, b): (&T, &T)| {
         let (a, b) = (f64::from(a.widen()), f64::from(b.widen()));
-        match name {
-            Name::Dot => a * b,
-            Name::SumSquares | Name::L2 => a * a,
-            Name::L1 | Name::MaxNorm => a.abs(),
+        match reduction {
+            Reduction::Dot => a * b,
+            Reduction::SumSquares | Reduction::Norm(Norm::L2) => a * a,
+            Reduction::Norm(Norm::L1 | Norm::Max) => a.abs(),
             _ => a,
         }
     };
     let terms = || a.par_iter().zip(b).map(term);
     let n = a.len() as f64;
     let (sum, magnitudes) = (terms().sum::<f64>(), terms().map(f64::abs).sum::<f64>());
-    let sign = if matches!(name, Name::Min | Name::Argmin) { 1.0 } else { -1.0 };
+    let sign = if matches!(reduction, Reduction::Min | Reduction::ArgMin) { 1.0 } else { -1.0 };
     // The first of equal ones.
     let place = || {
         let smaller =
@@ -67,29 +54,29 @@ pub(super) fn truth<T: nearfield::Element>(name: Name, a: &[T], b: &[T]) -> Resu
         terms().enumerate().min_by(smaller).context("--length: needed at least 1")
     };
     let mut promised = n.min(300.0 + n / 2f64.powi(22)) + 2.0;
-    let (value, magnitudes) = match name {
-        Name::Dot | Name::Sum => (sum, magnitudes),
-        Name::SumSquares | Name::L1 => (sum, sum),
-        Name::L2 => (sum.sqrt(), sum.sqrt()),
-        Name::Mean => (sum / n, magnitudes / n),
-        Name::Std => {
+    let (value, magnitudes) = match reduction {
+        Reduction::Norm(Norm::L2) => (sum.sqrt(), sum.sqrt()),
+        Reduction::Mean => (sum / n, magnitudes / n),
+        Reduction::StandardDeviation => {
             let (mean, squares) = (sum / n, terms().map(|x| (x - sum / n).powi(2)).sum::<f64>());
             promised = n.min(252.0) + 4.0;
             let value = (squares / n).sqrt();
             // A share of the mean is left in deviations from it.
             (value, value + mean.abs() / 2f64.powi(16))
         }
-        Name::Min | Name::Max | Name::MaxNorm => (place()?.1, magnitudes),
-        Name::Argmin | Name::Argmax => (place()?.0 as f64, magnitudes),
+        Reduction::ArgMin | Reduction::ArgMax => (place()?.0 as f64, magnitudes),
+        _ if reduction.is_summed() => (sum, magnitudes),
+        _ => (place()?.1, magnitudes),
     };
-    let is_extreme = matches!(name, Name::Min | Name::Max | Name::MaxNorm | Name::Argmin | Name::Argmax);
+    let is_deviation = reduction == Reduction::StandardDeviation;
+    let products = [Reduction::Dot, Reduction::SumSquares, Reduction::Norm(Norm::L2)];
     Ok(Truth {
         value,
         magnitudes,
-        // The promise of `Reduce`, and two roundings of what is derived from a sum.
-        additions: if is_extreme { 0.0 } else { promised },
-        multiplies: matches!(name, Name::Dot | Name::SumSquares | Name::L2),
-        is_compensated: name != Name::Std,
+        // The promise of `Reduce`, and two roundings of what is derived from a sum. Extremes are exact.
+        additions: if reduction.is_summed() || is_deviation { promised } else { 0.0 },
+        multiplies: products.contains(&reduction),
+        is_compensated: reduction.is_summed(),
     })
 }
 
@@ -124,12 +111,12 @@ mod tests {
         // Values that cancel leave a small sum of large magnitudes.
         let values: Vec<f32> = (0..4096).map(|place| if place % 2 == 0 { 1.0 } else { -1.0 }).collect();
         let ones = vec![1.0; values.len()];
-        for name in [Name::Sum, Name::Mean, Name::Dot] {
-            let truth = truth(name, &values, &ones).expect("a sum");
+        for reduction in [Reduction::Sum, Reduction::Mean, Reduction::Dot] {
+            let truth = truth(reduction, &values, &ones).expect("a sum");
             let off = truth.value + 1e-6 * truth.magnitudes;
-            assert!(checked(truth, How::Plain, off).is_ok(), "{name:?}");
-            assert!(checked(truth, How::Compensated, off).is_err(), "{name:?}");
-            assert!(checked(truth, How::Compensated, truth.value).is_ok(), "{name:?}");
+            assert!(checked(truth, How::Plain, off).is_ok(), "{reduction}");
+            assert!(checked(truth, How::Compensated, off).is_err(), "{reduction}");
+            assert!(checked(truth, How::Compensated, truth.value).is_ok(), "{reduction}");
         }
     }
 
@@ -137,7 +124,7 @@ mod tests {
     fn an_extreme_may_have_no_error_under_any_summation() {
         let values = [3.0f32, 1.0, 2.0];
         for how in [How::Plain, How::Compensated] {
-            let least = truth(Name::Min, &values, &values).expect("an extreme");
+            let least = truth(Reduction::Min, &values, &values).expect("an extreme");
             assert!(checked(least, how, 1.0).is_ok() && checked(least, how, 1.0 + 1e-7).is_err());
         }
     }

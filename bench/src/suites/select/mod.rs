@@ -4,14 +4,12 @@ mod place;
 mod values;
 
 use anyhow::{Result, ensure};
-use nearfield::Device;
 use serde_json::json;
 
 use crate::case::Case;
-use crate::ceilings::Warmer;
-use crate::gpu::{is_processor, needs_kernels, rotation};
+use crate::ceilings::{Unit, Work};
+use crate::gpu::{has_kernels, is_processor, rotation};
 use crate::run::{Run, Suite};
-use crate::work::{Unit, Work};
 use nearfield_cli::given::arguments;
 use place::Place;
 use values::Truth;
@@ -35,9 +33,6 @@ pub(crate) struct Args {
     /// Kinds of elements, one case each
     #[arg(long, value_delimiter = ',', default_value = "normal", value_name = "KIND,…")]
     values: Vec<Kind>,
-    /// Select without scratch memory for lists of candidates
-    #[arg(long)]
-    no_scratch: bool,
 }
 
 pub(crate) const HELP: &str = "\
@@ -53,7 +48,11 @@ infinite-10, -90, -99.9 and -100 (this percentage is infinite, the others normal
 impl Suite for Args {
     fn run(&self, run: &mut Run) -> Result<()> {
         let device = run.device.clone();
-        needs_kernels(&device, "bench select")?;
+        ensure!(
+            has_kernels(&device),
+            "--device: bench select times kernels: needed a GPU or a software driver, given {}",
+            device.describe()
+        );
         let fewer = if is_processor(&device) { 100 } else { 1 };
         let usual = [(20_000, 500), (1000, 10_000), (100, 100_000), (10, 1_000_000)];
         let shapes = match self.shapes.is_empty() {
@@ -78,86 +77,74 @@ impl Suite for Args {
             self.k.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
         );
         run.begin("select", fitting * self.values.len())?;
-        let Some(warmer) = Warmer::of(&device)? else { return Ok(()) };
-        let mut bench = Bench { args: self, run, device: &device, warmer };
         for shape in shapes {
             for &kind in &self.values {
-                bench.cases(shape, kind)?;
+                cases(self, run, shape, kind)?;
             }
         }
         Ok(())
     }
 }
 
-struct Bench<'a> {
-    args: &'a Args,
-    run: &'a mut Run,
-    device: &'a Device,
-    warmer: Warmer,
-}
-
-impl Bench<'_> {
-    /// Runs one case for each k.
-    fn cases(&mut self, shape: Shape, kind: Kind) -> Result<()> {
-        let wanted: Vec<u32> = self.args.k.iter().copied().filter(|&k| k <= shape.length).collect();
-        let Some(&most) = wanted.iter().max() else { return Ok(()) };
-        let kind_name = arguments::name(kind);
-        if self.run.is_over(&format!("{shape}, {kind_name}"))? {
-            return Ok(());
-        }
-        let values = values::made(shape, kind)?;
-        let truth = Truth::new(&values, shape, most)?;
-        let copies = (0..rotation(self.device, shape.bytes()))
-            .map(|_| self.device.upload_vector(&values))
-            .collect::<nearfield::Result<Vec<_>>>()?;
-        drop(values);
-        for k in wanted {
-            let identity = json!({
-                "rows": shape.rows, "length": shape.length, "k": k, "values": kind_name, "no_scratch": self.args.no_scratch.then_some(true),
-            });
-            let Some(mut case) = self.run.start(identity)? else { continue };
-            let places = copies
-                .iter()
-                .map(|values| Place::new(self.device, values, shape, k, !self.args.no_scratch))
-                .collect::<Result<Vec<_>>>()?;
-            let place = |number: usize| &places[number % places.len()];
-            for place in &places {
-                place.run(self.device)?;
-                place.check(self.device, &truth)?;
-            }
-            let (wall, on_device) = self.run.time(
-                1,
-                |number| place(number).run(self.device),
-                |number| {
-                    self.warmer.warm(self.device)?;
-                    Ok(place(number).timed(self.device, false)?.map(|(total, _)| total))
-                },
-            )?;
-            self.warmer.warm(self.device)?;
-            let kernels = place(0).timed(self.device, true)?.map(|(_, kernels)| kernels);
-            place(0).check(self.device, &truth)?;
-            let bytes = shape.bytes() as f64;
-            let time = on_device.unwrap_or(wall).median;
-            let share_of_copy = self.run.share_of_copy(bytes, time);
-            let rotated = places.len();
-            case.add(json!({
-                "scratch_bytes": place(0).scratch_bytes, "share_of_copy": share_of_copy, "kernels": kernels,
-            }));
-            self.run.case(Case {
-                wall,
-                on_device,
-                // At least one comparison per element.
-                work: Some(Work {
-                    bytes,
-                    operations: bytes / 4.0,
-                    unit: Unit::Floats,
-                    working_set: bytes * rotated as f64,
-                }),
-                verified: json!(true),
-                rotated,
-                ..case
-            })?;
-        }
-        Ok(())
+/// Runs one case for each k.
+fn cases(args: &Args, run: &mut Run, shape: Shape, kind: Kind) -> Result<()> {
+    let device = &run.device.clone();
+    let wanted: Vec<u32> = args.k.iter().copied().filter(|&k| k <= shape.length).collect();
+    let Some(&most) = wanted.iter().max() else { return Ok(()) };
+    let kind_name = arguments::name(kind);
+    if run.is_over(&format!("{shape}, {kind_name}"))? {
+        return Ok(());
     }
+    let values = values::made(shape, kind)?;
+    let truth = Truth::new(&values, shape, most)?;
+    let copies = (0..rotation(device, shape.bytes()))
+        .map(|_| device.upload_vector(&values))
+        .collect::<nearfield::Result<Vec<_>>>()?;
+    drop(values);
+    for k in wanted {
+        let identity = json!({
+            "rows": shape.rows, "length": shape.length, "k": k, "values": kind_name,
+        });
+        let Some(mut case) = run.start(identity)? else { continue };
+        let places = copies.iter().map(|values| Place::new(device, values, shape, k));
+        let places = places.collect::<Result<Vec<_>>>()?;
+        let place = |number: usize| &places[number % places.len()];
+        for place in &places {
+            place.run(device)?;
+            place.check(device, &truth)?;
+        }
+        let (wall, on_device) = run.time(
+            1,
+            |number| place(number).run(device),
+            |number| {
+                run.warm()?;
+                Ok(place(number).timed(device, false)?.map(|(total, _)| total))
+            },
+        )?;
+        run.warm()?;
+        let kernels = place(0).timed(device, true)?.map(|(_, kernels)| kernels);
+        place(0).check(device, &truth)?;
+        let bytes = shape.bytes() as f64;
+        let time = on_device.unwrap_or(wall).median;
+        let share_of_copy = run.share_of_copy(bytes, time);
+        let rotated = places.len();
+        case.add(json!({
+            "scratch_bytes": place(0).scratch_bytes, "share_of_copy": share_of_copy, "kernels": kernels,
+        }));
+        run.case(Case {
+            wall,
+            on_device,
+            // At least one comparison per element.
+            work: Some(Work {
+                bytes,
+                operations: bytes / 4.0,
+                unit: Unit::Floats,
+                working_set: bytes * rotated as f64,
+            }),
+            verified: json!(true),
+            rotated,
+            ..case
+        })?;
+    }
+    Ok(())
 }

@@ -26,18 +26,11 @@ pub(super) struct Place<'v> {
 }
 
 impl<'v> Place<'v> {
-    pub(super) fn new(
-        device: &Device,
-        values: &'v DeviceVector,
-        shape: Shape,
-        k: u32,
-        has_scratch: bool,
-    ) -> Result<Self> {
+    pub(super) fn new(device: &Device, values: &'v DeviceVector, shape: Shape, k: u32) -> Result<Self> {
         let (values, _) = values.buffers().next().context("--shapes: needed at least one element")?;
         let results = u64::from(shape.rows) * u64::from(k);
         let buffer = |label: &str, bytes: u64| storage(device, label, bytes);
         let needed = scratch_bytes(shape.rows, shape.length, k);
-        let wanted = has_scratch && needed[0] > 0;
         Ok(Self {
             shape,
             k,
@@ -50,12 +43,12 @@ impl<'v> Place<'v> {
                 false => None,
             },
             scratch: match needed {
-                [states, lists, samples] if wanted => {
+                [0, ..] => None,
+                [states, lists, samples] => {
                     Some([buffer("states", states)?, buffer("lists", lists)?, buffer("samples", samples)?])
                 }
-                _ => None,
             },
-            scratch_bytes: if wanted { needed.iter().sum() } else { 0 },
+            scratch_bytes: needed.iter().sum(),
         })
     }
 

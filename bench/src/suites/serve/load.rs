@@ -7,9 +7,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, ensure};
 use nearfield::{Index, Neighbors, SearchOptions};
 
-use super::latencies::Latencies;
 use crate::data::View;
-use crate::times::WARM_UP;
+use crate::times::{Times, WARM_UP};
 use nearfield_testing::Random;
 
 /// The end of a sleep is this uncertain: a thread that waits for an arrival stays awake for the rest.
@@ -36,26 +35,42 @@ pub(super) struct Load<'l> {
     pub(super) duration: Duration,
 }
 
-pub(super) struct Served {
-    /// Of all searches that arrived within the time.
-    pub(super) latencies: Latencies,
-    /// Of searches that ended within the time.
-    pub(super) queries_per_s: f64,
-    /// The mean number of queries that were searched together.
-    pub(super) together: f64,
+/// What one caller or all of them saw.
+#[derive(Default)]
+pub(super) struct Seen {
+    /// Of all searches that arrived within the time, sorted when all are there.
+    latencies: Vec<Duration>,
+    /// Queries of searches that ended within the time.
+    pub(super) queries: usize,
+    /// Queries that were searched together, summed over searches.
+    together: u64,
     /// Searches that had arrived and not begun when the time was over. They count with the time they waited by then.
     pub(super) late: usize,
 }
 
-/// The latencies and counts of one thread.
-#[derive(Default)]
-struct Seen {
-    latencies: Vec<Duration>,
-    /// Queries of searches that ended within the time.
-    queries: usize,
-    /// Queries that were searched together, summed over searches.
-    together: u64,
-    late: usize,
+impl Seen {
+    fn add(mut self, other: Self) -> Self {
+        self.latencies.extend(other.latencies);
+        self.queries += other.queries;
+        self.together += other.together;
+        self.late += other.late;
+        self
+    }
+
+    /// The latency that this share of all searches does not exceed.
+    pub(super) fn at(&self, share: f64) -> Duration {
+        let rank = (share * self.latencies.len() as f64).ceil() as usize;
+        self.latencies.get(rank.saturating_sub(1)).copied().unwrap_or_default()
+    }
+
+    pub(super) fn times(&self) -> Times {
+        Times { median: self.at(0.5), least: self.at(0.0), most: self.at(1.0), runs: self.latencies.len() }
+    }
+
+    /// The mean number of queries that were searched together.
+    pub(super) fn mean_together(&self) -> f64 {
+        self.together as f64 / (self.latencies.len() - self.late).max(1) as f64
+    }
 }
 
 /// The times of a case.
@@ -68,19 +83,11 @@ struct Clock {
 }
 
 impl Load<'_> {
-    pub(super) fn serve(&self) -> Result<Served> {
+    pub(super) fn serve(&self) -> Result<Seen> {
         self.warm_up()?;
-        let seen = self.run(self.rate, self.duration)?;
-        let late: usize = seen.iter().map(|seen| seen.late).sum();
-        let searches: usize = seen.iter().map(|seen| seen.latencies.len()).sum();
-        let together: u64 = seen.iter().map(|seen| seen.together).sum();
-        let queries: usize = seen.iter().map(|seen| seen.queries).sum();
-        Ok(Served {
-            latencies: Latencies::new(seen.into_iter().flat_map(|seen| seen.latencies).collect()),
-            queries_per_s: queries as f64 / self.duration.as_secs_f64(),
-            together: together as f64 / (searches - late).max(1) as f64,
-            late,
-        })
+        let mut seen = self.run(self.rate, self.duration)?;
+        seen.latencies.sort_unstable();
+        Ok(seen)
     }
 
     /// Raises clocks, and compiles the kernels of all sizes of batches: until that takes no longer than it should.
@@ -96,7 +103,7 @@ impl Load<'_> {
     }
 
     /// Searches from all threads for some time.
-    fn run(&self, rate: Option<usize>, duration: Duration) -> Result<Vec<Seen>> {
+    fn run(&self, rate: Option<usize>, duration: Duration) -> Result<Seen> {
         let begin = Instant::now();
         let end = begin + duration;
         let arrivals = rate.map(|rate| arrivals(begin, end, rate)).transpose()?;
@@ -116,10 +123,9 @@ impl Load<'_> {
                     .with_context(|| format!("--threads: thread {number}"))
             });
             let callers = callers.collect::<Result<Vec<_>>>()?;
-            let seen = callers
-                .into_iter()
-                .map(|caller| caller.join().unwrap_or_else(|_| Err(anyhow!("it panicked"))));
-            seen.collect()
+            callers.into_iter().try_fold(Seen::default(), |all, caller| {
+                Ok(all.add(caller.join().unwrap_or_else(|_| Err(anyhow!("it panicked")))?))
+            })
         })
     }
 
@@ -190,6 +196,17 @@ fn arrivals(begin: Instant, end: Instant, rate: usize) -> Result<Vec<Instant>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn percentiles_are_latencies_that_this_share_does_not_exceed() {
+        let of = |latencies: Vec<Duration>| Seen { latencies, ..Seen::default() };
+        let seen = of((1..=1000).map(Duration::from_micros).collect());
+        let micros = |share| seen.at(share).as_micros();
+        assert_eq!([0.0, 0.5, 0.9, 0.99, 0.999, 1.0].map(micros), [1, 500, 900, 990, 999, 1000]);
+        let one = of(vec![Duration::from_millis(7)]);
+        assert_eq!([0.5, 0.999].map(|share| one.at(share).as_millis()), [7, 7]);
+        assert_eq!(of(vec![]).at(0.5), Duration::ZERO);
+    }
 
     #[test]
     fn as_many_arrive_as_asked_for_in_random_gaps() -> Result<()> {

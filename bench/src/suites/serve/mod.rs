@@ -1,6 +1,5 @@
 //! `nearfield-bench serve`: many callers of one index, each with a search at a time.
 
-mod latencies;
 mod load;
 
 use std::time::Duration;
@@ -14,7 +13,7 @@ use crate::case::Case;
 use crate::data::{Source, View, lists};
 use crate::run::{Run, Suite};
 use crate::units::{milliseconds, rounded};
-use load::{Load, Served};
+use load::Load;
 use nearfield_cli::given::arguments;
 
 #[derive(Debug, clap::Args)]
@@ -147,8 +146,10 @@ impl Args {
             "scratch": run.scratch(), "threads": threads, "rate": rate, "joined": !self.apart,
         });
         let Some(mut case) = run.start(identity)? else { return Ok(()) };
-        let Served { latencies, queries_per_s, together, late } = load.serve()?;
-        let at = |share: f64| milliseconds(latencies.at(share));
+        let seen = load.serve()?;
+        let queries_per_s = seen.queries as f64 / load.duration.as_secs_f64();
+        let (together, late) = (seen.mean_together(), seen.late);
+        let at = |share: f64| milliseconds(seen.at(share));
         let [p90, p99, p999] = [0.9, 0.99, 0.999].map(at);
         let mut remarks = vec![
             format!("p90 {p90:.3} ms, p99 {p99:.3} ms, p99.9 {p999:.3} ms"),
@@ -158,12 +159,13 @@ impl Args {
         remarks.extend((late > 0).then(|| format!("{late} searches had not begun when the time was over")));
         case.add(json!({
             "p90_ms": p90, "p99_ms": p99, "p999_ms": p999, "queries_per_s": rounded(queries_per_s), "together": rounded(together),
-            "late": late, "histogram": latencies.histogram(),
+            "late": late,
         }));
+        let wall = seen.times();
         run.case(Case {
-            verified: json!(latencies.count() - late),
+            wall,
+            verified: json!(wall.runs - late),
             rotated: load.searches.len(),
-            wall: latencies.times(),
             remarks,
             ..case
         })

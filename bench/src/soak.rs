@@ -1,20 +1,19 @@
 //! `nearfield-bench soak`: random lives of indexes beside a model, for a given time.
 
-mod cases;
-
 use std::io::{Write, stdout};
 use std::panic::{self, AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
-use nearfield::{Device, DeviceOptions, Placement};
+use nearfield::{Device, DeviceOptions, ElementKind, Metric, Placement, Screen};
 
 use nearfield_cli::given::device::{self, Name};
 use nearfield_cli::terminal::interrupt;
 use nearfield_cli::terminal::output;
 use nearfield_testing::Random;
-use nearfield_testing::life::{Life, OPERATIONS};
+use nearfield_testing::life::{Case, Life, OPERATIONS, Values};
+use nearfield_testing::living::Kind;
 
 const LONG: &str = "\
 For developers, and for drivers that nobody has tried: random lives of indexes, one after the other, for a given time.
@@ -32,6 +31,8 @@ Examples:
   nearfield-bench soak --minutes 60 --device software
   nearfield-bench soak --minutes 1 --seed 4711    # the life that failed, and those after it";
 
+/// Dims of one element, of no whole vectors of four, and of common embeddings.
+const DIMS: [usize; 14] = [1, 3, 4, 6, 17, 32, 64, 96, 100, 128, 256, 384, 768, 1025];
 /// Steps of a life.
 const LENGTH: usize = 60;
 /// Steps from one comparison of everything to the next.
@@ -120,7 +121,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 /// Lives one life until its end or, after the first, that of the given time.
 fn live(args: &Args, roomy: &Device, seed: u64, step: &mut String, tally: &mut Tally) -> Result<()> {
     let mut random = Random::new(seed);
-    let case = cases::draw(&mut random);
+    let case = draw(&mut random);
     let folder = interrupt::temporary_directory().context("the directory for temporary files")?;
     let device = args.device.open(case.confine(DeviceOptions::default()))?;
     let devices = [device];
@@ -144,6 +145,35 @@ fn live(args: &Args, roomy: &Device, seed: u64, step: &mut String, tally: &mut T
         tally.tell()?;
     }
     Ok(())
+}
+
+/// The case of a life: one of those with little memory, or any.
+fn draw(random: &mut Random) -> Case {
+    let kind = [Kind::Flat, Kind::Ivf][random.below(2)];
+    if random.below(4) == 0 {
+        return Case::confined(kind)[random.below(4)];
+    }
+    let elements = [ElementKind::F32, ElementKind::F32, ElementKind::F16][random.below(3)];
+    let values = [Values::Whole, Values::Floats, Values::Adversarial][random.below(3)];
+    let dim = DIMS[random.below(DIMS.len())];
+    let row_bytes = 4 * dim.next_multiple_of(8) as u64;
+    Case {
+        kind,
+        metric: Metric::ALL[random.below(Metric::ALL.len())],
+        elements,
+        screen: [Screen::Auto, Screen::I8, Screen::None][random.below(3)],
+        dim,
+        // Adversarial rows have numbers that f16 does not hold.
+        values: if elements == ElementKind::F16 && values == Values::Adversarial {
+            Values::Floats
+        } else {
+            values
+        },
+        rows: [0, 50, 500, 6000][random.below(4)],
+        // A segment has at least 128 rows. The 8-bit copy of short vectors takes 32 bytes a row.
+        segment_bytes: [128 * row_bytes, 1000 * row_bytes, u64::MAX][random.below(3)],
+        budget_bytes: [16 << 20, 64 << 20, 256 << 20][random.below(3)],
+    }
 }
 
 /// The first panic of a life, on any thread.
@@ -177,7 +207,7 @@ mod tests {
             });
         };
         let error = output::one_line(&survived(12, wrong).expect_err("a wrong answer"));
-        for part in ["the life of seed 12, step 7, merge", "an answer", "left: 2", "soak/mod.rs"] {
+        for part in ["the life of seed 12, step 7, merge", "an answer", "left: 2", "soak.rs"] {
             assert!(error.contains(part), "{error}");
         }
         assert_eq!(survived(13, |_| 5).expect("no fault"), 5);
