@@ -249,6 +249,11 @@ impl Error {
         matches!(self, Self::OutOfMemory { .. } | Self::MemoryLimit { .. })
     }
 
+    /// Whether another device may do what this one failed to do.
+    pub(crate) fn is_of_device(&self) -> bool {
+        matches!(self, Self::DeviceLost { .. } | Self::OutOfMemory { .. } | Self::Device { .. })
+    }
+
     /// An [`Error::Internal`].
     pub(crate) fn internal(message: impl Into<String>) -> Self {
         Self::Internal { message: message.into() }

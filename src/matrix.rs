@@ -207,9 +207,27 @@ impl Matrix {
         }
         let mut values: Vec<T> = memory::with_room(rows.len().saturating_mul(dim))?;
         rows.iter().for_each(|row| values.extend_from_slice(row.as_ref()));
-        Ok(match T::KIND {
+        Ok(Self::of(values, dim))
+    }
+
+    /// Elements of either type.
+    pub(crate) fn of<T: Element>(values: Vec<T>, dim: usize) -> Self {
+        match T::KIND {
             ElementKind::F32 => Self::F32(bytemuck::cast_vec(values), dim),
             ElementKind::F16 => Self::F16(bytemuck::cast_vec(values), dim),
+        }
+    }
+
+    /// Elements from their bytes, which need not be aligned.
+    pub(crate) fn of_bytes(kind: ElementKind, bytes: &[u8], dim: usize) -> Result<Self> {
+        fn values<T: Element>(bytes: &[u8]) -> Result<Vec<T>> {
+            let mut values = memory::filled(bytes.len() / size_of::<T>(), T::zeroed())?;
+            bytemuck::cast_slice_mut(&mut values).copy_from_slice(bytes);
+            Ok(values)
+        }
+        Ok(match kind {
+            ElementKind::F32 => Self::F32(values(bytes)?, dim),
+            ElementKind::F16 => Self::F16(values(bytes)?, dim),
         })
     }
 

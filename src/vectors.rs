@@ -43,6 +43,17 @@ impl<'a, T: Element> From<MatrixView<'a, T>> for HostVectors<'a> {
     }
 }
 
+impl<'a> From<&'a Matrix> for HostVectors<'a> {
+    /// # Panics
+    /// When the dim is 0 or does not divide the number of elements.
+    fn from(rows: &'a Matrix) -> Self {
+        match rows {
+            Matrix::F32(values, dim) => Self::F32(MatrixView::of_whole_rows(values, *dim)),
+            Matrix::F16(values, dim) => Self::F16(MatrixView::of_whole_rows(values, *dim)),
+        }
+    }
+}
+
 impl<'a> HostVectors<'a> {
     /// How many vectors there are.
     pub fn rows(&self) -> usize {
@@ -70,14 +81,6 @@ impl<'a> HostVectors<'a> {
         }
     }
 
-    /// The vectors of a matrix.
-    pub(crate) fn of(matrix: &'a Matrix) -> Result<Self> {
-        Ok(match matrix {
-            Matrix::F32(values, dim) => Self::F32(MatrixView::new(values, *dim)?),
-            Matrix::F16(values, dim) => Self::F16(MatrixView::new(values, *dim)?),
-        })
-    }
-
     /// Copies of some vectors, in the order of their numbers.
     pub(crate) fn chosen(&self, numbers: &[usize]) -> Result<Matrix> {
         fn copied<T: Element>(view: MatrixView<'_, T>, numbers: &[usize]) -> Result<Vec<T>> {
@@ -88,10 +91,7 @@ impl<'a> HostVectors<'a> {
             }
             Ok(values)
         }
-        Ok(match self {
-            Self::F32(view) => Matrix::F32(copied(*view, numbers)?, view.dim()),
-            Self::F16(view) => Matrix::F16(copied(*view, numbers)?, view.dim()),
-        })
+        with_view!(self, view => Ok(Matrix::of(copied(*view, numbers)?, view.dim())))
     }
 
     /// All elements as they lie in memory.

@@ -34,11 +34,10 @@ pub(crate) use search::request::SearchRequest;
 pub use search::request::{SearchResult, Statistics};
 pub use search::screens::Nominator;
 pub use spread::devices::Devices;
-pub(crate) use spread::engine_lists::EngineLists;
+pub(crate) use spread::engine_lists::{EngineLists, Probed, search_rows};
 pub(crate) use spread::engine_rows::EngineRows;
 pub(crate) use spread::recovery::{Recovered, RowSource};
 
-pub(crate) use crate::gpu::FormChoice;
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) use crate::host::MappedRows;
 pub use crate::screen::Screen;

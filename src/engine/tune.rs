@@ -151,17 +151,8 @@ fn sample(end: u64) -> Vec<u32> {
 }
 
 fn request(rows: &GpuRows, metric: Metric, forms: FormChoice) -> SearchRequest<'static> {
-    let budget = rows.gpu.options.budget_bytes;
-    SearchRequest {
-        metric,
-        k: NEIGHBORS,
-        budget,
-        allowed: None,
-        widens: false,
-        profile: true,
-        forms,
-        progress: None,
-    }
+    let request = SearchRequest::nearest(metric, NEIGHBORS, rows.gpu.options.budget_bytes);
+    SearchRequest { profile: true, forms, ..request }
 }
 
 /// Times both forms of the kernels that trials run.

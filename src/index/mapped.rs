@@ -11,7 +11,7 @@ use crate::files::npy::{MAGIC, NpyHeader};
 use crate::files::{MappedFile, mismatch};
 use crate::index::common::{Common, Resources, Settings};
 use crate::index::file::{self, Reader};
-use crate::index::saved::Loading;
+use crate::index::saved::{Loading, blame};
 use crate::matrix::ElementKind;
 use crate::memory;
 use crate::metric::Metric;
@@ -85,17 +85,6 @@ impl MappedVectors {
         })
     }
 
-    /// Turns the error of rows or ids that no index has into one of the file.
-    pub(crate) fn blame(path: &Path, error: Error) -> Error {
-        match error {
-            Error::DuplicateId { .. }
-            | Error::IdTooLarge { .. }
-            | Error::NotFinite { .. }
-            | Error::NormOutOfRange { .. } => mismatch(path, "rows and ids of an index", error.to_string()),
-            other => other,
-        }
-    }
-
     /// Reads the rows through once, and makes the common part of an index that has them in these slots.
     pub(crate) async fn read(self, mut settings: Settings, slots: Vec<u32>) -> Result<Common> {
         let Self { rows, ids, next, mut checksum } = self;
@@ -105,32 +94,15 @@ impl MappedVectors {
         // It makes no copy, and checks the options.
         settings.resources.copy.copy(settings.resources.devices.first()?, &shape).await?;
         let file = FileRows { rows, ids: memory::copied(&ids)?, slots: memory::copied(&slots)? };
-        let mut seen = |bytes: &[u8]| checksum.iter_mut().for_each(|checksum| checksum.see(bytes));
+        let mut seen = |bytes: &[u8]| checksum.iter_mut().for_each(|checksum| checksum.seen.update(bytes));
         let Resources { devices, placement, .. } = &settings.resources;
         let read = EngineRows::of_file(devices, *placement, &shape, file, &mut seen).await;
         let store = read.and_then(|rows| RowStore::of_rows(rows, (&ids, &slots), next));
-        let store = store.map_err(|error| Self::blame(&path, error))?;
-        if let Some(checksum) = checksum {
-            checksum.verify(&path)?;
+        let store = store.map_err(|error| blame(&path, error))?;
+        if let Some(Checksum { written, seen }) = checksum {
+            file::verify(&path, "rows", &written, &seen)?;
         }
         settings.over(store)
-    }
-}
-
-impl Checksum {
-    /// Takes the next bytes of the rows.
-    fn see(&mut self, bytes: &[u8]) {
-        self.seen.update(bytes);
-    }
-
-    /// An error if the bytes that were seen are not those that were saved.
-    fn verify(&self, path: &Path) -> Result<()> {
-        let found = file::digits(self.seen.digest());
-        if found == self.written {
-            return Ok(());
-        }
-        let needed = format!("tensor rows of checksum {:?}", self.written);
-        Err(mismatch(path, needed, format!("one of {found:?}")))
     }
 }
 
@@ -152,11 +124,8 @@ fn npy(path: &Path, bytes: &[u8]) -> Result<Place> {
         return Err(mismatch(path, "an array of 2 dimensions", found));
     };
     if fortran && rows > 1 && dim > 1 {
-        return Err(mismatch(
-            path,
-            "an array in C order, whose rows are used in place",
-            "one in Fortran order",
-        ));
+        let needed = "an array in C order, whose rows are used in place";
+        return Err(mismatch(path, needed, "one in Fortran order"));
     }
     Ok(Place { elements, shape: [rows, dim], start: length })
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::callers::{Callers, MANY, Request};
-use crate::engine::{Device, EngineLists, FormChoice, Queries, SearchRequest, SearchResult, Statistics};
+use crate::engine::{Device, EngineLists, Probed, Queries, SearchRequest, SearchResult, Statistics};
 use crate::error::Result;
 use crate::future::Boxed;
 use crate::index::common::Common;
@@ -12,7 +12,7 @@ use crate::metric::Metric;
 use crate::neighbors::Neighbors;
 use crate::options::SearchOptions;
 use crate::parallel;
-use crate::store::{Goal, RowStore};
+use crate::store::RowStore;
 
 /// Searches in flight on a GPU: the host prepares one and reads its answers while the device works on the other.
 const ON_GPU: usize = 2;
@@ -26,8 +26,8 @@ const MOST_NEIGHBORS: usize = 4096;
 /// Searches of this many elements run beside: one that waits has a copy of its queries.
 const MOST_ELEMENTS: usize = 1 << 18;
 
-/// The lists of an `Ivf`, and how many of them a query probes.
-pub(crate) type Probed<'l> = Option<(&'l Arc<EngineLists>, u32)>;
+/// The lists of an `Ivf`, to be kept while others search, and how many of them a query probes.
+type Shared<'l> = Option<(&'l Arc<EngineLists>, u32)>;
 
 /// What searches have in common that run as one. An index has one metric.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -52,10 +52,10 @@ impl SharedSearches {
         common: &Common,
         queries: Queries<'_>,
         options: &SearchOptions<'_>,
-        lists: Probed<'_>,
+        lists: Shared<'_>,
     ) -> Result<SearchResult> {
         let kind = Kind { k: options.k, fill: options.fill, probes: lists.map(|(_, probes)| probes) };
-        let alone = common.search(queries, options, goal(lists));
+        let alone = common.search(queries, options, None, borrowed(lists));
         let share = lists.map_or([1, 1], |(lists, probes)| [probes.into(), lists.count()]);
         if !is_joinable(common, &queries, options) || !common.store.gain_together(share) {
             return alone.await;
@@ -88,8 +88,8 @@ fn in_flight(common: &Common) -> usize {
     of_each * common.store.rows.side_by_side()
 }
 
-fn goal(lists: Probed<'_>) -> Goal<'_> {
-    lists.map_or(Goal::Nearest, |(lists, probes)| Goal::InLists { lists, probes })
+fn borrowed(lists: Shared<'_>) -> Probed<'_> {
+    lists.map(|(lists, probes)| (&**lists, probes))
 }
 
 /// Whether a search can run together with others.
@@ -122,19 +122,9 @@ impl Joint {
     async fn search(self, values: Vec<f32>, counts: Vec<usize>) -> Result<Vec<SearchResult>> {
         let Kind { k, fill, probes } = self.kind;
         let Self { store, lists, metric, dim, budget, .. } = self;
-        let (allowed, profile, progress) = (None, false, None);
-        let request = SearchRequest {
-            metric,
-            k,
-            budget,
-            allowed,
-            widens: fill,
-            profile,
-            forms: FormChoice::Tuned,
-            progress,
-        };
+        let request = SearchRequest { widens: fill, ..SearchRequest::nearest(metric, k, budget) };
         let queries = MatrixView::new(&values, dim)?.into();
-        let found = store.search(&queries, &request, goal(lists.as_ref().zip(probes))).await?;
+        let found = store.search(&queries, &request, borrowed(lists.as_ref().zip(probes))).await?;
         shares(&found, &counts)
     }
 }

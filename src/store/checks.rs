@@ -7,7 +7,6 @@ use crate::matrix::ElementKind;
 /// The largest dim for which the margins of rounding are proved (docs/certified-search.md).
 pub(crate) const MAX_DIM: usize = 1 << 20;
 
-/// Checks the dim of an index.
 pub(crate) fn check_dim(dim: usize) -> Result<()> {
     if dim == 0 || dim > MAX_DIM {
         return Err(Error::argument("dim", format!("1 to {MAX_DIM}"), dim));
@@ -52,7 +51,6 @@ pub(crate) fn check_queries(queries: &Vectors<'_>, device: &Device, dim: usize) 
     queries.check_device("queries", &device.engine)
 }
 
-/// Checks the number of neighbours.
 pub(crate) fn check_k(k: usize) -> Result<()> {
     if k == 0 {
         return Err(Error::argument("k", "at least 1", k));

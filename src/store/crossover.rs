@@ -61,7 +61,6 @@ impl Least {
 }
 
 impl Crossover {
-    /// Notes the time of a search.
     pub(super) fn note(&self, ran: Ran, size: Duration, took: Duration) {
         let of_sizes = match ran {
             Ran::OnGpu => &self.gpu,

@@ -31,7 +31,6 @@ impl Engine {
         }
     }
 
-    /// Whether the device is known to be lost.
     pub(crate) fn is_lost(&self) -> bool {
         matches!(self, Self::Gpu(gpu) if gpu.is_lost())
     }

@@ -229,7 +229,6 @@ impl Device {
         &self.adapter().capabilities
     }
 
-    /// Whether this is the processor.
     pub(crate) fn is_host(&self) -> bool {
         matches!(self.engine, Engine::Host(_))
     }
@@ -239,7 +238,6 @@ impl Device {
         self.engine.options()
     }
 
-    /// The GPU, or an error that names the operation that needs one.
     pub(crate) fn gpu(&self, operation: &str) -> Result<&Arc<Gpu>> {
         self.engine.gpu(operation)
     }

@@ -23,6 +23,12 @@ enum MatrixNorms {
     Host(Arc<[f64]>),
 }
 
+impl MatrixNorms {
+    fn in_buffer(norms: Buffer) -> Self {
+        Self::Gpu(GpuNorms { norms, numbers: OnceLock::new(), halves: OnceLock::new() }.into())
+    }
+}
+
 /// Norms in a buffer, and what some calls make of the vectors and keep.
 #[derive(Debug)]
 struct GpuNorms {
@@ -70,18 +76,12 @@ impl DeviceMatrix {
         let (memory, norms, stride) = match engine {
             Engine::Gpu(gpu) => {
                 let (buffer, norms, stride) = upload(gpu, vectors).await?;
-                let norms = GpuNorms { norms, numbers: OnceLock::new(), halves: OnceLock::new() };
-                (MatrixMemory::Gpu(buffer.into()), MatrixNorms::Gpu(norms.into()), stride)
+                (MatrixMemory::Gpu(buffer.into()), MatrixNorms::in_buffer(norms), stride)
             }
             Engine::Host(_) => {
                 let squared = host::checked("rows", vectors)?;
-                (
-                    MatrixMemory::Host(
-                        with_view!(vectors, view => copied(view.values(), |x| x.widen()))?.into(),
-                    ),
-                    MatrixNorms::Host(squared.into()),
-                    dim,
-                )
+                let values = with_view!(vectors, view => copied(view.values(), |x| x.widen()))?;
+                (MatrixMemory::Host(values.into()), MatrixNorms::Host(squared.into()), dim)
             }
         };
         Ok(Self { engine: engine.clone(), memory, norms, rows, dim, stride })
@@ -115,23 +115,13 @@ impl DeviceMatrix {
             }
             let usages = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC;
             if !buffer.usage().contains(usages) {
-                return Err(Error::argument(
-                    "buffer",
-                    format!("the usages {usages:?}"),
-                    format!("{:?}", buffer.usage()),
-                ));
+                let needed = format!("the usages {usages:?}");
+                return Err(Error::argument("buffer", needed, format!("{:?}", buffer.usage())));
             }
             gpu.check_binding("vectors", bytes)?;
-            let norms = norms_of(gpu, buffer, layout, rows).await?;
-            let norms = GpuNorms { norms, numbers: OnceLock::new(), halves: OnceLock::new() };
-            Ok(Self {
-                engine: device.engine.clone(),
-                memory: MatrixMemory::Gpu(buffer.clone().into()),
-                norms: MatrixNorms::Gpu(norms.into()),
-                rows,
-                dim,
-                stride: layout.stride,
-            })
+            let norms = MatrixNorms::in_buffer(norms_of(gpu, buffer, layout, rows).await?);
+            let (engine, memory) = (device.engine.clone(), MatrixMemory::Gpu(buffer.clone().into()));
+            Ok(Self { engine, memory, norms, rows, dim, stride: layout.stride })
         })
     }
 
@@ -165,12 +155,10 @@ impl DeviceMatrix {
         Ok(Matrix::F32(values, dim))
     }
 
-    /// An error when the matrix lives on another device.
     pub(crate) fn check_device(&self, argument: &'static str, engine: &Engine) -> Result<()> {
         engine.check(argument, "a matrix", &self.engine)
     }
 
-    /// The buffer of a GPU.
     pub(crate) fn buffer(&self) -> Result<&Buffer> {
         self.memory.buffer()
     }

@@ -30,7 +30,6 @@ pub(crate) enum MatrixMemory {
 }
 
 impl MatrixMemory {
-    /// The buffer of a GPU.
     pub(crate) fn buffer(&self) -> Result<&Buffer> {
         match self {
             Self::Gpu(buffer) => Ok(buffer),

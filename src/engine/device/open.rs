@@ -45,7 +45,6 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Opens the one device of a name.
 pub(super) fn one(name: &str, options: DeviceOptions) -> Boxed<'_, Opened> {
     Box::pin(async move {
         Choice::one("device", "one device", name)?;
@@ -55,7 +54,6 @@ pub(super) fn one(name: &str, options: DeviceOptions) -> Boxed<'_, Opened> {
     })
 }
 
-/// Opens the devices of a list of names.
 pub(super) fn all(names: &str, options: DeviceOptions) -> Boxed<'_, Vec<Opened>> {
     Box::pin(async move { each(&Choice::names("device", names)?, options, &[]).await })
 }

@@ -125,7 +125,6 @@ fn mean(rows: MatrixView<'_, f32>) -> Vec<f32> {
 }
 
 impl Centroids {
-    /// Adds the memory of the centroids.
     pub(crate) fn measure(&self, memory: &mut Memory) {
         let copy = self.narrowed.as_ref().map_or(0, |(_, copy)| copy.rows.size() + copy.terms.size());
         let bytes = self.rows.size() + self.norms.size() + self.ids.size() + copy;

@@ -118,7 +118,6 @@ impl Coarse {
         if self.is_screened() { self.capacity.into() } else { columns(centroids) }
     }
 
-    /// Scratch bytes of a query's scores.
     pub(crate) fn score_bytes(self, centroids: &Centroids) -> u64 {
         if self.is_screened() { u64::from(self.stored_blocks(centroids) * BLOCK_ROWS) * 4 } else { 0 }
     }
@@ -173,7 +172,6 @@ impl Coarse {
         Ok(Self { batch: batch as u32, ..self })
     }
 
-    /// The scratch bytes of a batch.
     pub(crate) fn bytes(self, centroids: &Centroids) -> CoarseBuffers<u64> {
         let batch = u64::from(self.batch);
         let entries = batch * self.entries(centroids);

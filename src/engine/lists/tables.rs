@@ -123,7 +123,6 @@ impl SegmentTables {
 }
 
 impl ListTables {
-    /// Adds the memory of the tables.
     pub(crate) fn measure(&self, memory: &mut Memory) {
         let tables: u64 = self.segments.iter().map(|segment| segment.tables.size()).sum();
         memory.add("lists", MemoryPlace::Device, tables + self.full.size());

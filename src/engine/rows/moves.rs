@@ -1,11 +1,10 @@
-//! Removes rows from slots, moves them between slots, reads them; all through staging buffers.
+//! Removes rows from slots, moves them between slots, reads them; all through staging buffers. Takes over changes that are ready.
 
 use std::ops::Range;
 
 use crate::engine::rows::alive::Change;
-use crate::engine::rows::change::GpuChange;
 use crate::engine::rows::narrowed::NarrowedRows;
-use crate::engine::rows::segments::{GpuRows, Segment, StoredRows};
+use crate::engine::rows::segments::{GpuRows, Segment, StoredRows, cut};
 use crate::error::{Error, Result};
 use crate::gpu::{BufferSlice, Commands, Request, RowLayout, budget_for, usable};
 use crate::kernels::move_rows::{self, Direction};
@@ -24,7 +23,38 @@ pub(crate) struct Staged<'a> {
     pub(crate) slots: &'a [u32],
 }
 
+/// A change of rows that is ready. Until it is applied, searches see nothing of it.
+pub(crate) struct GpuChange {
+    /// The segments after the change.
+    pub(crate) segments: Vec<Segment>,
+    pub(crate) narrowed: Option<NarrowedRows>,
+    /// Whether the centre moved, so that all rows have to be narrowed again.
+    pub(crate) is_moved: bool,
+    pub(crate) alive: Change,
+}
+
 impl GpuRows {
+    /// Takes over a change.
+    ///
+    /// # Errors
+    /// Faults of this library alone, and then nothing is changed: all memory was taken before.
+    pub(crate) fn apply(&mut self, change: GpuChange) -> Result<()> {
+        let GpuChange { mut segments, narrowed, is_moved, alive } = change;
+        let gpu = self.gpu.clone();
+        cut(&mut segments, alive.end);
+        if let (Some(narrowed), true) = (&narrowed, is_moved) {
+            let mut commands = Commands::new(&gpu, None);
+            for segment in &segments {
+                narrowed.encode(&mut commands, self.layout, segment, [0, segment.len])?;
+            }
+            commands.submit();
+        }
+        self.segments = segments;
+        self.narrowed = narrowed;
+        alive.apply(&gpu, &mut self.alive);
+        Ok(())
+    }
+
     /// Records the copies of staged rows to their slots, which have no row.
     pub(crate) fn encode_scatter(
         &self,
@@ -52,14 +82,12 @@ impl GpuRows {
         Ok(())
     }
 
-    /// Prepares to remove the rows in these slots.
     pub(crate) async fn prepared_release(&self, freed: &[u32]) -> Result<GpuChange> {
         let alive = Change::new(&self.gpu, self.alive.as_ref(), self.end() as u32, &[], freed).await?;
         let (segments, narrowed) = (self.segments.clone(), self.narrowed.clone());
         Ok(GpuChange { segments, narrowed, is_moved: false, alive })
     }
 
-    /// Copies rows, with their ids, to slots that have none; they leave their own when the change is applied.
     pub(crate) async fn prepared_move(&self, from: &[u32], to: &[u32]) -> Result<GpuChange> {
         let gpu = self.gpu.clone();
         let end = to.iter().max().map_or(0, |&slot| u64::from(slot) + 1).max(self.end());
@@ -106,7 +134,6 @@ impl GpuRows {
         Ok(GpuChange { segments, narrowed, is_moved: false, alive })
     }
 
-    /// The rows in these slots, `[slots, dim]`, widened to f32.
     pub(crate) async fn fetch(&self, slots: &[u32]) -> Result<Vec<f32>> {
         let mut values = memory::with_room(slots.len() * self.dim)?;
         self.gather_own(slots, |row| self.widen(self.layout, row, &mut values)).await?;

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use crate::bits::Bits;
-use crate::engine::device::vectors::Vectors;
+use crate::engine::device::engine::Engine;
+use crate::engine::device::handle::Device;
 use crate::engine::rows::apart::ApartRows;
-use crate::engine::rows::apart::changes::ApartChange;
+use crate::engine::rows::apart::changes::{ApartChange, spread_out};
 use crate::engine::rows::narrowed::TERMS_BYTES;
 use crate::engine::rows::segments::{GpuRows, STORED_BYTES, Segment};
 use crate::engine::rows::shape::{Kept, RowShape};
@@ -17,36 +18,35 @@ use crate::kernels::narrow;
 use crate::matrix::{ElementKind, Matrix};
 use crate::memory;
 
-/// Rows that tell where the centre is.
-const SAMPLE: usize = 4096;
-
 /// Where rows go that the memory of their device has no room for; none where they stay. Each place takes less of the device's memory than
 /// the one before it: whoever adds a place below the 8-bit copy adds it here.
 pub(crate) fn next(shape: &RowShape) -> Option<Kept> {
-    match shape.kept {
-        // Without a screen the host would search alone, which is not what a GPU was asked for.
-        Kept::Auto { is_fallback, streams } if shape.screen.is_wanted_on_host(shape.dim) => {
-            Some(Kept::Apart { is_fallback, streams })
-        }
-        Kept::Apart { is_fallback, streams: true } if shape.screen.is_wanted_on_host(shape.dim) => {
-            Some(Kept::Streamed { is_fallback })
-        }
-        _ => None,
-    }
+    let next = match shape.kept {
+        Kept::Auto => Kept::Apart,
+        Kept::Apart if shape.streams => Kept::Streamed,
+        _ => return None,
+    };
+    // Without a screen the host would search alone, which is not what a GPU was asked for.
+    shape.screen.is_wanted_on_host(shape.dim).then_some(next)
+}
+
+/// Where rows are from the start, on all devices alike: the host has them if one device has no room for its part.
+pub(crate) fn first_of(devices: &[Device], shape: &RowShape) -> Kept {
+    let of_device = |device: &Device| match &device.engine {
+        Engine::Gpu(gpu) => first(gpu, shape),
+        Engine::Host(_) => shape.kept,
+    };
+    devices.iter().map(of_device).max().unwrap_or(shape.kept)
 }
 
 /// Where rows are from the start, if as many are expected as the device has no room for.
-pub(crate) fn first(gpu: &Gpu, shape: &RowShape) -> Kept {
+fn first(gpu: &Gpu, shape: &RowShape) -> Kept {
     let Some(next) = next(shape) else { return shape.kept };
     let narrowed = narrow::plane_bytes(128, shape.dim) / 128 + TERMS_BYTES;
-    let row_bytes = match shape.kept {
-        Kept::Apart { .. } => narrowed,
-        _ => {
-            let is_narrowed = shape.screen.is_wanted(gpu, shape.dim);
-            let stored = RowLayout::padded(shape.elements, shape.dim).row_bytes() + STORED_BYTES;
-            stored + if is_narrowed { narrowed } else { 0 }
-        }
-    };
+    let is_stored = shape.kept != Kept::Apart;
+    let stored = RowLayout::padded(shape.elements, shape.dim).row_bytes() + STORED_BYTES;
+    let is_narrowed = !is_stored || shape.screen.is_wanted(gpu, shape.dim);
+    let row_bytes = u64::from(is_stored) * stored + u64::from(is_narrowed) * narrowed;
     let needed = shape.expected.saturating_mul(row_bytes);
     let granted = || gpu.memory_usage().map_or(u64::MAX, |usage| usage.free_bytes);
     let is_known = shape.expected > 0;
@@ -79,8 +79,7 @@ impl GpuRows {
     /// The same rows in the host's memory. Their narrowed copy is that of these rows, whose segments share it; without one, it is made.
     pub(crate) async fn brought_to_host(&self) -> Result<ApartRows> {
         let shape = self.outgrown.ok_or_else(|| Error::internal("rows that stay on the device"))?;
-        let is_fallback = matches!(shape.kept, Kept::Auto { is_fallback: true, .. });
-        let streams = matches!(shape.kept, Kept::Auto { streams: true, .. });
+        let shape = RowShape { kept: next(&shape).unwrap_or(shape.kept), ..shape };
         let rows = self.read_back(&shape).await?;
         if let Some(narrowed) = &self.narrowed {
             let without_rows = |segment: &Segment| Segment { stored: None, ..segment.clone() };
@@ -89,20 +88,18 @@ impl GpuRows {
                 self.segments.iter().map(without_rows).collect(),
                 self.alive.clone(),
             );
-            return Ok(ApartRows::with(Some(integers), rows, [is_fallback, streams]));
+            return Ok(ApartRows::with(Some(integers), rows, &shape));
         }
-        let mut apart =
-            ApartRows::of(&self.gpu, &RowShape { kept: next(&shape).unwrap_or(shape.kept), ..shape }, rows)?;
+        let mut apart = ApartRows::of(&self.gpu, &shape, rows)?;
         if self.len() > 0 {
             let slots = Bits::slots(self.alive.as_ref().map(|alive| &alive.bits), self.end() as usize)?;
-            let (all, count) = (slots.len() as u128, slots.len().min(SAMPLE));
-            let sampled = (0..count).map(|number| slots[(number as u128 * all / count as u128) as usize]);
+            let sampled = spread_out(slots.len()).map(|place| slots[place]);
             let sample = apart.rows.values.gathered(&memory::collect(sampled)?)?;
-            if let Some(narrowing) = apart.narrowing(Vectors::from(&sample).on_host()?).await? {
+            if let Some(narrowing) = apart.narrowing((&sample).into()).await? {
                 for slots in slots.chunks(shape.elements.rows_of_piece(shape.dim)) {
                     interrupt::check()?;
                     let rows = apart.rows.values.gathered(slots)?;
-                    apart.narrow(&narrowing, (Vectors::from(&rows).on_host()?, slots)).await?;
+                    apart.narrow(&narrowing, ((&rows).into(), slots)).await?;
                 }
                 apart.narrowed(narrowing).await?;
             }
@@ -137,8 +134,7 @@ impl GpuRows {
             let mut ids: Vec<u64> = memory::with_room(slots.len())?;
             let add = |id: &[u8]| ids.push(bytemuck::pod_read_unaligned(id));
             self.gather_bytes(&buffers, of_ids, slots, add).await?;
-            let matrix: Matrix = shape.matrix_of(&bytes)?;
-            rows.receive((slots, &ids), Vectors::from(&matrix).on_host()?)?;
+            rows.receive((slots, &ids), (&Matrix::of_bytes(elements, &bytes, dim)?).into())?;
         }
         rows.set_alive(alive.map(Bits::copied).transpose()?);
         Ok(rows)

@@ -7,8 +7,7 @@
 use crate::engine::device::vectors::Vectors;
 use crate::engine::pass::{BufferVectors, encode_norms, reset_refused};
 use crate::engine::rows::alive::Change;
-use crate::engine::rows::change::GpuChange;
-use crate::engine::rows::moves::{STAGED_BYTES, Staged};
+use crate::engine::rows::moves::{GpuChange, STAGED_BYTES, Staged};
 use crate::engine::rows::narrowed::NarrowedRows;
 use crate::engine::rows::segments::{GpuRows, Segment, StoredRows};
 use crate::error::Result;

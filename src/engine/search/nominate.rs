@@ -6,7 +6,7 @@ use crate::engine::device::queries::{Queries, QueryNumbers};
 use crate::engine::pass::{Selection, keys_and_ids};
 use crate::engine::search::answers::Results;
 use crate::engine::search::chunks::{rounds, submission_flops};
-use crate::engine::search::screening::{ScreenBuffers, Screening, Thresholds, blocks};
+use crate::engine::search::screening::{ScreenBuffers, Screening, blocks};
 use crate::error::Result;
 use crate::gpu::{Commands, Profile, Reading, words};
 use crate::kernels::collect::GROUP;
@@ -120,13 +120,11 @@ impl Screening<'_> {
                     self.encode_refining(&mut commands, count)?;
                     is_refined = true;
                 }
-                let thresholds = match (seen, round.skip) {
-                    (0, 0) => Thresholds::Missing { groups: blocks(parts) * (BLOCK_ROWS / GROUP) },
-                    _ => Thresholds::Set,
-                };
+                let is_sample = (seen, round.skip) == (0, 0);
+                let sample = is_sample.then(|| blocks(parts) * (BLOCK_ROWS / GROUP));
                 commands.stage("collect");
                 for part in parts {
-                    self.encode_collect(&mut commands, count, *part, *round, thresholds)?;
+                    self.encode_collect(&mut commands, count, *part, *round, sample)?;
                 }
                 // After few more rows the threshold would hardly fall.
                 let is_last = seen + chunk_rows >= padded_rows;

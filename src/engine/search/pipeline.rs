@@ -59,7 +59,6 @@ pub(crate) async fn search(
     state.finish(rows).await
 }
 
-/// Answers some of the queries from all rows.
 pub(crate) fn search_some<'f>(
     rows: &'f GpuRows,
     queries: &'f Queries<'f>,

@@ -11,7 +11,6 @@ use crate::gpu::{AdapterKind, budget_for, usable};
 use crate::kernels::BLOCK_ROWS;
 use crate::kernels::distance_tile::TILE_QUERIES;
 use crate::kernels::select_k::SORTED_MAX;
-use crate::usage::MemoryPlace;
 
 /// Candidates that a query's list holds: at least, and at most if there are few queries. Long lists need fewer rounds.
 const CAPACITY: [u64; 2] = [2048, 32_768];
@@ -165,24 +164,16 @@ impl Plan {
                 let chunks = all_blocks.div_ceil(blocks);
                 let chunks = if kernel.collects.is_some() { chunks.next_power_of_two() } else { chunks };
                 let chunk_blocks = all_blocks.div_ceil(chunks);
-                return Some(Self {
-                    queries,
-                    k: k as u32,
-                    batch: batch.min(queries) as u32,
-                    route: Route::Nominate {
-                        kernel: kernel.name,
-                        capacity: capacity as u32,
-                        chunk_blocks: chunk_blocks as u32,
-                        chunks: chunks as u32,
-                        stored_chunks: if kernel.collects.is_some() { 1 } else { chunks as u32 },
-                    },
-                    scratch_bytes: own_bytes + chunk_blocks * block_bytes + scope.bits_bytes(),
-                    devices: 1,
-                    placement: None,
-                    rows: MemoryPlace::Device,
-                    windows: 0,
-                    reports_on_host: !rows.keeps_rows,
-                });
+                let route = Route::Nominate {
+                    kernel: kernel.name,
+                    capacity: capacity as u32,
+                    chunk_blocks: chunk_blocks as u32,
+                    chunks: chunks as u32,
+                    stored_chunks: if kernel.collects.is_some() { 1 } else { chunks as u32 },
+                };
+                let scratch_bytes = own_bytes + chunk_blocks * block_bytes + scope.bits_bytes();
+                let plan = Self::of([queries, k, batch.min(queries)], route, scratch_bytes);
+                return Some(Self { reports_on_host: !rows.keeps_rows, ..plan });
             }
             if batch == smallest {
                 return None;
@@ -230,18 +221,8 @@ impl Plan {
             chunk *= 2;
         }
         let chunk = chunk.min(most);
-        Ok(Self {
-            queries,
-            k: k as u32,
-            batch: batch as u32,
-            route: Route::Exhaustive { chunk_rows: chunk as u32 },
-            scratch_bytes: batch * (places * 12 * (k + chunk) + query_bytes) + scope.list_bytes(),
-            devices: 1,
-            placement: None,
-            rows: MemoryPlace::Device,
-            windows: 0,
-            reports_on_host: false,
-        })
+        let scratch_bytes = batch * (places * 12 * (k + chunk) + query_bytes) + scope.list_bytes();
+        Ok(Self::of([queries, k, batch], Route::Exhaustive { chunk_rows: chunk as u32 }, scratch_bytes))
     }
 }
 

@@ -10,7 +10,8 @@ use crate::engine::spread::devices::Devices;
 use crate::engine::spread::engine_rows::EngineRows;
 use crate::error::{Error, Result};
 use crate::future::Boxed;
-use crate::memory;
+#[cfg(not(target_arch = "wasm32"))]
+use crate::{matrix::Matrix, memory};
 
 /// Rows to copy, and where they have each slot of the index.
 #[derive(Clone, Copy)]
@@ -108,7 +109,8 @@ impl EngineRows {
                 let ids = memory::collect(slots.iter().map(|&slot| id_of(slot)))?;
                 let of_source: Vec<u32> =
                     slots.iter().map(|&slot| (source.slot_of)(slot)).collect::<Result<_>>()?;
-                let matrix = shape.matrix_of(&source.rows.fetch_bytes(&of_source).await?)?;
+                let bytes = source.rows.fetch_bytes(&of_source).await?;
+                let matrix = Matrix::of_bytes(shape.elements, &bytes, shape.dim)?;
                 let placing = Placing { slots: there, ids: &ids, freed: &[] };
                 let change = rows.prepared_put((&matrix).into(), &placing, &mut |_| ()).await?;
                 rows.apply(change)?;

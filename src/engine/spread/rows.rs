@@ -14,7 +14,6 @@ use crate::engine::rows::write::Placing;
 use crate::engine::spread::devices::Devices;
 use crate::engine::spread::layout::Layout;
 use crate::engine::spread::merging::all_or_first;
-use crate::engine::spread::places::first_place;
 use crate::engine::spread::shares::{Sent, Share, shares};
 use crate::engine::spread::timing;
 use crate::engine::spread::together::{Work, together};
@@ -47,13 +46,6 @@ pub(crate) struct SpreadRows {
     pub(super) busy: Vec<AtomicUsize>,
 }
 
-/// One device's part of a change: its rows and their slots. `numbers` are the rows' places in the call; none where they are the same.
-struct Own<'a> {
-    numbers: Option<&'a [usize]>,
-    rows: HostVectors<'a>,
-    placing: Placing<'a>,
-}
-
 /// Where the rows of a change go.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Step {
@@ -84,7 +76,7 @@ impl Plan {
         let share =
             if layout.is_some() { shape.expected.div_ceil(list.len() as u64) } else { shape.expected };
         let own = RowShape { expected: share, ..*shape };
-        let kept = first_place(list, &own);
+        let kept = outgrown::first_of(list, &own);
         let (shape, own) = (RowShape { kept, ..*shape }, RowShape { kept, ..own });
         Ok(Self { placement, shape, own, layout })
     }
@@ -200,23 +192,13 @@ impl SpreadRows {
             let most = placing.slots.iter().max().map_or(0, |&slot| u64::from(slot) + 1);
             Error::check_slots(most)?;
             let mut layout = self.layout.clone();
-            let shares: Vec<Option<Share<'_>>> = match &mut layout {
-                Some(layout) => {
-                    layout.reach(most);
-                    shares(layout, rows, placing)?.into_iter().map(Some).collect()
-                }
-                None => self.parts.iter().map(|_| None).collect(),
+            layout.iter_mut().for_each(|layout| layout.reach(most));
+            let shares = match &layout {
+                Some(layout) => shares(layout, rows, placing)?,
+                None => self.parts.iter().map(|_| Share::of_all(rows, placing)).collect(),
             };
-            let mut owns = vec![];
-            for share in &shares {
-                owns.push(match share {
-                    Some(share) => {
-                        let (rows, placing) = (share.rows.vectors().on_host()?, share.placing());
-                        Own { numbers: Some(&share.numbers), rows, placing }
-                    }
-                    None => Own { numbers: None, rows, placing: *placing },
-                });
-            }
+            let owns: Vec<(&Share<'_>, Placing<'_>)> =
+                shares.iter().map(|share| (share, share.placing())).collect();
             let sent = Sent::new(self.parts.len(), layout.is_some(), progress);
             match self.put_owns(&owns, &sent, Step::There).await {
                 // Distances of the host and of GPUs differ in the last bits, so the rows of all devices go together.
@@ -251,34 +233,34 @@ impl SpreadRows {
     }
 
     /// Puts the rows of each device into its slots; on all of them or, after an error, on none.
-    async fn put_owns<'a>(&mut self, owns: &'a [Own<'a>], sent: &Sent<'_>, step: Step) -> Result<()> {
+    async fn put_owns<'a>(
+        &mut self,
+        owns: &'a [(&'a Share<'a>, Placing<'a>)],
+        sent: &Sent<'_>,
+        step: Step,
+    ) -> Result<()> {
         if step != Step::There {
             self.check_host_room()?;
         }
         let mut places = vec![];
         let mut works: Vec<Work<'_, RowChange<'_>>> = vec![];
         for (place, engine, part) in self.changing()? {
-            let Own { numbers, rows, placing } = &owns[place];
+            let (share, placing) = &owns[place];
             if step == Step::There && placing.slots.is_empty() && placing.freed.is_empty() {
                 continue;
             }
             let work = async move {
                 let mut progress = |rows| sent.note(place, rows);
-                let is_filled = !placing.slots.is_empty();
-                let prepared = match step {
-                    Step::There if is_filled => {
-                        part.prepared_put((*rows).into(), placing, &mut progress).await
+                let new = (!placing.slots.is_empty()).then(|| (share.rows.vectors(), placing));
+                let prepared = match (step, new) {
+                    (Step::There, Some((rows, _))) => {
+                        part.prepared_put(rows.into(), placing, &mut progress).await
                     }
-                    Step::There => part.prepared_release(placing.freed).await,
-                    Step::ToHost if is_filled => {
-                        part.prepared_on_host(Some((*rows, placing)), &[], &mut progress).await
-                    }
-                    Step::ToHost => part.prepared_on_host(None, placing.freed, &mut progress).await,
-                    Step::LeaveAlone => part.prepared_on_host(None, &[], &mut progress).await,
+                    (Step::There, None) => part.prepared_release(placing.freed).await,
+                    (Step::ToHost, _) => part.prepared_on_host(new, placing.freed, &mut progress).await,
+                    (Step::LeaveAlone, _) => part.prepared_on_host(None, &[], &mut progress).await,
                 };
-                prepared.map_err(|error| {
-                    error.with_rows(|row| numbers.map_or(row, |numbers| numbers[row as usize] as u64))
-                })
+                prepared.map_err(|error| error.with_rows(|row| share.number(row)))
             };
             places.push(place);
             works.push((engine, Box::pin(work)));
@@ -292,9 +274,9 @@ impl SpreadRows {
         }
         self.take_over(places, prepared)?;
         let is_there = |kept: Kept| match kept {
-            Kept::OnDevice | Kept::Auto { .. } => !self.parts.iter().any(DeviceRows::is_apart),
-            Kept::Apart { .. } => !self.parts.iter().any(DeviceRows::is_streamed),
-            Kept::Streamed { .. } => true,
+            Kept::OnDevice | Kept::Auto => !self.parts.iter().any(DeviceRows::is_apart),
+            Kept::Apart => !self.parts.iter().any(DeviceRows::is_streamed),
+            Kept::Streamed => true,
         };
         let mut shape = self.shape;
         while let (Step::ToHost | Step::LeaveAlone, false, Some(kept)) =
@@ -327,7 +309,6 @@ impl SpreadRows {
         })
     }
 
-    /// Moves rows, with their ids, to slots of the same device that have none.
     pub(super) fn relocate<'f>(&'f mut self, from: &'f [u32], to: &'f [u32]) -> Boxed<'f, ()> {
         Box::pin(async move {
             let after = Bits::after(self.alive.as_ref(), self.end, to, from)?;
@@ -401,9 +382,9 @@ impl SpreadRows {
         Box::pin(async move {
             let Some(layout) = &self.layout else {
                 let &place = self.live().first().ok_or_else(|| self.none_left())?;
-                let fetched: Work<'_, Vec<u8>> =
+                let work: Work<'_, Vec<u8>> =
                     (self.engine(place), Box::pin(self.parts[place].fetch_bytes(slots)));
-                let fetched = together(vec![fetched]).await.into_iter().map(|one| self.noted(place, one));
+                let fetched = together(vec![work]).await.into_iter().map(|one| self.noted(place, one));
                 return Ok(all_or_first(fetched.collect())?.concat());
             };
             let picked = layout.picked(slots);

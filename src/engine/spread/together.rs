@@ -1,17 +1,15 @@
 //! Runs the work of several devices at the same time.
 
-use std::future::poll_fn;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::task::Poll;
 use std::thread;
 
 use crate::engine::device::engine::Engine;
 use crate::engine::device::handle::Device;
 use crate::error::{Error, Result};
-use crate::future::Boxed;
+use crate::future::{Boxed, join_all};
 use crate::gpu::Gpu;
 use crate::interrupt;
 use crate::parallel;
@@ -99,18 +97,6 @@ fn on_threads<T: Send>(works: Vec<Work<'_, T>>) -> Vec<Result<T>> {
     })
 }
 
-async fn by_turns<T>(mut works: Vec<Work<'_, T>>) -> Vec<Result<T>> {
-    let mut results: Vec<Option<Result<T>>> = works.iter().map(|_| None).collect();
-    poll_fn(|context| {
-        for ((_, future), result) in works.iter_mut().zip(&mut results) {
-            if result.is_none()
-                && let Poll::Ready(ready) = future.as_mut().poll(context)
-            {
-                *result = Some(ready);
-            }
-        }
-        if results.iter().all(Option::is_some) { Poll::Ready(()) } else { Poll::Pending }
-    })
-    .await;
-    results.into_iter().flatten().collect()
+async fn by_turns<T>(works: Vec<Work<'_, T>>) -> Vec<Result<T>> {
+    join_all(works.into_iter().map(|(_, future)| future).collect()).await
 }

@@ -128,17 +128,14 @@ impl Header {
         Self { metadata, tensors }
     }
 
-    /// The value of a key.
     pub(crate) fn get(&self, key: &str) -> Option<&str> {
         self.metadata.get(key).map(String::as_str)
     }
 
-    /// Every tensor with its name, sorted by offset.
     pub(crate) fn tensors(&self) -> &[(String, TensorInfo)] {
         &self.tensors
     }
 
-    /// Total bytes of all tensors.
     pub(crate) fn data_bytes(&self) -> usize {
         self.tensors.last().map_or(0, |(_, info)| info.data_offsets.1)
     }
@@ -161,7 +158,6 @@ impl Header {
         Ok(bytes)
     }
 
-    /// Sets the checksum of a tensor.
     pub(crate) fn set_checksum(&mut self, tensor: &str, checksum: u64) {
         self.metadata.insert(checksum_key(tensor), digits(checksum));
     }
@@ -191,7 +187,6 @@ pub(crate) fn digits(checksum: u64) -> String {
     format!("{checksum:016x}")
 }
 
-/// Describes a tensor in messages.
 pub(crate) fn describe(name: &str, dtype: Dtype, shape: &[usize]) -> String {
     format!("tensor {name}: {dtype} {shape:?}")
 }

@@ -203,12 +203,17 @@ impl<'p, 'a> Pieces<'p, 'a> {
     }
 
     fn verify(&self) -> Result<()> {
-        let found = digits(self.checksum.digest());
         let written = self.reader.header.checksum(self.name).unwrap_or_default();
-        if written == found {
-            return Ok(());
-        }
-        let needed = format!("tensor {} of checksum {written:?}", self.name);
-        Err(mismatch(self.reader.path(), needed, format!("one of {found:?}")))
+        verify(self.reader.path(), self.name, written, &self.checksum)
     }
+}
+
+/// An error if the bytes of a tensor are not those that were written.
+pub(crate) fn verify(path: &Path, tensor: &str, written: &str, seen: &Xxh3Default) -> Result<()> {
+    let found = digits(seen.digest());
+    if written == found {
+        return Ok(());
+    }
+    let needed = format!("tensor {tensor} of checksum {written:?}");
+    Err(mismatch(path, needed, format!("one of {found:?}")))
 }

@@ -50,7 +50,6 @@ impl Pages {
         Ok(Self { of_list, sizes, list_of, free: self.free.clone() })
     }
 
-    /// Adds the memory of the tables.
     pub(crate) fn measure(&self, memory: &mut Memory) {
         self.of_list.iter().for_each(|pages| memory.add_vec("lists", pages));
         memory.add_vec("lists", &self.of_list);

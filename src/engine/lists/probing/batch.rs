@@ -131,13 +131,11 @@ impl<'a> ProbeBatches<'a> {
         Ok(())
     }
 
-    /// The candidates of each query.
     fn lists(&self, count: u32) -> CandidateLists<'_> {
         let (slots, counts) = ((&self.buffers.candidates).into(), self.states(count)[0]);
         CandidateLists { slots, counts, capacity: self.plan.capacity }
     }
 
-    /// Computes the distances of the candidates.
     pub(super) fn encode_rescore(&self, commands: &mut Commands<'_>, count: u32) -> Result<()> {
         let Probing { rows, request, .. } = self.probing;
         let found = keys_and_ids(&self.buffers.keys, &self.buffers.ids);

@@ -56,7 +56,6 @@ impl ProbeBatches<'_> {
         tighten::encode(commands, is_exact, &params, &buffers)
     }
 
-    /// The segments.
     fn parts(&self) -> impl Iterator<Item = Part<'_>> {
         let segments = self.probing.rows.segments.iter().zip(&self.probing.tables.segments);
         segments.filter_map(|(segment, tables)| Some((segment, segment.narrowed.as_ref()?, tables)))

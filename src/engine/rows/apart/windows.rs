@@ -100,7 +100,7 @@ impl Windows {
         let gpu = &*self.of.gpu;
         let block = u64::from(BLOCK_ROWS);
         let block_bytes = narrowed.plane_bytes(block) + block * TERMS_BYTES;
-        let most = (WINDOW_BYTES / block_bytes).min(u64::from(self.of.segment_rows()) / block).max(1);
+        let most = (WINDOW_BYTES / block_bytes).min(u64::from(self.of.segment_rows) / block).max(1);
         let wanted = rows.div_ceil(block);
         let most = most.min(wanted.div_ceil(FEWEST).max(LEAST_BLOCKS));
         let free = gpu.rows_limit.free() / block_bytes;
