@@ -121,11 +121,8 @@ impl<'a, T: Element> MatrixView<'a, T> {
             return Err(Error::argument("dim", "at least 1", dim));
         }
         if !values.len().is_multiple_of(dim) {
-            return Err(Error::argument(
-                "values",
-                format!("a multiple of dim = {dim} elements"),
-                format!("{} elements", values.len()),
-            ));
+            let needed = format!("a multiple of dim = {dim} elements");
+            return Err(Error::argument("values", needed, format!("{} elements", values.len())));
         }
         Ok(Self { values, dim })
     }

@@ -73,7 +73,7 @@ impl<I: Load> Loader<I> {
         /// Loads the index that a reader gives. No byte after it is read.
         ///
         /// # Errors
-        /// As [`load`](Self::load); the path of a reader's [`Error::Io`](crate::Error::Io) is `reader of an index`.
+        /// As [`load`](Self::load); the path of a reader's [`Error::Io`] is `reader of an index`.
         pub fn load_from(&self, reader: impl Read + Send) -> Result<I> {
             self.read(Reader::from_reader(Box::new(reader)))
         }

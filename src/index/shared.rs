@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use crate::callers::{Callers, MANY, Request};
-use crate::engine::{Device, EngineLists, Probed, Queries, SearchRequest, SearchResult, Statistics};
+use crate::engine::{EngineLists, Probed, Queries, SearchRequest, SearchResult, Statistics};
 use crate::error::Result;
 use crate::future::Boxed;
+use crate::gpu::is_blocked;
 use crate::index::common::Common;
 use crate::matrix::MatrixView;
 use crate::metric::Metric;
@@ -65,7 +66,7 @@ impl SharedSearches {
             // Searched by itself, a query that is refused has the engine's own error, with its number.
             queries.check_values("queries").ok()?;
             let (values, count) = (vectors.to_f32(), vectors.rows());
-            Some(Request { kind, values, queries: count, is_blocking: Device::is_blocked() })
+            Some(Request { kind, values, queries: count, is_blocking: is_blocked() })
         };
         let run = |kind: Kind, values, counts: Vec<usize>| {
             let joint = Joint {
@@ -82,7 +83,6 @@ impl SharedSearches {
     }
 }
 
-/// How many searches are in flight at most.
 fn in_flight(common: &Common) -> usize {
     let of_each = if common.device.is_host() { ON_HOST } else { ON_GPU };
     of_each * common.store.rows.side_by_side()

@@ -88,7 +88,6 @@ impl HostCopy {
         Ok(())
     }
 
-    /// Moves rows to other slots.
     pub(super) fn relocate(&mut self, from: &[u32], to: &[u32], change: HostChange) -> Result<()> {
         let copy = self.rows.on_host()?;
         copy.relocate(from, to, &change, || Ok(()))?;

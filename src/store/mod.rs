@@ -248,17 +248,6 @@ impl RowStore {
         Ok(slots)
     }
 
-    /// Adds rows in the smallest vacant slots: see [`RowStore::add_at`].
-    pub(crate) async fn add(
-        &mut self,
-        rows: Vectors<'_>,
-        ids: Option<&[u64]>,
-        progress: RowProgress<'_>,
-    ) -> Result<()> {
-        let slots = self.vacant(rows.rows())?;
-        self.add_at(rows, ids, &slots, progress).await
-    }
-
     /// Adds rows in slots without one, with the given ids or with insertion numbers; all of them or, after an error, none.
     pub(crate) async fn add_at(
         &mut self,

@@ -56,9 +56,8 @@ impl Device {
         /// Copies vectors to the device, to be used by several calls.
         ///
         /// # Errors
-        /// [`Error::NotFinite`](crate::Error::NotFinite) and [`Error::NormOutOfRange`](crate::Error::NormOutOfRange) with
-        /// the row's number; [`Error::OutOfMemory`](crate::Error::OutOfMemory);
-        /// [`Error::Unsupported`](crate::Error::Unsupported) when the vectors do not fit one binding of the adapter.
+        /// [`Error::NotFinite`] and [`Error::NormOutOfRange`] with the row's number; [`Error::OutOfMemory`]; [`Error::Unsupported`]
+        /// when the vectors do not fit one binding of the adapter.
         pub fn upload<T: Element>(&self, rows: MatrixView<'_, T>) -> Result<DeviceMatrix> {
             self.upload_boxed(rows.into())
         }
@@ -129,7 +128,7 @@ impl DeviceMatrix {
         /// Fetches the vectors from the device: f32, whatever they were uploaded as.
         ///
         /// # Errors
-        /// [`Error::DeviceLost`](crate::Error::DeviceLost), [`Error::OutOfMemory`](crate::Error::OutOfMemory).
+        /// [`Error::DeviceLost`], [`Error::OutOfMemory`].
         ///
         /// ```no_run
         /// use nearfield::{Device, Matrix, MatrixView};
@@ -244,7 +243,7 @@ impl DeviceMatrix {
     /// The buffer, for kernels that the caller records.
     ///
     /// # Errors
-    /// [`Error::Unsupported`](crate::Error::Unsupported) on the host engine, which has no buffers.
+    /// [`Error::Unsupported`] on the host engine, which has no buffers.
     pub fn as_slice(&self) -> Result<BufferSlice<'_>> {
         Ok(BufferSlice::all(self.buffer()?))
     }
@@ -253,7 +252,7 @@ impl DeviceMatrix {
     /// vector's norm is 0.
     ///
     /// # Errors
-    /// [`Error::Unsupported`](crate::Error::Unsupported) on the host engine, which has no buffers.
+    /// [`Error::Unsupported`] on the host engine, which has no buffers.
     pub fn norms(&self) -> Result<BufferSlice<'_>> {
         Ok((&self.on_gpu()?.norms).into())
     }

@@ -6,7 +6,7 @@
 use crate::engine::lists::centroids::Centroids;
 use crate::engine::pass::{BufferVectors, CandidateLists, Rescoring, Selection, keys_and_ids};
 use crate::engine::rows::narrowed::{Integers, NarrowedRows, NarrowedSegment, TERMS_BYTES};
-use crate::engine::search::chunks::submission_flops_on;
+use crate::engine::search::chunks::submission_flops;
 use crate::error::{Error, Result};
 use crate::gpu::{Buffer, BufferSlice, Commands, budget_for, usable};
 use crate::kernels::collect::Round;
@@ -157,7 +157,7 @@ impl Coarse {
         // Slices of buffers start at multiples of 256 bytes, and tiles are 128 queries high.
         let unit = u64::from(TILE_QUERIES);
         // Neither integer products nor `rescore` are slower than a tenth of what the bound of a submission assumes.
-        let flops = submission_flops_on(centroids.gpu.adapter.kind);
+        let flops = submission_flops(centroids.gpu.adapter.kind);
         let quick = flops / (2 * columns(centroids) * centroids.layout().stride as u64);
         let most = (available / each).min(binding / widest).min(quick.max(unit)).min(1 << 15);
         let batch = (most / unit * unit).min(queries.next_multiple_of(unit));

@@ -18,7 +18,7 @@ use crate::engine::lists::training::{self, GpuTraining};
 use crate::engine::rows::device_rows::DeviceRows;
 use crate::engine::search::ahead::Searched;
 use crate::engine::search::request::{SearchRequest, SearchResult};
-use crate::engine::tune::{self, TunedKernel};
+use crate::engine::tune::{Tried, TunedKernel, tune};
 use crate::error::{Error, Result};
 use crate::host::{HostCentroids, HostLists, HostTraining};
 use crate::matrix::MatrixView;
@@ -189,10 +189,8 @@ impl DeviceLists {
         is_again: bool,
     ) -> Result<Vec<TunedKernel>> {
         match (self, rows) {
-            (Self::Gpu { centroids, tables: Some(tables) }, DeviceRows::Gpu(rows))
-                if tune::is_worthwhile(rows) =>
-            {
-                tune::tune_lists(rows, (centroids, tables), metric, is_again).await
+            (Self::Gpu { centroids, tables: Some(tables) }, DeviceRows::Gpu(rows)) => {
+                tune(Tried::Lists(rows, centroids, tables), metric, is_again).await
             }
             _ => Ok(vec![]),
         }
@@ -288,15 +286,11 @@ mod tests {
     use crate::engine::rows::shape::{Kept, RowShape};
     use crate::engine::rows::write::Placing;
     use crate::matrix::{ElementKind, MatrixView};
-    use crate::options::device::DeviceOptions;
 
     #[test]
     fn a_search_without_tables_finds_rows_of_all_lists_and_says_so() {
-        let device = Device::open(None, DeviceOptions::default()).ok();
-        let required = std::env::var("NEARFIELD_REQUIRE_GPU").is_ok_and(|value| value == "1");
-        assert!(device.is_some() || !required, "NEARFIELD_REQUIRE_GPU=1, but there is no adapter");
         // The host engine always has tables.
-        let Some(device) = device.filter(|device| matches!(device.engine, Engine::Gpu(_))) else { return };
+        let Ok(device) = Device::named("gpu") else { return };
         let (metric, screen) = (Metric::L2Squared, Screen::None);
         let (elements, kept, is_fallback, streams) = (ElementKind::F32, Kept::OnDevice, false, false);
         let shape = RowShape { metric, elements, dim: 1, expected: 0, screen, kept, is_fallback, streams };

@@ -101,6 +101,13 @@ impl ListTables {
     pub(crate) fn most_rows(&self, lists: u32) -> u64 {
         self.largest[(lists as usize).min(self.sizes.len())]
     }
+
+    pub(crate) fn measure(&self, memory: &mut Memory) {
+        let tables: u64 = self.segments.iter().map(|segment| segment.tables.size()).sum();
+        memory.add("lists", MemoryPlace::Device, tables + self.full.size());
+        memory.add_vec("lists", &self.sizes);
+        memory.add_vec("lists", &self.largest);
+    }
 }
 
 impl SegmentTables {
@@ -119,14 +126,5 @@ impl SegmentTables {
         // Every tile may have one block that is not full. Full blocks are most if the longest lists are probed.
         let full = u64::from(queries / height);
         self.count + full * self.largest[(probes as usize).min(self.largest.len() - 1)]
-    }
-}
-
-impl ListTables {
-    pub(crate) fn measure(&self, memory: &mut Memory) {
-        let tables: u64 = self.segments.iter().map(|segment| segment.tables.size()).sum();
-        memory.add("lists", MemoryPlace::Device, tables + self.full.size());
-        memory.add_vec("lists", &self.sizes);
-        memory.add_vec("lists", &self.largest);
     }
 }

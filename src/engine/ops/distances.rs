@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::engine::device::distance_matrix::DistanceMatrix;
 use crate::engine::device::matrices::DeviceMatrix;
-use crate::engine::search::chunks::submission_flops_on;
+use crate::engine::search::chunks::submission_flops;
 use crate::error::Result;
 use crate::gpu::{Buffer, BufferSlice, Commands, Gpu};
 use crate::kernels::pairs::Pairs;
@@ -82,7 +82,7 @@ fn queries_a_submission(gpu: &Gpu, pairs: &Pairs<'_>) -> u32 {
     // An element of a compensated sum takes about thirty instructions.
     let cost = if pairs.options.precision == Precision::Compensated { 32 } else { 2 };
     let query_flops = cost * u64::from(pairs.row_count) * u64::from(pairs.dim);
-    let queries = submission_flops_on(gpu.adapter.kind) / query_flops.max(1);
+    let queries = submission_flops(gpu.adapter.kind) / query_flops.max(1);
     let unit = Pairs::UNIT;
     (queries.min(1 << 30) as u32 / unit * unit).max(unit)
 }

@@ -53,7 +53,7 @@ impl Device {
         /// [`Device::distances`] with a choice of [`Precision`](crate::Precision).
         ///
         /// # Errors
-        /// As there, and [`Error::Argument`](crate::Error::Argument) for [`Precision::Half`](crate::Precision::Half) by L2.
+        /// As there, and [`Error::Argument`] for [`Precision::Half`](crate::Precision::Half) by L2.
         ///
         /// ```no_run
         /// use nearfield::{Device, DistanceOptions, MatrixView, Metric, Precision};

@@ -106,7 +106,6 @@ fn check_vectors(engine: &Engine, values: &Values<'_>, others: Option<&Values<'_
     Ok(())
 }
 
-/// An error unless both operands fit each other and live on this device.
 fn check_rows(engine: &Engine, values: &ValueRows<'_>, others: Option<&ValueRows<'_>>) -> Result<()> {
     values.check_device("values", engine)?;
     let Some(others) = others else { return Ok(()) };

@@ -55,7 +55,6 @@ impl TopK<'_> {
         scratch_bytes(rows as u32, self.length as u32, self.k as u32)
     }
 
-    /// Scratch memory of one row.
     fn row_bytes(&self) -> u64 {
         let staged = if self.rows.on_device().is_some() { 0 } else { self.length * 4 };
         let results = self.k * 12 * if self.is_large() { 2 } else { 1 } + 4;

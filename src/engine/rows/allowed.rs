@@ -36,7 +36,6 @@ impl Scope<'_> {
         self.allowed.map_or(rows.len(), |allowed| allowed.count)
     }
 
-    /// Bytes of the bits of allowed slots.
     pub(crate) fn bits_bytes(self) -> u64 {
         self.allowed.map_or(0, |allowed| allowed.bits.words().len() as u64 * 4)
     }

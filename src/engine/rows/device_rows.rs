@@ -30,7 +30,7 @@ use crate::engine::search::pipeline;
 use crate::engine::search::plan::Plan;
 use crate::engine::search::request::{SearchRequest, SearchResult};
 use crate::engine::search::within;
-use crate::engine::tune::{self, TunedKernel};
+use crate::engine::tune::{Tried, TunedKernel, tune};
 use crate::error::{Error, Result};
 use crate::future::{Boxed, RowProgress};
 use crate::host::{HostChange, HostRows, fills_threads};
@@ -156,13 +156,15 @@ impl DeviceRows {
     }
 
     pub(crate) async fn tune(&self, metric: Metric, is_again: bool) -> Result<Vec<TunedKernel>> {
-        match self {
-            Self::Gpu(rows) if tune::is_worthwhile(rows) => tune::tune_rows(rows, metric, is_again).await,
+        let tried = match self {
+            Self::Gpu(rows) => Some(Tried::Rows(rows)),
             #[cfg(not(target_arch = "wasm32"))]
-            Self::Apart(rows) if rows.integers.as_ref().is_some_and(tune::is_worthwhile) => {
-                tune::tune_apart(rows, metric, is_again).await
-            }
-            _ => Ok(vec![]),
+            Self::Apart(rows) => rows.integers.as_ref().map(|integers| Tried::Apart(rows, integers)),
+            Self::Host(_) => None,
+        };
+        match tried {
+            Some(tried) => tune(tried, metric, is_again).await,
+            None => Ok(vec![]),
         }
     }
 
@@ -175,7 +177,6 @@ impl DeviceRows {
         }
     }
 
-    /// Where the rows are.
     pub(crate) fn place(&self) -> MemoryPlace {
         match self.keeper() {
             Keeper::Gpu(_) => MemoryPlace::Device,
@@ -325,6 +326,16 @@ impl DeviceRows {
             }
             _ => Err(Error::internal("a change of rows on another engine")),
         }
+    }
+
+    pub(crate) async fn release(&mut self, freed: &[u32]) -> Result<()> {
+        let change = self.prepared_release(freed).await?;
+        self.apply(change)
+    }
+
+    pub(crate) async fn relocate(&mut self, from: &[u32], to: &[u32]) -> Result<()> {
+        let change = self.prepared_move(from, to).await?;
+        self.apply(change)
     }
 
     /// Gives up a change of these rows.

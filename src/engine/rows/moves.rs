@@ -149,26 +149,15 @@ impl GpuRows {
         self.gather_bytes(&from, self.layout, slots, each).await
     }
 
-    /// Reads rows from buffers, each given with the slot of its first row and its number of rows.
-    pub(crate) async fn gather(
-        &self,
-        from: &[(BufferSlice<'_>, u32, u32)],
-        layout: RowLayout,
-        slots: &[u32],
-    ) -> Result<Vec<f32>> {
-        let mut values = memory::with_room(slots.len() * self.dim)?;
-        self.gather_bytes(from, layout, slots, |row| self.widen(layout, row, &mut values)).await?;
-        Ok(values)
-    }
-
-    fn widen(&self, layout: RowLayout, row: &[u8], values: &mut Vec<f32>) {
+    /// Appends the elements of a row, given its bytes.
+    pub(crate) fn widen(&self, layout: RowLayout, row: &[u8], values: &mut Vec<f32>) {
         match layout.elements {
             ElementKind::F32 => values.extend(elements::<f32>(row, self.dim)),
             ElementKind::F16 => values.extend(elements::<half::f16>(row, self.dim)),
         }
     }
 
-    /// Reads rows as [`gather`](Self::gather) does, and shows the bytes of each.
+    /// Reads rows from buffers, each given with the slot of its first row and its number of rows, and shows the bytes of each.
     pub(crate) async fn gather_bytes(
         &self,
         from: &[(BufferSlice<'_>, u32, u32)],

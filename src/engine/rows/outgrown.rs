@@ -70,7 +70,6 @@ impl GpuRows {
         self.outgrown.is_some() && error.lacks_memory()
     }
 
-    /// Lends the memory of the rows themselves.
     pub(crate) fn lent(&self) -> Loan {
         let stored = self.segments.iter().filter_map(|segment| segment.stored.as_ref());
         Loan::new(stored.filter_map(|stored| stored.share.clone()))
@@ -107,7 +106,6 @@ impl GpuRows {
         Ok(apart)
     }
 
-    /// Reads rows and ids back, piece after piece.
     async fn read_back(&self, shape: &RowShape) -> Result<HostRows> {
         let &RowShape { metric, elements, dim, expected, .. } = shape;
         let needed = self.len() * (dim * elements.size()) as u64;

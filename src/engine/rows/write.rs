@@ -15,6 +15,7 @@ use crate::future::{Boxed, RowProgress};
 use crate::gpu::{Buffer, BufferSlice, Commands, Request, RowLayout};
 use crate::kernels::norms;
 use crate::matrix::{ElementKind, MatrixView};
+use crate::memory;
 use crate::vectors::HostVectors;
 
 /// The slots and ids of new rows.
@@ -91,7 +92,8 @@ impl GpuRows {
         let rows = matrix.rows() as u64;
         let numbers: Vec<u32> = (0..wanted).map(|number| (number * rows / wanted) as u32).collect();
         let from = [(BufferSlice::all(matrix.buffer()?), 0, rows as u32)];
-        let sample = self.gather(&from, layout, &numbers).await?;
+        let mut sample = memory::with_room(numbers.len() * self.dim)?;
+        self.gather_bytes(&from, layout, &numbers, |row| self.widen(layout, row, &mut sample)).await?;
         narrowed.count(&self.gpu, MatrixView::new(&sample, self.dim)?.into()).await
     }
 

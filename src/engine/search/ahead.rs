@@ -26,7 +26,6 @@ impl Searched {
         Self { metric, elements, has_matrices, keeps_rows: true }
     }
 
-    /// Describes an index by its rows.
     pub(crate) fn of(rows: &GpuRows, metric: Metric) -> Self {
         let keeps_rows = rows.keeps_rows;
         Self {

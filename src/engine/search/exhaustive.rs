@@ -83,7 +83,6 @@ impl<'a> Exhaustive<'a> {
         QueryBuffers { values, norms, refused }.begin(&self.rows.gpu, queries, numbers, profile).await
     }
 
-    /// The chunks of rows.
     pub(crate) fn stretches(&self) -> Vec<Stretch> {
         self.visited.stretches(self.chunk_rows)
     }

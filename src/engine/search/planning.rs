@@ -54,7 +54,9 @@ impl Plan {
     pub(crate) fn again(&self, rows: &GpuRows, queries: u64, scope: Scope<'_>) -> Result<Self> {
         let screens = screens(rows);
         let next = match self.route {
-            Route::Nominate { kernel, .. } => screens.iter().position(|screen| screen.has(kernel)),
+            Route::Nominate { kernel, .. } => {
+                screens.iter().position(|screen| screen.kernels.iter().any(|one| one.name == kernel))
+            }
             _ => None,
         };
         let rest = &screens[next.map_or(screens.len(), |last| last + 1)..];
@@ -215,8 +217,8 @@ impl Plan {
         // As few chunks as memory and the length of a submission permit. `rescore` reads a row for every query and reaches about a
         // tenth of a tile's speed. One workgroup selects from a query's chunk: a million elements take it 20 ms on a fast card.
         let batch = batch.max(1);
-        let most =
-            (submission_flops(rows) / 10 / (2 * batch * rows.layout.stride as u64)).clamp(least, 1 << 20);
+        let most = (submission_flops(rows.gpu.adapter.kind) / 10 / (2 * batch * rows.layout.stride as u64))
+            .clamp(least, 1 << 20);
         while 2 * chunk <= longest.min(most) && fitting(2 * chunk) >= batch {
             chunk *= 2;
         }
@@ -246,7 +248,6 @@ fn entry_bytes(rows: &GpuRows) -> u64 {
     if rows.keeps_rows { 24 } else { 28 }
 }
 
-/// Scratch bytes of the scores of a block.
 fn score_bytes(kernel: &'static ScreenKernel, batch: u64) -> u64 {
     kernel.padded(batch)
         * (u64::from(BLOCK_ROWS) * 4 + if kernel.scores_with(batch).has_bests { 8 } else { 0 })

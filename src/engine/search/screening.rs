@@ -186,7 +186,6 @@ impl<'a> Screening<'a> {
         self.scores_with.has_bests && u64::from(blocks(parts)) >= PICKED_BLOCKS * u64::from(self.k)
     }
 
-    /// Whether `tighten` runs.
     pub(crate) fn tightens(&self) -> bool {
         !self.rounds.is_empty() || !self.chunks.iter().all(|parts| self.picks(parts))
     }
@@ -326,7 +325,6 @@ impl<'a> Screening<'a> {
     }
 }
 
-/// The blocks of all parts of a chunk.
 pub(crate) fn blocks(parts: &[Part]) -> u32 {
     parts.iter().map(|part| part.blocks).sum()
 }

@@ -209,12 +209,6 @@ pub(crate) fn screens_of(has_matrices: Option<bool>) -> Vec<&'static ScreenKerne
     }
 }
 
-impl ScreenKernels {
-    pub(crate) fn has(&self, kernel: Nominator) -> bool {
-        self.kernels.iter().any(|one| one.name == kernel)
-    }
-}
-
 impl ScreenKernel {
     /// How many queries buffers have to hold for this many.
     pub(crate) fn padded(&self, queries: u64) -> u64 {

@@ -151,28 +151,12 @@ impl EngineRows {
 
     /// Removes the rows in these slots; the end may move down.
     pub(crate) async fn release(&mut self, freed: &[u32]) -> Result<()> {
-        match self {
-            Self::One(rows) => {
-                let change = rows.prepared_release(freed).await?;
-                rows.apply(change)
-            }
-            #[cfg(not(target_arch = "wasm32"))]
-            Self::Several(rows) => rows.release(freed).await,
-        }
+        on_either!(self, rows => rows.release(freed).await)
     }
 
     /// Moves rows, with their ids, to slots of the same device that have none.
     pub(crate) fn relocate<'f>(&'f mut self, from: &'f [u32], to: &'f [u32]) -> Boxed<'f, ()> {
-        Box::pin(async move {
-            match self {
-                Self::One(rows) => {
-                    let change = rows.prepared_move(from, to).await?;
-                    rows.apply(change)
-                }
-                #[cfg(not(target_arch = "wasm32"))]
-                Self::Several(rows) => rows.relocate(from, to).await,
-            }
-        })
+        Box::pin(async move { on_either!(self, rows => rows.relocate(from, to).await) })
     }
 
     /// The moves after which the first slots of every device have all of its rows.

@@ -7,41 +7,21 @@ use crate::error::{Error, Result};
 use crate::gpu::StageTime;
 use crate::neighbors::Neighbors;
 
-/// Called with the number of queries answered so far.
-type Progress<'a> = &'a (dyn Fn(usize) + Send + Sync);
-
-/// How far the searches of several devices are.
-pub(super) struct Answered<'a> {
-    counts: Vec<AtomicUsize>,
-    /// What all of them have done together: the least of their counts, or the sum.
-    of_all: fn(&[AtomicUsize]) -> usize,
-    progress: Progress<'a>,
+/// How far several devices are, and the one number that is told of it.
+pub(super) struct Counts {
+    of_each: Vec<AtomicUsize>,
+    of_all: fn(Vec<usize>) -> usize,
 }
 
-fn least(counts: &[AtomicUsize]) -> usize {
-    counts.iter().map(|count| count.load(Ordering::Relaxed)).min().unwrap_or(0)
-}
-
-fn sum(counts: &[AtomicUsize]) -> usize {
-    counts.iter().map(|count| count.load(Ordering::Relaxed)).sum()
-}
-
-impl<'a> Answered<'a> {
-    /// For devices that answer all queries each.
-    pub(super) fn by_all(devices: usize, progress: Progress<'a>) -> Self {
-        Self { counts: (0..devices).map(|_| AtomicUsize::new(0)).collect(), of_all: least, progress }
+impl Counts {
+    pub(super) fn new(devices: usize, of_all: fn(Vec<usize>) -> usize) -> Self {
+        Self { of_each: (0..devices).map(|_| AtomicUsize::new(0)).collect(), of_all }
     }
 
-    /// For devices that answer a part of the queries each.
-    pub(super) fn by_each(devices: usize, progress: Progress<'a>) -> Self {
-        Self { of_all: sum, ..Self::by_all(devices, progress) }
-    }
-
-    /// Notes how many queries a device has answered.
-    pub(super) fn note(&self, device: usize, answered: usize) {
-        // A device that answers a lost one's queries begins anew.
-        self.counts[device].fetch_max(answered, Ordering::Relaxed);
-        (self.progress)((self.of_all)(&self.counts));
+    /// Notes how far a device is; one that begins anew has told it before. Returns how far all are.
+    pub(super) fn note(&self, device: usize, count: usize) -> usize {
+        self.of_each[device].fetch_max(count, Ordering::Relaxed);
+        (self.of_all)(self.of_each.iter().map(|count| count.load(Ordering::Relaxed)).collect())
     }
 }
 

@@ -8,7 +8,7 @@ use crate::engine::rows::allowed::Allowed;
 use crate::engine::rows::device_rows::DeviceRows;
 use crate::engine::search::plan::Plan;
 use crate::engine::search::request::{SearchRequest, SearchResult};
-use crate::engine::spread::merging::{Answered, all_or_first, joined, merged};
+use crate::engine::spread::merging::{Counts, all_or_first, joined, merged};
 use crate::engine::spread::rows::SpreadRows;
 use crate::engine::spread::together::{Work, together, together_briefly};
 use crate::engine::tune::TunedKernel;
@@ -39,9 +39,19 @@ fn search<'f>(
     })
 }
 
-/// A function for each device that notes how many queries it has answered.
-fn notes<'a>(devices: usize, answered: Option<&'a Answered<'a>>) -> Vec<impl Fn(usize) + Send + Sync + 'a> {
-    let note = |device| move |count| answered.into_iter().for_each(|answered| answered.note(device, count));
+/// A function for each device that notes how many queries it has answered, and tells how many all have.
+fn notes<'a>(
+    devices: usize,
+    counts: &'a Counts,
+    request: &SearchRequest<'a>,
+) -> Vec<impl Fn(usize) + Send + Sync + use<'a>> {
+    let progress = request.progress;
+    let note = |device| {
+        move |answered| {
+            let told = counts.note(device, answered);
+            progress.into_iter().for_each(|progress| progress(told));
+        }
+    };
     (0..devices).map(note).collect()
 }
 
@@ -105,8 +115,9 @@ impl SpreadRows {
         request: &SearchRequest<'_>,
     ) -> Result<SearchResult> {
         let allowed = request.allowed.map(|allowed| self.allowed(allowed)).transpose()?;
-        let answered = request.progress.map(|progress| Answered::by_all(self.parts.len(), progress));
-        let notes = notes(self.parts.len(), answered.as_ref());
+        // Each answers all queries.
+        let counts = Counts::new(self.parts.len(), |all| all.into_iter().min().unwrap_or(0));
+        let notes = notes(self.parts.len(), &counts, request);
         let requests: Vec<SearchRequest<'_>> = (notes.iter().enumerate())
             .map(|(device, note)| SearchRequest {
                 allowed: allowed.as_ref().map(|allowed| &allowed[device]),
@@ -147,7 +158,6 @@ impl SpreadRows {
     ) -> Result<SearchResult> {
         let count = queries.rows();
         let live = self.live();
-        let answered = request.progress.map(|progress| Answered::by_each(self.parts.len(), progress));
         let mut open = match live.len() {
             0 => return Err(self.none_left()),
             devices if count < LEAST_QUERIES * devices.min(2) => {
@@ -163,7 +173,8 @@ impl SpreadRows {
                 parts.map(|(part, &place)| (place, start(part)..start(part + 1))).collect()
             }
         };
-        let notes = notes(self.parts.len(), answered.as_ref());
+        let counts = Counts::new(self.parts.len(), |all| all.into_iter().sum());
+        let notes = notes(self.parts.len(), &counts, request);
         let mut done: Vec<(usize, SearchResult)> = vec![];
         loop {
             let requests: Vec<SearchRequest<'_>> = (open.iter())

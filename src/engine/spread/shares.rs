@@ -4,11 +4,11 @@ use std::any::Any;
 use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::engine::device::vectors::OnHost;
 use crate::engine::rows::write::Placing;
 use crate::engine::spread::layout::Layout;
+use crate::engine::spread::merging::Counts;
 use crate::error::Result;
 use crate::future::RowProgress;
 use crate::lock::lock;
@@ -73,8 +73,7 @@ pub(super) fn rows_at<'a>(rows: HostVectors<'a>, numbers: &[usize]) -> Result<On
 /// Rows that devices have sent so far, and the function that is told their sum or, where all send the same, the most. What the function
 /// panics with is kept until every device can undo its part of the change.
 pub(super) struct Sent<'p> {
-    counts: Vec<AtomicUsize>,
-    is_sum: bool,
+    counts: Counts,
     progress: Mutex<RowProgress<'p>>,
     panic: Mutex<Option<Panic>>,
 }
@@ -84,15 +83,16 @@ type Panic = Box<dyn Any + Send>;
 impl<'p> Sent<'p> {
     /// Devices send different rows, whose sum is told, or all of them the same.
     pub(super) fn new(devices: usize, is_sum: bool, progress: RowProgress<'p>) -> Self {
-        let counts = (0..devices).map(|_| AtomicUsize::new(0)).collect();
-        Self { counts, is_sum, progress: Mutex::new(progress), panic: Mutex::default() }
+        let of_all: fn(Vec<usize>) -> usize = match is_sum {
+            true => |all| all.into_iter().sum(),
+            false => |all| all.into_iter().max().unwrap_or(0),
+        };
+        let counts = Counts::new(devices, of_all);
+        Self { counts, progress: Mutex::new(progress), panic: Mutex::default() }
     }
 
     pub(super) fn note(&self, device: usize, sent: usize) {
-        // A device that begins anew has told it before.
-        self.counts[device].fetch_max(sent, Ordering::Relaxed);
-        let counts = self.counts.iter().map(|count| count.load(Ordering::Relaxed));
-        let told = if self.is_sum { counts.sum() } else { counts.max().unwrap_or(0) };
+        let told = self.counts.note(device, sent);
         let mut panic = lock(&self.panic);
         if panic.is_none() {
             *panic = catch_unwind(AssertUnwindSafe(|| (lock(&self.progress))(told))).err();

@@ -18,7 +18,6 @@ type HasRow<'a> = &'a dyn Fn(u32) -> bool;
 /// Tells of any slot which device it lies on.
 type DeviceOf<'a> = &'a dyn Fn(u32) -> usize;
 
-/// The slots of a page.
 fn slots_of(page: u32) -> Range<u32> {
     page * PAGE..(page + 1) * PAGE
 }
@@ -78,7 +77,6 @@ impl Pages {
         Ok((slots, offsets))
     }
 
-    /// The list of the row in a slot.
     fn list_of(&self, slot: u32) -> Option<u32> {
         self.list_of.get((slot / PAGE) as usize).copied().filter(|&list| list != NONE)
     }

@@ -30,8 +30,8 @@ impl SavedIndex {
     /// Reads the metadata of a file. It needs no device; the rows are checked when the index is loaded.
     ///
     /// # Errors
-    /// [`Error::File`](crate::Error::File) when the file is no index of nearfield, or one of another version, or damaged;
-    /// [`Error::Io`](crate::Error::Io) when it cannot be read.
+    /// [`Error::File`] when the file is no index of nearfield, or one of another version, or damaged; [`Error::Io`] when it cannot be
+    /// read.
     ///
     /// ```no_run
     /// let saved = nearfield::SavedIndex::read("index.nf")?;

@@ -124,11 +124,6 @@ impl Windows {
         self.of.narrowed.as_ref().ok_or_else(without)
     }
 
-    pub(crate) fn gpu(&self) -> &Arc<Gpu> {
-        &self.of.gpu
-    }
-
-    /// How many windows there are.
     pub(crate) fn count(&self) -> usize {
         self.windows.len()
     }
@@ -158,7 +153,7 @@ impl Windows {
     pub(crate) async fn fill(&self, place: usize, rows: &HostRows, slots: Range<usize>) -> Result<()> {
         let narrowed = self.narrowed()?;
         let Some(copy) = &self.windows[place].narrowed else { return Err(without()) };
-        let (gpu, narrower, block) = (self.gpu(), narrowed.on_host(), BLOCK_ROWS as usize);
+        let (gpu, narrower, block) = (&self.of.gpu, narrowed.on_host(), BLOCK_ROWS as usize);
         // Rows that are divided otherwise by now, or are more, are narrowed again.
         let is_of = |kept: &&Arc<Narrowed>| kept.first == slots.start && kept.terms.len() >= slots.len();
         let kept = lock(&self.kept).iter().find(is_of).cloned();

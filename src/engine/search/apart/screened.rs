@@ -89,7 +89,6 @@ async fn by_plans(
     answer(open.iter(), &hits, request, state)
 }
 
-/// Sets the answers of queries.
 fn answer(
     numbers: impl Iterator<Item = usize>,
     hits: &Hits,

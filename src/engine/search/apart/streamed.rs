@@ -80,7 +80,7 @@ pub(super) fn search<'f>(
         found.resize_with(count, Vec::new);
         let is_left = memory::filled(count, false)?;
         let statistics = Statistics::default();
-        let profile = if request.profile { Profile::of_forms(windows.gpu(), request.forms) } else { None };
+        let profile = if request.profile { Profile::of_forms(&windows.of.gpu, request.forms) } else { None };
         let mut stream =
             Stream { queries, asked, request, limit, found, is_left, statistics, profile, told: 0 };
         let turn = windows.turn().await;
@@ -88,7 +88,7 @@ pub(super) fn search<'f>(
         drop(turn);
         stream.rest()?;
         if let Some(profile) = stream.profile.take() {
-            stream.statistics.stages = profile.times(windows.gpu()).await?;
+            stream.statistics.stages = profile.times(&windows.of.gpu).await?;
         }
         stream.finished()
     })
