@@ -10,9 +10,6 @@ use crate::interrupt;
 use crate::matrix::{Element, ElementKind, Matrix, MatrixView};
 use crate::memory;
 
-/// Elements that are copied between two looks at whether to stop.
-const WORK: usize = 1 << 24;
-
 /// Borrowed vectors, `[rows, dim]` in C order, f32 or f16.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
@@ -85,7 +82,7 @@ impl<'a> HostVectors<'a> {
     pub(crate) fn chosen(&self, numbers: &[usize]) -> Result<Matrix> {
         fn copied<T: Element>(view: MatrixView<'_, T>, numbers: &[usize]) -> Result<Vec<T>> {
             let mut values = memory::with_room(numbers.len() * view.dim())?;
-            for numbers in numbers.chunks((WORK / view.dim()).max(1)) {
+            for numbers in numbers.chunks((interrupt::WORK / view.dim()).max(1)) {
                 interrupt::check()?;
                 numbers.iter().for_each(|&number| values.extend_from_slice(view.row(number)));
             }

@@ -27,6 +27,7 @@ pub(crate) use rows::allowed::Allowed;
 pub(crate) use rows::narrowed::TERMS_BYTES;
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) use rows::of_file::FileRows;
+pub(crate) use rows::segments::STORED_BYTES;
 pub(crate) use rows::shape::{Kept, RowShape};
 pub(crate) use rows::write::Placing;
 pub use search::plan::{Plan, Route};

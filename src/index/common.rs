@@ -14,9 +14,7 @@ use crate::metric::Metric;
 use crate::options::place::RowPlace;
 use crate::options::placement::Placement;
 use crate::options::{SearchOptions, WithinOptions};
-use crate::store::{
-    CopyOptions, HostCopy, RowStore, budget_of, check_dim, check_k, check_queries, check_rows,
-};
+use crate::store::{CopyOptions, HostCopy, RowStore, budget_of, check_dim, check_k};
 
 /// Vectors for an index: a [`MatrixView`](crate::MatrixView) of f32 or f16, a [`Matrix`](crate::Matrix), a slice or array that is one vector, or a
 /// [`DeviceMatrix`](crate::DeviceMatrix) on the index's device. The same type as [`Queries`].
@@ -226,7 +224,7 @@ impl Common {
         options: &'s WithinOptions<'_>,
     ) -> Boxed<'s, SearchResult> {
         Box::pin(async move {
-            check_queries(&queries, &self.device, self.dim)?;
+            self.check_search(&queries, 1)?;
             if radius.is_nan() {
                 return Err(Error::argument("radius", "a number", "NaN"));
             }
@@ -263,8 +261,20 @@ impl Common {
 
     /// Checks that the index can store these rows.
     pub(crate) fn check_rows(&self, rows: &Rows<'_>) -> Result<()> {
-        check_rows("rows", (self.dim, self.elements), (rows.dim(), rows.kind()))?;
-        rows.check_device("rows", &self.device.engine)
+        self.check_vectors("rows", rows)?;
+        if self.elements == ElementKind::F16 && rows.kind() == ElementKind::F32 {
+            return Err(Error::argument("rows", "f16 rows, because the index stores f16", "f32 rows"));
+        }
+        Ok(())
+    }
+
+    /// Checks that vectors have the index's dim, and lie on its device or in the host's memory.
+    fn check_vectors(&self, argument: &'static str, vectors: &Rows<'_>) -> Result<()> {
+        if vectors.dim() != self.dim {
+            let needed = format!("dim {}, as the index has", self.dim);
+            return Err(Error::argument(argument, needed, vectors.dim()));
+        }
+        vectors.check_device(argument, &self.device.engine)
     }
 
     /// Checks that an update has one row per id, and gives the slots of the rows that it replaces.
@@ -284,7 +294,7 @@ impl Common {
 
     /// Checks that the index can answer these queries.
     pub(crate) fn check_search(&self, queries: &Queries<'_>, k: usize) -> Result<()> {
-        check_queries(queries, &self.device, self.dim)?;
+        self.check_vectors("queries", queries)?;
         check_k(k)
     }
 

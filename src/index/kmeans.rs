@@ -50,12 +50,8 @@ type IterationProgress<'a> = &'a (dyn Fn(usize, f64) + Send + Sync);
 
 impl std::fmt::Debug for KMeans<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("KMeans")
-            .field("metric", &self.metric)
-            .field("clusters", &self.clusters)
-            .field("iterations", &self.iterations)
-            .field("seed", &self.seed)
-            .finish_non_exhaustive()
+        let Self { metric, clusters, .. } = self;
+        f.debug_struct("KMeans").field("metric", metric).field("clusters", clusters).finish_non_exhaustive()
     }
 }
 

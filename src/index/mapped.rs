@@ -73,16 +73,12 @@ impl MappedVectors {
             return Err(mismatch(path, needed, format!("{length} bytes")));
         }
         let (ids, next, checksum) = match saved {
-            Some(Saved { ids, next, checksum }) => (ids, next, Some(checksum)),
+            Some((ids, next, checksum)) => (ids, next, Some(checksum)),
             None => (memory::collect((0..rows as u32).map(u64::from))?, rows, None),
         };
-        let (rows, start, of_slots) = (rows as usize, start as usize, None);
-        Ok(Self {
-            rows: MappedRows { file: Arc::new(file), elements, dim, rows, start, of_slots },
-            ids,
-            next,
-            checksum,
-        })
+        let (file, rows, start, of_slots) = (Arc::new(file), rows as usize, start as usize, None);
+        let rows = MappedRows { file, elements, dim, rows, start, of_slots };
+        Ok(Self { rows, ids, next, checksum })
     }
 
     /// Reads the rows through once, and makes the common part of an index that has them in these slots.
@@ -140,12 +136,8 @@ fn with_header(path: &Path, bytes: &[u8], elements: ElementKind) -> Result<Place
     Ok(Place { elements, shape, start: 8 })
 }
 
-/// What else a saved index has.
-struct Saved {
-    ids: Vec<u64>,
-    next: u64,
-    checksum: Checksum,
-}
+/// The ids of a saved index, the insertion number of its next row, and the checksum of its rows.
+type Saved = (Vec<u64>, u64, Checksum);
 
 /// The rows of a saved index of either kind.
 fn saved(path: &Path, bytes: &[u8], metric: Metric) -> Result<(Place, Saved)> {
@@ -168,5 +160,5 @@ fn saved(path: &Path, bytes: &[u8], metric: Metric) -> Result<(Place, Saved)> {
     }
     let shape = [about.rows as u64, about.dim as u64];
     let checksum = Checksum { written, seen: Xxh3Default::new() };
-    Ok((Place { elements: about.elements, shape, start }, Saved { ids, next: about.next, checksum }))
+    Ok((Place { elements: about.elements, shape, start }, (ids, about.next, checksum)))
 }

@@ -9,11 +9,9 @@ use crate::future::Boxed;
 use crate::gpu::is_blocked;
 use crate::index::common::Common;
 use crate::matrix::MatrixView;
-use crate::metric::Metric;
 use crate::neighbors::Neighbors;
 use crate::options::SearchOptions;
 use crate::parallel;
-use crate::store::RowStore;
 
 /// Searches in flight on a GPU: the host prepares one and reads its answers while the device works on the other.
 const ON_GPU: usize = 2;
@@ -68,16 +66,20 @@ impl SharedSearches {
             let (values, count) = (vectors.to_f32(), vectors.rows());
             Some(Request { kind, values, queries: count, is_blocking: is_blocked() })
         };
-        let run = |kind: Kind, values, counts: Vec<usize>| {
-            let joint = Joint {
-                store: common.store.clone(),
-                lists: lists.map(|(lists, _)| lists.clone()),
-                kind,
-                metric: common.metric,
-                dim: common.dim,
-                budget: common.budget / in_flight(common) as u64,
+        let run = |kind: Kind, values: Vec<f32>, counts: Vec<usize>| {
+            // It borrows nothing, so that whoever of the callers is awake can run it.
+            let (store, lists) = (common.store.clone(), lists.map(|(lists, _)| lists.clone()));
+            let (dim, Kind { k, fill, probes }) = (common.dim, kind);
+            // A part of the index's, so that searches in flight do not wait for each other's scratch memory, nor for that of a future that
+            // is not polled again. Where it is too little, each caller has the whole for itself.
+            let budget = common.budget / in_flight(common) as u64;
+            let request = SearchRequest { widens: fill, ..SearchRequest::nearest(common.metric, k, budget) };
+            let joint = async move {
+                let queries = MatrixView::new(&values, dim)?.into();
+                let found = store.search(&queries, &request, borrowed(lists.as_ref().zip(probes))).await?;
+                shares(&found, &counts)
             };
-            Box::pin(joint.search(values, counts)) as Boxed<'static, Vec<SearchResult>>
+            Box::pin(joint) as Boxed<'static, Vec<SearchResult>>
         };
         self.0.search(queries.rows(), request, alone, &run).await
     }
@@ -103,30 +105,6 @@ fn is_joinable(common: &Common, queries: &Queries<'_>, options: &SearchOptions<'
     // the one below it. Nor may all threads of the pool wait for a search that needs one.
     let may_wait = parallel::current_thread_index().is_none();
     common.device.options().join_searches && is_plain && is_small && may_wait
-}
-
-/// A search for several callers. It borrows nothing, so that whoever of them is awake can run it.
-struct Joint {
-    store: Arc<RowStore>,
-    lists: Option<Arc<EngineLists>>,
-    kind: Kind,
-    metric: Metric,
-    dim: usize,
-    /// A part of the index's, so that searches in flight do not wait for each other's scratch memory, nor for that of a future that is
-    /// not polled again. Where it is too little, each caller has the whole for itself.
-    budget: u64,
-}
-
-impl Joint {
-    /// The answer of each caller, in the order of their queries.
-    async fn search(self, values: Vec<f32>, counts: Vec<usize>) -> Result<Vec<SearchResult>> {
-        let Kind { k, fill, probes } = self.kind;
-        let Self { store, lists, metric, dim, budget, .. } = self;
-        let request = SearchRequest { widens: fill, ..SearchRequest::nearest(metric, k, budget) };
-        let queries = MatrixView::new(&values, dim)?.into();
-        let found = store.search(&queries, &request, borrowed(lists.as_ref().zip(probes))).await?;
-        shares(&found, &counts)
-    }
 }
 
 /// The shares of callers with these numbers of queries.

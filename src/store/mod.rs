@@ -22,7 +22,7 @@ use crate::interrupt;
 use crate::memory;
 pub(crate) use crate::options::ids::ID_LIMIT;
 use crate::usage::{Memory, MemoryPlace};
-pub(crate) use checks::{MAX_DIM, budget_of, check_dim, check_k, check_queries, check_rows};
+pub(crate) use checks::{MAX_DIM, budget_of, check_dim, check_k};
 pub(crate) use copy::{CopyOptions, HostCopy};
 use ids::Ids;
 

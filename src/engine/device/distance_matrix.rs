@@ -39,12 +39,12 @@ pub struct DistanceMatrix {
 
 impl DistanceMatrix {
     pub(crate) fn in_buffer(gpu: &Arc<Gpu>, buffer: Buffer, [queries, rows]: [usize; 2]) -> Self {
-        Self { engine: gpu.into(), memory: MatrixMemory::Gpu(buffer.into()), queries, rows }
+        Self { engine: Engine::Gpu(gpu.clone()), memory: MatrixMemory::Gpu(buffer.into()), queries, rows }
     }
 
     /// The buffer, to be written again, if this GPU has it, it holds `bytes`, and no clone shares it.
     pub(crate) fn reusable_buffer(&mut self, gpu: &Arc<Gpu>, bytes: u64) -> Option<Buffer> {
-        self.check_device("distances", &gpu.into()).ok()?;
+        self.check_device("distances", &Engine::Gpu(gpu.clone())).ok()?;
         match &mut self.memory {
             MatrixMemory::Gpu(buffer) => {
                 Arc::get_mut(buffer).filter(|buffer| buffer.size() >= bytes).map(|buffer| buffer.clone())

@@ -74,8 +74,14 @@ impl DeviceMatrix {
         let (rows, dim) = (vectors.rows(), vectors.dim());
         let (memory, norms, stride) = match engine {
             Engine::Gpu(gpu) => {
-                let (buffer, norms, stride) = upload(gpu, vectors).await?;
-                (MatrixMemory::Gpu(buffer.into()), MatrixNorms::in_buffer(norms), stride)
+                let layout = RowLayout::padded(ElementKind::F32, dim);
+                let bytes = rows as u64 * layout.row_bytes();
+                gpu.check_binding("vectors", bytes)?;
+                let buffer = gpu.create_storage("vectors", bytes)?;
+                gpu.upload_rows(&buffer, 0, layout, vectors, &mut |_| ()).await?;
+                // Refuses values that are not finite.
+                let norms = norms_of(gpu, &buffer, layout, rows).await?;
+                (MatrixMemory::Gpu(buffer.into()), MatrixNorms::in_buffer(norms), layout.stride)
             }
             Engine::Host(_) => {
                 let squared = host::checked("rows", vectors)?;
@@ -264,17 +270,6 @@ impl DeviceMatrix {
         let pitch = halve::pitch_of((self.stride / 4) as u32);
         Some(HalfVectors { values: values.into(), factors: factors.into(), pitch })
     }
-}
-
-/// Copies vectors into a new buffer and validates them there. Returns their norms and the stride too.
-async fn upload(gpu: &Arc<Gpu>, vectors: HostVectors<'_>) -> Result<(Buffer, Buffer, usize)> {
-    let layout = RowLayout::padded(ElementKind::F32, vectors.dim());
-    let bytes = vectors.rows() as u64 * layout.row_bytes();
-    gpu.check_binding("vectors", bytes)?;
-    let buffer = gpu.create_storage("vectors", bytes)?;
-    gpu.upload_rows(&buffer, 0, layout, vectors, &mut |_| ()).await?;
-    let norms = norms_of(gpu, &buffer, layout, vectors.rows()).await?;
-    Ok((buffer, norms, layout.stride))
 }
 
 /// The norms of the rows in a buffer, squared and inverse, in another one. Refuses values that are not finite.

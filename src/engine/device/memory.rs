@@ -9,13 +9,10 @@ use crate::gpu::{Buffer, Commands, words};
 use crate::interrupt;
 use crate::memory;
 
-/// Values that are copied between two looks at whether to stop.
-const WORK: usize = 1 << 24;
-
 /// A copy of values, each converted.
 pub(crate) fn copied<T: Copy, U>(values: &[T], convert: impl Fn(T) -> U) -> Result<Vec<U>> {
     let mut copy = memory::with_room(values.len())?;
-    for values in values.chunks(WORK) {
+    for values in values.chunks(interrupt::WORK) {
         interrupt::check()?;
         copy.extend(values.iter().map(|&value| convert(value)));
     }

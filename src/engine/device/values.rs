@@ -268,7 +268,7 @@ impl DeviceVector {
             }
             first += len;
         }
-        let engine = Engine::from(device.gpu("a vector in buffers")?);
+        let engine = Engine::Gpu(device.gpu("a vector in buffers")?.clone());
         Ok(Self { engine, kind, memory: VectorMemory::Gpu(parts), len: first })
     }
 

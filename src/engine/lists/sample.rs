@@ -14,9 +14,6 @@ use crate::matrix::{Element, MatrixView};
 use crate::memory;
 use crate::vectors::HostVectors;
 
-/// Elements that are copied between two looks at whether to stop.
-const WORK: usize = 1 << 24;
-
 /// Rows to train on: on the host, or on the device in any number of pieces.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Sample<'a> {
@@ -68,7 +65,7 @@ impl<'a> Sample<'a> {
     /// The rows with these numbers, which ascend, as f32 on the host. All rows of one piece are borrowed as they lie.
     pub(crate) fn to_host(self, numbers: &[u64]) -> Result<Cow<'a, [f32]>> {
         let (is_whole, dim) = (numbers.len() == self.rows(), self.dim());
-        let at_once = (WORK / dim).max(1);
+        let at_once = (interrupt::WORK / dim).max(1);
         let gathered = |pieces: &[MatrixView<'_, f32>]| {
             let mut sample = memory::with_room(numbers.len() * dim)?;
             let (mut piece, mut first) = (0, 0);

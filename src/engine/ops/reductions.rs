@@ -43,7 +43,14 @@ pub(crate) fn reduce_rows<'a>(
         match engine {
             _ if values.length() == 0 => memory::filled(values.rows(), job.of_nothing().record[0]),
             Engine::Gpu(gpu) => row_reductions::reduce(gpu, &job, values, others).await,
-            Engine::Host(_) => rows_on_host(&job, values, others),
+            Engine::Host(_) => {
+                if job.operation.is_place() {
+                    check_place(values.length() as u64 - 1, values.length() as u64)?;
+                }
+                let values = values.on_host()?;
+                let others = others.map_or(Ok(values), |others| others.on_host())?;
+                host::reduce_rows(job.operation, job.scale, values, others)
+            }
         }
     })
 }
@@ -120,14 +127,4 @@ fn check_rows(engine: &Engine, values: &ValueRows<'_>, others: Option<&ValueRows
         return Err(Error::argument("others", needed, others.place()));
     }
     Ok(())
-}
-
-fn rows_on_host(job: &Job<'_>, values: ValueRows<'_>, others: Option<ValueRows<'_>>) -> Result<Vec<u32>> {
-    let Job { operation, scale, .. } = *job;
-    if operation.is_place() {
-        check_place(values.length() as u64 - 1, values.length() as u64)?;
-    }
-    let values = values.on_host()?;
-    let others = others.map_or(Ok(values), |others| others.on_host())?;
-    host::reduce_rows(operation, scale, values, others)
 }

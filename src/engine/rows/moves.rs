@@ -15,6 +15,7 @@ use crate::memory;
 pub(crate) const STAGED_BYTES: u64 = 64 << 20;
 
 /// Rows with their norms and ids, in the order of a list of slots that the host has too.
+#[derive(Clone, Copy)]
 pub(crate) struct Staged<'a> {
     pub(crate) rows: BufferSlice<'a>,
     pub(crate) norms: BufferSlice<'a>,
@@ -55,7 +56,43 @@ impl GpuRows {
         Ok(())
     }
 
-    /// Records the copies of staged rows to their slots, which have no row.
+    /// Records the copies of staged rows to their slots, which have no row, or of rows to the staging buffers.
+    pub(crate) fn encode_move(
+        &self,
+        commands: &mut Commands<'_>,
+        direction: Direction,
+        segments: &[Segment],
+        staged: &Staged<'_>,
+    ) -> Result<()> {
+        for (segment, positions) in places(segments, staged.slots) {
+            let StoredRows { rows, norms, ids, .. } = segment.stored()?;
+            let parts = [
+                (self.layout.row_bytes(), rows, staged.rows),
+                (8, norms, staged.norms),
+                (8, ids, staged.ids),
+            ];
+            for (row_bytes, there, here) in parts {
+                let (from, to) = match direction {
+                    Direction::Gather => (there.into(), here),
+                    Direction::Scatter => (here, there.into()),
+                };
+                let moving = move_rows::Move {
+                    direction,
+                    row_bytes,
+                    slots: staged.list,
+                    positions: positions.clone(),
+                    first_slot: segment.first_slot,
+                    rows: segment.capacity,
+                    from,
+                    to,
+                };
+                move_rows::encode(commands, &moving)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Records the copies of staged rows to their slots, and their narrowed copies there.
     pub(crate) fn encode_scatter(
         &self,
         commands: &mut Commands<'_>,
@@ -63,21 +100,11 @@ impl GpuRows {
         staged: &Staged<'_>,
         narrowed: Option<&NarrowedRows>,
     ) -> Result<()> {
+        self.encode_move(commands, Direction::Scatter, segments, staged)?;
+        let Some(narrowed) = narrowed else { return Ok(()) };
         for (segment, positions) in places(segments, staged.slots) {
-            let mut scatter = |row_bytes, from, to| {
-                let moving =
-                    segment.moving(Direction::Scatter, row_bytes, staged.list, positions.clone(), from, to);
-                move_rows::encode(commands, &moving)
-            };
-            let StoredRows { rows, norms, ids, .. } = segment.stored()?;
-            scatter(self.layout.row_bytes(), staged.rows, rows.into())?;
-            scatter(8, staged.norms, norms.into())?;
-            scatter(8, staged.ids, ids.into())?;
-            if let Some(narrowed) = narrowed {
-                let range = [positions.start, positions.end];
-                let rows = (staged.rows, staged.norms);
-                narrowed.encode_staged(commands, self.layout, rows, staged.list, segment, range)?;
-            }
+            let (rows, range) = ((staged.rows, staged.norms), [positions.start, positions.end]);
+            narrowed.encode_staged(commands, self.layout, rows, staged.list, segment, range)?;
         }
         Ok(())
     }
@@ -114,19 +141,9 @@ impl GpuRows {
                 list: BufferSlice::all(&scratch[3]),
                 slots: to,
             };
-            let list = BufferSlice::all(&scratch[4]);
+            let gathered = Staged { list: BufferSlice::all(&scratch[4]), slots: from, ..staged };
             let mut commands = Commands::new(&gpu, None);
-            for (segment, positions) in places(&segments, from) {
-                let mut gather = |row_bytes, from, to| {
-                    let moving =
-                        segment.moving(Direction::Gather, row_bytes, list, positions.clone(), from, to);
-                    move_rows::encode(&mut commands, &moving)
-                };
-                let StoredRows { rows, norms, ids, .. } = segment.stored()?;
-                gather(row_bytes, rows.into(), staged.rows)?;
-                gather(8, norms.into(), staged.norms)?;
-                gather(8, ids.into(), staged.ids)?;
-            }
+            self.encode_move(&mut commands, Direction::Gather, &segments, &gathered)?;
             self.encode_scatter(&mut commands, &segments, &staged, narrowed.as_ref())?;
             commands.submit();
         }
@@ -207,21 +224,6 @@ impl GpuRows {
             return Err(Error::Budget { purpose, needed: budget_for(bytes * multiple as u64), budget });
         }
         Ok(fits / multiple * multiple)
-    }
-}
-
-impl Segment {
-    fn moving<'a>(
-        &self,
-        direction: Direction,
-        row_bytes: u64,
-        slots: BufferSlice<'a>,
-        positions: Range<u32>,
-        from: BufferSlice<'a>,
-        to: BufferSlice<'a>,
-    ) -> move_rows::Move<'a> {
-        let (first_slot, rows) = (self.first_slot, self.capacity);
-        move_rows::Move { direction, row_bytes, slots, positions, first_slot, rows, from, to }
     }
 }
 

@@ -56,6 +56,15 @@ fn first(gpu: &Gpu, shape: &RowShape) -> Kept {
     }
 }
 
+/// An error if the host has less than these bytes free, which rows on devices have.
+pub(crate) fn check_host_room(bytes: u64) -> Result<()> {
+    if host::memory_usage().is_some_and(|usage| usage.free_bytes < bytes) {
+        let purpose = "rows that leave the device for the host's memory".into();
+        return Err(Error::OutOfMemory { purpose, bytes: Some(bytes) });
+    }
+    Ok(())
+}
+
 /// A change of rows that have left their device: they are on the host when it is applied.
 pub(crate) struct Outgrown<'a> {
     pub(crate) rows: ApartRows,
@@ -108,11 +117,7 @@ impl GpuRows {
 
     async fn read_back(&self, shape: &RowShape) -> Result<HostRows> {
         let &RowShape { metric, elements, dim, expected, .. } = shape;
-        let needed = self.len() * (dim * elements.size()) as u64;
-        if host::memory_usage().is_some_and(|usage| usage.free_bytes < needed) {
-            let purpose = "rows that leave the device for the host's memory".into();
-            return Err(Error::OutOfMemory { purpose, bytes: Some(needed) });
-        }
+        check_host_room(self.len() * shape.row_bytes() as u64)?;
         let host = Arc::new(Host::new(self.gpu.options.clone()));
         let mut rows =
             HostRows::new(host, metric, elements, dim, false).expecting(expected.max(self.end()))?;
@@ -124,7 +129,7 @@ impl GpuRows {
             let ids = BufferSlice::all(&segment.stored()?.ids);
             buffers.push((ids, segment.first_slot, segment.capacity));
         }
-        let used = dim * elements.size();
+        let used = shape.row_bytes();
         for slots in Bits::slots(alive, self.end() as usize)?.chunks(elements.rows_of_piece(dim)) {
             interrupt::check()?;
             let mut bytes = memory::with_room(slots.len() * used)?;

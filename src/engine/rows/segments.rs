@@ -80,7 +80,7 @@ impl Segment {
     }
 
     /// The segment's rows as [`Rescoring`] takes them.
-    fn table(&self, layout: RowLayout) -> Result<Table<'_>> {
+    pub(crate) fn table(&self, layout: RowLayout) -> Result<Table<'_>> {
         let StoredRows { rows, ids, .. } = self.stored()?;
         let vectors = BufferVectors { values: rows.into(), layout };
         Ok(Table { vectors, rows: self.len, first_slot: self.first_slot, ids: ids.into() })
@@ -178,11 +178,6 @@ impl GpuRows {
 
     pub(crate) fn vectors(&self) -> u32 {
         (self.layout.stride / 4) as u32
-    }
-
-    /// The rows of segment `number` as [`Rescoring`] takes them.
-    pub(crate) fn table(&self, number: usize) -> Result<Table<'_>> {
-        self.segments[number].table(self.layout)
     }
 
     /// Records the distances of candidates that may lie in any segment: each segment in turn writes those of its rows.

@@ -98,7 +98,7 @@ impl<'a> Exhaustive<'a> {
         let candidates = self.visited.candidates(stretch, [self.pitch, kept], &self.buffers.allowed);
         let (metric, queries) = (self.request.metric, (&self.buffers.queries).into());
         let rescoring = Rescoring { metric, queries, count: self.count, candidates, found };
-        rescoring.encode(commands, self.rows.table(stretch.segment)?, true)
+        rescoring.encode(commands, self.rows.segments[stretch.segment].table(self.rows.layout)?, true)
     }
 }
 

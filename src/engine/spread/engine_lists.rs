@@ -199,10 +199,13 @@ pub(crate) fn search_rows<'f>(
                 lists.parts[0].search(rows, queries, request, probes).await?
             }
             #[cfg(not(target_arch = "wasm32"))]
-            (EngineRows::Several(rows), None) => rows.search(None, queries, request).await?,
+            (EngineRows::Several(rows), Some((lists, probes))) if rows.layout.is_some() => {
+                lists.search_shards(rows, queries, request, probes).await?
+            }
             #[cfg(not(target_arch = "wasm32"))]
-            (EngineRows::Several(rows), Some((lists, probes))) => {
-                lists.search_all(rows, queries, request, probes).await?
+            (EngineRows::Several(rows), lists) => {
+                let lists = lists.map(|(lists, probes)| (&lists.parts[..], probes));
+                rows.search(lists, queries, request).await?
             }
         };
         Ok(found.with_roots(request.metric, rows.place()))

@@ -44,19 +44,13 @@ pub(super) fn joined(found: Vec<SearchResult>) -> Result<SearchResult> {
 
 /// The work of all devices, with the stages of the one that took longest. `queries` joins the numbers of queries of two devices.
 fn summed(of_devices: Vec<Statistics>, queries: fn(u64, u64) -> u64) -> Statistics {
-    let sum = |of: fn(&Statistics) -> u64| of_devices.iter().map(of).sum();
-    let mut all = Statistics {
-        scored: sum(|one| one.scored),
-        rescored: sum(|one| one.rescored),
-        searched_again: sum(|one| one.searched_again),
-        searched_exhaustively: sum(|one| one.searched_exhaustively),
-        searched_flat: of_devices.iter().map(|one| one.searched_flat).fold(0, queries),
-        on_host: of_devices.iter().any(|one| one.on_host),
-        windows: of_devices.iter().map(|one| one.windows).sum(),
-        tables_missing: of_devices.iter().any(|one| one.tables_missing),
-        devices: of_devices.iter().map(|one| one.devices.max(1)).sum(),
-        ..Statistics::default()
-    };
+    let mut all = Statistics::default();
+    for one in &of_devices {
+        all.add(one);
+        all.searched_flat = queries(all.searched_flat, one.searched_flat);
+        all.on_host |= one.on_host;
+        all.devices += one.devices.max(1);
+    }
     let time = |stages: &Vec<StageTime>| stages.iter().map(|stage| stage.time).sum::<std::time::Duration>();
     let slowest = of_devices.into_iter().map(|one| one.stages).max_by_key(time);
     all.stages = slowest.unwrap_or_default();

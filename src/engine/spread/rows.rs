@@ -20,7 +20,6 @@ use crate::engine::spread::together::{Work, together};
 use crate::error::{Error, Result};
 use crate::future::{Boxed, RowProgress};
 use crate::gpu::words;
-use crate::host;
 use crate::matrix::{Element, ElementKind};
 use crate::memory;
 use crate::options::placement::Placement;
@@ -221,17 +220,6 @@ impl SpreadRows {
         })
     }
 
-    /// Each device sees what the host has free, and not what the others take of it.
-    fn check_host_room(&self) -> Result<()> {
-        let moving = self.parts.iter().filter(|part| !part.is_apart());
-        let bytes = moving.map(DeviceRows::len).sum::<u64>() * self.shape.row_bytes() as u64;
-        if host::memory_usage().is_some_and(|usage| usage.free_bytes < bytes) {
-            let purpose = "rows that leave the devices for the host's memory".into();
-            return Err(Error::OutOfMemory { purpose, bytes: Some(bytes) });
-        }
-        Ok(())
-    }
-
     /// Puts the rows of each device into its slots; on all of them or, after an error, on none.
     async fn put_owns<'a>(
         &mut self,
@@ -240,7 +228,10 @@ impl SpreadRows {
         step: Step,
     ) -> Result<()> {
         if step != Step::There {
-            self.check_host_room()?;
+            // Each device sees what the host has free, and not what the others take of it.
+            let moving = self.parts.iter().filter(|part| !part.is_apart());
+            let rows = moving.map(DeviceRows::len).sum::<u64>();
+            outgrown::check_host_room(rows * self.shape.row_bytes() as u64)?;
         }
         let mut places = vec![];
         let mut works: Vec<Work<'_, RowChange<'_>>> = vec![];
@@ -289,48 +280,40 @@ impl SpreadRows {
         Ok(())
     }
 
-    /// Removes the rows in these slots.
     pub(super) fn release<'f>(&'f mut self, freed: &'f [u32]) -> Boxed<'f, ()> {
-        Box::pin(async move {
-            let after = Bits::after(self.alive.as_ref(), self.end, &[], freed)?;
-            let own = self.divided(freed);
-            let mut places = vec![];
-            let mut works: Vec<Work<'_, RowChange<'_>>> = vec![];
-            for (place, engine, part) in self.changing()? {
-                if !own[place].is_empty() {
-                    places.push(place);
-                    works.push((engine, Box::pin(part.prepared_release(&own[place]))));
-                }
-            }
-            let prepared = together(works).await;
-            self.take_over(places, prepared)?;
-            (self.end, self.alive) = after;
-            Ok(())
-        })
+        Box::pin(self.leave(freed, None))
     }
 
     pub(super) fn relocate<'f>(&'f mut self, from: &'f [u32], to: &'f [u32]) -> Boxed<'f, ()> {
-        Box::pin(async move {
-            let after = Bits::after(self.alive.as_ref(), self.end, to, from)?;
-            let (own_from, own_to) = (self.divided(from), self.divided(to));
-            if let Some(layout) = &self.layout
-                && from.iter().zip(to).any(|(&from, &to)| layout.place(from).0 != layout.place(to).0)
-            {
-                return Err(Error::internal("rows that move from one device to another"));
+        Box::pin(self.leave(from, Some(to)))
+    }
+
+    /// Removes the rows in these slots, or moves them, with their ids, to slots of the same device that have none.
+    async fn leave(&mut self, from: &[u32], to: Option<&[u32]>) -> Result<()> {
+        let after = Bits::after(self.alive.as_ref(), self.end, to.unwrap_or_default(), from)?;
+        let (own_from, own_to) = (self.divided(from), to.map(|to| self.divided(to)));
+        if let (Some(layout), Some(to)) = (&self.layout, to)
+            && from.iter().zip(to).any(|(&from, &to)| layout.place(from).0 != layout.place(to).0)
+        {
+            return Err(Error::internal("rows that move from one device to another"));
+        }
+        let mut places = vec![];
+        let mut works: Vec<Work<'_, RowChange<'_>>> = vec![];
+        for (place, engine, part) in self.changing()? {
+            let from = &own_from[place];
+            if from.is_empty() {
+                continue;
             }
-            let mut places = vec![];
-            let mut works: Vec<Work<'_, RowChange<'_>>> = vec![];
-            for (place, engine, part) in self.changing()? {
-                if !own_from[place].is_empty() {
-                    places.push(place);
-                    works.push((engine, part.prepared_move(&own_from[place], &own_to[place])));
-                }
-            }
-            let prepared = together(works).await;
-            self.take_over(places, prepared)?;
-            (self.end, self.alive) = after;
-            Ok(())
-        })
+            places.push(place);
+            works.push(match &own_to {
+                Some(to) => (engine, part.prepared_move(from, &to[place])),
+                None => (engine, Box::pin(part.prepared_release(from))),
+            });
+        }
+        let prepared = together(works).await;
+        self.take_over(places, prepared)?;
+        (self.end, self.alive) = after;
+        Ok(())
     }
 
     /// The slots of a list on each device, where they lie there.

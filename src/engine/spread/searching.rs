@@ -118,16 +118,13 @@ impl SpreadRows {
         // Each answers all queries.
         let counts = Counts::new(self.parts.len(), |all| all.into_iter().min().unwrap_or(0));
         let notes = notes(self.parts.len(), &counts, request);
-        let requests: Vec<SearchRequest<'_>> = (notes.iter().enumerate())
-            .map(|(device, note)| SearchRequest {
-                allowed: allowed.as_ref().map(|allowed| &allowed[device]),
-                progress: request.progress.map(|_| note as _),
-                ..*request
-            })
-            .collect();
         let (count, queries) = (queries.rows(), Queries::from(queries));
-        let works = self.parts.iter().zip(&requests).enumerate().map(|(device, (rows, request))| {
-            (self.engine(device), search(device, (rows, lists), &queries, request))
+        let works = self.parts.iter().enumerate().map(|(device, rows)| -> Work<'_, SearchResult> {
+            let allowed = allowed.as_ref().map(|allowed| &allowed[device]);
+            let progress = request.progress.map(|_| &notes[device] as _);
+            let (request, queries) = (SearchRequest { allowed, progress, ..*request }, &queries);
+            let work = async move { search(device, (rows, lists), queries, &request).await };
+            (self.engine(device), Box::pin(work))
         });
         let works = works.collect();
         let found = match count < LEAST_QUERIES {
@@ -177,26 +174,18 @@ impl SpreadRows {
         let notes = notes(self.parts.len(), &counts, request);
         let mut done: Vec<(usize, SearchResult)> = vec![];
         loop {
-            let requests: Vec<SearchRequest<'_>> = (open.iter())
-                .map(|&(device, _)| SearchRequest {
-                    progress: request.progress.map(|_| &notes[device] as _),
-                    ..*request
-                })
-                .collect();
-            let slices: Vec<Queries<'_>> =
-                open.iter().map(|(_, range)| Queries::from(queries.slice(range.clone()))).collect();
-            let works: Vec<Work<'_, SearchResult>> = (open.iter().zip(slices.iter().zip(&requests)))
-                .map(|((device, _), (queries, request))| {
-                    let (device, busy) = (*device, Busy::new(&self.busy[*device]));
-                    let search = search(device, (&self.parts[device], lists), queries, request);
-                    let work: Boxed<'_, SearchResult> = Box::pin(async move {
-                        let _busy = busy;
-                        search.await
-                    });
-                    (self.engine(device), work)
-                })
-                .collect();
-            let results = together(works).await;
+            let works = open.iter().map(|(device, range)| -> Work<'_, SearchResult> {
+                let (device, queries) = (*device, Queries::from(queries.slice(range.clone())));
+                let busy = Busy::new(&self.busy[device]);
+                let progress = request.progress.map(|_| &notes[device] as _);
+                let request = SearchRequest { progress, ..*request };
+                let work = async move {
+                    let _busy = busy;
+                    search(device, (&self.parts[device], lists), &queries, &request).await
+                };
+                (self.engine(device), Box::pin(work))
+            });
+            let results = together(works.collect()).await;
             let (mut again, mut errors) = (vec![], vec![]);
             for ((device, range), result) in open.into_iter().zip(results) {
                 match self.noted(device, result) {

@@ -76,21 +76,8 @@ impl EngineLists {
         all_or_first(together(works).await).map(drop)
     }
 
-    pub(super) async fn search_all(
-        &self,
-        rows: &SpreadRows,
-        queries: &Queries<'_>,
-        request: &SearchRequest<'_>,
-        probes: u32,
-    ) -> Result<SearchResult> {
-        match rows.layout {
-            Some(_) => self.search_shards(rows, queries, request, probes).await,
-            None => rows.search(Some((&self.parts, probes)), queries, request).await,
-        }
-    }
-
     /// A query with too few rows on all devices together probes more lists on all of them.
-    async fn search_shards(
+    pub(super) async fn search_shards(
         &self,
         rows: &SpreadRows,
         queries: &Queries<'_>,

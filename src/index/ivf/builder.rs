@@ -144,7 +144,7 @@ impl Ivf {
         engine.compile_ahead(&common.store.rows, common.metric);
         let store = common.store_mut()?;
         if store.len() > 0 {
-            store.set_lists(&mut engine, pages.of_lists(), pages.sizes()).await?;
+            store.set_lists(&mut engine, &pages.of_list, &pages.sizes).await?;
         }
         Ok(Self::of(common, engine, pages))
     }

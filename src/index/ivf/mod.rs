@@ -161,11 +161,11 @@ impl Ivf {
 
     /// How many rows each list has.
     pub fn list_sizes(&self) -> Vec<usize> {
-        self.pages.sizes().iter().map(|&size| size as usize).collect()
+        self.pages.sizes.iter().map(|&size| size as usize).collect()
     }
 
     fn of(common: Common, engine: EngineLists, pages: Pages) -> Self {
-        let (callers, lists) = (SharedSearches::new(&common), pages.sizes().len());
+        let (callers, lists) = (SharedSearches::new(&common), pages.sizes.len());
         Self { callers, common, lists, pages, engine: Arc::new(engine) }
     }
 

@@ -26,9 +26,9 @@ fn slots_of(page: u32) -> Range<u32> {
 #[derive(Debug)]
 pub(crate) struct Pages {
     /// The pages of each list, ascending.
-    of_list: Vec<Vec<u32>>,
+    pub(crate) of_list: Vec<Vec<u32>>,
     /// The number of rows of each list.
-    sizes: Vec<u32>,
+    pub(crate) sizes: Vec<u32>,
     /// The list of each page; NONE for a page without rows.
     list_of: Vec<u32>,
     free: BTreeSet<u32>,
@@ -55,14 +55,6 @@ impl Pages {
         memory.add_vec("lists", &self.sizes);
         memory.add_vec("lists", &self.list_of);
         memory.add("lists", MemoryPlace::Host, (self.free.len() * size_of::<u32>()) as u64);
-    }
-
-    pub(crate) fn of_lists(&self) -> &[Vec<u32>] {
-        &self.of_list
-    }
-
-    pub(crate) fn sizes(&self) -> &[u32] {
-        &self.sizes
     }
 
     /// The slots of all rows, list after list, and where each list starts among them.

@@ -42,7 +42,7 @@ impl FromSaved for Ivf {
             loading.fill(store, &ids, &slots).await?;
             if store.len() > 0 {
                 // Without them a search would look at all rows, and answer otherwise than the saved index.
-                store.set_lists(&mut engine, pages.of_lists(), pages.sizes()).await?;
+                store.set_lists(&mut engine, &pages.of_list, &pages.sizes).await?;
             }
             Ok(Self::of(common, engine, pages))
         })
