@@ -3,6 +3,7 @@
 //!
 //! Nothing else in this crate uses the kernels in `wgsl/internals/ladder`; the last rung is [`Reduce::dot`](crate::Reduce::dot).
 
+use crate::engine::device::engine::Engine;
 use crate::engine::{Device, DeviceVector, Stages};
 use crate::error::{Error, Result};
 use crate::gpu::{
@@ -159,7 +160,7 @@ impl Rung {
         };
         let gpu = device.gpu("a rung of the ladder")?;
         for (argument, vector) in [("a", a), ("b", b)] {
-            vector.check_device(argument, &gpu.into())?;
+            vector.check_device(argument, &Engine::Gpu(gpu.clone()))?;
             if vector.kind() != ElementKind::F32 {
                 return Err(Error::argument(argument, "f32", "f16"));
             }

@@ -307,7 +307,7 @@ impl SpreadRows {
             places.push(place);
             works.push(match &own_to {
                 Some(to) => (engine, part.prepared_move(from, &to[place])),
-                None => (engine, Box::pin(part.prepared_release(from))),
+                None => (engine, Box::pin(async move { part.prepared_release(from).await })),
             });
         }
         let prepared = together(works).await;

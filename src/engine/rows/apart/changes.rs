@@ -317,7 +317,7 @@ impl GpuRows {
             Request { purpose: "staged norms", bytes: norms_bytes },
             Request { purpose: "staged slots", bytes: list_bytes },
         ];
-        let scratch = gpu.reserve(&requests).await?;
+        let scratch = self.gpu.reserve(&requests).await?;
         let mut done = 0;
         for slots in slots.chunks(piece) {
             let part = rows.slice(done..done + slots.len());
