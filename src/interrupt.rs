@@ -131,7 +131,6 @@ pub(crate) fn disarmed() -> Restore {
     Restore(before)
 }
 
-/// Whether this thread's computations ask.
 pub(crate) fn is_armed() -> bool {
     STATE.get() == State::Armed
 }

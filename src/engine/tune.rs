@@ -12,14 +12,12 @@ use crate::engine::lists::ahead;
 use crate::engine::lists::centroids::Centroids;
 use crate::engine::lists::probing::Probing;
 use crate::engine::lists::tables::ListTables;
-#[cfg(not(target_arch = "wasm32"))]
-use crate::engine::rows::apart::ApartRows;
 use crate::engine::rows::segments::GpuRows;
 use crate::engine::search::ahead::Searched;
-#[cfg(not(target_arch = "wasm32"))]
-use crate::engine::search::apart;
 use crate::engine::search::pipeline;
 use crate::engine::search::request::{SearchRequest, SearchResult};
+#[cfg(not(target_arch = "wasm32"))]
+use crate::engine::{rows::apart::ApartRows, search::apart};
 use crate::error::Result;
 use crate::future::Boxed;
 use crate::gpu::{FormChoice, FormTimes, Kernel, Variant, Wanted};

@@ -234,7 +234,6 @@ impl Common {
         })
     }
 
-    /// The store, to change it.
     pub(crate) fn store_mut(&mut self) -> Result<&mut RowStore> {
         changing(&mut self.store)
     }
@@ -250,7 +249,6 @@ impl Common {
         Ok(())
     }
 
-    /// Takes recovered rows in the place of those of a lost device.
     pub(crate) fn replace(&mut self, recovered: Recovered) -> Result<()> {
         let devices = recovered.devices.clone();
         self.store_mut()?.rows.replace(recovered);

@@ -43,7 +43,6 @@ struct Place {
 }
 
 impl MappedVectors {
-    /// Maps a file with rows of this dim.
     pub(crate) fn open(path: &Path, metric: Metric, dim: usize) -> Result<Self> {
         let file = MappedFile::open(path)?;
         let extension = path.extension().unwrap_or_default().to_ascii_lowercase();

@@ -148,7 +148,6 @@ impl HostCopy {
         self.latency.get().is_some_and(|&latency| self.crossover.is_host_ahead(expected, latency))
     }
 
-    /// Runs a search and notes how long it took.
     async fn timed(
         &self,
         (ran, size): (Ran, Option<Duration>),

@@ -324,7 +324,6 @@ impl RowStore {
         Ok(())
     }
 
-    /// The rows with these ids, in their order, widened to f32.
     pub(crate) fn get<'f>(&'f self, ids: &'f [u64]) -> Boxed<'f, Vec<f32>> {
         Box::pin(async move {
             let slots = self.slots_of(ids)?;
@@ -332,7 +331,6 @@ impl RowStore {
         })
     }
 
-    /// The slots of the rows with these ids, in their order.
     pub(crate) fn slots_of(&self, ids: &[u64]) -> Result<Vec<u32>> {
         let mut slots = memory::with_room(ids.len())?;
         for &id in ids {
@@ -359,7 +357,6 @@ impl RowStore {
         self.rows.shrink()
     }
 
-    /// Moves rows to slots that have none.
     pub(crate) async fn relocate(&mut self, from: &[u32], to: &[u32]) -> Result<()> {
         let ids = memory::collect(from.iter().map(|&slot| self.ids.of(slot)))?;
         let table = self.room_for(&ids, to)?;

@@ -34,7 +34,6 @@ pub(crate) enum Training<'a> {
     Host(HostTraining<'a>),
 }
 
-/// The largest number of rows to train on.
 pub(crate) fn most_training_rows(device: &Device) -> usize {
     match &device.engine {
         Engine::Gpu(gpu) => training::most_rows(gpu),
@@ -223,7 +222,6 @@ impl DeviceLists {
         }
     }
 
-    /// The nearest rows of the lists that are nearest to each query.
     pub(crate) async fn search(
         &self,
         rows: &DeviceRows,
@@ -275,7 +273,6 @@ impl DeviceLists {
     }
 }
 
-/// The error for rows and lists that are not on one device.
 fn two_engines() -> Error {
     Error::internal("rows and lists are on two engines")
 }

@@ -97,7 +97,6 @@ impl ListTables {
                 .sum::<u64>()
     }
 
-    /// The largest number of rows of `lists` lists.
     pub(crate) fn most_rows(&self, lists: u32) -> u64 {
         self.largest[(lists as usize).min(self.sizes.len())]
     }
@@ -116,7 +115,6 @@ impl SegmentTables {
         BufferSlice::range(&self.tables, 0, u64::from(self.tiles) * 4)
     }
 
-    /// The pages of each tile.
     pub(crate) fn pages(&self) -> BufferSlice<'_> {
         BufferSlice::range(&self.tables, u64::from(self.tiles) * 4, self.count.max(1) * 4 * PAGES as u64)
     }

@@ -11,7 +11,6 @@ use crate::host;
 pub(crate) use crate::host::Reduced;
 use crate::memory;
 
-/// Reduces a vector to one record.
 pub(crate) fn reduce_vector<'a>(
     engine: &'a Engine,
     job: Job<'a>,

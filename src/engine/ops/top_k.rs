@@ -62,7 +62,6 @@ impl TopK<'_> {
         staged + results + self.list_bytes(1).iter().sum::<u64>()
     }
 
-    /// Rows of a batch.
     fn at_once(&self, budget: u64, count: usize) -> Result<usize> {
         let limits = &self.gpu.adapter.capabilities;
         let largest_list = self.list_bytes(1).into_iter().fold(1, u64::max);

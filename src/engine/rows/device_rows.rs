@@ -12,9 +12,7 @@ use crate::engine::device::handle::Device;
 use crate::engine::device::vectors::{Queries, Vectors};
 use crate::engine::rows::allowed::Scope;
 #[cfg(not(target_arch = "wasm32"))]
-use crate::engine::rows::apart::ApartRows;
-#[cfg(not(target_arch = "wasm32"))]
-use crate::engine::rows::apart::changes::ApartChange;
+use crate::engine::rows::apart::{ApartRows, changes::ApartChange};
 use crate::engine::rows::moves::GpuChange;
 use crate::engine::rows::narrowed::NarrowedRows;
 use crate::engine::rows::on_host;
@@ -338,7 +336,6 @@ impl DeviceRows {
         self.apply(change)
     }
 
-    /// Gives up a change of these rows.
     pub(crate) fn undo(&mut self, change: &RowChange<'_>) {
         if let (Self::Host(rows), RowChange::Host(change)) = (self, change) {
             rows.undo(change);

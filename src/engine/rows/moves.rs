@@ -166,7 +166,6 @@ impl GpuRows {
         self.gather_bytes(&from, self.layout, slots, each).await
     }
 
-    /// Appends the elements of a row, given its bytes.
     pub(crate) fn widen(&self, layout: RowLayout, row: &[u8], values: &mut Vec<f32>) {
         match layout.elements {
             ElementKind::F32 => values.extend(elements::<f32>(row, self.dim)),

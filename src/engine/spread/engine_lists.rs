@@ -153,7 +153,6 @@ impl EngineLists {
         DeviceLists::around(device, metric, MatrixView::new(values, *dim)?, screen).await
     }
 
-    /// Takes the lists of a device in the place of a lost one's.
     pub(crate) fn replace(&mut self, place: usize, lists: DeviceLists) {
         self.parts[place] = lists;
     }

@@ -65,7 +65,6 @@ impl EngineRows {
         })
     }
 
-    /// The rows of each device.
     pub(super) fn parts(&self) -> &[DeviceRows] {
         match self {
             Self::One(rows) => std::slice::from_ref(&**rows),
@@ -83,7 +82,6 @@ impl EngineRows {
         }
     }
 
-    /// The first device that is not lost.
     pub(super) fn first_live(&self) -> Result<usize> {
         self.live().first().copied().ok_or_else(|| Error::DeviceLost {
             reason: format!("all {} devices of the index", self.parts().len()),

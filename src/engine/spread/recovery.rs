@@ -2,8 +2,6 @@
 
 use crate::engine::device::handle::Device;
 use crate::engine::rows::device_rows::DeviceRows;
-#[cfg(not(target_arch = "wasm32"))]
-use crate::engine::rows::of_file::read_again;
 use crate::engine::rows::shape::RowShape;
 use crate::engine::rows::write::Placing;
 use crate::engine::spread::devices::Devices;
@@ -11,7 +9,7 @@ use crate::engine::spread::engine_rows::EngineRows;
 use crate::error::{Error, Result};
 use crate::future::Boxed;
 #[cfg(not(target_arch = "wasm32"))]
-use crate::{matrix::Matrix, memory};
+use crate::{engine::rows::of_file::read_again, matrix::Matrix, memory};
 
 /// Rows to copy, and where they have each slot of the index.
 #[derive(Clone, Copy)]
@@ -119,7 +117,6 @@ impl EngineRows {
         })
     }
 
-    /// Takes recovered rows in the place of the lost ones.
     pub(crate) fn replace(&mut self, recovered: Recovered) {
         let Recovered { place, devices, rows } = recovered;
         if let Self::Several(spread) = self {

@@ -140,12 +140,10 @@ impl SpreadRows {
         Ok(parts.map(|(place, (part, device))| (place, device.engine.clone(), part)).collect())
     }
 
-    /// The error when no device is left.
     pub(super) fn none_left(&self) -> Error {
         Error::DeviceLost { reason: format!("all {} devices of the index", self.parts.len()) }
     }
 
-    /// Notes that a device works again.
     pub(super) fn is_back(&mut self, place: usize) {
         *self.lost[place].get_mut() = false;
         *self.busy[place].get_mut() = 0;
@@ -349,18 +347,19 @@ impl SpreadRows {
         all_or_first::<()>(errors).map(drop)
     }
 
-    /// Frees memory behind the ends of devices.
     pub(super) fn shrink(&mut self) -> Result<()> {
         let live = self.live();
         live.into_iter().try_for_each(|place| self.parts[place].shrink())
     }
 
-    /// The rows in these slots, in their order, widened to f32.
     pub(super) async fn fetch(&self, slots: &[u32]) -> Result<Vec<f32>> {
-        widened(&self.fetch_bytes(slots).await?, self.shape.elements)
+        let bytes = self.fetch_bytes(slots).await?;
+        match self.shape.elements {
+            ElementKind::F32 => memory::collect(words::<f32>(&bytes)),
+            ElementKind::F16 => memory::collect(words::<f16>(&bytes).map(|x| x.widen())),
+        }
     }
 
-    /// The bytes of the rows in these slots, in their order.
     pub(super) fn fetch_bytes<'f>(&'f self, slots: &'f [u32]) -> Boxed<'f, Vec<u8>> {
         Box::pin(async move {
             let Some(layout) = &self.layout else {
@@ -403,13 +402,5 @@ impl SpreadRows {
                 .map(|device| Box::new(layout.slots_of(device).take_while(move |&slot| slot < end)) as Box<_>)
                 .collect(),
         }
-    }
-}
-
-/// Stored elements in f32.
-fn widened(bytes: &[u8], elements: ElementKind) -> Result<Vec<f32>> {
-    match elements {
-        ElementKind::F32 => memory::collect(words::<f32>(bytes)),
-        ElementKind::F16 => memory::collect(words::<f16>(bytes).map(|x| x.widen())),
     }
 }

@@ -81,12 +81,10 @@ impl SpreadRows {
         all_or_first(together(works.collect()).await)
     }
 
-    /// Compiles the kernels of searches on all devices.
     pub(super) async fn warm_up(&self, metric: Metric) -> Result<()> {
         self.on_live(|place| Box::pin(self.parts[place].warm_up(metric))).await.map(drop)
     }
 
-    /// Times the kernels of searches on all devices.
     pub(super) async fn tune(&self, metric: Metric, is_again: bool) -> Result<Vec<TunedKernel>> {
         let tuned = self.on_live(|place| Box::pin(self.parts[place].tune(metric, is_again)));
         Ok(tuned.await?.concat())

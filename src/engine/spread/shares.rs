@@ -37,7 +37,6 @@ impl<'a> Share<'a> {
         Placing { slots: &self.slots, ids: &self.ids, freed: &self.freed }
     }
 
-    /// The number in the call of one of the rows.
     pub(super) fn number(&self, row: u64) -> u64 {
         self.numbers.as_ref().map_or(row, |numbers| numbers[row as usize] as u64)
     }
@@ -99,7 +98,6 @@ impl<'p> Sent<'p> {
         }
     }
 
-    /// What the function panicked with.
     pub(super) fn panic(&self) -> Option<Panic> {
         lock(&self.panic).take()
     }

@@ -82,7 +82,6 @@ impl<'a> Reader<'a> {
         self.source.path()
     }
 
-    /// The tensors and their bytes, in their order.
     pub(crate) fn parts(&self) -> Vec<(String, u64)> {
         let bytes = |info: &TensorInfo| (info.data_offsets.1 - info.data_offsets.0) as u64;
         self.header.tensors().iter().map(|(name, info)| (name.clone(), bytes(info))).collect()
@@ -126,7 +125,6 @@ impl<'a> Reader<'a> {
         Pieces::new(self, name, info, piece_bytes)
     }
 
-    /// A whole tensor of u64.
     pub(crate) fn u64s(&self, name: &str, shape: &[usize]) -> Result<Vec<u64>> {
         let mut pieces = self.tensor(name, Dtype::U64, shape, PIECE)?;
         let mut values = Vec::new();

@@ -39,7 +39,6 @@ impl Pages {
         Self { of_list: vec![vec![]; lists], sizes: vec![0; lists], list_of: vec![], free: BTreeSet::new() }
     }
 
-    /// A copy, to be changed.
     pub(crate) fn copied(&self) -> Result<Self> {
         let mut of_list = memory::with_room(self.of_list.len())?;
         for own in &self.of_list {
@@ -101,7 +100,6 @@ impl Pages {
         Ok(slots)
     }
 
-    /// Gives a page to a list.
     fn take(&mut self, list: u32) -> Result<u32> {
         let page = match self.free.pop_first() {
             Some(page) => page,

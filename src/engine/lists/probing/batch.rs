@@ -23,7 +23,6 @@ pub(super) struct ProbeBatches<'a> {
 }
 
 impl<'a> ProbeBatches<'a> {
-    /// Takes the scratch buffers of a plan.
     pub(super) async fn reserve(probing: Probing<'a>, plan: ProbePlan) -> Result<Self> {
         let (rows, scope) = (probing.rows, probing.request.scope());
         let buffers = ProbeBuffers::of(&probing, &plan).reserve(&rows.gpu).await?;

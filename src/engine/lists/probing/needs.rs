@@ -52,7 +52,6 @@ impl ProbePlan {
         Self { coarse, batch: batch as u32, ..self.clone() }
     }
 
-    /// The most lists of a round.
     pub(super) fn longest_round(&self) -> u32 {
         self.rounds.iter().map(|round| round.end - round.start).max().unwrap_or(0)
     }

@@ -87,7 +87,6 @@ impl ApartRows {
         })
     }
 
-    /// Prepares to put rows, or to free slots.
     pub(crate) async fn prepared_either<'a>(
         &mut self,
         new: Option<(HostVectors<'a>, &'a Placing<'a>)>,
@@ -161,7 +160,6 @@ impl ApartRows {
         Ok(())
     }
 
-    /// Prepares to remove the rows in these slots.
     pub(crate) async fn prepared_release(&mut self, freed: &[u32]) -> Result<ApartChange<'static>> {
         let (on_host, mut on_device) = (self.rows.prepared(None, &[], freed)?, None);
         if let Some(integers) = &self.integers {
@@ -253,13 +251,11 @@ pub(crate) fn spread_out(rows: usize) -> impl ExactSizeIterator<Item = usize> + 
     (0..count).map(move |number| (number as u128 * all / count as u128) as usize)
 }
 
-/// One past the last of these slots.
 fn end_of(slots: &[u32]) -> u64 {
     slots.iter().max().map_or(0, |&slot| u64::from(slot) + 1)
 }
 
 impl GpuRows {
-    /// The end when these slots have rows.
     fn end_with(&self, slots: &[u32]) -> u64 {
         end_of(slots).max(self.end())
     }

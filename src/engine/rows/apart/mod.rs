@@ -68,7 +68,6 @@ impl ApartRows {
         Ok(rows)
     }
 
-    /// Rows of the host and their narrowed copy.
     pub(crate) fn with(integers: Option<GpuRows>, rows: HostRows, shape: &RowShape) -> Self {
         let &RowShape { is_fallback, streams, .. } = shape;
         Self { integers, windows: None, rows, is_fallback, streams, usual: UsualCandidates::default() }

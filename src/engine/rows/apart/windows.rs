@@ -227,7 +227,6 @@ fn room(narrowed: &NarrowedRows, first: usize, rows: usize) -> Option<Narrowed> 
     Some(Narrowed { first, integers, terms: memory::with_room(rows).ok()? })
 }
 
-/// A window for some blocks of rows.
 fn window(narrowed: &NarrowedRows, gpu: &Gpu, blocks: u64) -> Result<Segment> {
     let rows = blocks * u64::from(BLOCK_ROWS);
     let narrowed = narrowed.within_limit(gpu, rows)?;

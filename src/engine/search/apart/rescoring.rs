@@ -222,7 +222,6 @@ impl Collected {
 }
 
 impl Asked<'_> {
-    /// What queries find on their shortlists.
     pub(crate) fn rescored(self, shortlists: &[Shortlist<'_>], limit: SearchLimit) -> Result<Hits> {
         self.rows.rescored((self.queries, self.squared), shortlists, limit)
     }

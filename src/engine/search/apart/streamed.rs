@@ -192,7 +192,6 @@ impl<'a> Stream<'a> {
         Ok(())
     }
 
-    /// Searches a window that the device has.
     fn window<'f>(&'f mut self, rows: &'f GpuRows, window: &'f Window) -> Boxed<'f, ()> {
         Box::pin(async move {
             let request = SearchRequest { allowed: window.allowed.as_ref(), ..*self.request };
