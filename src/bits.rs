@@ -54,7 +54,6 @@ impl Bits {
         }
     }
 
-    /// A copy of the bits.
     pub(crate) fn copied(&self) -> Result<Self> {
         Ok(Self { words: memory::copied(&self.words)?, len: self.len })
     }
@@ -100,7 +99,6 @@ impl Bits {
         Ok(())
     }
 
-    /// Keeps the bits that are set in both.
     pub(crate) fn and(&mut self, other: &Self) {
         for (i, word) in self.words.iter_mut().enumerate() {
             *word &= other.words.get(i).copied().unwrap_or(0);
@@ -145,7 +143,6 @@ impl Bits {
         Ok(slots)
     }
 
-    /// The index of the last set bit.
     pub(crate) fn last_one(&self) -> Option<usize> {
         let word = self.words.iter().rposition(|&word| word != 0)?;
         Some(word * WORD + WORD - 1 - self.words[word].leading_zeros() as usize)

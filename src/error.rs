@@ -249,17 +249,19 @@ impl Error {
         matches!(self, Self::OutOfMemory { .. } | Self::MemoryLimit { .. })
     }
 
-    /// An [`Error::Internal`].
+    /// Whether another device may do what this one failed to do.
+    pub(crate) fn is_of_device(&self) -> bool {
+        matches!(self, Self::DeviceLost { .. } | Self::OutOfMemory { .. } | Self::Device { .. })
+    }
+
     pub(crate) fn internal(message: impl Into<String>) -> Self {
         Self::Internal { message: message.into() }
     }
 
-    /// An [`Error::Argument`].
     pub(crate) fn argument(argument: &'static str, needed: impl Into<String>, given: impl ToString) -> Self {
         Self::Argument { argument, needed: needed.into(), given: given.to_string() }
     }
 
-    /// An [`Error::Unsupported`].
     pub(crate) fn unsupported(
         what: impl Into<String>,
         needed: impl Into<String>,
@@ -282,7 +284,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_shortage_of_memory_is_of_one_kind() {
+    fn shortages_of_memory_are_of_one_kind_and_values_and_ids_are_the_callers() {
         let purpose = || "rows".to_owned();
         let shortages = [
             Error::Budget { purpose: purpose(), needed: 2, budget: 1 },
@@ -290,10 +292,6 @@ mod tests {
             Error::OutOfMemory { purpose: purpose().into(), bytes: None },
         ];
         assert!(shortages.iter().all(|error| error.kind() == ErrorKind::Memory), "{shortages:?}");
-    }
-
-    #[test]
-    fn what_the_caller_gave_is_to_blame_for_values_and_ids() {
         let faults = [
             Error::argument("k", "at least 1", 0),
             Error::NotFinite { argument: "rows", row: 1 },

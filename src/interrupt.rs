@@ -6,11 +6,10 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::lock::lock;
 use crate::parallel;
 use crate::platform::{CAN_WAIT, Instant};
 
@@ -19,6 +18,9 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 /// Multiply-adds, or numbers read, that need no question: a slow thread takes a tenth of a second for them.
 const SHORT: usize = 1 << 27;
+
+/// Values that are copied between two questions.
+pub(crate) const WORK: usize = 1 << 24;
 
 /// The function that a thread asks whether to go on.
 struct Hook {
@@ -129,7 +131,6 @@ pub(crate) fn disarmed() -> Restore {
     Restore(before)
 }
 
-/// Whether this thread's computations ask.
 pub(crate) fn is_armed() -> bool {
     STATE.get() == State::Armed
 }
@@ -192,16 +193,17 @@ pub(crate) fn watch<T: Send>(
     if operations <= SHORT || !is_armed() || !CAN_WAIT {
         return work(Stop::here());
     }
-    let (ended, done) = (AtomicBool::new(false), Done::default());
-    let mut result = Err(Error::Interrupted);
+    let (ended, mut result) = (AtomicBool::new(false), Err(Error::Interrupted));
+    let (sender, done) = channel::<()>();
     parallel::in_place_scope(|scope| {
         // The scope waits for the task, so a hook that panics has to end it.
         let _ending = Ending(&ended);
         scope.spawn(|_| {
-            let _done = Finished(&done);
+            // Dropped at the end, also when the work panics.
+            let _sender = sender;
             result = work(Stop(Some(&ended)));
         });
-        while !done.wait(PAUSE) {
+        while let Err(RecvTimeoutError::Timeout) = done.recv_timeout(PAUSE) {
             if ask().is_err() {
                 return;
             }
@@ -216,31 +218,6 @@ struct Ending<'s>(&'s AtomicBool);
 impl Drop for Ending<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
-    }
-}
-
-/// Whether work is done, or has panicked.
-#[derive(Default)]
-struct Done {
-    is_done: Mutex<bool>,
-    changed: Condvar,
-}
-
-impl Done {
-    /// Waits for this long at most. Whether the work is done.
-    fn wait(&self, most: Duration) -> bool {
-        let waited = self.changed.wait_timeout_while(lock(&self.is_done), most, |is_done| !*is_done);
-        *waited.unwrap_or_else(PoisonError::into_inner).0
-    }
-}
-
-/// Notes that work is done when it is dropped.
-struct Finished<'d>(&'d Done);
-
-impl Drop for Finished<'_> {
-    fn drop(&mut self) {
-        *lock(&self.0.is_done) = true;
-        self.0.changed.notify_one();
     }
 }
 
@@ -344,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn short_work_stays_on_the_callers_thread() {
+    fn short_work_stays_here_and_all_work_keeps_its_result_its_error_and_its_panic() {
         let caller = std::thread::current().id();
         interruptible(
             || true,
@@ -352,16 +329,6 @@ mod tests {
                 let _armed = armed();
                 let ran_on = watch(SHORT, |_| Ok(std::thread::current().id()));
                 assert_eq!(ran_on.ok(), Some(caller));
-            },
-        );
-    }
-
-    #[test]
-    fn work_keeps_its_result_its_error_and_its_panic() {
-        interruptible(
-            || true,
-            || {
-                let _armed = armed();
                 assert_eq!(watch(usize::MAX, |_| Ok(7)).ok(), Some(7));
                 let error = watch(usize::MAX, |_| Err::<(), _>(Error::UnknownId { id: 3 }));
                 assert!(matches!(error, Err(Error::UnknownId { id: 3 })));

@@ -121,11 +121,8 @@ impl<'a, T: Element> MatrixView<'a, T> {
             return Err(Error::argument("dim", "at least 1", dim));
         }
         if !values.len().is_multiple_of(dim) {
-            return Err(Error::argument(
-                "values",
-                format!("a multiple of dim = {dim} elements"),
-                format!("{} elements", values.len()),
-            ));
+            let needed = format!("a multiple of dim = {dim} elements");
+            return Err(Error::argument("values", needed, format!("{} elements", values.len())));
         }
         Ok(Self { values, dim })
     }
@@ -207,9 +204,27 @@ impl Matrix {
         }
         let mut values: Vec<T> = memory::with_room(rows.len().saturating_mul(dim))?;
         rows.iter().for_each(|row| values.extend_from_slice(row.as_ref()));
-        Ok(match T::KIND {
+        Ok(Self::of(values, dim))
+    }
+
+    /// Elements of either type.
+    pub(crate) fn of<T: Element>(values: Vec<T>, dim: usize) -> Self {
+        match T::KIND {
             ElementKind::F32 => Self::F32(bytemuck::cast_vec(values), dim),
             ElementKind::F16 => Self::F16(bytemuck::cast_vec(values), dim),
+        }
+    }
+
+    /// Elements from their bytes, which need not be aligned.
+    pub(crate) fn of_bytes(kind: ElementKind, bytes: &[u8], dim: usize) -> Result<Self> {
+        fn values<T: Element>(bytes: &[u8]) -> Result<Vec<T>> {
+            let mut values = memory::filled(bytes.len() / size_of::<T>(), T::zeroed())?;
+            bytemuck::cast_slice_mut(&mut values).copy_from_slice(bytes);
+            Ok(values)
+        }
+        Ok(match kind {
+            ElementKind::F32 => Self::F32(values(bytes)?, dim),
+            ElementKind::F16 => Self::F16(values(bytes)?, dim),
         })
     }
 

@@ -103,7 +103,6 @@ pub(crate) fn collect<T>(given: impl ExactSizeIterator<Item = T>) -> Result<Vec<
     Ok(values)
 }
 
-/// A copy of values.
 pub(crate) fn copied<T: Copy>(given: &[T]) -> Result<Vec<T>> {
     collect(given.iter().copied())
 }

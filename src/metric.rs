@@ -34,7 +34,6 @@ impl Metric {
     /// Every metric.
     pub const ALL: [Self; 4] = [Self::L2Squared, Self::L2, Self::Cosine, Self::InnerProduct];
 
-    /// Whether it is L2, squared or not.
     pub(crate) fn is_l2(self) -> bool {
         matches!(self, Self::L2Squared | Self::L2)
     }

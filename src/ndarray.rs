@@ -3,7 +3,7 @@
 use ndarray::ArrayView2;
 
 use crate::error::{Error, Result};
-use crate::matrix::{Element, ElementKind, Matrix, MatrixView};
+use crate::matrix::{Element, Matrix, MatrixView};
 use crate::memory;
 
 /// An array `[rows, dim]` in C order without gaps, as it lies in memory. [`Matrix::try_from`] copies arrays in any other layout.
@@ -47,10 +47,7 @@ impl<T: Element> TryFrom<ArrayView2<'_, T>> for Matrix {
         }
         let mut values: Vec<T> = memory::with_room(array.len())?;
         values.extend(array.iter());
-        Ok(match T::KIND {
-            ElementKind::F32 => Self::F32(bytemuck::cast_vec(values), dim),
-            ElementKind::F16 => Self::F16(bytemuck::cast_vec(values), dim),
-        })
+        Ok(Self::of(values, dim))
     }
 }
 

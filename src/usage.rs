@@ -71,7 +71,6 @@ impl Memory {
         self.at(MemoryPlace::Device) + self.at(MemoryPlace::Host)
     }
 
-    /// Adds bytes to a part.
     pub(crate) fn add(&mut self, name: &'static str, place: MemoryPlace, bytes: u64) {
         if bytes == 0 {
             return;

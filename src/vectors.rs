@@ -10,9 +10,6 @@ use crate::interrupt;
 use crate::matrix::{Element, ElementKind, Matrix, MatrixView};
 use crate::memory;
 
-/// Elements that are copied between two looks at whether to stop.
-const WORK: usize = 1 << 24;
-
 /// Borrowed vectors, `[rows, dim]` in C order, f32 or f16.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
@@ -39,6 +36,17 @@ impl<'a, T: Element> From<MatrixView<'a, T>> for HostVectors<'a> {
         match T::KIND {
             ElementKind::F32 => Self::F32(view.cast()),
             ElementKind::F16 => Self::F16(view.cast()),
+        }
+    }
+}
+
+impl<'a> From<&'a Matrix> for HostVectors<'a> {
+    /// # Panics
+    /// When the dim is 0 or does not divide the number of elements.
+    fn from(rows: &'a Matrix) -> Self {
+        match rows {
+            Matrix::F32(values, dim) => Self::F32(MatrixView::of_whole_rows(values, *dim)),
+            Matrix::F16(values, dim) => Self::F16(MatrixView::of_whole_rows(values, *dim)),
         }
     }
 }
@@ -70,28 +78,17 @@ impl<'a> HostVectors<'a> {
         }
     }
 
-    /// The vectors of a matrix.
-    pub(crate) fn of(matrix: &'a Matrix) -> Result<Self> {
-        Ok(match matrix {
-            Matrix::F32(values, dim) => Self::F32(MatrixView::new(values, *dim)?),
-            Matrix::F16(values, dim) => Self::F16(MatrixView::new(values, *dim)?),
-        })
-    }
-
     /// Copies of some vectors, in the order of their numbers.
     pub(crate) fn chosen(&self, numbers: &[usize]) -> Result<Matrix> {
         fn copied<T: Element>(view: MatrixView<'_, T>, numbers: &[usize]) -> Result<Vec<T>> {
             let mut values = memory::with_room(numbers.len() * view.dim())?;
-            for numbers in numbers.chunks((WORK / view.dim()).max(1)) {
+            for numbers in numbers.chunks((interrupt::WORK / view.dim()).max(1)) {
                 interrupt::check()?;
                 numbers.iter().for_each(|&number| values.extend_from_slice(view.row(number)));
             }
             Ok(values)
         }
-        Ok(match self {
-            Self::F32(view) => Matrix::F32(copied(*view, numbers)?, view.dim()),
-            Self::F16(view) => Matrix::F16(copied(*view, numbers)?, view.dim()),
-        })
+        with_view!(self, view => Ok(Matrix::of(copied(*view, numbers)?, view.dim())))
     }
 
     /// All elements as they lie in memory.

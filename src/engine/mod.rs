@@ -27,6 +27,7 @@ pub(crate) use rows::allowed::Allowed;
 pub(crate) use rows::narrowed::TERMS_BYTES;
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) use rows::of_file::FileRows;
+pub(crate) use rows::segments::STORED_BYTES;
 pub(crate) use rows::shape::{Kept, RowShape};
 pub(crate) use rows::write::Placing;
 pub use search::plan::{Plan, Route};
@@ -34,11 +35,10 @@ pub(crate) use search::request::SearchRequest;
 pub use search::request::{SearchResult, Statistics};
 pub use search::screens::Nominator;
 pub use spread::devices::Devices;
-pub(crate) use spread::engine_lists::EngineLists;
+pub(crate) use spread::engine_lists::{EngineLists, Probed, search_rows};
 pub(crate) use spread::engine_rows::EngineRows;
 pub(crate) use spread::recovery::{Recovered, RowSource};
 
-pub(crate) use crate::gpu::FormChoice;
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) use crate::host::MappedRows;
 pub use crate::screen::Screen;

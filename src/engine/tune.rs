@@ -4,6 +4,7 @@
 //! 5 % faster with them at 128 dimensions and 6 % slower at 384 (docs/lessons.md). So searches of the index itself are timed, kernel by kernel.
 
 use std::collections::HashMap;
+use std::future::ready;
 use std::time::Duration;
 
 use crate::engine::device::vectors::Queries;
@@ -11,14 +12,12 @@ use crate::engine::lists::ahead;
 use crate::engine::lists::centroids::Centroids;
 use crate::engine::lists::probing::Probing;
 use crate::engine::lists::tables::ListTables;
-#[cfg(not(target_arch = "wasm32"))]
-use crate::engine::rows::apart::ApartRows;
 use crate::engine::rows::segments::GpuRows;
 use crate::engine::search::ahead::Searched;
-#[cfg(not(target_arch = "wasm32"))]
-use crate::engine::search::apart;
 use crate::engine::search::pipeline;
 use crate::engine::search::request::{SearchRequest, SearchResult};
+#[cfg(not(target_arch = "wasm32"))]
+use crate::engine::{rows::apart::ApartRows, search::apart};
 use crate::error::Result;
 use crate::future::Boxed;
 use crate::gpu::{FormChoice, FormTimes, Kernel, Variant, Wanted};
@@ -62,11 +61,73 @@ pub struct TunedKernel {
     pub is_specialised: bool,
 }
 
-/// A search for the nearest rows of as many queries as it is told, with these forms and a profile.
-type Trial<'a> = &'a (dyn Fn(usize, FormChoice) -> Boxed<'a, SearchResult> + Send + Sync + 'a);
+/// What trials search.
+pub(crate) enum Tried<'a> {
+    Rows(&'a GpuRows),
+    /// Rows of the host, and their narrowed copy.
+    #[cfg(not(target_arch = "wasm32"))]
+    Apart(&'a ApartRows, &'a GpuRows),
+    Lists(&'a GpuRows, &'a Centroids, &'a ListTables),
+}
+
+impl Tried<'_> {
+    fn on_gpu(&self) -> &GpuRows {
+        match self {
+            Self::Rows(rows) | Self::Lists(rows, ..) => rows,
+            #[cfg(not(target_arch = "wasm32"))]
+            Self::Apart(_, integers) => integers,
+        }
+    }
+
+    /// Queries for trials, `[queries, dim]`: rows of the index, which have near neighbours as queries do.
+    async fn queries(&self) -> Result<Vec<f32>> {
+        let (most, end) = (QUERIES[QUERIES.len() - 1] as u64, self.on_gpu().end());
+        let slots: Vec<u32> = (0..most).map(|number| (number * end / most) as u32).collect();
+        match self {
+            Self::Rows(rows) | Self::Lists(rows, ..) => rows.fetch(&slots).await,
+            #[cfg(not(target_arch = "wasm32"))]
+            Self::Apart(apart, _) => {
+                apart.rows.check_file()?;
+                apart.rows.fetch(&slots)
+            }
+        }
+    }
+
+    /// Searches for the nearest rows of some queries, with these forms and a profile.
+    fn search<'f>(
+        &'f self,
+        queries: Queries<'f>,
+        metric: Metric,
+        forms: FormChoice,
+    ) -> Boxed<'f, SearchResult> {
+        Box::pin(async move {
+            let budget = self.on_gpu().gpu.options.budget_bytes;
+            let request = SearchRequest::nearest(metric, NEIGHBORS, budget);
+            let request = &SearchRequest { profile: true, forms, ..request };
+            match *self {
+                Self::Rows(rows) => pipeline::search(rows, &queries, request).await,
+                #[cfg(not(target_arch = "wasm32"))]
+                Self::Apart(rows, _) => apart::search(rows, &queries, request).await,
+                Self::Lists(rows, centroids, tables) => {
+                    let probing = Probing {
+                        rows,
+                        centroids,
+                        tables,
+                        request,
+                        #[cfg(not(target_arch = "wasm32"))]
+                        asked: None,
+                        // As many as an index probes that is not told otherwise.
+                        probes: (centroids.lists / 64).max(1),
+                    };
+                    probing.search(&queries).await
+                }
+            }
+        })
+    }
+}
 
 /// Whether there is something to tune in a search of these rows: timestamps, a usual number of elements, and enough rows.
-pub(crate) fn is_worthwhile(rows: &GpuRows) -> bool {
+fn is_worthwhile(rows: &GpuRows) -> bool {
     let elements = rows.len() * rows.dim as u64;
     HAS_NATIVE_FEATURES
         && rows.gpu.adapter.capabilities.timestamps
@@ -74,98 +135,29 @@ pub(crate) fn is_worthwhile(rows: &GpuRows) -> bool {
         && elements >= FEWEST_ELEMENTS
 }
 
-/// Times the kernels of exact search. `is_again` times also those whose times are known.
-pub(crate) fn tune_rows(rows: &GpuRows, metric: Metric, is_again: bool) -> Boxed<'_, Vec<TunedKernel>> {
-    Box::pin(async move {
-        let values = queries(rows).await?;
-        let all = MatrixView::new(&values, rows.dim)?;
-        let trial = |count, forms| -> Boxed<'_, SearchResult> {
-            Box::pin(async move {
-                let queries = Queries::from(all.slice(0..count));
-                pipeline::search(rows, &queries, &request(rows, metric, forms)).await
-            })
-        };
-        tune(rows, &Searched::of(rows, metric).kernels(), &trial, is_again).await
-    })
-}
-
-#[cfg(not(target_arch = "wasm32"))]
-/// Times the kernels that screen rows of the host.
-pub(crate) fn tune_apart(rows: &ApartRows, metric: Metric, is_again: bool) -> Boxed<'_, Vec<TunedKernel>> {
-    Box::pin(async move {
-        let Some(integers) = &rows.integers else { return Ok(vec![]) };
-        rows.rows.check_file()?;
-        let values = rows.rows.fetch(&sample(rows.rows.end() as u64))?;
-        let all = MatrixView::new(&values, integers.dim)?;
-        let trial = |count, forms| -> Boxed<'_, SearchResult> {
-            Box::pin(async move {
-                let queries = Queries::from(all.slice(0..count));
-                apart::search(rows, &queries, &request(integers, metric, forms)).await
-            })
-        };
-        tune(integers, &Searched::of(integers, metric).kernels(), &trial, is_again).await
-    })
-}
-
-/// Times the kernels of searches in lists.
-pub(crate) fn tune_lists<'f>(
-    rows: &'f GpuRows,
-    (centroids, tables): (&'f Centroids, &'f ListTables),
-    metric: Metric,
-    is_again: bool,
-) -> Boxed<'f, Vec<TunedKernel>> {
-    Box::pin(async move {
-        let values = queries(rows).await?;
-        let all = MatrixView::new(&values, rows.dim)?;
-        // As many as an index probes that is not told otherwise.
-        let probes = (centroids.lists / 64).max(1);
-        let trial = |count, forms| -> Boxed<'_, SearchResult> {
-            Box::pin(async move {
-                let queries = Queries::from(all.slice(0..count));
-                let request = request(rows, metric, forms);
-                let probing = Probing {
-                    rows,
-                    centroids,
-                    tables,
-                    request: &request,
-                    #[cfg(not(target_arch = "wasm32"))]
-                    asked: None,
-                    probes,
-                };
-                probing.search(&queries).await
-            })
-        };
-        tune(rows, &ahead::probing(Searched::of(rows, metric)), &trial, is_again).await
-    })
-}
-
-/// Queries for trials: rows of the index, which have near neighbours as queries do, `[queries, dim]`.
-async fn queries(rows: &GpuRows) -> Result<Vec<f32>> {
-    rows.fetch(&sample(rows.end())).await
-}
-
-/// Slots below `end`, as many as the largest trial has queries.
-fn sample(end: u64) -> Vec<u32> {
-    let most = QUERIES[QUERIES.len() - 1] as u64;
-    (0..most).map(|number| (number * end / most) as u32).collect()
-}
-
-fn request(rows: &GpuRows, metric: Metric, forms: FormChoice) -> SearchRequest<'static> {
-    let budget = rows.gpu.options.budget_bytes;
-    SearchRequest {
-        metric,
-        k: NEIGHBORS,
-        budget,
-        allowed: None,
-        widens: false,
-        profile: true,
-        forms,
-        progress: None,
+/// Times both forms of the kernels that these searches run; none where that is not worth while. `is_again` times also those whose times are
+/// known.
+pub(crate) fn tune(tried: Tried<'_>, metric: Metric, is_again: bool) -> Boxed<'_, Vec<TunedKernel>> {
+    if !is_worthwhile(tried.on_gpu()) {
+        return Box::pin(ready(Ok(vec![])));
     }
+    Box::pin(async move {
+        let values = tried.queries().await?;
+        let all = MatrixView::new(&values, tried.on_gpu().dim)?;
+        let trial = |count, forms| tried.search(all.slice(0..count).into(), metric, forms);
+        let searched = Searched::of(tried.on_gpu(), metric);
+        let wanted = match tried {
+            Tried::Lists(..) => ahead::probing(searched),
+            _ => searched.kernels(),
+        };
+        timed(tried.on_gpu(), &wanted, &trial, is_again).await
+    })
 }
 
-/// Times both forms of the kernels that trials run.
-async fn tune(
+/// A search for the nearest rows of as many queries as it is told, with these forms and a profile.
+type Trial<'a> = &'a (dyn Fn(usize, FormChoice) -> Boxed<'a, SearchResult> + Send + Sync + 'a);
+
+async fn timed(
     rows: &GpuRows,
     wanted: &[Wanted],
     trial: Trial<'_>,

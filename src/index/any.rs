@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::Path;
 
 use crate::engine::{Device, Devices, Queries, Recovered, SearchResult, TunedKernel};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::future::Boxed;
 use crate::index::common::{Common, Resources, Rows};
 use crate::index::face::{index_methods, search_methods};

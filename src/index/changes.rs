@@ -16,12 +16,10 @@ macro_rules! change_methods {
                 /// removed rows first. In an [`Ivf`](crate::Ivf) each row enters the list of its nearest centroid.
                 ///
                 /// # Errors
-                /// [`Error::Argument`](crate::Error::Argument) for another dim, f32 rows in an index that stores f16 (matrices on the
-                /// device are f32), or a matrix on another device; [`Error::NotFinite`](crate::Error::NotFinite) and
-                /// [`Error::NormOutOfRange`](crate::Error::NormOutOfRange) with the row's number;
-                /// [`Error::IdTooLarge`](crate::Error::IdTooLarge) when all numbers below 2^63 are used up;
-                /// [`Error::OutOfMemory`](crate::Error::OutOfMemory); [`Error::Budget`](crate::Error::Budget) when not one row fits the
-                /// device's; [`Error::Unsupported`](crate::Error::Unsupported) where rows lie in a file
+                /// [`Error::Argument`] for another dim, f32 rows in an index that stores f16 (matrices on the device are f32), or a
+                /// matrix on another device; [`Error::NotFinite`] and [`Error::NormOutOfRange`] with the row's number;
+                /// [`Error::IdTooLarge`] when all numbers below 2^63 are used up; [`Error::OutOfMemory`]; [`Error::Budget`] when not
+                /// one row fits the device's; [`Error::Unsupported`] where rows lie in a file
                 /// ([`RowPlace::Mapped`](crate::RowPlace::Mapped)). The index is then as it was.
                 ///
                 /// ```no_run
@@ -44,9 +42,8 @@ macro_rules! change_methods {
                 /// [`add`](Self::add) with options: ids of the caller's, and progress.
                 ///
                 /// # Errors
-                /// As [`add`](Self::add); [`Error::DuplicateId`](crate::Error::DuplicateId) when an id is there already or given twice,
-                /// [`Error::IdTooLarge`](crate::Error::IdTooLarge), and [`Error::Argument`](crate::Error::Argument) when there is not
-                /// one id per row.
+                /// As [`add`](Self::add); [`Error::DuplicateId`] when an id is there already or given twice, [`Error::IdTooLarge`],
+                /// and [`Error::Argument`] when there is not one id per row.
                 ///
                 /// ```no_run
                 /// use nearfield::{AddOptions, Device, Flat, MatrixView, Metric};
@@ -73,8 +70,7 @@ macro_rules! change_methods {
                 /// lists take 30% more than they need.
                 ///
                 /// # Errors
-                /// [`Error::UnknownId`](crate::Error::UnknownId) with the first id that no row has;
-                /// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
+                /// [`Error::UnknownId`] with the first id that no row has; [`Error::OutOfMemory`].
                 ///
                 /// ```no_run
                 /// use nearfield::{Device, Flat, MatrixView, Metric};
@@ -95,8 +91,8 @@ macro_rules! change_methods {
                 /// Replaces the rows with these ids by others, `[ids, dim]`: all of them or, after an error, none.
                 ///
                 /// # Errors
-                /// [`Error::UnknownId`](crate::Error::UnknownId); [`Error::Argument`](crate::Error::Argument) when there is not one row
-                /// per id or an id is given twice; otherwise as [`add`](Self::add).
+                /// [`Error::UnknownId`]; [`Error::Argument`] when there is not one row per id or an id is given twice; otherwise as
+                /// [`add`](Self::add).
                 ///
                 /// ```no_run
                 /// use nearfield::{Device, Flat, MatrixView, Metric};
@@ -117,8 +113,8 @@ macro_rules! change_methods {
                 /// had taken by then are not given again). The other may be on another device; it stays as it is.
                 ///
                 /// # Errors
-                /// [`Error::Argument`](crate::Error::Argument) for another dim or metric, or f32 rows in an index that stores f16;
-                /// [`Error::DuplicateId`](crate::Error::DuplicateId) for an id that both have; otherwise as [`add`](Self::add).
+                /// [`Error::Argument`] for another dim or metric, or f32 rows in an index that stores f16; [`Error::DuplicateId`] for
+                /// an id that both have; otherwise as [`add`](Self::add).
                 ///
                 /// ```no_run
                 /// use nearfield::{AddOptions, Device, Flat, Metric};
@@ -160,9 +156,8 @@ macro_rules! change_methods {
                 /// keeps them ([`RowPlace::Host`](crate::RowPlace::Host), [`RowPlace::Mapped`](crate::RowPlace::Mapped)). Where several were lost, a call recovers one.
                 ///
                 /// # Errors
-                /// [`Error::Argument`](crate::Error::Argument) when no device was lost (a search or change that fails finds out), when there
-                /// are no rows to copy, or for a device that the others do not go with; otherwise as [`add`](Self::add). The index is
-                /// then as it was.
+                /// [`Error::Argument`] when no device was lost (a search or change that fails finds out), when there are no rows to
+                /// copy, or for a device that the others do not go with; otherwise as [`add`](Self::add). The index is then as it was.
                 ///
                 /// ```no_run
                 /// # use nearfield::{Device, Error, Flat};
@@ -182,8 +177,8 @@ macro_rules! change_methods {
                 /// on the host. Rows are taken as the other has them, but those of a mapped file from the file.
                 ///
                 /// # Errors
-                /// As [`recover`](Self::recover); [`Error::UnknownId`](crate::Error::UnknownId) for an id that the other has not;
-                /// [`Error::Argument`](crate::Error::Argument) for another dim or element type.
+                /// As [`recover`](Self::recover); [`Error::UnknownId`] for an id that the other has not; [`Error::Argument`] for
+                /// another dim or element type.
                 ///
                 /// ```no_run
                 /// # use nearfield::{Device, Error, Flat};
@@ -202,9 +197,8 @@ macro_rules! change_methods {
                 /// `Ivf` has its lists in as few pages of 32 rows as they need. Ids and answers stay.
                 ///
                 /// # Errors
-                /// [`Error::Budget`](crate::Error::Budget) when not one row fits the device's;
-                /// [`Error::OutOfMemory`](crate::Error::OutOfMemory); [`Error::Unsupported`](crate::Error::Unsupported) where rows that
-                /// would move lie in a file. The index then answers as before.
+                /// [`Error::Budget`] when not one row fits the device's; [`Error::OutOfMemory`]; [`Error::Unsupported`] where rows
+                /// that would move lie in a file. The index then answers as before.
                 pub fn compact(&mut self) -> Result<()> {
                     self.boxed_compact()
                 }
@@ -212,17 +206,13 @@ macro_rules! change_methods {
                 async compact_async;
             }
 
-            fn boxed_recover<'s>(
-                &'s mut self,
-                device: &'s Device,
-                other: Option<&'s Self>,
-            ) -> crate::future::Boxed<'s, ()> {
+            fn boxed_recover<'s>(&'s mut self, device: &'s Device, other: Option<&'s Self>) -> Boxed<'s, ()> {
                 Box::pin(async move {
                     if let Some(other) = other
                         && (other.dim(), other.elements()) != (self.dim(), self.elements())
                     {
                         let text = |index: &Self| format!("{:?} of dim {}", index.elements(), index.dim());
-                        return Err(crate::Error::argument("other", text(self), text(other)));
+                        return Err(Error::argument("other", text(self), text(other)));
                     }
                     let recovered = {
                         let store = &self.common().store;
@@ -232,32 +222,26 @@ macro_rules! change_methods {
                 })
             }
 
-            fn boxed_clone(&self, devices: Devices) -> crate::future::Boxed<'_, Self> {
+            fn boxed_clone(&self, devices: Devices) -> Boxed<'_, Self> {
                 Box::pin(async move {
                     let bytes = self.to_bytes_async().await?;
                     Self::loader(devices).load_bytes_async(&bytes).await
                 })
             }
 
-            fn boxed_merge<'s>(&'s mut self, other: &'s Self) -> crate::future::Boxed<'s, ()> {
+            fn boxed_merge<'s>(&'s mut self, other: &'s Self) -> Boxed<'s, ()> {
                 Box::pin(async move {
                     if other.dim() != self.dim() {
-                        return Err(crate::Error::argument(
-                            "other",
-                            format!("dim {}", self.dim()),
-                            other.dim(),
-                        ));
+                        let needed = format!("dim {}", self.dim());
+                        return Err(Error::argument("other", needed, other.dim()));
                     }
                     if other.metric() != self.metric() {
-                        return Err(crate::Error::argument(
-                            "other",
-                            self.metric().name(),
-                            other.metric().name(),
-                        ));
+                        let [needed, given] = [self, other].map(|index| index.metric().name());
+                        return Err(Error::argument("other", needed, given));
                     }
                     let ids = other.ids()?;
                     if let Some(&id) = ids.iter().find(|&&id| self.contains(id)) {
-                        return Err(crate::Error::DuplicateId { id });
+                        return Err(Error::DuplicateId { id });
                     }
                     let mut done = 0;
                     while done < ids.len() {

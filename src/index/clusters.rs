@@ -63,15 +63,7 @@ impl Clusters {
     fn predict_on<'s>(&'s self, device: &'s Device, rows: Rows<'s>) -> Boxed<'s, Vec<u32>> {
         Box::pin(async move {
             let (centroids, metric) = ((&self.centroids[..], self.dim), (self.metric, Screen::Auto));
-            let matrix;
-            let sample = match rows {
-                Rows::Host(rows) => Sample::Host(rows),
-                Rows::Device(rows) => {
-                    matrix = [rows];
-                    Sample::Device(&matrix)
-                }
-            };
-            Ok(nearest(device, centroids, metric, sample).await?.0)
+            Ok(nearest(device, centroids, metric, (&rows).into()).await?.0)
         })
     }
 }

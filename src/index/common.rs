@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::engine::{
-    Device, Devices, EngineRows, FormChoice, Kept, Queries, Recovered, RowShape, Screen, SearchRequest,
-    SearchResult,
+    Device, Devices, EngineLists, EngineRows, Kept, Probed, Queries, Recovered, RowShape, Screen,
+    SearchRequest, SearchResult,
 };
 use crate::error::{Error, Result};
 use crate::future::Boxed;
@@ -14,9 +14,7 @@ use crate::metric::Metric;
 use crate::options::place::RowPlace;
 use crate::options::placement::Placement;
 use crate::options::{SearchOptions, WithinOptions};
-use crate::store::{
-    CopyOptions, Goal, HostCopy, RowStore, budget_of, check_dim, check_k, check_queries, check_rows,
-};
+use crate::store::{CopyOptions, HostCopy, RowStore, budget_of, check_dim, check_k};
 
 /// Vectors for an index: a [`MatrixView`](crate::MatrixView) of f32 or f16, a [`Matrix`](crate::Matrix), a slice or array that is one vector, or a
 /// [`DeviceMatrix`](crate::DeviceMatrix) on the index's device. The same type as [`Queries`].
@@ -79,20 +77,19 @@ impl Settings {
         check_dim(dim)?;
         resources.devices.check()?;
         budget_of(&resources.devices, resources.budget)?;
-        let kept = self.kept()?;
-        Ok(RowShape { metric, elements, dim, expected: resources.capacity as u64, screen, kept })
+        let (kept, expected) = (self.kept()?, resources.capacity as u64);
+        let streams = resources.streams && resources.rows != RowPlace::Host;
+        let is_fallback = resources.copy.fallback;
+        Ok(RowShape { metric, elements, dim, expected, screen, kept, is_fallback, streams })
     }
 
     #[cfg(not(target_arch = "wasm32"))]
     fn kept(&self) -> Result<Kept> {
-        let Resources { rows, streams, copy, .. } = &self.resources;
-        let (is_fallback, streams) = (copy.fallback, *streams);
-        Ok(match rows {
-            RowPlace::Auto => Kept::Auto { is_fallback, streams },
+        Ok(match &self.resources.rows {
+            RowPlace::Auto => Kept::Auto,
             RowPlace::Device => Kept::OnDevice,
-            RowPlace::Host => Kept::Apart { is_fallback, streams: false },
-            RowPlace::Mapped(_) => Kept::Apart { is_fallback, streams },
-            RowPlace::Streamed => Kept::Streamed { is_fallback },
+            RowPlace::Host | RowPlace::Mapped(_) => Kept::Apart,
+            RowPlace::Streamed => Kept::Streamed,
         })
     }
 
@@ -207,13 +204,6 @@ pub(crate) fn changing<T>(shared: &mut Arc<T>) -> Result<&mut T> {
     })
 }
 
-/// Values from their bytes, which need not be aligned.
-fn values_of<T: bytemuck::Pod>(bytes: &[u8]) -> Result<Vec<T>> {
-    let mut values = memory::filled(bytes.len() / size_of::<T>(), T::zeroed())?;
-    bytemuck::cast_slice_mut(&mut values).copy_from_slice(bytes);
-    Ok(values)
-}
-
 impl Common {
     /// Rows that are copied from this index at a time.
     pub(crate) fn piece(&self) -> usize {
@@ -223,10 +213,7 @@ impl Common {
     /// The rows with these ids, as they are stored.
     pub(crate) async fn fetch(&self, ids: &[u64]) -> Result<Matrix> {
         let bytes = self.store.fetch_bytes(&self.store.slots_of(ids)?).await?;
-        Ok(match self.elements {
-            ElementKind::F32 => Matrix::F32(values_of(&bytes)?, self.dim),
-            ElementKind::F16 => Matrix::F16(values_of(&bytes)?, self.dim),
-        })
+        Matrix::of_bytes(self.elements, &bytes, self.dim)
     }
 
     /// All rows within a radius: the same search for every kind of index.
@@ -237,22 +224,31 @@ impl Common {
         options: &'s WithinOptions<'_>,
     ) -> Boxed<'s, SearchResult> {
         Box::pin(async move {
-            check_queries(&queries, &self.device, self.dim)?;
+            self.check_search(&queries, 1)?;
             if radius.is_nan() {
                 return Err(Error::argument("radius", "a number", "NaN"));
             }
             let mut search = SearchOptions::new(1);
             (search.filter, search.progress) = (options.filter, options.progress);
-            self.search(queries, &search, Goal::Within(radius)).await
+            self.search(queries, &search, Some(radius), None).await
         })
     }
 
-    /// The store, to change it.
     pub(crate) fn store_mut(&mut self) -> Result<&mut RowStore> {
         changing(&mut self.store)
     }
 
-    /// Takes recovered rows in the place of those of a lost device.
+    /// Starts to compile the kernels of searches in lists, and gives the copy of the rows such lists too.
+    pub(crate) async fn make_ready(&mut self, lists: &EngineLists, copy: Option<HostCopy>) -> Result<()> {
+        lists.compile_ahead(&self.store.rows, self.metric);
+        let copy = match copy {
+            Some(copy) => Some(copy.with_lists(lists, &self.store.rows).await?),
+            None => None,
+        };
+        self.store_mut()?.set_copy(copy);
+        Ok(())
+    }
+
     pub(crate) fn replace(&mut self, recovered: Recovered) -> Result<()> {
         let devices = recovered.devices.clone();
         self.store_mut()?.rows.replace(recovered);
@@ -263,8 +259,20 @@ impl Common {
 
     /// Checks that the index can store these rows.
     pub(crate) fn check_rows(&self, rows: &Rows<'_>) -> Result<()> {
-        check_rows("rows", (self.dim, self.elements), (rows.dim(), rows.kind()))?;
-        rows.check_device("rows", &self.device.engine)
+        self.check_vectors("rows", rows)?;
+        if self.elements == ElementKind::F16 && rows.kind() == ElementKind::F32 {
+            return Err(Error::argument("rows", "f16 rows, because the index stores f16", "f32 rows"));
+        }
+        Ok(())
+    }
+
+    /// Checks that vectors have the index's dim, and lie on its device or in the host's memory.
+    fn check_vectors(&self, argument: &'static str, vectors: &Rows<'_>) -> Result<()> {
+        if vectors.dim() != self.dim {
+            let needed = format!("dim {}, as the index has", self.dim);
+            return Err(Error::argument(argument, needed, vectors.dim()));
+        }
+        vectors.check_device(argument, &self.device.engine)
     }
 
     /// Checks that an update has one row per id, and gives the slots of the rows that it replaces.
@@ -284,28 +292,27 @@ impl Common {
 
     /// Checks that the index can answer these queries.
     pub(crate) fn check_search(&self, queries: &Queries<'_>, k: usize) -> Result<()> {
-        check_queries(queries, &self.device, self.dim)?;
+        self.check_vectors("queries", queries)?;
         check_k(k)
     }
 
-    /// Searches for checked queries.
+    /// Searches for checked queries: the nearest rows of all or of some lists, or all rows within a radius.
     pub(crate) async fn search(
         &self,
         queries: Queries<'_>,
         options: &SearchOptions<'_>,
-        goal: Goal<'_>,
+        radius: Option<f32>,
+        lists: Probed<'_>,
     ) -> Result<SearchResult> {
         let allowed = options.filter.map(|filter| self.store.allowed(&filter)).transpose()?;
         let request = SearchRequest {
-            metric: self.metric,
-            k: options.k,
-            budget: self.budget,
+            radius,
             allowed: allowed.as_ref(),
             widens: options.fill || allowed.is_some(),
             profile: options.profile,
-            forms: FormChoice::Tuned,
             progress: options.progress,
+            ..SearchRequest::nearest(self.metric, options.k, self.budget)
         };
-        self.store.search(&queries, &request, goal).await
+        self.store.search(&queries, &request, lists).await
     }
 }

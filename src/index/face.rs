@@ -20,8 +20,7 @@ macro_rules! index_methods {
                 /// needs no rows yet. On the host engine there is nothing to do.
                 ///
                 /// # Errors
-                /// [`Error::Device`](crate::Error::Device) when the driver refuses a kernel;
-                /// [`Error::DeviceLost`](crate::Error::DeviceLost).
+                /// [`Error::Device`] when the driver refuses a kernel; [`Error::DeviceLost`].
                 ///
                 /// ```no_run
                 /// use nearfield::{Device, Flat, MatrixView, Metric};
@@ -68,8 +67,7 @@ macro_rules! index_methods {
                 /// The rows with these ids, `[ids, dim]`, in the order of the ids: as they were given, f16 widened to f32.
                 ///
                 /// # Errors
-                /// [`Error::UnknownId`](crate::Error::UnknownId); [`Error::Budget`](crate::Error::Budget) when a row does not fit the
-                /// device's; [`Error::OutOfMemory`](crate::Error::OutOfMemory).
+                /// [`Error::UnknownId`]; [`Error::Budget`] when a row does not fit the device's; [`Error::OutOfMemory`].
                 pub fn get(&self, ids: &[u64]) -> Result<Vec<f32>> {
                     Box::pin(self.common().store.get(ids)) as Boxed<'_, Vec<f32>>
                 }
@@ -81,11 +79,9 @@ macro_rules! index_methods {
                 /// probes twice as many, again and again.
                 ///
                 /// # Errors
-                /// [`Error::Argument`](crate::Error::Argument) for k = 0, another dim, no probes, more probes than there are lists, or
-                /// any probes for a `Flat`; [`Error::NotFinite`](crate::Error::NotFinite) and
-                /// [`Error::NormOutOfRange`](crate::Error::NormOutOfRange) with the query's number;
-                /// [`Error::Budget`](crate::Error::Budget) when not even one query fits the budget;
-                /// [`Error::OutOfMemory`](crate::Error::OutOfMemory); [`Error::DeviceLost`](crate::Error::DeviceLost).
+                /// [`Error::Argument`] for k = 0, another dim, no probes, more probes than there are lists, or any probes for a
+                /// `Flat`; [`Error::NotFinite`] and [`Error::NormOutOfRange`] with the query's number; [`Error::Budget`] when not even
+                /// one query fits the budget; [`Error::OutOfMemory`]; [`Error::DeviceLost`].
                 pub fn search_with<'q>(
                     &self,
                     queries: impl Into<Queries<'q>>,
@@ -103,7 +99,7 @@ macro_rules! index_methods {
                 /// rows and answer exactly: an [`Ivf`](crate::Ivf) does not know which lists have rows within a radius.
                 ///
                 /// # Errors
-                /// [`Error::Argument`](crate::Error::Argument) for a radius that is NaN; otherwise as [`search_with`](Self::search_with).
+                /// [`Error::Argument`] for a radius that is NaN; otherwise as [`search_with`](Self::search_with).
                 ///
                 /// ```no_run
                 /// use nearfield::{Device, Flat, MatrixView, Metric};
@@ -142,9 +138,8 @@ macro_rules! index_methods {
                 /// is as it was.
                 ///
                 /// # Errors
-                /// [`Error::Io`](crate::Error::Io) when the file cannot be written; [`Error::Budget`](crate::Error::Budget) when not one
-                /// row fits the device's; [`Error::OutOfMemory`](crate::Error::OutOfMemory);
-                /// [`Error::DeviceLost`](crate::Error::DeviceLost).
+                /// [`Error::Io`] when the file cannot be written; [`Error::Budget`] when not one row fits the device's;
+                /// [`Error::OutOfMemory`]; [`Error::DeviceLost`].
                 ///
                 /// ```no_run
                 /// use nearfield::{Device, Flat, MatrixView, Metric};
@@ -166,7 +161,7 @@ macro_rules! index_methods {
                 /// checksums, so the rows are read from the device twice.
                 ///
                 /// # Errors
-                /// [`Error::Io`](crate::Error::Io) from the writer; otherwise as [`save`](Self::save).
+                /// [`Error::Io`] from the writer; otherwise as [`save`](Self::save).
                 pub fn save_to(&self, writer: &mut (impl Write + Send)) -> Result<()> {
                     self.boxed_save_to(writer)
                 }
@@ -188,9 +183,9 @@ macro_rules! index_methods {
             /// than a file.
             ///
             /// # Errors
-            /// [`Error::File`](crate::Error::File) when the file is no index of nearfield, or one of another kind or version, or
-            /// damaged anywhere; [`Error::Io`](crate::Error::Io) when it cannot be read; otherwise as
-            /// [`FlatBuilder::build`](crate::FlatBuilder::build) and [`add`](Self::add).
+            /// [`Error::File`] when the file is no index of nearfield, or one of another kind or version, or damaged anywhere;
+            /// [`Error::Io`] when it cannot be read; otherwise as [`FlatBuilder::build`](crate::FlatBuilder::build) and
+            /// [`add`](Self::add).
             pub fn load(devices: impl Into<Devices>, path: impl AsRef<Path>) -> Result<Self> {
                 Self::loader(devices).load(path)
             }
@@ -227,7 +222,7 @@ macro_rules! index_methods {
             /// The ids of all rows, ascending.
             ///
             /// # Errors
-            /// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
+            /// [`Error::OutOfMemory`].
             pub fn ids(&self) -> crate::error::Result<Vec<u64>> {
                 self.common().store.ids()
             }

@@ -9,20 +9,16 @@ use crate::future::{Boxed, blocking_and_async};
 use crate::index::common::{Common, Resources, Rows, Settings, resource_methods};
 use crate::index::face::{index_methods, search_methods};
 use crate::index::loader::{FromSaved, Loader};
-#[cfg(not(target_arch = "wasm32"))]
-use crate::index::mapped::MappedVectors;
 use crate::index::saved::{Loading, Saving};
 use crate::index::shared::SharedSearches;
 use crate::matrix::ElementKind;
-#[cfg(not(target_arch = "wasm32"))]
-use crate::memory;
 use crate::metric::Metric;
 use crate::neighbors::Neighbors;
-#[cfg(not(target_arch = "wasm32"))]
-use crate::options::place::RowPlace;
 use crate::options::{AddOptions, SearchOptions, setters};
 use crate::store::check_k;
 use crate::usage::Memory;
+#[cfg(not(target_arch = "wasm32"))]
+use crate::{index::mapped::MappedVectors, memory, options::place::RowPlace};
 
 /// An exact index: every search answers with the k rows of smallest distance, ties by the smaller id.
 ///
@@ -140,7 +136,8 @@ impl Flat {
         Box::pin(async move {
             self.common.check_rows(&rows)?;
             let store = self.common.store_mut()?;
-            store.add(rows, options.ids, &mut |rows| options.report(rows)).await
+            let slots = store.vacant(rows.rows())?;
+            store.add_at(rows, options.ids, &slots, &mut |rows| options.report(rows)).await
         })
     }
 

@@ -29,7 +29,6 @@ impl Grouped {
         Ok(Self { order, offsets })
     }
 
-    /// The rows of a list.
     pub(crate) fn rows(&self, list: usize) -> &[u32] {
         &self.order[self.offsets[list] as usize..self.offsets[list + 1] as usize]
     }

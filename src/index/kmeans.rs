@@ -50,12 +50,8 @@ type IterationProgress<'a> = &'a (dyn Fn(usize, f64) + Send + Sync);
 
 impl std::fmt::Debug for KMeans<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("KMeans")
-            .field("metric", &self.metric)
-            .field("clusters", &self.clusters)
-            .field("iterations", &self.iterations)
-            .field("seed", &self.seed)
-            .finish_non_exhaustive()
+        let Self { metric, clusters, .. } = self;
+        f.debug_struct("KMeans").field("metric", metric).field("clusters", clusters).finish_non_exhaustive()
     }
 }
 
@@ -136,12 +132,7 @@ impl<'a> KMeans<'a> {
     }
 
     fn train_on<'s>(&'s self, device: &'s Device, rows: Rows<'s>) -> Boxed<'s, Clusters> {
-        Box::pin(async move {
-            match rows {
-                Rows::Host(vectors) => self.clusters(device, Sample::Host(vectors)).await,
-                Rows::Device(matrix) => self.clusters(device, Sample::Device(&[matrix])).await,
-            }
-        })
+        Box::pin(async move { self.clusters(device, (&rows).into()).await })
     }
 
     fn clusters<'s>(&'s self, device: &'s Device, rows: Sample<'s>) -> Boxed<'s, Clusters> {
@@ -178,11 +169,8 @@ impl<'a> KMeans<'a> {
             let wanted = self.rows_per_cluster.saturating_mul(self.clusters).min(rows);
             let wanted = wanted.min(most_training_rows(device));
             if wanted < self.clusters {
-                return Err(Error::argument(
-                    self.argument,
-                    format!("at most {wanted}, the rows that can be trained on"),
-                    self.clusters,
-                ));
+                let needed = format!("at most {wanted}, the rows that can be trained on");
+                return Err(Error::argument(self.argument, needed, self.clusters));
             }
             let numbers = match wanted < rows {
                 true => {
@@ -210,11 +198,8 @@ impl<'a> KMeans<'a> {
             return Err(Error::argument("rows", "at least one to train on", 0));
         }
         if self.clusters == 0 || self.clusters > rows {
-            return Err(Error::argument(
-                self.argument,
-                format!("1 to {rows}, the number of rows"),
-                self.clusters,
-            ));
+            let needed = format!("1 to {rows}, the number of rows");
+            return Err(Error::argument(self.argument, needed, self.clusters));
         }
         if self.rows_per_cluster == 0 {
             return Err(Error::argument("rows_per_cluster", "at least 1", 0));
@@ -222,11 +207,9 @@ impl<'a> KMeans<'a> {
         if self.tolerance.is_nan() {
             return Err(Error::argument("tolerance", "a number", self.tolerance));
         }
-        match self.balance {
-            Some(ratio) if ratio.is_nan() || ratio < 1.0 => {
-                Err(Error::argument("balance", "at least 1", ratio))
-            }
-            _ => Ok(()),
+        match self.balance.filter(|ratio| ratio.is_nan() || *ratio < 1.0) {
+            Some(ratio) => Err(Error::argument("balance", "at least 1", ratio)),
+            None => Ok(()),
         }
     }
 

@@ -65,7 +65,7 @@ impl<I: Load> Loader<I> {
         /// # Errors
         /// As [`Flat::load`](crate::Flat::load).
         pub fn load(&self, path: impl AsRef<Path>) -> Result<I> {
-            self.open_file(path.as_ref())
+            self.read(Reader::open(path.as_ref()))
         }
         /// The file is read with blocking calls.
         async load_async;
@@ -73,7 +73,7 @@ impl<I: Load> Loader<I> {
         /// Loads the index that a reader gives. No byte after it is read.
         ///
         /// # Errors
-        /// As [`load`](Self::load); the path of a reader's [`Error::Io`](crate::Error::Io) is `reader of an index`.
+        /// As [`load`](Self::load); the path of a reader's [`Error::Io`] is `reader of an index`.
         pub fn load_from(&self, reader: impl Read + Send) -> Result<I> {
             self.read(Reader::from_reader(Box::new(reader)))
         }
@@ -88,10 +88,6 @@ impl<I: Load> Loader<I> {
             self.read(Reader::from_bytes(bytes))
         }
         async load_bytes_async;
-    }
-
-    pub(crate) fn open_file<'l>(&self, path: &'l Path) -> Boxed<'l, I> {
-        self.read(Reader::open(path))
     }
 
     fn read<'l>(&self, reader: Result<Reader<'l>>) -> Boxed<'l, I> {

@@ -11,7 +11,7 @@ use crate::files::npy::{MAGIC, NpyHeader};
 use crate::files::{MappedFile, mismatch};
 use crate::index::common::{Common, Resources, Settings};
 use crate::index::file::{self, Reader};
-use crate::index::saved::Loading;
+use crate::index::saved::{Loading, blame};
 use crate::matrix::ElementKind;
 use crate::memory;
 use crate::metric::Metric;
@@ -43,7 +43,6 @@ struct Place {
 }
 
 impl MappedVectors {
-    /// Maps a file with rows of this dim.
     pub(crate) fn open(path: &Path, metric: Metric, dim: usize) -> Result<Self> {
         let file = MappedFile::open(path)?;
         let extension = path.extension().unwrap_or_default().to_ascii_lowercase();
@@ -73,27 +72,12 @@ impl MappedVectors {
             return Err(mismatch(path, needed, format!("{length} bytes")));
         }
         let (ids, next, checksum) = match saved {
-            Some(Saved { ids, next, checksum }) => (ids, next, Some(checksum)),
+            Some((ids, next, checksum)) => (ids, next, Some(checksum)),
             None => (memory::collect((0..rows as u32).map(u64::from))?, rows, None),
         };
-        let (rows, start, of_slots) = (rows as usize, start as usize, None);
-        Ok(Self {
-            rows: MappedRows { file: Arc::new(file), elements, dim, rows, start, of_slots },
-            ids,
-            next,
-            checksum,
-        })
-    }
-
-    /// Turns the error of rows or ids that no index has into one of the file.
-    pub(crate) fn blame(path: &Path, error: Error) -> Error {
-        match error {
-            Error::DuplicateId { .. }
-            | Error::IdTooLarge { .. }
-            | Error::NotFinite { .. }
-            | Error::NormOutOfRange { .. } => mismatch(path, "rows and ids of an index", error.to_string()),
-            other => other,
-        }
+        let (file, rows, start, of_slots) = (Arc::new(file), rows as usize, start as usize, None);
+        let rows = MappedRows { file, elements, dim, rows, start, of_slots };
+        Ok(Self { rows, ids, next, checksum })
     }
 
     /// Reads the rows through once, and makes the common part of an index that has them in these slots.
@@ -105,32 +89,15 @@ impl MappedVectors {
         // It makes no copy, and checks the options.
         settings.resources.copy.copy(settings.resources.devices.first()?, &shape).await?;
         let file = FileRows { rows, ids: memory::copied(&ids)?, slots: memory::copied(&slots)? };
-        let mut seen = |bytes: &[u8]| checksum.iter_mut().for_each(|checksum| checksum.see(bytes));
+        let mut seen = |bytes: &[u8]| checksum.iter_mut().for_each(|checksum| checksum.seen.update(bytes));
         let Resources { devices, placement, .. } = &settings.resources;
         let read = EngineRows::of_file(devices, *placement, &shape, file, &mut seen).await;
         let store = read.and_then(|rows| RowStore::of_rows(rows, (&ids, &slots), next));
-        let store = store.map_err(|error| Self::blame(&path, error))?;
-        if let Some(checksum) = checksum {
-            checksum.verify(&path)?;
+        let store = store.map_err(|error| blame(&path, error))?;
+        if let Some(Checksum { written, seen }) = checksum {
+            file::verify(&path, "rows", &written, &seen)?;
         }
         settings.over(store)
-    }
-}
-
-impl Checksum {
-    /// Takes the next bytes of the rows.
-    fn see(&mut self, bytes: &[u8]) {
-        self.seen.update(bytes);
-    }
-
-    /// An error if the bytes that were seen are not those that were saved.
-    fn verify(&self, path: &Path) -> Result<()> {
-        let found = file::digits(self.seen.digest());
-        if found == self.written {
-            return Ok(());
-        }
-        let needed = format!("tensor rows of checksum {:?}", self.written);
-        Err(mismatch(path, needed, format!("one of {found:?}")))
     }
 }
 
@@ -152,11 +119,8 @@ fn npy(path: &Path, bytes: &[u8]) -> Result<Place> {
         return Err(mismatch(path, "an array of 2 dimensions", found));
     };
     if fortran && rows > 1 && dim > 1 {
-        return Err(mismatch(
-            path,
-            "an array in C order, whose rows are used in place",
-            "one in Fortran order",
-        ));
+        let needed = "an array in C order, whose rows are used in place";
+        return Err(mismatch(path, needed, "one in Fortran order"));
     }
     Ok(Place { elements, shape: [rows, dim], start: length })
 }
@@ -171,12 +135,8 @@ fn with_header(path: &Path, bytes: &[u8], elements: ElementKind) -> Result<Place
     Ok(Place { elements, shape, start: 8 })
 }
 
-/// What else a saved index has.
-struct Saved {
-    ids: Vec<u64>,
-    next: u64,
-    checksum: Checksum,
-}
+/// The ids of a saved index, the insertion number of its next row, and the checksum of its rows.
+type Saved = (Vec<u64>, u64, Checksum);
 
 /// The rows of a saved index of either kind.
 fn saved(path: &Path, bytes: &[u8], metric: Metric) -> Result<(Place, Saved)> {
@@ -199,5 +159,5 @@ fn saved(path: &Path, bytes: &[u8], metric: Metric) -> Result<(Place, Saved)> {
     }
     let shape = [about.rows as u64, about.dim as u64];
     let checksum = Checksum { written, seen: Xxh3Default::new() };
-    Ok((Place { elements: about.elements, shape, start }, Saved { ids, next: about.next, checksum }))
+    Ok((Place { elements: about.elements, shape, start }, (ids, about.next, checksum)))
 }

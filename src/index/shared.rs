@@ -3,16 +3,15 @@
 use std::sync::Arc;
 
 use crate::callers::{Callers, MANY, Request};
-use crate::engine::{Device, EngineLists, FormChoice, Queries, SearchRequest, SearchResult, Statistics};
+use crate::engine::{EngineLists, Probed, Queries, SearchRequest, SearchResult, Statistics};
 use crate::error::Result;
 use crate::future::Boxed;
+use crate::gpu::is_blocked;
 use crate::index::common::Common;
 use crate::matrix::MatrixView;
-use crate::metric::Metric;
 use crate::neighbors::Neighbors;
 use crate::options::SearchOptions;
 use crate::parallel;
-use crate::store::{Goal, RowStore};
 
 /// Searches in flight on a GPU: the host prepares one and reads its answers while the device works on the other.
 const ON_GPU: usize = 2;
@@ -26,8 +25,8 @@ const MOST_NEIGHBORS: usize = 4096;
 /// Searches of this many elements run beside: one that waits has a copy of its queries.
 const MOST_ELEMENTS: usize = 1 << 18;
 
-/// The lists of an `Ivf`, and how many of them a query probes.
-pub(crate) type Probed<'l> = Option<(&'l Arc<EngineLists>, u32)>;
+/// The lists of an `Ivf`, to be kept while others search, and how many of them a query probes.
+type Shared<'l> = Option<(&'l Arc<EngineLists>, u32)>;
 
 /// What searches have in common that run as one. An index has one metric.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -52,10 +51,10 @@ impl SharedSearches {
         common: &Common,
         queries: Queries<'_>,
         options: &SearchOptions<'_>,
-        lists: Probed<'_>,
+        lists: Shared<'_>,
     ) -> Result<SearchResult> {
         let kind = Kind { k: options.k, fill: options.fill, probes: lists.map(|(_, probes)| probes) };
-        let alone = common.search(queries, options, goal(lists));
+        let alone = common.search(queries, options, None, borrowed(lists));
         let share = lists.map_or([1, 1], |(lists, probes)| [probes.into(), lists.count()]);
         if !is_joinable(common, &queries, options) || !common.store.gain_together(share) {
             return alone.await;
@@ -65,31 +64,34 @@ impl SharedSearches {
             // Searched by itself, a query that is refused has the engine's own error, with its number.
             queries.check_values("queries").ok()?;
             let (values, count) = (vectors.to_f32(), vectors.rows());
-            Some(Request { kind, values, queries: count, is_blocking: Device::is_blocked() })
+            Some(Request { kind, values, queries: count, is_blocking: is_blocked() })
         };
-        let run = |kind: Kind, values, counts: Vec<usize>| {
-            let joint = Joint {
-                store: common.store.clone(),
-                lists: lists.map(|(lists, _)| lists.clone()),
-                kind,
-                metric: common.metric,
-                dim: common.dim,
-                budget: common.budget / in_flight(common) as u64,
+        let run = |kind: Kind, values: Vec<f32>, counts: Vec<usize>| {
+            // It borrows nothing, so that whoever of the callers is awake can run it.
+            let (store, lists) = (common.store.clone(), lists.map(|(lists, _)| lists.clone()));
+            let (dim, Kind { k, fill, probes }) = (common.dim, kind);
+            // A part of the index's, so that searches in flight do not wait for each other's scratch memory, nor for that of a future that
+            // is not polled again. Where it is too little, each caller has the whole for itself.
+            let budget = common.budget / in_flight(common) as u64;
+            let request = SearchRequest { widens: fill, ..SearchRequest::nearest(common.metric, k, budget) };
+            let joint = async move {
+                let queries = MatrixView::new(&values, dim)?.into();
+                let found = store.search(&queries, &request, borrowed(lists.as_ref().zip(probes))).await?;
+                shares(&found, &counts)
             };
-            Box::pin(joint.search(values, counts)) as Boxed<'static, Vec<SearchResult>>
+            Box::pin(joint) as Boxed<'static, Vec<SearchResult>>
         };
         self.0.search(queries.rows(), request, alone, &run).await
     }
 }
 
-/// How many searches are in flight at most.
 fn in_flight(common: &Common) -> usize {
     let of_each = if common.device.is_host() { ON_HOST } else { ON_GPU };
     of_each * common.store.rows.side_by_side()
 }
 
-fn goal(lists: Probed<'_>) -> Goal<'_> {
-    lists.map_or(Goal::Nearest, |(lists, probes)| Goal::InLists { lists, probes })
+fn borrowed(lists: Shared<'_>) -> Probed<'_> {
+    lists.map(|(lists, probes)| (&**lists, probes))
 }
 
 /// Whether a search can run together with others.
@@ -103,40 +105,6 @@ fn is_joinable(common: &Common, queries: &Queries<'_>, options: &SearchOptions<'
     // the one below it. Nor may all threads of the pool wait for a search that needs one.
     let may_wait = parallel::current_thread_index().is_none();
     common.device.options().join_searches && is_plain && is_small && may_wait
-}
-
-/// A search for several callers. It borrows nothing, so that whoever of them is awake can run it.
-struct Joint {
-    store: Arc<RowStore>,
-    lists: Option<Arc<EngineLists>>,
-    kind: Kind,
-    metric: Metric,
-    dim: usize,
-    /// A part of the index's, so that searches in flight do not wait for each other's scratch memory, nor for that of a future that is
-    /// not polled again. Where it is too little, each caller has the whole for itself.
-    budget: u64,
-}
-
-impl Joint {
-    /// The answer of each caller, in the order of their queries.
-    async fn search(self, values: Vec<f32>, counts: Vec<usize>) -> Result<Vec<SearchResult>> {
-        let Kind { k, fill, probes } = self.kind;
-        let Self { store, lists, metric, dim, budget, .. } = self;
-        let (allowed, profile, progress) = (None, false, None);
-        let request = SearchRequest {
-            metric,
-            k,
-            budget,
-            allowed,
-            widens: fill,
-            profile,
-            forms: FormChoice::Tuned,
-            progress,
-        };
-        let queries = MatrixView::new(&values, dim)?.into();
-        let found = store.search(&queries, &request, goal(lists.as_ref().zip(probes))).await?;
-        shares(&found, &counts)
-    }
 }
 
 /// The shares of callers with these numbers of queries.

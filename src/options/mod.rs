@@ -144,10 +144,7 @@ impl<'a> WithinOptions<'a> {
 
 impl fmt::Debug for AddOptions<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AddOptions")
-            .field("ids", &self.ids.map(<[u64]>::len))
-            .field("progress", &self.progress.is_some())
-            .finish()
+        f.debug_struct("AddOptions").field("ids", &self.ids.map(<[u64]>::len)).finish_non_exhaustive()
     }
 }
 
@@ -155,20 +152,16 @@ impl fmt::Debug for SearchOptions<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SearchOptions")
             .field("k", &self.k)
-            .field("progress", &self.progress.is_some())
             .field("profile", &self.profile)
             .field("filter", &self.filter)
             .field("probes", &self.probes)
             .field("fill", &self.fill)
-            .finish()
+            .finish_non_exhaustive()
     }
 }
 
 impl fmt::Debug for WithinOptions<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WithinOptions")
-            .field("progress", &self.progress.is_some())
-            .field("filter", &self.filter)
-            .finish()
+        f.debug_struct("WithinOptions").field("filter", &self.filter).finish_non_exhaustive()
     }
 }

@@ -180,19 +180,16 @@ impl<'d> Reduce<'d> {
 
     fn product<'a>(&'a self, values: Values<'a>, others: Values<'a>) -> Boxed<'a, f32> {
         Box::pin(async move {
-            let reduced =
-                reduce_vector(&self.device.engine, self.job(Operation::Dot, 1.0), values, Some(others))
-                    .await?;
+            let job = self.job(Operation::Dot, 1.0);
+            let reduced = reduce_vector(&self.device.engine, job, values, Some(others)).await?;
             Operation::Dot.value(reduced.record).ok_or_else(no_number)
         })
     }
 
     fn product_rows<'a>(&'a self, values: ValueRows<'a>, others: ValueRows<'a>) -> Boxed<'a, Vec<f32>> {
         Box::pin(async move {
-            numbers(
-                Operation::Dot,
-                reduce_rows(&self.device.engine, self.job(Operation::Dot, 1.0), values, Some(others)).await?,
-            )
+            let job = self.job(Operation::Dot, 1.0);
+            numbers(Operation::Dot, reduce_rows(&self.device.engine, job, values, Some(others)).await?)
         })
     }
 

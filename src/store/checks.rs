@@ -1,13 +1,11 @@
 //! Checks of arguments that every index makes when it is built, and before it takes rows or queries.
 
-use crate::engine::{Device, Devices, Vectors};
+use crate::engine::Devices;
 use crate::error::{Error, Result};
-use crate::matrix::ElementKind;
 
 /// The largest dim for which the margins of rounding are proved (docs/certified-search.md).
 pub(crate) const MAX_DIM: usize = 1 << 20;
 
-/// Checks the dim of an index.
 pub(crate) fn check_dim(dim: usize) -> Result<()> {
     if dim == 0 || dim > MAX_DIM {
         return Err(Error::argument("dim", format!("1 to {MAX_DIM}"), dim));
@@ -29,30 +27,6 @@ pub(crate) fn budget_of(devices: &Devices, asked: Option<u64>) -> Result<u64> {
     }
 }
 
-/// Checks that rows fit the dim and the element type of an index.
-pub(crate) fn check_rows(
-    argument: &'static str,
-    (dim, elements): (usize, ElementKind),
-    (row_dim, row_elements): (usize, ElementKind),
-) -> Result<()> {
-    if row_dim != dim {
-        return Err(Error::argument(argument, format!("dim {dim}, as the index has"), row_dim));
-    }
-    if elements == ElementKind::F16 && row_elements == ElementKind::F32 {
-        return Err(Error::argument(argument, "f16 rows, because the index stores f16", "f32 rows"));
-    }
-    Ok(())
-}
-
-/// Checks that queries have the index's dim, and lie on its device or in the host's memory.
-pub(crate) fn check_queries(queries: &Vectors<'_>, device: &Device, dim: usize) -> Result<()> {
-    if queries.dim() != dim {
-        return Err(Error::argument("queries", format!("dim {dim}, as the index has"), queries.dim()));
-    }
-    queries.check_device("queries", &device.engine)
-}
-
-/// Checks the number of neighbours.
 pub(crate) fn check_k(k: usize) -> Result<()> {
     if k == 0 {
         return Err(Error::argument("k", "at least 1", k));

@@ -5,12 +5,12 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use super::crossover::{Crossover, Ran};
-use super::goal::Goal;
 use crate::engine::{
-    Device, EngineLists, EngineRows, Placing, RowShape, SearchRequest, SearchResult, Vectors,
+    Device, EngineLists, EngineRows, Kept, Placing, Probed, RowShape, SearchRequest, SearchResult, Vectors,
+    search_rows,
 };
 use crate::error::{Error, Result};
-use crate::host::{HostChange, HostRows};
+use crate::host::HostChange;
 use crate::matrix::MatrixView;
 use crate::options::placement::Placement;
 use crate::platform::{CAN_WAIT, Instant};
@@ -35,7 +35,7 @@ impl CopyOptions {
             return Err(Error::argument("fallback", "a copy of the rows on the host", "none"));
         }
         // Rows that the host keeps anyway need no copy.
-        if !self.keep_host_copy || device.is_host() || shape.kept.is_apart() {
+        if !self.keep_host_copy || device.is_host() || shape.kept >= Kept::Apart {
             return Ok(None);
         }
         Ok(Some(HostCopy {
@@ -75,41 +75,6 @@ impl HostCopy {
         Ok(self)
     }
 
-    /// Fetches rows that lie on the GPU.
-    pub(super) async fn fetched(&self, rows: Vectors<'_>) -> Result<Option<Vec<f32>>> {
-        match rows {
-            Vectors::Host(_) => Ok(None),
-            Vectors::Device(matrix) => Ok(Some(matrix.fetched().await?.into_f32())),
-        }
-    }
-
-    /// The fetched rows, or those of the host.
-    pub(super) fn rows_of<'v>(
-        &self,
-        fetched: Option<&'v [f32]>,
-        rows: Vectors<'v>,
-    ) -> Result<HostVectors<'v>> {
-        match fetched {
-            Some(values) => Ok(MatrixView::new(values, self.shape.dim)?.into()),
-            None => rows.on_host(),
-        }
-    }
-
-    /// The copy's rows.
-    fn on_host(&mut self) -> Result<&mut HostRows> {
-        self.rows.on_host()
-    }
-
-    /// Prepares a change before the GPU makes it, so that the copy cannot refuse it afterwards.
-    pub(super) fn prepared(
-        &mut self,
-        rows: Option<HostVectors<'_>>,
-        filled: &[u32],
-        freed: &[u32],
-    ) -> Result<HostChange> {
-        self.on_host()?.prepared(rows, filled, freed)
-    }
-
     /// Puts rows into slots. Nothing interrupts it, because the GPU has the rows already.
     pub(super) fn put(
         &mut self,
@@ -117,21 +82,14 @@ impl HostCopy {
         placing: &Placing<'_>,
         mut change: HostChange,
     ) -> Result<()> {
-        let copy = self.on_host()?;
+        let copy = self.rows.on_host()?;
         copy.put(rows, (placing.slots, placing.ids), &mut change, (&mut |_| (), || Ok(())))?;
         copy.apply(change);
         Ok(())
     }
 
-    /// Removes rows.
-    pub(super) fn release(&mut self, change: HostChange) -> Result<()> {
-        self.on_host()?.apply(change);
-        Ok(())
-    }
-
-    /// Moves rows to other slots.
     pub(super) fn relocate(&mut self, from: &[u32], to: &[u32], change: HostChange) -> Result<()> {
-        let copy = self.on_host()?;
+        let copy = self.rows.on_host()?;
         copy.relocate(from, to, &change, || Ok(()))?;
         copy.apply(change);
         Ok(())
@@ -140,34 +98,35 @@ impl HostCopy {
     /// Searches the copy where that is expected to be faster or the GPU fails, and the rows on the GPU otherwise.
     pub(super) async fn search(
         &self,
-        on_gpu: &EngineRows,
+        (on_gpu, lists): (&EngineRows, Probed<'_>),
         queries: &Vectors<'_>,
         request: &SearchRequest<'_>,
-        goal: Goal<'_>,
     ) -> Result<SearchResult> {
+        let there = || search_rows(on_gpu, lists, queries, request);
         if let Vectors::Device(_) = queries {
-            return goal.search(on_gpu, queries, request).await;
+            return there().await;
         }
-        let expected = self.expected(queries.rows(), request, goal);
+        let here = || self.search_here(queries, request, lists);
+        let expected = self.expected(queries.rows(), request, lists);
         // Filtered searches take less time than others of their size: they are not noted.
         let size = expected.filter(|_| request.allowed.is_none());
         if self.is_quicker(expected).await {
-            match self.timed((Ran::OnHost, size), self.search_here(queries, request, goal)).await {
+            match self.timed((Ran::OnHost, size), here()).await {
                 // The GPU may need less memory.
                 Err(Error::Budget { .. }) => {}
                 done => return done,
             }
         }
-        match self.timed((Ran::OnGpu, size), goal.search(on_gpu, queries, request)).await {
-            Err(error) if self.stands_in_for(&error) => self.search_here(queries, request, goal).await,
+        match self.timed((Ran::OnGpu, size), there()).await {
+            Err(error) if self.is_fallback && error.is_of_device() => here().await,
             done => done,
         }
     }
 
     /// The expected duration on the copy; none where it cannot be predicted.
-    fn expected(&self, queries: usize, request: &SearchRequest<'_>, goal: Goal<'_>) -> Option<Duration> {
-        match (goal, &self.lists) {
-            (Goal::InLists { lists: of_gpu, probes }, Some(lists)) => {
+    fn expected(&self, queries: usize, request: &SearchRequest<'_>, lists: Probed<'_>) -> Option<Duration> {
+        match (lists, &self.lists) {
+            (Some((of_gpu, probes)), Some(lists)) => {
                 // Under a filter, searches probe more lists until they find enough rows.
                 let enough = request.allowed.map_or(0, |allowed| {
                     (request.k as u64).saturating_mul(of_gpu.count()).div_ceil(allowed.count.max(1))
@@ -189,7 +148,6 @@ impl HostCopy {
         self.latency.get().is_some_and(|&latency| self.crossover.is_host_ahead(expected, latency))
     }
 
-    /// Runs a search and notes how long it took.
     async fn timed(
         &self,
         (ran, size): (Ran, Option<Duration>),
@@ -203,19 +161,14 @@ impl HostCopy {
         done
     }
 
-    /// Whether the host answers after this error of the GPU.
-    fn stands_in_for(&self, error: &Error) -> bool {
-        self.is_fallback
-            && matches!(error, Error::DeviceLost { .. } | Error::OutOfMemory { .. } | Error::Device { .. })
-    }
-
     async fn search_here(
         &self,
         queries: &Vectors<'_>,
         request: &SearchRequest<'_>,
-        goal: Goal<'_>,
+        lists: Probed<'_>,
     ) -> Result<SearchResult> {
-        let mut found = goal.with(self.lists.as_ref()).search(&self.rows, queries, request).await?;
+        let lists = lists.and_then(|(_, probes)| Some((self.lists.as_ref()?, probes)));
+        let mut found = search_rows(&self.rows, lists, queries, request).await?;
         found.statistics.on_host = true;
         Ok(found)
     }

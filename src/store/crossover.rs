@@ -61,7 +61,6 @@ impl Least {
 }
 
 impl Crossover {
-    /// Notes the time of a search.
     pub(super) fn note(&self, ran: Ran, size: Duration, took: Duration) {
         let of_sizes = match ran {
             Ran::OnGpu => &self.gpu,
@@ -152,20 +151,5 @@ mod tests {
         }
         assert_eq!(place(micros(100)), place(micros(70)));
         assert_ne!(place(micros(100)), place(micros(50)));
-    }
-
-    #[test]
-    fn threads_note_searches_beside_each_other() {
-        let seen = Crossover::default();
-        std::thread::scope(|scope| {
-            for thread in 0..4 {
-                let seen = &seen;
-                scope.spawn(move || {
-                    (0..50).for_each(|n| seen.note(Ran::OnGpu, micros(100), micros(150 + thread * 50 + n)));
-                });
-            }
-        });
-        assert_eq!(seen.gpu[place(micros(100))].searches.load(Relaxed), 200);
-        assert!(seen.is_host_ahead(micros(100), LATENCY));
     }
 }

@@ -14,7 +14,6 @@ use crate::platform::CAN_WAIT;
 const CALLS: usize = 64;
 
 impl RowStore {
-    /// The rows that a filter allows.
     pub(crate) fn allowed(&self, filter: &Filter<'_>) -> Result<Allowed> {
         let end = self.rows.end() as usize;
         let mut bits = match (filter.kind, &self.ids) {

@@ -42,7 +42,6 @@ impl SlotsOf {
         }
     }
 
-    /// Adds the memory of the table.
     pub(super) fn measure(&self, memory: &mut Memory) {
         memory.add_vec("ids", &self.near);
         let entry = size_of::<(u64, u32)>() + 1;
@@ -139,7 +138,6 @@ impl Ids {
         slots.note(ids.len(), new, new_slots);
     }
 
-    /// Forgets the ids of these slots.
     pub(super) fn forget(&mut self, gone: &[u32]) {
         let Self::Table { ids, slots } = self else { return };
         for &slot in gone {

@@ -6,23 +6,24 @@ mod checks;
 mod copy;
 mod crossover;
 mod filtered;
-mod goal;
 mod ids;
 
 use std::collections::HashSet;
 
+use crate::bits::Bits;
 use crate::engine::{
-    Device, EngineLists, EngineRows, Placing, Recovered, RowSource, SearchRequest, SearchResult, Vectors,
+    Device, EngineLists, EngineRows, Placing, Probed, Recovered, RowSource, SearchRequest, SearchResult,
+    Vectors, search_rows,
 };
 use crate::error::{Error, Result};
 use crate::future::{Boxed, RowProgress};
+use crate::host::HostChange;
 use crate::interrupt;
 use crate::memory;
 pub(crate) use crate::options::ids::ID_LIMIT;
 use crate::usage::{Memory, MemoryPlace};
-pub(crate) use checks::{MAX_DIM, budget_of, check_dim, check_k, check_queries, check_rows};
+pub(crate) use checks::{MAX_DIM, budget_of, check_dim, check_k};
 pub(crate) use copy::{CopyOptions, HostCopy};
-pub(crate) use goal::Goal;
 use ids::Ids;
 
 /// Indexes with fewer slots do not compact themselves.
@@ -73,7 +74,12 @@ impl RowStore {
     /// Whether searches of this share of the rows are faster together: see [`EngineRows::gain_together`]. A copy answers those that are
     /// small.
     pub(crate) fn gain_together(&self, share: [u64; 2]) -> bool {
-        self.copy.as_ref().map_or(&self.rows, |copy| &copy.rows).gain_together(share)
+        self.nearest_rows().gain_together(share)
+    }
+
+    /// The rows in the host's memory, if there is a copy.
+    fn nearest_rows(&self) -> &EngineRows {
+        self.copy.as_ref().map_or(&self.rows, |copy| &copy.rows)
     }
 
     /// Runs a search on the engine expected to be faster.
@@ -81,11 +87,11 @@ impl RowStore {
         &self,
         queries: &Vectors<'_>,
         request: &SearchRequest<'_>,
-        goal: Goal<'_>,
+        lists: Probed<'_>,
     ) -> Result<SearchResult> {
         match &self.copy {
-            Some(copy) => copy.search(&self.rows, queries, request, goal).await,
-            None => goal.search(&self.rows, queries, request).await,
+            Some(copy) => copy.search((&self.rows, lists), queries, request).await,
+            None => search_rows(&self.rows, lists, queries, request).await,
         }
     }
 
@@ -113,10 +119,7 @@ impl RowStore {
 
     /// The rows in these slots, as they are stored: see [`EngineRows::fetch_bytes`].
     pub(crate) fn fetch_bytes<'f>(&'f self, slots: &'f [u32]) -> Boxed<'f, Vec<u8>> {
-        Box::pin(async move {
-            let rows = self.copy.as_ref().map_or(&self.rows, |copy| &copy.rows);
-            rows.fetch_bytes(slots).await
-        })
+        self.nearest_rows().fetch_bytes(slots)
     }
 
     /// Puts rows into slots, and into those of the copy.
@@ -128,9 +131,9 @@ impl RowStore {
     ) -> Boxed<'f, ()> {
         Box::pin(async move {
             let Some(copy) = &mut self.copy else { return self.rows.put(rows, placing, progress).await };
-            let fetched = copy.fetched(rows).await?;
-            let rows_of_copy = copy.rows_of(fetched.as_deref(), rows)?;
-            let change = copy.prepared(Some(rows_of_copy), placing.slots, placing.freed)?;
+            let fetched = rows.fetched().await?;
+            let here = fetched.vectors();
+            let change = copy.rows.on_host()?.prepared(Some(here), placing.slots, placing.freed)?;
             self.rows.put(rows, placing, progress).await?;
             if self.rows.is_apart() {
                 // The rows themselves have gone to the host.
@@ -138,7 +141,7 @@ impl RowStore {
                 return Ok(());
             }
             // The copy is done at once, so a dropped future cannot leave it half done.
-            copy.put(rows_of_copy, placing, change)
+            copy.put(here, placing, change)
         })
     }
 
@@ -167,7 +170,6 @@ impl RowStore {
         self.rows.len()
     }
 
-    /// The next insertion number.
     pub(crate) fn next_number(&self) -> u64 {
         self.next
     }
@@ -194,19 +196,13 @@ impl RowStore {
 
     /// The slots that have a row, ascending.
     pub(crate) fn slots(&self) -> Result<Vec<u32>> {
-        let mut slots = memory::with_room(self.len() as usize)?;
-        match self.rows.alive() {
-            Some(bits) => slots.extend(bits.ones_in_order().map(|slot| slot as u32)),
-            None => slots.extend(0..self.rows.end() as u32),
-        }
-        Ok(slots)
+        Bits::slots(self.rows.alive(), self.rows.end() as usize)
     }
 
     pub(crate) fn contains(&self, id: u64) -> bool {
         self.slot_of(id).is_some()
     }
 
-    /// The slot of a row.
     pub(crate) fn slot_of(&self, id: u64) -> Option<u32> {
         match &self.ids {
             Ids::Slots => u32::try_from(id).ok().filter(|&slot| self.rows.has_row()(slot)),
@@ -214,12 +210,10 @@ impl RowStore {
         }
     }
 
-    /// The id of the row in a slot.
     pub(crate) fn id_of(&self, slot: u32) -> Option<u64> {
         self.rows.has_row()(slot).then(|| self.ids.of(slot))
     }
 
-    /// The ids of all rows, ascending.
     pub(crate) fn ids(&self) -> Result<Vec<u64>> {
         let mut ids = memory::with_room(self.len() as usize)?;
         match (&self.ids, self.rows.alive()) {
@@ -233,11 +227,10 @@ impl RowStore {
         Ok(ids)
     }
 
-    /// The largest id of a row.
     pub(crate) fn largest_id(&self) -> Option<u64> {
         match (&self.ids, self.rows.alive()) {
             (Ids::Slots, None) => self.rows.end().checked_sub(1),
-            (Ids::Slots, Some(bits)) => bits.ones_in_order().last().map(|slot| slot as u64),
+            (Ids::Slots, Some(bits)) => bits.last_one().map(|slot| slot as u64),
             (Ids::Table { slots, .. }, _) => slots.ids().max(),
         }
     }
@@ -253,17 +246,6 @@ impl RowStore {
         Error::check_slots(end)?;
         slots.extend(first as u32..end as u32);
         Ok(slots)
-    }
-
-    /// Adds rows in the smallest vacant slots: see [`RowStore::add_at`].
-    pub(crate) async fn add(
-        &mut self,
-        rows: Vectors<'_>,
-        ids: Option<&[u64]>,
-        progress: RowProgress<'_>,
-    ) -> Result<()> {
-        let slots = self.vacant(rows.rows())?;
-        self.add_at(rows, ids, &slots, progress).await
     }
 
     /// Adds rows in slots without one, with the given ids or with insertion numbers; all of them or, after an error, none.
@@ -295,7 +277,6 @@ impl RowStore {
         Ok(())
     }
 
-    /// Checks the ids of new rows.
     fn check_new(&self, ids: &[u64], count: usize) -> Result<()> {
         if ids.len() != count {
             return Err(Error::argument("ids", format!("{count} ids, one a row"), ids.len()));
@@ -322,10 +303,10 @@ impl RowStore {
         if slots.is_empty() {
             return Ok(());
         }
-        let change = self.copy.as_mut().map(|copy| copy.prepared(None, &[], &slots)).transpose()?;
+        let change = self.prepared_copy(&[], &slots)?;
         self.rows.release(&slots).await?;
         if let (Some(copy), Some(change)) = (&mut self.copy, change) {
-            copy.release(change)?;
+            copy.rows.on_host()?.apply(change);
         }
         self.ids.forget(&slots);
         self.ids.vacate(&slots, self.rows.end());
@@ -343,16 +324,13 @@ impl RowStore {
         Ok(())
     }
 
-    /// The rows with these ids, in their order, widened to f32.
     pub(crate) fn get<'f>(&'f self, ids: &'f [u64]) -> Boxed<'f, Vec<f32>> {
         Box::pin(async move {
             let slots = self.slots_of(ids)?;
-            let rows = self.copy.as_ref().map_or(&self.rows, |copy| &copy.rows);
-            rows.fetch(&slots).await
+            self.nearest_rows().fetch(&slots).await
         })
     }
 
-    /// The slots of the rows with these ids, in their order.
     pub(crate) fn slots_of(&self, ids: &[u64]) -> Result<Vec<u32>> {
         let mut slots = memory::with_room(ids.len())?;
         for &id in ids {
@@ -369,26 +347,20 @@ impl RowStore {
 
     /// Moves the last rows into the gaps and frees the memory behind the end.
     pub(crate) async fn compact(&mut self) -> Result<()> {
-        self.fill_gaps().await?;
+        if self.rows.alive().is_some() {
+            let (from, to) = self.rows.moves()?;
+            self.relocate(&from, &to).await?;
+        }
         if let Some(copy) = &mut self.copy {
             copy.rows.shrink()?;
         }
         self.rows.shrink()
     }
 
-    async fn fill_gaps(&mut self) -> Result<()> {
-        if self.rows.alive().is_none() {
-            return Ok(());
-        }
-        let (from, to) = self.rows.moves()?;
-        self.relocate(&from, &to).await
-    }
-
-    /// Moves rows to slots that have none.
     pub(crate) async fn relocate(&mut self, from: &[u32], to: &[u32]) -> Result<()> {
         let ids = memory::collect(from.iter().map(|&slot| self.ids.of(slot)))?;
         let table = self.room_for(&ids, to)?;
-        let change = self.copy.as_mut().map(|copy| copy.prepared(None, to, from)).transpose()?;
+        let change = self.prepared_copy(to, from)?;
         self.rows.relocate(from, to).await?;
         if let (Some(copy), Some(change)) = (&mut self.copy, change) {
             copy.relocate(from, to, change)?;
@@ -396,6 +368,12 @@ impl RowStore {
         self.note(table, &ids, to);
         self.ids.vacate(from, self.rows.end());
         Ok(())
+    }
+
+    /// Prepares the copy for a change without new rows, before the GPU makes it, so that the copy cannot refuse it afterwards.
+    fn prepared_copy(&mut self, filled: &[u32], freed: &[u32]) -> Result<Option<HostChange>> {
+        let Some(copy) = &mut self.copy else { return Ok(None) };
+        copy.rows.on_host()?.prepared(None, filled, freed).map(Some)
     }
 
     /// Takes the memory of noting these ids, before the engine gets the rows: a table, if one replaces that of this store.
@@ -416,9 +394,7 @@ impl RowStore {
         }
         self.ids.note(ids, slots);
     }
-}
 
-impl RowStore {
     /// Adds the memory of the rows, of their copy, and of the tables of ids.
     pub(crate) fn measure(&self, memory: &mut Memory) {
         self.rows.measure(memory);

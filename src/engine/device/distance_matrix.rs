@@ -38,14 +38,13 @@ pub struct DistanceMatrix {
 }
 
 impl DistanceMatrix {
-    /// Distances in a buffer of a GPU.
     pub(crate) fn in_buffer(gpu: &Arc<Gpu>, buffer: Buffer, [queries, rows]: [usize; 2]) -> Self {
-        Self { engine: gpu.into(), memory: MatrixMemory::Gpu(buffer.into()), queries, rows }
+        Self { engine: Engine::Gpu(gpu.clone()), memory: MatrixMemory::Gpu(buffer.into()), queries, rows }
     }
 
     /// The buffer, to be written again, if this GPU has it, it holds `bytes`, and no clone shares it.
     pub(crate) fn reusable_buffer(&mut self, gpu: &Arc<Gpu>, bytes: u64) -> Option<Buffer> {
-        self.check_device("distances", &gpu.into()).ok()?;
+        self.check_device("distances", &Engine::Gpu(gpu.clone())).ok()?;
         match &mut self.memory {
             MatrixMemory::Gpu(buffer) => {
                 Arc::get_mut(buffer).filter(|buffer| buffer.size() >= bytes).map(|buffer| buffer.clone())
@@ -62,17 +61,14 @@ impl DistanceMatrix {
         }
     }
 
-    /// Distances of the host engine.
     pub(crate) fn in_memory(engine: &Engine, values: Vec<f32>, [queries, rows]: [usize; 2]) -> Self {
         Self { engine: engine.clone(), memory: MatrixMemory::Host(values.into()), queries, rows }
     }
 
-    /// An error when the matrix lives on another device.
     pub(crate) fn check_device(&self, argument: &'static str, engine: &Engine) -> Result<()> {
         engine.check(argument, "a matrix", &self.engine)
     }
 
-    /// The buffer of a GPU.
     pub(crate) fn buffer(&self) -> Result<&Buffer> {
         self.memory.buffer()
     }

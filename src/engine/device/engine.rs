@@ -15,12 +15,6 @@ pub(crate) enum Engine {
     Host(Arc<Host>),
 }
 
-impl From<&Arc<Gpu>> for Engine {
-    fn from(gpu: &Arc<Gpu>) -> Self {
-        Self::Gpu(gpu.clone())
-    }
-}
-
 impl Engine {
     /// Runs a future of this crate to its end on this thread, or drops it where the caller asks the call to end.
     pub(crate) fn block_on<T>(&self, future: impl Future<Output = Result<T>>) -> Result<T> {
@@ -31,7 +25,6 @@ impl Engine {
         }
     }
 
-    /// Whether the device is known to be lost.
     pub(crate) fn is_lost(&self) -> bool {
         matches!(self, Self::Gpu(gpu) if gpu.is_lost())
     }

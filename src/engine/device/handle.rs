@@ -137,7 +137,7 @@ impl Device {
             return Ok(device.clone());
         }
         let known: Vec<Engine> = shared.values().map(|device| device.engine.clone()).collect();
-        let device = Self::from(gpu::NoDevice.block_on(open::shared(name, &known))?);
+        let device = Self::from(gpu::NoDevice.block_on(open::one(name, DeviceOptions::default(), &known))?);
         shared.insert(key, device.clone());
         Ok(device)
     }
@@ -156,7 +156,7 @@ impl Device {
     }
 
     fn open_boxed(name: Option<&str>, options: DeviceOptions) -> Boxed<'_, Self> {
-        let opened = open::one(name.unwrap_or("best"), options);
+        let opened = open::one(name.unwrap_or("best"), options, &[]);
         Box::pin(async move { opened.await.map(Self::from) })
     }
 
@@ -229,7 +229,6 @@ impl Device {
         &self.adapter().capabilities
     }
 
-    /// Whether this is the processor.
     pub(crate) fn is_host(&self) -> bool {
         matches!(self.engine, Engine::Host(_))
     }
@@ -239,19 +238,21 @@ impl Device {
         self.engine.options()
     }
 
-    /// The GPU, or an error that names the operation that needs one.
     pub(crate) fn gpu(&self, operation: &str) -> Result<&Arc<Gpu>> {
         self.engine.gpu(operation)
     }
 
-    /// Whether this thread is inside of a blocking call, and does nothing else until its future is ready.
-    pub(crate) fn is_blocked() -> bool {
-        gpu::is_blocked()
+    /// Runs a future of this crate to its end on this thread, or drops it where the caller asks the call to end: how every blocking call
+    /// waits.
+    pub(crate) fn block_on<T>(&self, future: impl Future<Output = Result<T>>) -> Result<T> {
+        self.engine.block_on(future)
     }
+}
 
+#[cfg(feature = "internals")]
+#[doc(hidden)]
+impl Device {
     /// Runs the forms of kernels for vectors of this many elements wherever there are such.
-    #[cfg(feature = "internals")]
-    #[doc(hidden)]
     pub fn specialise(&self, dimension: u32) {
         if let Ok(gpu) = self.gpu("") {
             gpu.specialise(dimension);
@@ -259,8 +260,6 @@ impl Device {
     }
 
     /// Writes kernels as for hardware, on any driver. None may have been compiled before.
-    #[cfg(feature = "internals")]
-    #[doc(hidden)]
     pub fn write_for_hardware(&self) {
         if let Ok(gpu) = self.gpu("") {
             gpu.write_for_hardware();
@@ -268,24 +267,14 @@ impl Device {
     }
 
     /// The forms for one number of elements that ran since this was called last, by kernel and variant.
-    #[cfg(feature = "internals")]
-    #[doc(hidden)]
     pub fn specialised_kernels(&self) -> Vec<(&'static str, String)> {
         let ran = self.gpu("").map_or(vec![], |gpu| gpu.tried_forms());
         ran.into_iter().map(|(kernel, variant)| (kernel.name(), variant.to_string())).collect()
     }
 
     /// How many variants of kernels were compiled on this device so far; 0 on the host engine.
-    #[cfg(feature = "internals")]
-    #[doc(hidden)]
     pub fn compiled_kernels(&self) -> usize {
         self.gpu("").map_or(0, |gpu| gpu.compiled())
-    }
-
-    /// Runs a future of this crate to its end on this thread, or drops it where the caller asks the call to end: how every blocking call
-    /// waits.
-    pub(crate) fn block_on<T>(&self, future: impl Future<Output = Result<T>>) -> Result<T> {
-        self.engine.block_on(future)
     }
 }
 

@@ -23,6 +23,12 @@ enum MatrixNorms {
     Host(Arc<[f64]>),
 }
 
+impl MatrixNorms {
+    fn in_buffer(norms: Buffer) -> Self {
+        Self::Gpu(GpuNorms { norms, numbers: OnceLock::new(), halves: OnceLock::new() }.into())
+    }
+}
+
 /// Norms in a buffer, and what some calls make of the vectors and keep.
 #[derive(Debug)]
 struct GpuNorms {
@@ -50,9 +56,8 @@ impl Device {
         /// Copies vectors to the device, to be used by several calls.
         ///
         /// # Errors
-        /// [`Error::NotFinite`](crate::Error::NotFinite) and [`Error::NormOutOfRange`](crate::Error::NormOutOfRange) with
-        /// the row's number; [`Error::OutOfMemory`](crate::Error::OutOfMemory);
-        /// [`Error::Unsupported`](crate::Error::Unsupported) when the vectors do not fit one binding of the adapter.
+        /// [`Error::NotFinite`] and [`Error::NormOutOfRange`] with the row's number; [`Error::OutOfMemory`]; [`Error::Unsupported`]
+        /// when the vectors do not fit one binding of the adapter.
         pub fn upload<T: Element>(&self, rows: MatrixView<'_, T>) -> Result<DeviceMatrix> {
             self.upload_boxed(rows.into())
         }
@@ -69,19 +74,19 @@ impl DeviceMatrix {
         let (rows, dim) = (vectors.rows(), vectors.dim());
         let (memory, norms, stride) = match engine {
             Engine::Gpu(gpu) => {
-                let (buffer, norms, stride) = upload(gpu, vectors).await?;
-                let norms = GpuNorms { norms, numbers: OnceLock::new(), halves: OnceLock::new() };
-                (MatrixMemory::Gpu(buffer.into()), MatrixNorms::Gpu(norms.into()), stride)
+                let layout = RowLayout::padded(ElementKind::F32, dim);
+                let bytes = rows as u64 * layout.row_bytes();
+                gpu.check_binding("vectors", bytes)?;
+                let buffer = gpu.create_storage("vectors", bytes)?;
+                gpu.upload_rows(&buffer, 0, layout, vectors, &mut |_| ()).await?;
+                // Refuses values that are not finite.
+                let norms = norms_of(gpu, &buffer, layout, rows).await?;
+                (MatrixMemory::Gpu(buffer.into()), MatrixNorms::in_buffer(norms), layout.stride)
             }
             Engine::Host(_) => {
                 let squared = host::checked("rows", vectors)?;
-                (
-                    MatrixMemory::Host(
-                        with_view!(vectors, view => copied(view.values(), |x| x.widen()))?.into(),
-                    ),
-                    MatrixNorms::Host(squared.into()),
-                    dim,
-                )
+                let values = with_view!(vectors, view => copied(view.values(), |x| x.widen()))?;
+                (MatrixMemory::Host(values.into()), MatrixNorms::Host(squared.into()), dim)
             }
         };
         Ok(Self { engine: engine.clone(), memory, norms, rows, dim, stride })
@@ -115,23 +120,13 @@ impl DeviceMatrix {
             }
             let usages = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC;
             if !buffer.usage().contains(usages) {
-                return Err(Error::argument(
-                    "buffer",
-                    format!("the usages {usages:?}"),
-                    format!("{:?}", buffer.usage()),
-                ));
+                let needed = format!("the usages {usages:?}");
+                return Err(Error::argument("buffer", needed, format!("{:?}", buffer.usage())));
             }
             gpu.check_binding("vectors", bytes)?;
-            let norms = norms_of(gpu, buffer, layout, rows).await?;
-            let norms = GpuNorms { norms, numbers: OnceLock::new(), halves: OnceLock::new() };
-            Ok(Self {
-                engine: device.engine.clone(),
-                memory: MatrixMemory::Gpu(buffer.clone().into()),
-                norms: MatrixNorms::Gpu(norms.into()),
-                rows,
-                dim,
-                stride: layout.stride,
-            })
+            let norms = MatrixNorms::in_buffer(norms_of(gpu, buffer, layout, rows).await?);
+            let (engine, memory) = (device.engine.clone(), MatrixMemory::Gpu(buffer.clone().into()));
+            Ok(Self { engine, memory, norms, rows, dim, stride: layout.stride })
         })
     }
 
@@ -139,7 +134,7 @@ impl DeviceMatrix {
         /// Fetches the vectors from the device: f32, whatever they were uploaded as.
         ///
         /// # Errors
-        /// [`Error::DeviceLost`](crate::Error::DeviceLost), [`Error::OutOfMemory`](crate::Error::OutOfMemory).
+        /// [`Error::DeviceLost`], [`Error::OutOfMemory`].
         ///
         /// ```no_run
         /// use nearfield::{Device, Matrix, MatrixView};
@@ -165,12 +160,10 @@ impl DeviceMatrix {
         Ok(Matrix::F32(values, dim))
     }
 
-    /// An error when the matrix lives on another device.
     pub(crate) fn check_device(&self, argument: &'static str, engine: &Engine) -> Result<()> {
         engine.check(argument, "a matrix", &self.engine)
     }
 
-    /// The buffer of a GPU.
     pub(crate) fn buffer(&self) -> Result<&Buffer> {
         self.memory.buffer()
     }
@@ -256,7 +249,7 @@ impl DeviceMatrix {
     /// The buffer, for kernels that the caller records.
     ///
     /// # Errors
-    /// [`Error::Unsupported`](crate::Error::Unsupported) on the host engine, which has no buffers.
+    /// [`Error::Unsupported`] on the host engine, which has no buffers.
     pub fn as_slice(&self) -> Result<BufferSlice<'_>> {
         Ok(BufferSlice::all(self.buffer()?))
     }
@@ -265,7 +258,7 @@ impl DeviceMatrix {
     /// vector's norm is 0.
     ///
     /// # Errors
-    /// [`Error::Unsupported`](crate::Error::Unsupported) on the host engine, which has no buffers.
+    /// [`Error::Unsupported`] on the host engine, which has no buffers.
     pub fn norms(&self) -> Result<BufferSlice<'_>> {
         Ok((&self.on_gpu()?.norms).into())
     }
@@ -277,17 +270,6 @@ impl DeviceMatrix {
         let pitch = halve::pitch_of((self.stride / 4) as u32);
         Some(HalfVectors { values: values.into(), factors: factors.into(), pitch })
     }
-}
-
-/// Copies vectors into a new buffer and validates them there. Returns their norms and the stride too.
-async fn upload(gpu: &Arc<Gpu>, vectors: HostVectors<'_>) -> Result<(Buffer, Buffer, usize)> {
-    let layout = RowLayout::padded(ElementKind::F32, vectors.dim());
-    let bytes = vectors.rows() as u64 * layout.row_bytes();
-    gpu.check_binding("vectors", bytes)?;
-    let buffer = gpu.create_storage("vectors", bytes)?;
-    gpu.upload_rows(&buffer, 0, layout, vectors, &mut |_| ()).await?;
-    let norms = norms_of(gpu, &buffer, layout, vectors.rows()).await?;
-    Ok((buffer, norms, layout.stride))
 }
 
 /// The norms of the rows in a buffer, squared and inverse, in another one. Refuses values that are not finite.

@@ -9,13 +9,10 @@ use crate::gpu::{Buffer, Commands, words};
 use crate::interrupt;
 use crate::memory;
 
-/// Values that are copied between two looks at whether to stop.
-const WORK: usize = 1 << 24;
-
 /// A copy of values, each converted.
 pub(crate) fn copied<T: Copy, U>(values: &[T], convert: impl Fn(T) -> U) -> Result<Vec<U>> {
     let mut copy = memory::with_room(values.len())?;
-    for values in values.chunks(WORK) {
+    for values in values.chunks(interrupt::WORK) {
         interrupt::check()?;
         copy.extend(values.iter().map(|&value| convert(value)));
     }
@@ -30,7 +27,6 @@ pub(crate) enum MatrixMemory {
 }
 
 impl MatrixMemory {
-    /// The buffer of a GPU.
     pub(crate) fn buffer(&self) -> Result<&Buffer> {
         match self {
             Self::Gpu(buffer) => Ok(buffer),

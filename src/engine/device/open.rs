@@ -45,28 +45,18 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Opens the one device of a name.
-pub(super) fn one(name: &str, options: DeviceOptions) -> Boxed<'_, Opened> {
+/// Opens the device of a name, or takes one of the `known` engines that has the adapter which the name stands for.
+pub(super) fn one<'a>(name: &'a str, options: DeviceOptions, known: &'a [Engine]) -> Boxed<'a, Opened> {
     Box::pin(async move {
         Choice::one("device", "one device", name)?;
-        let mut opened = each(&[name.trim()], options, &[]).await?;
+        let mut opened = each(&[name.trim()], options, known).await?;
         // One name that is no list is one device.
         Ok(opened.remove(0))
     })
 }
 
-/// Opens the devices of a list of names.
 pub(super) fn all(names: &str, options: DeviceOptions) -> Boxed<'_, Vec<Opened>> {
     Box::pin(async move { each(&Choice::names("device", names)?, options, &[]).await })
-}
-
-/// The engine of a name among `known` ones, where one of them has the adapter that the name stands for; else another, with default options.
-pub(super) fn shared<'a>(name: &'a str, known: &'a [Engine]) -> Boxed<'a, Opened> {
-    Box::pin(async move {
-        Choice::one("device", "one device", name)?;
-        let mut opened = each(&[name.trim()], DeviceOptions::default(), known).await?;
-        Ok(opened.remove(0))
-    })
 }
 
 /// The key of a name: names with equal keys open the same device as long as the machine stays the same.

@@ -51,10 +51,7 @@ impl QueryNumbers {
 
     /// The error for queries that the GPU refused, with their numbers within the call.
     pub(crate) fn check(&self, refused: &[u8]) -> Result<()> {
-        let number = |place: u64| match self {
-            Self::Range(range) => range.start as u64 + place,
-            Self::List(list) => list.get(place as usize).map_or(place, |&number| number as u64),
-        };
+        let number = |place: u64| self.iter().nth(place as usize).map_or(place, |number| number as u64);
         norms::check("queries", refused).map_err(|error| error.with_rows(number))
     }
 }

@@ -35,7 +35,7 @@ impl Device {
     /// device's queue.
     ///
     /// # Errors
-    /// [`Error::Unsupported`](crate::Error::Unsupported) on the host engine, which has no kernels.
+    /// [`Error::Unsupported`] on the host engine, which has no kernels.
     pub fn record<'a>(&'a self, encoder: &'a mut wgpu::CommandEncoder) -> Result<Recorder<'a>> {
         let gpu = self.gpu("a recording")?;
         Ok(Recorder { commands: Some(Commands::within(gpu, encoder)), gpu })
@@ -64,8 +64,7 @@ impl Device {
         /// Waits for a recording that the caller submitted, and tells how long its stages took on the device.
         ///
         /// # Errors
-        /// [`Error::Unsupported`](crate::Error::Unsupported) on the host engine; [`Error::DeviceLost`](crate::Error::DeviceLost),
-        /// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
+        /// [`Error::Unsupported`] on the host engine; [`Error::DeviceLost`], [`Error::OutOfMemory`].
         pub fn times_of(&self, profile: Profile) -> Result<Vec<StageTime>> {
             profile.times(self.gpu("timestamps")?)
         }
@@ -75,7 +74,7 @@ impl Device {
     /// The wgpu device, for making buffers and encoders.
     ///
     /// # Errors
-    /// [`Error::Unsupported`](crate::Error::Unsupported) on the host engine, which has none.
+    /// [`Error::Unsupported`] on the host engine, which has none.
     pub fn wgpu_device(&self) -> Result<&wgpu::Device> {
         Ok(&self.gpu("a wgpu device")?.device)
     }
@@ -83,7 +82,7 @@ impl Device {
     /// The wgpu queue that recorded encoders are submitted to.
     ///
     /// # Errors
-    /// [`Error::Unsupported`](crate::Error::Unsupported) on the host engine, which has none.
+    /// [`Error::Unsupported`] on the host engine, which has none.
     pub fn wgpu_queue(&self) -> Result<&wgpu::Queue> {
         Ok(&self.gpu("a wgpu queue")?.queue)
     }
@@ -97,8 +96,7 @@ impl<'a> Recorder<'a> {
     /// Computes the distances of all pairs.
     ///
     /// # Errors
-    /// [`Error::Argument`](crate::Error::Argument) when vectors, norms or results do not lie within their buffers, or for
-    /// similarities by L2.
+    /// [`Error::Argument`] when vectors, norms or results do not lie within their buffers, or for similarities by L2.
     pub fn distances(&mut self, pairs: &pairs::Pairs<'_>) -> Result<()> {
         all_pairs::encode(self.commands()?, pairs)
     }
@@ -106,7 +104,7 @@ impl<'a> Recorder<'a> {
     /// Computes distances of candidates by their slots, or of a range of slots, in one segment of rows.
     ///
     /// # Errors
-    /// [`Error::Argument`](crate::Error::Argument) when vectors, ids or results do not lie within their buffers.
+    /// [`Error::Argument`] when vectors, ids or results do not lie within their buffers.
     pub fn rescore(&mut self, rescoring: &rescore::Rescore<'_>) -> Result<()> {
         rescoring.check()?;
         rescore::encode(self.commands()?, rescoring)
@@ -115,8 +113,7 @@ impl<'a> Recorder<'a> {
     /// Selects the k smallest of each row or CSR segment by (key, id).
     ///
     /// # Errors
-    /// [`Error::Argument`](crate::Error::Argument) for k = 0, a large k without a spare place, or rows or results that do not lie
-    /// within their buffers.
+    /// [`Error::Argument`] for k = 0, a large k without a spare place, or rows or results that do not lie within their buffers.
     pub fn select(&mut self, select: &select_k::Select<'_>) -> Result<()> {
         select.check()?;
         crate::kernels::selection::encode(self.commands()?, select)
@@ -126,8 +123,8 @@ impl<'a> Recorder<'a> {
     /// the smallest key and its block. [`Operation::value`](crate::recording::Operation::value) reads a record.
     ///
     /// # Errors
-    /// [`Error::Argument`](crate::Error::Argument) for a product without others, or a layout that no kernel has;
-    /// [`Error::Unsupported`](crate::Error::Unsupported) when a buffer exceeds a binding.
+    /// [`Error::Argument`] for a product without others, or a layout that no kernel has; [`Error::Unsupported`] when a buffer exceeds
+    /// a binding.
     pub fn reduce(&mut self, reduce: &reduce_blocks::Reduce<'_>) -> Result<()> {
         reduce_blocks::encode(self.commands()?, reduce)
     }
@@ -135,7 +132,7 @@ impl<'a> Recorder<'a> {
     /// Combines the `pitch` records of each of `rows` rows to one, `[rows]`.
     ///
     /// # Errors
-    /// [`Error::Unsupported`](crate::Error::Unsupported) when a buffer exceeds a binding.
+    /// [`Error::Unsupported`] when a buffer exceeds a binding.
     pub fn reduce_partials(
         &mut self,
         operation: reduce_blocks::Operation,
@@ -173,7 +170,7 @@ impl<'a> Recorder<'a> {
     /// Computes CSR offsets, `[count + 1]`, from u32 counts, each cut to `limit`.
     ///
     /// # Errors
-    /// [`Error::Argument`](crate::Error::Argument) when counts or offsets do not lie within their buffers.
+    /// [`Error::Argument`] when counts or offsets do not lie within their buffers.
     pub fn prefix_sum(
         &mut self,
         counts: BufferSlice<'_>,
@@ -190,7 +187,7 @@ impl<'a> Recorder<'a> {
     /// initially `u32::MAX`) receives the first row that is not finite and the first whose norm is out of range.
     ///
     /// # Errors
-    /// [`Error::Argument`](crate::Error::Argument) when rows or results do not lie within their buffers.
+    /// [`Error::Argument`] when rows or results do not lie within their buffers.
     pub fn norms(
         &mut self,
         rows: BufferSlice<'_>,
@@ -210,7 +207,7 @@ impl<'a> Recorder<'a> {
     /// Any kernel of this crate with its raw parameters, for tests and experiments. `workgroups` are columns and rows.
     ///
     /// # Errors
-    /// [`Error::Unsupported`](crate::Error::Unsupported) when the kernel does not fit the adapter.
+    /// [`Error::Unsupported`] when the kernel does not fit the adapter.
     #[cfg(feature = "internals")]
     pub fn dispatch<P: bytemuck::Pod>(
         &mut self,

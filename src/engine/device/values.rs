@@ -55,7 +55,6 @@ impl<'a> From<&'a DeviceVector> for Values<'a> {
 }
 
 impl<'a> Values<'a> {
-    /// How many values.
     pub(crate) fn len(&self) -> u64 {
         match self {
             Self::F32(values) => values.len() as u64,
@@ -168,7 +167,6 @@ impl<'a> ValueRows<'a> {
         }
     }
 
-    /// An error when they live on another device.
     pub(crate) fn check_device(&self, argument: &'static str, engine: &Engine) -> Result<()> {
         match self {
             Self::Device(matrix) => matrix.check_device(argument, engine),
@@ -270,7 +268,7 @@ impl DeviceVector {
             }
             first += len;
         }
-        let engine = Engine::from(device.gpu("a vector in buffers")?);
+        let engine = Engine::Gpu(device.gpu("a vector in buffers")?.clone());
         Ok(Self { engine, kind, memory: VectorMemory::Gpu(parts), len: first })
     }
 
@@ -301,7 +299,6 @@ impl DeviceVector {
         self.kind
     }
 
-    /// An error when the vector lives on another device.
     pub(crate) fn check_device(&self, argument: &'static str, engine: &Engine) -> Result<()> {
         engine.check(argument, "a vector", &self.engine)
     }

@@ -66,10 +66,7 @@ impl<'a> From<&'a Matrix> for Vectors<'a> {
     /// # Panics
     /// When the dim is 0 or does not divide the number of elements.
     fn from(rows: &'a Matrix) -> Self {
-        match rows {
-            Matrix::F32(values, dim) => MatrixView::of_whole_rows(values, *dim).into(),
-            Matrix::F16(values, dim) => MatrixView::of_whole_rows(values, *dim).into(),
-        }
+        Self::Host(rows.into())
     }
 }
 
@@ -110,7 +107,6 @@ impl<'a> Vectors<'a> {
         }
     }
 
-    /// An error when they live on another device.
     pub(crate) fn check_device(&self, argument: &'static str, engine: &Engine) -> Result<()> {
         match self {
             Self::Host(_) => Ok(()),
@@ -131,6 +127,29 @@ impl<'a> Vectors<'a> {
         match self {
             Self::Host(vectors) => Ok(vectors),
             Self::Device(matrix) => Ok(HostVectors::F32(matrix.on_host()?)),
+        }
+    }
+
+    /// The vectors in the host's memory: fetched, where they are on a device.
+    pub(crate) async fn fetched(&self) -> Result<OnHost<'a>> {
+        match self {
+            Self::Host(vectors) => Ok(OnHost::Borrowed(*vectors)),
+            Self::Device(matrix) => matrix.fetched().await.map(OnHost::Owned),
+        }
+    }
+}
+
+/// Vectors in the host's memory: the caller's, or copies.
+pub(crate) enum OnHost<'a> {
+    Borrowed(HostVectors<'a>),
+    Owned(Matrix),
+}
+
+impl OnHost<'_> {
+    pub(crate) fn vectors(&self) -> HostVectors<'_> {
+        match self {
+            Self::Borrowed(vectors) => *vectors,
+            Self::Owned(matrix) => matrix.into(),
         }
     }
 }

@@ -30,7 +30,6 @@ pub(crate) fn coarse(metric: Metric, has_matrices: Option<bool>) -> Vec<Wanted> 
     wanted
 }
 
-/// The kernels of training.
 pub(crate) fn training(gpu: &Gpu, metric: Metric, is_narrowed: bool) -> Vec<Wanted> {
     // The test of matrices runs both kernels of tiles.
     let mut wanted = coarse(metric, is_narrowed.then(|| screen_tile_coop::is_expected(gpu)));

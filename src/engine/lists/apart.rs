@@ -6,13 +6,11 @@ use crate::engine::lists::probing::Probing;
 use crate::engine::lists::tables::ListTables;
 use crate::engine::rows::apart::ApartRows;
 use crate::engine::rows::on_host;
-use crate::engine::search::apart::fetched;
 use crate::engine::search::apart::rescoring::Asked;
 use crate::engine::search::request::{SearchRequest, SearchResult};
 use crate::error::{Error, Result};
 use crate::host;
 
-/// The nearest rows of the lists that are nearest to each query.
 pub(crate) async fn search(
     rows: &ApartRows,
     (centroids, tables): (&Centroids, &ListTables),
@@ -20,22 +18,21 @@ pub(crate) async fn search(
     request: &SearchRequest<'_>,
     probes: u32,
 ) -> Result<SearchResult> {
-    let fetched = fetched(queries).await?;
-    let on_host = fetched.as_ref().map_or(*queries, Queries::from);
+    let fetched = queries.fetched().await?;
+    let on_host = fetched.vectors();
     let in_lists = async {
         let Some(integers) = &rows.integers else {
             return Err(Error::internal("lists of rows on the host have no screen"));
         };
-        let squared = host::checked("queries", on_host.on_host()?)?;
-        let asked =
-            Asked { rows: &rows.rows, queries: on_host.on_host()?, squared: &squared, usual: &rows.usual };
+        let squared = host::checked("queries", on_host)?;
+        let asked = Asked { rows: &rows.rows, queries: on_host, squared: &squared, usual: &rows.usual };
         let asked = Some(asked);
         Probing { rows: integers, centroids, tables, request, asked, probes }.search(queries).await
     };
     match in_lists.await {
         Err(error) if rows.stands_in_for(&error) => {
             // The lists are on the device. All rows have the nearest ones as well.
-            let mut found = on_host::search(&rows.rows, &on_host, request)?;
+            let mut found = on_host::search(&rows.rows, on_host, request)?;
             (found.statistics.on_host, found.statistics.searched_flat) = (true, queries.rows() as u64);
             Ok(found)
         }

@@ -71,11 +71,10 @@ pub(crate) async fn assign(centroids: &Centroids, rows: &Assigning<'_>) -> Resul
     let count = rows.count();
     let mut assigned = vec![Assigned { list: u32::MAX, distance: 0.0 }; count];
     let mut coarse = Coarse::new(centroids, 1, count as u64);
-    let mut open = Ranges::default();
-    open.push(0..count);
-    while !open.0.is_empty() {
-        let mut overflowed = Ranges::default();
-        for range in open.0 {
+    let mut open = Vec::from([0..count]);
+    while !open.is_empty() {
+        let mut overflowed = vec![];
+        for range in open {
             assign_range(centroids, rows, coarse, range, (&mut assigned, &mut overflowed)).await?;
         }
         coarse = coarse.without_overflow();
@@ -90,18 +89,12 @@ pub(crate) async fn assign(centroids: &Centroids, rows: &Assigning<'_>) -> Resul
 /// Two ranges with at most this many rows between them become one.
 const NEAR: usize = 4096;
 
-/// Ranges of rows, ascending, which start at multiples of a tile's queries.
-#[derive(Default)]
-struct Ranges(Vec<Range<usize>>);
-
-impl Ranges {
-    /// Appends a range behind the others, with the rows between them if these are few: each range waits for the device, and rows that are
-    /// assigned twice have the same answer.
-    fn push(&mut self, next: Range<usize>) {
-        match self.0.last_mut() {
-            Some(last) if last.end + NEAR >= next.start => last.end = next.end,
-            _ => self.0.push(next),
-        }
+/// Appends a range of rows behind the others, with the rows between them if these are few: each range waits for the device, and rows that are
+/// assigned twice have the same answer. Ranges start at multiples of a tile's queries.
+fn push(ranges: &mut Vec<Range<usize>>, next: Range<usize>) {
+    match ranges.last_mut() {
+        Some(last) if last.end + NEAR >= next.start => last.end = next.end,
+        _ => ranges.push(next),
     }
 }
 
@@ -111,7 +104,7 @@ async fn assign_range(
     rows: &Assigning<'_>,
     coarse: Coarse,
     range: Range<usize>,
-    (assigned, overflowed): (&mut [Assigned], &mut Ranges),
+    (assigned, overflowed): (&mut [Assigned], &mut Vec<Range<usize>>),
 ) -> Result<()> {
     let gpu = &centroids.gpu;
     let budget = gpu.options.budget_bytes;
@@ -219,7 +212,7 @@ async fn assign_range(
                     for (row, survivors) in (done + first..).zip(words::<u32>(bytes)) {
                         if fitting.overflowed(survivors) {
                             let tile = row - (row - done) % TILE;
-                            overflowed.push(tile..(tile + TILE).min(done + part));
+                            push(overflowed, tile..(tile + TILE).min(done + part));
                         }
                     }
                 }

@@ -105,13 +105,18 @@ impl Centroids {
         narrowed.encode_vectors(commands, (self.vectors(), norms), range, copy.integers(), None)
     }
 
-    /// All centroids on the host, `[lists, dim]`.
     pub(crate) async fn to_host(&self) -> Result<Vec<f32>> {
         let (lists, stride) = (self.lists as usize, self.layout().stride);
         let range = (&self.rows, 0, (lists * stride * 4) as u64);
         let parts = Commands::new(&self.gpu, None).read(&[range]).await?;
         let padded: Vec<f32> = words(&parts[0]).collect();
         Ok(padded.chunks(stride).flat_map(|row| row[..self.dim].iter().copied()).collect())
+    }
+
+    pub(crate) fn measure(&self, memory: &mut Memory) {
+        let copy = self.narrowed.as_ref().map_or(0, |(_, copy)| copy.rows.size() + copy.terms.size());
+        let bytes = self.rows.size() + self.norms.size() + self.ids.size() + copy;
+        memory.add("centroids", MemoryPlace::Device, bytes);
     }
 }
 
@@ -122,13 +127,4 @@ fn mean(rows: MatrixView<'_, f32>) -> Vec<f32> {
         sums.iter_mut().zip(row).for_each(|(sum, &x)| *sum += f64::from(x));
     }
     sums.iter().map(|sum| (sum / rows.rows() as f64) as f32).collect()
-}
-
-impl Centroids {
-    /// Adds the memory of the centroids.
-    pub(crate) fn measure(&self, memory: &mut Memory) {
-        let copy = self.narrowed.as_ref().map_or(0, |(_, copy)| copy.rows.size() + copy.terms.size());
-        let bytes = self.rows.size() + self.norms.size() + self.ids.size() + copy;
-        memory.add("centroids", MemoryPlace::Device, bytes);
-    }
 }

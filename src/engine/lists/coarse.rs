@@ -6,7 +6,7 @@
 use crate::engine::lists::centroids::Centroids;
 use crate::engine::pass::{BufferVectors, CandidateLists, Rescoring, Selection, keys_and_ids};
 use crate::engine::rows::narrowed::{Integers, NarrowedRows, NarrowedSegment, TERMS_BYTES};
-use crate::engine::search::chunks::submission_flops_on;
+use crate::engine::search::chunks::submission_flops;
 use crate::error::{Error, Result};
 use crate::gpu::{Buffer, BufferSlice, Commands, budget_for, usable};
 use crate::kernels::collect::Round;
@@ -118,7 +118,6 @@ impl Coarse {
         if self.is_screened() { self.capacity.into() } else { columns(centroids) }
     }
 
-    /// Scratch bytes of a query's scores.
     pub(crate) fn score_bytes(self, centroids: &Centroids) -> u64 {
         if self.is_screened() { u64::from(self.stored_blocks(centroids) * BLOCK_ROWS) * 4 } else { 0 }
     }
@@ -158,7 +157,7 @@ impl Coarse {
         // Slices of buffers start at multiples of 256 bytes, and tiles are 128 queries high.
         let unit = u64::from(TILE_QUERIES);
         // Neither integer products nor `rescore` are slower than a tenth of what the bound of a submission assumes.
-        let flops = submission_flops_on(centroids.gpu.adapter.kind);
+        let flops = submission_flops(centroids.gpu.adapter.kind);
         let quick = flops / (2 * columns(centroids) * centroids.layout().stride as u64);
         let most = (available / each).min(binding / widest).min(quick.max(unit)).min(1 << 15);
         let batch = (most / unit * unit).min(queries.next_multiple_of(unit));
@@ -173,7 +172,6 @@ impl Coarse {
         Ok(Self { batch: batch as u32, ..self })
     }
 
-    /// The scratch bytes of a batch.
     pub(crate) fn bytes(self, centroids: &Centroids) -> CoarseBuffers<u64> {
         let batch = u64::from(self.batch);
         let entries = batch * self.entries(centroids);

@@ -17,9 +17,8 @@ use crate::engine::lists::tables::{ListTables, PAGE};
 use crate::engine::lists::training::{self, GpuTraining};
 use crate::engine::rows::device_rows::DeviceRows;
 use crate::engine::search::ahead::Searched;
-use crate::engine::search::pipeline;
 use crate::engine::search::request::{SearchRequest, SearchResult};
-use crate::engine::tune::{self, TunedKernel};
+use crate::engine::tune::{Tried, TunedKernel, tune};
 use crate::error::{Error, Result};
 use crate::host::{HostCentroids, HostLists, HostTraining};
 use crate::matrix::MatrixView;
@@ -35,7 +34,6 @@ pub(crate) enum Training<'a> {
     Host(HostTraining<'a>),
 }
 
-/// The largest number of rows to train on.
 pub(crate) fn most_training_rows(device: &Device) -> usize {
     match &device.engine {
         Engine::Gpu(gpu) => training::most_rows(gpu),
@@ -102,7 +100,6 @@ impl<'a> Training<'a> {
         }
     }
 
-    /// All centroids, `[lists, dim]`.
     pub(crate) async fn centroids(&self) -> Result<Vec<f32>> {
         match self {
             Self::Gpu(training) => training.centroids.to_host().await,
@@ -131,7 +128,6 @@ impl DeviceLists {
         }
     }
 
-    /// Lists without rows, around centroids of the host. The metric is that of the index.
     pub(crate) async fn around(
         device: &Device,
         metric: Metric,
@@ -153,7 +149,6 @@ impl DeviceLists {
         }
     }
 
-    /// The list of each row, which is that of its nearest centroid.
     pub(crate) async fn assign(&self, rows: Vectors<'_>) -> Result<Vec<Assigned>> {
         match self {
             Self::Gpu { centroids, .. } => assign(centroids, &Assigning::New(rows)).await,
@@ -164,7 +159,6 @@ impl DeviceLists {
         }
     }
 
-    /// The number of lists.
     pub(crate) fn count(&self) -> u64 {
         match self {
             Self::Gpu { centroids, .. } => centroids.lists.into(),
@@ -172,7 +166,6 @@ impl DeviceLists {
         }
     }
 
-    /// The expected duration of a search that probes `probes` lists for each query. None if it is not known beforehand.
     pub(crate) fn expected(&self, rows: &DeviceRows, queries: usize, probes: u64) -> Option<Duration> {
         match (self, rows) {
             (Self::Host(lists), DeviceRows::Host(rows)) => {
@@ -182,14 +175,12 @@ impl DeviceLists {
         }
     }
 
-    /// Starts to compile the kernels of searches in these lists.
     pub(crate) fn compile_ahead(&self, rows: &DeviceRows, metric: Metric) {
         if let (Self::Gpu { .. }, Some(rows)) = (self, rows.on_gpu()) {
             rows.gpu.compile_ahead(rows.dim, || ahead::probing(Searched::of(rows, metric)));
         }
     }
 
-    /// Times the kernels of searches in these lists, and uses the faster forms.
     pub(crate) async fn tune(
         &self,
         rows: &DeviceRows,
@@ -197,16 +188,13 @@ impl DeviceLists {
         is_again: bool,
     ) -> Result<Vec<TunedKernel>> {
         match (self, rows) {
-            (Self::Gpu { centroids, tables: Some(tables) }, DeviceRows::Gpu(rows))
-                if tune::is_worthwhile(rows) =>
-            {
-                tune::tune_lists(rows, (centroids, tables), metric, is_again).await
+            (Self::Gpu { centroids, tables: Some(tables) }, DeviceRows::Gpu(rows)) => {
+                tune(Tried::Lists(rows, centroids, tables), metric, is_again).await
             }
             _ => Ok(vec![]),
         }
     }
 
-    /// Compiles the kernels of searches in these lists and in all rows, and waits for them.
     pub(crate) async fn warm_up(&self, rows: &DeviceRows, metric: Metric) -> Result<()> {
         if let (Self::Gpu { .. }, Some(rows)) = (self, rows.on_gpu()) {
             let searched = Searched::of(rows, metric);
@@ -215,7 +203,6 @@ impl DeviceLists {
         Ok(())
     }
 
-    /// All centroids, `[lists, dim]`.
     pub(crate) async fn centroids(&self) -> Result<Vec<f32>> {
         match self {
             Self::Gpu { centroids, .. } => centroids.to_host().await,
@@ -223,7 +210,6 @@ impl DeviceLists {
         }
     }
 
-    /// Sets the pages of each list, ascending, and the number of its rows. Searches go through all rows before this is done.
     pub(crate) async fn set(&mut self, rows: &DeviceRows, pages: &[Vec<u32>], sizes: &[u32]) -> Result<()> {
         match (self, rows.on_gpu()) {
             (Self::Gpu { tables, .. }, Some(rows)) => {
@@ -236,7 +222,6 @@ impl DeviceLists {
         }
     }
 
-    /// The nearest rows of the lists that are nearest to each query.
     pub(crate) async fn search(
         &self,
         rows: &DeviceRows,
@@ -263,32 +248,18 @@ impl DeviceLists {
             (Self::Gpu { centroids, tables: Some(tables) }, DeviceRows::Apart(rows)) => {
                 apart::search(rows, (centroids, tables), queries, request, probes).await
             }
-            #[cfg(not(target_arch = "wasm32"))]
-            (Self::Gpu { tables: None, .. }, DeviceRows::Apart(apart)) => {
-                let mut found = rows.search(queries, request).await?;
-                found.statistics.tables_missing = apart.rows.len() > 0;
-                Ok(found)
-            }
-            (Self::Gpu { tables: None, .. }, DeviceRows::Gpu(rows)) => {
-                let mut found = pipeline::search(rows, queries, request).await?;
-                found.statistics.tables_missing = rows.len() > 0;
-                Ok(found)
-            }
             (Self::Host(lists), DeviceRows::Host(rows)) => {
                 on_host::search(rows, lists, queries, request, probes)
+            }
+            (Self::Gpu { tables: None, .. }, _) => {
+                let mut found = rows.search(queries, request).await?;
+                found.statistics.tables_missing = rows.len() > 0;
+                Ok(found)
             }
             _ => Err(two_engines()),
         }
     }
-}
 
-/// The error for rows and lists that are not on one device.
-fn two_engines() -> Error {
-    Error::internal("rows and lists are on two engines")
-}
-
-impl DeviceLists {
-    /// Adds the memory of the centroids and of the tables of the lists.
     pub(crate) fn measure(&self, memory: &mut Memory) {
         match self {
             Self::Gpu { centroids, tables } => {
@@ -302,24 +273,24 @@ impl DeviceLists {
     }
 }
 
+fn two_engines() -> Error {
+    Error::internal("rows and lists are on two engines")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::engine::rows::shape::{Kept, RowShape};
     use crate::engine::rows::write::Placing;
     use crate::matrix::{ElementKind, MatrixView};
-    use crate::options::device::DeviceOptions;
 
     #[test]
     fn a_search_without_tables_finds_rows_of_all_lists_and_says_so() {
-        let device = Device::open(None, DeviceOptions::default()).ok();
-        let required = std::env::var("NEARFIELD_REQUIRE_GPU").is_ok_and(|value| value == "1");
-        assert!(device.is_some() || !required, "NEARFIELD_REQUIRE_GPU=1, but there is no adapter");
         // The host engine always has tables.
-        let Some(device) = device.filter(|device| matches!(device.engine, Engine::Gpu(_))) else { return };
+        let Ok(device) = Device::named("gpu") else { return };
         let (metric, screen) = (Metric::L2Squared, Screen::None);
-        let (elements, kept) = (ElementKind::F32, Kept::OnDevice);
-        let shape = RowShape { metric, elements, dim: 1, expected: 0, screen, kept };
+        let (elements, kept, is_fallback, streams) = (ElementKind::F32, Kept::OnDevice, false, false);
+        let shape = RowShape { metric, elements, dim: 1, expected: 0, screen, kept, is_fallback, streams };
         let mut rows = device.block_on(DeviceRows::new(&device, &shape)).expect("no rows");
         // Each list has a page of 32 slots, with one row.
         let view = MatrixView::new(&[1.0f32, 2.0], 1).expect("two rows");
@@ -330,16 +301,7 @@ mod tests {
         let lists = DeviceLists::around(&device, metric, centroids, screen);
         let mut lists = device.block_on(lists).expect("two lists");
         let queries = Queries::from(MatrixView::new(&[1.0f32], 1).expect("a query"));
-        let request = SearchRequest {
-            metric,
-            k: 2,
-            budget: 1 << 20,
-            allowed: None,
-            widens: false,
-            profile: false,
-            forms: crate::engine::FormChoice::Tuned,
-            progress: None,
-        };
+        let request = SearchRequest::nearest(metric, 2, 1 << 20);
         let search = |lists: &DeviceLists| {
             let found = device.block_on(lists.search(&rows, &queries, &request, 1)).expect("an answer");
             let ids: Vec<u64> = found.neighbors.row(0).iter().map(|hit| hit.id).collect();

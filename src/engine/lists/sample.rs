@@ -5,22 +5,29 @@ use std::sync::Arc;
 
 use crate::engine::device::engine::Engine;
 use crate::engine::device::matrices::DeviceMatrix;
+use crate::engine::device::vectors::Vectors;
 use crate::error::{Error, Result};
 use crate::gpu::{Buffer, BufferSlice, Commands, Gpu, RowLayout};
 use crate::interrupt;
 use crate::kernels::move_rows::{self, Direction};
 use crate::matrix::{Element, MatrixView};
 use crate::memory;
-use crate::vectors::{HostVectors, with_view};
-
-/// Elements that are copied between two looks at whether to stop.
-const WORK: usize = 1 << 24;
+use crate::vectors::HostVectors;
 
 /// Rows to train on: on the host, or on the device in any number of pieces.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Sample<'a> {
     Host(HostVectors<'a>),
     Device(&'a [&'a DeviceMatrix]),
+}
+
+impl<'a> From<&'a Vectors<'a>> for Sample<'a> {
+    fn from(rows: &'a Vectors<'a>) -> Self {
+        match rows {
+            Vectors::Host(rows) => Self::Host(*rows),
+            Vectors::Device(matrix) => Self::Device(std::slice::from_ref(matrix)),
+        }
+    }
 }
 
 impl<'a> Sample<'a> {
@@ -45,11 +52,8 @@ impl<'a> Sample<'a> {
         for piece in *pieces {
             piece.check_device("rows", engine)?;
             if piece.dim() != self.dim() {
-                return Err(Error::argument(
-                    "rows",
-                    format!("dim {} as in the first piece", self.dim()),
-                    piece.dim(),
-                ));
+                let needed = format!("dim {} as in the first piece", self.dim());
+                return Err(Error::argument("rows", needed, piece.dim()));
             }
         }
         if u32::try_from(self.rows()).is_err() {
@@ -61,7 +65,7 @@ impl<'a> Sample<'a> {
     /// The rows with these numbers, which ascend, as f32 on the host. All rows of one piece are borrowed as they lie.
     pub(crate) fn to_host(self, numbers: &[u64]) -> Result<Cow<'a, [f32]>> {
         let (is_whole, dim) = (numbers.len() == self.rows(), self.dim());
-        let at_once = (WORK / dim).max(1);
+        let at_once = (interrupt::WORK / dim).max(1);
         let gathered = |pieces: &[MatrixView<'_, f32>]| {
             let mut sample = memory::with_room(numbers.len() * dim)?;
             let (mut piece, mut first) = (0, 0);
@@ -78,13 +82,8 @@ impl<'a> Sample<'a> {
             Ok::<_, Error>(sample)
         };
         Ok(match self {
-            Self::Host(HostVectors::F32(rows)) => {
-                if is_whole {
-                    Cow::Borrowed(rows.values())
-                } else {
-                    Cow::Owned(gathered(&[rows])?)
-                }
-            }
+            Self::Host(HostVectors::F32(rows)) if is_whole => Cow::Borrowed(rows.values()),
+            Self::Host(HostVectors::F32(rows)) => Cow::Owned(gathered(&[rows])?),
             Self::Host(HostVectors::F16(rows)) => {
                 let mut sample = memory::with_room(numbers.len() * dim)?;
                 for numbers in numbers.chunks(at_once) {
@@ -130,12 +129,11 @@ impl<'a> Sample<'a> {
                     let part = all.slice(first..first + numbers.len());
                     gpu.upload_rows(&rows, 0, layout, part, &mut |_| ()).await?;
                 }
-                Self::Host(all) => with_view!(all, view => {
-                    let mut picked = memory::with_room(numbers.len() * view.dim())?;
-                    numbers.iter().for_each(|&number| picked.extend_from_slice(view.row(number as usize)));
-                    let picked = MatrixView::new(&picked, view.dim())?;
-                    gpu.upload_rows(&rows, 0, layout, picked.into(), &mut |_| ()).await?;
-                }),
+                Self::Host(all) => {
+                    let numbers = memory::collect(numbers.iter().map(|&number| number as usize))?;
+                    let picked = all.chosen(&numbers)?;
+                    gpu.upload_rows(&rows, 0, layout, (&picked).into(), &mut |_| ()).await?;
+                }
                 Self::Device(matrices) => gather(gpu, matrices, row_bytes, numbers, &rows).await?,
             }
             pieces.push(Piece { rows, count: numbers.len() });

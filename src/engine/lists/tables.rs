@@ -97,9 +97,15 @@ impl ListTables {
                 .sum::<u64>()
     }
 
-    /// The largest number of rows of `lists` lists.
     pub(crate) fn most_rows(&self, lists: u32) -> u64 {
         self.largest[(lists as usize).min(self.sizes.len())]
+    }
+
+    pub(crate) fn measure(&self, memory: &mut Memory) {
+        let tables: u64 = self.segments.iter().map(|segment| segment.tables.size()).sum();
+        memory.add("lists", MemoryPlace::Device, tables + self.full.size());
+        memory.add_vec("lists", &self.sizes);
+        memory.add_vec("lists", &self.largest);
     }
 }
 
@@ -109,7 +115,6 @@ impl SegmentTables {
         BufferSlice::range(&self.tables, 0, u64::from(self.tiles) * 4)
     }
 
-    /// The pages of each tile.
     pub(crate) fn pages(&self) -> BufferSlice<'_> {
         BufferSlice::range(&self.tables, u64::from(self.tiles) * 4, self.count.max(1) * 4 * PAGES as u64)
     }
@@ -119,15 +124,5 @@ impl SegmentTables {
         // Every tile may have one block that is not full. Full blocks are most if the longest lists are probed.
         let full = u64::from(queries / height);
         self.count + full * self.largest[(probes as usize).min(self.largest.len() - 1)]
-    }
-}
-
-impl ListTables {
-    /// Adds the memory of the tables.
-    pub(crate) fn measure(&self, memory: &mut Memory) {
-        let tables: u64 = self.segments.iter().map(|segment| segment.tables.size()).sum();
-        memory.add("lists", MemoryPlace::Device, tables + self.full.size());
-        memory.add_vec("lists", &self.sizes);
-        memory.add_vec("lists", &self.largest);
     }
 }

@@ -102,7 +102,6 @@ impl GpuTraining {
         })
     }
 
-    /// Makes rows centroids: each pair is a list and the row that becomes its centroid, as the mean of that row alone.
     pub(crate) async fn seed(&self, seeds: &[(u32, u32)]) -> Result<()> {
         let mut seeds = seeds.to_vec();
         seeds.sort_unstable();
@@ -147,7 +146,6 @@ impl GpuTraining {
         Ok(distances)
     }
 
-    /// The nearest of the centroids for every row.
     pub(crate) async fn assign(&self) -> Result<Vec<Assigned>> {
         let mut assigned = memory::with_room(self.count)?;
         for TrainingPiece { rows, norms, count, .. } in &self.pieces {
@@ -157,8 +155,6 @@ impl GpuTraining {
         Ok(assigned)
     }
 
-    /// Replaces centroids by the means of their rows. `order` has the rows list by list, those of list `l` from `offsets[l]` on, in
-    /// ascending order. Lists without rows keep their centroid.
     pub(crate) async fn update(&self, order: &[u32], offsets: &[u32]) -> Result<()> {
         let mut commands = self.encode_means(order, offsets).await?;
         self.centroids.encode_update(&mut commands, BufferSlice::all(&self.refused))?;

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use crate::engine::device::distance_matrix::DistanceMatrix;
 use crate::engine::device::matrices::DeviceMatrix;
-use crate::engine::search::chunks::submission_flops_on;
+use crate::engine::search::chunks::submission_flops;
 use crate::error::Result;
-use crate::gpu::{BufferSlice, Commands, Gpu};
+use crate::gpu::{Buffer, BufferSlice, Commands, Gpu};
 use crate::kernels::pairs::Pairs;
 use crate::kernels::{all_pairs, pairs_tile_coop, screen_tile_coop};
 use crate::options::distance::{DistanceOptions, Precision};
@@ -35,7 +35,20 @@ pub(crate) async fn on_gpu(
         queries.make_halves(gpu)?;
         rows.make_halves(gpu)?;
     }
-    let pairs = Pairs {
+    let pairs = pairs_of([queries, rows], options, takes_halves, &buffer)?;
+    submit_bands(gpu, &pairs, queries_a_submission(gpu, &pairs)).await?;
+    gpu.check_faults().await?;
+    Ok(DistanceMatrix::in_buffer(gpu, buffer, [queries.rows(), rows.rows()]))
+}
+
+/// All pairs of queries and rows, whose distances go to a buffer.
+fn pairs_of<'a>(
+    [queries, rows]: [&'a DeviceMatrix; 2],
+    options: DistanceOptions,
+    takes_halves: bool,
+    buffer: &'a Buffer,
+) -> Result<Pairs<'a>> {
+    Ok(Pairs {
         options,
         unit_vectors: false,
         norms: Some([queries.norms()?, rows.norms()?]),
@@ -48,12 +61,9 @@ pub(crate) async fn on_gpu(
         row_stride: rows.stride() as u32,
         // The zeros behind a vector add nothing.
         dim: rows.stride() as u32,
-        distances: BufferSlice::all(&buffer),
+        distances: BufferSlice::all(buffer),
         distance_stride: rows.rows() as u32,
-    };
-    submit_bands(gpu, &pairs, queries_a_submission(gpu, &pairs)).await?;
-    gpu.check_faults().await?;
-    Ok(DistanceMatrix::in_buffer(gpu, buffer, [queries.rows(), rows.rows()]))
+    })
 }
 
 /// Submits the distances of `band` queries at a time.
@@ -72,7 +82,7 @@ fn queries_a_submission(gpu: &Gpu, pairs: &Pairs<'_>) -> u32 {
     // An element of a compensated sum takes about thirty instructions.
     let cost = if pairs.options.precision == Precision::Compensated { 32 } else { 2 };
     let query_flops = cost * u64::from(pairs.row_count) * u64::from(pairs.dim);
-    let queries = submission_flops_on(gpu.adapter.kind) / query_flops.max(1);
+    let queries = submission_flops(gpu.adapter.kind) / query_flops.max(1);
     let unit = Pairs::UNIT;
     (queries.min(1 << 30) as u32 / unit * unit).max(unit)
 }
@@ -103,23 +113,7 @@ mod tests {
                 let counts = [queries.rows(), rows.rows()];
                 let bytes = whole.len() as u64 * 4;
                 let buffer = gpu.create_storage("distances", bytes.next_multiple_of(16)).expect("memory");
-                let of = |matrix: &DeviceMatrix| [matrix.rows() as u32, matrix.stride() as u32];
-                let ([query_count, query_stride], [row_count, row_stride]) = (of(&queries), of(&rows));
-                let pairs = Pairs {
-                    options,
-                    unit_vectors: false,
-                    norms: Some([queries.norms().expect("a GPU"), rows.norms().expect("a GPU")]),
-                    halves: queries.halves().zip(rows.halves()).map(|(queries, rows)| [queries, rows]),
-                    queries: queries.as_slice().expect("a GPU"),
-                    query_count,
-                    query_stride,
-                    rows: rows.as_slice().expect("a GPU"),
-                    row_count,
-                    row_stride,
-                    dim: row_stride,
-                    distances: BufferSlice::all(&buffer),
-                    distance_stride: row_count,
-                };
+                let pairs = pairs_of([&queries, &rows], options, true, &buffer).expect("a GPU");
                 gpu.block_on(submit_bands(gpu, &pairs, Pairs::UNIT)).expect("bands");
                 let banded = DistanceMatrix::in_buffer(gpu, buffer, counts);
                 let banded = device.read(&banded).expect("distances");

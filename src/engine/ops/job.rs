@@ -47,7 +47,6 @@ impl Job<'_> {
     }
 }
 
-/// Notes the times of a profile.
 pub(crate) async fn note_times(
     stages: Option<&Stages>,
     profile: Option<Profile>,

@@ -12,7 +12,7 @@ use crate::engine::ops::{distances, top_k};
 use crate::error::{Error, Result};
 use crate::future::{Boxed, blocking_and_async};
 use crate::gpu::Commands;
-use crate::host::{self, Host};
+use crate::host;
 use crate::metric::Metric;
 use crate::neighbors::Neighbors;
 use crate::options::distance::{DistanceOptions, Output};
@@ -53,7 +53,7 @@ impl Device {
         /// [`Device::distances`] with a choice of [`Precision`](crate::Precision).
         ///
         /// # Errors
-        /// As there, and [`Error::Argument`](crate::Error::Argument) for [`Precision::Half`](crate::Precision::Half) by L2.
+        /// As there, and [`Error::Argument`] for [`Precision::Half`](crate::Precision::Half) by L2.
         ///
         /// ```no_run
         /// use nearfield::{Device, DistanceOptions, MatrixView, Metric, Precision};
@@ -100,7 +100,10 @@ impl Device {
             options: DistanceOptions,
             distances: &mut DistanceMatrix,
         ) -> Result<()> {
-            self.replace_distances(queries, rows, options, distances)
+            async {
+                *distances = self.all_distances(queries, rows, options, Some(distances)).await?;
+                Ok(())
+            }
         }
         async distances_into_async;
 
@@ -160,17 +163,6 @@ impl Device {
         }
     }
 
-    async fn replace_distances(
-        &self,
-        queries: &DeviceMatrix,
-        rows: &DeviceMatrix,
-        options: DistanceOptions,
-        distances: &mut DistanceMatrix,
-    ) -> Result<()> {
-        *distances = self.all_distances(queries, rows, options, Some(distances)).await?;
-        Ok(())
-    }
-
     fn top_k_boxed<'a>(&'a self, rows: ValueRows<'a>, k: usize) -> Boxed<'a, Neighbors> {
         Box::pin(async move {
             rows.check_device("rows", &self.engine)?;
@@ -184,7 +176,15 @@ impl Device {
                     Ok(nothing)
                 }
                 Engine::Gpu(gpu) => top_k::top_k(gpu, rows, k).await,
-                Engine::Host(host) => top_k_on_host(host, rows, k),
+                Engine::Host(host) => {
+                    let most = u32::MAX as usize;
+                    if rows.length() > most {
+                        let what = format!("selecting {k} of {} values", rows.length());
+                        let needed = format!("rows of up to {most} values");
+                        return Err(Error::unsupported(what, needed, &host.adapter));
+                    }
+                    host::top_k(rows.on_host()?, k, host.options.budget_bytes)
+                }
             }
         })
     }
@@ -203,14 +203,4 @@ impl Device {
         }
         Ok(least)
     }
-}
-
-fn top_k_on_host(host: &Host, rows: ValueRows<'_>, k: usize) -> Result<Neighbors> {
-    let most = u32::MAX as usize;
-    if rows.length() > most {
-        let what = format!("selecting {k} of {} values", rows.length());
-        return Err(Error::unsupported(what, format!("rows of up to {most} values"), &host.adapter));
-    }
-    let budget = host.options.budget_bytes;
-    host::top_k(rows.on_host()?, k, budget)
 }

@@ -9,7 +9,6 @@ use crate::engine::rows::segments::GpuRows;
 use crate::engine::search::request::SearchRequest;
 use crate::error::{Error, Result};
 use crate::future::{Boxed, blocking_and_async};
-use crate::gpu::FormChoice;
 use crate::host::HostRows;
 use crate::metric::Metric;
 use crate::neighbors::Neighbors;
@@ -78,17 +77,7 @@ impl Device {
                     &uploaded
                 }
             };
-            let budget = self.options().budget_bytes;
-            let request = SearchRequest {
-                metric,
-                k,
-                budget,
-                allowed: None,
-                widens: false,
-                profile: false,
-                forms: FormChoice::Tuned,
-                progress: None,
-            };
+            let request = SearchRequest::nearest(metric, k, self.options().budget_bytes);
             let found = self.rows_of(matrix, metric).await?.search(&queries, &request).await?;
             Ok(found.with_roots(metric, MemoryPlace::Device).neighbors)
         })
@@ -102,7 +91,7 @@ impl Device {
             Engine::Gpu(gpu) => {
                 let norms = matrix.norms()?.buffer.clone();
                 let buffers = [matrix.buffer()?.clone(), norms, matrix.numbers(gpu).await?];
-                DeviceRows::Gpu(GpuRows::of_matrix(gpu.clone(), dim, matrix.rows() as u32, buffers)?)
+                DeviceRows::Gpu(GpuRows::of_matrix(gpu, dim, matrix.rows() as u32, buffers)?)
             }
             Engine::Host(host) => {
                 let (values, squared) = (matrix.shared_on_host(), matrix.normed_on_host()?.squared);

@@ -11,7 +11,6 @@ use crate::host;
 pub(crate) use crate::host::Reduced;
 use crate::memory;
 
-/// Reduces a vector to one record.
 pub(crate) fn reduce_vector<'a>(
     engine: &'a Engine,
     job: Job<'a>,
@@ -43,7 +42,14 @@ pub(crate) fn reduce_rows<'a>(
         match engine {
             _ if values.length() == 0 => memory::filled(values.rows(), job.of_nothing().record[0]),
             Engine::Gpu(gpu) => row_reductions::reduce(gpu, &job, values, others).await,
-            Engine::Host(_) => rows_on_host(&job, values, others),
+            Engine::Host(_) => {
+                if job.operation.is_place() {
+                    check_place(values.length() as u64 - 1, values.length() as u64)?;
+                }
+                let values = values.on_host()?;
+                let others = others.map_or(Ok(values), |others| others.on_host())?;
+                host::reduce_rows(job.operation, job.scale, values, others)
+            }
         }
     })
 }
@@ -106,7 +112,6 @@ fn check_vectors(engine: &Engine, values: &Values<'_>, others: Option<&Values<'_
     Ok(())
 }
 
-/// An error unless both operands fit each other and live on this device.
 fn check_rows(engine: &Engine, values: &ValueRows<'_>, others: Option<&ValueRows<'_>>) -> Result<()> {
     values.check_device("values", engine)?;
     let Some(others) = others else { return Ok(()) };
@@ -121,14 +126,4 @@ fn check_rows(engine: &Engine, values: &ValueRows<'_>, others: Option<&ValueRows
         return Err(Error::argument("others", needed, others.place()));
     }
     Ok(())
-}
-
-fn rows_on_host(job: &Job<'_>, values: ValueRows<'_>, others: Option<ValueRows<'_>>) -> Result<Vec<u32>> {
-    let Job { operation, scale, .. } = *job;
-    if operation.is_place() {
-        check_place(values.length() as u64 - 1, values.length() as u64)?;
-    }
-    let values = values.on_host()?;
-    let others = others.map_or(Ok(values), |others| others.on_host())?;
-    host::reduce_rows(operation, scale, values, others)
 }

@@ -5,13 +5,14 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::engine::device::values::ValueRows;
+use crate::engine::pass::keys_and_ids;
 use crate::engine::search::answers::Results;
 use crate::error::{Error, Result};
 use crate::gpu::{BufferSlice, Commands, Gpu, Request, Scratch, budget_for, usable};
-use crate::kernels::select_k::{self, SORTED_MAX, Select, Selected};
+use crate::kernels::select_k::{self, SORTED_MAX, Select};
 use crate::kernels::selection::{self, scratch_bytes};
-use crate::matrix::ElementKind;
 use crate::neighbors::Neighbors;
+use crate::vectors::HostVectors;
 
 /// A selection, and its scratch memory.
 struct TopK<'a> {
@@ -55,14 +56,12 @@ impl TopK<'_> {
         scratch_bytes(rows as u32, self.length as u32, self.k as u32)
     }
 
-    /// Scratch memory of one row.
     fn row_bytes(&self) -> u64 {
         let staged = if self.rows.on_device().is_some() { 0 } else { self.length * 4 };
         let results = self.k * 12 * if self.is_large() { 2 } else { 1 } + 4;
         staged + results + self.list_bytes(1).iter().sum::<u64>()
     }
 
-    /// Rows of a batch.
     fn at_once(&self, budget: u64, count: usize) -> Result<usize> {
         let limits = &self.gpu.adapter.capabilities;
         let largest_list = self.list_bytes(1).into_iter().fold(1, u64::max);
@@ -117,10 +116,6 @@ impl TopK<'_> {
                 (BufferSlice::range(buffer, offset, buffer.size() - offset), stride as u64)
             }
         };
-        let place = |keys: usize, ids: usize| Selected {
-            keys: BufferSlice::all(&scratch[keys]),
-            ids: BufferSlice::all(&scratch[ids]),
-        };
         let select = Select {
             keys: values,
             ids: None,
@@ -128,10 +123,10 @@ impl TopK<'_> {
             rows: select_k::Rows::Equal { length: length as u32, pitch: pitch as u32 },
             count: rows as u32,
             k: k as u32,
-            selected: place(1, 2),
+            selected: keys_and_ids(&scratch[1], &scratch[2]),
             selected_pitch: k as u32,
             selected_counts: BufferSlice::all(&scratch[3]),
-            spare: self.is_large().then(|| place(4, 5)),
+            spare: self.is_large().then(|| keys_and_ids(&scratch[4], &scratch[5])),
             scratch: self.has_lists.then(|| select_k::Scratch {
                 states: BufferSlice::all(&scratch[6]),
                 lists: BufferSlice::all(&scratch[7]),
@@ -153,11 +148,9 @@ impl TopK<'_> {
     async fn upload(&self, range: &Range<usize>, scratch: &Scratch) -> Result<()> {
         let Some(vectors) = self.rows.host_vectors() else { return Ok(()) };
         let vectors = vectors.slice(range.clone());
-        match vectors.kind() {
-            ElementKind::F32 => self.gpu.upload_bytes(&scratch[0], 0, vectors.bytes()).await,
-            ElementKind::F16 => {
-                self.gpu.upload_bytes(&scratch[0], 0, bytemuck::cast_slice(&vectors.to_f32())).await
-            }
+        match vectors {
+            HostVectors::F32(_) => self.gpu.upload_bytes(&scratch[0], 0, vectors.bytes()).await,
+            _ => self.gpu.upload_bytes(&scratch[0], 0, bytemuck::cast_slice(&vectors.to_f32())).await,
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::engine::device::values::Values;
 use crate::engine::ops::feed::{Feed, SUBMITTED_NUMBERS, staged_numbers};
 use crate::engine::ops::job::{Job, note_times};
 use crate::error::Result;
-use crate::gpu::{BufferSlice, Commands, Gpu, Profile, Request, Scratch};
+use crate::gpu::{BufferSlice, Commands, Gpu, Profile, Request};
 use crate::host::Reduced;
 use crate::kernels::reduce_blocks::{self, Operation, Reduce, Shape};
 use crate::kernels::{locate, reduce_partials};
@@ -29,7 +29,13 @@ pub(crate) async fn reduce(
     gpu.check_binding("partial results", blocks * 8)?;
     let feeds: Vec<Values<'_>> = std::iter::once(values).chain(others).collect();
     let staged = staged_numbers(gpu, &feeds, block, blocks * 8);
-    let scratch = reserve(gpu, &feeds, blocks, staged.min(length.next_multiple_of(4))).await?;
+    let request = |purpose, bytes| Request { purpose, bytes };
+    let mut requests =
+        vec![request("partial results", blocks * 8), request("a result", 8), request("a place", 4)];
+    let staged_bytes = staged.min(length.next_multiple_of(4)) * values.kind().size() as u64;
+    let hosts = feeds.iter().filter(|values| values.host_bytes().is_some());
+    requests.extend(hosts.map(|_| request("numbers to reduce", staged_bytes)));
+    let scratch = gpu.reserve(&requests).await?;
     let (partials, result, place) = (&scratch[0], &scratch[1], &scratch[2]);
     let mut next = 3;
     let feeds: Vec<Feed<'_>> = feeds
@@ -120,14 +126,4 @@ fn place_in_block<T: Element>(operation: Operation, values: &[T], first: u64, bl
     let end = values.len().min((first + block) as usize);
     let keys = values[first as usize..end].iter().map(|&value| operation.key(value.widen()));
     keys.enumerate().min_by_key(|&(_, key)| key).map_or(0, |(place, _)| place as u64)
-}
-
-async fn reserve(gpu: &Arc<Gpu>, feeds: &[Values<'_>], blocks: u64, staged: u64) -> Result<Scratch> {
-    let staged_bytes = staged * feeds[0].kind().size() as u64;
-    let request = |purpose, bytes| Request { purpose, bytes };
-    let mut requests =
-        vec![request("partial results", blocks * 8), request("a result", 8), request("a place", 4)];
-    let hosts = feeds.iter().filter(|values| values.host_bytes().is_some());
-    requests.extend(hosts.map(|_| request("numbers to reduce", staged_bytes)));
-    gpu.reserve(&requests).await
 }

@@ -36,7 +36,6 @@ impl Scope<'_> {
         self.allowed.map_or(rows.len(), |allowed| allowed.count)
     }
 
-    /// Bytes of the bits of allowed slots.
     pub(crate) fn bits_bytes(self) -> u64 {
         self.allowed.map_or(0, |allowed| allowed.bits.words().len() as u64 * 4)
     }
@@ -56,16 +55,12 @@ impl Scope<'_> {
         }
     }
 
-    /// Whether an exhaustive search uses a list of the allowed slots: if it is much shorter than all slots and leaves enough memory.
-    fn is_listed(self) -> bool {
-        self.allowed.is_some_and(|allowed| {
-            2 * allowed.count <= allowed.bits.len() as u64 && 4 * allowed.count <= usable(self.budget) / 4
-        })
-    }
-
-    /// The length of the list of allowed slots, if an exhaustive search uses one.
+    /// The length of the list of allowed slots, if an exhaustive search uses one: if it is much shorter than all slots and leaves enough
+    /// memory.
     pub(crate) fn listed(self) -> Option<u64> {
-        self.allowed.filter(|_| self.is_listed()).map(|allowed| allowed.count)
+        let Allowed { bits, count } = self.allowed?;
+        let is_short = 2 * count <= bits.len() as u64 && 4 * count <= usable(self.budget) / 4;
+        is_short.then_some(*count)
     }
 
     /// How many slots an exhaustive search visits.
@@ -98,7 +93,7 @@ pub(crate) struct Stretch {
 
 impl<'a> Visited<'a> {
     pub(crate) fn new(rows: &'a GpuRows, scope: Scope<'a>) -> Self {
-        let list = scope.allowed.filter(|_| scope.is_listed());
+        let list = scope.allowed.filter(|_| scope.listed().is_some());
         let slots = |allowed: &Allowed| allowed.bits.ones_in_order().map(|slot| slot as u32).collect();
         Self { rows, list: list.map(slots), scope }
     }

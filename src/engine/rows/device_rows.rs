@@ -12,10 +12,8 @@ use crate::engine::device::handle::Device;
 use crate::engine::device::vectors::{Queries, Vectors};
 use crate::engine::rows::allowed::Scope;
 #[cfg(not(target_arch = "wasm32"))]
-use crate::engine::rows::apart::ApartRows;
-#[cfg(not(target_arch = "wasm32"))]
-use crate::engine::rows::apart::changes::ApartChange;
-use crate::engine::rows::change::GpuChange;
+use crate::engine::rows::apart::{ApartRows, changes::ApartChange};
+use crate::engine::rows::moves::GpuChange;
 use crate::engine::rows::narrowed::NarrowedRows;
 use crate::engine::rows::on_host;
 #[cfg(not(target_arch = "wasm32"))]
@@ -30,7 +28,7 @@ use crate::engine::search::pipeline;
 use crate::engine::search::plan::Plan;
 use crate::engine::search::request::{SearchRequest, SearchResult};
 use crate::engine::search::within;
-use crate::engine::tune::{self, TunedKernel};
+use crate::engine::tune::{Tried, TunedKernel, tune};
 use crate::error::{Error, Result};
 use crate::future::{Boxed, RowProgress};
 use crate::host::{HostChange, HostRows, fills_threads};
@@ -74,10 +72,10 @@ pub(crate) enum RowChange<'a> {
 impl DeviceRows {
     pub(crate) fn new<'f>(device: &'f Device, shape: &'f RowShape) -> Boxed<'f, Self> {
         Box::pin(async move {
-            let &RowShape { metric, elements, dim, expected, screen, kept } = shape;
+            let &RowShape { metric, elements, dim, expected, screen, kept, .. } = shape;
             match (&device.engine, kept) {
                 #[cfg(not(target_arch = "wasm32"))]
-                (Engine::Gpu(gpu), Kept::Apart { .. } | Kept::Streamed { .. }) => {
+                (Engine::Gpu(gpu), Kept::Apart | Kept::Streamed) => {
                     let rows = ApartRows::new(gpu, shape)?;
                     if let Some(integers) = rows.on_gpu() {
                         gpu.compile_ahead(dim, || Searched::of(integers, metric).kernels());
@@ -95,11 +93,11 @@ impl DeviceRows {
                     if outgrown::next(shape).is_some() {
                         // With a place to go to, rows leave the device before their copy does.
                         let narrowed = narrowed.map(NarrowedRows::required);
-                        let mut rows = GpuRows::new(gpu.clone(), elements, dim, expected, narrowed)?;
+                        let mut rows = GpuRows::new(gpu, (elements, dim), expected, narrowed, true)?;
                         rows.outgrown = Some(*shape);
                         return Ok(Self::Gpu(rows));
                     }
-                    Ok(Self::Gpu(GpuRows::new(gpu.clone(), elements, dim, expected, narrowed)?))
+                    Ok(Self::Gpu(GpuRows::new(gpu, (elements, dim), expected, narrowed, true)?))
                 }
                 (Engine::Host(host), _) => {
                     let is_narrowed = screen.is_wanted_on_host(dim);
@@ -146,7 +144,6 @@ impl DeviceRows {
         }
     }
 
-    /// Compiles the kernels of searches in these rows, tests those that need it, and waits for both.
     pub(crate) async fn warm_up(&self, metric: Metric) -> Result<()> {
         let Some(rows) = self.on_gpu() else { return Ok(()) };
         rows.gpu.compile_all(rows.dim, &Searched::of(rows, metric).kernels()).await?;
@@ -156,19 +153,19 @@ impl DeviceRows {
         Ok(())
     }
 
-    /// Times the kernels of searches in these rows, and uses the faster forms.
     pub(crate) async fn tune(&self, metric: Metric, is_again: bool) -> Result<Vec<TunedKernel>> {
-        match self {
-            Self::Gpu(rows) if tune::is_worthwhile(rows) => tune::tune_rows(rows, metric, is_again).await,
+        let tried = match self {
+            Self::Gpu(rows) => Some(Tried::Rows(rows)),
             #[cfg(not(target_arch = "wasm32"))]
-            Self::Apart(rows) if rows.integers.as_ref().is_some_and(tune::is_worthwhile) => {
-                tune::tune_apart(rows, metric, is_again).await
-            }
-            _ => Ok(vec![]),
+            Self::Apart(rows) => rows.integers.as_ref().map(|integers| Tried::Apart(rows, integers)),
+            Self::Host(_) => None,
+        };
+        match tried {
+            Some(tried) => tune(tried, metric, is_again).await,
+            None => Ok(vec![]),
         }
     }
 
-    /// Whether there is a narrowed copy of the rows.
     pub(crate) fn is_narrowed(&self) -> bool {
         match self {
             Self::Gpu(rows) => rows.narrowed.is_some(),
@@ -178,7 +175,6 @@ impl DeviceRows {
         }
     }
 
-    /// Where the rows are.
     pub(crate) fn place(&self) -> MemoryPlace {
         match self.keeper() {
             Keeper::Gpu(_) => MemoryPlace::Device,
@@ -330,14 +326,22 @@ impl DeviceRows {
         }
     }
 
-    /// Gives up a change of these rows.
+    pub(crate) async fn release(&mut self, freed: &[u32]) -> Result<()> {
+        let change = self.prepared_release(freed).await?;
+        self.apply(change)
+    }
+
+    pub(crate) async fn relocate(&mut self, from: &[u32], to: &[u32]) -> Result<()> {
+        let change = self.prepared_move(from, to).await?;
+        self.apply(change)
+    }
+
     pub(crate) fn undo(&mut self, change: &RowChange<'_>) {
         if let (Self::Host(rows), RowChange::Host(change)) = (self, change) {
             rows.undo(change);
         }
     }
 
-    /// Frees memory behind the end where there is much of it.
     pub(crate) fn shrink(&mut self) -> Result<()> {
         match self {
             Self::Gpu(rows) => rows.shrink(),
@@ -350,7 +354,6 @@ impl DeviceRows {
         }
     }
 
-    /// The rows in these slots, `[slots, dim]`, widened to f32.
     pub(crate) async fn fetch(&self, slots: &[u32]) -> Result<Vec<f32>> {
         self.check_file()?;
         match self.keeper() {
@@ -359,7 +362,6 @@ impl DeviceRows {
         }
     }
 
-    /// The rows in these slots, `[slots, dim]`: their bytes as they are stored, without padding.
     pub(crate) async fn fetch_bytes(&self, slots: &[u32]) -> Result<Vec<u8>> {
         self.check_file()?;
         match self.keeper() {
@@ -373,7 +375,6 @@ impl DeviceRows {
         }
     }
 
-    /// Which slots below the end have a row; none when all have.
     pub(crate) fn alive(&self) -> Option<&Bits> {
         match self.keeper() {
             Keeper::Gpu(rows) => rows.alive.as_ref().map(|alive| &alive.bits),
@@ -381,7 +382,6 @@ impl DeviceRows {
         }
     }
 
-    /// One past the last slot that has a row.
     pub(crate) fn end(&self) -> u64 {
         match self.keeper() {
             Keeper::Gpu(rows) => rows.end(),
@@ -389,7 +389,6 @@ impl DeviceRows {
         }
     }
 
-    /// How many rows there are.
     pub(crate) fn len(&self) -> u64 {
         match self.keeper() {
             Keeper::Gpu(rows) => rows.len(),
@@ -404,29 +403,14 @@ impl DeviceRows {
     ) -> Result<SearchResult> {
         self.check_file()?;
         match self {
+            Self::Gpu(rows) if request.radius.is_some() => within::search(rows, queries, request).await,
             Self::Gpu(rows) => pipeline::search(rows, queries, request).await,
             #[cfg(not(target_arch = "wasm32"))]
             Self::Apart(rows) => apart::search(rows, queries, request).await,
-            Self::Host(rows) => on_host::search(rows, queries, request),
+            Self::Host(rows) => on_host::search(rows, queries.on_host()?, request),
         }
     }
 
-    pub(crate) async fn search_within(
-        &self,
-        queries: &Queries<'_>,
-        radius: f32,
-        request: &SearchRequest<'_>,
-    ) -> Result<SearchResult> {
-        self.check_file()?;
-        match self {
-            Self::Gpu(rows) => within::search_within(rows, queries, radius, request).await,
-            #[cfg(not(target_arch = "wasm32"))]
-            Self::Apart(rows) => apart::search_within(rows, queries, radius, request).await,
-            Self::Host(rows) => on_host::search_within(rows, queries, radius, request),
-        }
-    }
-
-    /// The expected duration of a search; none where it cannot be predicted.
     pub(crate) fn expected(&self, queries: usize) -> Option<Duration> {
         match self {
             Self::Host(rows) => rows.expected(queries),
@@ -452,10 +436,7 @@ impl DeviceRows {
         };
         Ok(Plan { rows: self.place(), ..plan? })
     }
-}
 
-impl DeviceRows {
-    /// Adds the memory of the rows.
     pub(crate) fn measure(&self, memory: &mut Memory) {
         match self {
             Self::Gpu(rows) => rows.measure(memory),

@@ -4,7 +4,6 @@ pub(crate) mod alive;
 pub(crate) mod allowed;
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) mod apart;
-pub(crate) mod change;
 pub(crate) mod device_rows;
 pub(crate) mod moves;
 pub(crate) mod narrowed;

@@ -1,11 +1,10 @@
-//! Removes rows from slots, moves them between slots, reads them; all through staging buffers.
+//! Removes rows from slots, moves them between slots, reads them; all through staging buffers. Takes over changes that are ready.
 
 use std::ops::Range;
 
 use crate::engine::rows::alive::Change;
-use crate::engine::rows::change::GpuChange;
 use crate::engine::rows::narrowed::NarrowedRows;
-use crate::engine::rows::segments::{GpuRows, Segment, StoredRows};
+use crate::engine::rows::segments::{GpuRows, Segment, StoredRows, cut};
 use crate::error::{Error, Result};
 use crate::gpu::{BufferSlice, Commands, Request, RowLayout, budget_for, usable};
 use crate::kernels::move_rows::{self, Direction};
@@ -16,6 +15,7 @@ use crate::memory;
 pub(crate) const STAGED_BYTES: u64 = 64 << 20;
 
 /// Rows with their norms and ids, in the order of a list of slots that the host has too.
+#[derive(Clone, Copy)]
 pub(crate) struct Staged<'a> {
     pub(crate) rows: BufferSlice<'a>,
     pub(crate) norms: BufferSlice<'a>,
@@ -24,8 +24,75 @@ pub(crate) struct Staged<'a> {
     pub(crate) slots: &'a [u32],
 }
 
+/// A change of rows that is ready. Until it is applied, searches see nothing of it.
+pub(crate) struct GpuChange {
+    /// The segments after the change.
+    pub(crate) segments: Vec<Segment>,
+    pub(crate) narrowed: Option<NarrowedRows>,
+    /// Whether the centre moved, so that all rows have to be narrowed again.
+    pub(crate) is_moved: bool,
+    pub(crate) alive: Change,
+}
+
 impl GpuRows {
-    /// Records the copies of staged rows to their slots, which have no row.
+    /// Takes over a change.
+    ///
+    /// # Errors
+    /// Faults of this library alone, and then nothing is changed: all memory was taken before.
+    pub(crate) fn apply(&mut self, change: GpuChange) -> Result<()> {
+        let GpuChange { mut segments, narrowed, is_moved, alive } = change;
+        let gpu = self.gpu.clone();
+        cut(&mut segments, alive.end);
+        if let (Some(narrowed), true) = (&narrowed, is_moved) {
+            let mut commands = Commands::new(&gpu, None);
+            for segment in &segments {
+                narrowed.encode(&mut commands, self.layout, segment, [0, segment.len])?;
+            }
+            commands.submit();
+        }
+        self.segments = segments;
+        self.narrowed = narrowed;
+        alive.apply(&gpu, &mut self.alive);
+        Ok(())
+    }
+
+    /// Records the copies of staged rows to their slots, which have no row, or of rows to the staging buffers.
+    pub(crate) fn encode_move(
+        &self,
+        commands: &mut Commands<'_>,
+        direction: Direction,
+        segments: &[Segment],
+        staged: &Staged<'_>,
+    ) -> Result<()> {
+        for (segment, positions) in places(segments, staged.slots) {
+            let StoredRows { rows, norms, ids, .. } = segment.stored()?;
+            let parts = [
+                (self.layout.row_bytes(), rows, staged.rows),
+                (8, norms, staged.norms),
+                (8, ids, staged.ids),
+            ];
+            for (row_bytes, there, here) in parts {
+                let (from, to) = match direction {
+                    Direction::Gather => (there.into(), here),
+                    Direction::Scatter => (here, there.into()),
+                };
+                let moving = move_rows::Move {
+                    direction,
+                    row_bytes,
+                    slots: staged.list,
+                    positions: positions.clone(),
+                    first_slot: segment.first_slot,
+                    rows: segment.capacity,
+                    from,
+                    to,
+                };
+                move_rows::encode(commands, &moving)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Records the copies of staged rows to their slots, and their narrowed copies there.
     pub(crate) fn encode_scatter(
         &self,
         commands: &mut Commands<'_>,
@@ -33,33 +100,21 @@ impl GpuRows {
         staged: &Staged<'_>,
         narrowed: Option<&NarrowedRows>,
     ) -> Result<()> {
+        self.encode_move(commands, Direction::Scatter, segments, staged)?;
+        let Some(narrowed) = narrowed else { return Ok(()) };
         for (segment, positions) in places(segments, staged.slots) {
-            let mut scatter = |row_bytes, from, to| {
-                let moving =
-                    segment.moving(Direction::Scatter, row_bytes, staged.list, positions.clone(), from, to);
-                move_rows::encode(commands, &moving)
-            };
-            let StoredRows { rows, norms, ids, .. } = segment.stored()?;
-            scatter(self.layout.row_bytes(), staged.rows, rows.into())?;
-            scatter(8, staged.norms, norms.into())?;
-            scatter(8, staged.ids, ids.into())?;
-            if let Some(narrowed) = narrowed {
-                let range = [positions.start, positions.end];
-                let rows = (staged.rows, staged.norms);
-                narrowed.encode_staged(commands, self.layout, rows, staged.list, segment, range)?;
-            }
+            let (rows, range) = ((staged.rows, staged.norms), [positions.start, positions.end]);
+            narrowed.encode_staged(commands, self.layout, rows, staged.list, segment, range)?;
         }
         Ok(())
     }
 
-    /// Prepares to remove the rows in these slots.
     pub(crate) async fn prepared_release(&self, freed: &[u32]) -> Result<GpuChange> {
         let alive = Change::new(&self.gpu, self.alive.as_ref(), self.end() as u32, &[], freed).await?;
         let (segments, narrowed) = (self.segments.clone(), self.narrowed.clone());
         Ok(GpuChange { segments, narrowed, is_moved: false, alive })
     }
 
-    /// Copies rows, with their ids, to slots that have none; they leave their own when the change is applied.
     pub(crate) async fn prepared_move(&self, from: &[u32], to: &[u32]) -> Result<GpuChange> {
         let gpu = self.gpu.clone();
         let end = to.iter().max().map_or(0, |&slot| u64::from(slot) + 1).max(self.end());
@@ -86,19 +141,9 @@ impl GpuRows {
                 list: BufferSlice::all(&scratch[3]),
                 slots: to,
             };
-            let list = BufferSlice::all(&scratch[4]);
+            let gathered = Staged { list: BufferSlice::all(&scratch[4]), slots: from, ..staged };
             let mut commands = Commands::new(&gpu, None);
-            for (segment, positions) in places(&segments, from) {
-                let mut gather = |row_bytes, from, to| {
-                    let moving =
-                        segment.moving(Direction::Gather, row_bytes, list, positions.clone(), from, to);
-                    move_rows::encode(&mut commands, &moving)
-                };
-                let StoredRows { rows, norms, ids, .. } = segment.stored()?;
-                gather(row_bytes, rows.into(), staged.rows)?;
-                gather(8, norms.into(), staged.norms)?;
-                gather(8, ids.into(), staged.ids)?;
-            }
+            self.encode_move(&mut commands, Direction::Gather, &segments, &gathered)?;
             self.encode_scatter(&mut commands, &segments, &staged, narrowed.as_ref())?;
             commands.submit();
         }
@@ -106,7 +151,6 @@ impl GpuRows {
         Ok(GpuChange { segments, narrowed, is_moved: false, alive })
     }
 
-    /// The rows in these slots, `[slots, dim]`, widened to f32.
     pub(crate) async fn fetch(&self, slots: &[u32]) -> Result<Vec<f32>> {
         let mut values = memory::with_room(slots.len() * self.dim)?;
         self.gather_own(slots, |row| self.widen(self.layout, row, &mut values)).await?;
@@ -122,26 +166,14 @@ impl GpuRows {
         self.gather_bytes(&from, self.layout, slots, each).await
     }
 
-    /// Reads rows from buffers, each given with the slot of its first row and its number of rows.
-    pub(crate) async fn gather(
-        &self,
-        from: &[(BufferSlice<'_>, u32, u32)],
-        layout: RowLayout,
-        slots: &[u32],
-    ) -> Result<Vec<f32>> {
-        let mut values = memory::with_room(slots.len() * self.dim)?;
-        self.gather_bytes(from, layout, slots, |row| self.widen(layout, row, &mut values)).await?;
-        Ok(values)
-    }
-
-    fn widen(&self, layout: RowLayout, row: &[u8], values: &mut Vec<f32>) {
+    pub(crate) fn widen(&self, layout: RowLayout, row: &[u8], values: &mut Vec<f32>) {
         match layout.elements {
             ElementKind::F32 => values.extend(elements::<f32>(row, self.dim)),
             ElementKind::F16 => values.extend(elements::<half::f16>(row, self.dim)),
         }
     }
 
-    /// Reads rows as [`gather`](Self::gather) does, and shows the bytes of each.
+    /// Reads rows from buffers, each given with the slot of its first row and its number of rows, and shows the bytes of each.
     pub(crate) async fn gather_bytes(
         &self,
         from: &[(BufferSlice<'_>, u32, u32)],
@@ -191,21 +223,6 @@ impl GpuRows {
             return Err(Error::Budget { purpose, needed: budget_for(bytes * multiple as u64), budget });
         }
         Ok(fits / multiple * multiple)
-    }
-}
-
-impl Segment {
-    fn moving<'a>(
-        &self,
-        direction: Direction,
-        row_bytes: u64,
-        slots: BufferSlice<'a>,
-        positions: Range<u32>,
-        from: BufferSlice<'a>,
-        to: BufferSlice<'a>,
-    ) -> move_rows::Move<'a> {
-        let (first_slot, rows) = (self.first_slot, self.capacity);
-        move_rows::Move { direction, row_bytes, slots, positions, first_slot, rows, from, to }
     }
 }
 

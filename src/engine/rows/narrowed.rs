@@ -66,7 +66,6 @@ pub(crate) struct Integers<'a> {
 }
 
 impl<'a> Integers<'a> {
-    /// One plane.
     pub(crate) fn single(values: BufferSlice<'a>, terms: BufferSlice<'a>) -> Self {
         Self { values, terms, planes: 1, plane_bytes: values.bytes }
     }
@@ -222,7 +221,6 @@ impl NarrowedRows {
         screen_scan_i8::encode(commands, scored, scan, self.granules(), (planes, finer))
     }
 
-    /// Scores rows for narrowed queries by tiles.
     pub(crate) fn encode_tile(&self, commands: &mut Commands<'_>, scored: &Scored<'_>) -> Result<()> {
         let kernel = match screen_tile_coop::is_expected(commands.gpu()) {
             true => &screen_tile_coop::KERNEL,
@@ -242,7 +240,6 @@ impl NarrowedRows {
     }
 }
 
-/// The centre in a buffer of its own.
 async fn upload_centre(gpu: &Gpu, centre: &[f32], dim: usize) -> Result<Buffer> {
     let layout = RowLayout::padded(ElementKind::F32, dim);
     let buffer = gpu.create_storage("centre", layout.row_bytes())?;

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use crate::bits::Bits;
 use crate::engine::device::engine::Engine;
 use crate::engine::device::handle::Device;
-use crate::engine::device::vectors::Vectors;
 use crate::engine::rows::apart::ApartRows;
-use crate::engine::rows::apart::changes::Narrowing;
+use crate::engine::rows::apart::changes::{Narrowing, spread_out};
 use crate::engine::rows::device_rows::DeviceRows;
 use crate::engine::rows::shape::{Kept, RowShape};
 use crate::engine::search::ahead::Searched;
@@ -17,9 +16,6 @@ use crate::interrupt;
 use crate::matrix::Matrix;
 use crate::memory;
 use crate::vectors::HostVectors;
-
-/// Rows that tell where the centre is.
-const SAMPLE: usize = 4096;
 
 /// Rows of a file, and where they go.
 pub(crate) struct FileRows {
@@ -72,12 +68,6 @@ impl FileRows {
     }
 }
 
-/// Chooses a sample of this many rows, by their numbers.
-fn spread_out(rows: usize) -> impl ExactSizeIterator<Item = usize> + Clone {
-    let (all, count) = (rows as u128, rows.min(SAMPLE));
-    (0..count).map(move |number| (number as u128 * all / count as u128) as usize)
-}
-
 /// Rows of a file that lie in the slots of one device.
 pub(crate) struct FilePart {
     rows: MappedRows,
@@ -103,7 +93,7 @@ impl Reading {
     ) -> Result<Self> {
         let FilePart { rows, ids, alive } = part;
         match (&device.engine, shape.kept) {
-            (Engine::Gpu(gpu), Kept::Apart { .. } | Kept::Streamed { .. }) => {
+            (Engine::Gpu(gpu), Kept::Apart | Kept::Streamed) => {
                 let host = Arc::new(Host::new(gpu.options.clone()));
                 let rows = HostRows::of_file(host, shape.metric, rows, (ids, alive), false)?;
                 let mut rows = Box::new(ApartRows::of(gpu, shape, rows)?);
@@ -164,12 +154,12 @@ pub(crate) async fn read_again(device: &Device, shape: &RowShape, rows: &HostRow
     again.of_slots = file.of_slots.as_deref().map(memory::copied).transpose()?;
     let alive = rows.alive().map(Bits::copied).transpose()?;
     let part = FilePart { rows: again, ids: memory::copied(&rows.ids)?, alive };
-    let mut reading = Reading::new(device, &shape, part, Vectors::from(&sample).on_host()?).await?;
+    let mut reading = Reading::new(device, &shape, part, (&sample).into()).await?;
     for slots in slots.chunks(file.rows_of_piece()) {
         interrupt::check()?;
         rows.check_file()?;
         let piece = rows.values.gathered(slots)?;
-        reading.take(Vectors::from(&piece).on_host()?, slots).await?;
+        reading.take((&piece).into(), slots).await?;
     }
     reading.finished().await
 }

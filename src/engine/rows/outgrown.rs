@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use crate::bits::Bits;
-use crate::engine::device::vectors::Vectors;
+use crate::engine::device::engine::Engine;
+use crate::engine::device::handle::Device;
 use crate::engine::rows::apart::ApartRows;
-use crate::engine::rows::apart::changes::ApartChange;
+use crate::engine::rows::apart::changes::{ApartChange, spread_out};
 use crate::engine::rows::narrowed::TERMS_BYTES;
 use crate::engine::rows::segments::{GpuRows, STORED_BYTES, Segment};
 use crate::engine::rows::shape::{Kept, RowShape};
@@ -17,36 +18,35 @@ use crate::kernels::narrow;
 use crate::matrix::{ElementKind, Matrix};
 use crate::memory;
 
-/// Rows that tell where the centre is.
-const SAMPLE: usize = 4096;
-
 /// Where rows go that the memory of their device has no room for; none where they stay. Each place takes less of the device's memory than
 /// the one before it: whoever adds a place below the 8-bit copy adds it here.
 pub(crate) fn next(shape: &RowShape) -> Option<Kept> {
-    match shape.kept {
-        // Without a screen the host would search alone, which is not what a GPU was asked for.
-        Kept::Auto { is_fallback, streams } if shape.screen.is_wanted_on_host(shape.dim) => {
-            Some(Kept::Apart { is_fallback, streams })
-        }
-        Kept::Apart { is_fallback, streams: true } if shape.screen.is_wanted_on_host(shape.dim) => {
-            Some(Kept::Streamed { is_fallback })
-        }
-        _ => None,
-    }
+    let next = match shape.kept {
+        Kept::Auto => Kept::Apart,
+        Kept::Apart if shape.streams => Kept::Streamed,
+        _ => return None,
+    };
+    // Without a screen the host would search alone, which is not what a GPU was asked for.
+    shape.screen.is_wanted_on_host(shape.dim).then_some(next)
+}
+
+/// Where rows are from the start, on all devices alike: the host has them if one device has no room for its part.
+pub(crate) fn first_of(devices: &[Device], shape: &RowShape) -> Kept {
+    let of_device = |device: &Device| match &device.engine {
+        Engine::Gpu(gpu) => first(gpu, shape),
+        Engine::Host(_) => shape.kept,
+    };
+    devices.iter().map(of_device).max().unwrap_or(shape.kept)
 }
 
 /// Where rows are from the start, if as many are expected as the device has no room for.
-pub(crate) fn first(gpu: &Gpu, shape: &RowShape) -> Kept {
+fn first(gpu: &Gpu, shape: &RowShape) -> Kept {
     let Some(next) = next(shape) else { return shape.kept };
     let narrowed = narrow::plane_bytes(128, shape.dim) / 128 + TERMS_BYTES;
-    let row_bytes = match shape.kept {
-        Kept::Apart { .. } => narrowed,
-        _ => {
-            let is_narrowed = shape.screen.is_wanted(gpu, shape.dim);
-            let stored = RowLayout::padded(shape.elements, shape.dim).row_bytes() + STORED_BYTES;
-            stored + if is_narrowed { narrowed } else { 0 }
-        }
-    };
+    let is_stored = shape.kept != Kept::Apart;
+    let stored = RowLayout::padded(shape.elements, shape.dim).row_bytes() + STORED_BYTES;
+    let is_narrowed = !is_stored || shape.screen.is_wanted(gpu, shape.dim);
+    let row_bytes = u64::from(is_stored) * stored + u64::from(is_narrowed) * narrowed;
     let needed = shape.expected.saturating_mul(row_bytes);
     let granted = || gpu.memory_usage().map_or(u64::MAX, |usage| usage.free_bytes);
     let is_known = shape.expected > 0;
@@ -54,6 +54,15 @@ pub(crate) fn first(gpu: &Gpu, shape: &RowShape) -> Kept {
         true => first(gpu, &RowShape { kept: next, ..*shape }),
         false => shape.kept,
     }
+}
+
+/// An error if the host has less than these bytes free, which rows on devices have.
+pub(crate) fn check_host_room(bytes: u64) -> Result<()> {
+    if host::memory_usage().is_some_and(|usage| usage.free_bytes < bytes) {
+        let purpose = "rows that leave the device for the host's memory".into();
+        return Err(Error::OutOfMemory { purpose, bytes: Some(bytes) });
+    }
+    Ok(())
 }
 
 /// A change of rows that have left their device: they are on the host when it is applied.
@@ -70,7 +79,6 @@ impl GpuRows {
         self.outgrown.is_some() && error.lacks_memory()
     }
 
-    /// Lends the memory of the rows themselves.
     pub(crate) fn lent(&self) -> Loan {
         let stored = self.segments.iter().filter_map(|segment| segment.stored.as_ref());
         Loan::new(stored.filter_map(|stored| stored.share.clone()))
@@ -79,8 +87,7 @@ impl GpuRows {
     /// The same rows in the host's memory. Their narrowed copy is that of these rows, whose segments share it; without one, it is made.
     pub(crate) async fn brought_to_host(&self) -> Result<ApartRows> {
         let shape = self.outgrown.ok_or_else(|| Error::internal("rows that stay on the device"))?;
-        let is_fallback = matches!(shape.kept, Kept::Auto { is_fallback: true, .. });
-        let streams = matches!(shape.kept, Kept::Auto { streams: true, .. });
+        let shape = RowShape { kept: next(&shape).unwrap_or(shape.kept), ..shape };
         let rows = self.read_back(&shape).await?;
         if let Some(narrowed) = &self.narrowed {
             let without_rows = |segment: &Segment| Segment { stored: None, ..segment.clone() };
@@ -89,20 +96,18 @@ impl GpuRows {
                 self.segments.iter().map(without_rows).collect(),
                 self.alive.clone(),
             );
-            return Ok(ApartRows::with(Some(integers), rows, [is_fallback, streams]));
+            return Ok(ApartRows::with(Some(integers), rows, &shape));
         }
-        let mut apart =
-            ApartRows::of(&self.gpu, &RowShape { kept: next(&shape).unwrap_or(shape.kept), ..shape }, rows)?;
+        let mut apart = ApartRows::of(&self.gpu, &shape, rows)?;
         if self.len() > 0 {
             let slots = Bits::slots(self.alive.as_ref().map(|alive| &alive.bits), self.end() as usize)?;
-            let (all, count) = (slots.len() as u128, slots.len().min(SAMPLE));
-            let sampled = (0..count).map(|number| slots[(number as u128 * all / count as u128) as usize]);
+            let sampled = spread_out(slots.len()).map(|place| slots[place]);
             let sample = apart.rows.values.gathered(&memory::collect(sampled)?)?;
-            if let Some(narrowing) = apart.narrowing(Vectors::from(&sample).on_host()?).await? {
+            if let Some(narrowing) = apart.narrowing((&sample).into()).await? {
                 for slots in slots.chunks(shape.elements.rows_of_piece(shape.dim)) {
                     interrupt::check()?;
                     let rows = apart.rows.values.gathered(slots)?;
-                    apart.narrow(&narrowing, (Vectors::from(&rows).on_host()?, slots)).await?;
+                    apart.narrow(&narrowing, ((&rows).into(), slots)).await?;
                 }
                 apart.narrowed(narrowing).await?;
             }
@@ -110,14 +115,9 @@ impl GpuRows {
         Ok(apart)
     }
 
-    /// Reads rows and ids back, piece after piece.
     async fn read_back(&self, shape: &RowShape) -> Result<HostRows> {
         let &RowShape { metric, elements, dim, expected, .. } = shape;
-        let needed = self.len() * (dim * elements.size()) as u64;
-        if host::memory_usage().is_some_and(|usage| usage.free_bytes < needed) {
-            let purpose = "rows that leave the device for the host's memory".into();
-            return Err(Error::OutOfMemory { purpose, bytes: Some(needed) });
-        }
+        check_host_room(self.len() * shape.row_bytes() as u64)?;
         let host = Arc::new(Host::new(self.gpu.options.clone()));
         let mut rows =
             HostRows::new(host, metric, elements, dim, false).expecting(expected.max(self.end()))?;
@@ -129,7 +129,7 @@ impl GpuRows {
             let ids = BufferSlice::all(&segment.stored()?.ids);
             buffers.push((ids, segment.first_slot, segment.capacity));
         }
-        let used = dim * elements.size();
+        let used = shape.row_bytes();
         for slots in Bits::slots(alive, self.end() as usize)?.chunks(elements.rows_of_piece(dim)) {
             interrupt::check()?;
             let mut bytes = memory::with_room(slots.len() * used)?;
@@ -137,8 +137,7 @@ impl GpuRows {
             let mut ids: Vec<u64> = memory::with_room(slots.len())?;
             let add = |id: &[u8]| ids.push(bytemuck::pod_read_unaligned(id));
             self.gather_bytes(&buffers, of_ids, slots, add).await?;
-            let matrix: Matrix = shape.matrix_of(&bytes)?;
-            rows.receive((slots, &ids), Vectors::from(&matrix).on_host()?)?;
+            rows.receive((slots, &ids), (&Matrix::of_bytes(elements, &bytes, dim)?).into())?;
         }
         rows.set_alive(alive.map(Bits::copied).transpose()?);
         Ok(rows)

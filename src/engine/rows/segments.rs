@@ -29,7 +29,7 @@ pub(crate) struct GpuRows {
     #[cfg_attr(target_arch = "wasm32", expect(dead_code, reason = "a browser's rows stay where they are"))]
     pub(crate) outgrown: Option<RowShape>,
     /// Rows of a full segment.
-    segment_rows: u32,
+    pub(crate) segment_rows: u32,
     /// Rows that the caller expects in total. Segments are made for them, so that they need not grow.
     expected: u64,
 }
@@ -69,9 +69,8 @@ impl Segment {
 
     /// The rows as they are, which whatever computes distances on the device needs.
     pub(crate) fn stored(&self) -> Result<&StoredRows> {
-        self.stored
-            .as_ref()
-            .ok_or_else(|| Error::internal("a step needs rows on the device that the host has"))
+        let missing = || Error::internal("a step needs rows on the device that the host has");
+        self.stored.as_ref().ok_or_else(missing)
     }
 
     /// Lends the memory of the segment, which is about to be dropped.
@@ -81,7 +80,7 @@ impl Segment {
     }
 
     /// The segment's rows as [`Rescoring`] takes them.
-    fn table(&self, layout: RowLayout) -> Result<Table<'_>> {
+    pub(crate) fn table(&self, layout: RowLayout) -> Result<Table<'_>> {
         let StoredRows { rows, ids, .. } = self.stored()?;
         let vectors = BufferVectors { values: rows.into(), layout };
         Ok(Table { vectors, rows: self.len, first_slot: self.first_slot, ids: ids.into() })
@@ -121,29 +120,9 @@ impl NarrowedRows {
 }
 
 impl GpuRows {
+    /// No rows yet. Without `keeps_rows`, the device has their narrowed copy alone.
     pub(crate) fn new(
-        gpu: Arc<Gpu>,
-        elements: ElementKind,
-        dim: usize,
-        expected: u64,
-        narrowed: Option<NarrowedRows>,
-    ) -> Result<Self> {
-        Self::with(gpu, (elements, dim), expected, narrowed, true)
-    }
-
-    /// Rows of which the device has the narrowed copy alone.
-    pub(crate) fn narrowed_alone(
-        gpu: Arc<Gpu>,
-        elements: ElementKind,
-        dim: usize,
-        expected: u64,
-        narrowed: NarrowedRows,
-    ) -> Result<Self> {
-        Self::with(gpu, (elements, dim), expected, Some(narrowed), false)
-    }
-
-    fn with(
-        gpu: Arc<Gpu>,
+        gpu: &Arc<Gpu>,
         (elements, dim): (ElementKind, usize),
         expected: u64,
         narrowed: Option<NarrowedRows>,
@@ -166,7 +145,7 @@ impl GpuRows {
             return Err(Error::unsupported(format!("rows of dim {dim}"), needed, gpu.segment_bytes()));
         }
         let segment_rows = blocks as u32 * BLOCK_ROWS;
-        let (segments, alive, outgrown) = (vec![], None, None);
+        let (gpu, segments, alive, outgrown) = (gpu.clone(), vec![], None, None);
         Ok(Self { gpu, layout, dim, segments, narrowed, alive, keeps_rows, outgrown, segment_rows, expected })
     }
 
@@ -185,30 +164,20 @@ impl GpuRows {
 
     /// The rows of a matrix, to be searched: f32, with their norms, and with a u64 for each as its id.
     pub(crate) fn of_matrix(
-        gpu: Arc<Gpu>,
+        gpu: &Arc<Gpu>,
         dim: usize,
         count: u32,
         [rows, norms, ids]: [Buffer; 3],
     ) -> Result<Self> {
-        let mut of_matrix = Self::new(gpu, ElementKind::F32, dim, 0, None)?;
+        let mut of_matrix = Self::new(gpu, (ElementKind::F32, dim), 0, None, true)?;
         let (first_slot, len, capacity) = (0, count, count);
         let stored = Some(StoredRows { rows, norms, ids, share: None });
         of_matrix.segments.push(Segment { stored, narrowed: None, first_slot, len, capacity });
         Ok(of_matrix)
     }
 
-    /// Rows of a full segment.
-    pub(crate) fn segment_rows(&self) -> u32 {
-        self.segment_rows
-    }
-
     pub(crate) fn vectors(&self) -> u32 {
         (self.layout.stride / 4) as u32
-    }
-
-    /// The rows of segment `number` as [`Rescoring`] takes them.
-    pub(crate) fn table(&self, number: usize) -> Result<Table<'_>> {
-        self.segments[number].table(self.layout)
     }
 
     /// Records the distances of candidates that may lie in any segment: each segment in turn writes those of its rows.
@@ -233,7 +202,6 @@ impl GpuRows {
         self.segments.last().map_or(0, |last| u64::from(last.first_slot) + u64::from(last.len))
     }
 
-    /// How many rows there are.
     pub(crate) fn len(&self) -> u64 {
         self.end() - self.alive.as_ref().map_or(0, |alive| alive.gaps)
     }
@@ -357,19 +325,7 @@ impl GpuRows {
             capacity: capacity as u32,
         })
     }
-}
 
-/// Ends the segments at slot `end`. Segments behind it are dropped, except for the first one.
-pub(crate) fn cut(segments: &mut Vec<Segment>, end: u32) {
-    let needed = segments.iter().filter(|segment| segment.first_slot < end).count().max(1);
-    segments.truncate(needed);
-    for segment in segments {
-        segment.len = (end - segment.first_slot.min(end)).min(segment.capacity);
-    }
-}
-
-impl GpuRows {
-    /// Adds the memory of the rows.
     pub(crate) fn measure(&self, memory: &mut Memory) {
         for segment in &self.segments {
             if let Some(StoredRows { rows, norms, ids, .. }) = &segment.stored {
@@ -385,5 +341,14 @@ impl GpuRows {
             memory.add("gaps", MemoryPlace::Device, alive.buffer.size());
             memory.add("gaps", MemoryPlace::Host, 4 * alive.bits.words().len() as u64);
         }
+    }
+}
+
+/// Ends the segments at slot `end`. Segments behind it are dropped, except for the first one.
+pub(crate) fn cut(segments: &mut Vec<Segment>, end: u32) {
+    let needed = segments.iter().filter(|segment| segment.first_slot < end).count().max(1);
+    segments.truncate(needed);
+    for segment in segments {
+        segment.len = (end - segment.first_slot.min(end)).min(segment.capacity);
     }
 }

@@ -7,8 +7,7 @@
 use crate::engine::device::vectors::Vectors;
 use crate::engine::pass::{BufferVectors, encode_norms, reset_refused};
 use crate::engine::rows::alive::Change;
-use crate::engine::rows::change::GpuChange;
-use crate::engine::rows::moves::{STAGED_BYTES, Staged};
+use crate::engine::rows::moves::{GpuChange, STAGED_BYTES, Staged};
 use crate::engine::rows::narrowed::NarrowedRows;
 use crate::engine::rows::segments::{GpuRows, Segment, StoredRows};
 use crate::error::Result;
@@ -16,6 +15,7 @@ use crate::future::{Boxed, RowProgress};
 use crate::gpu::{Buffer, BufferSlice, Commands, Request, RowLayout};
 use crate::kernels::norms;
 use crate::matrix::{ElementKind, MatrixView};
+use crate::memory;
 use crate::vectors::HostVectors;
 
 /// The slots and ids of new rows.
@@ -92,7 +92,8 @@ impl GpuRows {
         let rows = matrix.rows() as u64;
         let numbers: Vec<u32> = (0..wanted).map(|number| (number * rows / wanted) as u32).collect();
         let from = [(BufferSlice::all(matrix.buffer()?), 0, rows as u32)];
-        let sample = self.gather(&from, layout, &numbers).await?;
+        let mut sample = memory::with_room(numbers.len() * self.dim)?;
+        self.gather_bytes(&from, layout, &numbers, |row| self.widen(layout, row, &mut sample)).await?;
         narrowed.count(&self.gpu, MatrixView::new(&sample, self.dim)?.into()).await
     }
 

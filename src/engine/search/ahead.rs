@@ -26,13 +26,10 @@ impl Searched {
         Self { metric, elements, has_matrices, keeps_rows: true }
     }
 
-    /// Describes an index by its rows.
     pub(crate) fn of(rows: &GpuRows, metric: Metric) -> Self {
-        let keeps_rows = rows.keeps_rows;
-        Self {
-            keeps_rows,
-            ..Self::expected(&rows.gpu, metric, rows.layout.elements, rows.narrowed.is_some())
-        }
+        let is_narrowed = rows.narrowed.is_some();
+        let expected = Self::expected(&rows.gpu, metric, rows.layout.elements, is_narrowed);
+        Self { keeps_rows: rows.keeps_rows, ..expected }
     }
 
     /// The kernels of searches for up to [`select_k::SORTED_MAX`] neighbours, and of new rows. The order is that of need: what new rows
@@ -85,7 +82,6 @@ pub(crate) fn reporting(metric: Metric, elements: ElementKind) -> Vec<Wanted> {
     ]
 }
 
-/// The kernel that selects among candidates.
 fn selecting() -> Wanted {
     Wanted::of(&select_k::KERNEL).with("POSITIONS", 0).with("FLOATS", 0).with("ONLY", 0)
 }

@@ -6,13 +6,7 @@ use crate::error::Result;
 use crate::gpu::words;
 use crate::kernels::value_of;
 use crate::memory;
-use crate::metric::Metric;
 use crate::neighbors::{Neighbor, Neighbors};
-
-/// The distance that is reported for what an engine computes, which is the square for L2.
-pub(crate) fn reported(metric: Metric, computed: f32) -> f32 {
-    if metric == Metric::L2 { computed.sqrt() } else { computed }
-}
 
 /// Results as the device writes them: keys and ids `[queries, pitch]`, and how many of the first k each query has.
 pub(crate) struct Results {
@@ -32,7 +26,6 @@ impl Results {
         Self { k, pitch, keys, ids, counts }
     }
 
-    /// The number of queries.
     pub(crate) fn len(&self) -> usize {
         self.counts.len() / 4
     }
@@ -64,13 +57,12 @@ impl Answers {
     /// Sets the hits of a query. Later hits replace earlier ones.
     pub(crate) fn put(&mut self, query: usize, hits: impl Iterator<Item = Neighbor>) -> Result<()> {
         let start = self.hits.len();
-        memory::reserve_more(&mut self.hits, hits.size_hint().0)?;
+        memory::reserve_more(&mut self.hits, hits.size_hint().1.unwrap_or_default())?;
         self.hits.extend(hits);
         self.ranges[query] = start..self.hits.len();
         Ok(())
     }
 
-    /// The number of hits of a query.
     pub(crate) fn len_of(&self, query: usize) -> usize {
         self.ranges[query].len()
     }

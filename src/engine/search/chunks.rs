@@ -13,12 +13,7 @@ const SAMPLE: [u64; 2] = [2048, 8192];
 
 /// The largest number of operations of one submission: about 100 ms on a weak adapter of its kind, because systems kill programs
 /// whose submissions run for seconds. They do not kill software adapters.
-pub(crate) fn submission_flops(rows: &GpuRows) -> u64 {
-    submission_flops_on(rows.gpu.adapter.kind)
-}
-
-/// The same on an adapter of this kind.
-pub(crate) fn submission_flops_on(kind: AdapterKind) -> u64 {
+pub(crate) fn submission_flops(kind: AdapterKind) -> u64 {
     match kind {
         AdapterKind::Software => 20_000_000_000,
         AdapterKind::Discrete => 400_000_000_000,
@@ -29,7 +24,7 @@ pub(crate) fn submission_flops_on(kind: AdapterKind) -> u64 {
 /// Blocks whose scores one submission computes: no more than a grid has workgroups.
 pub(crate) fn chunk_limit(rows: &GpuRows, kernel: &ScreenKernel, batch: u64) -> u64 {
     let block_flops = 2 * batch * u64::from(BLOCK_ROWS) * rows.layout.stride as u64;
-    (submission_flops(rows) * kernel.speed / block_flops)
+    (submission_flops(rows.gpu.adapter.kind) * kernel.speed / block_flops)
         .clamp(8, rows.gpu.adapter.capabilities.max_workgroups.into())
 }
 

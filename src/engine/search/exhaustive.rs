@@ -83,7 +83,6 @@ impl<'a> Exhaustive<'a> {
         QueryBuffers { values, norms, refused }.begin(&self.rows.gpu, queries, numbers, profile).await
     }
 
-    /// The chunks of rows.
     pub(crate) fn stretches(&self) -> Vec<Stretch> {
         self.visited.stretches(self.chunk_rows)
     }
@@ -99,7 +98,7 @@ impl<'a> Exhaustive<'a> {
         let candidates = self.visited.candidates(stretch, [self.pitch, kept], &self.buffers.allowed);
         let (metric, queries) = (self.request.metric, (&self.buffers.queries).into());
         let rescoring = Rescoring { metric, queries, count: self.count, candidates, found };
-        rescoring.encode(commands, self.rows.table(stretch.segment)?, true)
+        rescoring.encode(commands, self.rows.segments[stretch.segment].table(self.rows.layout)?, true)
     }
 }
 

@@ -4,29 +4,13 @@ use std::mem::take;
 
 use crate::engine::device::queries::{Queries, QueryNumbers};
 use crate::engine::pass::{Selection, keys_and_ids};
-use crate::engine::search::answers::Results;
 use crate::engine::search::chunks::{rounds, submission_flops};
-use crate::engine::search::screening::{ScreenBuffers, Screening, Thresholds, blocks};
+use crate::engine::search::screening::{ScreenBuffers, Screening, blocks};
 use crate::error::Result;
-use crate::gpu::{Commands, Profile, Reading, words};
+use crate::gpu::{Commands, Profile, Reading};
 use crate::kernels::collect::GROUP;
 use crate::kernels::distance_tile::TILE_QUERIES;
 use crate::kernels::{BLOCK_ROWS, key_of};
-
-/// A batch that the device works on.
-pub(crate) struct Pending {
-    numbers: QueryNumbers,
-    reading: Reading,
-}
-
-/// The results of a batch.
-pub(crate) struct Nominated {
-    pub(crate) numbers: QueryNumbers,
-    pub(crate) results: Results,
-    /// Numbers of the queries whose candidates overflowed. Their results are not complete.
-    pub(crate) overflowed: Vec<usize>,
-    pub(crate) rescored: u64,
-}
 
 impl Screening<'_> {
     /// Records a batch: scores all rows chunk by chunk, and keeps candidates. Much of it is submitted.
@@ -53,7 +37,7 @@ impl Screening<'_> {
         queries: &Queries<'_>,
         numbers: QueryNumbers,
         profile: Option<&mut Profile>,
-    ) -> Result<Pending> {
+    ) -> Result<(QueryNumbers, Reading)> {
         let count = numbers.len() as u32;
         let mut commands = self.nominated(queries, &numbers, profile).await?;
         commands.stage("rescore");
@@ -77,7 +61,7 @@ impl Screening<'_> {
             (&buffers.overflowed, 0, flags),
             (&buffers.counts, 0, u64::from(count) * 4),
         ])?;
-        Ok(Pending { numbers, reading })
+        Ok((numbers, reading))
     }
 
     /// Records the scores of all chunks, the rounds that make rows candidates, and the rounds that score and collect at once.
@@ -86,7 +70,7 @@ impl Screening<'_> {
         let all = rows.end();
         let padded_rows: u64 =
             rows.segments.iter().map(|segment| u64::from(segment.blocks()) * u64::from(BLOCK_ROWS)).sum();
-        let most_flops = submission_flops(rows) * self.kernel.speed;
+        let most_flops = submission_flops(rows.gpu.adapter.kind) * self.kernel.speed;
         let flops_of = |rows_of_chunk| 2 * u64::from(self.padded) * rows_of_chunk * rows.layout.stride as u64;
         let (mut seen, mut tightened, mut unsent) = (0, 0, 0);
         let mut is_first = true;
@@ -120,13 +104,11 @@ impl Screening<'_> {
                     self.encode_refining(&mut commands, count)?;
                     is_refined = true;
                 }
-                let thresholds = match (seen, round.skip) {
-                    (0, 0) => Thresholds::Missing { groups: blocks(parts) * (BLOCK_ROWS / GROUP) },
-                    _ => Thresholds::Set,
-                };
+                let is_sample = (seen, round.skip) == (0, 0);
+                let sample = is_sample.then(|| blocks(parts) * (BLOCK_ROWS / GROUP));
                 commands.stage("collect");
                 for part in parts {
-                    self.encode_collect(&mut commands, count, *part, *round, thresholds)?;
+                    self.encode_collect(&mut commands, count, *part, *round, sample)?;
                 }
                 // After few more rows the threshold would hardly fall.
                 let is_last = seen + chunk_rows >= padded_rows;
@@ -166,23 +148,5 @@ impl Screening<'_> {
             }
         }
         Ok(commands)
-    }
-
-    /// Waits for a submitted batch.
-    pub(crate) async fn finish(&self, pending: Pending) -> Result<Nominated> {
-        let Pending { numbers, reading } = pending;
-        let mut parts = reading.wait(&self.rows.gpu).await?;
-        numbers.check(&parts[0])?;
-        let results = Results::new([self.k as usize; 2], [1, 2, 3].map(|part| take(&mut parts[part])));
-        let mut flags = words::<u32>(&parts[4]);
-        let (mut overflowed, mut rescored) = (vec![], 0);
-        for (number, count) in numbers.iter().zip(words::<u32>(&parts[5])) {
-            let is_flagged = flags.next().is_some_and(|flag| flag != 0);
-            if is_flagged || count > self.capacity {
-                overflowed.push(number);
-            }
-            rescored += u64::from(count.min(self.capacity));
-        }
-        Ok(Nominated { numbers, results, overflowed, rescored })
     }
 }

@@ -1,17 +1,18 @@
 //! The search for the k nearest rows: nominates rows, or takes all; rescores them; selects the nearest.
 
+use std::mem::take;
+
 use crate::engine::device::queries::{Queries, QueryNumbers};
 use crate::engine::rows::segments::GpuRows;
-use crate::engine::search::answers::Answers;
+use crate::engine::search::answers::{Answers, Results};
 use crate::engine::search::batches::{BatchWork, run_batches};
 use crate::engine::search::exhaustive::exhaustive;
-use crate::engine::search::nominate::{Nominated, Pending};
 use crate::engine::search::plan::{Plan, Route};
 use crate::engine::search::request::{SearchRequest, SearchResult, Statistics};
 use crate::engine::search::screening::Screening;
 use crate::error::Result;
 use crate::future::Boxed;
-use crate::gpu::Profile;
+use crate::gpu::{Profile, Reading, words};
 
 /// Hits that answers have room for from the start, at most: a search may find far fewer than k rows for each query.
 const ROOM: usize = 1 << 22;
@@ -59,7 +60,6 @@ pub(crate) async fn search(
     state.finish(rows).await
 }
 
-/// Answers some of the queries from all rows.
 pub(crate) fn search_some<'f>(
     rows: &'f GpuRows,
     queries: &'f Queries<'f>,
@@ -118,22 +118,29 @@ struct Nominating<'a> {
 }
 
 impl BatchWork for Nominating<'_> {
-    type Pending = Pending;
+    type Pending = (QueryNumbers, Reading);
 
-    async fn submit(&mut self, numbers: QueryNumbers) -> Result<Pending> {
+    async fn submit(&mut self, numbers: QueryNumbers) -> Result<Self::Pending> {
         self.screening.submit(self.queries, numbers, self.state.profile.as_mut()).await
     }
 
-    async fn finish(&mut self, pending: Pending) -> Result<()> {
-        let Self { screening, state, .. } = self;
-        let Nominated { numbers, results, overflowed, rescored } = screening.finish(pending).await?;
-        state.statistics.rescored += rescored;
-        state.statistics.scored += results.len() as u64 * screening.rows.end();
-        state.answered += results.len() - overflowed.len();
-        for (number, row) in numbers.iter().zip(results.rows()) {
+    async fn finish(&mut self, (numbers, reading): Self::Pending) -> Result<()> {
+        let Self { screening, state, overflowed, .. } = self;
+        let mut parts = reading.wait(&screening.rows.gpu).await?;
+        numbers.check(&parts[0])?;
+        let results = Results::new([screening.k as usize; 2], [1, 2, 3].map(|part| take(&mut parts[part])));
+        let mut flags = words::<u32>(&parts[4]);
+        let before = overflowed.len();
+        for ((number, row), count) in numbers.iter().zip(results.rows()).zip(words::<u32>(&parts[5])) {
+            let is_flagged = flags.next().is_some_and(|flag| flag != 0);
+            if is_flagged || count > screening.capacity {
+                overflowed.push(number);
+            }
+            state.statistics.rescored += u64::from(count.min(screening.capacity));
             state.answers.put(number, row)?;
         }
-        self.overflowed.extend(overflowed);
+        state.statistics.scored += results.len() as u64 * screening.rows.end();
+        state.answered += results.len() - (overflowed.len() - before);
         screening.request.report(state.answered);
         Ok(())
     }

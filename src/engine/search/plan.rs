@@ -65,6 +65,15 @@ pub struct Plan {
     pub reports_on_host: bool,
 }
 
+impl Plan {
+    /// A plan for rows on one device, which reports their distances.
+    pub(crate) fn of([queries, k, batch]: [u64; 3], route: Route, scratch_bytes: u64) -> Self {
+        let (devices, placement, rows, windows, reports_on_host) = (1, None, MemoryPlace::Device, 0, false);
+        let (k, batch) = (k as u32, batch as u32);
+        Self { queries, k, batch, route, scratch_bytes, devices, placement, rows, windows, reports_on_host }
+    }
+}
+
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(placement) = self.placement {

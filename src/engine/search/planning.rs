@@ -11,7 +11,6 @@ use crate::gpu::{AdapterKind, budget_for, usable};
 use crate::kernels::BLOCK_ROWS;
 use crate::kernels::distance_tile::TILE_QUERIES;
 use crate::kernels::select_k::SORTED_MAX;
-use crate::usage::MemoryPlace;
 
 /// Candidates that a query's list holds: at least, and at most if there are few queries. Long lists need fewer rounds.
 const CAPACITY: [u64; 2] = [2048, 32_768];
@@ -55,7 +54,9 @@ impl Plan {
     pub(crate) fn again(&self, rows: &GpuRows, queries: u64, scope: Scope<'_>) -> Result<Self> {
         let screens = screens(rows);
         let next = match self.route {
-            Route::Nominate { kernel, .. } => screens.iter().position(|screen| screen.has(kernel)),
+            Route::Nominate { kernel, .. } => {
+                screens.iter().position(|screen| screen.kernels.iter().any(|one| one.name == kernel))
+            }
             _ => None,
         };
         let rest = &screens[next.map_or(screens.len(), |last| last + 1)..];
@@ -165,24 +166,16 @@ impl Plan {
                 let chunks = all_blocks.div_ceil(blocks);
                 let chunks = if kernel.collects.is_some() { chunks.next_power_of_two() } else { chunks };
                 let chunk_blocks = all_blocks.div_ceil(chunks);
-                return Some(Self {
-                    queries,
-                    k: k as u32,
-                    batch: batch.min(queries) as u32,
-                    route: Route::Nominate {
-                        kernel: kernel.name,
-                        capacity: capacity as u32,
-                        chunk_blocks: chunk_blocks as u32,
-                        chunks: chunks as u32,
-                        stored_chunks: if kernel.collects.is_some() { 1 } else { chunks as u32 },
-                    },
-                    scratch_bytes: own_bytes + chunk_blocks * block_bytes + scope.bits_bytes(),
-                    devices: 1,
-                    placement: None,
-                    rows: MemoryPlace::Device,
-                    windows: 0,
-                    reports_on_host: !rows.keeps_rows,
-                });
+                let route = Route::Nominate {
+                    kernel: kernel.name,
+                    capacity: capacity as u32,
+                    chunk_blocks: chunk_blocks as u32,
+                    chunks: chunks as u32,
+                    stored_chunks: if kernel.collects.is_some() { 1 } else { chunks as u32 },
+                };
+                let scratch_bytes = own_bytes + chunk_blocks * block_bytes + scope.bits_bytes();
+                let plan = Self::of([queries, k, batch.min(queries)], route, scratch_bytes);
+                return Some(Self { reports_on_host: !rows.keeps_rows, ..plan });
             }
             if batch == smallest {
                 return None;
@@ -224,24 +217,14 @@ impl Plan {
         // As few chunks as memory and the length of a submission permit. `rescore` reads a row for every query and reaches about a
         // tenth of a tile's speed. One workgroup selects from a query's chunk: a million elements take it 20 ms on a fast card.
         let batch = batch.max(1);
-        let most =
-            (submission_flops(rows) / 10 / (2 * batch * rows.layout.stride as u64)).clamp(least, 1 << 20);
+        let most = (submission_flops(rows.gpu.adapter.kind) / 10 / (2 * batch * rows.layout.stride as u64))
+            .clamp(least, 1 << 20);
         while 2 * chunk <= longest.min(most) && fitting(2 * chunk) >= batch {
             chunk *= 2;
         }
         let chunk = chunk.min(most);
-        Ok(Self {
-            queries,
-            k: k as u32,
-            batch: batch as u32,
-            route: Route::Exhaustive { chunk_rows: chunk as u32 },
-            scratch_bytes: batch * (places * 12 * (k + chunk) + query_bytes) + scope.list_bytes(),
-            devices: 1,
-            placement: None,
-            rows: MemoryPlace::Device,
-            windows: 0,
-            reports_on_host: false,
-        })
+        let scratch_bytes = batch * (places * 12 * (k + chunk) + query_bytes) + scope.list_bytes();
+        Ok(Self::of([queries, k, batch], Route::Exhaustive { chunk_rows: chunk as u32 }, scratch_bytes))
     }
 }
 
@@ -265,7 +248,6 @@ fn entry_bytes(rows: &GpuRows) -> u64 {
     if rows.keeps_rows { 24 } else { 28 }
 }
 
-/// Scratch bytes of the scores of a block.
 fn score_bytes(kernel: &'static ScreenKernel, batch: u64) -> u64 {
     kernel.padded(batch)
         * (u64::from(BLOCK_ROWS) * 4 + if kernel.scores_with(batch).has_bests { 8 } else { 0 })

@@ -2,6 +2,7 @@
 
 use crate::engine::rows::allowed::{Allowed, Scope};
 use crate::gpu::{FormChoice, StageTime};
+use crate::host::{HostRequest, SearchLimit};
 use crate::metric::Metric;
 use crate::neighbors::Neighbors;
 use crate::usage::MemoryPlace;
@@ -11,6 +12,8 @@ use crate::usage::MemoryPlace;
 pub(crate) struct SearchRequest<'a> {
     pub(crate) metric: Metric,
     pub(crate) k: usize,
+    /// All rows within it are to be found, instead of the k nearest.
+    pub(crate) radius: Option<f32>,
     pub(crate) budget: u64,
     /// The rows that pass the filter. None without a filter.
     pub(crate) allowed: Option<&'a Allowed>,
@@ -25,6 +28,42 @@ pub(crate) struct SearchRequest<'a> {
 }
 
 impl SearchRequest<'_> {
+    /// The k nearest of all rows, and nothing besides.
+    pub(crate) fn nearest(metric: Metric, k: usize, budget: u64) -> Self {
+        let (radius, allowed, progress, forms) = (None, None, None, FormChoice::Tuned);
+        Self { metric, k, radius, budget, allowed, widens: false, profile: false, forms, progress }
+    }
+
+    /// An upper bound of the distances within the radius, as engines compute them: L2 as its square.
+    pub(crate) fn most(&self) -> Option<f32> {
+        let radius = f64::from(self.radius?);
+        let most = match self.metric {
+            // A root may round down to less than the radius, by one unit in its last place.
+            Metric::L2 => radius * radius * (1.0 + 2f64.powi(-20)) + f64::from(f32::MIN_POSITIVE),
+            _ => radius,
+        };
+        Some((most as f32).next_up().clamp(f32::MIN, f32::MAX))
+    }
+
+    /// Whether a row at this distance, which for L2 is its square, is within the radius. NaN is not; without a radius every row is.
+    pub(crate) fn takes(&self, distance: f32) -> bool {
+        let root = |square: f32| if self.metric == Metric::L2 { square.sqrt() } else { square };
+        self.radius.is_none_or(|radius| root(distance) < radius)
+    }
+
+    pub(crate) fn limit(&self) -> SearchLimit {
+        self.most().map_or(SearchLimit::Nearest(self.k), SearchLimit::Within)
+    }
+
+    /// The same request to the host's engine, with a progress of its own.
+    pub(crate) fn on_host<'h>(
+        &'h self,
+        progress: Option<&'h (dyn Fn(usize) + Send + Sync)>,
+    ) -> HostRequest<'h> {
+        let allowed = self.allowed.map(|allowed| &allowed.bits);
+        HostRequest { limit: self.limit(), budget: self.budget, allowed, progress }
+    }
+
     pub(crate) fn scope(&self) -> Scope<'_> {
         Scope { budget: self.budget, allowed: self.allowed }
     }

@@ -53,16 +53,6 @@ pub(crate) struct Screening<'a> {
     pub(crate) buffers: Reserved<ScreenBuffers>,
 }
 
-/// Whether a round has thresholds to compare with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Thresholds {
-    Set,
-    /// Not yet: every row of the round is kept. The chunk has this many groups.
-    Missing {
-        groups: u32,
-    },
-}
-
 impl<'a> Screening<'a> {
     /// Takes the scratch buffers of a plan. None if the plan does not nominate.
     pub(crate) fn reserve(
@@ -196,7 +186,6 @@ impl<'a> Screening<'a> {
         self.scores_with.has_bests && u64::from(blocks(parts)) >= PICKED_BLOCKS * u64::from(self.k)
     }
 
-    /// Whether `tighten` runs.
     pub(crate) fn tightens(&self) -> bool {
         !self.rounds.is_empty() || !self.chunks.iter().all(|parts| self.picks(parts))
     }
@@ -219,20 +208,20 @@ impl<'a> Screening<'a> {
         Ok(())
     }
 
-    /// The candidates of each query.
     pub(crate) fn candidates(&self) -> CandidateLists<'_> {
         let ScreenBuffers { candidates, counts, .. } = &*self.buffers;
         CandidateLists { slots: candidates.into(), counts: counts.into(), capacity: self.capacity }
     }
 
-    /// Makes the rows of a round candidates, unless their scores exclude them.
+    /// Makes the rows of a round candidates, unless their scores exclude them. In a chunk of `sample` groups there are no thresholds yet, and
+    /// every row is kept.
     pub(crate) fn encode_collect(
         &self,
         commands: &mut Commands<'_>,
         count: u32,
         part: Part,
         round: Round,
-        thresholds: Thresholds,
+        sample: Option<u32>,
     ) -> Result<()> {
         let Self { rows, buffers, .. } = self;
         let segment = &rows.segments[part.segment];
@@ -241,16 +230,8 @@ impl<'a> Screening<'a> {
             _ => (&segment.stored()?.norms, &buffers.query_norms),
         };
         let allowed = self.allowed();
-        let collecting = collect::Collect {
-            form: self.intervals.form,
-            part,
-            has_bits: allowed.is_some(),
-            round,
-            sample: match thresholds {
-                Thresholds::Set => None,
-                Thresholds::Missing { groups } => Some(groups),
-            },
-        };
+        let collecting =
+            collect::Collect { form: self.intervals.form, part, has_bits: allowed.is_some(), round, sample };
         let params = collect::Params {
             queries: count,
             room: self.padded,
@@ -344,7 +325,6 @@ impl<'a> Screening<'a> {
     }
 }
 
-/// The blocks of all parts of a chunk.
 pub(crate) fn blocks(parts: &[Part]) -> u32 {
     parts.iter().map(|part| part.blocks).sum()
 }

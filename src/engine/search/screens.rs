@@ -102,11 +102,6 @@ const TILE: ScreenKernel = ScreenKernel {
     name: Nominator::Tile,
     stage: "distance_tile",
     unit: TILE_QUERIES,
-    spread: 4,
-    planes: [0, 0],
-    has_bests: false,
-    collects: None,
-    speed: 1,
     most_queries: 1024,
     intervals: |rows, metric| Ok(Intervals::of_floats(float_form(metric), rows.dim)),
     form: float_form,
@@ -115,6 +110,7 @@ const TILE: ScreenKernel = ScreenKernel {
         distance_tile::encode(commands, &scored, rows)
     },
     scoring: |_, elements| vec![Wanted::of(&distance_tile::KERNEL).rows(elements)],
+    ..SCAN
 };
 
 const SCAN_I8: ScreenKernel = ScreenKernel {
@@ -154,15 +150,13 @@ const TILE_I8: ScreenKernel = ScreenKernel {
     planes: [1, 1],
     has_bests: false,
     collects: Some(&collect_tile_i8::KERNEL),
-    speed: 1,
     most_queries: 1024,
-    intervals: |rows, _| Ok(narrowed(rows)?.intervals()),
-    form: Form::narrowed,
     encode: |scoring, commands, part| {
         let (narrowed, scored) = scoring.integers(part)?;
         narrowed.encode_tile(commands, &scored)
     },
     scoring: |_, _| vec![Wanted::of(&screen_tile_i8::KERNEL)],
+    ..SCAN_I8
 };
 
 /// The tiles of [`TILE_I8`], on adapters with cooperative matrices.
@@ -206,12 +200,6 @@ pub(crate) fn screens_of(has_matrices: Option<bool>) -> Vec<&'static ScreenKerne
         Some(true) => vec![&INTEGERS_COOP, &FLOATS],
         Some(false) => vec![&INTEGERS, &FLOATS],
         None => vec![&FLOATS],
-    }
-}
-
-impl ScreenKernels {
-    pub(crate) fn has(&self, kernel: Nominator) -> bool {
-        self.kernels.iter().any(|one| one.name == kernel)
     }
 }
 

@@ -3,84 +3,69 @@
 use crate::engine::device::queries::{Queries, QueryNumbers};
 use crate::engine::pass::keys_and_ids;
 use crate::engine::rows::segments::GpuRows;
-use crate::engine::search::answers::{Answers, reported};
+use crate::engine::search::answers::Answers;
 use crate::engine::search::exhaustive::Exhaustive;
+use crate::engine::search::pipeline::SearchState;
 use crate::engine::search::plan::Plan;
 use crate::engine::search::planning::is_selective;
-use crate::engine::search::request::{SearchRequest, SearchResult, Statistics};
-use crate::engine::search::screening::{Screening, Thresholds};
+use crate::engine::search::request::{SearchRequest, SearchResult};
+use crate::engine::search::screening::Screening;
 use crate::error::Result;
 use crate::future::Boxed;
 use crate::gpu::{Commands, Profile, words};
 use crate::kernels::collect::Round;
 use crate::kernels::{key_of, value_of};
-use crate::metric::Metric;
 use crate::neighbors::Neighbor;
 
 /// Candidates that a query's list holds in the first pass. A list that overflows tells how many it needs.
 pub(crate) const CAPACITY: u64 = 4096;
 
-pub(crate) fn search_within<'f>(
+pub(crate) fn search<'f>(
     rows: &'f GpuRows,
     queries: &'f Queries<'f>,
-    radius: f32,
     request: &'f SearchRequest<'f>,
 ) -> Boxed<'f, SearchResult> {
     Box::pin(async move {
-        let count = queries.rows();
-        let mut answers = Answers::new(count, 0)?;
-        let mut statistics = Statistics::default();
-        let within = Within { rows, queries, request, radius };
+        let mut state = SearchState::new(rows, queries.rows(), request)?;
+        let within = Within { rows, queries, request };
         // Queries without an answer, and the capacity that their lists need.
-        let mut open = QueryNumbers::Range(0..count);
+        let mut open = QueryNumbers::Range(0..queries.rows());
         if request.scope().found(rows) == 0 {
             queries.check_values("queries")?;
             open = QueryNumbers::Range(0..0);
         }
         let mut capacity = CAPACITY;
-        let mut answered = 0;
         while open.len() > 0 {
             let Some(plan) = Plan::within(rows, open.len() as u64, capacity, request.scope()) else {
                 let plan = Plan::exhaustive(rows, open.len() as u64, 1, request.scope())?;
                 // If a filter allows few rows, exhaustive search is the normal route and not a fallback.
                 if !is_selective(rows, request.scope()) {
-                    statistics.searched_exhaustively += open.len() as u64;
+                    state.statistics.searched_exhaustively += open.len() as u64;
                 }
-                statistics.scored += open.len() as u64 * request.scope().visited(rows);
+                state.statistics.scored += open.len() as u64 * request.scope().visited(rows);
                 for numbers in open.batches(plan.batch as usize) {
-                    within.exhaustive(&plan, &numbers, &mut answers).await?;
-                    answered += numbers.len();
-                    request.report(answered);
+                    within.exhaustive(&plan, &numbers, &mut state.answers).await?;
+                    state.answered += numbers.len();
+                    request.report(state.answered);
                 }
                 break;
             };
             let Some(screening) = Screening::reserve(rows, request, &plan).await? else { break };
             let mut overflowed = vec![];
             for numbers in open.batches(plan.batch as usize) {
-                let needed = within.nominated(&screening, &numbers, &mut answers, &mut statistics).await?;
+                let needed = within.nominated(&screening, &numbers, &mut state).await?;
                 capacity = needed.iter().map(|(_, needed)| u64::from(*needed)).fold(capacity, u64::max);
-                answered += numbers.len() - needed.len();
+                state.answered += numbers.len() - needed.len();
                 overflowed.extend(needed.into_iter().map(|(number, _)| number));
-                request.report(answered);
+                request.report(state.answered);
             }
-            statistics.scored += open.len() as u64 * rows.end();
-            statistics.searched_again += overflowed.len() as u64;
+            state.statistics.scored += open.len() as u64 * rows.end();
+            state.statistics.searched_again += overflowed.len() as u64;
             capacity = capacity.next_power_of_two();
             open = QueryNumbers::List(overflowed);
         }
-        Ok(SearchResult { neighbors: answers.collected()?, statistics })
+        state.finish(rows).await
     })
-}
-
-/// An upper bound of the distances within a radius, as kernels compute them: L2 as its square.
-pub(crate) fn limit_of(metric: Metric, radius: f32) -> f32 {
-    let radius = f64::from(radius);
-    let limit = match metric {
-        // A root may round down to less than the radius, by one unit in its last place.
-        Metric::L2 => radius * radius * (1.0 + 2f64.powi(-20)) + f64::from(f32::MIN_POSITIVE),
-        _ => radius,
-    };
-    (limit as f32).next_up().clamp(f32::MIN, f32::MAX)
 }
 
 impl Screening<'_> {
@@ -107,7 +92,7 @@ impl Screening<'_> {
             commands.stage("collect");
             for part in parts {
                 let round = Round { step: 1, skip: 0 };
-                self.encode_collect(&mut commands, count, *part, round, Thresholds::Set)?;
+                self.encode_collect(&mut commands, count, *part, round, None)?;
             }
             commands = commands.submit_and_go_on().await?;
         }
@@ -127,15 +112,9 @@ struct Within<'a> {
     rows: &'a GpuRows,
     queries: &'a Queries<'a>,
     request: &'a SearchRequest<'a>,
-    radius: f32,
 }
 
 impl Within<'_> {
-    /// The key of the largest distance that may be within the radius.
-    fn threshold(&self) -> u32 {
-        key_of(limit_of(self.request.metric, self.radius))
-    }
-
     /// Sets the hits of a query: the rows among these keys and ids that are within the radius, nearest first.
     fn answer(&self, number: usize, mut found: Vec<(u32, u64)>, answers: &mut Answers) -> Result<()> {
         // By keys, not by distances: squares may differ where their roots are equal.
@@ -145,9 +124,7 @@ impl Within<'_> {
 
     /// The keys and ids of the rows within the radius. Absent rows have the distance NaN, which is not below it.
     fn within(&self, keys: &[u8], ids: &[u8]) -> impl Iterator<Item = (u32, u64)> {
-        words(keys)
-            .zip(words(ids))
-            .filter(|&(key, _)| reported(self.request.metric, value_of(key)) < self.radius)
+        words(keys).zip(words(ids)).filter(|&(key, _)| self.request.takes(value_of(key)))
     }
 
     /// Answers a batch from candidates. Returns the queries whose candidates overflowed, with how many each has.
@@ -155,13 +132,12 @@ impl Within<'_> {
         &self,
         screening: &Screening<'_>,
         numbers: &QueryNumbers,
-        answers: &mut Answers,
-        statistics: &mut Statistics,
+        state: &mut SearchState,
     ) -> Result<Vec<(usize, u32)>> {
         let gpu = &self.rows.gpu;
         let buffers = &*screening.buffers;
         let count = numbers.len() as u32;
-        let threshold = self.threshold();
+        let threshold = key_of(self.request.most().unwrap_or(f32::MAX));
         let mut commands = screening.within(self.queries, numbers, |_| threshold, None).await?;
         screening.encode_rescore(&mut commands, count)?;
         let ranges = [(&buffers.refused, 0, 8), (&buffers.counts, 0, u64::from(count) * 4)];
@@ -183,8 +159,8 @@ impl Within<'_> {
                 continue;
             }
             let (Some(keys), Some(ids)) = (read.next(), read.next()) else { break };
-            statistics.rescored += u64::from(*found);
-            self.answer(number, self.within(&keys, &ids).collect(), answers)?;
+            state.statistics.rescored += u64::from(*found);
+            self.answer(number, self.within(&keys, &ids).collect(), &mut state.answers)?;
         }
         Ok(overflowed)
     }

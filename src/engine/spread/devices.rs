@@ -68,11 +68,8 @@ impl Devices {
             if device.is_host() != first.is_host() {
                 let needed =
                     "GPUs alone or the host engine alone, because their distances differ in the last bits";
-                return Err(Error::argument(
-                    "devices",
-                    needed,
-                    format!("{} and {}", first.adapter(), device.adapter()),
-                ));
+                let given = format!("{} and {}", first.adapter(), device.adapter());
+                return Err(Error::argument("devices", needed, given));
             }
             // The host engine may be given several times, also as clones.
             let is_again = |other: &Device| !device.is_host() && other.is_same_hardware(device);

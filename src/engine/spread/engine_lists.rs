@@ -59,10 +59,8 @@ impl EngineLists {
         for device in devices.list() {
             parts.push(DeviceLists::around(device, metric, centroids, screen).await?);
         }
-        let centroids = match &parts[..] {
-            [_] => None,
-            _ => Some(Matrix::F32(memory::copied(centroids.values())?, centroids.dim())),
-        };
+        let kept = || Ok(Matrix::F32(memory::copied(centroids.values())?, centroids.dim()));
+        let centroids = (parts.len() > 1).then(kept).transpose()?;
         Ok(Self { parts, centroids })
     }
 
@@ -82,7 +80,6 @@ impl EngineLists {
         })
     }
 
-    /// The number of lists.
     pub(crate) fn count(&self) -> u64 {
         self.parts[0].count()
     }
@@ -113,7 +110,10 @@ impl EngineLists {
             match rows {
                 EngineRows::One(rows) => self.parts[0].tune(rows, metric, is_again).await,
                 #[cfg(not(target_arch = "wasm32"))]
-                EngineRows::Several(rows) => self.tune_all(rows, metric, is_again).await,
+                EngineRows::Several(rows) => {
+                    let tune = |place: usize| self.parts[place].tune(&rows.parts[place], metric, is_again);
+                    Ok(rows.on_live(|place| Box::pin(tune(place))).await?.concat())
+                }
             }
         })
     }
@@ -124,7 +124,10 @@ impl EngineLists {
             match rows {
                 EngineRows::One(rows) => self.parts[0].warm_up(rows, metric).await,
                 #[cfg(not(target_arch = "wasm32"))]
-                EngineRows::Several(rows) => self.warm_up_all(rows, metric).await,
+                EngineRows::Several(rows) => {
+                    let warm_up = |place: usize| self.parts[place].warm_up(&rows.parts[place], metric);
+                    rows.on_live(|place| Box::pin(warm_up(place))).await.map(drop)
+                }
             }
         })
     }
@@ -150,7 +153,6 @@ impl EngineLists {
         DeviceLists::around(device, metric, MatrixView::new(values, *dim)?, screen).await
     }
 
-    /// Takes the lists of a device in the place of a lost one's.
     pub(crate) fn replace(&mut self, place: usize, lists: DeviceLists) {
         self.parts[place] = lists;
     }
@@ -171,29 +173,40 @@ impl EngineLists {
         })
     }
 
-    /// The nearest rows of the lists that are nearest to each query.
-    pub(crate) fn search<'f>(
-        &'f self,
-        rows: &'f EngineRows,
-        queries: &'f Queries<'f>,
-        request: &'f SearchRequest<'f>,
-        probes: u32,
-    ) -> Boxed<'f, SearchResult> {
-        Box::pin(async move {
-            let found = match rows {
-                EngineRows::One(rows) => self.parts[0].search(rows, queries, request, probes).await?,
-                #[cfg(not(target_arch = "wasm32"))]
-                EngineRows::Several(rows) => self.search_all(rows, queries, request, probes).await?,
-            };
-            Ok(found.with_roots(request.metric, rows.place()))
-        })
-    }
-
-    /// Adds the memory of the centroids and of the tables of the lists.
     pub(crate) fn measure(&self, memory: &mut Memory) {
         self.parts.iter().for_each(|lists| lists.measure(memory));
         if let Some(Matrix::F32(values, _)) = &self.centroids {
             memory.add_vec("centroids", values);
         }
     }
+}
+
+/// Lists, and how many of them each query probes; none for a search of all rows.
+pub(crate) type Probed<'l> = Option<(&'l EngineLists, u32)>;
+
+/// Searches all rows, or those of the lists that are nearest to each query.
+pub(crate) fn search_rows<'f>(
+    rows: &'f EngineRows,
+    lists: Probed<'f>,
+    queries: &'f Queries<'f>,
+    request: &'f SearchRequest<'f>,
+) -> Boxed<'f, SearchResult> {
+    Box::pin(async move {
+        let found = match (rows, lists) {
+            (EngineRows::One(rows), None) => rows.search(queries, request).await?,
+            (EngineRows::One(rows), Some((lists, probes))) => {
+                lists.parts[0].search(rows, queries, request, probes).await?
+            }
+            #[cfg(not(target_arch = "wasm32"))]
+            (EngineRows::Several(rows), Some((lists, probes))) if rows.layout.is_some() => {
+                lists.search_shards(rows, queries, request, probes).await?
+            }
+            #[cfg(not(target_arch = "wasm32"))]
+            (EngineRows::Several(rows), lists) => {
+                let lists = lists.map(|(lists, probes)| (&lists.parts[..], probes));
+                rows.search(lists, queries, request).await?
+            }
+        };
+        Ok(found.with_roots(request.metric, rows.place()))
+    })
 }

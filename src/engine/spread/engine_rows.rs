@@ -3,20 +3,15 @@
 use std::time::Duration;
 
 use crate::bits::Bits;
-use crate::engine::device::vectors::{Queries, Vectors};
+use crate::engine::device::vectors::Vectors;
 use crate::engine::rows::device_rows::DeviceRows;
 use crate::engine::rows::shape::RowShape;
 use crate::engine::rows::write::Placing;
-#[cfg(not(target_arch = "wasm32"))]
-use crate::engine::search::apart::fetched;
 use crate::engine::search::plan::Plan;
-use crate::engine::search::request::{SearchRequest, SearchResult};
 use crate::engine::spread::devices::Devices;
-#[cfg(not(target_arch = "wasm32"))]
-use crate::engine::spread::places::first_place;
-#[cfg(not(target_arch = "wasm32"))]
-use crate::engine::spread::rows::SpreadRows;
 use crate::engine::tune::TunedKernel;
+#[cfg(not(target_arch = "wasm32"))]
+use crate::engine::{rows::outgrown::first_of, spread::rows::SpreadRows};
 use crate::error::{Error, Result};
 use crate::future::{Boxed, RowProgress};
 use crate::host::HostRows;
@@ -59,8 +54,7 @@ impl EngineRows {
             match devices.list() {
                 [device] => {
                     #[cfg(not(target_arch = "wasm32"))]
-                    let shape =
-                        &RowShape { kept: first_place(std::slice::from_ref(device), shape), ..*shape };
+                    let shape = &RowShape { kept: first_of(std::slice::from_ref(device), shape), ..*shape };
                     Ok(Self::One(Box::new(DeviceRows::new(device, shape).await?)))
                 }
                 #[cfg(not(target_arch = "wasm32"))]
@@ -71,7 +65,6 @@ impl EngineRows {
         })
     }
 
-    /// The rows of each device.
     pub(super) fn parts(&self) -> &[DeviceRows] {
         match self {
             Self::One(rows) => std::slice::from_ref(&**rows),
@@ -89,24 +82,20 @@ impl EngineRows {
         }
     }
 
-    /// The first device that is not lost.
     pub(super) fn first_live(&self) -> Result<usize> {
         self.live().first().copied().ok_or_else(|| Error::DeviceLost {
             reason: format!("all {} devices of the index", self.parts().len()),
         })
     }
 
-    /// The rows, where they lie on one device.
+    /// The rows of one host engine.
     pub(crate) fn on_host(&mut self) -> Result<&mut HostRows> {
-        let elsewhere = Err(Error::internal("the copy of the rows is not on the host"));
-        match self {
-            Self::One(rows) => match &mut **rows {
-                DeviceRows::Host(rows) => Ok(rows),
-                _ => elsewhere,
-            },
-            #[cfg(not(target_arch = "wasm32"))]
-            Self::Several(_) => elsewhere,
+        if let Self::One(rows) = self
+            && let DeviceRows::Host(rows) = &mut **rows
+        {
+            return Ok(rows);
         }
+        Err(Error::internal("the copy of the rows is not on the host"))
     }
 
     /// Compiles the kernels of searches in these rows, tests those that need it, and waits for both.
@@ -154,38 +143,18 @@ impl EngineRows {
                 rows.apply(change)
             }
             #[cfg(not(target_arch = "wasm32"))]
-            Self::Several(rows) => {
-                let fetched = fetched(&source).await?;
-                let source = fetched.as_ref().map_or(source, Vectors::from).on_host()?;
-                rows.put(source, placing, progress).await
-            }
+            Self::Several(rows) => rows.put(source.fetched().await?.vectors(), placing, progress).await,
         }
     }
 
     /// Removes the rows in these slots; the end may move down.
     pub(crate) async fn release(&mut self, freed: &[u32]) -> Result<()> {
-        match self {
-            Self::One(rows) => {
-                let change = rows.prepared_release(freed).await?;
-                rows.apply(change)
-            }
-            #[cfg(not(target_arch = "wasm32"))]
-            Self::Several(rows) => rows.release(freed).await,
-        }
+        on_either!(self, rows => rows.release(freed).await)
     }
 
     /// Moves rows, with their ids, to slots of the same device that have none.
     pub(crate) fn relocate<'f>(&'f mut self, from: &'f [u32], to: &'f [u32]) -> Boxed<'f, ()> {
-        Box::pin(async move {
-            match self {
-                Self::One(rows) => {
-                    let change = rows.prepared_move(from, to).await?;
-                    rows.apply(change)
-                }
-                #[cfg(not(target_arch = "wasm32"))]
-                Self::Several(rows) => rows.relocate(from, to).await,
-            }
-        })
+        Box::pin(async move { on_either!(self, rows => rows.relocate(from, to).await) })
     }
 
     /// The moves after which the first slots of every device have all of its rows.
@@ -259,28 +228,8 @@ impl EngineRows {
         on_either!(self, rows => rows.end())
     }
 
-    /// How many rows there are.
     pub(crate) fn len(&self) -> u64 {
         on_either!(self, rows => rows.len())
-    }
-
-    pub(crate) async fn search(
-        &self,
-        queries: &Queries<'_>,
-        request: &SearchRequest<'_>,
-    ) -> Result<SearchResult> {
-        let found = on_either!(self, rows => rows.search(queries, request).await);
-        Ok(found?.with_roots(request.metric, self.place()))
-    }
-
-    pub(crate) async fn search_within(
-        &self,
-        queries: &Queries<'_>,
-        radius: f32,
-        request: &SearchRequest<'_>,
-    ) -> Result<SearchResult> {
-        let found = on_either!(self, rows => rows.search_within(queries, radius, request).await);
-        Ok(found?.with_roots(request.metric, self.place()))
     }
 
     /// The expected duration of a search; none where it cannot be predicted.
@@ -310,7 +259,6 @@ impl EngineRows {
         on_either!(self, rows => rows.plan(queries, k, budget))
     }
 
-    /// Adds the memory of the rows.
     pub(crate) fn measure(&self, memory: &mut Memory) {
         for (place, rows) in self.parts().iter().enumerate() {
             let mut own = Memory::default();
@@ -336,13 +284,16 @@ async fn put_on_one(
     placing: &Placing<'_>,
     progress: RowProgress<'_>,
 ) -> Result<()> {
-    let on_host = if rows.is_apart() { fetched(&source).await? } else { None };
-    let source = on_host.as_ref().map_or(source, Vectors::from);
+    let on_host;
+    let source = if rows.is_apart() {
+        on_host = source.fetched().await?;
+        on_host.vectors().into()
+    } else {
+        source
+    };
     match rows.prepared_put(source, placing, progress).await {
         Err(error) if rows.outgrow(&error) => {
-            let on_host = fetched(&source).await?;
-            let source = on_host.as_ref().map_or(source, Vectors::from).on_host()?;
-            put_on_host(rows, source, placing, progress).await
+            put_on_host(rows, source.fetched().await?.vectors(), placing, progress).await
         }
         prepared => rows.apply(prepared?),
     }

@@ -7,41 +7,21 @@ use crate::error::{Error, Result};
 use crate::gpu::StageTime;
 use crate::neighbors::Neighbors;
 
-/// Called with the number of queries answered so far.
-type Progress<'a> = &'a (dyn Fn(usize) + Send + Sync);
-
-/// How far the searches of several devices are.
-pub(super) struct Answered<'a> {
-    counts: Vec<AtomicUsize>,
-    /// What all of them have done together: the least of their counts, or the sum.
-    of_all: fn(&[AtomicUsize]) -> usize,
-    progress: Progress<'a>,
+/// How far several devices are, and the one number that is told of it.
+pub(super) struct Counts {
+    of_each: Vec<AtomicUsize>,
+    of_all: fn(Vec<usize>) -> usize,
 }
 
-fn least(counts: &[AtomicUsize]) -> usize {
-    counts.iter().map(|count| count.load(Ordering::Relaxed)).min().unwrap_or(0)
-}
-
-fn sum(counts: &[AtomicUsize]) -> usize {
-    counts.iter().map(|count| count.load(Ordering::Relaxed)).sum()
-}
-
-impl<'a> Answered<'a> {
-    /// For devices that answer all queries each.
-    pub(super) fn by_all(devices: usize, progress: Progress<'a>) -> Self {
-        Self { counts: (0..devices).map(|_| AtomicUsize::new(0)).collect(), of_all: least, progress }
+impl Counts {
+    pub(super) fn new(devices: usize, of_all: fn(Vec<usize>) -> usize) -> Self {
+        Self { of_each: (0..devices).map(|_| AtomicUsize::new(0)).collect(), of_all }
     }
 
-    /// For devices that answer a part of the queries each.
-    pub(super) fn by_each(devices: usize, progress: Progress<'a>) -> Self {
-        Self { of_all: sum, ..Self::by_all(devices, progress) }
-    }
-
-    /// Notes how many queries a device has answered.
-    pub(super) fn note(&self, device: usize, answered: usize) {
-        // A device that answers a lost one's queries begins anew.
-        self.counts[device].fetch_max(answered, Ordering::Relaxed);
-        (self.progress)((self.of_all)(&self.counts));
+    /// Notes how far a device is; one that begins anew has told it before. Returns how far all are.
+    pub(super) fn note(&self, device: usize, count: usize) -> usize {
+        self.of_each[device].fetch_max(count, Ordering::Relaxed);
+        (self.of_all)(self.of_each.iter().map(|count| count.load(Ordering::Relaxed)).collect())
     }
 }
 
@@ -64,19 +44,13 @@ pub(super) fn joined(found: Vec<SearchResult>) -> Result<SearchResult> {
 
 /// The work of all devices, with the stages of the one that took longest. `queries` joins the numbers of queries of two devices.
 fn summed(of_devices: Vec<Statistics>, queries: fn(u64, u64) -> u64) -> Statistics {
-    let sum = |of: fn(&Statistics) -> u64| of_devices.iter().map(of).sum();
-    let mut all = Statistics {
-        scored: sum(|one| one.scored),
-        rescored: sum(|one| one.rescored),
-        searched_again: sum(|one| one.searched_again),
-        searched_exhaustively: sum(|one| one.searched_exhaustively),
-        searched_flat: of_devices.iter().map(|one| one.searched_flat).fold(0, queries),
-        on_host: of_devices.iter().any(|one| one.on_host),
-        windows: of_devices.iter().map(|one| one.windows).sum(),
-        tables_missing: of_devices.iter().any(|one| one.tables_missing),
-        devices: of_devices.iter().map(|one| one.devices.max(1)).sum(),
-        ..Statistics::default()
-    };
+    let mut all = Statistics::default();
+    for one in &of_devices {
+        all.add(one);
+        all.searched_flat = queries(all.searched_flat, one.searched_flat);
+        all.on_host |= one.on_host;
+        all.devices += one.devices.max(1);
+    }
     let time = |stages: &Vec<StageTime>| stages.iter().map(|stage| stage.time).sum::<std::time::Duration>();
     let slowest = of_devices.into_iter().map(|one| one.stages).max_by_key(time);
     all.stages = slowest.unwrap_or_default();

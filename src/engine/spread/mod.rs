@@ -10,8 +10,6 @@ mod layout;
 #[cfg(not(target_arch = "wasm32"))]
 mod merging;
 #[cfg(not(target_arch = "wasm32"))]
-mod places;
-#[cfg(not(target_arch = "wasm32"))]
 mod reading;
 pub(crate) mod recovery;
 #[cfg(not(target_arch = "wasm32"))]

@@ -1,7 +1,6 @@
 //! The rows of a mapped file on the devices of an index. The file is read through once, and every device takes its rows of each piece.
 
 use crate::bits::Bits;
-use crate::engine::device::vectors::Vectors;
 use crate::engine::rows::of_file::{FileRows, Reading, Seen};
 use crate::engine::rows::shape::RowShape;
 use crate::engine::spread::devices::Devices;
@@ -15,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::future::Boxed;
 use crate::matrix::Matrix;
 use crate::options::placement::Placement;
+use crate::vectors::HostVectors;
 
 impl EngineRows {
     /// The rows of a file in their slots.
@@ -66,7 +66,7 @@ async fn begun(devices: &Devices, plan: &Plan, file: &FileRows, sample: &Matrix)
             Some(picked) => file.part(picked[place].places.iter().copied(), &picked[place].slots)?,
             None => file.part(0..slots.len(), slots)?,
         };
-        readings.push(Reading::new(device, &plan.own, part, Vectors::from(sample).on_host()?).await?);
+        readings.push(Reading::new(device, &plan.own, part, sample.into()).await?);
     }
     Ok(readings)
 }
@@ -81,7 +81,7 @@ async fn read(
 ) -> Result<()> {
     for piece in file.rows.pieces() {
         let (first, piece) = piece?;
-        let rows = Vectors::from(&piece).on_host()?;
+        let rows = HostVectors::from(&piece);
         seen(rows.bytes());
         let slots = &file.slots[first..first + rows.rows()];
         let in_file =
@@ -98,7 +98,7 @@ async fn read(
                 Some(own) => {
                     let rows = rows_at(rows, &own.places)?;
                     Box::pin(async move {
-                        let taken = reading.take(rows.vectors().on_host()?, &own.slots).await;
+                        let taken = reading.take(rows.vectors(), &own.slots).await;
                         taken.map_err(|error| in_file(error, &|row| own.places[row as usize] as u64))
                     })
                 }

@@ -2,15 +2,14 @@
 
 use crate::engine::device::handle::Device;
 use crate::engine::rows::device_rows::DeviceRows;
-#[cfg(not(target_arch = "wasm32"))]
-use crate::engine::rows::of_file::read_again;
 use crate::engine::rows::shape::RowShape;
 use crate::engine::rows::write::Placing;
 use crate::engine::spread::devices::Devices;
 use crate::engine::spread::engine_rows::EngineRows;
 use crate::error::{Error, Result};
 use crate::future::Boxed;
-use crate::memory;
+#[cfg(not(target_arch = "wasm32"))]
+use crate::{engine::rows::of_file::read_again, matrix::Matrix, memory};
 
 /// Rows to copy, and where they have each slot of the index.
 #[derive(Clone, Copy)]
@@ -108,7 +107,8 @@ impl EngineRows {
                 let ids = memory::collect(slots.iter().map(|&slot| id_of(slot)))?;
                 let of_source: Vec<u32> =
                     slots.iter().map(|&slot| (source.slot_of)(slot)).collect::<Result<_>>()?;
-                let matrix = shape.matrix_of(&source.rows.fetch_bytes(&of_source).await?)?;
+                let bytes = source.rows.fetch_bytes(&of_source).await?;
+                let matrix = Matrix::of_bytes(shape.elements, &bytes, shape.dim)?;
                 let placing = Placing { slots: there, ids: &ids, freed: &[] };
                 let change = rows.prepared_put((&matrix).into(), &placing, &mut |_| ()).await?;
                 rows.apply(change)?;
@@ -117,7 +117,6 @@ impl EngineRows {
         })
     }
 
-    /// Takes recovered rows in the place of the lost ones.
     pub(crate) fn replace(&mut self, recovered: Recovered) {
         let Recovered { place, devices, rows } = recovered;
         if let Self::Several(spread) = self {

@@ -14,14 +14,12 @@ use crate::engine::rows::write::Placing;
 use crate::engine::spread::devices::Devices;
 use crate::engine::spread::layout::Layout;
 use crate::engine::spread::merging::all_or_first;
-use crate::engine::spread::places::first_place;
 use crate::engine::spread::shares::{Sent, Share, shares};
 use crate::engine::spread::timing;
 use crate::engine::spread::together::{Work, together};
 use crate::error::{Error, Result};
 use crate::future::{Boxed, RowProgress};
 use crate::gpu::words;
-use crate::host;
 use crate::matrix::{Element, ElementKind};
 use crate::memory;
 use crate::options::placement::Placement;
@@ -45,13 +43,6 @@ pub(crate) struct SpreadRows {
     lost: Vec<AtomicBool>,
     /// How many searches run on each device.
     pub(super) busy: Vec<AtomicUsize>,
-}
-
-/// One device's part of a change: its rows and their slots. `numbers` are the rows' places in the call; none where they are the same.
-struct Own<'a> {
-    numbers: Option<&'a [usize]>,
-    rows: HostVectors<'a>,
-    placing: Placing<'a>,
 }
 
 /// Where the rows of a change go.
@@ -84,7 +75,7 @@ impl Plan {
         let share =
             if layout.is_some() { shape.expected.div_ceil(list.len() as u64) } else { shape.expected };
         let own = RowShape { expected: share, ..*shape };
-        let kept = first_place(list, &own);
+        let kept = outgrown::first_of(list, &own);
         let (shape, own) = (RowShape { kept, ..*shape }, RowShape { kept, ..own });
         Ok(Self { placement, shape, own, layout })
     }
@@ -149,12 +140,10 @@ impl SpreadRows {
         Ok(parts.map(|(place, (part, device))| (place, device.engine.clone(), part)).collect())
     }
 
-    /// The error when no device is left.
     pub(super) fn none_left(&self) -> Error {
         Error::DeviceLost { reason: format!("all {} devices of the index", self.parts.len()) }
     }
 
-    /// Notes that a device works again.
     pub(super) fn is_back(&mut self, place: usize) {
         *self.lost[place].get_mut() = false;
         *self.busy[place].get_mut() = 0;
@@ -200,23 +189,13 @@ impl SpreadRows {
             let most = placing.slots.iter().max().map_or(0, |&slot| u64::from(slot) + 1);
             Error::check_slots(most)?;
             let mut layout = self.layout.clone();
-            let shares: Vec<Option<Share<'_>>> = match &mut layout {
-                Some(layout) => {
-                    layout.reach(most);
-                    shares(layout, rows, placing)?.into_iter().map(Some).collect()
-                }
-                None => self.parts.iter().map(|_| None).collect(),
+            layout.iter_mut().for_each(|layout| layout.reach(most));
+            let shares = match &layout {
+                Some(layout) => shares(layout, rows, placing)?,
+                None => self.parts.iter().map(|_| Share::of_all(rows, placing)).collect(),
             };
-            let mut owns = vec![];
-            for share in &shares {
-                owns.push(match share {
-                    Some(share) => {
-                        let (rows, placing) = (share.rows.vectors().on_host()?, share.placing());
-                        Own { numbers: Some(&share.numbers), rows, placing }
-                    }
-                    None => Own { numbers: None, rows, placing: *placing },
-                });
-            }
+            let owns: Vec<(&Share<'_>, Placing<'_>)> =
+                shares.iter().map(|share| (share, share.placing())).collect();
             let sent = Sent::new(self.parts.len(), layout.is_some(), progress);
             match self.put_owns(&owns, &sent, Step::There).await {
                 // Distances of the host and of GPUs differ in the last bits, so the rows of all devices go together.
@@ -239,46 +218,38 @@ impl SpreadRows {
         })
     }
 
-    /// Each device sees what the host has free, and not what the others take of it.
-    fn check_host_room(&self) -> Result<()> {
-        let moving = self.parts.iter().filter(|part| !part.is_apart());
-        let bytes = moving.map(DeviceRows::len).sum::<u64>() * self.shape.row_bytes() as u64;
-        if host::memory_usage().is_some_and(|usage| usage.free_bytes < bytes) {
-            let purpose = "rows that leave the devices for the host's memory".into();
-            return Err(Error::OutOfMemory { purpose, bytes: Some(bytes) });
-        }
-        Ok(())
-    }
-
     /// Puts the rows of each device into its slots; on all of them or, after an error, on none.
-    async fn put_owns<'a>(&mut self, owns: &'a [Own<'a>], sent: &Sent<'_>, step: Step) -> Result<()> {
+    async fn put_owns<'a>(
+        &mut self,
+        owns: &'a [(&'a Share<'a>, Placing<'a>)],
+        sent: &Sent<'_>,
+        step: Step,
+    ) -> Result<()> {
         if step != Step::There {
-            self.check_host_room()?;
+            // Each device sees what the host has free, and not what the others take of it.
+            let moving = self.parts.iter().filter(|part| !part.is_apart());
+            let rows = moving.map(DeviceRows::len).sum::<u64>();
+            outgrown::check_host_room(rows * self.shape.row_bytes() as u64)?;
         }
         let mut places = vec![];
         let mut works: Vec<Work<'_, RowChange<'_>>> = vec![];
         for (place, engine, part) in self.changing()? {
-            let Own { numbers, rows, placing } = &owns[place];
+            let (share, placing) = &owns[place];
             if step == Step::There && placing.slots.is_empty() && placing.freed.is_empty() {
                 continue;
             }
             let work = async move {
                 let mut progress = |rows| sent.note(place, rows);
-                let is_filled = !placing.slots.is_empty();
-                let prepared = match step {
-                    Step::There if is_filled => {
-                        part.prepared_put((*rows).into(), placing, &mut progress).await
+                let new = (!placing.slots.is_empty()).then(|| (share.rows.vectors(), placing));
+                let prepared = match (step, new) {
+                    (Step::There, Some((rows, _))) => {
+                        part.prepared_put(rows.into(), placing, &mut progress).await
                     }
-                    Step::There => part.prepared_release(placing.freed).await,
-                    Step::ToHost if is_filled => {
-                        part.prepared_on_host(Some((*rows, placing)), &[], &mut progress).await
-                    }
-                    Step::ToHost => part.prepared_on_host(None, placing.freed, &mut progress).await,
-                    Step::LeaveAlone => part.prepared_on_host(None, &[], &mut progress).await,
+                    (Step::There, None) => part.prepared_release(placing.freed).await,
+                    (Step::ToHost, _) => part.prepared_on_host(new, placing.freed, &mut progress).await,
+                    (Step::LeaveAlone, _) => part.prepared_on_host(None, &[], &mut progress).await,
                 };
-                prepared.map_err(|error| {
-                    error.with_rows(|row| numbers.map_or(row, |numbers| numbers[row as usize] as u64))
-                })
+                prepared.map_err(|error| error.with_rows(|row| share.number(row)))
             };
             places.push(place);
             works.push((engine, Box::pin(work)));
@@ -292,9 +263,9 @@ impl SpreadRows {
         }
         self.take_over(places, prepared)?;
         let is_there = |kept: Kept| match kept {
-            Kept::OnDevice | Kept::Auto { .. } => !self.parts.iter().any(DeviceRows::is_apart),
-            Kept::Apart { .. } => !self.parts.iter().any(DeviceRows::is_streamed),
-            Kept::Streamed { .. } => true,
+            Kept::OnDevice | Kept::Auto => !self.parts.iter().any(DeviceRows::is_apart),
+            Kept::Apart => !self.parts.iter().any(DeviceRows::is_streamed),
+            Kept::Streamed => true,
         };
         let mut shape = self.shape;
         while let (Step::ToHost | Step::LeaveAlone, false, Some(kept)) =
@@ -307,49 +278,40 @@ impl SpreadRows {
         Ok(())
     }
 
-    /// Removes the rows in these slots.
     pub(super) fn release<'f>(&'f mut self, freed: &'f [u32]) -> Boxed<'f, ()> {
-        Box::pin(async move {
-            let after = Bits::after(self.alive.as_ref(), self.end, &[], freed)?;
-            let own = self.divided(freed);
-            let mut places = vec![];
-            let mut works: Vec<Work<'_, RowChange<'_>>> = vec![];
-            for (place, engine, part) in self.changing()? {
-                if !own[place].is_empty() {
-                    places.push(place);
-                    works.push((engine, Box::pin(part.prepared_release(&own[place]))));
-                }
-            }
-            let prepared = together(works).await;
-            self.take_over(places, prepared)?;
-            (self.end, self.alive) = after;
-            Ok(())
-        })
+        Box::pin(self.leave(freed, None))
     }
 
-    /// Moves rows, with their ids, to slots of the same device that have none.
     pub(super) fn relocate<'f>(&'f mut self, from: &'f [u32], to: &'f [u32]) -> Boxed<'f, ()> {
-        Box::pin(async move {
-            let after = Bits::after(self.alive.as_ref(), self.end, to, from)?;
-            let (own_from, own_to) = (self.divided(from), self.divided(to));
-            if let Some(layout) = &self.layout
-                && from.iter().zip(to).any(|(&from, &to)| layout.place(from).0 != layout.place(to).0)
-            {
-                return Err(Error::internal("rows that move from one device to another"));
+        Box::pin(self.leave(from, Some(to)))
+    }
+
+    /// Removes the rows in these slots, or moves them, with their ids, to slots of the same device that have none.
+    async fn leave(&mut self, from: &[u32], to: Option<&[u32]>) -> Result<()> {
+        let after = Bits::after(self.alive.as_ref(), self.end, to.unwrap_or_default(), from)?;
+        let (own_from, own_to) = (self.divided(from), to.map(|to| self.divided(to)));
+        if let (Some(layout), Some(to)) = (&self.layout, to)
+            && from.iter().zip(to).any(|(&from, &to)| layout.place(from).0 != layout.place(to).0)
+        {
+            return Err(Error::internal("rows that move from one device to another"));
+        }
+        let mut places = vec![];
+        let mut works: Vec<Work<'_, RowChange<'_>>> = vec![];
+        for (place, engine, part) in self.changing()? {
+            let from = &own_from[place];
+            if from.is_empty() {
+                continue;
             }
-            let mut places = vec![];
-            let mut works: Vec<Work<'_, RowChange<'_>>> = vec![];
-            for (place, engine, part) in self.changing()? {
-                if !own_from[place].is_empty() {
-                    places.push(place);
-                    works.push((engine, part.prepared_move(&own_from[place], &own_to[place])));
-                }
-            }
-            let prepared = together(works).await;
-            self.take_over(places, prepared)?;
-            (self.end, self.alive) = after;
-            Ok(())
-        })
+            places.push(place);
+            works.push(match &own_to {
+                Some(to) => (engine, part.prepared_move(from, &to[place])),
+                None => (engine, Box::pin(async move { part.prepared_release(from).await })),
+            });
+        }
+        let prepared = together(works).await;
+        self.take_over(places, prepared)?;
+        (self.end, self.alive) = after;
+        Ok(())
     }
 
     /// The slots of a list on each device, where they lie there.
@@ -385,25 +347,26 @@ impl SpreadRows {
         all_or_first::<()>(errors).map(drop)
     }
 
-    /// Frees memory behind the ends of devices.
     pub(super) fn shrink(&mut self) -> Result<()> {
         let live = self.live();
         live.into_iter().try_for_each(|place| self.parts[place].shrink())
     }
 
-    /// The rows in these slots, in their order, widened to f32.
     pub(super) async fn fetch(&self, slots: &[u32]) -> Result<Vec<f32>> {
-        widened(&self.fetch_bytes(slots).await?, self.shape.elements)
+        let bytes = self.fetch_bytes(slots).await?;
+        match self.shape.elements {
+            ElementKind::F32 => memory::collect(words::<f32>(&bytes)),
+            ElementKind::F16 => memory::collect(words::<f16>(&bytes).map(|x| x.widen())),
+        }
     }
 
-    /// The bytes of the rows in these slots, in their order.
     pub(super) fn fetch_bytes<'f>(&'f self, slots: &'f [u32]) -> Boxed<'f, Vec<u8>> {
         Box::pin(async move {
             let Some(layout) = &self.layout else {
                 let &place = self.live().first().ok_or_else(|| self.none_left())?;
-                let fetched: Work<'_, Vec<u8>> =
+                let work: Work<'_, Vec<u8>> =
                     (self.engine(place), Box::pin(self.parts[place].fetch_bytes(slots)));
-                let fetched = together(vec![fetched]).await.into_iter().map(|one| self.noted(place, one));
+                let fetched = together(vec![work]).await.into_iter().map(|one| self.noted(place, one));
                 return Ok(all_or_first(fetched.collect())?.concat());
             };
             let picked = layout.picked(slots);
@@ -439,13 +402,5 @@ impl SpreadRows {
                 .map(|device| Box::new(layout.slots_of(device).take_while(move |&slot| slot < end)) as Box<_>)
                 .collect(),
         }
-    }
-}
-
-/// Stored elements in f32.
-fn widened(bytes: &[u8], elements: ElementKind) -> Result<Vec<f32>> {
-    match elements {
-        ElementKind::F32 => memory::collect(words::<f32>(bytes)),
-        ElementKind::F16 => memory::collect(words::<f16>(bytes).map(|x| x.widen())),
     }
 }

@@ -6,10 +6,9 @@ use crate::engine::device::vectors::Queries;
 use crate::engine::lists::device_lists::DeviceLists;
 use crate::engine::rows::allowed::Allowed;
 use crate::engine::rows::device_rows::DeviceRows;
-use crate::engine::search::apart::fetched;
 use crate::engine::search::plan::Plan;
 use crate::engine::search::request::{SearchRequest, SearchResult};
-use crate::engine::spread::merging::{Answered, all_or_first, joined, merged};
+use crate::engine::spread::merging::{Counts, all_or_first, joined, merged};
 use crate::engine::spread::rows::SpreadRows;
 use crate::engine::spread::together::{Work, together, together_briefly};
 use crate::engine::tune::TunedKernel;
@@ -23,31 +22,37 @@ use crate::vectors::HostVectors;
 /// shards.
 const LEAST_QUERIES: usize = 32;
 
-/// The rows that a search looks for on every device.
-#[derive(Clone, Copy)]
-pub(super) enum Aim<'a> {
-    Nearest,
-    Within(f32),
-    /// The lists of each device.
-    InLists(&'a [DeviceLists], u32),
+/// The lists of each device, and how many of them a query probes; none for a search of all rows.
+pub(super) type ProbedParts<'a> = Option<(&'a [DeviceLists], u32)>;
+
+fn search<'f>(
+    device: usize,
+    (rows, lists): (&'f DeviceRows, ProbedParts<'f>),
+    queries: &'f Queries<'f>,
+    request: &'f SearchRequest<'f>,
+) -> Boxed<'f, SearchResult> {
+    Box::pin(async move {
+        match lists {
+            None => rows.search(queries, request).await,
+            Some((lists, probes)) => lists[device].search(rows, queries, request, probes).await,
+        }
+    })
 }
 
-impl<'f> Aim<'f> {
-    fn search(
-        self,
-        device: usize,
-        rows: &'f DeviceRows,
-        queries: &'f Queries<'f>,
-        request: &'f SearchRequest<'f>,
-    ) -> Boxed<'f, SearchResult> {
-        Box::pin(async move {
-            match self {
-                Self::Nearest => rows.search(queries, request).await,
-                Self::Within(radius) => rows.search_within(queries, radius, request).await,
-                Self::InLists(lists, probes) => lists[device].search(rows, queries, request, probes).await,
-            }
-        })
-    }
+/// A function for each device that notes how many queries it has answered, and tells how many all have.
+fn notes<'a>(
+    devices: usize,
+    counts: &'a Counts,
+    request: &SearchRequest<'a>,
+) -> Vec<impl Fn(usize) + Send + Sync + use<'a>> {
+    let progress = request.progress;
+    let note = |device| {
+        move |answered| {
+            let told = counts.note(device, answered);
+            progress.into_iter().for_each(|progress| progress(told));
+        }
+    };
+    (0..devices).map(note).collect()
 }
 
 /// Counts a search among those that a device runs.
@@ -67,80 +72,57 @@ impl Drop for Busy<'_> {
 }
 
 impl SpreadRows {
-    /// Compiles the kernels of searches on all devices.
+    /// What each device that is not lost comes to, whose places `work` is told.
+    pub(super) async fn on_live<'f, T: Send + 'f>(
+        &'f self,
+        work: impl Fn(usize) -> Boxed<'f, T>,
+    ) -> Result<Vec<T>> {
+        let works = self.live().into_iter().map(|place| (self.engine(place), work(place)));
+        all_or_first(together(works.collect()).await)
+    }
+
     pub(super) async fn warm_up(&self, metric: Metric) -> Result<()> {
-        let work = |place: usize| -> Work<'_, ()> {
-            (self.engine(place), Box::pin(self.parts[place].warm_up(metric)))
-        };
-        all_or_first(together(self.live().into_iter().map(work).collect()).await).map(drop)
+        self.on_live(|place| Box::pin(self.parts[place].warm_up(metric))).await.map(drop)
     }
 
-    /// Times the kernels of searches on all devices.
     pub(super) async fn tune(&self, metric: Metric, is_again: bool) -> Result<Vec<TunedKernel>> {
-        let work = |place: usize| -> Work<'_, Vec<TunedKernel>> {
-            (self.engine(place), Box::pin(self.parts[place].tune(metric, is_again)))
-        };
-        Ok(all_or_first(together(self.live().into_iter().map(work).collect()).await)?.concat())
-    }
-
-    pub(super) async fn search(
-        &self,
-        queries: &Queries<'_>,
-        request: &SearchRequest<'_>,
-    ) -> Result<SearchResult> {
-        self.aimed(Aim::Nearest, queries, request).await
-    }
-
-    pub(super) async fn search_within(
-        &self,
-        queries: &Queries<'_>,
-        radius: f32,
-        request: &SearchRequest<'_>,
-    ) -> Result<SearchResult> {
-        self.aimed(Aim::Within(radius), queries, request).await
+        let tuned = self.on_live(|place| Box::pin(self.parts[place].tune(metric, is_again)));
+        Ok(tuned.await?.concat())
     }
 
     /// Searches on all devices. Distances of L2 are its squares still.
-    pub(super) fn aimed<'f>(
+    pub(super) fn search<'f>(
         &'f self,
-        aim: Aim<'f>,
+        lists: ProbedParts<'f>,
         queries: &'f Queries<'f>,
         request: &'f SearchRequest<'f>,
     ) -> Boxed<'f, SearchResult> {
         Box::pin(async move {
-            let fetched = fetched(queries).await?;
-            let queries = fetched.as_ref().map_or(*queries, Queries::from).on_host()?;
+            let queries = queries.fetched().await?;
             match self.placement {
-                Placement::Shards => self.search_shards(aim, queries, request).await,
-                Placement::Replicas => self.search_replicas(aim, queries, request).await,
+                Placement::Shards => self.search_shards(lists, queries.vectors(), request).await,
+                Placement::Replicas => self.search_replicas(lists, queries.vectors(), request).await,
             }
         })
     }
 
     async fn search_shards(
         &self,
-        aim: Aim<'_>,
+        lists: ProbedParts<'_>,
         queries: HostVectors<'_>,
         request: &SearchRequest<'_>,
     ) -> Result<SearchResult> {
         let allowed = request.allowed.map(|allowed| self.allowed(allowed)).transpose()?;
-        let answered = request.progress.map(|progress| Answered::by_all(self.parts.len(), progress));
-        let notes: Vec<_> = (0..self.parts.len())
-            .map(|device| {
-                let answered = answered.as_ref();
-                move |count| answered.into_iter().for_each(|answered| answered.note(device, count))
-            })
-            .collect();
-        let requests: Vec<SearchRequest<'_>> = (notes.iter().enumerate())
-            .map(|(device, note)| SearchRequest {
-                allowed: allowed.as_ref().map(|allowed| &allowed[device]),
-                progress: request.progress.map(|_| note as _),
-                ..*request
-            })
-            .collect();
+        // Each answers all queries.
+        let counts = Counts::new(self.parts.len(), |all| all.into_iter().min().unwrap_or(0));
+        let notes = notes(self.parts.len(), &counts, request);
         let (count, queries) = (queries.rows(), Queries::from(queries));
-        let works = self.parts.iter().zip(&requests).enumerate().map(|(device, (rows, request))| {
-            (self.engine(device), aim.search(device, rows, &queries, request))
+        let works = self.parts.iter().enumerate().map(|(device, rows)| -> Work<'_, SearchResult> {
+            let allowed = allowed.as_ref().map(|allowed| &allowed[device]);
+            let progress = request.progress.map(|_| &notes[device] as _);
+            let (request, queries) = (SearchRequest { allowed, progress, ..*request }, &queries);
+            let work = async move { search(device, (rows, lists), queries, &request).await };
+            (self.engine(device), Box::pin(work))
         });
         let works = works.collect();
         let found = match count < LEAST_QUERIES {
@@ -148,8 +130,7 @@ impl SpreadRows {
             false => together(works).await,
         };
         let found = found.into_iter().enumerate().map(|(device, found)| self.noted(device, found));
-        let most = if let Aim::Within(_) = aim { usize::MAX } else { request.k };
-        merged(all_or_first(found.collect())?, most)
+        merged(all_or_first(found.collect())?, request.radius.map_or(request.k, |_| usize::MAX))
     }
 
     /// The rows of each device that pass a filter.
@@ -166,14 +147,13 @@ impl SpreadRows {
     /// Divides queries among the devices that are left. Where one is lost meanwhile, the others answer its queries.
     async fn search_replicas(
         &self,
-        aim: Aim<'_>,
+        lists: ProbedParts<'_>,
         queries: HostVectors<'_>,
         request: &SearchRequest<'_>,
     ) -> Result<SearchResult> {
         let count = queries.rows();
         let live = self.live();
-        let answered = request.progress.map(|progress| Answered::by_each(self.parts.len(), progress));
-        let divided = match live.len() {
+        let mut open = match live.len() {
             0 => return Err(self.none_left()),
             devices if count < LEAST_QUERIES * devices.min(2) => {
                 // The one with the least to do.
@@ -184,42 +164,26 @@ impl SpreadRows {
             devices => {
                 let used = devices.min(count / LEAST_QUERIES);
                 let start = |part: usize| count * part / used;
-                live[..used]
-                    .iter()
-                    .enumerate()
-                    .map(|(part, &place)| (place, start(part)..start(part + 1)))
-                    .collect()
+                let parts = live[..used].iter().enumerate();
+                parts.map(|(part, &place)| (place, start(part)..start(part + 1))).collect()
             }
         };
-        let notes: Vec<_> = (0..self.parts.len())
-            .map(|device| {
-                let answered = answered.as_ref();
-                move |count| answered.into_iter().for_each(|answered| answered.note(device, count))
-            })
-            .collect();
-        let mut open: Vec<(usize, std::ops::Range<usize>)> = divided;
+        let counts = Counts::new(self.parts.len(), |all| all.into_iter().sum());
+        let notes = notes(self.parts.len(), &counts, request);
         let mut done: Vec<(usize, SearchResult)> = vec![];
         loop {
-            let requests: Vec<SearchRequest<'_>> = (open.iter())
-                .map(|&(device, _)| SearchRequest {
-                    progress: request.progress.map(|_| &notes[device] as _),
-                    ..*request
-                })
-                .collect();
-            let slices: Vec<Queries<'_>> =
-                open.iter().map(|(_, range)| Queries::from(queries.slice(range.clone()))).collect();
-            let works: Vec<Work<'_, SearchResult>> = (open.iter().zip(slices.iter().zip(&requests)))
-                .map(|((device, _), (queries, request))| {
-                    let (device, busy) = (*device, Busy::new(&self.busy[*device]));
-                    let search = aim.search(device, &self.parts[device], queries, request);
-                    let work: Boxed<'_, SearchResult> = Box::pin(async move {
-                        let _busy = busy;
-                        search.await
-                    });
-                    (self.engine(device), work)
-                })
-                .collect();
-            let results = together(works).await;
+            let works = open.iter().map(|(device, range)| -> Work<'_, SearchResult> {
+                let (device, queries) = (*device, Queries::from(queries.slice(range.clone())));
+                let busy = Busy::new(&self.busy[device]);
+                let progress = request.progress.map(|_| &notes[device] as _);
+                let request = SearchRequest { progress, ..*request };
+                let work = async move {
+                    let _busy = busy;
+                    search(device, (&self.parts[device], lists), &queries, &request).await
+                };
+                (self.engine(device), Box::pin(work))
+            });
+            let results = together(works.collect()).await;
             let (mut again, mut errors) = (vec![], vec![]);
             for ((device, range), result) in open.into_iter().zip(results) {
                 match self.noted(device, result) {

@@ -5,17 +5,13 @@ use crate::engine::device::vectors::Queries;
 use crate::engine::lists::assign::Assigned;
 use crate::engine::lists::tables::PAGE;
 use crate::engine::lists::widening::Widening;
-use crate::engine::search::apart::fetched;
 use crate::engine::search::request::{SearchRequest, SearchResult};
 use crate::engine::spread::engine_lists::EngineLists;
 use crate::engine::spread::merging::all_or_first;
 use crate::engine::spread::rows::SpreadRows;
-use crate::engine::spread::searching::Aim;
 use crate::engine::spread::together::{Work, together};
-use crate::engine::tune::TunedKernel;
 use crate::error::{Error, Result};
 use crate::memory;
-use crate::metric::Metric;
 use crate::vectors::HostVectors;
 
 /// The pages of each list, and the number of its rows.
@@ -57,26 +53,6 @@ impl EngineLists {
         Ok(all_or_first(assigned.collect())?.concat())
     }
 
-    pub(super) async fn tune_all(
-        &self,
-        rows: &SpreadRows,
-        metric: Metric,
-        is_again: bool,
-    ) -> Result<Vec<TunedKernel>> {
-        let works = rows.live().into_iter().map(|place| -> Work<'_, Vec<TunedKernel>> {
-            let tuning = self.parts[place].tune(&rows.parts[place], metric, is_again);
-            (rows.engine(place), Box::pin(tuning))
-        });
-        Ok(all_or_first(together(works.collect()).await)?.concat())
-    }
-
-    pub(super) async fn warm_up_all(&self, rows: &SpreadRows, metric: Metric) -> Result<()> {
-        let works = rows.live().into_iter().map(|place| -> Work<'_, ()> {
-            (rows.engine(place), Box::pin(self.parts[place].warm_up(&rows.parts[place], metric)))
-        });
-        all_or_first(together(works.collect()).await).map(drop)
-    }
-
     pub(super) async fn set_all(
         &mut self,
         rows: &SpreadRows,
@@ -100,21 +76,8 @@ impl EngineLists {
         all_or_first(together(works).await).map(drop)
     }
 
-    pub(super) async fn search_all(
-        &self,
-        rows: &SpreadRows,
-        queries: &Queries<'_>,
-        request: &SearchRequest<'_>,
-        probes: u32,
-    ) -> Result<SearchResult> {
-        match rows.layout {
-            Some(_) => self.search_shards(rows, queries, request, probes).await,
-            None => rows.aimed(Aim::InLists(&self.parts, probes), queries, request).await,
-        }
-    }
-
     /// A query with too few rows on all devices together probes more lists on all of them.
-    async fn search_shards(
+    pub(super) async fn search_shards(
         &self,
         rows: &SpreadRows,
         queries: &Queries<'_>,
@@ -125,16 +88,15 @@ impl EngineLists {
         let wanted = request.widens.then_some((request.k as u64).min(present) as usize);
         let mut widening = Widening { probes, lists: self.count() as u32, wanted };
         let once = SearchRequest { widens: false, ..*request };
-        let mut found = rows.aimed(Aim::InLists(&self.parts, probes), queries, &once).await?;
+        let mut found = rows.search(Some((&self.parts, probes)), queries, &once).await?;
         let count = queries.rows();
         while let Some(short) = widening.short(count, |query| found.neighbors.row(query).len()) {
-            let fetched = fetched(queries).await?;
-            let some = fetched.as_ref().map_or(*queries, Queries::from).on_host()?.chosen(&short)?;
+            let some = queries.fetched().await?.vectors().chosen(&short)?;
             let some = Queries::from(&some);
             let before = count - short.len();
             let progress = |answered| request.report(before + answered);
             let once = SearchRequest { progress: Some(&progress), ..once };
-            let more = rows.aimed(Aim::InLists(&self.parts, widening.probes), &some, &once).await?;
+            let more = rows.search(Some((&self.parts, widening.probes)), &some, &once).await?;
             found.neighbors.replace(&short, &more.neighbors)?;
             found.statistics.add(&more.statistics);
         }

@@ -1,18 +1,15 @@
 //! Runs the work of several devices at the same time.
 
-use std::future::poll_fn;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::task::Poll;
 use std::thread;
 
 use crate::engine::device::engine::Engine;
-use crate::engine::device::handle::Device;
 use crate::error::{Error, Result};
-use crate::future::Boxed;
-use crate::gpu::Gpu;
+use crate::future::{Boxed, join_all};
+use crate::gpu::{Gpu, is_blocked};
 use crate::interrupt;
 use crate::parallel;
 use crate::platform::CAN_WAIT;
@@ -23,7 +20,7 @@ pub(super) type Work<'f, T> = (Engine, Boxed<'f, T>);
 /// Runs futures to their ends, and returns what each comes to. Inside of a blocking call every device has a thread, on which its future
 /// waits as a blocking call does; elsewhere, and on a thread of rayon's pool, they take turns on the caller's thread.
 pub(super) async fn together<T: Send>(works: Vec<Work<'_, T>>) -> Vec<Result<T>> {
-    match CAN_WAIT && Device::is_blocked() {
+    match CAN_WAIT && is_blocked() {
         // The work of a host needs the pool's threads, and this one would wait for it without working.
         true if parallel::current_thread_index().is_some() => together_briefly(works).await,
         true => on_threads(works),
@@ -34,7 +31,7 @@ pub(super) async fn together<T: Send>(works: Vec<Work<'_, T>>) -> Vec<Result<T>>
 /// The same for short work: inside of a blocking call this thread submits the work of all GPUs and then polls them. With a thread for each
 /// GPU, one query took nearly twice as long (docs/scale.md).
 pub(super) async fn together_briefly<T: Send>(works: Vec<Work<'_, T>>) -> Vec<Result<T>> {
-    if !(CAN_WAIT && Device::is_blocked()) {
+    if !(CAN_WAIT && is_blocked()) {
         return by_turns(works).await;
     }
     let engines: Vec<Engine> = works.iter().map(|(engine, _)| engine.clone()).collect();
@@ -99,18 +96,6 @@ fn on_threads<T: Send>(works: Vec<Work<'_, T>>) -> Vec<Result<T>> {
     })
 }
 
-async fn by_turns<T>(mut works: Vec<Work<'_, T>>) -> Vec<Result<T>> {
-    let mut results: Vec<Option<Result<T>>> = works.iter().map(|_| None).collect();
-    poll_fn(|context| {
-        for ((_, future), result) in works.iter_mut().zip(&mut results) {
-            if result.is_none()
-                && let Poll::Ready(ready) = future.as_mut().poll(context)
-            {
-                *result = Some(ready);
-            }
-        }
-        if results.iter().all(Option::is_some) { Poll::Ready(()) } else { Poll::Pending }
-    })
-    .await;
-    results.into_iter().flatten().collect()
+async fn by_turns<T>(works: Vec<Work<'_, T>>) -> Vec<Result<T>> {
+    join_all(works.into_iter().map(|(_, future)| future).collect()).await
 }

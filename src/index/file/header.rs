@@ -42,11 +42,8 @@ impl Header {
         let given = metadata.iter().chain(&own).map(|(key, value)| ((*key).to_owned(), value.clone()));
         for (key, value) in sums.chain(given) {
             if map.contains_key(&key) {
-                return Err(Error::argument(
-                    "metadata",
-                    "tensors and keys once each, and no reserved ones",
-                    key,
-                ));
+                let needed = "tensors and keys once each, and no reserved ones";
+                return Err(Error::argument("metadata", needed, key));
             }
             map.insert(key, value);
         }
@@ -57,11 +54,8 @@ impl Header {
             let bytes = shape.iter().try_fold(element, |bytes, &length| bytes.checked_mul(length));
             let start = end;
             end = bytes.and_then(|bytes| start.checked_add(bytes)).ok_or_else(|| {
-                Error::argument(
-                    "tensors",
-                    "fewer bytes than this host can count",
-                    describe(name, dtype, shape),
-                )
+                let needed = "fewer bytes than this host can count";
+                Error::argument("tensors", needed, describe(name, dtype, shape))
             })?;
             // Readers that map files into memory need aligned elements. This also refuses elements smaller than a byte.
             if element == 0 || !start.is_multiple_of(element) {
@@ -89,11 +83,8 @@ impl Header {
         match header.get("format") {
             Some(FORMAT) => {}
             Some(other) => {
-                return Err(mismatch(
-                    path,
-                    "an index of nearfield",
-                    format!("safetensors of format {other:?}"),
-                ));
+                let found = format!("safetensors of format {other:?}");
+                return Err(mismatch(path, "an index of nearfield", found));
             }
             None => {
                 return Err(mismatch(path, "an index of nearfield", "safetensors without metadata `format`"));
@@ -114,11 +105,8 @@ impl Header {
         }
         let sealed = header.own_checksum().map_err(|cause| Error::Io { path: path.into(), cause })?;
         if own != sealed {
-            return Err(mismatch(
-                path,
-                format!("a header of checksum {own:?}"),
-                format!("one of {sealed:?}"),
-            ));
+            let needed = format!("a header of checksum {own:?}");
+            return Err(mismatch(path, needed, format!("one of {sealed:?}")));
         }
         Ok(header)
     }
@@ -128,17 +116,14 @@ impl Header {
         Self { metadata, tensors }
     }
 
-    /// The value of a key.
     pub(crate) fn get(&self, key: &str) -> Option<&str> {
         self.metadata.get(key).map(String::as_str)
     }
 
-    /// Every tensor with its name, sorted by offset.
     pub(crate) fn tensors(&self) -> &[(String, TensorInfo)] {
         &self.tensors
     }
 
-    /// Total bytes of all tensors.
     pub(crate) fn data_bytes(&self) -> usize {
         self.tensors.last().map_or(0, |(_, info)| info.data_offsets.1)
     }
@@ -161,7 +146,6 @@ impl Header {
         Ok(bytes)
     }
 
-    /// Sets the checksum of a tensor.
     pub(crate) fn set_checksum(&mut self, tensor: &str, checksum: u64) {
         self.metadata.insert(checksum_key(tensor), digits(checksum));
     }
@@ -191,7 +175,6 @@ pub(crate) fn digits(checksum: u64) -> String {
     format!("{checksum:016x}")
 }
 
-/// Describes a tensor in messages.
 pub(crate) fn describe(name: &str, dtype: Dtype, shape: &[usize]) -> String {
     format!("tensor {name}: {dtype} {shape:?}")
 }

@@ -10,8 +10,9 @@ mod source;
 mod tests;
 mod writer;
 
-pub(crate) use header::digits;
 pub(crate) use reader::Reader;
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) use reader::verify;
 pub(crate) use safetensors::Dtype;
 pub(crate) use writer::Writer;
 

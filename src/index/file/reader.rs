@@ -82,7 +82,6 @@ impl<'a> Reader<'a> {
         self.source.path()
     }
 
-    /// The tensors and their bytes, in their order.
     pub(crate) fn parts(&self) -> Vec<(String, u64)> {
         let bytes = |info: &TensorInfo| (info.data_offsets.1 - info.data_offsets.0) as u64;
         self.header.tensors().iter().map(|(name, info)| (name.clone(), bytes(info))).collect()
@@ -126,7 +125,6 @@ impl<'a> Reader<'a> {
         Pieces::new(self, name, info, piece_bytes)
     }
 
-    /// A whole tensor of u64.
     pub(crate) fn u64s(&self, name: &str, shape: &[usize]) -> Result<Vec<u64>> {
         let mut pieces = self.tensor(name, Dtype::U64, shape, PIECE)?;
         let mut values = Vec::new();
@@ -203,12 +201,17 @@ impl<'p, 'a> Pieces<'p, 'a> {
     }
 
     fn verify(&self) -> Result<()> {
-        let found = digits(self.checksum.digest());
         let written = self.reader.header.checksum(self.name).unwrap_or_default();
-        if written == found {
-            return Ok(());
-        }
-        let needed = format!("tensor {} of checksum {written:?}", self.name);
-        Err(mismatch(self.reader.path(), needed, format!("one of {found:?}")))
+        verify(self.reader.path(), self.name, written, &self.checksum)
     }
+}
+
+/// An error if the bytes of a tensor are not those that were written.
+pub(crate) fn verify(path: &Path, tensor: &str, written: &str, seen: &Xxh3Default) -> Result<()> {
+    let found = digits(seen.digest());
+    if written == found {
+        return Ok(());
+    }
+    let needed = format!("tensor {tensor} of checksum {written:?}");
+    Err(mismatch(path, needed, format!("one of {found:?}")))
 }

@@ -66,7 +66,6 @@ impl<'a> Writer<'a> {
         Self::with_blank_header(FileTarget::File(path.into(), pending), header)
     }
 
-    /// Starts an index in memory.
     pub(crate) fn in_memory(
         metadata: &[(&str, String)],
         tensors: &[(&str, Dtype, &[usize])],

@@ -1,7 +1,5 @@
 //! Options of a new `Ivf`, and its training.
 
-use std::sync::Arc;
-
 use crate::engine::{DeviceMatrix, Devices, EngineLists, Sample, Screen};
 use crate::error::{Error, Result};
 use crate::future::{Boxed, blocking_and_async};
@@ -9,8 +7,7 @@ use crate::index::common::{Rows, Settings, resource_methods};
 use crate::index::ivf::{Ivf, Pages};
 use crate::index::kmeans::KMeans;
 #[cfg(not(target_arch = "wasm32"))]
-use crate::index::mapped::MappedVectors;
-use crate::index::shared::SharedSearches;
+use crate::index::{mapped::MappedVectors, saved::blame};
 use crate::matrix::ElementKind;
 use crate::memory;
 use crate::metric::Metric;
@@ -89,12 +86,7 @@ impl<'a> IvfBuilder<'a> {
     // One lifetime: a bound between two would keep the compiler from caching its proof that the future is `Send`, which
     // then takes 15 s.
     fn train_on(self, sample: Rows<'a>) -> Boxed<'a, Ivf> {
-        Box::pin(async move {
-            match sample {
-                Rows::Host(vectors) => self.trained(Sample::Host(vectors)).await,
-                Rows::Device(matrix) => self.trained(Sample::Device(&[matrix])).await,
-            }
-        })
+        Box::pin(async move { self.trained((&sample).into()).await })
     }
 
     fn trained(self, sample: Sample<'a>) -> Boxed<'a, Ivf> {
@@ -119,17 +111,10 @@ impl<'a> IvfBuilder<'a> {
             }
             let (mut common, copy) = settings.open().await?;
             check_sample(common.dim)?;
-            let trained = means.run(&common.device, sample).await?;
-            let engine =
-                EngineLists::of(trained.training, &common.devices, common.metric, common.screen).await?;
-            engine.compile_ahead(&common.store.rows, common.metric);
-            let copy = match copy {
-                Some(copy) => Some(copy.with_lists(&engine, &common.store.rows).await?),
-                None => None,
-            };
-            common.store_mut()?.set_copy(copy);
-            let (callers, pages) = (SharedSearches::new(&common), Pages::new(lists));
-            Ok(Ivf { common, lists, pages, engine: Arc::new(engine), callers })
+            let training = means.run(&common.device, sample).await?.training;
+            let engine = EngineLists::of(training, &common.devices, common.metric, common.screen).await?;
+            common.make_ready(&engine, copy).await?;
+            Ok(Ivf::of(common, engine, Pages::new(lists)))
         })
     }
 }
@@ -150,7 +135,7 @@ impl Ivf {
             let assigned = engine
                 .assign_on_first((&rows).into())
                 .await
-                .map_err(|error| MappedVectors::blame(&path, error.with_rows(|row| first as u64 + row)))?;
+                .map_err(|error| blame(&path, error.with_rows(|row| first as u64 + row)))?;
             of_rows.extend(assigned.iter().map(|row| row.list));
         }
         let mut pages = Pages::new(lists);
@@ -159,9 +144,9 @@ impl Ivf {
         engine.compile_ahead(&common.store.rows, common.metric);
         let store = common.store_mut()?;
         if store.len() > 0 {
-            store.set_lists(&mut engine, pages.of_lists(), pages.sizes()).await?;
+            store.set_lists(&mut engine, &pages.of_list, &pages.sizes).await?;
         }
-        Ok(Self { callers: SharedSearches::new(&common), common, lists, pages, engine: Arc::new(engine) })
+        Ok(Self::of(common, engine, pages))
     }
 
     /// Starts a new index of vectors with `dim` elements.

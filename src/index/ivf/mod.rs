@@ -161,14 +161,18 @@ impl Ivf {
 
     /// How many rows each list has.
     pub fn list_sizes(&self) -> Vec<usize> {
-        self.pages.sizes().iter().map(|&size| size as usize).collect()
+        self.pages.sizes.iter().map(|&size| size as usize).collect()
+    }
+
+    fn of(common: Common, engine: EngineLists, pages: Pages) -> Self {
+        let (callers, lists) = (SharedSearches::new(&common), pages.sizes.len());
+        Self { callers, common, lists, pages, engine: Arc::new(engine) }
     }
 
     pub(crate) fn common(&self) -> &Common {
         &self.common
     }
 
-    /// Adds the memory of the lists.
     pub(crate) fn measure_lists(&self, memory: &mut Memory) {
         self.engine.measure(memory);
         self.pages.measure(memory);

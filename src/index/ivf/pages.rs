@@ -18,7 +18,6 @@ type HasRow<'a> = &'a dyn Fn(u32) -> bool;
 /// Tells of any slot which device it lies on.
 type DeviceOf<'a> = &'a dyn Fn(u32) -> usize;
 
-/// The slots of a page.
 fn slots_of(page: u32) -> Range<u32> {
     page * PAGE..(page + 1) * PAGE
 }
@@ -27,9 +26,9 @@ fn slots_of(page: u32) -> Range<u32> {
 #[derive(Debug)]
 pub(crate) struct Pages {
     /// The pages of each list, ascending.
-    of_list: Vec<Vec<u32>>,
+    pub(crate) of_list: Vec<Vec<u32>>,
     /// The number of rows of each list.
-    sizes: Vec<u32>,
+    pub(crate) sizes: Vec<u32>,
     /// The list of each page; NONE for a page without rows.
     list_of: Vec<u32>,
     free: BTreeSet<u32>,
@@ -40,7 +39,6 @@ impl Pages {
         Self { of_list: vec![vec![]; lists], sizes: vec![0; lists], list_of: vec![], free: BTreeSet::new() }
     }
 
-    /// A copy, to be changed.
     pub(crate) fn copied(&self) -> Result<Self> {
         let mut of_list = memory::with_room(self.of_list.len())?;
         for own in &self.of_list {
@@ -50,21 +48,12 @@ impl Pages {
         Ok(Self { of_list, sizes, list_of, free: self.free.clone() })
     }
 
-    /// Adds the memory of the tables.
     pub(crate) fn measure(&self, memory: &mut Memory) {
         self.of_list.iter().for_each(|pages| memory.add_vec("lists", pages));
         memory.add_vec("lists", &self.of_list);
         memory.add_vec("lists", &self.sizes);
         memory.add_vec("lists", &self.list_of);
         memory.add("lists", MemoryPlace::Host, (self.free.len() * size_of::<u32>()) as u64);
-    }
-
-    pub(crate) fn of_lists(&self) -> &[Vec<u32>] {
-        &self.of_list
-    }
-
-    pub(crate) fn sizes(&self) -> &[u32] {
-        &self.sizes
     }
 
     /// The slots of all rows, list after list, and where each list starts among them.
@@ -79,7 +68,6 @@ impl Pages {
         Ok((slots, offsets))
     }
 
-    /// The list of the row in a slot.
     fn list_of(&self, slot: u32) -> Option<u32> {
         self.list_of.get((slot / PAGE) as usize).copied().filter(|&list| list != NONE)
     }
@@ -112,7 +100,6 @@ impl Pages {
         Ok(slots)
     }
 
-    /// Gives a page to a list.
     fn take(&mut self, list: u32) -> Result<u32> {
         let page = match self.free.pop_first() {
             Some(page) => page,

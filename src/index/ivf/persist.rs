@@ -1,7 +1,5 @@
 //! Saves and loads an `Ivf`.
 
-use std::sync::Arc;
-
 use crate::engine::{EngineLists, PAGE};
 use crate::error::{Error, Result};
 use crate::future::Boxed;
@@ -9,7 +7,6 @@ use crate::index::common::Resources;
 use crate::index::ivf::{Ivf, Pages};
 use crate::index::loader::FromSaved;
 use crate::index::saved::{Loading, SavedLists, Saving};
-use crate::index::shared::SharedSearches;
 use crate::matrix::MatrixView;
 use crate::memory;
 
@@ -31,7 +28,6 @@ impl FromSaved for Ivf {
         Box::pin(async move {
             let ids = loading.ids()?;
             let SavedLists { offsets, centroids } = loading.lists()?;
-            let lists = offsets.len() - 1;
             let (pages, slots) = packed(&offsets)?;
             // Whole pages, so that segments are made large enough at once.
             let expected =
@@ -41,19 +37,14 @@ impl FromSaved for Ivf {
             let centroids = MatrixView::new(&centroids, common.dim)?;
             let mut engine =
                 EngineLists::around(&common.devices, common.metric, centroids, common.screen).await?;
-            engine.compile_ahead(&common.store.rows, common.metric);
-            let copy = match copy {
-                Some(copy) => Some(copy.with_lists(&engine, &common.store.rows).await?),
-                None => None,
-            };
+            common.make_ready(&engine, copy).await?;
             let store = common.store_mut()?;
-            store.set_copy(copy);
             loading.fill(store, &ids, &slots).await?;
             if store.len() > 0 {
                 // Without them a search would look at all rows, and answer otherwise than the saved index.
-                store.set_lists(&mut engine, pages.of_lists(), pages.sizes()).await?;
+                store.set_lists(&mut engine, &pages.of_list, &pages.sizes).await?;
             }
-            Ok(Self { callers: SharedSearches::new(&common), common, lists, pages, engine: Arc::new(engine) })
+            Ok(Self::of(common, engine, pages))
         })
     }
 }

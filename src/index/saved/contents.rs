@@ -1,6 +1,6 @@
 //! The contents of an index file: its description and its lists.
 
-use crate::engine::{PAGE, Screen, TERMS_BYTES};
+use crate::engine::{PAGE, STORED_BYTES, Screen, TERMS_BYTES};
 use crate::gpu::RowLayout;
 use crate::kernels::narrow;
 use crate::matrix::ElementKind;
@@ -43,16 +43,12 @@ impl SavedIndex {
         let is_screened = self.screen.is_wanted_on_host(self.dim);
         let of = |vectors: u64, elements| {
             let integers = narrow::plane_bytes(vectors, self.dim) + vectors * TERMS_BYTES;
-            let row = RowLayout::padded(elements, self.dim).row_bytes() + NORMS_BYTES + ID_BYTES;
+            let row = RowLayout::padded(elements, self.dim).row_bytes() + STORED_BYTES;
             vectors * row + if is_screened { integers } else { 0 }
         };
         of(slots, self.elements) + of(lists, ElementKind::F32)
     }
 }
-
-/// Bytes of a row's squared and inverse norm on a GPU, and of its id.
-const NORMS_BYTES: u64 = 8;
-const ID_BYTES: u64 = 8;
 
 /// The word for an index with or without lists in its file.
 pub(super) fn kind_word(has_lists: bool) -> &'static str {

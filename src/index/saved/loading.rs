@@ -18,8 +18,6 @@ use crate::store::{ID_LIMIT, MAX_DIM, RowStore};
 pub struct Loading<'a> {
     reader: Reader<'a>,
     pub(crate) about: SavedIndex,
-    /// The next insertion number.
-    next: u64,
 }
 
 impl fmt::Debug for Loading<'_> {
@@ -32,8 +30,8 @@ impl SavedIndex {
     /// Reads the metadata of a file. It needs no device; the rows are checked when the index is loaded.
     ///
     /// # Errors
-    /// [`Error::File`](crate::Error::File) when the file is no index of nearfield, or one of another version, or damaged;
-    /// [`Error::Io`](crate::Error::Io) when it cannot be read.
+    /// [`Error::File`] when the file is no index of nearfield, or one of another version, or damaged; [`Error::Io`] when it cannot be
+    /// read.
     ///
     /// ```no_run
     /// let saved = nearfield::SavedIndex::read("index.nf")?;
@@ -88,7 +86,7 @@ impl<'a> Loading<'a> {
             let needed = format!("an index of kind {}", kind_word(needed));
             return Err(mismatch(reader.path(), needed, format!("one of kind {}", kind_word(found))));
         }
-        Ok(Self { reader, about, next })
+        Ok(Self { reader, about })
     }
 
     /// The settings of the index. Memory for the expected rows is taken at once where all of them are known to be there.
@@ -99,7 +97,6 @@ impl<'a> Loading<'a> {
         Settings { resources: Resources { capacity, ..resources }, metric, dim, elements, screen }
     }
 
-    /// The ids of all rows.
     pub(crate) fn ids(&self) -> Result<Vec<u64>> {
         self.reader.u64s("ids", &[self.about.rows])
     }
@@ -122,11 +119,8 @@ impl<'a> Loading<'a> {
         // Rows are at most 2^50 long, and their means hardly longer.
         let is_mean = |row: &[f32]| row.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>() <= 2f64.powi(102);
         if let Some(list) = centroids.chunks_exact(dim).position(|row| !is_mean(row)) {
-            return Err(mismatch(
-                path,
-                "centroids no longer than 2^51",
-                format!("a longer one of list {list}"),
-            ));
+            let found = format!("a longer one of list {list}");
+            return Err(mismatch(path, "centroids no longer than 2^51", found));
         }
         Ok(SavedLists { offsets, centroids })
     }
@@ -165,29 +159,22 @@ impl<'a> Loading<'a> {
             let range = done..done + rows.rows();
             let (ids, slots) = (Some(&ids[range.clone()]), &slots[range.clone()]);
             let added = store.add_at(rows, ids, slots, &mut |_| ()).await;
-            added.map_err(|error| self.blame(error, done as u64))?;
+            added.map_err(|error| blame(self.reader.path(), error.with_rows(|row| done as u64 + row)))?;
             done = range.end;
         }
-        store.go_on_with(self.next);
+        store.go_on_with(self.about.next);
         Ok(())
     }
+}
 
-    /// Turns the error of rows or ids that no index has into one of the file. `first` is the number of the piece's first row.
-    fn blame(&self, error: Error, first: u64) -> Error {
-        let error = match error {
-            Error::NotFinite { argument, row } => Error::NotFinite { argument, row: first + row },
-            Error::NormOutOfRange { argument, row } => Error::NormOutOfRange { argument, row: first + row },
-            other => other,
-        };
-        match error {
-            Error::DuplicateId { .. }
-            | Error::IdTooLarge { .. }
-            | Error::NotFinite { .. }
-            | Error::NormOutOfRange { .. } => {
-                mismatch(self.reader.path(), "rows and ids of an index", error.to_string())
-            }
-            other => other,
-        }
+/// Turns the error of rows or ids that no index has into one of the file.
+pub(crate) fn blame(path: &Path, error: Error) -> Error {
+    match error {
+        Error::DuplicateId { .. }
+        | Error::IdTooLarge { .. }
+        | Error::NotFinite { .. }
+        | Error::NormOutOfRange { .. } => mismatch(path, "rows and ids of an index", error.to_string()),
+        other => other,
     }
 }
 

@@ -9,5 +9,5 @@ mod tests;
 
 pub use contents::SavedIndex;
 pub(crate) use contents::SavedLists;
-pub(crate) use loading::Loading;
+pub(crate) use loading::{Loading, blame};
 pub(crate) use saving::Saving;

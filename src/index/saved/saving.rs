@@ -22,7 +22,6 @@ impl Saving<'_> {
         self.write(|metadata, tensors| Writer::create(path, metadata, tensors)).await?.finish()
     }
 
-    /// The bytes of the file.
     pub(crate) async fn to_bytes(&self) -> Result<Vec<u8>> {
         self.write(Writer::in_memory).await?.into_bytes()
     }

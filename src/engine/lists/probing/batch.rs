@@ -23,7 +23,6 @@ pub(super) struct ProbeBatches<'a> {
 }
 
 impl<'a> ProbeBatches<'a> {
-    /// Takes the scratch buffers of a plan.
     pub(super) async fn reserve(probing: Probing<'a>, plan: ProbePlan) -> Result<Self> {
         let (rows, scope) = (probing.rows, probing.request.scope());
         let buffers = ProbeBuffers::of(&probing, &plan).reserve(&rows.gpu).await?;
@@ -131,13 +130,11 @@ impl<'a> ProbeBatches<'a> {
         Ok(())
     }
 
-    /// The candidates of each query.
     fn lists(&self, count: u32) -> CandidateLists<'_> {
         let (slots, counts) = ((&self.buffers.candidates).into(), self.states(count)[0]);
         CandidateLists { slots, counts, capacity: self.plan.capacity }
     }
 
-    /// Computes the distances of the candidates.
     pub(super) fn encode_rescore(&self, commands: &mut Commands<'_>, count: u32) -> Result<()> {
         let Probing { rows, request, .. } = self.probing;
         let found = keys_and_ids(&self.buffers.keys, &self.buffers.ids);

@@ -33,7 +33,6 @@ pub(crate) struct Probing<'a> {
 }
 
 impl Probing<'_> {
-    /// The number of all lists.
     pub(super) fn lists(&self) -> u32 {
         self.centroids.lists
     }

@@ -52,7 +52,6 @@ impl ProbePlan {
         Self { coarse, batch: batch as u32, ..self.clone() }
     }
 
-    /// The most lists of a round.
     pub(super) fn longest_round(&self) -> u32 {
         self.rounds.iter().map(|round| round.end - round.start).max().unwrap_or(0)
     }
@@ -142,15 +141,10 @@ impl Probing<'_> {
         rounds * u64::from(self.lists()).next_multiple_of(ALIGNED_WORDS as u64)
     }
 
-    /// Whether cooperative matrices score tiles. That does not change during a search: whoever made the centroids waited for the test.
-    fn has_matrices(&self) -> bool {
-        screen_tile_coop::is_expected(&self.rows.gpu)
-    }
-
-    /// The kernel for a round of lists.
+    /// The kernel for a round of lists. It does not change during a search: whoever made the centroids waited for the test of matrices.
     pub(super) fn list_kernel(&self, queries: u32, probes: u32) -> ListKernel {
         let queries_a_list = u64::from(queries) * u64::from(probes) / u64::from(self.lists());
-        let is_shared = queries_a_list >= SHARED && self.has_matrices();
+        let is_shared = queries_a_list >= SHARED && screen_tile_coop::is_expected(&self.rows.gpu);
         if is_shared { collect_lists_coop::TILES } else { collect_lists::LISTS }
     }
 

@@ -44,17 +44,6 @@ const FIRST_ROWS: u32 = 64;
 /// Lists that they are taken from. The nearest alone would have more of the nearest rows for most queries, and none for some.
 const FIRST_LISTS: u32 = 4;
 
-/// The rows that give a query's first threshold.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct FirstRows {
-    /// Enough rows.
-    pub(crate) wanted: u32,
-    /// Lists that are looked at.
-    pub(crate) probes: u32,
-    /// Turns of four pages of them. A filter may leave few of their rows.
-    pub(crate) turns: u32,
-}
-
 impl ProbePlan {
     /// Whether another plan may find room for the candidates of a screen.
     fn can_be_longer(&self) -> bool {
@@ -144,7 +133,7 @@ impl Probing<'_> {
         };
         let is_on_matrices = self.list_kernel(BATCH as u32, plan.longest_round()).kernel.needs_matrices();
         let speed = if plan.way == Way::Lists && is_on_matrices { 10 } else { 1 };
-        submission_flops(self.rows) * speed / (2 * rows * self.rows.layout.stride as u64)
+        submission_flops(self.rows.gpu.adapter.kind) * speed / (2 * rows * self.rows.layout.stride as u64)
     }
 
     /// The rounds of a screen of this many queries whose lists of candidates have this capacity.
@@ -168,14 +157,13 @@ impl Probing<'_> {
         starts.zip(&ends).map(|(start, &end)| start..end).collect()
     }
 
-    /// The rows that give first thresholds for this k.
-    pub(super) fn first_rows(&self, k: u32) -> FirstRows {
+    /// The rows that give first thresholds for this k: how many are enough, the lists that are looked at, and turns of four pages of them.
+    pub(super) fn first_rows(&self, k: u32) -> [u32; 3] {
         let wanted = (4 * k).clamp(FIRST_ROWS, probe_thresholds::UPPERS);
         // A power of two.
         let probes = 1 << self.probes.min(FIRST_LISTS).ilog2();
-        // Four times as many as if all places of the pages had a row that is allowed.
-        let turns = wanted.div_ceil(BLOCK_ROWS) * 4;
-        FirstRows { wanted, probes, turns }
+        // Four times as many as if all places of the pages had a row that is allowed: a filter may leave few.
+        [wanted, probes, wanted.div_ceil(BLOCK_ROWS) * 4]
     }
 
     /// The mean number of rows of a list.

@@ -56,7 +56,6 @@ impl ProbeBatches<'_> {
         tighten::encode(commands, is_exact, &params, &buffers)
     }
 
-    /// The segments.
     fn parts(&self) -> impl Iterator<Item = Part<'_>> {
         let segments = self.probing.rows.segments.iter().zip(&self.probing.tables.segments);
         segments.filter_map(|(segment, tables)| Some((segment, segment.narrowed.as_ref()?, tables)))
@@ -103,19 +102,19 @@ impl ProbeBatches<'_> {
     ) -> Result<()> {
         let intervals = narrowed.intervals();
         let (allowed, has_bits) = self.bits();
-        let first = self.probing.first_rows(self.plan.k);
+        let [wanted, probes, turns] = self.probing.first_rows(self.plan.k);
         let params = probe_thresholds::Params {
             granules: narrowed.granules(),
             queries: count,
             query_terms: (Self::terms_start(narrowed, count) / TERMS_BYTES) as u32,
             room: self.room(),
             k: self.plan.k,
-            probes: first.probes,
+            probes,
             stride: self.probing.probes,
             lists: self.probing.lists(),
             tiles: tables.tiles,
-            wanted: first.wanted,
-            turns: first.turns,
+            wanted,
+            turns,
             rows: segment.len,
             first_slot: segment.first_slot,
             is_first: is_first.into(),

@@ -11,7 +11,7 @@ use crate::engine::search::answers::Results;
 #[cfg(not(target_arch = "wasm32"))]
 use crate::engine::search::apart::{
     self,
-    rescoring::{Collecting, Collector, neighbors},
+    rescoring::{Collecting, Collector, put},
 };
 use crate::engine::search::batches::{BatchWork, run_batches};
 use crate::engine::search::pipeline::{SearchState, search_some};
@@ -19,8 +19,6 @@ use crate::engine::search::request::SearchResult;
 use crate::error::{Error, Result};
 use crate::future::Boxed;
 use crate::gpu::{Reading, words};
-#[cfg(not(target_arch = "wasm32"))]
-use crate::host::SearchLimit;
 
 /// The commands of up to this many queries are submitted at once.
 const FEW_QUERIES: u32 = 8;
@@ -216,10 +214,10 @@ impl ProbeWork<'_> {
         let has_overflowed =
             |place: usize, count| count > plan.capacity || plan.coarse.overflowed(survivors[place]);
         let (shortlists, too_many) = collected.shortlists(has_overflowed)?;
-        let hits = asked.rescored(&shortlists, SearchLimit::Nearest(request.k))?;
+        let hits = asked.rescored(&shortlists, request.limit())?;
         let SearchState { answers, statistics, answered, .. } = &mut **state;
         for (shortlist, row) in shortlists.iter().zip(hits.iter()) {
-            answers.put(shortlist.query, neighbors(row))?;
+            put(answers, shortlist.query, row, request)?;
         }
         *answered += shortlists.len();
         statistics.rescored += hits.rescored;

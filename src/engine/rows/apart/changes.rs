@@ -2,7 +2,6 @@
 //! host takes the rows over, by steps that cannot fail.
 
 use crate::bits::Bits;
-use crate::engine::device::vectors::Vectors;
 use crate::engine::pass::{BufferVectors, encode_norms, reset_refused};
 use crate::engine::rows::alive::Change;
 use crate::engine::rows::apart::ApartRows;
@@ -16,7 +15,6 @@ use crate::future::{Boxed, RowProgress};
 use crate::gpu::{Buffer, BufferSlice, Commands, Loan, Request};
 use crate::host::{HostChange, HostRows};
 use crate::kernels::norms;
-use crate::memory;
 use crate::vectors::HostVectors;
 
 /// A change that is prepared on the device.
@@ -77,22 +75,18 @@ impl ApartRows {
                 progress(slots.len());
             }
             let on_host = self.rows.prepared(Some(source), slots, freed)?;
-            let on_device = match &self.integers {
-                Some(integers) => Some(integers.prepared(&self.rows, source, placing, progress).await?),
-                None => None,
-            };
-            let windows = match &self.windows {
-                Some(windows) => {
-                    let end = end_of(slots).max(self.rows.end() as u64);
-                    Some(Box::new(windows.with(Some(source), end).await?))
-                }
-                None => None,
-            };
+            let (mut on_device, mut windows) = (None, None);
+            if let Some(integers) = &self.integers {
+                on_device = Some(integers.prepared(&self.rows, source, placing, progress).await?);
+            }
+            if let Some(before) = &self.windows {
+                let end = end_of(slots).max(self.rows.end() as u64);
+                windows = Some(Box::new(before.with(Some(source), end).await?));
+            }
             Ok(ApartChange { on_device, windows, on_host, takes: Taken::Rows(source, slots, ids) })
         })
     }
 
-    /// Prepares to put rows, or to free slots.
     pub(crate) async fn prepared_either<'a>(
         &mut self,
         new: Option<(HostVectors<'a>, &'a Placing<'a>)>,
@@ -116,11 +110,8 @@ impl ApartRows {
         // The windows take the place of the copy, and may take its memory.
         let copies = integers.segments.iter().filter_map(|segment| segment.narrowed.as_ref()?.share.clone());
         let loan = Loan::new(copies);
-        let windows = Windows::new(integers.narrowed_from(
-            integers.narrowed.clone().ok_or_else(without)?,
-            vec![],
-            None,
-        ))?;
+        let narrowed = integers.narrowed.clone().ok_or_else(without)?;
+        let windows = Windows::new(integers.narrowed_from(narrowed, vec![], None))?;
         let (source, slots, freed, takes) = match new {
             Some((source, &Placing { slots, ids, freed })) => {
                 (Some(source), slots, freed, Taken::Rows(source, slots, ids))
@@ -130,12 +121,8 @@ impl ApartRows {
         let on_host = self.rows.prepared(source, slots, freed)?;
         let end = (self.rows.end() as u64).max(end_of(slots));
         let windows = windows.with(source, end).await?.windows;
-        Ok(ApartChange {
-            on_device: None,
-            windows: Some(Box::new(Replaced { windows, loan })),
-            on_host,
-            takes,
-        })
+        let windows = Some(Box::new(Replaced { windows, loan }));
+        Ok(ApartChange { on_device: None, windows, on_host, takes })
     }
 
     /// Starts to narrow all rows on the device, which has none so far. `sample` are some of them. None where the host searches alone, or
@@ -173,13 +160,14 @@ impl ApartRows {
         Ok(())
     }
 
-    /// Prepares to remove the rows in these slots.
     pub(crate) async fn prepared_release(&mut self, freed: &[u32]) -> Result<ApartChange<'static>> {
-        let on_host = self.rows.prepared(None, &[], freed)?;
-        let on_device = match &self.integers {
-            Some(integers) => Some(integers.prepared_without(freed).await?),
-            None => None,
-        };
+        let (on_host, mut on_device) = (self.rows.prepared(None, &[], freed)?, None);
+        if let Some(integers) = &self.integers {
+            let (segments, narrowed) = integers.narrowed_up_to(integers.end())?;
+            let end = integers.end() as u32;
+            let change = Change::new(&integers.gpu, integers.alive.as_ref(), end, &[], freed).await?;
+            on_device = Some(Prepared { segments, narrowed, change, again: vec![] });
+        }
         Ok(ApartChange { on_device, windows: None, on_host, takes: Taken::Nothing })
     }
 
@@ -190,10 +178,9 @@ impl ApartRows {
         to: &'a [u32],
     ) -> Result<ApartChange<'a>> {
         let on_host = self.rows.prepared(None, to, from)?;
-        let takes = Taken::Moves(from, to);
-        let Some(integers) = &self.integers else {
-            return Ok(ApartChange { on_device: None, windows: None, on_host, takes });
-        };
+        let moved =
+            |on_device| ApartChange { on_device, windows: None, on_host, takes: Taken::Moves(from, to) };
+        let Some(integers) = &self.integers else { return Ok(moved(None)) };
         let end = integers.end_with(to);
         let (segments, narrowed) = integers.narrowed_up_to(end)?;
         let gpu = integers.gpu.clone();
@@ -201,16 +188,11 @@ impl ApartRows {
         let piece = integers.piece(from.len(), &integers.staged_bytes(), 1)?;
         for (from, to) in from.chunks(piece).zip(to.chunks(piece)) {
             let rows = self.rows.values.gathered(from)?;
-            let rows = Vectors::from(&rows).on_host()?;
-            integers.narrow((&segments, &narrowed), (rows, to), &refused, &mut |_| ()).await?;
+            let piece = ((&rows).into(), to);
+            integers.narrow((&segments, &narrowed), piece, &refused, &mut |_| ()).await?;
         }
         let change = Change::new(&gpu, integers.alive.as_ref(), integers.end() as u32, to, from).await?;
-        Ok(ApartChange {
-            on_device: Some(Prepared { segments, narrowed, change, again: vec![] }),
-            windows: None,
-            on_host,
-            takes,
-        })
+        Ok(moved(Some(Prepared { segments, narrowed, change, again: vec![] })))
     }
 
     /// Takes over a change.
@@ -223,8 +205,11 @@ impl ApartRows {
         let mut commands = gpu.as_deref().map(|gpu| Commands::new(gpu, None));
         if let (Some(integers), Some(prepared), Some(commands)) = (&self.integers, &on_device, &mut commands)
         {
-            for staged in &prepared.again {
-                integers.encode_again(commands, prepared, staged)?;
+            // Around the new centre.
+            for StagedRows { rows, norms, list, slots } in &prepared.again {
+                let staged = [rows, norms, list].map(BufferSlice::all);
+                let Prepared { segments, narrowed, .. } = prepared;
+                integers.encode_narrow(commands, (segments, narrowed), staged, slots)?;
             }
         }
         // Nothing interrupts it, because the device has the rows already.
@@ -251,27 +236,26 @@ impl ApartRows {
         Ok(())
     }
 
-    /// Frees memory behind the end where there is much of it.
     pub(crate) fn shrink(&mut self) -> Result<()> {
         self.rows.shrink();
         self.integers.as_mut().map_or(Ok(()), GpuRows::shrink)
     }
 }
 
-/// One past the last of these slots.
+/// Rows that tell where the centre is.
+const SAMPLE: usize = 4096;
+
+/// Chooses a sample of this many rows, by their numbers.
+pub(crate) fn spread_out(rows: usize) -> impl ExactSizeIterator<Item = usize> + Clone {
+    let (all, count) = (rows as u128, rows.min(SAMPLE));
+    (0..count).map(move |number| (number as u128 * all / count as u128) as usize)
+}
+
 fn end_of(slots: &[u32]) -> u64 {
     slots.iter().max().map_or(0, |&slot| u64::from(slot) + 1)
 }
 
 impl GpuRows {
-    /// Prepares to remove the rows in these slots.
-    async fn prepared_without(&self, freed: &[u32]) -> Result<Prepared> {
-        let (segments, narrowed) = self.narrowed_up_to(self.end())?;
-        let change = Change::new(&self.gpu, self.alive.as_ref(), self.end() as u32, &[], freed).await?;
-        Ok(Prepared { segments, narrowed, change, again: vec![] })
-    }
-
-    /// The end when these slots have rows.
     fn end_with(&self, slots: &[u32]) -> u64 {
         end_of(slots).max(self.end())
     }
@@ -324,14 +308,12 @@ impl GpuRows {
         let gpu = &*self.gpu;
         let piece = self.piece(slots.len(), &self.staged_bytes(), 1)?;
         let [rows_bytes, norms_bytes, list_bytes] = self.staged_bytes().map(|bytes| piece as u64 * bytes);
-        let scratch = self
-            .gpu
-            .reserve(&[
-                Request { purpose: "staged rows", bytes: rows_bytes },
-                Request { purpose: "staged norms", bytes: norms_bytes },
-                Request { purpose: "staged slots", bytes: list_bytes },
-            ])
-            .await?;
+        let requests = [
+            Request { purpose: "staged rows", bytes: rows_bytes },
+            Request { purpose: "staged norms", bytes: norms_bytes },
+            Request { purpose: "staged slots", bytes: list_bytes },
+        ];
+        let scratch = self.gpu.reserve(&requests).await?;
         let mut done = 0;
         for slots in slots.chunks(piece) {
             let part = rows.slice(done..done + slots.len());
@@ -341,11 +323,8 @@ impl GpuRows {
             let vectors = BufferVectors { values: (&scratch[0]).into(), layout: self.layout };
             let into = ((&scratch[1]).into(), refused.into());
             encode_norms(&mut commands, vectors, ([0, slots.len() as u32], done as u32), into)?;
-            let [rows, norms, list] = [0, 1, 2].map(|place| BufferSlice::all(&scratch[place]));
-            for (segment, range) in places(segments, slots) {
-                let range = [range.start, range.end];
-                narrowed.encode_staged(&mut commands, self.layout, (rows, norms), list, segment, range)?;
-            }
+            let staged = [0, 1, 2].map(|place| BufferSlice::all(&scratch[place]));
+            self.encode_narrow(&mut commands, (segments, narrowed), staged, slots)?;
             commands.submit_piece().await?;
             done += slots.len();
         }
@@ -356,11 +335,7 @@ impl GpuRows {
     /// scratch budget, because all of them are held at the same time.
     async fn staged_again(&self, before: &HostRows, refused: &Buffer) -> Result<Vec<StagedRows>> {
         let gpu = &*self.gpu;
-        let mut slots: Vec<u32> = memory::with_room(before.len())?;
-        match before.alive() {
-            Some(bits) => slots.extend(bits.ones_in_order().map(|slot| slot as u32)),
-            None => slots.extend(0..before.end() as u32),
-        }
+        let slots = Bits::slots(before.alive(), before.end())?;
         let mut staged = vec![];
         let piece = self.piece(slots.len(), &self.staged_bytes(), 1)?;
         for slots in slots.chunks(piece) {
@@ -369,7 +344,7 @@ impl GpuRows {
             let norms = gpu.create_storage("staged norms", norms)?;
             let list = gpu.create_storage("staged slots", list)?;
             let values = before.values.gathered(slots)?;
-            gpu.upload_rows(&rows, 0, self.layout, Vectors::from(&values).on_host()?, &mut |_| ()).await?;
+            gpu.upload_rows(&rows, 0, self.layout, (&values).into(), &mut |_| ()).await?;
             gpu.upload_bytes(&list, 0, bytemuck::cast_slice(slots)).await?;
             let mut commands = Commands::new(gpu, None);
             let vectors = BufferVectors { values: (&rows).into(), layout: self.layout };
@@ -381,16 +356,15 @@ impl GpuRows {
         Ok(staged)
     }
 
-    /// Records that rows are narrowed around the new centre.
-    fn encode_again(
+    /// Records that staged rows, with their norms and the list of their slots, are narrowed.
+    fn encode_narrow(
         &self,
         commands: &mut Commands<'_>,
-        prepared: &Prepared,
-        staged: &StagedRows,
+        (segments, narrowed): (&[Segment], &NarrowedRows),
+        [rows, norms, list]: [BufferSlice<'_>; 3],
+        slots: &[u32],
     ) -> Result<()> {
-        let [rows, norms, list] = [&staged.rows, &staged.norms, &staged.list].map(BufferSlice::all);
-        let Prepared { segments, narrowed, .. } = prepared;
-        for (segment, range) in places(segments, &staged.slots) {
+        for (segment, range) in places(segments, slots) {
             let range = [range.start, range.end];
             narrowed.encode_staged(commands, self.layout, (rows, norms), list, segment, range)?;
         }

@@ -61,22 +61,15 @@ impl ApartRows {
 
     /// Rows of the host that the device has nothing of yet.
     pub(crate) fn of(gpu: &Arc<Gpu>, shape: &RowShape, rows: HostRows) -> Result<Self> {
-        let integers = integers(gpu, shape)?;
-        let (integers, windows, kept) = match shape.kept {
-            Kept::Streamed { is_fallback } => {
-                (None, integers.map(Windows::new).transpose()?, [is_fallback, false])
-            }
-            Kept::Auto { is_fallback, streams } | Kept::Apart { is_fallback, streams } => {
-                (integers, None, [is_fallback, streams])
-            }
-            Kept::OnDevice => (integers, None, [false; 2]),
-        };
-        let [is_fallback, streams] = kept;
-        Ok(Self { integers, windows, rows, is_fallback, streams, usual: UsualCandidates::default() })
+        let mut rows = Self::with(integers(gpu, shape)?, rows, shape);
+        if shape.kept == Kept::Streamed {
+            rows.windows = rows.integers.take().map(Windows::new).transpose()?;
+        }
+        Ok(rows)
     }
 
-    /// Rows of the host and their narrowed copy.
-    pub(crate) fn with(integers: Option<GpuRows>, rows: HostRows, [is_fallback, streams]: [bool; 2]) -> Self {
+    pub(crate) fn with(integers: Option<GpuRows>, rows: HostRows, shape: &RowShape) -> Self {
+        let &RowShape { is_fallback, streams, .. } = shape;
         Self { integers, windows: None, rows, is_fallback, streams, usual: UsualCandidates::default() }
     }
 
@@ -92,11 +85,9 @@ impl ApartRows {
 
     /// Whether the host answers after this error of the device.
     pub(crate) fn stands_in_for(&self, error: &Error) -> bool {
-        self.is_fallback
-            && matches!(error, Error::DeviceLost { .. } | Error::OutOfMemory { .. } | Error::Device { .. })
+        self.is_fallback && error.is_of_device()
     }
 
-    /// Adds the memory of both.
     pub(crate) fn measure(&self, memory: &mut Memory) {
         self.rows.measure(memory);
         if let Some(integers) = &self.integers {
@@ -119,5 +110,5 @@ fn integers(gpu: &Arc<Gpu>, shape: &RowShape) -> Result<Option<GpuRows>> {
         return Ok(None);
     }
     let Some(narrowed) = NarrowedRows::new(gpu, Screen::I8, metric, dim)? else { return Ok(None) };
-    Ok(Some(GpuRows::narrowed_alone(gpu.clone(), elements, dim, expected, narrowed)?))
+    GpuRows::new(gpu, (elements, dim), expected, Some(narrowed), false).map(Some)
 }

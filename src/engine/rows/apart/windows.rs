@@ -100,7 +100,7 @@ impl Windows {
         let gpu = &*self.of.gpu;
         let block = u64::from(BLOCK_ROWS);
         let block_bytes = narrowed.plane_bytes(block) + block * TERMS_BYTES;
-        let most = (WINDOW_BYTES / block_bytes).min(u64::from(self.of.segment_rows()) / block).max(1);
+        let most = (WINDOW_BYTES / block_bytes).min(u64::from(self.of.segment_rows) / block).max(1);
         let wanted = rows.div_ceil(block);
         let most = most.min(wanted.div_ceil(FEWEST).max(LEAST_BLOCKS));
         let free = gpu.rows_limit.free() / block_bytes;
@@ -124,11 +124,6 @@ impl Windows {
         self.of.narrowed.as_ref().ok_or_else(without)
     }
 
-    pub(crate) fn gpu(&self) -> &Arc<Gpu> {
-        &self.of.gpu
-    }
-
-    /// How many windows there are.
     pub(crate) fn count(&self) -> usize {
         self.windows.len()
     }
@@ -158,7 +153,7 @@ impl Windows {
     pub(crate) async fn fill(&self, place: usize, rows: &HostRows, slots: Range<usize>) -> Result<()> {
         let narrowed = self.narrowed()?;
         let Some(copy) = &self.windows[place].narrowed else { return Err(without()) };
-        let (gpu, narrower, block) = (self.gpu(), narrowed.on_host(), BLOCK_ROWS as usize);
+        let (gpu, narrower, block) = (&self.of.gpu, narrowed.on_host(), BLOCK_ROWS as usize);
         // Rows that are divided otherwise by now, or are more, are narrowed again.
         let is_of = |kept: &&Arc<Narrowed>| kept.first == slots.start && kept.terms.len() >= slots.len();
         let kept = lock(&self.kept).iter().find(is_of).cloned();
@@ -232,7 +227,6 @@ fn room(narrowed: &NarrowedRows, first: usize, rows: usize) -> Option<Narrowed> 
     Some(Narrowed { first, integers, terms: memory::with_room(rows).ok()? })
 }
 
-/// A window for some blocks of rows.
 fn window(narrowed: &NarrowedRows, gpu: &Gpu, blocks: u64) -> Result<Segment> {
     let rows = blocks * u64::from(BLOCK_ROWS);
     let narrowed = narrowed.within_limit(gpu, rows)?;

@@ -2,6 +2,8 @@
 
 use crate::engine::device::queries::QueryNumbers;
 use crate::engine::rows::apart::UsualCandidates;
+use crate::engine::search::answers::Answers;
+use crate::engine::search::request::SearchRequest;
 use crate::engine::search::screening::{ScreenBuffers, Screening};
 use crate::error::{Error, Result};
 use crate::gpu::{Buffer, BufferSlice, Commands, Gpu, Reading, words};
@@ -220,7 +222,6 @@ impl Collected {
 }
 
 impl Asked<'_> {
-    /// What queries find on their shortlists.
     pub(crate) fn rescored(self, shortlists: &[Shortlist<'_>], limit: SearchLimit) -> Result<Hits> {
         self.rows.rescored((self.queries, self.squared), shortlists, limit)
     }
@@ -232,11 +233,17 @@ impl Asked<'_> {
         some.extend(numbers.iter());
         let squared = memory::collect(some.iter().map(|&number| self.squared[number]))?;
         let queries = self.queries.chosen(&some)?;
-        self.rows.search_checked((HostVectors::of(&queries)?, &squared), request)
+        self.rows.search_checked(((&queries).into(), &squared), request)
     }
 }
 
-/// What a query found, nearest first; distances of L2 are squares.
-pub(crate) fn neighbors(hits: &[(u32, u64)]) -> impl ExactSizeIterator<Item = Neighbor> {
-    hits.iter().map(move |&(key, id)| Neighbor { id, distance: value_of(key) })
+/// Sets the answer of a query to what the host found for it and the request takes; distances of L2 are squares.
+pub(crate) fn put(
+    answers: &mut Answers,
+    query: usize,
+    found: &[(u32, u64)],
+    request: &SearchRequest<'_>,
+) -> Result<()> {
+    let hits = found.iter().map(|&(key, id)| Neighbor { id, distance: value_of(key) });
+    answers.put(query, hits.filter(|hit| request.takes(hit.distance)))
 }

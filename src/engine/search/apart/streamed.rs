@@ -1,28 +1,25 @@
 //! Searches of rows that the device has no room for, not even for their 8-bit copy: window by window, each searched while the next is
 //! narrowed and sent. What the windows so far had is the threshold of those to come, so they have few candidates.
 
-use std::future::poll_fn;
 use std::ops::Range;
-use std::pin::pin;
-use std::task::Poll;
 
 use crate::bits::Bits;
 use crate::engine::device::queries::{Queries, QueryNumbers};
 use crate::engine::rows::allowed::{Allowed, Scope};
 use crate::engine::rows::apart::windows::{Windows, give_way};
 use crate::engine::rows::segments::GpuRows;
-use crate::engine::search::answers::{Answers, reported};
-use crate::engine::search::apart::rescoring::{Asked, CandidatePlaces, Collecting, Collector, neighbors};
+use crate::engine::search::answers::Answers;
+use crate::engine::search::apart::rescoring::{Asked, CandidatePlaces, Collecting, Collector, put};
 use crate::engine::search::batches::{BatchWork, run_batches};
 use crate::engine::search::plan::Plan;
 use crate::engine::search::planning::{FEW_ROWS, SMALL_PAIRS};
 use crate::engine::search::request::{SearchRequest, SearchResult, Statistics};
 use crate::engine::search::screening::Screening;
-use crate::engine::search::within::{CAPACITY, limit_of};
+use crate::engine::search::within::CAPACITY;
 use crate::error::{Error, Result};
-use crate::future::Boxed;
+use crate::future::{Boxed, join_all};
 use crate::gpu::Profile;
-use crate::host::{Candidates, Hits, HostRequest, SearchLimit, Shortlist};
+use crate::host::{Candidates, Hits, SearchLimit, Shortlist};
 use crate::kernels::key_of;
 use crate::memory;
 
@@ -71,25 +68,19 @@ struct Pass<'a, 's> {
     needed: u64,
 }
 
-/// The nearest rows, or all within a radius.
 pub(super) fn search<'f>(
     windows: &'f Windows,
     queries: &'f Queries<'f>,
     asked: Asked<'f>,
     request: &'f SearchRequest<'f>,
-    radius: Option<f32>,
 ) -> Boxed<'f, SearchResult> {
     Box::pin(async move {
-        let count = queries.rows();
-        let limit = match radius {
-            None => SearchLimit::Nearest(request.k),
-            Some(radius) => SearchLimit::Within(limit_of(request.metric, radius)),
-        };
+        let (count, limit) = (queries.rows(), request.limit());
         let mut found = memory::with_room(count)?;
         found.resize_with(count, Vec::new);
         let is_left = memory::filled(count, false)?;
         let statistics = Statistics::default();
-        let profile = if request.profile { Profile::of_forms(windows.gpu(), request.forms) } else { None };
+        let profile = if request.profile { Profile::of_forms(&windows.of.gpu, request.forms) } else { None };
         let mut stream =
             Stream { queries, asked, request, limit, found, is_left, statistics, profile, told: 0 };
         let turn = windows.turn().await;
@@ -97,9 +88,9 @@ pub(super) fn search<'f>(
         drop(turn);
         stream.rest()?;
         if let Some(profile) = stream.profile.take() {
-            stream.statistics.stages = profile.times(windows.gpu()).await?;
+            stream.statistics.stages = profile.times(&windows.of.gpu).await?;
         }
-        stream.finished(radius)
+        stream.finished()
     })
 }
 
@@ -124,7 +115,7 @@ impl<'a> Stream<'a> {
                 Some((number, behind)) => {
                     let fill = windows.fill(number % windows.count(), rows, behind.slots.clone());
                     if windows.count() > 1 {
-                        both(search, fill).await?;
+                        join_all(vec![search, Box::pin(fill)]).await.into_iter().collect::<Result<()>>()?;
                     } else {
                         search.await?;
                         fill.await?;
@@ -201,7 +192,6 @@ impl<'a> Stream<'a> {
         Ok(())
     }
 
-    /// Searches a window that the device has.
     fn window<'f>(&'f mut self, rows: &'f GpuRows, window: &'f Window) -> Boxed<'f, ()> {
         Box::pin(async move {
             let request = SearchRequest { allowed: window.allowed.as_ref(), ..*self.request };
@@ -260,11 +250,9 @@ impl<'a> Stream<'a> {
 
     /// The key that rows of a query are not above.
     fn threshold(&self, query: usize) -> u32 {
-        match self.limit {
-            SearchLimit::Within(limit) => key_of(limit),
-            SearchLimit::Nearest(_) => {
-                self.found[query].last().map_or_else(|| key_of(f32::MAX), |&(key, _)| key)
-            }
+        match (self.limit, self.found[query].last()) {
+            (SearchLimit::Within(limit), _) => key_of(limit),
+            (SearchLimit::Nearest(_), found) => found.map_or_else(|| key_of(f32::MAX), |&(key, _)| key),
         }
     }
 
@@ -278,32 +266,19 @@ impl<'a> Stream<'a> {
             return Ok(());
         }
         let progress = |answered: usize| self.request.report(told.max(done + answered));
-        let on_host = HostRequest {
-            limit: self.limit,
-            budget: self.request.budget,
-            allowed: self.request.allowed.map(|allowed| &allowed.bits),
-            progress: Some(&progress),
-        };
         let numbers = QueryNumbers::List(left);
-        let hits = self.asked.searched(&numbers, &on_host)?;
+        let hits = self.asked.searched(&numbers, &self.request.on_host(Some(&progress)))?;
         self.statistics.searched_exhaustively += numbers.len() as u64;
         self.statistics.scored += hits.scored;
         numbers.iter().for_each(|query| self.found[query].clear());
         self.add(numbers.iter(), &hits)
     }
 
-    fn finished(self, radius: Option<f32>) -> Result<SearchResult> {
+    fn finished(self) -> Result<SearchResult> {
         let hits = self.found.iter().map(Vec::len).sum();
         let mut answers = Answers::new(self.found.len(), hits)?;
         for (query, found) in self.found.iter().enumerate() {
-            let found = neighbors(found);
-            match radius {
-                None => answers.put(query, found)?,
-                Some(radius) => {
-                    let metric = self.request.metric;
-                    answers.put(query, found.filter(|hit| reported(metric, hit.distance) < radius))?;
-                }
-            }
+            put(&mut answers, query, found, self.request)?;
         }
         Ok(SearchResult { neighbors: answers.collected()?, statistics: self.statistics })
     }
@@ -348,25 +323,4 @@ pub(super) fn plan(windows: &Windows, (end, queries, k): (u64, u64, u64), budget
     let scope = Scope { budget, allowed: None };
     let plan = Plan::screened(&rows, queries, k, scope)?;
     Some(Plan { windows: all.len() as u64, ..plan })
-}
-
-/// Runs two futures to their ends, by turns.
-async fn both(one: impl Future<Output = Result<()>>, other: impl Future<Output = Result<()>>) -> Result<()> {
-    let (mut one, mut other) = (pin!(one), pin!(other));
-    let (mut first, mut second) = (None, None);
-    poll_fn(|context| {
-        if first.is_none()
-            && let Poll::Ready(done) = one.as_mut().poll(context)
-        {
-            first = Some(done);
-        }
-        if second.is_none()
-            && let Poll::Ready(done) = other.as_mut().poll(context)
-        {
-            second = Some(done);
-        }
-        if first.is_some() && second.is_some() { Poll::Ready(()) } else { Poll::Pending }
-    })
-    .await;
-    first.into_iter().chain(second).collect()
 }

@@ -1,8 +1,8 @@
-//! The nearest rows: batches are screened on the device, and the host rescores one while the device screens the next.
+//! Rows whose narrowed copy is on the device: it screens batch after batch, and the host rescores one while the device screens the next.
 
 use crate::engine::device::queries::{Queries, QueryNumbers};
 use crate::engine::rows::segments::GpuRows;
-use crate::engine::search::apart::rescoring::{Asked, CandidatePlaces, Collecting, Collector, neighbors};
+use crate::engine::search::apart::rescoring::{Asked, CandidatePlaces, Collecting, Collector, put};
 use crate::engine::search::batches::{BatchWork, run_batches};
 use crate::engine::search::pipeline::SearchState;
 use crate::engine::search::plan::Plan;
@@ -10,16 +10,19 @@ use crate::engine::search::request::{SearchRequest, SearchResult};
 use crate::engine::search::screening::Screening;
 use crate::error::{Error, Result};
 use crate::future::Boxed;
-use crate::host::{Hits, HostRequest, SearchLimit};
+use crate::host::Hits;
+use crate::kernels::key_of;
 
 /// The search over batches of one plan.
-struct Nearest<'a> {
+struct Screened<'a> {
     screening: Screening<'a>,
     collector: Collector<'a>,
     queries: &'a Queries<'a>,
     asked: Asked<'a>,
     state: &'a mut SearchState,
     overflowed: Vec<usize>,
+    /// Candidates that a query of those has, at most.
+    needed: u64,
 }
 
 pub(super) async fn search(
@@ -62,62 +65,70 @@ async fn by_plans(
         let Some(screening) = Screening::reserve(integers, request, &plan).await? else {
             return Err(Error::internal("rows on the host have a plan without a screen"));
         };
-        let (collector, state, overflowed) = (Collector::new(plan.k, asked.usual), &mut *state, vec![]);
-        let mut work = Nearest { screening, collector, queries, asked, state, overflowed };
+        let collector = Collector::new(request.radius.map_or(plan.k, |_| 0), asked.usual);
+        let (state, overflowed) = (&mut *state, vec![]);
+        let mut work = Screened { screening, collector, queries, asked, state, overflowed, needed: 0 };
         run_batches(open.batches(plan.batch as usize), &mut work).await?;
-        let overflowed = work.overflowed;
-        if overflowed.is_empty() {
+        let Screened { state, overflowed, needed, .. } = work;
+        let count = overflowed.len() as u64;
+        if count == 0 {
             return Ok(());
         }
-        work.state.statistics.searched_again += overflowed.len() as u64;
-        next = plan.longer(integers, overflowed.len() as u64, request.scope());
+        state.statistics.searched_again += count;
+        next = match request.radius {
+            Some(_) => Plan::within(integers, count, needed.next_power_of_two(), request.scope()),
+            None => plan.longer(integers, count, request.scope()),
+        };
         open = QueryNumbers::List(overflowed);
     }
     let before = state.answered;
     let progress = |answered| request.report(before + answered);
-    let on_host = HostRequest {
-        limit: SearchLimit::Nearest(request.k),
-        budget: request.budget,
-        allowed: request.allowed.map(|allowed| &allowed.bits),
-        progress: Some(&progress),
-    };
-    let hits = asked.searched(&open, &on_host)?;
+    let hits = asked.searched(&open, &request.on_host(Some(&progress)))?;
     state.statistics.searched_exhaustively += open.len() as u64;
     state.statistics.scored += hits.scored;
-    put(open.iter(), &hits, state)
+    answer(open.iter(), &hits, request, state)
 }
 
-/// Sets the answers of queries.
-fn put(numbers: impl Iterator<Item = usize>, hits: &Hits, state: &mut SearchState) -> Result<()> {
+fn answer(
+    numbers: impl Iterator<Item = usize>,
+    hits: &Hits,
+    request: &SearchRequest<'_>,
+    state: &mut SearchState,
+) -> Result<()> {
     state.answered += hits.ends.len();
     state.statistics.rescored += hits.rescored;
-    for (number, row) in numbers.zip(hits.iter()) {
-        state.answers.put(number, neighbors(row))?;
-    }
-    Ok(())
+    numbers.zip(hits.iter()).try_for_each(|(number, row)| put(&mut state.answers, number, row, request))
 }
 
-impl BatchWork for Nearest<'_> {
+/// Whether words tell of queries with too many candidates. Without `tighten`, nothing is dropped from a list but what exceeds its capacity.
+fn is_flagged(screening: &Screening<'_>) -> bool {
+    screening.request.radius.is_none() && screening.tightens()
+}
+
+impl BatchWork for Screened<'_> {
     type Pending = Collecting;
 
     async fn submit(&mut self, numbers: QueryNumbers) -> Result<Collecting> {
-        let Self { screening, collector, queries, state, .. } = self;
-        let commands = screening.nominated(queries, &numbers, state.profile.as_mut()).await?;
-        // Without `tighten`, nothing is dropped from a list but what exceeds its capacity.
-        let places = CandidatePlaces::of(screening, screening.tightens());
-        collector.submit(commands, numbers, &places, &[])
+        let (screening, profile) = (&self.screening, self.state.profile.as_mut());
+        let commands = match screening.request.most() {
+            Some(most) => screening.within(self.queries, &numbers, |_| key_of(most), profile).await?,
+            None => screening.nominated(self.queries, &numbers, profile).await?,
+        };
+        let places = CandidatePlaces::of(screening, is_flagged(screening));
+        self.collector.submit(commands, numbers, &places, &[])
     }
 
     async fn finish(&mut self, pending: Collecting) -> Result<()> {
-        let Self { screening, collector, asked, state, overflowed, .. } = self;
-        let places = CandidatePlaces::of(screening, screening.tightens());
+        let Self { screening, collector, asked, state, overflowed, needed, .. } = self;
+        let (places, request) = (CandidatePlaces::of(screening, is_flagged(screening)), screening.request);
         let collected = collector.read(&screening.rows.gpu, &places, pending).await?;
         let (shortlists, too_many) = collected.shortlists(|_, count| count > places.capacity)?;
-        let hits = asked.rescored(&shortlists, SearchLimit::Nearest(screening.request.k))?;
+        let hits = asked.rescored(&shortlists, request.limit())?;
         state.statistics.scored += collected.numbers.len() as u64 * screening.rows.end();
-        put(shortlists.iter().map(|shortlist| shortlist.query), &hits, state)?;
+        answer(shortlists.iter().map(|shortlist| shortlist.query), &hits, request, state)?;
+        *needed = too_many.iter().map(|&(_, count)| u64::from(count)).fold(*needed, u64::max);
         overflowed.extend(too_many.into_iter().map(|(query, _)| query));
-        screening.request.report(state.answered);
+        request.report(state.answered);
         Ok(())
     }
 }
