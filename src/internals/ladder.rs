@@ -183,7 +183,7 @@ impl Rung {
             Needs::Exchange => variant.float_atomics = false,
             _ => {}
         }
-        let pipeline = gpu.pipeline_of(kernel, variant)?;
+        let pipeline = gpu.compiler.get(kernel, variant)?;
         let mut profile = stages.and_then(|_| Profile::new(gpu));
         let has = |name| kernel.buffers.iter().any(|(buffer, _)| *buffer == name);
         let a_workgroup = WORKGROUP * u64::from(coarsening);

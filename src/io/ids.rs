@@ -67,7 +67,7 @@ pub struct Ids {
 pub fn read_ids(path: impl AsRef<Path>) -> Result<Ids> {
     let table = open(Input::open(path.as_ref())?, &IDS)?;
     let (rows, width) = (table.rows, table.dim);
-    let values = table.read(0..rows, |bytes, values| to_i64(table.element, bytes, values))?;
+    let values = table.read(0..rows, |bytes, values| to_i64(table.element(), bytes, values))?;
     Ok(Ids { values, rows, width })
 }
 
@@ -101,5 +101,5 @@ pub fn read_values(path: impl AsRef<Path>) -> Result<Vec<f32>> {
 }
 
 fn f32s(table: &Table) -> Result<Vec<f32>> {
-    table.read(0..table.rows, |bytes, values| to_f32(table.element, bytes, values))
+    table.read(0..table.rows, |bytes, values| to_f32(table.element(), bytes, values))
 }

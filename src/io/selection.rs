@@ -85,7 +85,7 @@ pub fn read_row_ids(path: impl AsRef<Path>) -> Result<Vec<u64>> {
 
 fn row_ids(input: Input) -> Result<Vec<u64>> {
     let table = open(input, &ROW_IDS)?;
-    let ids = table.read(0..table.rows, |bytes, values| to_i64(table.element, bytes, values))?;
+    let ids = table.read(0..table.rows, |bytes, values| to_i64(table.element(), bytes, values))?;
     let id = |(place, id): (usize, i64)| {
         u64::try_from(id).map_err(|_| mismatch(&table.path, "ids of 0 or more", format!("{id} at {place}")))
     };

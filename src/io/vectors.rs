@@ -121,7 +121,7 @@ impl VectorFile {
     /// The element type that reading returns: f16 for f16 files, f32 for all others.
     pub fn kind(&self) -> ElementKind {
         match &self.rows {
-            Rows::Binary(table) if table.element == ElementType::F16 => ElementKind::F16,
+            Rows::Binary(table) if table.element() == ElementType::F16 => ElementKind::F16,
             _ => ElementKind::F32,
         }
     }
@@ -141,13 +141,13 @@ impl VectorFile {
             Rows::Binary(table) => table,
             Rows::Text(table) => return table.has_header.then(|| "without its header line".to_owned()),
         };
-        let element = match table.element {
+        let element = match table.element() {
             ElementType::F32 | ElementType::F16 => None,
             ElementType::F64 => Some("float64 rounded to float32".to_owned()),
             element => Some(format!("{} to float32", element.name())),
         };
-        let order = table.is_big_endian.then(|| "from big endian".to_owned());
-        let layout = table.is_fortran.then(|| "from Fortran order".to_owned());
+        let order = table.layout.is_big_endian.then(|| "from big endian".to_owned());
+        let layout = table.layout.is_fortran.then(|| "from Fortran order".to_owned());
         let notes: Vec<_> = [element, order, layout].into_iter().flatten().collect();
         (!notes.is_empty()).then(|| notes.join(", "))
     }
@@ -165,11 +165,11 @@ impl VectorFile {
         }
         let dim = self.dim();
         match &self.rows {
-            Rows::Binary(table) if table.element == ElementType::F16 => {
+            Rows::Binary(table) if table.element() == ElementType::F16 => {
                 Ok(Matrix::F16(table.read(range, to_f16)?, dim))
             }
             Rows::Binary(table) => {
-                let convert = |bytes: &[u8], values: &mut Vec<f32>| to_f32(table.element, bytes, values);
+                let convert = |bytes: &[u8], values: &mut Vec<f32>| to_f32(table.element(), bytes, values);
                 Ok(Matrix::F32(table.read(range, convert)?, dim))
             }
             Rows::Text(table) => {

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use arrow::array::types::{Float16Type, Float32Type};
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::array::{Array, ArrayRef, AsArray, GenericListArray, OffsetSizeTrait, RecordBatch};
 use arrow::compute::cast;
 use arrow::compute::kernels::cmp::distinct;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -19,7 +19,7 @@ use nearfield::io::VectorFile;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
-use super::place::{Copied, Place};
+use super::vectors::{Place, Vectors};
 use crate::terminal::interrupt;
 
 /// Rows of a batch of a Parquet file. Arrow files have batches of their own.
@@ -30,7 +30,7 @@ const ARROW_FILE: &[u8] = b"ARROW1";
 type Batches = Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>>>;
 
 /// Opens a column of a file: the one that `place` names, or the only one of vectors.
-pub(super) fn open(place: &Place) -> Result<(VectorFile, Copied)> {
+pub(super) fn open(place: &Place) -> Result<Vectors> {
     let file = place.file.display();
     let schema = batches(&place.file, None).with_context(|| file.to_string())?.0;
     let column = choose(&schema, place.column.as_deref()).with_context(|| file.to_string())?;
@@ -43,7 +43,7 @@ pub(super) fn open(place: &Place) -> Result<(VectorFile, Copied)> {
         Some(DataType::Float16 | DataType::Float32) | None => None,
         Some(other) => Some(format!("{} to float32", other.to_string().to_lowercase())),
     };
-    Ok((copy, Copied { path: path.into(), converted, _directory: directory }))
+    Ok(Vectors { path: path.into(), converted, _directory: Some(directory), ..copy.into() })
 }
 
 /// The columns of a file, and its rows: those of all columns or of one.
@@ -158,17 +158,8 @@ impl Block {
         }
         let elements = match column.data_type() {
             DataType::FixedSizeList(..) => column.as_fixed_size_list().values().clone(),
-            DataType::List(_) => {
-                let (list, offsets) = (column.as_list::<i32>(), column.as_list::<i32>().offsets());
-                self.check_lengths(offsets.windows(2).map(|ends| (ends[1] - ends[0]) as usize))?;
-                list.values().slice(offsets[0] as usize, (offsets[list.len()] - offsets[0]) as usize)
-            }
-            _ => {
-                let list = column.as_list_opt::<i64>().context("needed a column of lists")?;
-                let offsets = list.offsets();
-                self.check_lengths(offsets.windows(2).map(|ends| (ends[1] - ends[0]) as usize))?;
-                list.values().slice(offsets[0] as usize, (offsets[list.len()] - offsets[0]) as usize)
-            }
+            DataType::List(_) => self.elements(column.as_list::<i32>())?,
+            _ => self.elements(column.as_list_opt::<i64>().context("needed a column of lists")?)?,
         };
         let dim = self.dim.unwrap_or(0).max(1);
         if let Some(place) = first_null(&elements) {
@@ -191,16 +182,19 @@ impl Block {
         Ok(())
     }
 
-    /// Checks that all vectors have the length of the first.
-    fn check_lengths(&mut self, lengths: impl Iterator<Item = usize>) -> Result<()> {
-        for (row, length) in (self.rows..).zip(lengths) {
+    /// The elements of lists, which all have the length of the first.
+    fn elements<O: OffsetSizeTrait>(&mut self, list: &GenericListArray<O>) -> Result<ArrayRef> {
+        let offsets = list.offsets();
+        for (row, ends) in (self.rows..).zip(offsets.windows(2)) {
+            let length = (ends[1] - ends[0]).as_usize();
             let dim = *self.dim.get_or_insert(length);
             ensure!(
                 length == dim,
                 "needed {dim} elements in each row, as row 0 has, found {length} in row {row}"
             );
         }
-        Ok(())
+        let (first, last) = (offsets[0], offsets[list.len()]);
+        Ok(list.values().slice(first.as_usize(), (last - first).as_usize()))
     }
 }
 

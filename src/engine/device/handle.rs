@@ -254,7 +254,7 @@ impl Device {
     #[doc(hidden)]
     pub fn specialise(&self, dimension: u32) {
         if let Ok(gpu) = self.gpu("") {
-            gpu.specialise(dimension);
+            gpu.compiler.choose(gpu::FormChoice::Specialised(dimension));
         }
     }
 
@@ -263,7 +263,7 @@ impl Device {
     #[doc(hidden)]
     pub fn write_for_hardware(&self) {
         if let Ok(gpu) = self.gpu("") {
-            gpu.write_for_hardware();
+            gpu.compiler.write_for(gpu::Driver::Hardware);
         }
     }
 
@@ -271,7 +271,7 @@ impl Device {
     #[cfg(feature = "internals")]
     #[doc(hidden)]
     pub fn specialised_kernels(&self) -> Vec<(&'static str, String)> {
-        let ran = self.gpu("").map_or(vec![], |gpu| gpu.tried_forms());
+        let ran = self.gpu("").map_or(vec![], |gpu| gpu.compiler.tried());
         ran.into_iter().map(|(kernel, variant)| (kernel.name(), variant.to_string())).collect()
     }
 
@@ -279,7 +279,7 @@ impl Device {
     #[cfg(feature = "internals")]
     #[doc(hidden)]
     pub fn compiled_kernels(&self) -> usize {
-        self.gpu("").map_or(0, |gpu| gpu.compiled())
+        self.gpu("").map_or(0, |gpu| gpu.compiler.count())
     }
 
     /// Runs a future of this crate to its end on this thread, or drops it where the caller asks the call to end: how every blocking call

@@ -7,7 +7,9 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail, ensure};
 use half::f16;
 use nearfield::internals::ladder::RUNGS;
-use nearfield::{Device, DeviceMatrix, DeviceVector, Error, MatrixView, Norm, Reduce, Stages, Summation};
+use nearfield::{
+    Device, DeviceMatrix, DeviceVector, ElementKind, Error, MatrixView, Norm, Reduce, Stages, Summation,
+};
 use serde_json::{Value, json};
 
 use crate::case::Case;
@@ -18,7 +20,7 @@ use crate::run::{Run, Suite};
 use crate::times::Times;
 use crate::units::rounded;
 use crate::work::{Unit, Work};
-use nearfield_cli::given::arguments::{self, Elements};
+use nearfield_cli::given::arguments;
 pub(crate) use truth::{How, Name};
 use truth::{Truth, checked, truth};
 
@@ -36,9 +38,9 @@ pub(crate) struct Args {
     /// Kinds of summation, one case each
     #[arg(long, value_delimiter = ',', default_value = "plain", value_name = "HOW,…")]
     summation: Vec<How>,
-    /// Element types, one case each
-    #[arg(long, value_delimiter = ',', default_value = "f32", value_name = "TYPE,…")]
-    elements: Vec<Elements>,
+    /// Element types, f32 or f16, one case each
+    #[arg(long, value_delimiter = ',', default_value = "f32", value_name = "TYPE,…", value_parser = arguments::word::<ElementKind>)]
+    elements: Vec<ElementKind>,
     /// Reduce rows of this length (f32) instead of the whole, one case each
     #[arg(long, value_delimiter = ',', value_name = "N,…", conflicts_with = "elements", value_parser = nearfield_cli::given::arguments::count)]
     row_length: Vec<usize>,
@@ -102,9 +104,13 @@ struct Bench<'a> {
 }
 
 /// The identity of a reduction of the whole, or of rows.
-fn identity((name, how, elements): (Name, How, Elements), length: usize, row_length: Option<usize>) -> Value {
+fn identity(
+    (name, how, elements): (Name, How, ElementKind),
+    length: usize,
+    row_length: Option<usize>,
+) -> Value {
     json!({
-        "operation": arguments::name(name), "elements": arguments::name(elements), "summation": arguments::name(how),
+        "operation": arguments::name(name), "elements": elements.name(), "summation": arguments::name(how),
         "length": length, "row_length": row_length,
     })
 }
@@ -139,8 +145,8 @@ impl Bench<'_> {
         let (a, b) = (&self.a[..length], &self.b[..length]);
         for &elements in &self.args.elements {
             match elements {
-                Elements::F32 => self.cases_of(elements, a, b)?,
-                Elements::F16 => {
+                ElementKind::F32 => self.cases_of(elements, a, b)?,
+                ElementKind::F16 => {
                     let narrow =
                         |values: &[f32]| values.iter().map(|&x| f16::from_f32(x)).collect::<Vec<_>>();
                     self.cases_of(elements, &narrow(a), &narrow(b))?;
@@ -150,7 +156,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    fn cases_of<T: nearfield::Element>(&mut self, elements: Elements, a: &[T], b: &[T]) -> Result<()> {
+    fn cases_of<T: nearfield::Element>(&mut self, elements: ElementKind, a: &[T], b: &[T]) -> Result<()> {
         let device = self.device;
         let operands = self.copies(&format!("{} numbers", a.len()), size_of_val(a), || {
             Ok((device.upload_vector(a)?, device.upload_vector(b)?))
@@ -186,7 +192,7 @@ impl Bench<'_> {
         for &name in &self.args.operation {
             let mut known = vec![];
             for &how in &self.args.summation {
-                let identity = identity((name, how, Elements::F32), part, Some(row_length));
+                let identity = identity((name, how, ElementKind::F32), part, Some(row_length));
                 let Some(case) = self.run.start(identity)? else { continue };
                 let of_copy = |number: usize, stages: Option<&Stages>| {
                     let (left, right) = &operands[number % operands.len()];

@@ -2,10 +2,10 @@
 
 mod packages;
 
-use std::io::{self, BufRead, IsTerminal, Write, stdin, stdout};
+use std::io::{Write, stdout};
 use std::time::Instant;
 
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result, ensure};
 use nearfield::io::VectorFile;
 use nearfield::{ElementKind, Flat, MatrixView, Metric, Neighbors};
 
@@ -30,22 +30,19 @@ const K: usize = 10;
 const RUNS: usize = 5;
 /// Neighbours closer to each other than this may swap, because truth and results are rounded to f32.
 const TIE: f32 = 1e-6;
-/// The name that stands for the lines of the standard input.
-const LINES: &str = "-";
 
 const LONG: &str = "\
-Search real data that comes with the program, check the answers, and ask for more.
+Search real data that comes with the program, and check the answers.
 
 The rows are the descriptions of 4000 Debian packages, as vectors of 384 f16 values (all-MiniLM-L6-v2); the queries are 200 \
 more. Packages whose descriptions mean alike lie near each other. The exit code is 0 only if the 10 nearest rows of every query \
-are the true ones. On a terminal the program then asks for names of packages.";
+are the true ones.";
 
 const EXAMPLES: &str = "\
 Examples:
   nearfield demo
   nearfield demo --query gimp
-  nearfield demo --device host
-  printf '7zip\\nlldb-13\\n' | nearfield demo --query -";
+  nearfield demo --device host";
 
 /// What to try next.
 const NEXT: [&str; 2] = [
@@ -54,9 +51,9 @@ const NEXT: [&str; 2] = [
 ];
 
 #[derive(Debug, clap::Args)]
-#[command(about = "Search real data that comes with the program, check the answers, and ask for more", long_about = LONG, after_help = EXAMPLES)]
+#[command(about = "Search real data that comes with the program, and check the answers", long_about = LONG, after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Package to find the nearest ones of; several times for several, or - for a name in each line of the standard input
+    /// Package to find the nearest ones of; several times for several
     #[arg(long, value_name = "NAME")]
     query: Vec<String>,
     #[command(flatten)]
@@ -83,12 +80,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let queries =
         Packages::read(QUERIES, QUERY_NAMES, QUERY_DESCRIPTIONS).context("the queries in the program")?;
     // A wrong name is refused before anything is printed.
-    let names = args.query.iter().map(String::as_str).filter(|name| *name != LINES);
-    for name in names {
-        asked(&rows, &queries, name).map_err(|near| {
-            anyhow!("--query: needed the name of a package in the data, given {name}: the closest are {near}")
-        })?;
-    }
+    args.query.iter().try_for_each(|name| asked(&rows, &queries, name).map(drop))?;
 
     let device = args.device.open()?;
     let mut out = stdout().lock();
@@ -100,28 +92,23 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     demo.check(&mut out)?;
     if args.query.is_empty() {
         SHOWN.iter().try_for_each(|name| demo.answer(&mut out, name))?;
-        if stdin().is_terminal() && stdout().is_terminal() {
-            writeln!(
-                out,
-                "\nName a package to see what is near it. A part of a name lists whole ones, and an empty line ends this."
-            )?;
-            demo.converse(&mut out, true)?;
-        }
     }
-    for name in &args.query {
-        if name == LINES { demo.converse(&mut out, false)? } else { demo.answer(&mut out, name)? }
-    }
+    args.query.iter().try_for_each(|name| demo.answer(&mut out, name))?;
     writeln!(out, "\nNext, with vectors of your own (npy, csv, jsonl, safetensors and others):")?;
     NEXT.iter().try_for_each(|command| writeln!(out, "  {command}"))?;
     Ok(out.flush()?)
 }
 
-/// The package of a name, or the names that are most like it.
-fn asked<'p>(rows: &'p Packages, queries: &'p Packages, name: &str) -> Result<Asked<'p>, String> {
-    let query = queries.find(name).map(|place| Asked { packages: queries, place, row: None });
-    let row = || rows.find(name).map(|place| Asked { packages: rows, place, row: Some(place as u64) });
-    let near = || closest(name, queries.names.iter().chain(&rows.names).copied()).join(", ");
-    query.or_else(row).ok_or_else(near)
+/// The package of a name, or an error with the names that are most like it.
+fn asked<'p>(rows: &'p Packages, queries: &'p Packages, name: &str) -> Result<Asked<'p>> {
+    if let Some(place) = queries.find(name) {
+        return Ok(Asked { packages: queries, place, row: None });
+    }
+    let place = rows.find(name).with_context(|| {
+        let near = closest(name, queries.names.iter().chain(&rows.names).copied()).join(", ");
+        format!("--query: needed the name of a package in the data, given {name}: the closest are {near}")
+    })?;
+    Ok(Asked { packages: rows, place, row: Some(place as u64) })
 }
 
 impl Demo {
@@ -167,17 +154,9 @@ impl Demo {
         Ok(())
     }
 
-    /// Prints the packages nearest to one, or the names that are most like an unknown one.
+    /// Prints the packages nearest to one.
     fn answer(&self, out: &mut impl Write, name: &str) -> Result<()> {
-        let Asked { packages, place, row } = match asked(&self.rows, &self.queries, name) {
-            Ok(asked) => asked,
-            Err(near) => {
-                return Ok(writeln!(
-                    out,
-                    "\nNo package in the data is called {name}. The closest are {near}."
-                )?);
-            }
-        };
+        let Asked { packages, place, row } = asked(&self.rows, &self.queries, name)?;
         let (name, description) = (packages.names[place], packages.descriptions[place]);
         writeln!(out, "\nNearest to {name} ({description}):")?;
         let query = MatrixView::new(packages.vector(place), packages.dim)?;
@@ -191,28 +170,6 @@ impl Demo {
         }
         Ok(())
     }
-
-    /// Answers each line of the standard input. A terminal is asked for lines, and an empty one ends them.
-    fn converse(&self, out: &mut impl Write, is_asked: bool) -> Result<()> {
-        let mut lines = stdin().lock().lines();
-        loop {
-            if is_asked {
-                write!(out, "> ")?;
-                out.flush()?;
-            }
-            let Some(line) = lines.next().transpose().map_err(told)? else { return Ok(()) };
-            match line.trim() {
-                "" if is_asked => return Ok(()),
-                "" => {}
-                name => self.answer(out, name)?,
-            }
-        }
-    }
-}
-
-/// An error of the standard input, by its name.
-fn told(error: io::Error) -> anyhow::Error {
-    anyhow::Error::new(error).context("standard input")
 }
 
 /// The number of results that are true neighbours, or as near as the last true one.
