@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::io::{BufWriter, Read, Seek, SeekFrom, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use arrow::array::types::{Float16Type, Float32Type};
@@ -18,8 +18,8 @@ use arrow::ipc::reader::{FileReader, StreamReader};
 use nearfield::io::VectorFile;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use tempfile::TempDir;
 
-use super::vectors::{Place, Vectors};
 use crate::terminal::interrupt;
 
 /// Rows of a batch of a Parquet file. Arrow files have batches of their own.
@@ -29,21 +29,31 @@ const ARROW_FILE: &[u8] = b"ARROW1";
 
 type Batches = Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>>>;
 
-/// Opens a column of a file: the one that `place` names, or the only one of vectors.
-pub(super) fn open(place: &Place) -> Result<Vectors> {
-    let file = place.file.display();
-    let schema = batches(&place.file, None).with_context(|| file.to_string())?.0;
-    let column = choose(&schema, place.column.as_deref()).with_context(|| file.to_string())?;
+/// A column that was copied.
+pub(super) struct Column {
+    pub(super) copy: VectorFile,
+    /// `FILE.parquet:COLUMN`.
+    pub(super) name: PathBuf,
+    pub(super) converted: Option<String>,
+    /// The directory of the copy, which goes with the file.
+    pub(super) directory: TempDir,
+}
+
+/// Opens a column of a file: the one of this name, or the only one of vectors.
+pub(super) fn open(path: &Path, column: Option<&str>) -> Result<Column> {
+    let file = path.display();
+    let schema = batches(path, None).with_context(|| file.to_string())?.0;
+    let column = choose(&schema, column).with_context(|| file.to_string())?;
     let field = schema.field(column);
-    let path = format!("{file}:{}", field.name());
+    let name = format!("{file}:{}", field.name());
     let directory = interrupt::temporary_directory()?;
-    let copy = copy(&place.file, column, field, directory.path()).context(path.clone())?;
+    let copy = copy(path, column, field, directory.path()).context(name.clone())?;
     let converted = match element(field) {
         Some(DataType::Float64) => Some("float64 rounded to float32".to_owned()),
         Some(DataType::Float16 | DataType::Float32) | None => None,
         Some(other) => Some(format!("{} to float32", other.to_string().to_lowercase())),
     };
-    Ok(Vectors { path: path.into(), converted, _directory: Some(directory), ..copy.into() })
+    Ok(Column { copy, name: name.into(), converted, directory })
 }
 
 /// The columns of a file, and its rows: those of all columns or of one.

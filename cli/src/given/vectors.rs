@@ -18,11 +18,11 @@ const WITH_COLUMNS: [&str; 4] = ["parquet", "arrow", "ipc", "feather"];
 /// An open file of vectors, with the name that the user knows.
 #[derive(Debug)]
 pub struct Vectors {
-    pub(super) file: VectorFile,
-    pub(super) path: PathBuf,
-    pub(super) converted: Option<String>,
+    file: VectorFile,
+    path: PathBuf,
+    converted: Option<String>,
     /// The directory of a copy, which goes with the file.
-    pub(super) _directory: Option<TempDir>,
+    _directory: Option<TempDir>,
 }
 
 impl Vectors {
@@ -30,7 +30,11 @@ impl Vectors {
     pub fn open(path: &Path) -> Result<Self> {
         match Place::of(path) {
             #[cfg(feature = "parquet")]
-            Some(place) => super::columns::open(&place),
+            Some(place) => {
+                let column = super::columns::open(&place.file, place.column.as_deref())?;
+                let (path, converted, _directory) = (column.name, column.converted, Some(column.directory));
+                Ok(Self { file: column.copy, path, converted, _directory })
+            }
             #[cfg(not(feature = "parquet"))]
             Some(place) => anyhow::bail!("{}: {WITHOUT_COLUMNS}", place.file.display()),
             None => Ok(VectorFile::open(path)?.into()),
@@ -74,9 +78,9 @@ pub fn file_of(path: &Path) -> PathBuf {
 
 /// The parts of a path `FILE.parquet` or `FILE.parquet:COLUMN`.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Place {
-    pub(super) file: PathBuf,
-    pub(super) column: Option<String>,
+struct Place {
+    file: PathBuf,
+    column: Option<String>,
 }
 
 impl Place {

@@ -69,24 +69,6 @@ fn searches_the_example_data() -> Result<()> {
 }
 
 #[test]
-fn pads_where_there_are_fewer_rows_than_k() -> Result<()> {
-    if !has_device() {
-        return Ok(());
-    }
-    let here = Here::with_three_rows()?;
-    let search = "search --rows three.npy --queries three.npy --k 5 --metric l2";
-    here.run(&format!("{search} --ids ids.npy --distances distances.npy"))?;
-    let ids = here.ids("ids.npy")?;
-    assert_eq!((ids.rows, ids.width), (3, 5));
-    assert_eq!(ids.values, [0, 1, 2, -1, -1, 1, 0, 2, -1, -1, 2, 1, 0, -1, -1]);
-    let distances = VectorFile::open(here.at("distances.npy"))?.read_all()?.into_f32();
-    assert_eq!(distances[..3], [0.0, 5.0, 10.0]);
-    assert!(distances.chunks(5).all(|row| row[..3].iter().all(|one| one.is_finite())), "{distances:?}");
-    assert!(distances.chunks(5).all(|row| row[3..].iter().all(|one| one.is_nan())), "{distances:?}");
-    Ok(())
-}
-
-#[test]
 fn refuses_bad_arguments() -> Result<()> {
     let here = Here::with_three_rows()?;
     fs::create_dir(here.at("folder.npy"))?;

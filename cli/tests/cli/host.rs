@@ -5,21 +5,18 @@ use std::path::Path;
 use std::process::Output;
 
 use anyhow::{Context, Result, ensure};
-use nearfield::Metric;
-use nearfield::io::VectorFile;
 use nearfield_testing::programs::{failed, hide_drivers, succeeded};
-use nearfield_testing::sets::{clustered, nearest};
 use serde_json::Value;
 
-use crate::{Here, PROGRAM};
+use crate::PROGRAM;
 
-fn run(directory: &Path, arguments: &str) -> Result<Output> {
-    let mut command = PROGRAM.at(directory, arguments);
+fn run(arguments: &str) -> Result<Output> {
+    let mut command = PROGRAM.at(Path::new("."), arguments);
     Ok(hide_drivers(&mut command).output()?)
 }
 
-fn succeed(directory: &Path, arguments: &str) -> Result<String> {
-    let output = run(directory, arguments)?;
+fn succeed(arguments: &str) -> Result<String> {
+    let output = run(arguments)?;
     ensure!(output.stderr.is_empty(), "{arguments}: {}", String::from_utf8_lossy(&output.stderr));
     succeeded(output).with_context(|| arguments.to_owned())
 }
@@ -28,11 +25,10 @@ const WHY: &str = "because there is no GPU (no adapter: is a Vulkan, Metal or DX
 
 #[test]
 fn info_takes_the_host_engine_and_says_why() -> Result<()> {
-    let here = Path::new(".");
-    let printed = succeed(here, "info")?;
+    let printed = succeed("info")?;
     let best = printed.lines().last().context("a line")?;
     ensure!(best.starts_with("best: host, ") && best.ends_with(WHY), "{printed}");
-    let document: Value = serde_json::from_str(&succeed(here, "info --json")?)?;
+    let document: Value = serde_json::from_str(&succeed("info --json")?)?;
     let adapters = document["adapters"].as_array().context("a list")?;
     assert_eq!(adapters.len(), 1, "{document}");
     assert_eq!((&adapters[0]["kind"], &adapters[0]["best"]), (&"host".into(), &true.into()));
@@ -45,7 +41,7 @@ fn info_takes_the_host_engine_and_says_why() -> Result<()> {
 #[test]
 fn the_demo_finds_the_truth_on_the_best_device_in_any_case() -> Result<()> {
     for device in ["Best", "HOST"] {
-        let printed = succeed(Path::new("."), &format!("demo --device={device}"))?;
+        let printed = succeed(&format!("demo --device={device}"))?;
         for part in ["Running on the processor (", "python3-py7zr", "recall@10 1.0000", "queries a second"] {
             ensure!(printed.contains(part), "{device}, {part}: {printed}");
         }
@@ -55,29 +51,9 @@ fn the_demo_finds_the_truth_on_the_best_device_in_any_case() -> Result<()> {
 }
 
 #[test]
-fn a_search_finds_the_ids_of_the_truth() -> Result<()> {
-    let here = Here::new()?;
-    let (rows, queries) = (clustered(3000, 40, 1), clustered(50, 40, 2));
-    here.write("r.npy", [3000, 40], &rows)?;
-    here.write("q.npy", [50, 40], &queries)?;
-    for metric in Metric::ALL {
-        let of = format!("--rows r.npy --queries q.npy -k 10 --metric {}", metric.name());
-        let (ids, truth) = nearest(metric, &rows, &queries, 40, 10);
-        for device in ["", "--device host", "--device host --screen none --scratch 2MiB"] {
-            succeed(here.path(), &format!("search {of} {device} --ids ids.npy --distances d.npy --force"))?;
-            ensure!(here.ids("ids.npy")?.values == ids, "{metric} {device}: other ids");
-            let found = VectorFile::open(here.at("d.npy"))?.read_all()?.into_f32();
-            let close = |(found, truth): (&f32, &f32)| (found - truth).abs() <= 1e-5 * truth.abs().max(1.0);
-            ensure!(found.iter().zip(&truth).all(close), "{metric} {device}: other distances");
-        }
-    }
-    Ok(())
-}
-
-#[test]
 fn a_driver_that_is_asked_for_is_missed() -> Result<()> {
     for (device, needed) in [("gpu", "an adapter that can compute"), ("software", "a software adapter")] {
-        let output = run(Path::new("."), &format!("demo --device {device}"))?;
+        let output = run(&format!("demo --device {device}"))?;
         ensure!(output.status.code() == Some(1), "{device}: {}", output.status);
         failed(&output, &["--device", needed, "driver installed?"]).context(device)?;
     }

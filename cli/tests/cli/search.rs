@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use nearfield::io::read_distances;
+use nearfield::io::{VectorFile, read_distances};
 use nearfield_testing::programs::lines;
 use nearfield_testing::sets::clustered;
 use serde_json::{Value, json};
@@ -64,11 +64,17 @@ fn answers_are_written_by_the_ending_of_the_file_and_never_over_another() -> Res
     here.run(&format!("{SEARCH} -k 2 --out found.jsonl"))?;
     let queries = lines(&here.text("found.jsonl")?)?;
     assert_eq!((&queries[1]["query"], &queries[1]["ids"][0]), (&1.into(), &9.into()));
-    here.run(&format!("{SEARCH} -k 12 --out found.npz"))?;
+    here.run(&format!("{SEARCH} -k 12 --out found.npz --ids ids.npy --distances distances.npy"))?;
     let ids = here.ids("found.npz")?;
     assert_eq!((ids.rows, ids.width, &ids.values[9..13]), (2, 12, &[9, -1, -1, 9][..]));
-    let distances = read_distances(here.at("found.npz"))?.context("distances")?.0;
-    assert!(distances[11].is_nan() && distances[12] == 0.0);
+    assert!(here.ids("ids.npy")? == ids, "other ids in the npy");
+    for distances in [
+        read_distances(here.at("found.npz"))?.context("distances")?.0,
+        VectorFile::open(here.at("distances.npy"))?.read_all()?.into_f32(),
+    ] {
+        assert!(distances[..10].iter().all(|one| one.is_finite()), "{distances:?}");
+        assert!(distances[10..12].iter().all(|one| one.is_nan()) && distances[12] == 0.0, "{distances:?}");
+    }
     here.run(&format!("{SEARCH} --out found.csv --force"))?;
     let of_archive = "--rows found.npz:distances --queries found.npz:distances --force --out found.npz";
     here.fail(&format!("search --device host {of_archive}"), &[("", &["--out", "--rows", "found.npz"])])?;
@@ -88,6 +94,11 @@ fn rows_that_stay_in_their_file_are_found_as_others_are() -> Result<()> {
     let kept = here.record(&format!("{SEARCH} -k 3 --ids kept.npy"))?;
     let mapped = here.record(&format!("{SEARCH} -k 3 --keep-rows mapped --ids mapped.npy"))?;
     assert_eq!((&kept["row_place"], &mapped["row_place"]), (&"host".into(), &"file".into()));
+    let unscreened = here.record(&format!("{SEARCH} -k 3 --screen none --ids unscreened.npy"))?;
+    assert_eq!(
+        (&unscreened["screened"], here.read("unscreened.npy")?),
+        (&false.into(), here.read("kept.npy")?)
+    );
     assert_eq!(here.read("kept.npy")?, here.read("mapped.npy")?);
     let build = "build --device host --rows rows.npy";
     here.run(&format!("{build} --keep-rows mapped --out mapped.nf"))?;

@@ -146,7 +146,7 @@ impl Bench<'_> {
         for &elements in &self.args.elements {
             match elements {
                 ElementKind::F32 => self.cases_of(elements, a, b)?,
-                ElementKind::F16 => {
+                _ => {
                     let narrow =
                         |values: &[f32]| values.iter().map(|&x| f16::from_f32(x)).collect::<Vec<_>>();
                     self.cases_of(elements, &narrow(a), &narrow(b))?;
