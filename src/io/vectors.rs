@@ -102,20 +102,21 @@ impl VectorFile {
         Ok(Self { rows })
     }
 
+    fn about(&self) -> (&Path, [usize; 2]) {
+        match &self.rows {
+            Rows::Binary(table) => (&table.path, [table.rows, table.dim]),
+            Rows::Text(table) => (&table.path, [table.rows, table.dim]),
+        }
+    }
+
     /// Number of vectors.
     pub fn rows(&self) -> usize {
-        match &self.rows {
-            Rows::Binary(table) => table.rows,
-            Rows::Text(table) => table.rows,
-        }
+        self.about().1[0]
     }
 
     /// Elements per vector, at least 1.
     pub fn dim(&self) -> usize {
-        match &self.rows {
-            Rows::Binary(table) => table.dim,
-            Rows::Text(table) => table.dim,
-        }
+        self.about().1[1]
     }
 
     /// The element type that reading returns: f16 for f16 files, f32 for all others.
@@ -128,10 +129,7 @@ impl VectorFile {
 
     /// The path of the vectors. For an archive it is `FILE.npz:MEMBER`, even if no member was given.
     pub fn path(&self) -> &Path {
-        match &self.rows {
-            Rows::Binary(table) => &table.path,
-            Rows::Text(table) => &table.path,
-        }
+        self.about().0
     }
 
     /// What reading changes, as a note for people: `float64 rounded to float32`, say. `None` if the file has f32 or f16 as the

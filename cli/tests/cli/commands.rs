@@ -154,6 +154,7 @@ fn one_device_is_named_by_its_index_and_others_are_listed() -> Result<()> {
         search,
         &[
             ("host,", &["error: --device: needed a name on each side of a comma, given \"host,\""]),
+            ("host,nobody", &["error: --device: needed an adapter whose name contains \"nobody\", found "]),
             (&beyond, &[&format!("--device: needed an adapter with the index {beyond}, found ")]),
             ("nobody", &["--device", "\"nobody\"", "found"]),
             ("nobody#1", &[number, "\"nobody\"", "found "]),

@@ -140,7 +140,7 @@ impl GpuRows {
             let matrix: Matrix = shape.matrix_of(&bytes)?;
             rows.receive((slots, &ids), Vectors::from(&matrix).on_host()?)?;
         }
-        rows.set_alive(alive.map(Bits::copied).transpose()?);
+        rows.alive = alive.map(Bits::copied).transpose()?;
         Ok(rows)
     }
 }

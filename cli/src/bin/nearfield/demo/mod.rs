@@ -61,10 +61,10 @@ pub(crate) struct Args {
 }
 
 /// The index, and the packages that can be asked for.
-struct Demo {
+struct Demo<'p> {
     index: Flat,
-    rows: Packages,
-    queries: Packages,
+    rows: &'p Packages,
+    queries: &'p Packages,
 }
 
 /// A package to find the nearest ones of.
@@ -79,21 +79,26 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let rows = Packages::read(ROWS, ROW_NAMES, ROW_DESCRIPTIONS).context("the rows in the program")?;
     let queries =
         Packages::read(QUERIES, QUERY_NAMES, QUERY_DESCRIPTIONS).context("the queries in the program")?;
+    let shown = SHOWN.map(str::to_owned);
+    let names: &[String] = if args.query.is_empty() { &shown } else { &args.query };
     // A wrong name is refused before anything is printed.
-    args.query.iter().try_for_each(|name| asked(&rows, &queries, name).map(drop))?;
+    let asked: Vec<_> = names.iter().map(|name| asked(&rows, &queries, name)).collect::<Result<_>>()?;
 
     let device = args.device.open()?;
     let mut out = stdout().lock();
     writeln!(out, "{}", device::sentence(&device))?;
     let mut index = Flat::builder(&device, Metric::Cosine, rows.dim).elements(ElementKind::F16).build()?;
     index.add(MatrixView::new(&rows.values, rows.dim)?)?;
-    let demo = Demo { index, rows, queries };
-    demo.introduce(&mut out)?;
+    writeln!(
+        out,
+        "The data are the descriptions of {} Debian packages, which a model has turned into {} numbers each.\n\
+         A distance of 0 means that two descriptions say the same; at 0.8 they have nothing in common (1 - cosine).",
+        rows.names.len(),
+        rows.dim
+    )?;
+    let demo = Demo { index, rows: &rows, queries: &queries };
     demo.check(&mut out)?;
-    if args.query.is_empty() {
-        SHOWN.iter().try_for_each(|name| demo.answer(&mut out, name))?;
-    }
-    args.query.iter().try_for_each(|name| demo.answer(&mut out, name))?;
+    asked.iter().try_for_each(|one| demo.answer(&mut out, one))?;
     writeln!(out, "\nNext, with vectors of your own (npy, csv, jsonl, safetensors and others):")?;
     NEXT.iter().try_for_each(|command| writeln!(out, "  {command}"))?;
     Ok(out.flush()?)
@@ -111,17 +116,7 @@ fn asked<'p>(rows: &'p Packages, queries: &'p Packages, name: &str) -> Result<As
     Ok(Asked { packages: rows, place, row: Some(place as u64) })
 }
 
-impl Demo {
-    fn introduce(&self, out: &mut impl Write) -> Result<()> {
-        let (count, dim) = (self.rows.names.len(), self.rows.dim);
-        writeln!(
-            out,
-            "The data are the descriptions of {count} Debian packages, which a model has turned into {dim} numbers each.\n\
-             A distance of 0 means that two descriptions say the same; at 0.8 they have nothing in common (1 - cosine)."
-        )?;
-        Ok(())
-    }
-
+impl Demo<'_> {
     /// Searches for all queries, and fails unless the true neighbours are found.
     fn check(&self, out: &mut impl Write) -> Result<()> {
         let asked = MatrixView::new(&self.queries.values, self.queries.dim)?;
@@ -155,8 +150,7 @@ impl Demo {
     }
 
     /// Prints the packages nearest to one.
-    fn answer(&self, out: &mut impl Write, name: &str) -> Result<()> {
-        let Asked { packages, place, row } = asked(&self.rows, &self.queries, name)?;
+    fn answer(&self, out: &mut impl Write, &Asked { packages, place, row }: &Asked<'_>) -> Result<()> {
         let (name, description) = (packages.names[place], packages.descriptions[place]);
         writeln!(out, "\nNearest to {name} ({description}):")?;
         let query = MatrixView::new(packages.vector(place), packages.dim)?;
