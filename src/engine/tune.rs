@@ -171,10 +171,10 @@ async fn timed(
     for queries in QUERIES {
         // The first searches also tell which kernels run, and whether their answers are the same bits.
         let general = trial(queries, FormChoice::General).await?;
-        gpu.tried_forms();
+        gpu.compiler.tried();
         let other = trial(queries, specialised).await?;
-        let tried = gpu.tried_forms();
-        let is_known = tried.iter().all(|(kernel, variant)| gpu.is_timed(kernel, variant));
+        let tried = gpu.compiler.tried();
+        let is_known = tried.iter().all(|(kernel, variant)| gpu.compiler.times(kernel, variant).is_some());
         if general.neighbors == other.neighbors && (is_again || !is_known) {
             let least = least_times(trial, queries, specialised, started).await?;
             for (kernel, variant) in tried {
@@ -196,7 +196,7 @@ async fn timed(
         }
     }
     let kept: Vec<_> = timed.iter().map(|one| (one.kernel, one.variant.clone(), one.times)).collect();
-    gpu.keep_times(&kept)?;
+    gpu.compiler.keep_times(&kept)?;
     Ok(timed.into_iter().map(|one| one.told(dim)).collect())
 }
 

@@ -17,11 +17,17 @@ fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> Result<usize> {
     std::os::windows::fs::FileExt::seek_read(file, buffer, offset)
 }
 
-fn check_kind(metadata: &Metadata) -> Result<()> {
-    if metadata.is_file() {
-        return Ok(());
-    }
-    Err(Error::new(ErrorKind::InvalidInput, "not a regular file"))
+/// Opens a regular file.
+pub(super) fn open_regular(path: &Path) -> Result<(File, Metadata)> {
+    let checked = |metadata: Metadata| match metadata.is_file() {
+        true => Ok(metadata),
+        false => Err(Error::new(ErrorKind::InvalidInput, "not a regular file")),
+    };
+    // Opening a named pipe would wait for a writer, so this comes first. Another file may have the name by the time it is opened.
+    checked(fs::metadata(path)?)?;
+    let file = File::open(path)?;
+    let metadata = checked(file.metadata()?)?;
+    Ok((file, metadata))
 }
 
 /// A browser has no files.
@@ -49,11 +55,7 @@ enum Content {
 impl PositionedFile {
     /// Opens `path`, which must be a regular file.
     pub(crate) fn open(path: &Path) -> Result<Self> {
-        // Opening a named pipe would wait for a writer, so this comes first. Another file may have the name by the time it is opened.
-        check_kind(&fs::metadata(path)?)?;
-        let file = File::open(path)?;
-        let metadata = file.metadata()?;
-        check_kind(&metadata)?;
+        let (file, metadata) = open_regular(path)?;
         Ok(Self { content: Content::File(Arc::new(file)), position: 0, length: metadata.len() })
     }
 

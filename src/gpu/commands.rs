@@ -381,11 +381,11 @@ impl<'a> Commands<'a> {
     /// Submits the commands, with a copy of buffer ranges behind them.
     pub(crate) fn submit_with_readback(self, ranges: &[readback::Range<'_>]) -> Result<Reading> {
         let gpu = self.gpu;
-        let recorded = self.finish();
-        let (encoder, arenas, staged) = match recorded {
-            Some(Recorded { encoder, arenas, staged }) => (encoder, arenas, staged),
-            None => (gpu.device.create_command_encoder(&Default::default()), vec![], vec![]),
-        };
+        let Recorded { encoder, arenas, staged } = self.finish().unwrap_or_else(|| Recorded {
+            encoder: gpu.device.create_command_encoder(&Default::default()),
+            arenas: vec![],
+            staged: vec![],
+        });
         let reading = gpu.submit_and_read(encoder, ranges)?;
         gpu.take_back(arenas, staged);
         Ok(reading)

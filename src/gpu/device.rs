@@ -23,7 +23,7 @@ pub(crate) struct Gpu {
     pub(crate) subgroups: bool,
     /// Whether cooperative matrices passed the self-test, once it ran.
     pub(crate) multiplies_matrices: OnceLock<bool>,
-    pub(super) compiler: Arc<Compiler>,
+    pub(crate) compiler: Arc<Compiler>,
     pub(super) ahead: Ahead,
     pub(super) pool: Mutex<Pool>,
     /// What rows of indexes hold of the device's memory.

@@ -186,11 +186,7 @@ impl Waiter {
         if !interrupt::is_armed() {
             return Ok(());
         }
-        let earlier = {
-            let mut pieces = lock(&self.pieces);
-            pieces.push_back((std::thread::current().id(), piece));
-            if pieces.len() > self.ahead() { pieces.pop_front() } else { None }
-        };
+        let earlier = self.exchange(&self.pieces, (std::thread::current().id(), piece));
         POLLING.with_borrow(|polling| {
             if let Some(parked) = polling {
                 parked.is_ahead.store(true, Ordering::Relaxed);
@@ -207,12 +203,7 @@ impl Waiter {
     pub(super) async fn keep_pace_of_future(&self, queue: &wgpu::Queue) {
         let (sender, receiver) = oneshot_channel();
         queue.on_submitted_work_done(move || drop(sender.send(())));
-        let earlier = {
-            let mut pieces = lock(&self.pieces_of_futures);
-            pieces.push_back(receiver);
-            if pieces.len() > self.ahead() { pieces.pop_front() } else { None }
-        };
-        if let Some(earlier) = earlier {
+        if let Some(earlier) = self.exchange(&self.pieces_of_futures, receiver) {
             earlier.receive().await;
         }
     }
@@ -222,8 +213,12 @@ impl Waiter {
         std::ptr::from_ref(self).addr()
     }
 
-    fn ahead(&self) -> usize {
-        if self.spin.is_zero() { AHEAD_ON_SOFTWARE } else { AHEAD }
+    /// Adds a piece to the last ones. Returns the earliest if there are too many then.
+    fn exchange<P>(&self, pieces: &Mutex<VecDeque<P>>, piece: P) -> Option<P> {
+        let most = if self.spin.is_zero() { AHEAD_ON_SOFTWARE } else { AHEAD };
+        let mut pieces = lock(pieces);
+        pieces.push_back(piece);
+        if pieces.len() > most { pieces.pop_front() } else { None }
     }
 
     /// Forgets the pieces of this thread's call, whose last results have been read: to wait for each takes some 10 us.

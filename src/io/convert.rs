@@ -14,102 +14,77 @@ pub(super) struct Misfit {
 }
 
 /// Appends numbers as f32: floats rounded to the nearest f32, integers exactly.
-pub(super) fn to_f32(element: ElementType, bytes: &[u8], values: &mut Vec<f32>) -> Result<(), Misfit> {
+pub(super) fn to_f32(element: ElementType, bytes: &[u8], to: &mut Vec<f32>) -> Result<(), Misfit> {
     const EXACT: &str = "integers that float32 holds exactly; in numpy, \
                          rows.astype('float32') rounds them to the nearest that it holds";
+    const SMALL: &str = "float64 numbers that do not exceed the largest float32";
+    let rounded = |x: f64| Some(x as f32).filter(|value| !value.is_infinite() || x.is_infinite());
     match element {
-        ElementType::F16 => all(bytes, values, f16::from_le_bytes, f16::to_f32),
-        ElementType::BF16 => all(bytes, values, bf16::from_le_bytes, bf16::to_f32),
-        ElementType::F32 => all(bytes, values, f32::from_le_bytes, |value| value),
-        ElementType::F64 => {
-            let needed = "float64 numbers that do not exceed the largest float32";
-            let fits = |value: f64| !(value as f32).is_infinite() || value.is_infinite();
-            return checked(bytes, values, f64::from_le_bytes, fits, |value| value as f32, needed);
-        }
-        ElementType::U8 => all(bytes, values, u8::from_le_bytes, f32::from),
-        ElementType::I8 => all(bytes, values, i8::from_le_bytes, f32::from),
-        ElementType::U16 => all(bytes, values, u16::from_le_bytes, f32::from),
-        ElementType::I16 => all(bytes, values, i16::from_le_bytes, f32::from),
-        ElementType::U32 => {
-            let fits = |value: u32| is_exact(value.into());
-            return checked(bytes, values, u32::from_le_bytes, fits, |value| value as f32, EXACT);
-        }
+        ElementType::F16 => append(bytes, to, f16::from_le_bytes, |x| Some(x.to_f32()), SMALL),
+        ElementType::BF16 => append(bytes, to, bf16::from_le_bytes, |x| Some(x.to_f32()), SMALL),
+        ElementType::F32 => append(bytes, to, f32::from_le_bytes, Some, SMALL),
+        ElementType::F64 => append(bytes, to, f64::from_le_bytes, rounded, SMALL),
+        ElementType::U8 => append(bytes, to, u8::from_le_bytes, |x| Some(x.into()), EXACT),
+        ElementType::I8 => append(bytes, to, i8::from_le_bytes, |x| Some(x.into()), EXACT),
+        ElementType::U16 => append(bytes, to, u16::from_le_bytes, |x| Some(x.into()), EXACT),
+        ElementType::I16 => append(bytes, to, i16::from_le_bytes, |x| Some(x.into()), EXACT),
+        ElementType::U32 => append(bytes, to, u32::from_le_bytes, |x| exact(x.into(), x as f32), EXACT),
         ElementType::I32 => {
-            let fits = |value: i32| is_exact(value.unsigned_abs().into());
-            return checked(bytes, values, i32::from_le_bytes, fits, |value| value as f32, EXACT);
+            append(bytes, to, i32::from_le_bytes, |x| exact(x.unsigned_abs().into(), x as f32), EXACT)
         }
-        ElementType::U64 => {
-            return checked(bytes, values, u64::from_le_bytes, is_exact, |value| value as f32, EXACT);
-        }
+        ElementType::U64 => append(bytes, to, u64::from_le_bytes, |x| exact(x, x as f32), EXACT),
         ElementType::I64 => {
-            let fits = |value: i64| is_exact(value.unsigned_abs());
-            return checked(bytes, values, i64::from_le_bytes, fits, |value| value as f32, EXACT);
+            append(bytes, to, i64::from_le_bytes, |x| exact(x.unsigned_abs(), x as f32), EXACT)
         }
     }
-    Ok(())
 }
 
 /// Appends numbers as f16, in which they are.
-pub(super) fn to_f16(bytes: &[u8], values: &mut Vec<f16>) -> Result<(), Misfit> {
-    all(bytes, values, f16::from_le_bytes, |value| value);
-    Ok(())
+pub(super) fn to_f16(bytes: &[u8], to: &mut Vec<f16>) -> Result<(), Misfit> {
+    append(bytes, to, f16::from_le_bytes, Some, "float16")
 }
 
 /// Appends integers as i64.
-pub(super) fn to_i64(element: ElementType, bytes: &[u8], values: &mut Vec<i64>) -> Result<(), Misfit> {
+pub(super) fn to_i64(element: ElementType, bytes: &[u8], to: &mut Vec<i64>) -> Result<(), Misfit> {
+    const IDS: &str = "ids below 2^63";
     match element {
-        ElementType::U8 => all(bytes, values, u8::from_le_bytes, i64::from),
-        ElementType::I8 => all(bytes, values, i8::from_le_bytes, i64::from),
-        ElementType::U16 => all(bytes, values, u16::from_le_bytes, i64::from),
-        ElementType::I16 => all(bytes, values, i16::from_le_bytes, i64::from),
-        ElementType::U32 => all(bytes, values, u32::from_le_bytes, i64::from),
-        ElementType::I32 => all(bytes, values, i32::from_le_bytes, i64::from),
-        ElementType::I64 => all(bytes, values, i64::from_le_bytes, |value| value),
-        ElementType::U64 => {
-            let fits = |value: u64| i64::try_from(value).is_ok();
-            return checked(bytes, values, u64::from_le_bytes, fits, u64::cast_signed, "ids below 2^63");
-        }
+        ElementType::U8 => append(bytes, to, u8::from_le_bytes, |x| Some(x.into()), IDS),
+        ElementType::I8 => append(bytes, to, i8::from_le_bytes, |x| Some(x.into()), IDS),
+        ElementType::U16 => append(bytes, to, u16::from_le_bytes, |x| Some(x.into()), IDS),
+        ElementType::I16 => append(bytes, to, i16::from_le_bytes, |x| Some(x.into()), IDS),
+        ElementType::U32 => append(bytes, to, u32::from_le_bytes, |x| Some(x.into()), IDS),
+        ElementType::I32 => append(bytes, to, i32::from_le_bytes, |x| Some(x.into()), IDS),
+        ElementType::U64 => append(bytes, to, u64::from_le_bytes, |x| x.try_into().ok(), IDS),
+        ElementType::I64 => append(bytes, to, i64::from_le_bytes, Some, IDS),
         ElementType::F16 | ElementType::BF16 | ElementType::F32 | ElementType::F64 => {
-            return Err(Misfit { needed: "integers", found: element.name().to_owned() });
+            Err(Misfit { needed: "integers", found: element.name().to_owned() })
         }
     }
-    Ok(())
 }
 
-/// Whether f32 holds an integer of this magnitude: it has 24 digits between the first and the last 1.
-fn is_exact(magnitude: u64) -> bool {
-    magnitude < 1 << 24 || magnitude >> magnitude.trailing_zeros() < 1 << 24
+/// The value of an integer of this magnitude, if f32 holds it: it has 24 digits between the first and the last 1.
+fn exact(magnitude: u64, value: f32) -> Option<f32> {
+    let is_exact = magnitude < 1 << 24 || magnitude >> magnitude.trailing_zeros() < 1 << 24;
+    is_exact.then_some(value)
 }
 
-fn all<const N: usize, S, T>(
+/// Appends numbers up to the first that is not what is needed.
+fn append<const N: usize, S: Display + LowerExp, T: Default>(
     bytes: &[u8],
     values: &mut Vec<T>,
     read: impl Fn([u8; N]) -> S,
-    convert: impl Fn(S) -> T,
-) {
-    values.extend(bytes.as_chunks().0.iter().map(|bytes| convert(read(*bytes))));
-}
-
-fn checked<const N: usize, S: Display + LowerExp, T>(
-    bytes: &[u8],
-    values: &mut Vec<T>,
-    read: impl Fn([u8; N]) -> S,
-    fits: impl Fn(S) -> bool,
-    convert: impl Fn(S) -> T,
+    convert: impl Fn(S) -> Option<T>,
     needed: &'static str,
 ) -> Result<(), Misfit> {
     let numbers = bytes.as_chunks().0;
-    let misfit = numbers.iter().position(|bytes| !fits(read(*bytes)));
+    // Looked for beforehand: without a misfit, as with most types, the rest is one loop without branches.
+    let misfit = numbers.iter().position(|bytes| convert(read(*bytes)).is_none());
     let fitting = &numbers[..misfit.unwrap_or(numbers.len())];
-    values.extend(fitting.iter().map(|bytes| convert(read(*bytes))));
-    match misfit {
-        Some(misfit) => {
-            let number = read(numbers[misfit]);
-            let digits = number.to_string();
-            // A float may have 300 of them.
-            let found = if digits.len() <= 24 { digits } else { format!("{number:e}") };
-            Err(Misfit { needed, found })
-        }
-        None => Ok(()),
-    }
+    values.extend(fitting.iter().map(|bytes| convert(read(*bytes)).unwrap_or_default()));
+    let Some(misfit) = misfit else { return Ok(()) };
+    let number = read(numbers[misfit]);
+    let digits = number.to_string();
+    // A float may have 300 of them.
+    let found = if digits.len() <= 24 { digits } else { format!("{number:e}") };
+    Err(Misfit { needed, found })
 }

@@ -19,80 +19,57 @@ pub(super) enum ElementType {
     I64,
 }
 
+/// Each type in the order of its declaration: its bytes, its name in numpy, its code in npy, which has none for bfloat16, and in safetensors.
+const TYPES: [(ElementType, usize, &str, Option<&str>, Dtype); 12] = [
+    (ElementType::F16, 2, "float16", Some("f2"), Dtype::F16),
+    (ElementType::BF16, 2, "bfloat16", None, Dtype::BF16),
+    (ElementType::F32, 4, "float32", Some("f4"), Dtype::F32),
+    (ElementType::F64, 8, "float64", Some("f8"), Dtype::F64),
+    (ElementType::U8, 1, "uint8", Some("u1"), Dtype::U8),
+    (ElementType::I8, 1, "int8", Some("i1"), Dtype::I8),
+    (ElementType::U16, 2, "uint16", Some("u2"), Dtype::U16),
+    (ElementType::I16, 2, "int16", Some("i2"), Dtype::I16),
+    (ElementType::U32, 4, "uint32", Some("u4"), Dtype::U32),
+    (ElementType::I32, 4, "int32", Some("i4"), Dtype::I32),
+    (ElementType::U64, 8, "uint64", Some("u8"), Dtype::U64),
+    (ElementType::I64, 8, "int64", Some("i8"), Dtype::I64),
+];
+
 impl ElementType {
     /// Bytes per element.
     pub(super) fn size(self) -> usize {
-        match self {
-            Self::U8 | Self::I8 => 1,
-            Self::F16 | Self::BF16 | Self::U16 | Self::I16 => 2,
-            Self::F32 | Self::U32 | Self::I32 => 4,
-            Self::F64 | Self::U64 | Self::I64 => 8,
-        }
+        TYPES[self as usize].1
     }
 
     /// The type's name in numpy.
     pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::F16 => "float16",
-            Self::BF16 => "bfloat16",
-            Self::F32 => "float32",
-            Self::F64 => "float64",
-            Self::U8 => "uint8",
-            Self::I8 => "int8",
-            Self::U16 => "uint16",
-            Self::I16 => "int16",
-            Self::U32 => "uint32",
-            Self::I32 => "int32",
-            Self::U64 => "uint64",
-            Self::I64 => "int64",
-        }
+        TYPES[self as usize].2
     }
 
     pub(super) fn is_integer(self) -> bool {
         !matches!(self, Self::F16 | Self::BF16 | Self::F32 | Self::F64)
     }
 
+    /// The type of this name in numpy.
+    #[cfg(feature = "hdf5")]
+    pub(super) fn named(name: &str) -> Option<Self> {
+        TYPES.iter().find(|about| about.2 == name).map(|about| about.0)
+    }
+
     /// The type that numpy describes as `<f4`, say, and whether its bytes are big endian. None for types that are no numbers.
     pub(super) fn of_numpy(description: &str) -> Option<(Self, bool)> {
-        let (order, name) = description.split_at_checked(1)?;
-        let element = match name {
-            "f2" => Self::F16,
-            "f4" => Self::F32,
-            "f8" => Self::F64,
-            "u1" => Self::U8,
-            "i1" => Self::I8,
-            "u2" => Self::U16,
-            "i2" => Self::I16,
-            "u4" => Self::U32,
-            "i4" => Self::I32,
-            "u8" => Self::U64,
-            "i8" => Self::I64,
-            _ => return None,
-        };
+        let (order, code) = description.split_at_checked(1)?;
+        let &(element, size, ..) = TYPES.iter().find(|about| about.3 == Some(code))?;
         match order {
             "<" => Some((element, false)),
             ">" => Some((element, true)),
-            "|" if element.size() == 1 => Some((element, false)),
+            "|" if size == 1 => Some((element, false)),
             _ => None,
         }
     }
 
     /// The type of a tensor of safetensors, little endian.
     pub(super) fn of_tensor(dtype: Dtype) -> Option<Self> {
-        Some(match dtype {
-            Dtype::F16 => Self::F16,
-            Dtype::BF16 => Self::BF16,
-            Dtype::F32 => Self::F32,
-            Dtype::F64 => Self::F64,
-            Dtype::U8 => Self::U8,
-            Dtype::I8 => Self::I8,
-            Dtype::U16 => Self::U16,
-            Dtype::I16 => Self::I16,
-            Dtype::U32 => Self::U32,
-            Dtype::I32 => Self::I32,
-            Dtype::U64 => Self::U64,
-            Dtype::I64 => Self::I64,
-            _ => return None,
-        })
+        TYPES.iter().find(|about| about.4 == dtype).map(|about| about.0)
     }
 }

@@ -40,13 +40,6 @@ const DISTANCES: Accepted = Accepted {
     member: Some("distances"),
 };
 
-const VALUES: Accepted = Accepted {
-    formats: &[("npy", Format::Npy), ("npz", Format::Npz)],
-    floats: true,
-    dimensions: 1,
-    member: None,
-};
-
 /// Ids of neighbours, `[rows, width]`: one row per query, nearest first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ids {
@@ -67,7 +60,7 @@ pub struct Ids {
 pub fn read_ids(path: impl AsRef<Path>) -> Result<Ids> {
     let table = open(Input::open(path.as_ref())?, &IDS)?;
     let (rows, width) = (table.rows, table.dim);
-    let values = table.read(0..rows, |bytes, values| to_i64(table.element, bytes, values))?;
+    let values = table.read(0..rows, |bytes, values| to_i64(table.element(), bytes, values))?;
     Ok(Ids { values, rows, width })
 }
 
@@ -80,11 +73,12 @@ pub fn read_ids(path: impl AsRef<Path>) -> Result<Ids> {
 /// # Errors
 /// As [`VectorFile::open`](super::VectorFile::open) and [`read`](super::VectorFile::read).
 pub fn read_distances(path: impl AsRef<Path>) -> Result<Option<(Vec<f32>, usize)>> {
-    let input = Input::open(path.as_ref())?;
+    let mut input = Input::open(path.as_ref())?;
+    input.location.member = None;
     let table = match input.location.ending.as_str() {
         "bin" => Some(open(input, &DISTANCES)?),
         #[cfg(feature = "hdf5")]
-        "hdf5" | "h5" => Some(open(input.without_member(), &DISTANCES)?),
+        "hdf5" | "h5" => Some(open(input, &DISTANCES)?),
         "npz" => open_npz_member(input, "distances", &DISTANCES)?,
         _ => None,
     };
@@ -97,9 +91,9 @@ pub fn read_distances(path: impl AsRef<Path>) -> Result<Option<(Vec<f32>, usize)
 /// # Errors
 /// As [`VectorFile::open`](super::VectorFile::open) and [`read`](super::VectorFile::read).
 pub fn read_values(path: impl AsRef<Path>) -> Result<Vec<f32>> {
-    f32s(&open(Input::open(path.as_ref())?, &VALUES)?)
+    f32s(&open(Input::open(path.as_ref())?, &Accepted::list(true))?)
 }
 
 fn f32s(table: &Table) -> Result<Vec<f32>> {
-    table.read(0..table.rows, |bytes, values| to_f32(table.element, bytes, values))
+    table.read(0..table.rows, |bytes, values| to_f32(table.element(), bytes, values))
 }

@@ -37,13 +37,6 @@ impl Input {
         Ok(Self { location, file })
     }
 
-    /// The file alone, without the part that its path names.
-    #[cfg(feature = "hdf5")]
-    pub(super) fn without_member(mut self) -> Self {
-        self.location.member = None;
-        self
-    }
-
     fn of_standard_input() -> Result<Self> {
         let path = Path::new(STANDARD_INPUT);
         let mut bytes = vec![];

@@ -53,6 +53,11 @@ pub(super) struct Accepted {
 }
 
 impl Accepted {
+    /// Numpy arrays of one dimension: integers, or also floats.
+    pub(super) const fn list(floats: bool) -> Self {
+        Self { formats: &[("npy", Format::Npy), ("npz", Format::Npz)], floats, dimensions: 1, member: None }
+    }
+
     /// The format that the extension of a file tells.
     pub(super) fn format(&self, input: &Input) -> Result<Format> {
         let ending = &input.location.ending;

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::convert::to_i64;
 use super::formats::npy::Header;
 use super::input::Input;
-use super::open::{Accepted, Format, open};
+use super::open::{Accepted, open};
 use super::source::Source;
 use super::table::reserve;
 use crate::error::Result;
@@ -46,13 +46,6 @@ impl Selection {
     }
 }
 
-const ROW_IDS: Accepted = Accepted {
-    formats: &[("npy", Format::Npy), ("npz", Format::Npz)],
-    floats: false,
-    dimensions: 1,
-    member: None,
-};
-
 /// Reads a choice of rows from `.npy`: a 1-D array of ids (whole numbers of any type), or of bool, whose element i is for id i. Ids may
 /// also be in an `.npz`.
 ///
@@ -84,8 +77,8 @@ pub fn read_row_ids(path: impl AsRef<Path>) -> Result<Vec<u64>> {
 }
 
 fn row_ids(input: Input) -> Result<Vec<u64>> {
-    let table = open(input, &ROW_IDS)?;
-    let ids = table.read(0..table.rows, |bytes, values| to_i64(table.element, bytes, values))?;
+    let table = open(input, &Accepted::list(false))?;
+    let ids = table.read(0..table.rows, |bytes, values| to_i64(table.element(), bytes, values))?;
     let id = |(place, id): (usize, i64)| {
         u64::try_from(id).map_err(|_| mismatch(&table.path, "ids of 0 or more", format!("{id} at {place}")))
     };

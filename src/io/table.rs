@@ -45,14 +45,10 @@ pub(super) struct Table {
     /// Names the table in messages.
     pub(super) path: PathBuf,
     source: Source,
-    pub(super) element: ElementType,
-    pub(super) is_big_endian: bool,
-    pub(super) is_fortran: bool,
+    pub(super) layout: Layout,
     pub(super) rows: usize,
     /// Elements per row.
     pub(super) dim: usize,
-    start: u64,
-    row_header: usize,
     /// Bytes per row, with its header.
     row: usize,
 }
@@ -60,7 +56,7 @@ pub(super) struct Table {
 impl Table {
     /// Checks that `layout` fills `source` exactly.
     pub(super) fn new(path: &Path, source: Source, layout: Layout) -> Result<Self> {
-        let Layout { element, is_big_endian, is_fortran, rows, dim, start, row_header } = layout;
+        let Layout { element, rows, dim, start, row_header, .. } = layout;
         if dim == 0 {
             return Err(mismatch(path, "rows of dim 1 or more", format!("{rows} rows of dim 0")));
         }
@@ -75,20 +71,16 @@ impl Table {
             return Err(mismatch(path, format!("{length} bytes ({shape} and headers)"), found));
         }
         match (usize::try_from(rows), usize::try_from(dim), usize::try_from(row)) {
-            (Ok(rows), Ok(dim), Ok(row)) if rows.checked_mul(dim).is_some() => Ok(Self {
-                path: path.to_path_buf(),
-                source,
-                element,
-                is_big_endian,
-                is_fortran,
-                rows,
-                dim,
-                start,
-                row_header,
-                row,
-            }),
+            (Ok(rows), Ok(dim), Ok(row)) if rows.checked_mul(dim).is_some() => {
+                Ok(Self { path: path.to_path_buf(), source, layout, rows, dim, row })
+            }
             _ => Err(mismatch(path, "rows that this machine can address", shape)),
         }
+    }
+
+    /// The element type.
+    pub(super) fn element(&self) -> ElementType {
+        self.layout.element
     }
 
     /// Reads the rows of `range`, which must lie within the table, into one allocation of the final size.
@@ -99,25 +91,25 @@ impl Table {
         range: Range<usize>,
         mut convert: impl FnMut(&[u8], &mut Vec<T>) -> Result<(), Misfit>,
     ) -> Result<Vec<T>> {
-        if self.is_fortran {
+        if self.layout.is_fortran {
             return self.read_columns(range, convert);
         }
-        let mut values = self.reserve(range.len() * self.dim)?;
+        let mut values = reserve(&self.path, range.len() * self.dim)?;
         // Rows with headers are read whole, so that the headers lie at known positions.
-        let step = if self.row_header == 0 { STEP } else { (STEP / self.row).max(1) * self.row };
-        let start = self.start + range.start as u64 * self.row as u64;
-        let end = self.start + range.end as u64 * self.row as u64;
-        let mut buffer = self.reserve(usize::try_from(end - start).unwrap_or(step).min(step))?;
+        let step = if self.layout.row_header == 0 { STEP } else { (STEP / self.row).max(1) * self.row };
+        let [start, end] =
+            [range.start, range.end].map(|row| self.layout.start + row as u64 * self.row as u64);
+        let mut buffer = reserve(&self.path, usize::try_from(end - start).unwrap_or(step).min(step))?;
         self.steps(start..end, step, &mut buffer, |bytes| {
             let mut add = |numbers: &[u8], values: &mut Vec<T>| {
                 let converted = convert(numbers, values);
                 converted.map_err(|misfit| self.misfit(misfit, range.start + values.len() / self.dim))
             };
-            if self.row_header == 0 {
+            if self.layout.row_header == 0 {
                 return add(bytes, &mut values);
             }
             for bytes in bytes.chunks_exact(self.row) {
-                let (header, numbers) = bytes.split_at(self.row_header);
+                let (header, numbers) = bytes.split_at(self.layout.row_header);
                 self.check_row_header(range.start + values.len() / self.dim, header)?;
                 add(numbers, &mut values)?;
             }
@@ -132,12 +124,13 @@ impl Table {
         range: Range<usize>,
         mut convert: impl FnMut(&[u8], &mut Vec<T>) -> Result<(), Misfit>,
     ) -> Result<Vec<T>> {
-        let mut values: Vec<T> = self.reserve(range.len() * self.dim)?;
-        let size = self.element.size();
+        let mut values: Vec<T> = reserve(&self.path, range.len() * self.dim)?;
+        let size = self.element().size();
         let step = STEP.min(range.len().saturating_mul(size));
-        let (mut buffer, mut part) = (self.reserve(step)?, self.reserve(step / size)?);
+        let (mut buffer, mut part) = (reserve(&self.path, step)?, reserve(&self.path, step / size)?);
         for column in 0..self.dim {
-            let first = self.start + (column as u64 * self.rows as u64 + range.start as u64) * size as u64;
+            let first =
+                self.layout.start + (column as u64 * self.rows as u64 + range.start as u64) * size as u64;
             let mut row = 0;
             self.steps(first..first + (range.len() * size) as u64, step, &mut buffer, |bytes| {
                 part.clear();
@@ -167,8 +160,8 @@ impl Table {
         while offset < range.end {
             buffer.resize(usize::try_from(range.end - offset).unwrap_or(step).min(step), 0);
             self.source.fill(offset, buffer).map_err(failed(&self.path))?;
-            if self.is_big_endian {
-                buffer.chunks_exact_mut(self.element.size()).for_each(<[u8]>::reverse);
+            if self.layout.is_big_endian {
+                buffer.chunks_exact_mut(self.element().size()).for_each(<[u8]>::reverse);
             }
             take(buffer)?;
             offset += buffer.len() as u64;
@@ -187,10 +180,6 @@ impl Table {
 
     fn misfit(&self, misfit: Misfit, row: usize) -> crate::error::Error {
         mismatch(&self.path, misfit.needed, format!("{} in row {row}", misfit.found))
-    }
-
-    fn reserve<T>(&self, count: usize) -> Result<Vec<T>> {
-        reserve(&self.path, count)
     }
 }
 

@@ -102,36 +102,34 @@ impl VectorFile {
         Ok(Self { rows })
     }
 
+    fn about(&self) -> (&Path, [usize; 2]) {
+        match &self.rows {
+            Rows::Binary(table) => (&table.path, [table.rows, table.dim]),
+            Rows::Text(table) => (&table.path, [table.rows, table.dim]),
+        }
+    }
+
     /// Number of vectors.
     pub fn rows(&self) -> usize {
-        match &self.rows {
-            Rows::Binary(table) => table.rows,
-            Rows::Text(table) => table.rows,
-        }
+        self.about().1[0]
     }
 
     /// Elements per vector, at least 1.
     pub fn dim(&self) -> usize {
-        match &self.rows {
-            Rows::Binary(table) => table.dim,
-            Rows::Text(table) => table.dim,
-        }
+        self.about().1[1]
     }
 
     /// The element type that reading returns: f16 for f16 files, f32 for all others.
     pub fn kind(&self) -> ElementKind {
         match &self.rows {
-            Rows::Binary(table) if table.element == ElementType::F16 => ElementKind::F16,
+            Rows::Binary(table) if table.element() == ElementType::F16 => ElementKind::F16,
             _ => ElementKind::F32,
         }
     }
 
     /// The path of the vectors. For an archive it is `FILE.npz:MEMBER`, even if no member was given.
     pub fn path(&self) -> &Path {
-        match &self.rows {
-            Rows::Binary(table) => &table.path,
-            Rows::Text(table) => &table.path,
-        }
+        self.about().0
     }
 
     /// What reading changes, as a note for people: `float64 rounded to float32`, say. `None` if the file has f32 or f16 as the
@@ -141,13 +139,13 @@ impl VectorFile {
             Rows::Binary(table) => table,
             Rows::Text(table) => return table.has_header.then(|| "without its header line".to_owned()),
         };
-        let element = match table.element {
+        let element = match table.element() {
             ElementType::F32 | ElementType::F16 => None,
             ElementType::F64 => Some("float64 rounded to float32".to_owned()),
             element => Some(format!("{} to float32", element.name())),
         };
-        let order = table.is_big_endian.then(|| "from big endian".to_owned());
-        let layout = table.is_fortran.then(|| "from Fortran order".to_owned());
+        let order = table.layout.is_big_endian.then(|| "from big endian".to_owned());
+        let layout = table.layout.is_fortran.then(|| "from Fortran order".to_owned());
         let notes: Vec<_> = [element, order, layout].into_iter().flatten().collect();
         (!notes.is_empty()).then(|| notes.join(", "))
     }
@@ -165,11 +163,11 @@ impl VectorFile {
         }
         let dim = self.dim();
         match &self.rows {
-            Rows::Binary(table) if table.element == ElementType::F16 => {
+            Rows::Binary(table) if table.element() == ElementType::F16 => {
                 Ok(Matrix::F16(table.read(range, to_f16)?, dim))
             }
             Rows::Binary(table) => {
-                let convert = |bytes: &[u8], values: &mut Vec<f32>| to_f32(table.element, bytes, values);
+                let convert = |bytes: &[u8], values: &mut Vec<f32>| to_f32(table.element(), bytes, values);
                 Ok(Matrix::F32(table.read(range, convert)?, dim))
             }
             Rows::Text(table) => {

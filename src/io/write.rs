@@ -180,7 +180,15 @@ pub fn write_truth(path: impl AsRef<Path>, ids: &Ids, distances: &[f32]) -> Resu
     check_shape("distances", shape, distances.len())?;
     match Location::new(path).ending.as_str() {
         "npy" => write_npy(path, shape, &ids.values),
-        "npz" => write_npz(path, shape, &ids.values, distances).map_err(failed(path)),
+        "npz" => {
+            let bytes = size_of_val(&ids.values[..]) + size_of_val(distances);
+            whole(path, bytes as u64, |file| {
+                let mut zip = ZipArchiveWriter::new(file);
+                write_member(&mut zip, "ids.npy", shape, &ids.values)?;
+                write_member(&mut zip, "distances.npy", shape, distances)?;
+                zip.finish().map_err(IoError::other).map(drop)
+            })
+        }
         ending @ ("ibin" | "bin") => {
             let header = binary_header(path, shape)?;
             let narrow: std::result::Result<Vec<i32>, _> =
@@ -195,16 +203,6 @@ pub fn write_truth(path: impl AsRef<Path>, ids: &Ids, distances: &[f32]) -> Resu
         }
         other => Err(mismatch(path, "a name that ends in .npz, .npy, .ibin or .bin", format!(".{other}"))),
     }
-}
-
-fn write_npz(path: &Path, shape: [usize; 2], ids: &[i64], distances: &[f32]) -> IoResult<()> {
-    let bytes = size_of_val(ids) + size_of_val(distances);
-    let mut pending = Pending::create(path, bytes as u64)?;
-    let mut zip = ZipArchiveWriter::new(pending.file());
-    write_member(&mut zip, "ids.npy", shape, ids)?;
-    write_member(&mut zip, "distances.npy", shape, distances)?;
-    zip.finish().map_err(IoError::other)?;
-    pending.finish()
 }
 
 /// Writes a stored member without a date, so that the same values always give the same bytes.

@@ -11,7 +11,7 @@ use nearfield::io::{NpyValue, VectorWriter};
 use nearfield::{Element, ElementKind};
 use serde_json::{Value, json};
 
-use nearfield_cli::given::arguments::{Elements, Threads};
+use nearfield_cli::given::arguments::Threads;
 use nearfield_cli::given::{arguments, files};
 use nearfield_cli::memory;
 use nearfield_cli::terminal::output;
@@ -70,9 +70,9 @@ pub(crate) struct Args {
     /// File for the queries, .npy, .fbin or .f16bin
     #[arg(long, value_name = "FILE", value_parser = |text: &str| files::output_path(text, ENDINGS))]
     out_queries: Option<PathBuf>,
-    /// Element type; by default f16 for .f16bin, else f32
-    #[arg(long, value_enum, value_name = "TYPE")]
-    elements: Option<Elements>,
+    /// Element type, f32 or f16; by default f16 for .f16bin, else f32
+    #[arg(long, value_name = "TYPE", value_parser = arguments::word::<ElementKind>)]
+    elements: Option<ElementKind>,
     /// Replace existing files
     #[arg(long)]
     force: bool,
@@ -135,12 +135,12 @@ fn run_here(args: &Args) -> Result<()> {
     };
     let record = json!({
         "data": arguments::name(args.data), "rows": args.rows, "queries": queries, "dim": args.dim,
-        "seed": args.seed, "elements": of(|one| json!(files::kind_name(one.kind))),
+        "seed": args.seed, "elements": of(|one| json!(one.kind.name())),
         "seconds": seconds.as_secs_f64(), "files": of(|one| json!(one.path)),
     });
     let mut lines = vec![("data", format!("{}, seed {}", arguments::name(args.data), args.seed))];
     lines.extend(outputs.iter().map(|one| {
-        let (kind, path) = (files::kind_name(one.kind), one.path.display());
+        let (kind, path) = (one.kind, one.path.display());
         (one.label, format!("{} x {} {kind}, {path}", one.count, args.dim))
     }));
     lines.push(("time", output::time(seconds)));
@@ -152,13 +152,13 @@ impl Args {
     fn kind(&self, argument: &str, path: &Path) -> Result<ElementKind> {
         let ending = path.extension().unwrap_or_default().to_ascii_lowercase();
         let kind = match (ending.to_str(), self.elements) {
-            (Some("f16bin"), Some(Elements::F32)) => {
+            (Some("f16bin"), Some(ElementKind::F32)) => {
                 bail!("--elements: needed f16 for {argument} .f16bin, given f32")
             }
-            (Some("fbin"), Some(Elements::F16)) => {
+            (Some("fbin"), Some(ElementKind::F16)) => {
                 bail!("--elements: needed f32 for {argument} .fbin, given f16")
             }
-            (Some("f16bin"), _) | (_, Some(Elements::F16)) => ElementKind::F16,
+            (Some("f16bin"), _) | (_, Some(ElementKind::F16)) => ElementKind::F16,
             _ => ElementKind::F32,
         };
         ensure!(

@@ -4,27 +4,11 @@ use std::str::FromStr;
 
 use anyhow::{Context, Result, anyhow};
 use clap::ValueEnum;
-use nearfield::{ElementKind, Error};
+use nearfield::Error;
 use rayon::ThreadPoolBuilder;
 
 /// The most threads: each takes memory, and systems allow a program some thousands.
 const MOST_THREADS: usize = 1024;
-
-/// Element types of vectors.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Elements {
-    F32,
-    F16,
-}
-
-impl From<Elements> for ElementKind {
-    fn from(elements: Elements) -> Self {
-        match elements {
-            Elements::F32 => Self::F32,
-            Elements::F16 => Self::F16,
-        }
-    }
-}
 
 /// Reads a count of at least 1.
 pub fn count(text: &str) -> Result<usize> {

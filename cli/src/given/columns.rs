@@ -5,11 +5,11 @@
 
 use std::fs::File;
 use std::io::{BufWriter, Read, Seek, SeekFrom, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use arrow::array::types::{Float16Type, Float32Type};
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::array::{Array, ArrayRef, AsArray, GenericListArray, OffsetSizeTrait, RecordBatch};
 use arrow::compute::cast;
 use arrow::compute::kernels::cmp::distinct;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -18,8 +18,8 @@ use arrow::ipc::reader::{FileReader, StreamReader};
 use nearfield::io::VectorFile;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use tempfile::TempDir;
 
-use super::place::{Copied, Place};
 use crate::terminal::interrupt;
 
 /// Rows of a batch of a Parquet file. Arrow files have batches of their own.
@@ -29,21 +29,31 @@ const ARROW_FILE: &[u8] = b"ARROW1";
 
 type Batches = Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>>>;
 
-/// Opens a column of a file: the one that `place` names, or the only one of vectors.
-pub(super) fn open(place: &Place) -> Result<(VectorFile, Copied)> {
-    let file = place.file.display();
-    let schema = batches(&place.file, None).with_context(|| file.to_string())?.0;
-    let column = choose(&schema, place.column.as_deref()).with_context(|| file.to_string())?;
+/// A column that was copied.
+pub(super) struct Column {
+    pub(super) copy: VectorFile,
+    /// `FILE.parquet:COLUMN`.
+    pub(super) name: PathBuf,
+    pub(super) converted: Option<String>,
+    /// The directory of the copy, which goes with the file.
+    pub(super) directory: TempDir,
+}
+
+/// Opens a column of a file: the one of this name, or the only one of vectors.
+pub(super) fn open(path: &Path, column: Option<&str>) -> Result<Column> {
+    let file = path.display();
+    let schema = batches(path, None).with_context(|| file.to_string())?.0;
+    let column = choose(&schema, column).with_context(|| file.to_string())?;
     let field = schema.field(column);
-    let path = format!("{file}:{}", field.name());
+    let name = format!("{file}:{}", field.name());
     let directory = interrupt::temporary_directory()?;
-    let copy = copy(&place.file, column, field, directory.path()).context(path.clone())?;
+    let copy = copy(path, column, field, directory.path()).context(name.clone())?;
     let converted = match element(field) {
         Some(DataType::Float64) => Some("float64 rounded to float32".to_owned()),
         Some(DataType::Float16 | DataType::Float32) | None => None,
         Some(other) => Some(format!("{} to float32", other.to_string().to_lowercase())),
     };
-    Ok((copy, Copied { path: path.into(), converted, _directory: directory }))
+    Ok(Column { copy, name: name.into(), converted, directory })
 }
 
 /// The columns of a file, and its rows: those of all columns or of one.
@@ -158,17 +168,8 @@ impl Block {
         }
         let elements = match column.data_type() {
             DataType::FixedSizeList(..) => column.as_fixed_size_list().values().clone(),
-            DataType::List(_) => {
-                let (list, offsets) = (column.as_list::<i32>(), column.as_list::<i32>().offsets());
-                self.check_lengths(offsets.windows(2).map(|ends| (ends[1] - ends[0]) as usize))?;
-                list.values().slice(offsets[0] as usize, (offsets[list.len()] - offsets[0]) as usize)
-            }
-            _ => {
-                let list = column.as_list_opt::<i64>().context("needed a column of lists")?;
-                let offsets = list.offsets();
-                self.check_lengths(offsets.windows(2).map(|ends| (ends[1] - ends[0]) as usize))?;
-                list.values().slice(offsets[0] as usize, (offsets[list.len()] - offsets[0]) as usize)
-            }
+            DataType::List(_) => self.elements(column.as_list::<i32>())?,
+            _ => self.elements(column.as_list_opt::<i64>().context("needed a column of lists")?)?,
         };
         let dim = self.dim.unwrap_or(0).max(1);
         if let Some(place) = first_null(&elements) {
@@ -191,16 +192,19 @@ impl Block {
         Ok(())
     }
 
-    /// Checks that all vectors have the length of the first.
-    fn check_lengths(&mut self, lengths: impl Iterator<Item = usize>) -> Result<()> {
-        for (row, length) in (self.rows..).zip(lengths) {
+    /// The elements of lists, which all have the length of the first.
+    fn elements<O: OffsetSizeTrait>(&mut self, list: &GenericListArray<O>) -> Result<ArrayRef> {
+        let offsets = list.offsets();
+        for (row, ends) in (self.rows..).zip(offsets.windows(2)) {
+            let length = (ends[1] - ends[0]).as_usize();
             let dim = *self.dim.get_or_insert(length);
             ensure!(
                 length == dim,
                 "needed {dim} elements in each row, as row 0 has, found {length} in row {row}"
             );
         }
-        Ok(())
+        let (first, last) = (offsets[0], offsets[list.len()]);
+        Ok(list.values().slice(first.as_usize(), (last - first).as_usize()))
     }
 }
 

@@ -216,17 +216,4 @@ mod tests {
         let text = in_words(error.into()).to_string();
         assert!(text.starts_with("--memory: needed ") && text.ends_with("given 2500"), "{text}");
     }
-
-    #[test]
-    fn the_argument_is_to_blame_for_a_list_that_cannot_be_opened() {
-        for (device, complaint) in [
-            ("host,,host", "--device: needed a name on each side of a comma, given \"host,,host\""),
-            ("host,nobody", "--device: needed an adapter whose name contains \"nobody\", found "),
-        ] {
-            let error = chosen(device).open_all().expect_err(device).to_string();
-            assert!(error.starts_with(complaint), "{error}");
-        }
-        let error = chosen("host,host").open().expect_err("a list").to_string();
-        assert_eq!(error, "--device: needed one device, given the list \"host,host\"");
-    }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use nearfield::io::read_row_ids;
-use nearfield::{AddOptions, ElementKind, Error, Index, Metric, SavedIndex};
+use nearfield::{AddOptions, Error, Index, Metric, SavedIndex};
 
 use super::vectors::{Vectors, file_of};
 use crate::terminal::progress::bar;
@@ -125,10 +125,6 @@ pub fn blame(error: Error, argument: &str, file: &Vectors, first: u64) -> anyhow
     let error = anyhow::Error::from(error.with_rows(|row| first + row));
     // Other errors do not concern the file.
     if is_of_file { error.context(format!("{argument} {}", file.path().display())) } else { error }
-}
-
-pub fn kind_name(kind: ElementKind) -> String {
-    kind.to_string()
 }
 
 /// Reads the path of a file to write, with one of these endings. Checked before the work, so that a misspelt directory does

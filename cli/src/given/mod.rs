@@ -5,6 +5,5 @@ pub mod arguments;
 mod columns;
 pub mod device;
 pub mod files;
-mod place;
 pub mod places;
 pub mod vectors;

@@ -10,14 +10,14 @@ use arrow::array::{
     ArrayRef, FixedSizeListArray, Float16Array, Int32Array, LargeListArray, ListArray, RecordBatch,
 };
 use arrow::buffer::NullBuffer;
-use arrow::datatypes::{DataType, Field, Schema};
+use arrow::datatypes::{DataType, Field};
 use arrow::ipc::writer::{FileWriter, StreamWriter};
 use nearfield::Matrix;
-use nearfield::io::{VectorFile, read_ids};
+use nearfield::io::VectorFile;
 use parquet::arrow::ArrowWriter;
-use tempfile::TempDir;
+use serde_json::json;
 
-use crate::PROGRAM;
+use crate::Here;
 
 fn data() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("data")
@@ -71,60 +71,42 @@ fn shipped(name: &str, rows: std::ops::Range<usize>) -> Result<RecordBatch> {
 
 #[test]
 fn columns_of_every_format_are_searched_as_numpy_arrays_are() -> Result<()> {
-    let directory = TempDir::new()?;
-    let at = directory.path();
+    let here = Here::new()?;
     let [rows, queries] =
         ["base.f16.npy", "query.f16.npy"].map(|name| data().join(name).display().to_string());
     let batches = [shipped("base.f16.npy", 0..2500)?, shipped("base.f16.npy", 2500..4000)?];
     let query_batches = [shipped("query.f16.npy", 0..200)?];
-    PROGRAM.succeed(
-        at,
-        &format!("search --device host --rows {rows} --queries {queries} -k 5 --ids wanted.npy"),
-    )?;
-    let wanted = read_ids(at.join("wanted.npy"))?;
+    let search = "search --device host -k 5 --force --ids ids.npy";
+    here.run(&format!("{search} --rows {rows} --queries {queries}"))?;
+    let wanted = here.ids("ids.npy")?;
     for ending in ["parquet", "arrow", "stream.arrow", "feather", "ipc"] {
-        write(&at.join(format!("base.{ending}")), &batches)?;
-        write(&at.join(format!("q.{ending}")), &query_batches)?;
-        let found = PROGRAM.record(
-            at,
-            &format!(
-                "search --device host --rows base.{ending} --queries q.{ending}:embedding -k 5 --ids {ending}.npy"
-            ),
-        )?;
-        assert_eq!(
-            (&found["elements"], &found["rows"], &found["converted"]),
-            (&"f16".into(), &4000.into(), &().into())
-        );
-        assert!(read_ids(at.join(format!("{ending}.npy")))? == wanted, "{ending}: other ids");
+        write(&here.at(&format!("base.{ending}")), &batches)?;
+        write(&here.at(&format!("q.{ending}")), &query_batches)?;
+        let found = here.record(&format!("{search} --rows base.{ending} --queries q.{ending}:embedding"))?;
+        assert_eq!((&found["elements"], &found["rows"]), (&"f16".into(), &4000.into()));
+        assert!(found["converted"].is_null() && here.ids("ids.npy")? == wanted, "{ending}: other ids");
     }
-    PROGRAM.succeed(at, "build --device host --rows base.parquet --out base.nf")?;
-    PROGRAM
-        .succeed(at, "search --device host --index-file base.nf --queries q.parquet -k 5 --ids built.npy")?;
-    assert!(read_ids(at.join("built.npy"))? == wanted, "other ids of the saved index");
-    PROGRAM.succeed(
-        at,
-        "search --device host --rows base.parquet --queries q.parquet -k 5 --keep-rows mapped --ids mapped.npy",
-    )?;
-    assert!(read_ids(at.join("mapped.npy"))? == wanted, "other ids of mapped rows");
-    let printed = PROGRAM
-        .succeed(at, "kmeans --device host --rows base.parquet --clusters 3 --centroids centroids.npy")?;
+    here.run("build --device host --rows base.parquet --out base.nf")?;
+    for rows in ["--index-file base.nf", "--rows base.parquet --keep-rows mapped"] {
+        here.run(&format!("{search} {rows} --queries q.parquet"))?;
+        assert!(here.ids("ids.npy")? == wanted, "{rows}: other ids");
+    }
+    let printed =
+        here.run("kmeans --device host --rows base.parquet --clusters 3 --centroids centroids.npy")?;
     assert!(printed.contains("base.parquet:embedding"), "{printed}");
-    PROGRAM.fail(
-        at,
-        "search --device host --rows base.parquet --queries q.npy:embedding --out q.npy",
-        &["--out", "q.npy"],
+    here.fail(
+        "search --device host --rows base.parquet",
+        &[("--queries q.npy:embedding --out q.npy", &["--out", "q.npy"])],
     )
 }
 
 #[test]
 fn a_column_is_taken_by_its_name_or_because_it_is_the_only_one_of_floats() -> Result<()> {
-    let directory = TempDir::new()?;
-    let at = directory.path();
-    let integers = ListArray::from_iter_primitive::<Int64Type, _, _>([
+    let here = Here::new()?;
+    let integers: ArrayRef = Arc::new(ListArray::from_iter_primitive::<Int64Type, _, _>([
         Some([Some(1), Some(2)]),
         Some([Some(3), Some(-4)]),
-    ]);
-    let integers: ArrayRef = Arc::new(integers);
+    ]));
     let floats =
         LargeListArray::from_iter_primitive::<Float32Type, _, _>([Some([Some(1.0)]), Some([Some(2.0)])]);
     let floats: ArrayRef = Arc::new(floats);
@@ -133,102 +115,81 @@ fn a_column_is_taken_by_its_name_or_because_it_is_the_only_one_of_floats() -> Re
         Some([Some(half::f16::ZERO)]),
     ]));
     let names: ArrayRef = Arc::new(Int32Array::from(vec![7, 8]));
-    let write = |name: &str, given: &[(&str, &ArrayRef)]| {
-        write(
-            &at.join(name),
-            &[columns(given.iter().map(|(name, column)| (*name, (*column).clone())).collect())?],
-        )
-    };
-    let reduce =
-        |rows: &str| PROGRAM.record(at, &format!("reduce --device host --operation sum --rows {rows}"));
-    write("one.parquet", &[("name", &names), ("tags", &integers), ("a:b", &floats)])?;
-    let of_floats = reduce("one.parquet")?;
-    assert_eq!((&of_floats["dim"], &of_floats["results"]), (&1.into(), &serde_json::json!([1.0, 2.0])));
-    assert_eq!(reduce("one.parquet:a:b")?["results"], of_floats["results"]);
-    assert_eq!(reduce("one.parquet:tags")?["results"], serde_json::json!([3.0, -1.0]));
-    write("integers.arrow", &[("tags", &integers)])?;
-    let found = PROGRAM.record(at, "search --device host --rows integers.arrow --queries integers.arrow")?;
+    for (file, given) in [
+        ("one.parquet", vec![("name", &names), ("tags", &integers), ("a:b", &floats)]),
+        ("integers.arrow", vec![("tags", &integers)]),
+        ("two.parquet", vec![("first", &floats), ("second", &halves)]),
+        ("none.parquet", vec![("name", &names)]),
+    ] {
+        let given = given.into_iter().map(|(name, column)| (name, column.clone())).collect();
+        write(&here.at(file), &[columns(given)?])?;
+    }
+    let sum = "reduce --device host --operation sum --rows";
+    for (rows, wanted) in [
+        ("one.parquet", json!([1.0, 2.0])),
+        ("one.parquet:a:b", json!([1.0, 2.0])),
+        ("one.parquet:tags", json!([3.0, -1.0])),
+    ] {
+        assert_eq!(here.record(&format!("{sum} {rows}"))?["results"], wanted, "{rows}");
+    }
+    assert_eq!(here.record(&format!("{sum} one.parquet"))?["dim"], 1);
+    let found = here.record("search --device host --rows integers.arrow --queries integers.arrow")?;
     assert_eq!(found["converted"], "int64 to float32");
-    write("two.parquet", &[("first", &floats), ("second", &halves)])?;
-    let run = "reduce --device host --operation sum --rows";
-    PROGRAM.fail(
-        at,
-        &format!("{run} two.parquet"),
-        &["--rows: two.parquet: needed one column", "FILE:COLUMN", "first (", "second ("],
-    )?;
-    PROGRAM.fail(
-        at,
-        &format!("{run} two.parquet:third"),
-        &["two.parquet: needed a column third", "first ("],
-    )?;
-    PROGRAM.fail(
-        at,
-        &format!("{run} one.parquet:name"),
-        &["one.parquet", "name: needed a column of lists of numbers", "Int32"],
-    )?;
-    write("none.parquet", &[("name", &names)])?;
-    PROGRAM.fail(at, &format!("{run} none.parquet"), &["none.parquet", "name (Int32)"])
+    let one = "--rows: two.parquet: needed one column";
+    here.fail(
+        sum,
+        &[
+            ("two.parquet", &[one, "FILE:COLUMN", "first (", "second ("]),
+            ("two.parquet:third", &["two.parquet: needed a column third", "first ("]),
+            ("one.parquet:name", &["one.parquet", "name: needed a column of lists of numbers", "Int32"]),
+            ("none.parquet", &["none.parquet", "name (Int32)"]),
+        ],
+    )
 }
 
 #[test]
 fn vectors_that_are_none_are_named_by_file_column_and_row() -> Result<()> {
-    let directory = TempDir::new()?;
-    let at = directory.path();
+    let here = Here::new()?;
     let whole = some(&[1.0, 2.0]);
     let fixed = |nulls: Option<NullBuffer>| -> Result<ArrayRef> {
         let values: ArrayRef = Arc::new(Int32Array::from(vec![Some(1), Some(2), Some(16_777_217), None]));
         let field = Field::new_list_field(DataType::Int32, true).into();
         Ok(Arc::new(FixedSizeListArray::try_new(field, 2, values, nulls)?))
     };
-    let (nothing, short) = (lists(vec![whole.clone(), None]), lists(vec![whole.clone(), some(&[1.0])]));
-    let hole = lists(vec![whole.clone(), Some(vec![Some(1.0), None])]);
-    let (large, not_finite) =
-        (lists(vec![whole.clone(), some(&[1e300, 1.0])]), lists(vec![whole, some(&[f64::NAN, 1.0])]));
+    let second = |vector: Option<Vec<Option<f64>>>| lists(vec![whole.clone(), vector]);
+    let long = vec![Some(vec![Some(1i64)]), Some(vec![Some(16_777_217)])];
+    let long: ArrayRef = Arc::new(ListArray::from_iter_primitive::<Int64Type, _, _>(long));
     for (column, complaint) in [
-        (nothing, "row 1 is NULL"),
-        (short, "needed 2 elements in each row, as row 0 has, found 1 in row 1"),
-        (hole, "element 1 of row 1 is NULL"),
-        (large, "row 1: needed float64 numbers that do not exceed the largest float32, found 1e300"),
-        (not_finite, "row 1"),
+        (second(None), "row 1 is NULL"),
+        (second(some(&[1.0])), "needed 2 elements in each row, as row 0 has, found 1 in row 1"),
+        (second(Some(vec![Some(1.0), None])), "element 1 of row 1 is NULL"),
+        (
+            second(some(&[1e300, 1.0])),
+            "row 1: needed float64 numbers that do not exceed the largest float32, found 1e300",
+        ),
+        (second(some(&[f64::NAN, 1.0])), "row 1"),
         (lists(vec![some(&[])]), "needed vectors of at least 1 element"),
+        (long, "row 1: needed integers that float32 holds exactly, found 16777217"),
         (fixed(None)?, "element 1 of row 1 is NULL"),
         (fixed(None)?.slice(0, 1), ""),
         (fixed(Some(vec![false, true].into()))?, "row 0 is NULL"),
+        (lists(vec![]), "no rows"),
     ] {
         for file in ["v.parquet", "v.arrow"] {
-            write(&at.join(file), &[columns(vec![("vec", column.clone())])?])?;
+            write(&here.at(file), &[columns(vec![("vec", column.clone())])?])?;
             let command = format!("search --device host --rows {file} --queries {file}");
             match complaint {
-                "" => drop(PROGRAM.succeed(at, &command)?),
-                _ => PROGRAM.fail(at, &command, &["--", &format!("{file}:vec: "), complaint])?,
+                "" => drop(here.run(&command)?),
+                _ => here.fail(&command, &[("", &["--", &format!("{file}:vec: "), complaint])])?,
             }
         }
     }
-    let long = vec![Some(vec![Some(1i64)]), Some(vec![Some(16_777_217)])];
-    let long: ArrayRef = Arc::new(ListArray::from_iter_primitive::<Int64Type, _, _>(long));
-    write(&at.join("v.parquet"), &[columns(vec![("vec", long)])?])?;
-    let exact = "row 1: needed integers that float32 holds exactly, found 16777217";
-    PROGRAM.fail(
-        at,
-        "search --device host --rows v.parquet --queries v.parquet",
-        &["v.parquet:vec: ", exact],
-    )?;
-    let empty = RecordBatch::new_empty(
-        Schema::new(vec![Field::new("vec", DataType::new_list(DataType::Float32, true), true)]).into(),
-    );
-    write(&at.join("v.parquet"), &[empty])?;
-    PROGRAM.fail(
-        at,
-        "search --device host --rows v.parquet --queries v.parquet",
-        &["v.parquet:vec: ", "no rows"],
-    )?;
     for name in ["broken.parquet", "broken.arrow", "broken.feather"] {
-        fs::write(at.join(name), "ARROW1 and no more than this text")?;
-        PROGRAM.fail(at, &format!("search --rows {name} --queries {name}"), &["--rows", name])?;
-        PROGRAM.fail(
-            at,
-            &format!("search --rows none.{name} --queries {name}"),
-            &["--rows", &format!("none.{name}"), "No such file"],
+        fs::write(here.at(name), "ARROW1 and no more than this text")?;
+        let absent = format!("none.{name}");
+        here.fail(
+            &format!("search --queries {name} --rows"),
+            &[(name, &["--rows", name]), (&absent, &["--rows", &absent, "No such file"])],
         )?;
     }
     Ok(())

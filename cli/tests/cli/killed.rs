@@ -1,21 +1,18 @@
 //! A command that is killed while it replaces a file leaves the old file or the new one.
 
 use anyhow::Result;
-use nearfield::io::write_npy;
 use nearfield_testing::Random;
 use nearfield_testing::kills::kill;
-use tempfile::TempDir;
 
-use crate::PROGRAM;
+use crate::{Here, PROGRAM};
 
 #[test]
 #[ignore = "nightly"]
 fn a_killed_build_leaves_the_old_index_or_the_new_one() -> Result<()> {
-    let directory = TempDir::new()?;
-    let path = directory.path();
-    write_npy(path.join("a.npy"), [30_000, 64], &Random::new(1).floats(30_000 * 64))?;
-    write_npy(path.join("b.npy"), [20_000, 64], &Random::new(2).floats(20_000 * 64))?;
+    let here = Here::new()?;
+    here.write("a.npy", [30_000, 64], &Random::new(1).floats(30_000 * 64))?;
+    here.write("b.npy", [20_000, 64], &Random::new(2).floats(20_000 * 64))?;
     let build =
         ["a.npy", "b.npy"].map(|rows| format!("build --rows {rows} --out i.nf --force --device host"));
-    kill(PROGRAM, path, "i.nf", build.each_ref().map(String::as_str))
+    kill(PROGRAM, here.path(), "i.nf", build.each_ref().map(String::as_str))
 }

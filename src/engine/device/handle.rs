@@ -255,26 +255,26 @@ impl Device {
     /// Runs the forms of kernels for vectors of this many elements wherever there are such.
     pub fn specialise(&self, dimension: u32) {
         if let Ok(gpu) = self.gpu("") {
-            gpu.specialise(dimension);
+            gpu.compiler.choose(gpu::FormChoice::Specialised(dimension));
         }
     }
 
     /// Writes kernels as for hardware, on any driver. None may have been compiled before.
     pub fn write_for_hardware(&self) {
         if let Ok(gpu) = self.gpu("") {
-            gpu.write_for_hardware();
+            gpu.compiler.write_for(gpu::Driver::Hardware);
         }
     }
 
     /// The forms for one number of elements that ran since this was called last, by kernel and variant.
     pub fn specialised_kernels(&self) -> Vec<(&'static str, String)> {
-        let ran = self.gpu("").map_or(vec![], |gpu| gpu.tried_forms());
+        let ran = self.gpu("").map_or(vec![], |gpu| gpu.compiler.tried());
         ran.into_iter().map(|(kernel, variant)| (kernel.name(), variant.to_string())).collect()
     }
 
     /// How many variants of kernels were compiled on this device so far; 0 on the host engine.
     pub fn compiled_kernels(&self) -> usize {
-        self.gpu("").map_or(0, |gpu| gpu.compiled())
+        self.gpu("").map_or(0, |gpu| gpu.compiler.count())
     }
 }
 

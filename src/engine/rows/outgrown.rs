@@ -139,7 +139,7 @@ impl GpuRows {
             self.gather_bytes(&buffers, of_ids, slots, add).await?;
             rows.receive((slots, &ids), (&Matrix::of_bytes(elements, &bytes, dim)?).into())?;
         }
-        rows.set_alive(alive.map(Bits::copied).transpose()?);
+        rows.alive = alive.map(Bits::copied).transpose()?;
         Ok(rows)
     }
 }

@@ -131,7 +131,7 @@ impl GpuRows {
         // An error here comes before any row is uploaded; at the first search it would come after. Kernels that multiply matrices
         // are optional.
         for kernel in kernels::of_indexes().filter(|kernel| !kernel.multiplies_matrices) {
-            gpu.check_limits(kernel)?;
+            gpu.compiler.check_limits(kernel)?;
         }
         let layout = RowLayout::padded(elements, dim);
         // The narrowed copy of short vectors may be larger than the rows.

@@ -45,7 +45,7 @@ struct Cell {
 }
 
 /// Compiles the kernels of a device, and keeps them.
-pub(in crate::gpu) struct Compiler {
+pub(crate) struct Compiler {
     device: wgpu::Device,
     adapter: Adapter,
     options: DeviceOptions,
@@ -124,8 +124,9 @@ impl Compiler {
         }
     }
 
-    /// This variant of `kernel`, compiled on first use. Threads that want the same one wait for the first of them.
-    pub(in crate::gpu) fn get(&self, kernel: &'static Kernel, variant: Variant) -> Result<Arc<Pipeline>> {
+    /// This variant of `kernel`, compiled on first use. Threads that want the same one wait for the first of them. The adapter must be able
+    /// to run it.
+    pub(crate) fn get(&self, kernel: &'static Kernel, variant: Variant) -> Result<Arc<Pipeline>> {
         let key = (std::ptr::from_ref(kernel).addr(), variant);
         let (cell, variant) = {
             let mut cells = lock(&self.cells);
@@ -178,23 +179,23 @@ impl Compiler {
         }
     }
 
-    /// Lets recordings choose like this.
-    pub(in crate::gpu) fn choose(&self, usual: FormChoice) {
+    /// Lets recordings choose like this, to test forms.
+    pub(crate) fn choose(&self, usual: FormChoice) {
         *lock(&self.usual) = usual;
     }
 
     /// The forms for one number of elements that were run since this was called last.
-    pub(in crate::gpu) fn tried(&self) -> Vec<(&'static Kernel, Variant)> {
+    pub(crate) fn tried(&self) -> Vec<(&'static Kernel, Variant)> {
         std::mem::take(&mut lock(&self.trial))
     }
 
     /// The times of a form for one number of elements, if it was timed.
-    pub(in crate::gpu) fn times(&self, kernel: &Kernel, variant: &Variant) -> Option<FormTimes> {
+    pub(crate) fn times(&self, kernel: &Kernel, variant: &Variant) -> Option<FormTimes> {
         self.forms.times(kernel, variant)
     }
 
     /// Keeps the times of forms, and uses the faster ones, which were compiled to be timed.
-    pub(in crate::gpu) fn keep_times(&self, times: &[(&'static Kernel, Variant, FormTimes)]) -> Result<()> {
+    pub(crate) fn keep_times(&self, times: &[(&'static Kernel, Variant, FormTimes)]) -> Result<()> {
         for (kernel, variant, times) in times {
             if times.specialises() {
                 self.use_form(kernel, variant.clone())?;
@@ -217,13 +218,13 @@ impl Compiler {
     }
 
     /// How many variants were compiled.
-    pub(in crate::gpu) fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Writes kernels for this driver, whatever the adapter. None may have been compiled before.
+    /// Writes kernels for this driver, whatever the adapter, to test that text. None may have been compiled before.
     #[cfg(feature = "internals")]
-    pub(in crate::gpu) fn write_for(&self, driver: Driver) {
+    pub(crate) fn write_for(&self, driver: Driver) {
         self.driver.set(driver).expect("no kernel was compiled before");
     }
 
@@ -237,7 +238,7 @@ impl Compiler {
     }
 
     /// Checks the limits that wgpu does not check for kernels with override constants (gfx-rs/wgpu issue 8946).
-    pub(in crate::gpu) fn check_limits(&self, kernel: &Kernel) -> Result<()> {
+    pub(crate) fn check_limits(&self, kernel: &Kernel) -> Result<()> {
         let have = &self.adapter.capabilities;
         let check = |what: &str, needed: u32, available: u32| {
             if needed <= available {

@@ -2,6 +2,7 @@
 //!
 //! Nothing here fails: without the file, or with a damaged one, kernels are compiled as if there had never been one.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -50,7 +51,7 @@ impl CacheFile {
         let versions = [&info.driver, &info.driver_info, env!("CARGO_PKG_VERSION")].join("\n");
         let name = format!("{key}_{:016x}.{EXTENSION}", xxh3_64(versions.as_bytes()));
         let path = directory.join(name);
-        let file = read(&path);
+        let file = read(&path, MOST_BYTES + HEADER as u64);
         let data = file.as_deref().and_then(checked);
         let descriptor = wgpu::PipelineCacheDescriptor { label: Some("nearfield"), data, fallback: true };
         let scope = device.push_error_scope(wgpu::ErrorFilter::Validation);
@@ -69,21 +70,15 @@ impl CacheFile {
     pub(super) fn save(&self) {
         let Some(data) = self.cache.get_data().filter(|data| data.len() as u64 <= MOST_BYTES) else { return };
         let checksum = xxh3_64(&data);
-        // A directory that cannot be written costs time in the next process and nothing else.
-        if self.stored.swap(checksum, Ordering::Relaxed) != checksum
-            && write(&self.path, checksum, &data).is_ok()
-        {
-            remove_oldest(&self.path, EXTENSION);
+        if self.stored.swap(checksum, Ordering::Relaxed) != checksum {
+            write(&self.path, &[MAGIC, &checksum.to_le_bytes(), &data]);
         }
     }
 }
 
-/// The bytes of a regular file of a sensible size.
-fn read(path: &Path) -> Option<Vec<u8>> {
-    let about = fs::metadata(path).ok()?;
-    if !about.is_file() || about.len() > MOST_BYTES + HEADER as u64 {
-        return None;
-    }
+/// The bytes of a regular file of at most this many.
+pub(super) fn read(path: &Path, most_bytes: u64) -> Option<Vec<u8>> {
+    fs::metadata(path).ok().filter(|about| about.is_file() && about.len() <= most_bytes)?;
     fs::read(path).ok()
 }
 
@@ -93,19 +88,22 @@ fn checked(file: &[u8]) -> Option<&[u8]> {
     (u64::from_le_bytes(*checksum) == xxh3_64(data)).then_some(data)
 }
 
-fn write(path: &Path, checksum: u64, data: &[u8]) -> std::io::Result<()> {
-    if let Some(directory) = path.parent() {
-        fs::create_dir_all(directory)?;
+/// Writes a file, and removes those beside it with its extension that were written longest ago. A directory that cannot be written costs
+/// time in the next process and nothing else.
+pub(super) fn write(path: &Path, parts: &[&[u8]]) {
+    let written = || {
+        fs::create_dir_all(path.parent()?).ok()?;
+        let mut pending = Pending::create(path, parts.iter().map(|part| part.len() as u64).sum()).ok()?;
+        parts.iter().try_for_each(|part| pending.file().write_all(part)).ok()?;
+        pending.finish().ok()
+    };
+    if let (Some(()), Some(extension)) = (written(), path.extension()) {
+        remove_oldest(path, extension);
     }
-    let mut pending = Pending::create(path, data.len() as u64)?;
-    for bytes in [MAGIC.as_slice(), &checksum.to_le_bytes(), data] {
-        pending.file().write_all(bytes)?;
-    }
-    pending.finish()
 }
 
 /// Removes the files with this extension beside one that were written longest ago.
-pub(super) fn remove_oldest(path: &Path, extension: &str) {
+fn remove_oldest(path: &Path, extension: &OsStr) {
     let Some(Ok(entries)) = path.parent().map(fs::read_dir) else { return };
     let written = |entry: fs::DirEntry| {
         let is_ours = entry.path().extension().is_some_and(|own| own == extension);
@@ -129,8 +127,8 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("deeper").join("one.kernels");
         let data: Vec<u8> = (0..200).collect();
-        write(&path, xxh3_64(&data), &data).expect("written");
-        let file = read(&path).expect("a file");
+        write(&path, &[MAGIC, &xxh3_64(&data).to_le_bytes(), &data]);
+        let file = read(&path, MOST_BYTES).expect("a file");
         assert_eq!(checked(&file), Some(&data[..]));
         for length in 0..file.len() {
             assert_eq!(checked(&file[..length]), None, "cut to {length} bytes");
@@ -140,7 +138,8 @@ mod tests {
             damaged[place] ^= 1;
             assert_eq!(checked(&damaged), None, "byte {place} is another");
         }
-        assert_eq!(read(directory.path()), None, "a directory is no file");
+        assert_eq!(read(directory.path(), MOST_BYTES), None, "a directory is no file");
+        assert_eq!(read(&path, file.len() as u64 - 1), None, "too large");
     }
 
     #[test]
@@ -149,14 +148,14 @@ mod tests {
         let path = |number: usize| directory.path().join(format!("{number}.{EXTENSION}"));
         fs::write(directory.path().join("other.txt"), "stays").expect("written");
         for number in 0..MOST_FILES + 3 {
-            write(&path(number), 0, &[]).expect("written");
+            fs::write(path(number), "").expect("written");
             let time = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1000 + number as u64);
             let file = fs::File::options().append(true).open(path(number)).expect("there");
             file.set_modified(time).expect("a time");
         }
-        remove_oldest(&path(0), EXTENSION);
-        let left: Vec<usize> = (0..MOST_FILES + 3).filter(|&number| path(number).exists()).collect();
-        assert_eq!(left, (3..MOST_FILES + 3).collect::<Vec<_>>());
+        write(&path(MOST_FILES + 3), &[b"newest"]);
+        let left: Vec<usize> = (0..MOST_FILES + 4).filter(|&number| path(number).exists()).collect();
+        assert_eq!(left, (4..MOST_FILES + 4).collect::<Vec<_>>());
         assert!(directory.path().join("other.txt").exists());
     }
 }

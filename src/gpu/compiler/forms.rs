@@ -2,16 +2,13 @@
 //! number of elements. A tuner finds out which are faster, and a file beside the compiled kernels keeps that.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::file::remove_oldest;
-use crate::files::Pending;
+use super::file::{read, write};
 use crate::gpu::adapter::Adapter;
 use crate::gpu::kernel::{Kernel, Variant};
 use crate::gpu::state::Pipeline;
@@ -73,18 +70,15 @@ impl Forms {
             timed.extend(times.iter().map(|(kernel, variant, times)| (name_of(kernel, variant), *times)));
             written(timed)
         });
-        if HAS_FILES
-            && let Some(path) = &self.path
-            && write(path, &text).is_ok()
-        {
-            remove_oldest(path, EXTENSION);
+        if HAS_FILES && let Some(path) = &self.path {
+            write(path, &[text.as_bytes()]);
         }
     }
 
     fn with_timed<T>(&self, work: impl FnOnce(&mut BTreeMap<String, FormTimes>) -> T) -> T {
         let mut timed = lock(&self.timed);
         work(timed.get_or_insert_with(|| {
-            self.path.as_deref().filter(|_| HAS_FILES).and_then(read).unwrap_or_default()
+            self.path.as_deref().filter(|_| HAS_FILES).and_then(times_in).unwrap_or_default()
         }))
     }
 
@@ -123,22 +117,9 @@ fn written(timed: &BTreeMap<String, FormTimes>) -> String {
     forms.map(|form| format!("{form}\n")).collect()
 }
 
-fn write(path: &Path, text: &str) -> std::io::Result<()> {
-    if let Some(directory) = path.parent() {
-        fs::create_dir_all(directory)?;
-    }
-    let mut pending = Pending::create(path, text.len() as u64)?;
-    pending.file().write_all(text.as_bytes())?;
-    pending.finish()
-}
-
 /// Reads the times in a file. None if a line is damaged.
-fn read(path: &Path) -> Option<BTreeMap<String, FormTimes>> {
-    let about = fs::metadata(path).ok()?;
-    if !about.is_file() || about.len() > MOST_BYTES {
-        return None;
-    }
-    let text = fs::read_to_string(path).ok()?;
+fn times_in(path: &Path) -> Option<BTreeMap<String, FormTimes>> {
+    let text = String::from_utf8(read(path, MOST_BYTES)?).ok()?;
     let form = |line: &str| {
         let form: Value = serde_json::from_str(line).ok()?;
         let time = |field: &str| form.get(field)?.as_f64().filter(|time| *time >= 0.0);
@@ -158,11 +139,11 @@ mod tests {
         let path = directory.path().join("one.forms");
         let times = FormTimes { general: 2e-3, specialised: 1e-3 };
         let timed = BTreeMap::from([("a 1 for 768".to_owned(), times), ("b F32 for 96".to_owned(), times)]);
-        write(&path, &written(&timed)).expect("written");
-        assert_eq!(read(&path), Some(timed));
+        write(&path, &[written(&timed).as_bytes()]);
+        assert_eq!(times_in(&path), Some(timed));
         for damaged in ["{", "{\"form\":\"a\"}", "{\"form\":1,\"general_s\":1.0,\"specialised_s\":1.0}"] {
-            fs::write(&path, damaged).expect("written");
-            assert_eq!(read(&path), None, "{damaged}");
+            std::fs::write(&path, damaged).expect("written");
+            assert_eq!(times_in(&path), None, "{damaged}");
         }
         assert!(times.specialises() && !FormTimes { general: 1.0, specialised: 0.99 }.specialises());
     }

@@ -23,7 +23,7 @@ use crate::host::integers::x86;
 pub(crate) fn dots(rows: &PackedRows, groups: Range<usize>, queries: &PackedQueries, out: &mut [i32]) {
     assert_eq!(rows.dim, queries.dim);
     assert!(groups.start <= groups.end && groups.end <= rows.groups());
-    let count = queries.queries();
+    let count = queries.queries;
     assert_eq!(out.len(), groups.len() * count * GROUP);
     let (steps, per) = (rows.steps, queries.isa.words());
     let instructions = queries.isa.instructions();

@@ -104,7 +104,7 @@ pub(crate) struct PackedQueries {
     pub(super) words: Vec<i32>,
     /// The value that the accumulators of each query start at, padded to whole panels.
     pub(super) starts: Vec<i32>,
-    pub(super) queries: usize,
+    pub(crate) queries: usize,
     pub(super) dim: usize,
 }
 
@@ -138,10 +138,6 @@ impl PackedQueries {
             }
         }
         Ok(PackedQueries { isa, words, starts, queries: count, dim })
-    }
-
-    pub(crate) fn queries(&self) -> usize {
-        self.queries
     }
 
     pub(crate) fn panels(&self) -> usize {

@@ -71,7 +71,7 @@ impl HostCentroids {
 
     /// All centroids, `[lists, dim]`.
     pub(crate) fn all(&self) -> Result<Vec<f32>> {
-        memory::copied(self.rows.widened(0..self.lists(), &mut vec![]))
+        memory::copied(self.rows.values.widened(0..self.lists(), &mut vec![]))
     }
 
     /// Replaces the centroid of a list. It may be shorter than rows have to be.
@@ -109,7 +109,7 @@ impl HostCentroids {
     /// The centroids that equal none before them; none when all differ. The others are never the nearest to a row.
     fn distinct(&self) -> Result<Option<Bits>> {
         let mut scratch = vec![];
-        let all = self.rows.widened(0..self.lists(), &mut scratch).chunks_exact(self.rows.dim());
+        let all = self.rows.values.widened(0..self.lists(), &mut scratch).chunks_exact(self.rows.dim());
         let mut seen: HashSet<&[u8]> = HashSet::new();
         memory::granted(seen.try_reserve(self.lists()), (self.lists() * size_of::<&[u8]>()) as u64)?;
         let is_first = memory::collect(all.map(|centroid| seen.insert(bytemuck::cast_slice(centroid))))?;

@@ -178,6 +178,17 @@ impl HostLists {
         }
         fine.checked_add(self.centroids.rows.expected(queries)?)
     }
+
+    /// Adds the memory of the centroids and of the tables of the lists.
+    pub(crate) fn measure(&self, memory: &mut Memory) {
+        let mut centroids = Memory::default();
+        self.centroids.rows.measure(&mut centroids);
+        memory.add("centroids", MemoryPlace::Host, centroids.total());
+        if let Some(tables) = &self.tables {
+            memory.add_vec("lists", &tables.sizes);
+            tables.runs.iter().for_each(|runs| memory.add_vec("lists", runs));
+        }
+    }
 }
 
 impl Tables {
@@ -203,18 +214,5 @@ impl Tables {
             }
         }
         Ok(())
-    }
-}
-
-impl HostLists {
-    /// Adds the memory of the centroids and of the tables of the lists.
-    pub(crate) fn measure(&self, memory: &mut Memory) {
-        let mut centroids = Memory::default();
-        self.centroids.rows.measure(&mut centroids);
-        memory.add("centroids", MemoryPlace::Host, centroids.total());
-        if let Some(tables) = &self.tables {
-            memory.add_vec("lists", &tables.sizes);
-            tables.runs.iter().for_each(|runs| memory.add_vec("lists", runs));
-        }
     }
 }

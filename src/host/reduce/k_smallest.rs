@@ -72,11 +72,9 @@ impl KSmallest {
 
     /// Takes the numbers of the columns from `first` on: ascending from call to call, all below 2^32.
     pub(super) fn take(&mut self, first: usize, values: HostValues<'_>) {
-        let HostValues::F32(values) = values else { return self.take_widened(first, values) };
-        self.take_f32(first, values);
-    }
-
-    fn take_widened(&mut self, first: usize, values: HostValues<'_>) {
+        if let HostValues::F32(values) = values {
+            return self.take_f32(first, values);
+        }
         let mut scratch = std::mem::take(&mut self.scratch);
         for start in (0..values.len()).step_by(CHUNK) {
             let chunk = values.slice(start..values.len().min(start + CHUNK));

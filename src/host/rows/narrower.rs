@@ -20,10 +20,7 @@ pub(crate) struct Narrower {
 
 impl Narrower {
     pub(crate) fn new(metric: Metric, dim: usize) -> Self {
-        let centre = Centre::new(metric, dim);
-        let form = Form::narrowed(metric);
-        let margin = Margin::around(form, centre.values());
-        Self { metric, narrowing: Narrowing::of(metric, dim), centre, form, margin }
+        Self::around(metric, Centre::new(metric, dim))
     }
 
     /// Around the centre of another copy of the rows.

@@ -1,6 +1,5 @@
 //! The rows of an index in the host's memory, by slot: what writes, reads and moves them.
 
-use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
@@ -27,7 +26,7 @@ pub(crate) struct HostRows {
     pub(crate) values: RowValues,
     pub(crate) ids: Vec<u64>,
     /// The slots that have a row; none when all have.
-    alive: Option<Bits>,
+    pub(crate) alive: Option<Bits>,
     pub(crate) narrowed: Option<NarrowedRows>,
     /// The number of expected rows, whose memory is never freed.
     expected: usize,
@@ -125,11 +124,6 @@ impl HostRows {
             self.ids[slot as usize] = id;
         }
         Ok(())
-    }
-
-    /// Sets which slots below the end have a row; none for all.
-    pub(crate) fn set_alive(&mut self, alive: Option<Bits>) {
-        self.alive = alive;
     }
 
     /// An error if the rows lie in a file that was written to since it was mapped.
@@ -325,11 +319,6 @@ impl HostRows {
         }
     }
 
-    /// Neighbouring rows, `[slots, dim]`, in f32.
-    pub(crate) fn widened<'a>(&'a self, slots: Range<usize>, scratch: &'a mut Vec<f32>) -> &'a [f32] {
-        self.values.widened(slots, scratch)
-    }
-
     /// The rows in these slots, `[slots, dim]`, widened to f32.
     pub(crate) fn fetch(&self, slots: &[u32]) -> Result<Vec<f32>> {
         let mut scratch = vec![0.0; self.dim()];
@@ -379,9 +368,7 @@ impl HostRows {
             is_changed.fill(false);
         }
     }
-}
 
-impl HostRows {
     /// Adds the memory of the rows.
     pub(crate) fn measure(&self, memory: &mut Memory) {
         memory.add("rows", MemoryPlace::Host, self.values.capacity_bytes());

@@ -123,7 +123,7 @@ impl RowValues {
         if is_wide { 0 } else { self.dim }
     }
 
-    /// Neighbouring rows, in f32.
+    /// Neighbouring rows, `[slots, dim]`, in f32.
     pub(crate) fn widened<'a>(&'a self, slots: Range<usize>, scratch: &'a mut Vec<f32>) -> &'a [f32] {
         let range = slots.start * self.dim..slots.end * self.dim;
         match &self.elements {

@@ -156,10 +156,13 @@ fn tiled<T: Number>(
                     let found = write_l2(places, (sums, is_direct), squared, limit);
                     near += found;
                     if found > 0 && !is_direct {
-                        let (query, rows) = (queries.vectors.row(query), rows.vectors);
-                        correct(places, squared, limit, |row| {
-                            squared_differences(query, rows.row(first + row))
-                        });
+                        // Near ones are computed from differences.
+                        for (row, (place, &own)) in (first..).zip(places.iter_mut().zip(squared.1)) {
+                            if *place < limit * (squared.0 + own) {
+                                let vectors = [queries.vectors.row(query), rows.vectors.row(row)];
+                                *place = narrowed(squared_differences(vectors[0], vectors[1]));
+                            }
+                        }
                     }
                     if options.metric == Metric::L2 {
                         places.iter_mut().for_each(|place| *place = place.sqrt());
@@ -193,12 +196,6 @@ fn near_limit(dim: usize) -> Option<f32> {
     Some(rounded / (dim + 2) as f32).filter(|&limit| limit <= 0.25)
 }
 
-/// The squared distance of a pair from its products. `norms` is the sum of both squared norms.
-#[inline(always)]
-fn by_product(sum: f32, norms: f32) -> f32 {
-    (norms - 2.0 * sum).max(0.0)
-}
-
 /// Writes the squared distances of a query from sums of products, or of squared differences. Returns how many of them are near: below
 /// the limit, where products are not exact enough.
 #[inline(always)]
@@ -211,25 +208,11 @@ fn write_l2<T: Number>(
     let mut near = 0u32;
     for ((place, &sum), &row) in places.iter_mut().zip(sums).zip(rows) {
         let norms = query + row;
-        let distance = if is_direct { sum.rounded() } else { by_product(sum.rounded(), norms) };
+        let distance = if is_direct { sum.rounded() } else { (norms - 2.0 * sum.rounded()).max(0.0) };
         near += u32::from(distance < limit * norms);
         *place = distance;
     }
     near as usize
-}
-
-/// Replaces near squared distances by those from differences.
-fn correct(
-    places: &mut [f32],
-    (query, rows): (f32, &[f32]),
-    limit: f32,
-    from_differences: impl Fn(usize) -> f64,
-) {
-    for (number, (place, &row)) in places.iter_mut().zip(rows).enumerate() {
-        if *place < limit * (query + row) {
-            *place = narrowed(from_differences(number));
-        }
-    }
 }
 
 /// Computes a task pair by pair.

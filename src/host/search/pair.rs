@@ -15,13 +15,13 @@ pub(crate) fn distance(metric: Metric, query: NormedVector<'_>, row: NormedVecto
     let exact = match metric {
         Metric::L2Squared | Metric::L2 => squared_differences(query.values, row.values),
         Metric::InnerProduct => -dot(query.values, row.values),
-        Metric::Cosine => 1.0 - cosine(query, row),
+        Metric::Cosine => {
+            let norms = query.squared.sqrt() * row.squared.sqrt();
+            let cosine =
+                if norms == 0.0 { 0.0 } else { (dot(query.values, row.values) / norms).clamp(-1.0, 1.0) };
+            1.0 - cosine
+        }
     };
     // Turns -0 into 0: no key stands for -0.
     exact as f32 + 0.0
-}
-
-pub(crate) fn cosine(query: NormedVector<'_>, row: NormedVector<'_>) -> f64 {
-    let norms = query.squared.sqrt() * row.squared.sqrt();
-    if norms == 0.0 { 0.0 } else { (dot(query.values, row.values) / norms).clamp(-1.0, 1.0) }
 }

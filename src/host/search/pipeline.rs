@@ -10,6 +10,7 @@ use crate::host::search::batch::{Batch, by_batch};
 use crate::host::search::request::{Hits, HostRequest};
 use crate::host::search::schedule::{QUERIES, Schedule, divide, parts_of};
 use crate::host::search::scorer::Scorer;
+use crate::memory;
 use crate::vectors::HostVectors;
 
 /// Where fewer than one row in this many is allowed, the distances of allowed rows are computed without scoring any.
@@ -68,7 +69,7 @@ impl HostRows {
                 Some(allowed) => self.nominate_all(queries, allowed, stop, &mut nominees)?,
                 None => {
                     let mut scorer = Scorer::new(self, queries, stop)?;
-                    let chosen = scorer.choose_all()?;
+                    let chosen = scorer.choose(memory::collect(0..chunk.len() as u32)?)?;
                     let groups = part * each..groups.min((part + 1) * each);
                     self.scan(
                         &mut scorer,

@@ -97,11 +97,6 @@ impl<'a> Scorer<'a> {
         Ok(Self { rows, queries, terms, operands, stop, work: 0, chosen: 0 })
     }
 
-    /// Scores rows for all queries from now on.
-    pub(crate) fn choose_all(&mut self) -> Result<Chosen> {
-        self.choose(memory::collect(0..self.terms.len() as u32)?)
-    }
-
     /// Scores rows for the queries in these places from now on.
     pub(crate) fn choose(&mut self, places: Vec<u32>) -> Result<Chosen> {
         let dim = self.rows.dim();
@@ -135,7 +130,7 @@ impl<'a> Scorer<'a> {
         }
         Ok(match &mut self.operands {
             Operands::Integers { narrowed, packed, scores, .. } => {
-                memory::resize(scores, groups.len() * packed.queries() * GROUP, 0)?;
+                memory::resize(scores, groups.len() * packed.queries * GROUP, 0)?;
                 dots(&narrowed.rows, groups.clone(), packed, scores);
                 (&narrowed.terms[groups], Scores::Integers(scores))
             }
@@ -150,7 +145,7 @@ impl<'a> Scorer<'a> {
                 let pitch = groups.len() * GROUP;
                 memory::resize(scores, chosen.len() / self.rows.dim() * pitch, 0.0)?;
                 memory::reserve(widened, slots.len() * self.rows.dim())?;
-                let rows = self.rows.widened(slots, widened);
+                let rows = self.rows.values.widened(slots, widened);
                 products((chosen, self.rows.dim()), rows, scores, pitch);
                 (terms, Scores::Floats(scores))
             }

@@ -87,33 +87,21 @@ impl Archive for Hdf5 {
 /// The element type of a dataset, and whether its bytes are big endian.
 fn element(dataset: &Dataset) -> Option<(ElementType, bool)> {
     let (element, order) = match *dataset.dtype() {
-        Datatype::FloatingPoint { size, byte_order } => match size {
-            2 => {
-                // Where exponent and fraction lie, and how many bits they have.
-                let element = match dataset.raw_datatype().ok()?.get(12..16)? {
-                    [10, 5, 0, 10] => ElementType::F16,
-                    [7, 8, 0, 7] => ElementType::BF16,
-                    _ => return None,
-                };
-                (element, byte_order)
-            }
-            4 => (ElementType::F32, byte_order),
-            8 => (ElementType::F64, byte_order),
-            _ => return None,
-        },
-        Datatype::FixedPoint { size, signed, byte_order } => {
-            let element = match (size, signed) {
-                (1, false) => ElementType::U8,
-                (1, true) => ElementType::I8,
-                (2, false) => ElementType::U16,
-                (2, true) => ElementType::I16,
-                (4, false) => ElementType::U32,
-                (4, true) => ElementType::I32,
-                (8, false) => ElementType::U64,
-                (8, true) => ElementType::I64,
+        Datatype::FloatingPoint { size: 2, byte_order } => {
+            // Where exponent and fraction lie, and how many bits they have.
+            let element = match dataset.raw_datatype().ok()?.get(12..16)? {
+                [10, 5, 0, 10] => ElementType::F16,
+                [7, 8, 0, 7] => ElementType::BF16,
                 _ => return None,
             };
             (element, byte_order)
+        }
+        Datatype::FloatingPoint { size, byte_order } => {
+            (ElementType::named(&format!("float{}", 8 * u32::from(size)))?, byte_order)
+        }
+        Datatype::FixedPoint { size, signed, byte_order } => {
+            let sign = if signed { "" } else { "u" };
+            (ElementType::named(&format!("{sign}int{}", 8 * u32::from(size)))?, byte_order)
         }
         _ => return None,
     };

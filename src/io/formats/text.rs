@@ -71,18 +71,17 @@ impl TextTable {
         form: Form,
         field: Option<String>,
     ) -> Result<Self> {
-        let mut lines = Lines::new(path, &file, Mark { row: 0, line: 0, offset: 0 });
-        let mut parser = match form {
-            Form::Separated => Parser::Separated(None),
-            Form::Json => Parser::Json(field),
-        };
         let mut first = Mark { row: 0, line: 0, offset: 0 };
+        let mut lines = Lines::new(path, &file, first);
         let Some(line) = lines.next_line()? else {
             return Err(mismatch(path, "a row in each line", "an empty file"));
         };
-        if let Parser::Separated(separator) = &mut parser {
-            *separator = [',', ';', '\t'].into_iter().find(|separator| line.contains(*separator));
-        }
+        let parser = match form {
+            Form::Separated => {
+                Parser::Separated([',', ';', '\t'].into_iter().find(|&one| line.contains(one)))
+            }
+            Form::Json => Parser::Json(field),
+        };
         let has_header = parser.is_header(line);
         if has_header {
             first = lines.mark(0);
@@ -98,32 +97,21 @@ impl TextTable {
             let found = format!("none in line {}", lines.number);
             return Err(mismatch(path, "rows of dim 1 or more", found));
         }
-        let mut table =
-            Self { path: path.into(), file, parser, has_header, rows: 1, dim, marks: vec![first] };
-        table.count(lines)?;
-        Ok(table)
-    }
-
-    /// Counts the rows behind the first, and marks some of them.
-    fn count(&mut self, mut lines: Lines) -> Result<()> {
-        let mut last = self.marks[0].offset;
-        loop {
-            let mark = lines.mark(self.rows);
-            if lines.next_line()?.is_none() {
-                return Ok(());
+        // Counts the rows behind the first, and marks some of them.
+        let (mut rows, mut marks, mut mark) = (1, vec![first], lines.mark(1));
+        while lines.next_line()?.is_some() {
+            if mark.offset - marks[marks.len() - 1].offset >= MARK_EVERY {
+                marks.push(mark);
             }
-            if mark.offset - last >= MARK_EVERY {
-                self.marks.push(mark);
-                last = mark.offset;
-            }
-            self.rows += 1;
+            rows += 1;
+            mark = lines.mark(rows);
         }
+        Ok(Self { path: path.into(), file, parser, has_header, rows, dim, marks })
     }
 
     /// Reads the rows of `range`, which must lie within the table, into `values`, which has room for them. All threads parse.
     pub(in crate::io) fn read(&self, range: Range<usize>, values: &mut Vec<f32>) -> Result<()> {
-        let mark = self.marks.partition_point(|mark| mark.row <= range.start) - 1;
-        let mark = self.marks[mark];
+        let mark = self.marks[self.marks.partition_point(|mark| mark.row <= range.start) - 1];
         let mut lines = Lines::new(&self.path, &self.file, mark);
         let missing = |row| mismatch(&self.path, format!("{} rows", self.rows), format!("{row} rows"));
         for row in mark.row..range.start {

@@ -42,7 +42,10 @@ pub(crate) fn is_expected(gpu: &Gpu) -> bool {
     }
     let has_them =
         gpu.subgroups && gpu.has_subgroup_barriers() && gpu.adapter.capabilities.matrix_side().is_some();
-    has_them && [&KERNEL, &collect_tile_coop::KERNEL].iter().all(|kernel| gpu.check_limits(kernel).is_ok())
+    has_them
+        && [&KERNEL, &collect_tile_coop::KERNEL]
+            .iter()
+            .all(|kernel| gpu.compiler.check_limits(kernel).is_ok())
 }
 
 /// Whether a tile gets the correct scores, and keeps the correct rows.

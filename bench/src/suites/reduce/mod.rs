@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
 use half::f16;
-use nearfield::{Element, MatrixView, Reduce, Reduced, Reduction, Stages};
+use nearfield::{Element, ElementKind, MatrixView, Reduce, Reduced, Reduction, Stages};
 use serde_json::json;
 
 use crate::case::Case;
@@ -15,14 +15,14 @@ use crate::data::{self, asked_or};
 use crate::gpu::{is_processor, rotation, total};
 use crate::run::{Run, Suite};
 use crate::units::rounded;
-use nearfield_cli::given::arguments::{self, Elements};
+use nearfield_cli::given::arguments;
 pub(crate) use truth::How;
 use truth::{Truth, checked, truth};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Values per operand, one case each; 268,435,456, or 4,194,304 if the processor computes
-    #[arg(long, value_delimiter = ',', value_name = "N,…", value_parser = nearfield_cli::given::arguments::count)]
+    #[arg(long, value_delimiter = ',', value_name = "N,…", value_parser = arguments::count)]
     length: Vec<usize>,
     /// Operations, one case each, by the names that `nearfield reduce` has
     #[arg(long, value_delimiter = ',', default_value = "dot,sum,min,argmin", value_name = "NAME,…", value_parser = arguments::word::<Reduction>)]
@@ -30,11 +30,11 @@ pub(crate) struct Args {
     /// Kinds of summation, one case each
     #[arg(long, value_delimiter = ',', default_value = "plain", value_name = "HOW,…")]
     summation: Vec<How>,
-    /// Element types, one case each
-    #[arg(long, value_delimiter = ',', default_value = "f32", value_name = "TYPE,…")]
-    elements: Vec<Elements>,
+    /// Element types, f32 or f16, one case each
+    #[arg(long, value_delimiter = ',', default_value = "f32", value_name = "TYPE,…", value_parser = arguments::word::<ElementKind>)]
+    elements: Vec<ElementKind>,
     /// Reduce rows of this length (f32) instead of the whole, one case each
-    #[arg(long, value_delimiter = ',', value_name = "N,…", conflicts_with = "elements", value_parser = nearfield_cli::given::arguments::count)]
+    #[arg(long, value_delimiter = ',', value_name = "N,…", conflicts_with = "elements", value_parser = arguments::count)]
     row_length: Vec<usize>,
 }
 
@@ -68,12 +68,12 @@ impl Suite for Args {
             for &row_length in &self.row_length {
                 bench.rows(a, b, row_length)?;
             }
-            let of_all: &[Elements] = if self.row_length.is_empty() { &self.elements } else { &[] };
+            let of_all: &[ElementKind] = if self.row_length.is_empty() { &self.elements } else { &[] };
             for &elements in of_all {
                 let narrow = |values: &[f32]| values.iter().map(|&x| f16::from_f32(x)).collect::<Vec<_>>();
                 match elements {
-                    Elements::F32 => bench.whole(elements, a, b)?,
-                    Elements::F16 => bench.whole(elements, &narrow(a), &narrow(b))?,
+                    ElementKind::F32 => bench.whole(elements, a, b)?,
+                    _ => bench.whole(elements, &narrow(a), &narrow(b))?,
                 }
             }
         }
@@ -88,14 +88,14 @@ struct Bench<'a> {
 
 /// What is reduced: its elements, their number, and how many a row has if rows are reduced.
 struct Shape {
-    elements: Elements,
+    elements: ElementKind,
     element_bytes: usize,
     length: usize,
     row_length: Option<usize>,
 }
 
 impl Bench<'_> {
-    fn whole<T: Element>(&mut self, elements: Elements, a: &[T], b: &[T]) -> Result<()> {
+    fn whole<T: Element>(&mut self, elements: ElementKind, a: &[T], b: &[T]) -> Result<()> {
         let device = self.run.device.clone();
         self.cases(
             &Shape { elements, element_bytes: size_of::<T>(), length: a.len(), row_length: None },
@@ -111,7 +111,7 @@ impl Bench<'_> {
         let (a, b) = (MatrixView::new(&a[..length], row_length)?, MatrixView::new(&b[..length], row_length)?);
         let device = self.run.device.clone();
         self.cases(
-            &Shape { elements: Elements::F32, element_bytes: 4, length, row_length: Some(row_length) },
+            &Shape { elements: ElementKind::F32, element_bytes: 4, length, row_length: Some(row_length) },
             || Ok([device.upload(a)?, device.upload(b)?]),
             |reduce, reduction, a, b| reduce.run_rows(reduction, a, b.map(Into::into)),
             |reduction| {
@@ -139,7 +139,7 @@ impl Bench<'_> {
             let mut known = vec![];
             for &how in &self.args.summation {
                 let identity = json!({
-                    "operation": reduction.name(), "elements": arguments::name(elements), "summation": arguments::name(how),
+                    "operation": reduction.name(), "elements": elements.name(), "summation": arguments::name(how),
                     "length": length, "row_length": row_length,
                 });
                 let Some(mut case) = self.run.start(identity)? else { continue };

@@ -47,8 +47,9 @@ Examples:
   nearfield build --rows large.fbin --memory 20GiB --out index.nf
   nearfield search --index-file index.nf --queries query.npy -k 10 --probes 16";
 
+/// A kind of index.
 #[derive(Debug, Clone, Copy, PartialEq, ValueEnum)]
-enum Kind {
+pub(crate) enum Kind {
     /// Exact: every search compares all rows
     Flat,
     /// Approximate: a search compares the rows of the nearest lists
@@ -94,17 +95,13 @@ pub(crate) struct Args {
     #[arg(long)]
     force: bool,
     #[command(flatten)]
-    threads: Threads,
+    pub(crate) threads: Threads,
     /// Print a JSON object instead of text
     #[arg(long)]
     json: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    args.threads.run(|| run_here(args))
-}
-
-fn run_here(args: &Args) -> Result<()> {
     let inputs = [("--rows", Some(args.rows.as_path())), ("--row-ids", args.row_ids.as_deref())];
     files::check_outputs(&inputs, &[("--out", Some(&args.out))], args.force)?;
     let rows = files::open(&args.rows, "--rows")?;

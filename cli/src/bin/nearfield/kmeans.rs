@@ -62,7 +62,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     device: Choice,
     #[command(flatten)]
-    threads: Threads,
+    pub(crate) threads: Threads,
     /// Write the centroids, f32 [clusters, dim], to this npy
     #[arg(long, value_name = "OUT.npy", value_parser = |text: &str| files::output_path(text, &["npy"]))]
     centroids: Option<PathBuf>,
@@ -78,10 +78,6 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    args.threads.run(|| run_here(args))
-}
-
-fn run_here(args: &Args) -> Result<()> {
     let outputs =
         [("--centroids", args.centroids.as_deref()), ("--assignments", args.assignments.as_deref())];
     files::check_outputs(&[("--rows", Some(&args.rows))], &outputs, args.force)?;
@@ -139,13 +135,10 @@ fn run_here(args: &Args) -> Result<()> {
 
 /// An error of the library, in the words of this command.
 fn blame(error: Error, file: &Vectors) -> anyhow::Error {
-    let argument = match &error {
-        Error::Argument { argument: "clusters", .. } => "--clusters",
-        Error::Argument { argument: "rows", .. } => "--rows",
-        _ => return files::blame(error, "--rows", file, 0),
-    };
     match error {
-        Error::Argument { needed, given, .. } => anyhow!("{argument}: needed {needed}, given {given}"),
-        other => other.into(),
+        Error::Argument { argument: argument @ ("clusters" | "rows"), needed, given } => {
+            anyhow!("--{argument}: needed {needed}, given {given}")
+        }
+        other => files::blame(other, "--rows", file, 0),
     }
 }

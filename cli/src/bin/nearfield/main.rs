@@ -54,13 +54,13 @@ enum Command {
 fn main() -> ExitCode {
     run(|cli: Cli| match cli.command {
         Command::Info(args) => info::run(&args),
-        Command::Search(args) => search::run(&args),
-        Command::Build(args) => build::run(&args),
+        Command::Search(args) => args.threads.run(|| search::run(&args)),
+        Command::Build(args) => args.threads.run(|| build::run(&args)),
         Command::Show(args) => show::run(&args),
-        Command::Kmeans(args) => kmeans::run(&args),
-        Command::Reduce(args) => reduce::run(&args),
+        Command::Kmeans(args) => args.threads.run(|| kmeans::run(&args)),
+        Command::Reduce(args) => args.threads.run(|| reduce::run(&args)),
         Command::Demo(args) => demo::run(&args),
-        Command::Tune(args) => tune::run(&args),
+        Command::Tune(args) => args.threads.run(|| tune::run(&args)),
         Command::Completions(args) => completions::run(&args, Cli::command()),
         Command::Man(args) => completions::man(&args, Cli::command()),
     })

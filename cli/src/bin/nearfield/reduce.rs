@@ -57,7 +57,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     device: Choice,
     #[command(flatten)]
-    threads: Threads,
+    pub(crate) threads: Threads,
     /// Results that are printed
     #[arg(long, value_name = "N", default_value_t = 5, conflicts_with = "whole")]
     show: usize,
@@ -90,10 +90,6 @@ fn check_operation(args: &Args) -> Result<()> {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    args.threads.run(|| run_here(args))
-}
-
-fn run_here(args: &Args) -> Result<()> {
     let inputs = [("--rows", Some(args.rows.as_path())), ("--with", args.with.as_deref())];
     files::check_outputs(&inputs, &[("--out", args.out.as_deref())], args.force)?;
     check_operation(args)?;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use nearfield::SavedIndex;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use nearfield_cli::given::files;
 use nearfield_cli::terminal::output;
@@ -40,46 +40,33 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// The numbers of rows of the lists.
-struct Sizes {
-    count: usize,
-    empty: usize,
-    smallest: u64,
-    median: u64,
-    mean: f64,
-    largest: u64,
-}
-
-impl Sizes {
-    fn of(mut sizes: Vec<u64>) -> Option<Self> {
-        sizes.sort_unstable();
-        let (&smallest, &largest) = (sizes.first()?, sizes.last()?);
-        Some(Self {
-            count: sizes.len(),
-            empty: sizes.iter().take_while(|&&size| size == 0).count(),
-            smallest,
-            median: sizes[sizes.len() / 2],
-            mean: sizes.iter().sum::<u64>() as f64 / sizes.len() as f64,
-            largest,
-        })
-    }
+/// The numbers of rows of lists, as JSON and in words; none without lists.
+fn lists(mut sizes: Vec<u64>) -> Option<(Value, String)> {
+    sizes.sort_unstable();
+    let (&smallest, &largest) = (sizes.first()?, sizes.last()?);
+    let (count, median) = (sizes.len(), sizes[sizes.len() / 2]);
+    let empty = sizes.iter().take_while(|&&size| size == 0).count();
+    let mean = sizes.iter().sum::<u64>() as f64 / count as f64;
+    let text =
+        format!("{count} of {smallest} to {largest} rows, median {median}, mean {mean:.1}; {empty} empty");
+    let record = json!({
+        "count": count, "empty": empty, "smallest": smallest, "median": median, "mean": mean, "largest": largest,
+    });
+    Some((record, text))
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let path = &args.index_file;
     let about = SavedIndex::read(path).map_err(|error| files::no_index(error, path))?;
     let bytes = fs::metadata(path).with_context(|| path.display().to_string())?.len();
-    let lists = SavedIndex::list_sizes(path)?.and_then(Sizes::of);
+    let lists = SavedIndex::list_sizes(path)?.and_then(lists);
     let (index, kind) = (if lists.is_some() { "ivf" } else { "flat" }, about.elements.name());
     let parts: serde_json::Map<_, _> =
         about.parts.iter().map(|(name, bytes)| (name.clone(), json!(bytes))).collect();
     let record = json!({
         "index": index, "rows": about.rows, "dim": about.dim, "elements": kind, "metric": about.metric.name(),
         "screen": about.screen.name(), "next": about.next,
-        "lists": lists.as_ref().map(|of| json!({
-            "count": of.count, "empty": of.empty, "smallest": of.smallest, "median": of.median, "mean": of.mean,
-            "largest": of.largest,
-        })),
+        "lists": lists.as_ref().map(|(record, _)| record),
         "bytes": bytes, "device_bytes": about.device_bytes(), "parts": parts,
     });
     let mut lines = vec![
@@ -89,11 +76,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         ("screen", about.screen.name().to_owned()),
         ("next id", about.next.to_string()),
     ];
-    if let Some(of) = &lists {
-        let rows =
-            format!("{} to {} rows, median {}, mean {:.1}", of.smallest, of.largest, of.median, of.mean);
-        lines.push(("lists", format!("{} of {rows}; {} empty", of.count, of.empty)));
-    }
+    lines.extend(lists.map(|(_, text)| ("lists", text)));
     lines.push(("on a GPU", format!("about {}", output::bytes(about.device_bytes()))));
     lines.push(("file", output::bytes(bytes)));
     lines.extend(about.parts.iter().map(|(name, bytes)| ("", format!("{name}: {}", output::bytes(*bytes)))));

@@ -6,7 +6,8 @@ use anyhow::{Result, ensure};
 use nearfield::{Device, Flat, Index, Ivf, MatrixView, Metric, TunedKernel};
 use serde_json::json;
 
-use nearfield_cli::given::arguments::Threads;
+use crate::build::Kind;
+use nearfield_cli::given::arguments::{self, Threads};
 use nearfield_cli::given::device::{self, Choice};
 use nearfield_cli::memory;
 
@@ -35,49 +36,31 @@ Examples:
 /// Centres of the rows that are searched.
 const CENTRES: usize = 256;
 
-/// The indexes whose kernels are timed.
-#[derive(Debug, Clone, Copy, PartialEq, clap::ValueEnum)]
-enum Kind {
-    /// Exact search
-    Flat,
-    /// Search in lists
-    Ivf,
-}
-
 #[derive(Debug, clap::Args)]
 #[command(about = "Time the forms of kernels on this device, and use the faster ones", long_about = LONG, after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Elements per vector, one index each
-    #[arg(long, value_delimiter = ',', value_name = "DIM,…", value_parser = nearfield_cli::given::arguments::count, required = true)]
+    #[arg(long, value_delimiter = ',', value_name = "DIM,…", value_parser = arguments::count, required = true)]
     dim: Vec<usize>,
     /// Metrics, one index each: l2sq, l2, cosine, ip
-    #[arg(long, value_delimiter = ',', default_value = "cosine", value_name = "METRIC,…", value_parser = nearfield_cli::given::arguments::word::<Metric>)]
+    #[arg(long, value_delimiter = ',', default_value = "cosine", value_name = "METRIC,…", value_parser = arguments::word::<Metric>)]
     metric: Vec<Metric>,
     /// Kinds of index
     #[arg(long, value_enum, value_delimiter = ',', default_value = "flat", value_name = "INDEX,…")]
     index: Vec<Kind>,
     /// Generated rows that are searched. With fewer than some hundred thousand, kernels wait more than they read
-    #[arg(
-        long = "count",
-        default_value_t = 200_000,
-        value_name = "N",
-        value_parser = nearfield_cli::given::arguments::count
-    )]
+    #[arg(long = "count", default_value_t = 200_000, value_name = "N", value_parser = arguments::count)]
     rows: usize,
     #[command(flatten)]
     device: Choice,
     #[command(flatten)]
-    threads: Threads,
+    pub(crate) threads: Threads,
     /// Print JSON lines instead of text
     #[arg(long)]
     json: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    args.threads.run(|| run_here(args))
-}
-
-fn run_here(args: &Args) -> Result<()> {
     let device = args.device.open()?;
     let mut out = stdout().lock();
     for &dim in &args.dim {
@@ -132,7 +115,7 @@ fn print(
     (device, metric, kind): (&Device, Metric, Kind),
     timed: &[TunedKernel],
 ) -> Result<()> {
-    let index = if kind == Kind::Flat { "flat" } else { "ivf" };
+    let index = arguments::name(kind);
     if !is_json {
         let dim = timed.first().map_or(0, |one| one.dim);
         writeln!(out, "{}: {index}, {}, dim {dim}", device.adapter(), metric.name())?;

@@ -2,10 +2,10 @@
 
 mod packages;
 
-use std::io::{self, BufRead, IsTerminal, Write, stdin, stdout};
+use std::io::{Write, stdout};
 use std::time::Instant;
 
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result, ensure};
 use nearfield::io::VectorFile;
 use nearfield::{ElementKind, Flat, MatrixView, Metric, Neighbors};
 
@@ -30,22 +30,19 @@ const K: usize = 10;
 const RUNS: usize = 5;
 /// Neighbours closer to each other than this may swap, because truth and results are rounded to f32.
 const TIE: f32 = 1e-6;
-/// The name that stands for the lines of the standard input.
-const LINES: &str = "-";
 
 const LONG: &str = "\
-Search real data that comes with the program, check the answers, and ask for more.
+Search real data that comes with the program, and check the answers.
 
 The rows are the descriptions of 4000 Debian packages, as vectors of 384 f16 values (all-MiniLM-L6-v2); the queries are 200 \
 more. Packages whose descriptions mean alike lie near each other. The exit code is 0 only if the 10 nearest rows of every query \
-are the true ones. On a terminal the program then asks for names of packages.";
+are the true ones.";
 
 const EXAMPLES: &str = "\
 Examples:
   nearfield demo
   nearfield demo --query gimp
-  nearfield demo --device host
-  printf '7zip\\nlldb-13\\n' | nearfield demo --query -";
+  nearfield demo --device host";
 
 /// What to try next.
 const NEXT: [&str; 2] = [
@@ -54,9 +51,9 @@ const NEXT: [&str; 2] = [
 ];
 
 #[derive(Debug, clap::Args)]
-#[command(about = "Search real data that comes with the program, check the answers, and ask for more", long_about = LONG, after_help = EXAMPLES)]
+#[command(about = "Search real data that comes with the program, and check the answers", long_about = LONG, after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Package to find the nearest ones of; several times for several, or - for a name in each line of the standard input
+    /// Package to find the nearest ones of; several times for several
     #[arg(long, value_name = "NAME")]
     query: Vec<String>,
     #[command(flatten)]
@@ -64,10 +61,10 @@ pub(crate) struct Args {
 }
 
 /// The index, and the packages that can be asked for.
-struct Demo {
+struct Demo<'p> {
     index: Flat,
-    rows: Packages,
-    queries: Packages,
+    rows: &'p Packages,
+    queries: &'p Packages,
 }
 
 /// A package to find the nearest ones of.
@@ -82,59 +79,44 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let rows = Packages::read(ROWS, ROW_NAMES, ROW_DESCRIPTIONS).context("the rows in the program")?;
     let queries =
         Packages::read(QUERIES, QUERY_NAMES, QUERY_DESCRIPTIONS).context("the queries in the program")?;
+    let shown = SHOWN.map(str::to_owned);
+    let names: &[String] = if args.query.is_empty() { &shown } else { &args.query };
     // A wrong name is refused before anything is printed.
-    let names = args.query.iter().map(String::as_str).filter(|name| *name != LINES);
-    for name in names {
-        asked(&rows, &queries, name).map_err(|near| {
-            anyhow!("--query: needed the name of a package in the data, given {name}: the closest are {near}")
-        })?;
-    }
+    let asked: Vec<_> = names.iter().map(|name| asked(&rows, &queries, name)).collect::<Result<_>>()?;
 
     let device = args.device.open()?;
     let mut out = stdout().lock();
     writeln!(out, "{}", device::sentence(&device))?;
     let mut index = Flat::builder(&device, Metric::Cosine, rows.dim).elements(ElementKind::F16).build()?;
     index.add(MatrixView::new(&rows.values, rows.dim)?)?;
-    let demo = Demo { index, rows, queries };
-    demo.introduce(&mut out)?;
+    writeln!(
+        out,
+        "The data are the descriptions of {} Debian packages, which a model has turned into {} numbers each.\n\
+         A distance of 0 means that two descriptions say the same; at 0.8 they have nothing in common (1 - cosine).",
+        rows.names.len(),
+        rows.dim
+    )?;
+    let demo = Demo { index, rows: &rows, queries: &queries };
     demo.check(&mut out)?;
-    if args.query.is_empty() {
-        SHOWN.iter().try_for_each(|name| demo.answer(&mut out, name))?;
-        if stdin().is_terminal() && stdout().is_terminal() {
-            writeln!(
-                out,
-                "\nName a package to see what is near it. A part of a name lists whole ones, and an empty line ends this."
-            )?;
-            demo.converse(&mut out, true)?;
-        }
-    }
-    for name in &args.query {
-        if name == LINES { demo.converse(&mut out, false)? } else { demo.answer(&mut out, name)? }
-    }
+    asked.iter().try_for_each(|one| demo.answer(&mut out, one))?;
     writeln!(out, "\nNext, with vectors of your own (npy, csv, jsonl, safetensors and others):")?;
     NEXT.iter().try_for_each(|command| writeln!(out, "  {command}"))?;
     Ok(out.flush()?)
 }
 
-/// The package of a name, or the names that are most like it.
-fn asked<'p>(rows: &'p Packages, queries: &'p Packages, name: &str) -> Result<Asked<'p>, String> {
-    let query = queries.find(name).map(|place| Asked { packages: queries, place, row: None });
-    let row = || rows.find(name).map(|place| Asked { packages: rows, place, row: Some(place as u64) });
-    let near = || closest(name, queries.names.iter().chain(&rows.names).copied()).join(", ");
-    query.or_else(row).ok_or_else(near)
+/// The package of a name, or an error with the names that are most like it.
+fn asked<'p>(rows: &'p Packages, queries: &'p Packages, name: &str) -> Result<Asked<'p>> {
+    if let Some(place) = queries.find(name) {
+        return Ok(Asked { packages: queries, place, row: None });
+    }
+    let place = rows.find(name).with_context(|| {
+        let near = closest(name, queries.names.iter().chain(&rows.names).copied()).join(", ");
+        format!("--query: needed the name of a package in the data, given {name}: the closest are {near}")
+    })?;
+    Ok(Asked { packages: rows, place, row: Some(place as u64) })
 }
 
-impl Demo {
-    fn introduce(&self, out: &mut impl Write) -> Result<()> {
-        let (count, dim) = (self.rows.names.len(), self.rows.dim);
-        writeln!(
-            out,
-            "The data are the descriptions of {count} Debian packages, which a model has turned into {dim} numbers each.\n\
-             A distance of 0 means that two descriptions say the same; at 0.8 they have nothing in common (1 - cosine)."
-        )?;
-        Ok(())
-    }
-
+impl Demo<'_> {
     /// Searches for all queries, and fails unless the true neighbours are found.
     fn check(&self, out: &mut impl Write) -> Result<()> {
         let asked = MatrixView::new(&self.queries.values, self.queries.dim)?;
@@ -167,17 +149,8 @@ impl Demo {
         Ok(())
     }
 
-    /// Prints the packages nearest to one, or the names that are most like an unknown one.
-    fn answer(&self, out: &mut impl Write, name: &str) -> Result<()> {
-        let Asked { packages, place, row } = match asked(&self.rows, &self.queries, name) {
-            Ok(asked) => asked,
-            Err(near) => {
-                return Ok(writeln!(
-                    out,
-                    "\nNo package in the data is called {name}. The closest are {near}."
-                )?);
-            }
-        };
+    /// Prints the packages nearest to one.
+    fn answer(&self, out: &mut impl Write, &Asked { packages, place, row }: &Asked<'_>) -> Result<()> {
         let (name, description) = (packages.names[place], packages.descriptions[place]);
         writeln!(out, "\nNearest to {name} ({description}):")?;
         let query = MatrixView::new(packages.vector(place), packages.dim)?;
@@ -191,28 +164,6 @@ impl Demo {
         }
         Ok(())
     }
-
-    /// Answers each line of the standard input. A terminal is asked for lines, and an empty one ends them.
-    fn converse(&self, out: &mut impl Write, is_asked: bool) -> Result<()> {
-        let mut lines = stdin().lock().lines();
-        loop {
-            if is_asked {
-                write!(out, "> ")?;
-                out.flush()?;
-            }
-            let Some(line) = lines.next().transpose().map_err(told)? else { return Ok(()) };
-            match line.trim() {
-                "" if is_asked => return Ok(()),
-                "" => {}
-                name => self.answer(out, name)?,
-            }
-        }
-    }
-}
-
-/// An error of the standard input, by its name.
-fn told(error: io::Error) -> anyhow::Error {
-    anyhow::Error::new(error).context("standard input")
 }
 
 /// The number of results that are true neighbours, or as near as the last true one.

@@ -109,7 +109,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(super) places: Places,
     #[command(flatten)]
-    pub(super) threads: Threads,
+    pub(crate) threads: Threads,
     /// Queries whose nearest rows are printed
     #[arg(long, value_name = "N", default_value_t = 3, conflicts_with = "json")]
     pub(super) show: usize,

@@ -25,10 +25,6 @@ use source::Source;
 const RECALL_SAMPLE: usize = 500;
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    args.threads.run(|| run_here(args))
-}
-
-fn run_here(args: &Args) -> Result<()> {
     // Wrong arguments are refused before anything is sent.
     check_outputs(args)?;
     let source = Source::open(args)?;
