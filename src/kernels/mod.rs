@@ -14,6 +14,13 @@ macro_rules! kernels {
     };
 }
 
+/// Declares a kernel's storage buffers, from binding 1 on.
+macro_rules! bindings {
+    ($($buffer:ident: $access:ident),* $(,)?) => {
+        &[$((stringify!($buffer), crate::gpu::Access::$access)),*]
+    };
+}
+
 mod blocks;
 mod held;
 mod intervals;

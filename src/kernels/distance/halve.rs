@@ -3,7 +3,7 @@
 use half::f16;
 
 use crate::error::Result;
-use crate::gpu::{Access, BufferSlice, Commands, GRID, Grid, Kernel, params, wgsl};
+use crate::gpu::{BufferSlice, Commands, GRID, Grid, Kernel, params, wgsl};
 
 params! {
     /// Parameters of `halve`.
@@ -29,12 +29,7 @@ const SLICE: u32 = 8;
 pub static KERNEL: Kernel = Kernel::new::<Params>("halve")
     .library(&[GRID])
     .source(wgsl!("distance/halve"))
-    .buffers(&[
-        ("rows", Access::Read),
-        ("row_norms", Access::Read),
-        ("halves", Access::Write),
-        ("factors", Access::Write),
-    ])
+    .buffers(bindings!(rows: Read, row_norms: Read, halves: Write, factors: Write))
     .workgroup(INVOCATIONS, 0);
 
 /// Vectors of four f16 from row to row, for rows of `vectors` vectors.

@@ -1,7 +1,7 @@
 //! Multiplies values by a factor.
 
 use crate::error::{Error, Result};
-use crate::gpu::{Access, BufferSlice, Commands, GRID, Grid, Kernel, params, wgsl};
+use crate::gpu::{BufferSlice, Commands, GRID, Grid, Kernel, params, wgsl};
 
 params! {
     /// Parameters of `scale`.
@@ -20,10 +20,9 @@ const INVOCATIONS: u32 = 256;
 pub static KERNEL: Kernel = Kernel::new::<Params>("scale")
     .library(&[GRID])
     .source(wgsl!("lesson/scale"))
-    .buffers(&[("values", Access::Write)])
+    .buffers(bindings!(values: Write))
     .workgroup(INVOCATIONS, 0);
 
-/// Records the kernel.
 pub(crate) fn encode(
     commands: &mut Commands<'_>,
     values: BufferSlice<'_>,

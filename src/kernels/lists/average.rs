@@ -60,7 +60,6 @@ buffers! {
     }
 }
 
-/// Records the kernel.
 pub(crate) fn encode(
     commands: &mut Commands<'_>,
     normalize: Normalize,

@@ -5,7 +5,7 @@ use crate::gpu::{Buffer, BufferSlice, Commands, GRID, Grid, Kernel, buffers, par
 use crate::kernels::pages::{HEADER, PAGES};
 
 params! {
-    /// Parameters of `group`.
+    /// Parameters of `group` and `list_work`.
     pub struct Params {
         /// Queries.
         queries: u32,

@@ -41,7 +41,6 @@ buffers! {
     }
 }
 
-/// Records the kernel.
 pub(crate) fn encode(commands: &mut Commands<'_>, params: &Params, buffers: &Buffers<'_>) -> Result<()> {
     let pipeline = commands.gpu().pipeline(&KERNEL, &[])?;
     commands.dispatch(&pipeline, params, &buffers.slices(), Grid::Linear(params.queries.into()))

@@ -33,7 +33,6 @@ buffers! {
     }
 }
 
-/// Records the kernel.
 pub(crate) fn encode(commands: &mut Commands<'_>, params: &Params, buffers: &Buffers<'_>) -> Result<()> {
     commands.clear(buffers.starts, 0, 4);
     let pipeline = commands.gpu().pipeline(&KERNEL, &[])?;

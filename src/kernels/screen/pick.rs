@@ -11,13 +11,13 @@ use crate::kernels::screen::tighten::{DIGITS, ROUNDED_BITS};
 pub use crate::screen::certificate::{Form, Margin};
 
 params_with_margin! {
-    /// Parameters of `pick`.
+    /// Parameters of `pick`, and of `winnow`, which has no parts.
     pub struct Params {
         /// Queries.
         queries: u32,
         /// Queries that a block of scores has room for.
         room: u32,
-        /// Neighbours wanted.
+        /// Neighbours wanted; for `winnow` up to 512.
         k: u32,
         /// First column of this part.
         column_first: u32,
