@@ -223,7 +223,7 @@ fn every_variant_of_reduce_partials_writes_one_record_per_row_and_nothing_else()
             };
             let partials: Vec<[u32; 2]> = (0..rows * pitch).map(|_| record(&mut random)).collect();
             let (buffer, results) = (bench.input(&partials), bench.output(rows * 2));
-            let params = reduce_partials::Params { rows: rows as u32, pitch: pitch as u32, zero: 0 };
+            let params = Params { rows: rows as u32, pitch: pitch as u32, ..Params::default() };
             let (kernel, grid) = (&reduce_partials::KERNEL, [rows as u32, 2]);
             bench.dispatch(kernel, &variant.constants, &params, &[&buffer, &results], grid);
             let found = bench.read_records::<2>(&results);
@@ -303,20 +303,13 @@ fn every_variant_of_deviations_writes_one_record_per_block_and_nothing_else() {
             let (first_block, spare) = if words == 1 { (0, 0) } else { (1, 2) };
             let blocks = if words == 1 || is_of_lanes { 1 } else { (3 + layout.length).div_ceil(block) };
             let pitch = first_block + blocks + spare;
-            let [blocks_32, first_block_32, pitch_32, words_32] =
-                [blocks, first_block, pitch, words].map(|number| number as u32);
-            let Params { first, stride, length, rows, .. } = layout.params();
-            let params = deviations::Params {
-                first,
-                stride,
-                length,
-                rows,
-                blocks: blocks_32,
-                first_block: first_block_32,
-                pitch: pitch_32,
-                words: words_32,
+            let params = Params {
+                blocks: blocks as u32,
+                first_block: first_block as u32,
+                pitch: pitch as u32,
+                words: words as u32,
                 scale,
-                zero: 0,
+                ..layout.params()
             };
             let (values, records) =
                 (input(bench, variant.elements, &data), bench.output(layout.rows * pitch * words));

@@ -1,6 +1,6 @@
 //! The kernel `pick`: thresholds from the best interval of each block, and the rows that they do not exclude.
 
-use super::{Lists, NONE};
+use super::{Lists, NONE, bitset, has};
 use crate::common::bench::{Bench, Bound};
 use nearfield::internals::certificate::{Form, Terms};
 use nearfield::internals::kernels::{ABSENT, BLOCK_ROWS, key_of, pick};
@@ -38,8 +38,7 @@ impl Chunk {
         let terms = [terms(queries), terms(2 * blocks[0] * BLOCK), terms(2 * blocks[1] * BLOCK)];
         let columns = (blocks[0] + blocks[1]) * BLOCK;
         let scores = (0..columns * ROOM).map(|_| random.below(4000) as f32).collect();
-        let allowed = (0..9_000u32).map(|word| word.wrapping_mul(0x9e37_79b9) | 0x1010).collect();
-        Self { queries, blocks, rows, terms, scores, allowed }
+        Self { queries, blocks, rows, terms, scores, allowed: bitset(9000) }
     }
 
     /// The usable rows of each block of a part.
@@ -49,8 +48,7 @@ impl Chunk {
             let usable = (0..BLOCK).filter_map(|within| {
                 let row = (BLOCK_FIRST[part] + 2 * number) * BLOCK + within;
                 let slot = FIRST_SLOTS[part] + row as u32;
-                let is_allowed = self.allowed[slot as usize / 32] >> (slot % 32) & 1 == 1;
-                (row < self.rows[part] && (!has_bits || is_allowed)).then(|| {
+                (row < self.rows[part] && (!has_bits || has(&self.allowed, slot))).then(|| {
                     let score = self.scores[((column_first + number) * ROOM + query) * BLOCK + within];
                     let [q, x] = [self.terms[0][query], self.terms[1 + part][row]];
                     let ends = NONE.interval(FORM, score.into(), q, x).map(|end| key_of(end as f32));
@@ -83,10 +81,7 @@ impl Chunk {
         }
         let (limits, lists) = match before {
             Some((limits, lists)) => (limits.to_vec(), lists),
-            None => {
-                let lists = Lists { counts: vec![0; self.queries], ..Lists::new(self.queries, capacity) };
-                (vec![key_of(f32::MAX); self.queries], lists)
-            }
+            None => (vec![key_of(f32::MAX); self.queries], Lists::empty(self.queries, capacity)),
         };
         let (scores, best) = (bench.input(&self.scores), bench.input(&best));
         let (query_terms, allowed) = (bench.input(&self.terms[0]), bench.input(&self.allowed));

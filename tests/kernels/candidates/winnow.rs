@@ -2,15 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Lists, NONE, WIDE, random_terms, slack};
+use super::{FORMS, Lists, NONE, WIDE, check_ends, random_terms, slack};
 use crate::common::bench::{Bench, Bound, two_rows};
 use crate::common::lists::BLOCK;
 use nearfield::internals::certificate::Terms;
 use nearfield::internals::kernels::winnow::{self, Form, Margin};
 use nearfield::internals::kernels::{key_of, value_of};
 use nearfield_testing::Random;
-
-const FORMS: [Form; 3] = [Form::NarrowedL2, Form::NarrowedInnerProduct, Form::NarrowedCosine];
 
 /// A row that was scored for a query.
 #[derive(Clone, Copy)]
@@ -33,23 +31,14 @@ struct Winnowing {
     scores: Vec<f32>,
 }
 
-/// Scores as integers from -150 to 249, `[blocks, room, 128]`.
-fn random_scores(random: &mut Random, blocks: usize, room: usize) -> Vec<f32> {
-    (0..blocks * room * BLOCK).map(|_| random.below(400) as f32 - 150.0).collect()
-}
-
-fn terms_of(random: &mut Random, form: Form, counts: [usize; 2]) -> [Vec<Terms>; 2] {
-    counts.map(|count| (0..count).map(|_| random_terms(random, form)).collect())
-}
-
 impl Winnowing {
     /// Every row scored for every query.
     fn whole(form: Form, queries: usize, rows: usize) -> Self {
         let mut random = Random::new(form as u64 * 1000 + rows as u64);
         let blocks = rows.div_ceil(BLOCK);
         let room = queries + 3;
-        let scores = random_scores(&mut random, blocks, room);
-        let terms = terms_of(&mut random, form, [queries, blocks * BLOCK]);
+        let scores = (0..blocks * room * BLOCK).map(|_| random.below(400) as f32 - 150.0).collect();
+        let terms = random_terms(&mut random, form, [queries, blocks * BLOCK]);
         Self { form, margin: WIDE, terms, rows, first_slot: 70, room, step: 1, scores }
     }
 
@@ -124,17 +113,12 @@ impl Winnowing {
     fn check(&self, rows: &[Row], found: &[[u32; 3]], k: usize, said: &str) -> usize {
         let form = self.form;
         let by_slot: BTreeMap<u32, Row> = rows.iter().map(|row| (row.slot, *row)).collect();
-        assert_eq!(by_slot.len(), rows.len(), "a row is scored once");
         let kept: BTreeSet<u32> = found.iter().map(|entry| entry[0]).collect();
         assert_eq!(kept.len(), found.len(), "{form:?}, {said}: each row once");
         for entry in found {
             let row = by_slot.get(&entry[0]);
             let row = row.unwrap_or_else(|| panic!("{form:?}, {said}: slot {} cannot be found", entry[0]));
-            for (&key, want) in entry[1..].iter().zip(row.interval) {
-                let end = f64::from(value_of(key));
-                let is_right = (end - want).abs() <= slack(row.interval);
-                assert!(is_right, "{form:?}, {said}, slot {}: {end}, not {want}", row.slot);
-            }
+            check_ends(*entry, row.interval, format_args!("{form:?}, {said}, slot {}", row.slot));
         }
         let intervals: Vec<[f64; 2]> = rows.iter().map(|row| row.interval).collect();
         let must = winnow::reference(&intervals, k);

@@ -11,19 +11,25 @@ use nearfield::{Error, MatrixView, Metric, Norm, Output, Summation, ValueRows};
 use nearfield_testing::{Random, rounded, view};
 use test_case::test_matrix;
 
-/// Row lengths with counts of rows: vectors of four, where a row gets more lanes (32, 128), and where it becomes blocks (4096).
-const SHAPES: [(usize, &[usize]); 15] = [
+/// Row lengths with counts of rows: vectors of four, where a row gets more lanes (32, 128; from any start 13 and
+/// 61), and where it becomes blocks (4096).
+const SHAPES: [(usize, &[usize]); 20] = [
     (1, &[0, 1, 7, 1000]),
     (2, &[33]),
     (3, &[9]),
     (4, &[8]),
     (5, &[7]),
+    (13, &[5]),
+    (14, &[5]),
     (17, &[2, 1000]),
     (32, &[7]),
     (33, &[33]),
+    (61, &[5]),
+    (62, &[5]),
     (127, &[2]),
     (129, &[33]),
     (384, &[9]),
+    (4094, &[5]),
     (4095, &[7]),
     (4096, &[9]),
     (4097, &[1]),
