@@ -109,16 +109,15 @@ fn pairs(
             let params = screen_tile_i8::Params { granules, room, column_first, block_first, block_step };
             bench.dispatch(&screen_tile_i8::KERNEL, &[], &params, &narrowed, [1, 1]);
         }
-        Screen::Scan => {
+        Screen::Scan | Screen::Tile => {
             let part_columns = BLOCK_ROWS;
             let params =
                 distance_scan::Params { vectors, room, part_columns, column_first, block_first, block_step };
-            let constants = [(form == Form::Direct).into(), 4];
-            bench.dispatch(&distance_scan::KERNEL, &constants, &params, &whole, [4, 2]);
-        }
-        Screen::Tile => {
-            let params = distance_tile::Params { vectors, room, column_first, block_first, block_step };
-            bench.dispatch(&distance_tile::KERNEL, &[], &params, &whole, [1, 1]);
+            let (kernel, constants, grid) = match screen {
+                Screen::Scan => (&distance_scan::KERNEL, vec![(form == Form::Direct).into(), 4], [4, 2]),
+                _ => (&distance_tile::KERNEL, vec![], [1, 1]),
+            };
+            bench.dispatch(kernel, &constants, &params, &whole, grid);
         }
     }
     let params = collect::Params {
@@ -131,11 +130,7 @@ fn pairs(
         sampled: BLOCK_ROWS,
         capacity: BLOCK_ROWS,
         plane: QUERIES as u32 * BLOCK_ROWS,
-        margin: margin.relative,
-        margin_floor: margin.floor,
-        centre_length: margin.centre_length,
-        centre_squared: margin.centre_squared,
-        ..Default::default()
+        ..collect::Params::of(margin)
     };
     let buffers: [&dyn Bound; 7] = [&scores, &row_terms, &query_terms, &thresholds, &unused, &counts, &lists];
     let grid = [1, (QUERIES as u32).div_ceil(collect::queries_each(true))];
