@@ -2,7 +2,7 @@
 //! `reference`, a naive computation in f64 for tests to compare with.
 //!
 //! A new kernel is `wgsl/FOLDER/x.wgsl`, `src/kernels/FOLDER/x.rs` and one word in that folder's `mod.rs`.
-//! CONTRIBUTING.md shows one from start to end.
+//! CONTRIBUTING.md tells what goes where.
 
 /// Declares the kernels of a folder: a module for each, and a list of them.
 macro_rules! kernels {
@@ -31,8 +31,6 @@ mod pages;
 mod sixteen;
 
 pub mod distance;
-#[cfg(test)]
-pub mod lesson;
 pub mod lists;
 pub mod reduce;
 pub mod screen;
