@@ -43,6 +43,7 @@ pub use distance::*;
 pub use keys::{ABSENT, key_of, value_of};
 pub use lengths::DIMENSIONS;
 pub use lists::*;
+pub use metrics::metric_constant;
 pub(crate) use pages::{NO_PAGE, PAGE, PAGES, table_bytes};
 pub use reduce::*;
 pub use screen::*;

@@ -1,7 +1,7 @@
 //! Narrowed vectors: the device makes them, the host packs them.
 
 use nearfield::internals::certificate::{Narrowing, Terms};
-use nearfield::internals::kernels::{BLOCK_ROWS, narrow};
+use nearfield::internals::kernels::{BLOCK_ROWS, metric_constant, narrow};
 use nearfield::{Element, Metric};
 
 use super::bench::{Bench, Bound, Output, two_rows};
@@ -29,16 +29,6 @@ pub(crate) struct Slots<'a> {
     pub(crate) list: &'a [u32],
     pub(crate) first: u32,
     pub(crate) rows: usize,
-}
-
-/// Number of the metric, as kernels take it.
-pub(crate) fn constant_of(metric: Metric) -> u32 {
-    match metric {
-        Metric::L2Squared | Metric::L2 => 0,
-        Metric::Cosine => 1,
-        Metric::InnerProduct => 2,
-        other => unreachable!("no reference for {other:?}"),
-    }
 }
 
 impl Vectors {
@@ -84,7 +74,7 @@ impl Vectors {
             let (values, norms) = (made.values.bound(), made.norms.slice());
             recorder.norms(values, T::KIND, made.vectors, count as u32, norms, refused.slice())
         });
-        let constants = [constant_of(metric), planes as u32, slots.is_some().into()];
+        let constants = [metric_constant(metric), planes as u32, slots.is_some().into()];
         let buffers: [&dyn Bound; 6] =
             [&made.values, &made.norms, &centre_buffer, &made.integers, &made.terms, &list];
         let grid = two_rows((count - first).div_ceil(8));

@@ -4,14 +4,13 @@
 use crate::common::bench::{Bench, Bound};
 use crate::common::narrowed::Vectors;
 use crate::common::vectors::{Case, METRICS, QUERIES, ROWS, dims, norm};
+use nearfield::Metric;
 use nearfield::internals::certificate::{Form, Margin, Narrowing, Terms};
-use nearfield::internals::kernels::rescore::{Candidates, Rescore};
 use nearfield::internals::kernels::{
     ABSENT, BLOCK_ROWS, collect, distance_scan, distance_tile, key_of, narrow, screen_scan_i8,
     screen_tile_i8, value_of,
 };
-use nearfield::{Element, Metric};
-use nearfield_testing::Random;
+use nearfield_testing::{Random, view};
 use proptest::prelude::*;
 
 const BLOCK: usize = BLOCK_ROWS as usize;
@@ -74,12 +73,10 @@ fn pairs(
     };
     let row_terms = if is_narrowed { edited(x) } else { bench.input(&bench.read(&x.norms)) };
     let query_terms = if is_narrowed { edited(&q) } else { bench.input(&bench.read(&q.norms)) };
-    let ids: Vec<u64> = (0..ROWS as u64).collect();
-    let [ids, unused] = [bench.input(&ids), bench.input(&[0u32])];
+    let unused = bench.input(&[0u32]);
     let thresholds = bench.input(&[key_of(f32::MIN); QUERIES]);
     let (scores, counts) = (bench.output(room * BLOCK), bench.filled(&[0; QUERIES]));
     let lists = bench.output(3 * QUERIES * BLOCK);
-    let (keys, found_ids) = (bench.output(QUERIES * ROWS), bench.output(2 * QUERIES * ROWS));
     let (granules, vectors, room) = (q.granules as u32, q.vectors, room as u32);
     let (column_first, block_first, block_step) = (0, 0, 1);
     let narrowed: [&dyn Bound; 3] = [&q.integers, &x.integers, &scores];
@@ -135,44 +132,23 @@ fn pairs(
     let buffers: [&dyn Bound; 7] = [&scores, &row_terms, &query_terms, &thresholds, &unused, &counts, &lists];
     let grid = [1, (QUERIES as u32).div_ceil(collect::queries_each(true))];
     bench.dispatch(&collect::KERNEL, &[form as u32, 0, 1], &params, &buffers, grid);
-    bench.run(|recorder| {
-        recorder.rescore(&Rescore {
-            metric: case.metric,
-            queries: q.values.bound(),
-            count: QUERIES as u32,
-            rows: x.values.bound(),
-            elements: f32::KIND,
-            vectors,
-            row_count: ROWS as u32,
-            first_slot: 0,
-            ids: ids.bound(),
-            candidates: Candidates::Dense {
-                first: 0,
-                count: ROWS as u32,
-                found_pitch: ROWS as u32,
-                found_first: 0,
-                allowed: None,
-            },
-            keys: keys.slice(),
-            found_ids: found_ids.slice(),
-            mark_absent: true,
-        })
-    });
+    let [all_queries, all_rows] = [&case.queries, &case.rows].map(|values| view(values, case.dim));
+    let nearest = bench.device.nearest(all_queries, all_rows, case.metric, ROWS).expect("an answer");
     assert_eq!(bench.read(&counts), [BLOCK_ROWS; QUERIES]);
-    let (lists, keys) = (bench.read(&lists), bench.read(&keys));
+    let lists = bench.read(&lists);
     let end = |query: usize, row: usize, which: usize| {
         let key = lists[(which * QUERIES + query) * BLOCK + row];
         assert_ne!(key, ABSENT, "a number");
         value_of(key).into()
     };
-    let all = (0..QUERIES).flat_map(|query| (0..ROWS).map(move |row| (query, row)));
-    all.map(|(query, row)| Pair {
-        query,
-        row,
-        ends: [1, 2].map(|which| end(query, row, which)),
-        reported: value_of(keys[query * ROWS + row]).into(),
-    })
-    .collect()
+    let all = nearest.iter().enumerate().flat_map(|(query, hits)| hits.iter().map(move |hit| (query, hit)));
+    let pairs = all.map(|(query, hit)| {
+        let row = hit.id as usize;
+        Pair { query, row, ends: [1, 2].map(|which| end(query, row, which)), reported: hit.distance.into() }
+    });
+    let pairs: Vec<Pair> = pairs.collect();
+    assert_eq!(pairs.len(), QUERIES * ROWS);
+    pairs
 }
 
 /// The judge: returns the first fault in the intervals of a case.

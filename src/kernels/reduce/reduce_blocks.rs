@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::gpu::{
-    ACROSS, Access, BufferSlice, Commands, GRID, Grid, Kernel, RECORDS, ROUNDING, SPAN, WORKGROUP, params,
+    ACROSS, BufferSlice, Commands, GRID, Grid, Kernel, RECORDS, ROUNDING, SPAN, WORKGROUP, params,
     wgsl,
 };
 use crate::kernels::reduce::extent::Extent;
