@@ -35,7 +35,8 @@ fn add(index: &mut Index, rows: &[f32], ids: Option<&[u64]>) {
 
 /// A folder, and a file in it.
 fn place() -> (TempDir, PathBuf) {
-    let (_directory, path) = place();
+    let directory = TempDir::new().expect("a directory");
+    let path = directory.path().join("index.nf");
     (directory, path)
 }
 

@@ -2,8 +2,9 @@
 //! `collect_lists_coop`.
 
 use crate::kernels::intervals::{NARROWED_FORMS, params_with_margin};
+use crate::screen::certificate::Margin;
 
-pub use crate::screen::certificate::{Form, Margin};
+pub use crate::screen::certificate::Form;
 
 params_with_margin! {
     /// Parameters of these kernels. Those that only some of them read say which.
