@@ -7,15 +7,12 @@ use crate::kernels::lengths::DIM;
 use crate::options::distance::Precision;
 
 params! {
-    /// Parameters of `distance_pairs`.
     pub struct Params {
         /// First query of this dispatch.
         first_query: u32,
         /// First row of this dispatch.
         first_row: u32,
-        /// Queries.
         queries: u32,
-        /// Rows.
         rows: u32,
         /// Elements per vector.
         dim: u32,

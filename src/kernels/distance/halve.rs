@@ -6,9 +6,7 @@ use crate::error::Result;
 use crate::gpu::{BufferSlice, Commands, GRID, Grid, Kernel, params, wgsl};
 
 params! {
-    /// Parameters of `halve`.
     pub struct Params {
-        /// Rows.
         rows: u32,
         /// Vectors of four elements in a row.
         vectors: u32,

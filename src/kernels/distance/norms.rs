@@ -7,7 +7,6 @@ use crate::kernels::sixteen::{AT_ONCE, INVOCATIONS, SIXTEEN};
 use crate::matrix::{Element, ElementKind, MatrixView};
 
 params! {
-    /// Parameters of `norms`.
     pub struct Params {
         /// Vectors of four elements per row.
         vectors: u32,

@@ -12,9 +12,7 @@ params! {
         first_query: u32,
         /// First row of this dispatch.
         first_row: u32,
-        /// Queries.
         queries: u32,
-        /// Rows.
         rows: u32,
         /// Vectors of four elements in a query or row.
         vectors: u32,

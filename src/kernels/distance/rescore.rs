@@ -10,9 +10,7 @@ use crate::matrix::{ElementKind, MatrixView};
 use crate::metric::Metric;
 
 params! {
-    /// Parameters of `rescore`.
     pub struct Params {
-        /// Queries.
         queries: u32,
         /// Vectors of four elements per row.
         vectors: u32,

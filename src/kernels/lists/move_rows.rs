@@ -6,7 +6,6 @@ use crate::error::Result;
 use crate::gpu::{BufferSlice, Commands, GRID, Grid, Kernel, params, wgsl};
 
 params! {
-    /// Parameters of `move_rows`.
     pub struct Params {
         /// Words of 8 bytes per row.
         words: u32,

@@ -11,7 +11,6 @@ params_with_margin! {
     pub struct Params {
         /// Granules of 16 dimensions per narrowed vector, an even number.
         granules: u32,
-        /// Queries.
         queries: u32,
         /// Place of their terms, in vectors of four.
         query_terms: u32,

@@ -19,7 +19,6 @@ params! {
         stride: u32,
         /// Elements per row.
         length: u32,
-        /// Rows.
         rows: u32,
         /// Blocks per row.
         blocks: u32,

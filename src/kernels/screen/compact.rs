@@ -4,9 +4,7 @@ use crate::error::Result;
 use crate::gpu::{Buffer, BufferSlice, Commands, GRID, Grid, Kernel, buffers, params, wgsl};
 
 params! {
-    /// Parameters of `compact`.
     pub struct Params {
-        /// Queries.
         queries: u32,
         /// Candidates that a query can have.
         capacity: u32,

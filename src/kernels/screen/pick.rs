@@ -13,7 +13,6 @@ pub use crate::screen::certificate::{Form, Margin};
 params_with_margin! {
     /// Parameters of `pick`, and of `winnow`, which has no parts.
     pub struct Params {
-        /// Queries.
         queries: u32,
         /// Queries that a block of scores has room for.
         room: u32,

@@ -10,13 +10,11 @@ use crate::kernels::lengths::GRANULES;
 pub use crate::screen::certificate::{Form, Margin};
 
 params_with_margin! {
-    /// Parameters of `screen_scan_i8`.
     pub struct Params {
         /// Granules of 16 dimensions per narrowed vector.
         granules: u32,
         /// Granules of a plane of queries.
         plane: u32,
-        /// Queries.
         queries: u32,
         /// Queries that a block of scores has room for.
         room: u32,

@@ -4,7 +4,6 @@ use crate::error::Result;
 use crate::gpu::{BufferSlice, Commands, Grid, Kernel, params, wgsl};
 
 params! {
-    /// Parameters of `prefix_sum`.
     pub struct Params {
         /// Number of counts.
         count: u32,

@@ -9,9 +9,7 @@ use crate::kernels::held::HELD;
 use crate::kernels::keys::{ABSENT, KEYS};
 
 params! {
-    /// Parameters of `select_k`.
     pub struct Params {
-        /// Rows.
         rows: u32,
         /// Elements per row, unless rows are CSR segments.
         length: u32,

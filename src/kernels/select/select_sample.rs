@@ -10,7 +10,6 @@ use crate::kernels::keys::KEYS;
 params! {
     /// Parameters of `select_sample`, `select_filter` and `select_row`.
     pub struct Params {
-        /// Rows.
         rows: u32,
         /// Elements per row.
         length: u32,
