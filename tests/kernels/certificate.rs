@@ -84,10 +84,10 @@ fn pairs(
     match screen {
         Screen::ScanI8 { planes } => {
             let fraction = 1.0 / Narrowing::of(case.metric, case.dim).finer as f32;
-            let plane = q.plane_words as u32 / 4;
+            let query_plane = q.plane_words as u32 / 4;
             let params = screen_scan_i8::Params {
                 granules,
-                plane,
+                query_plane,
                 queries: QUERIES as u32,
                 room,
                 block_step,

@@ -268,7 +268,7 @@ fn check_scores(bench: Bench<'_>, screen: Screen, count: usize, dim: usize, part
         Screen::Scan(..) => {
             let params = screen_scan_i8::Params {
                 granules,
-                plane: (plane_bytes / 16) as u32,
+                query_plane: (plane_bytes / 16) as u32,
                 queries: count as u32,
                 room: room_u32,
                 column_first,

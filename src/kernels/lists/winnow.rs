@@ -7,9 +7,9 @@ use crate::kernels::intervals::{INTERVALS, NARROWED_FORMS};
 use crate::kernels::keys::KEYS;
 use crate::kernels::screen::tighten::{DIGITS, SHORT};
 
-pub use crate::kernels::screen::pick::{Form, Margin, Params};
+pub use crate::kernels::screen::screen_scan_i8::{Form, Margin, Params};
 
-/// The declaration. Its parameters are those of `pick`: the scores are those of every `block_step`-th block of the segment.
+/// The declaration. Its parameters are those of `screen_scan_i8`: the scores are those of every `block_step`-th block of the segment.
 pub static KERNEL: Kernel = Kernel::new::<Params>("winnow")
     .library(&[KEYS, GRID, INTERVALS, DIGITS])
     .source(wgsl!("lists/winnow", BLOCK_ROWS))

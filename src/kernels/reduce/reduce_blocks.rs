@@ -2,8 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::gpu::{
-    ACROSS, BufferSlice, Commands, GRID, Grid, Kernel, RECORDS, ROUNDING, SPAN, WORKGROUP, params,
-    wgsl,
+    ACROSS, BufferSlice, Commands, GRID, Grid, Kernel, RECORDS, ROUNDING, SPAN, WORKGROUP, params, wgsl,
 };
 use crate::kernels::reduce::extent::Extent;
 use crate::kernels::reduce::operation::EXTREMES;
