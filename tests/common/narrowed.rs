@@ -4,19 +4,19 @@ use nearfield::internals::certificate::{Narrowing, Terms};
 use nearfield::internals::kernels::{BLOCK_ROWS, metric_constant, narrow};
 use nearfield::{Element, Metric};
 
-use super::bench::{Bench, Bound, Output, two_rows};
+use super::bench::{Bench, Buffer, two_rows};
 use super::padded;
 use nearfield_testing::Random;
 
 /// Vectors on the device, with their norms and what `narrow` made of them.
 pub(crate) struct Vectors {
-    pub(crate) values: wgpu::Buffer,
+    pub(crate) values: Buffer,
     /// Vectors of four elements in each.
     pub(crate) vectors: u32,
     /// Squared and inverse norm of each.
-    pub(crate) norms: Output,
-    pub(crate) integers: Output,
-    pub(crate) terms: Output,
+    pub(crate) norms: Buffer,
+    pub(crate) integers: Buffer,
+    pub(crate) terms: Buffer,
     pub(crate) planes: usize,
     pub(crate) granules: usize,
     /// Words of a plane.
@@ -71,12 +71,11 @@ impl Vectors {
             ..narrow::Params::of(Narrowing::of(metric, dim))
         };
         bench.run(|recorder| {
-            let (values, norms) = (made.values.bound(), made.norms.slice());
+            let (values, norms) = (made.values.slice(), made.norms.slice());
             recorder.norms(values, T::KIND, made.vectors, count as u32, norms, refused.slice())
         });
         let constants = [metric_constant(metric), planes as u32, slots.is_some().into()];
-        let buffers: [&dyn Bound; 6] =
-            [&made.values, &made.norms, &centre_buffer, &made.integers, &made.terms, &list];
+        let buffers = [&made.values, &made.norms, &centre_buffer, &made.integers, &made.terms, &list];
         let grid = two_rows((count - first).div_ceil(8));
         bench.dispatch_on(T::KIND, &narrow::KERNEL, &constants, &params, &buffers, grid);
         assert_eq!(bench.read(&refused), [u32::MAX; 2], "vectors that an index takes");

@@ -1,6 +1,6 @@
 //! The kernel `average`: the means of lists of rows.
 
-use crate::common::bench::{Bench, Bound, GUARD, two_rows};
+use crate::common::bench::{Bench, GUARD, two_rows};
 use crate::common::padded;
 use nearfield::internals::kernels::average::{self, Normalize};
 use nearfield_testing::Random;
@@ -38,7 +38,7 @@ fn averages(
             end_row: end as u32,
             is_last: (end == cuts[cuts.len() - 1]).into(),
         };
-        let buffers: [&dyn Bound; 5] = [&rows, &norms, &order, &offsets, &means];
+        let buffers = [&rows, &norms, &order, &offsets, &means];
         bench.dispatch(&average::KERNEL, &[normalize as u32], &params, &buffers, two_rows(lists.len()));
     }
     bench.read_floats(&means)

@@ -1,7 +1,7 @@
 //! Certificates: the interval of a pair contains the true and the reported distance, for any vectors. The intervals are
 //! those that `collect` writes on the device; `certificate_rounding.rs` covers devices that round worse.
 
-use crate::common::bench::{Bench, Bound};
+use crate::common::bench::Bench;
 use crate::common::narrowed::Vectors;
 use crate::common::vectors::{Case, METRICS, QUERIES, ROWS, dims, norm};
 use nearfield::Metric;
@@ -79,8 +79,8 @@ fn pairs(
     let lists = bench.output(3 * QUERIES * BLOCK);
     let (granules, vectors, room) = (q.granules as u32, q.vectors, room as u32);
     let (column_first, block_first, block_step) = (0, 0, 1);
-    let narrowed: [&dyn Bound; 3] = [&q.integers, &x.integers, &scores];
-    let whole: [&dyn Bound; 3] = [&q.values, &x.values, &scores];
+    let narrowed = [&q.integers, &x.integers, &scores];
+    let whole = [&q.values, &x.values, &scores];
     match screen {
         Screen::ScanI8 { planes } => {
             let fraction = 1.0 / Narrowing::of(case.metric, case.dim).finer as f32;
@@ -97,8 +97,7 @@ fn pairs(
                 ..screen_scan_i8::Params::of(margin)
             };
             let best = bench.output(2 * QUERIES);
-            let buffers: [&dyn Bound; 7] =
-                [&q.integers, &x.integers, &scores, &row_terms, &query_terms, &unused, &best];
+            let buffers = [&q.integers, &x.integers, &scores, &row_terms, &query_terms, &unused, &best];
             let constants = [8, planes as u32, form as u32, 0];
             bench.dispatch(&screen_scan_i8::KERNEL, &constants, &params, &buffers, [1, 1]);
         }
@@ -129,7 +128,7 @@ fn pairs(
         plane: QUERIES as u32 * BLOCK_ROWS,
         ..collect::Params::of(margin)
     };
-    let buffers: [&dyn Bound; 7] = [&scores, &row_terms, &query_terms, &thresholds, &unused, &counts, &lists];
+    let buffers = [&scores, &row_terms, &query_terms, &thresholds, &unused, &counts, &lists];
     let grid = [1, (QUERIES as u32).div_ceil(collect::queries_each(true))];
     bench.dispatch(&collect::KERNEL, &[form as u32, 0, 1], &params, &buffers, grid);
     let [all_queries, all_rows] = [&case.queries, &case.rows].map(|values| view(values, case.dim));

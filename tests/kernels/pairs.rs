@@ -1,11 +1,11 @@
 //! The kernels of all distances: `distance_pairs`, `pairs_scan` and `pairs_tile`.
 
-use crate::common::bench::{Bench, Bound, GUARD, Output as Written, floats_of, two_rows};
+use crate::common::bench::{Bench, Buffer, GUARD, floats_of, two_rows};
 use half::f16;
 use nearfield::internals::kernels::distance_pairs::reference;
 use nearfield::internals::kernels::halve;
 use nearfield::recording::Pairs;
-use nearfield::{BufferSlice, DistanceOptions, ElementKind, Metric, Output, Precision, wgpu};
+use nearfield::{BufferSlice, DistanceOptions, ElementKind, Metric, Output, Precision};
 use nearfield_testing::{Random, view};
 
 const PRECISIONS: [Precision; 2] = [Precision::Fast, Precision::Compensated];
@@ -21,8 +21,8 @@ struct Matrices {
 
 /// Vectors in a buffer, and their norms.
 struct Normed {
-    vectors: wgpu::Buffer,
-    norms: Written,
+    vectors: Buffer,
+    norms: Buffer,
 }
 
 impl Normed {
@@ -38,7 +38,7 @@ impl Normed {
             let quads = dim as u32 / 4;
             bench.run(|recorder| {
                 let (kind, count) = (ElementKind::F32, count as u32);
-                recorder.norms(plain.bound(), kind, quads, count, norms.slice(), refused.slice())
+                recorder.norms(plain.slice(), kind, quads, count, norms.slice(), refused.slice())
             });
         }
         Self { vectors, norms }
@@ -76,10 +76,10 @@ impl Matrices {
             unit_vectors,
             norms: self.dim.is_multiple_of(4).then(|| [queries.norms(), rows.norms()]),
             halves: None,
-            queries: queries.vectors.bound(),
+            queries: queries.vectors.slice(),
             query_count: query_count as u32,
             query_stride: (self.dim + self.beyond[0]) as u32,
-            rows: rows.vectors.bound(),
+            rows: rows.vectors.slice(),
             row_count: row_count as u32,
             row_stride: (self.dim + self.beyond[1]) as u32,
             dim: self.dim as u32,
@@ -258,14 +258,14 @@ fn shapes_that_exceed_their_buffers_are_refused() {
         unit_vectors: false,
         norms: None,
         halves: None,
-        queries: vectors.bound(),
+        queries: vectors.slice(),
         query_count: 10,
         query_stride: 3,
-        rows: vectors.bound(),
+        rows: vectors.slice(),
         row_count: 10,
         row_stride: 3,
         dim: 3,
-        distances: distances.bound(),
+        distances: distances.slice(),
         distance_stride: 10,
     };
     bench.run(|recorder| recorder.distances(&good));
@@ -277,7 +277,7 @@ fn shapes_that_exceed_their_buffers_are_refused() {
         ("rows", Pairs { row_stride: 4, ..good }),
         ("", Pairs { distance_stride: 9, ..good }),
         ("distances", Pairs { distance_stride: 11, ..good }),
-        ("norms", Pairs { norms: Some([vectors.bound(), short]), ..good }),
+        ("norms", Pairs { norms: Some([vectors.slice(), short]), ..good }),
         ("output", Pairs { options: good.options.output(Output::Similarity), ..good }),
     ] {
         bench.refuses(argument, |recorder| recorder.distances(&pairs));
@@ -301,7 +301,7 @@ fn halves_are_scaled_by_powers_of_two_and_lose_only_bits_of_f16() {
         let (halves, factors) = (bench.output(count * pitch as usize * 2), bench.output(2 * count));
         let params =
             halve::Params { rows: count as u32, vectors: quads, row_pitch: quads, half_pitch: pitch };
-        let buffers: [&dyn Bound; 4] = [&normed.vectors, &normed.norms, &halves, &factors];
+        let buffers = [&normed.vectors, &normed.norms, &halves, &factors];
         let workgroups = two_rows((count * pitch as usize).div_ceil(256));
         bench.dispatch(&halve::KERNEL, &[], &params, &buffers, workgroups);
         let halves: Vec<f16> = bytemuck::cast_slice(&bench.read(&halves)).to_vec();

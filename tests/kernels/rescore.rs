@@ -1,7 +1,7 @@
 //! The kernel `rescore`: the distances of candidates that are found through slots.
 
 use crate::common::Engine::Adapter;
-use crate::common::bench::{Bench, Bound, GUARD, ids_of};
+use crate::common::bench::{Bench, GUARD, ids_of};
 use crate::common::{DIMS, options, padded};
 use nearfield::internals::kernels::rescore::{Candidates, Rescore, exact_key, reference};
 use nearfield::internals::kernels::{ABSENT, value_of};
@@ -56,9 +56,9 @@ impl Case {
         let (slots, offsets) = (bench.input(&self.slots), bench.input(&self.offsets));
         let (candidates, total) = (bench.input(&self.candidates), self.candidates.len());
         let candidates = Candidates::Csr {
-            candidates: candidates.bound(),
-            offsets: offsets.bound(),
-            slots: Some((slots.bound(), self.slots.len() as u32)),
+            candidates: candidates.slice(),
+            offsets: offsets.slice(),
+            slots: Some((slots.slice(), self.slots.len() as u32)),
             total: total as u32,
         };
         self.rescored(bench, metric, [0, segment], storage, candidates, total)
@@ -89,14 +89,14 @@ impl Case {
             for (first_slot, row_count, rows, ids) in &segments {
                 recorder.rescore(&Rescore {
                     metric,
-                    queries: queries.bound(),
+                    queries: queries.slice(),
                     count: self.offsets.len() as u32 - 1,
-                    rows: rows.bound(),
+                    rows: rows.slice(),
                     elements: T::KIND,
                     vectors: self.dim.div_ceil(4) as u32,
                     row_count: *row_count,
                     first_slot: *first_slot,
-                    ids: ids.bound(),
+                    ids: ids.slice(),
                     candidates,
                     keys: keys.slice(),
                     found_ids: found_ids.slice(),
@@ -289,7 +289,7 @@ fn lists_of_a_fixed_pitch_and_ranges_of_slots_give_the_same_bits() {
         }
         let (lists, counts) = (bench.input(&lists), bench.input(&[4u32, 0, 17]));
         let pitched =
-            Candidates::Lists { candidates: lists.bound(), counts: counts.bound(), pitch: pitch as u32 };
+            Candidates::Lists { candidates: lists.slice(), counts: counts.slice(), pitch: pitch as u32 };
         let (keys, ids) = rescored(pitched, 3 * pitch);
         let places: Vec<usize> = (0..4).chain(2 * pitch..3 * pitch).collect();
         let picked = (0..places.len()).map(|place| (keys[places[place]], ids[places[place]]));

@@ -1,6 +1,6 @@
 //! The kernels that score f32 rows: `distance_scan` and `distance_tile`.
 
-use crate::common::bench::{Bench, Bound, PARTS, columns_of, floats_of, picked_scores};
+use crate::common::bench::{Bench, PARTS, columns_of, floats_of, picked_scores};
 use crate::common::padded;
 use nearfield::Element;
 use nearfield::internals::kernels::{BLOCK_ROWS, Part, distance_scan, distance_tile, norms};
@@ -34,7 +34,7 @@ fn scores<T: Element>(
     query_values.resize(room * dim.next_multiple_of(4), 0.0);
     let (query_buffer, row_buffer) = (bench.input(&query_values), bench.input(&padded(rows, dim)));
     let found = bench.output(columns * room * BLOCK);
-    let buffers: [&dyn Bound; 3] = [&query_buffer, &row_buffer, &found];
+    let buffers = [&query_buffer, &row_buffer, &found];
     let Part { blocks, block_first, block_step, column_first, .. } = *part;
     let params = distance_scan::Params {
         vectors: dim.div_ceil(4) as u32,

@@ -1,7 +1,7 @@
 //! The k smallest on every path, from rows whose ids are positions: in registers, in one pass, through lists, and again when
 //! a sample gives no threshold. Each path gets data that favour it and data that defeat it. `select_buckets.rs` tests large k.
 
-use crate::common::bench::{Bench, Bound};
+use crate::common::bench::Bench;
 use crate::common::select::{Case, kinds, scattered};
 use crate::common::{gpu, without_subgroups};
 use nearfield::internals::kernels::{ABSENT, key_of, select_row, select_sample};
@@ -170,7 +170,7 @@ fn counts_of(bench: Bench<'_>, words: &[u32], range: [u32; 2]) -> Vec<u32> {
         most: range[1],
         ..Default::default()
     };
-    let buffers: [&dyn Bound; 7] = [&values, &values, &values, &values, &keys, &ids, &counts];
+    let buffers = [&values, &values, &values, &values, &keys, &ids, &counts];
     bench.dispatch(&select_row::KERNEL, &[1, 1, 0], &params, &buffers, [rows, 1]);
     bench.read(&keys);
     bench.read(&ids);

@@ -1,7 +1,7 @@
 //! The kernels that score a tile and collect from it: `collect_tile_i8` and `collect_tile_coop`.
 
 use super::{FORMS, Lists, Narrowed, WIDE, bitset, has};
-use crate::common::bench::{Bench, Bound};
+use crate::common::bench::Bench;
 use crate::common::narrowed::packed;
 use nearfield::internals::certificate::{Form, Margin};
 use nearfield::internals::kernels::{BLOCK_ROWS, Kernel, collect_tile_coop, collect_tile_i8, narrow};
@@ -74,8 +74,7 @@ fn collected(
         plane: (count * capacity) as u32,
         ..collect_tile_i8::Params::of(margin)
     };
-    let buffers: [&dyn Bound; 8] =
-        [&queries, &rows, &row_terms, &query_terms, &limits, &bits, &counts, &candidates];
+    let buffers = [&queries, &rows, &row_terms, &query_terms, &limits, &bits, &counts, &candidates];
     let constants = [form as u32, allowed.is_some().into()];
     let grid = [count.div_ceil(BLOCK) as u32, blocks.len() as u32];
     bench.dispatch(kernel, &constants, &params, &buffers, grid);

@@ -1,7 +1,7 @@
 //! The kernels of candidate lists: `collect` and `tighten`.
 
 use super::{Lists, NONE, WIDE, bitset, check_ends, has, random_terms, slack};
-use crate::common::bench::{Bench, Bound, GUARD, PARTS, columns_of, score_place, two_rows};
+use crate::common::bench::{Bench, GUARD, PARTS, columns_of, score_place, two_rows};
 use nearfield::internals::kernels::collect::{self, Form, GROUP, Margin, Terms};
 use nearfield::internals::kernels::{ABSENT, BLOCK_ROWS, Part, key_of, tighten, value_of};
 use nearfield_testing::Random;
@@ -129,7 +129,7 @@ impl Scored {
         let columns = groups.saturating_sub(round_start).div_ceil(round_step).div_ceil(256);
         let grid = [columns, (self.queries() as u32).div_ceil(collect::queries_each(call.sample.is_some()))];
         let constants = [self.form as u32, call.allowed.is_some().into(), call.sample.is_some().into()];
-        let buffers: [&dyn Bound; 7] = [&scores, &rows, &queries, &limits, &bits, &counts, &lists];
+        let buffers = [&scores, &rows, &queries, &limits, &bits, &counts, &lists];
         bench.dispatch(&collect::KERNEL, &constants, &params, &buffers, grid);
         Lists { counts: bench.read(&counts), words: bench.read(&lists), ..before }
     }
@@ -331,7 +331,7 @@ impl Tightened {
         let exact_keys = bench.input(exact.unwrap_or(&[]));
         let is_first = self.is_first.into();
         let params = tighten::Params { queries, k, capacity, plane: queries * capacity, is_first };
-        let buffers: [&dyn Bound; 5] = [&limits, &counts, &lists, &flags, &exact_keys];
+        let buffers = [&limits, &counts, &lists, &flags, &exact_keys];
         let grid = two_rows(queries as usize);
         bench.dispatch(&tighten::KERNEL, &[exact.is_some().into()], &params, &buffers, grid);
         self.thresholds = bench.read(&limits);

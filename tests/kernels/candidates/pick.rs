@@ -1,7 +1,7 @@
 //! The kernel `pick`: thresholds from the best interval of each block, and the rows that they do not exclude.
 
 use super::{Lists, NONE, bitset, has};
-use crate::common::bench::{Bench, Bound};
+use crate::common::bench::Bench;
 use nearfield::internals::certificate::{Form, Terms};
 use nearfield::internals::kernels::{ABSENT, BLOCK_ROWS, key_of, pick};
 use nearfield_testing::Random;
@@ -104,7 +104,7 @@ impl Chunk {
                 plane: (self.queries * capacity) as u32,
                 ..pick::Params::of(NONE)
             };
-            let buffers: [&dyn Bound; 8] =
+            let buffers =
                 [&scores, &best, &row_terms, &query_terms, &allowed, &thresholds, &counts, &candidates];
             let constants = [FORM as u32, has_bits.into()];
             bench.dispatch(&pick::KERNEL, &constants, &params, &buffers, [3, self.queries as u32]);

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use super::{FORMS, Lists, Narrowed, WIDE, has};
-use crate::common::bench::{Bench, Bound, GUARD, two_rows};
+use crate::common::bench::{Bench, Buffer, GUARD, two_rows};
 use crate::common::lists::{BLOCK, PAGE, Tables, random_probes, wide};
 use crate::common::narrowed::packed;
 use nearfield::internals::certificate::{Form, Terms};
@@ -12,7 +12,6 @@ use nearfield::internals::kernels::{
     Kernel, collect_lists, collect_lists_coop, group, key_of, narrow, probe_thresholds, screen_probes,
     value_of,
 };
-use nearfield::wgpu;
 use nearfield_testing::Random;
 
 /// Room for the rows of the segment, which are fewer.
@@ -34,12 +33,12 @@ struct Probed {
 
 /// Buffers that all of the kernels read.
 struct Inputs {
-    queries: wgpu::Buffer,
-    rows: wgpu::Buffer,
-    row_terms: wgpu::Buffer,
-    allowed: wgpu::Buffer,
-    probed: wgpu::Buffer,
-    tables: wgpu::Buffer,
+    queries: Buffer,
+    rows: Buffer,
+    row_terms: Buffer,
+    allowed: Buffer,
+    probed: Buffer,
+    tables: Buffer,
 }
 
 impl Probed {
@@ -143,8 +142,7 @@ impl Probed {
         let plane = (self.count() * capacity) as u32;
         let params = screen_probes::Params { capacity: capacity as u32, plane, ..params };
         if kernel.name() == "screen_probes" {
-            let buffers: [&dyn Bound; 8] =
-                [&queries, &rows, &row_terms, &allowed, &states, &probed, &tables, &candidates];
+            let buffers = [&queries, &rows, &row_terms, &allowed, &states, &probed, &tables, &candidates];
             // Two workgroups share a list.
             let grid = two_rows(self.count() * self.round.len() * 2);
             bench.dispatch(kernel, &self.constants(), &params, &buffers, grid);
@@ -157,8 +155,7 @@ impl Probed {
             grouped.iter_mut().for_each(|own| own.reverse());
             let height = if kernel.name() == "collect_lists_coop" { 128 } else { 8 };
             let blocks = bench.input(&group::table(&grouped, &self.tables.by_list(), height));
-            let buffers: [&dyn Bound; 7] =
-                [&queries, &rows, &row_terms, &allowed, &states, &blocks, &candidates];
+            let buffers = [&queries, &rows, &row_terms, &allowed, &states, &blocks, &candidates];
             bench.dispatch(kernel, &self.constants(), &params, &buffers, [5, 1]);
         }
         let mut counts = bench.read(&states);
@@ -192,7 +189,7 @@ impl Probed {
         let states = bench.filled(&self.states(before.unwrap_or(&poisoned)));
         let is_first = before.is_none().into();
         let params = probe_thresholds::Params { k, wanted, turns, is_first, ..params };
-        let buffers: [&dyn Bound; 7] = [&queries, &rows, &row_terms, &allowed, &states, &probed, &tables];
+        let buffers = [&queries, &rows, &row_terms, &allowed, &states, &probed, &tables];
         let grid = two_rows(self.count());
         bench.dispatch(&probe_thresholds::KERNEL, &self.constants(), &params, &buffers, grid);
         bench.read(&states)

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{FORMS, Lists, NONE, WIDE, check_ends, random_terms, slack};
-use crate::common::bench::{Bench, Bound, two_rows};
+use crate::common::bench::{Bench, two_rows};
 use crate::common::lists::BLOCK;
 use nearfield::internals::certificate::Terms;
 use nearfield::internals::kernels::winnow::{self, Form, Margin};
@@ -85,7 +85,7 @@ impl Winnowing {
             first_slot: self.first_slot,
             ..winnow::Params::of(self.margin)
         };
-        let buffers: [&dyn Bound; 6] = [&scores, &rows, &queries, &counts, &limits, &lists];
+        let buffers = [&scores, &rows, &queries, &counts, &limits, &lists];
         bench.dispatch(&winnow::KERNEL, &[self.form as u32], &params, &buffers, two_rows(self.queries()));
         let lists =
             Lists { counts: bench.read(&counts), words: bench.read(&lists), capacity: before.capacity };

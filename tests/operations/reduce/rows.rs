@@ -2,12 +2,12 @@
 //! that need scales of their own.
 
 use crate::common::Engine::{self, Adapter, Host};
-use crate::common::bench::{Bench, Bound};
+use crate::common::bench::Bench;
 use crate::common::has_kernels;
 use crate::common::reduce::{Call, SUMMATIONS, Truth, distances, judge_rows, run_rows};
 use half::f16;
 use nearfield::internals::vectors_seen;
-use nearfield::{Error, MatrixView, Metric, Norm, Output, Summation, ValueRows};
+use nearfield::{ElementKind, Error, MatrixView, Metric, Norm, Output, Summation, ValueRows};
 use nearfield_testing::{Random, rounded, view};
 use test_case::test_matrix;
 
@@ -82,7 +82,8 @@ fn every_distance_is_in_a_vector_of_four_that_kernels_see() {
         let (matrix, _) = distances(bench.device, &mut Random::new(0xec), queries, rows);
         let (matrix, counts) = (matrix.as_slice().expect("a GPU"), bench.output(1));
         let (kernel, params) = (&vectors_seen::KERNEL, vectors_seen::Params { place: 0 });
-        bench.dispatch(kernel, &[], &params, &[&matrix as &dyn Bound, &counts], [1, 1]);
+        let (kind, buffers) = (ElementKind::F32, [matrix, counts.slice()]);
+        bench.run(|recorder| recorder.dispatch(kernel, kind, &[], &params, &buffers, [1, 1]));
         let vectors = bench.read(&counts)[0] as usize;
         assert!(vectors * 4 >= queries * rows, "{vectors} vectors of {queries} x {rows} distances");
     }
