@@ -302,10 +302,8 @@ fn check_scores(bench: Bench<'_>, screen: Screen, count: usize, dim: usize, part
                 } else {
                     GUARD
                 };
-                assert_eq!(
-                    found, [want; 2],
-                    "{screen:?}, dim {dim}, {part:?}, query {query}, block {column}"
-                );
+                let said = format!("{screen:?}, dim {dim}, {part:?}, query {query}, block {column}");
+                assert_eq!(found, [want; 2], "{said}");
             }
         }
         Screen::Tile => bench.dispatch(&screen_tile_i8::KERNEL, &[], &tile, &buffers, grid),

@@ -43,11 +43,8 @@ fn the_nearest_rows_are_those_of_a_flat_bit_for_bit(engine: Engine) {
                 let wanted = index.search(queries, 7).expect("an answer");
                 let found = device.nearest(&queries_there, &there, metric, 7).expect("an answer");
                 assert_eq!(found, wanted, "queries on the device");
-                assert_eq!(
-                    device.nearest(queries, rows, metric, 7).expect("an answer"),
-                    wanted,
-                    "rows on the host"
-                );
+                let found = device.nearest(queries, rows, metric, 7).expect("an answer");
+                assert_eq!(found, wanted, "rows on the host");
             }
         }
     }

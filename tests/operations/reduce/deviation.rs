@@ -45,11 +45,8 @@ fn equal_values_and_one_value_deviate_by_exactly_nothing(engine: Engine) {
                 assert_eq!(deviation(device, &values), 0.0, "{length} times {value:e}");
                 assert_eq!(deviation(device, &device.upload_vector(&values).expect("a vector")), 0.0);
                 let rows = vec![value; 3 * length];
-                assert_eq!(
-                    deviations(device, view(&rows, length)),
-                    [0.0; 3],
-                    "rows of {length} times {value:e}"
-                );
+                let found = deviations(device, view(&rows, length));
+                assert_eq!(found, [0.0; 3], "rows of {length} times {value:e}");
             }
         }
     }
@@ -66,11 +63,8 @@ fn whole_numbers_around_a_whole_mean_deviate_exactly(engine: Engine) {
                     let values: Vec<f32> = pair.into_iter().cycle().take(4 * half).collect();
                     assert_eq!(deviation(device, &values), wanted, "{half} times {pair:?}");
                     let rows = [&values[..], &vec![mean; 4 * half]].concat();
-                    assert_eq!(
-                        deviations(device, view(&rows, 4 * half)),
-                        [wanted, 0.0],
-                        "{half} times {pair:?}"
-                    );
+                    let found = deviations(device, view(&rows, 4 * half));
+                    assert_eq!(found, [wanted, 0.0], "{half} times {pair:?}");
                 }
             }
         }
