@@ -11,66 +11,43 @@ use nearfield::{ElementKind, Error, MatrixView, Metric, Norm, Output, Summation,
 use nearfield_testing::{Random, rounded, view};
 use test_case::test_matrix;
 
-/// Row lengths with counts of rows: vectors of four, where a row gets more lanes (32, 128; from any start 13 and
-/// 61), and where it becomes blocks (4096).
-const SHAPES: [(usize, &[usize]); 20] = [
-    (1, &[0, 1, 7, 1000]),
-    (2, &[33]),
-    (3, &[9]),
-    (4, &[8]),
-    (5, &[7]),
-    (13, &[5]),
-    (14, &[5]),
-    (17, &[2, 1000]),
-    (32, &[7]),
-    (33, &[33]),
-    (61, &[5]),
-    (62, &[5]),
-    (127, &[2]),
-    (129, &[33]),
-    (384, &[9]),
-    (4094, &[5]),
-    (4095, &[7]),
-    (4096, &[9]),
-    (4097, &[1]),
-    (40_000, &[2]),
-];
+/// Row lengths: vectors of four, where a row gets more lanes (32, 128; from any start 13 and 61), and where it becomes blocks (4096).
+const LENGTHS: [usize; 20] =
+    [1, 2, 3, 4, 5, 13, 14, 17, 32, 33, 61, 62, 127, 129, 384, 4094, 4095, 4096, 4097, 40_000];
+
+/// Lengths with counts of rows, which take turns. Short rows are also none, one and many.
+fn shapes() -> impl Iterator<Item = (usize, usize)> {
+    let others = [(1, 0), (1, 1), (1, 1000), (17, 1000), (4097, 1)];
+    LENGTHS.into_iter().zip([9, 17, 7, 2].into_iter().cycle()).chain(others)
+}
 
 #[test_matrix([Adapter, Host])]
 fn rows_of_any_shape_are_reduced_within_the_promised_bounds(engine: Engine) {
-    for device in engine.devices() {
-        let mut random = Random::new(0x405);
-        for (length, counts) in SHAPES {
-            for &count in counts {
-                let (a, b) = (random.floats(count * length), random.floats(count * length));
-                let (views, b_view) = (view(&a, length), view(&b, length));
-                judge_rows(&Call::ALL, device, length, (views.into(), &a), (b_view.into(), &b));
-                let [a_matrix, b_matrix] = [views, b_view].map(|rows| device.upload(rows).expect("a matrix"));
-                judge_rows(&Call::ALL, device, length, ((&a_matrix).into(), &a), ((&b_matrix).into(), &b));
-                let ((halves, a), (other_halves, b)) = (rounded(&a), rounded(&b));
-                let (rows, other_rows) = (view(&halves, length), view(&other_halves, length));
-                judge_rows(&Call::ALL, device, length, (rows.into(), &a), (other_rows.into(), &b));
-            }
-        }
+    for (device, (length, count)) in engine.devices().flat_map(|one| shapes().map(move |two| (one, two))) {
+        let mut random = Random::new(0x405 + length as u64);
+        let (a, b) = (random.floats(count * length), random.floats(count * length));
+        let (views, b_view) = (view(&a, length), view(&b, length));
+        judge_rows(&Call::ALL, device, length, (views.into(), &a), (b_view.into(), &b));
+        let [a_matrix, b_matrix] = [views, b_view].map(|rows| device.upload(rows).expect("a matrix"));
+        judge_rows(&Call::ALL, device, length, ((&a_matrix).into(), &a), ((&b_matrix).into(), &b));
+        let ((halves, a), (other_halves, b)) = (rounded(&a), rounded(&b));
+        let (rows, other_rows) = (view(&halves, length), view(&other_halves, length));
+        judge_rows(&Call::ALL, device, length, (rows.into(), &a), (other_rows.into(), &b));
     }
 }
 
 #[test_matrix([Adapter, Host])]
 fn rows_of_distances_start_anywhere_in_a_vector_and_are_reduced_exactly(engine: Engine) {
-    for device in engine.devices() {
-        let mut random = Random::new(0xd15);
-        for (length, counts) in SHAPES {
-            for &count in counts {
-                let (a, a_values) = distances(device, &mut random, count, length);
-                let (b, b_values) = distances(device, &mut random, count, length);
-                judge_rows(&Call::ALL, device, length, ((&a).into(), &a_values), ((&b).into(), &b_values));
-                // Whole numbers: bit for bit.
-                for summation in SUMMATIONS {
-                    let sums = device.reduce().summation(summation).sum_rows(&a).expect("sums");
-                    let want = a_values.chunks(length).map(|row| Truth::new(row, &[]).value(Call::Sum));
-                    assert!(want.eq(sums.into_iter().map(|sum| Some(sum.into()))), "{count} of {length}");
-                }
-            }
+    for (device, (length, count)) in engine.devices().flat_map(|one| shapes().map(move |two| (one, two))) {
+        let mut random = Random::new(0xd15 + length as u64);
+        let (a, a_values) = distances(device, &mut random, count, length);
+        let (b, b_values) = distances(device, &mut random, count, length);
+        judge_rows(&Call::ALL, device, length, ((&a).into(), &a_values), ((&b).into(), &b_values));
+        // Whole numbers: bit for bit.
+        for summation in SUMMATIONS {
+            let sums = device.reduce().summation(summation).sum_rows(&a).expect("sums");
+            let want = a_values.chunks(length).map(|row| Truth::new(row, &[]).value(Call::Sum));
+            assert!(want.eq(sums.into_iter().map(|sum| Some(sum.into()))), "{count} of {length}");
         }
     }
 }
