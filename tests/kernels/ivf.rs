@@ -56,11 +56,10 @@ fn queries_go_to_the_blocks_of_the_lists_that_they_probe() {
             tiles,
             height,
         };
-        let work = list_work::Params { lists: lists as u32, height };
         let grid = two_rows((queries * probes).div_ceil(256));
         let buffers = [&probed_buffer, &counts, &ranks, &starts, &table_buffer, &blocks];
         bench.dispatch(&group::KERNEL, &[0], &params, &buffers, grid);
-        bench.dispatch(&list_work::KERNEL, &[], &work, &[&counts, &table_buffer, &starts], [1, 1]);
+        bench.dispatch(&list_work::KERNEL, &[], &params, &[&counts, &table_buffer, &starts], [1, 1]);
         bench.dispatch(&group::KERNEL, &[1], &params, &buffers, grid);
         let said = format!("{queries} queries, {probes} of {stride} probes, {lists} lists, {height} high");
         assert_eq!(bench.read(&counts), counts_wanted, "{said}");
