@@ -66,26 +66,19 @@ impl Chunk {
         bench: Bench<'_>,
         k: usize,
         has_bits: bool,
-        before: Option<(&[u32], Lists)>,
-        capacity: usize,
+        limits: &[u32],
+        lists: Lists,
     ) -> (Vec<u32>, Lists) {
-        let all = self.blocks[0] + self.blocks[1];
-        let mut best = vec![];
-        for query in 0..self.queries {
-            for part in 0..2 {
-                for rows in self.part(query, part, has_bits) {
-                    let lower = rows.iter().map(|row| row.1).min().unwrap_or(ABSENT);
-                    best.push([lower, rows.iter().map(|row| row.2).min().unwrap_or(ABSENT)]);
-                }
-            }
-        }
-        let (limits, lists) = match before {
-            Some((limits, lists)) => (limits.to_vec(), lists),
-            None => (vec![key_of(f32::MAX); self.queries], Lists::empty(self.queries, capacity)),
-        };
+        let (all, capacity) = (self.blocks[0] + self.blocks[1], lists.capacity);
+        let parts = (0..self.queries).flat_map(|query| [0, 1].map(|part| self.part(query, part, has_bits)));
+        let least = |keys: &mut dyn Iterator<Item = u32>| keys.min().unwrap_or(ABSENT);
+        let best = parts
+            .flatten()
+            .map(|rows| [least(&mut rows.iter().map(|row| row.1)), least(&mut rows.iter().map(|row| row.2))]);
+        let best: Vec<[u32; 2]> = best.collect();
         let (scores, best) = (bench.input(&self.scores), bench.input(&best));
         let (query_terms, allowed) = (bench.input(&self.terms[0]), bench.input(&self.allowed));
-        let (thresholds, counts) = (bench.filled(&limits), bench.filled(&lists.counts));
+        let (thresholds, counts) = (bench.filled(limits), bench.filled(&lists.counts));
         let candidates = bench.filled(&lists.words);
         for part in 0..2 {
             let row_terms = bench.input(&self.terms[1 + part]);
@@ -114,33 +107,29 @@ impl Chunk {
     }
 
     fn check(&self, bench: Bench<'_>, k: usize, has_bits: bool) {
-        // One of the queries has a threshold already that is lower than any that follows from these blocks.
-        let mut limits = vec![key_of(f32::MAX); self.queries];
-        limits[0] = key_of(-3500.0);
-        for capacity in [40_000, 7] {
-            for thresholds in [None, Some(&limits[..])] {
-                let before = thresholds.map(|limits| {
-                    let mut lists = Lists::new(self.queries, capacity);
-                    (0..self.queries).for_each(|query| lists.put(query, &[[1, 2, 3]; 2]));
-                    (limits, lists)
-                });
-                let (found, lists) = self.run(bench, k, has_bits, before, capacity);
-                for query in 0..self.queries {
-                    let blocks = [0, 1].map(|part| self.part(query, part, has_bits)).concat();
-                    let limit = thresholds.map_or(key_of(f32::MAX), |limits| limits[query]);
-                    let (limit, mut slots) = pick::reference(limit, &blocks, k);
-                    let said = || format!("k {k}, query {query}, capacity {capacity}, {thresholds:?}");
-                    assert_eq!(found[query], limit, "{}", said());
-                    slots.extend(thresholds.iter().flat_map(|_| [1, 1]));
-                    slots.sort_unstable();
-                    assert_eq!(lists.counts[query] as usize, slots.len(), "{}", said());
-                    if capacity > slots.len() {
-                        assert_eq!(lists.slots(query), slots, "{}", said());
-                    }
-                    for entry in lists.of(query) {
-                        let mut rows = blocks.iter().flatten();
-                        assert!(entry == [1, 2, 3] || rows.any(|&row| entry == [row.0, row.1, row.2]));
-                    }
+        for (capacity, before) in [(40_000, 0), (40_000, 2), (7, 0), (7, 2)] {
+            let mut limits = vec![key_of(f32::MAX); self.queries];
+            let mut lists = Lists::empty(self.queries, capacity);
+            if before > 0 {
+                (0..self.queries).for_each(|query| lists.put(query, &vec![[1, 2, 3]; before]));
+                // One of the queries has a threshold already that is lower than any that follows from these blocks.
+                limits[0] = key_of(-3500.0);
+            }
+            let (found, lists) = self.run(bench, k, has_bits, &limits, lists);
+            for query in 0..self.queries {
+                let blocks = [0, 1].map(|part| self.part(query, part, has_bits)).concat();
+                let (limit, mut slots) = pick::reference(limits[query], &blocks, k);
+                let said = format!("k {k}, query {query}, capacity {capacity}, {before} before");
+                assert_eq!(found[query], limit, "{said}");
+                slots.extend(vec![1; before]);
+                slots.sort_unstable();
+                assert_eq!(lists.counts[query] as usize, slots.len(), "{said}");
+                if capacity > slots.len() {
+                    assert_eq!(lists.slots(query), slots, "{said}");
+                }
+                for entry in lists.of(query) {
+                    let mut rows = blocks.iter().flatten();
+                    assert!(entry == [1, 2, 3] || rows.any(|&row| entry == [row.0, row.1, row.2]), "{said}");
                 }
             }
         }
