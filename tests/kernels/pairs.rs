@@ -2,8 +2,8 @@
 
 use crate::common::bench::{Bench, Buffer, GUARD, floats_of, two_rows};
 use half::f16;
-use nearfield::internals::kernels::distance_pairs::reference;
 use nearfield::internals::kernels::halve;
+use nearfield::internals::kernels::pairs::reference;
 use nearfield::recording::Pairs;
 use nearfield::{BufferSlice, DistanceOptions, ElementKind, Metric, Output, Precision};
 use nearfield_testing::{Random, view};
