@@ -7,13 +7,16 @@ use crate::platform::HAS_NATIVE_FEATURES;
 
 /// Declares a kernel's parameters once: the Rust struct, and the same struct in WGSL.
 ///
-/// Fields are `u32` or `f32`, so both layouts agree without padding; a test compares the sizes.
+/// Fields are `u32` or `f32`, so both layouts agree without padding; a test compares the sizes. Comments say what their names do not.
 macro_rules! params {
     ($(#[$meta:meta])* pub struct Params { $($(#[$field_meta:meta])* $field:ident: $kind:ident,)* }) => {
         $(#[$meta])*
+        #[doc = "\nA kernel's parameters."]
         #[repr(C)]
         #[derive(Debug, Clone, Copy, Default, bytemuck::Pod, bytemuck::Zeroable)]
-        pub struct Params { $($(#[$field_meta])* pub $field: $kind,)* }
+        pub struct Params {
+            $($(#[$field_meta])* #[doc = concat!("\n`params.", stringify!($field), "` in WGSL.")] pub $field: $kind,)*
+        }
 
         impl crate::gpu::Uniform for Params {
             const FIELDS: &[&str] = &[$(stringify!($field),)*];

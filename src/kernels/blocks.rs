@@ -46,8 +46,7 @@ pub(crate) struct Scored<'a> {
 }
 
 /// The buffers of kernels that score.
-pub(crate) const SCORE_BUFFERS: &[(&str, Access)] =
-    &[("queries", Access::Read), ("rows", Access::Read), ("scores", Access::Write)];
+pub(crate) const SCORE_BUFFERS: &[(&str, Access)] = bindings!(queries: Read, rows: Read, scores: Write);
 
 impl<'a> Scored<'a> {
     pub(crate) fn buffers(&self) -> [BufferSlice<'a>; 3] {

@@ -13,7 +13,7 @@ pub(crate) const METRIC_INNER_PRODUCT: u32 = 2;
 pub(crate) const METRICS: &[u32] = &[METRIC_L2, METRIC_COSINE, METRIC_INNER_PRODUCT];
 
 /// The value that stands for a metric. `L2` is computed as its square.
-pub(crate) fn metric_constant(metric: Metric) -> u32 {
+pub fn metric_constant(metric: Metric) -> u32 {
     match metric {
         Metric::L2Squared | Metric::L2 => METRIC_L2,
         Metric::Cosine => METRIC_COSINE,

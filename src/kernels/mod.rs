@@ -2,7 +2,7 @@
 //! `reference`, a naive computation in f64 for tests to compare with.
 //!
 //! A new kernel is `wgsl/FOLDER/x.wgsl`, `src/kernels/FOLDER/x.rs` and one word in that folder's `mod.rs`.
-//! CONTRIBUTING.md shows one from start to end.
+//! CONTRIBUTING.md tells what goes where.
 
 /// Declares the kernels of a folder: a module for each, and a list of them.
 macro_rules! kernels {
@@ -11,6 +11,13 @@ macro_rules! kernels {
 
         /// The kernels of a list.
         pub(super) static $list: &[&crate::gpu::Kernel] = &[$(&$name::KERNEL,)*];
+    };
+}
+
+/// Declares a kernel's storage buffers, from binding 1 on.
+macro_rules! bindings {
+    ($($buffer:ident: $access:ident),* $(,)?) => {
+        &[$((stringify!($buffer), crate::gpu::Access::$access)),*]
     };
 }
 
@@ -24,8 +31,6 @@ mod pages;
 mod sixteen;
 
 pub mod distance;
-#[cfg(test)]
-pub mod lesson;
 pub mod lists;
 pub mod reduce;
 pub mod screen;
@@ -38,6 +43,7 @@ pub use distance::*;
 pub use keys::{ABSENT, key_of, value_of};
 pub use lengths::DIMENSIONS;
 pub use lists::*;
+pub use metrics::metric_constant;
 pub(crate) use pages::{NO_PAGE, PAGE, PAGES, table_bytes};
 pub use reduce::*;
 pub use screen::*;

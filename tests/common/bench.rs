@@ -16,39 +16,23 @@ pub(crate) struct Bench<'d> {
     pub(crate) device: &'d Device,
 }
 
-/// A buffer that a kernel writes.
-pub(crate) struct Output {
-    buffer: wgpu::Buffer,
+/// A buffer of so many words. Behind those of an output are guard words, which a faulty kernel can write.
+pub(crate) struct Buffer {
+    whole: wgpu::Buffer,
     words: usize,
 }
 
-impl Output {
-    /// The buffer with its guard words, so that a faulty kernel could write them.
+impl Buffer {
     pub(crate) fn slice(&self) -> BufferSlice<'_> {
-        BufferSlice::all(&self.buffer)
+        BufferSlice::all(&self.whole)
     }
 }
 
-/// A buffer that is bound to a kernel.
-pub(crate) trait Bound {
-    fn bound(&self) -> BufferSlice<'_>;
-}
+impl std::ops::Deref for Buffer {
+    type Target = wgpu::Buffer;
 
-impl Bound for wgpu::Buffer {
-    fn bound(&self) -> BufferSlice<'_> {
-        BufferSlice::all(self)
-    }
-}
-
-impl Bound for BufferSlice<'_> {
-    fn bound(&self) -> BufferSlice<'_> {
-        *self
-    }
-}
-
-impl Bound for Output {
-    fn bound(&self) -> BufferSlice<'_> {
-        self.slice()
+    fn deref(&self) -> &wgpu::Buffer {
+        &self.whole
     }
 }
 
@@ -83,28 +67,28 @@ impl<'d> Bench<'d> {
     }
 
     /// A buffer with these contents.
-    pub(crate) fn input<T: Pod>(&self, contents: &[T]) -> wgpu::Buffer {
+    pub(crate) fn input<T: Pod>(&self, contents: &[T]) -> Buffer {
         let mut bytes: Vec<u8> = bytemuck::cast_slice(contents).to_vec();
         bytes.resize(bytes.len().max(16).next_multiple_of(4), 0);
-        let buffer = self.create(bytes.len(), wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_DST);
-        self.queue().write_buffer(&buffer, 0, &bytes);
-        buffer
+        let whole = self.create(bytes.len(), wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_DST);
+        self.queue().write_buffer(&whole, 0, &bytes);
+        Buffer { whole, words: bytes.len() / 4 }
     }
 
     /// A poisoned buffer for this many words of output.
-    pub(crate) fn output(&self, words: usize) -> Output {
+    pub(crate) fn output(&self, words: usize) -> Buffer {
         self.filled(&vec![GUARD; words])
     }
 
     /// A buffer for output with these contents before the run.
-    pub(crate) fn filled<T: Pod>(&self, contents: &[T]) -> Output {
+    pub(crate) fn filled<T: Pod>(&self, contents: &[T]) -> Buffer {
         let mut words: Vec<u32> = bytemuck::cast_slice(contents).to_vec();
         let length = words.len();
         words.resize(length + GUARD_WORDS, GUARD);
         let usage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
-        let buffer = self.create(words.len() * 4, usage);
-        self.queue().write_buffer(&buffer, 0, bytemuck::cast_slice(&words));
-        Output { buffer, words: length }
+        let whole = self.create(words.len() * 4, usage);
+        self.queue().write_buffer(&whole, 0, bytemuck::cast_slice(&words));
+        Buffer { whole, words: length }
     }
 
     fn create(&self, bytes: usize, usage: wgpu::BufferUsages) -> wgpu::Buffer {
@@ -129,7 +113,7 @@ impl<'d> Bench<'d> {
         kernel: &'static Kernel,
         constants: &[u32],
         params: &impl Pod,
-        buffers: &[&dyn Bound],
+        buffers: &[&Buffer],
         grid: [u32; 2],
     ) {
         self.dispatch_on(ElementKind::F32, kernel, constants, params, buffers, grid);
@@ -142,10 +126,10 @@ impl<'d> Bench<'d> {
         kernel: &'static Kernel,
         constants: &[u32],
         params: &impl Pod,
-        buffers: &[&dyn Bound],
+        buffers: &[&Buffer],
         grid: [u32; 2],
     ) {
-        let slices: Vec<BufferSlice<'_>> = buffers.iter().map(|buffer| buffer.bound()).collect();
+        let slices: Vec<BufferSlice<'_>> = buffers.iter().map(|buffer| buffer.slice()).collect();
         self.run(|recorder| recorder.dispatch(kernel, elements, constants, params, &slices, grid));
     }
 
@@ -181,12 +165,12 @@ impl<'d> Bench<'d> {
     }
 
     /// The words of an output. Panics when something was written behind them.
-    pub(crate) fn read(&self, output: &Output) -> Vec<u32> {
-        let bytes = output.buffer.size();
+    pub(crate) fn read(&self, output: &Buffer) -> Vec<u32> {
+        let bytes = output.size();
         let staging =
             self.create(bytes as usize, wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST);
         let mut encoder = self.wgpu().create_command_encoder(&Default::default());
-        encoder.copy_buffer_to_buffer(&output.buffer, 0, &staging, 0, bytes);
+        encoder.copy_buffer_to_buffer(output, 0, &staging, 0, bytes);
         self.queue().submit([encoder.finish()]);
         let (sender, mapped) = std::sync::mpsc::channel();
         staging
@@ -207,12 +191,12 @@ impl<'d> Bench<'d> {
     }
 
     /// The words of an output as f32.
-    pub(crate) fn read_floats(&self, output: &Output) -> Vec<f32> {
+    pub(crate) fn read_floats(&self, output: &Buffer) -> Vec<f32> {
         floats_of(&self.read(output))
     }
 
     /// The words of an output in records of `N`.
-    pub(crate) fn read_records<const N: usize>(&self, output: &Output) -> Vec<[u32; N]> {
+    pub(crate) fn read_records<const N: usize>(&self, output: &Buffer) -> Vec<[u32; N]> {
         self.read(output).as_chunks().0.to_vec()
     }
 }

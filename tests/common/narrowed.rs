@@ -1,22 +1,22 @@
 //! Narrowed vectors: the device makes them, the host packs them.
 
 use nearfield::internals::certificate::{Narrowing, Terms};
-use nearfield::internals::kernels::{BLOCK_ROWS, narrow};
+use nearfield::internals::kernels::{BLOCK_ROWS, metric_constant, narrow};
 use nearfield::{Element, Metric};
 
-use super::bench::{Bench, Bound, Output, two_rows};
+use super::bench::{Bench, Buffer, two_rows};
 use super::padded;
 use nearfield_testing::Random;
 
 /// Vectors on the device, with their norms and what `narrow` made of them.
 pub(crate) struct Vectors {
-    pub(crate) values: wgpu::Buffer,
+    pub(crate) values: Buffer,
     /// Vectors of four elements in each.
     pub(crate) vectors: u32,
     /// Squared and inverse norm of each.
-    pub(crate) norms: Output,
-    pub(crate) integers: Output,
-    pub(crate) terms: Output,
+    pub(crate) norms: Buffer,
+    pub(crate) integers: Buffer,
+    pub(crate) terms: Buffer,
     pub(crate) planes: usize,
     pub(crate) granules: usize,
     /// Words of a plane.
@@ -29,16 +29,6 @@ pub(crate) struct Slots<'a> {
     pub(crate) list: &'a [u32],
     pub(crate) first: u32,
     pub(crate) rows: usize,
-}
-
-/// Number of the metric, as kernels take it.
-pub(crate) fn constant_of(metric: Metric) -> u32 {
-    match metric {
-        Metric::L2Squared | Metric::L2 => 0,
-        Metric::Cosine => 1,
-        Metric::InnerProduct => 2,
-        other => unreachable!("no reference for {other:?}"),
-    }
 }
 
 impl Vectors {
@@ -81,12 +71,11 @@ impl Vectors {
             ..narrow::Params::of(Narrowing::of(metric, dim))
         };
         bench.run(|recorder| {
-            let (values, norms) = (made.values.bound(), made.norms.slice());
+            let (values, norms) = (made.values.slice(), made.norms.slice());
             recorder.norms(values, T::KIND, made.vectors, count as u32, norms, refused.slice())
         });
-        let constants = [constant_of(metric), planes as u32, slots.is_some().into()];
-        let buffers: [&dyn Bound; 6] =
-            [&made.values, &made.norms, &centre_buffer, &made.integers, &made.terms, &list];
+        let constants = [metric_constant(metric), planes as u32, slots.is_some().into()];
+        let buffers = [&made.values, &made.norms, &centre_buffer, &made.integers, &made.terms, &list];
         let grid = two_rows((count - first).div_ceil(8));
         bench.dispatch_on(T::KIND, &narrow::KERNEL, &constants, &params, &buffers, grid);
         assert_eq!(bench.read(&refused), [u32::MAX; 2], "vectors that an index takes");

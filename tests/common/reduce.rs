@@ -348,7 +348,7 @@ pub(crate) fn in_parts<T: Element>(device: &Device, values: &[T], cuts: &[usize]
             start = end;
             let mut bytes: Vec<u8> = bytemuck::cast_slice(part).to_vec();
             bytes.resize(bytes.len().next_multiple_of(16) + 64, 0xff);
-            (super::bench::Bench::new(device).input(&bytes), part.len() as u64)
+            (super::bench::Bench::new(device).input(&bytes).clone(), part.len() as u64)
         })
         .collect();
     DeviceVector::from_wgpu(device, T::KIND, &buffers).expect("a vector")

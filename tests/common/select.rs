@@ -73,7 +73,7 @@ impl<'a> Case<'a> {
             recorder.select(&Select {
                 // Not a word more than the rows have.
                 keys: BufferSlice::range(&values, 0, (self.words.len() as u64 * 4).max(16)),
-                ids: ids_there.as_ref().map(BufferSlice::all),
+                ids: ids_there.as_ref().map(|ids| ids.slice()),
                 floats: self.floats,
                 rows: match self.offsets {
                     Some(_) => Rows::Csr { offsets: BufferSlice::all(&offsets) },

@@ -47,15 +47,10 @@ fn the_truth_agrees_with_the_metric_of_the_crate() {
         for query in 0..3 {
             for row in 0..9 {
                 let (q, x) = (queries.row(query), rows.row(row));
-                let close = |a: f64, b: f64| (a - b).abs() <= 1e-9 * b.abs() + 1e-15;
-                assert!(
-                    close(truth.distance(metric, query, row), metric.exact(q, x)),
-                    "{metric} {query} {row}"
-                );
-                assert!(
-                    close(truth.bound(metric, query, row), metric.error_bound(q, x)),
-                    "{metric} {query} {row}"
-                );
+                let found = [truth.distance(metric, query, row), truth.bound(metric, query, row)];
+                for (a, b) in found.into_iter().zip([metric.exact(q, x), metric.error_bound(q, x)]) {
+                    assert!((a - b).abs() <= 1e-9 * b.abs() + 1e-15, "{metric} {query} {row}: {a}, not {b}");
+                }
             }
         }
     }
@@ -73,11 +68,8 @@ fn every_planted_fault_is_found() {
         let finds = |word: &str, plant: &dyn Fn(&mut Vec<Neighbor>)| {
             let mut hits = right.to_vec();
             plant(&mut hits);
-            let verdict = case.judge(&hits);
-            assert!(
-                verdict.as_ref().is_err_and(|fault| fault.contains(word)),
-                "{metric}: {word}: {verdict:?}"
-            );
+            let fault = case.judge(&hits).expect_err(word);
+            assert!(fault.contains(word), "{metric}: {word}: {fault}");
         };
         finds("but it is", &|hits| (hits[1].id, hits[2].id) = (right[2].id, right[1].id));
         finds("but it is", &|hits| hits[3].distance += 1e-4);

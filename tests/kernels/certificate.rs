@@ -1,17 +1,16 @@
 //! Certificates: the interval of a pair contains the true and the reported distance, for any vectors. The intervals are
 //! those that `collect` writes on the device; `certificate_rounding.rs` covers devices that round worse.
 
-use crate::common::bench::{Bench, Bound};
+use crate::common::bench::Bench;
 use crate::common::narrowed::Vectors;
 use crate::common::vectors::{Case, METRICS, QUERIES, ROWS, dims, norm};
+use nearfield::Metric;
 use nearfield::internals::certificate::{Form, Margin, Narrowing, Terms};
-use nearfield::internals::kernels::rescore::{Candidates, Rescore};
 use nearfield::internals::kernels::{
     ABSENT, BLOCK_ROWS, collect, distance_scan, distance_tile, key_of, narrow, screen_scan_i8,
     screen_tile_i8, value_of,
 };
-use nearfield::{Element, Metric};
-use nearfield_testing::Random;
+use nearfield_testing::{Random, view};
 use proptest::prelude::*;
 
 const BLOCK: usize = BLOCK_ROWS as usize;
@@ -74,23 +73,21 @@ fn pairs(
     };
     let row_terms = if is_narrowed { edited(x) } else { bench.input(&bench.read(&x.norms)) };
     let query_terms = if is_narrowed { edited(&q) } else { bench.input(&bench.read(&q.norms)) };
-    let ids: Vec<u64> = (0..ROWS as u64).collect();
-    let [ids, unused] = [bench.input(&ids), bench.input(&[0u32])];
+    let unused = bench.input(&[0u32]);
     let thresholds = bench.input(&[key_of(f32::MIN); QUERIES]);
     let (scores, counts) = (bench.output(room * BLOCK), bench.filled(&[0; QUERIES]));
     let lists = bench.output(3 * QUERIES * BLOCK);
-    let (keys, found_ids) = (bench.output(QUERIES * ROWS), bench.output(2 * QUERIES * ROWS));
     let (granules, vectors, room) = (q.granules as u32, q.vectors, room as u32);
     let (column_first, block_first, block_step) = (0, 0, 1);
-    let narrowed: [&dyn Bound; 3] = [&q.integers, &x.integers, &scores];
-    let whole: [&dyn Bound; 3] = [&q.values, &x.values, &scores];
+    let narrowed = [&q.integers, &x.integers, &scores];
+    let whole = [&q.values, &x.values, &scores];
     match screen {
         Screen::ScanI8 { planes } => {
             let fraction = 1.0 / Narrowing::of(case.metric, case.dim).finer as f32;
-            let plane = q.plane_words as u32 / 4;
+            let query_plane = q.plane_words as u32 / 4;
             let params = screen_scan_i8::Params {
                 granules,
-                plane,
+                query_plane,
                 queries: QUERIES as u32,
                 room,
                 block_step,
@@ -100,8 +97,7 @@ fn pairs(
                 ..screen_scan_i8::Params::of(margin)
             };
             let best = bench.output(2 * QUERIES);
-            let buffers: [&dyn Bound; 7] =
-                [&q.integers, &x.integers, &scores, &row_terms, &query_terms, &unused, &best];
+            let buffers = [&q.integers, &x.integers, &scores, &row_terms, &query_terms, &unused, &best];
             let constants = [8, planes as u32, form as u32, 0];
             bench.dispatch(&screen_scan_i8::KERNEL, &constants, &params, &buffers, [1, 1]);
         }
@@ -109,16 +105,15 @@ fn pairs(
             let params = screen_tile_i8::Params { granules, room, column_first, block_first, block_step };
             bench.dispatch(&screen_tile_i8::KERNEL, &[], &params, &narrowed, [1, 1]);
         }
-        Screen::Scan => {
+        Screen::Scan | Screen::Tile => {
             let part_columns = BLOCK_ROWS;
             let params =
                 distance_scan::Params { vectors, room, part_columns, column_first, block_first, block_step };
-            let constants = [(form == Form::Direct).into(), 4];
-            bench.dispatch(&distance_scan::KERNEL, &constants, &params, &whole, [4, 2]);
-        }
-        Screen::Tile => {
-            let params = distance_tile::Params { vectors, room, column_first, block_first, block_step };
-            bench.dispatch(&distance_tile::KERNEL, &[], &params, &whole, [1, 1]);
+            let (kernel, constants, grid) = match screen {
+                Screen::Scan => (&distance_scan::KERNEL, vec![(form == Form::Direct).into(), 4], [4, 2]),
+                _ => (&distance_tile::KERNEL, vec![], [1, 1]),
+            };
+            bench.dispatch(kernel, &constants, &params, &whole, grid);
         }
     }
     let params = collect::Params {
@@ -131,53 +126,28 @@ fn pairs(
         sampled: BLOCK_ROWS,
         capacity: BLOCK_ROWS,
         plane: QUERIES as u32 * BLOCK_ROWS,
-        margin: margin.relative,
-        margin_floor: margin.floor,
-        centre_length: margin.centre_length,
-        centre_squared: margin.centre_squared,
-        ..Default::default()
+        ..collect::Params::of(margin)
     };
-    let buffers: [&dyn Bound; 7] = [&scores, &row_terms, &query_terms, &thresholds, &unused, &counts, &lists];
+    let buffers = [&scores, &row_terms, &query_terms, &thresholds, &unused, &counts, &lists];
     let grid = [1, (QUERIES as u32).div_ceil(collect::queries_each(true))];
     bench.dispatch(&collect::KERNEL, &[form as u32, 0, 1], &params, &buffers, grid);
-    bench.run(|recorder| {
-        recorder.rescore(&Rescore {
-            metric: case.metric,
-            queries: q.values.bound(),
-            count: QUERIES as u32,
-            rows: x.values.bound(),
-            elements: f32::KIND,
-            vectors,
-            row_count: ROWS as u32,
-            first_slot: 0,
-            ids: ids.bound(),
-            candidates: Candidates::Dense {
-                first: 0,
-                count: ROWS as u32,
-                found_pitch: ROWS as u32,
-                found_first: 0,
-                allowed: None,
-            },
-            keys: keys.slice(),
-            found_ids: found_ids.slice(),
-            mark_absent: true,
-        })
-    });
+    let [all_queries, all_rows] = [&case.queries, &case.rows].map(|values| view(values, case.dim));
+    let nearest = bench.device.nearest(all_queries, all_rows, case.metric, ROWS).expect("an answer");
     assert_eq!(bench.read(&counts), [BLOCK_ROWS; QUERIES]);
-    let (lists, keys) = (bench.read(&lists), bench.read(&keys));
+    let lists = bench.read(&lists);
     let end = |query: usize, row: usize, which: usize| {
         let key = lists[(which * QUERIES + query) * BLOCK + row];
         assert_ne!(key, ABSENT, "a number");
         value_of(key).into()
     };
-    let all = (0..QUERIES).flat_map(|query| (0..ROWS).map(move |row| (query, row)));
-    all.map(|(query, row)| Pair {
-        query,
-        row,
-        ends: [1, 2].map(|which| end(query, row, which)),
-        reported: value_of(keys[query * ROWS + row]).into(),
-    })
-    .collect()
+    let all = nearest.iter().enumerate().flat_map(|(query, hits)| hits.iter().map(move |hit| (query, hit)));
+    let pairs = all.map(|(query, hit)| {
+        let row = hit.id as usize;
+        Pair { query, row, ends: [1, 2].map(|which| end(query, row, which)), reported: hit.distance.into() }
+    });
+    let pairs: Vec<Pair> = pairs.collect();
+    assert_eq!(pairs.len(), QUERIES * ROWS);
+    pairs
 }
 
 /// The judge: returns the first fault in the intervals of a case.

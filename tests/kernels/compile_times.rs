@@ -26,49 +26,34 @@ fn runs(device: &Device, kernel: &Kernel, variant: &Variant) -> bool {
 /// From the text of a variant to the end of an empty dispatch: some drivers compile when a kernel first runs.
 fn time(device: &Device, kernel: &Kernel, variant: &Variant) -> Duration {
     let (wgpu, queue) = (device.wgpu_device().expect("a GPU"), device.wgpu_queue().expect("a GPU"));
-    let mut entries = vec![wgpu::BufferBindingType::Uniform];
-    entries.extend(
-        kernel
-            .storage_buffers()
-            .iter()
-            .map(|(_, access)| wgpu::BufferBindingType::Storage { read_only: *access == Access::Read }),
-    );
-    let entries: Vec<_> = (0..)
-        .zip(entries)
-        .map(|(binding, ty)| wgpu::BindGroupLayoutEntry {
-            binding,
-            visibility: wgpu::ShaderStages::COMPUTE,
-            ty: wgpu::BindingType::Buffer { ty, has_dynamic_offset: false, min_binding_size: None },
-            count: None,
-        })
-        .collect();
+    let storage =
+        |(_, access): &(_, Access)| wgpu::BufferBindingType::Storage { read_only: *access == Access::Read };
+    let bound =
+        [wgpu::BufferBindingType::Uniform].into_iter().chain(kernel.storage_buffers().iter().map(storage));
+    let visibility = wgpu::ShaderStages::COMPUTE;
+    let entry = |(binding, ty)| wgpu::BindGroupLayoutEntry {
+        binding,
+        visibility,
+        ty: wgpu::BindingType::Buffer { ty, has_dynamic_offset: false, min_binding_size: None },
+        count: None,
+    };
+    let entries: Vec<_> = (0..).zip(bound).map(entry).collect();
     let group_layout =
         wgpu.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor { label: None, entries: &entries });
     let layout = wgpu.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
-        label: None,
         bind_group_layouts: &[Some(&group_layout)],
-        immediate_size: 0,
+        ..Default::default()
     });
-    let buffers: Vec<_> = entries
-        .iter()
-        .map(|_| {
-            wgpu.create_buffer(&wgpu::BufferDescriptor {
-                label: None,
-                size: BUFFER_BYTES,
-                usage: wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::UNIFORM,
-                mapped_at_creation: false,
-            })
-        })
-        .collect();
-    let bound: Vec<_> = (0..)
+    let usage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::UNIFORM;
+    let descriptor =
+        wgpu::BufferDescriptor { label: None, size: BUFFER_BYTES, usage, mapped_at_creation: false };
+    let buffers: Vec<_> = entries.iter().map(|_| wgpu.create_buffer(&descriptor)).collect();
+    let entries: Vec<_> = (0..)
         .zip(&buffers)
         .map(|(binding, buffer)| wgpu::BindGroupEntry { binding, resource: buffer.as_entire_binding() })
         .collect();
-    let group = wgpu.create_bind_group(&wgpu::BindGroupDescriptor {
-        label: None,
-        layout: &group_layout,
-        entries: &bound,
-    });
+    let descriptor = wgpu::BindGroupDescriptor { label: None, layout: &group_layout, entries: &entries };
+    let group = wgpu.create_bind_group(&descriptor);
     let is_software = device.adapter().kind == AdapterKind::Software;
     let driver = if is_software { Driver::Software } else { Driver::Hardware };
     let source = wgpu::ShaderSource::Wgsl(kernel.wgsl(variant, driver).expect("the kernel unrolls").into());
@@ -86,13 +71,12 @@ fn time(device: &Device, kernel: &Kernel, variant: &Variant) -> Duration {
         },
         cache: None,
     });
-    let mut encoder = wgpu.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
-    {
-        let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
-        pass.set_pipeline(&pipeline);
-        pass.set_bind_group(0, &group, &[]);
-        pass.dispatch_workgroups(0, 1, 1);
-    }
+    let mut encoder = wgpu.create_command_encoder(&Default::default());
+    let mut pass = encoder.begin_compute_pass(&Default::default());
+    pass.set_pipeline(&pipeline);
+    pass.set_bind_group(0, &group, &[]);
+    pass.dispatch_workgroups(0, 1, 1);
+    drop(pass);
     queue.submit([encoder.finish()]);
     wgpu.poll(wgpu::PollType::wait_indefinitely()).expect("an end");
     start.elapsed()

@@ -14,7 +14,7 @@ fn norms_of<T: Element>(bench: Bench<'_>, values: &[T], dim: usize) -> (Vec<[f32
     let (found, refused) = (bench.output(2 * count), bench.filled(&[u32::MAX; 2]));
     bench.run(|recorder| {
         let vectors = dim.div_ceil(4) as u32;
-        recorder.norms((&rows).into(), T::KIND, vectors, count as u32, found.slice(), refused.slice())
+        recorder.norms(rows.slice(), T::KIND, vectors, count as u32, found.slice(), refused.slice())
     });
     let found = bench.read_records(&found).into_iter().map(|pair: [u32; 2]| pair.map(f32::from_bits));
     (found.collect(), bench.read(&refused).try_into().expect("two words"))
@@ -114,7 +114,7 @@ fn prefix_sums_of_every_length_are_correct() {
             let mut random = Random::new(length as u64);
             let counts: Vec<u32> = (0..length).map(|_| random.below(120) as u32).collect();
             let (input, offsets) = (bench.input(&counts), bench.output(length + 1));
-            bench.run(|recorder| recorder.prefix_sum((&input).into(), length as u32, limit, offsets.slice()));
+            bench.run(|recorder| recorder.prefix_sum(input.slice(), length as u32, limit, offsets.slice()));
             let want = prefix_sum::reference(&counts, limit);
             assert_eq!(bench.read(&offsets), want, "{length}, limit {limit}");
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::common::bench::{Bench, Bound, GUARD, two_rows};
+use crate::common::bench::{Bench, GUARD, two_rows};
 use crate::common::lists::{Tables, random_probes, wide};
 use nearfield::internals::kernels::{group, list_work, probe_slots};
 use nearfield_testing::Random;
@@ -56,11 +56,10 @@ fn queries_go_to_the_blocks_of_the_lists_that_they_probe() {
             tiles,
             height,
         };
-        let work = list_work::Params { lists: lists as u32, height };
         let grid = two_rows((queries * probes).div_ceil(256));
-        let buffers: [&dyn Bound; 6] = [&probed_buffer, &counts, &ranks, &starts, &table_buffer, &blocks];
+        let buffers = [&probed_buffer, &counts, &ranks, &starts, &table_buffer, &blocks];
         bench.dispatch(&group::KERNEL, &[0], &params, &buffers, grid);
-        bench.dispatch(&list_work::KERNEL, &[], &work, &[&counts, &table_buffer, &starts], [1, 1]);
+        bench.dispatch(&list_work::KERNEL, &[], &params, &[&counts, &table_buffer, &starts], [1, 1]);
         bench.dispatch(&group::KERNEL, &[1], &params, &buffers, grid);
         let said = format!("{queries} queries, {probes} of {stride} probes, {lists} lists, {height} high");
         assert_eq!(bench.read(&counts), counts_wanted, "{said}");
@@ -129,8 +128,7 @@ fn slots_of_probed_lists_are_appended_segment_by_segment() {
                 capacity: capacity as u32,
                 is_first: u32::from(number == 0),
             };
-            let buffers: [&dyn Bound; 6] =
-                [&probed_buffer, &list_tiles, &tiles, &allowed_buffer, &counts, &slots];
+            let buffers = [&probed_buffer, &list_tiles, &tiles, &allowed_buffer, &counts, &slots];
             bench.dispatch(&probe_slots::KERNEL, &[], &params, &buffers, two_rows(queries));
         }
         let (counts, words) = (bench.read(&counts), bench.read(&slots));

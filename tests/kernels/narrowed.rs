@@ -1,6 +1,6 @@
 //! The kernel `narrow` compared with f64, and the integer screens, bit for bit.
 
-use crate::common::bench::{Bench, Bound, GUARD, PARTS, columns_of, floats_of, picked_scores};
+use crate::common::bench::{Bench, GUARD, PARTS, columns_of, floats_of, picked_scores};
 use crate::common::narrowed::{Slots, Vectors, integers, packed};
 use crate::common::vectors::{METRICS, norm};
 use nearfield::internals::certificate::{Form, Narrowing, Terms};
@@ -253,7 +253,7 @@ fn check_scores(bench: Bench<'_>, screen: Screen, count: usize, dim: usize, part
     let room = (written + 4).next_multiple_of(4);
     let columns = (part.column_first / BLOCK_ROWS + part.blocks + 1) as usize;
     let scores = bench.output(columns * room * BLOCK);
-    let buffers: [&dyn Bound; 3] = [&query_buffer, &row_buffer, &scores];
+    let buffers = [&query_buffer, &row_buffer, &scores];
     // Inner products in steps of 1 without any error: an interval is the negative score.
     let terms = bench.input(&vec![Terms { scale: 1.0, ..Terms::default() }; rows.len().max(count)]);
     let bits: Vec<u32> = (0..rows.len() as u32).map(|word| word.wrapping_mul(0x9e37_79b9) | 0x0100).collect();
@@ -268,7 +268,7 @@ fn check_scores(bench: Bench<'_>, screen: Screen, count: usize, dim: usize, part
         Screen::Scan(..) => {
             let params = screen_scan_i8::Params {
                 granules,
-                plane: (plane_bytes / 16) as u32,
+                query_plane: (plane_bytes / 16) as u32,
                 queries: count as u32,
                 room: room_u32,
                 column_first,
@@ -281,8 +281,7 @@ fn check_scores(bench: Bench<'_>, screen: Screen, count: usize, dim: usize, part
                 ..Default::default()
             };
             let constants = [at_once as u32, planes as u32, Form::NarrowedInnerProduct as u32, 1];
-            let buffers: [&dyn Bound; 7] =
-                [&query_buffer, &row_buffer, &scores, &terms, &terms, &allowed, &best];
+            let buffers = [&query_buffer, &row_buffer, &scores, &terms, &terms, &allowed, &best];
             bench.dispatch(&screen_scan_i8::KERNEL, &constants, &params, &buffers, grid);
             let found = bench.read_records::<2>(&best);
             let score = |query: usize, row: usize| {
@@ -303,10 +302,8 @@ fn check_scores(bench: Bench<'_>, screen: Screen, count: usize, dim: usize, part
                 } else {
                     GUARD
                 };
-                assert_eq!(
-                    found, [want; 2],
-                    "{screen:?}, dim {dim}, {part:?}, query {query}, block {column}"
-                );
+                let said = format!("{screen:?}, dim {dim}, {part:?}, query {query}, block {column}");
+                assert_eq!(found, [want; 2], "{said}");
             }
         }
         Screen::Tile => bench.dispatch(&screen_tile_i8::KERNEL, &[], &tile, &buffers, grid),

@@ -1,11 +1,11 @@
 //! The kernels of all distances: `distance_pairs`, `pairs_scan` and `pairs_tile`.
 
-use crate::common::bench::{Bench, Bound, GUARD, Output as Written, floats_of, two_rows};
+use crate::common::bench::{Bench, Buffer, GUARD, floats_of, two_rows};
 use half::f16;
-use nearfield::internals::kernels::distance_pairs::reference;
 use nearfield::internals::kernels::halve;
+use nearfield::internals::kernels::pairs::reference;
 use nearfield::recording::Pairs;
-use nearfield::{BufferSlice, DistanceOptions, ElementKind, Metric, Output, Precision, wgpu};
+use nearfield::{BufferSlice, DistanceOptions, ElementKind, Metric, Output, Precision};
 use nearfield_testing::{Random, view};
 
 const PRECISIONS: [Precision; 2] = [Precision::Fast, Precision::Compensated];
@@ -17,14 +17,12 @@ struct Matrices {
     rows: Vec<f32>,
     /// Elements beyond dim of queries and rows, and beyond the rows of distances.
     beyond: [usize; 3],
-    /// The kernel that is meant to run.
-    kernel: &'static str,
 }
 
 /// Vectors in a buffer, and their norms.
 struct Normed {
-    vectors: wgpu::Buffer,
-    norms: Written,
+    vectors: Buffer,
+    norms: Buffer,
 }
 
 impl Normed {
@@ -40,7 +38,7 @@ impl Normed {
             let quads = dim as u32 / 4;
             bench.run(|recorder| {
                 let (kind, count) = (ElementKind::F32, count as u32);
-                recorder.norms(plain.bound(), kind, quads, count, norms.slice(), refused.slice())
+                recorder.norms(plain.slice(), kind, quads, count, norms.slice(), refused.slice())
             });
         }
         Self { vectors, norms }
@@ -56,6 +54,16 @@ impl Matrices {
         [self.queries.len() / self.dim, self.rows.len() / self.dim]
     }
 
+    /// The kernel that computes fast sums.
+    fn kernel(&self) -> &'static str {
+        let is_whole = [self.dim, self.beyond[0], self.beyond[1]].iter().all(|count| count % 4 == 0);
+        match self.counts()[0] {
+            25.. if is_whole => "pairs_tile",
+            _ if is_whole && self.dim >= 32 => "pairs_scan",
+            _ => "distance_pairs",
+        }
+    }
+
     /// `[queries, rows]`. NaN lies between the vectors, and nothing may be written between results.
     fn run(&self, bench: Bench<'_>, options: DistanceOptions, unit_vectors: bool) -> Vec<f32> {
         let [query_count, row_count] = self.counts();
@@ -68,10 +76,10 @@ impl Matrices {
             unit_vectors,
             norms: self.dim.is_multiple_of(4).then(|| [queries.norms(), rows.norms()]),
             halves: None,
-            queries: queries.vectors.bound(),
+            queries: queries.vectors.slice(),
             query_count: query_count as u32,
             query_stride: (self.dim + self.beyond[0]) as u32,
-            rows: rows.vectors.bound(),
+            rows: rows.vectors.slice(),
             row_count: row_count as u32,
             row_stride: (self.dim + self.beyond[1]) as u32,
             dim: self.dim as u32,
@@ -82,7 +90,7 @@ impl Matrices {
         if let Some(ran) = ran
             && options.precision == Precision::Fast
         {
-            assert_eq!(ran, [self.kernel], "dim {}, {query_count} x {row_count}", self.dim);
+            assert_eq!(ran, [self.kernel()], "dim {}, {query_count} x {row_count}", self.dim);
         }
         let mut found = vec![];
         for row in bench.read(&distances).chunks_exact(stride) {
@@ -122,80 +130,48 @@ impl Matrices {
     }
 }
 
-const PAIRS: &str = "distance_pairs";
-const SCAN: &str = "pairs_scan";
-const TILE: &str = "pairs_tile";
+/// Numbers of queries and of rows, and elements beyond.
+type Shape = (usize, usize, [usize; 3]);
+
+/// Checks whole numbers in some shapes, and adversarial vectors in one.
+fn check_all(bench: Bench<'_>, dims: &[usize], whole: &[Shape], adversarial: Shape) {
+    for &dim in dims {
+        let mut random = Random::new(dim as u64);
+        for &(queries, rows, beyond) in whole {
+            let [queries, rows] = [queries, rows].map(|count| random.integers(count * dim, 4));
+            Matrices { dim, queries, rows, beyond }.check(bench, true);
+        }
+        let (queries, rows, beyond) = adversarial;
+        let [queries, rows] = [queries, rows].map(|count| random.adversarial(count, dim));
+        Matrices { dim, queries, rows, beyond }.check(bench, false);
+    }
+}
 
 #[test]
 fn pairs_of_every_dim_and_stride_are_correct() {
     let Some(bench) = Bench::open() else { return };
-    for dim in (1..=9).chain([255, 384, 512, 639, 768, 1536, 2049]) {
-        let mut random = Random::new(dim as u64);
-        for beyond in [[0, 0, 0], [1, 3, 5], [3, 2, 1]] {
-            let (queries, rows) = (random.integers(3 * dim, 4), random.integers(67 * dim, 4));
-            let kernel = if beyond == [0; 3] && dim % 4 == 0 && dim >= 32 { SCAN } else { PAIRS };
-            Matrices { dim, queries, rows, beyond, kernel }.check(bench, true);
-        }
-        let (queries, rows) = (random.adversarial(3, dim), random.adversarial(66, dim));
-        Matrices { dim, queries, rows, beyond: [0, 2, 0], kernel: PAIRS }.check(bench, false);
-    }
+    let dims = [1, 2, 3, 4, 5, 6, 7, 8, 9, 255, 384, 512, 639, 768, 1536, 2049];
+    check_all(
+        bench,
+        &dims,
+        &[[0, 0, 0], [1, 3, 5], [3, 2, 1]].map(|beyond| (3, 67, beyond)),
+        (3, 66, [0, 2, 0]),
+    );
 }
 
 #[test]
 fn scans_of_every_dim_and_count_are_correct() {
     for bench in Bench::both() {
-        for dim in [32, 36, 100, 128, 384, 1024] {
-            let mut random = Random::new(dim as u64);
-            for (queries, rows, beyond) in
-                [(1, 1, [0, 0, 0]), (2, 131, [4, 0, 3]), (3, 32, [0, 8, 0]), (24, 33, [0; 3])]
-            {
-                let numbers = [queries, rows].map(|count| random.integers(count * dim, 4));
-                let [queries, rows] = numbers;
-                Matrices { dim, queries, rows, beyond, kernel: SCAN }.check(bench, true);
-            }
-            let (queries, rows) = (random.adversarial(5, dim), random.adversarial(66, dim));
-            Matrices { dim, queries, rows, beyond: [0, 4, 1], kernel: SCAN }.check(bench, false);
-        }
+        let whole = [(1, 1, [0; 3]), (2, 131, [4, 0, 3]), (3, 32, [0, 8, 0]), (24, 33, [0; 3])];
+        check_all(bench, &[32, 36, 100, 128, 384, 1024], &whole, (5, 66, [0, 4, 1]));
     }
 }
 
 #[test]
 fn tiles_of_every_dim_and_count_are_correct() {
     let Some(bench) = Bench::open() else { return };
-    for dim in [4, 8, 12, 36, 100, 384] {
-        let mut random = Random::new(dim as u64);
-        for (queries, rows, beyond) in [(25, 1, [0, 0, 0]), (129, 130, [4, 0, 3])] {
-            let [queries, rows] = [queries, rows].map(|count| random.integers(count * dim, 4));
-            Matrices { dim, queries, rows, beyond, kernel: TILE }.check(bench, true);
-        }
-        let (queries, rows) = (random.adversarial(60, dim), random.adversarial(70, dim));
-        Matrices { dim, queries, rows, beyond: [0, 8, 1], kernel: TILE }.check(bench, false);
-    }
-}
-
-#[test]
-fn near_vectors_lose_nothing_to_cancellation() {
-    let Some(bench) = Bench::open() else { return };
-    // Norms near 1,000 sqrt(dim), and distances of a few last bits: products would report noise, or a square below 0.
-    for (dim, count, kernel) in [(64, 2, SCAN), (64, 40, TILE), (9, 3, PAIRS)] {
-        let mut random = Random::new(dim as u64);
-        let base: Vec<f32> = random.floats(dim).into_iter().map(|x| x + 1000.0).collect();
-        let mut near = |count: usize| -> Vec<f32> {
-            let steps: Vec<i32> = (0..count * dim).map(|_| random.below(3) as i32 - 1).collect();
-            base.iter()
-                .cycle()
-                .zip(steps)
-                .map(|(x, step)| f32::from_bits(x.to_bits().wrapping_add_signed(step)))
-                .collect()
-        };
-        let (queries, mut rows) = (near(count), near(50));
-        rows[..dim].copy_from_slice(&queries[..dim]);
-        let matrices = Matrices { dim, queries, rows, beyond: [0; 3], kernel };
-        matrices.check(bench, false);
-        let found = matrices.run(bench, DistanceOptions::new(Metric::L2), false);
-        assert_eq!(found[0], 0.0, "{kernel}");
-        assert!(found[1..50].iter().all(|&distance| distance > 0.0), "{kernel}");
-    }
+    let whole = [(25, 1, [0; 3]), (129, 130, [4, 0, 3])];
+    check_all(bench, &[4, 8, 12, 36, 100, 384], &whole, (60, 70, [0, 8, 1]));
 }
 
 #[test]
@@ -208,7 +184,7 @@ fn compensated_sums_keep_what_plain_ones_round_off() {
         .map(|i| [1000.0, -1000.0, 0.1][if i % 8 < 4 { i / 8 % 2 } else { 2 }] + 1e-3 * (i % 7) as f32)
         .collect();
     let exact = Metric::InnerProduct.exact(&query, &row);
-    let matrices = Matrices { dim, queries: query, rows: row, beyond: [0; 3], kernel: SCAN };
+    let matrices = Matrices { dim, queries: query, rows: row, beyond: [0; 3] };
     let off = |precision| {
         let options = DistanceOptions::new(Metric::InnerProduct).precision(precision);
         (f64::from(matrices.run(bench, options, false)[0]) - exact).abs() / exact.abs()
@@ -219,36 +195,13 @@ fn compensated_sums_keep_what_plain_ones_round_off() {
 }
 
 #[test]
-fn a_zero_vector_is_similar_to_nothing() {
-    let Some(bench) = Bench::open() else { return };
-    let cosine = DistanceOptions::new(Metric::Cosine);
-    for (dim, count, kernel) in [(1, 4, PAIRS), (6, 4, PAIRS), (384, 4, SCAN), (8, 30, TILE)] {
-        let mut rows = Random::new(3).floats(count * dim);
-        rows[..dim].fill(0.0);
-        rows[dim..2 * dim].fill(-0.0);
-        let both = Matrices { dim, queries: rows.clone(), rows, beyond: [0; 3], kernel };
-        for precision in PRECISIONS {
-            let options = cosine.precision(precision);
-            let similar = both.run(bench, options.output(Output::Similarity), false);
-            for (place, similarity) in similar.into_iter().enumerate() {
-                if place / count < 2 || place % count < 2 {
-                    assert_eq!(similarity, 0.0, "dim {dim}, pair {place}");
-                }
-            }
-            assert_eq!(both.run(bench, options, false)[0], 1.0, "dim {dim}");
-        }
-    }
-}
-
-#[test]
 fn similarities_of_parallel_vectors_stay_within_1() {
     let Some(bench) = Bench::open() else { return };
     for dim in [2, 3, 7, 100, 384, 768, 1537] {
         let mut random = Random::new(dim as u64);
         let queries = random.floats(20 * dim);
         let rows = queries.iter().map(|x| x * 3.7).chain(queries.iter().map(|x| x * -0.3)).collect();
-        let kernel = if dim % 4 == 0 { SCAN } else { PAIRS };
-        let matrices = Matrices { dim, queries, rows, beyond: [0; 3], kernel };
+        let matrices = Matrices { dim, queries, rows, beyond: [0; 3] };
         let options = DistanceOptions::new(Metric::Cosine).output(Output::Similarity);
         let similar = matrices.run(bench, options, false);
         assert!(similar.iter().all(|similarity| (-1.0..=1.0).contains(similarity)), "dim {dim}");
@@ -271,9 +224,7 @@ fn cosine_of_unit_vectors_needs_no_norms() {
             let norm = row.iter().map(|&x| f64::from(x) * f64::from(x)).sum::<f64>().sqrt();
             row.iter_mut().for_each(|x| *x = (f64::from(*x) / norm) as f32);
         }
-        let kernel = if dim % 4 == 0 { SCAN } else { PAIRS };
-        let matrices =
-            Matrices { dim, queries: values[..4 * dim].to_vec(), rows: values, beyond: [0; 3], kernel };
+        let matrices = Matrices { dim, queries: values[..4 * dim].to_vec(), rows: values, beyond: [0; 3] };
         let found = matrices.run(bench, DistanceOptions::new(Metric::Cosine), true);
         let (queries, rows) = (view(&matrices.queries, dim), view(&matrices.rows, dim));
         for (found, exact) in found.into_iter().zip(reference(Metric::Cosine, queries, rows)) {
@@ -284,23 +235,18 @@ fn cosine_of_unit_vectors_needs_no_norms() {
 }
 
 #[test]
-fn more_queries_than_rows_of_workgroups_are_all_computed() {
+fn more_vectors_than_a_dispatch_has_workgroups_are_all_computed() {
     let Some(bench) = Bench::open() else { return };
-    let count = 65_536 + 3;
-    let queries: Vec<f32> = (0..count).map(|query| query as f32).collect();
-    let matrices = Matrices { dim: 1, queries, rows: vec![2.0, -1.0], beyond: [0; 3], kernel: PAIRS };
-    let found = matrices.run(bench, DistanceOptions::new(Metric::InnerProduct), false);
-    assert!(found.chunks_exact(2).enumerate().all(|(query, row)| row == [query as f32 * -2.0, query as f32]));
-}
-
-#[test]
-fn more_rows_than_columns_of_workgroups_are_all_computed() {
-    let Some(bench) = Bench::open() else { return };
-    let count = 65_536 * 64;
-    let rows: Vec<f32> = (0..count).map(|row| (row % 1000) as f32).collect();
-    let matrices = Matrices { dim: 1, queries: vec![1.0], rows, beyond: [0; 3], kernel: PAIRS };
-    let found = matrices.run(bench, DistanceOptions::new(Metric::InnerProduct), false);
-    assert!(found.iter().enumerate().all(|(row, &distance)| distance == -((row % 1000) as f32)));
+    let run = |queries: Vec<f32>, rows: Vec<f32>| {
+        let matrices = Matrices { dim: 1, queries, rows, beyond: [0; 3] };
+        matrices.run(bench, DistanceOptions::new(Metric::InnerProduct), false)
+    };
+    let queries: Vec<f32> = (0..65_536 + 3).map(|query| query as f32).collect();
+    let wanted: Vec<f32> = queries.iter().flat_map(|query| [query * -2.0, *query]).collect();
+    assert!(run(queries, vec![2.0, -1.0]) == wanted);
+    let rows: Vec<f32> = (0..65_536 * 64).map(|row| (row % 1000) as f32).collect();
+    let wanted: Vec<f32> = rows.iter().map(|row| -row).collect();
+    assert!(run(vec![1.0], rows) == wanted);
 }
 
 #[test]
@@ -312,14 +258,14 @@ fn shapes_that_exceed_their_buffers_are_refused() {
         unit_vectors: false,
         norms: None,
         halves: None,
-        queries: vectors.bound(),
+        queries: vectors.slice(),
         query_count: 10,
         query_stride: 3,
-        rows: vectors.bound(),
+        rows: vectors.slice(),
         row_count: 10,
         row_stride: 3,
         dim: 3,
-        distances: distances.bound(),
+        distances: distances.slice(),
         distance_stride: 10,
     };
     bench.run(|recorder| recorder.distances(&good));
@@ -331,7 +277,7 @@ fn shapes_that_exceed_their_buffers_are_refused() {
         ("rows", Pairs { row_stride: 4, ..good }),
         ("", Pairs { distance_stride: 9, ..good }),
         ("distances", Pairs { distance_stride: 11, ..good }),
-        ("norms", Pairs { norms: Some([vectors.bound(), short]), ..good }),
+        ("norms", Pairs { norms: Some([vectors.slice(), short]), ..good }),
         ("output", Pairs { options: good.options.output(Output::Similarity), ..good }),
     ] {
         bench.refuses(argument, |recorder| recorder.distances(&pairs));
@@ -355,7 +301,7 @@ fn halves_are_scaled_by_powers_of_two_and_lose_only_bits_of_f16() {
         let (halves, factors) = (bench.output(count * pitch as usize * 2), bench.output(2 * count));
         let params =
             halve::Params { rows: count as u32, vectors: quads, row_pitch: quads, half_pitch: pitch };
-        let buffers: [&dyn Bound; 4] = [&normed.vectors, &normed.norms, &halves, &factors];
+        let buffers = [&normed.vectors, &normed.norms, &halves, &factors];
         let workgroups = two_rows((count * pitch as usize).div_ceil(256));
         bench.dispatch(&halve::KERNEL, &[], &params, &buffers, workgroups);
         let halves: Vec<f16> = bytemuck::cast_slice(&bench.read(&halves)).to_vec();

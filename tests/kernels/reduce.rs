@@ -1,12 +1,12 @@
 //! The kernels of reductions, in every variant: exact on whole numbers; they read nothing beside the rows and write nothing
 //! beside the results.
 
-use crate::common::bench::{Bench, Bound, GUARD};
+use crate::common::bench::{Bench, Buffer, GUARD};
 use crate::common::{gpu, without_subgroups};
 use half::f16;
+use nearfield::ElementKind;
 use nearfield::internals::kernels::reduce_blocks::{self, Operation, Params, reference};
 use nearfield::internals::kernels::{Kernel, Variant, deviations, locate, reduce_partials, reduce_rows};
-use nearfield::{ElementKind, wgpu};
 use nearfield_testing::Random;
 
 /// The key of nothing.
@@ -87,7 +87,7 @@ impl Layout {
 }
 
 /// A buffer with an operand in a variant's element type.
-fn input(bench: Bench<'_>, elements: ElementKind, values: &[f32]) -> wgpu::Buffer {
+fn input(bench: Bench<'_>, elements: ElementKind, values: &[f32]) -> Buffer {
     match elements {
         ElementKind::F32 => bench.input(values),
         ElementKind::F16 => {
@@ -142,7 +142,7 @@ fn every_variant_of_reduce_blocks_writes_one_record_per_block_and_nothing_else()
             // Two rows of workgroups: some of the last workgroups have nothing to do.
             let grid = [((layout.rows * blocks) as u32).div_ceil(2) + 1, 2];
             let (kernel, constants) = (&reduce_blocks::KERNEL, &variant.constants);
-            let buffers = [&values as &dyn Bound, &others, &partials];
+            let buffers = [&values, &others, &partials];
             bench.dispatch_on(variant.elements, kernel, constants, &params, &buffers, grid);
             for (place, record) in bench.read_records::<2>(&partials).into_iter().enumerate() {
                 let (row, block_number) = (place / pitch, (place % pitch).wrapping_sub(2));
@@ -185,7 +185,7 @@ fn every_variant_of_reduce_rows_writes_one_word_per_row_and_nothing_else() {
             // With groups of 128 lanes a workgroup takes two rows; with smaller groups the last workgroups have nothing to do.
             let grid = [(rows as u32).div_ceil(4), 2];
             let (kernel, constants) = (&reduce_rows::KERNEL, &variant.constants);
-            let buffers = [&values as &dyn Bound, &others, &results];
+            let buffers = [&values, &others, &results];
             bench.dispatch_on(variant.elements, kernel, constants, &params, &buffers, grid);
             for (row, word) in bench.read(&results).into_iter().enumerate() {
                 let said = format!("{variant:?}, row {row} of {rows} of {length}");
@@ -223,7 +223,7 @@ fn every_variant_of_reduce_partials_writes_one_record_per_row_and_nothing_else()
             };
             let partials: Vec<[u32; 2]> = (0..rows * pitch).map(|_| record(&mut random)).collect();
             let (buffer, results) = (bench.input(&partials), bench.output(rows * 2));
-            let params = reduce_partials::Params { rows: rows as u32, pitch: pitch as u32, zero: 0 };
+            let params = Params { rows: rows as u32, pitch: pitch as u32, ..Params::default() };
             let (kernel, grid) = (&reduce_partials::KERNEL, [rows as u32, 2]);
             bench.dispatch(kernel, &variant.constants, &params, &[&buffer, &results], grid);
             let found = bench.read_records::<2>(&results);
@@ -274,7 +274,7 @@ fn every_variant_of_locate_finds_the_first_place_of_a_key_in_its_block_alone() {
         let (values, results) = (input(bench, variant.elements, &data.values), bench.input(&records));
         let places = bench.output(layout.rows);
         let (kernel, constants) = (&locate::KERNEL, &variant.constants);
-        let buffers = [&values as &dyn Bound, &results, &places];
+        let buffers = [&values, &results, &places];
         bench.dispatch_on(variant.elements, kernel, constants, &params, &buffers, [5, 2]);
         assert_eq!(bench.read(&places), wanted, "{variant:?}");
     }
@@ -303,26 +303,19 @@ fn every_variant_of_deviations_writes_one_record_per_block_and_nothing_else() {
             let (first_block, spare) = if words == 1 { (0, 0) } else { (1, 2) };
             let blocks = if words == 1 || is_of_lanes { 1 } else { (3 + layout.length).div_ceil(block) };
             let pitch = first_block + blocks + spare;
-            let [blocks_32, first_block_32, pitch_32, words_32] =
-                [blocks, first_block, pitch, words].map(|number| number as u32);
-            let Params { first, stride, length, rows, .. } = layout.params();
-            let params = deviations::Params {
-                first,
-                stride,
-                length,
-                rows,
-                blocks: blocks_32,
-                first_block: first_block_32,
-                pitch: pitch_32,
-                words: words_32,
+            let params = Params {
+                blocks: blocks as u32,
+                first_block: first_block as u32,
+                pitch: pitch as u32,
+                words: words as u32,
                 scale,
-                zero: 0,
+                ..layout.params()
             };
             let (values, records) =
                 (input(bench, variant.elements, &data), bench.output(layout.rows * pitch * words));
             // With groups of 128 lanes a workgroup takes two rows.
             let grid = [((layout.rows * blocks) as u32).div_ceil(2) + 1, 2];
-            let buffers = [&values as &dyn Bound, &records];
+            let buffers = [&values, &records];
             bench.dispatch_on(variant.elements, kernel, &variant.constants, &params, &buffers, grid);
             for (place, record) in bench.read(&records).chunks(words).enumerate() {
                 let (row, number) = (place / pitch, (place % pitch).wrapping_sub(first_block));

@@ -1,7 +1,7 @@
 //! The kernel `rescore`: the distances of candidates that are found through slots.
 
 use crate::common::Engine::Adapter;
-use crate::common::bench::{Bench, Bound, GUARD, ids_of};
+use crate::common::bench::{Bench, GUARD, ids_of};
 use crate::common::{DIMS, options, padded};
 use nearfield::internals::kernels::rescore::{Candidates, Rescore, exact_key, reference};
 use nearfield::internals::kernels::{ABSENT, value_of};
@@ -56,9 +56,9 @@ impl Case {
         let (slots, offsets) = (bench.input(&self.slots), bench.input(&self.offsets));
         let (candidates, total) = (bench.input(&self.candidates), self.candidates.len());
         let candidates = Candidates::Csr {
-            candidates: candidates.bound(),
-            offsets: offsets.bound(),
-            slots: Some((slots.bound(), self.slots.len() as u32)),
+            candidates: candidates.slice(),
+            offsets: offsets.slice(),
+            slots: Some((slots.slice(), self.slots.len() as u32)),
             total: total as u32,
         };
         self.rescored(bench, metric, [0, segment], storage, candidates, total)
@@ -89,14 +89,14 @@ impl Case {
             for (first_slot, row_count, rows, ids) in &segments {
                 recorder.rescore(&Rescore {
                     metric,
-                    queries: queries.bound(),
+                    queries: queries.slice(),
                     count: self.offsets.len() as u32 - 1,
-                    rows: rows.bound(),
+                    rows: rows.slice(),
                     elements: T::KIND,
                     vectors: self.dim.div_ceil(4) as u32,
                     row_count: *row_count,
                     first_slot: *first_slot,
-                    ids: ids.bound(),
+                    ids: ids.slice(),
                     candidates,
                     keys: keys.slice(),
                     found_ids: found_ids.slice(),
@@ -262,72 +262,51 @@ fn lists_of_a_fixed_pitch_and_ranges_of_slots_give_the_same_bits() {
     let (dim, rows) = (19, 70);
     let mut random = Random::new(9);
     let (queries, values) = (random.floats(3 * dim), random.floats(rows * dim));
-    let slots: Vec<u32> = (0..rows as u32).collect();
-    let case = Case::new(dim, queries, &values, &slots, rows).looks_at(5..9).looks_at([]).looks_at(60..70);
+    let slots: Vec<u32> = (0..70).collect();
+    let case = Case::new(dim, queries, &values, &slots, rows).looks_at(0..70).looks_at(0..70).looks_at(0..70);
     for metric in Metric::ALL {
-        let want = case.run(bench, metric, rows);
-        let rescored =
-            |candidates, places| case.rescored(bench, metric, [1000, rows], &values, candidates, places);
-        // Whether the key and the id of a query and a slot are right: known from the third query's candidates.
-        let check = |query: usize, slot: u32, is_allowed: bool, found: (u32, u64)| {
-            if slot >= 1070 || !is_allowed {
-                assert_eq!(found, (ABSENT, NOBODY), "{metric}, slot {slot}");
-                return;
-            }
-            assert_eq!(found.1, id_of(slot - 1000), "{metric}, slot {slot}");
-            if query == 2 && slot >= 1060 {
-                assert_eq!(found.0, want.0[(4 + slot - 1060) as usize], "{metric}, slot {slot}");
+        let all = case.run(bench, metric, rows);
+        // The key and the id of a query and a slot.
+        let of = |query: usize, slot: u32| match slot.checked_sub(1000) {
+            Some(row @ 0..70) => (all.0[query * rows + row as usize], id_of(row)),
+            _ => (ABSENT, NOBODY),
+        };
+        // A query's results lie in so many places. `wanted` is none of a place that stays as it is.
+        let check = |candidates, pitch: usize, wanted: &dyn Fn(usize, usize) -> Option<(u32, u64)>| {
+            let (keys, ids) = case.rescored(bench, metric, [1000, rows], &values, candidates, 3 * pitch);
+            for (place, found) in keys.into_iter().zip(ids).enumerate() {
+                match wanted(place / pitch, place % pitch) {
+                    Some(wanted) => assert_eq!(found, wanted, "{metric}, {candidates:?}, place {place}"),
+                    None => assert_eq!(found.0, GUARD, "{metric}, {candidates:?}, place {place}"),
+                }
             }
         };
         // The last list overflowed and fills its room.
-        let pitch = 10;
-        let mut lists = vec![u32::MAX; 3 * pitch];
-        for (query, ends) in case.offsets.windows(2).enumerate() {
-            for (place, entry) in (ends[0]..ends[1]).enumerate() {
-                lists[query * pitch + place] = 1000 + case.candidates[entry as usize];
-            }
-        }
-        let (lists, counts) = (bench.input(&lists), bench.input(&[4u32, 0, 17]));
-        let pitched =
-            Candidates::Lists { candidates: lists.bound(), counts: counts.bound(), pitch: pitch as u32 };
-        let (keys, ids) = rescored(pitched, 3 * pitch);
-        let places: Vec<usize> = (0..4).chain(2 * pitch..3 * pitch).collect();
-        let picked = (0..places.len()).map(|place| (keys[places[place]], ids[places[place]]));
-        assert!(picked.eq(want.0.iter().copied().zip(want.1.iter().copied())), "{metric}");
-        let untouched = (4..2 * pitch).all(|place| keys[place] == GUARD);
-        assert!(untouched, "{metric}: nothing behind the end of a list");
+        let lists: [Vec<u32>; 3] = [(1005..1015).collect(), vec![u32::MAX; 10], (1060..1070).collect()];
+        let (candidates, counts) = (bench.input(&lists.concat()), bench.input(&[4u32, 0, 17]));
+        let pitched = Candidates::Lists { candidates: candidates.slice(), counts: counts.slice(), pitch: 10 };
+        check(pitched, 10, &|query, place| {
+            (place < [4, 0, 10][query]).then(|| of(query, lists[query][place]))
+        });
 
         // One list for all queries, from its place 3 on, in any order; some of its slots do not exist.
         let shared: Vec<u32> = (0..40).map(|place| 1000 + (place * 37 + 11) % 90).collect();
         let list = bench.input(&shared);
         let slots = BufferSlice::range(&list, 0, 40 * 4);
         let candidates = Candidates::Shared { slots, first: 3, count: 30, found_pitch: 33, found_first: 1 };
-        let (keys, ids) = rescored(candidates, 3 * 33);
-        for query in 0..3 {
-            let row = query * 33;
-            let is_left = |place: usize| keys[row + place] == GUARD;
-            assert!([0, 31, 32].into_iter().all(is_left), "{metric}");
-            for place in 0..30 {
-                check(query, shared[3 + place], true, (keys[row + 1 + place], ids[row + 1 + place]));
-            }
-        }
+        check(candidates, 33, &|query, place| (1..31).contains(&place).then(|| of(query, shared[2 + place])));
 
         // Slots 1055 .. 1075, which do not exist from 1070 on, behind two places that stay as they are.
         let words: Vec<u32> = (0..34).map(|word| 0xffff_0f0f ^ word).collect();
-        let allowed = bench.input(&words);
-        for allowed in [None, Some(BufferSlice::range(&allowed, 0, 34 * 4))] {
+        let bits = bench.input(&words);
+        for allowed in [None, Some(BufferSlice::range(&bits, 0, 34 * 4))] {
             let dense =
                 Candidates::Dense { first: 1055, count: 20, found_pitch: 23, found_first: 2, allowed };
-            let (keys, ids) = rescored(dense, 3 * 23);
-            for query in 0..3 {
-                let row = query * 23;
-                assert!([row, row + 1, row + 22].iter().all(|&place| keys[place] == GUARD));
-                for place in 0..20 {
-                    let slot = 1055 + place as u32;
-                    let is_allowed = allowed.is_none() || words[slot as usize / 32] >> (slot % 32) & 1 == 1;
-                    check(query, slot, is_allowed, (keys[row + 2 + place], ids[row + 2 + place]));
-                }
-            }
+            check(dense, 23, &|query, place| {
+                let slot = 1053 + place as u32;
+                let is_allowed = allowed.is_none() || words[slot as usize / 32] >> (slot % 32) & 1 == 1;
+                (2..22).contains(&place).then(|| if is_allowed { of(query, slot) } else { (ABSENT, NOBODY) })
+            });
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The kernels that score f32 rows: `distance_scan` and `distance_tile`.
 
-use crate::common::bench::{Bench, Bound, PARTS, columns_of, floats_of, picked_scores};
+use crate::common::bench::{Bench, PARTS, columns_of, floats_of, picked_scores};
 use crate::common::padded;
 use nearfield::Element;
 use nearfield::internals::kernels::{BLOCK_ROWS, Part, distance_scan, distance_tile, norms};
@@ -29,33 +29,29 @@ fn scores<T: Element>(
     let written = count.next_multiple_of(at_once);
     // More room than the kernel needs: a multiple of four, as `collect` requires.
     let room = (written + 4).next_multiple_of(4);
-    let blocks = (part.column_first / BLOCK_ROWS + part.blocks + 1) as usize;
+    let columns = (part.column_first / BLOCK_ROWS + part.blocks + 1) as usize;
     let mut query_values = padded(queries, dim);
     query_values.resize(room * dim.next_multiple_of(4), 0.0);
     let (query_buffer, row_buffer) = (bench.input(&query_values), bench.input(&padded(rows, dim)));
-    let found = bench.output(blocks * room * BLOCK);
-    let buffers: [&dyn Bound; 3] = [&query_buffer, &row_buffer, &found];
-    let vectors = dim.div_ceil(4) as u32;
-    let Part { block_first, block_step, column_first, .. } = *part;
+    let found = bench.output(columns * room * BLOCK);
+    let buffers = [&query_buffer, &row_buffer, &found];
+    let Part { blocks, block_first, block_step, column_first, .. } = *part;
+    let params = distance_scan::Params {
+        vectors: dim.div_ceil(4) as u32,
+        room: room as u32,
+        part_columns: blocks * BLOCK_ROWS,
+        column_first,
+        block_first,
+        block_step,
+    };
     let groups = count.div_ceil(at_once) as u32;
-    let room_u32 = room as u32;
-    if let Kernel::Scan { direct } = kernel {
-        let part_columns = part.blocks * BLOCK_ROWS;
-        let params = distance_scan::Params {
-            vectors,
-            room: room_u32,
-            part_columns,
-            column_first,
-            block_first,
-            block_step,
-        };
-        let (kernel, constants) = (&distance_scan::KERNEL, [direct.into(), at_once as u32]);
-        bench.dispatch_on(T::KIND, kernel, &constants, &params, &buffers, [workgroups, groups]);
-    } else {
-        let room = room_u32;
-        let params = distance_tile::Params { vectors, room, column_first, block_first, block_step };
-        bench.dispatch_on(T::KIND, &distance_tile::KERNEL, &[], &params, &buffers, [groups, part.blocks]);
-    }
+    let (kernel, constants, grid) = match kernel {
+        Kernel::Scan { direct } => {
+            (&distance_scan::KERNEL, vec![direct.into(), at_once as u32], [workgroups, groups])
+        }
+        Kernel::Tile => (&distance_tile::KERNEL, vec![], [groups, blocks]),
+    };
+    bench.dispatch_on(T::KIND, kernel, &constants, &params, &buffers, grid);
     floats_of(&picked_scores(&bench.read(&found), part, room, count, written))
 }
 

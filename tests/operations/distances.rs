@@ -5,7 +5,7 @@ use nearfield::{Device, DeviceMatrix, DistanceOptions, Error, Metric, Output, Pr
 use nearfield_testing::{Random, rounded, view};
 use test_case::test_case;
 
-const PRECISIONS: [Precision; 2] = [Precision::Fast, Precision::Compensated];
+const PRECISIONS: [Precision; 3] = [Precision::Fast, Precision::Compensated, Precision::Half];
 
 fn computed(
     device: &Device,
@@ -18,21 +18,40 @@ fn computed(
     device.read(&distances).expect("distances")
 }
 
-/// Computes with every metric and precision, and checks every distance against its bound.
-fn check(device: &Device, queries: &[f32], rows: &[f32], dim: usize) {
+/// Computes with these metrics and every precision that has them, and checks every distance against its bound, and of whole numbers that it
+/// is exact. A similarity is the distance the other way, and a zero vector is similar to nothing.
+fn check(device: &Device, metrics: &[Metric], [queries, rows]: [&[f32]; 2], dim: usize, whole: bool) {
     let (queries, rows) = (view(queries, dim), view(rows, dim));
     let [there, rows_there] = [queries, rows].map(|vectors| device.upload(vectors).expect("good vectors"));
-    for (metric, precision) in Metric::ALL.into_iter().flat_map(|metric| PRECISIONS.map(|one| (metric, one)))
-    {
-        let found = computed(device, &there, &rows_there, DistanceOptions::new(metric).precision(precision));
-        for (place, found) in found.into_iter().enumerate() {
+    let is_zero = |vector: &[f32]| vector.iter().all(|&x| x == 0.0);
+    for (&metric, precision) in metrics.iter().flat_map(|metric| PRECISIONS.map(|one| (metric, one))) {
+        let has_similarities = matches!(metric, Metric::Cosine | Metric::InnerProduct);
+        if precision == Precision::Half && !has_similarities {
+            continue;
+        }
+        let options = DistanceOptions::new(metric).precision(precision);
+        let found = computed(device, &there, &rows_there, options);
+        for (place, &found) in found.iter().enumerate() {
             let (query, row) = (queries.row(place / rows.rows()), rows.row(place % rows.rows()));
-            let (exact, bound) = (metric.exact(query, row), precision.error_bound(metric, query, row));
+            let exact = metric.exact(query, row);
+            let is_exact = whole && metric != Metric::Cosine && metric != Metric::L2;
+            let bound = if is_exact { 0.0 } else { precision.error_bound(metric, query, row) };
             let said = format!("{metric}, {precision:?}, dim {dim}, pair {place}, {}", device.describe());
             assert!(
                 (f64::from(found) - exact).abs() <= bound,
                 "{said}: {found:e}, not {exact:e} within {bound:e}"
             );
+        }
+        if has_similarities {
+            let similarities = computed(device, &there, &rows_there, options.output(Output::Similarity));
+            for (place, (distance, similarity)) in found.into_iter().zip(similarities).enumerate() {
+                let said =
+                    format!("{metric}, {precision:?}, dim {dim}, pair {place}: similarity {similarity}");
+                let wanted = if metric == Metric::Cosine { 1.0 - similarity } else { -similarity };
+                assert!((distance - wanted).abs() <= 2f32.powi(-23), "{said}, distance {distance}");
+                let pair = [queries.row(place / rows.rows()), rows.row(place % rows.rows())];
+                assert!(similarity == 0.0 || !pair.into_iter().any(is_zero), "{said} of a zero vector");
+            }
         }
     }
 }
@@ -40,14 +59,18 @@ fn check(device: &Device, queries: &[f32], rows: &[f32], dim: usize) {
 #[test_case(Engine::Adapter)]
 #[test_case(Engine::Host)]
 fn distances_of_every_dim_and_count_are_within_their_bounds(engine: Engine) {
-    for device in engine.devices() {
-        for dim in (1..=17).chain([100, 384]) {
-            let mut random = Random::new(dim as u64);
-            for (queries, rows) in [(1, 1), (1, 77), (3, 5), (33, 41)] {
-                let [queries, rows] = [queries, rows].map(|count| random.adversarial(count, dim));
-                check(device, &queries, &rows, dim);
-            }
-        }
+    let small = (1..=17).chain([100, 384]);
+    let small = small.flat_map(|dim| [(1, 1), (1, 77), (3, 5), (33, 41)].map(|counts| (dim, counts)));
+    let large = [(1, (40, 70)), (7, (25, 129)), (100, (129, 260)), (384, (70, 130)), (1024, (26, 40))];
+    let shapes: Vec<_> = small.chain(large).collect();
+    for (device, &(dim, (queries, rows))) in
+        engine.devices().flat_map(|one| shapes.iter().map(move |two| (one, two)))
+    {
+        let mut random = Random::new(dim as u64);
+        let [mut queries, mut rows] = [queries, rows].map(|count| random.adversarial(count, dim));
+        queries.chunks_exact_mut(dim).skip(1).take(1).for_each(|query| query.fill(0.0));
+        rows.chunks_exact_mut(dim).skip(2).take(1).for_each(|row| row.fill(-0.0));
+        check(device, &Metric::ALL, [&queries, &rows], dim, false);
     }
 }
 
@@ -57,26 +80,10 @@ fn whole_numbers_have_the_same_distances_in_every_form(engine: Engine) {
     for (device, dim) in engine.devices().flat_map(|device| DIMS.map(|dim| (device, dim))) {
         let mut random = Random::new(dim as u64);
         let [queries, rows] = [40, 150].map(|count| random.integers(count * dim, 4));
-        let rows_there = device.upload(view(&rows, dim)).expect("good rows");
-        for metric in [Metric::L2Squared, Metric::InnerProduct] {
-            let rows = view(&rows, dim);
-            // Tiles, scans and single pairs add up in different orders.
-            for count in [1, 2, 24, 40] {
-                let queries = view(&queries, dim).slice(0..count);
-                let there = device.upload(queries).expect("good queries");
-                for precision in PRECISIONS {
-                    let options = DistanceOptions::new(metric).precision(precision);
-                    let found = computed(device, &there, &rows_there, options);
-                    for (place, found) in found.into_iter().enumerate() {
-                        let exact = metric.exact(queries.row(place / 150), rows.row(place % 150));
-                        assert_eq!(
-                            f64::from(found),
-                            exact,
-                            "{metric}, dim {dim}, {count} queries, {precision:?}"
-                        );
-                    }
-                }
-            }
+        // Tiles, scans and single pairs add up in different orders.
+        for count in [1, 2, 24, 40] {
+            let queries = &queries[..count * dim];
+            check(device, &[Metric::L2Squared, Metric::InnerProduct], [queries, &rows], dim, true);
         }
     }
 }
@@ -85,7 +92,7 @@ fn whole_numbers_have_the_same_distances_in_every_form(engine: Engine) {
 #[test_case(Engine::Host)]
 fn near_vectors_are_as_precise_as_others(engine: Engine) {
     let Some(device) = engine.device() else { return };
-    for (dim, count) in [(3, 2), (100, 3), (100, 40), (384, 30)] {
+    for (dim, count) in [(9, 3), (64, 2), (100, 3), (100, 40), (384, 30)] {
         let mut random = Random::new(dim as u64);
         let base: Vec<f32> = random.floats(dim).into_iter().map(|x| x + 1000.0).collect();
         let mut near = |count: usize| -> Vec<f32> {
@@ -94,42 +101,14 @@ fn near_vectors_are_as_precise_as_others(engine: Engine) {
             turns.map(|(x, step)| f32::from_bits(x.to_bits().wrapping_add_signed(step))).collect()
         };
         let (queries, rows) = (near(count), near(70));
-        check(device, &queries, &rows, dim);
-        // A vector has distance 0 to itself by L2.
+        check(device, &Metric::ALL, [&queries, &rows], dim, false);
+        // A vector has distance 0 to itself by L2, and to no other: products would report noise, or a square below 0.
         let there = device.upload(view(&queries, dim)).expect("good queries");
-        for precision in PRECISIONS {
+        for precision in [Precision::Fast, Precision::Compensated] {
             let found =
                 computed(device, &there, &there, DistanceOptions::new(Metric::L2).precision(precision));
-            assert!((0..count).all(|query| found[query * count + query] == 0.0), "dim {dim}, {precision:?}");
-        }
-    }
-}
-
-#[test_case(Engine::Adapter)]
-#[test_case(Engine::Host)]
-fn similarities_are_distances_the_other_way(engine: Engine) {
-    let Some(device) = engine.device() else { return };
-    let mut random = Random::new(5);
-    for (dim, count) in [(7, 3), (64, 5), (64, 30)] {
-        let mut vectors = random.floats(count * dim);
-        vectors[dim..2 * dim].fill(0.0);
-        let there = device.upload(view(&vectors, dim)).expect("good vectors");
-        for precision in PRECISIONS {
-            for metric in [Metric::Cosine, Metric::InnerProduct] {
-                let options = DistanceOptions::new(metric).precision(precision);
-                let distances = computed(device, &there, &there, options);
-                let similarities = computed(device, &there, &there, options.output(Output::Similarity));
-                for (place, (distance, similarity)) in distances.into_iter().zip(similarities).enumerate() {
-                    let wanted = if metric == Metric::Cosine { 1.0 - similarity } else { -similarity };
-                    assert!(
-                        (distance - wanted).abs() <= 2f32.powi(-23),
-                        "{metric}, {precision:?}, pair {place}"
-                    );
-                    if place / count == 1 || place % count == 1 {
-                        assert_eq!(similarity, 0.0, "a zero vector is similar to nothing");
-                    }
-                }
-            }
+            let is_right = |pair: usize| (found[pair] == 0.0) == (pair / count == pair % count);
+            assert!((0..found.len()).all(is_right), "dim {dim}, {precision:?}");
         }
     }
 }
@@ -206,65 +185,6 @@ fn distances_into_a_matrix_are_those_of_a_new_one(engine: Engine) {
     assert_eq!(host.read(&kept).expect("distances"), [0.0, 3.0, 3.0, 0.0]);
 }
 
-/// On an adapter without cooperative matrices, and on the host engine, these are the fast distances.
-#[test_case(Engine::Adapter)]
-#[test_case(Engine::Host)]
-fn distances_by_halves_are_within_their_bounds(engine: Engine) {
-    for device in engine.devices() {
-        for (dim, queries, rows) in
-            [(1, 40, 70), (7, 25, 129), (100, 129, 260), (384, 70, 130), (1024, 26, 40)]
-        {
-            let mut random = Random::new(dim as u64);
-            let [mut queries, rows] = [queries, rows].map(|count| random.adversarial(count, dim));
-            queries[dim..2 * dim].fill(0.0);
-            let (queries, rows) = (view(&queries, dim), view(&rows, dim));
-            let [there, rows_there] =
-                [queries, rows].map(|vectors| device.upload(vectors).expect("good vectors"));
-            for metric in [Metric::Cosine, Metric::InnerProduct] {
-                let options = DistanceOptions::new(metric).precision(Precision::Half);
-                let found = computed(device, &there, &rows_there, options);
-                let similarities = computed(device, &there, &rows_there, options.output(Output::Similarity));
-                for (place, (found, similarity)) in found.into_iter().zip(similarities).enumerate() {
-                    let (query, row) = (queries.row(place / rows.rows()), rows.row(place % rows.rows()));
-                    let bound = Precision::Half.error_bound(metric, query, row);
-                    let exact = metric.exact(query, row);
-                    let said = format!("{metric}, dim {dim}, pair {place}, {}", device.describe());
-                    assert!((f64::from(found) - exact).abs() <= bound, "{said}: {found:e}, not {exact:e}");
-                    let wanted = if metric == Metric::Cosine { 1.0 - similarity } else { -similarity };
-                    assert!((found - wanted).abs() <= 2f32.powi(-23), "{said}: similarity {similarity}");
-                }
-            }
-        }
-    }
-}
-
-/// Small whole numbers are of f16, and their sums are exact in f32.
-#[test_case(Engine::Adapter)]
-#[test_case(Engine::Host)]
-fn whole_numbers_lose_nothing_by_halves(engine: Engine) {
-    let Some(device) = engine.device() else { return };
-    for (dim, queries, rows) in [(3, 30, 40), (33, 128, 128), (260, 131, 257)] {
-        let mut random = Random::new(dim as u64);
-        let [queries, rows] = [queries, rows].map(|count| random.integers(count * dim, 8));
-        let (queries, rows) = (view(&queries, dim), view(&rows, dim));
-        let [there, rows_there] =
-            [queries, rows].map(|vectors| device.upload(vectors).expect("good vectors"));
-        let options = DistanceOptions::new(Metric::InnerProduct).precision(Precision::Half);
-        // The second call finds the copies of the first.
-        for _ in 0..2 {
-            let found = computed(device, &there, &rows_there, options);
-            for (place, found) in found.into_iter().enumerate() {
-                let (query, row) = (queries.row(place / rows.rows()), rows.row(place % rows.rows()));
-                assert_eq!(
-                    f64::from(found),
-                    Metric::InnerProduct.exact(query, row),
-                    "dim {dim}, pair {place}"
-                );
-            }
-        }
-    }
-}
-
 #[test_case(Engine::Adapter)]
 #[test_case(Engine::Host)]
 fn halves_have_no_l2(engine: Engine) {
@@ -294,8 +214,8 @@ fn every_distance_between_near_and_far_is_within_its_bound(engine: Engine) {
             .collect();
         // The far ones first, and the near ones first: the first rows decide how the next are computed.
         rows.sort_by_key(|row| (0..9).any(|own| Metric::L2.exact(&queries[own * dim..][..dim], row) < 1.0));
-        check(device, &queries, &rows.concat(), dim);
+        check(device, &Metric::ALL, [&queries, &rows.concat()], dim, false);
         rows.reverse();
-        check(device, &queries, &rows.concat(), dim);
+        check(device, &Metric::ALL, [&queries, &rows.concat()], dim, false);
     }
 }

@@ -1,7 +1,7 @@
 //! Selection of the k smallest: RAFT's tables of shapes, ties, infinities, explicit ids, CSR segments.
 
 use crate::common::Engine::{self, Adapter, Host};
-use crate::common::bench::{Bench, Bound};
+use crate::common::bench::Bench;
 use crate::common::select::{Case, kinds};
 use crate::common::{gpu, has_kernels};
 use nearfield::internals::kernels::select_k::{Rows, SORTED_MAX, Select, Selected};
@@ -206,7 +206,7 @@ fn a_k_of_0_and_a_large_k_without_a_spare_place_are_refused() {
     let (keys, found, counts) = (bench.input(&[0u32; 64]), bench.output(4000), bench.output(1));
     for k in [0, SORTED_MAX + 1] {
         let select = Select {
-            keys: keys.bound(),
+            keys: keys.slice(),
             ids: None,
             floats: false,
             rows: Rows::Equal { length: 64, pitch: 64 },

@@ -3,7 +3,6 @@
 
 use crate::common::select::{Case, kinds, scattered};
 use crate::common::{gpu, without_subgroups};
-use nearfield::internals::kernels::{ABSENT, key_of};
 use nearfield_testing::Random;
 
 const SORT: [&str; 6] =
@@ -69,28 +68,6 @@ fn more_buckets_than_workgroup_memory_has_splitters() {
     words.extend((0..length).map(|_| if random.below(3) == 0 { f32::NAN } else { -1.5 }.to_bits()));
     for k in [length, length - 20_000] {
         assert!(Case::of(&words, length, k).check(device), "k {k}");
-    }
-}
-
-#[test]
-fn pieces_of_rows_are_sorted_by_splitters() {
-    let Some(device) = gpu() else { return };
-    let mut random = Random::new(54);
-    for (length, pitch, k) in [(70_001, 70_003, 20_000), (9001, 9003, 9001), (5003, 5003, 1030)] {
-        let mut words: Vec<u32> = (0..2 * pitch + length).map(|_| random.unit().to_bits()).collect();
-        words[2 * pitch + length - 2..].fill((-7.0f32).to_bits());
-        words[0] = (-8.0f32).to_bits();
-        let case = Case { rows: 3, pitch, ..Case::of(&words, length, k) };
-        assert!(case.check(device));
-        let keys: Vec<u32> = words.iter().map(|&word| key_of(f32::from_bits(word))).collect();
-        assert!(Case { words: &keys, floats: false, ..case }.check(device));
-    }
-    // Any words are keys, ABSENT included.
-    let mut keys: Vec<u32> = (0..50_000).map(|_| random.next() as u32).collect();
-    keys.extend((0..50_000).map(|i| ABSENT - i % 3));
-    keys.extend((0..50_000).map(|i| i % 3));
-    for k in [1500, 30_000, 50_000] {
-        assert!(Case { floats: false, ..Case::of(&keys, 50_000, k) }.check(device), "k {k}");
     }
 }
 

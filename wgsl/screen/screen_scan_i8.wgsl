@@ -82,7 +82,7 @@ fn screen_scan_i8(
       let g = i / (QUERIES * PLANES);
       var granule = vec4(0u);
       if (start + g < params.granules) {
-        granule = queries[plane * params.plane + (start + g) * TILE + first_query + query] ^ ZEROS;
+        granule = queries[plane * params.query_plane + (start + g) * TILE + first_query + query] ^ ZEROS;
       }
       query_slice[g][plane][query] = granule;
     }

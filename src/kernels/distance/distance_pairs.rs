@@ -1,22 +1,18 @@
 //! Distances of all pairs by the definition, for any dim and any stride, plain or compensated.
 
 use crate::error::Result;
-use crate::gpu::{ACROSS, Access, Commands, Grid, Kernel, ROUNDING, params, wgsl};
-pub use crate::kernels::distance::pairs::reference;
+use crate::gpu::{ACROSS, Commands, Grid, Kernel, ROUNDING, params, wgsl};
 use crate::kernels::distance::pairs::{METRICS, PAIRS, Pairs};
 use crate::kernels::lengths::DIM;
 use crate::options::distance::Precision;
 
 params! {
-    /// Parameters of `distance_pairs`.
     pub struct Params {
         /// First query of this dispatch.
         first_query: u32,
         /// First row of this dispatch.
         first_row: u32,
-        /// Queries.
         queries: u32,
-        /// Rows.
         rows: u32,
         /// Elements per vector.
         dim: u32,
@@ -43,7 +39,7 @@ const INVOCATIONS: u32 = 64;
 pub static KERNEL: Kernel = Kernel::new::<Params>("distance_pairs")
     .library(&[ACROSS, ROUNDING, PAIRS])
     .source(wgsl!("distance/distance_pairs", ACCUMULATORS_MAX))
-    .buffers(&[("queries", Access::Read), ("rows", Access::Read), ("distances", Access::Write)])
+    .buffers(bindings!(queries: Read, rows: Read, distances: Write))
     .overrides(&[("METRIC", METRICS), ("ACCUMULATORS", &[0, 1, 2, 3, ACCUMULATORS_MAX])])
     .lengths(&[DIM])
     .workgroup(INVOCATIONS, 0);

@@ -2,12 +2,12 @@
 
 use crate::error::Result;
 use crate::gpu::{Commands, Grid, Kernel, params, wgsl};
-use crate::kernels::blocks::{BLOCK_ROWS, SCORE_BUFFERS, SCORES, Scored};
+use crate::kernels::blocks::{BLOCK_ROWS, Part, SCORE_BUFFERS, SCORES, Scored};
 use crate::kernels::lengths::VECTORS;
 use crate::matrix::{Element, ElementKind, MatrixView};
 
 params! {
-    /// Parameters of `distance_scan`.
+    /// Parameters of `distance_scan` and `distance_tile`.
     pub struct Params {
         /// Vectors of four elements per row.
         vectors: u32,
@@ -38,6 +38,15 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("distance_scan")
     .lengths(&[VECTORS])
     .workgroup(256, 256 * 16);
 
+impl Params {
+    /// Those of a part of rows of `vectors` vectors of four elements.
+    pub(super) fn of(scored: &Scored<'_>, vectors: u32) -> Self {
+        let Part { blocks, column_first, block_first, block_step, .. } = scored.part;
+        let (room, part_columns) = (scored.room, blocks * BLOCK_ROWS);
+        Self { vectors, room, part_columns, column_first, block_first, block_step }
+    }
+}
+
 /// Records the kernel for rows of `vectors` vectors of four elements: dot products or, if `direct`, sums of `(q - x)^2`. `queries` and
 /// `scores` have room for a multiple of four queries.
 pub(crate) fn encode(
@@ -46,27 +55,18 @@ pub(crate) fn encode(
     (elements, vectors): (ElementKind, u32),
     direct: bool,
 ) -> Result<()> {
-    let &Scored { count, room, part, .. } = scored;
-    let at_once = match count {
+    let at_once = match scored.count {
         1 => 1,
         2 => 2,
         _ => QUERIES_AT_ONCE,
     };
     let gpu = commands.gpu();
     let pipeline = gpu.pipeline_for(&KERNEL, elements, &[direct.into(), at_once])?;
-    let part_columns = part.blocks * BLOCK_ROWS;
-    let params = Params {
-        vectors,
-        room,
-        part_columns,
-        column_first: part.column_first,
-        block_first: part.block_first,
-        block_step: part.block_step,
-    };
+    let params = Params::of(scored, vectors);
     // The kernel strides over the columns, so any number of workgroups is correct; with this one each group of 32 lanes has
     // one turn.
     let limit = gpu.adapter.capabilities.max_workgroups;
-    let grid = Grid::Tiles((part_columns / 32).min(limit), count.div_ceil(at_once));
+    let grid = Grid::Tiles((params.part_columns / 32).min(limit), scored.count.div_ceil(at_once));
     commands.dispatch(&pipeline, &params, &scored.buffers(), grid)
 }
 

@@ -3,12 +3,10 @@
 use half::f16;
 
 use crate::error::Result;
-use crate::gpu::{Access, BufferSlice, Commands, GRID, Grid, Kernel, params, wgsl};
+use crate::gpu::{BufferSlice, Commands, GRID, Grid, Kernel, params, wgsl};
 
 params! {
-    /// Parameters of `halve`.
     pub struct Params {
-        /// Rows.
         rows: u32,
         /// Vectors of four elements in a row.
         vectors: u32,
@@ -29,12 +27,7 @@ const SLICE: u32 = 8;
 pub static KERNEL: Kernel = Kernel::new::<Params>("halve")
     .library(&[GRID])
     .source(wgsl!("distance/halve"))
-    .buffers(&[
-        ("rows", Access::Read),
-        ("row_norms", Access::Read),
-        ("halves", Access::Write),
-        ("factors", Access::Write),
-    ])
+    .buffers(bindings!(rows: Read, row_norms: Read, halves: Write, factors: Write))
     .workgroup(INVOCATIONS, 0);
 
 /// Vectors of four f16 from row to row, for rows of `vectors` vectors.

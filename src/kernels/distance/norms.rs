@@ -1,13 +1,12 @@
 //! Squared and inverse norms of rows, and the check that rows are valid.
 
 use crate::error::{Error, Result};
-use crate::gpu::{ACROSS, Access, BufferSlice, Commands, GRID, Grid, Kernel, params, wgsl};
+use crate::gpu::{ACROSS, BufferSlice, Commands, GRID, Grid, Kernel, params, wgsl};
 use crate::kernels::lengths::VECTORS;
 use crate::kernels::sixteen::{AT_ONCE, INVOCATIONS, SIXTEEN};
 use crate::matrix::{Element, ElementKind, MatrixView};
 
 params! {
-    /// Parameters of `norms`.
     pub struct Params {
         /// Vectors of four elements per row.
         vectors: u32,
@@ -29,7 +28,7 @@ const LARGEST_SQUARED: u32 = ((1u128 << 100) as f32).to_bits();
 pub static KERNEL: Kernel = Kernel::new::<Params>("norms")
     .library(&[GRID, ACROSS, SIXTEEN])
     .source(wgsl!("distance/norms", SMALLEST_SQUARED, LARGEST_SQUARED))
-    .buffers(&[("rows", Access::Read), ("row_norms", Access::Write), ("refused", Access::Write)])
+    .buffers(bindings!(rows: Read, row_norms: Write, refused: Write))
     .loads_rows()
     .lengths(&[VECTORS])
     .workgroup(INVOCATIONS, INVOCATIONS * 16 + AT_ONCE * 4);

@@ -2,7 +2,6 @@
 
 use crate::error::Result;
 use crate::gpu::{ACROSS, Commands, Grid, Kernel, wgsl};
-pub use crate::kernels::distance::pairs::reference;
 use crate::kernels::distance::pairs::{METRICS, PAIRS, Pairs};
 pub use crate::kernels::distance::pairs_tile::Params;
 use crate::kernels::distance::pairs_tile::{BUFFERS, params_of};

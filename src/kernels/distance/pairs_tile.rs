@@ -2,7 +2,6 @@
 
 use crate::error::Result;
 use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params, wgsl};
-pub use crate::kernels::distance::pairs::reference;
 use crate::kernels::distance::pairs::{METRICS, PAIRS, Pairs};
 use crate::kernels::lengths::VECTORS;
 
@@ -13,9 +12,7 @@ params! {
         first_query: u32,
         /// First row of this dispatch.
         first_row: u32,
-        /// Queries.
         queries: u32,
-        /// Rows.
         rows: u32,
         /// Vectors of four elements in a query or row.
         vectors: u32,
@@ -34,13 +31,9 @@ params! {
 const TILE: u32 = 128;
 
 /// The buffers of kernels that read whole vectors of four.
-pub(super) const BUFFERS: &[(&str, Access)] = &[
-    ("queries", Access::Read),
-    ("rows", Access::Read),
-    ("query_norms", Access::Read),
-    ("row_norms", Access::Read),
-    ("distances", Access::Write),
-];
+pub(super) const BUFFERS: &[(&str, Access)] = bindings!(
+    queries: Read, rows: Read, query_norms: Read, row_norms: Read, distances: Write,
+);
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("pairs_tile")

@@ -1,8 +1,7 @@
 //! Distances of many queries to many rows in f16, on cooperative matrices.
 
 use crate::error::Result;
-use crate::gpu::{Access, Commands, Kernel, wgsl};
-pub use crate::kernels::distance::pairs::reference;
+use crate::gpu::{Commands, Kernel, wgsl};
 use crate::kernels::distance::pairs::{HalfVectors, PAIRS, PAIRS_COSINE, PAIRS_INNER_PRODUCT, Pairs};
 pub use crate::kernels::distance::pairs_tile::Params;
 use crate::kernels::distance::pairs_tile::{encode_tiles, params_of};
@@ -13,13 +12,7 @@ use crate::metric::Metric;
 pub static KERNEL: Kernel = Kernel::new::<Params>("pairs_tile_coop")
     .library(&[PAIRS])
     .source(wgsl!("distance/pairs_tile_coop"))
-    .buffers(&[
-        ("queries", Access::Read),
-        ("rows", Access::Read),
-        ("query_factors", Access::Read),
-        ("row_factors", Access::Read),
-        ("distances", Access::Write),
-    ])
+    .buffers(bindings!(queries: Read, rows: Read, query_factors: Read, row_factors: Read, distances: Write))
     .overrides(&[("METRIC", &[PAIRS_COSINE, PAIRS_INNER_PRODUCT])])
     .multiplies_matrices()
     .lengths(&[VECTORS])

@@ -1,7 +1,7 @@
 //! The distances that searches report, for the candidates of each query.
 
 use crate::error::{Error, Result};
-use crate::gpu::{ACROSS, Access, BufferSlice, Commands, Grid, Kernel, params, wgsl};
+use crate::gpu::{ACROSS, BufferSlice, Commands, Grid, Kernel, params, wgsl};
 use crate::kernels::keys::{KEYS, key_of};
 use crate::kernels::lengths::VECTORS;
 use crate::kernels::metrics::{METRIC_COSINE, METRIC_INNER_PRODUCT, METRIC_L2, METRICS, metric_constant};
@@ -10,9 +10,7 @@ use crate::matrix::{ElementKind, MatrixView};
 use crate::metric::Metric;
 
 params! {
-    /// Parameters of `rescore`.
     pub struct Params {
-        /// Queries.
         queries: u32,
         /// Vectors of four elements per row.
         vectors: u32,
@@ -41,16 +39,10 @@ params! {
 pub static KERNEL: Kernel = Kernel::new::<Params>("rescore")
     .library(&[KEYS, ACROSS, SIXTEEN])
     .source(wgsl!("distance/rescore", METRIC_L2, METRIC_COSINE, METRIC_INNER_PRODUCT))
-    .buffers(&[
-        ("queries", Access::Read),
-        ("rows", Access::Read),
-        ("ids", Access::Read),
-        ("slots", Access::Read),
-        ("candidates", Access::Read),
-        ("offsets", Access::Read),
-        ("keys", Access::Write),
-        ("found_ids", Access::Write),
-    ])
+    .buffers(bindings!(
+        queries: Read, rows: Read, ids: Read, slots: Read, candidates: Read, offsets: Read, keys: Write,
+        found_ids: Write,
+    ))
     .overrides(&[("METRIC", METRICS)])
     .loads_rows()
     .lengths(&[VECTORS])
@@ -174,7 +166,6 @@ impl Rescore<'_> {
     }
 }
 
-/// Records the kernel.
 pub(crate) fn encode(commands: &mut Commands<'_>, rescore: &Rescore<'_>) -> Result<()> {
     let gpu = commands.gpu();
     let pipeline = gpu.pipeline_for(&KERNEL, rescore.elements, &[metric_constant(rescore.metric)])?;

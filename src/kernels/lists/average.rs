@@ -5,9 +5,7 @@ use crate::gpu::{Buffer, Commands, GRID, Grid, Kernel, buffers, params, wgsl};
 use crate::kernels::lengths::VECTORS;
 
 params! {
-    /// Parameters of `average`.
     pub struct Params {
-        /// Lists.
         lists: u32,
         /// Vectors of four elements per row.
         vectors: u32,
@@ -60,7 +58,6 @@ buffers! {
     }
 }
 
-/// Records the kernel.
 pub(crate) fn encode(
     commands: &mut Commands<'_>,
     normalize: Normalize,

@@ -3,34 +3,13 @@
 use crate::error::Result;
 use crate::gpu::{Buffer, BufferSlice, CANDIDATES, Commands, Grid, KEEP_ROW, Kernel, USABLE, buffers, wgsl};
 use crate::kernels::blocks::BLOCK_ROWS;
-use crate::kernels::intervals::{INTERVALS, NARROWED_FORMS, params_with_margin};
+use crate::kernels::intervals::INTERVALS;
 use crate::kernels::keys::KEYS;
 use crate::kernels::lengths::GRANULES;
+use crate::kernels::lists::screening::OVERRIDES;
 use crate::kernels::pages::{LIST_BLOCKS, SCREENED};
 
-pub use crate::screen::certificate::{Form, Margin};
-
-params_with_margin! {
-    /// Parameters of `collect_lists` and `collect_lists_coop`.
-    pub struct Params {
-        /// Granules of 16 dimensions per narrowed vector, an even number.
-        granules: u32,
-        /// Queries.
-        queries: u32,
-        /// Place of their terms, in vectors of four.
-        query_terms: u32,
-        /// Distance between the states of different kinds.
-        room: u32,
-        /// Rows of the segment.
-        rows: u32,
-        /// Slot of the segment's first row.
-        first_slot: u32,
-        /// Candidates that a query can have.
-        capacity: u32,
-        /// Candidates of all queries.
-        plane: u32,
-    }
-}
+pub use crate::kernels::lists::screening::{Form, Params};
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("collect_lists")
@@ -40,9 +19,6 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("collect_lists")
     .overrides(OVERRIDES)
     .lengths(&[GRANULES])
     .workgroup(64, BLOCK_QUERIES * (32 * 16 + 32));
-
-/// The override constants of all kernels that collect from lists.
-pub(super) const OVERRIDES: &[(&str, &[u32])] = &[("FORM", NARROWED_FORMS), ("HAS_BITSET", &[0, 1])];
 
 /// The most queries of a block.
 const BLOCK_QUERIES: u32 = 8;

@@ -5,10 +5,11 @@ use crate::kernels::blocks::TILE_COOP;
 use crate::kernels::intervals::INTERVALS;
 use crate::kernels::keys::KEYS;
 use crate::kernels::lengths::GRANULES;
-use crate::kernels::lists::collect_lists::{BUFFERS, ListKernel, OVERRIDES};
+use crate::kernels::lists::collect_lists::{BUFFERS, ListKernel};
+use crate::kernels::lists::screening::OVERRIDES;
 use crate::kernels::pages::{LIST_BLOCKS, SCREENED};
 
-pub use crate::kernels::lists::collect_lists::Params;
+pub use crate::kernels::lists::screening::Params;
 
 /// The declaration. `collect_lists::encode` records it on adapters where `screen_tile_coop::is_usable` allows it.
 pub static KERNEL: Kernel = Kernel::new::<Params>("collect_lists_coop")

@@ -5,9 +5,8 @@ use crate::gpu::{Buffer, BufferSlice, Commands, GRID, Grid, Kernel, buffers, par
 use crate::kernels::pages::{HEADER, PAGES};
 
 params! {
-    /// Parameters of `group`.
+    /// Parameters of `group` and `list_work`.
     pub struct Params {
-        /// Queries.
         queries: u32,
         /// First of the lists of each query that are searched.
         first: u32,
@@ -15,7 +14,6 @@ params! {
         probes: u32,
         /// Lists that each query probes.
         stride: u32,
-        /// Lists.
         lists: u32,
         /// Place of the tiles in the tables, in words.
         tiles: u32,

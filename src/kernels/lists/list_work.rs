@@ -1,22 +1,14 @@
 //! Computes where the blocks of each list start.
 
 use crate::error::Result;
-use crate::gpu::{Access, Buffer, BufferSlice, Commands, Grid, Kernel, params, wgsl};
+use crate::gpu::{Buffer, BufferSlice, Commands, Grid, Kernel, wgsl};
 
-params! {
-    /// Parameters of `list_work`.
-    pub struct Params {
-        /// Lists.
-        lists: u32,
-        /// Queries of a block.
-        height: u32,
-    }
-}
+pub use crate::kernels::lists::group::Params;
 
-/// The declaration.
+/// The declaration. Of the parameters of `group` it reads `lists` and `height`.
 pub static KERNEL: Kernel = Kernel::new::<Params>("list_work")
     .source(wgsl!("lists/list_work"))
-    .buffers(&[("counts", Access::Read), ("tables", Access::Read), ("starts", Access::Write)])
+    .buffers(bindings!(counts: Read, tables: Read, starts: Write))
     .workgroup(256, 256 * 4);
 
 /// Records the kernel. The number of blocks must stay below 2^32.
@@ -28,12 +20,8 @@ pub(crate) fn encode(
     starts: &Buffer,
 ) -> Result<()> {
     let pipeline = commands.gpu().pipeline(&KERNEL, &[])?;
-    commands.dispatch(
-        &pipeline,
-        &Params { lists, height },
-        &[counts, tables.into(), starts.into()],
-        Grid::Linear(1),
-    )
+    let params = Params { lists, height, ..Params::default() };
+    commands.dispatch(&pipeline, &params, &[counts, tables.into(), starts.into()], Grid::Linear(1))
 }
 
 /// The first block of each list, and the number of all blocks.

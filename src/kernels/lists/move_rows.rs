@@ -3,10 +3,9 @@
 use std::ops::Range;
 
 use crate::error::Result;
-use crate::gpu::{Access, BufferSlice, Commands, GRID, Grid, Kernel, params, wgsl};
+use crate::gpu::{BufferSlice, Commands, GRID, Grid, Kernel, params, wgsl};
 
 params! {
-    /// Parameters of `move_rows`.
     pub struct Params {
         /// Words of 8 bytes per row.
         words: u32,
@@ -25,7 +24,7 @@ params! {
 pub static KERNEL: Kernel = Kernel::new::<Params>("move_rows")
     .library(&[GRID])
     .source(wgsl!("lists/move_rows", WORDS_EACH))
-    .buffers(&[("slots", Access::Read), ("moved_from", Access::Read), ("moved_to", Access::Write)])
+    .buffers(bindings!(slots: Read, moved_from: Read, moved_to: Write))
     .overrides(&[("GATHER", &[0, 1])])
     .workgroup(INVOCATIONS, 0);
 
@@ -66,7 +65,6 @@ pub(crate) struct Move<'a> {
     pub(crate) to: BufferSlice<'a>,
 }
 
-/// Records the kernel.
 pub(crate) fn encode(commands: &mut Commands<'_>, moving: &Move<'_>) -> Result<()> {
     debug_assert!(moving.row_bytes.is_multiple_of(WORD_BYTES), "whole words");
     let constants = [(moving.direction == Direction::Gather).into()];

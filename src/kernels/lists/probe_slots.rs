@@ -5,13 +5,10 @@ use crate::gpu::{Buffer, BufferSlice, Commands, GRID, Grid, Kernel, buffers, par
 use crate::kernels::pages::{NO_PAGE, PAGE};
 
 params! {
-    /// Parameters of `probe_slots`.
     pub struct Params {
-        /// Queries.
         queries: u32,
         /// Lists that a query probes.
         probes: u32,
-        /// Lists.
         lists: u32,
         /// Candidates that a query can have.
         capacity: u32,
@@ -41,7 +38,6 @@ buffers! {
     }
 }
 
-/// Records the kernel.
 pub(crate) fn encode(commands: &mut Commands<'_>, params: &Params, buffers: &Buffers<'_>) -> Result<()> {
     let pipeline = commands.gpu().pipeline(&KERNEL, &[])?;
     commands.dispatch(&pipeline, params, &buffers.slices(), Grid::Linear(params.queries.into()))

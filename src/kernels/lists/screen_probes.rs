@@ -2,51 +2,20 @@
 
 use crate::error::Result;
 use crate::gpu::{Buffer, BufferSlice, CANDIDATES, Commands, GRID, Grid, Kernel, USABLE, buffers, wgsl};
-use crate::kernels::intervals::{INTERVALS, NARROWED_FORMS, params_with_margin};
+use crate::kernels::intervals::INTERVALS;
 use crate::kernels::keys::KEYS;
 use crate::kernels::lengths::GRANULES;
+use crate::kernels::lists::screening::OVERRIDES;
 use crate::kernels::pages::{PROBES, SCREENED};
 
-pub use crate::screen::certificate::{Form, Margin};
-
-params_with_margin! {
-    /// Parameters of `screen_probes`.
-    pub struct Params {
-        /// Granules of 16 dimensions per narrowed vector.
-        granules: u32,
-        /// Queries.
-        queries: u32,
-        /// Place of their terms, in vectors of four.
-        query_terms: u32,
-        /// Distance between the states of different kinds.
-        room: u32,
-        /// First of the lists of each query that are searched.
-        first: u32,
-        /// Their number.
-        probes: u32,
-        /// Lists that each query probes.
-        stride: u32,
-        /// Lists.
-        lists: u32,
-        /// Place of the tiles in the tables, in words.
-        tiles: u32,
-        /// Rows of the segment.
-        rows: u32,
-        /// Slot of the segment's first row.
-        first_slot: u32,
-        /// Candidates that a query can have.
-        capacity: u32,
-        /// Candidates of all queries.
-        plane: u32,
-    }
-}
+pub use crate::kernels::lists::screening::{Form, Params};
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("screen_probes")
     .library(&[KEYS, GRID, INTERVALS, USABLE, CANDIDATES, SCREENED, PROBES])
     .source(wgsl!("lists/screen_probes", SHARE))
     .buffers(BUFFERS)
-    .overrides(&[("FORM", NARROWED_FORMS), ("HAS_BITSET", &[0, 1])])
+    .overrides(OVERRIDES)
     .lengths(&[GRANULES])
     .workgroup(128, 64 * 16);
 

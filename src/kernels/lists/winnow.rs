@@ -3,37 +3,13 @@
 use crate::error::Result;
 use crate::gpu::{Buffer, BufferSlice, Commands, GRID, Grid, Kernel, buffers, wgsl};
 use crate::kernels::blocks::BLOCK_ROWS;
-use crate::kernels::intervals::{INTERVALS, NARROWED_FORMS, params_with_margin};
+use crate::kernels::intervals::{INTERVALS, NARROWED_FORMS};
 use crate::kernels::keys::KEYS;
 use crate::kernels::screen::tighten::{DIGITS, SHORT};
 
-pub use crate::screen::certificate::{Form, Margin};
+pub use crate::kernels::screen::screen_scan_i8::{Form, Margin, Params};
 
-params_with_margin! {
-    /// Parameters of `winnow`.
-    pub struct Params {
-        /// Queries.
-        queries: u32,
-        /// Neighbours wanted, up to 512.
-        k: u32,
-        /// Candidates that a query can have.
-        capacity: u32,
-        /// Candidates of all queries.
-        plane: u32,
-        /// Queries that a block of scores has room for.
-        room: u32,
-        /// Blocks of scores.
-        blocks: u32,
-        /// The scores are those of every `block_step`-th block of the segment.
-        block_step: u32,
-        /// Rows of the segment.
-        rows: u32,
-        /// Slot of the segment's first row.
-        first_slot: u32,
-    }
-}
-
-/// The declaration.
+/// The declaration. Its parameters are those of `screen_scan_i8`: the scores are those of every `block_step`-th block of the segment.
 pub static KERNEL: Kernel = Kernel::new::<Params>("winnow")
     .library(&[KEYS, GRID, INTERVALS, DIGITS])
     .source(wgsl!("lists/winnow", BLOCK_ROWS))
@@ -56,7 +32,6 @@ buffers! {
     }
 }
 
-/// Records the kernel.
 pub(crate) fn encode(
     commands: &mut Commands<'_>,
     form: Form,

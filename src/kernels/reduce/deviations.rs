@@ -1,36 +1,11 @@
 //! Sums the squared deviations of values from their mean, block by block.
 
 use crate::error::{Error, Result};
-use crate::gpu::{ACROSS, Access, BufferSlice, Commands, GRID, Grid, Kernel, ROUNDING, params, wgsl};
+use crate::gpu::{ACROSS, BufferSlice, Commands, GRID, Grid, Kernel, ROUNDING, wgsl};
 use crate::kernels::reduce::extent::Extent;
+use crate::kernels::reduce::reduce_blocks::Params;
 pub use crate::kernels::reduce::spread::Spread;
 use crate::matrix::{Element, ElementKind};
-
-params! {
-    /// Parameters of `deviations`.
-    pub struct Params {
-        /// Elements of the buffer before the first row.
-        first: u32,
-        /// Elements from one row to the next.
-        stride: u32,
-        /// Elements per row.
-        length: u32,
-        /// Rows.
-        rows: u32,
-        /// Blocks per row.
-        blocks: u32,
-        /// Number of the first block among all blocks of the row, in this and other buffers.
-        first_block: u32,
-        /// Records from one row to the next.
-        pitch: u32,
-        /// Words of a record: 3, or 1 if only the sum is wanted.
-        words: u32,
-        /// Factor of every value, a power of two.
-        scale: f32,
-        /// 0. Kernels must not be compiled with this knowledge.
-        zero: u32,
-    }
-}
 
 /// Vectors of four elements that an invocation keeps in registers.
 const HELD: u32 = 4;
@@ -41,11 +16,11 @@ const MOST: u32 = 256;
 /// Elements of such a block. Rows up to this length are one block.
 pub(crate) const BLOCK: u64 = (MOST * HELD * 4) as u64;
 
-/// The declaration.
+/// The declaration. Its parameters are those of `reduce_blocks`.
 pub static KERNEL: Kernel = Kernel::new::<Params>("deviations")
     .library(&[GRID, ACROSS, ROUNDING])
     .source(wgsl!("reduce/deviations", HELD))
-    .buffers(&[("values", Access::Read), ("records", Access::Write)])
+    .buffers(bindings!(values: Read, records: Write))
     .overrides(&[("WIDTH", &[0, 1, 4, 8, MOST])])
     .loads_rows()
     .sums_lanes()
@@ -142,7 +117,6 @@ pub fn spread([squares, mean, rest]: [f32; 3], count: u64) -> Spread {
     Spread { count: count as f64, mean: f64::from(mean) + f64::from(rest), squares: squares.into() }
 }
 
-/// Records the kernel.
 pub(crate) fn encode(commands: &mut Commands<'_>, deviations: &Deviations<'_>) -> Result<()> {
     let Deviations { first, stride, length, rows, first_block, scale, layout, .. } = *deviations;
     let Layout { width, pitch } = layout;
@@ -155,7 +129,8 @@ pub(crate) fn encode(commands: &mut Commands<'_>, deviations: &Deviations<'_>) -
     let words = layout.words();
     deviations.records.check_rows("records", rows, [pitch; 2], 4 * u64::from(words))?;
     let blocks = blocks as u32;
-    let params = Params { first, stride, length, rows, blocks, first_block, pitch, words, scale, zero: 0 };
+    let params =
+        Params { first, stride, length, rows, blocks, first_block, pitch, words, scale, ..Params::default() };
     let pipeline = commands.gpu().pipeline_for(&KERNEL, deviations.elements, &[width])?;
     // Blocks per workgroup with the largest groups of lanes; with smaller groups some workgroups find nothing to do.
     let lanes = match width {

@@ -1,7 +1,7 @@
 //! Finds where the smallest key of a row was.
 
 use crate::error::{Error, Result};
-use crate::gpu::{Access, BufferSlice, Commands, GRID, Grid, Kernel, wgsl};
+use crate::gpu::{BufferSlice, Commands, GRID, Grid, Kernel, wgsl};
 use crate::kernels::reduce::operation::{EXTREMES, Operation};
 use crate::kernels::reduce::reduce_blocks::{Params, Reduce};
 use crate::matrix::Element;
@@ -10,7 +10,7 @@ use crate::matrix::Element;
 pub static KERNEL: Kernel = Kernel::new::<Params>("locate")
     .library(&[GRID, EXTREMES])
     .source(wgsl!("reduce/locate"))
-    .buffers(&[("values", Access::Read), ("results", Access::Read), ("places", Access::Write)])
+    .buffers(bindings!(values: Read, results: Read, places: Write))
     .overrides(&[("OPERATION", &[Operation::Min as u32, Operation::Max as u32])])
     .loads_rows()
     .workgroup(256, 4);

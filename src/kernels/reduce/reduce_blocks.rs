@@ -2,8 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::gpu::{
-    ACROSS, Access, BufferSlice, Commands, GRID, Grid, Kernel, RECORDS, ROUNDING, SPAN, WORKGROUP, params,
-    wgsl,
+    ACROSS, BufferSlice, Commands, GRID, Grid, Kernel, RECORDS, ROUNDING, SPAN, WORKGROUP, params, wgsl,
 };
 use crate::kernels::reduce::extent::Extent;
 use crate::kernels::reduce::operation::EXTREMES;
@@ -11,7 +10,7 @@ pub use crate::kernels::reduce::operation::{Operation, Summation};
 use crate::matrix::{Element, ElementKind};
 
 params! {
-    /// Parameters of `reduce_blocks`, `reduce_rows` and `locate`.
+    /// Parameters of all reductions.
     pub struct Params {
         /// Elements of the buffer before the first row.
         first: u32,
@@ -19,7 +18,6 @@ params! {
         stride: u32,
         /// Elements per row.
         length: u32,
-        /// Rows.
         rows: u32,
         /// Blocks per row.
         blocks: u32,
@@ -29,6 +27,8 @@ params! {
         first_block: u32,
         /// Records from one row to the next.
         pitch: u32,
+        /// Words of a record of `deviations`: 3, or 1 if only the sum is wanted.
+        words: u32,
         /// Factor of every value of a sum, a power of two.
         scale: f32,
         /// 0. Kernels must not be compiled with this knowledge.
@@ -40,7 +40,7 @@ params! {
 pub static KERNEL: Kernel = Kernel::new::<Params>("reduce_blocks")
     .library(&[GRID, ACROSS, EXTREMES, ROUNDING, RECORDS, SPAN])
     .source(wgsl!("reduce/reduce_blocks"))
-    .buffers(&[("values", Access::Read), ("others", Access::Read), ("partials", Access::Write)])
+    .buffers(bindings!(values: Read, others: Read, partials: Write))
     .overrides(&[
         ("OPERATION", &[0, 1, 2, 3, 4, 5, 6]),
         ("COMPENSATED", &[0, 1]),
@@ -155,12 +155,11 @@ impl Reduce<'_> {
             first_block: self.first_block,
             pitch: self.pitch,
             scale: self.scale,
-            zero: 0,
+            ..Params::default()
         }
     }
 }
 
-/// Records the kernel.
 pub(crate) fn encode(commands: &mut Commands<'_>, reduce: &Reduce<'_>) -> Result<()> {
     reduce.check()?;
     let end = u64::from(reduce.first_block) + u64::from(reduce.blocks());

@@ -1,26 +1,15 @@
 //! Merges the records of blocks into one record per row.
 
 use crate::error::Result;
-use crate::gpu::{Access, BufferSlice, Commands, GRID, Grid, Kernel, RECORDS, ROUNDING, params, wgsl};
+use crate::gpu::{BufferSlice, Commands, GRID, Grid, Kernel, RECORDS, ROUNDING, wgsl};
 use crate::kernels::reduce::operation::{EXTREMES, Operation, Summation};
+use crate::kernels::reduce::reduce_blocks::Params;
 
-params! {
-    /// Parameters of `reduce_partials`.
-    pub struct Params {
-        /// Rows.
-        rows: u32,
-        /// Records per row.
-        pitch: u32,
-        /// 0. Kernels must not be compiled with this knowledge.
-        zero: u32,
-    }
-}
-
-/// The declaration.
+/// The declaration. Of the parameters of `reduce_blocks` it reads `rows`, `pitch` and `zero`.
 pub static KERNEL: Kernel = Kernel::new::<Params>("reduce_partials")
     .library(&[GRID, EXTREMES, ROUNDING, RECORDS])
     .source(wgsl!("reduce/reduce_partials"))
-    .buffers(&[("partials", Access::Read), ("results", Access::Write)])
+    .buffers(bindings!(partials: Read, results: Write))
     .overrides(&[("OPERATION", &[0, 1, 2, 3, 4, 5, 6]), ("COMPENSATED", &[0, 1])])
     .workgroup(256, 256 * 8);
 
@@ -37,12 +26,8 @@ pub(crate) fn encode(
     let compensated = u32::from(summation == Summation::Compensated && operation.is_sum());
     let constants = [operation.extreme() as u32, compensated];
     let pipeline = commands.gpu().pipeline(&KERNEL, &constants)?;
-    commands.dispatch(
-        &pipeline,
-        &Params { rows, pitch, zero: 0 },
-        &[partials, results],
-        Grid::Linear(rows.into()),
-    )
+    let params = Params { rows, pitch, ..Params::default() };
+    commands.dispatch(&pipeline, &params, &[partials, results], Grid::Linear(rows.into()))
 }
 
 /// A row's records merged: sums and errors in f64, or the smallest by (key, number).

@@ -1,7 +1,7 @@
 //! Reduces short rows to one word each, in one pass.
 
 use crate::error::Result;
-use crate::gpu::{ACROSS, Access, Commands, GRID, Grid, Kernel, RECORDS, ROUNDING, SPAN, wgsl};
+use crate::gpu::{ACROSS, Commands, GRID, Grid, Kernel, RECORDS, ROUNDING, SPAN, wgsl};
 use crate::kernels::reduce::operation::{EXTREMES, Summation};
 use crate::kernels::reduce::reduce_blocks::{Params, Reduce};
 
@@ -12,7 +12,7 @@ pub const LONGEST: u64 = 4096;
 pub static KERNEL: Kernel = Kernel::new::<Params>("reduce_rows")
     .library(&[GRID, ACROSS, EXTREMES, ROUNDING, RECORDS, SPAN])
     .source(wgsl!("reduce/reduce_rows"))
-    .buffers(&[("values", Access::Read), ("others", Access::Read), ("results", Access::Write)])
+    .buffers(bindings!(values: Read, others: Read, results: Write))
     .overrides(&[
         ("OPERATION", &[0, 1, 2, 3, 4, 5, 6, 7, 8]),
         ("COMPENSATED", &[0, 1]),

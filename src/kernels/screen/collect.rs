@@ -7,9 +7,7 @@ use crate::kernels::intervals::{FORMS, INTERVALS, params_with_margin};
 use crate::kernels::keys::KEYS;
 
 params_with_margin! {
-    /// Parameters of `collect`.
     pub struct Params {
-        /// Queries.
         queries: u32,
         /// Queries that a block of scores has room for.
         room: u32,

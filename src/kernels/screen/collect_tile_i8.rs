@@ -18,7 +18,6 @@ params_with_margin! {
     pub struct Params {
         /// Granules of 16 dimensions per narrowed vector, an even number.
         granules: u32,
-        /// Queries.
         queries: u32,
         /// Rows of the segment.
         rows: u32,

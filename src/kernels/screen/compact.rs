@@ -4,9 +4,7 @@ use crate::error::Result;
 use crate::gpu::{Buffer, BufferSlice, Commands, GRID, Grid, Kernel, buffers, params, wgsl};
 
 params! {
-    /// Parameters of `compact`.
     pub struct Params {
-        /// Queries.
         queries: u32,
         /// Candidates that a query can have.
         capacity: u32,
@@ -33,7 +31,6 @@ buffers! {
     }
 }
 
-/// Records the kernel.
 pub(crate) fn encode(commands: &mut Commands<'_>, params: &Params, buffers: &Buffers<'_>) -> Result<()> {
     commands.clear(buffers.starts, 0, 4);
     let pipeline = commands.gpu().pipeline(&KERNEL, &[])?;

@@ -14,7 +14,6 @@ pub(crate) use crate::kernels::lengths::GRANULE;
 pub use crate::kernels::lengths::granules;
 
 params! {
-    /// Parameters of `narrow`.
     pub struct Params {
         /// Vectors of four elements per row.
         vectors: u32,

@@ -3,44 +3,14 @@
 use crate::error::Result;
 use crate::gpu::{Buffer, CANDIDATES, Commands, Grid, Kernel, USABLE, buffers, wgsl};
 use crate::kernels::blocks::{Part, SCORES};
-use crate::kernels::intervals::{INTERVALS, NARROWED_FORMS, params_with_margin};
+use crate::kernels::intervals::{INTERVALS, NARROWED_FORMS};
 use crate::kernels::keys::KEYS;
 use crate::kernels::screen::screen_scan_i8::Scan;
 use crate::kernels::screen::tighten::{DIGITS, ROUNDED_BITS};
 
-pub use crate::screen::certificate::{Form, Margin};
+pub use crate::kernels::screen::screen_scan_i8::Params;
 
-params_with_margin! {
-    /// Parameters of `pick`.
-    pub struct Params {
-        /// Queries.
-        queries: u32,
-        /// Queries that a block of scores has room for.
-        room: u32,
-        /// Neighbours wanted.
-        k: u32,
-        /// First column of this part.
-        column_first: u32,
-        /// First block of rows.
-        block_first: u32,
-        /// Distance between blocks.
-        block_step: u32,
-        /// Blocks of this part.
-        part_blocks: u32,
-        /// Blocks of scores in all.
-        blocks: u32,
-        /// Rows of the segment.
-        rows: u32,
-        /// Slot of the segment's first row.
-        first_slot: u32,
-        /// Candidates that a query can have.
-        capacity: u32,
-        /// Candidates of all queries.
-        plane: u32,
-    }
-}
-
-/// The declaration.
+/// The declaration. Its parameters are those of `screen_scan_i8`.
 pub static KERNEL: Kernel = Kernel::new::<Params>("pick")
     .library(&[KEYS, SCORES, INTERVALS, USABLE, CANDIDATES, DIGITS])
     .source(wgsl!("screen/pick", ROUNDED_BITS))
@@ -91,21 +61,8 @@ pub(crate) fn encode(
 ) -> Result<()> {
     let &Picked { queries, k, thresholds, counts, candidates, capacity } = into;
     let pipeline = commands.gpu().pipeline(&KERNEL, &[scan.form as u32, scan.allowed.is_some().into()])?;
-    let params = Params {
-        queries,
-        room,
-        k,
-        column_first: part.column_first,
-        block_first: part.block_first,
-        block_step: part.block_step,
-        part_blocks: part.blocks,
-        blocks: scan.blocks,
-        rows: scan.rows,
-        first_slot: scan.first_slot,
-        capacity,
-        plane: queries * capacity,
-        ..Params::of(scan.margin)
-    };
+    let plane = queries * capacity;
+    let params = Params { queries, part_blocks: part.blocks, k, capacity, plane, ..scan.params(room, part) };
     let &Scan { best, row_terms, query_terms, .. } = scan;
     let allowed = scan.allowed.unwrap_or(query_terms);
     let workgroups = (WORKGROUPS / queries.max(1)).clamp(1, WORKGROUPS_EACH);

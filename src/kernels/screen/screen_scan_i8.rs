@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::gpu::{Buffer, Commands, Grid, Kernel, USABLE, buffers, wgsl};
-use crate::kernels::blocks::{BLOCK_ROWS, SCORES, Scored};
+use crate::kernels::blocks::{BLOCK_ROWS, Part, SCORES, Scored};
 use crate::kernels::intervals::{INTERVALS, NARROWED_FORMS, params_with_margin};
 use crate::kernels::keys::KEYS;
 use crate::kernels::lengths::GRANULES;
@@ -10,13 +10,8 @@ use crate::kernels::lengths::GRANULES;
 pub use crate::screen::certificate::{Form, Margin};
 
 params_with_margin! {
-    /// Parameters of `screen_scan_i8`.
+    /// Of `screen_scan_i8`, of `pick`, and of `winnow`, which has no parts.
     pub struct Params {
-        /// Granules of 16 dimensions per narrowed vector.
-        granules: u32,
-        /// Granules of a plane of queries.
-        plane: u32,
-        /// Queries.
         queries: u32,
         /// Queries that a block of scores has room for.
         room: u32,
@@ -32,8 +27,20 @@ params_with_margin! {
         rows: u32,
         /// Slot of the segment's first row.
         first_slot: u32,
-        /// Step of the second plane, in steps of the first.
+        /// Granules of 16 dimensions per narrowed vector, for `screen_scan_i8`.
+        granules: u32,
+        /// Granules of a plane of queries, for `screen_scan_i8`.
+        query_plane: u32,
+        /// Step of the second plane, in steps of the first, for `screen_scan_i8`.
         fraction: f32,
+        /// Blocks of this part, for `pick`.
+        part_blocks: u32,
+        /// Neighbours wanted, for `pick` and, up to 512, for `winnow`.
+        k: u32,
+        /// Candidates that a query can have, for the same kernels.
+        capacity: u32,
+        /// Candidates of all queries, for the same kernels.
+        plane: u32,
     }
 }
 
@@ -87,6 +94,24 @@ pub(crate) struct Scan<'a> {
     pub(crate) first_slot: u32,
 }
 
+impl Scan<'_> {
+    /// What kernels that score a part or pick from it have in common.
+    pub(super) fn params(&self, room: u32, part: Part) -> Params {
+        let Part { column_first, block_first, block_step, .. } = part;
+        let &Self { blocks, rows, first_slot, .. } = self;
+        Params {
+            room,
+            column_first,
+            block_first,
+            block_step,
+            blocks,
+            rows,
+            first_slot,
+            ..Params::of(self.margin)
+        }
+    }
+}
+
 /// Records the kernel for narrowed queries of one plane or two, of one block each, with `finer` steps of the second plane in a step of
 /// the first. `scores` has room for all queries.
 pub(crate) fn encode(
@@ -101,18 +126,11 @@ pub(crate) fn encode(
     let constants = [at_once, planes, scan.form as u32, scan.allowed.is_some().into()];
     let pipeline = commands.gpu().pipeline(&KERNEL, &constants)?;
     let params = Params {
-        granules,
-        plane: granules * BLOCK_ROWS,
         queries: count,
-        room,
-        column_first: part.column_first,
-        block_first: part.block_first,
-        block_step: part.block_step,
-        blocks: scan.blocks,
-        rows: scan.rows,
-        first_slot: scan.first_slot,
+        granules,
+        query_plane: granules * BLOCK_ROWS,
         fraction: 1.0 / finer as f32,
-        ..Params::of(scan.margin)
+        ..scan.params(room, part)
     };
     let &Scan { row_terms, query_terms, best, .. } = scan;
     let allowed = scan.allowed.unwrap_or(query_terms);

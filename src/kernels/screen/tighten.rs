@@ -5,9 +5,7 @@ use crate::gpu::{Buffer, BufferSlice, Commands, GRID, Grid, Kernel, Snippet, buf
 use crate::kernels::keys::KEYS;
 
 params! {
-    /// Parameters of `tighten`.
     pub struct Params {
-        /// Queries.
         queries: u32,
         /// Neighbours wanted.
         k: u32,

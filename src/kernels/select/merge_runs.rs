@@ -1,18 +1,20 @@
 //! Merges neighbouring sorted runs.
 
 use crate::error::Result;
-use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, ORDER, params, wgsl};
+use crate::gpu::{BufferSlice, Commands, Grid, Kernel, ORDER, params, wgsl};
 use crate::kernels::select::select_k::{SORTED_MAX, Selected};
 
 params! {
-    /// Parameters of `merge_runs`.
+    /// Parameters of `merge_runs`, `sort_runs` and `sort_places`.
     pub struct Params {
         /// Elements per row.
         length: u32,
         /// Distance between the starts of two rows.
         pitch: u32,
-        /// Elements of a sorted run, a power of two.
+        /// Elements of a sorted run, a power of two, for `merge_runs`.
         run: u32,
+        /// At least the largest position, for `sort_places`.
+        last_place: u32,
     }
 }
 
@@ -20,13 +22,7 @@ params! {
 pub static KERNEL: Kernel = Kernel::new::<Params>("merge_runs")
     .library(&[ORDER])
     .source(wgsl!("select/merge_runs", SORTED_MAX))
-    .buffers(&[
-        ("keys", Access::Read),
-        ("ids", Access::Read),
-        ("merged_keys", Access::Write),
-        ("merged_ids", Access::Write),
-        ("states", Access::Read),
-    ])
+    .buffers(bindings!(keys: Read, ids: Read, merged_keys: Write, merged_ids: Write, states: Read))
     .overrides(&[("ONLY", &[0, 1])])
     .workgroup(256, SORTED_MAX * 12 + 4 * 4);
 
@@ -53,5 +49,5 @@ pub(crate) fn encode(
     let pipeline = commands.gpu().pipeline(&KERNEL, &[states.is_some().into()])?;
     let grid = Grid::Tiles(columns(rows, length, states.is_some()), rows);
     let buffers = [from.keys, from.ids, to.keys, to.ids, states.unwrap_or(from.keys)];
-    commands.dispatch(&pipeline, &Params { length, pitch, run }, &buffers, grid)
+    commands.dispatch(&pipeline, &Params { length, pitch, run, last_place: 0 }, &buffers, grid)
 }

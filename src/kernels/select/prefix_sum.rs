@@ -1,10 +1,9 @@
 //! CSR offsets from counts.
 
 use crate::error::Result;
-use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params, wgsl};
+use crate::gpu::{BufferSlice, Commands, Grid, Kernel, params, wgsl};
 
 params! {
-    /// Parameters of `prefix_sum`.
     pub struct Params {
         /// Number of counts.
         count: u32,
@@ -16,7 +15,7 @@ params! {
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("prefix_sum")
     .source(wgsl!("select/prefix_sum"))
-    .buffers(&[("counts", Access::Read), ("offsets", Access::Write)])
+    .buffers(bindings!(counts: Read, offsets: Write))
     .workgroup(256, 256 * 4);
 
 /// Records the kernel. `offsets` gets one entry more than `counts`. The total must be below 2^32.

@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::gpu::{
-    Access, BufferSlice, Commands, EXACT, Grid, Kernel, PASSING, POOL, SCATTERED, SPLITTING, STATES, wgsl,
+    BufferSlice, Commands, EXACT, Grid, Kernel, PASSING, POOL, SCATTERED, SPLITTING, STATES, wgsl,
 };
 use crate::kernels::held::{COUNTED, HELD, HELD_BYTES};
 use crate::kernels::keys::KEYS;
@@ -16,17 +16,11 @@ const POOL_ROOM: u32 = SORTED_MAX;
 pub static KERNEL: Kernel = Kernel::new::<Params>("sample_runs")
     .library(&[KEYS, STATES, SPLITTING, PASSING, HELD, COUNTED, EXACT, SCATTERED, POOL])
     .source(wgsl!("select/sample_runs", POOL_ROOM, SORTED_MAX))
-    .buffers(&[
-        ("words", Access::Read),
-        ("states", Access::Write),
-        ("sample_keys", Access::Write),
-        ("sample_ids", Access::Write),
-    ])
+    .buffers(bindings!(words: Read, states: Write, sample_keys: Write, sample_ids: Write))
     .overrides(&[("FLOATS", &[0, 1])])
     .sums_lanes()
     .workgroup(256, POOL_ROOM * 8 + HELD_BYTES + 6 * 16);
 
-/// Records the kernel.
 pub(crate) fn encode(
     commands: &mut Commands<'_>,
     params: &Params,

@@ -7,7 +7,6 @@ use crate::kernels::select::select_sample::{Sample, batches_of_a_piece};
 params! {
     /// Parameters of `sample_runs`, `scatter_buckets` and `sort_buckets`.
     pub struct Params {
-        /// Rows.
         rows: u32,
         /// Elements per row.
         length: u32,

@@ -1,7 +1,7 @@
 //! Scatters elements of rows into buckets between splitters.
 
 use crate::error::Result;
-use crate::gpu::{Access, BufferSlice, Commands, EXACT, Grid, Kernel, PASSING, SPLITTING, wgsl};
+use crate::gpu::{BufferSlice, Commands, EXACT, Grid, Kernel, PASSING, SPLITTING, wgsl};
 use crate::kernels::keys::KEYS;
 use crate::kernels::select::sample_sort::{BATCH, BUCKET_ROOM, Params, SPLITTERS};
 use crate::kernels::select::select_k::{SORTED_MAX, Selected};
@@ -13,17 +13,10 @@ const COLLECTED_MAX: u32 = 1024;
 pub static KERNEL: Kernel = Kernel::new::<Params>("scatter_buckets")
     .library(&[KEYS, SPLITTING, PASSING, EXACT])
     .source(wgsl!("select/scatter_buckets", COLLECTED_MAX, SPLITTERS, BATCH, BUCKET_ROOM, SORTED_MAX))
-    .buffers(&[
-        ("words", Access::Read),
-        ("states", Access::Write),
-        ("sample_keys", Access::Read),
-        ("sample_ids", Access::Read),
-        ("entries", Access::Write),
-    ])
+    .buffers(bindings!(words: Read, states: Write, sample_keys: Read, sample_ids: Read, entries: Write))
     .overrides(&[("FLOATS", &[0, 1]), ("MANY", &[0, 1])])
     .workgroup(256, COLLECTED_MAX * 8 + 3 * SPLITTERS * 4 + 4 * 16);
 
-/// Records the kernel.
 pub(crate) fn encode(
     commands: &mut Commands<'_>,
     params: &Params,

@@ -1,7 +1,7 @@
 //! Lists the elements that pass each row's threshold.
 
 use crate::error::Result;
-use crate::gpu::{Access, BufferSlice, Commands, EXACT, Grid, Kernel, PASSING, STREAM, wgsl};
+use crate::gpu::{BufferSlice, Commands, EXACT, Grid, Kernel, PASSING, STREAM, wgsl};
 use crate::kernels::keys::KEYS;
 use crate::kernels::select::select_k::Selected;
 use crate::kernels::select::select_sample::{Params, batches_of_a_piece};
@@ -13,13 +13,7 @@ const COLLECTED_MAX: u32 = 1024;
 pub static KERNEL: Kernel = Kernel::new::<Params>("select_filter")
     .library(&[KEYS, PASSING, EXACT, STREAM])
     .source(wgsl!("select/select_filter", COLLECTED_MAX))
-    .buffers(&[
-        ("values", Access::Read),
-        ("words", Access::Read),
-        ("states", Access::Write),
-        ("listed_keys", Access::Write),
-        ("listed_ids", Access::Write),
-    ])
+    .buffers(bindings!(values: Read, words: Read, states: Write, listed_keys: Write, listed_ids: Write))
     .overrides(&[("FLOATS", &[0, 1]), ("MANY", &[0, 1])])
     .workgroup(256, COLLECTED_MAX * 8 + 32);
 

@@ -3,16 +3,13 @@
 
 use crate::error::Result;
 use crate::gpu::{
-    Access, BufferSlice, Commands, EXACT, GRID, Grid, Kernel, ORDER, PASSING, RADIX, STATES, Snippet, params,
-    wgsl,
+    BufferSlice, Commands, EXACT, GRID, Grid, Kernel, ORDER, PASSING, RADIX, STATES, Snippet, params, wgsl,
 };
 use crate::kernels::held::HELD;
 use crate::kernels::keys::{ABSENT, KEYS};
 
 params! {
-    /// Parameters of `select_k`.
     pub struct Params {
-        /// Rows.
         rows: u32,
         /// Elements per row, unless rows are CSR segments.
         length: u32,
@@ -43,14 +40,10 @@ const ROWS_LISTS: u32 = 2;
 pub static KERNEL: Kernel = Kernel::new::<Params>("select_k")
     .library(&[KEYS, GRID, RADIX, ORDER, STATES, PASSING, SORT, HELD, EXACT])
     .source(wgsl!("select/select_k", ROWS_CSR, ROWS_LISTS))
-    .buffers(&[
-        ("keys_or_floats", Access::Read),
-        ("ids", Access::Read),
-        ("offsets", Access::Read),
-        ("selected_keys", Access::Write),
-        ("selected_ids", Access::Write),
-        ("selected_counts", Access::Write),
-    ])
+    .buffers(bindings!(
+        keys_or_floats: Read, ids: Read, offsets: Read, selected_keys: Write, selected_ids: Write,
+        selected_counts: Write,
+    ))
     .overrides(&[("POSITIONS", &[0, 1]), ("FLOATS", &[0, 1]), ("ONLY", &[0, 1])])
     .sums_lanes()
     .workgroup(256, 2 * 256 * 4 + 16 + SORTED_MAX * 12 + 128 * 4 + 16);

@@ -2,8 +2,8 @@
 
 use crate::error::Result;
 use crate::gpu::{
-    Access, BufferSlice, Commands, EXACT, GRID, Grid, Kernel, PASSING, POOL, RESULTS, SAMPLE, SCATTERED,
-    STATES, STREAM, wgsl,
+    BufferSlice, Commands, EXACT, GRID, Grid, Kernel, PASSING, POOL, RESULTS, SAMPLE, SCATTERED, STATES,
+    STREAM, wgsl,
 };
 use crate::kernels::held::{COUNTED, HELD, HELD_BYTES};
 use crate::kernels::keys::KEYS;
@@ -13,15 +13,10 @@ use crate::kernels::select::select_sample::Params;
 pub static KERNEL: Kernel = Kernel::new::<Params>("select_row")
     .library(&[KEYS, GRID, STATES, PASSING, HELD, COUNTED, EXACT, SCATTERED, SAMPLE, STREAM, POOL, RESULTS])
     .source(wgsl!("select/select_row", POOL_ROOM))
-    .buffers(&[
-        ("values", Access::Read),
-        ("words", Access::Read),
-        ("listed_ids", Access::Read),
-        ("states", Access::Read),
-        ("selected_keys", Access::Write),
-        ("selected_ids", Access::Write),
-        ("selected_counts", Access::Write),
-    ])
+    .buffers(bindings!(
+        values: Read, words: Read, listed_ids: Read, states: Read, selected_keys: Write,
+        selected_ids: Write, selected_counts: Write,
+    ))
     .overrides(&[("FLOATS", &[0, 1]), ("HELD", &[1, 4]), ("LISTS", &[0, 1])])
     .sums_lanes()
     .workgroup(256, POOL_ROOM * 8 + HELD_BYTES + 6 * 16);

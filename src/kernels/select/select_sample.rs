@@ -2,8 +2,7 @@
 
 use crate::error::Result;
 use crate::gpu::{
-    Access, BufferSlice, Commands, EXACT, GRID, Grid, Kernel, PASSING, SAMPLE, SCATTERED, STATES, params,
-    wgsl,
+    BufferSlice, Commands, EXACT, GRID, Grid, Kernel, PASSING, SAMPLE, SCATTERED, STATES, params, wgsl,
 };
 use crate::kernels::held::{COUNTED, HELD, HELD_BYTES};
 use crate::kernels::keys::KEYS;
@@ -11,7 +10,6 @@ use crate::kernels::keys::KEYS;
 params! {
     /// Parameters of `select_sample`, `select_filter` and `select_row`.
     pub struct Params {
-        /// Rows.
         rows: u32,
         /// Elements per row.
         length: u32,
@@ -38,7 +36,7 @@ params! {
 pub static KERNEL: Kernel = Kernel::new::<Params>("select_sample")
     .library(&[KEYS, GRID, STATES, PASSING, HELD, COUNTED, EXACT, SCATTERED, SAMPLE])
     .source(wgsl!("select/select_sample"))
-    .buffers(&[("values", Access::Read), ("states", Access::Write)])
+    .buffers(bindings!(values: Read, states: Write))
     .overrides(&[("FLOATS", &[0, 1]), ("HELD", &[1, 4])])
     .sums_lanes()
     .workgroup(256, HELD_BYTES + 5 * 16);
@@ -120,7 +118,6 @@ pub(crate) fn batches_of_a_piece(batches: u64) -> u32 {
     (batches / WORKGROUPS).clamp(1, 8) as u32
 }
 
-/// Records the kernel.
 pub(crate) fn encode(
     commands: &mut Commands<'_>,
     params: &Params,

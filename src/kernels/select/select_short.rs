@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::gpu::{
-    Access, BufferSlice, Commands, EXACT, GRID, Grid, Kernel, PASSING, POOL, RESULTS, STATES, WORKGROUP, wgsl,
+    BufferSlice, Commands, EXACT, GRID, Grid, Kernel, PASSING, POOL, RESULTS, STATES, WORKGROUP, wgsl,
 };
 use crate::kernels::held::{COUNTED, HELD, HELD_BYTES};
 use crate::kernels::keys::KEYS;
@@ -10,18 +10,11 @@ use crate::kernels::select::select_k::SORTED_MAX;
 use crate::kernels::select::select_row::POOL_ROOM;
 use crate::kernels::select::select_sample::Params;
 
-pub use crate::kernels::select::select_row::reference;
-
 /// The declaration. Its parameters are those of `select_sample`.
 pub static KERNEL: Kernel = Kernel::new::<Params>("select_short")
     .library(&[KEYS, GRID, STATES, PASSING, HELD, COUNTED, EXACT, POOL, RESULTS])
     .source(wgsl!("select/select_short", SORTED_MAX, POOL_ROOM_MAX = POOL_ROOM))
-    .buffers(&[
-        ("words", Access::Read),
-        ("selected_keys", Access::Write),
-        ("selected_ids", Access::Write),
-        ("selected_counts", Access::Write),
-    ])
+    .buffers(bindings!(words: Read, selected_keys: Write, selected_ids: Write, selected_counts: Write))
     .overrides(&[(WORKGROUP, &[32, 64, 128, 256]), ("FLOATS", &[0, 1])])
     .sums_lanes()
     .workgroup(256, POOL_ROOM * 8 + HELD_BYTES + 6 * 16);

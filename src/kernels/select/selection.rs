@@ -221,7 +221,7 @@ fn sort(commands: &mut Commands<'_>, select: &Select<'_>, failed: Option<BufferS
     if select.ids.is_some() {
         sort_runs::encode(commands, from, rows, length, pitch)?;
     } else {
-        let params = sort_places::Params { length, pitch, last_place: last_place(select) };
+        let params = sort_places::Params { length, pitch, run: SORTED_MAX, last_place: last_place(select) };
         sort_places::encode(commands, from, rows, &params, failed, select.selected_counts)?;
     }
     let passes = merge_passes(select.k);

@@ -1,9 +1,7 @@
 //! Sorts the elements of buckets, and writes them where they belong among the results.
 
 use crate::error::Result;
-use crate::gpu::{
-    Access, BufferSlice, Commands, Grid, Kernel, PASSING, POOL, SPLITTING, STATES, WORKGROUP, wgsl,
-};
+use crate::gpu::{BufferSlice, Commands, Grid, Kernel, PASSING, POOL, SPLITTING, STATES, WORKGROUP, wgsl};
 use crate::kernels::held::{COUNTED, HELD, HELD_BYTES};
 use crate::kernels::keys::KEYS;
 use crate::kernels::select::sample_sort::{BUCKET_ROOM, Params};
@@ -15,13 +13,9 @@ const POOL_ROOM: u32 = BUCKET_ROOM;
 pub static KERNEL: Kernel = Kernel::new::<Params>("sort_buckets")
     .library(&[KEYS, STATES, SPLITTING, PASSING, HELD, COUNTED, POOL])
     .source(wgsl!("select/sort_buckets", POOL_ROOM, BUCKET_ROOM))
-    .buffers(&[
-        ("states", Access::Write),
-        ("entries", Access::Read),
-        ("selected_keys", Access::Write),
-        ("selected_ids", Access::Write),
-        ("selected_counts", Access::Write),
-    ])
+    .buffers(bindings!(
+        states: Write, entries: Read, selected_keys: Write, selected_ids: Write, selected_counts: Write,
+    ))
     .overrides(&[(WORKGROUP, &[64, 128, 256])])
     .sums_lanes()
     .workgroup(256, POOL_ROOM * 8 + HELD_BYTES + 8 * 16);

@@ -1,32 +1,21 @@
 //! Sorts runs of 1,024 results whose ids are positions, in place.
 
 use crate::error::Result;
-use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, PASSING, POOL, STATES, params, wgsl};
+use crate::gpu::{BufferSlice, Commands, Grid, Kernel, PASSING, POOL, STATES, wgsl};
 use crate::kernels::held::{COUNTED, HELD, HELD_BYTES};
 use crate::kernels::keys::KEYS;
+pub use crate::kernels::select::merge_runs::Params;
 use crate::kernels::select::merge_runs::columns;
 use crate::kernels::select::select_k::{SORTED_MAX, Selected};
-
-params! {
-    /// Parameters of `sort_places`.
-    pub struct Params {
-        /// Elements per row.
-        length: u32,
-        /// Distance between the starts of two rows.
-        pitch: u32,
-        /// At least the largest position.
-        last_place: u32,
-    }
-}
 
 /// Elements that workgroup memory has room for: a run.
 const POOL_ROOM: u32 = SORTED_MAX;
 
-/// The declaration.
+/// The declaration. Its parameters are those of `merge_runs`.
 pub static KERNEL: Kernel = Kernel::new::<Params>("sort_places")
     .library(&[KEYS, STATES, PASSING, HELD, COUNTED, POOL])
     .source(wgsl!("select/sort_places", POOL_ROOM))
-    .buffers(&[("keys", Access::Write), ("ids", Access::Write), ("states", Access::Read)])
+    .buffers(bindings!(keys: Write, ids: Write, states: Read))
     .overrides(&[("ONLY", &[0, 1])])
     .sums_lanes()
     .workgroup(256, POOL_ROOM * 8 + HELD_BYTES + 6 * 16);

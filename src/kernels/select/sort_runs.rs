@@ -1,25 +1,16 @@
 //! Sorts runs of 1,024 results in place.
 
 use crate::error::Result;
-use crate::gpu::{Access, Commands, Grid, Kernel, ORDER, PASSING, params, wgsl};
+use crate::gpu::{Commands, Grid, Kernel, ORDER, PASSING, wgsl};
 use crate::kernels::keys::KEYS;
+pub use crate::kernels::select::merge_runs::Params;
 use crate::kernels::select::select_k::{SORT, SORTED_MAX, Selected};
 
-params! {
-    /// Parameters of `sort_runs`.
-    pub struct Params {
-        /// Elements per row.
-        length: u32,
-        /// Distance between the starts of two rows.
-        pitch: u32,
-    }
-}
-
-/// The declaration.
+/// The declaration. Its parameters are those of `merge_runs`.
 pub static KERNEL: Kernel = Kernel::new::<Params>("sort_runs")
     .library(&[KEYS, ORDER, PASSING, SORT])
     .source(wgsl!("select/sort_runs"))
-    .buffers(&[("keys", Access::Write), ("ids", Access::Write)])
+    .buffers(bindings!(keys: Write, ids: Write))
     .workgroup(256, SORTED_MAX * 12);
 
 /// Records the kernel for `rows` rows of `length` elements.
@@ -32,5 +23,6 @@ pub(crate) fn encode(
 ) -> Result<()> {
     let pipeline = commands.gpu().pipeline(&KERNEL, &[])?;
     let grid = Grid::Tiles(length.div_ceil(SORTED_MAX), rows);
-    commands.dispatch(&pipeline, &Params { length, pitch }, &[elements.keys, elements.ids], grid)
+    let params = Params { length, pitch, ..Params::default() };
+    commands.dispatch(&pipeline, &params, &[elements.keys, elements.ids], grid)
 }

@@ -1,7 +1,7 @@
 //! The kernel `compact`: candidates of all queries in one list.
 
 use super::Lists;
-use crate::common::bench::{Bench, Bound, two_rows};
+use crate::common::bench::{Bench, two_rows};
 use nearfield::internals::kernels::compact;
 use nearfield_testing::Random;
 
@@ -28,7 +28,7 @@ fn every_candidate_is_copied_once_and_those_of_a_query_lie_together() {
             let compacted = bench.output(queries * capacity * words);
             let params =
                 compact::Params { queries: queries as u32, capacity: capacity as u32, words: words as u32 };
-            let buffers: [&dyn Bound; 4] = [&counts, &candidates, &starts, &compacted];
+            let buffers = [&counts, &candidates, &starts, &compacted];
             bench.dispatch(&compact::KERNEL, &[], &params, &buffers, two_rows(queries));
             let (starts, compacted) = (bench.read(&starts), bench.read(&compacted));
             let copied = |query| -> Vec<u32> {

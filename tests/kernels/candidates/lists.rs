@@ -1,9 +1,7 @@
 //! The kernels of candidate lists: `collect` and `tighten`.
 
-use std::collections::BTreeMap;
-
-use super::{Lists, NONE, WIDE, random_terms, slack};
-use crate::common::bench::{Bench, Bound, GUARD, PARTS, columns_of, score_place, two_rows};
+use super::{Lists, NONE, WIDE, bitset, check_ends, has, random_terms, slack};
+use crate::common::bench::{Bench, GUARD, PARTS, columns_of, score_place, two_rows};
 use nearfield::internals::kernels::collect::{self, Form, GROUP, Margin, Terms};
 use nearfield::internals::kernels::{ABSENT, BLOCK_ROWS, Part, key_of, tighten, value_of};
 use nearfield_testing::Random;
@@ -62,21 +60,20 @@ struct Scored {
 impl Scored {
     fn new(form: Form, part: Part, queries: usize, rows: usize, margin: Margin) -> Self {
         let mut random = Random::new(form as u64 + 1);
-        let (mut words, mut terms) = ([vec![], vec![]], [vec![], vec![]]);
-        for (which, count) in [queries, rows.next_multiple_of(BLOCK)].into_iter().enumerate() {
-            for _ in 0..count {
+        let counts = [queries, rows.next_multiple_of(BLOCK)];
+        let (words, terms) = if form.is_narrowed() {
+            let terms = random_terms(&mut random, form, counts);
+            (terms.each_ref().map(|terms| bytemuck::cast_slice(terms).to_vec()), terms)
+        } else {
+            let mut norms = || -> [f32; 2] {
                 let squared = random.below(90) as f32;
-                let inverse = if squared > 0.0 { 1.0 / squared.sqrt() } else { 0.0 };
-                if form.is_narrowed() {
-                    let one = random_terms(&mut random, form);
-                    words[which].extend(bytemuck::cast::<_, [f32; 4]>(one));
-                    terms[which].push(one);
-                } else {
-                    words[which].extend([squared, inverse]);
-                    terms[which].push(Terms::of_norms(form, squared, inverse));
-                }
-            }
-        }
+                [squared, if squared > 0.0 { 1.0 / squared.sqrt() } else { 0.0 }]
+            };
+            let norms = counts.map(|count| (0..count).map(|_| norms()).collect::<Vec<_>>());
+            let of_norms = |&[squared, inverse]: &[f32; 2]| Terms::of_norms(form, squared, inverse);
+            let terms = norms.each_ref().map(|norms| norms.iter().map(of_norms).collect());
+            (norms.map(|norms| norms.concat()), terms)
+        };
         // One block more than needed, and room for more queries than there are.
         let (room, blocks) =
             ((queries + 4).next_multiple_of(4), part.column_first / BLOCK_ROWS + part.blocks + 1);
@@ -127,38 +124,25 @@ impl Scored {
             sampled: call.sample.unwrap_or(0),
             capacity: before.capacity as u32,
             plane: (self.queries() * before.capacity) as u32,
-            margin: self.margin.relative,
-            margin_floor: self.margin.floor,
-            centre_length: self.margin.centre_length,
-            centre_squared: self.margin.centre_squared,
+            ..collect::Params::of(self.margin)
         };
         let columns = groups.saturating_sub(round_start).div_ceil(round_step).div_ceil(256);
         let grid = [columns, (self.queries() as u32).div_ceil(collect::queries_each(call.sample.is_some()))];
         let constants = [self.form as u32, call.allowed.is_some().into(), call.sample.is_some().into()];
-        let buffers: [&dyn Bound; 7] = [&scores, &rows, &queries, &limits, &bits, &counts, &lists];
+        let buffers = [&scores, &rows, &queries, &limits, &bits, &counts, &lists];
         bench.dispatch(&collect::KERNEL, &constants, &params, &buffers, grid);
         Lists { counts: bench.read(&counts), words: bench.read(&lists), ..before }
     }
 
     /// Whether a row exists and may be found.
     fn is_usable(&self, row: usize, allowed: Option<&[u32]>) -> bool {
-        let slot = self.first_slot as usize + row;
-        row < self.rows && allowed.is_none_or(|words| words[slot / 32] >> (slot % 32) & 1 == 1)
+        row < self.rows && allowed.is_none_or(|words| has(words, self.first_slot + row as u32))
     }
 
-    /// Panics unless an entry holds the ends of this interval, up to the rounding of f32.
+    /// Panics unless an entry holds the ends of this interval.
     fn check_ends(&self, entry: [u32; 3], query: usize, column: usize, row: usize) {
-        let interval = self.interval(query, column, row);
-        for (key, want) in entry[1..].iter().zip(interval) {
-            let found = f64::from(value_of(*key));
-            let form = self.form;
-            assert!((found - want).abs() <= slack(interval), "{form:?}, row {row}: {found}, not {want}");
-        }
+        check_ends(entry, self.interval(query, column, row), format_args!("{:?}, row {row}", self.form));
     }
-}
-
-fn bitset() -> Vec<u32> {
-    (0..40u32).map(|word| word.wrapping_mul(0x9e37_79b9) | 0x1010).collect()
 }
 
 #[test]
@@ -177,14 +161,12 @@ fn the_interval_decides_which_rows_are_kept() {
                     key_of(ends[ends.len() * (query % 10) / 10] as f32)
                 })
                 .collect();
-            let words = bitset();
+            let words = bitset(40);
             for allowed in [None, Some(&words[..])] {
                 let call = Call { allowed, ..Call::new(&thresholds) };
                 let lists = scored.run(bench, call, 900, &[0; 37]);
                 for (query, &threshold) in thresholds.iter().enumerate() {
-                    let found: BTreeMap<u32, [u32; 3]> =
-                        lists.of(query).iter().map(|entry| (entry[0], *entry)).collect();
-                    assert_eq!(found.len(), lists.counts[query] as usize, "each row once");
+                    let found = lists.by_slot(query);
                     let limit = f64::from(value_of(threshold));
                     let (mut kept, mut dropped) = (0, 0);
                     for (column, row) in columns_of(&part) {
@@ -244,7 +226,7 @@ fn rounds_take_every_group_once() {
 #[test]
 fn a_sample_keeps_every_row_at_a_place_of_its_own() {
     let Some(bench) = Bench::open() else { return };
-    let words = bitset();
+    let words = bitset(40);
     let first = Part { segment: 0, block_first: 0, block_step: 2, blocks: 3, column_first: 0 };
     let second = Part { segment: 1, block_first: 1, block_step: 2, blocks: 2, column_first: 384 };
     let chunk = (first.blocks + second.blocks) * BLOCK_ROWS / GROUP;
@@ -349,7 +331,7 @@ impl Tightened {
         let exact_keys = bench.input(exact.unwrap_or(&[]));
         let is_first = self.is_first.into();
         let params = tighten::Params { queries, k, capacity, plane: queries * capacity, is_first };
-        let buffers: [&dyn Bound; 5] = [&limits, &counts, &lists, &flags, &exact_keys];
+        let buffers = [&limits, &counts, &lists, &flags, &exact_keys];
         let grid = two_rows(queries as usize);
         bench.dispatch(&tighten::KERNEL, &[exact.is_some().into()], &params, &buffers, grid);
         self.thresholds = bench.read(&limits);

@@ -1,7 +1,7 @@
 //! The kernel `pick`: thresholds from the best interval of each block, and the rows that they do not exclude.
 
-use super::{Lists, NONE};
-use crate::common::bench::{Bench, Bound};
+use super::{Lists, NONE, bitset, has};
+use crate::common::bench::Bench;
 use nearfield::internals::certificate::{Form, Terms};
 use nearfield::internals::kernels::{ABSENT, BLOCK_ROWS, key_of, pick};
 use nearfield_testing::Random;
@@ -38,8 +38,7 @@ impl Chunk {
         let terms = [terms(queries), terms(2 * blocks[0] * BLOCK), terms(2 * blocks[1] * BLOCK)];
         let columns = (blocks[0] + blocks[1]) * BLOCK;
         let scores = (0..columns * ROOM).map(|_| random.below(4000) as f32).collect();
-        let allowed = (0..9_000u32).map(|word| word.wrapping_mul(0x9e37_79b9) | 0x1010).collect();
-        Self { queries, blocks, rows, terms, scores, allowed }
+        Self { queries, blocks, rows, terms, scores, allowed: bitset(9000) }
     }
 
     /// The usable rows of each block of a part.
@@ -49,8 +48,7 @@ impl Chunk {
             let usable = (0..BLOCK).filter_map(|within| {
                 let row = (BLOCK_FIRST[part] + 2 * number) * BLOCK + within;
                 let slot = FIRST_SLOTS[part] + row as u32;
-                let is_allowed = self.allowed[slot as usize / 32] >> (slot % 32) & 1 == 1;
-                (row < self.rows[part] && (!has_bits || is_allowed)).then(|| {
+                (row < self.rows[part] && (!has_bits || has(&self.allowed, slot))).then(|| {
                     let score = self.scores[((column_first + number) * ROOM + query) * BLOCK + within];
                     let [q, x] = [self.terms[0][query], self.terms[1 + part][row]];
                     let ends = NONE.interval(FORM, score.into(), q, x).map(|end| key_of(end as f32));
@@ -68,29 +66,19 @@ impl Chunk {
         bench: Bench<'_>,
         k: usize,
         has_bits: bool,
-        before: Option<(&[u32], Lists)>,
-        capacity: usize,
+        limits: &[u32],
+        lists: Lists,
     ) -> (Vec<u32>, Lists) {
-        let all = self.blocks[0] + self.blocks[1];
-        let mut best = vec![];
-        for query in 0..self.queries {
-            for part in 0..2 {
-                for rows in self.part(query, part, has_bits) {
-                    let lower = rows.iter().map(|row| row.1).min().unwrap_or(ABSENT);
-                    best.push([lower, rows.iter().map(|row| row.2).min().unwrap_or(ABSENT)]);
-                }
-            }
-        }
-        let (limits, lists) = match before {
-            Some((limits, lists)) => (limits.to_vec(), lists),
-            None => {
-                let lists = Lists { counts: vec![0; self.queries], ..Lists::new(self.queries, capacity) };
-                (vec![key_of(f32::MAX); self.queries], lists)
-            }
-        };
+        let (all, capacity) = (self.blocks[0] + self.blocks[1], lists.capacity);
+        let parts = (0..self.queries).flat_map(|query| [0, 1].map(|part| self.part(query, part, has_bits)));
+        let least = |keys: &mut dyn Iterator<Item = u32>| keys.min().unwrap_or(ABSENT);
+        let best = parts
+            .flatten()
+            .map(|rows| [least(&mut rows.iter().map(|row| row.1)), least(&mut rows.iter().map(|row| row.2))]);
+        let best: Vec<[u32; 2]> = best.collect();
         let (scores, best) = (bench.input(&self.scores), bench.input(&best));
         let (query_terms, allowed) = (bench.input(&self.terms[0]), bench.input(&self.allowed));
-        let (thresholds, counts) = (bench.filled(&limits), bench.filled(&lists.counts));
+        let (thresholds, counts) = (bench.filled(limits), bench.filled(&lists.counts));
         let candidates = bench.filled(&lists.words);
         for part in 0..2 {
             let row_terms = bench.input(&self.terms[1 + part]);
@@ -109,7 +97,7 @@ impl Chunk {
                 plane: (self.queries * capacity) as u32,
                 ..pick::Params::of(NONE)
             };
-            let buffers: [&dyn Bound; 8] =
+            let buffers =
                 [&scores, &best, &row_terms, &query_terms, &allowed, &thresholds, &counts, &candidates];
             let constants = [FORM as u32, has_bits.into()];
             bench.dispatch(&pick::KERNEL, &constants, &params, &buffers, [3, self.queries as u32]);
@@ -119,33 +107,29 @@ impl Chunk {
     }
 
     fn check(&self, bench: Bench<'_>, k: usize, has_bits: bool) {
-        // One of the queries has a threshold already that is lower than any that follows from these blocks.
-        let mut limits = vec![key_of(f32::MAX); self.queries];
-        limits[0] = key_of(-3500.0);
-        for capacity in [40_000, 7] {
-            for thresholds in [None, Some(&limits[..])] {
-                let before = thresholds.map(|limits| {
-                    let mut lists = Lists::new(self.queries, capacity);
-                    (0..self.queries).for_each(|query| lists.put(query, &[[1, 2, 3]; 2]));
-                    (limits, lists)
-                });
-                let (found, lists) = self.run(bench, k, has_bits, before, capacity);
-                for query in 0..self.queries {
-                    let blocks = [0, 1].map(|part| self.part(query, part, has_bits)).concat();
-                    let limit = thresholds.map_or(key_of(f32::MAX), |limits| limits[query]);
-                    let (limit, mut slots) = pick::reference(limit, &blocks, k);
-                    let said = || format!("k {k}, query {query}, capacity {capacity}, {thresholds:?}");
-                    assert_eq!(found[query], limit, "{}", said());
-                    slots.extend(thresholds.iter().flat_map(|_| [1, 1]));
-                    slots.sort_unstable();
-                    assert_eq!(lists.counts[query] as usize, slots.len(), "{}", said());
-                    if capacity > slots.len() {
-                        assert_eq!(lists.slots(query), slots, "{}", said());
-                    }
-                    for entry in lists.of(query) {
-                        let mut rows = blocks.iter().flatten();
-                        assert!(entry == [1, 2, 3] || rows.any(|&row| entry == [row.0, row.1, row.2]));
-                    }
+        for (capacity, before) in [(40_000, 0), (40_000, 2), (7, 0), (7, 2)] {
+            let mut limits = vec![key_of(f32::MAX); self.queries];
+            let mut lists = Lists::empty(self.queries, capacity);
+            if before > 0 {
+                (0..self.queries).for_each(|query| lists.put(query, &vec![[1, 2, 3]; before]));
+                // One of the queries has a threshold already that is lower than any that follows from these blocks.
+                limits[0] = key_of(-3500.0);
+            }
+            let (found, lists) = self.run(bench, k, has_bits, &limits, lists);
+            for query in 0..self.queries {
+                let blocks = [0, 1].map(|part| self.part(query, part, has_bits)).concat();
+                let (limit, mut slots) = pick::reference(limits[query], &blocks, k);
+                let said = format!("k {k}, query {query}, capacity {capacity}, {before} before");
+                assert_eq!(found[query], limit, "{said}");
+                slots.extend(vec![1; before]);
+                slots.sort_unstable();
+                assert_eq!(lists.counts[query] as usize, slots.len(), "{said}");
+                if capacity > slots.len() {
+                    assert_eq!(lists.slots(query), slots, "{said}");
+                }
+                for entry in lists.of(query) {
+                    let mut rows = blocks.iter().flatten();
+                    assert!(entry == [1, 2, 3] || rows.any(|&row| entry == [row.0, row.1, row.2]), "{said}");
                 }
             }
         }

@@ -1,9 +1,9 @@
 //! Standard deviations where sums of squares would lose them: far from 0, beside an outlier, at the ends of a type's range.
 
 use crate::common::Engine::{self, Adapter, Host};
-use crate::common::reduce::{Call, SUMMATIONS, distances, floats, judge_calls, judge_rows};
+use crate::common::reduce::{Call, SUMMATIONS, floats, judge_calls, judge_rows};
 use half::f16;
-use nearfield::{Device, Norm, ValueRows, Values};
+use nearfield::{Device, ValueRows, Values};
 use nearfield_testing::{Random, rounded, view};
 use test_case::test_matrix;
 
@@ -45,11 +45,8 @@ fn equal_values_and_one_value_deviate_by_exactly_nothing(engine: Engine) {
                 assert_eq!(deviation(device, &values), 0.0, "{length} times {value:e}");
                 assert_eq!(deviation(device, &device.upload_vector(&values).expect("a vector")), 0.0);
                 let rows = vec![value; 3 * length];
-                assert_eq!(
-                    deviations(device, view(&rows, length)),
-                    [0.0; 3],
-                    "rows of {length} times {value:e}"
-                );
+                let found = deviations(device, view(&rows, length));
+                assert_eq!(found, [0.0; 3], "rows of {length} times {value:e}");
             }
         }
     }
@@ -66,11 +63,8 @@ fn whole_numbers_around_a_whole_mean_deviate_exactly(engine: Engine) {
                     let values: Vec<f32> = pair.into_iter().cycle().take(4 * half).collect();
                     assert_eq!(deviation(device, &values), wanted, "{half} times {pair:?}");
                     let rows = [&values[..], &vec![mean; 4 * half]].concat();
-                    assert_eq!(
-                        deviations(device, view(&rows, 4 * half)),
-                        [wanted, 0.0],
-                        "{half} times {pair:?}"
-                    );
+                    let found = deviations(device, view(&rows, 4 * half));
+                    assert_eq!(found, [wanted, 0.0], "{half} times {pair:?}");
                 }
             }
         }
@@ -152,25 +146,6 @@ fn deviations_are_finite_at_the_ends_of_both_types(engine: Engine) {
 }
 
 #[test_matrix([Adapter, Host])]
-fn nan_or_infinity_gives_nan_in_its_own_row_alone(engine: Engine) {
-    for device in engine.devices() {
-        for length in LENGTHS {
-            for other in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
-                let mut values: Vec<f32> = (0..3 * length).map(|place| (place % 2) as f32).collect();
-                let wanted = deviations(device, view(&values, length));
-                values[2 * length - 1] = other;
-                let found = deviations(device, view(&values, length));
-                assert!(
-                    found[1].is_nan() && [found[0], found[2]] == [wanted[0], wanted[2]],
-                    "{length}: {found:?}"
-                );
-                assert!(deviation(device, &values).is_nan(), "{length}");
-            }
-        }
-    }
-}
-
-#[test_matrix([Adapter, Host])]
 fn a_vector_deviates_as_one_row_and_whatever_the_summation(engine: Engine) {
     let Some(device) = engine.device() else { return };
     let mut random = Random::new(0x0e);
@@ -182,32 +157,5 @@ fn a_vector_deviates_as_one_row_and_whatever_the_summation(engine: Engine) {
             assert_eq!(reduce.standard_deviation_rows(view(&values, length)).expect("deviations"), [vector]);
             assert_eq!(vector, deviation(device, &values));
         }
-        // About the mean, and not about 0.
-        let root = device.reduce().norm(&values, Norm::L2).expect("a norm") / (length as f32).sqrt();
-        let mean = device.reduce().mean(&values).expect("a mean");
-        let from_sums = (root * root - mean * mean).sqrt();
-        assert!((deviation(device, &values) / from_sums - 1.0).abs() < 1e-4, "{from_sums}");
     }
-}
-
-#[test_matrix([Adapter, Host])]
-fn rows_of_distances_deviate_wherever_they_start(engine: Engine) {
-    for device in engine.devices() {
-        let mut random = Random::new(0xd5);
-        for length in [1, 5, 13, 14, 15, 61, 62, 509, 510, 4093, 4094, 4095, 8190, 9001] {
-            let (matrix, values) = distances(device, &mut random, 5, length);
-            let rows = ((&matrix).into(), &values[..]);
-            judge_rows(&[Call::Deviation], device, length, rows, rows);
-        }
-    }
-}
-
-#[test]
-fn futures_give_the_blocking_results() {
-    let device = Device::host();
-    let values = [1.0f32, 3.0, 1.0, 3.0];
-    let reduce = device.reduce();
-    assert_eq!(pollster::block_on(reduce.standard_deviation_async(&values)).expect("a deviation"), 1.0);
-    let rows = pollster::block_on(reduce.standard_deviation_rows_async(view(&values, 2)));
-    assert_eq!(rows.expect("deviations"), [1.0, 1.0]);
 }

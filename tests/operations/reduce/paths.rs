@@ -119,6 +119,7 @@ fn threads_and_futures_reduce_at_once_to_the_same_bits(engine: Engine) {
     let dot = reduce.dot(&a, &b).expect("a product").to_bits();
     let sum = compensated.sum(&a).expect("a sum").to_bits();
     let place = reduce.argmax(&a).expect("a place");
+    let deviation = reduce.standard_deviation(&a).expect("a deviation");
     for device in [device, &small] {
         let [a_device, b_device] = [&a, &b].map(|values| device.upload_vector(values).expect("a vector"));
         std::thread::scope(|scope| {
@@ -144,6 +145,10 @@ fn threads_and_futures_reduce_at_once_to_the_same_bits(engine: Engine) {
                         assert_eq!(found.expect("a place"), place, "thread {thread}");
                         let found = pollster::block_on(send(reduce.argmax_rows_async(view(a, a.len()))));
                         assert_eq!(found.expect("a place"), [place], "thread {thread}");
+                        let found = pollster::block_on(send(reduce.standard_deviation_async(values)));
+                        assert_eq!(found.expect("a deviation"), deviation, "thread {thread}");
+                        let found = reduce.standard_deviation_rows_async(view(a, a.len()));
+                        assert_eq!(pollster::block_on(send(found)).expect("deviations"), [deviation]);
                     }
                 });
             }

@@ -2,69 +2,52 @@
 //! that need scales of their own.
 
 use crate::common::Engine::{self, Adapter, Host};
-use crate::common::bench::{Bench, Bound};
+use crate::common::bench::Bench;
 use crate::common::has_kernels;
 use crate::common::reduce::{Call, SUMMATIONS, Truth, distances, judge_rows, run_rows};
 use half::f16;
 use nearfield::internals::vectors_seen;
-use nearfield::{Error, MatrixView, Metric, Norm, Output, Summation, ValueRows};
+use nearfield::{ElementKind, Error, MatrixView, Metric, Norm, Output, Summation, ValueRows};
 use nearfield_testing::{Random, rounded, view};
 use test_case::test_matrix;
 
-/// Row lengths with counts of rows: vectors of four, where a row gets more lanes (32, 128), and where it becomes blocks (4096).
-const SHAPES: [(usize, &[usize]); 15] = [
-    (1, &[0, 1, 7, 1000]),
-    (2, &[33]),
-    (3, &[9]),
-    (4, &[8]),
-    (5, &[7]),
-    (17, &[2, 1000]),
-    (32, &[7]),
-    (33, &[33]),
-    (127, &[2]),
-    (129, &[33]),
-    (384, &[9]),
-    (4095, &[7]),
-    (4096, &[9]),
-    (4097, &[1]),
-    (40_000, &[2]),
-];
+/// Row lengths: vectors of four, where a row gets more lanes (32, 128; from any start 13 and 61), and where it becomes blocks (4096).
+const LENGTHS: [usize; 20] =
+    [1, 2, 3, 4, 5, 13, 14, 17, 32, 33, 61, 62, 127, 129, 384, 4094, 4095, 4096, 4097, 40_000];
+
+/// Lengths with counts of rows, which take turns. Short rows are also none, one and many.
+fn shapes() -> impl Iterator<Item = (usize, usize)> {
+    let others = [(1, 0), (1, 1), (1, 1000), (17, 1000), (4097, 1)];
+    LENGTHS.into_iter().zip([9, 17, 7, 2].into_iter().cycle()).chain(others)
+}
 
 #[test_matrix([Adapter, Host])]
 fn rows_of_any_shape_are_reduced_within_the_promised_bounds(engine: Engine) {
-    for device in engine.devices() {
-        let mut random = Random::new(0x405);
-        for (length, counts) in SHAPES {
-            for &count in counts {
-                let (a, b) = (random.floats(count * length), random.floats(count * length));
-                let (views, b_view) = (view(&a, length), view(&b, length));
-                judge_rows(&Call::ALL, device, length, (views.into(), &a), (b_view.into(), &b));
-                let [a_matrix, b_matrix] = [views, b_view].map(|rows| device.upload(rows).expect("a matrix"));
-                judge_rows(&Call::ALL, device, length, ((&a_matrix).into(), &a), ((&b_matrix).into(), &b));
-                let ((halves, a), (other_halves, b)) = (rounded(&a), rounded(&b));
-                let (rows, other_rows) = (view(&halves, length), view(&other_halves, length));
-                judge_rows(&Call::ALL, device, length, (rows.into(), &a), (other_rows.into(), &b));
-            }
-        }
+    for (device, (length, count)) in engine.devices().flat_map(|one| shapes().map(move |two| (one, two))) {
+        let mut random = Random::new(0x405 + length as u64);
+        let (a, b) = (random.floats(count * length), random.floats(count * length));
+        let (views, b_view) = (view(&a, length), view(&b, length));
+        judge_rows(&Call::ALL, device, length, (views.into(), &a), (b_view.into(), &b));
+        let [a_matrix, b_matrix] = [views, b_view].map(|rows| device.upload(rows).expect("a matrix"));
+        judge_rows(&Call::ALL, device, length, ((&a_matrix).into(), &a), ((&b_matrix).into(), &b));
+        let ((halves, a), (other_halves, b)) = (rounded(&a), rounded(&b));
+        let (rows, other_rows) = (view(&halves, length), view(&other_halves, length));
+        judge_rows(&Call::ALL, device, length, (rows.into(), &a), (other_rows.into(), &b));
     }
 }
 
 #[test_matrix([Adapter, Host])]
 fn rows_of_distances_start_anywhere_in_a_vector_and_are_reduced_exactly(engine: Engine) {
-    for device in engine.devices() {
-        let mut random = Random::new(0xd15);
-        for (length, counts) in SHAPES {
-            for &count in counts {
-                let (a, a_values) = distances(device, &mut random, count, length);
-                let (b, b_values) = distances(device, &mut random, count, length);
-                judge_rows(&Call::ALL, device, length, ((&a).into(), &a_values), ((&b).into(), &b_values));
-                // Whole numbers: bit for bit.
-                for summation in SUMMATIONS {
-                    let sums = device.reduce().summation(summation).sum_rows(&a).expect("sums");
-                    let want = a_values.chunks(length).map(|row| Truth::new(row, &[]).value(Call::Sum));
-                    assert!(want.eq(sums.into_iter().map(|sum| Some(sum.into()))), "{count} of {length}");
-                }
-            }
+    for (device, (length, count)) in engine.devices().flat_map(|one| shapes().map(move |two| (one, two))) {
+        let mut random = Random::new(0xd15 + length as u64);
+        let (a, a_values) = distances(device, &mut random, count, length);
+        let (b, b_values) = distances(device, &mut random, count, length);
+        judge_rows(&Call::ALL, device, length, ((&a).into(), &a_values), ((&b).into(), &b_values));
+        // Whole numbers: bit for bit.
+        for summation in SUMMATIONS {
+            let sums = device.reduce().summation(summation).sum_rows(&a).expect("sums");
+            let want = a_values.chunks(length).map(|row| Truth::new(row, &[]).value(Call::Sum));
+            assert!(want.eq(sums.into_iter().map(|sum| Some(sum.into()))), "{count} of {length}");
         }
     }
 }
@@ -76,7 +59,8 @@ fn every_distance_is_in_a_vector_of_four_that_kernels_see() {
         let (matrix, _) = distances(bench.device, &mut Random::new(0xec), queries, rows);
         let (matrix, counts) = (matrix.as_slice().expect("a GPU"), bench.output(1));
         let (kernel, params) = (&vectors_seen::KERNEL, vectors_seen::Params { place: 0 });
-        bench.dispatch(kernel, &[], &params, &[&matrix as &dyn Bound, &counts], [1, 1]);
+        let (kind, buffers) = (ElementKind::F32, [matrix, counts.slice()]);
+        bench.run(|recorder| recorder.dispatch(kernel, kind, &[], &params, &buffers, [1, 1]));
         let vectors = bench.read(&counts)[0] as usize;
         assert!(vectors * 4 >= queries * rows, "{vectors} vectors of {queries} x {rows} distances");
     }

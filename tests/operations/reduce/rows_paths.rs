@@ -29,10 +29,15 @@ fn check_rows(whole: &Device, small: &Device, values: &[f32], length: usize) {
 fn rows_in_batches_give_the_bits_of_all_at_once() {
     let Some(device) = gpu() else { return };
     let mut random = Random::new(0xba7c);
-    // At most 50 and 160 rows at a time, 4, and 1.
-    for (budget, shapes) in
-        [(24_000, &[(1000, 17), (700, 5)][..]), (100_000, &[(21, 4097)]), (300_000, &[(4, 40_001)])]
-    {
+    // At most 50 and 160 rows at a time, 4, 1, and down to the smallest budgets.
+    for (budget, shapes) in [
+        (24_000, &[(1000, 17), (700, 5)][..]),
+        (100_000, &[(21, 4097)]),
+        (300_000, &[(4, 40_001)]),
+        (36_000, &[(5, 999)]),
+        (19_000, &[(5, 999)]),
+        (10_000, &[(5, 999)]),
+    ] {
         let small = confined(u64::MAX, budget).expect("the adapter is there");
         for &(count, length) in shapes {
             check_rows(device, &small, &random.floats(count * length), length);
@@ -63,15 +68,6 @@ fn rows_longer_than_the_staging_memory_or_a_binding_give_the_same_bits() {
     check_rows(device, &small, &values, 70_001);
     let (plain, narrow) = (without_subgroups().expect("a device"), with_bindings_of(1 << 17).expect("one"));
     check_rows(plain, &narrow, &values, 70_001);
-}
-
-#[test]
-fn short_rows_give_the_same_bits_within_the_smallest_budgets() {
-    let Some(device) = gpu() else { return };
-    let values = Random::new(0x5b0).floats(5 * 999);
-    for budget in [36_000, 19_000, 10_000] {
-        check_rows(device, &confined(u64::MAX, budget).expect("the adapter is there"), &values, 999);
-    }
 }
 
 /// A reduction of numbers, or of two rows of them.

@@ -11,27 +11,10 @@ use test_case::test_matrix;
 
 /// Lengths at which something changes: nothing, vectors of four, lanes, workgroups, blocks, and past 65,535 workgroups.
 const LENGTHS: [usize; 20] = [
-    0,
-    1,
-    2,
-    3,
-    5,
-    63,
-    64,
-    65,
-    255,
-    256,
-    257,
-    1023,
-    1024,
-    1025,
-    4095,
-    4097,
-    40_000,
-    262_145,
-    1_500_001,
-    65_535 * 256 + 1,
+    0, 1, 2, 3, 5, 63, 64, 65, 255, 256, 257, 1023, 1024, 1025, 4095, 4097, 40_000, 262_145, 1_500_001,
+    LONGEST,
 ];
+const LONGEST: usize = 65_535 * 256 + 1;
 
 #[test_matrix([Adapter, Host])]
 fn whole_numbers_are_reduced_exactly_whatever_the_length(engine: Engine) {
