@@ -13,7 +13,7 @@ use nearfield_testing::{Random, rounded, view};
 const OWN: &str = "xxh3.header";
 
 /// An index file whose text may be damaged. Its checksums are made right first.
-pub fn index(data: &[u8]) {
+pub(crate) fn index(data: &[u8]) {
     let sealed = sealed(data);
     let device = Device::host();
     let Ok(mut index) = Index::loader(&device).load_bytes(sealed.as_deref().unwrap_or(data)) else { return };

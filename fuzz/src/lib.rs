@@ -7,10 +7,6 @@ mod lives;
 pub mod mutate;
 mod vector_files;
 
-pub use index_files::index;
-pub use lives::life;
-pub use vector_files::{npy, npz, raw};
-
 /// A target: its name, its function, and bytes to start from.
 #[derive(Debug, Clone, Copy)]
 pub struct Target {
@@ -24,9 +20,9 @@ pub struct Target {
 
 /// All targets.
 pub const TARGETS: [Target; 5] = [
-    Target { name: "index", run: index, seeds: index_files::seeds },
-    Target { name: "npy", run: npy, seeds: vector_files::npy_seeds },
-    Target { name: "npz", run: npz, seeds: vector_files::npz_seeds },
-    Target { name: "raw", run: raw, seeds: vector_files::raw_seeds },
-    Target { name: "life", run: life, seeds: lives::seeds },
+    Target { name: "index", run: index_files::index, seeds: index_files::seeds },
+    Target { name: "npy", run: vector_files::npy, seeds: vector_files::npy_seeds },
+    Target { name: "npz", run: vector_files::npz, seeds: vector_files::npz_seeds },
+    Target { name: "raw", run: vector_files::raw, seeds: vector_files::raw_seeds },
+    Target { name: "life", run: lives::life, seeds: lives::seeds },
 ];

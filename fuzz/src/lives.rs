@@ -12,7 +12,7 @@ const LONGEST: usize = 40;
 const HEAD: usize = 9;
 
 /// A life: its case, its seed, and an operation for each further byte.
-pub fn life(data: &[u8]) {
+pub(crate) fn life(data: &[u8]) {
     let Some((&[choice, ref seed @ ..], operations)) = data.split_first_chunk::<HEAD>() else { return };
     let seed = seed.iter().fold(0, |seed, &byte| seed << 8 | u64::from(byte));
     let kind = if choice & 0x80 == 0 { Kind::Flat } else { Kind::Ivf };

@@ -4,65 +4,47 @@
 //! cargo run -p nearfield-fuzz -- --seconds 60 index npy
 //! ```
 //!
-//! Without names all targets run, side by side. `--seed N` starts from other inputs. An input that makes a target panic, or that
-//! takes more than ten seconds, is written to `fuzz-TARGET.bin`, and the program fails. `--input FILE` runs targets on such a file.
+//! Without names all targets run, side by side. An input that makes a target panic, or that takes more than ten seconds, is written to
+//! `fuzz-TARGET.bin`, and the program fails.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
-use std::{env, fs, thread};
+use std::{fs, thread};
 
+use clap::Parser;
+use clap::builder::PossibleValuesParser;
 use nearfield_fuzz::mutate::Mutator;
 use nearfield_fuzz::{TARGETS, Target};
 
 /// A target that takes longer for one input has a fault.
 const SLOW: Duration = Duration::from_secs(10);
 
-/// The arguments of the program.
+/// Runs fuzz targets on mutated inputs.
+#[derive(Debug, clap::Parser)]
 struct Asked {
+    /// How long, each target
+    #[arg(long, value_name = "N", default_value_t = 10)]
     seconds: u64,
+    /// Where mutations begin
+    #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    input: Option<String>,
-    targets: Vec<Target>,
-}
-
-fn asked() -> Result<Asked, String> {
-    let mut asked = Asked { seconds: 10, seed: 1, input: None, targets: vec![] };
-    let mut arguments = env::args().skip(1);
-    while let Some(argument) = arguments.next() {
-        let mut value = || arguments.next().ok_or(format!("{argument}: needed a value, given none"));
-        let number =
-            |text: String| text.parse().map_err(|_| format!("{argument}: needed a number, given {text}"));
-        match argument.as_str() {
-            "--seconds" => asked.seconds = number(value()?)?,
-            "--seed" => asked.seed = number(value()?)?,
-            "--input" => asked.input = Some(value()?),
-            name => match TARGETS.iter().find(|target| target.name == name) {
-                Some(target) => asked.targets.push(*target),
-                None => {
-                    let names = TARGETS.map(|target| target.name).join(", ");
-                    return Err(format!("target: needed one of {names}, given {name}"));
-                }
-            },
-        }
-    }
-    if asked.targets.is_empty() {
-        asked.targets = TARGETS.to_vec();
-    }
-    Ok(asked)
+    /// Runs the targets on a kept input instead
+    #[arg(long, value_name = "FILE")]
+    input: Option<PathBuf>,
+    /// All, when none is given
+    #[arg(value_parser = PossibleValuesParser::new(TARGETS.map(|target| target.name)))]
+    targets: Vec<String>,
 }
 
 fn main() -> ExitCode {
-    let asked = match asked() {
-        Ok(asked) => asked,
-        Err(error) => {
-            eprintln!("{error}");
-            return ExitCode::FAILURE;
-        }
-    };
-    let asked = &asked;
+    let asked = &Asked::parse();
+    let is_asked =
+        |target: &Target| asked.targets.is_empty() || asked.targets.iter().any(|name| name == target.name);
+    let targets: Vec<Target> = TARGETS.into_iter().filter(is_asked).collect();
     let hold = thread::scope(|scope| {
-        let runs: Vec<_> = asked.targets.iter().map(|target| scope.spawn(|| holds(target, asked))).collect();
+        let runs: Vec<_> = targets.iter().map(|target| scope.spawn(|| holds(target, asked))).collect();
         runs.into_iter().all(|run| run.join().unwrap_or(false))
     });
     if hold { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -78,11 +60,12 @@ fn holds(target: &Target, asked: &Asked) -> bool {
     let mut inputs = 0u64;
     while Instant::now() < end {
         let mut mutator = Mutator::new(asked.seed.wrapping_add(inputs).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        let mut input = seeds[mutator.below(seeds.len())].clone();
+        let mut input = match seeds.get(inputs as usize) {
+            Some(seed) => seed.clone(),
+            None => seeds[mutator.below(seeds.len())].clone(),
+        };
         if inputs >= seeds.len() as u64 {
             mutator.mutate(&mut input);
-        } else {
-            input.clone_from(&seeds[inputs as usize]);
         }
         inputs += 1;
         if !runs(target, &input) {

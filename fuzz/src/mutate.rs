@@ -19,30 +19,7 @@ const ODD: [u64; 12] = [
 ];
 
 /// Words of the headers of files.
-const WORDS: [&str; 22] = [
-    "flat",
-    "ivf",
-    "l2",
-    "l2sq",
-    "cosine",
-    "ip",
-    "none",
-    "auto",
-    "i8",
-    "F16",
-    "F32",
-    "U64",
-    "<f4",
-    "<f2",
-    "<i8",
-    ">f4",
-    "True",
-    "False",
-    "rows",
-    "ids",
-    "centroids",
-    "list_offsets",
-];
+const WORDS: &str = "flat ivf l2 l2sq cosine ip none auto i8 F16 F32 U64 <f4 <f2 <i8 >f4 True False rows ids centroids list_offsets";
 
 /// A source of mutations that depends on its seed alone.
 #[derive(Debug)]
@@ -111,7 +88,10 @@ impl Mutator {
         let is_number = bytes[start..start + length].iter().all(u8::is_ascii_digit);
         let new = match is_number && self.below(8) > 0 {
             true => [ODD[self.below(ODD.len())], self.0.next() % 300][self.below(2)].to_string(),
-            false => WORDS[self.below(WORDS.len())].to_owned(),
+            false => {
+                let words: Vec<&str> = WORDS.split(' ').collect();
+                words[self.below(words.len())].to_owned()
+            }
         };
         bytes.splice(start..start + length, new.into_bytes());
     }

@@ -7,37 +7,44 @@ use nearfield::Matrix;
 use nearfield::io::{Ids, VectorFile, read_distances, read_ids, read_values, write_npy, write_truth};
 use tempfile::TempDir;
 
-/// The endings of files that are no numpy arrays.
-const RAW: [&str; 13] = [
-    "fvecs",
-    "bvecs",
-    "ivecs",
-    "fbin",
-    "f16bin",
-    "u8bin",
-    "i8bin",
-    "ibin",
-    "bin",
-    "csv",
-    "tsv",
-    "jsonl",
-    "safetensors",
-];
+/// The endings of files that are no numpy arrays, and such a file of some rows.
+fn raw_files() -> [(&'static str, Vec<u8>); 13] {
+    let counted =
+        |width: usize| [&3u32.to_le_bytes()[..], &4u32.to_le_bytes(), &vec![7; 12 * width]].concat();
+    let prefixed = |row: &[u8]| [&4u32.to_le_bytes()[..], row].concat().repeat(5);
+    let text = br#"{"rows":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}}    "#;
+    [
+        ("fvecs", prefixed(&[0; 16])),
+        ("bvecs", prefixed(&[9; 4])),
+        ("ivecs", prefixed(&[0; 16])),
+        ("fbin", counted(4)),
+        ("f16bin", counted(2)),
+        ("u8bin", counted(1)),
+        ("i8bin", counted(1)),
+        ("ibin", counted(4)),
+        ("bin", counted(8)),
+        ("csv", b"1,2.5,-3e2\n4,5,6\n".repeat(3)),
+        ("tsv", b"1\t2.5\t-3e2\n4\t5\t6\n".repeat(3)),
+        ("jsonl", b"[1, 2.5, -3e2]\n[4, 5, 6]\n".repeat(3)),
+        ("safetensors", [&(text.len() as u64).to_le_bytes(), &text[..], &[0; 24]].concat()),
+    ]
+}
 
 /// A numpy array.
-pub fn npy(data: &[u8]) {
+pub(crate) fn npy(data: &[u8]) {
     read(data, "npy", &[""]);
 }
 
 /// An archive of numpy arrays.
-pub fn npz(data: &[u8]) {
+pub(crate) fn npz(data: &[u8]) {
     read(data, "npz", &["", ":vectors", ":ids", ":distances.npy", ":"]);
 }
 
 /// Any other file of numbers: the first byte chooses its ending.
-pub fn raw(data: &[u8]) {
+pub(crate) fn raw(data: &[u8]) {
     let Some((&ending, data)) = data.split_first() else { return };
-    read(data, RAW[usize::from(ending) % RAW.len()], &[""]);
+    let files = raw_files();
+    read(data, files[usize::from(ending) % files.len()].0, &[""]);
 }
 
 /// Reads a file with this content in every way.
@@ -116,27 +123,5 @@ pub(crate) fn npz_seeds() -> Vec<Vec<u8>> {
 }
 
 pub(crate) fn raw_seeds() -> Vec<Vec<u8>> {
-    let mut seeds = vec![];
-    for (ending, name) in RAW.iter().enumerate() {
-        let bytes = match *name {
-            "fvecs" | "ivecs" => [&4u32.to_le_bytes()[..], &[0; 16]].concat().repeat(5),
-            "bvecs" => [&4u32.to_le_bytes()[..], &[9; 4]].concat().repeat(5),
-            "csv" => b"1,2.5,-3e2\n4,5,6\n".repeat(3),
-            "tsv" => b"1\t2.5\t-3e2\n4\t5\t6\n".repeat(3),
-            "jsonl" => b"[1, 2.5, -3e2]\n[4, 5, 6]\n".repeat(3),
-            "safetensors" => {
-                let text = br#"{"rows":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}}    "#;
-                [&(text.len() as u64).to_le_bytes(), &text[..], &[0; 24]].concat()
-            }
-            _ => [&3u32.to_le_bytes()[..], &4u32.to_le_bytes(), &[7; 12 * 8]].concat(),
-        };
-        let bytes = match *name {
-            "fbin" | "ibin" => bytes[..8 + 48].to_vec(),
-            "f16bin" => bytes[..8 + 24].to_vec(),
-            "u8bin" | "i8bin" => bytes[..8 + 12].to_vec(),
-            _ => bytes,
-        };
-        seeds.push([&[ending as u8], &bytes[..]].concat());
-    }
-    seeds
+    (0u8..).zip(raw_files()).map(|(ending, (_, bytes))| [&[ending], &bytes[..]].concat()).collect()
 }

@@ -11,6 +11,11 @@ type Answer = Vec<(f32, u64)>;
 /// The first fault of an answer, if there is one.
 type Verdict = Result<(), String>;
 
+/// The hits of each query, such as `&Neighbors`.
+pub trait Answers<'a>: IntoIterator<Item = &'a [Neighbor], IntoIter: ExactSizeIterator> {}
+
+impl<'a, A: IntoIterator<Item = &'a [Neighbor], IntoIter: ExactSizeIterator>> Answers<'a> for A {}
+
 /// Exact distances of every query to every row, for all metrics at once.
 pub struct Truth {
     dim: usize,
@@ -79,17 +84,8 @@ impl Truth {
 
     /// The fault of an answer by the promises of `Metric`; `ids` are the ids of the rows. An answer may cover the first queries
     /// alone.
-    pub fn judge(&self, metric: Metric, ids: &[u64], k: usize, found: &Neighbors) -> Verdict {
-        self.judge_rows(metric, ids, k, found.iter())
-    }
-
-    pub fn judge_rows<'a>(
-        &self,
-        metric: Metric,
-        ids: &[u64],
-        k: usize,
-        found: impl ExactSizeIterator<Item = &'a [Neighbor]>,
-    ) -> Verdict {
+    pub fn judge<'a>(&self, metric: Metric, ids: &[u64], k: usize, found: impl Answers<'a>) -> Verdict {
+        let found = found.into_iter();
         assert_eq!(ids.len(), self.rows, "one id a row");
         self.check_count(found.len())?;
         let rows: HashMap<u64, usize> = ids.iter().copied().zip(0..).collect();
@@ -142,20 +138,11 @@ impl Truth {
     }
 
     /// As `judge`, for whole numbers: bit for bit where that is promised.
-    pub fn judge_exact(&self, metric: Metric, ids: &[u64], k: usize, found: &Neighbors) -> Verdict {
-        self.judge_exact_rows(metric, ids, k, found.iter())
-    }
-
-    pub fn judge_exact_rows<'a>(
-        &self,
-        metric: Metric,
-        ids: &[u64],
-        k: usize,
-        found: impl ExactSizeIterator<Item = &'a [Neighbor]>,
-    ) -> Verdict {
+    pub fn judge_exact<'a>(&self, metric: Metric, ids: &[u64], k: usize, found: impl Answers<'a>) -> Verdict {
         if metric == Metric::Cosine {
-            return self.judge_rows(metric, ids, k, found);
+            return self.judge(metric, ids, k, found);
         }
+        let found = found.into_iter();
         self.check_count(found.len())?;
         for (query, hits) in found.enumerate() {
             let want = self.exact(metric, ids, k, query);

@@ -29,11 +29,11 @@ fn case(metric: Metric, queries: &[f32], rows: &[f32]) -> Case {
 
 impl Case {
     fn judge(&self, hits: &[Neighbor]) -> Result<(), String> {
-        self.truth.judge_rows(self.metric, &self.ids, K, std::iter::once(hits))
+        self.truth.judge(self.metric, &self.ids, K, [hits])
     }
 
     fn judge_exact(&self, hits: &[Neighbor]) -> Result<(), String> {
-        self.truth.judge_exact_rows(self.metric, &self.ids, K, std::iter::once(hits))
+        self.truth.judge_exact(self.metric, &self.ids, K, [hits])
     }
 }
 
@@ -84,8 +84,8 @@ fn every_planted_fault_is_found() {
         finds("twice", &|hits| hits[5] = hits[4]);
         finds("unknown", &|hits| hits[0].id = 1000);
         let none: [&[Neighbor]; 0] = [];
-        assert!(truth.judge_rows(metric, ids, K, none.into_iter()).is_err(), "no answer at all");
-        assert!(truth.judge_rows(metric, ids, K, [right, right].into_iter()).is_err(), "too many answers");
+        assert!(truth.judge(metric, ids, K, none).is_err(), "no answer at all");
+        assert!(truth.judge(metric, ids, K, [right, right]).is_err(), "too many answers");
     }
 }
 

@@ -47,7 +47,7 @@ impl Case {
         [
             (Metric::L2, ElementKind::F32, Screen::I8, 128 * 32, 128, 0),
             (Metric::InnerProduct, ElementKind::F16, Screen::None, 128 * 32, 128, 0),
-            (Metric::Cosine, ElementKind::F16, Screen::I8, 256 * 32, 128, 300),
+            (Metric::Cosine, ElementKind::F16, Screen::I8, 128 * 32, 128, 300),
             (Metric::L2Squared, ElementKind::F32, Screen::None, 4096 * 32, 512, 6000),
         ]
         .map(|(metric, elements, screen, segment_bytes, kib, rows)| Self {
@@ -227,21 +227,29 @@ impl<'d> Life<'d> {
         Ok(())
     }
 
-    /// A refused call leaves the index as it was.
+    /// A refused call leaves the index as it was, whichever segment, piece or device the bad row falls into.
     fn refuse(&mut self, index: &mut Index) {
         let unknown = (1 << 63) - 1;
         let known = self.rows.keys().next().copied();
         let error = index.remove(&[known.unwrap_or(unknown), unknown]).expect_err("unknown");
         assert!(matches!(error, Error::UnknownId { id } if id == unknown), "{error}");
-        let dim = self.case.dim;
-        let mut bad = self.values(90);
-        bad[77 * dim] = f32::NAN;
-        let error = self.add(index, &bad, None).expect_err("not finite");
-        assert!(matches!(error, Error::NotFinite { row: 77, .. }), "{error}");
+        let (dim, count) =
+            (self.case.dim, [90, 900][self.random.below(2)].min(MOST_ELEMENTS / self.case.dim));
+        let first = self.random.below(count);
+        let mut bad = self.values(count);
+        bad[first * dim] = f32::NAN;
+        bad[count * dim - 1] = f32::INFINITY;
+        let ids = self.free_ids(count);
+        for ids in [None, Some(&ids[..]).filter(|ids| ids.len() == count)] {
+            let error = self.add(index, &bad, ids).expect_err("not finite");
+            assert!(matches!(error, Error::NotFinite { row, .. } if row == first as u64), "{error}");
+        }
         if let Some(id) = known {
-            let error = self.update(index, &[id], &bad[77 * dim..78 * dim]).expect_err("not finite");
+            let error = self.update(index, &[id], &bad[first * dim..][..dim]).expect_err("not finite");
             assert!(matches!(error, Error::NotFinite { row: 0, .. }), "{error}");
         }
+        let error = index.search(view(&bad[first * dim..], dim), 1).expect_err("not finite");
+        assert!(matches!(error, Error::NotFinite { argument: "queries", row: 0 }), "{error}");
     }
 
     /// Rows of an index of its own come in.
@@ -262,10 +270,18 @@ impl<'d> Life<'d> {
 
     /// A copy stays as it is when the index changes.
     fn copy(&mut self, index: &mut Index) {
-        let copy = index.clone_to(self.device).expect("a copy");
+        let [copy, on_host] =
+            [self.device, &Device::host()].map(|device| index.clone_to(device).expect("a copy"));
         let gone = self.some_ids(3);
         index.remove(&gone).expect("they are there");
-        assert!(living::ids(&copy).iter().eq(self.rows.keys()), "ids of the copy");
+        for copy in [&copy, &on_host] {
+            let ids = living::ids(copy);
+            assert!(ids.iter().eq(self.rows.keys()), "ids of the copy");
+            assert!(
+                copy.get(&ids).expect("rows").iter().eq(self.rows.values().flatten()),
+                "rows of the copy"
+            );
+        }
         if self.random.below(2) == 0 {
             *index = copy;
         } else {

@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use nearfield::{Filter, Index, Screen, SearchOptions, WithinOptions};
+use nearfield::{Filter, Index, Neighbor, Screen, SearchOptions, WithinOptions};
 
 use super::super::living::{self, Kind, LISTS, answer, bits};
 use super::super::truth::Truth;
@@ -61,12 +61,22 @@ impl Life<'_> {
                 self.rows.len()
             );
             let few = 1 + self.random.below(LISTS - 1);
-            let [all, some] = [LISTS, few].map(|probes| answer(index, queries, &options, probes));
+            let all = answer(index, queries, &options, LISTS);
             assert_eq!(bits(&all), bits(&answer(&exact, queries, &options, LISTS)), "{said}");
-            assert_eq!(bits(&some), bits(&answer(&same, queries, &options, few)), "{few} probes, {said}");
+            let fills = index.lists().is_some() && self.random.below(2) == 0;
+            let [some, wanted] =
+                [index, &same].map(|index| answer(index, queries, &options.clone().fill(fills), few));
+            assert_eq!(bits(&some), bits(&wanted), "{few} probes, fill {fills}, {said}");
 
             let allowed = self.rows.iter().filter(|&(&id, _)| !is_filtered || is_allowed(id));
             let (ids, rows): (Vec<u64>, Vec<&[f32]>) = allowed.map(|(&id, row)| (id, &row[..])).unzip();
+            // A filter widens the probes, as `fill` does.
+            let most = if is_filtered || fills { k.min(ids.len()) } else { 0 };
+            let is_right = |hit: &Neighbor| ids.binary_search(&hit.id).is_ok();
+            assert!(
+                some.iter().all(|hits| hits.len() >= most && hits.iter().all(is_right)),
+                "{few} probes, {said}"
+            );
             let truth = Truth::new(queries, view(&rows.concat(), self.case.dim));
             let verdict = match self.case.values {
                 Values::Whole => truth.judge_exact(self.case.metric, &ids, k, &all),
@@ -99,7 +109,16 @@ impl Life<'_> {
         let wanted: Vec<_> = asked.iter().map(|values| answer(&exact, values)).collect();
         let found = thread::scope(|scope| {
             let copy = &copy;
-            let search = |values| move || [(); SEARCHES].map(|()| answer(copy, values));
+            let known = self.rows.iter().next().map(|(&id, row)| (id, row.clone()));
+            let search = |values| {
+                let known = known.clone();
+                move || {
+                    if let Some((id, row)) = known {
+                        assert_eq!(copy.get(&[id]).expect("it is there"), row);
+                    }
+                    [(); SEARCHES].map(|()| answer(copy, values))
+                }
+            };
             let threads: Vec<_> = asked.iter().map(|values| scope.spawn(search(values))).collect();
             self.grow(index, 90, true);
             let gone = self.some_ids(4);
