@@ -12,6 +12,10 @@ use nearfield::internals::kernels::{Access, Driver, Kernel, Variant};
 use nearfield::internals::{ceilings, kernels, vectors_seen};
 use rayon::prelude::*;
 
+#[path = "common/covering.rs"]
+mod covering;
+use covering::covering;
+
 fn parse(kernel: &Kernel, variant: &Variant, driver: Driver) -> Module {
     let source = kernel.wgsl(variant, driver).expect("the kernel unrolls");
     naga::front::wgsl::parse_str(&source)
@@ -80,35 +84,11 @@ fn drivers(kernel: &Kernel, variant: &Variant) -> &'static [Driver] {
     }
 }
 
-/// Variants of a kernel that are all written. Of more, writers see a covering set.
-const ALL_WRITTEN: usize = 32;
-
-/// The properties of a variant, each with its place.
-fn values(variant: &Variant) -> Vec<(usize, u32)> {
-    let Variant { elements, subgroups, matrix_side, constants, dimension } = variant;
-    let own = [*elements as u32, u32::from(*subgroups), *matrix_side, *dimension];
-    own.into_iter().chain(constants.iter().copied()).enumerate().collect()
-}
-
-/// Which variants the writers see. `reduce_rows` and `reduce_blocks` have hundreds, whose constants choose among branches: naga's writers
-/// take each branch as it is, so it is enough that each pair of two values is in some variant that is written.
-fn covering(forms: &[Variant]) -> Vec<bool> {
-    let mut seen = HashSet::new();
-    let mut has_new_pair = |variant: &Variant| {
-        let values = values(variant);
-        let before = seen.len();
-        for (number, one) in values.iter().enumerate() {
-            seen.extend(values[..number].iter().map(|other| [*one, *other]));
-        }
-        seen.len() > before
-    };
-    forms.iter().map(|variant| has_new_pair(variant) || forms.len() <= ALL_WRITTEN).collect()
-}
-
 /// Checks all variants, numbered kernel by kernel, on all threads. The last argument tells whether writers see the variant.
 fn each_variant(check: impl Fn(&Kernel, usize, &Variant, bool) + Sync) {
     every_kernel().collect::<Vec<_>>().into_par_iter().for_each(|kernel| {
         let forms = forms(kernel);
+        // naga's writers take each branch as it is.
         let checked = forms.iter().zip(covering(&forms)).enumerate();
         checked.for_each(|(number, (variant, is_written))| check(kernel, number, variant, is_written));
     });

@@ -3,6 +3,7 @@
 #![expect(dead_code, reason = "each test binary uses a part of this")]
 
 pub(crate) mod bench;
+pub(crate) mod covering;
 pub(crate) mod lists;
 pub(crate) mod narrowed;
 pub(crate) mod reduce;

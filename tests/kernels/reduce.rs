@@ -2,6 +2,7 @@
 //! beside the results.
 
 use crate::common::bench::{Bench, Buffer, GUARD};
+use crate::common::covering::covering;
 use crate::common::{gpu, without_subgroups};
 use half::f16;
 use nearfield::ElementKind;
@@ -14,7 +15,7 @@ const NOTHING: u32 = u32::MAX;
 
 /// The variants of a kernel, each with a device that runs it, except redundant ones: compensation changes nothing in operations
 /// that do not sum; and f16 changes only how a vector is loaded, so half of the combinations of override constants run on f32
-/// and the others on f16.
+/// and the others on f16. Without the nightly tier a covering set stands for the rest.
 fn variants(kernel: &Kernel) -> Vec<(Variant, Bench<'static>)> {
     let has_halves = kernel.override_constants().iter().len() > 1
         && kernel.variants().iter().any(|variant| variant.elements == ElementKind::F16);
@@ -26,12 +27,12 @@ fn variants(kernel: &Kernel) -> Vec<(Variant, Bench<'static>)> {
         let compensated = values.clone().any(|((name, _), value)| *name == "COMPENSATED" && *value == 1);
         (adds || !compensated) && (!has_halves || odd == (variant.elements == ElementKind::F16))
     };
-    kernel
-        .variants()
-        .into_iter()
-        .filter(is_wanted)
-        .filter_map(|variant| with_device(kernel, variant))
-        .collect()
+    let wanted: Vec<_> = kernel.variants().into_iter().filter(is_wanted).collect();
+    let is_nightly = std::env::var("NEARFIELD_NIGHTLY").is_ok_and(|value| value == "1");
+    let covering = covering(&wanted);
+    let some =
+        wanted.into_iter().zip(covering).filter(|(_, stands_for_others)| is_nightly || *stands_for_others);
+    some.filter_map(|(variant, _)| with_device(kernel, variant)).collect()
 }
 
 /// A variant with a device that runs it.

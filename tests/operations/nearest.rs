@@ -11,7 +11,7 @@ fn flat(device: &Device, rows: MatrixView<'_, f32>, metric: Metric) -> Flat {
     index
 }
 
-#[test_case(Engine::Adapter)]
+#[test_case(Engine::Adapter => ignore["nightly"])]
 #[test_case(Engine::Host)]
 fn the_nearest_rows_are_those_of_a_flat_bit_for_bit(engine: Engine) {
     for device in engine.devices() {
