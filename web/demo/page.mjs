@@ -63,15 +63,13 @@ async function build() {
   await next.warmUp({ queries: 1 });
   await index?.free();
   index = next;
-  const { f16, subgroups, timestamps } = device.features;
-  const facts = {
-    Device: device.describe(),
-    WebGPU: 'gpu' in navigator ? 'this browser has it' : 'this browser has none here (it needs https or localhost)',
-    Features: Object.entries({ f16, subgroups, timestamps }).filter(([, has]) => has).map(([name]) => name).join(', ') || 'none that kernels use',
-    Limits: Object.entries(device.limits).map(([name, most]) => `${name} ${number(most)}`).join(', '),
-    'Lives in': device.isInWorker ? 'a worker: searches do not block the page' : 'the page',
-    Memory: index.memory,
-  };
+  const facts = { Device: device.describe(), Memory: index.memory };
+  if (!device.isHost) {
+    const { f16, subgroups, timestamps } = device.features;
+    const has = [f16 && '16-bit floats', subgroups && `subgroups of ${subgroups.join(' to ')}`, timestamps && 'timestamps'].filter(Boolean);
+    facts.Features = has.join(', ') || 'none that kernels use';
+    facts.Limits = Object.entries(device.limits).map(([name, most]) => `${name} ${number(most)}`).join(', ');
+  }
   by('about').replaceChildren(...Object.entries(facts).flatMap(([term, fact]) => [made('dt', term), made('dd', fact)]));
 }
 

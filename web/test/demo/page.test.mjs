@@ -39,7 +39,7 @@ test('a package has its true neighbours, other choices have theirs, and each poi
   const { page, context, said } = await open('?prefer=host#cantata');
   await isRight(page, 'cantata');
   assert.match(await page.textContent('#took'), /^The 10 nearest of 4,000 in [\d.,]+ ms on the host engine$/);
-  assert.match(await page.textContent('#about'), /Devicehost .*because the caller asks for "host".*Lives ina worker/s);
+  assert.match(await page.textContent('#about'), /Devicehost .*because the caller asks for "host".*Memoryrows/s);
   assert.equal(await page.locator('#map g:first-child title').count(), 4000);
 
   await page.fill('#query', 'chess engine');
