@@ -87,7 +87,7 @@ async function search(row) {
   by('chosen').replaceChildren(made('b', names[row]), made('span', descriptions[row]));
   const onHost = found.statistics.onHost ? 'the host engine, which answers small searches before the GPU could' : 'the GPU';
   const place = device.isHost ? 'the host engine' : onHost;
-  by('took').replaceChildren(`The ${k} nearest of ${number(rows)} in `, made('strong', `${milliseconds.toPrecision(2)} ms`), ` on ${place}`);
+  by('took').replaceChildren(`The ${k} nearest of ${number(rows)} in `, made('strong', `${milliseconds.toFixed(1)} ms`), ` on ${place}`);
   const others = Array.from(found.ids, (id, at) => ({ id, distance: found.distances[at] })).filter(({ id }) => id !== row).slice(0, k);
   by('results').replaceChildren(...others.map(({ id, distance }) => {
     const button = made('button', '', { type: 'button', onclick: () => act(() => search(id)) });
