@@ -63,15 +63,13 @@ async function build() {
   await next.warmUp({ queries: 1 });
   await index?.free();
   index = next;
-  const { f16, subgroups, timestamps } = device.features;
-  const facts = {
-    Device: device.describe(),
-    WebGPU: 'gpu' in navigator ? 'this browser has it' : 'this browser has none here (it needs https or localhost)',
-    Features: Object.entries({ f16, subgroups, timestamps }).filter(([, has]) => has).map(([name]) => name).join(', ') || 'none that kernels use',
-    Limits: Object.entries(device.limits).map(([name, most]) => `${name} ${number(most)}`).join(', '),
-    'Lives in': device.isInWorker ? 'a worker: searches do not block the page' : 'the page',
-    Memory: index.memory,
-  };
+  const facts = { Device: device.describe(), Memory: index.memory };
+  if (!device.isHost) {
+    const { f16, subgroups, timestamps } = device.features;
+    const has = [f16 && '16-bit floats', subgroups && `subgroups of ${subgroups.join(' to ')}`, timestamps && 'timestamps'].filter(Boolean);
+    facts.Features = has.join(', ') || 'none that kernels use';
+    facts.Limits = Object.entries(device.limits).map(([name, most]) => `${name} ${number(most)}`).join(', ');
+  }
   by('about').replaceChildren(...Object.entries(facts).flatMap(([term, fact]) => [made('dt', term), made('dd', fact)]));
 }
 
@@ -89,7 +87,7 @@ async function search(row) {
   by('chosen').replaceChildren(made('b', names[row]), made('span', descriptions[row]));
   const onHost = found.statistics.onHost ? 'the host engine, which answers small searches before the GPU could' : 'the GPU';
   const place = device.isHost ? 'the host engine' : onHost;
-  by('took').replaceChildren(`The ${k} nearest of ${number(rows)} in `, made('strong', `${milliseconds.toPrecision(2)} ms`), ` on ${place}`);
+  by('took').replaceChildren(`The ${k} nearest of ${number(rows)} in `, made('strong', `${milliseconds.toFixed(1)} ms`), ` on ${place}`);
   const others = Array.from(found.ids, (id, at) => ({ id, distance: found.distances[at] })).filter(({ id }) => id !== row).slice(0, k);
   by('results').replaceChildren(...others.map(({ id, distance }) => {
     const button = made('button', '', { type: 'button', onclick: () => act(() => search(id)) });
