@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, ListLikeArray, RecordBatch, StringArray};
+use datafusion::arrow::array::{ArrayRef, AsArray, ListLikeArray, RecordBatch, StringArray};
 use datafusion::arrow::csv;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::arrow::error::ArrowError;
