@@ -165,7 +165,7 @@ pub(crate) async fn read_again(device: &Device, shape: &RowShape, rows: &HostRow
     let alive = rows.alive().map(Bits::copied).transpose()?;
     let part = FilePart { rows: again, ids: memory::copied(&rows.ids)?, alive };
     let mut reading = Reading::new(device, &shape, part, Vectors::from(&sample).on_host()?).await?;
-    for slots in slots.chunks(file.elements.rows_of_piece(file.dim)) {
+    for slots in slots.chunks(file.rows_of_piece()) {
         interrupt::check()?;
         rows.check_file()?;
         let piece = rows.values.gathered(slots)?;

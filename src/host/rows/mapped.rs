@@ -66,9 +66,14 @@ impl MappedRows {
         joined(numbers.len(), |place| self.bytes(numbers[place]), self.elements, self.dim)
     }
 
+    /// Rows that are read at a time.
+    pub(crate) fn rows_of_piece(&self) -> usize {
+        self.elements.rows_of_piece(self.dim)
+    }
+
     /// Copies of all rows in the order of the file, piece by piece, each with the number of its first row.
     pub(crate) fn pieces(&self) -> impl Iterator<Item = Result<(usize, Matrix)>> + '_ {
-        let (all, piece) = (self.rows, self.elements.rows_of_piece(self.dim));
+        let (all, piece) = (self.rows, self.rows_of_piece());
         let mut announced = 0;
         (0..all).step_by(piece).map(move |first| {
             interrupt::check()?;
