@@ -71,7 +71,7 @@ pub(crate) async fn assign(centroids: &Centroids, rows: &Assigning<'_>) -> Resul
     let count = rows.count();
     let mut assigned = vec![Assigned { list: u32::MAX, distance: 0.0 }; count];
     let mut coarse = Coarse::new(centroids, 1, count as u64);
-    let mut open = Vec::from([0..count]);
+    let mut open: Vec<_> = std::iter::once(0..count).collect();
     while !open.is_empty() {
         let mut overflowed = vec![];
         for range in open {
