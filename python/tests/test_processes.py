@@ -316,3 +316,53 @@ def test_too_little_memory_is_an_error_and_no_abort(child: Any, on_host: bool, m
     monkeypatch.setenv("MALLOC_MMAP_THRESHOLD_", "65536")
     done = child(LITTLE, timeout=100)
     assert (done.returncode, done.stdout) == (0, ""), done.stdout + done.stderr
+
+
+LEAKS = (
+    START
+    + """
+import gc
+
+def resident():
+    gc.collect()
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * 4096 / 2**20
+
+index = nf.Flat(rows[:1000, :32].copy(), metric="l2sq")
+queries, few = rows[:4, :32].copy(), rows[:1, :32].copy()
+mask = np.arange(1000) % 2 == 0
+def searches(count):
+    for number in range(count):
+        index.search(few, 5, filter=mask if number % 10 == 0 else None)
+        if number % 50 == 0:
+            index.search_within(queries, 1.0), index.search(np.asfortranarray(queries), 5), nf.reduce.sum(queries)
+
+def failures(count):
+    for call in count * (
+        lambda: index.search(queries, 0), lambda: index.add(queries * np.nan), lambda: index.add(queries, [1, 1, 2, 3]),
+        lambda: nf.from_bytes(b"x" * 1000), lambda: index.search(few, filter=lambda id: 1 // 0),
+    ):
+        try:
+            call()
+        except (ValueError, nf.Error, ZeroDivisionError):
+            continue
+        raise AssertionError("not refused")
+
+many = 10_000 if index.device.kind == "host" else 1000
+searches(many // 5), failures(40)
+before = resident()
+searches(many)
+after = resident()
+failures(40)
+print(after - before, resident() - after)
+"""
+)
+
+
+@pytest.mark.nightly
+@pytest.mark.skipif(sys.platform != "linux", reason="the memory of a process is measured by Linux")
+def test_many_searches_and_failures_leave_no_memory_behind(child: Any) -> None:
+    done = child(LEAKS, timeout=200)
+    assert done.returncode == 0, done.stderr
+    searches, failures = map(float, done.stdout.split())
+    assert searches < 5 and failures < 5, "mebibytes"
