@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use fastrand::Rng;
+use test_case::test_case;
 
 use crate::engine::rows::moves::*;
 use crate::engine::rows::narrowed::NarrowedRows;
@@ -89,15 +90,37 @@ fn empty(device: &Device, screen: Screen, expected: u64) -> GpuRows {
     GpuRows::new(gpu, ElementKind::F32, DIM, expected, narrowed).expect("rows")
 }
 
-/// Puts rows into slots, whose numbers are their ids.
-fn put(device: &Device, rows: &mut GpuRows, model: &mut Model, slots: &[u32], values: &[f32]) {
-    let ids: Vec<u64> = slots.iter().map(|&slot| slot.into()).collect();
-    let placing = Placing { slots, ids: &ids, freed: &[] };
+/// Puts rows into slots, from the host or the device, and gives up others.
+fn put(
+    device: &Device,
+    rows: &mut GpuRows,
+    model: &mut Model,
+    (slots, ids, freed): (&[u32], &[u64], &[u32]),
+    values: &[f32],
+    from_device: bool,
+) {
+    let placing = Placing { slots, ids, freed };
     let view = MatrixView::new(values, DIM).expect("whole rows");
-    let change = device.block_on(rows.prepared_put(view.into(), &placing, &mut |_| ()));
+    let change = if from_device {
+        let matrix = device.upload(view).expect("good rows");
+        device.block_on(rows.prepared_put((&matrix).into(), &placing, &mut |_| ()))
+    } else {
+        device.block_on(rows.prepared_put(view.into(), &placing, &mut |_| ()))
+    };
     rows.apply(change.expect("good rows")).expect("prepared");
-    let placed = slots.iter().zip(values.chunks(DIM));
-    model.extend(placed.map(|(&slot, row)| (slot, (slot.into(), row.to_vec()))));
+    model.extend(
+        slots
+            .iter()
+            .zip(ids.iter().zip(values.chunks(DIM)))
+            .map(|(&slot, (&id, row))| (slot, (id, row.to_vec()))),
+    );
+    freed.iter().for_each(|slot| drop(model.remove(slot)));
+}
+
+/// Puts rows into slots, whose numbers are their ids.
+fn put_numbered(device: &Device, rows: &mut GpuRows, model: &mut Model, slots: &[u32], values: &[f32]) {
+    let ids: Vec<u64> = slots.iter().map(|&slot| slot.into()).collect();
+    put(device, rows, model, (slots, &ids, &[]), values, false);
 }
 
 fn release(device: &Device, rows: &mut GpuRows, model: &mut Model, freed: &[u32]) {
@@ -106,7 +129,9 @@ fn release(device: &Device, rows: &mut GpuRows, model: &mut Model, freed: &[u32]
     freed.iter().for_each(|slot| drop(model.remove(slot)));
 }
 
-fn any_slots(screen: Screen) {
+#[test_case(Screen::None; "found, read and moved")]
+#[test_case(Screen::I8; "narrowed where they lie")]
+fn rows_in_any_slots_are(screen: Screen) {
     let Some(device) = device(256) else { return };
     let mut rows = empty(&device, screen, 0);
     let (mut model, mut random, mut next) = (Model::new(), Rng::with_seed(0x5107), 0u64);
@@ -126,19 +151,7 @@ fn any_slots(screen: Screen) {
                     .collect();
                 let ids: Vec<u64> = (0..slots.len() as u64).map(|i| (next + i) ^ 0x155).collect();
                 next += 1 << 12;
-                let placing = Placing { slots: &slots, ids: &ids, freed: &freed };
-                let view = MatrixView::new(&values, DIM).expect("whole rows");
-                let change = if operation % 3 == 0 {
-                    let matrix = device.upload(view).expect("good rows");
-                    device.block_on(rows.prepared_put((&matrix).into(), &placing, &mut |_| ()))
-                } else {
-                    device.block_on(rows.prepared_put(view.into(), &placing, &mut |_| ()))
-                };
-                rows.apply(change.expect("good rows")).expect("prepared");
-                for (slot, (id, row)) in slots.iter().zip(ids.iter().zip(values.chunks(DIM))) {
-                    model.insert(*slot, (*id, row.to_vec()));
-                }
-                freed.iter().for_each(|slot| drop(model.remove(slot)));
+                put(&device, &mut rows, &mut model, (&slots, &ids, &freed), &values, operation % 3 == 0);
             }
             2 => {
                 let most = [alive.len(), alive.len() / 2, 3][random.usize(..3)].min(900);
@@ -165,26 +178,16 @@ fn any_slots(screen: Screen) {
 }
 
 #[test]
-fn rows_in_any_slots_are_found_read_and_moved() {
-    any_slots(Screen::None);
-}
-
-#[test]
-fn rows_in_any_slots_are_narrowed_where_they_lie() {
-    any_slots(Screen::I8);
-}
-
-#[test]
 fn slots_behind_an_earlier_end_have_no_rows() {
     let Some(device) = device(256) else { return };
     let mut rows = empty(&device, Screen::None, 0);
     let (mut model, mut random) = (Model::new(), Rng::with_seed(0xbe));
     let values: Vec<f32> = (0..1000 * DIM).map(|i| (i / DIM % 8) as f32).collect();
     let first: Vec<u32> = (0..1000).filter(|&slot| slot != 5).collect();
-    put(&device, &mut rows, &mut model, &first, &values[DIM..]);
+    put_numbered(&device, &mut rows, &mut model, &first, &values[DIM..]);
     release(&device, &mut rows, &mut model, &(310..1000).collect::<Vec<u32>>());
     check(&rows, &model, &mut random);
-    put(&device, &mut rows, &mut model, &[900], &values[..DIM]);
+    put_numbered(&device, &mut rows, &mut model, &[900], &values[..DIM]);
     check(&rows, &model, &mut random);
 }
 
@@ -196,7 +199,7 @@ fn memory_behind_the_end_is_given_up_where_it_is_much() {
         let (mut model, mut random) = (Model::new(), Rng::with_seed(0x5e));
         let slots: Vec<u32> = (0..3000).collect();
         let values: Vec<f32> = (0..3000 * DIM).map(|i| (i % 7) as f32).collect();
-        put(&device, &mut rows, &mut model, &slots, &values);
+        put_numbered(&device, &mut rows, &mut model, &slots, &values);
         let room = |rows: &GpuRows| rows.segments.iter().map(|segment| segment.capacity).collect::<Vec<_>>();
         assert_eq!(room(&rows), [1024; 3]);
         for (end, wanted) in [
@@ -218,7 +221,7 @@ fn memory_behind_the_end_is_given_up_where_it_is_much() {
             };
             assert_eq!(room(&rows), kept, "{end} rows, {expected} expected");
         }
-        put(&device, &mut rows, &mut model, &slots, &values);
+        put_numbered(&device, &mut rows, &mut model, &slots, &values);
         assert_eq!(rows.len(), 3000);
     }
 }
