@@ -9,7 +9,8 @@ pub(crate) mod reduce;
 pub(crate) mod select;
 pub(crate) mod vectors;
 
-use std::sync::OnceLock;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use nearfield::{Device, DeviceOptions, Element, Error, wgpu};
@@ -48,17 +49,32 @@ impl Engine {
         present(DEVICES[self as usize].get_or_init(open).as_ref())
     }
 
-    /// A device with small segments and little scratch memory.
+    /// A device with small segments and little scratch memory. All tests that ask for the same share it: each device compiles its own
+    /// kernels.
     pub(crate) fn confined(self, segment_bytes: u64, budget_bytes: u64) -> Option<Device> {
-        let mut options = options();
-        options.max_segment_bytes = segment_bytes;
-        options.budget_bytes = budget_bytes;
-        self.open(options)
+        static DEVICES: Mutex<BTreeMap<(usize, u64, u64), Option<Device>>> = Mutex::new(BTreeMap::new());
+        let open = || self.open(options().max_segment_bytes(segment_bytes).budget_bytes(budget_bytes));
+        let mut devices = DEVICES.lock().unwrap_or_else(PoisonError::into_inner);
+        devices.entry((self as usize, segment_bytes, budget_bytes)).or_insert_with(open).clone()
     }
 
     /// A device whose buffers are visible in windows of this many bytes, without subgroup operations. None on the host
     /// engine, which has no such limit.
     pub(crate) fn with_bindings_of(self, bytes: u64) -> Option<Device> {
+        let limits = |adapter: &wgpu::Adapter| wgpu::Limits {
+            max_storage_buffer_binding_size: bytes,
+            ..adapter.limits()
+        };
+        self.of_wgpu(limits, wgpu::Features::empty())
+    }
+
+    /// A wgpu device that the caller made, of the adapter that other tests use and with those of these features that it has. None on
+    /// the host engine.
+    pub(crate) fn of_wgpu(
+        self,
+        limits: impl Fn(&wgpu::Adapter) -> wgpu::Limits,
+        features: wgpu::Features,
+    ) -> Option<Device> {
         if self == Self::Host {
             return None;
         }
@@ -71,8 +87,11 @@ impl Engine {
                     && adapter.get_info().backend.to_str() == wanted.backend
             })
             .expect("the adapter is there");
-        let limits = wgpu::Limits { max_storage_buffer_binding_size: bytes, ..adapter.limits() };
-        let descriptor = wgpu::DeviceDescriptor { required_limits: limits, ..Default::default() };
+        let descriptor = wgpu::DeviceDescriptor {
+            required_limits: limits(&adapter),
+            required_features: adapter.features() & features,
+            ..Default::default()
+        };
         let (device, queue) = pollster::block_on(adapter.request_device(&descriptor)).expect("a device");
         Some(Device::from_wgpu(device, queue, options()))
     }

@@ -10,7 +10,7 @@ use crate::common::Engine::{self, Adapter, Host};
 use crate::common::options;
 use crate::support::run_within;
 use nearfield::{
-    DeviceOptions, ElementKind, Error, Filter, Flat, Index, MatrixView, Metric, Screen, SearchOptions,
+    Device, ElementKind, Error, Filter, Flat, Index, MatrixView, Metric, Screen, SearchOptions, interruptible,
 };
 use nearfield_testing::living::{Kind, bits};
 use nearfield_testing::{Random, view};
@@ -31,13 +31,16 @@ fn row_count(engine: Engine) -> usize {
     }
 }
 
-/// An index of random rows, and queries.
-fn given(engine: Engine, kind: Kind, options: DeviceOptions) -> Option<(Index, Vec<f32>)> {
-    let device = engine.open(options)?;
+/// An index of random rows on a device, and queries.
+fn made(device: &Device, kind: Kind, rows: usize) -> (Index, Vec<f32>) {
     let mut random = Random::new(0xca11);
-    let mut index = kind.make(&device, Metric::L2, DIM, ElementKind::F32, Screen::Auto);
-    index.add(view(&random.floats(row_count(engine) * DIM), DIM)).expect("good rows");
-    Some((index, random.floats(QUERIES * DIM)))
+    let mut index = kind.make(device, Metric::L2, DIM, ElementKind::F32, Screen::Auto);
+    index.add(view(&random.floats(rows * DIM), DIM)).expect("good rows");
+    (index, random.floats(QUERIES * DIM))
+}
+
+fn given(engine: Engine, kind: Kind) -> Option<(Index, Vec<f32>)> {
+    Some(made(engine.device()?, kind, row_count(engine)))
 }
 
 /// The search of one caller: a few queries from `first` on.
@@ -76,6 +79,11 @@ impl Ask {
     }
 }
 
+/// What each caller would be told alone.
+fn answers(index: &Index, queries: &[f32]) -> Vec<Bits> {
+    asks().iter().map(|ask| ask.answer(index, queries)).collect()
+}
+
 /// Polls a future some times, then drops it unless it is ready.
 fn polled<T>(future: impl Future<Output = T>, times: usize) -> Option<T> {
     let mut future = std::pin::pin!(future);
@@ -100,30 +108,48 @@ enum Until {
     Joined,
 }
 
-/// Searches from many threads: blocking calls, futures, and futures that are dropped. The number of searches that others had a part in.
-fn load(index: &RwLock<Index>, queries: &[f32], wanted: &[Bits], until: Until) -> u64 {
-    let joined = AtomicU64::new(0);
+/// Searches from many threads: blocking calls, futures, futures that are dropped, and calls that are told to end, whether they wait, lead
+/// a joint search or compute. The number of searches that others had a part in, and of those that were interrupted.
+fn load(index: &RwLock<Index>, queries: &[f32], wanted: &[Bits], until: Until) -> [u64; 2] {
+    let (joined, interrupted) = (AtomicU64::new(0), AtomicU64::new(0));
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
-            let joined = &joined;
+            let (joined, interrupted) = (&joined, &interrupted);
             scope.spawn(move || {
                 let mut random = Random::new(thread as u64);
-                let mut searches = 0;
-                while searches < SEARCHES || until == Until::Joined && joined.load(Ordering::Relaxed) == 0 {
+                let (mut searches, is_told_to_end) = (0, thread % 4 == 2 && until == Until::Joined);
+                let least = if is_told_to_end { SEARCHES / 4 } else { SEARCHES };
+                while searches < least || until == Until::Joined && joined.load(Ordering::Relaxed) == 0 {
                     searches += 1;
                     let index = index.read().expect("no panic");
                     let number = random.below(wanted.len());
                     let ask = asks()[number];
                     let options = ask.options(&index);
-                    let search = index.search_with_async(ask.queries(queries), &options);
+                    let later = index.search_with_async(ask.queries(queries), &options);
+                    let search = || index.search_with(ask.queries(queries), &options);
                     let found = match thread % 4 {
-                        0 => match polled(search, random.below(6)) {
+                        0 => match polled(later, random.below(6)) {
                             Some(found) => found,
                             None => continue,
                         },
-                        1 => pollster::block_on(search),
-                        _ => index.search_with(ask.queries(queries), &options),
+                        1 => pollster::block_on(later),
+                        _ if is_told_to_end => {
+                            // A call asks whether to end 50 ms after this.
+                            let wait = Duration::from_micros(48_000 + random.below(4000) as u64);
+                            interruptible(
+                                || false,
+                                || {
+                                    std::thread::sleep(wait);
+                                    search()
+                                },
+                            )
+                        }
+                        _ => search(),
                     };
+                    if is_told_to_end && matches!(found, Err(Error::Interrupted)) {
+                        interrupted.fetch_add(1, Ordering::Relaxed);
+                        continue;
+                    }
                     let found = found.expect("an answer");
                     joined.fetch_add(u64::from(found.statistics.joined > 0), Ordering::Relaxed);
                     assert_eq!(bits(&found.neighbors), wanted[number], "ask {number}");
@@ -131,30 +157,31 @@ fn load(index: &RwLock<Index>, queries: &[f32], wanted: &[Bits], until: Until) -
             });
         }
     });
-    joined.into_inner()
+    [joined, interrupted].map(AtomicU64::into_inner)
 }
 
 #[test_matrix([Host], [Kind::Flat, Kind::Ivf])]
 #[test_matrix([Adapter], [Kind::Flat, Kind::Ivf] => ignore["nightly"])]
 fn answers_are_those_of_a_search_alone_under_load_and_through_changes(engine: Engine, kind: Kind) {
-    let Some((index, queries)) = given(engine, kind, options()) else { return };
+    let Some((index, queries)) = given(engine, kind) else { return };
     let index = RwLock::new(index);
+    let mut interrupted = 0;
     for phase in 0..3u64 {
-        let wanted: Vec<Bits> =
-            asks().iter().map(|ask| ask.answer(&index.read().expect("no panic"), &queries)).collect();
-        load(&index, &queries, &wanted, Until::Joined);
+        let wanted = answers(&index.read().expect("no panic"), &queries);
+        interrupted += load(&index, &queries, &wanted, Until::Joined)[1];
         let mut index = index.write().expect("no panic");
-        // No search is left over from callers who dropped theirs.
+        // No search is left over from callers who dropped theirs, or were interrupted.
         index.remove(&(phase * 40..phase * 40 + 40).collect::<Vec<u64>>()).expect("they are there");
         index.add(view(&Random::new(phase).floats(60 * DIM), DIM)).expect("good rows");
     }
+    assert!(interrupted > 0, "no call was told to end in time");
 }
 
 #[test_matrix([Host])]
 #[test_matrix([Adapter] => ignore["nightly"])]
 fn rows_are_added_while_others_search(engine: Engine) {
-    let Some((index, queries)) = given(engine, Kind::Flat, options()) else { return };
-    let wanted: Vec<Bits> = asks().iter().map(|ask| ask.answer(&index, &queries)).collect();
+    let Some((index, queries)) = given(engine, Kind::Flat) else { return };
+    let wanted = answers(&index, &queries);
     let index = RwLock::new(index);
     let is_over = AtomicBool::new(false);
     let mut added = 0;
@@ -175,8 +202,8 @@ fn rows_are_added_while_others_search(engine: Engine) {
 
 #[test_matrix([Adapter, Host])]
 fn an_error_stays_its_callers(engine: Engine) {
-    let Some((index, queries)) = given(engine, Kind::Flat, options()) else { return };
-    let wanted: Vec<Bits> = asks().iter().map(|ask| ask.answer(&index, &queries)).collect();
+    let Some((index, queries)) = given(engine, Kind::Flat) else { return };
+    let wanted = answers(&index, &queries);
     let mut wrong = queries[..3 * DIM].to_vec();
     wrong[2 * DIM + 1] = f32::NAN;
     let mut long = queries[..2 * DIM].to_vec();
@@ -203,32 +230,9 @@ fn an_error_stays_its_callers(engine: Engine) {
     });
 }
 
-#[test]
-fn a_lost_device_gives_every_caller_an_error() {
-    let Some((index, queries)) = given(Adapter, Kind::Flat, options()) else { return };
-    // Kernels are compiled by then.
-    asks().iter().for_each(|ask| drop(ask.answer(&index, &queries)));
-    let searches = AtomicU64::new(0);
-    std::thread::scope(|scope| {
-        let (index, queries, searches) = (&index, &queries, &searches);
-        for thread in 0..THREADS {
-            scope.spawn(move || {
-                let ask = asks()[thread];
-                while index.search_with(ask.queries(queries), &ask.options(index)).is_ok() {
-                    searches.fetch_add(1, Ordering::Relaxed);
-                }
-            });
-        }
-        while searches.load(Ordering::Relaxed) < THREADS as u64 {
-            std::thread::yield_now();
-        }
-        index.device().wgpu_device().expect("a GPU").destroy();
-    });
-}
-
 #[test_matrix([Adapter, Host])]
 fn other_searches_run_beside(engine: Engine) {
-    let Some((index, queries)) = given(engine, Kind::Flat, options()) else { return };
+    let Some((index, queries)) = given(engine, Kind::Flat) else { return };
     let allowed: Vec<u64> = (0..row_count(engine) as u64).step_by(3).collect();
     let ask = asks()[0];
     let progress = |_: usize| {};
@@ -253,12 +257,15 @@ fn other_searches_run_beside(engine: Engine) {
     });
 }
 
-#[test_matrix([Adapter, Host])]
-fn joining_can_be_turned_off(engine: Engine) {
-    let options = options().join_searches(false);
-    let Some((index, queries)) = given(engine, Kind::Flat, options) else { return };
-    let wanted: Vec<Bits> = asks().iter().map(|ask| ask.answer(&index, &queries)).collect();
-    assert_eq!(load(&RwLock::new(index), &queries, &wanted, Until::Done), 0);
+/// Where one thread answers a search, or the device is told so. The queue is the same on every engine.
+#[test]
+fn searches_run_side_by_side_where_joining_does_not_pay() {
+    let told = Host.open(options().join_searches(false)).expect("the host is always there");
+    for (device, rows) in [(&Device::host(), 500), (&told, row_count(Host))] {
+        let (index, queries) = made(device, Kind::Flat, rows);
+        let wanted = answers(&index, &queries);
+        assert_eq!(load(&RwLock::new(index), &queries, &wanted, Until::Done)[0], 0, "{rows} rows");
+    }
 }
 
 #[test]
@@ -275,26 +282,15 @@ fn a_budget_too_small_for_two_searches_is_enough_for_each() {
     };
     let (index, budget) = run_within(1000, 20, build);
     assert!(build(budget / 2).is_err());
-    let wanted: Vec<Bits> = asks().iter().map(|ask| ask.answer(&index, &queries)).collect();
-    assert_eq!(load(&RwLock::new(index), &queries, &wanted, Until::Done), 0);
-}
-
-#[test]
-fn searches_that_one_thread_answers_run_side_by_side_on_the_host() {
-    let device = nearfield::Device::host();
-    let mut index = Kind::Flat.make(&device, Metric::L2, DIM, ElementKind::F32, Screen::Auto);
-    let mut random = Random::new(7);
-    index.add(view(&random.floats(500 * DIM), DIM)).expect("good rows");
-    let queries = random.floats(QUERIES * DIM);
-    let wanted: Vec<Bits> = asks().iter().map(|ask| ask.answer(&index, &queries)).collect();
-    assert_eq!(load(&RwLock::new(index), &queries, &wanted, Until::Done), 0);
+    let wanted = answers(&index, &queries);
+    assert_eq!(load(&RwLock::new(index), &queries, &wanted, Until::Done)[0], 0);
 }
 
 /// A thread of the pool that searches on the host may take up another search in the middle of the first.
 #[test_matrix([Adapter, Host])]
 fn tasks_of_a_thread_pool_search_beside_the_others(engine: Engine) {
-    let Some((index, queries)) = given(engine, Kind::Flat, options()) else { return };
-    let wanted: Vec<Bits> = asks().iter().map(|ask| ask.answer(&index, &queries)).collect();
+    let Some((index, queries)) = given(engine, Kind::Flat) else { return };
+    let wanted = answers(&index, &queries);
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| (0..40).for_each(|_| assert_eq!(asks()[0].answer(&index, &queries), wanted[0])));
@@ -309,7 +305,7 @@ fn tasks_of_a_thread_pool_search_beside_the_others(engine: Engine) {
 #[test]
 #[ignore = "nightly"]
 fn a_search_that_was_forgotten_midway_is_named_by_the_next_change() {
-    let Some((mut index, queries)) = given(Adapter, Kind::Flat, options()) else { return };
+    let Some((mut index, queries)) = given(Adapter, Kind::Flat) else { return };
     let query = &queries[..DIM];
     let many = queries[..20 * DIM].repeat(10);
     let mut first = Box::pin(index.search_async(view(&many, DIM), 5));

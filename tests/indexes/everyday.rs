@@ -1,4 +1,4 @@
-//! What callers have is what indexes take; indexes are searched within a radius, measured, merged and copied whatever their kind.
+//! What callers have is what indexes take; indexes are measured, merged, and asked in any batch, whatever their kind.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -6,8 +6,9 @@ use crate::common::Engine::{self, Adapter, Host};
 use crate::support::few_iterations;
 use nearfield::{
     AddOptions, Device, Element, ElementKind, Error, Flat, Index, Ivf, Matrix, MatrixView, MemoryPlace,
-    Metric, Neighbors, SavedIndex, Screen, SearchOptions, WithinOptions, to_ids,
+    Metric, Queries, RowPlace, SavedIndex, Screen, SearchOptions, to_ids,
 };
+use nearfield_testing::living::bits;
 use nearfield_testing::{Random, view};
 use test_case::test_matrix;
 
@@ -27,55 +28,6 @@ fn both(device: &Device, rows: &[f32], kind: ElementKind) -> [Index; 2] {
     let mut both = [flat.build().expect("an index").into(), ivf.train(&rows).expect("trains").into()];
     both.iter_mut().for_each(|index: &mut Index| index.add(&rows).expect("rows"));
     both
-}
-
-fn all(index: &Index, queries: &[f32]) -> Neighbors {
-    let mut options = SearchOptions::new(20);
-    options.probes = index.lists();
-    index.search_with(view(queries, DIM), &options).expect("an answer").neighbors
-}
-
-#[test_matrix([Adapter, Host])]
-fn every_kind_of_index_finds_the_rows_within_a_radius(engine: Engine) {
-    let Some(device) = engine.device() else { return };
-    let (rows, queries) = (whole(700, 1), whole(9, 2));
-    let [flat, ivf] = both(device, &rows, ElementKind::F32);
-    let odd = |id: u64| id % 2 == 1;
-    for options in [WithinOptions::new(), WithinOptions::new().filter(&odd)] {
-        let [wanted, found] = [&flat, &ivf].map(|index| {
-            index.search_within_with(view(&queries, DIM), 120.0, &options).expect("an answer").neighbors
-        });
-        assert!(wanted.hits().len() > 50, "{} rows", wanted.hits().len());
-        assert_eq!(found, wanted);
-    }
-}
-
-#[test_matrix([Adapter, Host])]
-fn a_copy_and_a_merged_index_answer_as_the_index_of_all_rows(engine: Engine) {
-    let Some(device) = engine.device() else { return };
-    let (rows, queries) = (whole(600, 3), whole(20, 4));
-    for kind in [ElementKind::F32, ElementKind::F16] {
-        for whole in both(device, &rows, kind) {
-            let wanted = all(&whole, &queries);
-            for to in [device, &Device::host()] {
-                let copy = whole.clone_to(to).expect("a copy");
-                assert_eq!((copy.lists(), copy.elements()), (whole.lists(), kind));
-                assert_eq!(all(&copy, &queries), wanted);
-            }
-            // Half of the rows each, in indexes of the same lists.
-            let mut halves = [0, 1].map(|_| whole.clone_to(device).expect("a copy"));
-            for (half, index) in halves.iter_mut().enumerate() {
-                let gone: Vec<u64> = (0..600).filter(|id| id % 2 == half as u64).collect();
-                index.remove(&gone).expect("removed");
-            }
-            let [mut merged, other] = halves;
-            merged.merge(&other).expect("merged");
-            assert_eq!(all(&merged, &queries), wanted);
-            let refused = merged.merge(&other);
-            assert!(matches!(refused, Err(Error::DuplicateId { .. })), "{refused:?}");
-            assert_eq!(merged.len(), 600);
-        }
-    }
 }
 
 #[test]
@@ -133,6 +85,53 @@ fn an_index_tells_the_memory_of_its_parts(engine: Engine) {
             let (told, taken) = (about.device_bytes() as f64, loaded.memory().at(MemoryPlace::Device) as f64);
             assert!((told / taken - 1.0).abs() < 0.2, "{told} of {taken}: {}", loaded.memory());
         }
+    }
+}
+
+/// Alone, in a part of a batch and in the whole, on any thread.
+#[test_matrix([Adapter, Host], [Metric::L2, Metric::Cosine, Metric::InnerProduct], [false, true])]
+fn a_query_has_the_same_bits_whatever_batch_and_thread_it_is_in(
+    engine: Engine,
+    metric: Metric,
+    is_ivf: bool,
+) {
+    let Some(device) = engine.device() else { return };
+    let (dim, mut random) = (33, Random::new(0xba));
+    let (rows, queries) = (random.floats(6000 * dim), random.floats(300 * dim));
+    let (rows, queries) = (view(&rows, dim), view(&queries, dim));
+    for (screen, place) in
+        [(Screen::I8, RowPlace::Device), (Screen::I8, RowPlace::Host), (Screen::None, RowPlace::Device)]
+    {
+        let mut index: Index = if is_ivf {
+            let builder = Ivf::builder(device, metric, dim).lists(24).screen(screen).rows(place);
+            builder.kmeans(few_iterations).train(rows.slice(0..1000)).expect("trains").into()
+        } else {
+            Flat::builder(device, metric, dim).screen(screen).rows(place).build().expect("an index").into()
+        };
+        index.add(rows).expect("good rows");
+        let mut options = SearchOptions::new(10);
+        options.probes = is_ivf.then_some(5);
+        let search =
+            |queries: Queries<'_>| bits(&index.search_with(queries, &options).expect("an answer").neighbors);
+        let all = search(queries.into());
+        assert_eq!(search((&device.upload(queries).expect("good queries")).into()), all, "from the device");
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let (search, all) = (&search, &all);
+                scope.spawn(move || {
+                    for first in (thread * 37..300).step_by(150) {
+                        for count in [1, 20] {
+                            let end = 300.min(first + count);
+                            assert_eq!(
+                                search(queries.slice(first..end).into()),
+                                all[first..end],
+                                "{screen:?}"
+                            );
+                        }
+                    }
+                });
+            }
+        });
     }
 }
 

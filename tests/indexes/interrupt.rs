@@ -3,16 +3,14 @@
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
-use std::sync::RwLock;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::common::Engine::{self, Adapter, Host};
-use crate::common::{assert_soon, options};
+use crate::common::assert_soon;
 use crate::support::few_iterations;
 use nearfield::{
-    AddOptions, Clusters, Device, DistanceOptions, ElementKind, Error, Filter, Flat, Index, Ivf, KMeans,
-    Metric, Precision, Screen, SearchOptions, interruptible,
+    AddOptions, Device, DistanceOptions, ElementKind, Error, Filter, Flat, Index, Ivf, KMeans, Metric,
+    Precision, Screen, SearchOptions, interruptible,
 };
 use nearfield_testing::living::{self, Kind, LISTS, answer, bits};
 use nearfield_testing::{Random, view};
@@ -29,9 +27,9 @@ fn amount(engine: Engine) -> usize {
 /// How soon a call has to end. Half a second is promised; tests run unoptimised, on busy machines.
 const SOON: Duration = Duration::from_millis(1500);
 
-/// Makes calls that are told to end when they ask for the `asks`-th time, and checks that the one that asked ends soon. On a fast machine
-/// it takes many of them.
-fn interrupt<T>(what: &str, asks: u32, mut call: impl FnMut() -> Result<T, Error>) {
+/// Makes a call that is told to end when it asks for the `asks`-th time, and checks that it ends soon then. What it returns, and how often
+/// it asked.
+fn told<T>(asks: u32, call: impl FnOnce() -> T) -> (T, u32) {
     let (asked, ended) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(None)));
     let hook = {
         let (asked, ended) = (asked.clone(), ended.clone());
@@ -43,8 +41,16 @@ fn interrupt<T>(what: &str, asks: u32, mut call: impl FnMut() -> Result<T, Error
             asked.get() < asks
         }
     };
+    let done = interruptible(hook, call);
+    let took = ended.get().map_or(Duration::ZERO, |ended: Instant| ended.elapsed());
+    assert_soon(took, SOON, "the end of a call");
+    (done, asked.get())
+}
+
+/// Makes calls until one is told to end: on a fast machine it takes many of them.
+fn interrupt<T>(what: &str, asks: u32, mut call: impl FnMut() -> Result<T, Error>) {
     let started = Instant::now();
-    let error = interruptible(hook, || {
+    let (error, asked) = told(asks, || {
         loop {
             if let Err(error) = call() {
                 return error;
@@ -52,31 +58,17 @@ fn interrupt<T>(what: &str, asks: u32, mut call: impl FnMut() -> Result<T, Error
             assert!(started.elapsed() < Duration::from_secs(600), "{what} never asks");
         }
     });
-    let took = ended.get().expect("it was told to end").elapsed();
     assert!(matches!(error, Error::Interrupted), "{what}: {error}");
-    println!("{what} ends after {took:?}");
-    assert_soon(took, SOON, &format!("the end of {what}"));
-    assert_eq!(asked.get(), asks, "{what} asks no more");
+    assert_eq!(asked, asks, "{what} asks no more");
 }
 
-/// Makes a call that is told to end when it asks, and starts this long after the hook was set. If it asks, it ends soon.
+/// Makes a call that is told to end when it asks, and starts this long after the hook was set.
 fn stopped_after<T>(wait: Duration, call: impl FnOnce() -> T) -> T {
-    let ended = Rc::new(Cell::new(None));
-    let hook = {
-        let ended = ended.clone();
-        move || {
-            ended.set(Some(Instant::now()));
-            false
-        }
-    };
     let work = || {
         std::thread::sleep(wait);
         call()
     };
-    let done = interruptible(hook, work);
-    let took = ended.get().map_or(Duration::ZERO, |ended: Instant| ended.elapsed());
-    assert_soon(took, SOON, "the end of a call");
-    done
+    told(1, work).0
 }
 
 /// Makes a call that is told to end as soon as it asks.
@@ -135,15 +127,15 @@ fn a_search_ends_soon_and_the_index_answers_as_before(engine: Engine, kind: Kind
     assert!(answers(&index, &rows) == before);
 }
 
-/// A screen in f32, and few allowed rows: other loops.
+/// A screen in f32, few allowed rows, a slow filter, k-means and distances: other loops.
 #[test_matrix([Host])]
 #[test_matrix([Adapter] => ignore["nightly"])]
-fn a_search_without_a_narrowed_copy_and_one_with_a_filter_end_soon(engine: Engine) {
+fn other_long_calls_end_soon(engine: Engine) {
     let Some(device) = engine.device() else { return };
-    let rows = rows(&mut Random::new(2), ROWS);
+    let values = rows(&mut Random::new(2), ROWS);
     let mut index = Kind::Flat.make(device, Metric::Cosine, DIM, ElementKind::F32, Screen::None);
-    index.add(view(&rows, DIM)).expect("good rows");
-    let many = view(&rows, DIM);
+    index.add(view(&values, DIM)).expect("good rows");
+    let many = view(&values, DIM);
     interrupt("a search in f32", 1, || index.search(many, 10));
     let allowed: Vec<u64> = (0..ROWS as u64).step_by(40).collect();
     let options = SearchOptions::new(10).filter(Filter::ids(&allowed));
@@ -155,6 +147,35 @@ fn a_search_without_a_narrowed_copy_and_one_with_a_filter_end_soon(engine: Engin
     };
     let options = SearchOptions::new(10).filter(&slow);
     interrupt("a filter", 1, || index.search_with(many.slice(0..1), &options));
+
+    let some = many.slice(0..amount(engine));
+    for asks in [1, 4] {
+        interrupt("the training of an index", asks, || {
+            let builder = Ivf::builder(device, Metric::Cosine, DIM).lists(amount(engine) / 10);
+            builder.kmeans(|means| means.iterations(500).tolerance(-1.0)).train(some)
+        });
+        // k-means++ for the first centroids.
+        interrupt("k-means", asks, || {
+            KMeans::new(Metric::L2, 100).iterations(5000).tolerance(-1.0).train(device, some)
+        });
+    }
+    let means =
+        KMeans::new(Metric::L2, 100).iterations(0).assign_all(false).train(device, some).expect("trains");
+    let more = some.values().repeat(amount(engine) / 750);
+    interrupt("a prediction", 2, || means.predict(device, view(&more, DIM)));
+
+    let upload = |rows: usize| device.upload(view(&values[..rows * 768], 768)).expect("good rows");
+    let [queries, rows, few] = if engine == Adapter { [700, 1200, 3] } else { [1500, 2500, 3] }.map(upload);
+    for precision in [Precision::Fast, Precision::Compensated] {
+        let options = DistanceOptions::new(Metric::L2).precision(precision);
+        interrupt("distances", 2, || device.distances_with(&queries, &rows, options));
+    }
+    // Memory that was to take distances keeps its shape.
+    let options = DistanceOptions::new(Metric::InnerProduct);
+    let mut kept = device.distances_with(&few, &few, options).expect("memory");
+    let result = stopped(|| device.distances_into(&queries, &rows, options, &mut kept));
+    assert!(matches!(result, Err(Error::Interrupted)), "{result:?}");
+    assert_eq!((kept.queries(), kept.rows(), device.read(&kept).expect("memory").len()), (3, 3, 9));
 }
 
 #[test_matrix([Host], [Kind::Flat, Kind::Ivf])]
@@ -213,55 +234,6 @@ fn an_index_and_its_copy_on_the_host_change_together() {
         let found = index.search(&row, 40_000.min(index.len())).expect("an answer");
         assert!(found.row(0).iter().any(|hit| hit.id == last && hit.distance == 0.0));
     }
-}
-
-#[test_matrix([Host])]
-#[test_matrix([Adapter] => ignore["nightly"])]
-fn training_ends_soon(engine: Engine) {
-    let Some(device) = engine.device() else { return };
-    let rows = rows(&mut Random::new(5), amount(engine));
-    let rows = view(&rows, DIM);
-    for asks in [1, 4] {
-        interrupt("the training of an index", asks, || {
-            let builder = Ivf::builder(device, Metric::Cosine, DIM).lists(amount(engine) / 10);
-            builder.kmeans(|means| means.iterations(500).tolerance(-1.0)).train(rows)
-        });
-        // k-means++ for the first centroids.
-        interrupt("k-means", asks, || {
-            KMeans::new(Metric::L2, 100).iterations(5000).tolerance(-1.0).train(device, rows)
-        });
-    }
-}
-
-#[test_matrix([Host])]
-#[test_matrix([Adapter] => ignore["nightly"])]
-fn a_prediction_ends_soon(engine: Engine) {
-    let Some(device) = engine.device() else { return };
-    let rows = rows(&mut Random::new(6), amount(engine));
-    let means = KMeans::new(Metric::L2, 100).iterations(0).assign_all(false);
-    let clusters: Clusters = means.train(device, view(&rows, DIM)).expect("trains");
-    let many: Vec<f32> = (0..amount(engine) / 750).flat_map(|_| rows.iter().copied()).collect();
-    interrupt("a prediction", 2, || clusters.predict(device, view(&many, DIM)));
-}
-
-#[test_matrix([Host])]
-#[test_matrix([Adapter] => ignore["nightly"])]
-fn distances_end_soon_and_memory_that_was_to_take_them_keeps_its_shape(engine: Engine) {
-    let Some(device) = engine.device() else { return };
-    let wide = Random::new(7).floats(2500 * 768);
-    let upload = |rows: usize| device.upload(view(&wide[..rows * 768], 768)).expect("good rows");
-    let [queries, rows, few] = if engine == Adapter { [700, 1200, 3] } else { [1500, 2500, 3] }.map(upload);
-    for precision in [Precision::Fast, Precision::Compensated] {
-        let options = DistanceOptions::new(Metric::L2).precision(precision);
-        interrupt("distances", 2, || device.distances_with(&queries, &rows, options));
-    }
-    let options = DistanceOptions::new(Metric::InnerProduct);
-    let mut kept = device.distances_with(&few, &few, options).expect("memory");
-    let before = device.read(&kept).expect("memory");
-    let result = stopped(|| device.distances_into(&queries, &rows, options, &mut kept));
-    assert!(matches!(result, Err(Error::Interrupted)), "{result:?}");
-    assert_eq!((kept.queries(), kept.rows()), (3, 3));
-    assert_eq!(device.read(&kept).expect("memory").len(), before.len());
 }
 
 #[test_matrix([Host], [Kind::Flat, Kind::Ivf])]
@@ -389,76 +361,4 @@ fn a_hook_that_panics_unwinds_and_leaves_the_index_whole(engine: Engine) {
         assert!(living::ids(&index) == ids && answers(&index, &rows) == before);
     }
     index.add(view(&rows[..DIM], DIM)).expect("a good row");
-}
-
-/// Many threads search one index at once. Some are told to end, whether they wait, lead a joint search, or compute.
-#[test_matrix([Host], [Kind::Flat, Kind::Ivf])]
-#[test_matrix([Adapter], [Kind::Flat, Kind::Ivf] => ignore["nightly"])]
-fn interrupted_callers_leave_the_answers_of_the_others(engine: Engine, kind: Kind) {
-    const DIM: usize = 20;
-    let Some(device) = engine.open(options()) else { return };
-    // The host engine joins searches only where one takes all threads.
-    let count = if engine == Host { 4 * 4096 * rayon::current_num_threads() + 100 } else { 2500 };
-    let mut random = Random::new(11);
-    let mut index = kind.make(&device, Metric::L2, DIM, ElementKind::F32, Screen::Auto);
-    index.add(view(&random.floats(count * DIM), DIM)).expect("good rows");
-    let queries = random.floats(60 * DIM);
-    let search = |index: &Index, first: usize| {
-        let options = match kind {
-            Kind::Flat => SearchOptions::new(5),
-            Kind::Ivf => SearchOptions::new(5).probes(LISTS),
-        };
-        let some = view(&queries[first * DIM..(first + 20) * DIM], DIM);
-        index.search_with(some, &options)
-    };
-    let wanted: Vec<_> =
-        (0..40).map(|first| bits(&search(&index, first).expect("an answer").neighbors)).collect();
-    let index = RwLock::new(index);
-    let (joined, interrupted, done) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
-    std::thread::scope(|scope| {
-        for thread in 0..8u64 {
-            let (index, search, wanted) = (&index, &search, &wanted);
-            let (joined, interrupted, done) = (&joined, &interrupted, &done);
-            scope.spawn(move || {
-                let mut random = Random::new(thread);
-                let is_enough =
-                    || [joined, interrupted, done].iter().all(|count| count.load(Ordering::Relaxed) > 0);
-                for searches in 0..2000 {
-                    if searches >= 20 && is_enough() {
-                        break;
-                    }
-                    let index = index.read().expect("no panic");
-                    let first = random.below(40);
-                    let found = match thread % 2 {
-                        0 => search(&index, first),
-                        // Told to end at any time in the search.
-                        _ => interruptible(
-                            || false,
-                            || {
-                                let wait = 48_000 + random.below(4000) as u64;
-                                std::thread::sleep(Duration::from_micros(wait));
-                                search(&index, first)
-                            },
-                        ),
-                    };
-                    match found {
-                        Err(Error::Interrupted) if thread % 2 == 1 => {
-                            interrupted.fetch_add(1, Ordering::Relaxed);
-                        }
-                        found => {
-                            let found = found.expect("an answer");
-                            joined.fetch_add(u64::from(found.statistics.joined > 0), Ordering::Relaxed);
-                            done.fetch_add(1, Ordering::Relaxed);
-                            assert!(bits(&found.neighbors) == wanted[first], "queries from {first}");
-                        }
-                    }
-                }
-            });
-        }
-    });
-    let counts = [joined, interrupted, done].map(AtomicU64::into_inner);
-    println!("{counts:?} joint, interrupted and finished searches");
-    assert!(counts.iter().all(|&count| count > 0), "{counts:?}");
-    // No place is taken and no search is left over: the index can be changed.
-    index.into_inner().expect("no panic").remove(&[0]).expect("it is there");
 }

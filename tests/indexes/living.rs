@@ -14,21 +14,6 @@ const LENGTH: usize = 60;
 /// Operations from one check of everything to the next.
 const EVERY: usize = 30;
 
-/// The operation that was under way when a test panicked.
-struct Said {
-    case: Case,
-    operation: usize,
-    name: &'static str,
-}
-
-impl Drop for Said {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            println!("{:?}: operation {}, {}", self.case, self.operation, self.name);
-        }
-    }
-}
-
 fn live(engine: Engine, kind: Kind, seed: u64) {
     live_on(1, Placement::Shards, engine, kind, seed);
 }
@@ -40,15 +25,16 @@ pub(crate) fn live_on(count: usize, placement: Placement, engine: Engine, kind: 
     let cases = if count > 1 && engine == Adapter { 2 } else { usize::MAX };
     for (case, seed) in Case::confined(kind).into_iter().zip(seed..).take(cases) {
         let Some(roomy) = engine.device() else { return };
-        let devices: Vec<_> = (0..count).filter_map(|_| engine.open(case.confine(options()))).collect();
+        let others = (1..count).filter_map(|_| engine.open(case.confine(options())));
+        let first = engine.confined(case.segment_bytes, case.budget_bytes);
+        let devices: Vec<_> = first.into_iter().chain(others).collect();
         if devices.len() < count {
             return;
         }
-        let mut said = Said { case, operation: 0, name: "add" };
         let (mut life, mut index) = Life::start(&devices, placement, roomy, case, folder.path(), seed);
         for operation in 0..LENGTH {
             let choice = life.random.below(OPERATIONS.len());
-            (said.operation, said.name) = (operation, OPERATIONS[choice]);
+            println!("{case:?}: operation {operation}, {}", OPERATIONS[choice]);
             life.operate(&mut index, choice);
             if operation % EVERY == EVERY - 1 {
                 life.check(&index);

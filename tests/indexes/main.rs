@@ -18,6 +18,7 @@ mod ivf;
 mod kmeans;
 mod limits;
 mod living;
+mod lost;
 #[cfg(target_os = "linux")]
 mod memory;
 mod several;

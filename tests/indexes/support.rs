@@ -1,4 +1,8 @@
-//! Indexes that several of these suites search.
+//! Indexes that several of these suites search, and the devices that they share.
+
+use std::collections::BTreeMap;
+use std::ops::Deref;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use nearfield::{AddOptions, Device, Error, Flat, KMeans, MatrixView, Metric, Screen};
 
@@ -33,6 +37,37 @@ pub(crate) fn few_iterations(means: KMeans) -> KMeans {
 /// A GPU that the test may destroy.
 pub(crate) fn own_gpu() -> Option<Device> {
     Engine::Adapter.open(options())
+}
+
+/// Up to three devices of an engine, each with memory of its own, which all tests share.
+pub(crate) fn devices(engine: Engine, count: usize) -> Option<Vec<Device>> {
+    static OTHERS: [[OnceLock<Option<Device>>; 2]; 2] = [const { [const { OnceLock::new() }; 2] }; 2];
+    let others = OTHERS[engine as usize].iter().map(|other| other.get_or_init(|| engine.open(options())));
+    let others = others.map(Option::as_ref);
+    std::iter::once_with(|| engine.device()).chain(others).take(count).map(|device| device.cloned()).collect()
+}
+
+/// A GPU that one test has alone.
+pub(crate) struct Limited(MutexGuard<'static, Option<Device>>);
+
+impl Deref for Limited {
+    type Target = Device;
+
+    fn deref(&self) -> &Device {
+        self.0.as_ref().expect("it was opened")
+    }
+}
+
+/// A GPU whose rows may hold this many bytes. Tests with the same limit have it one after another, because what indexes hold counts
+/// together.
+pub(crate) fn limited(memory_bytes: u64) -> Option<Limited> {
+    static DEVICES: Mutex<BTreeMap<u64, &Mutex<Option<Device>>>> = Mutex::new(BTreeMap::new());
+    let options = options().memory_bytes(memory_bytes).join_searches(false);
+    let open = || &*Box::leak(Box::new(Mutex::new(Engine::Adapter.open(options))));
+    let device =
+        *DEVICES.lock().unwrap_or_else(PoisonError::into_inner).entry(memory_bytes).or_insert_with(open);
+    let device = device.lock().unwrap_or_else(PoisonError::into_inner);
+    device.is_some().then_some(Limited(device))
 }
 
 /// Runs under a budget, then under the one that its error asks for; the result, and the budget that was enough.

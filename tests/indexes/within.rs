@@ -134,10 +134,12 @@ fn odd_radii_and_empty_indexes_have_clear_answers(engine: Engine) {
 
 #[test_matrix([Adapter, Host])]
 fn progress_ends_with_all_queries(engine: Engine) {
-    let Some(device) = engine.confined(1 << 20, 4 << 20) else { return };
+    let Some(device) = engine.device() else { return };
     let mut random = Random::new(9);
     let (rows, queries) = (random.floats(20_000 * 8), random.floats(300 * 8));
-    let index = flat(&device, Metric::L2Squared, view(&rows, 8), Screen::None);
+    let builder = Flat::builder(device, Metric::L2Squared, 8).screen(Screen::None).budget(4 << 20);
+    let mut index = builder.build().expect("an index");
+    index.add(view(&rows, 8)).expect("good rows");
     let seen = Mutex::new(vec![]);
     let progress = |count: usize| seen.lock().expect("one thread").push(count);
     index

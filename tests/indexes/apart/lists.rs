@@ -8,7 +8,7 @@ use test_case::test_matrix;
 use super::{assert_same, clustered};
 use crate::common::Engine::Adapter;
 use crate::common::{gpu, options};
-use crate::support::{few_iterations, own_gpu};
+use crate::support::few_iterations;
 use nearfield_testing::{Random, view};
 
 const LISTS: usize = 24;
@@ -163,22 +163,6 @@ fn lists_need_a_screen() {
         assert!(matches!(error, Error::Argument { argument: "screen", .. }), "{error}");
         assert!(error.to_string().contains(builder), "{error}");
     }
-}
-
-#[test]
-fn the_host_searches_all_rows_for_a_lost_device() {
-    let Some(device) = own_gpu() else { return };
-    let mut random = Random::new(45);
-    let values = clustered(&mut random, 3000, 16);
-    let builder = Ivf::builder(&device, Metric::L2, 16).lists(8).kmeans(few_iterations).rows(RowPlace::Host);
-    let builder = builder.keep_host_copy(true).fallback(true);
-    let mut index = builder.train(view(&values, 16)).expect("an index");
-    index.add(view(&values, 16)).expect("good rows");
-    index.search(&values[..16], 3, 2).expect("an answer");
-    device.wgpu_device().expect("a GPU").destroy();
-    let found = index.search_with(&values[..16], &SearchOptions::new(3).probes(2)).expect("an answer");
-    assert!(found.statistics.on_host && found.statistics.searched_flat == 1);
-    assert_eq!(found.neighbors.row(0)[0].id, 0);
 }
 
 #[test]

@@ -8,11 +8,12 @@ mod ways;
 
 use half::f16;
 use nearfield::{
-    AddOptions, Device, ElementKind, Flat, FlatBuilder, Metric, Neighbors, Queries, RowPlace, SearchOptions,
-    SearchResult,
+    AddOptions, Device, ElementKind, Error, Flat, FlatBuilder, Metric, Neighbors, Queries, RowPlace,
+    SearchOptions, SearchResult,
 };
 
 use crate::common::gpu;
+use nearfield_testing::living::bits;
 use nearfield_testing::{Random, rounded, view};
 
 /// The same index twice: with rows on the host and their 8-bit copy on a GPU, and on the host engine.
@@ -44,14 +45,20 @@ impl Twins {
     /// Adds rows of the indexes' element type; f16 ones are rounded from these.
     fn add(&mut self, values: &[f32], ids: Option<&[u64]>) {
         let (halves, _) = rounded(values);
-        for index in [&mut self.apart, &mut self.host] {
+        self.change(|index| {
             let options = ids.map_or(AddOptions::new(), |ids| AddOptions::new().ids(ids));
             let dim = index.dim();
             match index.elements() {
                 ElementKind::F16 => index.add_with(view::<f16>(&halves, dim), &options),
                 _ => index.add_with(view(values, dim), &options),
             }
-            .expect("good rows");
+        });
+    }
+
+    /// Changes both.
+    fn change(&mut self, change: impl Fn(&mut Flat) -> Result<(), Error>) {
+        for index in [&mut self.apart, &mut self.host] {
+            change(index).expect("it is changed");
         }
     }
 
@@ -76,13 +83,7 @@ impl Twins {
 /// Checks ids and the bits of distances.
 #[track_caller]
 fn assert_same(found: &Neighbors, wanted: &Neighbors) {
-    assert_eq!(found.queries(), wanted.queries());
-    for (query, (found, wanted)) in found.iter().zip(wanted).enumerate() {
-        let bits = |hits: &[nearfield::Neighbor]| -> Vec<(u64, u32)> {
-            hits.iter().map(|hit| (hit.id, hit.distance.to_bits())).collect()
-        };
-        assert_eq!(bits(found), bits(wanted), "query {query}");
-    }
+    assert_eq!(bits(found), bits(wanted));
 }
 
 /// Rows around a few centres, so that distances differ, but not much.

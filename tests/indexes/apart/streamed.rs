@@ -7,16 +7,15 @@ use nearfield::{
 use test_case::test_case;
 
 use super::{Twins, assert_same, clustered};
-use crate::common::{Engine, options};
-use crate::support::few_iterations;
+use crate::support::{Limited, few_iterations, limited};
 use nearfield_testing::{Random, view};
 
 /// Bytes of a row of dim 32 in 8-bit integers, with its terms.
 const NARROWED: u64 = 32 + 16;
 
-/// A GPU whose rows may hold the 8-bit copies of this many rows.
-fn device(rows: u64) -> Option<Device> {
-    Engine::Adapter.open(options().memory_bytes(rows * NARROWED).join_searches(false))
+/// A GPU whose rows may hold the 8-bit copies of 4,096 rows: two windows of 16 blocks.
+fn device() -> Option<Limited> {
+    limited(4096 * NARROWED)
 }
 
 /// The same index streamed on a device, and on the host engine.
@@ -35,8 +34,7 @@ fn streamed(device: &Device) -> Twins {
 #[test_case(Metric::Cosine, ElementKind::F32)]
 #[test_case(Metric::InnerProduct, ElementKind::F16)]
 fn windows_find_what_the_host_finds(metric: Metric, elements: ElementKind) {
-    // Two windows of 16 blocks.
-    let Some(device) = device(4096) else { return };
+    let Some(device) = device() else { return };
     let mut twins = twins(&device, metric, elements, RowPlace::Streamed);
     let mut random = Random::new(1);
     twins.add(&clustered(&mut random, 11_000, 32), None);
@@ -75,7 +73,7 @@ fn integers_on_host(twins: &Twins) -> u64 {
 /// Searches send again what was narrowed, until rows change.
 #[test]
 fn what_was_narrowed_is_kept_until_rows_change() {
-    let Some(device) = device(2 * 2048) else { return };
+    let Some(device) = device() else { return };
     let mut twins = streamed(&device);
     let mut random = Random::new(8);
     let queries = clustered(&mut random, 40, 32);
@@ -90,33 +88,27 @@ fn what_was_narrowed_is_kept_until_rows_change() {
     twins.add(&clustered(&mut random, 2048, 32), None);
     twice(&twins, 10_240);
     let other = clustered(&mut random, 2, 32);
-    for index in [&mut twins.apart, &mut twins.host] {
-        index.update(&[3, 5000], view(&other, 32)).expect("they are there");
-    }
+    twins.change(|index| index.update(&[3, 5000], view(&other, 32)));
     // They lie in a block of their own.
     twice(&twins, 10_240 + 128);
     // The rows that stay move together.
     let gone: Vec<u64> = (0..10_240).filter(|id| id % 10 < 6).collect();
-    for index in [&mut twins.apart, &mut twins.host] {
-        index.remove(&gone).expect("they are there");
-    }
+    twins.change(|index| index.remove(&gone));
     twice(&twins, 4096);
 }
 
 /// Windows of fewer rows begin elsewhere.
 #[test]
 fn what_was_narrowed_goes_when_its_rows_are_divided_otherwise() {
-    let Some(device) = device(2 * 2048) else { return };
+    let Some(device) = device() else { return };
     let mut twins = streamed(&device);
     let mut random = Random::new(13);
     twins.add(&clustered(&mut random, 8192, 32), None);
     let queries = clustered(&mut random, 40, 32);
     for (end, rows) in [(8192, 8192), (7000, 7040), (6200, 6272)] {
-        for index in [&mut twins.apart, &mut twins.host] {
-            index
-                .remove(&(end..8192).filter(|id| index.contains(*id)).collect::<Vec<u64>>())
-                .expect("they are there");
-        }
+        twins.change(|index| {
+            index.remove(&(end..8192).filter(|id| index.contains(*id)).collect::<Vec<u64>>())
+        });
         for _ in 0..2 {
             twins.search(view(&queries, 32), &SearchOptions::new(5));
         }
@@ -126,7 +118,7 @@ fn what_was_narrowed_goes_when_its_rows_are_divided_otherwise() {
 
 #[test]
 fn rows_at_one_distance_are_ordered_by_their_ids_across_windows() {
-    let Some(device) = device(2 * 2048) else { return };
+    let Some(device) = device() else { return };
     let mut twins = streamed(&device);
     // Each row is there four times, in four windows, with ids that descend.
     let values = Random::new(2).floats(2048 * 32).repeat(4);
@@ -140,16 +132,14 @@ fn rows_at_one_distance_are_ordered_by_their_ids_across_windows() {
 
 #[test]
 fn filters_and_removed_rows_leave_windows_out() {
-    let Some(device) = device(2 * 2048) else { return };
+    let Some(device) = device() else { return };
     let mut twins = streamed(&device);
     let mut random = Random::new(3);
     twins.add(&clustered(&mut random, 9000, 32), None);
     let queries = clustered(&mut random, 10, 32);
     let removed: Vec<u64> =
         (0..9000).filter(|id| (1920..3840).contains(id) || *id > 8500 || id % 7 == 0).collect();
-    for index in [&mut twins.apart, &mut twins.host] {
-        index.remove(&removed).expect("ids");
-    }
+    twins.change(|index| index.remove(&removed));
     let found = twins.search(view(&queries, 32), &SearchOptions::new(10));
     assert_eq!(found.statistics.windows, 3, "one has no rows, and one has few: {:?}", found.statistics);
     twins.within(view(&queries, 32), 4.0);
@@ -164,16 +154,14 @@ fn filters_and_removed_rows_leave_windows_out() {
     assert_eq!(found.statistics.windows, 1, "{:?}", found.statistics);
     let values = clustered(&mut random, 500, 32);
     let ids: Vec<u64> = (4100..8000).filter(|id| id % 7 != 0).take(500).collect();
-    for index in [&mut twins.apart, &mut twins.host] {
-        index.update(&ids, view(&values, 32)).expect("ids");
-        index.compact().expect("memory");
-    }
+    twins.change(|index| index.update(&ids, view(&values, 32)));
+    twins.change(Flat::compact);
     twins.search(view(&queries, 32), &SearchOptions::new(10));
 }
 
 #[test]
 fn stages_are_timed_and_progress_rises_with_every_window() {
-    let Some(device) = device(2 * 2048) else { return };
+    let Some(device) = device() else { return };
     let mut twins = streamed(&device);
     let mut random = Random::new(11);
     twins.add(&clustered(&mut random, 8192, 32), None);
@@ -189,10 +177,10 @@ fn stages_are_timed_and_progress_rises_with_every_window() {
 
 #[test]
 fn queries_with_too_many_candidates_are_answered_by_the_host() {
-    let Some(device) = device(2 * 8192) else { return };
+    let Some(device) = limited(18_750 * NARROWED) else { return };
     let mut twins = streamed(&device);
     // Scratch memory for short lists alone.
-    let builder = Flat::builder(&device, Metric::L2, 32).screen(Screen::I8).budget(1 << 20);
+    let builder = Flat::builder(&*device, Metric::L2, 32).screen(Screen::I8).budget(1 << 20);
     twins.apart = builder.rows(RowPlace::Streamed).build().expect("an index");
     // Rows at nearly one distance of each other: a screen excludes none.
     let mut random = Random::new(4);
@@ -207,14 +195,14 @@ fn queries_with_too_many_candidates_are_answered_by_the_host() {
 
 #[test]
 fn a_growing_index_goes_from_the_device_to_the_host_to_windows() {
-    // Room for 2,048 rows with their copy, and for four times as many copies alone.
-    let Some(device) = device(4 * 2048) else { return };
+    // Room for 1,024 rows with their copy, and for four times as many copies alone.
+    let Some(device) = device() else { return };
     let mut twins = twins(&device, Metric::L2, ElementKind::F32, RowPlace::Auto);
     let mut random = Random::new(5);
     let queries = clustered(&mut random, 10, 32);
     let mut places = vec![];
     for _ in 0..6 {
-        twins.add(&clustered(&mut random, 1900, 32), None);
+        twins.add(&clustered(&mut random, 890, 32), None);
         places.push((twins.apart.row_place(), twins.apart.plan(10, 10).expect("a plan").windows > 0));
         if twins.apart.row_place() == MemoryPlace::Host {
             twins.search(view(&queries, 32), &SearchOptions::new(10));
@@ -223,38 +211,33 @@ fn a_growing_index_goes_from_the_device_to_the_host_to_windows() {
     let (device_has, apart) = ((MemoryPlace::Device, false), (MemoryPlace::Host, false));
     assert_eq!(places[..2], [device_has, apart], "{places:?}");
     assert_eq!(places[5], (MemoryPlace::Host, true), "{places:?}");
-    assert!(twins.apart.memory().at(MemoryPlace::Device) <= 4 * 2048 * NARROWED, "{}", twins.apart.memory());
-    // In one step, and from a file.
-    let saved = twins.apart.to_bytes().expect("bytes");
-    for place in [RowPlace::Auto, RowPlace::Streamed] {
-        let Some(device) = self::device(4096) else { return };
-        let loaded = Index::loader(&device).rows(place).load_bytes(&saved).expect("an index");
-        let found = loaded.search_with(view(&queries, 32), &SearchOptions::new(10)).expect("an answer");
-        assert!(found.statistics.windows > 0, "{:?}", found.statistics);
-        assert_same(&found.neighbors, &twins.host.search(view(&queries, 32), 10).expect("an answer"));
+    assert!(twins.apart.memory().at(MemoryPlace::Device) <= 4096 * NARROWED, "{}", twins.apart.memory());
+    // In one step, from a file that is loaded or mapped.
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("streamed.nf");
+    twins.apart.save(&path).expect("saved");
+    let Twins { host, apart } = twins;
+    drop(apart);
+    let wanted = host.search(view(&queries, 32), 10).expect("an answer");
+    let mapped =
+        Flat::builder(&*device, Metric::L2, 32).screen(Screen::I8).rows(RowPlace::Mapped(path.clone()));
+    let loaded = |place| Index::loader(&*device).rows(place).load(&path);
+    let all: [(&dyn Fn() -> Result<Index, Error>, _); 3] = [
+        (&|| loaded(RowPlace::Auto), MemoryPlace::Host),
+        (&|| loaded(RowPlace::Streamed), MemoryPlace::Host),
+        (&|| mapped.clone().build().map(Index::from), MemoryPlace::File),
+    ];
+    for (index, place) in all {
+        let index = index().expect("an index");
+        let found = index.search_with(view(&queries, 32), &SearchOptions::new(10)).expect("an answer");
+        assert_eq!((found.statistics.windows, found.statistics.rows), (3, place));
+        assert_same(&found.neighbors, &wanted);
     }
 }
 
 #[test]
-fn rows_of_a_mapped_file_are_streamed_if_their_copy_does_not_fit() {
-    let Some(device) = device(2 * 2048) else { return };
-    let mut twins = streamed(&device);
-    let mut random = Random::new(6);
-    twins.add(&clustered(&mut random, 7000, 32), None);
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("streamed.nf");
-    twins.host.save(&path).expect("saved");
-    let Some(other) = self::device(2 * 2048) else { return };
-    let mapped =
-        Flat::builder(&other, Metric::L2, 32).screen(Screen::I8).rows(RowPlace::Mapped(path)).build();
-    twins.apart = mapped.expect("an index");
-    let found = twins.search(view(&clustered(&mut random, 10, 32), 32), &SearchOptions::new(10));
-    assert_eq!((found.statistics.windows, found.statistics.rows), (4, MemoryPlace::File));
-}
-
-#[test]
 fn searches_of_several_threads_take_turns() {
-    let Some(device) = device(2 * 1024) else { return };
+    let Some(device) = device() else { return };
     let mut twins = streamed(&device);
     let mut random = Random::new(7);
     twins.add(&clustered(&mut random, 5000, 32), None);
@@ -270,11 +253,10 @@ fn searches_of_several_threads_take_turns() {
 #[test_case(Placement::Shards)]
 #[test_case(Placement::Replicas)]
 fn several_devices_stream_as_one(placement: Placement) {
-    let two: Option<Vec<Device>> = (0..2).map(|_| device(2 * 2048)).collect();
-    let Some(two) = two else { return };
-    let builder = Flat::builder(&two, Metric::L2, 32).screen(Screen::I8).placement(placement);
-    let apart = builder.rows(RowPlace::Streamed).build().expect("an index");
-    let mut twins = Twins { apart, ..streamed(&two[0]) };
+    let (Some(one), Some(other)) = (device(), limited(4096 * NARROWED + 1)) else { return };
+    let builder = Flat::builder(&[one.clone(), other.clone()], Metric::L2, 32).screen(Screen::I8);
+    let apart = builder.placement(placement).rows(RowPlace::Streamed).build().expect("an index");
+    let mut twins = Twins { apart, ..streamed(&one) };
     let mut random = Random::new(12);
     for rows in [9000, 3000] {
         twins.add(&clustered(&mut random, rows, 32), None);
@@ -285,20 +267,10 @@ fn several_devices_stream_as_one(placement: Placement) {
     }
 }
 
+/// One block is enough, and one window then.
 #[test]
-fn a_budget_too_small_for_a_block_is_an_error_that_changes_nothing() {
-    let Some(device) = device(127) else { return };
-    for place in [RowPlace::Streamed, RowPlace::Auto] {
-        let mut index =
-            Flat::builder(&device, Metric::L2, 32).rows(place).screen(Screen::I8).build().expect("an index");
-        let before = index.row_place();
-        let error = index.add(view(&Random::new(8).floats(32), 32)).expect_err("no room");
-        let Error::MemoryLimit { needed, limit, .. } = error else { panic!("{error}") };
-        assert_eq!((needed, limit), (128 * NARROWED, 127 * NARROWED));
-        assert_eq!((index.len(), index.row_place()), (0, before));
-    }
-    // One block is enough, and one window then.
-    let Some(device) = self::device(128) else { return };
+fn a_window_may_have_a_single_block() {
+    let Some(device) = limited(128 * NARROWED) else { return };
     let mut twins = streamed(&device);
     let mut random = Random::new(9);
     twins.add(&clustered(&mut random, 300, 32), None);
@@ -308,9 +280,10 @@ fn a_budget_too_small_for_a_block_is_an_error_that_changes_nothing() {
 
 #[test]
 fn lists_are_not_streamed() {
-    let Some(device) = device(1024) else { return };
-    let values = Random::new(10).floats(3000 * 32);
-    let builder = || Ivf::builder(&device, Metric::L2, 32).lists(8).kmeans(few_iterations).screen(Screen::I8);
+    let Some(device) = device() else { return };
+    let values = Random::new(10).floats(6000 * 32);
+    let builder =
+        || Ivf::builder(&*device, Metric::L2, 32).lists(8).kmeans(few_iterations).screen(Screen::I8);
     let error = builder().rows(RowPlace::Streamed).train(view(&values, 32)).expect_err("a Flat alone");
     assert!(matches!(error, Error::Argument { argument: "rows", .. }), "{error}");
     let mut index = builder().rows(RowPlace::Auto).train(view(&values[..640], 32)).expect("an index");

@@ -6,16 +6,16 @@ use nearfield::{
 };
 use test_case::test_matrix;
 
-use super::{Twins, assert_same, clustered};
+use super::{Twins, clustered};
 use crate::common::Engine::Adapter;
-use crate::common::{gpu, options, without_subgroups};
-use crate::support::own_gpu;
+use crate::common::{gpu, without_subgroups};
 use nearfield_testing::{Random, rounded, view};
 
 #[test_matrix([Metric::L2Squared, Metric::L2, Metric::Cosine, Metric::InnerProduct], [ElementKind::F32, ElementKind::F16])]
 fn answers_are_those_of_the_host_engine(metric: Metric, elements: ElementKind) {
-    for (dim, rows) in [(16, 6001), (100, 2000)] {
-        let Some(mut twins) = Twins::new(metric, dim, elements) else { return };
+    let (Some(device), Some(plain)) = (gpu(), without_subgroups()) else { return };
+    for (dim, rows, device) in [(16, 6001, device), (100, 2000, plain)] {
+        let mut twins = Twins::on(device, metric, dim, elements, |builder| builder);
         let mut random = Random::new(0xa9a + dim as u64);
         twins.add(&clustered(&mut random, rows, dim), None);
         let queries = clustered(&mut random, 150, dim);
@@ -42,32 +42,6 @@ fn adversarial_rows_lose_no_neighbour() {
             }
         }
     }
-}
-
-#[test]
-fn a_query_has_the_same_bits_alone_and_in_any_batch() {
-    let Some(mut twins) = Twins::new(Metric::Cosine, 48, ElementKind::F32) else { return };
-    let mut random = Random::new(7);
-    twins.add(&clustered(&mut random, 5000, 48), None);
-    let queries = clustered(&mut random, 300, 48);
-    let all = twins.apart.search(view(&queries, 48), 10).expect("an answer");
-    for (number, query) in queries.chunks_exact(48).enumerate().step_by(37) {
-        assert_eq!(twins.apart.search(query, 10).expect("an answer").row(0), all.row(number));
-    }
-}
-
-#[test]
-fn vectors_of_the_device_are_rows_and_queries() {
-    let Some(mut twins) = Twins::new(Metric::L2, 20, ElementKind::F32) else { return };
-    let mut random = Random::new(8);
-    let (rows, queries) = (clustered(&mut random, 3000, 20), clustered(&mut random, 40, 20));
-    let device = gpu().expect("an adapter");
-    twins.apart.add(&device.upload(view(&rows, 20)).expect("fits")).expect("good rows");
-    twins.host.add(view(&rows, 20)).expect("good rows");
-    let wanted = twins.host.search(view(&queries, 20), 10).expect("an answer");
-    let there = device.upload(view(&queries, 20)).expect("fits");
-    assert_same(&twins.apart.search(&there, 10).expect("an answer"), &wanted);
-    assert_eq!(twins.apart.get(&[2999]).expect("there"), rows[2999 * 20..]);
 }
 
 #[test]
@@ -160,38 +134,6 @@ fn longer_lists_hold_what_the_first_ones_do_not() {
 }
 
 #[test]
-#[ignore = "nightly"]
-fn little_scratch_memory_changes_no_bit() {
-    let (dim, rows) = (64, 5000);
-    let mut random = Random::new(13);
-    let values = clustered(&mut random, rows, dim);
-    let queries = clustered(&mut random, 200, dim);
-    let mut wanted = None;
-    for budget in [128 << 10, 256 << 10, 1 << 20, 8 << 20] {
-        let Some(device) = Adapter.confined(dim as u64 * 4 * 512, budget) else { return };
-        let builder = Flat::builder(&device, Metric::Cosine, dim).rows(RowPlace::Host).screen(Screen::I8);
-        let mut index = builder.build().expect("an index");
-        index.add(view(&values, dim)).expect("good rows");
-        index.remove(&[5, 4999]).expect("there");
-        for k in [10, 200] {
-            match index.search(view(&queries, dim), k) {
-                Ok(found) if k == 10 => {
-                    assert_same(&found, wanted.get_or_insert_with(|| found.clone()));
-                }
-                Ok(_) => {}
-                Err(Error::Budget { needed, budget: told, .. }) => assert!(needed > told && told == budget),
-                Err(error) => panic!("{error}"),
-            }
-        }
-    }
-    let mut host = Flat::builder(&Device::host(), Metric::Cosine, dim).build().expect("an index");
-    host.add(view(&values, dim)).expect("good rows");
-    host.remove(&[5, 4999]).expect("there");
-    let wanted = wanted.expect("a budget that is enough");
-    assert_same(&wanted, &host.search(view(&queries, dim), 10).expect("an answer"));
-}
-
-#[test]
 fn the_device_has_a_quarter_of_the_bytes() {
     let Some(device) = gpu() else { return };
     let (dim, rows) = (768, 3000);
@@ -220,8 +162,7 @@ fn dims_that_are_not_screened_are_searched_by_the_host() {
     let queries = random.floats(30 * 5);
     assert!(twins.search(view(&queries, 5), &SearchOptions::new(10)).statistics.on_host);
     assert!(twins.within(view(&queries, 5), 0.5).statistics.on_host);
-    twins.apart.remove(&[0, 17]).expect("there");
-    twins.host.remove(&[0, 17]).expect("there");
+    twins.change(|index| index.remove(&[0, 17]));
     twins.search(view(&queries, 5), &SearchOptions::new(10));
     assert!(twins.apart.plan(30, 10).expect("a plan").reports_on_host);
     // A screen that was asked for is there.
@@ -229,18 +170,6 @@ fn dims_that_are_not_screened_are_searched_by_the_host() {
     let mut twins = Twins::on(device, Metric::L2, 5, ElementKind::F32, |builder| builder.screen(Screen::I8));
     twins.add(&random.floats(9000 * 5), None);
     assert!(!twins.search(view(&queries, 5), &SearchOptions::new(10)).statistics.on_host);
-}
-
-#[test]
-fn adapters_without_subgroups_screen_as_well() {
-    let Some(device) = without_subgroups() else { return };
-    let mut twins = Twins::on(device, Metric::InnerProduct, 40, ElementKind::F16, |builder| builder);
-    let mut random = Random::new(16);
-    twins.add(&clustered(&mut random, 6000, 40), None);
-    let queries = clustered(&mut random, 130, 40);
-    for count in [1, 130] {
-        twins.search(view(&queries[..count * 40], 40), &SearchOptions::new(10));
-    }
 }
 
 #[test]
@@ -252,70 +181,4 @@ fn rows_on_the_host_without_a_screen_are_refused() {
     assert!(matches!(error, Error::Argument { argument: "screen", .. }), "{error}");
     assert!(error.to_string().contains("Screen::I8"), "{error}");
     builder(&Device::host()).build().expect("the host engine has its rows anyway");
-}
-
-#[test]
-fn queries_are_refused_as_by_the_host_engine() {
-    let Some(mut twins) = Twins::new(Metric::L2, 16, ElementKind::F32) else { return };
-    let mut random = Random::new(17);
-    twins.add(&random.floats(5000 * 16), None);
-    let mut queries = random.floats(90 * 16);
-    queries[70 * 16 + 3] = f32::NAN;
-    for index in [&twins.apart, &twins.host] {
-        let error = index.search(view(&queries, 16), 10).expect_err("a bad query");
-        assert!(matches!(error, Error::NotFinite { argument: "queries", row: 70 }), "{error}");
-    }
-}
-
-#[test]
-fn the_host_answers_for_a_lost_device() {
-    let mut random = Random::new(18);
-    let (values, queries) = (clustered(&mut random, 5000, 32), clustered(&mut random, 20, 32));
-    let mut answers = vec![];
-    for fallback in [true, false] {
-        let Some(device) = own_gpu() else { return };
-        let builder = Flat::builder(&device, Metric::L2, 32).rows(RowPlace::Host);
-        let builder = builder.keep_host_copy(true).fallback(fallback);
-        let mut index = builder.build().expect("an index");
-        index.add(view(&values, 32)).expect("good rows");
-        let before = index.search_with(view(&queries, 32), &SearchOptions::new(10)).expect("an answer");
-        assert!(!before.statistics.on_host);
-        device.wgpu_device().expect("a GPU").destroy();
-        match index.search_with(view(&queries, 32), &SearchOptions::new(10)) {
-            Ok(found) => {
-                assert!(fallback && found.statistics.on_host);
-                assert_same(&found.neighbors, &before.neighbors);
-            }
-            Err(error) => assert!(
-                !fallback && matches!(error, Error::DeviceLost { .. } | Error::Device { .. }),
-                "{error}"
-            ),
-        }
-        assert_eq!(index.get(&[3]).expect("on the host"), values[3 * 32..4 * 32]);
-        answers.push(before.neighbors);
-    }
-    assert_same(&answers[0], &answers[1]);
-}
-
-#[test]
-fn searches_of_many_threads_have_the_same_bits() {
-    let Some(device) = Adapter.open(options().budget_bytes(32 << 20)) else { return };
-    let mut index =
-        Flat::builder(&device, Metric::Cosine, 64).rows(RowPlace::Host).build().expect("an index");
-    let mut random = Random::new(19);
-    index.add(view(&clustered(&mut random, 6000, 64), 64)).expect("good rows");
-    let queries = clustered(&mut random, 64, 64);
-    let wanted = index.search(view(&queries, 64), 10).expect("an answer");
-    std::thread::scope(|scope| {
-        for thread in 0..8 {
-            let (index, queries, wanted) = (&index, &queries, &wanted);
-            scope.spawn(move || {
-                for number in (thread..64).step_by(8) {
-                    let found =
-                        index.search(&queries[number * 64..(number + 1) * 64], 10).expect("an answer");
-                    assert_eq!(found.row(0), wanted.row(number));
-                }
-            });
-        }
-    });
 }

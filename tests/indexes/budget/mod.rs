@@ -5,7 +5,6 @@ mod outgrown;
 
 use nearfield::{Device, Flat, FlatBuilder, MemoryPlace, Metric, Neighbors, RowPlace, Screen};
 
-use crate::common::{Engine, options};
 use nearfield_testing::{Random, view};
 
 const DIM: usize = 32;
@@ -13,11 +12,6 @@ const DIM: usize = 32;
 /// Bytes that a row takes on a device: elements, norms and id, and its 8-bit copy with terms.
 const STORED: u64 = 4 * DIM as u64 + 16;
 const NARROWED: u64 = DIM as u64 + 16;
-
-/// A GPU whose rows may hold as many bytes.
-fn device(memory_bytes: u64) -> Option<Device> {
-    Engine::Adapter.open(options().memory_bytes(memory_bytes))
-}
 
 fn builder(device: &Device) -> FlatBuilder {
     Flat::builder(device, Metric::L2, DIM).screen(Screen::I8)

@@ -6,9 +6,9 @@ use nearfield::{
 };
 use test_case::{test_case, test_matrix};
 
-use super::{DIM, STORED, add, answers, bits, build, builder, device, held, values};
-use crate::common::{Engine, options};
-use crate::support::few_iterations;
+use super::{DIM, STORED, add, answers, bits, build, builder, held, values};
+use crate::common::gpu;
+use crate::support::{few_iterations, limited};
 use nearfield_testing::{rounded, view};
 
 /// A limit that has room for 4,600 rows, or for the copies of 9,000 while they grow.
@@ -58,7 +58,7 @@ fn grow(index: &mut Flat, host: &mut Flat) {
 
 #[test_matrix([Screen::I8, Screen::Auto])]
 fn an_index_that_outgrows_its_device_answers_as_the_host_engine(screen: Screen) {
-    let Some(device) = device(LIMIT) else { return };
+    let Some(device) = limited(LIMIT) else { return };
     let of = |device: &Device| {
         Flat::builder(device, Metric::L2, DIM).screen(screen).rows(RowPlace::Auto).build().expect("an index")
     };
@@ -70,8 +70,8 @@ fn an_index_that_outgrows_its_device_answers_as_the_host_engine(screen: Screen) 
 #[test_matrix([Placement::Shards, Placement::Replicas] => ignore["nightly"])]
 fn all_devices_move_as_soon_as_one_has_too_little(placement: Placement) {
     let limit = if placement == Placement::Shards { LIMIT / 2 } else { LIMIT };
-    let [Some(small), Some(large)] = [limit, u64::MAX].map(device) else { return };
-    for devices in [[&small, &large], [&large, &small]] {
+    let (Some(small), Some(large)) = (limited(limit), gpu()) else { return };
+    for devices in [[&*small, large], [large, &*small]] {
         let of = |devices: &[Device]| {
             let builder = Flat::builder(devices, Metric::L2, DIM).screen(Screen::I8).placement(placement);
             builder.rows(RowPlace::Auto).build().expect("an index")
@@ -88,11 +88,11 @@ fn all_devices_move_as_soon_as_one_has_too_little(placement: Placement) {
 #[test_case(Metric::Cosine => ignore["nightly"])]
 #[test_case(Metric::L2 => ignore["nightly"])]
 fn lists_outgrow_their_device(metric: Metric) {
-    let [Some(small), Some(large)] = [LIMIT, u64::MAX].map(device) else { return };
+    let (Some(small), Some(large)) = (limited(LIMIT), gpu()) else { return };
     let sample = values(30, 1000);
     let (rows, more, queries) = (values(31, 1500), values(32, 3500), values(33, 20));
     let [mut index, mut forced] =
-        [(&small, RowPlace::Auto), (&large, RowPlace::Host)].map(|(device, place)| {
+        [(&*small, RowPlace::Auto), (large, RowPlace::Host)].map(|(device, place)| {
             let builder = Ivf::builder(device, metric, DIM).lists(20).screen(Screen::I8).rows(place);
             let mut index = builder.kmeans(few_iterations).train(view(&sample, DIM)).expect("trained");
             index.add(view(&rows, DIM)).expect("good rows");
@@ -115,7 +115,7 @@ fn lists_outgrow_their_device(metric: Metric) {
 
 #[test]
 fn where_even_the_copy_does_not_fit_searches_stream_it() {
-    let Some(device) = device(LIMIT) else { return };
+    let Some(device) = limited(LIMIT) else { return };
     let mut index = build(&device, RowPlace::Auto);
     add(&mut index, &values(40, 1500));
     let before = (answers(&index), held(&index));
@@ -142,17 +142,17 @@ fn where_even_the_copy_does_not_fit_searches_stream_it() {
 
 #[test]
 fn without_a_screen_rows_stay_where_they_are() {
-    let Some(device) = device(1024 * STORED) else { return };
-    let flat = || Flat::builder(&device, Metric::L2, DIM).screen(Screen::None).rows(RowPlace::Auto);
-    let mut index = flat().build().expect("an index");
+    let Some(device) = limited(LIMIT) else { return };
+    let flat = Flat::builder(&*device, Metric::L2, DIM).screen(Screen::None).rows(RowPlace::Auto);
+    let mut index = flat.build().expect("an index");
     add(&mut index, &values(50, 512));
-    assert!(matches!(index.add(view(&values(51, 1000), DIM)), Err(Error::MemoryLimit { .. })));
+    assert!(matches!(index.add(view(&values(51, 6000), DIM)), Err(Error::MemoryLimit { .. })));
     assert_eq!((index.row_place(), index.len()), (MemoryPlace::Device, 512));
 }
 
 #[test]
 fn expected_rows_that_do_not_fit_are_on_the_host_from_the_start() {
-    let Some(device) = device(LIMIT) else { return };
+    let Some(device) = limited(LIMIT) else { return };
     let auto = || builder(&device).rows(RowPlace::Auto);
     assert_eq!(auto().capacity(2000).build().expect("an index").row_place(), MemoryPlace::Device);
     assert_eq!(auto().capacity(8000).build().expect("an index").row_place(), MemoryPlace::Host);
@@ -161,21 +161,18 @@ fn expected_rows_that_do_not_fit_are_on_the_host_from_the_start() {
     let mut host = build(&Device::host(), RowPlace::Auto);
     add(&mut host, &values(60, 8000));
     let saved = host.to_bytes().expect("bytes");
-    let loaded = Flat::loader(&device).rows(RowPlace::Auto).load_bytes(&saved).expect("loaded");
+    let loaded = Flat::loader(&*device).rows(RowPlace::Auto).load_bytes(&saved).expect("loaded");
     assert_eq!((loaded.row_place(), answers(&loaded)), (MemoryPlace::Host, answers(&host)));
-    let refused = Index::loader(&device).rows(RowPlace::Device).load_bytes(&saved).expect_err("no room");
+    let refused = Index::loader(&*device).rows(RowPlace::Device).load_bytes(&saved).expect_err("no room");
     assert!(matches!(refused, Error::MemoryLimit { .. }), "{refused}");
     drop(loaded);
-    let roomy = Engine::Adapter.open(options()).expect("an adapter");
-    assert_eq!(
-        Flat::loader(&roomy).rows(RowPlace::Auto).load_bytes(&saved).expect("loaded").row_place(),
-        MemoryPlace::Device
-    );
+    let roomy = Flat::loader(gpu().expect("an adapter")).rows(RowPlace::Auto).load_bytes(&saved);
+    assert_eq!(roomy.expect("loaded").row_place(), MemoryPlace::Device);
 }
 
 #[test]
 fn a_host_copy_goes_when_the_rows_themselves_come() {
-    let Some(device) = device(LIMIT) else { return };
+    let Some(device) = limited(LIMIT) else { return };
     let builder = builder(&device).rows(RowPlace::Auto);
     let mut index = builder.keep_host_copy(true).fallback(true).build().expect("an index");
     let mut host = build(&Device::host(), RowPlace::Auto);
@@ -192,8 +189,8 @@ fn a_host_copy_goes_when_the_rows_themselves_come() {
 
 #[test]
 fn halves_and_rows_of_the_device_outgrow_it_too() {
-    let Some(device) = device(LIMIT / 2) else { return };
-    let (rows, _) = rounded(&values(80, 8000));
+    let Some(device) = limited(LIMIT) else { return };
+    let (rows, _) = rounded(&values(80, 12_000));
     let of = |device: &Device| {
         let builder = builder(device).rows(RowPlace::Auto).elements(ElementKind::F16);
         let mut index = builder.build().expect("an index");

@@ -6,7 +6,8 @@ use crate::common::{confined, gpu, has_kernels};
 use crate::support::flat_with_ids;
 use nearfield::internals::ceilings::copy;
 use nearfield::{
-    AddOptions, BufferSlice, Device, ElementKind, Error, Flat, Metric, Route, Screen, SearchOptions,
+    AddOptions, BufferSlice, Device, ElementKind, Error, Flat, Index, Ivf, Metric, Route, Screen,
+    SearchOptions,
 };
 use nearfield_testing::{Random, view};
 use test_case::test_matrix;
@@ -22,134 +23,59 @@ fn row_of(rows: &[f32], id: u64) -> &[f32] {
     &rows[id as usize * DIM..][..DIM]
 }
 
-#[test_matrix([Adapter, Host])]
-fn numbers_skip_ids_that_are_taken(engine: Engine) {
+#[test_matrix([Adapter, Host], [Screen::None, Screen::I8])]
+fn rows_on_the_device_are_added_like_those_of_the_host(engine: Engine, screen: Screen) {
     let Some(device) = engine.device() else { return };
-    let rows: Vec<f32> = (0..3 * DIM).map(|i| i as f32).collect();
-    let mut index = empty(device, Screen::None);
-    let add_with = |index: &mut Flat, id: u64| {
-        index.add_with(view(&rows[..DIM], DIM), &AddOptions::new().ids(&[id])).expect("a free id");
-    };
-    add_with(&mut index, 3);
-    // The row with id 3 was the first, so the next number is 1.
-    (0..3).for_each(|_| index.add(view(&rows[..DIM], DIM)).expect("a good row"));
-    assert_eq!(index.ids().expect("memory"), [1, 2, 3, 4]);
-    add_with(&mut index, 7);
-    index.add(view(&rows, DIM)).expect("good rows");
-    assert_eq!(
-        index.ids().expect("memory"),
-        [1, 2, 3, 4, 7, 8, 9, 10],
-        "the rows of a call have successive numbers"
-    );
-    assert_eq!(index.get(&[8, 9, 10]).expect("rows"), rows);
-    index.remove(&[7, 10]).expect("they are there");
-    index.add(view(&rows[..DIM], DIM)).expect("a good row");
-    assert_eq!(index.ids().expect("memory"), [1, 2, 3, 4, 8, 9, 11], "no number is given twice");
-    assert_eq!(index.largest_id(), Some(11));
-}
-
-#[test_matrix([Adapter, Host])]
-fn an_add_that_fails_after_places_were_used_again_changes_nothing(engine: Engine) {
-    // Five hundred rows at a time, three segments' worth of gaps.
-    let Some(device) = engine.confined(512 * 32, 64 << 10) else { return };
-    for screen in [Screen::None, Screen::I8] {
-        let mut random = Random::new(0xbad);
-        let rows = random.integers(4000 * DIM, 3);
-        let mut index = empty(&device, screen);
-        index.add(view(&rows, DIM)).expect("good rows");
-        let gone: Vec<u64> = (0..4000).filter(|id| id % 4 == 1).collect();
-        index.remove(&gone).expect("they are there");
-        let queries = view(&rows[..3 * DIM], DIM);
-        let before = index.search(queries, 20).expect("an answer");
-        for (count, at) in [(10, 9), (2000, 1999), (2000, 700)] {
-            let mut bad = random.integers(count * DIM, 3);
-            bad[at * DIM + 2] = [f32::INFINITY, 1e30][at % 2];
-            let ids: Vec<u64> = (10_000..10_000 + count as u64).collect();
-            for ids in [None, Some(&ids[..])] {
-                let mut options = AddOptions::new();
-                options.ids = ids;
-                let error = index.add_with(view(&bad, DIM), &options);
-                let (Err(Error::NotFinite { row, .. }) | Err(Error::NormOutOfRange { row, .. })) = error
-                else {
-                    panic!("{error:?}")
-                };
-                assert_eq!((row, index.len()), (at as u64, 3000));
-                assert_eq!(index.search(queries, 20).expect("an answer"), before, "{count} rows");
-            }
-        }
-        // The places are as good as before.
-        index.add(view(&rows[..1500 * DIM], DIM)).expect("good rows");
-        let ids = index.ids().expect("memory");
-        assert!(
-            ids.iter().copied().eq((0..4000).filter(|id| id % 4 != 1).chain(4000..5500)),
-            "numbers go on"
-        );
-        let left: Vec<f32> = ids.iter().flat_map(|&id| row_of(&rows, id % 4000)).copied().collect();
-        let fresh = flat_with_ids(&device, Metric::L2Squared, view(&left, DIM), screen, &ids);
-        assert_eq!(
-            index.search(queries, 20).expect("an answer"),
-            fresh.search(queries, 20).expect("an answer")
-        );
+    // Far from the origin: a centre that is not counted would show.
+    let rows: Vec<f32> = Random::new(0xde).integers(6000 * DIM, 40).iter().map(|x| x + 3000.0).collect();
+    let (rows, few) = (view(&rows, DIM), view(&rows[..70 * DIM], DIM));
+    let [uploaded, few_there] = [rows, few].map(|rows| device.upload(rows).expect("good rows"));
+    let ids: Vec<u64> = (0..70).map(|id| 20_000 - id).collect();
+    let (mut host, mut index) = (empty(device, screen), empty(device, screen));
+    host.add(rows).expect("good rows");
+    index.add(&uploaded).expect("good rows");
+    for index in [&mut host, &mut index] {
+        index.remove(&(0..100).map(|id| id * 50).collect::<Vec<u64>>()).expect("they are there");
     }
-}
-
-#[test_matrix([Adapter, Host])]
-fn rows_on_the_device_are_added_like_those_of_the_host(engine: Engine) {
-    let Some(device) = engine.device() else { return };
-    // Pieces of some hundred rows, and one of all of them.
-    let Some(small) = engine.confined(512 * 32, 64 << 10) else { return };
-    for device in [device, &small] {
-        for screen in [Screen::None, Screen::I8] {
-            let mut random = Random::new(0xde);
-            // Far from the origin: a centre that is not counted would show.
-            let rows: Vec<f32> = random.integers(6000 * DIM, 40).iter().map(|x| x + 3000.0).collect();
-            let uploaded = device.upload(view(&rows, DIM)).expect("good rows");
-            let few = device.upload(view(&rows[..70 * DIM], DIM)).expect("good rows");
-            let ids: Vec<u64> = (0..70).map(|id| 20_000 - id).collect();
-            let (mut host, mut index) = (empty(device, screen), empty(device, screen));
-            host.add(view(&rows, DIM)).expect("good rows");
-            index.add(&uploaded).expect("good rows");
-            for index in [&mut host, &mut index] {
-                index.remove(&(0..100).map(|id| id * 50).collect::<Vec<u64>>()).expect("they are there");
-            }
-            host.add_with(view(&rows[..70 * DIM], DIM), &AddOptions::new().ids(&ids)).expect("good rows");
-            index.add_with(&few, &AddOptions::new().ids(&ids)).expect("good rows");
-            for count in [3, 40] {
-                let queries = view(&rows[..count * DIM], DIM);
-                let [want, found] = [&host, &index]
-                    .map(|index| index.search_with(queries, &SearchOptions::new(9)).expect("an answer"));
-                assert_eq!(found.neighbors, want.neighbors, "{screen:?}");
-                let [few, many] = [want, found].map(|found| found.statistics.rescored);
-                assert!(many <= few + few / 4, "{screen:?}: {many} rescored, {few} of those from the host");
-            }
-            for id in [1, 63, 5999, 20_000, 19_931] {
-                assert_eq!(index.get(&[id]).expect("it is there"), host.get(&[id]).expect("it is there"));
-            }
-        }
+    host.add_with(few, &AddOptions::new().ids(&ids)).expect("good rows");
+    index.add_with(&few_there, &AddOptions::new().ids(&ids)).expect("good rows");
+    for count in [3, 40] {
+        let [want, found] = [&host, &index]
+            .map(|index| index.search_with(rows.slice(0..count), &SearchOptions::new(9)).expect("an answer"));
+        assert_eq!(found.neighbors, want.neighbors);
+        let [few, many] = [want, found].map(|found| found.statistics.rescored);
+        assert!(many <= few + few / 4, "{many} rescored, {few} of those from the host");
     }
+    let some = [1, 63, 5999, 20_000, 19_931];
+    assert_eq!(index.get(&some).expect("they are there"), host.get(&some).expect("they are there"));
 }
 
 #[test_matrix([Adapter, Host])]
-fn rows_on_the_device_that_do_not_fit_are_refused(engine: Engine) {
+fn vectors_on_the_device_that_do_not_fit_are_refused(engine: Engine) {
     let Some(device) = engine.device() else { return };
-    let Some(other) = engine.confined(u64::MAX, 1 << 24) else { return };
     let rows = [1.0f32; 4 * DIM];
     let uploaded = device.upload(view(&rows, DIM)).expect("good rows");
     let named = |error: Error| assert!(matches!(error, Error::Argument { argument: "rows", .. }), "{error}");
     let mut half = Flat::builder(device, Metric::L2, DIM).elements(ElementKind::F16).build().expect("one");
     named(half.add(&uploaded).expect_err("f32 rows in an index of f16"));
-    // All devices of the host engine are one.
-    if has_kernels(device) {
-        named(empty(&other, Screen::None).add(&uploaded).expect_err("rows of another device"));
-    }
     let wide = device.upload(view(&rows, 2 * DIM)).expect("good rows");
     named(empty(device, Screen::None).add(&wide).expect_err("another dim"));
     let mut index = empty(device, Screen::None);
     let error = index.add_with(&uploaded, &AddOptions::new().ids(&[1, 2, 3])).expect_err("one id short");
     assert!(matches!(error, Error::Argument { argument: "ids", .. }), "{error}");
     assert!(index.is_empty());
+    // All devices of the host engine are one.
     if !has_kernels(device) {
         return;
+    }
+    let other = engine.without_subgroups().expect("the same adapter");
+    let there = other.upload(view(&rows, DIM)).expect("good rows");
+    let ivf = Ivf::builder(device, Metric::L2, DIM).lists(2).train(view(&rows, DIM)).expect("trains");
+    for mut index in [Index::from(empty(device, Screen::None)), ivf.into()] {
+        named(index.add(&there).expect_err("rows of another device"));
+        let error = index.search(&there, 1).expect_err("queries of another device");
+        assert!(matches!(error, Error::Argument { argument: "queries", .. }), "{error}");
+        assert!(index.is_empty());
     }
     // Values that the caller wrote into the matrix are checked again.
     let mut values = [1.0f32; 4 * 8];
@@ -243,9 +169,6 @@ fn what_is_unknown_or_does_not_fit_is_refused_by_name(engine: Engine) {
     assert!(index.contains(0) && !index.contains(1));
     index.add_with(view(&[2.0f32; DIM], DIM), &AddOptions::new().ids(&[1])).expect("a good row");
     assert_eq!(index.get(&[1]).expect("it is there"), [2.0; DIM]);
-    let error =
-        index.add_with(view(&[2.0f32; 2 * DIM], DIM), &AddOptions::new().ids(&[9, 9])).expect_err("twice");
-    assert!(matches!(error, Error::DuplicateId { id: 9 }), "{error}");
 }
 
 #[test]
@@ -265,34 +188,4 @@ fn a_budget_that_fits_no_row_says_what_is_needed() {
         assert!(matches!(error, Error::Budget { needed: 26_001.., budget: 26_000, .. }), "{error}");
     }
     assert_eq!(index.ids().expect("memory"), [1, 2]);
-}
-
-#[test_matrix([Adapter, Host])]
-fn eight_threads_search_an_index_with_gaps_and_places_used_again(engine: Engine) {
-    let Some(device) = engine.confined(512 * 32, 2 << 20) else { return };
-    let mut random = Random::new(0x88);
-    let rows = random.integers(3000 * DIM, 3);
-    for screen in [Screen::None, Screen::I8] {
-        let mut index = empty(&device, screen);
-        index.add(view(&rows, DIM)).expect("good rows");
-        index.remove(&(0..3000).step_by(6).collect::<Vec<u64>>()).expect("they are there");
-        index.add(view(&rows[..300 * DIM], DIM)).expect("good rows");
-        let queries = view(&rows[..50 * DIM], DIM);
-        let want = index.search(queries, 8).expect("an answer");
-        std::thread::scope(|scope| {
-            for thread in 0..8 {
-                let (index, want, rows) = (&index, &want, &rows);
-                scope.spawn(move || {
-                    for first in [thread, 49] {
-                        let found = index.search(queries.slice(first..50), 8).expect("an answer");
-                        for query in first..50 {
-                            assert_eq!(found.row(query - first), want.row(query));
-                        }
-                        let id = 1 + 6 * (thread + first) as u64;
-                        assert_eq!(index.get(&[id]).expect("it is there"), row_of(rows, id));
-                    }
-                });
-            }
-        });
-    }
 }

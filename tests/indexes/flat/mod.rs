@@ -61,26 +61,6 @@ fn whole_numbers_are_answered_bit_for_bit(engine: Engine, dims: &[usize]) {
     }
 }
 
-#[test_matrix([Adapter, Host], [|random: &mut Random, rows, dim| random.floats(rows * dim), Random::adversarial])]
-fn floats_are_answered_within_the_bounds(engine: Engine, make: fn(&mut Random, usize, usize) -> Vec<f32>) {
-    let (Some(device), Some(plain)) = (engine.device(), engine.without_subgroups()) else { return };
-    for (dim, rows, count) in
-        [(1, 6000, 20), (3, 5000, 4), (5, 300, 9), (17, 9000, 30), (100, 5001, 3), (768, 2100, 17)]
-    {
-        let mut random = Random::new(0xf1 ^ dim as u64);
-        let values = make(&mut random, rows, dim);
-        let queries = make(&mut random, count, dim);
-        let truth = Truth::new(view(&queries, dim), view(&values, dim));
-        for (metric, device) in Metric::ALL.into_iter().zip([device, plain, plain, device]) {
-            let found = flat(device, metric, view(&values, dim), Screen::None)
-                .search(view(&queries, dim), K)
-                .expect("an answer");
-            let verdict = truth.judge(metric, &numbered(rows), K, &found);
-            assert_eq!(verdict, Ok(()), "dim {dim}, {rows} rows, {count} queries");
-        }
-    }
-}
-
 #[test_matrix([Adapter, Host])]
 fn f16_and_f32_storage_of_the_same_values_answer_alike(engine: Engine) {
     let Some(device) = engine.device() else { return };
@@ -108,28 +88,6 @@ fn f16_and_f32_storage_of_the_same_values_answer_alike(engine: Engine) {
             ];
             for (name, other) in others {
                 assert_eq!(found, other.expect("an answer"), "{metric}: {name}");
-            }
-        }
-    }
-}
-
-#[test_matrix([Adapter, Host])]
-fn of_equally_near_rows_the_smaller_ids_are_found(engine: Engine) {
-    let Some(device) = engine.device() else { return };
-    for (rows, count) in [(500, 3), (6000, 3), (6000, 20)] {
-        let mut random = Random::new(0x71e5);
-        let values = random.integers(rows * 3, 2);
-        let queries = random.integers(count * 3, 2);
-        // Descending, and beyond 32 bits, where the low word alone would order otherwise.
-        let ids: Vec<u64> =
-            (0..rows as u64).map(|row| (rows as u64 - row) * 0x7fff_ffff + (row % 3)).collect();
-        let truth = Truth::new(view(&queries, 3), view(&values, 3));
-        for metric in Metric::ALL {
-            let index = flat_with_ids(device, metric, view(&values, 3), Screen::None, &ids);
-            for k in [1, 7, 90] {
-                let found = index.search(view(&queries, 3), k).expect("an answer");
-                let verdict = truth.judge_exact(metric, &ids, k, &found);
-                assert_eq!(verdict, Ok(()), "{rows} rows, {count} queries, k {k}");
             }
         }
     }
@@ -180,40 +138,39 @@ fn rows_inserted_in_the_order_of_their_distance_are_screened(engine: Engine, nea
     }
 }
 
+/// Of equally near rows, those of smaller ids are found. Any k is answered, and no queries by nothing.
 #[test_matrix([Adapter, Host])]
-fn any_k_is_answered(engine: Engine) {
+fn any_k_is_answered_in_the_order_of_ids(engine: Engine) {
     let Some(device) = engine.device() else { return };
-    let rows = 20_000;
-    let mut random = Random::new(0x6b);
-    let values = random.integers(rows * 3, 30);
-    let queries = random.integers(18 * 3, 30);
-    let truth = Truth::new(view(&queries, 3), view(&values, 3));
-    for metric in [Metric::L2Squared, Metric::InnerProduct] {
-        let index = flat(device, metric, view(&values, 3), Screen::None);
-        for (k, count) in [
-            (1, 18),
-            (1023, 2),
-            (1024, 2),
-            (1025, 18),
-            (1250, 2),
-            (1251, 2),
-            (rows, 2),
-            (rows + 1, 1),
-            (usize::MAX, 1),
-        ] {
-            let found = index.search(view(&queries[..count * 3], 3), k).expect("an answer");
-            assert_eq!(found.queries(), count);
-            assert_eq!(truth.judge_exact(metric, &numbered(rows), k, &found), Ok(()), "k {k}");
+    for (rows, metrics) in [(500, &Metric::ALL[..]), (20_000, &[Metric::L2Squared, Metric::InnerProduct])] {
+        let mut random = Random::new(0x6b);
+        let (values, queries) = (random.integers(rows * 3, 5), random.integers(18 * 3, 5));
+        let queries = view(&queries, 3);
+        // Descending, and beyond 32 bits, where the low word alone would order otherwise.
+        let ids: Vec<u64> =
+            (0..rows as u64).map(|row| (rows as u64 - row) * 0x7fff_ffff + (row % 3)).collect();
+        let truth = Truth::new(queries, view(&values, 3));
+        for &metric in metrics {
+            let index = flat_with_ids(device, metric, view(&values, 3), Screen::None, &ids);
+            for (k, count) in [
+                (1, 18),
+                (7, 3),
+                (90, 18),
+                (1023, 2),
+                (1024, 2),
+                (1025, 18),
+                (1250, 2),
+                (1251, 2),
+                (rows, 2),
+                (rows + 1, 1),
+                (usize::MAX, 1),
+                (10, 0),
+            ] {
+                let found = index.search(queries.slice(0..count), k).expect("an answer");
+                assert_eq!(found.queries(), count);
+                let verdict = truth.judge_exact(metric, &ids, k, &found);
+                assert_eq!(verdict.is_ok(), count > 0, "{rows} rows, k {k}: {verdict:?}");
+            }
         }
-    }
-}
-
-#[test_matrix([Adapter, Host])]
-fn no_queries_are_answered_by_nothing(engine: Engine) {
-    let Some(device) = engine.device() else { return };
-    for rows in [0, 10, 5000] {
-        let index = flat(device, Metric::L2Squared, view(&vec![1.0; rows * 3], 3), Screen::None);
-        let found = index.search(MatrixView::<f32>::new(&[], 3).expect("no rows"), K).expect("an answer");
-        assert_eq!(found.queries(), 0, "{rows} rows");
     }
 }

@@ -58,8 +58,11 @@ impl Set {
 
     /// Panics unless an index answers the first queries as the truth says.
     fn judge(&self, index: &Flat, found: &Neighbors, k: usize) {
-        let judge = if self.whole { Truth::judge_exact } else { Truth::judge };
-        let verdict = judge(&self.truth, index.metric(), &self.ids, k, found);
+        let (truth, metric) = (&self.truth, index.metric());
+        let verdict = match self.whole {
+            true => truth.judge_exact(metric, &self.ids, k, found),
+            false => truth.judge(metric, &self.ids, k, found),
+        };
         assert_eq!(verdict, Ok(()), "dim {}, {} rows, k {k}", self.dim, self.ids.len());
     }
 
@@ -145,21 +148,6 @@ fn any_number_of_queries_and_any_k_are_answered_alike(engine: Engine) {
     }
 }
 
-#[test_matrix([Adapter, Host])]
-fn ties_of_whole_numbers_are_answered_alike(engine: Engine) {
-    let Some(device) = engine.device() else { return };
-    let (k_10_and_90, large_k) = ([(3, 10), (34, 90)], [(3, 1250), (34, 1025)]);
-    for (dim, rows, most, searches) in
-        [(3, 5000, 2, k_10_and_90), (20, 5000, 2, k_10_and_90), (16, 20_000, 5, large_k)]
-    {
-        let mut random = Random::new(0x71e5);
-        let set = Set::new(dim, random.integers(rows * dim, most), random.integers(34 * dim, most));
-        for metric in METRICS {
-            set.check(device, metric, &searches);
-        }
-    }
-}
-
 /// A budget in which the lists of a dozen queries have no room for 5,000 rows.
 const SHORT_LISTS: u64 = 12 << 20;
 
@@ -208,37 +196,77 @@ fn queries_whose_lists_overflow_are_searched_without_narrowing(engine: Engine) {
     }
 }
 
-#[test_matrix([Adapter, Host])]
-fn duplicates_sorted_rows_and_norms_of_all_sizes_are_answered_alike(engine: Engine) {
-    let Some(device) = engine.device() else { return };
-    let (dim, rows) = (24, 6000);
-    let mut random = Random::new(0xd0b);
-    // From far to near.
-    let queries: Vec<f32> = random.floats(34 * dim).iter().map(|x| x * 0.01).collect();
-    let mut sorted: Vec<Vec<f32>> = (0..rows).map(|_| random.floats(dim)).collect();
-    let squared = |row: &[f32]| row.iter().map(|x| x * x).sum::<f32>();
-    sorted.sort_by(|a, b| squared(b).total_cmp(&squared(a)));
-    let sorted = Set::new(dim, sorted.concat(), queries);
-    // 99 of 100 rows are one of a few.
-    let few = random.floats(5 * dim);
-    let mut values = random.floats(rows * dim);
-    for (number, row) in values.chunks_exact_mut(dim).enumerate().filter(|(number, _)| number % 100 != 0) {
-        row.copy_from_slice(&few[number % 5 * dim..][..dim]);
+fn squared(row: &[f32]) -> f32 {
+    row.iter().map(|x| x * x).sum()
+}
+
+/// A set, and the searches of it: each a number of queries and a k.
+type Searched = (Set, [(usize, usize); 2]);
+
+/// Whole numbers, of few values.
+fn ties(random: &mut Random) -> Vec<Searched> {
+    let (k_10_and_90, large_k) = ([(3, 10), (34, 90)], [(3, 1250), (34, 1025)]);
+    let sets = [(3, 5000, 2, k_10_and_90), (20, 5000, 2, k_10_and_90), (16, 20_000, 5, large_k)];
+    let mut made =
+        |dim, rows, most| Set::new(dim, random.integers(rows * dim, most), random.integers(34 * dim, most));
+    sets.map(|(dim, rows, most, searches)| (made(dim, rows, most), searches)).into()
+}
+
+/// Rows from far to near.
+fn sorted(random: &mut Random) -> Vec<Searched> {
+    let queries: Vec<f32> = random.floats(34 * 24).iter().map(|x| x * 0.01).collect();
+    let mut rows: Vec<Vec<f32>> = (0..6000).map(|_| random.floats(24)).collect();
+    rows.sort_by(|a, b| squared(b).total_cmp(&squared(a)));
+    vec![(Set::new(24, rows.concat(), queries), [(3, 10), (34, 100)])]
+}
+
+/// 99 of 100 rows are one of a few.
+fn duplicates(random: &mut Random) -> Vec<Searched> {
+    let (few, mut values) = (random.floats(5 * 24), random.floats(6000 * 24));
+    for (number, row) in values.chunks_exact_mut(24).enumerate().filter(|(number, _)| number % 100 != 0) {
+        row.copy_from_slice(&few[number % 5 * 24..][..24]);
     }
-    let duplicates = Set::new(dim, values, [few, random.floats(29 * dim)].concat());
-    // Norms from 2^-50 to 2^50.
-    let mut spread = |count: usize| -> Vec<f32> {
-        let mut values = random.floats(count * dim);
-        for row in values.chunks_exact_mut(dim) {
+    vec![(Set::new(24, values, [few, random.floats(29 * 24)].concat()), [(3, 10), (34, 100)])]
+}
+
+/// Norms from 2^-50 to 2^50.
+fn norms(random: &mut Random) -> Vec<Searched> {
+    let mut spread = |count: usize| {
+        let mut values = random.floats(count * 24);
+        for row in values.chunks_exact_mut(24) {
             let factor = 2f64.powf(f64::from(random.unit()) * 49.9) / f64::from(squared(row)).sqrt();
             row.iter_mut().for_each(|x| *x = (f64::from(*x) * factor) as f32);
         }
         values
     };
-    let spread = Set::new(dim, spread(rows), spread(34));
-    for set in [sorted, duplicates, spread] {
+    vec![(Set::new(24, spread(6000), spread(34)), [(3, 10), (34, 100)])]
+}
+
+/// Rows far from the origin and close to each other: the test `TestRoundoff` of FAISS.
+fn far_from_the_origin(random: &mut Random) -> Vec<Searched> {
+    let mut made = |rows: usize, count: usize| {
+        let mut values: Vec<f32> = (0..rows * 4).map(|_| random.unit().abs()).collect();
+        values.iter_mut().step_by(4).enumerate().for_each(|(row, x)| *x = 12_345.0 + row as f32);
+        let queries = values[..count * 4].iter().map(|x| x + 0.3).collect();
+        (Set::new(4, values, queries), [(count, 1), (count, 10)])
+    };
+    vec![made(100, 25), made(6000, 3), made(6000, 40)]
+}
+
+/// All of that at once.
+fn adversarial(random: &mut Random) -> Vec<Searched> {
+    let mut made = |dim: usize, rows: usize| {
+        (Set::new(dim, random.adversarial(rows, dim), random.adversarial(34, dim)), [(3, 10), (34, 10)])
+    };
+    vec![made(1, 6000), made(5, 300), made(17, 9000), made(768, 2100)]
+}
+
+#[test_matrix([Adapter, Host], [ties, sorted, duplicates, norms, far_from_the_origin, adversarial])]
+fn hard_rows_are_answered_alike(engine: Engine, make: fn(&mut Random) -> Vec<Searched>) {
+    let Some(device) = engine.device() else { return };
+    for (set, searches) in make(&mut Random::new(0xd0b)) {
         for metric in METRICS {
-            set.check(device, metric, &[(3, 10), (34, 100)]);
+            set.check(device, metric, &searches);
         }
     }
 }
@@ -262,22 +290,6 @@ fn an_outlier_dimension_is_screened_as_well_as_others(engine: Engine) {
             let survivors = statistics.rescored / count as u64;
             assert!(survivors < 100, "{metric}, {count} queries: {survivors} survivors a query");
             assert_eq!(statistics.searched_again, 0);
-        }
-    }
-}
-
-/// FAISS has this as `TestRoundoff`: rows far from the origin and close to each other.
-#[test_matrix([Adapter, Host])]
-fn near_rows_far_from_the_origin_are_told_apart(engine: Engine) {
-    let Some(device) = engine.device() else { return };
-    for (rows, count) in [(100, 25), (6000, 3), (6000, 40)] {
-        let mut random = Random::new(0x7e57);
-        let mut values: Vec<f32> = (0..rows * 4).map(|_| random.unit().abs()).collect();
-        values.iter_mut().step_by(4).enumerate().for_each(|(row, x)| *x = 12_345.0 + row as f32);
-        let queries: Vec<f32> = values[..count * 4].iter().map(|x| x + 0.3).collect();
-        let set = Set::new(4, values, queries);
-        for metric in METRICS {
-            set.check(device, metric, &[(count, 1), (count, 10)]);
         }
     }
 }

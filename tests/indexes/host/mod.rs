@@ -1,107 +1,38 @@
 //! The host engine, compared with f64 on hard shapes, and as the copy beside a GPU. Suites about answers run on it as well
 //! as on an adapter.
 
-mod ivf;
+mod copies;
 
 use std::sync::Mutex;
 
 use crate::common::{gpu, options};
-use crate::support::{flat, own_gpu};
+use crate::support::flat;
 use nearfield::MatrixView;
 use nearfield::{
-    AdapterKind, AddOptions, Device, DistanceOptions, Error, Filter, Flat, Ivf, KMeans, Metric, Neighbors,
-    Output, Precision, Screen, SearchOptions, SearchResult,
+    AdapterKind, AddOptions, Device, Error, Filter, Flat, Index, Ivf, KMeans, Metric, Neighbors, Output,
+    Screen, SearchOptions,
 };
 use nearfield_testing::{Random, view};
-
-fn numbers(random: &mut Random, count: usize) -> Vec<f32> {
-    (0..count).map(|_| random.unit()).collect()
-}
 
 fn ids(found: &Neighbors) -> Vec<Vec<u64>> {
     found.iter().map(|row| row.iter().map(|hit| hit.id).collect()).collect()
 }
 
-/// A device of its own, and an index there with a copy on the host.
-fn with_copy(fallback: bool, rows: MatrixView<'_, f32>) -> Option<(Device, Flat)> {
-    let device = own_gpu()?;
-    let builder = Flat::builder(&device, Metric::L2, rows.dim()).screen(Screen::I8);
-    let mut index = builder.keep_host_copy(true).fallback(fallback).build().expect("an index");
+/// An index on the GPU with a copy on the host.
+fn with_copy(rows: MatrixView<'_, f32>) -> Option<Flat> {
+    let builder = Flat::builder(gpu()?, Metric::L2, rows.dim()).screen(Screen::I8);
+    let mut index = builder.keep_host_copy(true).build().expect("an index");
     index.add(rows).expect("rows");
-    Some((device, index))
-}
-
-#[test]
-fn a_copy_has_what_the_gpu_has_after_any_change() {
-    let mut random = Random::new(5);
-    let values: Vec<f32> = (0..600 * 20).map(|_| random.below(20) as f32).collect();
-    let rows = view(&values, 20);
-    let Some((device, mut index)) = with_copy(false, rows) else { return };
-    index.remove(&[3, 4, 5, 599]).expect("there");
-    index.update(&[7], &values[..20]).expect("there");
-    let more = device.upload(rows.slice(100..140)).expect("fits");
-    index.add(&more).expect("rows");
-    index.add(&device.upload(rows.slice(0..0)).expect("nothing")).expect("no rows");
-    index.compact().expect("compacted");
-    let refused = [f32::NAN; 20];
-    assert!(index.add(view(&refused, 20)).is_err());
-    let queries = rows.slice(0..3);
-    let mut alone = Flat::builder(&Device::host(), Metric::L2, 20).build().expect("an index");
-    for id in index.ids().expect("memory") {
-        let row = index.get(&[id]).expect("there");
-        alone.add_with(view(&row, 20), &AddOptions::new().ids(&[id])).expect("a row");
-    }
-    let SearchResult { neighbors: found, statistics, .. } =
-        index.search_with(queries, &SearchOptions::new(15)).expect("an answer");
-    assert!(statistics.on_host, "three queries of 600 rows are over before a launch is");
-    assert_eq!(found, alone.search(queries, 15).expect("an answer"));
-    let there = device.upload(queries).expect("fits");
-    let SearchResult { neighbors: on_gpu, statistics, .. } =
-        index.search_with(&there, &SearchOptions::new(15)).expect("an answer");
-    assert!(!statistics.on_host, "queries on the GPU stay there");
-    assert_eq!(on_gpu, found, "integers have the same distances everywhere");
-}
-
-#[test]
-fn a_lost_gpu_is_stood_in_for_by_the_copy() {
-    let mut random = Random::new(6);
-    let values = numbers(&mut random, 5000 * 32);
-    let rows = view(&values, 32);
-    let Some((device, mut index)) = with_copy(true, rows) else { return };
-    let queries = rows.slice(0..900);
-    let before = index.search(queries, 5).expect("an answer");
-    device.wgpu_device().expect("a GPU").destroy();
-    let SearchResult { neighbors: after, statistics, .. } =
-        index.search_with(queries, &SearchOptions::new(5)).expect("an answer");
-    assert!(statistics.on_host);
-    assert_eq!(ids(&after), ids(&before));
-    assert_eq!(index.get(&[17]).expect("there"), rows.row(17));
-    let found = index.search_within(rows.slice(0..1), 0.5).expect("an answer");
-    assert_eq!(found.row(0)[0].id, 0);
-    assert!(index.add(rows.slice(0..10)).is_err(), "there is no device to add to");
-    assert_eq!((index.len(), index.search(queries, 5).expect("an answer")), (5000, after));
-}
-
-#[test]
-fn a_lost_gpu_without_fallback_is_an_error_that_leaves_ids_alone() {
-    let mut random = Random::new(7);
-    let values = numbers(&mut random, 5000 * 32);
-    let rows = view(&values, 32);
-    let Some((device, index)) = with_copy(false, rows) else { return };
-    let there = device.upload(rows.slice(0..900)).expect("fits");
-    device.wgpu_device().expect("a GPU").destroy();
-    let lost = index.search(&there, 5).expect_err("the device is gone");
-    assert!(matches!(lost, Error::DeviceLost { .. }), "{lost}");
-    assert!(index.contains(4999) && index.len() == 5000);
+    Some(index)
 }
 
 #[test]
 fn a_gpu_that_is_seen_to_be_slower_leaves_searches_to_the_copy() {
     let mut random = Random::new(9);
-    let values = numbers(&mut random, 20_000 * 32);
+    let values = random.floats(20_000 * 32);
     let rows = view(&values, 32);
-    let Some((device, index)) = with_copy(false, rows) else { return };
-    if device.adapter().kind != AdapterKind::Software {
+    let Some(index) = with_copy(rows) else { return };
+    if index.device().adapter().kind != AdapterKind::Software {
         return;
     }
     // A driver that is played by the processor is not ahead of it, which the latency of a launch does not say.
@@ -118,7 +49,7 @@ fn rows_that_come_at_once_are_told_as_they_go() {
     let builder = Flat::builder(&device, Metric::L2, 8);
     let mut index = builder.clone().capacity(50_000).build().expect("an index");
     let mut random = Random::new(10);
-    let values = numbers(&mut random, 30_000 * 8);
+    let values = random.floats(30_000 * 8);
     let rows = view(&values, 8);
     let told = Mutex::new(vec![]);
     let progress = |done| told.lock().expect("no panic").push(done);
@@ -153,28 +84,6 @@ fn a_fallback_needs_a_copy() {
 }
 
 #[test]
-fn compensated_distances_are_f64_rounded_once() {
-    let device = Device::host();
-    let mut random = Random::new(8);
-    for dim in [1, 5, 33, 384] {
-        let (a, b) = (numbers(&mut random, 7 * dim), numbers(&mut random, 9 * dim));
-        let [a, b] = [&a, &b].map(|values| view(values, dim));
-        let [on_a, on_b] = [a, b].map(|view| device.upload(view).expect("memory"));
-        for metric in Metric::ALL {
-            let options = DistanceOptions::new(metric).precision(Precision::Compensated);
-            let found = device.distances_with(&on_a, &on_b, options).expect("distances");
-            for (place, found) in device.read(&found).expect("read").into_iter().enumerate() {
-                let exact = metric.exact(a.row(place / 9), b.row(place % 9));
-                assert!(
-                    (f64::from(found) - exact).abs() <= exact.abs().max(1e-3) * 2f64.powi(-23),
-                    "{metric} {dim}"
-                );
-            }
-        }
-    }
-}
-
-#[test]
 fn vectors_of_any_dim_are_narrowed() {
     let mut random = Random::new(9);
     for dim in [66_053, 100_000] {
@@ -183,28 +92,6 @@ fn vectors_of_any_dim_are_narrowed() {
         let index = flat(&Device::host(), Metric::Cosine, rows, Screen::I8);
         let found = index.search(rows, 1).expect("an answer");
         assert_eq!(ids(&found), (0..6).map(|id| vec![id]).collect::<Vec<_>>(), "{dim}");
-    }
-}
-
-#[test]
-fn a_budget_of_what_an_error_needs_is_enough() {
-    let device = Device::host();
-    let mut random = Random::new(10);
-    for (count, dim, k) in [(3000, 3, 100), (3000, 40, 1000), (20, 4096, 5)] {
-        let values = random.floats(count * dim);
-        let rows = view(&values, dim);
-        for screen in [Screen::None, Screen::I8] {
-            let searched = |budget: u64| {
-                let builder = Flat::builder(&device, Metric::L2, dim).screen(screen);
-                let mut index = builder.budget(budget).build().expect("an index");
-                index.add(rows).expect("rows");
-                index.search(rows.slice(0..5), k)
-            };
-            let error = searched(1).expect_err("no room");
-            let Error::Budget { needed, .. } = error else { panic!("{error}") };
-            assert_eq!(searched(needed).expect("as much as is needed"), searched(1 << 28).expect("enough"));
-            assert!(searched(needed - 1).is_err(), "{count} {dim} {k} {screen:?}");
-        }
     }
 }
 
@@ -244,9 +131,9 @@ fn what_one_host_device_keeps_another_can_use() {
 fn searches_that_a_pool_runs_side_by_side_end() {
     use rayon::prelude::*;
     let mut random = Random::new(11);
-    let values = numbers(&mut random, 2000 * 32);
+    let values = random.floats(2000 * 32);
     let rows = view(&values, 32);
-    let Some((_, index)) = with_copy(false, rows) else { return };
+    let Some(index) = with_copy(rows) else { return };
     let pool = rayon::ThreadPoolBuilder::new().num_threads(6).build().expect("a pool");
     let (send, receive) = std::sync::mpsc::channel();
     let all = values.clone();
@@ -281,41 +168,39 @@ fn wrong_input_gets_the_same_error_on_either_engine() {
     let asked = [&bad, &short].map(|values| view(values, dim));
     let asked = [asked[0], asked[1], good, other_dim, good.slice(0..0)];
     let on = |device: &Device, other: &Device| {
+        let there = other.upload(good).expect("memory");
         let mut errors = vec![];
         for rows in [0, 30] {
             let mut flat = Flat::builder(device, Metric::L2, dim).build().expect("an index");
             let mut ivf = Ivf::builder(device, Metric::L2, dim).lists(4).train(good).expect("an index");
             flat.add(good.slice(0..rows)).expect("rows");
             ivf.add(good.slice(0..rows)).expect("rows");
-            let there = other.upload(good).expect("memory");
-            for k in [0, 1] {
-                errors.push(said(flat.search(&there, k)));
-                errors.push(said(ivf.search(&there, k, 1)));
-                errors.push(said(flat.plan(1, k)));
-                for queries in asked {
-                    errors.push(said(flat.search(queries, k)));
-                    let options = SearchOptions::new(k).filter(Filter::ids(&[]));
-                    errors.push(said(flat.search_with(queries, &options)));
-                    errors.extend([0, 1, 4, 5].map(|probes| said(ivf.search(queries, k, probes))));
-                    errors.push(said(flat.search_within(queries, if k == 0 { f32::NAN } else { 1.0 })));
+            errors.extend([0, 1].map(|k| said(flat.plan(1, k))));
+            for mut index in [Index::from(flat), ivf.into()] {
+                let probes =
+                    if index.lists().is_some() { &[Some(0), Some(1), Some(4), Some(5)][..] } else { &[None] };
+                for k in [0, 1] {
+                    errors.push(said(index.search(&there, k)));
+                    for queries in asked {
+                        errors.push(said(index.search_within(queries, if k == 0 { f32::NAN } else { 1.0 })));
+                        for &probes in probes {
+                            let mut options = SearchOptions::new(k);
+                            options.probes = probes;
+                            errors.push(said(index.search_with(queries, &options)));
+                            options.filter = Some(Filter::ids(&[]));
+                            errors.push(said(index.search_with(queries, &options)));
+                        }
+                    }
                 }
+                for added in asked {
+                    let ids: Vec<u64> = (100..100 + added.rows() as u64).collect();
+                    errors.push(said(index.add_with(added, &AddOptions::new().ids(&ids))));
+                    let gone = index.ids().expect("memory").split_off(rows);
+                    index.remove(&gone).expect("there");
+                }
+                errors.push(said(index.add(&there)));
+                errors.push(said(index.update(&[77], &[f32::NAN; 20])));
             }
-            for added in asked {
-                let ids: Vec<u64> = (100..100 + added.rows() as u64).collect();
-                errors.push(said(flat.add_with(added, &AddOptions::new().ids(&ids))));
-                errors.push(said(ivf.add_with(added, &AddOptions::new().ids(&ids))));
-                flat.remove(
-                    &flat.ids().expect("memory").into_iter().filter(|&id| id >= 100).collect::<Vec<_>>(),
-                )
-                .expect("there");
-                ivf.remove(
-                    &ivf.ids().expect("memory").into_iter().filter(|&id| id >= 100).collect::<Vec<_>>(),
-                )
-                .expect("there");
-            }
-            errors.push(said(flat.add(&there)));
-            errors.push(said(ivf.add(&there)));
-            errors.push(said(flat.update(&[77], &[f32::NAN; 20])));
         }
         for rows in asked {
             errors.push(said(device.upload(rows)));
@@ -336,7 +221,7 @@ fn with_budget(bytes: u64) -> Device {
 #[test]
 fn a_selection_within_a_small_budget_finds_the_same_and_below_it_says_what_is_needed() {
     let mut random = Random::new(9);
-    let values = numbers(&mut random, 200_000);
+    let values = random.floats(200_000);
     for (length, k) in [(100, 7), (1000, 100), (200_000, 3), (200_000, 20_000)] {
         let rows = view(&values, length);
         let Err(Error::Budget { needed, budget: 1, .. }) = with_budget(1).top_k(rows, k) else {
@@ -353,7 +238,7 @@ fn reductions_take_nothing_of_a_budget_and_their_bits_depend_on_the_length_alone
     let device = with_budget(0);
     let mut random = Random::new(11);
     for length in [1, 9, 33, 2049, 16_385, 300_000] {
-        let values = numbers(&mut random, 3 * length);
+        let values = random.floats(3 * length);
         let rows = view(&values, length);
         let one = device.reduce().sum_rows(rows).expect("sums");
         let pool = rayon::ThreadPoolBuilder::new().num_threads(7).build().expect("threads");
@@ -368,7 +253,7 @@ fn reductions_take_nothing_of_a_budget_and_their_bits_depend_on_the_length_alone
 #[test]
 fn parts_of_a_query_stay_within_the_budget() {
     let mut random = Random::new(12);
-    let values = numbers(&mut random, 20_000 * 8);
+    let values = random.floats(20_000 * 8);
     let rows = view(&values, 8);
     let index = flat(&with_budget(u64::MAX), Metric::L2, rows, Screen::None);
     let ample = index.plan(1, 5000).expect("a plan").scratch_bytes;

@@ -1,15 +1,14 @@
 //! Searches of an `Ivf` with a screen: exact among the rows of the probed lists, in every way that a search can take.
 
-use std::collections::BTreeSet;
-
-use crate::common::{Engine, confined, gpu, options};
-use crate::support::{MANY_LISTS, flat, rows_of_many_lists};
+use crate::common::Engine::{self, Adapter, Host};
+use crate::common::{confined, gpu, has_kernels, options};
+use crate::support::{MANY_LISTS, few_iterations, flat, rows_of_many_lists};
 use nearfield::{
-    AddOptions, Device, Error, Filter, Ivf, MatrixView, Metric, Screen, SearchOptions, SearchResult,
-    Statistics,
+    AddOptions, Device, ElementKind, Error, Filter, Ivf, MatrixView, Metric, Screen, SearchOptions,
+    SearchResult, Statistics,
 };
 use nearfield_testing::living::bits;
-use nearfield_testing::{Random, view};
+use nearfield_testing::{Random, rounded, view};
 use test_case::test_matrix;
 
 /// Rows in clusters of very different size.
@@ -26,16 +25,11 @@ fn clustered(rows: usize, dim: usize, clusters: usize, seed: u64) -> Vec<f32> {
         .collect()
 }
 
-fn squared(a: &[f32], b: &[f32]) -> f64 {
-    a.iter().zip(b).map(|(&a, &b)| (f64::from(a) - f64::from(b)).powi(2)).sum()
-}
-
-/// The places of the nearest vectors, nearest first.
-fn nearest(vectors: &[f32], query: &[f32], count: usize) -> Vec<usize> {
-    let mut all: Vec<(f64, usize)> =
-        vectors.chunks(query.len()).zip(0..).map(|(vector, place)| (squared(vector, query), place)).collect();
+/// The places of vectors by their exact distance to one, nearest first, ties by the smaller place.
+fn ranked(metric: Metric, query: &[f32], vectors: MatrixView<'_, f32>) -> Vec<usize> {
+    let distance = |place: usize| metric.exact(query, vectors.row(place)) as f32;
+    let mut all: Vec<(f32, usize)> = (0..vectors.rows()).map(|place| (distance(place), place)).collect();
     all.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-    all.truncate(count);
     all.into_iter().map(|(_, place)| place).collect()
 }
 
@@ -44,62 +38,84 @@ fn trained(device: &Device, rows: MatrixView<'_, f32>, lists: usize) -> Ivf {
     builder.kmeans(|means| means.iterations(3)).train(rows).expect("trains")
 }
 
-/// Compares a search with the truth in f64 among the rows of the probed lists.
+/// Compares a search with the truth in f64 among the rows of the probed lists that may be found.
 fn check(
     index: &Ivf,
-    rows: &[f32],
-    queries: &[f32],
-    dim: usize,
+    rows: MatrixView<'_, f32>,
+    queries: MatrixView<'_, f32>,
     options: &SearchOptions<'_>,
-    ids: &BTreeSet<u64>,
+    may_be_found: &dyn Fn(u64) -> bool,
 ) {
-    let centroids = index.centroids().expect("centroids");
-    let probes = options.probes.expect("probes");
-    let list_of: Vec<usize> = rows.chunks(dim).map(|row| nearest(&centroids, row, 1)[0]).collect();
-    let SearchResult { neighbors: found, .. } =
-        index.search_with(view(queries, dim), options).expect("an answer");
-    for (number, query) in queries.chunks(dim).enumerate() {
-        let lists = nearest(&centroids, query, probes);
-        let is_probed = |&row: &usize| lists.contains(&list_of[row]) && ids.contains(&(row as u64));
-        let wanted = nearest(rows, query, rows.len() / dim);
-        let wanted: Vec<u64> =
-            wanted.into_iter().filter(is_probed).take(options.k).map(|row| row as u64).collect();
-        let found: Vec<u64> = found.row(number).iter().map(|hit| hit.id).collect();
-        assert_eq!(found, wanted, "query {number}, k {}, {probes} probes", options.k);
+    let (metric, centroids) = (index.metric(), index.centroids().expect("centroids"));
+    let of_lists = if metric == Metric::InnerProduct { Metric::Cosine } else { metric };
+    let lists = |vector: &[f32]| ranked(of_lists, vector, view(&centroids, rows.dim()));
+    let list_of: Vec<usize> = (0..rows.rows()).map(|row| lists(rows.row(row))[0]).collect();
+    let found = index.search_with(queries, options).expect("an answer");
+    let mut scored = 0;
+    for query in 0..queries.rows() {
+        let lists = &lists(queries.row(query))[..options.probes.expect("probes")];
+        let mut wanted = ranked(metric, queries.row(query), rows);
+        wanted.retain(|&row| lists.contains(&list_of[row]) && may_be_found(row as u64));
+        scored += wanted.len() as u64;
+        wanted.truncate(options.k);
+        let found: Vec<usize> = found.neighbors.row(query).iter().map(|hit| hit.id as usize).collect();
+        assert_eq!(found, wanted, "{metric}, {} rows, query {query}, {options:?}", rows.rows());
     }
+    assert!(has_kernels(index.device()) || found.statistics.scored == scored, "{metric}, {options:?}");
 }
 
 /// Few queries a list are searched one by one, and many list by list; rows lie in several segments, some were removed.
-#[test_matrix([Engine::Adapter, Engine::Host])]
-fn the_rows_of_probed_lists_are_found_exactly(engine: Engine) {
-    let (dim, lists) = (12, 40);
-    let rows = clustered(5000, dim, 30, 3);
-    let queries = clustered(150, dim, 30, 3);
-    for segment_bytes in [u64::MAX, 100 << 10] {
-        let Some(device) = engine.confined(segment_bytes, 64 << 20) else { return };
-        let mut index = trained(&device, view(&rows[..800 * dim], dim), lists);
-        // In two pieces, so that a list has pages in several segments.
-        index.add(view(&rows[..3000 * dim], dim)).expect("rows");
-        index.add(view(&rows[3000 * dim..], dim)).expect("rows");
-        let mut ids: BTreeSet<u64> = (0..5000).collect();
-        for removed in [false, true] {
-            if removed {
-                let gone: Vec<u64> = (0..5000).filter(|id| id % 7 == 3).collect();
-                index.remove(&gone).expect("they are there");
-                ids.retain(|id| id % 7 != 3);
-            }
-            for (count, probes, k) in
-                [(150, 9, 10), (4, 9, 10), (150, 20, 100), (3, 33, 65), (150, 3, 500), (9, 3, 3)]
-            {
-                let options = SearchOptions::new(k).probes(probes);
-                check(&index, &rows, &queries[..count * dim], dim, &options, &ids);
-            }
+#[test_matrix([Adapter, Host], [u64::MAX, 100 << 10])]
+fn the_rows_of_probed_lists_are_found_exactly(engine: Engine, segment_bytes: u64) {
+    let device = if segment_bytes == u64::MAX {
+        engine.device().cloned()
+    } else {
+        engine.confined(segment_bytes, 64 << 20)
+    };
+    let Some(device) = device else { return };
+    let (rows, queries) = (clustered(5000, 12, 30, 3), clustered(150, 12, 30, 3));
+    let (rows, queries) = (view(&rows, 12), view(&queries, 12));
+    let mut index = trained(&device, rows.slice(0..800), 40);
+    // In two pieces, so that a list has pages in several segments.
+    index.add(rows.slice(0..3000)).expect("rows");
+    index.add(rows.slice(3000..5000)).expect("rows");
+    let stays = |id: u64| id % 7 != 3;
+    for removed in [false, true] {
+        if removed {
+            index.remove(&(0..5000).filter(|&id| !stays(id)).collect::<Vec<u64>>()).expect("they are there");
         }
-        let is_allowed = |id: u64| id % 3 == 1;
-        ids.retain(|&id| is_allowed(id));
-        for count in [4, 150] {
-            let options = SearchOptions::new(10).probes(12).filter(Filter::by(&is_allowed));
-            check(&index, &rows, &queries[..count * dim], dim, &options, &ids);
+        for (count, probes, k) in
+            [(150, 9, 10), (4, 9, 10), (150, 20, 100), (3, 33, 65), (150, 3, 500), (9, 3, 3)]
+        {
+            let options = SearchOptions::new(k).probes(probes);
+            check(&index, rows, queries.slice(0..count), &options, &|id| !removed || stays(id));
+        }
+    }
+    let is_allowed = |id: u64| id % 3 == 1;
+    for count in [4, 150] {
+        let options = SearchOptions::new(10).probes(12).filter(Filter::by(&is_allowed));
+        check(&index, rows, queries.slice(0..count), &options, &|id| stays(id) && is_allowed(id));
+    }
+}
+
+/// Threads share one query among 14,000 rows; many queries are searched list by list.
+#[test]
+fn answers_of_the_host_in_every_metric_are_exact_among_the_rows_of_the_nearest_lists() {
+    let device = Device::host();
+    let mut random = Random::new(5);
+    for (rows, queries, dim, lists, probes) in
+        [(14_000, 1, 24, 6, 5), (900, 3, 7, 30, 2), (1500, 120, 33, 12, 5), (400, 40, 16, 9, 9)]
+    {
+        let (halves, values) = rounded(&random.floats(rows * dim));
+        let (_, queries) = rounded(&random.floats(queries * dim));
+        for (metric, (screen, elements)) in Metric::ALL.into_iter().flat_map(|metric| {
+            [(Screen::None, ElementKind::F32), (Screen::I8, ElementKind::F16)].map(|stored| (metric, stored))
+        }) {
+            let builder = Ivf::builder(&device, metric, dim).lists(lists).screen(screen).elements(elements);
+            let mut index = builder.kmeans(few_iterations).train(view(&values, dim)).expect("trains");
+            index.add(view(&halves, dim)).expect("rows");
+            let options = SearchOptions::new(10).probes(probes);
+            check(&index, view(&values, dim), view(&queries, dim), &options, &|_| true);
         }
     }
 }
@@ -143,7 +159,7 @@ fn clustered_rows_overflow_no_list_at_any_number_of_probes() {
 }
 
 /// Equal rows fill every list of candidates. Such a query is searched again.
-#[test_matrix([Engine::Adapter, Engine::Host])]
+#[test_matrix([Adapter, Host])]
 fn equal_rows_are_all_found_by_the_smaller_id(engine: Engine) {
     let Some(device) = engine.device() else { return };
     // More than the longer lists hold.
@@ -222,7 +238,7 @@ fn the_nearest_of_thousands_of_lists_are_probed() {
 #[test]
 #[ignore = "nightly"]
 fn a_search_of_few_rows_or_a_quarter_of_the_lists_goes_through_all_rows_and_says_so() {
-    let Some(device) = Engine::Adapter.open(options().exact_when_quicker(true)) else { return };
+    let Some(device) = Adapter.open(options().exact_when_quicker(true)) else { return };
     let dim = 4;
     let rows = clustered(1 << 13, dim, 50, 13);
     let rows = view(&rows, dim);

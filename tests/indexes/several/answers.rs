@@ -2,17 +2,13 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use nearfield::{
-    AddOptions, ElementKind, Error, Filter, Flat, Index, Ivf, MatrixView, MemoryPlace, Metric, Placement,
-    Screen, SearchOptions,
-};
+use nearfield::{AddOptions, Flat, Index, MatrixView, MemoryPlace, Metric, Placement, Screen, SearchOptions};
 use test_case::test_matrix;
 
-use super::devices;
 use crate::common::Engine::{self, Adapter, Host};
-use crate::support::few_iterations;
+use crate::support::devices;
 use nearfield_testing::living::bits;
-use nearfield_testing::{Random, rounded, view};
+use nearfield_testing::{Random, view};
 
 const DIM: usize = 24;
 const ROWS: usize = 3000;
@@ -43,8 +39,12 @@ fn every_metric_and_k_has_the_answers_of_one_device(engine: Engine, placement: P
             let [want, found] = [&one, &several].map(|index| index.search(queries, k).expect("an answer"));
             assert_eq!(bits(&found), bits(&want), "{metric}, k = {k}");
         }
-        let [want, found] = [&one, &several].map(|index| index.search(few, 10).expect("an answer"));
-        assert_eq!(bits(&found), bits(&want), "{metric}, two queries");
+        let there = three[0].upload(few).expect("good queries");
+        let want = bits(&one.search(few, 10).expect("an answer"));
+        let later = pollster::block_on(several.search_async(few, 10));
+        for found in [several.search(few, 10), several.search(&there, 10), later] {
+            assert_eq!(bits(&found.expect("an answer")), want, "{metric}, two queries");
+        }
         let radius = one.search(queries, 40).expect("an answer").row(0)[39].distance;
         let [want, found] =
             [&one, &several].map(|index| index.search_within(queries, radius).expect("an answer"));
@@ -68,38 +68,6 @@ fn roots_that_are_equal_stay_in_the_order_of_their_squares(engine: Engine) {
         })
         .into();
     assert_eq!(found[0], found[1]);
-}
-
-#[test_matrix([Host], [Placement::Shards, Placement::Replicas])]
-#[test_matrix([Adapter], [Placement::Shards, Placement::Replicas] => ignore["nightly"])]
-fn filters_fill_and_f16_have_the_answers_of_one_device(engine: Engine, placement: Placement) {
-    let Some(two) = devices(engine, 2) else { return };
-    let (rows, queries) = data();
-    let (rows, _) = rounded(&rows);
-    let ids: Vec<u64> = (0..ROWS as u64).map(|row| row * 7 % 65_537).collect();
-    let [one, several] = [&two[..1], &two[..]].map(|devices| {
-        let builder = Ivf::builder(devices, Metric::L2Squared, DIM).lists(40).placement(placement);
-        let mut index = builder
-            .elements(ElementKind::F16)
-            .kmeans(few_iterations)
-            .train(view(&rows, DIM))
-            .expect("trains");
-        index.add_with(view(&rows, DIM), &AddOptions::new().ids(&ids)).expect("good rows");
-        index.remove(&ids[100..700]).expect("they are there");
-        index
-    });
-    let allowed: Vec<u64> = ids.iter().copied().filter(|id| id % 5 == 0).collect();
-    // Software drivers sort thousands of rows for seconds.
-    for (k, probes, count) in [(1, 1, 100), (10, 3, 100), (300, 2, 20), (3000, 5, 2)] {
-        let queries = view(&queries[..count * DIM], DIM);
-        for (filter, fill) in [(None, false), (None, true), (Some(Filter::ids(&allowed)), false)] {
-            let mut options = SearchOptions::new(k).probes(probes).fill(fill);
-            options.filter = filter;
-            let [want, found] = [&one, &several]
-                .map(|index| index.search_with(queries, &options).expect("an answer").neighbors);
-            assert_eq!(bits(&found), bits(&want), "k = {k}, {probes} probes, fill {fill}, filter {filter:?}");
-        }
-    }
 }
 
 #[test_matrix([Adapter, Host], [Placement::Shards, Placement::Replicas])]
@@ -128,29 +96,6 @@ fn plans_statistics_memory_and_progress_tell_of_all_devices(engine: Engine, plac
     assert!(half < 2.0 * copies as f64, "{half} times the rows");
 }
 
-#[test_matrix([Host], [Placement::Shards, Placement::Replicas])]
-#[test_matrix([Adapter], [Placement::Shards, Placement::Replicas] => ignore["nightly"])]
-fn a_row_that_any_device_refuses_is_in_none(engine: Engine, placement: Placement) {
-    let Some(two) = devices(engine, 2) else { return };
-    let (mut rows, queries) = data();
-    let mut index = Flat::builder(&two, Metric::L2, DIM).placement(placement).build().expect("an index");
-    index.add(view(&rows, DIM)).expect("good rows");
-    let before = index.search(view(&queries, DIM), 7).expect("an answer");
-    for bad in [0, 1400, 1600, ROWS - 1] {
-        let kept = std::mem::replace(&mut rows[bad * DIM + 5], f32::NAN);
-        let error = index.add(view(&rows, DIM)).expect_err("not finite");
-        assert!(matches!(error, Error::NotFinite { argument: "rows", row } if row == bad as u64), "{error}");
-        rows[bad * DIM + 5] = kept;
-        assert_eq!((index.len(), index.next_id()), (ROWS, ROWS as u64));
-        assert_eq!(index.search(view(&queries, DIM), 7).expect("an answer"), before);
-    }
-    let mut bad = queries.clone();
-    bad[97 * DIM] = f32::INFINITY;
-    bad[99 * DIM] = f32::INFINITY;
-    let error = index.search(view(&bad, DIM), 7).expect_err("not finite");
-    assert!(matches!(error, Error::NotFinite { argument: "queries", row: 97 }), "{error}");
-}
-
 #[test_matrix([Host])]
 #[test_matrix([Adapter] => ignore["nightly"])]
 fn one_file_is_loaded_on_any_number_of_devices(engine: Engine) {
@@ -174,51 +119,5 @@ fn one_file_is_loaded_on_any_number_of_devices(engine: Engine) {
     assert_eq!(index.get(&[2999, 0, 1500]).expect("they are there"), {
         let row = |row: usize| rows[row * DIM..(row + 1) * DIM].to_vec();
         [row(2999), row(0), row(1500)].concat()
-    });
-}
-
-/// Rows and queries on the first device, and the rows of an index on another.
-#[test_matrix([Host], [Placement::Shards, Placement::Replicas])]
-#[test_matrix([Adapter], [Placement::Shards, Placement::Replicas] => ignore["nightly"])]
-fn rows_may_come_from_a_device_and_from_an_index_elsewhere(engine: Engine, placement: Placement) {
-    let Some(three) = devices(engine, 3) else { return };
-    let (rows, queries) = data();
-    let mut index =
-        Flat::builder(&three[..2], Metric::L2, DIM).placement(placement).build().expect("an index");
-    let matrix = three[0].upload(view(&rows[..1000 * DIM], DIM)).expect("good rows");
-    index.add(&matrix).expect("good rows");
-    let ids: Vec<u64> = (5000..7000).collect();
-    let mut other = Flat::builder(&three[2], Metric::L2, DIM).build().expect("an index");
-    other.add_with(view(&rows[1000 * DIM..], DIM), &AddOptions::new().ids(&ids)).expect("good rows");
-    index.merge(&other).expect("other ids");
-    let all: Vec<u64> = (0..1000).chain(5000..7000).collect();
-    let mut one = Flat::builder(&three[0], Metric::L2, DIM).build().expect("an index");
-    one.add_with(view(&rows, DIM), &AddOptions::new().ids(&all)).expect("good rows");
-    let queries = three[0].upload(view(&queries, DIM)).expect("good queries");
-    let [want, found] = [&one, &index].map(|index| index.search(&queries, 12).expect("an answer"));
-    assert_eq!(bits(&found), bits(&want));
-}
-
-#[test_matrix([Host], [Placement::Shards, Placement::Replicas])]
-#[test_matrix([Adapter], [Placement::Shards, Placement::Replicas] => ignore["nightly"])]
-fn many_callers_and_futures_have_the_answers_of_one(engine: Engine, placement: Placement) {
-    let Some(two) = devices(engine, 2) else { return };
-    let (rows, queries) = data();
-    let mut index = Flat::builder(&two, Metric::L2, DIM).placement(placement).build().expect("an index");
-    index.add(view(&rows, DIM)).expect("good rows");
-    let want = bits(&index.search(view(&queries, DIM), 5).expect("an answer"));
-    std::thread::scope(|scope| {
-        for thread in 0..4 {
-            let (index, queries, want) = (&index, &queries, &want);
-            scope.spawn(move || {
-                for (query, want) in queries.chunks(DIM).zip(want).skip(thread).step_by(4) {
-                    let found = match thread {
-                        0 | 1 => index.search(view(query, DIM), 5),
-                        _ => pollster::block_on(index.search_async(view(query, DIM), 5)),
-                    };
-                    assert_eq!(&bits(&found.expect("an answer"))[0], want);
-                }
-            });
-        }
     });
 }

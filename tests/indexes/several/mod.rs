@@ -1,29 +1,18 @@
 //! Indexes on several devices answer as on one, bit for bit, and change on all of them or on none.
 
 mod answers;
-mod lost;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use nearfield::{AddOptions, Device, DeviceOptions, Error, Flat, Metric, Placement};
+use nearfield::{AddOptions, Device, Error, Flat, Metric, Placement, Screen};
 use rayon::prelude::*;
 use test_case::{test_case, test_matrix};
 
 use crate::common::Engine::{self, Adapter, Host};
-use crate::common::options;
 use crate::living::live_on;
-use crate::support::numbered;
+use crate::support::devices;
 use nearfield_testing::living::{Kind, bits};
 use nearfield_testing::{Random, view};
-
-/// As many devices of an engine, each with memory of its own.
-fn devices(engine: Engine, count: usize) -> Option<Vec<Device>> {
-    devices_with(engine, count, options())
-}
-
-fn devices_with(engine: Engine, count: usize, options: DeviceOptions) -> Option<Vec<Device>> {
-    (0..count).map(|_| engine.open(options.clone())).collect()
-}
 
 #[test_matrix([Host], [Placement::Shards, Placement::Replicas], [Kind::Flat, Kind::Ivf])]
 #[test_matrix([Adapter], [Placement::Shards, Placement::Replicas], [Kind::Flat, Kind::Ivf] => ignore["nightly"])]
@@ -65,26 +54,34 @@ fn placements_are_read_from_their_names(text: &str, wanted: Option<Placement>) {
     }
 }
 
-#[test_matrix([Adapter, Host], [Placement::Shards, Placement::Replicas])]
-fn a_progress_function_that_panics_leaves_all_devices_as_they_were(engine: Engine, placement: Placement) {
-    let Some(two) = devices(engine, 2) else { return };
-    let rows = Random::new(0x10b).integers(2000 * 8, 3);
+#[test_matrix([Adapter, Host], [None, Some(Placement::Shards), Some(Placement::Replicas)], [Screen::None, Screen::I8])]
+fn a_progress_function_that_panics_leaves_all_devices_as_they_were(
+    engine: Engine,
+    placement: Option<Placement>,
+    screen: Screen,
+) {
+    let Some(devices) = devices(engine, if placement.is_some() { 2 } else { 1 }) else { return };
+    let rows = Random::new(0x10b).integers(20_000 * 8, 3);
     let queries = view(&rows[..40 * 8], 8);
-    let mut index = Flat::builder(&two, Metric::L2, 8).placement(placement).build().expect("an index");
-    // All of the first device's rows, and some of the second's.
+    let builder = Flat::builder(&devices, Metric::L2, 8).placement(placement.unwrap_or(Placement::Shards));
+    let mut index = builder.screen(screen).build().expect("an index");
+    // All of the first device's rows, and some of the second's; with two gaps, into which some rows go.
     index.add(view(&rows[..200 * 8], 8)).expect("good rows");
+    index.remove(&[3, 4]).expect("they are there");
     let before = bits(&index.search(queries, 250).expect("an answer"));
-    for most in [0, 1000] {
+    for most in [0, 10_000] {
         let fail = |rows: usize| assert!(rows < most, "the caller's own fault");
         let options = AddOptions::new().progress(&fail);
         let adding = AssertUnwindSafe(|| index.add_with(view(&rows, 8), &options));
         let panic = catch_unwind(adding).expect_err("it panics");
         assert_eq!(panic.downcast_ref::<&str>(), Some(&"the caller's own fault"));
-        assert_eq!(index.len(), 200);
+        assert_eq!(index.len(), 198);
         assert_eq!(bits(&index.search(queries, 250).expect("an answer")), before);
     }
     index.add(view(&rows, 8)).expect("the same rows, later");
-    assert_eq!(index.ids().expect("memory"), numbered(2200));
+    let ids: Vec<u64> = (0..20_200).filter(|id| ![3, 4].contains(id)).collect();
+    assert_eq!(index.ids().expect("memory"), ids, "no number was used up");
+    assert_eq!(index.get(&[250]).expect("a row"), rows[50 * 8..51 * 8]);
 }
 
 /// The threads of the pool wait for devices whose work needs these threads.
