@@ -26,6 +26,8 @@ fn a_copy_has_what_the_gpu_has_after_any_change(kind: Kind) {
     };
     index.add(rows).expect("rows");
     let queries = rows.slice(0..3);
+    let found = index.search_with(queries, &SearchOptions::new(15)).expect("an answer");
+    assert!(found.statistics.on_host, "three queries of 900 rows are over before a launch is");
     let there = device.upload(queries).expect("fits");
     let odd = |id: u64| id % 2 == 1;
     let probes = if matches!(kind, Kind::Ivf) { &[Some(1), Some(5), Some(12)][..] } else { &[None] };
@@ -36,7 +38,6 @@ fn a_copy_has_what_the_gpu_has_after_any_change(kind: Kind) {
             let mut options = SearchOptions::new(15);
             (options.probes, options.filter) = (probes, filter);
             let found = index.search_with(queries, &options).expect("an answer");
-            assert!(found.statistics.on_host, "three queries of 900 rows are over before a launch is");
             let on_gpu = index.search_with(&there, &options).expect("an answer");
             assert!(!on_gpu.statistics.on_host, "queries on the GPU stay there");
             assert_eq!(

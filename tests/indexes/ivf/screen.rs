@@ -25,8 +25,9 @@ fn clustered(rows: usize, dim: usize, clusters: usize, seed: u64) -> Vec<f32> {
         .collect()
 }
 
-/// The places of vectors by their exact distance to one, nearest first, ties by the smaller place.
+/// The places of vectors by their exact distance to one, nearest first, ties by the smaller place. L2 is ordered by its square.
 fn ranked(metric: Metric, query: &[f32], vectors: MatrixView<'_, f32>) -> Vec<usize> {
+    let metric = if metric == Metric::L2 { Metric::L2Squared } else { metric };
     let distance = |place: usize| metric.exact(query, vectors.row(place)) as f32;
     let mut all: Vec<(f32, usize)> = (0..vectors.rows()).map(|place| (distance(place), place)).collect();
     all.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
@@ -61,7 +62,9 @@ fn check(
         let found: Vec<usize> = found.neighbors.row(query).iter().map(|hit| hit.id as usize).collect();
         assert_eq!(found, wanted, "{metric}, {} rows, query {query}, {options:?}", rows.rows());
     }
-    assert!(has_kernels(index.device()) || found.statistics.scored == scored, "{metric}, {options:?}");
+    // A filter widens the probes, and kernels count the rows of whole pages.
+    let is_counted = options.filter.is_none() && !has_kernels(index.device());
+    assert!(!is_counted || found.statistics.scored == scored, "{metric}, {options:?}");
 }
 
 /// Few queries a list are searched one by one, and many list by list; rows lie in several segments, some were removed.
@@ -106,8 +109,8 @@ fn answers_of_the_host_in_every_metric_are_exact_among_the_rows_of_the_nearest_l
     for (rows, queries, dim, lists, probes) in
         [(14_000, 1, 24, 6, 5), (900, 3, 7, 30, 2), (1500, 120, 33, 12, 5), (400, 40, 16, 9, 9)]
     {
-        let (halves, values) = rounded(&random.floats(rows * dim));
-        let (_, queries) = rounded(&random.floats(queries * dim));
+        let mut made = |count: usize| rounded(&(0..count).map(|_| random.unit()).collect::<Vec<f32>>());
+        let ((halves, values), (_, queries)) = (made(rows * dim), made(queries * dim));
         for (metric, (screen, elements)) in Metric::ALL.into_iter().flat_map(|metric| {
             [(Screen::None, ElementKind::F32), (Screen::I8, ElementKind::F16)].map(|stored| (metric, stored))
         }) {
