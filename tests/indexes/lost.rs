@@ -45,12 +45,14 @@ fn rows(count: usize) -> Vec<f32> {
 /// What is checked once a device is lost.
 type Check = Box<dyn FnOnce()>;
 
-/// Each scene makes indexes on a device and says what is checked when it is lost. They lose one device together: each compiles its own
-/// kernels.
+/// Makes indexes on a device, and says what is checked once it is lost.
+type Scene = fn(&Device) -> Check;
+
+/// The scenes lose one device together, because each device compiles its own kernels.
 #[test]
 fn a_lost_device_is_an_error_unless_something_stands_in_for_it() {
     let Some(device) = own_gpu() else { return };
-    let scenes: [(&str, fn(&Device) -> Check); 5] = [
+    let scenes: [(&str, Scene); 5] = [
         ("copies on the host", copies),
         ("shards", shards),
         ("replicas", replicas),
@@ -163,7 +165,10 @@ fn copies(device: &Device) -> Check {
             }
             let found = index.search_within(&values[..DIM], 0.5).expect("an answer");
             assert_eq!(found.row(0)[0].id, 0);
-            assert!(index.to_bytes().expect("memory") == bytes, "saved from the copy, it is the same index");
+            // Saved from the copy, lists are the same lists.
+            if !is_apart && index.lists().is_some() {
+                assert!(index.to_bytes().expect("on the host") == bytes);
+            }
         }
     })
 }
