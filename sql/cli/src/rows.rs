@@ -115,7 +115,7 @@ impl<'a> Rows<'a> {
             rows.as_ref().map(|_| ()).map_err(|_| io::Error::other("no rows"))
         });
         let rows = rows.with_context(|| format!("--out {}", path.display()))?;
-        Ok(written.map(|()| rows).context("--out")?)
+        written.map(|()| rows).context("--out")
     }
 
     fn write_to(&mut self, file: &mut dyn Write, ending: Option<&str>) -> Result<usize> {
