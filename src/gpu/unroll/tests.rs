@@ -167,5 +167,5 @@ fn kernels_without_comments_have_the_same_tokens() {
             files += 1;
         }
     }
-    assert!(files > 100, "{files} files");
+    assert!(files > 90, "{files} files");
 }
