@@ -41,6 +41,7 @@ fn check_figures(line: &Value) {
 }
 
 #[test]
+#[ignore = "nightly"]
 fn every_operation_is_verified_and_timed() -> Result<()> {
     let names = "dot,sum,sum-squares,mean,norm-l1,norm-l2,norm-max,std,min,max,argmin,argmax";
     let whole = format!("--length 5003 --operation {names} --summation plain,compensated --elements f32,f16");
@@ -56,6 +57,7 @@ fn every_operation_is_verified_and_timed() -> Result<()> {
 }
 
 #[test]
+#[ignore = "nightly"]
 fn every_shape_and_kind_of_elements_is_selected_from() -> Result<()> {
     let kinds = "normal,equal,sorted,reversed,infinite-10,infinite-90,infinite-99.9,infinite-100,nan";
     let Some(lines) = kernel_lines("select --shapes 30x50,1x9000,1x100000 --k 1,40,1100")? else {
