@@ -134,7 +134,7 @@ const ORDERED: [(&str, Option<usize>); 18] = [
     ("SELECT id % 2, min(DISTANCE) AS d FROM docs GROUP BY 1 ORDER BY d LIMIT 1", None),
     ("SELECT id FROM (SELECT id, DISTANCE AS d FROM docs ORDER BY id LIMIT 20) ORDER BY d, id LIMIT 3", None),
     (
-        "SELECT id FROM (SELECT id, DISTANCE AS d FROM docs UNION ALL SELECT id + 5000, 1.0 FROM docs) ORDER BY d, id LIMIT 30",
+        "SELECT id FROM (SELECT id, DISTANCE AS d FROM docs UNION ALL SELECT id, 1.0 FROM docs) ORDER BY d, id LIMIT 30",
         None,
     ),
 ];
