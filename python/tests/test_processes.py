@@ -136,7 +136,7 @@ def test_handlers_of_signals_run_during_a_search_and_may_not_search() -> None:
     assert interrupted(HANDLER_THAT_SEARCHES) == needed
 
 
-# What a process says, and the program. All end without an error.
+# Each program by its name, with the output that it must print. All end without an error.
 PROGRAMS = {
     "forked, which is refused in one line": (
         "refused\nwhole\n0\n",

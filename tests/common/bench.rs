@@ -16,7 +16,7 @@ pub(crate) struct Bench<'d> {
     pub(crate) device: &'d Device,
 }
 
-/// A buffer of so many words. Behind those of an output are guard words, which a faulty kernel can write.
+/// A buffer and its length in words. An output has guard words behind it, which a faulty kernel would overwrite.
 pub(crate) struct Buffer {
     whole: wgpu::Buffer,
     words: usize,

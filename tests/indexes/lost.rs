@@ -42,7 +42,7 @@ fn rows(count: usize) -> Vec<f32> {
     Random::new(0x105).integers(count * DIM, 3)
 }
 
-/// What is checked once a device is lost.
+/// Checks that run after the device is lost.
 type Check = Box<dyn FnOnce()>;
 
 /// Makes indexes on a device, and says what is checked once it is lost.

@@ -271,7 +271,7 @@ fn lists_of_a_fixed_pitch_and_ranges_of_slots_give_the_same_bits() {
             Some(row @ 0..70) => (all.0[query * rows + row as usize], id_of(row)),
             _ => (ABSENT, NOBODY),
         };
-        // A query's results lie in so many places. `wanted` is none of a place that stays as it is.
+        // Each query has this many result places. `wanted` has `None` where a place must stay unchanged.
         let check = |candidates, pitch: usize, wanted: &dyn Fn(usize, usize) -> Option<(u32, u64)>| {
             let (keys, ids) = case.rescored(bench, metric, [1000, rows], &values, candidates, 3 * pitch);
             for (place, found) in keys.into_iter().zip(ids).enumerate() {

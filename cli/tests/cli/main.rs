@@ -71,7 +71,7 @@ impl Here {
         PROGRAM.record(self.path(), arguments)
     }
 
-    /// What a run says on stderr, which has to succeed or has to fail.
+    /// Runs the program, checks that it succeeds or fails as expected, and returns its stderr.
     fn said(&self, arguments: &str, succeeds: bool) -> Result<String> {
         let Output { status, stderr, .. } = PROGRAM.run(self.path(), arguments)?;
         ensure!(status.success() == succeeds, "{arguments}: {status}");

@@ -18,3 +18,27 @@ pub(crate) fn external(error: nearfield::Error) -> DataFusionError {
         _ => DataFusionError::External(Box::new(error)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use nearfield::Error;
+
+    use super::*;
+
+    #[test]
+    fn every_shortage_of_memory_is_one_for_datafusion() {
+        for error in [
+            Error::MemoryLimit { purpose: "rows".into(), needed: 2, held: 1, limit: 2 },
+            Error::Budget { purpose: "rows".into(), needed: 2, budget: 1 },
+            Error::OutOfMemory { purpose: "rows".into(), bytes: None },
+        ] {
+            let text = error.to_string();
+            let found = external(error);
+            assert!(
+                matches!(&found, DataFusionError::ResourcesExhausted(words) if *words == text),
+                "{found}"
+            );
+        }
+        assert!(matches!(external(Error::UnknownId { id: 1 }), DataFusionError::External(_)));
+    }
+}

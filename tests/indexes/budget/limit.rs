@@ -66,7 +66,7 @@ fn rows_on_the_device_that_outgrow_the_limit_are_an_error_that_changes_nothing()
 #[test]
 fn an_optional_copy_is_given_up_before_rows_that_stay() {
     let Some(device) = device() else { return };
-    // What is left is the room for 1,024 rows alone.
+    // Only room for 1,024 rows is left.
     let mut other = build(&device, RowPlace::Host);
     add(&mut other, &values(5, 1024));
     let flat = Flat::builder(&*device, Metric::L2, DIM).rows(RowPlace::Device);

@@ -86,7 +86,7 @@ struct Bench<'a> {
     run: &'a mut Run,
 }
 
-/// What is reduced: its elements, their number, and how many a row has if rows are reduced.
+/// The operands of a reduction: element type, element count, and the length of a row where rows are reduced.
 struct Shape {
     elements: ElementKind,
     element_bytes: usize,

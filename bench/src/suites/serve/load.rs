@@ -35,7 +35,7 @@ pub(super) struct Load<'l> {
     pub(super) duration: Duration,
 }
 
-/// What one caller or all of them saw.
+/// The latencies and answers of one caller, or of all together.
 #[derive(Default)]
 pub(super) struct Seen {
     /// Of all searches that arrived within the time, sorted when all are there.

@@ -14,7 +14,7 @@ use crate::tables::knn_index::KnnIndexTable;
 
 const MAGIC: &[u8] = b"nearfield ";
 
-/// What an operator or a table is made of, beside its inputs.
+/// An operator or a table without its inputs, as other machines get it.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) enum Message {
