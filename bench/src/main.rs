@@ -53,7 +53,7 @@ enum Command {
     All(Timed<all::Args, Common>),
     #[command(flatten)]
     Step(Step),
-    /// The figures of one or more runs as an HTML page, as Markdown tables, or as a chart
+    /// The figures of one or more runs as an HTML page or as Markdown tables
     Report(report::Args),
     /// Compare two runs case by case
     Compare(compare::Args),

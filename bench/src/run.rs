@@ -147,7 +147,7 @@ impl Run {
         let keeps_rows = matches!(places.keep_rows, KeepRows::Auto | KeepRows::Device);
         ensure!(
             takes_places || self.devices.len() == 1 && keeps_rows,
-            "--device, --placement, --keep-rows: needed one device that keeps the rows, which `bench exact` alone does without; given {}",
+            "--device, --placement, --keep-rows: needed one device that keeps the rows, which `nearfield-bench exact` alone does without; given {}",
             places.words().join(" ")
         );
         Ok(())

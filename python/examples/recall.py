@@ -1,6 +1,7 @@
 """Prints how the recall of an `Ivf` grows with the lists that a search probes, for the embeddings that come with the repository.
 
-    python recall.py
+    pip install ./python                   # in a checkout
+    python python/examples/recall.py
 """
 
 from pathlib import Path

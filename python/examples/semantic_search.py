@@ -2,7 +2,8 @@
 
 The vectors are embeddings of one-line descriptions, which come with the repository: 4,000 rows and 200 queries of 384 elements.
 
-    python semantic_search.py [NAME...]     # names of cli/data/query-names.txt; by default three of them
+    pip install ./python                                    # in a checkout
+    python python/examples/semantic_search.py [NAME...]     # names of cli/data/query-names.txt; by default three of them
 """
 
 import sys

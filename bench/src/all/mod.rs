@@ -32,7 +32,7 @@ pub(super) struct Args {
     /// Metric for the files: l2sq, l2, cosine, ip
     #[arg(long, default_value = "cosine", requires = "rows_file", value_parser = nearfield_cli::given::arguments::word::<Metric>)]
     metric: Metric,
-    /// Run other libraries at the same work afterwards, as `bench peers` does
+    /// Run other libraries at the same work afterwards, as `nearfield-bench peers` does
     #[arg(long)]
     peers: bool,
     /// Python that has the libraries

@@ -53,7 +53,7 @@ pub(super) struct Args {
     /// Metric: l2sq, l2, cosine, ip
     #[arg(long, default_value = "cosine", value_parser = arguments::word::<Metric>)]
     metric: Metric,
-    /// Lists; by default as many as bench ivf has
+    /// Lists; by default as many as nearfield-bench ivf has
     #[arg(long, value_name = "N", value_parser = arguments::count)]
     lists: Option<usize>,
     /// Lists that a query probes, one case each; 1,4,16,64, or as many as there are lists
