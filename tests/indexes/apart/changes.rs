@@ -8,7 +8,9 @@ use crate::common::Engine::Adapter;
 use crate::support::numbered;
 use nearfield_testing::{Random, view};
 
-#[test_matrix([Metric::L2Squared, Metric::Cosine, Metric::InnerProduct])]
+// `ways.rs` has every metric: changes differ with it in the centre alone.
+#[test_matrix([Metric::Cosine])]
+#[test_matrix([Metric::L2Squared, Metric::InnerProduct] => ignore["nightly"])]
 fn after_any_changes_answers_are_those_of_the_host_engine(metric: Metric) {
     let (dim, mut random) = (24, Random::new(21));
     // Small segments, and staging in pieces.
