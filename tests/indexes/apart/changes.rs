@@ -8,7 +8,7 @@ use crate::common::Engine::Adapter;
 use crate::support::numbered;
 use nearfield_testing::{Random, view};
 
-// `ways.rs` has every metric: changes differ with it in the centre alone.
+// Changes depend on the metric in the centre alone. `ways.rs` searches by every metric.
 #[test_matrix([Metric::Cosine])]
 #[test_matrix([Metric::L2Squared, Metric::InnerProduct] => ignore["nightly"])]
 fn after_any_changes_answers_are_those_of_the_host_engine(metric: Metric) {
