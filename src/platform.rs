@@ -18,8 +18,8 @@ pub(crate) const CAN_WAIT: bool = cfg!(not(target_arch = "wasm32"));
 /// Whether there are files, and a user's directories for them.
 pub(crate) const HAS_FILES: bool = cfg!(not(target_arch = "wasm32"));
 
-/// Whether a GPU may have what WebGPU does not offer: cooperative matrices, atomic addition of f32, and clocks fine enough to time kernels.
-/// Where it may not, the compiler drops what needs them.
+/// Whether a GPU may have what WebGPU does not offer: cooperative matrices, and clocks fine enough to time kernels. Where it may not, the
+/// compiler drops what needs them.
 pub(crate) const HAS_NATIVE_FEATURES: bool = cfg!(not(target_arch = "wasm32"));
 
 /// Polls a future once. An error if it is not ready.

@@ -162,6 +162,7 @@ impl<'a> Commands<'a> {
                 format!("{} takes (buffers, bytes of parameters) {needed:?}, not {given:?}", kernel.name);
             return Err(Error::internal(message));
         }
+        kernel.check_loops(params)?;
         let Some([columns, rows]) = self.shape(kernel.name, grid)? else { return Ok(()) };
         let limit = self.gpu.adapter.capabilities.max_binding_bytes;
         for ((name, _), slice) in kernel.buffers.iter().zip(buffers) {

@@ -105,6 +105,31 @@ pub const WORKGROUP: &str = "WORKGROUP";
 /// The constant that tells a kernel's text whether the driver runs it on the processor.
 const IS_SOFTWARE: &str = "IS_SOFTWARE";
 
+/// The parameters at which loops of kernels end.
+const LOOP_ENDS: [&str; 18] = [
+    "blocks",
+    "buckets",
+    "count",
+    "dim",
+    "granules",
+    "k",
+    "length",
+    "lists",
+    "part_blocks",
+    "part_columns",
+    "parts",
+    "piece",
+    "pitch",
+    "probes",
+    "rows",
+    "run",
+    "turns",
+    "vectors",
+];
+
+/// The largest of those. Loops take steps of less than this, so their counters reach the end without wrapping around.
+const LOOP_END_MAX: u32 = 1 << 31;
+
 /// One of a kernel's variants.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Variant {
@@ -278,6 +303,22 @@ impl Kernel {
             let bytes = place.and_then(|place| params.get(place * 4..place * 4 + 4));
             bytes.is_some_and(|bytes| bytes == (length.of)(dimension).to_le_bytes())
         })
+    }
+
+    /// Whether loops end at this parameter, which a dispatch then refuses above [`LOOP_END_MAX`].
+    pub fn ends_loops(field: &str) -> bool {
+        LOOP_ENDS.contains(&field)
+    }
+
+    /// Refuses parameters with which a loop would not end.
+    pub(crate) fn check_loops(&self, params: &[u8]) -> Result<()> {
+        for (&field, bytes) in self.fields.iter().zip(params.chunks_exact(4)) {
+            let value = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+            if value > LOOP_END_MAX && Self::ends_loops(field) {
+                return Err(Error::argument(field, format!("at most {LOOP_END_MAX}"), value));
+            }
+        }
+        Ok(())
     }
 
     /// Every variant that takes the lengths of vectors from the parameters: element types, with and without subgroups, and each value

@@ -5,7 +5,7 @@ mod changes;
 pub(crate) mod clusters;
 pub(crate) mod common;
 mod face;
-mod file;
+pub(crate) mod file;
 pub(crate) mod flat;
 mod grouped;
 pub(crate) mod ivf;

@@ -1,7 +1,16 @@
 //! For the project's benchmarks and tests only: any version may change it.
 
 pub mod ceilings;
+pub mod slots;
 pub mod vectors_seen;
+
+use std::path::Path;
+
+use crate::engine::ops::distances;
+use crate::engine::{Device, DeviceMatrix, DistanceMatrix};
+use crate::error::Result;
+use crate::index::file::Writer;
+use crate::options::distance::DistanceOptions;
 
 /// The kernels: declarations, parameters, `encode` and references.
 pub mod kernels {
@@ -11,4 +20,38 @@ pub mod kernels {
 /// The intervals that screens certify.
 pub mod certificate {
     pub use crate::screen::certificate::*;
+}
+
+/// The distances of [`Device::distances_with`], with as few queries a submission as there can be.
+///
+/// # Errors
+/// [`Error::OutOfMemory`](crate::Error::OutOfMemory), and [`Error::Argument`](crate::Error::Argument) on the host engine.
+pub fn in_smallest_bands(
+    device: &Device,
+    vectors: [&DeviceMatrix; 2],
+    options: DistanceOptions,
+) -> Result<DistanceMatrix> {
+    let gpu = device.gpu("distances")?;
+    device.block_on(distances::in_smallest_bands(gpu, vectors, options))
+}
+
+/// A tensor of a file: its name, type, shape and bytes.
+pub type Tensor<'t> = (&'t str, safetensors::Dtype, &'t [usize], &'t [u8]);
+
+/// Writes a file in the format of saved indexes, with right checksums whatever it contains.
+///
+/// # Errors
+/// [`Error::Io`](crate::Error::Io), and [`Error::Argument`](crate::Error::Argument) for bytes that are not those of the shape.
+pub fn write_file(path: &Path, metadata: &[(&str, String)], tensors: &[Tensor<'_>]) -> Result<()> {
+    let heads: Vec<_> = tensors.iter().map(|&(name, dtype, shape, _)| (name, dtype, shape)).collect();
+    let mut writer = Writer::create(path, metadata, &heads)?;
+    for (name, .., bytes) in tensors {
+        writer.write(name, bytes)?;
+    }
+    writer.finish()
+}
+
+/// Whether two devices are one GPU, or clones of one device.
+pub fn are_same_hardware(one: &Device, other: &Device) -> bool {
+    one.is_same_hardware(other)
 }

@@ -147,6 +147,11 @@ pub(crate) fn with_bindings_of(bytes: u64) -> Option<Device> {
     Engine::Adapter.with_bindings_of(bytes)
 }
 
+/// Whether the tier runs that takes long.
+pub(crate) fn is_nightly() -> bool {
+    std::env::var("NEARFIELD_NIGHTLY").is_ok_and(|value| value == "1")
+}
+
 /// Whether a device runs kernels, in buffers with limits; the host engine does not.
 pub(crate) fn has_kernels(device: &Device) -> bool {
     device.capabilities().max_storage_buffers > 0

@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod forged;
 mod io;
 mod judge;
 #[cfg(unix)]

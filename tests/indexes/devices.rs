@@ -1,6 +1,7 @@
 //! Devices by name, index and list.
 
 use crate::common::{Engine, gpu, options};
+use nearfield::internals::are_same_hardware;
 use nearfield::{Adapter, AdapterKind, Device, Error, Metric, Output};
 use nearfield_testing::view;
 
@@ -120,4 +121,40 @@ fn memory_in_use_is_told_while_it_is_in_use() {
     if cfg!(target_os = "linux") {
         assert!(Device::host().memory_usage().is_some());
     }
+}
+
+#[test]
+fn every_name_of_a_device_shares_it() {
+    let shared = |name: &str| Device::shared(Some(name)).expect(name);
+    let host = shared("host");
+    assert!(are_same_hardware(&host, &shared(" Host ")) && !are_same_hardware(&host, &Device::host()));
+    assert!(Device::shared(Some("host,host")).is_err() && Device::shared(Some("no such card")).is_err());
+    if adapter().is_none() {
+        return;
+    }
+    let (first, device) = (&Device::adapters()[0], shared("0"));
+    for name in ["gpu", &first.selector, &first.name] {
+        let [one, other] = [&device, &shared(name)].map(|one| one.wgpu_device().expect("a GPU").clone());
+        assert_eq!(one, other, "{name}");
+        assert!(
+            shared(name).reason().ends_with(&format!("asks for \"{name}\"")),
+            "{}",
+            shared(name).reason()
+        );
+    }
+}
+
+#[test]
+fn a_device_is_its_clones_and_a_gpu_is_itself() {
+    let open = |names| open_all(names).expect(names);
+    let hosts = open("host,host");
+    assert!(are_same_hardware(&hosts[0], &hosts[0].clone()) && !are_same_hardware(&hosts[0], &hosts[1]));
+    if adapter().is_none() {
+        return;
+    }
+    let [one, other] = [0, 1].map(|_| Device::named("0").expect("the adapter can be opened"));
+    assert!(are_same_hardware(&one, &one.clone()));
+    let is_one = one.adapter().kind != AdapterKind::Software;
+    assert_eq!(are_same_hardware(&one, &other), is_one, "{}", one.adapter());
+    assert!(!are_same_hardware(&one, &hosts[0]) && !are_same_hardware(&hosts[0], &one));
 }

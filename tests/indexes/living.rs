@@ -2,14 +2,11 @@
 //! the remaining rows. `Flat` and `Ivf` go through the same sequences.
 
 use crate::common::Engine::{self, Adapter, Host};
-use crate::common::options;
+use crate::common::{is_nightly, options};
 use nearfield::{Index, Placement};
 use nearfield_testing::life::{Case, Life, OPERATIONS};
 use nearfield_testing::living::Kind;
 use test_case::{test_case, test_matrix};
-
-/// Operations of a life.
-const LENGTH: usize = 60;
 
 /// Operations from one check of everything to the next.
 const EVERY: usize = 30;
@@ -32,7 +29,9 @@ pub(crate) fn live_on(count: usize, placement: Placement, engine: Engine, kind: 
             return;
         }
         let (mut life, mut index) = Life::start(&devices, placement, roomy, case, folder.path(), seed);
-        for operation in 0..LENGTH {
+        // A software driver takes a second for an operation.
+        let checks = if engine == Host || is_nightly() { 2 } else { 1 };
+        for operation in 0..checks * EVERY {
             let choice = life.random.below(OPERATIONS.len());
             println!("{case:?}: operation {operation}, {}", OPERATIONS[choice]);
             life.operate(&mut index, choice);

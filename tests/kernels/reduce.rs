@@ -3,7 +3,7 @@
 
 use crate::common::bench::{Bench, Buffer, GUARD};
 use crate::common::covering::covering;
-use crate::common::{gpu, without_subgroups};
+use crate::common::{gpu, is_nightly, without_subgroups};
 use half::f16;
 use nearfield::ElementKind;
 use nearfield::internals::kernels::reduce_blocks::{self, Operation, Params, reference};
@@ -28,10 +28,9 @@ fn variants(kernel: &Kernel) -> Vec<(Variant, Bench<'static>)> {
         (adds || !compensated) && (!has_halves || odd == (variant.elements == ElementKind::F16))
     };
     let wanted: Vec<_> = kernel.variants().into_iter().filter(is_wanted).collect();
-    let is_nightly = std::env::var("NEARFIELD_NIGHTLY").is_ok_and(|value| value == "1");
     let covering = covering(&wanted);
     let some =
-        wanted.into_iter().zip(covering).filter(|(_, stands_for_others)| is_nightly || *stands_for_others);
+        wanted.into_iter().zip(covering).filter(|(_, stands_for_others)| is_nightly() || *stands_for_others);
     some.filter_map(|(variant, _)| with_device(kernel, variant)).collect()
 }
 

@@ -2,8 +2,8 @@
 //! ending.
 
 use crate::common::bench::{Bench, floats_of, ids_of};
-use nearfield::internals::kernels::value_of;
-use nearfield::recording::{Candidates, Pairs, Rescore, Rows, Select, Selected};
+use nearfield::internals::kernels::{prefix_sum, value_of};
+use nearfield::recording::{Candidates, Pairs, Rescore, Rows, Scratch, Select, Selected, scratch_bytes};
 use nearfield::{BufferSlice, DistanceOptions, ElementKind, Metric, Output, wgpu};
 use nearfield_testing::{Random, view};
 
@@ -87,6 +87,49 @@ fn a_selection_from_offsets_that_fall_ends() {
     assert_eq!(bench.read(&selected_keys)[..2], [1, 2]);
     let bad = Select { rows: Rows::Equal { length: u32::MAX, pitch: 0 }, ..select };
     bench.refuses("keys: needed", |recorder| recorder.select(&bad));
+}
+
+/// A k beyond the results' buffers would overwrite those of other rows, or count for ever.
+#[test]
+fn what_a_loop_would_not_end_at_is_refused() {
+    let Some(bench) = Bench::open() else { return };
+    let keys = bench.input(&vec![1u32; 100_000]);
+    let [selected_keys, spare_keys] = [0; 2].map(|_| bench.output(15));
+    let [selected_ids, spare_ids] = [0; 2].map(|_| bench.output(30));
+    let counts = bench.output(2);
+    let [states, lists, samples] =
+        scratch_bytes(1, 100_000, u32::MAX).map(|bytes| bench.output(bytes as usize / 4 + 1));
+    let select = Select {
+        keys: BufferSlice::all(&keys),
+        ids: None,
+        floats: false,
+        rows: Rows::Equal { length: 10, pitch: 10 },
+        count: 2,
+        k: 5,
+        selected: Selected { keys: selected_keys.slice(), ids: selected_ids.slice() },
+        selected_pitch: 5,
+        selected_counts: counts.slice(),
+        spare: Some(Selected { keys: spare_keys.slice(), ids: spare_ids.slice() }),
+        scratch: Some(Scratch { states: states.slice(), lists: lists.slice(), samples: samples.slice() }),
+    };
+    bench.refuses("k: needed at most 5, the selected_pitch", |recorder| {
+        recorder.select(&Select { k: 10, ..select })
+    });
+    let long = Select { rows: Rows::Equal { length: 100_000, pitch: 100_000 }, count: 1, ..select };
+    for selected_pitch in [5, u32::MAX] {
+        let endless = Select { k: u32::MAX, selected_pitch, ..long };
+        bench.refuses(if selected_pitch == 5 { "k: needed" } else { "selected keys: needed" }, |recorder| {
+            recorder.select(&endless)
+        });
+    }
+    bench.refuses("count: needed at most 2147483648, given 2147483649", |recorder| {
+        let params = prefix_sum::Params { count: (1 << 31) + 1, limit: 1 };
+        let buffers = [BufferSlice::all(&keys), counts.slice()];
+        recorder.dispatch(&prefix_sum::KERNEL, ElementKind::F32, &[], &params, &buffers, [1, 1])
+    });
+    bench.run(|recorder| recorder.select(&select));
+    assert_eq!(bench.read(&counts)[..2], [5, 5]);
+    assert_eq!(bench.read(&selected_keys)[..10], [1; 10]);
 }
 
 #[test]

@@ -32,7 +32,8 @@ fn probe_thresholds(
   // Of lists with many rows, more of them could pass a threshold than candidates have room: a share of the rows gives a lower one.
   var wanted = params.wanted;
   if (pages * PAGE > LONG) { wanted = max(wanted, min(pages * PAGE / SHARE, UPPERS)); }
-  let each = TURN_PAGES / params.probes; // pages of each list in a turn
+  // Pages of each list in a turn. Without one, turns would go on for ever.
+  let each = max(TURN_PAGES / params.probes, 1u);
   let own_list = probed[first_probe + index / PAGE / each].x;
   // A filter may leave few rows of many, so turns are limited. They go on while there are too few rows for a threshold.
   let turns = max(params.turns, wanted / WORKGROUP * 2u);

@@ -35,7 +35,7 @@ appears under its name when it is complete, and an unfinished one leaves nothing
   data, rows, queries, dim, seed  as requested
   elements                        f32 or f16, of each file
   seconds                         making and writing, in total
-  files                           {rows, queries}: the written files, or null";
+  files                           {rows, queries}: those that were written";
 
 const EXAMPLES: &str = "\
 Examples:

@@ -35,7 +35,7 @@ pub(crate) struct Args {
     /// Metrics, one case each: l2sq, l2, cosine, ip
     #[arg(long, value_delimiter = ',', default_value = "cosine", value_name = "METRIC,…", value_parser = nearfield_cli::given::arguments::word::<Metric>)]
     metric: Vec<Metric>,
-    /// Queries of a case whose answers are checked against f64, as many of each batch and at least one
+    /// Queries of a case whose answers are checked against f64: as many of each batch, at least one and at most all that are searched
     #[arg(long, default_value_t = 4, value_name = "N", value_parser = nearfield_cli::given::arguments::count)]
     verify: usize,
     /// 8-bit copy of the rows, which excludes most rows early, one case each: auto, none, i8

@@ -208,7 +208,7 @@ fn defaults_are_no_more_than_a_file_has() -> Result<()> {
 }
 
 #[test]
-fn as_many_answers_are_checked_as_asked_for() -> Result<()> {
+fn answers_of_every_batch_are_checked_as_many_as_asked_for_or_all() -> Result<()> {
     let directory = tempfile::tempdir()?;
     let files = files(directory.path(), false)?;
     let made = "--count 300 --dim 8";

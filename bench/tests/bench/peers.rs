@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use nearfield_testing::programs::{lines as parsed, succeeded};
@@ -305,7 +305,9 @@ fn a_run_that_is_killed_leaves_no_process_and_no_files() -> Result<()> {
     running.kill()?;
     running.wait()?;
     let is_empty = |directory: &Path| fs::read_dir(directory).map(|mut entries| entries.next().is_none());
+    let started = Instant::now();
     while !is_empty(&place.temporary())? {
+        ensure!(started.elapsed() < Duration::from_secs(60), "files are left");
         std::thread::sleep(Duration::from_millis(20));
     }
     Ok(())

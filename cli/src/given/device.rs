@@ -86,17 +86,17 @@ impl Name {
         device.into_iter().flatten().collect()
     }
 
-    /// The name.
+    /// The name. An empty one, of a variable that is not set, is the best.
     pub fn given(&self) -> &str {
-        &self.device
+        if self.device.trim().is_empty() { "best" } else { &self.device }
     }
 
     pub fn open(&self, options: DeviceOptions) -> Result<Device> {
-        Device::open(Some(&self.device), options).map_err(|error| blame(error, &self.device))
+        Device::open(Some(self.given()), options).map_err(|error| blame(error, self.given()))
     }
 
     fn open_all(&self, options: DeviceOptions) -> Result<Vec<Device>> {
-        Device::open_all(&self.device, options).map_err(|error| blame(error, &self.device))
+        Device::open_all(self.given(), options).map_err(|error| blame(error, self.given()))
     }
 }
 

@@ -57,8 +57,8 @@ pub fn no_index(error: Error, path: &Path) -> anyhow::Error {
         || error.into(),
         |vectors| {
             anyhow!(
-                "needed an index that `nearfield build` saved, found vectors ({}), which search, build, kmeans, reduce, truth and \
-                 verify take as --rows",
+                "needed an index that `nearfield build` saved, found vectors ({}), which search, build, kmeans and \
+                 reduce take as --rows",
                 describe(&vectors)
             )
         },

@@ -7,10 +7,10 @@ use anyhow::Result;
 use nearfield::io::{self, VectorFile};
 use tempfile::TempDir;
 
-/// The error of a program built without `parquet`: it names the feature and the command that builds it.
+/// The error of a program built without `parquet`: it names the feature.
 #[cfg(not(feature = "parquet"))]
 pub const WITHOUT_COLUMNS: &str =
-    "needed a program with the feature `parquet`, as `cargo install --path cli --features parquet` builds it";
+    "needed a program with the feature `parquet`, as `cargo install` builds it with `--features parquet`";
 
 /// Endings of files that hold columns.
 const WITH_COLUMNS: [&str; 4] = ["parquet", "arrow", "ipc", "feather"];

@@ -8,7 +8,7 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use datafusion::common::Result;
-use nearfield::Index;
+use nearfield::{Device, Index};
 
 use crate::error::external;
 use crate::options::NearfieldOptions;
@@ -71,8 +71,8 @@ pub(crate) fn index(path: &Path, options: &NearfieldOptions) -> Result<Arc<Index
     };
     let mut loaded = lock(&slot);
     let index = match &*loaded {
-        Some(index) => return Ok(index.clone()),
-        None => {
+        Some(index) if is_on(index, &device) => return Ok(index.clone()),
+        _ => {
             let index = Index::load(&device, &key.path).map_err(external);
             let index = index.inspect_err(|_| drop(lock(&RESIDENT).indexes.remove(&key)))?;
             loaded.insert(Arc::new(index)).clone()
@@ -84,6 +84,14 @@ pub(crate) fn index(path: &Path, options: &NearfieldOptions) -> Result<Arc<Index
         limit => limit,
     });
     Ok(index)
+}
+
+/// Whether an index is on this device. A GPU that was lost is another when it is opened again.
+fn is_on(index: &Index, device: &Device) -> bool {
+    match (index.device().wgpu_device(), device.wgpu_device()) {
+        (Ok(own), Ok(other)) => own == other,
+        (own, other) => own.is_err() && other.is_err(),
+    }
 }
 
 /// Drops the indexes used longest ago until the others take no more than this. A query keeps its own until it ends.

@@ -96,24 +96,3 @@ impl DistanceMatrix {
         Ok(BufferSlice::all(self.buffer()?))
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::error::Error;
-
-    #[test]
-    fn distances_are_read_on_their_own_device_alone() {
-        let Ok(gpu) = Device::named("gpu") else { return };
-        let [there, here] = [&gpu, &Device::host()].map(|device| {
-            let vectors =
-                device.upload(MatrixView::new(&[1.0f32, 2.0], 1).expect("whole rows")).expect("memory");
-            let metric = crate::metric::Metric::L2;
-            let output = crate::options::distance::Output::Distance;
-            device.distances(&vectors, &vectors, metric, output).expect("memory")
-        });
-        assert_eq!(gpu.read(&there).expect("memory"), Device::host().read(&here).expect("memory"));
-        assert!(matches!(gpu.read(&here), Err(Error::Argument { argument: "distances", .. })));
-        assert!(matches!(Device::host().read(&there), Err(Error::Argument { argument: "distances", .. })));
-    }
-}

@@ -284,25 +284,3 @@ async fn norms_of(gpu: &Arc<Gpu>, buffer: &Buffer, layout: RowLayout, rows: usiz
     norms::check("rows", &parts[0])?;
     Ok(norm_buffer)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn vectors_come_back_as_they_were_sent_whatever_their_padding() {
-        for device in [Device::host()].into_iter().chain(Device::named("gpu").ok()) {
-            for (dim, rows) in [(1, 1), (3, 2), (4, 3), (5, 7)] {
-                let values: Vec<f32> = (1..=rows * dim).map(|value| value as f32).collect();
-                let halves: Vec<half::f16> = values.iter().map(|&value| half::f16::from_f32(value)).collect();
-                let of_f32 = device.upload(MatrixView::new(&values, dim).expect("whole rows"));
-                let of_f16 = device.upload(MatrixView::new(&halves, dim).expect("whole rows"));
-                let expected = Matrix::F32(values, dim);
-                for matrix in [of_f32, of_f16] {
-                    let found = matrix.expect("memory").to_host().expect("memory");
-                    assert_eq!(found, expected, "{}, dim {dim}", device.describe());
-                }
-            }
-        }
-    }
-}

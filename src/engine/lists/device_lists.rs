@@ -276,39 +276,3 @@ impl DeviceLists {
 fn two_engines() -> Error {
     Error::internal("rows and lists are on two engines")
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::engine::rows::shape::{Kept, RowShape};
-    use crate::engine::rows::write::Placing;
-    use crate::matrix::{ElementKind, MatrixView};
-
-    #[test]
-    fn a_search_without_tables_finds_rows_of_all_lists_and_says_so() {
-        // The host engine always has tables.
-        let Ok(device) = Device::named("gpu") else { return };
-        let (metric, screen) = (Metric::L2Squared, Screen::None);
-        let (elements, kept, is_fallback, streams) = (ElementKind::F32, Kept::OnDevice, false, false);
-        let shape = RowShape { metric, elements, dim: 1, expected: 0, screen, kept, is_fallback, streams };
-        let mut rows = device.block_on(DeviceRows::new(&device, &shape)).expect("no rows");
-        // Each list has a page of 32 slots, with one row.
-        let view = MatrixView::new(&[1.0f32, 2.0], 1).expect("two rows");
-        let placing = Placing { slots: &[0, 32], ids: &[7, 8], freed: &[] };
-        let change = device.block_on(rows.prepared_put(Vectors::from(view), &placing, &mut |_| ()));
-        rows.apply(change.expect("good rows")).expect("prepared");
-        let centroids = MatrixView::new(&[1.0f32, 2.0], 1).expect("two centroids");
-        let lists = DeviceLists::around(&device, metric, centroids, screen);
-        let mut lists = device.block_on(lists).expect("two lists");
-        let queries = Queries::from(MatrixView::new(&[1.0f32], 1).expect("a query"));
-        let request = SearchRequest::nearest(metric, 2, 1 << 20);
-        let search = |lists: &DeviceLists| {
-            let found = device.block_on(lists.search(&rows, &queries, &request, 1)).expect("an answer");
-            let ids: Vec<u64> = found.neighbors.row(0).iter().map(|hit| hit.id).collect();
-            (ids, found.statistics.tables_missing)
-        };
-        assert_eq!(search(&lists), (vec![7, 8], true));
-        device.block_on(lists.set(&rows, &[vec![0], vec![1]], &[1, 1])).expect("small tables");
-        assert_eq!(search(&lists), (vec![7], false));
-    }
-}

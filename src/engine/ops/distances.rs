@@ -30,7 +30,7 @@ pub(crate) async fn on_gpu(
     let takes_halves = options.precision == Precision::Half
         && all_pairs::has_tiles(queries.rows())
         && gpu.compiler.check_limits(&pairs_tile_coop::KERNEL).is_ok()
-        && screen_tile_coop::is_usable(gpu, Form::NarrowedInnerProduct).await;
+        && screen_tile_coop::is_usable(gpu, Form::NarrowedInnerProduct).await?;
     if takes_halves {
         queries.make_halves(gpu)?;
         rows.make_halves(gpu)?;
@@ -39,6 +39,21 @@ pub(crate) async fn on_gpu(
     submit_bands(gpu, &pairs, queries_a_submission(gpu, &pairs)).await?;
     gpu.check_faults().await?;
     Ok(DistanceMatrix::in_buffer(gpu, buffer, [queries.rows(), rows.rows()]))
+}
+
+/// The same with as few queries a submission as there can be.
+#[cfg(feature = "internals")]
+pub(crate) async fn in_smallest_bands(
+    gpu: &Arc<Gpu>,
+    [queries, rows]: [&DeviceMatrix; 2],
+    options: DistanceOptions,
+) -> Result<DistanceMatrix> {
+    let counts = [queries.rows(), rows.rows()];
+    let bytes = (counts[0] as u64 * counts[1] as u64 * 4).next_multiple_of(16);
+    let buffer = gpu.create_storage("distances", bytes)?;
+    let pairs = pairs_of([queries, rows], options, true, &buffer)?;
+    submit_bands(gpu, &pairs, Pairs::UNIT).await?;
+    Ok(DistanceMatrix::in_buffer(gpu, buffer, counts))
 }
 
 /// All pairs of queries and rows, whose distances go to a buffer.
@@ -85,44 +100,4 @@ fn queries_a_submission(gpu: &Gpu, pairs: &Pairs<'_>) -> u32 {
     let queries = submission_flops(gpu.adapter.kind) / query_flops.max(1);
     let unit = Pairs::UNIT;
     (queries.min(1 << 30) as u32 / unit * unit).max(unit)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::engine::device::handle::Device;
-    use crate::matrix::MatrixView;
-    use crate::metric::Metric;
-
-    #[test]
-    fn distances_in_several_submissions_are_those_of_one() {
-        let Ok(device) = Device::named("gpu") else { return };
-        let gpu = device.gpu("distances").expect("a GPU");
-        let upload = |count: usize, dim: usize| {
-            let values: Vec<f32> =
-                (0..count * dim).map(|i| ((i * 2_654_435_761) >> 7 & 63) as f32 - 31.0).collect();
-            device.upload(MatrixView::new(&values, dim).expect("whole rows")).expect("memory")
-        };
-        // Odd numbers of rows, so that a band of distances begins anywhere in a vector of four.
-        for (queries, rows, dim) in [(300, 37, 12), (129, 5, 3), (256, 130, 40)] {
-            let (queries, rows) = (upload(queries, dim), upload(rows, dim));
-            for precision in Precision::ALL {
-                let options = DistanceOptions::new(Metric::Cosine).precision(precision);
-                let whole = device.distances_with(&queries, &rows, options).expect("distances");
-                let whole = device.read(&whole).expect("distances");
-                let counts = [queries.rows(), rows.rows()];
-                let bytes = whole.len() as u64 * 4;
-                let buffer = gpu.create_storage("distances", bytes.next_multiple_of(16)).expect("memory");
-                let pairs = pairs_of([&queries, &rows], options, true, &buffer).expect("a GPU");
-                gpu.block_on(submit_bands(gpu, &pairs, Pairs::UNIT)).expect("bands");
-                let banded = DistanceMatrix::in_buffer(gpu, buffer, counts);
-                let banded = device.read(&banded).expect("distances");
-                let off =
-                    whole.iter().zip(&banded).map(|(one, other)| (one - other).abs()).fold(0.0, f32::max);
-                // The last band may be so small that another kernel takes it.
-                assert!(off <= if precision == Precision::Half { 0.01 } else { 1e-6 }, "{precision}: {off}");
-                assert_eq!(banded.len(), counts[0] * counts[1]);
-            }
-        }
-    }
 }

@@ -148,7 +148,7 @@ impl DeviceRows {
         let Some(rows) = self.on_gpu() else { return Ok(()) };
         rows.gpu.compile_all(rows.dim, &Searched::of(rows, metric).kernels()).await?;
         if rows.narrowed.is_some() {
-            screen_tile_coop::is_usable(&rows.gpu, Form::narrowed(metric)).await;
+            screen_tile_coop::is_usable(&rows.gpu, Form::narrowed(metric)).await?;
         }
         Ok(())
     }

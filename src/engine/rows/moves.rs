@@ -244,6 +244,3 @@ fn elements<T: Element>(row: &[u8], dim: usize) -> impl Iterator<Item = f32> {
     let elements = row.chunks_exact(size_of::<T>()).take(dim);
     elements.map(|bytes| bytemuck::pod_read_unaligned::<T>(bytes).widen())
 }
-
-#[cfg(test)]
-mod tests;

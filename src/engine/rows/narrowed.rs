@@ -96,7 +96,7 @@ impl NarrowedRows {
     /// Narrowing around a centre that does not move.
     pub(crate) async fn around(gpu: &Arc<Gpu>, metric: Metric, dim: usize, centre: Vec<f32>) -> Result<Self> {
         // The coarse step has no plan that could wait for the test.
-        screen_tile_coop::is_usable(gpu, Form::narrowed(metric)).await;
+        screen_tile_coop::is_usable(gpu, Form::narrowed(metric)).await?;
         Ok(Self {
             metric,
             dim,

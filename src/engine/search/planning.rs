@@ -5,7 +5,7 @@ use crate::engine::rows::segments::GpuRows;
 use crate::engine::search::chunks::{chunk_limit, submission_flops};
 use crate::engine::search::plan::{Plan, Route};
 use crate::engine::search::screening::PICKED_BLOCKS;
-use crate::engine::search::screens::{ScreenKernel, ScreenKernels, screens};
+use crate::engine::search::screens::{ScreenKernel, ScreenKernels, behind, screens};
 use crate::error::{Error, Result};
 use crate::gpu::{AdapterKind, budget_for, usable};
 use crate::kernels::BLOCK_ROWS;
@@ -53,13 +53,10 @@ impl Plan {
     /// The plan for queries whose candidates overflowed under this one: with the next screen, then exhaustive.
     pub(crate) fn again(&self, rows: &GpuRows, queries: u64, scope: Scope<'_>) -> Result<Self> {
         let screens = screens(rows);
-        let next = match self.route {
-            Route::Nominate { kernel, .. } => {
-                screens.iter().position(|screen| screen.kernels.iter().any(|one| one.name == kernel))
-            }
-            _ => None,
+        let rest = match self.route {
+            Route::Nominate { kernel, .. } => behind(&screens, kernel),
+            _ => &[],
         };
-        let rest = &screens[next.map_or(screens.len(), |last| last + 1)..];
         let k = u64::from(self.k);
         let screened = Self::by_screens(rest, rows, (queries, k), least_capacity(k), scope);
         screened.map_or_else(|| Self::exhaustive(rows, queries, k, scope), Ok)

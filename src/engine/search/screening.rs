@@ -64,7 +64,7 @@ impl<'a> Screening<'a> {
             let Route::Nominate { kernel, capacity, chunks, stored_chunks, .. } = plan.route else {
                 return Ok(None);
             };
-            let kernel = kernel.kernel().tested(&rows.gpu, request.metric).await;
+            let kernel = kernel.kernel().tested(&rows.gpu, request.metric).await?;
             let scores_with = kernel.scores_with(plan.batch.into());
             let (count, k) = (u64::from(plan.batch), u64::from(plan.k));
             let padded = kernel.padded(count);

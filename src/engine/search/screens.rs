@@ -203,6 +203,15 @@ pub(crate) fn screens_of(has_matrices: Option<bool>) -> Vec<&'static ScreenKerne
     }
 }
 
+/// The screens behind that with this kernel. One that computes wrongly has been replaced by the first.
+pub(crate) fn behind<'s>(
+    screens: &'s [&'static ScreenKernels],
+    kernel: Nominator,
+) -> &'s [&'static ScreenKernels] {
+    let has_it = |screen: &&ScreenKernels| screen.kernels.iter().any(|one| one.name == kernel);
+    screens.get(screens.iter().position(has_it).unwrap_or(0) + 1..).unwrap_or_default()
+}
+
 impl ScreenKernel {
     /// How many queries buffers have to hold for this many.
     pub(crate) fn padded(&self, queries: u64) -> u64 {
@@ -211,12 +220,10 @@ impl ScreenKernel {
 
     /// This kernel, or the one in its place where cooperative matrices compute wrongly. The first tiles of a device wait for that test,
     /// and it for the compiler.
-    pub(crate) async fn tested(&'static self, gpu: &Gpu, metric: Metric) -> &'static Self {
+    pub(crate) async fn tested(&'static self, gpu: &Gpu, metric: Metric) -> Result<&'static Self> {
         let needs_test = self.name == Nominator::TileCoop;
-        if needs_test && !screen_tile_coop::is_usable(gpu, (self.form)(metric)).await {
-            return &TILE_I8;
-        }
-        self
+        let is_replaced = needs_test && !screen_tile_coop::is_usable(gpu, (self.form)(metric)).await?;
+        Ok(if is_replaced { &TILE_I8 } else { self })
     }
 
     /// The kernel that scores rows to memory. The sample of a tile of few queries is scanned.
@@ -335,4 +342,27 @@ fn narrowed(rows: &GpuRows) -> Result<&NarrowedRows> {
 
 fn no_copy() -> Error {
     Error::internal("the plan needs a narrowed copy, which the index does not have")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_screen_that_its_test_replaced_is_followed_by_that_of_floats() {
+        let names =
+            |screens: &[&ScreenKernels]| screens.iter().map(|one| one.kernels[0].name).collect::<Vec<_>>();
+        let follows = |has_matrices, kernel| names(behind(&screens_of(has_matrices), kernel));
+        for has_matrices in [true, false] {
+            for kernel in [Nominator::TileCoop, Nominator::TileI8] {
+                assert_eq!(
+                    follows(Some(has_matrices), kernel),
+                    names(&[&FLOATS]),
+                    "{has_matrices} {kernel:?}"
+                );
+            }
+        }
+        assert!(follows(Some(true), Nominator::Tile).is_empty() && follows(None, Nominator::Scan).is_empty());
+        assert!(behind(&[], Nominator::Tile).is_empty());
+    }
 }

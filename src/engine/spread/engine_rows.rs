@@ -73,19 +73,13 @@ impl EngineRows {
         }
     }
 
-    /// The places of the devices that are not lost.
-    pub(super) fn live(&self) -> Vec<usize> {
-        match self {
-            Self::One(_) => vec![0],
-            #[cfg(not(target_arch = "wasm32"))]
-            Self::Several(rows) => rows.live(),
-        }
-    }
-
+    /// The place of the first device that is not lost.
     pub(super) fn first_live(&self) -> Result<usize> {
-        self.live().first().copied().ok_or_else(|| Error::DeviceLost {
-            reason: format!("all {} devices of the index", self.parts().len()),
-        })
+        match self {
+            Self::One(_) => Ok(0),
+            #[cfg(not(target_arch = "wasm32"))]
+            Self::Several(rows) => rows.live().first().copied().ok_or_else(|| rows.none_left()),
+        }
     }
 
     /// The rows of one host engine.

@@ -67,8 +67,6 @@ pub struct Capabilities {
     pub subgroup_sizes: Option<(u32, u32)>,
     /// Arithmetic on 16-bit floating point in kernels. Storing f16 rows does not need it.
     pub f16: bool,
-    /// Atomic addition of f32 in storage buffers.
-    pub float_atomics: bool,
     /// Cooperative matrix sizes; empty where there are none.
     pub cooperative_sizes: Vec<CooperativeSize>,
     /// Whether stages can be timed on the device.
@@ -151,7 +149,6 @@ pub(crate) fn wanted_features() -> wgpu::Features {
     wgpu::Features::SUBGROUP
         | wgpu::Features::SUBGROUP_BARRIER
         | wgpu::Features::SHADER_F16
-        | wgpu::Features::SHADER_FLOAT32_ATOMIC
         | wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX
         | wgpu::Features::TIMESTAMP_QUERY
         | wgpu::Features::PIPELINE_CACHE
@@ -201,7 +198,6 @@ pub(crate) fn describe(
                 .contains(wgpu::Features::SUBGROUP)
                 .then_some((info.subgroup_min_size, info.subgroup_max_size)),
             f16: features.contains(wgpu::Features::SHADER_F16),
-            float_atomics: features.contains(wgpu::Features::SHADER_FLOAT32_ATOMIC),
             cooperative_sizes,
             timestamps: features.contains(wgpu::Features::TIMESTAMP_QUERY),
         },

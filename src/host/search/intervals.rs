@@ -13,6 +13,8 @@ pub(crate) struct QueryTerms {
     along: f32,
     across: f32,
     slack: f32,
+    /// The margin's part of a score, over the score's part of the lower end.
+    share: f32,
 }
 
 impl QueryTerms {
@@ -20,8 +22,12 @@ impl QueryTerms {
         let relative = margin.relative;
         let reach = relative * (terms.length + margin.centre_length);
         let (mut base, mut factor, mut along, mut across, mut slack) = (0.0, 1.0, 0.0, 0.0, margin.floor);
+        let mut share = 0.0;
         match form {
-            Form::Direct => factor = -1.0,
+            Form::Direct => {
+                factor = -(1.0 - relative);
+                share = relative / (1.0 - relative);
+            }
             Form::L2 => {
                 base = terms.bias;
                 factor = 2.0;
@@ -51,7 +57,7 @@ impl QueryTerms {
                 slack += reach * margin.centre_length;
             }
         }
-        Self { base: base - slack, factor, along, across, slack }
+        Self { base: base - slack, factor, along, across, slack, share }
     }
 
     /// The lower ends of the intervals of 16 rows, from their scores.
@@ -71,7 +77,8 @@ impl QueryTerms {
     pub(crate) fn upper_end(&self, group: &GroupTerms, lane: usize, lower: f32) -> f32 {
         let margin = self.along * group.length[lane]
             + self.across * group.residual[lane]
-            + (group.slack[lane] + self.slack);
+            + (group.slack[lane] + self.slack)
+            + self.share * (lower + self.slack);
         lower + 2.0 * margin
     }
 }
@@ -129,4 +136,19 @@ pub(crate) fn sift<S: Score>(
             }
         },
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_of_distances_themselves_have_their_margin_on_both_sides() {
+        let margin = Margin { relative: 0.25, floor: 0.5, centre_length: 0.0, centre_squared: 0.0 };
+        let query = QueryTerms::new(Form::Direct, margin, Terms::default());
+        let group = GroupTerms { scale: [1.0; GROUP], ..GroupTerms::default() };
+        let lower = query.lower_ends(&group, &[8.0f32; GROUP]);
+        assert_eq!(lower, [8.0 - 0.25 * 8.0 - 0.5; GROUP]);
+        assert_eq!(query.upper_end(&group, 3, lower[3]), 8.0 + 0.25 * 8.0 + 0.5);
+    }
 }

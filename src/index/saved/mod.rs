@@ -4,8 +4,6 @@
 mod contents;
 mod loading;
 mod saving;
-#[cfg(test)]
-mod tests;
 
 pub use contents::SavedIndex;
 pub(crate) use contents::SavedLists;

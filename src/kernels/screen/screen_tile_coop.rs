@@ -1,5 +1,6 @@
 //! Dot products of many narrowed queries on cooperative matrices.
 
+use crate::error::{Error, Result};
 use crate::future::Boxed;
 use crate::gpu::{Commands, Gpu, INTEGERS, Kernel, wgsl};
 use crate::kernels::blocks::{BLOCK_ROWS, Part, SCORE_BUFFERS, SCORES, Scored, TILE_COOP};
@@ -21,15 +22,24 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("screen_tile_coop")
 
 /// Whether this device multiplies matrices, and this kernel and `collect_tile_coop` compute correctly on it. One tile of integers, the
 /// largest among them, tests that once per device, with this form of distances.
-pub(crate) async fn is_usable(gpu: &Gpu, form: Form) -> bool {
+///
+/// # Errors
+/// What says nothing about the kernels, and passes or ends the device: then the next search tests them again.
+pub(crate) async fn is_usable(gpu: &Gpu, form: Form) -> Result<bool> {
     if !HAS_NATIVE_FEATURES {
-        return false;
+        return Ok(false);
     }
     if let Some(&known) = gpu.multiplies_matrices.get() {
-        return known;
+        return Ok(known);
     }
-    let usable = is_expected(gpu) && is_right(gpu, form).await.unwrap_or(false);
-    *gpu.multiplies_matrices.get_or_init(|| usable)
+    let usable = is_expected(gpu)
+        && match is_right(gpu, form).await {
+            Err(error @ (Error::OutOfMemory { .. } | Error::DeviceLost { .. } | Error::Interrupted)) => {
+                return Err(error);
+            }
+            done => done.unwrap_or(false),
+        };
+    Ok(*gpu.multiplies_matrices.get_or_init(|| usable))
 }
 
 /// Whether [`is_usable`] is expected to say yes: what it said, or else what the adapter lists.

@@ -1,7 +1,7 @@
 //! The k smallest of each row by (key, id): what can be selected, and the kernel that takes rows of any kind and any k. It also
 //! takes rows in which faster kernels found no threshold.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::gpu::{
     BufferSlice, Commands, EXACT, GRID, Grid, Kernel, ORDER, PASSING, RADIX, STATES, Snippet, params, wgsl,
 };
@@ -128,7 +128,7 @@ impl<'a> Select<'a> {
         }
     }
 
-    /// Checks that rows and results lie within their buffers. Otherwise a loop over a row could wrap around and never end.
+    /// Checks that rows and results lie within their buffers, and that no row's results reach into those of the next.
     pub(crate) fn check(&self) -> Result<()> {
         let elements = |pitch: u32, length: u32| {
             self.keys.check_rows("keys", self.count, [pitch, length], 4)?;
@@ -144,8 +144,12 @@ impl<'a> Select<'a> {
                 offsets.check_rows("offsets", self.count.saturating_add(1), [1; 2], 4)?;
             }
         }
+        if self.k > self.selected_pitch {
+            let needed = format!("at most {}, the selected_pitch", self.selected_pitch);
+            return Err(Error::argument("k", needed, self.k));
+        }
         for place in [Some(self.selected), self.spare].into_iter().flatten() {
-            let extent = [self.selected_pitch, self.k.min(self.selected_pitch)];
+            let extent = [self.selected_pitch, self.k];
             place.keys.check_rows("selected keys", self.count, extent, 4)?;
             place.ids.check_rows("selected ids", self.count, extent, 8)?;
         }

@@ -3,6 +3,7 @@
 mod dynamic;
 mod paths;
 mod screen;
+mod slots;
 
 use crate::common::Engine::{self, Adapter, Host};
 use crate::common::{DIMS, has_kernels, row_counts};

@@ -5,8 +5,8 @@ use crate::common::Engine::{self, Adapter, Host};
 use crate::common::has_kernels;
 use crate::common::reduce::{Call, NO_NUMBER, SUMMATIONS, Truth, floats, in_parts, judge, judge_calls, run};
 use half::f16;
-use nearfield::{DeviceVector, Summation, Values};
-use nearfield_testing::{Random, rounded};
+use nearfield::{Device, DeviceVector, Reduced, Reduction, Summation, ValueRows, Values};
+use nearfield_testing::{Random, rounded, view};
 use test_case::test_matrix;
 
 /// Lengths at which something changes: nothing, vectors of four, lanes, workgroups, blocks, and past 65,535 workgroups.
@@ -187,5 +187,32 @@ fn of_extremes_across_lanes_blocks_and_buffers_the_first_is_found(engine: Engine
                 }
             }
         }
+    }
+}
+
+#[test]
+fn every_reduction_by_name_is_its_method() {
+    let (device, values) = (Device::host(), [3.0f32, -4.0, 1.0, 0.5]);
+    let reduce = device.reduce();
+    let rows = view(&values, 2);
+    let wanted = [0.5, 26.25, 0.125, 8.5, 26.25f32.sqrt(), 4.0, 2.558_686, -4.0, 3.0, 1.0, 0.0, 26.25];
+    for (reduction, wanted) in Reduction::ALL.into_iter().zip(wanted) {
+        let is_dot = reduction == Reduction::Dot;
+        let others = is_dot.then(|| Values::from(&values));
+        let of_all = match reduce.run(reduction, &values, others).expect("a result") {
+            Reduced::Values(values) => values[0],
+            Reduced::Places(places) => places[0] as f32,
+        };
+        assert!((of_all - wanted).abs() < 1e-5, "{reduction}: {of_all}, needed {wanted}");
+        let others = is_dot.then(|| ValueRows::from(rows));
+        let count = match reduce.run_rows(reduction, rows, others).expect("results") {
+            Reduced::Values(values) => values.len(),
+            Reduced::Places(places) => places.len(),
+        };
+        assert_eq!(count, 2, "{reduction}");
+    }
+    for (reduction, others) in [(Reduction::Dot, None), (Reduction::Sum, Some(Values::from(&values)))] {
+        let refused = reduce.run(reduction, &values, others).expect_err("other operands");
+        assert!(refused.to_string().starts_with("others: needed "), "{refused}");
     }
 }

@@ -175,6 +175,6 @@ impl Args {
 /// The same device, opened anew so that it searches for each caller alone.
 fn apart(device: &Device) -> Result<Device> {
     let adapter = device.adapter();
-    let name = if adapter.kind == AdapterKind::Host { "host" } else { adapter.name.as_str() };
+    let name = if adapter.kind == AdapterKind::Host { "host" } else { adapter.selector.as_str() };
     Ok(Device::open(Some(name), device.options().clone().join_searches(false))?)
 }

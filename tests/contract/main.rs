@@ -12,7 +12,9 @@ use nearfield::internals::kernels::{Access, Driver, Kernel, Variant};
 use nearfield::internals::{ceilings, kernels, vectors_seen};
 use rayon::prelude::*;
 
-#[path = "common/covering.rs"]
+mod loops;
+
+#[path = "../common/covering.rs"]
 mod covering;
 use covering::covering;
 

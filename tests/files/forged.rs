@@ -2,11 +2,14 @@
 
 use std::path::Path;
 
-use crate::engine::Device;
-use crate::error::{Error, Result};
-use crate::index::file::{Dtype, Writer};
-use crate::index::saved::contents::PIECE_BYTES;
-use crate::{AddOptions, Flat, Ivf};
+use nearfield::internals::write_file;
+use nearfield::{AddOptions, Device, Error, Flat, Ivf, Result};
+use safetensors::Dtype;
+
+use crate::common::gpu;
+
+/// Files are read in pieces of so many bytes.
+const PIECE_BYTES: usize = 16 << 20;
 
 /// The contents of a file: by default a sound one, of three rows of two elements in two lists.
 struct Forged {
@@ -39,24 +42,19 @@ impl Forged {
         let metadata: Vec<(&str, String)> =
             self.metadata.iter().map(|(key, value)| (*key, (*value).to_owned())).collect();
         let (offsets, centroids) = ([self.offsets.len()], [self.centroids.len() / 2, 2]);
-        let tensors: [(&str, Dtype, &[usize]); 4] = [
-            ("ids", Dtype::U64, &[3]),
-            ("list_offsets", Dtype::U64, &offsets),
-            ("centroids", Dtype::F32, &centroids),
-            ("rows", Dtype::F32, &[3, 2]),
+        let tensors: [(&str, Dtype, &[usize], &[u8]); 4] = [
+            ("ids", Dtype::U64, &[3], bytemuck::cast_slice(&self.ids)),
+            ("list_offsets", Dtype::U64, &offsets, bytemuck::cast_slice(&self.offsets)),
+            ("centroids", Dtype::F32, &centroids, bytemuck::cast_slice(&self.centroids)),
+            ("rows", Dtype::F32, &[3, 2], bytemuck::cast_slice(&self.rows)),
         ];
-        let mut writer = Writer::create(path, &metadata, &tensors)?;
-        writer.write("ids", bytemuck::cast_slice(&self.ids))?;
-        writer.write("list_offsets", bytemuck::cast_slice(&self.offsets))?;
-        writer.write("centroids", bytemuck::cast_slice(&self.centroids))?;
-        writer.write("rows", bytemuck::cast_slice(&self.rows))?;
-        writer.finish()
+        write_file(path, &metadata, &tensors)
     }
 }
 
 #[test]
 fn a_row_of_a_later_piece_is_named_by_its_number_in_the_file() -> Result<()> {
-    let Ok(device) = Device::best() else { return Ok(()) };
+    let Some(device) = gpu() else { return Ok(()) };
     let directory = tempfile::TempDir::new().expect("a directory");
     let path = &directory.path().join("index.nf");
     let (rows, dim) = (40, 1 << 17);
@@ -64,15 +62,13 @@ fn a_row_of_a_later_piece_is_named_by_its_number_in_the_file() -> Result<()> {
     let metadata = [("index", "flat"), ("metric", "l2"), ("screen", "none"), ("next", "40")];
     let mut metadata: Vec<(&str, String)> = metadata.map(|(key, value)| (key, value.to_owned())).into();
     metadata.push(("dim", dim.to_string()));
-    let (ids, shape): ([usize; 1], _) = ([rows], [rows, dim]);
-    let mut writer =
-        Writer::create(path, &metadata, &[("ids", Dtype::U64, &ids), ("rows", Dtype::F32, &shape)])?;
-    writer.write("ids", bytemuck::cast_slice(&(0..rows as u64).collect::<Vec<u64>>()))?;
+    let ids: Vec<u64> = (0..rows as u64).collect();
     let mut values = vec![1.0f32; rows * dim];
     values[37 * dim] = f32::NAN;
-    writer.write("rows", bytemuck::cast_slice(&values))?;
-    writer.finish()?;
-    let error = Flat::load(&device, path).map(|index| index.len()).expect_err("a NaN").to_string();
+    let ids = ("ids", Dtype::U64, &[rows][..], bytemuck::cast_slice(&ids));
+    let values = ("rows", Dtype::F32, &[rows, dim][..], bytemuck::cast_slice(&values));
+    write_file(path, &metadata, &[ids, values])?;
+    let error = Flat::load(device, path).map(|index| index.len()).expect_err("a NaN").to_string();
     assert!(error.contains("row 37 holds"), "{error}");
     Ok(())
 }

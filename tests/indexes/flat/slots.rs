@@ -3,28 +3,18 @@
 use std::collections::BTreeMap;
 
 use fastrand::Rng;
+use nearfield::internals::slots::Slots;
+use nearfield::{Device, Metric, Screen};
+use nearfield_testing::view;
 use test_case::test_case;
 
-use crate::engine::rows::moves::*;
-use crate::engine::rows::narrowed::NarrowedRows;
-use crate::engine::rows::write::Placing;
-use crate::engine::search::pipeline::search;
-use crate::engine::search::request::SearchRequest;
-use crate::engine::{Device, Queries};
-use crate::gpu::words;
-use crate::matrix::MatrixView;
-use crate::metric::Metric;
-use crate::options::device::DeviceOptions;
-use crate::screen::Screen;
+use crate::common::{confined, gpu};
 
 const DIM: usize = 5;
 
 /// A device with segments of this many rows, and scratch memory for some hundred rows; none without an adapter.
 fn device(rows: u64) -> Option<Device> {
-    let options =
-        DeviceOptions { budget_bytes: 512 << 10, max_segment_bytes: rows * 32, ..Default::default() };
-    let device = Device::open(std::env::var("NEARFIELD_ADAPTER").ok().as_deref().or(Some("gpu")), options);
-    device.ok().filter(|device| !device.is_host())
+    confined(rows * 32, 512 << 10)
 }
 
 /// Up to `count` of these, in any order.
@@ -37,30 +27,22 @@ fn some(random: &mut Rng, mut of: Vec<u32>, count: usize) -> Vec<u32> {
 /// The expected id and row of each slot that has one.
 type Model = BTreeMap<u32, (u64, Vec<f32>)>;
 
-fn check(rows: &GpuRows, model: &Model, random: &mut Rng) {
-    let gpu = &rows.gpu;
+fn check(rows: &Slots, model: &Model, random: &mut Rng) {
     let end = model.keys().last().map_or(0, |&slot| u64::from(slot) + 1);
-    assert_eq!((rows.end(), rows.len()), (end, model.len() as u64));
-    let has_gaps = end > model.len() as u64;
-    assert_eq!(rows.alive.is_some(), has_gaps, "bits are kept only while there are gaps");
-    if let Some(alive) = &rows.alive {
-        let ranges = [(&alive.buffer, 0, alive.bits.words().len() as u64 * 4)];
-        let read = gpu.block_on(Commands::new(gpu, None).read(&ranges)).expect("bits");
-        assert!(
-            words::<u32>(&read[0]).eq(alive.bits.words().iter().copied()),
-            "the device has the same bits"
-        );
-        assert!(alive.bits.ones_in_order().eq(model.keys().map(|&slot| slot as usize)));
+    assert_eq!(rows.end_and_len(), [end, model.len() as u64]);
+    let alive = rows.alive().expect("the device has the bits of the host");
+    assert_eq!(alive.is_some(), end > model.len() as u64, "bits are kept only while there are gaps");
+    if let Some(words) = alive {
+        let has_row = |slot: &u32| words[*slot as usize / 32] >> (slot % 32) & 1 == 1;
+        assert!((0..words.len() as u32 * 32).filter(has_row).eq(model.keys().copied()));
     }
     let slots = some(random, model.keys().copied().collect(), 700);
     let want: Vec<f32> = slots.iter().flat_map(|slot| model[slot].1.iter().copied()).collect();
-    assert_eq!(gpu.block_on(rows.fetch(&slots)).expect("rows"), want);
+    assert_eq!(rows.fetch(&slots).expect("rows"), want);
     // A scan kernel or a tile kernel scores them.
     let count = [2, 34][random.usize(..2)];
     let values: Vec<f32> = (0..count * DIM).map(|_| random.usize(..9) as f32 - 4.0).collect();
-    let queries = Queries::from(MatrixView::new(&values, DIM).expect("whole rows"));
-    let request = SearchRequest::nearest(Metric::L2Squared, 7, 512 << 10);
-    let found = gpu.block_on(search(rows, &queries, &request)).expect("an answer").neighbors;
+    let found = rows.search(view(&values, DIM), 7).expect("an answer").neighbors;
     for (query, hits) in values.chunks(DIM).zip(found.iter()) {
         let squared = |row: &[f32]| row.iter().zip(query).map(|(x, q)| (x - q) * (x - q)).sum::<f32>() as u64;
         let mut want: Vec<(u64, u64)> = model.values().map(|(id, row)| (squared(row), *id)).collect();
@@ -70,27 +52,24 @@ fn check(rows: &GpuRows, model: &Model, random: &mut Rng) {
     }
 }
 
-fn empty(device: &Device, screen: Screen, expected: u64) -> GpuRows {
-    let gpu = device.gpu("a test").expect("a GPU");
-    let narrowed = NarrowedRows::new(gpu, screen, Metric::L2Squared, DIM).expect("a layout");
-    GpuRows::new(gpu, (ElementKind::F32, DIM), expected, narrowed, true).expect("rows")
+fn empty(device: &Device, screen: Screen, expected: u64) -> Slots {
+    Slots::new(device, Metric::L2Squared, DIM, screen, expected).expect("no rows")
 }
 
 /// Puts rows into slots, from the host or the device, and gives up others.
 fn put(
-    device: &Device,
-    rows: &mut GpuRows,
+    rows: &mut Slots,
     model: &mut Model,
     (slots, ids, freed): (&[u32], &[u64], &[u32]),
     values: &[f32],
-    from_device: bool,
+    device: Option<&Device>,
 ) {
-    let placing = Placing { slots, ids, freed };
-    let view = MatrixView::new(values, DIM).expect("whole rows");
-    let matrix = from_device.then(|| device.upload(view).expect("good rows"));
-    let given = matrix.as_ref().map_or(view.into(), Into::into);
-    let change = device.block_on(rows.prepared_put(given, &placing, &mut |_| ()));
-    rows.apply(change.expect("good rows")).expect("prepared");
+    let view = view(values, DIM);
+    match device.map(|device| device.upload(view).expect("good rows")) {
+        Some(there) => rows.put(&there, (slots, ids), freed),
+        None => rows.put(view, (slots, ids), freed),
+    }
+    .expect("good rows");
     model.extend(
         slots
             .iter()
@@ -101,14 +80,13 @@ fn put(
 }
 
 /// Puts rows into slots, whose numbers are their ids.
-fn put_numbered(device: &Device, rows: &mut GpuRows, model: &mut Model, slots: &[u32], values: &[f32]) {
+fn put_numbered(rows: &mut Slots, model: &mut Model, slots: &[u32], values: &[f32]) {
     let ids: Vec<u64> = slots.iter().map(|&slot| slot.into()).collect();
-    put(device, rows, model, (slots, &ids, &[]), values, false);
+    put(rows, model, (slots, &ids, &[]), values, None);
 }
 
-fn release(device: &Device, rows: &mut GpuRows, model: &mut Model, freed: &[u32]) {
-    let change = device.block_on(rows.prepared_release(freed)).expect("they are there");
-    rows.apply(change).expect("prepared");
+fn release(rows: &mut Slots, model: &mut Model, freed: &[u32]) {
+    rows.release(freed).expect("they are there");
     freed.iter().for_each(|slot| drop(model.remove(slot)));
 }
 
@@ -119,7 +97,7 @@ fn rows_in_any_slots_are(screen: Screen) {
     let mut rows = empty(&device, screen, 0);
     let (mut model, mut random, mut next) = (Model::new(), Rng::with_seed(0x5107), 0u64);
     for operation in 0..40 {
-        let end = rows.end() as u32;
+        let end = rows.end_and_len()[0] as u32;
         let (alive, vacant): (Vec<u32>, Vec<u32>) = (0..end + 600).partition(|slot| model.contains_key(slot));
         match random.usize(..4) {
             0 | 1 => {
@@ -134,7 +112,8 @@ fn rows_in_any_slots_are(screen: Screen) {
                     .collect();
                 let ids: Vec<u64> = (0..slots.len() as u64).map(|i| (next + i) ^ 0x155).collect();
                 next += 1 << 12;
-                put(&device, &mut rows, &mut model, (&slots, &ids, &freed), &values, operation % 3 == 0);
+                let there = (operation % 3 == 0).then_some(&device);
+                put(&mut rows, &mut model, (&slots, &ids, &freed), &values, there);
             }
             2 => {
                 let most = [alive.len(), alive.len() / 2, 3][random.usize(..3)].min(900);
@@ -143,13 +122,12 @@ fn rows_in_any_slots_are(screen: Screen) {
                     // The last rows.
                     freed = alive.into_iter().rev().take(most / 2).collect();
                 }
-                release(&device, &mut rows, &mut model, &freed);
+                release(&mut rows, &mut model, &freed);
             }
             _ => {
                 let count = random.usize(..alive.len() + 1).min(vacant.len());
                 let (from, to) = (some(&mut random, alive, count), some(&mut random, vacant, count));
-                let change = device.block_on(rows.prepared_move(&from, &to)).expect("they are copied");
-                rows.apply(change).expect("prepared");
+                rows.relocate(&from, &to).expect("they are copied");
                 for (from, to) in from.iter().zip(&to) {
                     let row = model.remove(from).expect("a row");
                     model.insert(*to, row);
@@ -167,10 +145,10 @@ fn slots_behind_an_earlier_end_have_no_rows() {
     let (mut model, mut random) = (Model::new(), Rng::with_seed(0xbe));
     let values: Vec<f32> = (0..1000 * DIM).map(|i| (i / DIM % 8) as f32).collect();
     let first: Vec<u32> = (0..1000).filter(|&slot| slot != 5).collect();
-    put_numbered(&device, &mut rows, &mut model, &first, &values[DIM..]);
-    release(&device, &mut rows, &mut model, &(310..1000).collect::<Vec<u32>>());
+    put_numbered(&mut rows, &mut model, &first, &values[DIM..]);
+    release(&mut rows, &mut model, &(310..1000).collect::<Vec<u32>>());
     check(&rows, &model, &mut random);
-    put_numbered(&device, &mut rows, &mut model, &[900], &values[..DIM]);
+    put_numbered(&mut rows, &mut model, &[900], &values[..DIM]);
     check(&rows, &model, &mut random);
 }
 
@@ -182,9 +160,8 @@ fn memory_behind_the_end_is_given_up_where_it_is_much() {
         let (mut model, mut random) = (Model::new(), Rng::with_seed(0x5e));
         let slots: Vec<u32> = (0..3000).collect();
         let values: Vec<f32> = (0..3000 * DIM).map(|i| (i % 7) as f32).collect();
-        put_numbered(&device, &mut rows, &mut model, &slots, &values);
-        let room = |rows: &GpuRows| rows.segments.iter().map(|segment| segment.capacity).collect::<Vec<_>>();
-        assert_eq!(room(&rows), [1024; 3]);
+        put_numbered(&mut rows, &mut model, &slots, &values);
+        assert_eq!(rows.capacities(), [1024; 3]);
         for (end, wanted) in [
             (2500, vec![1024; 3]),
             (2200, vec![1024, 1024, 256]),
@@ -193,7 +170,7 @@ fn memory_behind_the_end_is_given_up_where_it_is_much() {
             (0, vec![]),
         ] {
             let freed: Vec<u32> = model.keys().copied().filter(|&slot| slot >= end).collect();
-            release(&device, &mut rows, &mut model, &freed);
+            release(&mut rows, &mut model, &freed);
             rows.shrink().expect("there is memory");
             check(&rows, &model, &mut random);
             // The last segment keeps what is expected to fill it.
@@ -202,9 +179,25 @@ fn memory_behind_the_end_is_given_up_where_it_is_much() {
                 (_, 1030) => vec![1024; 2],
                 _ => vec![1024],
             };
-            assert_eq!(room(&rows), kept, "{end} rows, {expected} expected");
+            assert_eq!(rows.capacities(), kept, "{end} rows, {expected} expected");
         }
-        put_numbered(&device, &mut rows, &mut model, &slots, &values);
-        assert_eq!(rows.len(), 3000);
+        put_numbered(&mut rows, &mut model, &slots, &values);
+        assert_eq!(rows.end_and_len(), [3000; 2]);
     }
+}
+
+#[test]
+fn a_search_without_tables_finds_rows_of_all_lists_and_says_so() {
+    // The host engine always has tables.
+    let Some(device) = gpu() else { return };
+    let mut rows = Slots::new(device, Metric::L2Squared, 1, Screen::None, 0).expect("no rows");
+    // Each list has a page of 32 slots, with one row.
+    rows.put(view(&[1.0f32, 2.0], 1), (&[0, 32], &[7, 8]), &[]).expect("good rows");
+    let search = |lists: Option<(&[Vec<u32>], &[u32])>| {
+        let found = rows.search_lists(view(&[1.0, 2.0], 1), lists, view(&[1.0f32], 1), 2).expect("an answer");
+        let ids: Vec<u64> = found.neighbors.row(0).iter().map(|hit| hit.id).collect();
+        (ids, found.statistics.tables_missing)
+    };
+    assert_eq!(search(None), (vec![7, 8], true));
+    assert_eq!(search(Some((&[vec![0], vec![1]], &[1, 1]))), (vec![7], false));
 }

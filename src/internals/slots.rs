@@ -1,0 +1,141 @@
+//! Rows on a device in slots that a test chooses, where an index would choose them: in any order, with gaps, far behind the end.
+
+use crate::engine::rows::device_rows::DeviceRows;
+use crate::engine::{
+    Device, DeviceLists, Kept, Placing, Queries, RowShape, SearchRequest, SearchResult, Vectors,
+};
+use crate::error::{Error, Result};
+use crate::gpu::{Commands, words};
+use crate::matrix::{ElementKind, MatrixView};
+use crate::metric::Metric;
+use crate::screen::Screen;
+
+/// Scratch memory of a search.
+const BUDGET_BYTES: u64 = 512 << 10;
+
+/// Rows of f32 in slots.
+#[derive(Debug)]
+pub struct Slots {
+    device: Device,
+    metric: Metric,
+    rows: DeviceRows,
+}
+
+impl Slots {
+    /// Without rows; so many are expected.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`].
+    pub fn new(device: &Device, metric: Metric, dim: usize, screen: Screen, expected: u64) -> Result<Self> {
+        let (elements, kept, is_fallback, streams) = (ElementKind::F32, Kept::OnDevice, false, false);
+        let shape = RowShape { metric, elements, dim, expected, screen, kept, is_fallback, streams };
+        let rows = device.block_on(DeviceRows::new(device, &shape))?;
+        Ok(Self { device: device.clone(), metric, rows })
+    }
+
+    /// Puts rows `[n, dim]` into slots `[n]` without a row, and gives up others.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`], [`Error::Argument`] for values that are not finite.
+    pub fn put<'v>(
+        &mut self,
+        rows: impl Into<Vectors<'v>>,
+        (slots, ids): (&[u32], &[u64]),
+        freed: &[u32],
+    ) -> Result<()> {
+        let placing = Placing { slots, ids, freed };
+        let mut progress = |_| ();
+        let change = self.device.block_on(self.rows.prepared_put(rows.into(), &placing, &mut progress))?;
+        self.rows.apply(change)
+    }
+
+    /// Gives up the rows in these slots.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`].
+    pub fn release(&mut self, freed: &[u32]) -> Result<()> {
+        self.device.block_on(self.rows.release(freed))
+    }
+
+    /// Moves rows to slots without a row.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`].
+    pub fn relocate(&mut self, from: &[u32], to: &[u32]) -> Result<()> {
+        self.device.block_on(self.rows.relocate(from, to))
+    }
+
+    /// Gives up memory behind the end.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`].
+    pub fn shrink(&mut self) -> Result<()> {
+        self.rows.shrink()
+    }
+
+    /// One more than the last slot with a row, and the number of rows.
+    pub fn end_and_len(&self) -> [u64; 2] {
+        [self.rows.end(), self.rows.len()]
+    }
+
+    /// How many rows each segment of the device's memory has room for.
+    pub fn capacities(&self) -> Vec<u32> {
+        let segments = self.rows.on_gpu().map_or(&[][..], |rows| &rows.segments);
+        segments.iter().map(|segment| segment.capacity).collect()
+    }
+
+    /// One bit a slot, 32 in a word, as the device has them: whether there is a row. None while all slots below the end have one.
+    ///
+    /// # Errors
+    /// [`Error::DeviceLost`].
+    pub fn alive(&self) -> Result<Option<Vec<u32>>> {
+        let Some(alive) = self.rows.on_gpu().and_then(|rows| rows.alive.as_ref()) else { return Ok(None) };
+        let ranges = [(&alive.buffer, 0, alive.bits.words().len() as u64 * 4)];
+        let read = self.device.block_on(Commands::new(self.device.gpu("slots")?, None).read(&ranges))?;
+        let found: Vec<u32> = words::<u32>(&read[0]).collect();
+        if found != alive.bits.words() {
+            return Err(Error::internal("the bits of the device are not those of the host"));
+        }
+        Ok(Some(found))
+    }
+
+    /// The rows in these slots, `[n, dim]`.
+    ///
+    /// # Errors
+    /// [`Error::DeviceLost`].
+    pub fn fetch(&self, slots: &[u32]) -> Result<Vec<f32>> {
+        self.device.block_on(self.rows.fetch(slots))
+    }
+
+    /// The k nearest rows of each query.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`].
+    pub fn search<'q>(&self, queries: impl Into<Queries<'q>>, k: usize) -> Result<SearchResult> {
+        let request = SearchRequest::nearest(self.metric, k, BUDGET_BYTES);
+        self.device.block_on(self.rows.search(&queries.into(), &request))
+    }
+
+    /// The k nearest rows of each query in the nearest list around centroids `[lists, dim]`. Lists are pages of 32 slots and numbers of
+    /// rows; without them the tables of lists are missing.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`].
+    pub fn search_lists<'q>(
+        &self,
+        centroids: MatrixView<'_, f32>,
+        lists: Option<(&[Vec<u32>], &[u32])>,
+        queries: impl Into<Queries<'q>>,
+        k: usize,
+    ) -> Result<SearchResult> {
+        let request = SearchRequest::nearest(self.metric, k, BUDGET_BYTES);
+        let queries = queries.into();
+        self.device.block_on(async {
+            let mut around = DeviceLists::around(&self.device, self.metric, centroids, Screen::None).await?;
+            if let Some((pages, sizes)) = lists {
+                around.set(&self.rows, pages, sizes).await?;
+            }
+            around.search(&self.rows, &queries, &request, 1).await
+        })
+    }
+}
