@@ -33,7 +33,10 @@ const ENDS: &[(&str, &[(&str, &str)])] = &[
                 "pairs_scan",
                 "var start = workgroup.y * per_workgroup; start < params.rows; start += workgroups.y * per_workgroup",
             ),
-            ("pick", "var start = 0u; start * workgroups.x + workgroup.x < params.part_blocks; start += NEAR"),
+            (
+                "pick",
+                "var start = 0u; start * workgroups.x + workgroup.x < params.part_blocks; start += NEAR",
+            ),
             ("rescore", "var start = workgroup.x * at_once; start < total; start += workgroups.x * at_once"),
             (
                 "merge_runs",
