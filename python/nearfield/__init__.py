@@ -14,6 +14,15 @@ estimators of scikit-learn, `nearfield.faiss` the interface of faiss, and `nearf
 import atexit as _atexit
 import os as _os
 
+try:
+    import _xxsubinterpreters as _interpreters  # type: ignore[import-not-found,unused-ignore]
+except ImportError:
+    pass
+else:
+    # The threads of an interpreter that ends would wait for those of the others, or end them. From Python 3.13 on, Python itself refuses.
+    if _interpreters.get_current() != _interpreters.get_main():
+        raise ImportError("nearfield: needed the main interpreter, given a subinterpreter")
+
 from nearfield import _native, reduce
 from nearfield._native import (
     Device,

@@ -71,6 +71,9 @@ def to_filter(given: Any) -> NDArray[Any]:
             _refuse(ValueError, "filter", "a mask of one dimension", f"shape {list(array.shape)}")
         # Memory of another origin may hold other bytes than 0 and 1, which are no booleans in Rust.
         return np.not_equal(array.view(np.uint8), 0)
+    if array.dtype.kind in "iu" and array.size > 2 and array.min() >= 0 and array.max() <= 1:
+        # Ids 0 and 1 again and again: rather a mask of integers.
+        _refuse(ValueError, "filter", "ids or a boolean mask", f"{array.size} numbers 0 and 1, which astype(bool) makes a mask")
     return to_ids(array if array.dtype.kind in "iu" else given, "filter", "ids, a boolean mask or a function of an id")
 
 

@@ -19,6 +19,7 @@ __all__ = [
     "__version__",
     "_end",
     "_forked",
+    "_is_forked",
     "_reduce",
     "devices",
     "distances",
@@ -167,6 +168,7 @@ def distances(
 # What the package's own modules use.
 def _end() -> None: ...
 def _forked() -> None: ...
+def _is_forked() -> bool: ...
 @final
 class _Cancel:
     def __new__(cls) -> Self: ...

@@ -44,6 +44,12 @@ pub(crate) fn forked() {
     RUNNING.store(0, Ordering::SeqCst);
 }
 
+/// Whether calls are refused here, because this process was forked.
+#[pyfunction(name = "_is_forked")]
+pub(crate) fn is_forked() -> bool {
+    IS_FORKED.load(Ordering::Relaxed)
+}
+
 /// Notes that a device is opened.
 pub(crate) fn opens_device() {
     HAS_THREADS.store(true, Ordering::Relaxed);
@@ -84,7 +90,7 @@ pub(crate) fn check_end() -> PyResult<()> {
 pub(crate) fn check(py: Python<'_>) -> PyResult<Running> {
     let running = Running::start()?;
     let refused = match CALLED_BACK.get() {
-        _ if IS_FORKED.load(Ordering::Relaxed) => {
+        _ if is_forked() => {
             "device: needed a process that was not forked from one that uses nearfield, given a forked one; let multiprocessing \
              start its processes by \"spawn\" or \"forkserver\""
         }

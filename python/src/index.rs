@@ -19,13 +19,12 @@ use crate::kinds::{Flat, Ivf};
 use crate::vectors::Vectors;
 use crate::{kinds, python};
 
-/// Queries that a recall is measured with: the first of a search.
-const RECALL_SAMPLE: usize = 1000;
+/// The numbers of queries with which a recall is measured, once so many were searched for.
+const MEASURED_AT: [usize; 5] = [1, 30, 100, 300, 1000];
 
 /// What `nf.Flat` and `nf.Ivf` share. Searches run from many threads at once; a change waits for them, and they for it.
-///
-/// A call that waits for `index` gives up now and then, to look at signals, and a change would never find it free while searches of other
-/// threads overlap. So calls line up for `turn`: behind a change that waits, no search starts.
+// A call that waits for `index` gives up now and then, to look at signals, and a change would never find it free while searches of other
+// threads overlap. So calls line up for `turn`: behind a change that waits, no search starts.
 #[pyclass(frozen, subclass, module = "nearfield")]
 #[derive(Debug)]
 pub(crate) struct Index {
@@ -38,23 +37,39 @@ pub(crate) struct Index {
     pub(crate) elements: ElementKind,
     /// Counts the changes, so that what was measured before one is not used after it.
     changes: AtomicU64,
-    /// The probes that searches for k and a recall need, and the changes before they were measured.
-    probes: Mutex<Option<Measured>>,
+    probes: Mutex<Measured>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// The probes that searches for k and a recall need.
+#[derive(Debug, Default)]
 struct Measured {
     k: usize,
     recall: f64,
+    /// The changes before.
     changes: u64,
     probes: usize,
+    /// How many queries they were measured with; 0: not yet.
+    queries: usize,
+    /// The first queries since the last change, those among them.
+    seen: Vec<f32>,
+}
+
+/// Puts queries behind those that were seen, up to the most that a recall is measured with.
+fn append(seen: &mut Vec<f32>, queries: nearfield::HostVectors<'_>) {
+    let dim = queries.dim();
+    let more = 0..queries.rows().min(MEASURED_AT[4].saturating_sub(seen.len() / dim)) * dim;
+    match queries {
+        nearfield::HostVectors::F32(view) => seen.extend(&view.values()[more]),
+        nearfield::HostVectors::F16(view) => seen.extend(view.values()[more].iter().map(|one| one.to_f32())),
+        _ => {}
+    }
 }
 
 impl From<nearfield::Index> for Index {
     fn from(index: nearfield::Index) -> Self {
         let (device, metric) = (Kept::new(index.device().clone()), index.metric());
         let (dim, elements) = (index.dim(), index.elements());
-        let (changes, probes) = (AtomicU64::new(0), Mutex::new(None));
+        let (changes, probes) = (AtomicU64::new(0), Mutex::default());
         Self {
             index: Kept::new(RwLock::new(index)),
             turn: Mutex::new(()),
@@ -124,7 +139,7 @@ impl Index {
         filter.map(|filter| RowFilter::of(filter, largest, || self.all_ids(py))).transpose()
     }
 
-    /// The lists to probe for a recall, measured with the first queries where they were not since the last change.
+    /// The lists to probe for a recall. It is measured with the queries since the last change, again and again while they become more.
     fn probes_for(
         &self,
         index: &nearfield::Index,
@@ -133,23 +148,35 @@ impl Index {
     ) -> Result<Option<usize>> {
         let nearfield::Index::Ivf(lists) = index else { return Ok(None) };
         let changes = self.changes.load(Ordering::Relaxed);
-        let known = *self.probes.lock();
-        if let Some(known) =
-            known.filter(|known| (known.k, known.recall, known.changes) == (k, recall, changes))
-        {
-            return Ok(Some(known.probes));
-        }
-        let probes = match queries {
-            nearfield::HostVectors::F32(view) => {
-                lists.probes_for_recall(view.slice(0..view.rows().min(RECALL_SAMPLE)), k, recall)?
+        let seen = {
+            let mut known = self.probes.lock();
+            if (known.k, known.recall, known.changes) != (k, recall, changes) {
+                *known = Measured { k, recall, changes, ..Measured::default() };
             }
-            nearfield::HostVectors::F16(view) => {
-                lists.probes_for_recall(view.slice(0..view.rows().min(RECALL_SAMPLE)), k, recall)?
+            let next = MEASURED_AT.into_iter().find(|&step| step > known.queries);
+            let count = known.seen.len() / queries.dim() + queries.rows();
+            if next.is_none_or(|next| count < next) {
+                return Ok(Some(known.probes));
             }
-            _ => return Ok(None),
+            let mut seen = known.seen.clone();
+            append(&mut seen, queries);
+            seen
         };
-        *self.probes.lock() = Some(Measured { k, recall, changes, probes });
+        let measured = seen.len() / queries.dim();
+        let probes = lists.probes_for_recall(nearfield::MatrixView::new(&seen, queries.dim())?, k, recall)?;
+        let mut known = self.probes.lock();
+        if (known.k, known.recall, known.changes) == (k, recall, changes) && known.queries < measured {
+            (known.probes, known.queries) = (probes, measured);
+        }
         Ok(Some(probes))
+    }
+
+    /// Keeps queries that were searched for, to measure the recall with.
+    fn keep_seen(&self, queries: nearfield::HostVectors<'_>) {
+        let mut known = self.probes.lock();
+        if known.queries > 0 {
+            append(&mut known.seen, queries);
+        }
     }
 
     /// Adds rows of the caller's and returns their ids.
@@ -261,8 +288,9 @@ impl Index {
     /// smaller id.
     ///
     /// `queries` is `[queries, dim]`, or one vector. `probes` is how many lists of an `Ivf` a query looks at, and `recall` the part of the
-    /// true neighbours that must be found instead: it is measured with the first 1,000 queries and kept until the index changes. `filter` is
-    /// ids, a boolean mask with a value for each id, or a function of an id. `out` is a pair of arrays for the answer.
+    /// true neighbours that must be found instead. It is measured with the first 1,000 queries since the index changed, and while there are
+    /// fewer than 300 with rows of the index as well. `filter` is ids, a boolean mask with a value for each id, or a function of an id.
+    /// `out` is a pair of arrays for the answer.
     // `_cancel` is for `search_async`.
     #[pyo3(signature = (queries, k=Given::from(10), *, probes=None, recall=None, filter=None, out=None, progress=None, _cancel=None), text_signature = "($self, queries, k=10, *, probes=None, recall=None, filter=None, out=None, progress=None)")]
     #[expect(clippy::too_many_arguments, reason = "keywords of Python")]
@@ -303,7 +331,11 @@ impl Index {
                 Some(recall) if queries.rows() > 0 => self.probes_for(index, queries, (k, recall))?,
                 _ => probes,
             };
-            Ok(index.search_with(asked.view()?, &options)?.neighbors)
+            let found = index.search_with(asked.view()?, &options)?.neighbors;
+            if recall.is_some() {
+                self.keep_seen(queries);
+            }
+            Ok(found)
         });
         let found = shown.close(py, found)?;
         Out::of_shape(py, out, [queries.rows(), answers::width(&found)?])?.filled(&found)
@@ -445,6 +477,6 @@ impl Index {
         }
         let device = (this.device.adapter().kind == AdapterKind::Host).then_some("host");
         let arguments = (this.to_bytes(py)?, device);
-        (python::from_bytes(py)?, arguments).into_pyobject(py)
+        (python::unpickled(py)?, arguments).into_pyobject(py)
     }
 }

@@ -21,7 +21,7 @@ mod vectors;
 #[pyo3::pymodule(gil_used = false)]
 mod _native {
     #[pymodule_export]
-    use crate::call::{Cancel, end, forked};
+    use crate::call::{Cancel, end, forked, is_forked};
     #[pymodule_export]
     use crate::device::{Device, devices};
     #[pymodule_export]

@@ -31,7 +31,7 @@ imports! {
     to_filter = "nearfield._arrays" "to_filter";
     start_progress = "nearfield._progress" "start";
     search_async = "nearfield._async" "search";
-    from_bytes = "nearfield._native" "from_bytes";
+    unpickled = "nearfield._unpickled" "index";
     dtype = "numpy" "dtype";
     zeros = "numpy" "zeros";
 }

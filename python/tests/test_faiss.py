@@ -488,3 +488,60 @@ def test_what_does_not_fit_is_an_error_of_one_line(call: Any, error: type[Except
         call(index)
     assert index.ntotal == 10
     np.testing.assert_array_equal(index.search(ROWS[:10], 1)[1][:, 0], np.arange(10))
+
+
+def test_threads_that_add_at_once_keep_rows_and_ids_together() -> None:
+    index = ours.IndexIDMap(ours.IndexFlatL2(D))
+    batches = np.arange(len(ROWS) // 20 * 20).reshape(-1, 20)
+
+    def change(batch: Any) -> None:
+        index.add_with_ids(ROWS[batch], 3 * batch)
+        if batch[0] % 3 == 0:
+            index.remove_ids(3 * batch[:5])
+        assert index.search(QUERIES[:1], 1)[1][0, 0] % 3 == 0
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(change, batches))
+    left = np.array([row for batch in batches for row in (batch[5:] if batch[0] % 3 == 0 else batch)])
+    assert index.ntotal == len(left)
+    np.testing.assert_array_equal(index.reconstruct_batch(3 * left), ROWS[left])
+
+
+@pytest.mark.parametrize("make", [lambda: ours.IndexFlatL2(D), lambda: ours.index_factory(D, "IVF4,Flat"), ours.SearchParametersIVF])
+def test_attributes_that_are_not_there_are_refused(make: Any) -> None:
+    one = make()
+    for name in ("nprob", "max_codes", "lookup_stop"):
+        with pytest.raises(AttributeError, match=name):
+            setattr(one, name, 5)
+    with pytest.raises(TypeError):
+        ours.SearchParametersIVF(max_codes=5)
+
+
+@pytest.mark.parametrize("description", ["Flat", "IVF8,Flat", "IDMap,Flat"])
+def test_merged_indexes_answer_as_those_of_faiss(description: str) -> None:
+    def merged(module: Any) -> Any:
+        one, other = (module.index_factory(D, description) for _ in range(2))
+        for index, rows in ((one, ROWS[:2000]), (other, ROWS[2000:])):
+            index.train(ROWS)
+            if description.startswith("IDMap"):
+                index.add_with_ids(rows, np.arange(len(rows)))
+            else:
+                index.add(rows)
+        one.merge_from(other, 2000 if description != "Flat" else 0)
+        assert (one.ntotal, other.ntotal) == (len(ROWS), 0)
+        if "IVF" in description:
+            one.nprobe = 8
+        return one.search(QUERIES[:50], 5)
+
+    assert_same(merged(ours), merged(theirs))
+    index = ours.IndexFlatL2(D)
+    for other in (index, ours.IndexFlatL2(D + 1), ours.IndexFlatIP(D)):
+        with pytest.raises(RuntimeError, match="^otherIndex: needed"):
+            index.merge_from(other)
+
+
+def test_centroids_of_rows_that_cancel_each_other_out_are_found() -> None:
+    rows = np.concatenate([np.eye(4), -np.eye(4) * (1 + 2.0**-23)]).astype(np.float32)
+    index = ours.index_factory(4, "IVF1,Flat", ours.METRIC_INNER_PRODUCT)
+    index.train(rows)
+    assert index.quantizer.ntotal == 1

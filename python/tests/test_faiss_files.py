@@ -168,3 +168,26 @@ def test_a_path_that_cannot_be_written_is_named(
     with pytest.raises(error) as raised:
         ours.write_index(small, path)
     assert (raised.value.filename, raised.value.filename2) == (path, None)
+
+
+def test_an_index_goes_through_functions_bytes_and_flags(tmp_path: Path) -> None:
+    index = made("IDMap2,IVF8,Flat")
+    expected = index.search(QUERIES, 5)
+    with open(tmp_path / "index", "wb") as file:
+        ours.write_index(index, ours.BufferedIOWriter(ours.PyCallbackIOWriter(file.write), 1000))
+    for flags in (0, ours.IO_FLAG_MMAP, ours.IO_FLAG_READ_ONLY):
+        assert_equal(ours.read_index(str(tmp_path / "index"), flags).search(QUERIES, 5), expected)
+    with open(tmp_path / "index", "rb") as file:
+        assert_equal(ours.read_index(ours.BufferedIOReader(ours.PyCallbackIOReader(file.read), 77_777)).search(QUERIES, 5), expected)
+    assert_equal(ours.deserialize_index(ours.serialize_index(index)).search(QUERIES, 5), expected)
+    with pytest.raises(ValueError, match="^io_flags: needed"):
+        ours.read_index(str(tmp_path / "index"), 1)
+
+
+def test_a_compressed_file_is_refused_before_it_is_unpacked(tmp_path: Path) -> None:
+    ours.write_index(made("Flat"), tmp_path / "index")
+    with zipfile.ZipFile(tmp_path / "index") as whole, zipfile.ZipFile(tmp_path / "packed", "w", zipfile.ZIP_DEFLATED) as packed:
+        for name in whole.namelist():
+            packed.writestr(name, whole.read(name))
+    with pytest.raises(RuntimeError, match="is compressed"):
+        ours.read_index(tmp_path / "packed")

@@ -209,3 +209,18 @@ def test_k_means_needs_training_before_answers() -> None:
     with pytest.raises(ValueError, match="^rows: needed dim 8"):
         means.predict(np.zeros((1, 3), np.float32))
     assert means.predict(np.zeros((0, 8), np.float32)).shape == (0,)
+
+
+def test_a_recall_is_kept_where_queries_come_one_at_a_time(real: Any, on_host: bool) -> None:
+    if not on_host:
+        pytest.skip("a GPU goes through all rows of a small index at once")
+    rows, queries = real[0].astype(np.float32), real[1].astype(np.float32)
+    index = nf.Ivf(rows, lists=64, metric="cosine")
+    exact = index.search(queries, 10, probes=64).ids
+    order = np.random.default_rng(4).permutation(len(queries))
+    for start in (0, 30, 60):
+        index.remove(index.add(rows[:1]))
+        some = np.concatenate([order[start:], order[:start]])
+        found = [index.search(queries[each], 10, recall=0.95).ids[0] for each in some]
+        shared = [len(set(one.tolist()) & set(exact[each].tolist())) for one, each in zip(found, some, strict=True)]
+        assert np.mean(shared) >= 9.5, start

@@ -257,6 +257,52 @@ if __name__ == "__main__":
     assert done.stdout == "[[0, 1, 2, 3], [0, 1, 2, 3]]\n", done.stdout + done.stderr
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_pool_takes_indexes_and_estimators_and_refuses_to_use_them(child: Any) -> None:
+    done = child(
+        START
+        + """
+import multiprocessing, warnings
+from nearfield.sklearn import NearestNeighbors
+import nearfield.faiss as faiss
+
+warnings.simplefilter("ignore")
+
+def use(one):
+    try:
+        if isinstance(one, NearestNeighbors):
+            one.kneighbors(few, 1)
+        else:
+            one.search(few, 1)
+    except nf.Error as error:
+        return "forked" in str(error)
+
+flat = faiss.IndexFlatL2(rows.shape[1])
+flat.add(rows)
+with multiprocessing.get_context("fork").Pool(2) as pool:
+    say(pool.map(use, [index, NearestNeighbors(device="host").fit(rows), flat]))
+    say(pool.map(len, []))
+"""
+    )
+    assert (done.returncode, done.stdout) == (0, "[True, True, True]\n[]\n"), done.stdout + done.stderr
+
+
+def test_a_subinterpreter_is_refused() -> None:
+    if not (3, 10) <= sys.version_info[:2] <= (3, 12):
+        pytest.skip("later versions of Python refuse by themselves")
+    program = """
+import _xxsubinterpreters as interpreters
+import nearfield
+other = interpreters.create()
+try:
+    interpreters.run_string(other, "import nearfield")
+except interpreters.RunFailedError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=100)
+    assert "needed the main interpreter" in done.stdout, done.stdout + done.stderr
+
+
 LITTLE = (
     START
     + """

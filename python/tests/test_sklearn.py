@@ -339,3 +339,40 @@ def within(**options: Any) -> Any:
 def test_wrong_arguments_are_errors(call: Any, kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=f"^{message}$"):
         call()
+
+
+@pytest.mark.parametrize("outlier", [1e8, 1e9, 1e20, -1e300])
+@pytest.mark.parametrize("whole", [False, True], ids=["fractions", "whole"])
+def test_an_outlier_hides_no_neighbour(outlier: float, whole: bool) -> None:
+    generator = np.random.default_rng(11)
+    rows = generator.standard_normal((300, 3))
+    if whole:
+        rows = np.rint(rows * 5)
+    rows[7, 1] = outlier
+    mine, other = ours.NearestNeighbors().fit(rows), theirs.NearestNeighbors(algorithm="kd_tree").fit(rows)
+    for queries in (generator.standard_normal((40, 3)), rows[8:40], None):
+        # All rows are as far from the outlier itself, and what is beyond 1e154 is infinitely far in scikit-learn.
+        others = np.delete(np.arange(300), 7) if queries is None else slice(None)
+        found, expected = ([part[others] for part in each.kneighbors(queries, 7)] for each in (mine, other))
+        np.testing.assert_allclose(found[0], expected[0], rtol=1e-12)
+        # scikit-learn leaves the order of ties open.
+        assert whole or (found[1] == expected[1]).all()
+        within, expected_within = (each.radius_neighbors(queries, 1.0, return_distance=False)[others] for each in (mine, other))
+        assert all(np.array_equal(np.sort(one), np.sort(two)) for one, two in zip(within, expected_within, strict=True))
+
+
+def test_directions_closer_than_float32_tells_are_in_their_order() -> None:
+    angles = np.arange(400) * 1e-9
+    rows = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    found = ours.NearestNeighbors(metric="cosine", n_neighbors=3).fit(rows).kneighbors(rows[[0, 399]] * 3.7)
+    # Cosines in float64 end at 1e-16, angles of 1e-8: what is as near comes in the order of the indices.
+    assert found[0].max() <= 1e-15 and (np.diff(found[1]) > 0).all()
+
+
+def test_many_ties_of_whole_numbers_take_no_comparison_of_all_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = np.random.default_rng(2).integers(0, 2, (2000, 6))
+    mine = ours.NearestNeighbors(n_neighbors=30).fit(rows)
+    monkeypatch.setattr(mine, "_compared", None)
+    exact = ((rows[:20, None, :] - rows[None]) ** 2).sum(axis=2)
+    want = np.lexsort((np.broadcast_to(np.arange(2000), exact.shape), exact), axis=-1)[:, :30]
+    np.testing.assert_array_equal(mine.kneighbors(rows[:20], return_distance=False), want)

@@ -3,9 +3,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { site } from './browser.mjs';
+import { open, site } from './browser.mjs';
 
-const { inPage } = site({ webgpu: false });
+const own = site({ webgpu: false });
+const { inPage } = own;
 
 test('two devices share a worker of the page\'s own, which has messages and errors of its own', async () => {
   const shared = async () => {
@@ -118,4 +119,60 @@ test('calls in a page reject when the module ends in a task of its own', async (
     { says: /spoilt/ },
   );
   assert.deepEqual(result, Array(2).fill('Internal, the module has ended, please report it: spoilt'));
+});
+
+test('tabs that save and load one file find it whole', async () => {
+  const kept = async () => {
+    const { Device, Flat } = nearfield;
+    const device = await Device.open({ prefer: 'host' });
+    const index = await Flat.create(device, { dim: 64, metric: 'l2sq' });
+    await index.add(fixtures.whole(1, 3000, 64));
+    await index.save('shared/index.nf');
+    const wrong = [];
+    for (let turn = 0; turn < 12; turn++) {
+      await index.save('shared/index.nf');
+      await Flat.load(device, 'shared/index.nf').then((again) => again.size === 3000 || wrong.push(again.size), (error) => wrong.push(error.message));
+    }
+    return wrong;
+  };
+  const first = await open(own.browser, own.url);
+  const other = await first.context.newPage();
+  await other.goto(`${own.url}/test/empty.html`);
+  await other.evaluate(async () => {
+    globalThis.nearfield = await import('/dist/index.js');
+    globalThis.fixtures = await import('/test/fixtures.mjs');
+  });
+  assert.deepEqual(await Promise.all([first.page.evaluate(kept), other.evaluate(kept)]), [[], []]);
+  await first.context.close();
+});
+
+test('a worker of the page\'s own that is terminated rejects the calls that wait, and later ones', async () => {
+  const result = await inPage(async () => {
+    const { Device, Flat } = nearfield;
+    const worker = new Worker('/dist/worker.js', { type: 'module' });
+    const index = await Flat.create(await Device.open({ prefer: 'host', worker }), { dim: 64, metric: 'l2' });
+    await index.add(fixtures.whole(1, 60_000, 64));
+    const waits = index.search(fixtures.whole(2, 2000, 64), { k: 10 }).catch((error) => error.message);
+    setTimeout(() => worker.terminate(), 50);
+    return [await waits, await index.search(fixtures.whole(2, 1, 64), { k: 1 }).catch((error) => error.message)];
+  });
+  assert.deepEqual(result, Array(2).fill('the worker: needed one that runs, given one that was terminated'));
+});
+
+test('an index of more than 512 MiB of rows is saved and loaded again', { skip: process.env.NEARFIELD_NIGHTLY !== '1' }, async () => {
+  const result = await inPage(async () => {
+    const { Device, Flat } = nearfield;
+    const device = await Device.open({ prefer: 'host' });
+    const index = await Flat.create(device, { dim: 384, metric: 'l2sq', screen: 'none' });
+    for (let piece = 0; piece < 18; piece++) await index.add(fixtures.whole(piece, 20_000, 384));
+    const query = fixtures.whole(5, 1, 384);
+    const before = fixtures.rows(await index.search(query, { k: 3 }));
+    await index.save('large.nf');
+    await index.free();
+    const again = await Flat.load(device, 'large.nf');
+    const after = fixtures.rows(await again.search(query, { k: 3 }));
+    await device.removeFile('large.nf');
+    return [again.size, JSON.stringify(before) === JSON.stringify(after)];
+  });
+  assert.deepEqual(result, [360_000, true]);
 });

@@ -30,8 +30,18 @@ function fault(path: string, error: unknown): unknown {
   return error instanceof DOMException ? new NearfieldError('File', `${path}: ${error.name}, ${error.message}`) : error;
 }
 
+/** Runs `work` while no other tab or worker of the page writes this file; a reader lets others read. Without locks it just runs. */
+function locked<T>(path: string, mode: LockMode, work: () => Promise<T>): Promise<T> {
+  const locks = globalThis.navigator?.locks;
+  return locks ? locks.request(`nearfield:${path}`, { mode }, work) : work();
+}
+
 /** Writes a file whole or not at all: until the last byte is written, the old one stays. */
-export async function write(path: string, bytes: Uint8Array<ArrayBuffer>): Promise<void> {
+export function write(path: string, bytes: Uint8Array<ArrayBuffer>): Promise<void> {
+  return locked(path, 'exclusive', () => written(path, bytes));
+}
+
+async function written(path: string, bytes: Uint8Array<ArrayBuffer>): Promise<void> {
   try {
     const [folder, name] = await place(path, true);
     const handle = await folder.getFileHandle(name, { create: true });
@@ -60,7 +70,12 @@ export async function write(path: string, bytes: Uint8Array<ArrayBuffer>): Promi
 }
 
 /** The bytes of a file. */
-export async function read(path: string): Promise<Uint8Array<ArrayBuffer>> {
+export function read(path: string): Promise<Uint8Array<ArrayBuffer>> {
+  // A file that is replaced between its size and its bytes is not found.
+  return locked(path, 'shared', () => readNow(path));
+}
+
+async function readNow(path: string): Promise<Uint8Array<ArrayBuffer>> {
   try {
     const [folder, name] = await place(path, false);
     const file = await (await folder.getFileHandle(name)).getFile();
@@ -72,7 +87,11 @@ export async function read(path: string): Promise<Uint8Array<ArrayBuffer>> {
 }
 
 /** Removes a file. Whether there was one. */
-export async function remove(path: string): Promise<boolean> {
+export function remove(path: string): Promise<boolean> {
+  return locked(path, 'exclusive', () => removed(path));
+}
+
+async function removed(path: string): Promise<boolean> {
   try {
     const [folder, name] = await place(path, false);
     await folder.removeEntry(name);

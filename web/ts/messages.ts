@@ -6,7 +6,9 @@ import type { Method } from './engine.js';
 /** A worker of the page's own has messages of its own too. */
 export type ToWorker =
   | { kind: 'nearfield call'; number: number; method: Method; args: unknown[]; reports: boolean }
-  | { kind: 'nearfield abort'; number: number };
+  | { kind: 'nearfield abort'; number: number }
+  /** The worker holds a lock of this name while it lives: nothing else tells a page that its worker was terminated. */
+  | { kind: 'nearfield watch'; lock: string };
 
 export type FromWorker =
   | { kind: 'nearfield progress'; number: number; done: number }
@@ -15,7 +17,9 @@ export type FromWorker =
   /** The call was ended by its signal. */
   | { kind: 'nearfield aborted'; number: number }
   /** A message that did not arrive, so that nobody can tell which call it was. */
-  | { kind: 'nearfield unread' };
+  | { kind: 'nearfield unread' }
+  /** The worker holds the lock. */
+  | { kind: 'nearfield watched'; lock: string };
 
 /** Whether a message is one of the package. */
 export function isOurs(message: unknown): boolean {

@@ -58,6 +58,7 @@ export class WorkerEngine implements Engine {
     worker.addEventListener('messageerror', () => {
       this.#fail(new NearfieldError('OutOfMemory', 'the worker: an answer could not be read'));
     });
+    this.#post({ kind: 'nearfield watch', lock: `nearfield worker ${Math.random()}` });
     worker.addEventListener('error', (event) => {
       // An error of the page's own code ends no call of the package; if the module ends, the worker answers so.
       if (!isPackages && this.#hasAnswered) return;
@@ -119,6 +120,10 @@ export class WorkerEngine implements Engine {
   #hear(message: FromWorker): void {
     this.#hasAnswered = true;
     if (message.kind === 'nearfield unread') return this.#fail(new NearfieldError('OutOfMemory', 'the worker: a call could not be read'));
+    if (message.kind === 'nearfield watched') {
+      const ended = () => this.#fail(new NearfieldError('Internal', 'the worker: needed one that runs, given one that was terminated'));
+      return void globalThis.navigator.locks.request(message.lock, ended);
+    }
     const waiting = this.#waiting.get(message.number);
     if (!waiting) return;
     if (message.kind === 'nearfield progress') {

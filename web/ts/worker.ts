@@ -11,6 +11,14 @@ const post = (message: FromWorker, transfer: Transferable[] = []) =>
 
 globalThis.addEventListener('message', async ({ data }: MessageEvent<ToWorker>) => {
   if (!isOurs(data)) return;
+  if (data.kind === 'nearfield watch') {
+    const { lock } = data;
+    void globalThis.navigator?.locks?.request(lock, () => {
+      post({ kind: 'nearfield watched', lock });
+      return new Promise(() => undefined);
+    });
+    return;
+  }
   const { number } = data;
   if (data.kind === 'nearfield abort') {
     controllers.get(number)?.abort();

@@ -4,15 +4,16 @@ Indexes: `IndexFlat(d, metric)`, `IndexFlatL2(d)`, `IndexFlatIP(d)`, `IndexIVFFl
 `IndexIDMap(index)` and `IndexIDMap2(index)`, with
 
 - `add`, `add_with_ids`, `train`, `search`, `range_search`, `assign`, `remove_ids`, `reconstruct`, `reconstruct_n`,
-  `reconstruct_batch`, `reset`;
+  `reconstruct_batch`, `merge_from`, `reset`;
 - `d`, `ntotal`, `is_trained`, `metric_type`, `verbose`; `nlist`, `nprobe`, `quantizer` and `make_direct_map` of an
   `IndexIVFFlat`; `index` and `id_map` of an `IndexIDMap`.
 
 Beside them: `METRIC_L2`, `METRIC_INNER_PRODUCT`, `SearchParameters`, `SearchParametersIVF`, `IDSelectorArray`,
 `IDSelectorBatch`, `IDSelectorRange`, `IDSelectorNot`, `normalize_L2`, `index_factory` ("Flat", "IVF256,Flat", "IDMap,Flat" and the
-like), `write_index`, `read_index`, `downcast_index`, `extract_index_ivf`, `vector_to_array`, and for scripts that use a GPU
+like), `write_index`, `read_index`, `serialize_index`, `deserialize_index`, `PyCallbackIOWriter`, `PyCallbackIOReader`,
+`BufferedIOWriter`, `BufferedIOReader`, `downcast_index`, `extract_index_ivf`, `vector_to_array`, and for scripts that use a GPU
 `StandardGpuResources`, `index_cpu_to_gpu`, `index_cpu_to_all_gpus`, `index_gpu_to_cpu`, `get_num_gpus`.
-Any other name is an `AttributeError`.
+Any other name is an `AttributeError`, also where it is set on an index or on parameters.
 
 Results have faiss's shapes, types and values: `search` gives float32 distances `[n, k]` and int64 ids `[n, k]`, nearest first;
 where there are fewer than k rows, ids are -1 and distances the largest float32 (for inner products the lowest). L2 distances
@@ -20,6 +21,7 @@ are squared, inner products larger first. Any numbers are converted to float32; 
 
 What differs from faiss:
 
+- Threads may use one index at once, and change it.
 - An index is on a device from the start: the best GPU, or the processor where there is none. `device=` of a constructor and of
   `read_index` chooses one. `index_cpu_to_gpu` and its like return the index that they were given.
 - Rows at the same distance come in the order in which they were added. faiss leaves their order open.
@@ -42,7 +44,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearfield import devices
-from nearfield.faiss._files import read_index, write_index
+from nearfield.faiss._files import (
+    IO_FLAG_MMAP,
+    IO_FLAG_READ_ONLY,
+    IO_FLAG_SKIP_PRECOMPUTE_TABLE,
+    BufferedIOReader,
+    BufferedIOWriter,
+    PyCallbackIOReader,
+    PyCallbackIOWriter,
+    deserialize_index,
+    read_index,
+    serialize_index,
+    write_index,
+)
 from nearfield.faiss._given import check_kind
 from nearfield.faiss._indexes import (
     METRIC_INNER_PRODUCT,
@@ -66,8 +80,13 @@ from nearfield.faiss._selectors import (
 )
 
 __all__ = [
+    "IO_FLAG_MMAP",
+    "IO_FLAG_READ_ONLY",
+    "IO_FLAG_SKIP_PRECOMPUTE_TABLE",
     "METRIC_INNER_PRODUCT",
     "METRIC_L2",
+    "BufferedIOReader",
+    "BufferedIOWriter",
     "IDSelector",
     "IDSelectorArray",
     "IDSelectorBatch",
@@ -80,9 +99,12 @@ __all__ = [
     "IndexIDMap",
     "IndexIDMap2",
     "IndexIVFFlat",
+    "PyCallbackIOReader",
+    "PyCallbackIOWriter",
     "SearchParameters",
     "SearchParametersIVF",
     "StandardGpuResources",
+    "deserialize_index",
     "downcast_index",
     "extract_index_ivf",
     "get_num_gpus",
@@ -92,6 +114,7 @@ __all__ = [
     "index_gpu_to_cpu",
     "normalize_L2",
     "read_index",
+    "serialize_index",
     "vector_to_array",
     "write_index",
 ]

@@ -5,19 +5,21 @@ training; `ids.npy` has the native id at each position where these differ; `labe
 """
 
 import errno
+import io
 import json
 import os
 import shutil
 import tempfile
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearfield import Flat, load
-from nearfield.faiss._given import check_kind
+from nearfield.faiss._given import as_integer, check_kind
 from nearfield.faiss._indexes import (
     NAMES,
     Index,
@@ -34,12 +36,51 @@ _FORMAT = "nearfield.faiss"
 _VERSION = 1
 
 
-def write_index(index: Index, path: str | os.PathLike[str]) -> None:
-    """Writes an index to a file, whole or not at all.
+# Of `read_index`: how faiss reads a file. Here each reads it whole.
+IO_FLAG_READ_ONLY = 2
+IO_FLAG_SKIP_PRECOMPUTE_TABLE = 16
+IO_FLAG_MMAP = 0x646F0008
+
+
+class PyCallbackIOWriter:
+    """Writes an index by a function of bytes: `write_index(index, PyCallbackIOWriter(file.write))`."""
+
+    def __init__(self, callback: Callable[[bytes], object], bs: int = 1 << 20) -> None:
+        self._write = callback
+        self._bytes = as_integer("bs", bs, 1)
+
+
+class PyCallbackIOReader:
+    """Reads an index by a function of a size, which returns that many bytes, or fewer: `read_index(PyCallbackIOReader(file.read))`."""
+
+    def __init__(self, callback: Callable[[int], bytes], bs: int = 1 << 20) -> None:
+        self._read = callback
+        self._bytes = as_integer("bs", bs, 1)
+
+
+def BufferedIOWriter(writer: PyCallbackIOWriter, bsz: int = 1 << 20) -> PyCallbackIOWriter:
+    """A writer that gives at most `bsz` bytes to the function at a time."""
+    check_kind("writer", writer, PyCallbackIOWriter)
+    return PyCallbackIOWriter(writer._write, bsz)
+
+
+def BufferedIOReader(reader: PyCallbackIOReader, bsz: int = 1 << 20) -> PyCallbackIOReader:
+    """A reader that takes at most `bsz` bytes from the function at a time."""
+    check_kind("reader", reader, PyCallbackIOReader)
+    return PyCallbackIOReader(reader._read, bsz)
+
+
+def write_index(index: Index, path: str | os.PathLike[str] | PyCallbackIOWriter) -> None:
+    """Writes an index to a file, whole or not at all, or to a writer.
 
     A file that is there already is replaced, by one of the same mode. Where the path is a link, this is the file it leads to.
     """
     check_kind("index", index, Index)
+    if isinstance(path, PyCallbackIOWriter):
+        with tempfile.TemporaryDirectory(prefix=".nearfield-") as folder, open(_write(index, Path(folder)), "rb") as file:
+            while piece := file.read(path._bytes):
+                path._write(piece)
+        return
     target = Path(os.path.realpath(path))
     if target.exists() and not target.is_file():
         raise OSError(errno.EINVAL, "There is something else than a file", os.fspath(path))
@@ -56,9 +97,25 @@ def write_index(index: Index, path: str | os.PathLike[str]) -> None:
         raise OSError(error.errno, error.strerror, os.fspath(path)) from error
 
 
+def serialize_index(index: Index) -> NDArray[np.uint8]:
+    """The bytes that `write_index` writes."""
+    pieces: list[bytes] = []
+    write_index(index, PyCallbackIOWriter(pieces.append))
+    return np.frombuffer(b"".join(pieces), dtype=np.uint8).copy()
+
+
+def deserialize_index(data: NDArray[np.uint8], io_flags: int = 0, *, device: Any | None = None) -> Any:
+    """The index with the bytes of `serialize_index`."""
+    return read_index(PyCallbackIOReader(io.BytesIO(np.ascontiguousarray(data).tobytes()).read), io_flags, device=device)
+
+
 def _write(index: Index, folder: Path) -> Path:
     """Writes the file into a folder, and returns its path."""
-    whole = folder / "whole"
+    with index._lock.reading():
+        return _written(index, folder / "whole", folder)
+
+
+def _written(index: Index, whole: Path, folder: Path) -> Path:
     layers: list[dict[str, Any]] = []
     # Big files are the reason for the folder: a native index saves to a path, not into a zip file.
     with zipfile.ZipFile(whole, "w", zipfile.ZIP_STORED) as file:
@@ -83,11 +140,13 @@ def _write(index: Index, folder: Path) -> Path:
     return whole
 
 
-def read_index(path: str | os.PathLike[str], *, device: Any | None = None) -> Any:
-    """Reads an index that `write_index` wrote. Its class is the one it had."""
+def read_index(path: str | os.PathLike[str] | PyCallbackIOReader, io_flags: int = 0, *, device: Any | None = None) -> Any:
+    """Reads an index that `write_index` wrote. Its class is the one it had. The flags have no effect."""
+    if as_integer("io_flags", io_flags, 0) & ~(IO_FLAG_READ_ONLY | IO_FLAG_SKIP_PRECOMPUTE_TABLE | IO_FLAG_MMAP):
+        raise ValueError(f"io_flags: needed those of IO_FLAG_MMAP, IO_FLAG_READ_ONLY and IO_FLAG_SKIP_PRECOMPUTE_TABLE, given {io_flags}")
     # Here, where an error is not taken for damage of the file.
     device = Flat(dim=1, device=device).device
-    with open(path, "rb") as raw:
+    with _opened(path) as raw:
         try:
             with zipfile.ZipFile(raw) as file:
                 return _read(file, device)
@@ -100,7 +159,23 @@ def read_index(path: str | os.PathLike[str], *, device: Any | None = None) -> An
             raise RuntimeError(f"path: needed {needed}, given {path}: {cause}") from cause
 
 
+def _opened(path: str | os.PathLike[str] | PyCallbackIOReader) -> IO[bytes]:
+    """The file at a path, or one with what a reader gives."""
+    if not isinstance(path, PyCallbackIOReader):
+        return open(path, "rb")
+    # A zip file ends with its directory.
+    file = tempfile.TemporaryFile(prefix=".nearfield-")
+    while piece := path._read(path._bytes):
+        file.write(piece)
+    file.seek(0)
+    return file
+
+
 def _read(file: zipfile.ZipFile, device: Any | None) -> Index:
+    # What is packed may be a thousand times as large as the file.
+    packed = [member.filename for member in file.infolist() if member.compress_type != zipfile.ZIP_STORED]
+    if packed:
+        raise ValueError(f"{packed[0]} is compressed")
     head = json.loads(file.read("index.json"))
     if head["format"] != _FORMAT or head["version"] != _VERSION:
         raise ValueError(f"format {head['format']}, version {head['version']}")

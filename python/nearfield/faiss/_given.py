@@ -14,6 +14,17 @@ from nearfield._arrays import _to_array, to_integers
 _NAMES = {"rows": "x", "queries": "x", "dim": "d"}
 
 
+class Settings:
+    """An object with these attributes and no others: a misspelt one would have no effect."""
+
+    _SETTINGS: frozenset[str] = frozenset()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not name.startswith("_") and name not in self._SETTINGS:
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}; it has {', '.join(sorted(self._SETTINGS))}")
+        super().__setattr__(name, value)
+
+
 @contextmanager
 def faiss_names() -> Iterator[None]:
     """Errors of nearfield's inside name the arguments as faiss does."""

@@ -7,7 +7,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from nearfield import Flat, Ivf
 from nearfield._arrays import to_number
-from nearfield.faiss._given import as_ids, as_integer, as_vectors, check_kind, faiss_names
+from nearfield.faiss._given import Settings, as_ids, as_integer, as_vectors, check_kind, faiss_names
+from nearfield.faiss._locks import Lock, changes, reads
 from nearfield.faiss._rows import Column, Rows
 from nearfield.faiss._selectors import IDSelector, IDSelectorArray, SearchParameters
 
@@ -32,8 +33,11 @@ def _check_output(name: str, array: NDArray[Any] | None, shape: tuple[int, int],
         raise ValueError(f"{name}: needed {needed}, given {array.dtype} of the shape {list(array.shape)}")
 
 
-class Index:
-    """What all indexes have in common."""
+class Index(Settings):
+    """What all indexes have in common. Threads may use one at once: a change waits for searches, and they for it."""
+
+    # Of `own_fields` Python takes care itself.
+    _SETTINGS = frozenset({"d", "metric_type", "own_fields", "verbose"})
 
     def __init__(self, d: int, metric: int) -> None:
         if metric not in NAMES:
@@ -42,6 +46,8 @@ class Index:
         self.metric_type = metric
         self.verbose = False
         self._rows: Rows | None = None
+        # That of the rows, which an index around this one shares.
+        self._lock = Lock()
         # The id of the row at each position. None: ids are positions.
         self._labels: Column | None = None
 
@@ -93,10 +99,12 @@ class Index:
         """Checks the vectors `[n, d]`. There is nothing to train."""
         as_vectors("x", x, self.d)
 
+    @changes
     def add(self, x: ArrayLike) -> None:
         """Adds rows `[n, d]`, whose ids go on from `ntotal`."""
         self._add(as_vectors("x", x, self.d), None)
 
+    @changes
     def add_with_ids(self, x: ArrayLike, ids: ArrayLike) -> None:
         """Adds rows `[n, d]` with int64 ids `[n]`, which may repeat."""
         rows = as_vectors("x", x, self.d)
@@ -116,6 +124,7 @@ class Index:
             # A copy: the caller may change the array that was given.
             self._labels.append(np.arange(end - count, end, dtype=np.int64) if labels is None else labels.copy())
 
+    @reads
     def search(
         self,
         x: ArrayLike,
@@ -151,6 +160,7 @@ class Index:
         """The ids that `search` finds, `[n, k]`."""
         return self.search(x, k)[1]
 
+    @reads
     def range_search(
         self, x: ArrayLike, thresh: float, *, params: SearchParameters | None = None
     ) -> tuple[NDArray[np.uint64], NDArray[np.float32], NDArray[np.int64]]:
@@ -167,6 +177,7 @@ class Index:
         distances = found.distances if is_l2 else -found.distances
         return found.offsets.astype(np.uint64), distances, self._labelled(found.ids)
 
+    @changes
     def remove_ids(self, x: ArrayLike | IDSelector) -> int:
         """Removes the rows with these ids, an array `[n]` or a selector, and returns how many were there."""
         self._trained()
@@ -180,10 +191,27 @@ class Index:
             self._labels = Column(self._labels.values[~removed])
         return count
 
+    @changes
     def reset(self) -> None:
         """Removes all rows. What was trained stays."""
         if self.ntotal:
             self._remove(np.ones(self.ntotal, dtype=np.bool_))
+
+    def merge_from(self, otherIndex: Any, add_id: int = 0) -> None:
+        """Moves the rows of another index of the same class here, behind its own. Ids of one's own grow by `add_id`."""
+        if type(otherIndex) is not type(self) or (otherIndex.d, otherIndex.metric_type) != (self.d, self.metric_type):
+            raise RuntimeError(f"otherIndex: needed an index like {self!r}, given {otherIndex!r}")
+        if otherIndex is self or otherIndex._lock is self._lock:
+            raise RuntimeError("otherIndex: needed another index, given the same")
+        add_id = as_integer("add_id", add_id)
+        if self._labels is None and add_id:
+            raise RuntimeError(f"add_id: needed 0 where ids are positions, given {add_id}")
+        # In one order, or two threads that merge both ways wait for each other.
+        first, second = sorted((self._lock, otherIndex._lock), key=id)
+        with first.changing(), second.changing():
+            rows = otherIndex._trained().get(np.arange(otherIndex.ntotal, dtype=np.int64))
+            self._add(rows, None if self._labels is None else otherIndex._ids() + add_id)
+            otherIndex._remove(np.ones(len(rows), dtype=np.bool_))
 
     def _rows_of(self, name: str, keys: NDArray[np.int64]) -> NDArray[np.float32]:
         """The row of each id; of rows with the same id the last one, as in faiss."""
@@ -197,15 +225,18 @@ class Index:
             raise RuntimeError(f"{name}: needed the id of a row, given {keys[positions < 0][0]}")
         return self._trained().get(positions)
 
+    @reads
     def reconstruct(self, key: int) -> NDArray[np.float32]:
         """The row with this id, `[d]`."""
         row: NDArray[np.float32] = self._rows_of("key", np.array([as_integer("key", key)], dtype=np.int64))[0]
         return row
 
+    @reads
     def reconstruct_batch(self, key: ArrayLike) -> NDArray[np.float32]:
         """The rows with these ids, `[n, d]`."""
         return self._rows_of("key", as_ids("key", key))
 
+    @reads
     def reconstruct_n(self, n0: int = 0, ni: int = -1) -> NDArray[np.float32]:
         """The rows with the ids n0, n0 + 1, …, ni of them, `[ni, d]`; `ntotal - n0` if ni is -1."""
         n0, ni = as_integer("n0", n0), as_integer("ni", ni)
@@ -245,6 +276,8 @@ class IndexFlatIP(IndexFlat):
 class IndexIVFFlat(Index):
     """Search in `nprobe` of `nlist` lists, each around a centroid. `quantizer` is an empty index, which gets the centroids."""
 
+    _SETTINGS = Index._SETTINGS | {"nlist", "nprobe", "quantizer"}
+
     def __init__(
         self, quantizer: Index, d: int, nlist: int, metric: int = METRIC_L2, *, device: Any | None = None
     ) -> None:
@@ -261,6 +294,7 @@ class IndexIVFFlat(Index):
         self._device = device
         self._labels = Column(np.empty(0, dtype=np.int64))
 
+    @changes
     def train(self, x: ArrayLike) -> None:
         """Finds the centroids among rows `[n, d]`, of which there are at least `nlist`. A second call has no effect."""
         vectors = as_vectors("x", x, self.d)
@@ -272,7 +306,10 @@ class IndexIVFFlat(Index):
         with faiss_names():
             native = Ivf(vectors, lists=self.nlist, metric=metric, dtype=np.float32, device=self._device, empty=True)
         # A quantizer may refuse rows, such as an `IndexIDMap` without ids. Then this index stays untrained.
-        self.quantizer.add(native.centroids)
+        centroids = native.centroids
+        # Rows that cancel each other out leave a remainder, and an index refuses norms as small as that.
+        centroids[np.linalg.norm(centroids, axis=1) < 2.0**-50] = 0
+        self.quantizer.add(centroids)
         self._rows = Rows(native)
 
     def _probes(self, params: SearchParameters | None) -> int | None:
@@ -286,12 +323,15 @@ class IndexIVFFlat(Index):
 class IndexIDMap(Index):
     """Keeps int64 ids for the rows of another index, which is empty at first. Rows come with `add_with_ids` only."""
 
+    _SETTINGS = Index._SETTINGS | {"index"}
+
     def __init__(self, index: Index) -> None:
         check_kind("index", index, Index)
         super().__init__(index.d, index.metric_type)
         if index.ntotal:
             raise RuntimeError(f"index: needed an empty one, given one with {index.ntotal} rows")
         self.index = index
+        self._lock = index._lock
         self._labels = Column(np.empty(0, dtype=np.int64))
 
     @property

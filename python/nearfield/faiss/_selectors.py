@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from nearfield.faiss._given import as_ids
+from nearfield.faiss._given import Settings, as_ids
 
 
 class IDSelector:
@@ -53,8 +53,10 @@ class IDSelectorNot(IDSelector):
         return ~self.sel.mask(ids)
 
 
-class SearchParameters:
+class SearchParameters(Settings):
     """Parameters of one search: `sel` selects the ids that it may return."""
+
+    _SETTINGS = frozenset({"sel"})
 
     def __init__(self, sel: IDSelector | None = None) -> None:
         self.sel = sel
@@ -62,6 +64,8 @@ class SearchParameters:
 
 class SearchParametersIVF(SearchParameters):
     """Parameters of one search of an `IndexIVFFlat`: `nprobe` lists instead of the index's own number."""
+
+    _SETTINGS = SearchParameters._SETTINGS | {"nprobe"}
 
     def __init__(self, sel: IDSelector | None = None, nprobe: int | None = None) -> None:
         super().__init__(sel)

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 use safetensors::Dtype;
-use safetensors::tensor::{Metadata, TensorInfo};
+use safetensors::tensor::TensorInfo;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::error::{Error, Result};
@@ -51,9 +51,8 @@ impl Header {
         let mut placed = vec![];
         for &(name, dtype, shape) in tensors {
             let element = dtype.bitsize() / 8;
-            let bytes = shape.iter().try_fold(element, |bytes, &length| bytes.checked_mul(length));
             let start = end;
-            end = bytes.and_then(|bytes| start.checked_add(bytes)).ok_or_else(|| {
+            end = end_of(start, dtype, shape).ok_or_else(|| {
                 let needed = "fewer bytes than this host can count";
                 Error::argument("tensors", needed, describe(name, dtype, shape))
             })?;
@@ -74,12 +73,8 @@ impl Header {
 
     /// Parses `bytes`, which are the length prefix and the header's text.
     pub(crate) fn parse(path: &Path, bytes: &[u8]) -> Result<Self> {
-        // The crate checks that tensors neither overlap nor leave gaps, and that their bytes fit their shapes.
-        let parsed: Metadata = serde_json::from_slice(&bytes[PREFIX..])
+        let header = Self::of_json(&bytes[PREFIX..])
             .map_err(|error| mismatch(path, "a file of safetensors", error.to_string()))?;
-        let metadata = parsed.metadata().iter().flatten().map(|(key, value)| (key.clone(), value.clone()));
-        let tensors = parsed.tensors().into_iter().map(|(name, info)| (name.clone(), info.clone()));
-        let header = Self::sorted(metadata.collect(), tensors.collect());
         match header.get("format") {
             Some(FORMAT) => {}
             Some(other) => {
@@ -98,6 +93,20 @@ impl Header {
             }
             None => return Err(mismatch(path, "metadata `version`", "none")),
         }
+        let mut end = 0;
+        for (name, info) in header.tensors() {
+            let found =
+                || format!("{} at bytes {:?}", describe(name, info.dtype, &info.shape), info.data_offsets);
+            if info.data_offsets.0 != end || end_of(end, info.dtype, &info.shape) != Some(info.data_offsets.1)
+            {
+                return Err(mismatch(
+                    path,
+                    format!("a tensor from byte {end} on, of the bytes of its shape"),
+                    found(),
+                ));
+            }
+            end = info.data_offsets.1;
+        }
         // Only headers that `render` would write are valid. This also finds duplicate names, which the maps have dropped.
         let own = header.get(OWN).unwrap_or_default();
         if !header.render().is_ok_and(|rendered| rendered == bytes) {
@@ -109,6 +118,15 @@ impl Header {
             return Err(mismatch(path, needed, format!("one of {sealed:?}")));
         }
         Ok(header)
+    }
+
+    /// Reads the text as it is. The crate's own `Metadata` counts the bits of a tensor in a `usize`, which has 32 bits in a browser: rows of
+    /// 512 MiB have more.
+    fn of_json(text: &[u8]) -> serde_json::Result<Self> {
+        let mut all: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(text)?;
+        let metadata = all.remove("__metadata__").map(serde_json::from_value).transpose()?;
+        let tensors = all.into_iter().map(|(name, info)| Ok((name, serde_json::from_value(info)?)));
+        Ok(Self::sorted(metadata.unwrap_or_default(), tensors.collect::<serde_json::Result<_>>()?))
     }
 
     fn sorted(metadata: BTreeMap<String, String>, mut tensors: Vec<(String, TensorInfo)>) -> Self {
@@ -168,6 +186,12 @@ impl Header {
         blank.metadata.insert(OWN.into(), UNKNOWN.into());
         Ok(digits(xxh3_64(&blank.render()?)))
     }
+}
+
+/// Where a tensor ends that starts at this byte, if this host can count so far.
+fn end_of(start: usize, dtype: Dtype, shape: &[usize]) -> Option<usize> {
+    let bytes = shape.iter().try_fold(dtype.bitsize() / 8, |bytes, &length| bytes.checked_mul(length));
+    start.checked_add(bytes?)
 }
 
 /// A checksum as the header stores it.

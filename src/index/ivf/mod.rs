@@ -4,8 +4,8 @@ pub(crate) mod builder;
 mod changes;
 mod pages;
 mod persist;
+mod recall;
 
-use std::collections::HashSet;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::index::loader::Loader;
 use crate::index::shared::SharedSearches;
 use crate::matrix::ElementKind;
 use crate::metric::Metric;
-use crate::neighbors::{Neighbor, Neighbors};
+use crate::neighbors::Neighbors;
 use crate::options::{AddOptions, SearchOptions};
 use crate::usage::Memory;
 use pages::Pages;
@@ -84,7 +84,8 @@ impl Ivf {
 
         /// The fewest probes with which queries like these find at least `recall` of their k nearest rows, on average: measured against
         /// exact search. Take some hundred queries like those to come. The recall of these queries is higher by a margin for their
-        /// number, 1.645 standard errors, so that the mean over queries to come is below `recall` in one case of twenty. The result is
+        /// number, 1.645 standard errors, so that the mean over queries to come is below `recall` in one case of twenty. Fewer than 300
+        /// queries tell little: 300 rows of the index then have to reach the recall too, each among the other rows. The result is
         /// at most [`Ivf::lists`], which find all rows. Measure again when rows were removed or the index is on another device: where
         /// a GPU goes through all rows, it finds them all.
         ///
@@ -118,35 +119,6 @@ impl Ivf {
             Box::pin(self.common.store.centroids(&self.engine)) as Boxed<'_, Vec<f32>>
         }
         async centroids_async;
-    }
-
-    fn boxed_probes<'s>(&'s self, queries: Queries<'s>, k: usize, recall: f64) -> Boxed<'s, usize> {
-        Box::pin(async move {
-            if queries.rows() == 0 {
-                return Err(Error::argument("queries", "at least one", 0));
-            }
-            if !(0.0..=1.0).contains(&recall) {
-                return Err(Error::argument("recall", "0 to 1", recall));
-            }
-            let truth = self.search_async(queries, k, self.lists).await?;
-            let is_enough =
-                |found: &Neighbors| certain_recall(found, &truth).is_none_or(|part| part >= recall);
-            // A query finds with more probes all that it finds with fewer, so the recall never falls; the margin hardly moves.
-            let (mut too_few, mut enough) = (0, self.lists);
-            let mut next = 1;
-            while enough - too_few > 1 {
-                let probes = next.clamp(too_few + 1, enough - 1);
-                let found = self.search_async(queries, k, probes).await?;
-                if is_enough(&found) {
-                    enough = probes;
-                } else {
-                    too_few = probes;
-                }
-                // Few probes cost little: doubled until they are enough, then halved between.
-                next = if enough == self.lists { 2 * probes } else { (too_few + enough) / 2 };
-            }
-            Ok(enough)
-        })
     }
 
     /// The probes of a search that does not say how many: a 64th of the lists, and at least one.
@@ -232,30 +204,3 @@ const FLAT_SHARE: usize = 4;
 /// A GPU searches all rows of an index with fewer rows than this. One query of 4,000 rows takes 0.09 ms by all rows and 0.13 to 0.18 ms by
 /// lists; from 16,000 rows on, lists take no longer (H200, 128 to 1,536 dimensions).
 const FLAT_ROWS: u64 = 1 << 13;
-
-/// Standard errors between a mean and the bound that it passes in 95 of 100 samples.
-const MARGIN: f64 = 1.645;
-
-/// The recall that queries like these are at least expected to have: the part of their true neighbours that was found, less a margin
-/// for the number of queries. None if there is nothing to find.
-///
-/// Queries that all have the same recall leave no margin: where all are complete, the sample tells nothing of rare ones that are not.
-/// Queries are independent and their neighbours are not, so the error is that of a ratio of sums over queries (W. G. Cochran, *Sampling
-/// techniques*, 1977, chapter 6).
-fn certain_recall(found: &Neighbors, truth: &Neighbors) -> Option<f64> {
-    let of_query = |(found, truth): (&[Neighbor], &[Neighbor])| {
-        let ids: HashSet<u64> = truth.iter().map(|hit| hit.id).collect();
-        (found.iter().filter(|hit| ids.contains(&hit.id)).count() as f64, truth.len() as f64)
-    };
-    let queries: Vec<(f64, f64)> = found.iter().zip(truth).map(of_query).collect();
-    let (shared, all) = queries.iter().fold((0.0, 0.0), |sums, one| (sums.0 + one.0, sums.1 + one.1));
-    if all == 0.0 {
-        return None;
-    }
-    let (recall, count) = (shared / all, queries.len() as f64);
-    // Products of whole numbers, so that queries of the same recall differ by nothing.
-    let deviation = |(found, truth): &(f64, f64)| (found * all - shared * truth) / all;
-    let squares: f64 = queries.iter().map(|query| deviation(query).powi(2)).sum();
-    let error = (squares / (count * (count - 1.0).max(1.0))).sqrt() / (all / count);
-    Some((recall - MARGIN * error).max(0.0))
-}

@@ -42,14 +42,18 @@ async function saved(page) {
   return download.path();
 }
 
+// Software WebGPU takes nine seconds.
+const isNight = process.env.NEARFIELD_NIGHTLY === '1';
+const devices = [...(isNight ? ['gpu'] : []), 'host', 'javascript'];
+
 test('a small benchmark has answers that are right, and lines that the command reads', async () => {
-  const { page, context, said } = await opened({ rows: 700, dim: 40, queries: 9, k: 7, runs: 3, gpu: true });
+  const { page, context, said } = await opened({ rows: 700, dim: 40, queries: 9, k: 7, runs: 3, gpu: isNight });
   await measured(page);
-  assert.deepEqual(await page.locator('#outcome tr.good td:last-child').allTextContents(), Array(3).fill('right for 9 queries'));
-  assert.match(await page.textContent('#outcome'), /software adapter/);
+  assert.deepEqual(await page.locator('#outcome tr.good td:last-child').allTextContents(), Array(devices.length).fill('right for 9 queries'));
+  if (isNight) assert.match(await page.textContent('#outcome'), /software adapter/);
   const path = await saved(page);
   const lines = (await readFile(path, 'utf8')).trimEnd().split('\n').map((line) => JSON.parse(line));
-  assert.deepEqual(lines.map(({ record }) => record), ['gpu', 'host', 'javascript'].flatMap(() => ['device', 'case']));
+  assert.deepEqual(lines.map(({ record }) => record), devices.flatMap(() => ['device', 'case']));
   const cases = lines.filter(({ record }) => record === 'case');
   for (const one of cases) {
     assert.deepEqual([one.suite, one.rows, one.dim, one.queries, one.k, one.metric, one.verified], ['exact', 700, 40, 9, 7, 'cosine', 9]);
@@ -58,7 +62,7 @@ test('a small benchmark has answers that are right, and lines that the command r
   if (existsSync(bench)) {
     const { stdout } = await run(bench, ['compare', path, path]);
     for (const { places } of cases) assert.ok(stdout.includes(places), `${places} is not in\n${stdout}`);
-    assert.match(stdout, /geometric mean of 3/);
+    assert.ok(stdout.includes(`geometric mean of ${devices.length}`), stdout);
     await run(bench, ['report', path, '--markdown']);
   }
   assert.deepEqual(said, []);

@@ -166,21 +166,22 @@ fn headers_with_a_right_checksum_are_checked_too() -> Result<()> {
     ensure!(message.to_string().contains("of checksum"), "{message}");
 
     let as_written = "needed a header as nearfield writes it";
+    let of_shape = "of the bytes of its shape";
     let cases = [
-        ("a gap", head(&(t.clone() + &tensor("b", "[4]", 5, 9))), 9, "invalid"),
-        ("an overlap", head(&(t.clone() + &tensor("b", "[4]", 3, 7))), 7, "invalid"),
+        ("a gap", head(&(t.clone() + &tensor("b", "[4]", 5, 9))), 9, of_shape),
+        ("an overlap", head(&(t.clone() + &tensor("b", "[4]", 3, 7))), 7, of_shape),
         ("a name twice", head(&(t.clone() + &t)), 4, as_written),
-        ("another twice", head(&(t.clone() + &tensor("t", "[0]", 4, 4))), 4, "invalid"),
+        ("another twice", head(&(t.clone() + &tensor("t", "[0]", 4, 4))), 4, of_shape),
         ("a key twice", head(&t).replace(own, &format!(r#""k":"1","k":"1",{own}"#)), 4, as_written),
-        ("metadata twice", head(&t).replace(r#","t":"#, r#","__metadata__":{},"t":"#), 4, "duplicate"),
+        ("metadata twice", head(&t).replace(r#","t":"#, r#","__metadata__":{},"t":"#), 4, as_written),
         ("an order", head(&(tensor("b", "[4]", 4, 8) + &t)), 8, as_written),
         ("spaces", head(&t).replace(",", ", "), 4, as_written),
         ("a lone checksum", head(&t).replace(r#""xxh3.header":"0"#, r#""xxh3.header":"1"#), 4, "of checksum"),
         ("no checksum", head(&t).replace(r#""xxh3.header":"0000000000000000","#, ""), 4, "of checksum"),
-        ("many elements", head(&tensor("t", "[4294967296,4294967296]", 0, 4)), 4, "overflow"),
+        ("many elements", head(&tensor("t", "[4294967296,4294967296]", 0, 4)), 4, of_shape),
         ("many bytes", head(&tensor("t", "[18446744073709551615]", 0, u64::MAX)), 4, ""),
-        ("another shape", head(&tensor("t", "[5]", 0, 4)), 4, "invalid"),
-        ("backwards", head(&tensor("t", "[4]", 4, 0)), 4, "invalid"),
+        ("another shape", head(&tensor("t", "[5]", 0, 4)), 4, of_shape),
+        ("backwards", head(&tensor("t", "[4]", 4, 0)), 4, of_shape),
         ("a half", head(&tensor("t", "[0.5]", 0, 4)), 4, "0.5"),
         ("another type", head(&t).replace("U8", "Q8"), 4, "Q8"),
         ("an array", "[1]".into(), 4, "needed a file of safetensors"),
