@@ -40,13 +40,15 @@ fn bytes(text: &str) -> Result<u64> {
         "kib" => Some(1 << 10),
         "mib" => Some(1 << 20),
         "gib" => Some(1u64 << 30),
+        "tib" => Some(1u64 << 40),
         "kb" => Some(1_000),
         "mb" => Some(1_000_000),
         "gb" => Some(1_000_000_000),
+        "tb" => Some(1_000_000_000_000),
         _ => None,
     };
     let bytes = number.parse::<u64>().ok().zip(size).and_then(|(number, size)| number.checked_mul(size));
-    bytes.context("needed a whole number with B, KiB, MiB, GiB, kB, MB or GB behind it, like 256MiB")
+    bytes.context("needed a whole number with B, KiB, MiB, GiB, TiB, kB, MB, GB or TB behind it, like 256MiB")
 }
 
 impl Choice {

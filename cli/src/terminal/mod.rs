@@ -4,6 +4,7 @@ pub mod interrupt;
 pub mod output;
 pub mod progress;
 
+use std::io::ErrorKind;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -17,8 +18,14 @@ pub fn run<P: Parser>(work: impl FnOnce(P) -> anyhow::Result<()>) -> ExitCode {
         Ok(parsed) => parsed,
         // Help, the version, or an error in clap's own words. A reader that leaves early is no failure.
         Err(error) => {
-            error.print().ok();
-            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+            let code = u8::try_from(error.exit_code()).unwrap_or(2);
+            return match error.print() {
+                Err(cause) if cause.kind() != ErrorKind::BrokenPipe && code == 0 => {
+                    output::complain(&format!("the output: {cause}"));
+                    ExitCode::FAILURE
+                }
+                _ => ExitCode::from(code),
+            };
         }
     };
     if let Err(error) = interrupt::clean_up() {

@@ -1,5 +1,6 @@
 //! Errors in one line, and numbers as text.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 use std::time::Duration;
 
@@ -12,9 +13,23 @@ pub fn print(is_json: bool, record: &Value, lines: &[(&str, String)]) -> Result<
     if is_json {
         writeln!(out, "{record}")?;
     } else {
-        lines.iter().try_for_each(|(name, value)| writeln!(out, "{name:<10} {value}"))?;
+        lines.iter().try_for_each(|(name, value)| writeln!(out, "{name:<10} {}", printable(value)))?;
     }
     Ok(out.flush()?)
+}
+
+/// A text without what would steer a terminal or turn its lines around: names of files and of rows may have any letters.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    let steers = |letter: char| {
+        letter.is_control() || matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    if !text.contains(steers) {
+        return text.into();
+    }
+    let escaped = |letter: char| {
+        if steers(letter) { letter.escape_default().to_string() } else { letter.to_string() }
+    };
+    text.chars().map(escaped).collect()
 }
 
 /// A number as JSON; as text if it is one that JSON lacks: "inf", "-inf" or "NaN".
@@ -25,12 +40,12 @@ pub fn number(value: impl Into<f64>) -> Value {
 
 /// Prints an error. A closed stderr is ignored.
 pub fn complain(line: &str) {
-    writeln!(io::stderr(), "error: {line}").ok();
+    writeln!(io::stderr(), "error: {}", printable(line)).ok();
 }
 
 /// Tells the user something on stderr, beside the results. A closed stderr is ignored.
 pub fn note(line: &str) {
-    writeln!(io::stderr(), "note: {line}").ok();
+    writeln!(io::stderr(), "note: {}", printable(line)).ok();
 }
 
 /// An error and its causes in one line, without causes that the message already contains.

@@ -9,6 +9,7 @@ mod host;
 mod killed;
 mod operations;
 mod search;
+mod terminal;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -62,6 +62,13 @@ impl<'a, T: Element, const DIM: usize> From<&'a Vec<[T; DIM]>> for Vectors<'a> {
     }
 }
 
+/// Vectors, one an array.
+impl<'a, T: Element, const DIM: usize, const ROWS: usize> From<&'a [[T; DIM]; ROWS]> for Vectors<'a> {
+    fn from(rows: &'a [[T; DIM]; ROWS]) -> Self {
+        rows.as_slice().into()
+    }
+}
+
 impl<'a> From<&'a Matrix> for Vectors<'a> {
     /// # Panics
     /// When the dim is 0 or does not divide the number of elements.

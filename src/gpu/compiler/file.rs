@@ -76,10 +76,36 @@ impl CacheFile {
     }
 }
 
-/// The bytes of a regular file of at most this many.
+/// The bytes of a regular file of at most this many, in a directory that is ours.
 pub(super) fn read(path: &Path, most_bytes: u64) -> Option<Vec<u8>> {
-    fs::metadata(path).ok().filter(|about| about.is_file() && about.len() <= most_bytes)?;
-    fs::read(path).ok()
+    let about = fs::symlink_metadata(path).ok().filter(|_| path.parent().is_some_and(is_ours))?;
+    (about.is_file() && about.len() <= most_bytes).then(|| fs::read(path).ok()).flatten()
+}
+
+/// Whether nobody but this user may write to a directory: drivers trust what they find there, and a link in the place of a file would have
+/// us write where it leads.
+#[cfg(unix)]
+fn is_ours(directory: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let user = rustix::process::geteuid().as_raw();
+    let is_own = |about: &fs::Metadata| about.uid() == user;
+    fs::symlink_metadata(directory).is_ok_and(|link| is_own(&link))
+        && fs::metadata(directory)
+            .is_ok_and(|about| about.is_dir() && is_own(&about) && about.mode() & 0o022 == 0)
+}
+
+/// Elsewhere the directory of a user is the user's own.
+#[cfg(not(unix))]
+fn is_ours(directory: &Path) -> bool {
+    directory.is_dir()
+}
+
+/// Makes a directory that this user alone may use.
+fn create_directory(directory: &Path) -> std::io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.recursive(true).create(directory)
 }
 
 /// The driver's data in a file, if they are as they were written.
@@ -92,8 +118,14 @@ fn checked(file: &[u8]) -> Option<&[u8]> {
 /// time in the next process and nothing else.
 pub(super) fn write(path: &Path, parts: &[&[u8]]) {
     let written = || {
-        fs::create_dir_all(path.parent()?).ok()?;
+        let directory = path.parent()?;
+        create_directory(directory).ok()?;
+        if !is_ours(directory) || fs::symlink_metadata(path).is_ok_and(|about| !about.is_file()) {
+            return None;
+        }
         let mut pending = Pending::create(path, parts.iter().map(|part| part.len() as u64).sum()).ok()?;
+        #[cfg(unix)]
+        pending.file().get_ref().set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600)).ok()?;
         parts.iter().try_for_each(|part| pending.file().write_all(part)).ok()?;
         pending.finish().ok()
     };
@@ -140,6 +172,34 @@ mod tests {
         }
         assert_eq!(read(directory.path(), MOST_BYTES), None, "a directory is no file");
         assert_eq!(read(&path, file.len() as u64 - 1), None, "too large");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_others_may_have_written_is_neither_read_nor_followed() {
+        use std::os::unix::fs::{PermissionsExt, symlink};
+        let directory = tempfile::tempdir().expect("a directory");
+        let ours = directory.path().join("ours");
+        let mode = |path: &Path| fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
+        let path = ours.join("one.kernels");
+        write(&path, &[b"data"]);
+        assert_eq!((mode(&ours), mode(&path)), (0o700, 0o600));
+        // A link in the place of the file.
+        let precious = directory.path().join("precious");
+        fs::write(&precious, "stays").expect("written");
+        let link = ours.join("two.kernels");
+        symlink(&precious, &link).expect("a link");
+        write(&link, &[b"data"]);
+        assert_eq!(fs::read(&precious).expect("it is there"), b"stays");
+        assert_eq!(read(&link, MOST_BYTES), None);
+        // A directory that others may write to.
+        assert!(read(&path, MOST_BYTES).is_some());
+        for open in [0o777, 0o770] {
+            fs::set_permissions(&ours, fs::Permissions::from_mode(open)).expect("its owner's");
+            assert_eq!(read(&path, MOST_BYTES), None);
+            write(&ours.join("three.kernels"), &[b"data"]);
+            assert!(!ours.join("three.kernels").exists());
+        }
     }
 
     #[test]

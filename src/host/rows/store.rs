@@ -133,7 +133,8 @@ impl HostRows {
 
     /// Reserves memory for the rows that are expected.
     pub(crate) fn expecting(mut self, rows: u64) -> Result<Self> {
-        self.expected = usize::try_from(rows).unwrap_or(usize::MAX);
+        self.expected =
+            usize::try_from(rows).map_err(|_| memory::out_of_memory(self.values.bytes_of(rows)))?;
         self.reserve(self.expected)?;
         Ok(self)
     }

@@ -230,8 +230,13 @@ impl RowValues {
         memory::reserve(&mut self.squared, slots)
     }
 
+    /// Bytes of the elements of this many rows.
+    pub(crate) fn bytes_of(&self, rows: u64) -> u64 {
+        rows.saturating_mul(self.dim as u64).saturating_mul(self.kind().size() as u64)
+    }
+
     fn len_of(&self, slots: usize) -> Result<usize> {
-        slots.checked_mul(self.dim).ok_or_else(|| out_of_memory(u64::MAX))
+        slots.checked_mul(self.dim).ok_or_else(|| out_of_memory(self.bytes_of(slots as u64)))
     }
 
     /// Copies the row in slot `from` to slot `to`.

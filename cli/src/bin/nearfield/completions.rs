@@ -1,6 +1,6 @@
 //! `nearfield completions` and `nearfield man`: what shells and `man` read.
 
-use std::io::stdout;
+use std::io::{Write, stdout};
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
@@ -43,8 +43,9 @@ pub(crate) struct ManArgs {
 }
 
 pub(crate) fn run(args: &Args, mut command: Command) -> Result<()> {
-    clap_complete::generate(args.shell, &mut command, "nearfield", &mut stdout());
-    Ok(())
+    let mut text = vec![];
+    clap_complete::generate(args.shell, &mut command, "nearfield", &mut text);
+    Ok(stdout().write_all(&text)?)
 }
 
 pub(crate) fn man(args: &ManArgs, command: Command) -> Result<()> {

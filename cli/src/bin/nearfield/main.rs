@@ -23,7 +23,7 @@ Examples:
 
 Environment:
   NEARFIELD_ADAPTER  device to use without --device: host, gpu, software, the index of an adapter, or a part of its name
-  NEARFIELD_CACHE    directory for compiled kernels; empty for none
+  NEARFIELD_CACHE    directory for compiled kernels, which nobody else may write to; empty for none
   WGPU_BACKEND       the only graphics interface to use: vulkan, metal, dx12 or gl
 
 The exit code is 0 on success, 2 for wrong arguments, and 1 for any other failure. A failure prints one line on stderr.";

@@ -31,7 +31,7 @@ Examples:
   nearfield tune --dim 768
   nearfield tune --dim 128,384,768 --metric cosine,l2sq --count 1000000
   nearfield tune --dim 768 --index ivf --json
-  NEARFIELD_CACHE=/srv/kernels nearfield tune --dim 1024   # for a service with kernels of its own";
+  NEARFIELD_CACHE=~/kernels nearfield tune --dim 1024   # kept in another directory";
 
 /// Centres of the rows that are searched.
 const CENTRES: usize = 256;

@@ -17,6 +17,9 @@ impl Labels {
     /// Reads the file of `--labels`. It has a line for each of these ids in their order, or else for each of `rows` rows.
     pub(crate) fn open(path: &Path, rows: Option<usize>, ids: Option<&[u64]>) -> Result<Self> {
         let context = || format!("--labels {}", path.display());
+        // A pipe or a device may have no end.
+        let about = std::fs::metadata(path).with_context(context)?;
+        ensure!(about.is_file(), "{}: not a regular file", context());
         let text = std::fs::read(path).with_context(context)?;
         let text = String::from_utf8(text).ok();
         let text = text.with_context(|| format!("{}: needed lines of text in UTF-8", context()))?;
