@@ -77,15 +77,14 @@ class _Frame:
                 self.unit = float(np.ldexp(1.0, min(int(np.frexp(largest)[1]), 1023)))
                 step = self.unit / 1024
                 self.middle = np.round(middle / step) * step if step else middle
-        # The most that rounding has moved a row.
-        self.moved = 0.0
-        self.ends = (0.0, 0.0)
+        # The smallest and the largest number, where all are whole and float32 has them.
+        self.ends: tuple[float, float] | None = None
 
     def fitted(self, rows: NDArray[Any]) -> NDArray[np.float32]:
         """The rows of the index, `[n, dim]`."""
         vectors, moved = self.vectors(rows)
-        self.moved = float(moved.max())
-        self.ends = _ends(rows)
+        is_whole = not moved.any() and bool((rows == np.rint(rows)).all())
+        self.ends = (float(rows.min()), float(rows.max())) if is_whole else None
         return vectors
 
     def vectors(self, given: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
@@ -105,81 +104,97 @@ class _Frame:
                 rounded = piece.astype(np.float32)
                 # The remainder of a row that is the middle but for rounding. An index refuses norms as small as that.
                 rounded[np.abs(rounded) < 2.0**-50] = 0
+                apart = np.sqrt(np.square(piece - rounded).sum(axis=1))
+                # And as large as that: nobody knows how far such a query is.
+                is_far = ~(np.square(rounded, dtype=np.float64).sum(axis=1) < 2.0**98)
+                if self.middle is not None:
+                    rounded[is_far], apart[is_far] = 0, np.inf
                 vectors[at : at + step] = rounded
-                moved[at : at + step] = np.sqrt(np.square(piece - rounded).sum(axis=1))
+                moved[at : at + step] = apart
             if self.middle is None:
                 # The largest element is at least 1/2.
                 moved *= 2
             return vectors, moved
 
-    def is_exact(self, queries: NDArray[Any]) -> bool:
-        """Whether an index has the very distances: of vectors that come as they are, and of small whole numbers."""
-        if self.is_direct or not self.is_squared or self.moved > 0:
-            return self.is_direct
-        low, high = _ends(queries)
-        reach = max(high, self.ends[1]) - min(low, self.ends[0])
-        # Not for NaN, which stands for fractions.
-        return bool(reach * reach * queries.shape[1] < _WHOLE)
+    def exact(self, queries: NDArray[Any]) -> NDArray[np.bool_]:
+        """For which queries an index has the very distances: vectors that come as they are, and small whole numbers."""
+        if self.is_direct or self.ends is None or not self.is_squared:
+            return np.full(len(queries), self.is_direct)
+        low, high = self.ends
+        reach = np.maximum(high, queries.max(axis=1)) - np.minimum(low, queries.min(axis=1))
+        with np.errstate(over="ignore"):
+            is_small = np.square(reach, dtype=np.float64) * queries.shape[1] < _WHOLE
+        exact: NDArray[np.bool_] = is_small & (queries == np.rint(queries)).all(axis=1)
+        return exact
 
     def between(self, queries: NDArray[Any], rows: NDArray[Any]) -> NDArray[np.float64]:
-        """What orders the rows of each query, in float64: Euclidean lengths, as the vectors were given, or cosine distances."""
+        """The distance of each query to its row, computed in float64."""
         found: NDArray[np.float64]
+        # Squares may overflow to infinities, as those of scikit-learn do.
         with np.errstate(over="ignore", invalid="ignore"):
             if self.is_squared:
                 # Powers of two keep squares within the range, and change no digit.
                 apart = queries.astype(np.float64) - rows
                 power = np.frexp(np.abs(apart).max(axis=-1))[1]
                 squares = np.square(np.ldexp(apart, -power[..., None])).sum(axis=-1)
-                found = np.ldexp(np.sqrt(squares), power)
+                found = np.ldexp(np.sqrt(squares), power) if self.is_rooted else np.ldexp(squares, 2 * power)
                 return found
             queries, rows = _scaled(queries), _scaled(rows)
             lengths = np.sqrt(np.square(queries).sum(axis=-1) * np.square(rows).sum(axis=-1))
             products = (queries * rows).sum(axis=-1)
-            found = 1 - np.where(lengths > 0, products / np.where(lengths > 0, lengths, 1), 0)
+            # Rounding leads beyond the ends.
+            found = np.clip(1 - np.where(lengths > 0, products / np.where(lengths > 0, lengths, 1), 0), 0, 2)
             return found
 
-    def chord(self, between: NDArray[np.float64]) -> NDArray[np.float64]:
+    def chord(self, distances: Any) -> Any:
         """The lengths to which what rounding has moved can be added; of cosine distances between points on a circle."""
-        return between if self.is_squared else np.sqrt(2 * np.maximum(between, 0))
+        if self.is_rooted:
+            return distances
+        return np.sqrt(distances if self.is_squared else 2 * np.maximum(distances, 0))
 
-    def nearest(self, found: NDArray[np.float64], moved: NDArray[np.float64], dim: int) -> NDArray[np.float64]:
-        """The least such length of what may be at this distance in an index."""
-        off = (dim + 16) * 2.0**-23
-        moved = moved + self.moved
-        if self.is_squared:
-            return (np.sqrt(found * (1 - off)) - moved) * self.unit
-        return self.chord(found - off) - moved
+    def margin(self, vectors: NDArray[np.float32], moved: NDArray[np.float64], chord: Any) -> NDArray[np.float64]:
+        """How far a length of about `chord` from each of these queries may be from the true one, in units.
 
-    def reported(self, between: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The distances of what `between` has ordered."""
-        # Squares may overflow to infinities, as those of scikit-learn do.
+        A row there is no longer than the query and the length, and rounding moves it by a part of its own length: outliers count for themselves.
+        """
+        dim = vectors.shape[1]
+        lengths = np.sqrt(np.square(vectors, dtype=np.float64).sum(axis=1)) if self.is_squared else np.ones(len(vectors))
+        margin: NDArray[np.float64] = moved + 2.0**-23 * (lengths + chord) + 2.0**-49 * np.sqrt(dim)
+        return margin
+
+    def nearest(self, found: NDArray[np.float64], vectors: NDArray[np.float32], moved: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The least length of what may be at this distance in an index."""
+        off = (vectors.shape[1] + 16) * 2.0**-23
+        chord = np.sqrt(found * (1 - off)) if self.is_squared else self.chord(found - off)
+        least: NDArray[np.float64] = (chord - self.margin(vectors, moved, chord)) * self.unit
+        return least
+
+    def beyond(self, radius: float, vectors: NDArray[np.float32], moved: NDArray[np.float64]) -> NDArray[np.float64]:
+        """For each query the radius below which an index finds all that is at this radius or nearer."""
+        off = (vectors.shape[1] + 16) * 2.0**-23
+        # An infinity finds all rows.
         with np.errstate(over="ignore"):
-            return np.square(between) if self.is_squared and not self.is_rooted else between
+            chord = self.chord(np.float64(radius)) / self.unit
+            limit: NDArray[np.float64] = np.square(chord + self.margin(vectors, moved, chord))
+            limit = limit * (1 + off) if self.is_squared else limit / 2 + off
+            return limit
 
     def distances(self, found: NDArray[np.float32]) -> NDArray[np.float64]:
         """The distances of an index, of vectors as they were given."""
         distances: NDArray[np.float64] = found.astype(np.float64)
+        if self.is_rooted:
+            np.sqrt(distances, out=distances)
         with np.errstate(over="ignore"):
-            return self.reported(np.sqrt(distances) * self.unit) if self.is_squared else distances
+            distances *= self.unit
+            if not self.is_rooted:
+                distances *= self.unit
+        return distances
 
-    def radius(self, given: Any) -> float:
-        """A radius as `between` has it."""
-        radius = float(to_number(given, "radius"))
-        if radius < 0:
-            raise ValueError(f"radius == {radius}, must be >= 0.")
-        return radius if self.is_rooted or not self.is_squared else float(np.sqrt(radius))
 
-    def beyond(self, radius: float, moved: NDArray[np.float64] | None, dim: int) -> float:
-        """The radius below which an index finds all that is at this radius or nearer."""
-        off = (dim + 16) * 2.0**-23 if moved is not None else 0.0
-        most = self.moved + float(moved.max()) if moved is not None and len(moved) else 0.0
-        # An infinity finds all rows.
-        with np.errstate(over="ignore"):
-            if self.is_squared:
-                limit = np.square(np.float64(radius) / self.unit + most) * (1 + off)
-            else:
-                limit = radius if moved is None else np.square(np.sqrt(2 * np.float64(radius)) + most) / 2 + off
-            return float(np.nextafter(np.float32(limit), np.float32(np.inf)))
+def _above(limit: Any) -> float:
+    """The next radius of an index: it finds what is nearer."""
+    with np.errstate(over="ignore"):
+        return float(np.nextafter(np.float32(limit), np.float32(np.inf)))
 
 
 def _scaled(vectors: NDArray[Any]) -> NDArray[np.float64]:
@@ -187,16 +202,6 @@ def _scaled(vectors: NDArray[Any]) -> NDArray[np.float64]:
     vectors = vectors.astype(np.float64)
     scaled: NDArray[np.float64] = np.ldexp(vectors, -np.frexp(np.abs(vectors).max(axis=-1, keepdims=True))[1])
     return scaled
-
-
-def _ends(vectors: NDArray[Any]) -> tuple[float, float]:
-    """The smallest and the largest of whole numbers; NaN where there are others."""
-    if not len(vectors):
-        return 0.0, 0.0
-    low, high = float(vectors.min()), float(vectors.max())
-    # Larger ones are no use, and take no time.
-    is_whole = high - low < _WHOLE and (vectors.dtype.kind in "iub" or bool((vectors == np.rint(vectors)).all()))
-    return (low, high) if is_whole else (float("nan"), float("nan"))
 
 
 class _FlatNeighbors:
@@ -265,35 +270,76 @@ class _FlatNeighbors:
 
     def _search(self, given: NDArray[Any], k: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Distances and indices of the k nearest rows of each query, `[n, k]` both."""
-        frame, rows, dim = self._frame, self._fit_X, given.shape[1]
+        frame = self._frame
         queries, moved = frame.vectors(given)
-        if frame.is_exact(given):
+        exact = frame.exact(given)
+        if exact.all():
             found = self._index.search(queries, k)
             return frame.distances(found.distances), found.ids
-        found = self._index.search(queries, min(k + _MORE, len(rows)))
-        between, ids = np.empty((len(given), k)), np.empty((len(given), k), dtype=np.int64)
-        width = found.ids.shape[1]
-        step = max(1, _PIECE // (width * dim))
-        for at in range(0, len(given), step):
-            piece = slice(at, at + step)
-            exact = frame.between(given[piece, None, :], rows[found.ids[piece]])
-            between[piece], ids[piece] = _first(exact, found.ids[piece], k)
-        if width < len(rows):
-            # Where a row that was not nominated may be nearer than the k-th, or as near, all are compared.
-            least = frame.nearest(found.distances[:, -1].astype(np.float64), moved, dim)
-            for query in np.flatnonzero(~(frame.chord(between[:, -1]) < least)):
-                between[query], ids[query] = self._compared(given[query], k)
-        return frame.reported(between), ids
+        distances, ids = np.empty((len(given), k)), np.empty((len(given), k), dtype=np.int64)
+        if exact.any():
+            found = self._index.search(queries[exact], k)
+            distances[exact], ids[exact] = frame.distances(found.distances), found.ids
+        left = np.flatnonzero(~exact)
+        # Where a row that was not nominated may be nearer than the k-th, or as near, more are nominated: ties may be many.
+        width = k + _MORE
+        while len(left):
+            width = min(width, len(self._fit_X))
+            is_sure = np.zeros(len(left), dtype=np.bool_)
+            step = max(1, _PIECE // width)
+            for at in range(0, len(left), step):
+                some = left[at : at + step]
+                found = self._index.search(queries[some], width)
+                distances[some], ids[some] = self._compared(given[some], found.ids, k)
+                if width < len(self._fit_X):
+                    least = frame.nearest(found.distances[:, -1].astype(np.float64), queries[some], moved[some])
+                    is_sure[at : at + step] = frame.chord(distances[some, -1]) < least
+                else:
+                    is_sure[at : at + step] = True
+            left, width = left[~is_sure], width * 8
+        return distances, ids
 
-    def _compared(self, query: NDArray[Any], k: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """Distances and indices of the k nearest rows among all, compared in float64."""
-        rows = self._fit_X
-        step = max(1, _PIECE // rows.shape[1])
-        exact = np.concatenate([self._frame.between(query, rows[at : at + step]) for at in range(0, len(rows), step)])
-        # A NaN comes last, as in a sort.
-        ids = np.flatnonzero(~(exact > np.partition(exact, k - 1)[k - 1]))
-        distances, ids = _first(exact[None, ids], ids[None], k)
-        return distances[0], ids[0]
+    def _compared(self, given: NDArray[Any], ids: NDArray[np.int64], k: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """Distances and indices of the k nearest of these rows of each query, compared in float64."""
+        rows, (count, width) = self._fit_X, ids.shape
+        between = np.empty((count, width))
+        columns = max(1, min(width, _PIECE // given.shape[1]))
+        step = max(1, _PIECE // (columns * given.shape[1]))
+        for at in range(0, count, step):
+            for column in range(0, width, columns):
+                piece = slice(at, at + step), slice(column, column + columns)
+                between[piece] = self._frame.between(given[piece[0], None, :], rows[ids[piece]])
+        order = np.lexsort((ids, between), axis=-1)[:, :k]
+        return np.take_along_axis(between, order, axis=1), np.take_along_axis(ids, order, axis=1)
+
+    def _within(self, given: NDArray[Any], radius: float) -> tuple[NDArray[np.float64], NDArray[np.intp], NDArray[np.int64]]:
+        """Distances and indices of the rows at this radius or nearer, nearest first, and where those of each query end: `[n + 1]`."""
+        frame = self._frame
+        queries, moved = frame.vectors(given)
+        if frame.is_direct:
+            with np.errstate(over="ignore"):
+                limit = np.square(np.float64(radius)) if frame.is_rooted else radius
+            found = self._index.search_within(queries, _above(limit))
+            return frame.distances(found.distances), found.ids.astype(np.intp, copy=False), found.offsets
+        limits = frame.beyond(radius, queries, moved)
+        # A query that is far from all rows may need a radius within which the others have every row.
+        is_far = limits > 2 * np.median(limits) if len(limits) else np.zeros(0, dtype=np.bool_)
+        parts: list[tuple[Any, Any, Any]] = [(np.empty(0, np.intp), np.empty(0, np.intp), np.empty(0))]
+        for some in (np.flatnonzero(~is_far), *np.flatnonzero(is_far)[:, None]):
+            if not len(some):
+                continue
+            found = self._index.search_within(queries[some], _above(limits[some].max()))
+            query = np.repeat(some, np.diff(found.offsets))
+            step = max(1, _PIECE // given.shape[1])
+            for at in range(0, len(query), step):
+                of_query, ids = query[at : at + step], found.ids[at : at + step]
+                between = frame.between(given[of_query], self._fit_X[ids])
+                inside = between <= radius
+                parts.append((of_query[inside], ids[inside], between[inside]))
+        query, indices, distances = (np.concatenate(column) for column in zip(*parts, strict=True))
+        order = np.lexsort((indices, distances, query))
+        offsets = np.searchsorted(query[order], np.arange(len(given) + 1))
+        return distances[order], indices[order].astype(np.intp, copy=False), offsets
 
     def kneighbors(self, X: ArrayLike | None = None, n_neighbors: int | None = None, return_distance: bool = True) -> Any:
         """Distances and indices of the nearest rows of each query, `[n_queries, n_neighbors]` both, or indices alone.
@@ -322,12 +368,6 @@ class _FlatNeighbors:
             indices = indices[others].reshape(len(given), k)
         indices = indices.astype(np.intp, copy=False)
         return (distances, indices) if return_distance else indices
-
-
-def _first(distances: NDArray[np.float64], ids: NDArray[np.int64], k: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """The first k of each row by distance, and by id where that is the same."""
-    order = np.lexsort((ids, distances), axis=-1)[:, :k]
-    return np.take_along_axis(distances, order, axis=1), np.take_along_axis(ids, order, axis=1)
 
 
 def _others(indices: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -375,25 +415,10 @@ class NearestNeighbors(_FlatNeighbors, neighbors.NearestNeighbors):  # type: ign
         if sort_results and not return_distance:
             raise ValueError("return_distance must be True if sort_results is True.")
         given = self._given(X)
-        frame, dim = self._frame, given.shape[1]
-        queries, moved = frame.vectors(given)
-        limit = frame.radius(self.radius if radius is None else radius)
-        is_exact = frame.is_exact(given)
-        found = self._index.search_within(queries, frame.beyond(limit, None if is_exact else moved, dim))
-        indices, offsets = found.ids.astype(np.intp, copy=False), found.offsets
-        if is_exact:
-            distances = frame.distances(found.distances)
-        else:
-            query = np.repeat(np.arange(len(given)), np.diff(offsets))
-            between = np.empty(len(indices))
-            step = max(1, _PIECE // dim)
-            for at in range(0, len(indices), step):
-                piece = slice(at, at + step)
-                between[piece] = frame.between(given[query[piece]], self._fit_X[indices[piece]])
-            order = np.lexsort((indices, between, query))
-            order = order[between[order] <= limit]
-            offsets = np.searchsorted(query[order], np.arange(len(given) + 1))
-            distances, indices = frame.reported(between[order]), indices[order]
+        limit = float(to_number(self.radius if radius is None else radius, "radius"))
+        if limit < 0:
+            raise ValueError(f"radius == {limit}, must be >= 0.")
+        distances, indices, offsets = self._within(given, limit)
         if X is None:
             others = indices != np.repeat(np.arange(len(given)), np.diff(offsets))
             distances, indices = distances[others], indices[others]

@@ -545,3 +545,18 @@ def test_centroids_of_rows_that_cancel_each_other_out_are_found() -> None:
     index = ours.index_factory(4, "IVF1,Flat", ours.METRIC_INNER_PRODUCT)
     index.train(rows)
     assert index.quantizer.ntotal == 1
+
+
+def test_a_call_from_within_another_one_does_not_wait_for_itself() -> None:
+    index = ours.IndexFlatL2(D)
+    index.add(ROWS[:20])
+
+    class Odd(ours.IDSelector):
+        def mask(self, ids: Any) -> Any:
+            assert index.reconstruct(3).shape == (D,)
+            with pytest.raises(RuntimeError, match="within another call"):
+                index.reset()
+            return ids % 2 == 1
+
+    assert index.remove_ids(Odd()) == 10
+    assert index.search(ROWS[:1], 3, params=ours.SearchParameters(sel=Odd()))[1].tolist()[0][0] % 2 == 1

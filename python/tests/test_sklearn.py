@@ -372,7 +372,40 @@ def test_directions_closer_than_float32_tells_are_in_their_order() -> None:
 def test_many_ties_of_whole_numbers_take_no_comparison_of_all_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = np.random.default_rng(2).integers(0, 2, (2000, 6))
     mine = ours.NearestNeighbors(n_neighbors=30).fit(rows)
-    monkeypatch.setattr(mine, "_compared", None)
+    monkeypatch.setattr(mine._frame, "between", None)
     exact = ((rows[:20, None, :] - rows[None]) ** 2).sum(axis=2)
     want = np.lexsort((np.broadcast_to(np.arange(2000), exact.shape), exact), axis=-1)[:, :30]
     np.testing.assert_array_equal(mine.kneighbors(rows[:20], return_distance=False), want)
+
+
+def test_an_outlier_among_rows_or_queries_leaves_the_radius_of_the_others() -> None:
+    generator = np.random.default_rng(8)
+    rows, queries = generator.standard_normal((4000, 4)), generator.standard_normal((300, 4))
+    rows[5, 0], queries[7, 1] = 123456789.123, 98765432.1
+    mine = ours.NearestNeighbors(radius=0.5).fit(rows)
+    asked: list[Any] = []
+    search = mine._index.search_within
+    mine._index = type("Counted", (), {"search_within": lambda _, *given: asked.append(search(*given)) or asked[-1]})()
+    found = mine.radius_neighbors(queries, return_distance=False)
+    expected = theirs.NearestNeighbors(radius=0.5, algorithm="kd_tree").fit(rows).radius_neighbors(queries, return_distance=False)
+    assert all(np.array_equal(np.sort(one), np.sort(two)) for one, two in zip(found, expected, strict=True))
+    assert sum(len(part.ids) for part in asked) < 2 * sum(map(len, expected)) + 4000
+
+
+def test_parallel_vectors_are_at_no_distance_and_squares_of_whole_numbers_are_whole() -> None:
+    rows = np.random.default_rng(3).standard_normal((200, 8))
+    distances, _ = ours.NearestNeighbors(metric="cosine").fit(rows).kneighbors(rows * 3.3)
+    assert 0 <= distances.min() and distances[:, 0].max() <= 1e-15
+    grid = np.stack(np.meshgrid(np.arange(6), np.arange(6)), axis=-1).reshape(-1, 2)
+    for given in (grid, grid + 0.0, grid.astype(np.float32)):
+        found = ours.NearestNeighbors(n_neighbors=36, metric="sqeuclidean").fit(given).kneighbors(given)[0]
+        assert (found == np.rint(found)).all()
+    assert [len(one) for one in ours.NearestNeighbors(radius=1.41421356).fit(grid).radius_neighbors(grid[:1])[1]] == [3]
+
+
+def test_many_ties_of_fractions_are_nominated_not_compared_one_by_one() -> None:
+    rows = np.random.default_rng(2).integers(0, 2, (5000, 5)) * 0.1
+    found = ours.NearestNeighbors(n_neighbors=5).fit(rows).kneighbors(rows[:50])[1]
+    exact = np.square(rows[:50, None, :] - rows[None]).sum(axis=2)
+    want = np.lexsort((np.broadcast_to(np.arange(5000), exact.shape), exact), axis=-1)[:, :5]
+    np.testing.assert_array_equal(found, want)

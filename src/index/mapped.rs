@@ -17,6 +17,10 @@ use crate::memory;
 use crate::metric::Metric;
 use crate::store::RowStore;
 
+/// Endings of vectors that the library reads and converts. A saved index may have any other.
+const OTHER_VECTORS: [&str; 13] =
+    ["fvecs", "bvecs", "ivecs", "u8bin", "i8bin", "npz", "csv", "tsv", "jsonl", "ndjson", "hdf5", "h5", "gz"];
+
 /// Rows of a file that is mapped.
 pub(crate) struct MappedVectors {
     pub(crate) rows: MappedRows,
@@ -55,6 +59,9 @@ impl MappedVectors {
             (npy(path, file.bytes())?, None)
         } else if let Some(elements) = raw {
             (with_header(path, file.bytes(), elements)?, None)
+        } else if let Some(other) = OTHER_VECTORS.iter().find(|other| extension == **other) {
+            let needed = "rows as they lie in memory: .npy, .fbin, .f16bin, or a saved Flat";
+            return Err(mismatch(path, needed, format!(".{other}")));
         } else {
             let (place, saved) = saved(path, file.bytes(), metric)?;
             (place, Some(saved))

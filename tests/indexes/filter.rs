@@ -192,7 +192,8 @@ fn a_filter_that_allows_few_rows_looks_at_no_others(engine: Engine) {
                 index.search_within_with(queries, 9.0, &within).expect("an answer");
             assert_eq!(statistics.scored, count * (10_000 / every));
             assert_eq!((statistics.searched_again, statistics.searched_exhaustively), (0, 0));
-            let many = |id: u64| id.is_multiple_of(2);
+            // Those that are not allowed are few.
+            let many = |id: u64| !id.is_multiple_of(4);
             assert_eq!(scored(&SearchOptions::new(2).filter(Filter::by(&many))), count * 10_000);
         }
     }
@@ -221,5 +222,24 @@ fn eight_threads_have_filters_of_their_own(engine: Engine) {
                 });
             }
         });
+    }
+}
+
+/// The more rows a filter excludes, the less the host has to do.
+#[test]
+fn the_work_of_a_filtered_search_on_the_host_falls_with_the_rows_allowed() {
+    let Some(device) = Host.device() else { return };
+    let mut random = Random::new(0x3a11);
+    let (values, asked) = (random.floats(20_000 * DIM), random.floats(64 * DIM));
+    let index = flat(device, Metric::L2Squared, view(&values, DIM), Screen::I8);
+    let statistics = |options: &SearchOptions<'_>| {
+        index.search_with(view(&asked, DIM), options).expect("an answer").statistics
+    };
+    let all = statistics(&SearchOptions::new(10));
+    for share in [100, 500, 2000] {
+        let listed: Vec<u64> = (0..20_000).filter(|&id| is_in(share, id)).collect();
+        let some = statistics(&SearchOptions::new(10).filter(&listed));
+        assert_eq!(some.scored, 64 * listed.len() as u64);
+        assert!(some.rescored < all.rescored * 2, "{share}: {} of {}", some.rescored, all.rescored);
     }
 }

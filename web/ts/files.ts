@@ -31,9 +31,15 @@ function fault(path: string, error: unknown): unknown {
 }
 
 /** Runs `work` while no other tab or worker of the page writes this file; a reader lets others read. Without locks it just runs. */
-function locked<T>(path: string, mode: LockMode, work: () => Promise<T>): Promise<T> {
+async function locked<T>(path: string, mode: LockMode, work: () => Promise<T>): Promise<T> {
   const locks = globalThis.navigator?.locks;
-  return locks ? locks.request(`nearfield:${path}`, { mode }, work) : work();
+  if (!locks || typeof path !== 'string') return work();
+  const names = path.split('/').filter((name) => name !== '');
+  try {
+    return await locks.request(`nearfield:${names.join('/')}`, { mode }, work);
+  } catch (error) {
+    throw fault(path, error);
+  }
 }
 
 /** Writes a file whole or not at all: until the last byte is written, the old one stays. */

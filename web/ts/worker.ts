@@ -13,10 +13,12 @@ globalThis.addEventListener('message', async ({ data }: MessageEvent<ToWorker>) 
   if (!isOurs(data)) return;
   if (data.kind === 'nearfield watch') {
     const { lock } = data;
-    void globalThis.navigator?.locks?.request(lock, () => {
+    const held = () => {
       post({ kind: 'nearfield watched', lock });
       return new Promise(() => undefined);
-    });
+    };
+    // A page without an origin has no locks.
+    globalThis.navigator?.locks?.request(lock, held).catch(() => undefined);
     return;
   }
   const { number } = data;

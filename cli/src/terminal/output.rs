@@ -21,7 +21,8 @@ pub fn print(is_json: bool, record: &Value, lines: &[(&str, String)]) -> Result<
 /// A text without what would steer a terminal or turn its lines around: names of files and of rows may have any letters.
 pub fn printable(text: &str) -> Cow<'_, str> {
     let steers = |letter: char| {
-        letter.is_control() || matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        letter.is_control() && letter != '\t'
+            || matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
     };
     if !text.contains(steers) {
         return text.into();

@@ -335,6 +335,7 @@ class IndexIDMap(Index):
         self._labels = Column(np.empty(0, dtype=np.int64))
 
     @property
+    @reads
     def id_map(self) -> NDArray[np.int64]:
         """The id of each row, `[ntotal]`, in the order in which they were added."""
         return self._ids()

@@ -76,36 +76,38 @@ impl CacheFile {
     }
 }
 
-/// The bytes of a regular file of at most this many, in a directory that is ours.
+/// The bytes of a regular file of at most this many, which is ours in a directory that is ours.
 pub(super) fn read(path: &Path, most_bytes: u64) -> Option<Vec<u8>> {
-    let about = fs::symlink_metadata(path).ok().filter(|_| path.parent().is_some_and(is_ours))?;
-    (about.is_file() && about.len() <= most_bytes).then(|| fs::read(path).ok()).flatten()
+    let about = fs::symlink_metadata(path).ok().filter(|about| about.is_file() && is_ours(about))?;
+    let directory = path.parent().and_then(|directory| fs::metadata(directory).ok())?;
+    (is_ours(&directory) && about.len() <= most_bytes).then(|| fs::read(path).ok()).flatten()
 }
 
-/// Whether nobody but this user may write to a directory: drivers trust what they find there, and a link in the place of a file would have
-/// us write where it leads.
+/// Whether a file or a directory is this user's, and nobody else may write to it: drivers trust what they find there.
 #[cfg(unix)]
-fn is_ours(directory: &Path) -> bool {
+fn is_ours(about: &fs::Metadata) -> bool {
     use std::os::unix::fs::MetadataExt;
-    let user = rustix::process::geteuid().as_raw();
-    let is_own = |about: &fs::Metadata| about.uid() == user;
-    fs::symlink_metadata(directory).is_ok_and(|link| is_own(&link))
-        && fs::metadata(directory)
-            .is_ok_and(|about| about.is_dir() && is_own(&about) && about.mode() & 0o022 == 0)
+    about.uid() == rustix::process::geteuid().as_raw() && about.mode() & 0o022 == 0
 }
 
 /// Elsewhere the directory of a user is the user's own.
 #[cfg(not(unix))]
-fn is_ours(directory: &Path) -> bool {
-    directory.is_dir()
+fn is_ours(_: &fs::Metadata) -> bool {
+    true
 }
 
-/// Makes a directory that this user alone may use.
-fn create_directory(directory: &Path) -> std::io::Result<()> {
+/// Makes a directory that this user alone may use, or makes one of this user's such a directory.
+fn take_directory(directory: &Path) -> std::io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.recursive(true).create(directory)
+    builder.recursive(true).create(directory)?;
+    #[cfg(unix)]
+    if !is_ours(&fs::metadata(directory)?) {
+        // Another user's is refused here.
+        fs::set_permissions(directory, std::os::unix::fs::PermissionsExt::from_mode(0o700))?;
+    }
+    Ok(())
 }
 
 /// The driver's data in a file, if they are as they were written.
@@ -119,8 +121,9 @@ fn checked(file: &[u8]) -> Option<&[u8]> {
 pub(super) fn write(path: &Path, parts: &[&[u8]]) {
     let written = || {
         let directory = path.parent()?;
-        create_directory(directory).ok()?;
-        if !is_ours(directory) || fs::symlink_metadata(path).is_ok_and(|about| !about.is_file()) {
+        take_directory(directory).ok()?;
+        // We would write where a link leads.
+        if fs::symlink_metadata(path).is_ok_and(|about| !about.is_file()) {
             return None;
         }
         let mut pending = Pending::create(path, parts.iter().map(|part| part.len() as u64).sum()).ok()?;
@@ -198,8 +201,11 @@ mod tests {
             fs::set_permissions(&ours, fs::Permissions::from_mode(open)).expect("its owner's");
             assert_eq!(read(&path, MOST_BYTES), None);
             write(&ours.join("three.kernels"), &[b"data"]);
-            assert!(!ours.join("three.kernels").exists());
+            assert!(mode(&ours) == 0o700 && ours.join("three.kernels").exists());
         }
+        // A file that others could change.
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).expect("its owner's");
+        assert_eq!(read(&path, MOST_BYTES), None);
     }
 
     #[test]

@@ -86,6 +86,14 @@ impl PackedRows {
         }
     }
 
+    /// Copies a row to a place of another group.
+    pub(crate) fn copy_lane(&self, row: usize, into: &mut [Line], lane: usize) {
+        let (first, from) = (row / GROUP * self.steps, row % GROUP * 4);
+        for (line, into) in self.lines[first..first + self.steps].iter().zip(into) {
+            into.0[lane * 4..][..4].copy_from_slice(&line.0[from..from + 4]);
+        }
+    }
+
     pub(crate) fn groups(&self) -> usize {
         self.rows.div_ceil(GROUP)
     }

@@ -130,7 +130,7 @@ impl HostLists {
                 let lists = probed[chunk.start * probes..chunk.end * probes].chunks_exact(probes);
                 let pairs = Pair::ordered(lists.map(|lists| &lists[ranks.clone()]))?;
                 let mut nominees = request.nominees(chunk.len(), candidates)?;
-                let scorer = Scorer::new(rows, batch.slice(chunk), stop)?;
+                let scorer = Scorer::new(rows, None, batch.slice(chunk), stop)?;
                 tables.scan((rows, schedule.groups), scorer, &pairs, request, &mut nominees)?;
                 Ok(nominees)
             })?;
@@ -209,7 +209,7 @@ impl Tables {
                 }
                 for run in &self.runs[pairs[0].list as usize] {
                     let run = run.start..run.end.min(rows.end().div_ceil(GROUP));
-                    rows.scan(&mut scorer, &chosen, (run, step), request.allowed, nominees)?;
+                    rows.scan(&mut scorer, &chosen, (run, step), (request.allowed, None), nominees)?;
                 }
             }
         }

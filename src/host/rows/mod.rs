@@ -1,5 +1,6 @@
 //! The rows of an index in the host's memory, and their narrowed copy.
 
+pub(crate) mod gathered;
 pub(crate) mod group;
 pub(crate) mod mapped;
 pub(crate) mod narrowed;

@@ -4,6 +4,7 @@
 
 use crate::error::Result;
 use crate::host::integers::packed::GROUP;
+use crate::host::rows::gathered::Gathered;
 use crate::host::rows::norms;
 use crate::host::rows::store::HostRows;
 use crate::host::search::batch::{Batch, by_batch};
@@ -13,8 +14,11 @@ use crate::host::search::scorer::Scorer;
 use crate::memory;
 use crate::vectors::HostVectors;
 
-/// Where fewer than one row in this many is allowed, the distances of allowed rows are computed without scoring any.
+/// Where fewer than one row in this many is allowed, and they are not gathered, their distances are computed without scoring any.
 const SELECTIVE: usize = 32;
+
+/// For fewer queries than this, rows stay where they are: gathering takes as long as scoring for some of them.
+const FEW: usize = 8;
 
 impl HostRows {
     /// Checks the queries and searches all rows.
@@ -35,11 +39,16 @@ impl HostRows {
             hits.ends.resize(queries.rows(), 0);
             return Ok(hits);
         }
-        let schedule = Schedule::of_free_memory(request.budget, |budget| {
+        let gathered = match request.allowed.filter(|_| queries.rows() >= FEW) {
+            Some(allowed) => self.gathered(allowed, candidates, request.budget)?,
+            None => None,
+        };
+        let taken = gathered.as_ref().map_or(0, |gathered| gathered.bytes(self.dim()));
+        let schedule = Schedule::of_free_memory(request.budget - taken, |budget| {
             self.schedule(queries.rows(), &HostRequest { budget, ..*request }, candidates)
         })?;
         by_batch((queries, squared), &schedule, request, |batch| {
-            self.search_batch(batch, request, (candidates, schedule), &mut hits)
+            self.search_batch(batch, (request, gathered.as_ref()), (candidates, schedule), &mut hits)
         })?;
         Ok(hits)
     }
@@ -47,20 +56,22 @@ impl HostRows {
     fn search_batch(
         &self,
         batch: Batch<'_>,
-        request: &HostRequest<'_>,
+        (request, gathered): (&HostRequest<'_>, Option<&Gathered>),
         (candidates, schedule): (usize, Schedule),
         hits: &mut Hits,
     ) -> Result<()> {
         let count = batch.vectors.rows();
-        let selective = request.allowed.filter(|_| candidates * SELECTIVE < self.end());
-        let groups = self.end().div_ceil(GROUP);
+        let is_selective = gathered.is_none() && candidates * SELECTIVE < self.end();
+        let selective = request.allowed.filter(|_| is_selective);
+        let rows = gathered.map_or(self.end(), |gathered| gathered.slots.len());
+        let groups = rows.div_ceil(GROUP);
         let parts = match selective {
             Some(_) => 1,
             None => parts_of(count.div_ceil(QUERIES), groups, schedule.threads),
         };
         let parts = schedule.limit_parts(parts, count);
         let each = groups.div_ceil(parts).next_multiple_of(2);
-        let scored = count * if selective.is_some() { candidates } else { self.end() };
+        let scored = count * if selective.is_some() { candidates } else { rows };
         let task = (count, scored.saturating_mul(self.dim()));
         let by_query = divide(task, [QUERIES, parts], schedule.threads, |chunk, part, stop| {
             let queries = batch.slice(chunk.clone());
@@ -68,14 +79,14 @@ impl HostRows {
             match selective {
                 Some(allowed) => self.nominate_all(queries, allowed, stop, &mut nominees)?,
                 None => {
-                    let mut scorer = Scorer::new(self, queries, stop)?;
+                    let mut scorer = Scorer::new(self, gathered, queries, stop)?;
                     let chosen = scorer.choose(memory::collect(0..chunk.len() as u32)?)?;
                     let groups = part * each..groups.min((part + 1) * each);
                     self.scan(
                         &mut scorer,
                         &chosen,
                         (groups, schedule.groups),
-                        request.allowed,
+                        (request.allowed, gathered),
                         &mut nominees,
                     )?;
                 }

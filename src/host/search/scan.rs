@@ -7,6 +7,7 @@ use crate::parallel::*;
 use crate::bits::Bits;
 use crate::error::Result;
 use crate::host::integers::packed::GROUP;
+use crate::host::rows::gathered::Gathered;
 use crate::host::rows::store::HostRows;
 use crate::host::search::batch::Batch;
 use crate::host::search::intervals::sift;
@@ -22,23 +23,24 @@ use crate::memory;
 const FEW: usize = 64;
 
 impl HostRows {
-    /// Scores groups of rows, `step` groups at a time, for the chosen queries, and adds the rows that intervals cannot exclude to their
-    /// nominees.
+    /// Scores groups of rows, or of gathered ones, `step` groups at a time, for the chosen queries, and adds the rows that intervals cannot
+    /// exclude to their nominees.
     pub(crate) fn scan(
         &self,
         scorer: &mut Scorer<'_>,
         chosen: &Chosen,
         (groups, step): (Range<usize>, usize),
-        allowed: Option<&Bits>,
+        (allowed, gathered): (Option<&Bits>, Option<&Gathered>),
         nominees: &mut [Nominees],
     ) -> Result<()> {
         let queries = scorer.queries;
         let Chosen { places, terms: query_terms } = chosen;
         let mut limits = memory::collect(places.iter().map(|&place| nominees[place as usize].limit))?;
-        let allowed = allowed.or(self.alive());
+        let allowed = allowed.or(self.alive()).filter(|_| gathered.is_none());
+        let end = gathered.map_or(self.end(), |gathered| gathered.slots.len());
         for start in groups.clone().step_by(step) {
             let range = start..groups.end.min(start + step);
-            let slots = range.start * GROUP..self.end().min(range.end * GROUP);
+            let slots = range.start * GROUP..end.min(range.end * GROUP);
             if allowed.is_some_and(|bits| !bits.has_any(slots.clone())) {
                 continue;
             }
@@ -49,7 +51,8 @@ impl HostRows {
                 let nominees = &mut nominees[place];
                 if slot < slots.end && allowed.is_none_or(|bits| bits.get(slot)) {
                     let upper = query_terms[query].upper_end(&terms[group], lane, lower);
-                    if nominees.add(lower, upper, slot as u32) {
+                    let slot = gathered.map_or(slot as u32, |gathered| gathered.slots[slot]);
+                    if nominees.add(lower, upper, slot) {
                         self.settle(queries, place, nominees);
                     }
                 }

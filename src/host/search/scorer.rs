@@ -5,9 +5,9 @@ use std::ops::Range;
 use crate::error::Result;
 use crate::host::integers::dots::dots;
 use crate::host::integers::isa::Isa;
-use crate::host::integers::packed::{GROUP, PackedQueries};
+use crate::host::integers::packed::{GROUP, PackedQueries, PackedRows};
+use crate::host::rows::gathered::Gathered;
 use crate::host::rows::group::GroupTerms;
-use crate::host::rows::narrowed::NarrowedRows;
 use crate::host::rows::norms::SHORTEST;
 use crate::host::rows::store::HostRows;
 use crate::host::search::batch::Batch;
@@ -44,8 +44,14 @@ pub(crate) struct Chosen {
 
 /// The operands of scores, and scratch memory.
 enum Operands<'a> {
-    /// The narrowed copy, and queries narrowed alike.
-    Integers { narrowed: &'a NarrowedRows, integers: Vec<i8>, packed: PackedQueries, scores: Vec<i32> },
+    /// The narrowed copy, or gathered rows of it, and queries narrowed alike.
+    Integers {
+        rows: &'a PackedRows,
+        terms: &'a [GroupTerms],
+        integers: Vec<i8>,
+        packed: PackedQueries,
+        scores: Vec<i32>,
+    },
     /// Rows and queries in f32.
     Floats {
         form: Form,
@@ -66,8 +72,13 @@ pub(crate) enum Scores<'a> {
 }
 
 impl<'a> Scorer<'a> {
-    /// A scorer for which queries are still to be chosen.
-    pub(crate) fn new(rows: &'a HostRows, queries: Batch<'a>, stop: Stop<'a>) -> Result<Self> {
+    /// A scorer of all rows or of gathered ones, for which queries are still to be chosen.
+    pub(crate) fn new(
+        rows: &'a HostRows,
+        gathered: Option<&'a Gathered>,
+        queries: Batch<'a>,
+        stop: Stop<'a>,
+    ) -> Result<Self> {
         let Some(narrowed) = &rows.narrowed else {
             let form = match rows.metric {
                 Metric::L2 | Metric::L2Squared => Form::L2,
@@ -93,7 +104,12 @@ impl<'a> Scorer<'a> {
         let (integers, terms) = narrower.narrow_all(queries.vectors, queries.squared)?;
         let terms = memory::collect(terms.into_iter().map(|terms| QueryTerms::new(form, margin, terms)))?;
         let packed = PackedQueries::new(&[], rows.dim(), Isa::detect())?;
-        let operands = Operands::Integers { narrowed, integers, packed, scores: vec![] };
+        let (packed_rows, row_terms) = match gathered {
+            Some(gathered) => (&gathered.rows, &gathered.terms[..]),
+            None => (&narrowed.rows, &narrowed.terms[..]),
+        };
+        let operands =
+            Operands::Integers { rows: packed_rows, terms: row_terms, integers, packed, scores: vec![] };
         Ok(Self { rows, queries, terms, operands, stop, work: 0, chosen: 0 })
     }
 
@@ -129,10 +145,10 @@ impl<'a> Scorer<'a> {
             self.stop.check()?;
         }
         Ok(match &mut self.operands {
-            Operands::Integers { narrowed, packed, scores, .. } => {
+            Operands::Integers { rows, terms, packed, scores, .. } => {
                 memory::resize(scores, groups.len() * packed.queries * GROUP, 0)?;
-                dots(&narrowed.rows, groups.clone(), packed, scores);
-                (&narrowed.terms[groups], Scores::Integers(scores))
+                dots(rows, groups.clone(), packed, scores);
+                (&terms[groups], Scores::Integers(scores))
             }
             Operands::Floats { form, margin, terms, chosen, scores, widened } => {
                 let slots = groups.start * GROUP..self.rows.end().min(groups.end * GROUP);

@@ -190,8 +190,9 @@ impl Header {
 
 /// Where a tensor ends that starts at this byte, if this host can count so far.
 fn end_of(start: usize, dtype: Dtype, shape: &[usize]) -> Option<usize> {
-    let bytes = shape.iter().try_fold(dtype.bitsize() / 8, |bytes, &length| bytes.checked_mul(length));
-    start.checked_add(bytes?)
+    // Elements smaller than a byte are none of an index.
+    let element = Some(dtype.bitsize() / 8).filter(|&bytes| bytes > 0)?;
+    start.checked_add(shape.iter().try_fold(element, |bytes, &length| bytes.checked_mul(length))?)
 }
 
 /// A checksum as the header stores it.

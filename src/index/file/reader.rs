@@ -65,7 +65,8 @@ impl<'a> Reader<'a> {
         bytes.resize(data as usize, 0);
         source.fill(PREFIX as u64, &mut bytes[PREFIX..]).map_err(failed(path))?;
         let header = Header::parse(path, &bytes)?;
-        let needed = data + header.data_bytes() as u64;
+        let needed = data.checked_add(header.data_bytes() as u64);
+        let needed = needed.ok_or_else(|| mismatch(path, "fewer than 2^64 bytes", "more"))?;
         if let Some(length) = source.length().filter(|&length| length != needed) {
             return Err(mismatch(path, found(needed), found(length)));
         }

@@ -48,6 +48,18 @@ impl Hdf5 {
     }
 }
 
+/// A type of elements in words.
+fn named(dtype: &Datatype) -> String {
+    match dtype {
+        Datatype::FloatingPoint { size, .. } => format!("floats of {size} bytes"),
+        Datatype::FixedPoint { size, signed, .. } => {
+            format!("{} of {size} bytes", if *signed { "integers" } else { "unsigned integers" })
+        }
+        // The name of the variant.
+        other => format!("{other:?}").chars().take_while(char::is_ascii_alphanumeric).collect(),
+    }
+}
+
 impl Archive for Hdf5 {
     fn path(&self) -> &Path {
         &self.path
@@ -64,7 +76,7 @@ impl Archive for Hdf5 {
         let dataset = self.file.dataset(name).map_err(fault)?;
         let element = element(&dataset);
         let header = Header {
-            dtype: format!("{:.60}", format!("{:?}", dataset.dtype())),
+            dtype: named(dataset.dtype()),
             element,
             shape: dataset.shape().to_vec(),
             fortran: false,

@@ -20,6 +20,8 @@ const BLOCK: usize = 4 << 20;
 const LINE: usize = 48;
 /// Bytes of lines that a thread parses at a time.
 const TASK: usize = 64 << 10;
+/// Names of columns that hold ids, in lower case. pandas reads its own column without a name as the last.
+const OF_IDS: [&str; 7] = ["id", "ids", "_id", "row_id", "index", "idx", "unnamed: 0"];
 /// The most letters of a field that a message shows.
 const SHOWN: usize = 40;
 
@@ -35,8 +37,12 @@ pub(in crate::io) enum Form {
 /// How the lines of one file hold rows.
 #[derive(Debug)]
 enum Parser {
-    /// The separator, or none for white space.
-    Separated(Option<char>),
+    Separated {
+        /// None for white space.
+        separator: Option<char>,
+        /// Whether the first column has no name, under which pandas writes the numbers of rows.
+        has_index: bool,
+    },
     /// The field with the array, if it was named.
     Json(Option<String>),
 }
@@ -76,14 +82,16 @@ impl TextTable {
         let Some(line) = lines.next_line()? else {
             return Err(mismatch(path, "a row in each line", "an empty file"));
         };
-        let parser = match form {
+        let mut parser = match form {
             Form::Separated => {
-                Parser::Separated([',', ';', '\t'].into_iter().find(|&one| line.contains(one)))
+                let separator = [',', ';', '\t'].into_iter().find(|&one| line.contains(one));
+                Parser::Separated { separator, has_index: false }
             }
             Form::Json => Parser::Json(field),
         };
         let has_header = parser.is_header(line);
         if has_header {
+            parser.take_header(line).map_err(|found| mismatch(path, "columns of numbers alone", found))?;
             first = lines.mark(0);
             lines.next_line()?;
         }
@@ -155,17 +163,30 @@ impl Parser {
     /// Whether a first line names columns: no field of it is a number, or its fields are 0, 1, 2 and so on, as pandas numbers
     /// columns without names.
     fn is_header(&self, line: &str) -> bool {
-        let Self::Separated(separator) = self else { return false };
+        let Self::Separated { separator, .. } = self else { return false };
         let fields: Vec<_> = fields(line, *separator).collect();
-        let is_numbered = fields.iter().enumerate().all(|(number, field)| *field == number.to_string());
-        is_numbered && fields.len() > 2 || fields.iter().all(|field| field.parse::<f32>().is_err())
+        let has_index = fields.len() > 1 && fields[0].is_empty();
+        let names = &fields[usize::from(has_index)..];
+        let is_numbered = names.iter().enumerate().all(|(number, name)| *name == number.to_string());
+        is_numbered && (has_index || names.len() > 2) || names.iter().all(|name| name.parse::<f32>().is_err())
+    }
+
+    /// Takes the names of columns. The error says which is none of a vector: its numbers would be a dimension.
+    fn take_header(&mut self, line: &str) -> std::result::Result<(), String> {
+        let Self::Separated { separator, has_index } = self else { return Ok(()) };
+        let names: Vec<String> = fields(line, *separator).map(str::to_lowercase).collect();
+        *has_index = names.len() > 1 && names[0].is_empty();
+        match names.iter().find(|name| OF_IDS.contains(&name.as_str())) {
+            Some(name) => Err(format!("a column {name:?}, which has no numbers of vectors")),
+            None => Ok(()),
+        }
     }
 
     /// Appends the numbers of a line. The error says what was found instead.
     fn parse(&self, line: &str, values: &mut Vec<f32>) -> std::result::Result<(), String> {
         match self {
-            Self::Separated(separator) => {
-                for field in fields(line, *separator) {
+            Self::Separated { separator, has_index } => {
+                for field in fields(line, *separator).skip((*has_index).into()) {
                     let value = field.parse::<f32>().ok().filter(|value| {
                         // Infinity may be written; a number that is too large for f32 is none.
                         !value.is_infinite() || field.trim_start_matches(['+', '-']).starts_with(['i', 'I'])

@@ -148,6 +148,10 @@ fn text_is_read_as_people_write_it() -> Result<()> {
     // Columns that pandas numbered.
     assert_eq!(read("x.csv", "0,1,2\n5,6,7\n")?.0, [5.0, 6.0, 7.0]);
     assert_eq!(read("x.csv", "1\n2\n")?, (vec![1.0, 2.0], 1, None));
+    // As pandas writes a frame: its first column, without a name, numbers the rows.
+    for text in [",0,1\n0,5,6\n1,7,8\n", ",x,y\na,5,6\nb,7,8\n", "\"\",x,y\n0,5,6\n1,7,8\n"] {
+        assert_eq!(read("x.csv", text)?.0, [5.0, 6.0, 7.0, 8.0], "{text}");
+    }
     assert!(read("x.csv", "nan,-inf\n")?.0.iter().all(|value| !value.is_finite()));
     assert_eq!(read("x.jsonl", "[1, -2.5]\n [3e-2,4]\n")?, plain);
     assert_eq!(read("x.jsonl", "{\"v\": [1, -2.5]}\n{\"v\": [0.03, 4], \"id\": \"b\"}\n")?, plain);
@@ -156,6 +160,9 @@ fn text_is_read_as_people_write_it() -> Result<()> {
     for (name, text, parts) in [
         ("x.csv", "", &["an empty file"][..]),
         ("x.csv", "a,b\n", &["a header alone"]),
+        ("x.csv", "id,x,y\n7,1,2\n", &["columns of numbers alone", "a column \"id\""]),
+        ("x.csv", "x,y,\"Index\"\n1,2,7\n", &["a column \"index\""]),
+        ("x.csv", "name,x\nred,1\n", &["\"red\" in line 2"]),
         ("x.csv", "1,2\n3,4\n5\n", &["2 numbers in each line", "found 1 in line 3"]),
         ("x.csv", "1,2\n3,four\n", &["a row of numbers in each line", "\"four\" in line 2"]),
         ("x.csv", "1,b\n3,4\n", &["\"b\" in line 1"]),

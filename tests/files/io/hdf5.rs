@@ -30,7 +30,7 @@ fn files_of_ann_benchmarks_have_rows_queries_and_truth() -> Result<()> {
     assert_eq!(read_distances(shipped("ann.hdf5"))?, Some((vec![0.0, 0.5, 0.0, 0.25], 2)));
     let error = VectorFile::open(shipped("ann.hdf5")).err().context("needed an error")?.to_string();
     for part in
-        ["one member that is 2-D of floats or integers", "train (FloatingPoint", "[6, 4])", "neighbors ("]
+        ["one member that is 2-D of floats or integers", "train (floats of 4 bytes", "[6, 4])", "neighbors ("]
     {
         ensure!(error.contains(part), "{error}");
     }

@@ -201,6 +201,10 @@ fn files_that_are_something_else_are_refused() {
     refused(&given.write("empty.npy", &[]), &["0 bytes"]);
     refused(&given.write("empty.fbin", &[]), &["0 bytes", "8 bytes"]);
     refused(&given.write("cut.npy", &[&whole[..whole.len() - 4]]), &["400128 bytes", "400124 bytes"]);
+    refused(
+        &given.write("x.bvecs", &[&[4, 0, 0, 0, 1, 2, 3, 4]]),
+        &[".npy, .fbin, .f16bin, or a saved Flat", ".bvecs"],
+    );
     refused(&given.write("header.npy", &[&whole[..100]]), &["100 bytes"]);
     let counts = |rows: u32, dim: u32| [rows.to_le_bytes(), dim.to_le_bytes()].concat();
     refused(&given.write("cut.fbin", &[&counts(5, 20), &[0; 396]]), &["408 bytes", "404 bytes"]);
