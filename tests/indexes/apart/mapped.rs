@@ -219,7 +219,8 @@ fn files_that_are_something_else_are_refused() {
     refused(&array("order.npy", "<f4", "True", &[50, 20]), &["Fortran"]);
     refused(&array("flat.npy", "<f4", "False", &[1000]), &["2 dimensions"]);
     refused(&array("cube.npy", "<f4", "False", &[5, 10, 20]), &["2 dimensions"]);
-    refused(&given.write("text.csv", &[b"1,2,3\n"]), &["an index of nearfield"]);
+    refused(&given.write("text.csv", &[b"1,2,3\n"]), &["a saved Flat", ".csv"]);
+    refused(&given.write("text.txt", &[b"1,2,3\n"]), &["an index of nearfield"]);
     // One row that no index takes.
     for (value, what) in [(f32::NAN, "4321"), (1e30, "4321")] {
         let mut values = given.values.clone();
