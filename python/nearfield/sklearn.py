@@ -9,8 +9,8 @@
   not exist.
 - Vectors are dense. Distances come as float64. float32 vectors are taken as they are, and searched for in float32; their norms are 0
   or within 2^-50 .. 2^50. Neighbours of float64 vectors and of integers are those in float64, whatever their offset and scale: a
-  search in float32 nominates them, and where rounding may have hidden one, all rows are compared in float64. Rows that lie closer
-  to each other than 2^-24 of the largest difference, as beside an outlier, take that long.
+  search in float32 finds candidates, which are compared in float64. Where rounding may have hidden a neighbour, a query gets eight
+  times as many candidates, up to all rows: many rows at nearly the same distance take longer.
 - Rows at the same distance come in the order of their indices. The results of `radius_neighbors` are sorted always. Among float32
   vectors, a row whose distance is the radius but for rounding may be within it or not; whole numbers are exact.
 """
@@ -45,7 +45,7 @@ _DIRECT = (np.float32, np.float16)
 # Elements of float64 that are converted or compared at a time.
 _PIECE = 1 << 20
 
-# Rows that a search in float32 nominates beside those that are wanted.
+# Candidates of a search in float32 beside the k that are wanted.
 _MORE = 8
 
 # Whole numbers below this are exact in float32.
@@ -83,7 +83,9 @@ class _Frame:
     def fitted(self, rows: NDArray[Any]) -> NDArray[np.float32]:
         """The rows of the index, `[n, dim]`."""
         vectors, moved = self.vectors(rows)
-        is_whole = not moved.any() and bool((rows == np.rint(rows)).all())
+        step = max(1, _PIECE // rows.shape[1])
+        pieces = (rows[at : at + step] for at in range(0, len(rows), step))
+        is_whole = not moved.any() and all((piece == np.rint(piece)).all() for piece in pieces)
         self.ends = (float(rows.min()), float(rows.max())) if is_whole else None
         return vectors
 
@@ -281,7 +283,7 @@ class _FlatNeighbors:
             found = self._index.search(queries[exact], k)
             distances[exact], ids[exact] = frame.distances(found.distances), found.ids
         left = np.flatnonzero(~exact)
-        # Where a row that was not nominated may be nearer than the k-th, or as near, more are nominated: ties may be many.
+        # A query gets more candidates while another row may be as near as its k-th: many rows may tie.
         width = k + _MORE
         while len(left):
             width = min(width, len(self._fit_X))

@@ -19,7 +19,7 @@ use crate::kinds::{Flat, Ivf};
 use crate::vectors::Vectors;
 use crate::{kinds, python};
 
-/// The numbers of queries with which a recall is measured, once so many were searched for.
+/// Searches measure a recall when they have seen this many queries.
 const MEASURED_AT: [usize; 5] = [1, 30, 100, 300, 1000];
 
 /// What `nf.Flat` and `nf.Ivf` share. Searches run from many threads at once; a change waits for them, and they for it.
@@ -167,6 +167,9 @@ impl Index {
         let mut known = self.probes.lock();
         if (known.k, known.recall, known.changes) == (k, recall, changes) && known.queries < measured {
             (known.probes, known.queries) = (probes, measured);
+            if measured == MEASURED_AT[4] {
+                known.seen = vec![];
+            }
         }
         Ok(Some(probes))
     }
@@ -174,7 +177,7 @@ impl Index {
     /// Keeps queries that were searched for, to measure the recall with.
     fn keep_seen(&self, queries: nearfield::HostVectors<'_>) {
         let mut known = self.probes.lock();
-        if known.queries > 0 {
+        if (1..MEASURED_AT[4]).contains(&known.queries) {
             append(&mut known.seen, queries);
         }
     }

@@ -403,7 +403,7 @@ def test_parallel_vectors_are_at_no_distance_and_squares_of_whole_numbers_are_wh
     assert [len(one) for one in ours.NearestNeighbors(radius=1.41421356).fit(grid).radius_neighbors(grid[:1])[1]] == [3]
 
 
-def test_many_ties_of_fractions_are_nominated_not_compared_one_by_one() -> None:
+def test_many_ties_of_fractions_come_in_the_order_of_their_indices() -> None:
     rows = np.random.default_rng(2).integers(0, 2, (5000, 5)) * 0.1
     found = ours.NearestNeighbors(n_neighbors=5).fit(rows).kneighbors(rows[:50])[1]
     exact = np.square(rows[:50, None, :] - rows[None]).sum(axis=2)

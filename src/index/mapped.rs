@@ -17,10 +17,6 @@ use crate::memory;
 use crate::metric::Metric;
 use crate::store::RowStore;
 
-/// Endings of vectors that the library reads and converts. A saved index may have any other.
-const OTHER_VECTORS: [&str; 13] =
-    ["fvecs", "bvecs", "ivecs", "u8bin", "i8bin", "npz", "csv", "tsv", "jsonl", "ndjson", "hdf5", "h5", "gz"];
-
 /// Rows of a file that is mapped.
 pub(crate) struct MappedVectors {
     pub(crate) rows: MappedRows,
@@ -59,11 +55,8 @@ impl MappedVectors {
             (npy(path, file.bytes())?, None)
         } else if let Some(elements) = raw {
             (with_header(path, file.bytes(), elements)?, None)
-        } else if let Some(other) = OTHER_VECTORS.iter().find(|other| extension == **other) {
-            let needed = "rows as they lie in memory: .npy, .fbin, .f16bin, or a saved Flat";
-            return Err(mismatch(path, needed, format!(".{other}")));
         } else {
-            let (place, saved) = saved(path, file.bytes(), metric)?;
+            let (place, saved) = saved(path, file.bytes(), metric).map_err(named)?;
             (place, Some(saved))
         };
         let Place { elements, shape: [rows, given], start } = place;
@@ -105,6 +98,16 @@ impl MappedVectors {
             file::verify(&path, "rows", &written, &seen)?;
         }
         settings.over(store)
+    }
+}
+
+/// The error of a file that is no index names the other files that can be mapped.
+fn named(error: Error) -> Error {
+    match error {
+        Error::File { path, needed, found } if needed.starts_with("an index of nearfield") => {
+            mismatch(&path, format!("rows of .npy, .fbin or .f16bin, or {needed}"), found)
+        }
+        other => other,
     }
 }
 

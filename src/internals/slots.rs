@@ -22,7 +22,7 @@ pub struct Slots {
 }
 
 impl Slots {
-    /// Without rows; so many are expected.
+    /// Makes an index without rows that expects this many.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`].

@@ -61,7 +61,7 @@ pub struct DeviceOptions {
     /// library keeps there what the driver made of its kernels, a few MiB, in a file for each adapter, driver and version of the
     /// library. The file is read before the first kernel is compiled, and written when an index was made or warmed up and when the
     /// device is dropped. A file that is damaged or that cannot be read or written is no error: kernels are then compiled again.
-    /// Drivers trust these files: the directory becomes this user's alone, and one of another user's is not used.
+    /// Drivers trust these files. A directory that others may write to, or that is another user's, is therefore not used.
     ///
     /// Default: the directory that the environment variable `NEARFIELD_CACHE` names, none if that is empty; without the variable,
     /// `nearfield` in the user's directory for caches, such as `~/.cache`.

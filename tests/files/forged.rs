@@ -8,7 +8,7 @@ use safetensors::Dtype;
 
 use crate::common::gpu;
 
-/// Files are read in pieces of so many bytes.
+/// The library reads files in pieces of this size.
 const PIECE_BYTES: usize = 16 << 20;
 
 /// The contents of a file: by default a sound one, of three rows of two elements in two lists.

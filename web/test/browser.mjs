@@ -27,9 +27,9 @@ export function launch({ webgpu = true } = {}) {
   return chromium.launch({ executablePath, headless: true, args: [...QUIET, ...(webgpu ? SOFTWARE_WEBGPU : off)] });
 }
 
-/** A page that has imported the package as `nearfield`, with what its console said; `before` runs in it first. */
-export async function open(browser, url, { before } = {}) {
-  const context = await browser.newContext();
+/** A page that has imported the package as `nearfield`, with what its console said; `before` runs in it first, and a `context` makes it a tab. */
+export async function open(browser, url, { before, context: shared } = {}) {
+  const context = shared ?? (await browser.newContext());
   const page = await context.newPage();
   const said = [];
   page.on('console', (message) => said.push(`${message.type()}: ${message.text()}`));

@@ -136,13 +136,8 @@ test('tabs that save and load one file find it whole', async () => {
     return wrong;
   };
   const first = await open(own.browser, own.url);
-  const other = await first.context.newPage();
-  await other.goto(`${own.url}/test/empty.html`);
-  await other.evaluate(async () => {
-    globalThis.nearfield = await import('/dist/index.js');
-    globalThis.fixtures = await import('/test/fixtures.mjs');
-  });
-  assert.deepEqual(await Promise.all([first.page.evaluate(kept), other.evaluate(kept)]), [[], []]);
+  const other = await open(own.browser, own.url, { context: first.context });
+  assert.deepEqual(await Promise.all([first.page.evaluate(kept), other.page.evaluate(kept)]), [[], []]);
   await first.context.close();
 });
 

@@ -172,7 +172,7 @@ def _opened(path: str | os.PathLike[str] | PyCallbackIOReader) -> IO[bytes]:
 
 
 def _read(file: zipfile.ZipFile, device: Any | None) -> Index:
-    # What is packed may be a thousand times as large as the file.
+    # A compressed member may hold a thousand times the bytes of the file.
     packed = [member.filename for member in file.infolist() if member.compress_type != zipfile.ZIP_STORED]
     if packed:
         raise ValueError(f"{packed[0]} is compressed")

@@ -69,23 +69,20 @@ class Lock:
                 self._state.notify_all()
 
 
-def reads(method: _Method) -> _Method:
-    """A method beside which others read the index."""
+def _holding(hold: Callable[[Lock], Any]) -> Callable[[_Method], _Method]:
+    def decorated(method: _Method) -> _Method:
+        @functools.wraps(method)
+        def locked(self: Any, *arguments: Any, **options: Any) -> Any:
+            with hold(self._lock):
+                return method(self, *arguments, **options)
 
-    @functools.wraps(method)
-    def locked(self: Any, *arguments: Any, **options: Any) -> Any:
-        with self._lock.reading():
-            return method(self, *arguments, **options)
+        return locked  # type: ignore[return-value]
 
-    return locked  # type: ignore[return-value]
+    return decorated
 
 
-def changes(method: _Method) -> _Method:
-    """A method that has the index alone."""
+# Decorates a method beside which others may read the index.
+reads = _holding(Lock.reading)
 
-    @functools.wraps(method)
-    def locked(self: Any, *arguments: Any, **options: Any) -> Any:
-        with self._lock.changing():
-            return method(self, *arguments, **options)
-
-    return locked  # type: ignore[return-value]
+# Decorates a method that needs the index alone.
+changes = _holding(Lock.changing)

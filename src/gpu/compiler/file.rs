@@ -96,18 +96,12 @@ fn is_ours(_: &fs::Metadata) -> bool {
     true
 }
 
-/// Makes a directory that this user alone may use, or makes one of this user's such a directory.
-fn take_directory(directory: &Path) -> std::io::Result<()> {
+/// Makes a directory that this user alone may use. One that is there stays as it is: it may serve others too, as `/tmp` does.
+fn create_directory(directory: &Path) -> std::io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.recursive(true).create(directory)?;
-    #[cfg(unix)]
-    if !is_ours(&fs::metadata(directory)?) {
-        // Another user's is refused here.
-        fs::set_permissions(directory, std::os::unix::fs::PermissionsExt::from_mode(0o700))?;
-    }
-    Ok(())
+    builder.recursive(true).create(directory)
 }
 
 /// The driver's data in a file, if they are as they were written.
@@ -121,9 +115,10 @@ fn checked(file: &[u8]) -> Option<&[u8]> {
 pub(super) fn write(path: &Path, parts: &[&[u8]]) {
     let written = || {
         let directory = path.parent()?;
-        take_directory(directory).ok()?;
-        // We would write where a link leads.
-        if fs::symlink_metadata(path).is_ok_and(|about| !about.is_file()) {
+        create_directory(directory).ok()?;
+        // A link would have us write where it leads.
+        let is_other = fs::symlink_metadata(path).is_ok_and(|about| !about.is_file());
+        if is_other || !is_ours(&fs::metadata(directory).ok()?) {
             return None;
         }
         let mut pending = Pending::create(path, parts.iter().map(|part| part.len() as u64).sum()).ok()?;
@@ -201,8 +196,10 @@ mod tests {
             fs::set_permissions(&ours, fs::Permissions::from_mode(open)).expect("its owner's");
             assert_eq!(read(&path, MOST_BYTES), None);
             write(&ours.join("three.kernels"), &[b"data"]);
-            assert!(mode(&ours) == 0o700 && ours.join("three.kernels").exists());
+            assert!(mode(&ours) == open && !ours.join("three.kernels").exists());
         }
+        fs::set_permissions(&ours, fs::Permissions::from_mode(0o700)).expect("its owner's");
+        assert!(read(&path, MOST_BYTES).is_some());
         // A file that others could change.
         fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).expect("its owner's");
         assert_eq!(read(&path, MOST_BYTES), None);

@@ -1,7 +1,6 @@
 //! The rows that a filter allows, side by side: a search scores them alone, however they are spread over the index.
 
 use crate::bits::Bits;
-use crate::error::Result;
 use crate::host::integers::packed::{GROUP, PackedRows};
 use crate::host::rows::group::GroupTerms;
 use crate::host::rows::store::HostRows;
@@ -32,22 +31,17 @@ impl Gathered {
 }
 
 impl HostRows {
-    /// The allowed rows side by side; none where so many are allowed that it saves little, or a quarter of the budget has no room for them.
-    pub(crate) fn gathered(
-        &self,
-        allowed: &Bits,
-        candidates: usize,
-        budget: u64,
-    ) -> Result<Option<Gathered>> {
-        let Some(narrowed) = &self.narrowed else { return Ok(None) };
-        let fits = Gathered::bytes_of(candidates, self.dim()) <= budget / 4;
-        if candidates > self.end() / SHARE || !fits {
-            return Ok(None);
+    /// Copies the allowed rows side by side. Returns none where more than half of the rows are allowed, or where a quarter of the budget or
+    /// the memory does not hold them: a search then scores the rows where they are.
+    pub(crate) fn gathered(&self, allowed: &Bits, candidates: usize, budget: u64) -> Option<Gathered> {
+        let narrowed = self.narrowed.as_ref()?;
+        if candidates > self.end() / SHARE || Gathered::bytes_of(candidates, self.dim()) > budget / 4 {
+            return None;
         }
         let mut rows = PackedRows::new(self.dim());
-        rows.resize(candidates)?;
-        let mut terms = memory::filled(candidates.div_ceil(GROUP), GroupTerms::default())?;
-        let mut slots = memory::with_room(candidates)?;
+        rows.resize(candidates).ok()?;
+        let mut terms = memory::filled(candidates.div_ceil(GROUP), GroupTerms::default()).ok()?;
+        let mut slots = memory::with_room(candidates).ok()?;
         slots.extend(allowed.ones_in_order().map(|slot| slot as u32));
         let groups = rows.par_groups_mut().zip(terms.par_iter_mut()).zip(slots.par_chunks(GROUP));
         groups.for_each(|((lines, terms), slots)| {
@@ -57,6 +51,6 @@ impl HostRows {
                 terms.put(lane, narrowed.terms[slot / GROUP].lane(slot % GROUP));
             }
         });
-        Ok(Some(Gathered { rows, terms, slots }))
+        Some(Gathered { rows, terms, slots })
     }
 }

@@ -39,10 +39,8 @@ impl HostRows {
             hits.ends.resize(queries.rows(), 0);
             return Ok(hits);
         }
-        let gathered = match request.allowed.filter(|_| queries.rows() >= FEW) {
-            Some(allowed) => self.gathered(allowed, candidates, request.budget)?,
-            None => None,
-        };
+        let filter = request.allowed.filter(|_| queries.rows() >= FEW);
+        let gathered = filter.and_then(|allowed| self.gathered(allowed, candidates, request.budget));
         let taken = gathered.as_ref().map_or(0, |gathered| gathered.bytes(self.dim()));
         let schedule = Schedule::of_free_memory(request.budget - taken, |budget| {
             self.schedule(queries.rows(), &HostRequest { budget, ..*request }, candidates)
