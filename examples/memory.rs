@@ -3,7 +3,7 @@
 use nearfield::{Device, DeviceOptions, Flat, MatrixView, MemoryPlace, Metric, RowPlace};
 
 fn main() -> Result<(), nearfield::Error> {
-    let device = Device::open(None, DeviceOptions::new().memory_bytes(1 << 20))?;
+    let device = Device::open(Some("gpu"), DeviceOptions::new().memory_bytes(1 << 20))?;
     let mut index = Flat::builder(&device, Metric::L2, 64).rows(RowPlace::Auto).build()?;
     let rows: Vec<f32> = (0..10_000 * 64).map(|i| (i as f32 * 0.37).sin()).collect();
     index.add(MatrixView::new(&rows, 64)?)?; // 2.6 MB and a copy of 0.8 MB

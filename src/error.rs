@@ -212,6 +212,7 @@ impl Error {
             Self::NoAdapter { .. } => ErrorKind::NoAdapter,
             Self::Unsupported { .. } => ErrorKind::Unsupported,
             Self::Budget { .. } | Self::MemoryLimit { .. } | Self::OutOfMemory { .. } => ErrorKind::Memory,
+            Self::Io { cause, .. } if cause.kind() == std::io::ErrorKind::OutOfMemory => ErrorKind::Memory,
             Self::DeviceLost { .. } => ErrorKind::DeviceLost,
             Self::Interrupted => ErrorKind::Interrupted,
             Self::File { .. } => ErrorKind::File,

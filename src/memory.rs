@@ -32,6 +32,15 @@ pub(crate) fn reserve<T>(values: &mut Vec<T>, len: usize) -> Result<()> {
     granted(reserved, (len as u64).saturating_mul(size_of::<T>() as u64))
 }
 
+/// Reserves memory for `len` values in all, and for no more.
+pub(crate) fn reserve_exact<T>(values: &mut Vec<T>, len: usize) -> Result<()> {
+    if len <= values.capacity() {
+        return Ok(());
+    }
+    let reserved = values.try_reserve_exact(len - values.len());
+    granted(reserved, (len as u64).saturating_mul(size_of::<T>() as u64))
+}
+
 /// Reserves memory for this many more values.
 pub(crate) fn reserve_more<T>(values: &mut Vec<T>, more: usize) -> Result<()> {
     reserve(values, values.len().saturating_add(more))
@@ -67,6 +76,11 @@ pub(crate) fn check_scratch(bytes: u64) -> Result<()> {
         true => Ok(()),
         false => Err(out_of_memory(bytes)),
     }
+}
+
+/// Refuses work of other libraries that takes up to this many bytes without asking, if they are not free now beside the spare memory.
+pub(crate) fn check_free(bytes: u64) -> Result<()> {
+    check_scratch(bytes.saturating_add(SPARE_BYTES as u64))
 }
 
 /// Refuses work that took this many bytes in small pieces, none of which looked for spare memory, if none is left.

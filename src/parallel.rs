@@ -5,11 +5,65 @@
 pub(crate) use rayon::{ThreadPool, current_num_threads, current_thread_index, in_place_scope, prelude::*};
 #[cfg(target_arch = "wasm32")]
 pub(crate) use sequential::*;
-
-/// Threads for one purpose; none where they could not be started.
 #[cfg(not(target_arch = "wasm32"))]
-pub(crate) fn thread_pool(threads: usize, name: &'static str) -> Option<ThreadPool> {
-    rayon::ThreadPoolBuilder::new().num_threads(threads).thread_name(move |_| name.to_owned()).build().ok()
+pub(crate) use threads::{start_threads, thread_pool};
+
+#[cfg(not(target_arch = "wasm32"))]
+mod threads {
+    use std::io::{Error as IoError, ErrorKind};
+    use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
+    use std::thread;
+
+    use rayon::{ThreadPool, ThreadPoolBuilder, current_thread_index};
+
+    use crate::error::{Error, Result};
+    use crate::memory;
+
+    /// Bytes of a thread's stack, as the standard library has them.
+    const STACK_BYTES: usize = 2 << 20;
+
+    /// Threads for one purpose; none where they could not be started.
+    pub(crate) fn thread_pool(threads: usize, name: &'static str) -> Option<ThreadPool> {
+        ThreadPoolBuilder::new().num_threads(threads).thread_name(move |_| name.to_owned()).build().ok()
+    }
+
+    /// Starts the threads of rayon's global pool, unless it has some. Comes before its first use: rayon tries it once, and panics
+    /// from then on if one thread does not start. As many threads as do start make the pool here, and none is an error that
+    /// leaves the next try to the next call.
+    pub(crate) fn start_threads() -> Result<()> {
+        static STARTED: OnceLock<()> = OnceLock::new();
+        if STARTED.get().is_some() || current_thread_index().is_some() {
+            return Ok(());
+        }
+        let asked = std::env::var("RAYON_NUM_THREADS").ok().and_then(|threads| threads.parse().ok());
+        let wanted = match asked {
+            Some(1..) => asked,
+            _ => thread::available_parallelism().ok().map(usize::from),
+        };
+        let (send, receive) = mpsc::channel::<rayon::ThreadBuilder>();
+        let receive = Arc::new(Mutex::new(receive));
+        let spawn = || {
+            // Beside its stack, a thread takes memory without asking when it begins to run.
+            memory::check_free(2 * STACK_BYTES as u64).ok()?;
+            let receive = receive.clone();
+            let work = move || {
+                let next = receive.lock().unwrap_or_else(PoisonError::into_inner).recv();
+                if let Ok(thread) = next {
+                    thread.run();
+                }
+            };
+            thread::Builder::new().name("nearfield".into()).stack_size(STACK_BYTES).spawn(work).ok()
+        };
+        let started = (0..wanted.unwrap_or(1)).map_while(|_| spawn()).count();
+        if started == 0 {
+            return Err(Error::OutOfMemory { purpose: "a thread of the host engine".into(), bytes: None });
+        }
+        let hand_over = |thread| send.send(thread).map_err(|_| IoError::from(ErrorKind::BrokenPipe));
+        // An error says that another part of the program has made the pool: then these threads end, as nobody sends them work.
+        ThreadPoolBuilder::new().num_threads(started).spawn_handler(hand_over).build_global().ok();
+        STARTED.get_or_init(|| ());
+        Ok(())
+    }
 }
 
 #[cfg(target_arch = "wasm32")]
@@ -26,6 +80,11 @@ mod sequential {
     }
 
     pub(crate) enum ThreadPool {}
+
+    /// There are no threads to start.
+    pub(crate) fn start_threads() -> crate::error::Result<()> {
+        Ok(())
+    }
 
     pub(crate) fn thread_pool(_threads: usize, _name: &'static str) -> Option<ThreadPool> {
         None

@@ -15,10 +15,10 @@ use super::ceilings::{Ceilings, Reached, Warmer, Work};
 use super::gpu::is_processor;
 use super::report;
 use super::times::{Times, WARM_UP};
-use super::told::Told;
+use super::told::{LINES, Told};
 use super::units::rounded;
-use nearfield_cli::given::device;
 use nearfield_cli::given::places::{KeepRows, Places};
+use nearfield_cli::given::{device, files};
 use nearfield_cli::terminal::output;
 
 /// The most time of a case without `--budget`, unless three runs take longer.
@@ -46,9 +46,12 @@ pub(super) struct Shared {
     /// Time for everything, like 60s or 5m. Cases without time left are named; an index or three runs that have begun are finished
     #[arg(long, value_name = "TIME", value_parser = budget)]
     budget: Option<Duration>,
-    /// Write a page with charts (index.html) and the JSON lines (figures.jsonl) into this directory, replacing older ones
+    /// Write a page with charts (index.html) and the JSON lines (figures.jsonl) into this directory
     #[arg(long, value_name = "DIR", value_parser = report::directory)]
     report: Option<PathBuf>,
+    /// Replace the report of an earlier run
+    #[arg(long, requires = "report")]
+    force: bool,
     /// Print JSON lines instead of text
     #[arg(long)]
     json: bool,
@@ -85,6 +88,12 @@ impl Common {
 }
 
 impl Shared {
+    /// Refuses to replace the report of an earlier run without being told to.
+    fn check_report(&self) -> Result<()> {
+        let lines = self.report.as_ref().map(|directory| directory.join(LINES));
+        lines.map_or(Ok(()), |lines| files::refuse_existing("--report", &lines, self.force))
+    }
+
     /// The words that select the same runs.
     pub(super) fn words(&self) -> Vec<String> {
         if self.runs == RUNS { vec![] } else { vec!["--runs".to_owned(), self.runs.to_string()] }
@@ -115,13 +124,15 @@ pub(super) struct Run {
 impl Run {
     pub(super) fn open(common: &Common) -> Result<Self> {
         let started = Instant::now();
+        common.shared.check_report()?;
         let devices = common.places.open()?;
         Ok(Self { places: Some(common.places.clone()), ..Self::on(devices, &common.shared, started) })
     }
 
     /// A run of something that is timed elsewhere. The host engine stands for its device.
-    pub(super) fn without_device(suite: &str, shared: &Shared) -> Self {
-        Self { suite: suite.to_owned(), ..Self::on(vec![Device::host()], shared, Instant::now()) }
+    pub(super) fn without_device(suite: &str, shared: &Shared) -> Result<Self> {
+        shared.check_report()?;
+        Ok(Self { suite: suite.to_owned(), ..Self::on(vec![Device::host()], shared, Instant::now()) })
     }
 
     fn on(devices: Vec<Device>, shared: &Shared, started: Instant) -> Self {

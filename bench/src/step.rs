@@ -74,7 +74,7 @@ impl Step {
 
     pub(super) fn run(&self) -> Result<()> {
         let (suite, common, shared) = self.parts();
-        let mut run = common.map_or_else(|| Ok(Run::without_device("peers", shared)), Run::open)?;
+        let mut run = common.map_or_else(|| Run::without_device("peers", shared), Run::open)?;
         let done = run.check(suite.takes_places()).and_then(|()| suite.run(&mut run));
         run.finish(done)
     }

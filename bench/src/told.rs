@@ -11,7 +11,7 @@ use crate::lines::Line;
 use crate::report;
 
 /// The file of lines in a report's directory.
-const LINES: &str = "figures.jsonl";
+pub(super) const LINES: &str = "figures.jsonl";
 
 pub(super) struct Told {
     is_json: bool,

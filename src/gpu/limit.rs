@@ -1,4 +1,4 @@
-//! The limit of the bytes that the rows of indexes hold on a device.
+//! The limit of the bytes that the rows of indexes hold on a device: a GPU, or the host as an engine.
 
 use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,7 +28,7 @@ pub(crate) struct Share {
 pub(crate) struct Loan(Vec<Arc<Share>>);
 
 impl Limit {
-    pub(super) fn new(bytes: u64) -> Self {
+    pub(crate) fn new(bytes: u64) -> Self {
         Self { held: Mutex::new(0), bytes }
     }
 

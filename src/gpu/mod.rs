@@ -31,7 +31,7 @@ pub(crate) use compiler::{FormChoice, FormTimes, Wanted};
 pub(crate) use device::Gpu;
 pub use kernel::{Access, Kernel, Variant, WORKGROUP};
 pub(crate) use kernel::{Length, Snippet, Uniform, params, wgsl};
-pub(crate) use limit::{Loan, Share};
+pub(crate) use limit::{Limit, Loan, Share};
 pub use memory::BufferSlice;
 pub(crate) use memory::{Request, Reserved, Scratch, budget_for, buffers, scratch, usable};
 pub use profile::{Profile, StageTime};

@@ -1,6 +1,8 @@
 //! The processor as a device.
 
-use crate::gpu::{Adapter, AdapterKind, Capabilities, MemoryUsage};
+use std::sync::Arc;
+
+use crate::gpu::{Adapter, AdapterKind, Capabilities, Limit, MemoryUsage};
 use crate::host::integers::isa::Isa;
 use crate::options::device::DeviceOptions;
 use crate::parallel;
@@ -27,11 +29,14 @@ pub(crate) fn memory_usage() -> Option<MemoryUsage> {
 pub(crate) struct Host {
     pub(crate) adapter: Adapter,
     pub(crate) options: DeviceOptions,
+    /// The limit of what rows of indexes hold.
+    pub(crate) rows_limit: Arc<Limit>,
 }
 
 impl Host {
     pub(crate) fn new(options: DeviceOptions) -> Self {
-        let threads = parallel::current_num_threads();
+        // Without threads, what needs them is an error later.
+        let threads = parallel::start_threads().map_or(1, |()| parallel::current_num_threads());
         let capabilities = Capabilities {
             max_buffer_bytes: u64::MAX,
             max_binding_bytes: u64::MAX,
@@ -48,6 +53,11 @@ impl Host {
             memory_bytes: told_bytes("/proc/meminfo", "MemTotal"),
             capabilities,
         };
-        Self { adapter, options }
+        Self { adapter, rows_limit: Arc::new(Limit::new(options.memory_bytes)), options }
+    }
+
+    /// The host beside a GPU, with the options of that: it keeps rows that the limit of the GPU's memory does not count.
+    pub(crate) fn beside_gpu(options: &DeviceOptions) -> Self {
+        Self::new(options.clone().memory_bytes(u64::MAX))
     }
 }

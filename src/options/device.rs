@@ -26,15 +26,15 @@ pub struct DeviceOptions {
     ///
     /// Default: 256 MiB.
     pub budget_bytes: u64,
-    /// Bytes that the rows of all indexes together may hold on a GPU: the rows, with their norms and ids, and their 8-bit copies, with the
+    /// Bytes that the rows of all indexes together may hold on the device: the rows, with their norms and ids, and their 8-bit copies, with the
     /// room for rows to come, as [`Index::memory`](crate::Index::memory) tells of `rows`, `norms`, `ids` and `integers`. Not counted are
     /// scratch memory, which has [`budget_bytes`](Self::budget_bytes), centroids, the tables of lists, bits of gaps, and matrices of the
-    /// caller's. A buffer that grows is held twice, and counted twice, until its rows are copied; while an index compacts itself or moves
+    /// caller's. On a GPU, a buffer that grows is held twice, and counted twice, until its rows are copied; while an index compacts itself or moves
     /// to the host, the device has the old buffers and the new ones for a moment, of which the smaller or new ones count.
     ///
     /// Where a change would exceed it, an index with [`RowPlace::Auto`](crate::RowPlace::Auto) moves its rows to the host; with another
     /// place, or if the 8-bit copy alone does not fit, the change is [`Error::MemoryLimit`](crate::Error::MemoryLimit) and the index stays
-    /// as it was. The host engine has no such limit. Default: no other limit than the device's memory.
+    /// as it was. The host engine counts rows in its memory, and neither mapped ones nor those that it keeps for a GPU. Default: no other limit than the device's memory.
     pub memory_bytes: u64,
     /// Use subgroup operations, cooperative matrices among them, where the adapter has them. Default: true.
     pub subgroups: bool,

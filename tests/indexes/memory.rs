@@ -7,7 +7,8 @@ use std::process::Command;
 use std::{env, fs};
 
 use nearfield::{
-    AddOptions, Device, DeviceOptions, Error, Flat, Index, Ivf, KMeans, MatrixView, Metric, Screen,
+    AddOptions, Device, DeviceOptions, Error, ErrorKind, Flat, Index, Ivf, KMeans, MatrixView, Metric,
+    Screen, io,
 };
 use test_case::test_case;
 
@@ -69,10 +70,37 @@ fn refused(index: &mut Index, change: impl FnOnce(&mut Index) -> Result<(), Erro
     done
 }
 
+/// Prints the memory that the process has taken so far, in place of the rest of a scenario.
+fn print_peak() -> Result<(), Error> {
+    let status = fs::read_to_string("/proc/self/status").expect("a status");
+    println!("{}", status.lines().find(|line| line.starts_with("VmPeak:")).expect("a peak"));
+    Ok(())
+}
+
+/// The first work of a process: its threads start.
+fn first(scenario: &str, path: &str) -> Result<(), Error> {
+    if scenario == "first search" {
+        let given = Given::new();
+        let mut index = flat(&Device::host(), Screen::I8);
+        index.add(given.rows())?;
+        assert_eq!(index.search(view(&given.values[..DIM * 100], DIM), 10)?.hits().len(), 1000);
+        return Ok(());
+    }
+    let file = io::VectorFile::open(path)?;
+    assert_eq!(file.read_all()?.rows(), file.rows());
+    Ok(())
+}
+
 /// Runs a scenario to its end or to the first error.
 fn run(scenario: &str, device: &Device) -> Result<(), Error> {
-    let mut given = Given::new();
     let saved = env::var(SAVED).unwrap_or_default();
+    if scenario.starts_with("first") {
+        return match env::var_os(UNLIMITED) {
+            Some(_) => print_peak(),
+            None => first(scenario, &saved),
+        };
+    }
+    let mut given = Given::new();
     let mut index = flat(device, Screen::I8);
     let numbers: Vec<u64> = (0..ROWS as u64).collect();
     let mut wanted = vec![];
@@ -95,10 +123,7 @@ fn run(scenario: &str, device: &Device) -> Result<(), Error> {
         _ => flat(device, Screen::I8).add(given.rows())?,
     }
     if env::var_os(UNLIMITED).is_some() {
-        let status = fs::read_to_string("/proc/self/status").expect("a status");
-        let peak = status.lines().find(|line| line.starts_with("VmPeak:")).expect("a peak");
-        println!("{peak}");
-        return Ok(());
+        return print_peak();
     }
     match scenario {
         "add" | "add to lists" => {
@@ -145,9 +170,13 @@ fn run(scenario: &str, device: &Device) -> Result<(), Error> {
 fn process() {
     let Ok(scenario) = env::var(SCENARIO) else { return };
     let options = DeviceOptions::new().budget_bytes(24 << 20);
-    match run(&scenario, &Device::open(Some("host"), options).expect("the host engine")) {
+    let done = match scenario.starts_with("first") {
+        true => run(&scenario, &Device::host()),
+        false => run(&scenario, &Device::open(Some("host"), options).expect("the host engine")),
+    };
+    match done {
         Ok(()) => println!("done"),
-        Err(error @ Error::OutOfMemory { .. }) => println!("refused: {error}"),
+        Err(error) if error.kind() == ErrorKind::Memory => println!("refused: {error}"),
         Err(error) => panic!("{error}"),
     }
 }
@@ -185,6 +214,8 @@ fn output_of(scenario: &str, saved: &str, limit: Option<u64>) -> String {
 #[test_case("k-means", 16 => ignore["nightly"])]
 #[test_case("load", 10 => ignore["nightly"])]
 #[test_case("load lists", 10 => ignore["nightly"])]
+#[test_case("first search", 40)]
+#[test_case("first text", 40)]
 fn without_memory_the_index_stays_as_it_was(scenario: &str, most: u64) {
     let folder = tempfile::tempdir().expect("a folder");
     let saved = folder.path().join("saved.nf");
@@ -197,6 +228,14 @@ fn without_memory_the_index_stays_as_it_was(scenario: &str, most: u64) {
         (0..3).for_each(|_| given.add(&mut index).expect("good rows"));
     }
     index.save(&saved).expect("it is saved");
+    let saved = match scenario {
+        "first text" => {
+            let text = folder.path().join("rows.csv");
+            fs::write(&text, "0.25,1,-3.5\n".repeat(20_000)).expect("written");
+            text
+        }
+        _ => saved,
+    };
     let saved = saved.to_str().expect("a path");
     let unlimited = output_of(scenario, saved, None);
     let (_, peak) = unlimited.split_once("VmPeak:").expect("the peak is printed");

@@ -40,6 +40,9 @@ case peer|distance|Distance matrix|ms ms_least ms_most device_ms operations_per_
 case|breakeven|GPU or host|ms host_ms quicker copy|
 upload|exact|Uploads|ms bytes_per_s|";
 
+/// The share of a copy's rate beyond which the bytes came from caches.
+const CACHED: f64 = 1.5;
+
 /// The records of docs/benchmark.md. Older files have others.
 const RECORDS: [&str; 10] =
     ["device", "suite", "first", "upload", "build", "case", "peer", "peers", "not_run", "failed"];
@@ -231,6 +234,8 @@ fn figure(line: &Line, key: &str) -> Option<String> {
         _ if key.ends_with("bytes_per_s") => byte_rate(number),
         _ if ["ops_per_s", "operations_per_s"].iter().any(|end| key.ends_with(end)) => operation_rate(number),
         "share" => format!("{} of {}", percent(number), line.text("bound")?),
+        // A copy reads and writes memory; much more than its rate comes from caches.
+        "share_of_copy" if number > CACHED => format!("{} (cached)", percent(number)),
         _ if key.starts_with("share") => percent(number),
         // With a mark if the machine was busy.
         _ if key.split('_').any(|part| part == "ms") => {

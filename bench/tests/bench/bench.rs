@@ -160,6 +160,8 @@ fn a_finished_run_alone_replaces_a_report_and_no_run_a_page_of_others() -> Resul
     let [figures, page] = ["figures.jsonl", "index.html"].map(|name| directory.path().join(name));
     let good = format!("reduce --length 1000 --runs 3 --report {}", directory.path().display());
     succeeded(run(&good)?)?;
+    refused(&good, "--report: needed a new file or --force, ")?;
+    let good = format!("{good} --force");
     succeeded(run(&good)?)?;
     let before = fs::read_to_string(&figures)?;
     let wrong = good.replace("reduce --length 1000", "exact --rows nowhere.npy --queries nowhere.npy");

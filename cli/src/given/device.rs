@@ -13,7 +13,7 @@ pub struct Choice {
     /// Scratch memory on the device, like 256MiB (the default) or 1GiB
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     scratch: Option<u64>,
-    /// Memory on the device that the rows of indexes may hold, with their 8-bit copies, like 20GiB; by default all there is
+    /// Memory of the device, a GPU or the host, that the rows of indexes may hold with their 8-bit copies, like 20GiB; by default all there is
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     memory: Option<u64>,
     /// Compile kernels anew, and keep no files of compiled ones. NEARFIELD_CACHE names another directory for them than the user's own
@@ -125,11 +125,11 @@ pub fn blame(error: Error, name: &str) -> anyhow::Error {
 pub fn in_words(error: anyhow::Error) -> anyhow::Error {
     match error.downcast_ref::<Error>() {
         Some(Error::Budget { purpose, needed, budget }) => {
-            let size = output::bytes(*needed);
-            anyhow!("--scratch: needed at least {needed} bytes ({size}) for {purpose}, given {budget}")
+            let [size, given] = [needed, budget].map(|&bytes| output::bytes(bytes));
+            anyhow!("--scratch: needed at least {size} (--scratch {needed}B) for {purpose}, given {given}")
         }
         Some(Error::MemoryLimit { purpose, needed, held, limit }) => {
-            let [needed, held] = [needed, held].map(|&bytes| output::bytes(bytes));
+            let [needed, held, limit] = [needed, held, limit].map(|&bytes| output::bytes(bytes));
             anyhow!("--memory: needed {needed} for {purpose} beside the {held} that rows hold, given {limit}")
         }
         _ => error,
@@ -216,6 +216,6 @@ mod tests {
     fn errors_name_the_argument_that_sets_a_limit() {
         let error = Error::MemoryLimit { purpose: "rows".into(), needed: 2048, held: 1024, limit: 2500 };
         let text = in_words(error.into()).to_string();
-        assert!(text.starts_with("--memory: needed ") && text.ends_with("given 2500"), "{text}");
+        assert!(text.starts_with("--memory: needed ") && text.ends_with("given 2.4 KiB"), "{text}");
     }
 }

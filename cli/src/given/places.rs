@@ -8,6 +8,7 @@ use nearfield::{Device, Placement, RowPlace};
 
 use super::arguments;
 use super::device::Choice;
+use crate::terminal::interrupt;
 
 /// Where a GPU's index keeps its rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
@@ -25,6 +26,12 @@ pub enum KeepRows {
     /// In the file of --rows (.npy, .fbin or .f16bin) or, in `search`, of a flat --index-file. The system reads of it what is needed. The file must
     /// stay as it is meanwhile
     Mapped,
+}
+
+/// Rows that stay in their file.
+pub fn mapped(file: &Path) -> Result<RowPlace> {
+    interrupt::name_cut_file(file)?;
+    Ok(RowPlace::Mapped(file.to_owned()))
 }
 
 #[derive(Debug, Clone, clap::Args)]
@@ -53,7 +60,7 @@ impl Places {
             (KeepRows::Device, _) => RowPlace::Device,
             (KeepRows::Host, _) => RowPlace::Host,
             (KeepRows::Streamed, _) => RowPlace::Streamed,
-            (KeepRows::Mapped, Some(file)) => RowPlace::Mapped(file.to_owned()),
+            (KeepRows::Mapped, Some(file)) => mapped(file)?,
             (KeepRows::Mapped, None) => {
                 bail!("--keep-rows mapped: needed rows of a file (--rows), given none")
             }

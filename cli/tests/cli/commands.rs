@@ -324,8 +324,8 @@ fn tune_prints_the_times_of_both_forms_of_kernels() -> Result<()> {
         "tune",
         &[
             (
-                "--dim 64 --count 100 --device host --threads 3",
-                &["--dim", "GPU with timestamps", "on host, 3 threads"],
+                "--dim 4096 --count 1000000000 --device host --threads 3",
+                &["--device", "needed a GPU with timestamps, given host, 3 threads"],
             ),
             ("", &["--dim"]),
         ],

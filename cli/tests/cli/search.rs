@@ -196,6 +196,9 @@ fn what_is_converted_or_left_out_or_makes_answers_shorter_is_said() -> Result<()
         let said = here.said(&arguments, true)?;
         assert!(said.contains(wanted), "{arguments}: {said}");
     }
+    let masked = format!("{SEARCH} --filter mask.npy");
+    assert!(here.run(&masked)?.contains("; the filter allows 2 of 10 rows\n"));
+    assert_eq!(here.record(&masked)?["allowed_rows"], 2);
     assert_eq!(here.said(&format!("{SEARCH} -k 10"), true)?, "");
     here.fail(SEARCH, &[("--filter ones.npy", &["or a mask of dtype bool, found id 1 twice"])])
 }
@@ -223,8 +226,9 @@ fn mistakes_get_a_suggestion() -> Result<()> {
     )?;
     let complaint = here.said(&format!("{SEARCH} --scratch 1"), false)?;
     let (_, after) = complaint.split_once("error: --scratch: needed at least ").context("an error")?;
-    let (bytes, after) = after.split_once(" bytes (").context("bytes")?;
-    assert!(after.ends_with("for a search of 10 of 10 rows, given 1\n"), "{complaint}");
+    let (_, after) = after.split_once(" (--scratch ").context("bytes")?;
+    let (bytes, after) = after.split_once("B) ").context("bytes")?;
+    assert_eq!(after, "for a search of 10 of 10 rows, given 1 B\n", "{complaint}");
     here.run(&format!("{SEARCH} --scratch {bytes}"))?;
     let fewer = format!("--scratch {}", bytes.parse::<u64>()? - 1);
     here.fail(SEARCH, &[(&fewer, &["--scratch", bytes])])

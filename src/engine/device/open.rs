@@ -8,6 +8,7 @@ use crate::future::Boxed;
 use crate::gpu::{AdapterChoice, Choice, Gpu, Listing, every_gpu, refuse_twice};
 use crate::host::Host;
 use crate::options::device::DeviceOptions;
+use crate::parallel;
 
 /// The variable that says which device is the best.
 const VARIABLE: &str = "NEARFIELD_ADAPTER";
@@ -101,7 +102,10 @@ async fn each(names: &[&str], options: DeviceOptions, known: &[Engine]) -> Resul
         let engine = match (known, place) {
             (Some(engine), _) => engine.clone(),
             (None, Some(place)) => Engine::Gpu(Arc::new(Gpu::open(&listing, place, options).await?)),
-            (None, None) => Engine::Host(Arc::new(Host::new(options))),
+            (None, None) => {
+                parallel::start_threads()?;
+                Engine::Host(Arc::new(Host::new(options)))
+            }
         };
         opened.push((engine, reason));
     }

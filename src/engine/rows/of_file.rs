@@ -94,7 +94,7 @@ impl Reading {
         let FilePart { rows, ids, alive } = part;
         match (&device.engine, shape.kept) {
             (Engine::Gpu(gpu), Kept::Apart | Kept::Streamed) => {
-                let host = Arc::new(Host::new(gpu.options.clone()));
+                let host = Arc::new(Host::beside_gpu(&gpu.options));
                 let rows = HostRows::of_file(host, shape.metric, rows, (ids, alive), false)?;
                 let mut rows = Box::new(ApartRows::of(gpu, shape, rows)?);
                 if let Some(integers) = rows.on_gpu() {

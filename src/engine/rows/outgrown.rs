@@ -118,7 +118,7 @@ impl GpuRows {
     async fn read_back(&self, shape: &RowShape) -> Result<HostRows> {
         let &RowShape { metric, elements, dim, expected, .. } = shape;
         check_host_room(self.len() * shape.row_bytes() as u64)?;
-        let host = Arc::new(Host::new(self.gpu.options.clone()));
+        let host = Arc::new(Host::beside_gpu(&self.gpu.options));
         let mut rows =
             HostRows::new(host, metric, elements, dim, false).expecting(expected.max(self.end()))?;
         rows.resize(self.end() as usize)?;

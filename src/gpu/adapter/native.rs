@@ -35,22 +35,27 @@ async fn computing(
     adapters.into_iter().filter(computes).map(with_info).collect()
 }
 
-/// Every adapter that can compute, best first. `WGPU_BACKEND` narrows the choice of interfaces.
-pub(crate) async fn enumerate() -> Vec<(wgpu::Adapter, Adapter)> {
+/// What instances are made with, where the environment says nothing else.
+fn descriptor() -> wgpu::InstanceDescriptor {
     let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle();
     // Without the checks of indirect dispatches, which cost a dispatch each: nothing here is dispatched indirectly. Without shaders'
     // debug information, for which naga counts lines from the start of the text at every instruction. WGPU_DEBUG=1 adds it.
     descriptor.flags =
         if cfg!(debug_assertions) { wgpu::InstanceFlags::VALIDATION } else { wgpu::InstanceFlags::empty() };
-    let descriptor = descriptor.with_env();
-    let (flags, backends) = (descriptor.flags, descriptor.backends);
+    // DXC, which wgpu takes by itself where it is on the path, refuses kernels with subgroups or products of bytes as naga writes them.
+    // FXC has neither, and kernels take their forms without. WGPU_DX12_COMPILER=dxc takes the other.
+    descriptor.backend_options.dx12.shader_compiler = wgpu::Dx12Compiler::Fxc;
+    descriptor.with_env()
+}
+
+/// Every adapter that can compute, best first. `WGPU_BACKEND` narrows the choice of interfaces.
+pub(crate) async fn enumerate() -> Vec<(wgpu::Adapter, Adapter)> {
+    let backends = descriptor().backends;
     // OpenGL lists the hardware of the other backends again, with fewer features and smaller limits: it is asked only
     // when they list nothing, or when WGPU_BACKEND names no other.
-    let mut found = computing(descriptor, backends - wgpu::Backends::GL).await;
+    let mut found = computing(descriptor(), backends - wgpu::Backends::GL).await;
     if found.is_empty() && backends.contains(wgpu::Backends::GL) {
-        let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle().with_env();
-        descriptor.flags = flags;
-        found = computing(descriptor, wgpu::Backends::GL).await;
+        found = computing(descriptor(), wgpu::Backends::GL).await;
     }
     let mut described: Vec<_> = found
         .into_iter()

@@ -45,9 +45,14 @@ impl PackedRows {
         Ok(())
     }
 
-    /// Reserves memory for `rows` rows in all.
+    /// Reserves memory for `rows` rows in all, and for no more.
     pub(crate) fn reserve(&mut self, rows: usize) -> Result<()> {
-        memory::reserve(&mut self.lines, rows.div_ceil(GROUP).saturating_mul(self.steps))
+        memory::reserve_exact(&mut self.lines, rows.div_ceil(GROUP).saturating_mul(self.steps))
+    }
+
+    /// The bytes of a group of rows.
+    pub(crate) fn group_bytes(&self) -> u64 {
+        (self.steps * size_of::<Line>()) as u64
     }
 
     /// The bytes that the rows take, with the room for others.

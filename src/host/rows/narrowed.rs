@@ -49,10 +49,16 @@ impl NarrowedRows {
         self.rows.resize(rows)
     }
 
-    /// Reserves memory for `rows` rows in all.
+    /// Reserves memory for `rows` rows in all, and for no more.
     pub(crate) fn reserve(&mut self, rows: usize) -> Result<()> {
-        memory::reserve(&mut self.terms, rows.div_ceil(GROUP))?;
+        memory::reserve_exact(&mut self.terms, rows.div_ceil(GROUP))?;
         self.rows.reserve(rows)
+    }
+
+    /// The bytes that this many rows take.
+    pub(crate) fn bytes_of(&self, rows: u64) -> u64 {
+        let group = size_of::<GroupTerms>() as u64 + self.rows.group_bytes();
+        rows.div_ceil(GROUP as u64).saturating_mul(group)
     }
 
     /// Drops the rows from `rows` on.

@@ -20,6 +20,7 @@ const WORK: usize = 1 << 26;
 
 /// The squared norm of each row, or an error for the first row that is refused.
 pub(crate) fn checked(argument: &'static str, rows: HostVectors<'_>) -> Result<Vec<f64>> {
+    start_threads()?;
     let mut squared = memory::filled(rows.rows(), 0.0)?;
     let fill = |(piece, squared): (usize, &mut [f64])| {
         let mut scratch = vec![0.0; rows.dim()];

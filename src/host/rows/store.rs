@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::bits::Bits;
 use crate::error::{Error, Result};
+use crate::gpu::{Loan, Share};
 use crate::host::integers::packed::GROUP;
 use crate::host::processor::Host;
 use crate::host::rows::mapped::MappedRows;
@@ -30,6 +31,8 @@ pub(crate) struct HostRows {
     pub(crate) narrowed: Option<NarrowedRows>,
     /// The number of expected rows, whose memory is never freed.
     expected: usize,
+    /// Rows that there is memory for, and its share of the host's limit.
+    room: (usize, Option<Arc<Share>>),
 }
 
 /// A change of rows that has all its memory.
@@ -68,7 +71,7 @@ impl HostRows {
     ) -> Self {
         let values = RowValues::new(elements, dim);
         let narrowed = is_narrowed.then(|| NarrowedRows::new(metric, dim));
-        Self { host, metric, values, ids: vec![], alive: None, narrowed, expected: 0 }
+        Self { host, metric, values, ids: vec![], alive: None, narrowed, expected: 0, room: (0, None) }
     }
 
     /// The rows of a matrix, to be searched: row numbers are their ids.
@@ -81,7 +84,7 @@ impl HostRows {
     ) -> Self {
         let ids = (0..squared.len() as u64).collect();
         let values = RowValues::shared(values, dim, squared.to_vec());
-        Self { host, metric, values, ids, alive: None, narrowed: None, expected: 0 }
+        Self { host, metric, values, ids, alive: None, narrowed: None, expected: 0, room: (0, None) }
     }
 
     /// Rows of a file, with the id of each slot. They can be found when [`enter`](Self::enter) has seen all of them.
@@ -92,13 +95,12 @@ impl HostRows {
         (ids, alive): (Vec<u64>, Option<Bits>),
         is_narrowed: bool,
     ) -> Result<Self> {
-        let mut narrowed = is_narrowed.then(|| NarrowedRows::new(metric, rows.dim));
-        if let Some(narrowed) = &mut narrowed {
-            narrowed.resize(ids.len())?;
-        }
-        let mut values = RowValues::mapped(rows);
-        values.resize(ids.len())?;
-        Ok(Self { host, metric, values, ids, alive, narrowed, expected: 0 })
+        let narrowed = is_narrowed.then(|| NarrowedRows::new(metric, rows.dim));
+        let (slots, values) = (ids.len(), RowValues::mapped(rows));
+        let mut rows = Self { host, metric, values, ids, alive, narrowed, expected: 0, room: (0, None) };
+        rows.reserve(slots)?;
+        rows.resize(slots)?;
+        Ok(rows)
     }
 
     /// Counts a sample of the rows of a file towards the centre.
@@ -265,13 +267,36 @@ impl HostRows {
         Ok(())
     }
 
-    /// Reserves memory for the slots below `end`.
+    /// Reserves memory for the slots below `end`, and for more where rows have to move anyway and the limit has room for it.
     fn reserve(&mut self, end: usize) -> Result<()> {
-        self.values.reserve(end)?;
-        if let Some(narrowed) = &mut self.narrowed {
-            narrowed.reserve(end)?;
+        match self.room.0 {
+            room if end <= room => Ok(()),
+            // Exactly what is asked for: this is how the capacity of an index is reserved.
+            0 => self.reserve_exact(end),
+            room => self.reserve_exact(end.max(2 * room)).or_else(|_| self.reserve_exact(end)),
         }
-        memory::reserve(&mut self.ids, end)
+    }
+
+    fn reserve_exact(&mut self, room: usize) -> Result<()> {
+        // What is moved is counted once.
+        let loan = Loan::new(self.room.1.iter().cloned());
+        let purpose = || format!("rows, norms, ids and 8-bit copies of {room} rows");
+        let share = self.host.rows_limit.take(purpose, self.bytes_of(room as u64))?;
+        self.values.reserve(room)?;
+        if let Some(narrowed) = &mut self.narrowed {
+            narrowed.reserve(room)?;
+        }
+        memory::reserve_exact(&mut self.ids, room)?;
+        self.room = (room, Some(share));
+        loan.settle();
+        Ok(())
+    }
+
+    /// Bytes of this many rows in memory, with their norms, ids and 8-bit copies.
+    fn bytes_of(&self, rows: u64) -> u64 {
+        let values = if self.values.file().is_some() { 0 } else { self.values.bytes_of(rows) };
+        let narrowed = self.narrowed.as_ref().map_or(0, |narrowed| narrowed.bytes_of(rows));
+        values.saturating_add(narrowed).saturating_add(rows.saturating_mul(16))
     }
 
     /// Applies a change whose rows are written: those that it frees are gone, and the end may move down.
@@ -318,6 +343,12 @@ impl HostRows {
         if let Some(narrowed) = &mut self.narrowed {
             narrowed.shrink(self.expected);
         }
+        let room = self.end().max(self.expected);
+        let loan = Loan::new(self.room.1.iter().cloned());
+        if let Ok(share) = self.host.rows_limit.take(String::new, self.bytes_of(room as u64)) {
+            self.room = (room, Some(share));
+            loan.settle();
+        }
     }
 
     /// The rows in these slots, `[slots, dim]`, widened to f32.
@@ -343,7 +374,7 @@ impl HostRows {
         Ok(bytes)
     }
 
-    /// Resizes to `slots` slots; new ones hold no row yet.
+    /// Resizes to `slots` slots; new ones hold no row yet. What was not reserved is not counted against the limit.
     pub(crate) fn resize(&mut self, slots: usize) -> Result<()> {
         self.values.resize(slots)?;
         if let Some(narrowed) = &mut self.narrowed {

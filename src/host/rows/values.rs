@@ -224,10 +224,11 @@ impl RowValues {
         memory::resize(&mut self.squared, slots, 0.0)
     }
 
+    /// Reserves memory for the slots below `slots`, and for no more.
     pub(crate) fn reserve(&mut self, slots: usize) -> Result<()> {
         let len = self.len_of(slots)?;
-        of_either!(mut &mut self.elements, values => memory::reserve(values, len)?);
-        memory::reserve(&mut self.squared, slots)
+        of_either!(mut &mut self.elements, values => memory::reserve_exact(values, len)?);
+        memory::reserve_exact(&mut self.squared, slots)
     }
 
     /// Bytes of the elements of this many rows.

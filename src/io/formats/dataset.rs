@@ -1,10 +1,12 @@
 //! Reads the elements of a dataset of an HDF5 file.
 
 use std::fmt;
-use std::io::{Error as IoError, Result as IoResult};
+use std::io::{Error as IoError, ErrorKind, Result as IoResult};
 
 use hdf5_reader::error::{Error as Hdf5Error, Result as Hdf5Result};
 use hdf5_reader::{ByteOrder, Dataset, Datatype, H5Type, SliceInfo, SliceInfoElem};
+
+use crate::memory;
 
 /// The elements of a dataset as bytes in its own order, row after row, whatever its chunks and filters are.
 pub(in crate::io) struct DatasetBytes {
@@ -46,13 +48,26 @@ impl DatasetBytes {
         let start = offset / self.row;
         let end = (offset + buffer.len() as u64).div_ceil(self.row);
         selections[0] = SliceInfoElem::Slice { start, end, step: 1 };
-        let read = self.dataset.read_slice::<Raw<N>>(&SliceInfo { selections }).map_err(IoError::other)?;
+        // The elements, as bytes and as numbers, and the chunks that they lie in, as stored and as decoded.
+        let chunk = self.dataset.chunks().unwrap_or_default();
+        let chunk = chunk.iter().fold(self.size as u64, |bytes, &length| bytes.saturating_mul(length.into()));
+        let bytes = (end - start).saturating_mul(self.row).saturating_add(chunk).saturating_mul(2);
+        memory::check_free(bytes).map_err(|_| IoError::from(ErrorKind::OutOfMemory))?;
+        let read = self.dataset.read_slice::<Raw<N>>(&SliceInfo { selections }).map_err(of_system)?;
         let skipped = ((offset - start * self.row) / N as u64) as usize;
         let mut elements = read.iter().skip(skipped);
         for place in buffer.as_chunks_mut::<N>().0 {
             *place = elements.next().ok_or_else(|| IoError::other("elements are missing"))?.0;
         }
         Ok(())
+    }
+}
+
+/// The error as one of the system.
+pub(super) fn of_system(error: Hdf5Error) -> IoError {
+    match error {
+        Hdf5Error::Io(cause) => cause,
+        other => IoError::other(other),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Finds the datasets of an HDF5 file.
 
-use std::io::Error as IoError;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -8,13 +8,14 @@ use hdf5_reader::error::{Error as Hdf5Error, Result as Hdf5Result};
 use hdf5_reader::{ByteOrder, Dataset, Datatype, Hdf5File, OpenOptions, Storage, StorageBuffer};
 
 use super::archive::{Archive, Array};
-use super::dataset::DatasetBytes;
+use super::dataset::{DatasetBytes, of_system};
 use super::npy::Header;
 use crate::error::Result;
 use crate::files::{PositionedFile, failed, mismatch};
 use crate::io::element_type::ElementType;
 use crate::io::location::member_path;
 use crate::io::source::Source;
+use crate::memory;
 
 /// The most bytes of a chunk of elements, which is decoded as a whole.
 const MOST_CHUNK_BYTES: usize = 256 << 20;
@@ -35,7 +36,10 @@ pub(in crate::io) struct Hdf5 {
 impl Hdf5 {
     /// Finds the datasets of a file: `name`, which may be a path of groups, or else all of the outermost group.
     pub(in crate::io) fn open(path: &Path, file: PositionedFile, name: Option<&str>) -> Result<Self> {
-        let broken = |error: Hdf5Error| mismatch(path, "an HDF5 file", error.to_string());
+        let broken = |error: Hdf5Error| match error {
+            Hdf5Error::Io(cause) => failed(path)(cause),
+            other => mismatch(path, "an HDF5 file", other.to_string()),
+        };
         let options =
             OpenOptions::default().with_chunk_cache_bytes(CACHE_BYTES).with_max_chunk_bytes(MOST_CHUNK_BYTES);
         let length = file.length();
@@ -72,7 +76,7 @@ impl Archive for Hdf5 {
     fn array(&self, index: usize) -> Result<Array> {
         let name = &self.names[index];
         let path = member_path(&self.path, name);
-        let fault = |error: Hdf5Error| failed(&path)(IoError::other(error));
+        let fault = |error: Hdf5Error| failed(&path)(of_system(error));
         let dataset = self.file.dataset(name).map_err(fault)?;
         let element = element(&dataset);
         let header = Header {
@@ -133,7 +137,8 @@ impl Storage for Bytes {
         if offset.checked_add(length as u64).is_none_or(|end| end > self.len()) {
             return Err(Hdf5Error::OffsetOutOfBounds(offset));
         }
-        let mut bytes = vec![0; length];
+        let out_of_memory = |_| Hdf5Error::Io(ErrorKind::OutOfMemory.into());
+        let mut bytes = memory::filled(length, 0).map_err(out_of_memory)?;
         self.0.fill(offset, &mut bytes)?;
         Ok(StorageBuffer::from_vec(bytes))
     }

@@ -4,11 +4,12 @@ use std::io::{BufRead, BufReader, Read};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use crate::memory;
 use crate::parallel::*;
 use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
-use crate::files::{PositionedFile, failed, mismatch};
+use crate::files::{PositionedFile, failed, mismatch, not_json};
 
 /// The most bytes of a line. A damaged file may have no line breaks.
 const LONGEST_LINE: u64 = 4 << 20;
@@ -77,6 +78,7 @@ impl TextTable {
         form: Form,
         field: Option<String>,
     ) -> Result<Self> {
+        memory::check_free(file.length().min(4 * LONGEST_LINE))?;
         let mut first = Mark { row: 0, line: 0, offset: 0 };
         let mut lines = Lines::new(path, &file, first);
         let Some(line) = lines.next_line()? else {
@@ -119,6 +121,7 @@ impl TextTable {
 
     /// Reads the rows of `range`, which must lie within the table, into `values`, which has room for them. All threads parse.
     pub(in crate::io) fn read(&self, range: Range<usize>, values: &mut Vec<f32>) -> Result<()> {
+        start_threads()?;
         let mark = self.marks[self.marks.partition_point(|mark| mark.row <= range.start) - 1];
         let mut lines = Lines::new(&self.path, &self.file, mark);
         let missing = |row| mismatch(&self.path, format!("{} rows", self.rows), format!("{row} rows"));
@@ -127,6 +130,8 @@ impl TextTable {
         }
         let mut row = range.start;
         while row < range.end {
+            // Lines, and the numbers of each thread, which may take half as much again as they need.
+            memory::check_free(4 * self.file.length().min(BLOCK as u64))?;
             let (mut block, mut bytes) = (vec![], 0);
             while row < range.end && bytes < BLOCK {
                 bytes += LINE + lines.next_line()?.ok_or_else(|| missing(row))?.len();
@@ -196,7 +201,10 @@ impl Parser {
                 Ok(())
             }
             Self::Json(None) if line.trim_start().starts_with('[') => {
-                let parsed: Vec<f32> = serde_json::from_str(line).map_err(|error| error.to_string())?;
+                let Ok(parsed) = serde_json::from_str::<Vec<f32>>(line) else {
+                    let array: Vec<Value> = serde_json::from_str(line).map_err(|error| not_json(&error))?;
+                    return numbers(&array, values);
+                };
                 if let Some(place) = parsed.iter().position(|value| value.is_infinite()) {
                     return Err(format!("a number too large for float32 as number {place}"));
                 }
@@ -205,7 +213,7 @@ impl Parser {
             }
             Self::Json(field) => {
                 let object: Map<String, Value> =
-                    serde_json::from_str(line).map_err(|error| error.to_string())?;
+                    serde_json::from_str(line).map_err(|error| not_json(&error))?;
                 let array = match field {
                     Some(field) => object.get(field).and_then(Value::as_array),
                     None => {
@@ -221,15 +229,19 @@ impl Parser {
                         None => format!("not one array among the fields {names} (FILE:FIELD names one)"),
                     }
                 })?;
-                for value in array {
-                    let number =
-                        value.as_f64().map(|number| number as f32).filter(|number| number.is_finite());
-                    values.push(number.ok_or_else(|| shortened(&value.to_string()))?);
-                }
-                Ok(())
+                numbers(array, values)
             }
         }
     }
+}
+
+/// Appends the numbers of an array. The error says what was found instead.
+fn numbers(array: &[Value], values: &mut Vec<f32>) -> std::result::Result<(), String> {
+    for value in array {
+        let number = value.as_f64().map(|number| number as f32).filter(|number| number.is_finite());
+        values.push(number.ok_or_else(|| shortened(&value.to_string()))?);
+    }
+    Ok(())
 }
 
 /// The fields of a line, without quotes and white space around them.

@@ -2,7 +2,8 @@
 
 use nearfield::{Error, Flat, MemoryPlace, Metric, RowPlace, Screen};
 
-use super::{DIM, NARROWED, STORED, add, answers, build, builder, held, values};
+use super::{DIM, NARROWED, STORED, add, answers, build, builder, held, held_in, values};
+use crate::common::{Engine, options};
 use crate::support::{Limited, limited};
 use nearfield_testing::view;
 
@@ -104,4 +105,43 @@ fn a_matrix_of_the_callers_and_scratch_memory_do_not_count() {
     let mut index = builder(&device).rows(RowPlace::Device).build().expect("an index");
     add(&mut index, &rows[..1024 * DIM]);
     assert_eq!(answers(&index).len(), 400);
+}
+
+#[test]
+fn the_host_engine_holds_the_limit_too() {
+    let open = |bytes: u64| Engine::Host.open(options().memory_bytes(bytes)).expect("the host");
+    let held = |index: &Flat| held_in(index, MemoryPlace::Host);
+    let measured = {
+        let mut index = build(&open(u64::MAX), RowPlace::Auto);
+        add(&mut index, &values(11, 1000));
+        held(&index)
+    };
+    let device = open(measured);
+    let mut index = build(&device, RowPlace::Auto);
+    add(&mut index, &values(11, 1000));
+    let before = answers(&index);
+    for place in [RowPlace::Auto, RowPlace::Device, RowPlace::Host] {
+        let refused = build(&device, place).add(&[1.0f32; DIM]);
+        assert!(
+            matches!(refused, Err(Error::MemoryLimit { held, limit, .. }) if (held, limit) == (measured, measured))
+        );
+    }
+    let refused = index.add(&[1.0f32; DIM]);
+    assert!(matches!(refused, Err(Error::MemoryLimit { .. })), "{refused:?}");
+    assert_eq!((index.len(), answers(&index)), (1000, before));
+    assert!(matches!(builder(&device).capacity(1001).build(), Err(Error::MemoryLimit { .. })));
+    // A row that is removed makes room for another one, and many for another index.
+    index.remove(&[7]).expect("a row");
+    index.add(&[1.0f32; DIM]).expect("its place");
+    index.remove(&(300..800).collect::<Vec<u64>>()).expect("rows");
+    index.compact().expect("compacted");
+    let mut other = build(&device, RowPlace::Auto);
+    add(&mut other, &values(12, 400));
+    assert!(held(&index) + held(&other) <= measured, "{}; {}", index.memory(), other.memory());
+    drop((index, other));
+    let mut index = build(&device, RowPlace::Auto);
+    // It grows row by row, up to the limit, and no search has less than all rows.
+    let added = (0..2000).take_while(|_| index.add(&[1.0f32; DIM]).is_ok()).count();
+    assert!((900..=1000).contains(&added) && held(&index) <= measured, "{added}: {}", index.memory());
+    assert_eq!(index.search(&[1.0f32; DIM], 2000).expect("an answer").row(0).len(), added);
 }

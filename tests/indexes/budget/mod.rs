@@ -39,8 +39,12 @@ fn answers(index: &Flat) -> Vec<(u64, u32)> {
 
 /// Bytes of rows on the device, as the limit counts them.
 fn held(index: &Flat) -> u64 {
+    held_in(index, MemoryPlace::Device)
+}
+
+fn held_in(index: &Flat, place: MemoryPlace) -> u64 {
     let memory = index.memory();
     let of_rows = |name| ["rows", "norms", "ids", "integers"].contains(&name);
     let parts = memory.parts().iter();
-    parts.filter(|part| part.place == MemoryPlace::Device && of_rows(part.name)).map(|part| part.bytes).sum()
+    parts.filter(|part| part.place == place && of_rows(part.name)).map(|part| part.bytes).sum()
 }

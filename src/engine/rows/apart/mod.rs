@@ -54,7 +54,7 @@ impl UsualCandidates {
 impl ApartRows {
     pub(crate) fn new(gpu: &Arc<Gpu>, shape: &RowShape) -> Result<Self> {
         let &RowShape { metric, elements, dim, expected, .. } = shape;
-        let host = Arc::new(Host::new(gpu.options.clone()));
+        let host = Arc::new(Host::beside_gpu(&gpu.options));
         let rows = HostRows::new(host, metric, elements, dim, false).expecting(expected)?;
         Self::of(gpu, shape, rows)
     }

@@ -31,6 +31,7 @@ Distances of l2sq are squared; those of cosine are 1 - cosine; those of ip are n
   metric, k           as requested; k is null with --radius
   radius              as requested (the text inf if it is infinite), or null
   probes              as requested or found for --recall, or null
+  allowed_rows        rows that --filter allows, or null
   device              {name, backend, driver, kind}
   row_place           where the rows were: device, host or file
   plan                how the search ran, as text

@@ -49,9 +49,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if let (Some(labels), Some(last), None) = (&labels, last, &source.rows) {
         labels.check_until(last)?;
     }
-    if let (Some(allowed), Some(last)) = (&allowed, last) {
-        say_what_is_unknown(allowed, &index, last);
-    }
+    let allowed_rows = allowed.as_ref().map(|allowed| allowed_rows(allowed, &index));
     let blame = |error| files::blame(error, "--queries", &query_file, 0);
     let probes = match (args.recall, &index) {
         (Some(recall), Index::Ivf(index)) => {
@@ -80,7 +78,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Ok((recall, truth.width()))
     });
     let recall = recall.transpose()?;
-    let ran = Ran { source: &source, index: &index, probes, filled, search, statistics, recall };
+    let ran =
+        Ran { source: &source, index: &index, probes, allowed_rows, filled, search, statistics, recall };
     report(args, &ran, &files::describe(&query_file), &found)
 }
 
@@ -121,21 +120,28 @@ fn say_what_is_missing(args: &Args, source: &Source<'_>, index: &Index, queries:
     }
 }
 
-/// Tells the user which part of a filter is of no row.
-fn say_what_is_unknown(allowed: &Selection, index: &Index, last: u64) {
-    match allowed {
-        Selection::Ids(ids) => {
-            let unknown = ids.iter().filter(|&&id| !index.contains(id)).count();
-            if unknown > 0 {
-                output::note(&format!("--filter: {unknown} of {} ids are those of no row", ids.len()));
-            }
+/// The number of rows that a filter allows. Tells the user which part of it is of no row, and which rows it does not cover.
+fn allowed_rows(allowed: &Selection, index: &Index) -> usize {
+    let known = |ids: &mut dyn Iterator<Item = u64>| {
+        ids.fold([0, 0], |[known, all], id| [known + usize::from(index.contains(id)), all + 1])
+    };
+    let [known, all] = match allowed {
+        Selection::Ids(ids) => known(&mut ids.iter().copied()),
+        Selection::Mask { words, len } => {
+            known(&mut (0..*len as u64).filter(|id| words[(id / 64) as usize] >> (id % 64) & 1 == 1))
         }
-        Selection::Mask { len, .. } if last >= *len as u64 => {
-            let rest = format!("rows with ids from {len} to {last} are left out");
-            output::note(&format!("--filter: the mask has {len} elements, so {rest}"));
-        }
-        _ => {}
+        _ => [0, 0],
+    };
+    if known < all {
+        output::note(&format!("--filter: {} of {all} ids are those of no row", all - known));
     }
+    if let (&Selection::Mask { len, .. }, Some(last)) = (allowed, index.largest_id())
+        && last >= len as u64
+    {
+        let rest = format!("rows with ids from {len} to {last} are left out");
+        output::note(&format!("--filter: the mask has {len} elements, so {rest}"));
+    }
+    known
 }
 
 fn search(
@@ -162,6 +168,8 @@ struct Ran<'a> {
     source: &'a Source<'a>,
     index: &'a Index,
     probes: Option<usize>,
+    /// The rows that the filter allows.
+    allowed_rows: Option<usize>,
     filled: Filled,
     search: Duration,
     statistics: Statistics,
@@ -170,17 +178,22 @@ struct Ran<'a> {
 }
 
 fn report(args: &Args, ran: &Ran<'_>, queries: &str, found: &Found<'_>) -> Result<()> {
-    let Ran { source, index, probes, filled, search, statistics, recall } = ran;
+    let Ran { source, index, probes, allowed_rows, filled, search, statistics, recall } = ran;
     let (kind, dim, adapter) = (source.kind.name(), source.dim, index.device().adapter());
     let count = found.neighbors.queries();
     let plan = match args.radius {
         Some(radius) => format!("all rows within {radius}"),
         None => index.plan(count, args.k, *probes)?,
     };
+    let filter = allowed_rows.map_or_else(String::new, |allowed| {
+        format!("; the filter allows {allowed} of {}", output::counted(index.len(), "row", "rows"))
+    });
+    let plan = plan + &filter;
     let rate = count as f64 / search.as_secs_f64().max(1e-9);
     let mut record = json!({
         "rows": index.len(), "queries": count, "dim": dim, "elements": kind,
         "metric": index.metric().name(), "k": found.k, "radius": args.radius.map(output::number), "probes": probes,
+        "allowed_rows": allowed_rows,
         "device": device::to_json(adapter), "row_place": index.row_place().to_string(), "plan": plan,
         "load_seconds": filled.load.as_secs_f64(), "upload_seconds": filled.upload.as_secs_f64(),
         "search_seconds": search.as_secs_f64(), "queries_per_second": rate, "found": found.neighbors.hits().len(),

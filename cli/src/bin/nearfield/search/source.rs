@@ -9,6 +9,7 @@ use nearfield::{Device, ElementKind, Flat, FlatBuilder, Index, Placement, RowPla
 use super::args::Args;
 use super::labels::Labels;
 use nearfield_cli::given::files::{self, Filled};
+use nearfield_cli::given::places;
 use nearfield_cli::given::vectors::Vectors;
 
 /// Where the rows come from.
@@ -98,7 +99,7 @@ impl<'a> Source<'a> {
             let place = match args.places.row_place(Some(rows.stored()))? {
                 RowPlace::Auto if self.stays_in_its_file(rows, devices, placement) => {
                     why = "--rows: the file is larger than the memory, so it is mapped";
-                    RowPlace::Mapped(rows.stored().to_owned())
+                    places::mapped(rows.stored())?
                 }
                 place => place,
             };
