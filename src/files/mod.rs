@@ -8,7 +8,7 @@ mod positioned;
 mod temporary;
 
 pub(crate) use mapped::MappedFile;
-pub(crate) use message::{failed, mismatch, not_json};
+pub(crate) use message::{failed, mismatch};
 pub(crate) use pending::Pending;
 pub(crate) use positioned::PositionedFile;
 #[cfg(feature = "io")]

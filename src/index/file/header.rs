@@ -9,7 +9,7 @@ use safetensors::tensor::TensorInfo;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::error::{Error, Result};
-use crate::files::{mismatch, not_json};
+use crate::files::mismatch;
 
 /// The value of `format`. Model files have `pt` or `np` here.
 const FORMAT: &str = "nearfield";
@@ -74,7 +74,7 @@ impl Header {
     /// Parses `bytes`, which are the length prefix and the header's text.
     pub(crate) fn parse(path: &Path, bytes: &[u8]) -> Result<Self> {
         let header = Self::of_json(&bytes[PREFIX..])
-            .map_err(|error| mismatch(path, "a file of safetensors", not_json(&error)))?;
+            .map_err(|error| mismatch(path, "a file of safetensors", error.to_string()))?;
         match header.get("format") {
             Some(FORMAT) => {}
             Some(other) => {

@@ -7,7 +7,7 @@ use safetensors::tensor::{Metadata, TensorInfo};
 use super::archive::{Archive, Array};
 use super::npy::Header;
 use crate::error::Result;
-use crate::files::{PositionedFile, failed, mismatch, not_json};
+use crate::files::{PositionedFile, failed, mismatch};
 use crate::io::element_type::ElementType;
 use crate::io::location::member_path;
 use crate::io::source::Source;
@@ -48,7 +48,7 @@ impl Tensors {
         file.fill(PREFIX, &mut header).map_err(failed(path))?;
         // The crate checks that tensors neither overlap nor leave gaps, and that their bytes fit their shapes.
         let metadata: Metadata = serde_json::from_slice(&header)
-            .map_err(|error| mismatch(path, NEEDED, format!("a header with {}", not_json(&error))))?;
+            .map_err(|error| mismatch(path, NEEDED, format!("a header with {error}")))?;
         let data = PREFIX + length;
         let end = data.saturating_add(metadata.data_len() as u64);
         if end != file.length() {

@@ -9,7 +9,7 @@ use crate::parallel::*;
 use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
-use crate::files::{PositionedFile, failed, mismatch, not_json};
+use crate::files::{PositionedFile, failed, mismatch};
 
 /// The most bytes of a line. A damaged file may have no line breaks.
 const LONGEST_LINE: u64 = 4 << 20;
@@ -233,6 +233,11 @@ impl Parser {
             }
         }
     }
+}
+
+/// What a line has instead of JSON.
+fn not_json(error: &serde_json::Error) -> String {
+    format!("text that is no JSON at column {}", error.column())
 }
 
 /// Appends the numbers of an array. The error says what was found instead.
