@@ -30,7 +30,11 @@ impl Gpu {
         let open = std::mem::take(&mut lock(&self.faults).open);
         for scope in open {
             if let Some(fault) = scope.caught.await {
-                return Err((scope.error)(fault));
+                // On a lost device every command fails in words of its own.
+                return Err(match self.fault(&"a command").await {
+                    lost @ Error::DeviceLost { .. } => lost,
+                    _ => (scope.error)(fault),
+                });
             }
         }
         self.take_fault()

@@ -389,12 +389,38 @@ impl Kernel {
                 "fn opaque(limit: u32) -> u32 {{ return select(limit, 0u, arrayLength(&{name}) == 0xffffffffu); }}\n"
             ));
         }
+        if self.sums_lanes {
+            text = self.with_lanes(&text, variant.subgroups)?;
+        }
         if variant.dimension > 0 {
             for length in self.lengths {
                 text = with_number(&text, length.field, (length.of)(variant.dimension));
             }
         }
         unroll(&text, driver).map_err(|fault| Error::internal(format!("kernel {}: {fault}", self.name)))
+    }
+
+    /// The text with an entry point that makes its `lanes` of built-in values. They are its own arguments: naga's HLSL writer gives those
+    /// of subgroups no meaning where they are members of a struct.
+    fn with_lanes(&self, text: &str, subgroups: bool) -> Result<String> {
+        let builtins: &[&str] = match subgroups {
+            true => &["local_invocation_index", "subgroup_size", "subgroup_id", "num_subgroups"],
+            false => &["local_invocation_index"],
+        };
+        let arguments: Vec<_> = builtins.iter().map(|name| format!("@builtin({name}) {name}: u32")).collect();
+        let parts = || {
+            let (before, entry) = text.split_once(&format!("fn {}(", self.name))?;
+            let (first, rest) = entry.split_once("lanes: Lanes")?;
+            let (others, body) = rest.split_once("{\n")?;
+            Some((before, first, others, body))
+        };
+        let Some((before, first, others, body)) = parts() else {
+            return Err(Error::internal(format!("kernel {}: its entry point takes no lanes", self.name)));
+        };
+        let (arguments, values, name) = (arguments.join(", "), builtins.join(", "), self.name);
+        Ok(format!(
+            "{before}fn {name}({first}{arguments}{others}{{\n  let lanes = lanes_here({values});\n{body}"
+        ))
     }
 
     /// The snippets of a variant, in the order of its text.

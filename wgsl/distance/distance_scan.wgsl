@@ -14,8 +14,7 @@ fn distance_scan(
   @builtin(workgroup_id) workgroup: vec3<u32>,
   @builtin(num_workgroups) workgroups: vec3<u32>,
 ) {
-  let size = lanes_size(lanes);
-  let per_workgroup = WORKGROUP / size * 4u;
+  let per_workgroup = full_groups(lanes, WORKGROUP) * 4u;
   let first_query = workgroup.y * QUERIES;
   let vectors = params.vectors;
   // All invocations take the same number of turns, because lanes_sum may contain barriers.
@@ -24,7 +23,7 @@ fn distance_scan(
     let block = params.block_first + (column >> BLOCK_SHIFT) * params.block_step;
     let row = (block << BLOCK_SHIFT) + (column & (BLOCK_ROWS - 1u));
     var sums: array<array<vec4<f32>, 4>, QUERIES_AT_ONCE>;
-    for (var i = lane_of(lanes); i < vectors; i += size) {
+    for (var i = lane_of(lanes); i < vectors; i += lanes_count(lanes)) {
       var four: array<vec4<f32>, 4>;
       // unroll
       for (var r = 0u; r < 4u; r++) {

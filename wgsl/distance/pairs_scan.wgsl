@@ -15,8 +15,7 @@ fn pairs_scan(
   @builtin(workgroup_id) workgroup: vec3<u32>,
   @builtin(num_workgroups) workgroups: vec3<u32>,
 ) {
-  let size = lanes_size(lanes);
-  let per_workgroup = WORKGROUP / size * 4u;
+  let per_workgroup = full_groups(lanes, WORKGROUP) * 4u;
   let first_query = params.first_query + workgroup.x * QUERIES;
   let last_query = params.queries - 1u;
   let last_row = params.rows - 1u;
@@ -30,7 +29,7 @@ fn pairs_scan(
       places[r] = min(row + r, last_row) * params.row_pitch;
     }
     var sums: array<array<vec4<f32>, 4>, QUERIES_AT_ONCE>;
-    for (var i = lane_of(lanes); i < params.vectors; i += size) {
+    for (var i = lane_of(lanes); i < params.vectors; i += lanes_count(lanes)) {
       var four: array<vec4<f32>, 4>;
       // unroll
       for (var r = 0u; r < 4u; r++) {

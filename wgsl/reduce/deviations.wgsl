@@ -65,12 +65,14 @@ fn deviations(
   var width = WIDTH;
   var lane = lanes.index % max(WIDTH, 1u);
   var group = lanes.index / max(WIDTH, 1u);
+  var groups = WORKGROUP / max(WIDTH, 1u);
   if (WIDTH == 0u) {
-    width = lanes_size(lanes);
+    width = lanes_count(lanes);
+    groups = full_groups(lanes, WORKGROUP);
     lane = lane_of(lanes);
     group = group_of(lanes);
   }
-  let number = workgroup_number(workgroup, workgroups) * (WORKGROUP / width) + group;
+  let number = workgroup_number(workgroup, workgroups) * groups + group;
   // A group without a block takes part without elements, because all must reach the barriers.
   let is_there = number < params.rows * params.blocks;
   let row = select(0u, number / params.blocks, is_there);

@@ -16,17 +16,20 @@ fn reduce_rows(
   @builtin(num_workgroups) workgroups: vec3<u32>,
 ) {
   var width = WIDTH;
+  var groups = 0u;
   var lane = 0u;
   var group = 0u;
   if (WIDTH == 0u) {
-    width = lanes_size(lanes);
+    width = lanes_count(lanes);
+    groups = full_groups(lanes, WORKGROUP);
     lane = lane_of(lanes);
     group = group_of(lanes);
   } else {
+    groups = WORKGROUP / width;
     lane = lanes.index % width;
     group = lanes.index / width;
   }
-  let row = workgroup_number(workgroup, workgroups) * (WORKGROUP / width) + group;
+  let row = workgroup_number(workgroup, workgroups) * groups + group;
   // A group without a row takes part without elements, because all must reach the barriers.
   let begin = params.first + min(row, params.rows - 1u) * params.stride;
   let end = begin + select(0u, params.length, row < params.rows);

@@ -1,15 +1,16 @@
-// Groups of lanes that sum together: subgroups, of whatever size the adapter gives.
-struct Lanes {
-  @builtin(local_invocation_index) index: u32,
-  @builtin(subgroup_invocation_id) lane: u32,
-  @builtin(subgroup_size) size: u32,
-  @builtin(subgroup_id) group: u32,
-  @builtin(num_subgroups) groups: u32,
+// Groups of lanes that sum together: subgroups, of whatever size the adapter gives. A driver may leave some partly empty, so lanes
+// are counted: a stride of the whole size would leave out what absent lanes had to take.
+struct Lanes { index: u32, lane: u32, count: u32, size: u32, group: u32, groups: u32 }
+fn lanes_here(index: u32, size: u32, group: u32, groups: u32) -> Lanes {
+  return Lanes(index, subgroupExclusiveAdd(1u), subgroupAdd(1u), size, group, groups);
 }
 fn lane_of(lanes: Lanes) -> u32 { return lanes.lane; }
-fn lanes_size(lanes: Lanes) -> u32 { return lanes.size; }
+// The lanes of this group that run.
+fn lanes_count(lanes: Lanes) -> u32 { return lanes.count; }
+// The groups that a workgroup has at least. It is the same in all workgroups; those beyond it repeat what the next workgroup does.
+fn full_groups(lanes: Lanes, workgroup: u32) -> u32 { return max(workgroup / lanes.size, 1u); }
 fn group_of(lanes: Lanes) -> u32 { return lanes.group; }
-// Subgroups may be partly empty, so there may be more of them than the workgroup's size suggests.
+// The groups of this workgroup, partly empty ones among them.
 fn group_count(lanes: Lanes, workgroup: u32) -> u32 { return lanes.groups; }
 fn lanes_sum(value: vec4<f32>, lanes: Lanes) -> vec4<f32> { return subgroupAdd(value); }
 fn lanes_min(key: u32, lanes: Lanes) -> u32 { return subgroupMin(key); }

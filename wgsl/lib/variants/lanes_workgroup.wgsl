@@ -1,11 +1,13 @@
 // Groups of lanes that sum together through workgroup memory, for adapters without subgroups. A workgroup has at most 256
 // invocations, and all of them must reach lanes_sum and lanes_min.
 const LANES = 32u;
-struct Lanes { @builtin(local_invocation_index) index: u32, }
+struct Lanes { index: u32 }
+fn lanes_here(index: u32) -> Lanes { return Lanes(index); }
 var<workgroup> lane_sums: array<vec4<f32>, 256>;
 fn lane_of(lanes: Lanes) -> u32 { return lanes.index % LANES; }
-fn lanes_size(lanes: Lanes) -> u32 { return LANES; }
+fn lanes_count(lanes: Lanes) -> u32 { return LANES; }
 fn group_of(lanes: Lanes) -> u32 { return lanes.index / LANES; }
+fn full_groups(lanes: Lanes, workgroup: u32) -> u32 { return workgroup / LANES; }
 fn group_count(lanes: Lanes, workgroup: u32) -> u32 { return workgroup / LANES; }
 fn lanes_sum(value: vec4<f32>, lanes: Lanes) -> vec4<f32> {
   workgroupBarrier();
