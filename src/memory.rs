@@ -20,16 +20,10 @@ pub(crate) fn resize<T: Clone>(values: &mut Vec<T>, len: usize, value: T) -> Res
 
 /// Reserves memory for `len` values in all, and for more when the values have to move anyway, so that later ones need not all move again.
 pub(crate) fn reserve<T>(values: &mut Vec<T>, len: usize) -> Result<()> {
-    if len <= values.capacity() {
-        return Ok(());
+    if len > values.capacity() && !values.is_empty() && values.try_reserve(len - values.len()).is_ok() {
+        return granted(Ok(()), (len as u64).saturating_mul(size_of::<T>() as u64));
     }
-    let more = len - values.len();
-    // An empty vector gets exactly what was asked for: this is how the capacity of an index is reserved.
-    let reserved = match values.is_empty() {
-        true => values.try_reserve_exact(more),
-        false => values.try_reserve(more).or_else(|_| values.try_reserve_exact(more)),
-    };
-    granted(reserved, (len as u64).saturating_mul(size_of::<T>() as u64))
+    reserve_exact(values, len)
 }
 
 /// Reserves memory for `len` values in all, and for no more.
@@ -79,8 +73,11 @@ pub(crate) fn check_scratch(bytes: u64) -> Result<()> {
 }
 
 /// Refuses work of other libraries that takes up to this many bytes without asking, if they are not free now beside the spare memory.
-pub(crate) fn check_free(bytes: u64) -> Result<()> {
-    check_scratch(bytes.saturating_add(SPARE_BYTES as u64))
+pub(crate) fn check_free(purpose: &'static str, bytes: u64) -> Result<()> {
+    match usize::try_from(bytes).is_ok_and(|bytes| is_free(bytes.saturating_add(SPARE_BYTES))) {
+        true => Ok(()),
+        false => Err(Error::OutOfMemory { purpose: purpose.into(), bytes: Some(bytes) }),
+    }
 }
 
 /// Refuses work that took this many bytes in small pieces, none of which looked for spare memory, if none is left.

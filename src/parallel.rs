@@ -19,17 +19,19 @@ mod threads {
     use crate::error::{Error, Result};
     use crate::memory;
 
-    /// Bytes of a thread's stack, as the standard library has them.
-    const STACK_BYTES: usize = 2 << 20;
+    /// Bytes of a thread: its stack, and what its allocator takes.
+    const THREAD_BYTES: u64 = 8 << 20;
+    /// Bytes that threads leave to their work.
+    const WORK_BYTES: u64 = 64 << 20;
 
     /// Threads for one purpose; none where they could not be started.
     pub(crate) fn thread_pool(threads: usize, name: &'static str) -> Option<ThreadPool> {
         ThreadPoolBuilder::new().num_threads(threads).thread_name(move |_| name.to_owned()).build().ok()
     }
 
-    /// Starts the threads of rayon's global pool, unless it has some. Comes before its first use: rayon tries it once, and panics
-    /// from then on if one thread does not start. As many threads as do start make the pool here, and none is an error that
-    /// leaves the next try to the next call.
+    /// Starts the threads of rayon's global pool, unless it has some. Every device calls this before rayon's first use, because rayon
+    /// starts its pool once, and panics for good if one thread fails. This makes the pool of the threads that do start. If none does, it
+    /// returns an error, and the next call tries again.
     pub(crate) fn start_threads() -> Result<()> {
         static STARTED: OnceLock<()> = OnceLock::new();
         if STARTED.get().is_some() || current_thread_index().is_some() {
@@ -42,9 +44,11 @@ mod threads {
         };
         let (send, receive) = mpsc::channel::<rayon::ThreadBuilder>();
         let receive = Arc::new(Mutex::new(receive));
-        let spawn = || {
-            // Beside its stack, a thread takes memory without asking when it begins to run.
-            memory::check_free(2 * STACK_BYTES as u64).ok()?;
+        let spawn = |started: u64| {
+            // Beside its stack, a thread takes memory without asking when it begins to run, and its allocator takes addresses. All threads
+            // but the first leave some to the work.
+            let spare = if started == 0 { THREAD_BYTES } else { WORK_BYTES + started * THREAD_BYTES };
+            memory::check_free("a thread", spare).ok()?;
             let receive = receive.clone();
             let work = move || {
                 let next = receive.lock().unwrap_or_else(PoisonError::into_inner).recv();
@@ -52,9 +56,9 @@ mod threads {
                     thread.run();
                 }
             };
-            thread::Builder::new().name("nearfield".into()).stack_size(STACK_BYTES).spawn(work).ok()
+            thread::Builder::new().name("nearfield".into()).spawn(work).ok()
         };
-        let started = (0..wanted.unwrap_or(1)).map_while(|_| spawn()).count();
+        let started = (0..wanted.unwrap_or(1)).map_while(|started| spawn(started as u64)).count();
         if started == 0 {
             return Err(Error::OutOfMemory { purpose: "a thread of the host engine".into(), bytes: None });
         }

@@ -90,8 +90,9 @@ impl Common {
 impl Shared {
     /// Refuses to replace the report of an earlier run without being told to.
     fn check_report(&self) -> Result<()> {
-        let lines = self.report.as_ref().map(|directory| directory.join(LINES));
-        lines.map_or(Ok(()), |lines| files::refuse_existing("--report", &lines, self.force))
+        let Some(directory) = &self.report else { return Ok(()) };
+        let mut written = [LINES, report::PAGE].into_iter();
+        written.try_for_each(|name| files::refuse_existing("--report", &directory.join(name), self.force))
     }
 
     /// The words that select the same runs.

@@ -31,10 +31,10 @@ impl Gpu {
         for scope in open {
             if let Some(fault) = scope.caught.await {
                 // On a lost device every command fails in words of its own.
-                return Err(match self.fault(&"a command").await {
-                    lost @ Error::DeviceLost { .. } => lost,
-                    _ => (scope.error)(fault),
-                });
+                platform::next_task().await;
+                let _ = self.device.poll(wgpu::PollType::Poll);
+                let lost = lock(&self.faults).lost.clone();
+                return Err(lost.map_or_else(|| (scope.error)(fault), |reason| Error::DeviceLost { reason }));
             }
         }
         self.take_fault()

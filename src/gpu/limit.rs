@@ -37,15 +37,34 @@ impl Limit {
         self.bytes.saturating_sub(*lock(&self.held))
     }
 
+    /// A share without bytes, which grows.
+    pub(crate) fn share(self: &Arc<Self>) -> Share {
+        Share { limit: self.clone(), bytes: 0, is_lent: AtomicBool::new(false) }
+    }
+
     /// Takes bytes, before their buffers are made.
     pub(crate) fn take(self: &Arc<Self>, purpose: impl FnOnce() -> String, bytes: u64) -> Result<Arc<Share>> {
-        let mut held = lock(&self.held);
-        if held.checked_add(bytes).is_none_or(|all| all > self.bytes) {
-            let (purpose, limit) = (purpose(), self.bytes);
-            return Err(Error::MemoryLimit { purpose, needed: bytes, held: *held, limit });
+        let mut share = self.share();
+        share.resize(purpose, bytes)?;
+        Ok(Arc::new(share))
+    }
+}
+
+impl Share {
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Takes bytes beside those that others hold, in place of this share's own. An error changes nothing; fewer bytes are none.
+    pub(crate) fn resize(&mut self, purpose: impl FnOnce() -> String, bytes: u64) -> Result<()> {
+        let mut held = lock(&self.limit.held);
+        let others = *held - self.bytes;
+        if bytes > self.bytes && others.checked_add(bytes).is_none_or(|all| all > self.limit.bytes) {
+            let (purpose, limit) = (purpose(), self.limit.bytes);
+            return Err(Error::MemoryLimit { purpose, needed: bytes, held: others, limit });
         }
-        *held += bytes;
-        Ok(Arc::new(Share { limit: self.clone(), bytes, is_lent: AtomicBool::new(false) }))
+        (*held, self.bytes) = (others + bytes, bytes);
+        Ok(())
     }
 }
 
@@ -108,6 +127,25 @@ mod tests {
         drop(clone);
         assert_eq!(limit.free(), 100);
         assert!(take(&limit, u64::MAX).is_err() && take(&limit, 100).is_ok());
+    }
+
+    #[test]
+    fn a_share_grows_beside_others_alone() {
+        let limit = Arc::new(Limit::new(100));
+        let other = take(&limit, 30).expect("room");
+        let mut own = limit.share();
+        own.resize(String::new, 60).expect("room");
+        let Err(Error::MemoryLimit { needed: 71, held: 30, limit: 100, .. }) = own.resize(String::new, 71)
+        else {
+            panic!("too much")
+        };
+        assert_eq!(limit.free(), 10);
+        own.resize(String::new, 70).expect("room");
+        own.resize(String::new, 5).expect("fewer");
+        drop(other);
+        assert_eq!(limit.free(), 95);
+        drop(own);
+        assert_eq!(limit.free(), 100);
     }
 
     #[test]

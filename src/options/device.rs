@@ -34,7 +34,8 @@ pub struct DeviceOptions {
     ///
     /// Where a change would exceed it, an index with [`RowPlace::Auto`](crate::RowPlace::Auto) moves its rows to the host; with another
     /// place, or if the 8-bit copy alone does not fit, the change is [`Error::MemoryLimit`](crate::Error::MemoryLimit) and the index stays
-    /// as it was. The host engine counts rows in its memory, and neither mapped ones nor those that it keeps for a GPU. Default: no other limit than the device's memory.
+    /// as it was. The host engine counts its memory; of rows in
+    /// a file that is their norms, ids and 8-bit copies. Rows that the host keeps for a GPU are not counted. Default: no other limit than the device's memory.
     pub memory_bytes: u64,
     /// Use subgroup operations, cooperative matrices among them, where the adapter has them. Default: true.
     pub subgroups: bool,

@@ -33,10 +33,10 @@ fn long_rows_of_every_kind_are_selected_from() {
         (65_536, &[10]),
         (65_537, &[1, 700]),
         (150_001, &[10, 1000]),
-    ]
-    .into_iter()
-    .step_by(if is_nightly() { 1 } else { 2 })
-    {
+    ] {
+        if !is_nightly() && [8192, 10_003, 65_536].contains(&length) {
+            continue;
+        }
         let values = kinds(length, length as u64);
         for &k in ks {
             let case = Case::of(&values, length, k);
@@ -89,10 +89,10 @@ fn any_words_are_keys() {
         (6000, [1, 250, 1000]),
         (80_000, [1, 250, 1000]),
         (50_000, [1500, 30_000, 50_000]),
-    ]
-    .into_iter()
-    .step_by(if is_nightly() { 1 } else { 2 })
-    {
+    ] {
+        if !is_nightly() && [300, 6000].contains(&length) {
+            continue;
+        }
         let mut words: Vec<u32> = (0..length).map(|_| random.next() as u32).collect();
         // ABSENT itself only for buckets.
         let largest = if ks[0] == 1 { ABSENT - 1 } else { ABSENT };

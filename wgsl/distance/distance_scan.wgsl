@@ -15,6 +15,7 @@ fn distance_scan(
   @builtin(num_workgroups) workgroups: vec3<u32>,
 ) {
   let per_workgroup = full_groups(lanes, WORKGROUP) * 4u;
+  let writes = lane_of(lanes) == 0u && group_of(lanes) * 4u < per_workgroup;
   let first_query = workgroup.y * QUERIES;
   let vectors = params.vectors;
   // All invocations take the same number of turns, because lanes_sum may contain barriers.
@@ -53,7 +54,7 @@ fn distance_scan(
           vec4(dot(sums[q][0], ones), dot(sums[q][1], ones), dot(sums[q][2], ones), dot(sums[q][3], ones)),
           lanes,
         );
-        if (lane_of(lanes) == 0u && column < params.part_columns) {
+        if (writes && column < params.part_columns) {
           scores[score_place(first_query + q, params.column_first + column, params.room) >> 2u] = total;
         }
       }

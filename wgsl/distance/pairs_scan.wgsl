@@ -16,6 +16,7 @@ fn pairs_scan(
   @builtin(num_workgroups) workgroups: vec3<u32>,
 ) {
   let per_workgroup = full_groups(lanes, WORKGROUP) * 4u;
+  let writes = lane_of(lanes) == 0u && group_of(lanes) * 4u < per_workgroup;
   let first_query = params.first_query + workgroup.x * QUERIES;
   let last_query = params.queries - 1u;
   let last_row = params.rows - 1u;
@@ -59,7 +60,7 @@ fn pairs_scan(
           lanes,
         );
         let query = first_query + q;
-        if (lane_of(lanes) == 0u && query < params.queries) {
+        if (writes && query < params.queries) {
           var query_inverse = 1.0;
           if (METRIC == PAIRS_COSINE) { query_inverse = query_norms[query].y; }
           // unroll

@@ -74,7 +74,7 @@ fn deviations(
   }
   let number = workgroup_number(workgroup, workgroups) * groups + group;
   // A group without a block takes part without elements, because all must reach the barriers.
-  let is_there = number < params.rows * params.blocks;
+  let is_there = group < groups && number < params.rows * params.blocks;
   let row = select(0u, number / params.blocks, is_there);
   let block = number % params.blocks;
   let row_begin = params.first + row * params.stride;

@@ -63,5 +63,5 @@ fn reduce_rows(
     word = bitcast<u32>(select(both.x, both.x + both.y, are_numbers));
   }
   if (OPERATION >= OPERATION_ARG_MIN) { word = select(NOTHING, record.y, record.x <= LARGEST_NUMBER); }
-  if (lane == 0u && row < params.rows) { results[row] = word; }
+  if (lane == 0u && group < groups && row < params.rows) { results[row] = word; }
 }

@@ -53,7 +53,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     }
 }
 
-const PAGE: &str = "index.html";
+pub(super) const PAGE: &str = "index.html";
 
 /// Reads the name of a directory for a page. clap calls this, so that a wrong name costs no run.
 pub(super) fn directory(text: &str) -> Result<PathBuf> {

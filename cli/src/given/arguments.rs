@@ -46,6 +46,9 @@ pub fn threads(text: &str) -> Result<usize> {
     threads.with_context(|| format!("needed a whole number from 1 to {MOST_THREADS}"))
 }
 
+/// Why there may be no threads.
+const NO_THREADS: &str = "--threads: the system does not start as many";
+
 /// The threads of a command that computes on the host.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub struct Threads {
@@ -58,14 +61,17 @@ impl Threads {
     /// Gives all work of the program these threads. Comes before any.
     pub fn set_for_all(self) -> Result<()> {
         // Zero stands for one for each processor.
-        Ok(ThreadPoolBuilder::new().num_threads(self.threads.unwrap_or(0)).build_global()?)
+        ThreadPoolBuilder::new().num_threads(self.threads.unwrap_or(0)).build_global().context(NO_THREADS)
     }
 
     /// Does work that has these threads.
     pub fn run(self, work: impl FnOnce() -> Result<()> + Send) -> Result<()> {
         match self.threads {
             None => work(),
-            Some(threads) => ThreadPoolBuilder::new().num_threads(threads).build()?.install(work),
+            Some(threads) => {
+                let pool = ThreadPoolBuilder::new().num_threads(threads).build();
+                pool.context(NO_THREADS)?.install(work)
+            }
         }
     }
 }

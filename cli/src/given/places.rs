@@ -30,7 +30,7 @@ pub enum KeepRows {
 
 /// Rows that stay in their file.
 pub fn mapped(file: &Path) -> Result<RowPlace> {
-    interrupt::name_cut_file(file)?;
+    interrupt::name_unreadable(file)?;
     Ok(RowPlace::Mapped(file.to_owned()))
 }
 

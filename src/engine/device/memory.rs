@@ -8,12 +8,9 @@ use crate::future::Boxed;
 use crate::gpu::{Buffer, Commands, words};
 use crate::interrupt;
 use crate::memory;
-use crate::parallel;
 
 /// A copy of values, each converted.
 pub(crate) fn copied<T: Copy, U>(values: &[T], convert: impl Fn(T) -> U) -> Result<Vec<U>> {
-    // What is uploaded is computed with later.
-    parallel::start_threads()?;
     let mut copy = memory::with_room(values.len())?;
     for values in values.chunks(interrupt::WORK) {
         interrupt::check()?;

@@ -92,6 +92,7 @@ async fn each(names: &[&str], options: DeviceOptions, known: &[Engine]) -> Resul
     }
     let gpus: Vec<_> = devices.iter().filter_map(|&(name, place, _)| Some((name, place?))).collect();
     refuse_twice(&gpus, adapters)?;
+    parallel::start_threads()?;
     let mut opened = vec![];
     for (_, place, reason) in devices {
         let options = options.clone();
@@ -102,10 +103,7 @@ async fn each(names: &[&str], options: DeviceOptions, known: &[Engine]) -> Resul
         let engine = match (known, place) {
             (Some(engine), _) => engine.clone(),
             (None, Some(place)) => Engine::Gpu(Arc::new(Gpu::open(&listing, place, options).await?)),
-            (None, None) => {
-                parallel::start_threads()?;
-                Engine::Host(Arc::new(Host::new(options)))
-            }
+            (None, None) => Engine::Host(Arc::new(Host::new(options))),
         };
         opened.push((engine, reason));
     }

@@ -13,6 +13,7 @@ use crate::gpu::{Buffer, BufferSlice, Gpu};
 use crate::host::HostValues;
 use crate::kernels::reduce_blocks::Shape;
 use crate::matrix::{Element, ElementKind, MatrixView};
+use crate::parallel;
 use crate::vectors::HostVectors;
 
 /// Values to reduce: on the host, f32 or f16, or on the device.
@@ -332,6 +333,8 @@ impl Device {
     fn upload_values<'a>(&'a self, values: Values<'a>) -> Boxed<'a, DeviceVector> {
         Box::pin(async move {
             let (kind, len) = (values.kind(), values.len());
+            // Reductions share their work among threads.
+            parallel::start_threads()?;
             let memory = match (&self.engine, values) {
                 (_, Values::Device(vector)) => return Ok(vector.clone()),
                 (Engine::Gpu(gpu), _) => VectorMemory::Gpu(upload(gpu, &values).await?),

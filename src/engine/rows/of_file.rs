@@ -79,7 +79,7 @@ pub(crate) struct FilePart {
 
 /// Rows of a file on one device, while they are read.
 pub(crate) enum Reading {
-    Host(HostRows),
+    Host(Box<HostRows>),
     Apart(Box<ApartRows>, Option<Narrowing>),
 }
 
@@ -109,7 +109,7 @@ impl Reading {
                 let mut rows =
                     HostRows::of_file(host.clone(), shape.metric, rows, (ids, alive), is_narrowed)?;
                 rows.count(sample)?;
-                Ok(Self::Host(rows))
+                Ok(Self::Host(Box::new(rows)))
             }
         }
     }
@@ -131,7 +131,7 @@ impl Reading {
     /// The rows, when all were taken.
     pub(crate) async fn finished(self) -> Result<DeviceRows> {
         Ok(match self {
-            Self::Host(rows) => DeviceRows::Host(rows),
+            Self::Host(rows) => DeviceRows::Host(*rows),
             Self::Apart(mut rows, narrowing) => {
                 if let Some(narrowing) = narrowing {
                     rows.narrowed(narrowing).await?;

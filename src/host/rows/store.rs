@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::bits::Bits;
 use crate::error::{Error, Result};
-use crate::gpu::{Loan, Share};
+use crate::gpu::Share;
 use crate::host::integers::packed::GROUP;
 use crate::host::processor::Host;
 use crate::host::rows::mapped::MappedRows;
@@ -32,7 +32,8 @@ pub(crate) struct HostRows {
     /// The number of expected rows, whose memory is never freed.
     expected: usize,
     /// Rows that there is memory for, and its share of the host's limit.
-    room: (usize, Option<Arc<Share>>),
+    room: usize,
+    share: Share,
 }
 
 /// A change of rows that has all its memory.
@@ -71,7 +72,17 @@ impl HostRows {
     ) -> Self {
         let values = RowValues::new(elements, dim);
         let narrowed = is_narrowed.then(|| NarrowedRows::new(metric, dim));
-        Self { host, metric, values, ids: vec![], alive: None, narrowed, expected: 0, room: (0, None) }
+        Self::with((host, metric), values, (vec![], None), narrowed)
+    }
+
+    fn with(
+        (host, metric): (Arc<Host>, Metric),
+        values: RowValues,
+        (ids, alive): (Vec<u64>, Option<Bits>),
+        narrowed: Option<NarrowedRows>,
+    ) -> Self {
+        let share = host.rows_limit.share();
+        Self { host, metric, values, ids, alive, narrowed, expected: 0, room: 0, share }
     }
 
     /// The rows of a matrix, to be searched: row numbers are their ids.
@@ -84,7 +95,7 @@ impl HostRows {
     ) -> Self {
         let ids = (0..squared.len() as u64).collect();
         let values = RowValues::shared(values, dim, squared.to_vec());
-        Self { host, metric, values, ids, alive: None, narrowed: None, expected: 0, room: (0, None) }
+        Self::with((host, metric), values, (ids, None), None)
     }
 
     /// Rows of a file, with the id of each slot. They can be found when [`enter`](Self::enter) has seen all of them.
@@ -97,7 +108,7 @@ impl HostRows {
     ) -> Result<Self> {
         let narrowed = is_narrowed.then(|| NarrowedRows::new(metric, rows.dim));
         let (slots, values) = (ids.len(), RowValues::mapped(rows));
-        let mut rows = Self { host, metric, values, ids, alive, narrowed, expected: 0, room: (0, None) };
+        let mut rows = Self::with((host, metric), values, (ids, alive), narrowed);
         rows.reserve(slots)?;
         rows.resize(slots)?;
         Ok(rows)
@@ -267,29 +278,48 @@ impl HostRows {
         Ok(())
     }
 
-    /// Reserves memory for the slots below `end`, and for more where rows have to move anyway and the limit has room for it.
+    /// Reserves memory for the slots below `end`, and for more where rows have to move anyway and there is room for it.
     fn reserve(&mut self, end: usize) -> Result<()> {
-        match self.room.0 {
-            room if end <= room => Ok(()),
-            // Exactly what is asked for: this is how the capacity of an index is reserved.
-            0 => self.reserve_exact(end),
-            room => self.reserve_exact(end.max(2 * room)).or_else(|_| self.reserve_exact(end)),
+        let room = self.room;
+        if end <= room {
+            return Ok(());
         }
+        // The capacity of an index is what was asked for. From then on, fewer and fewer rows more.
+        let more = [2 * room, end + room / 16].into_iter().filter(|&more| room > 0 && more > end);
+        let reserved = more.map(|more| self.reserve_exact(more)).find(Result::is_ok);
+        reserved.unwrap_or_else(|| self.reserve_exact(end))
     }
 
     fn reserve_exact(&mut self, room: usize) -> Result<()> {
-        // What is moved is counted once.
-        let loan = Loan::new(self.room.1.iter().cloned());
-        let purpose = || format!("rows, norms, ids and 8-bit copies of {room} rows");
-        let share = self.host.rows_limit.take(purpose, self.bytes_of(room as u64))?;
+        let what = if self.values.file().is_some() { "" } else { "rows, " };
+        let purpose = || format!("{what}norms, ids and 8-bit copies of {room} rows");
+        let before = self.share.bytes();
+        self.share.resize(purpose, self.bytes_of(room as u64))?;
+        let reserved = self.reserve_parts(room);
+        match reserved {
+            Ok(()) => self.room = room,
+            Err(_) => {
+                self.shrink_parts(self.room);
+                self.share.resize(String::new, before)?;
+            }
+        }
+        reserved
+    }
+
+    fn reserve_parts(&mut self, room: usize) -> Result<()> {
         self.values.reserve(room)?;
         if let Some(narrowed) = &mut self.narrowed {
             narrowed.reserve(room)?;
         }
-        memory::reserve_exact(&mut self.ids, room)?;
-        self.room = (room, Some(share));
-        loan.settle();
-        Ok(())
+        memory::reserve_exact(&mut self.ids, room)
+    }
+
+    fn shrink_parts(&mut self, room: usize) {
+        self.values.shrink(room);
+        self.ids.shrink_to(room);
+        if let Some(narrowed) = &mut self.narrowed {
+            narrowed.shrink(room);
+        }
     }
 
     /// Bytes of this many rows in memory, with their norms, ids and 8-bit copies.
@@ -338,17 +368,11 @@ impl HostRows {
 
     /// Frees memory behind the end, except that of expected rows.
     pub(crate) fn shrink(&mut self) {
-        self.values.shrink(self.expected);
-        self.ids.shrink_to(self.expected);
-        if let Some(narrowed) = &mut self.narrowed {
-            narrowed.shrink(self.expected);
-        }
-        let room = self.end().max(self.expected);
-        let loan = Loan::new(self.room.1.iter().cloned());
-        if let Ok(share) = self.host.rows_limit.take(String::new, self.bytes_of(room as u64)) {
-            self.room = (room, Some(share));
-            loan.settle();
-        }
+        self.shrink_parts(self.expected);
+        self.room = self.end().max(self.expected);
+        let bytes = self.bytes_of(self.room as u64).min(self.share.bytes());
+        // Fewer bytes are never refused.
+        self.share.resize(String::new, bytes).ok();
     }
 
     /// The rows in these slots, `[slots, dim]`, widened to f32.

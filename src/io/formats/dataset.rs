@@ -52,7 +52,7 @@ impl DatasetBytes {
         let chunk = self.dataset.chunks().unwrap_or_default();
         let chunk = chunk.iter().fold(self.size as u64, |bytes, &length| bytes.saturating_mul(length.into()));
         let bytes = (end - start).saturating_mul(self.row).saturating_add(chunk).saturating_mul(2);
-        memory::check_free(bytes).map_err(|_| IoError::from(ErrorKind::OutOfMemory))?;
+        memory::check_free("reading HDF5", bytes).map_err(|_| IoError::from(ErrorKind::OutOfMemory))?;
         let read = self.dataset.read_slice::<Raw<N>>(&SliceInfo { selections }).map_err(of_system)?;
         let skipped = ((offset - start * self.row) / N as u64) as usize;
         let mut elements = read.iter().skip(skipped);

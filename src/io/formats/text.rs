@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::memory;
 use crate::parallel::*;
+use serde_json::error::Category;
 use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
@@ -23,6 +24,8 @@ const LINE: usize = 48;
 const TASK: usize = 64 << 10;
 /// Names of columns that hold ids, in lower case. pandas reads its own column without a name as the last.
 const OF_IDS: [&str; 7] = ["id", "ids", "_id", "row_id", "index", "idx", "unnamed: 0"];
+/// What memory is for.
+const PURPOSE: &str = "reading lines of text";
 /// The most letters of a field that a message shows.
 const SHOWN: usize = 40;
 
@@ -78,7 +81,7 @@ impl TextTable {
         form: Form,
         field: Option<String>,
     ) -> Result<Self> {
-        memory::check_free(file.length().min(4 * LONGEST_LINE))?;
+        memory::check_free(PURPOSE, file.length().min(4 * LONGEST_LINE))?;
         let mut first = Mark { row: 0, line: 0, offset: 0 };
         let mut lines = Lines::new(path, &file, first);
         let Some(line) = lines.next_line()? else {
@@ -131,7 +134,7 @@ impl TextTable {
         let mut row = range.start;
         while row < range.end {
             // Lines, and the numbers of each thread, which may take half as much again as they need.
-            memory::check_free(4 * self.file.length().min(BLOCK as u64))?;
+            memory::check_free(PURPOSE, 4 * self.file.length().min(BLOCK as u64))?;
             let (mut block, mut bytes) = (vec![], 0);
             while row < range.end && bytes < BLOCK {
                 bytes += LINE + lines.next_line()?.ok_or_else(|| missing(row))?.len();
@@ -237,7 +240,12 @@ impl Parser {
 
 /// What a line has instead of JSON.
 fn not_json(error: &serde_json::Error) -> String {
-    format!("text that is no JSON at column {}", error.column())
+    let found = match error.classify() {
+        Category::Data => "neither an array nor an object",
+        _ if error.to_string().contains("out of range") => "a number too large for float32",
+        _ => "text that is no JSON",
+    };
+    format!("{found} at column {}", error.column())
 }
 
 /// Appends the numbers of an array. The error says what was found instead.

@@ -173,6 +173,8 @@ fn text_is_read_as_people_write_it() -> Result<()> {
         ("x.jsonl", "[1, 2]\n[1, null]\n", &["null", "in line 2"]),
         ("x.jsonl", "[1, 1e39]\n", &["too large for float32", "in line 1"]),
         ("x.jsonl", "[1, 2\n", &["text that is no JSON at column 5", "in line 1"]),
+        ("x.jsonl", "[1, 1e400]\n", &["a number too large for float32", "in line 1"]),
+        ("x.jsonl", "3\n", &["neither an array nor an object", "in line 1"]),
         ("x.jsonl", "[[1, 2]]\n", &["found [1,2] in line 1"]),
         ("x.jsonl", two, &["not one array among the fields a, v (FILE:FIELD names one)", "in line 1"]),
         ("x.jsonl:w", two, &["no array w", "a, v", "in line 1"]),

@@ -122,8 +122,12 @@ fn say_what_is_missing(args: &Args, source: &Source<'_>, index: &Index, queries:
 
 /// The number of rows that a filter allows. Tells the user which part of it is of no row, and which rows it does not cover.
 fn allowed_rows(allowed: &Selection, index: &Index) -> usize {
+    let last = index.largest_id();
+    // Rows that have their numbers as ids, of which there may be many, are not looked up one by one.
+    let are_numbers = last.is_none_or(|last| last + 1 == index.len() as u64);
+    let is_known = |id: u64| if are_numbers { Some(id) <= last } else { index.contains(id) };
     let known = |ids: &mut dyn Iterator<Item = u64>| {
-        ids.fold([0, 0], |[known, all], id| [known + usize::from(index.contains(id)), all + 1])
+        ids.fold([0, 0], |[known, all], id| [known + usize::from(is_known(id)), all + 1])
     };
     let [known, all] = match allowed {
         Selection::Ids(ids) => known(&mut ids.iter().copied()),
@@ -135,7 +139,7 @@ fn allowed_rows(allowed: &Selection, index: &Index) -> usize {
     if known < all {
         output::note(&format!("--filter: {} of {all} ids are those of no row", all - known));
     }
-    if let (&Selection::Mask { len, .. }, Some(last)) = (allowed, index.largest_id())
+    if let (&Selection::Mask { len, .. }, Some(last)) = (allowed, last)
         && last >= len as u64
     {
         let rest = format!("rows with ids from {len} to {last} are left out");
