@@ -5,6 +5,7 @@ pub(crate) use std::time::Instant;
 #[cfg(target_arch = "wasm32")]
 pub(crate) use web_time::Instant;
 
+use std::cell::Cell;
 use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
@@ -22,9 +23,17 @@ pub(crate) const HAS_FILES: bool = cfg!(not(target_arch = "wasm32"));
 /// compiler drops what needs them.
 pub(crate) const HAS_NATIVE_FEATURES: bool = cfg!(not(target_arch = "wasm32"));
 
+thread_local! {
+    /// Whether this thread polls a future that it will not poll again.
+    static IS_ONCE: Cell<bool> = const { Cell::new(false) };
+}
+
 /// Polls a future once. An error if it is not ready.
 pub(crate) fn poll_once<T>(future: impl Future<Output = Result<T>>) -> Result<T> {
-    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+    IS_ONCE.set(true);
+    let polled = pin!(future).poll(&mut Context::from_waker(Waker::noop()));
+    IS_ONCE.set(false);
+    match polled {
         Poll::Ready(value) => value,
         Poll::Pending => Err(Error::unsupported(
             "a blocking call that waits for a GPU",
@@ -58,6 +67,44 @@ pub(crate) async fn next_task() {
     };
     // Each of the places that WebAssembly runs in has timers.
     if is_set().is_some() {
+        receiver.receive().await;
+    }
+}
+
+/// Lets a browser run tasks that wait, between two pieces of a long computation. Elsewhere other threads run them.
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) async fn next_turn() {}
+
+/// Lets a browser run tasks that wait, between two pieces of a long computation, unless a blocking call computes. By a message: a browser
+/// makes timers that follow each other wait for 4 ms, and for a second in a page that is not seen.
+#[cfg(target_arch = "wasm32")]
+pub(crate) async fn next_turn() {
+    use futures_intrusive::channel::shared::oneshot_channel;
+    use js_sys::{Array, Function, Reflect};
+    use wasm_bindgen::closure::Closure;
+    use wasm_bindgen::{JsCast, JsValue};
+
+    if IS_ONCE.get() {
+        return;
+    }
+    let (sender, receiver) = oneshot_channel();
+    let post = || {
+        let get = |of: &JsValue, name: &str| Reflect::get(of, &name.into());
+        let call = move |of: &JsValue, name| get(of, name)?.dyn_into::<Function>()?.call1(of, &JsValue::NULL);
+        let class = get(&js_sys::global(), "MessageChannel")?.dyn_into::<Function>()?;
+        let channel = Reflect::construct(&class, &Array::new())?;
+        let (port, other) = (get(&channel, "port1")?, get(&channel, "port2")?);
+        let own = port.clone();
+        let callback = Closure::once_into_js(move || {
+            // Node does not end while a port is open.
+            let _ = call(&own, "close");
+            drop(sender.send(()));
+        });
+        Reflect::set(&port, &"onmessage".into(), &callback)?;
+        call(&other, "postMessage")
+    };
+    // Each of the places that WebAssembly runs in has messages.
+    if post().is_ok() {
         receiver.receive().await;
     }
 }

@@ -31,9 +31,10 @@ async function fetched(name) {
 
 const lines = async (name) => new TextDecoder().decode(await fetched(name)).trimEnd().split('\n');
 
+/** Tells the visitor, beside what was told since they last asked for something: none takes another's place. */
 function say(text, kind = '') {
-  by('notice').textContent = text;
-  by('notice').className = kind;
+  by('notice').append(made('span', `${text} `));
+  if (kind) by('notice').className = kind;
 }
 
 /** An element with a text. */
@@ -46,12 +47,19 @@ let last = Promise.resolve();
 
 /** Does what the visitor asks for after all that was asked before, and once more if the GPU was lost meanwhile and came back. */
 function act(work) {
+  by('notice').replaceChildren();
+  by('notice').className = '';
   last = last.then(work).catch(async (error) => {
     if (!index || !(error instanceof DeviceLostError)) throw error;
     await index.recover();
     say(`The GPU was lost (${error.message}). It was opened again, and the index came back from its host copy.`);
     await work();
   }).catch((error) => say(error.message, 'bad'));
+}
+
+/** Waits until nothing is done for the visitor: a search would wait for the map's work on the page's one thread, and its time show that. */
+async function idle() {
+  for (let seen; seen !== last; ) await (seen = last);
 }
 
 /** Puts the vectors into an index of the chosen metric. */
@@ -102,8 +110,10 @@ async function search(row) {
 }
 
 async function draw() {
-  const places = await project(vectors);
+  await idle();
+  const places = await project(vectors, idle);
   const titles = names.map((name, row) => `${name}: ${descriptions[row]}`);
+  await idle();
   map = new Map2D(by('map'), { names, titles, families, places, onChoose: (row) => act(() => search(row)) });
   map.light(chosen, neighbours);
   by('legend').replaceChildren(...FAMILY_NAMES.map((name, family) => {
@@ -131,10 +141,11 @@ function rowOf(text) {
 
 /** Searches for the package that a text names, if there is one. */
 function find(text) {
-  const row = rowOf(text);
-  if (row === undefined) return say(`There is no package with these words: ${text}`, 'bad');
-  say('');
-  act(() => search(row));
+  act(async () => {
+    const row = rowOf(text);
+    if (row === undefined) throw new Error(`There is no package with these words: ${text}`);
+    await search(row);
+  });
 }
 
 async function start() {
@@ -154,8 +165,8 @@ async function start() {
   by('zoom-out').addEventListener('click', () => map?.zoom(1 / 1.4));
   by('zoom-all').addEventListener('click', () => map?.fit());
   by('zoom-near').addEventListener('click', () => map?.fit([chosen, ...neighbours]));
-  addEventListener('hashchange', () => find(location.hash.slice(1)));
   await build();
+  addEventListener('hashchange', () => find(location.hash.slice(1)));
   await search(rowOf(location.hash.slice(1)) ?? names.indexOf(FIRST));
   by('settings').disabled = false;
   await draw();

@@ -4,8 +4,8 @@
 const STILL = 1e-3;
 const MOST_ROUNDS = 200;
 
-/** Each vector's place along the two principal directions, `[rows, 2]`. Between two rounds the page draws and hears its visitor. */
-export async function project({ vectors, rows, dim }) {
+/** Each vector's place along the two principal directions, `[rows, 2]`. Between two rounds the page draws and hears its visitor, and `idle` is awaited. */
+export async function project({ vectors, rows, dim }, idle = () => undefined) {
   const mean = new Float64Array(dim);
   vectors.forEach((value, at) => (mean[at % dim] += value / rows));
   const centred = vectors.map((value, at) => value - mean[at % dim]);
@@ -17,6 +17,7 @@ export async function project({ vectors, rows, dim }) {
     let turned = 1;
     for (let round = 0; round < MOST_ROUNDS && turned > STILL; round++) {
       await new Promise((resolve) => setTimeout(resolve));
+      await idle();
       const next = new Float64Array(dim);
       for (let row = 0; row < rows; row++) {
         let along = 0;

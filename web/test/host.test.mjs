@@ -202,6 +202,56 @@ test('calls run in their order, and an aborted one changes nothing', async () =>
   await assert.rejects(index.search([0, 0], { signal: AbortSignal.abort() }), { name: 'AbortError' });
 });
 
+test('a search of many queries gives what searches of few give, and ends between two pieces when it is aborted', async () => {
+  const [dim, count] = [64, 4000];
+  const [base, queries] = [whole(12, 20_000, dim), whole(13, count, dim)];
+  const flat = await Flat.create(device, { dim, metric: 'l2sq' });
+  const ivf = await Ivf.train(device, { dim, metric: 'l2sq', lists: 16, iterations: 2, seed: 1 }, base);
+  const allow = Array.from({ length: 5000 }, (_, id) => 4 * id);
+  const calls = {
+    search: (queries, options) => flat.search(queries, { k: 10, ...options }),
+    allowed: (queries, options) => flat.search(queries, { k: 10, allow, ...options }),
+    within: (queries, options) => flat.within(queries, 450, options),
+    probing: (queries, options) => ivf.search(queries, { k: 10, probes: 3, ...options }),
+    filling: (queries, options) => ivf.search(queries, { k: 2000, probes: 1, fill: true, ...options }),
+  };
+  for (const index of [flat, ivf]) await index.add(base);
+  for (const [name, call] of Object.entries(calls)) {
+    const heard = [];
+    const many = await call(queries.subarray(0, 220 * dim), { onProgress: (done) => heard.push(done) });
+    assert.ok(heard.length > 1 && heard.at(-1) === 220 && heard.every((done, at) => at === 0 || done >= heard[at - 1]), `${name}: ${heard}`);
+    const found = [];
+    let scored = 0;
+    for (let query = 0; query < 220; query += 20) {
+      const few = await call(queries.subarray(query * dim, (query + 20) * dim));
+      found.push(...rows(few));
+      scored += few.statistics.scored;
+    }
+    assert.deepEqual(rows(many), found, name);
+    assert.equal(many.statistics.scored, scored, name);
+
+    for (const way of ['report', 'timer']) {
+      const controller = new AbortController();
+      const reason = new Error(way);
+      const abort = () => controller.abort(reason);
+      let done = 0;
+      if (way === 'timer') setTimeout(abort);
+      const onProgress = (answered) => {
+        done = answered;
+        if (way === 'report') abort();
+      };
+      await assert.rejects(call(queries, { signal: controller.signal, onProgress }), reason);
+      assert.ok(done > 0 && done < count, `${name}, ${way}: ${done} queries`);
+    }
+    assert.deepEqual(rows(await call(queries.subarray(0, 20 * dim))), found.slice(0, 20), name);
+  }
+  const spoilt = queries.slice();
+  spoilt[3999 * dim] = NaN;
+  const heard = [];
+  await assert.rejects(flat.search(spoilt, { onProgress: (done) => heard.push(done) }), fails('NotFinite', /^queries: .*row 3999 /));
+  assert.deepEqual(heard, []);
+});
+
 test('a freed index refuses calls, and one that is recovered goes on', async () => {
   const index = await Flat.create(device, { dim: 2, metric: 'l2' });
   await index.add([0, 0, 3, 4]);

@@ -121,6 +121,28 @@ test('calls in a page reject when the module ends in a task of its own', async (
   assert.deepEqual(result, Array(2).fill('Internal, the module has ended, please report it: spoilt'));
 });
 
+test('a search of many queries ends early when it is aborted, in a worker and in the page, whose timers run meanwhile', async () => {
+  const result = await inPage(async () => {
+    const { Device, Flat } = nearfield;
+    const queries = fixtures.whole(2, 20_000, 64);
+    const out = [];
+    for (const worker of [true, false]) {
+      const index = await Flat.create(await Device.open({ prefer: 'host', worker }), { dim: 64, metric: 'l2' });
+      await index.add(fixtures.whole(1, 20_000, 64));
+      const controller = new AbortController();
+      let done = 0;
+      const call = index.search(queries, { signal: controller.signal, onProgress: (answered) => (done = answered) });
+      setTimeout(() => controller.abort(new Error('enough')));
+      out.push(await call.then(() => 'answered', ({ message }) => message), done < 20_000);
+      const found = await index.search(queries.subarray(0, 64), { k: 3 });
+      const want = fixtures.nearest(fixtures.whole(1, 20_000, 64), queries.subarray(0, 64), 64, 3);
+      out.push(String(found.ids) === String(want[0].map(([, id]) => id)));
+    }
+    return out;
+  });
+  assert.deepEqual(result, ['enough', true, true, 'enough', true, true]);
+});
+
 test('tabs that save and load one file find it whole', async () => {
   const kept = async () => {
     const { Device, Flat } = nearfield;

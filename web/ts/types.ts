@@ -34,8 +34,8 @@ export interface IndexOptions extends StoreOptions {
 /** What calls take that may end early. */
 export interface SignalOptions {
   /**
-   * Ends the call between two pieces of work; it then rejects with the signal's reason and has changed nothing. On the processor a search
-   * and a training are one piece: nothing interrupts WebAssembly.
+   * Ends the call between two pieces of work; it then rejects with the signal's reason and has changed nothing. On the processor a
+   * search of 24 queries or more has pieces of some 30 ms; one of fewer and a training are one piece: nothing interrupts WebAssembly.
    */
   signal?: AbortSignal | null | undefined;
 }

@@ -18,6 +18,7 @@ use crate::engine::lists::training::{self, GpuTraining};
 use crate::engine::rows::device_rows::DeviceRows;
 use crate::engine::search::ahead::Searched;
 use crate::engine::search::request::{SearchRequest, SearchResult};
+use crate::engine::search::turns::by_turns;
 use crate::engine::tune::{Tried, TunedKernel, tune};
 use crate::error::{Error, Result};
 use crate::host::{HostCentroids, HostLists, HostTraining};
@@ -26,6 +27,7 @@ use crate::memory;
 use crate::metric::Metric;
 use crate::screen::Screen;
 use crate::usage::Memory;
+use crate::vectors::HostVectors;
 
 /// Rows to train on, and the centroids so far.
 #[derive(Debug)]
@@ -249,7 +251,10 @@ impl DeviceLists {
                 apart::search(rows, (centroids, tables), queries, request, probes).await
             }
             (Self::Host(lists), DeviceRows::Host(rows)) => {
-                on_host::search(rows, lists, queries, request, probes)
+                let search = |queries: HostVectors<'_>, request: &SearchRequest<'_>| {
+                    on_host::search(rows, lists, queries, request, probes)
+                };
+                by_turns(queries.on_host()?, request, search).await
             }
             (Self::Gpu { tables: None, .. }, _) => {
                 let mut found = rows.search(queries, request).await?;

@@ -1,22 +1,21 @@
 //! Searches in lists on the host engine.
 
-use crate::engine::device::vectors::Queries;
 use crate::engine::lists::widening::Widening;
 use crate::engine::rows::on_host::found;
 use crate::engine::search::request::{SearchRequest, SearchResult};
 use crate::error::Result;
 use crate::host::{HostLists, HostRows};
 use crate::memory;
+use crate::vectors::HostVectors;
 
 /// The nearest rows in the lists nearest to each query, or in more lists where these have too few rows and the request widens.
 pub(crate) fn search(
     rows: &HostRows,
     lists: &HostLists,
-    queries: &Queries<'_>,
+    queries: HostVectors<'_>,
     request: &SearchRequest<'_>,
     probes: u32,
 ) -> Result<SearchResult> {
-    let queries = queries.on_host()?;
     let present = request.allowed.map_or(rows.len() as u64, |allowed| allowed.count);
     let wanted = request.widens.then_some((request.k as u64).min(present) as usize);
     let mut widening = Widening { probes, lists: lists.len() as u32, wanted };

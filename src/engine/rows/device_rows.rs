@@ -27,6 +27,7 @@ use crate::engine::search::apart;
 use crate::engine::search::pipeline;
 use crate::engine::search::plan::Plan;
 use crate::engine::search::request::{SearchRequest, SearchResult};
+use crate::engine::search::turns::by_turns;
 use crate::engine::search::within;
 use crate::engine::tune::{Tried, TunedKernel, tune};
 use crate::error::{Error, Result};
@@ -407,7 +408,12 @@ impl DeviceRows {
             Self::Gpu(rows) => pipeline::search(rows, queries, request).await,
             #[cfg(not(target_arch = "wasm32"))]
             Self::Apart(rows) => apart::search(rows, queries, request).await,
-            Self::Host(rows) => on_host::search(rows, queries.on_host()?, request),
+            Self::Host(rows) => {
+                let search = |queries: HostVectors<'_>, request: &SearchRequest<'_>| {
+                    on_host::search(rows, queries, request)
+                };
+                by_turns(queries.on_host()?, request, search).await
+            }
         }
     }
 

@@ -14,4 +14,5 @@ pub(crate) mod planning;
 pub(crate) mod request;
 pub(crate) mod screening;
 pub(crate) mod screens;
+pub(crate) mod turns;
 pub(crate) mod within;

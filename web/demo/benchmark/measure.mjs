@@ -19,6 +19,11 @@ export async function measure(settings, ways, { signal, onProgress }) {
   const worker = new Worker(new URL('./loop.mjs', import.meta.url), { type: 'module', name: 'loop' });
   const devices = [];
   const cancelled = new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
+  // A measurement that was cancelled tells no more, and opens no more devices.
+  const tell = (text) => {
+    signal.throwIfAborted();
+    onProgress(text);
+  };
   // The worker does one thing at a time.
   const ask = (call, settings) =>
     new Promise((resolve, reject) => {
@@ -27,25 +32,25 @@ export async function measure(settings, ways, { signal, onProgress }) {
       worker.postMessage({ call, settings });
     });
   try {
-    return await Promise.race([cancelled, measureAll(settings, ways, { ask, devices, onProgress })]);
+    return await Promise.race([cancelled, measureAll(settings, ways, { ask, devices, tell })]);
   } finally {
     worker.terminate();
     for (const device of devices) device.then((device) => device.close(), () => undefined);
   }
 }
 
-async function measureAll(settings, ways, { ask, devices, onProgress }) {
+async function measureAll(settings, ways, { ask, devices, tell }) {
   const { runs, queries, k } = settings;
-  onProgress('Vectors are being made');
+  tell('Vectors are being made');
   const { result: vectors } = await ask('make', { ...settings, seed: SEED });
   const cases = [];
   for (const way of ways) {
-    onProgress(`${WAYS[way]}: the index is being built`);
+    tell(`${WAYS[way]}: the index is being built`);
     const { run, ...about } = way === 'javascript' ? loop(ask, settings) : await indexed(way, settings, vectors, devices);
     const times = [];
     let found;
     for (let spent = 0; run && times.length < runs && spent < MOST_MILLISECONDS; spent += times.at(-1)) {
-      onProgress(`${WAYS[way]}: run ${times.length + 1} of ${runs}`);
+      tell(`${WAYS[way]}: run ${times.length + 1} of ${runs}`);
       const one = await run();
       times.push(one.milliseconds);
       found = one.found;
@@ -53,7 +58,7 @@ async function measureAll(settings, ways, { ask, devices, onProgress }) {
     times.sort((a, b) => a - b);
     cases.push({ way, ...about, found, runs: times.length, ms: median(times), least: times[0], most: times.at(-1) });
   }
-  onProgress('Answers are being compared');
+  tell('Answers are being compared');
   const looped = cases.find(({ way }) => way === 'javascript');
   const checked = looped ? queries : Math.min(queries, CHECKED);
   const truth = looped?.found ?? (await ask('search', { queries: checked, k })).result;
@@ -62,7 +67,7 @@ async function measureAll(settings, ways, { ask, devices, onProgress }) {
     one.wrong = (await ask('judge', { found: one.found, truth })).result;
     delete one.found;
   }
-  onProgress('');
+  tell('');
   return { settings, cases };
 }
 

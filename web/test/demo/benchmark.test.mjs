@@ -85,6 +85,23 @@ test('a wrong answer is told and fails the comparison', async () => {
   await context.close();
 });
 
+test('a measurement that is cancelled while a device opens says no more', async () => {
+  // No GPU is found, after a while: the measurement would go on with the host engine.
+  const none = 'if (globalThis.GPU) GPU.prototype.requestAdapter = () => new Promise((resolve) => setTimeout(resolve, 200, null));\n';
+  const change = (page) => page.route('**/dist/worker.js', async (route) => {
+    const text = await (await route.fetch()).text();
+    await route.fulfill({ body: none + text, contentType: 'text/javascript' });
+  });
+  const { page, context, said } = await opened({ rows: 300, dim: 8, queries: 1, runs: 1, gpu: true }, { change });
+  await page.click('#benchmark [type=submit]');
+  await page.waitForFunction(() => document.querySelector('#doing').textContent.startsWith('GPU'));
+  await page.click('#benchmark [name=cancel]');
+  await page.waitForTimeout(2000);
+  assert.equal(await page.textContent('#doing'), 'Cancelled. Nothing was kept.');
+  assert.deepEqual(said, []);
+  await context.close();
+});
+
 test('the page lives while it measures, and a measurement can be cancelled', async () => {
   const { page, context, said } = await opened({ rows: 20000, dim: 384, queries: 4000, runs: 9, gpu: false, host: false });
   await page.click('#benchmark [type=submit]');

@@ -110,6 +110,106 @@ test('an unknown device is told', async () => {
   await context.close();
 });
 
+/** The package's worker holds calls of a method back until a test answers them or lets them run. */
+const HOLD = `
+[globalThis.held, globalThis.holds] = [[], ''];
+addEventListener('message', (event) => {
+  if (event.data.method !== globalThis.holds) return;
+  event.stopImmediatePropagation();
+  globalThis.held.push(event.data);
+});
+globalThis.release = () => {
+  globalThis.holds = '';
+  globalThis.held.splice(0).forEach((data) => dispatchEvent(new MessageEvent('message', { data })));
+};
+`;
+
+/** Puts a script before that of the package's worker. */
+const inWorker = (page, script) => page.route('**/dist/worker.js', async (route) => {
+  const text = await (await route.fetch()).text();
+  await route.fulfill({ body: script + text, contentType: 'text/javascript' });
+});
+
+const workerOf = (page) => page.workers().find((worker) => worker.url().endsWith('/dist/worker.js'));
+
+/** Waits until the worker of a page holds a call back. */
+async function holding(page) {
+  while (!(await workerOf(page)?.evaluate(() => globalThis.held?.length > 0))) await page.waitForTimeout(20);
+}
+
+test('an error stays until the visitor asks for something else, whatever an earlier choice ends with', async () => {
+  const { page, context } = await open('?prefer=host', { change: (page) => inWorker(page, HOLD) });
+  const worker = workerOf(page);
+  await worker.evaluate(() => (globalThis.holds = 'search'));
+  await page.selectOption('#k', '5');
+  await holding(page);
+  await page.fill('#query', 'no such package');
+  await page.press('#query', 'Enter');
+  await worker.evaluate(() => {
+    const [{ number }] = globalThis.held.splice(0);
+    globalThis.holds = '';
+    postMessage({ kind: 'nearfield error', number, error: { name: 'Error', message: 'the earlier error' } });
+  });
+  await page.waitForFunction(() => /the earlier error.*no such package/.test(document.querySelector('#notice.bad')?.textContent));
+  await page.selectOption('#k', '20');
+  await page.waitForFunction(() => document.querySelectorAll('#results li').length === 20);
+  assert.equal(await page.textContent('#notice'), '');
+  await context.close();
+});
+
+test('a package that is asked for while the index is built is found after that', async () => {
+  let page;
+  const opened = open('?prefer=host', { change: (its) => inWorker((page = its), `${HOLD} globalThis.holds = 'add';`) });
+  while (!page?.workers().length) await new Promise((resolve) => setTimeout(resolve, 20));
+  await holding(page);
+  await page.evaluate(() => (location.hash = '#darktable'));
+  await workerOf(page).evaluate(() => globalThis.release());
+  const { context, said } = await opened;
+  await chosen(page, 'darktable');
+  assert.equal(await page.textContent('#notice'), '');
+  assert.deepEqual(said, []);
+  await context.close();
+});
+
+/** Timers without a delay, which the map's work goes on by, wait for the test, and are counted. */
+const COUNT = () => {
+  const set = globalThis.setTimeout;
+  const waiting = [];
+  globalThis.timers = 0;
+  globalThis.setTimeout = (work, delay) => {
+    if (delay) return set(work, delay);
+    const counted = () => (globalThis.timers++, work());
+    return globalThis.go ? set(counted) : waiting.push(counted);
+  };
+  globalThis.start = () => {
+    globalThis.go = true;
+    waiting.splice(0).forEach((work) => set(work));
+  };
+};
+
+test('the map waits while a search is under way, whose time the page shows', async () => {
+  let page;
+  const change = async (its) => {
+    page = its;
+    await page.addInitScript(COUNT);
+    await inWorker(page, HOLD);
+  };
+  const opened = open('?prefer=host', { change });
+  while (!page?.workers().length) await new Promise((resolve) => setTimeout(resolve, 20));
+  await page.waitForSelector('#settings:enabled');
+  await workerOf(page).evaluate(() => (globalThis.holds = 'search'));
+  await page.selectOption('#k', '5');
+  await holding(page);
+  await page.evaluate(() => globalThis.start());
+  await page.waitForTimeout(300);
+  assert.equal(await page.evaluate(() => globalThis.timers), 1, 'rounds of the map');
+  await workerOf(page).evaluate(() => globalThis.release());
+  const { context, said } = await opened;
+  assert.equal(await page.locator('#map path.near').count(), 5);
+  assert.deepEqual(said, []);
+  await context.close();
+});
+
 /** The package's worker keeps its devices where a test can destroy them. */
 const KEEP = `
 globalThis.devices = [];
@@ -123,16 +223,12 @@ GPUAdapter.prototype.requestDevice = async function (...settings) {
 
 // Software WebGPU takes 13 seconds.
 test('on a GPU neighbours are the same, and one that is lost is opened again', { skip: process.env.NEARFIELD_NIGHTLY !== '1' }, async () => {
-  const change = (page) => page.route('**/dist/worker.js', async (route) => {
-    const text = await (await route.fetch()).text();
-    await route.fulfill({ body: KEEP + text, contentType: 'text/javascript' });
-  });
-  const { page, context, said } = await open('?prefer=gpu#cantata', { change });
+  const { page, context, said } = await open('?prefer=gpu#cantata', { change: (page) => inWorker(page, KEEP) });
   await isRight(page, 'cantata');
   assert.match(await page.textContent('#took'), / on the (GPU|host engine, which answers small searches before the GPU could)$/);
   assert.match(await page.textContent('#about'), /swiftshader \(software, webgpu\)/);
 
-  const worker = page.workers().find((worker) => worker.url().endsWith('/dist/worker.js'));
+  const worker = workerOf(page);
   await worker.evaluate(() => globalThis.devices.at(-1).destroy());
   // A new index is made on the GPU, which is gone.
   await page.selectOption('#metric', 'l2sq');
