@@ -404,7 +404,13 @@ impl Kernel {
     /// of subgroups no meaning where they are members of a struct.
     fn with_lanes(&self, text: &str, subgroups: bool) -> Result<String> {
         let builtins: &[&str] = match subgroups {
-            true => &["local_invocation_index", "subgroup_size", "subgroup_id", "num_subgroups"],
+            true => &[
+                "local_invocation_index",
+                "subgroup_invocation_id",
+                "subgroup_size",
+                "subgroup_id",
+                "num_subgroups",
+            ],
             false => &["local_invocation_index"],
         };
         let arguments: Vec<_> = builtins.iter().map(|name| format!("@builtin({name}) {name}: u32")).collect();

@@ -94,12 +94,6 @@ fn first(scenario: &str, path: &str) -> Result<(), Error> {
 /// Runs a scenario to its end or to the first error.
 fn run(scenario: &str, device: &Device) -> Result<(), Error> {
     let saved = env::var(SAVED).unwrap_or_default();
-    if scenario.starts_with("first") {
-        return match env::var_os(UNLIMITED) {
-            Some(_) => print_peak(),
-            None => first(scenario, &saved),
-        };
-    }
     let mut given = Given::new();
     let mut index = flat(device, Screen::I8);
     let numbers: Vec<u64> = (0..ROWS as u64).collect();
@@ -170,9 +164,10 @@ fn run(scenario: &str, device: &Device) -> Result<(), Error> {
 fn process() {
     let Ok(scenario) = env::var(SCENARIO) else { return };
     let options = DeviceOptions::new().budget_bytes(24 << 20);
-    let done = match scenario.starts_with("first") {
-        true => run(&scenario, &Device::host()),
-        false => run(&scenario, &Device::open(Some("host"), options).expect("the host engine")),
+    let done = match (scenario.starts_with("first"), env::var_os(UNLIMITED)) {
+        (true, Some(_)) => print_peak(),
+        (true, None) => first(&scenario, &env::var(SAVED).unwrap_or_default()),
+        (false, _) => run(&scenario, &Device::open(Some("host"), options).expect("the host engine")),
     };
     match done {
         Ok(()) => println!("done"),

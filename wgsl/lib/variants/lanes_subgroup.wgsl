@@ -1,8 +1,14 @@
 // Groups of lanes that sum together: subgroups, of whatever size the adapter gives. A driver may leave some partly empty, so lanes
 // are counted: a stride of the whole size would leave out what absent lanes had to take.
 struct Lanes { index: u32, lane: u32, count: u32, size: u32, group: u32, groups: u32 }
-fn lanes_here(index: u32, size: u32, group: u32, groups: u32) -> Lanes {
-  return Lanes(index, subgroupExclusiveAdd(1u), subgroupAdd(1u), size, group, groups);
+fn lanes_here(index: u32, lane: u32, size: u32, group: u32, groups: u32) -> Lanes {
+  var lanes = Lanes(index, lane, size, size, group, groups);
+  // With as many groups as full ones would be, all are full: drivers know that as they compile, and then the stride as well.
+  if (groups * size != WORKGROUP) {
+    lanes.lane = subgroupExclusiveAdd(1u);
+    lanes.count = subgroupAdd(1u);
+  }
+  return lanes;
 }
 fn lane_of(lanes: Lanes) -> u32 { return lanes.lane; }
 // The lanes of this group that run.
