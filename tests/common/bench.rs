@@ -75,6 +75,14 @@ impl<'d> Bench<'d> {
         Buffer { whole, words: bytes.len() / 4 }
     }
 
+    /// A buffer with the parameters of a kernel.
+    pub(crate) fn uniform<T: Pod>(&self, params: &T) -> wgpu::Buffer {
+        let bytes = bytemuck::bytes_of(params);
+        let buffer = self.create(bytes.len(), wgpu::BufferUsages::UNIFORM | wgpu::BufferUsages::COPY_DST);
+        self.queue().write_buffer(&buffer, 0, bytes);
+        buffer
+    }
+
     /// A poisoned buffer for this many words of output.
     pub(crate) fn output(&self, words: usize) -> Buffer {
         self.filled(&vec![GUARD; words])

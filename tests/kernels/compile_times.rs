@@ -25,6 +25,27 @@ fn runs(device: &Device, kernel: &Kernel, variant: &Variant) -> bool {
 
 /// From the text of a variant to the end of an empty dispatch: some drivers compile when a kernel first runs.
 fn time(device: &Device, kernel: &Kernel, variant: &Variant) -> Duration {
+    let usage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::UNIFORM;
+    let descriptor =
+        wgpu::BufferDescriptor { label: None, size: BUFFER_BYTES, usage, mapped_at_creation: false };
+    let wgpu = device.wgpu_device().expect("a GPU");
+    let buffers: Vec<_> =
+        (0..=kernel.storage_buffers().len()).map(|_| wgpu.create_buffer(&descriptor)).collect();
+    let is_software = device.adapter().kind == AdapterKind::Software;
+    let driver = if is_software { Driver::Software } else { Driver::Hardware };
+    let text = kernel.wgsl(variant, driver).expect("the kernel unrolls");
+    run_text(device, (kernel, variant), text, &buffers.iter().collect::<Vec<_>>(), 0)
+}
+
+/// Runs the text of a variant, which the caller may have changed, on buffers of which the first has the parameters. Returns the time from
+/// its text to its end.
+pub(crate) fn run_text(
+    device: &Device,
+    (kernel, variant): (&Kernel, &Variant),
+    text: String,
+    buffers: &[&wgpu::Buffer],
+    workgroups: u32,
+) -> Duration {
     let (wgpu, queue) = (device.wgpu_device().expect("a GPU"), device.wgpu_queue().expect("a GPU"));
     let storage =
         |(_, access): &(_, Access)| wgpu::BufferBindingType::Storage { read_only: *access == Access::Read };
@@ -44,19 +65,13 @@ fn time(device: &Device, kernel: &Kernel, variant: &Variant) -> Duration {
         bind_group_layouts: &[Some(&group_layout)],
         ..Default::default()
     });
-    let usage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::UNIFORM;
-    let descriptor =
-        wgpu::BufferDescriptor { label: None, size: BUFFER_BYTES, usage, mapped_at_creation: false };
-    let buffers: Vec<_> = entries.iter().map(|_| wgpu.create_buffer(&descriptor)).collect();
     let entries: Vec<_> = (0..)
-        .zip(&buffers)
+        .zip(buffers)
         .map(|(binding, buffer)| wgpu::BindGroupEntry { binding, resource: buffer.as_entire_binding() })
         .collect();
     let descriptor = wgpu::BindGroupDescriptor { label: None, layout: &group_layout, entries: &entries };
     let group = wgpu.create_bind_group(&descriptor);
-    let is_software = device.adapter().kind == AdapterKind::Software;
-    let driver = if is_software { Driver::Software } else { Driver::Hardware };
-    let source = wgpu::ShaderSource::Wgsl(kernel.wgsl(variant, driver).expect("the kernel unrolls").into());
+    let source = wgpu::ShaderSource::Wgsl(text.into());
     let start = Instant::now();
     let module =
         wgpu.create_shader_module(wgpu::ShaderModuleDescriptor { label: Some(kernel.name()), source });
@@ -75,7 +90,7 @@ fn time(device: &Device, kernel: &Kernel, variant: &Variant) -> Duration {
     let mut pass = encoder.begin_compute_pass(&Default::default());
     pass.set_pipeline(&pipeline);
     pass.set_bind_group(0, &group, &[]);
-    pass.dispatch_workgroups(0, 1, 1);
+    pass.dispatch_workgroups(workgroups, 1, 1);
     drop(pass);
     queue.submit([encoder.finish()]);
     wgpu.poll(wgpu::PollType::wait_indefinitely()).expect("an end");

@@ -4,10 +4,13 @@
 use crate::common::bench::{Bench, Buffer, GUARD};
 use crate::common::covering::covering;
 use crate::common::{gpu, is_nightly, without_subgroups};
+use crate::compile_times::run_text;
 use half::f16;
 use nearfield::ElementKind;
 use nearfield::internals::kernels::reduce_blocks::{self, Operation, Params, reference};
-use nearfield::internals::kernels::{Kernel, Variant, deviations, locate, reduce_partials, reduce_rows};
+use nearfield::internals::kernels::{
+    Driver, Kernel, Variant, deviations, locate, reduce_partials, reduce_rows,
+};
 use nearfield_testing::Random;
 
 /// The key of nothing.
@@ -343,5 +346,29 @@ fn every_variant_of_deviations_writes_one_record_per_block_and_nothing_else() {
                 }
             }
         }
+    }
+}
+
+/// A driver may leave lanes of a subgroup empty. Here the last lane of each ends before the others count themselves, as if it were not there.
+#[test]
+fn lanes_that_are_absent_leave_no_element_out() {
+    let sum = Operation::ALL.iter().position(|operation| *operation == Operation::Sum).expect("a sum") as u32;
+    let variant = Variant { subgroups: true, constants: vec![sum, 0, 0], ..Variant::default() };
+    let Some((variant, bench)) = with_device(&reduce_rows::KERNEL, variant) else { return };
+    let text = reduce_rows::KERNEL.wgsl(&variant, Driver::Hardware).expect("a text");
+    let [counts, begins] = ["if (groups * size != WORKGROUP)", "let lanes = lanes_here("];
+    assert!(text.contains(counts) && text.contains(begins));
+    let leaves = format!("if (subgroup_invocation_id + 1u == subgroup_size) {{ return; }}\n  {begins}");
+    let text = text.replace(counts, "if (true)").replace(begins, &leaves);
+    let layout = Layout { first: 1, stride: 4000, length: 3990, rows: 70 };
+    let data = layout.data(&mut Random::new(77), Operation::Sum);
+    let [values, others] = [&data.values, &data.others].map(|values| bench.input(values));
+    let (params, results) = (bench.uniform(&layout.params()), bench.output(layout.rows));
+    let buffers = [&params, &*values, &*others, &*results];
+    run_text(bench.device, (&reduce_rows::KERNEL, &variant), text, &buffers, layout.rows as u32);
+    for (row, word) in bench.read(&results).into_iter().enumerate() {
+        let begin = layout.begin(row);
+        let wanted: f32 = data.values[begin..begin + layout.length].iter().sum();
+        assert_eq!(f32::from_bits(word), wanted, "row {row}");
     }
 }
