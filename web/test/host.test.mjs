@@ -204,16 +204,16 @@ test('calls run in their order, and an aborted one changes nothing', async () =>
 
 test('a search of many queries gives what searches of few give, and ends between two pieces when it is aborted', async () => {
   const [dim, count] = [64, 4000];
-  const [base, queries] = [whole(12, 20_000, dim), whole(13, count, dim)];
+  const [base, queries] = [whole(12, 8000, dim), whole(13, count, dim)];
   const flat = await Flat.create(device, { dim, metric: 'l2sq' });
   const ivf = await Ivf.train(device, { dim, metric: 'l2sq', lists: 16, iterations: 2, seed: 1 }, base);
-  const allow = Array.from({ length: 5000 }, (_, id) => 4 * id);
+  const allow = Array.from({ length: 2000 }, (_, id) => 4 * id);
   const calls = {
     search: (queries, options) => flat.search(queries, { k: 10, ...options }),
     allowed: (queries, options) => flat.search(queries, { k: 10, allow, ...options }),
     within: (queries, options) => flat.within(queries, 450, options),
     probing: (queries, options) => ivf.search(queries, { k: 10, probes: 3, ...options }),
-    filling: (queries, options) => ivf.search(queries, { k: 2000, probes: 1, fill: true, ...options }),
+    filling: (queries, options) => ivf.search(queries, { k: 800, probes: 1, fill: true, ...options }),
   };
   for (const index of [flat, ivf]) await index.add(base);
   for (const [name, call] of Object.entries(calls)) {
