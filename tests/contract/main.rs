@@ -1,6 +1,7 @@
 //! Every variant of every kernel parses, validates, matches its declaration, and is written to SPIR-V, MSL and HLSL. Needs
 //! no adapter. With `NEARFIELD_SPIRV_DIR` set, the tests leave the SPIR-V there for `spirv-val`, and with `NEARFIELD_WGSL_DIR` the WGSL for
 //! `scripts/tint`.
+#![cfg(feature = "internals")]
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};

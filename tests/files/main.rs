@@ -1,4 +1,5 @@
 //! Tests of vector files, saved indexes and the documents.
+#![cfg(feature = "internals")]
 
 #[path = "../common/mod.rs"]
 mod common;

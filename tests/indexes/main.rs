@@ -1,4 +1,5 @@
 //! Tests of `Flat` and `Ivf`: the right answers on every path, through every change.
+#![cfg(feature = "internals")]
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,4 +1,5 @@
 //! Tests of single kernels and of the bounds of their errors, against naive references in f64.
+#![cfg(feature = "internals")]
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,4 +1,5 @@
 //! Tests of reductions, distances and selection, and of the kernels that they record.
+#![cfg(feature = "internals")]
 
 #[path = "../common/mod.rs"]
 mod common;
