@@ -36,6 +36,14 @@ fn assert_none(rule: &str, offences: BTreeSet<String>) {
     assert!(lines.is_empty(), "offences:\n{lines}");
 }
 
+/// A source distribution for Python has the manifest without the tests, which it must not name then.
+#[test]
+fn the_manifest_names_no_file_that_packages_lack() {
+    let manifest =
+        fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")).expect("a manifest");
+    assert!(!manifest.contains("[[test]]") && !manifest.contains("[[bench]]"));
+}
+
 #[test]
 fn no_two_files_use_each_other() {
     let mut circles = BTreeSet::new();
