@@ -12,11 +12,10 @@ use crate::kernels::{BLOCK_ROWS, Part};
 const SAMPLE: [u64; 2] = [2048, 8192];
 
 /// The largest number of operations of one submission: about 100 ms on a weak adapter of its kind, because systems kill programs
-/// whose submissions run for seconds. They do not kill software adapters, but what a browser's has begun when a search is aborted holds up
-/// the next one.
+/// whose submissions run for seconds. They do not kill software adapters.
 pub(crate) fn submission_flops(kind: AdapterKind) -> u64 {
     match kind {
-        AdapterKind::Software => 4_000_000_000,
+        AdapterKind::Software => 20_000_000_000,
         AdapterKind::Discrete => 400_000_000_000,
         _ => 40_000_000_000,
     }
