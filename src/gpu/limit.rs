@@ -37,7 +37,7 @@ impl Limit {
         self.bytes.saturating_sub(*lock(&self.held))
     }
 
-    /// A share without bytes, which grows.
+    /// Returns a share of no bytes, to be resized.
     pub(crate) fn share(self: &Arc<Self>) -> Share {
         Share { limit: self.clone(), bytes: 0, is_lent: AtomicBool::new(false) }
     }
@@ -55,7 +55,7 @@ impl Share {
         self.bytes
     }
 
-    /// Takes bytes beside those that others hold, in place of this share's own. An error changes nothing; fewer bytes are none.
+    /// Takes bytes beside those that others hold, in place of this share's own. An error changes nothing. Fewer bytes are never refused.
     pub(crate) fn resize(&mut self, purpose: impl FnOnce() -> String, bytes: u64) -> Result<()> {
         let mut held = lock(&self.limit.held);
         let others = *held - self.bytes;

@@ -50,7 +50,7 @@ pub fn clean_up() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What is said where a mapped file cannot be read.
+/// The message for a mapped file that cannot be read.
 #[cfg(unix)]
 static UNREADABLE: OnceLock<String> = OnceLock::new();
 
@@ -121,7 +121,7 @@ mod tests {
 
     const CHILD: &str = "NEARFIELD_TEST_UNREADABLE";
 
-    /// What a process does that is named by the variable.
+    /// Runs in a process of its own, which the variable starts: maps a file, cuts it and reads it from two threads.
     #[test]
     #[ignore = "the test below runs it in processes of its own"]
     fn process() {

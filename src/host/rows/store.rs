@@ -31,8 +31,9 @@ pub(crate) struct HostRows {
     pub(crate) narrowed: Option<NarrowedRows>,
     /// The number of expected rows, whose memory is never freed.
     expected: usize,
-    /// Rows that there is memory for, and its share of the host's limit.
+    /// The number of rows for which memory is reserved.
     room: usize,
+    /// The bytes of that memory, taken from the host's limit.
     share: Share,
 }
 
@@ -284,7 +285,7 @@ impl HostRows {
         if end <= room {
             return Ok(());
         }
-        // The capacity of an index is what was asked for. From then on, fewer and fewer rows more.
+        // The first reservation is exact. Later ones double the room; near the limit they add a sixteenth, then what is needed.
         let more = [2 * room, end + room / 16].into_iter().filter(|&more| room > 0 && more > end);
         let reserved = more.map(|more| self.reserve_exact(more)).find(Result::is_ok);
         reserved.unwrap_or_else(|| self.reserve_exact(end))
@@ -398,7 +399,7 @@ impl HostRows {
         Ok(bytes)
     }
 
-    /// Resizes to `slots` slots; new ones hold no row yet. What was not reserved is not counted against the limit.
+    /// Resizes to `slots` slots; new ones hold no row yet. The limit counts reserved memory alone, so callers reserve first.
     pub(crate) fn resize(&mut self, slots: usize) -> Result<()> {
         self.values.resize(slots)?;
         if let Some(narrowed) = &mut self.narrowed {

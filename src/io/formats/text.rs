@@ -24,7 +24,7 @@ const LINE: usize = 48;
 const TASK: usize = 64 << 10;
 /// Names of columns that hold ids, in lower case. pandas reads its own column without a name as the last.
 const OF_IDS: [&str; 7] = ["id", "ids", "_id", "row_id", "index", "idx", "unnamed: 0"];
-/// What memory is for.
+/// Names the work in errors about memory.
 const PURPOSE: &str = "reading lines of text";
 /// The most letters of a field that a message shows.
 const SHOWN: usize = 40;
@@ -238,7 +238,7 @@ impl Parser {
     }
 }
 
-/// What a line has instead of JSON.
+/// Describes why a line does not parse as JSON.
 fn not_json(error: &serde_json::Error) -> String {
     let found = match error.classify() {
         Category::Data => "neither an array nor an object",

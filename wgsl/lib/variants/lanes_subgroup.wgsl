@@ -13,7 +13,7 @@ fn lanes_here(index: u32, lane: u32, size: u32, group: u32, groups: u32) -> Lane
 fn lane_of(lanes: Lanes) -> u32 { return lanes.lane; }
 // The lanes of this group that run.
 fn lanes_count(lanes: Lanes) -> u32 { return lanes.count; }
-// The groups that every workgroup has at least. Work is shared out among so many, and those beyond write nothing.
+// Every workgroup has at least this many groups, which share its work. Groups beyond them write nothing.
 fn full_groups(lanes: Lanes, workgroup: u32) -> u32 { return max(workgroup / lanes.size, 1u); }
 fn group_of(lanes: Lanes) -> u32 { return lanes.group; }
 // The groups of this workgroup, partly empty ones among them.

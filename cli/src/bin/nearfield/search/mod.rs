@@ -123,7 +123,7 @@ fn say_what_is_missing(args: &Args, source: &Source<'_>, index: &Index, queries:
 /// The number of rows that a filter allows. Tells the user which part of it is of no row, and which rows it does not cover.
 fn allowed_rows(allowed: &Selection, index: &Index) -> usize {
     let last = index.largest_id();
-    // Rows that have their numbers as ids, of which there may be many, are not looked up one by one.
+    // Looking up an id takes time, so an index whose ids are the row numbers compares with its last one.
     let are_numbers = last.is_none_or(|last| last + 1 == index.len() as u64);
     let is_known = |id: u64| if are_numbers { Some(id) <= last } else { index.contains(id) };
     let known = |ids: &mut dyn Iterator<Item = u64>| {
