@@ -142,7 +142,8 @@ pub use error::{Error, ErrorKind, Result};
 #[cfg(target_arch = "wasm32")]
 pub use gpu::browser_instance;
 pub use gpu::{
-    Adapter, AdapterKind, BufferSlice, Capabilities, CooperativeSize, MemoryUsage, Profile, StageTime,
+    Adapter, AdapterKind, BufferSlice, Capabilities, CooperativeSize, KernelForms, MemoryUsage, Profile,
+    Refusal, StageTime,
 };
 pub use index::any::Index;
 pub use index::clusters::Clusters;

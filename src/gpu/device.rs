@@ -5,7 +5,7 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use super::adapter::{self, Adapter, AdapterKind, Listing, MemoryUsage};
-use super::compiler::{Ahead, Compiler};
+use super::compiler::{Ahead, Compiler, KernelForms};
 use super::limit::Limit;
 use super::state::{Faults, Pool, Readbacks, Staging, lock};
 use super::wait::Waiter;
@@ -122,6 +122,18 @@ impl Gpu {
         self.device.set_device_lost_callback(move |reason, message| {
             lock(&faults).lost = Some(format!("{reason:?}: {message}"));
         });
+    }
+
+    /// The forms of kernels that this device runs, as far as it is known.
+    pub(crate) fn kernel_forms(&self) -> KernelForms {
+        KernelForms {
+            subgroups: self.subgroups,
+            byte_products: self.compiler.multiplies_bytes(),
+            tile_sums: self.adapter.tile_sums(),
+            matrix_side: self.adapter.capabilities.matrix_side(),
+            matrices_are_right: self.multiplies_matrices.get().copied(),
+            refusals: self.compiler.refused(),
+        }
     }
 
     /// The memory in use and free, where the driver tells.

@@ -1,5 +1,6 @@
 //! Kernel declarations, and the WGSL text of their variants.
 
+use super::compiler::multiplies_bytes;
 use super::unroll::{Driver, ON_HARDWARE, unroll};
 use crate::error::{Error, Result};
 use crate::matrix::ElementKind;
@@ -92,6 +93,8 @@ pub struct Kernel {
     pub(crate) loads_rows: bool,
     pub(crate) sums_lanes: bool,
     pub(crate) multiplies_matrices: bool,
+    /// Whether a workgroup computes a tile of [`TILE`] sums, which its invocations hold in registers.
+    pub(crate) holds_tile: bool,
     /// The lengths of vectors among the parameters that may be constants of the text.
     pub(crate) lengths: &'static [Length],
     pub(crate) workgroup_size: u32,
@@ -101,6 +104,12 @@ pub struct Kernel {
 /// The constant that sets the invocations per workgroup. Kernels that run with several sizes have it among their override
 /// constants; in the text of all others it is a `const`.
 pub const WORKGROUP: &str = "WORKGROUP";
+
+/// Sums of a tile: the products of 128 queries and 128 rows.
+const TILE: u32 = 128 * 128;
+
+/// How many sums of a tile an invocation can hold in registers. More are faster where they fit.
+pub(crate) const TILE_SUMS: [u32; 2] = [128, 64];
 
 /// The constant that tells a kernel's text whether the driver runs it on the processor.
 const IS_SOFTWARE: &str = "IS_SOFTWARE";
@@ -139,6 +148,8 @@ pub struct Variant {
     pub subgroups: bool,
     /// Rows and columns of the cooperative matrices, 8 or 16, for kernels that multiply them; 0 otherwise.
     pub matrix_side: u32,
+    /// Sums that an invocation holds, one of [`TILE_SUMS`], for kernels of tiles; 0 otherwise.
+    pub sums: u32,
     /// Values of all override constants, in the declaration's order.
     pub constants: Vec<u32>,
     /// Elements of a vector, for kernels that are written for one number of them; 0 if the parameters tell.
@@ -148,13 +159,16 @@ pub struct Variant {
 /// The form as the files of a tuner name it.
 impl std::fmt::Display for Variant {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { elements, subgroups, matrix_side, constants, dimension } = self;
+        let Self { elements, subgroups, matrix_side, sums, constants, dimension } = self;
         write!(f, "{elements:?}")?;
         if *subgroups {
             write!(f, " subgroups")?;
         }
         if *matrix_side > 0 {
             write!(f, " matrices of {matrix_side}")?;
+        }
+        if *sums > 0 {
+            write!(f, " {sums} sums")?;
         }
         for constant in constants {
             write!(f, " {constant}")?;
@@ -190,6 +204,7 @@ impl Kernel {
             loads_rows: false,
             sums_lanes: false,
             multiplies_matrices: false,
+            holds_tile: false,
             lengths: &[],
             workgroup_size: 256,
             workgroup_bytes: 0,
@@ -230,6 +245,12 @@ impl Kernel {
     /// Sums over lanes: a variant with subgroups and one without, each with its `Lanes` and `lanes_sum`.
     pub(crate) const fn sums_lanes(self) -> Self {
         Self { sums_lanes: true, ..self }
+    }
+
+    /// Computes a tile of 128 x 128 sums a workgroup: a variant for each number of sums that an invocation holds, its `SUMS`,
+    /// with `WORKGROUP` to match.
+    pub(crate) const fn holds_tile(self) -> Self {
+        Self { holds_tile: true, workgroup_size: TILE / TILE_SUMS[TILE_SUMS.len() - 1], ..self }
     }
 
     /// May have the lengths of vectors as constants: a variant that reads them from the parameters, and one for every number of
@@ -296,6 +317,27 @@ impl Kernel {
         !self.lengths.is_empty()
     }
 
+    /// Whether its text multiplies bytes, four at a time.
+    pub(crate) fn multiplies_bytes(&self) -> bool {
+        self.library.iter().chain([&self.source]).any(|snippet| multiplies_bytes(snippet.text))
+    }
+
+    /// A variant, and those that do the same with less, each with less than the one before it.
+    pub(crate) fn lesser(&self, variant: &Variant) -> Vec<Variant> {
+        let mut variants = vec![variant.clone()];
+        let mut add = |variant: Variant| {
+            if variants.last() != Some(&variant) {
+                variants.push(variant)
+            }
+        };
+        let general = Variant { dimension: 0, ..variant.clone() };
+        add(general.clone());
+        let smaller = Variant { sums: general.sums.min(TILE_SUMS[1]), ..general };
+        add(smaller.clone());
+        add(Variant { subgroups: false, ..smaller });
+        variants
+    }
+
     /// Whether parameters are those of vectors of this many elements.
     pub(crate) fn is_of(&self, dimension: u32, params: &[u8]) -> bool {
         self.lengths.iter().all(|length| {
@@ -327,6 +369,7 @@ impl Kernel {
         let elements: &[ElementKind] =
             if self.loads_rows { &[ElementKind::F32, ElementKind::F16] } else { &[ElementKind::F32] };
         let sides: &[u32] = if self.multiplies_matrices { &[8, 16] } else { &[0] };
+        let tile_sums: &[u32] = if self.holds_tile { &TILE_SUMS } else { &[0] };
         let subgroups: &[bool] = if self.sums_lanes { &[false, true] } else { &[false] };
         let mut constants = vec![vec![]];
         for (_, values) in self.overrides {
@@ -340,11 +383,14 @@ impl Kernel {
         let mut variants = vec![];
         for &elements in elements {
             for &subgroups in subgroups {
-                for &matrix_side in sides {
+                for (&matrix_side, &sums) in
+                    sides.iter().flat_map(|side| tile_sums.iter().map(move |sums| (side, sums)))
+                {
                     variants.extend(constants.iter().map(|constants| Variant {
                         elements,
                         subgroups,
                         matrix_side,
+                        sums,
                         constants: constants.clone(),
                         dimension: 0,
                     }));
@@ -365,10 +411,11 @@ impl Kernel {
             text.push_str("enable f16;\nenable wgpu_cooperative_matrix;\n");
         }
         let has_size = self.overrides.iter().any(|(name, _)| *name == WORKGROUP);
-        let size = (WORKGROUP, self.workgroup_size);
+        let size = (WORKGROUP, self.invocations(variant));
+        let sums = (variant.sums > 0).then_some(("SUMS", variant.sums));
         let constants = snippets.iter().flat_map(|snippet| snippet.constants).copied();
         let mut written = vec![];
-        for constant in constants.chain((!has_size).then_some(size)) {
+        for constant in constants.chain((!has_size).then_some(size)).chain(sums) {
             // Snippets may share a constant. Two values of one name are an error that naga reports.
             if !written.contains(&constant) {
                 text.push_str(&format!("const {} = {}u;\n", constant.0, constant.1));
@@ -457,6 +504,9 @@ impl Kernel {
 
     /// Invocations per workgroup of a variant.
     pub fn invocations(&self, variant: &Variant) -> u32 {
+        if let Some(invocations) = TILE.checked_div(variant.sums) {
+            return invocations;
+        }
         let mut sizes = self.overrides.iter().zip(&variant.constants);
         sizes.find(|((name, _), _)| *name == WORKGROUP).map_or(self.workgroup_size, |(_, &size)| size)
     }

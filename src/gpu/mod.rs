@@ -27,7 +27,10 @@ pub(crate) use adapter::{AdapterChoice, Choice, Listing, every_gpu, refuse_twice
 pub(crate) use bare::bare;
 pub(crate) use bare::bare_text;
 pub(crate) use commands::{Commands, Grid};
+#[cfg(feature = "internals")]
+pub(crate) use compiler::with_spelled_products;
 pub(crate) use compiler::{FormChoice, FormTimes, Wanted};
+pub use compiler::{KernelForms, Refusal};
 pub(crate) use device::Gpu;
 pub use kernel::{Access, Kernel, Variant, WORKGROUP};
 pub(crate) use kernel::{Length, Snippet, Uniform, params, wgsl};

@@ -49,6 +49,7 @@ impl Host {
             backend: "host".to_owned(),
             driver: format!("{}, {:?}", std::env::consts::ARCH, Isa::detect()).to_ascii_lowercase(),
             kind: AdapterKind::Host,
+            vendor: None,
             pci_address: None,
             memory_bytes: told_bytes("/proc/meminfo", "MemTotal"),
             capabilities,

@@ -17,6 +17,37 @@ pub mod kernels {
     pub use crate::kernels::*;
 }
 
+/// Compiles a variant as a search does, if it is one that this device uses. Returns whether it is.
+///
+/// # Errors
+/// [`Error::Device`](crate::Error::Device) where the driver refuses it, and [`Error::Argument`](crate::Error::Argument) on the host engine.
+pub fn compile(
+    device: &Device,
+    kernel: &'static kernels::Kernel,
+    variant: &kernels::Variant,
+) -> Result<bool> {
+    let compiler = &device.gpu("kernels")?.compiler;
+    let usual = compiler.variant(kernel, variant.elements, variant.constants.clone());
+    if usual != *variant {
+        return Ok(false);
+    }
+    compiler.get(kernel, usual).map(|_| true)
+}
+
+/// Has a device refuse the variants whose text has these words, as a driver might. None of them may have been compiled before.
+///
+/// # Errors
+/// [`Error::Argument`](crate::Error::Argument) on the host engine.
+pub fn refuse(device: &Device, words: &'static str) -> Result<()> {
+    device.gpu("kernels")?.compiler.refuse(words);
+    Ok(())
+}
+
+/// A kernel's text with its products of bytes in plain arithmetic, for drivers that refuse the others; none if it has no such products.
+pub fn with_spelled_products(text: &str) -> Option<String> {
+    crate::gpu::with_spelled_products(text)
+}
+
 /// The intervals that screens certify.
 pub mod certificate {
     pub use crate::screen::certificate::*;

@@ -1,6 +1,6 @@
 //! Every variant of every kernel parses, validates, matches its declaration, and is written to SPIR-V, MSL and HLSL. Needs
-//! no adapter. With `NEARFIELD_SPIRV_DIR` set, the tests leave the SPIR-V there for `spirv-val`, and with `NEARFIELD_WGSL_DIR` the WGSL for
-//! `scripts/tint`.
+//! no adapter. With `NEARFIELD_SPIRV_DIR` set, the tests leave the SPIR-V there for `spirv-val`, with `NEARFIELD_WGSL_DIR` the WGSL for
+//! `scripts/tint`, and with `NEARFIELD_HLSL_DIR` the HLSL for `scripts/vendors`.
 #![cfg(feature = "internals")]
 
 use std::collections::{BTreeMap, HashSet};
@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use naga::Module;
+use naga::back::hlsl::ShaderModel;
 use naga::valid::{Capabilities, ModuleInfo, ValidationFlags, Validator};
 use nearfield::internals::kernels::{Access, Driver, Kernel, Variant};
-use nearfield::internals::{ceilings, kernels, vectors_seen};
+use nearfield::internals::{self, ceilings, kernels, vectors_seen};
 use rayon::prelude::*;
 
 mod loops;
@@ -19,10 +20,13 @@ mod loops;
 mod covering;
 use covering::covering;
 
-fn parse(kernel: &Kernel, variant: &Variant, driver: Driver) -> Module {
-    let source = kernel.wgsl(variant, driver).expect("the kernel unrolls");
-    naga::front::wgsl::parse_str(&source)
-        .unwrap_or_else(|fault| panic!("{}: {}", kernel.name(), fault.emit_to_string(&source)))
+fn parse(kernel: &Kernel, text: &str) -> Module {
+    naga::front::wgsl::parse_str(text)
+        .unwrap_or_else(|fault| panic!("{}: {}", kernel.name(), fault.emit_to_string(text)))
+}
+
+fn text_of(kernel: &Kernel, variant: &Variant, driver: Driver) -> String {
+    kernel.wgsl(variant, driver).expect("the kernel unrolls")
 }
 
 fn capabilities(variant: &Variant) -> Capabilities {
@@ -44,8 +48,8 @@ fn validate(kernel: &Kernel, variant: &Variant, module: &Module) -> ModuleInfo {
 }
 
 /// The module with its override constants replaced by the variant's values, as wgpu does it.
-fn specialised(kernel: &Kernel, variant: &Variant, driver: Driver) -> (Module, ModuleInfo) {
-    let module = parse(kernel, variant, driver);
+fn specialised(kernel: &Kernel, variant: &Variant, text: &str) -> (Module, ModuleInfo) {
+    let module = parse(kernel, text);
     let info = validate(kernel, variant, &module);
     let constants =
         kernel.constants(variant).into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
@@ -99,20 +103,29 @@ fn each_variant(check: impl Fn(&Kernel, usize, &Variant, bool) + Sync) {
 
 #[test]
 fn every_variant_matches_its_declaration_and_translates_for_every_interface() {
-    let [directory, wgsl] =
-        ["NEARFIELD_SPIRV_DIR", "NEARFIELD_WGSL_DIR"].map(|name| std::env::var_os(name).map(PathBuf::from));
+    let [directory, wgsl, hlsl] = ["NEARFIELD_SPIRV_DIR", "NEARFIELD_WGSL_DIR", "NEARFIELD_HLSL_DIR"]
+        .map(|name| std::env::var_os(name).map(PathBuf::from));
     each_variant(|kernel, number, variant, is_written| {
         for &driver in drivers(kernel, variant) {
             let stem = format!("{}-{number}-{driver:?}", kernel.name());
             if let Some(directory) = wgsl.as_ref().filter(|_| is_written) {
                 leave_wgsl(&directory.join(&stem), kernel, variant, driver);
             }
-            let (module, info) = specialised(kernel, variant, driver);
+            let text = text_of(kernel, variant, driver);
+            let (module, info) = specialised(kernel, variant, &text);
             check_declaration(kernel, variant, &module, &info);
             if !is_written {
                 continue;
             }
             let words = translated(kernel, variant, &module, &info);
+            if let Some(directory) = hlsl.as_ref().filter(|_| variant.matrix_side == 0) {
+                leave_hlsl(directory, &format!("{number}-{driver:?}"), &module, &info);
+                // What a device runs whose compiler refuses the form of products of bytes that naga writes.
+                if let Some(text) = internals::with_spelled_products(&text) {
+                    let (module, info) = specialised(kernel, variant, &text);
+                    leave_hlsl(directory, &format!("{number}-{driver:?}-spelled"), &module, &info);
+                }
+            }
             if let Some(directory) = &directory {
                 let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
                 std::fs::write(directory.join(stem + ".spv"), bytes).expect("the folder is writable");
@@ -181,7 +194,7 @@ fn check_declaration(kernel: &Kernel, variant: &Variant, module: &Module, info: 
 #[test]
 fn every_declared_buffer_and_override_is_there_and_limits_of_webgpu_hold() {
     for kernel in every_kernel() {
-        let module = parse(kernel, &kernel.variants()[0], Driver::Hardware);
+        let module = parse(kernel, &text_of(kernel, &kernel.variants()[0], Driver::Hardware));
         let mut bound: Vec<_> = module.global_variables.iter().map(|(_, variable)| variable).collect();
         bound.retain(|variable| matches!(variable.space, naga::AddressSpace::Storage { .. }));
         bound.sort_unstable_by_key(|variable| variable.binding.as_ref().map(|place| place.binding));
@@ -222,15 +235,7 @@ fn translated(kernel: &Kernel, variant: &Variant, module: &Module, info: &Module
     }
     // Under DX12 wgpu offers no cooperative matrices, whose place `screen_tile_i8` takes.
     if variant.matrix_side == 0 {
-        let options = naga::back::hlsl::Options {
-            shader_model: naga::back::hlsl::ShaderModel::V6_0,
-            fake_missing_bindings: true,
-            ..Default::default()
-        };
-        let pipeline = naga::back::hlsl::PipelineOptions::default();
-        let mut hlsl = String::new();
-        naga::back::hlsl::Writer::new(&mut hlsl, &options, &pipeline)
-            .write(module, info, None)
+        let (_, hlsl) = hlsl_of(module, info, ShaderModel::V6_0)
             .unwrap_or_else(|fault| panic!("{name} {variant:?}: HLSL: {fault}"));
         assert!(hlsl.contains("[numthreads("), "{name}");
         // naga gives the values of subgroups no semantic in the members of a struct, which DXC refuses.
@@ -238,6 +243,40 @@ fn translated(kernel: &Kernel, variant: &Variant, module: &Module, info: &Module
         assert!(arguments.iter().all(|argument| argument.binding.is_some()), "{name}: {arguments:?}");
     }
     words
+}
+
+/// The models for which HLSL is written: the first with subgroups, the first with products of four bytes, and the first that unpacks bytes.
+const SHADER_MODELS: [(&str, ShaderModel); 3] =
+    [("6_0", ShaderModel::V6_0), ("6_4", ShaderModel::V6_4), ("6_6", ShaderModel::V6_6)];
+
+/// The entry point and the HLSL of a module, as wgpu has naga write it.
+fn hlsl_of(
+    module: &Module,
+    info: &ModuleInfo,
+    shader_model: ShaderModel,
+) -> Result<(String, String), naga::back::hlsl::Error> {
+    let options = naga::back::hlsl::Options {
+        shader_model,
+        fake_missing_bindings: true,
+        zero_initialize_workgroup_memory: false,
+        force_loop_bounding: false,
+        ..Default::default()
+    };
+    let mut hlsl = String::new();
+    let written =
+        naga::back::hlsl::Writer::new(&mut hlsl, &options, &naga::back::hlsl::PipelineOptions::default())
+            .write(module, info, None)?;
+    let entry = written.entry_point_names.into_iter().find_map(Result::ok);
+    Ok((entry.expect("the kernel's name"), hlsl))
+}
+
+/// Leaves HLSL for scripts/vendors, whose files are named ENTRY-STEM.
+fn leave_hlsl(directory: &Path, stem: &str, module: &Module, info: &ModuleInfo) {
+    for (model, shader_model) in SHADER_MODELS {
+        let (entry, hlsl) = hlsl_of(module, info, shader_model).expect("HLSL was written for one model");
+        let path = directory.join(model).join(format!("{entry}-{stem}.hlsl"));
+        std::fs::write(path, hlsl).expect("the folder is writable");
+    }
 }
 
 /// Panics if an index into a local array is not a constant.
@@ -267,7 +306,7 @@ fn register_arrays_are_indexed_by_constants_alone() {
     each_variant(|kernel, _, variant, _| {
         let text = kernel.wgsl(variant, Driver::Hardware).expect("the kernel unrolls");
         if seen.lock().expect("no test panicked").insert(text) {
-            let module = parse(kernel, variant, Driver::Hardware);
+            let module = parse(kernel, &text_of(kernel, variant, Driver::Hardware));
             let functions = module.functions.iter().map(|(_, function)| function);
             functions
                 .chain([&module.entry_points[0].function])

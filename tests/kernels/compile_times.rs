@@ -1,7 +1,10 @@
 //! How long the adapter's driver takes to compile each kernel: a search that comes first waits for it.
 
+use std::fs::OpenOptions;
+use std::io::Write;
 use std::time::{Duration, Instant};
 
+use nearfield::internals::compile;
 use nearfield::internals::kernels::{self, Access, Driver, Kernel, Variant};
 use nearfield::{AdapterKind, Device, wgpu};
 
@@ -120,4 +123,26 @@ fn no_kernel_compiles_longer_than_half_a_minute() {
         println!("{longest:9.1?} at most, {all:9.1?} for {variants:3} variants: {name}");
         assert!(longest.as_secs() < 30, "{name}");
     }
+}
+
+/// Compiles every variant that searches use on this device, and names those that the driver refuses. scripts/vendors asks compilers of GPUs that
+/// are not there: the file `NEARFIELD_SURVEY` takes the variants' names, to which its layer of Vulkan adds what the driver tells.
+#[test]
+#[ignore = "nightly"]
+fn the_driver_compiles_every_variant_in_use() {
+    let Some(device) = gpu() else { return };
+    let survey = std::env::var_os("NEARFIELD_SURVEY");
+    let mut refused = vec![];
+    for kernel in kernels::all() {
+        for variant in kernel.variants() {
+            if let Some(path) = &survey {
+                let mut file = OpenOptions::new().append(true).create(true).open(path).expect("a file");
+                writeln!(file, "variant\t{}\t{variant}", kernel.name()).expect("writable");
+            }
+            if let Err(error) = compile(device, kernel, &variant) {
+                refused.push(format!("{} ({variant}): {error}", kernel.name()));
+            }
+        }
+    }
+    assert!(refused.is_empty(), "{}: refused\n{}", device.adapter(), refused.join("\n"));
 }

@@ -1,7 +1,8 @@
 //! Kernels that are compiled for one number of elements compute the same bits as those that read it from their parameters.
 
 use crate::common::Engine::Adapter;
-use crate::common::{gpu, options};
+use crate::common::{gpu, options, without_subgroups};
+use nearfield::internals;
 use nearfield::internals::kernels::{self, DIMENSIONS};
 use nearfield::{
     Device, DistanceOptions, ElementKind, Flat, Index, Ivf, Metric, Neighbors, Precision, Screen,
@@ -91,6 +92,27 @@ fn forms_for_one_number_of_elements_answer_the_same_bits() {
         let is_other = kernel.name() == "pairs_tile_coop" || has_matrices && kernel.name().ends_with("_i8");
         assert!(is_other || ran.contains(&kernel.name()), "{} did not run", kernel.name());
     }
+}
+
+/// Products of bytes, subgroups, and tiles of many registers: what compilers have refused, and what does not fit every GPU.
+#[test]
+fn answers_are_the_same_bits_where_the_driver_refuses_forms() {
+    let Some(usual) = without_subgroups() else { return };
+    let device = Adapter.open(options().cache_dir(None)).expect("the same adapter");
+    for words in ["dot4I8Packed(", "subgroup_size", "const SUMS = 128u;"] {
+        internals::refuse(&device, words).expect("a GPU");
+    }
+    // Rows of f32 with a screen, of f16 with the distances of pairs, and of f32 without a screen.
+    for (turn, dim) in [(0, 64), (1, 48), (2, 48)] {
+        assert!(answers(&device, dim, turn) == answers(usual, dim, turn), "{dim} elements");
+    }
+    let forms = device.kernel_forms().expect("a GPU");
+    assert!(!forms.byte_products);
+    let refused = |kernel: &str| forms.refusals.iter().any(|one| one.kernel == kernel);
+    for kernel in ["distance_tile", "pairs_tile", "screen_scan_i8", "screen_tile_i8", "collect_tile_i8"] {
+        assert!(refused(kernel), "{kernel}: {:?}", forms.refusals);
+    }
+    assert!(!forms.subgroups || refused("distance_scan"), "{:?}", forms.refusals);
 }
 
 /// Another number of elements than a form is for runs the general one.

@@ -1,10 +1,11 @@
-// Dot products of many queries with many rows. A workgroup computes a tile of 128 x 128, each invocation 8 x 16 of it in
-// registers. Slices of 8 dimensions of both operands lie transposed in workgroup memory while the next slices are loaded.
+// Dot products of many queries with many rows. A workgroup computes a tile of 128 x 128, each invocation 8 x 16 or 8 x 8
+// of it in registers. Slices of 8 dimensions of both operands lie transposed in workgroup memory while the next slices are loaded.
 // Loops over registers are unrolled, or the registers would become memory. Scores only nominate.
 const TILE = BLOCK_ROWS; // queries, and rows
 const DEPTH = 8u; // dimensions of a slice
-const ACROSS = 8u; // invocations along rows
 const DOWN = 16u; // invocations along queries
+const ACROSS = WORKGROUP / DOWN; // invocations along rows
+const FOURS = SUMS / 8u / 4u; // vectors of four rows of an invocation, which has 8 queries
 const PITCH = TILE / 4u + 1u; // one vector more than needed avoids bank conflicts
 const SLICE = DEPTH / 4u; // vectors of a row in a slice
 const LOADS = TILE * SLICE / WORKGROUP; // vectors of each operand that an invocation loads
@@ -31,7 +32,7 @@ fn distance_tile(
   let load_vector = index % SLICE;
   let first_query = workgroup.x * TILE + load_row;
   let first_row = (params.block_first + workgroup.y * params.block_step) * TILE + load_row;
-  var sums: array<array<vec4<f32>, 4>, 8>;
+  var sums: array<array<vec4<f32>, FOURS>, 8>;
   var next_query: array<vec4<f32>, LOADS>;
   var next_row: array<vec4<f32>, LOADS>;
   // unroll
@@ -66,9 +67,9 @@ fn distance_tile(
     }
     // unroll
     for (var d = 0u; d < DEPTH; d++) {
-      var four: array<vec4<f32>, 4>;
+      var four: array<vec4<f32>, FOURS>;
       // unroll
-      for (var j = 0u; j < 4u; j++) {
+      for (var j = 0u; j < FOURS; j++) {
         four[j] = row_slice[d][j * ACROSS + across];
       }
       // unroll
@@ -77,7 +78,7 @@ fn distance_tile(
         // unroll
         for (var e = 0u; e < 4u; e++) {
           // unroll
-          for (var j = 0u; j < 4u; j++) {
+          for (var j = 0u; j < FOURS; j++) {
             sums[i * 4u + e][j] = fma(vec4(query[e]), four[j], sums[i * 4u + e][j]);
           }
         }
@@ -91,7 +92,7 @@ fn distance_tile(
     // unroll
     for (var e = 0u; e < 4u; e++) {
       // unroll
-      for (var j = 0u; j < 4u; j++) {
+      for (var j = 0u; j < FOURS; j++) {
         let query = workgroup.x * TILE + (i * DOWN + down) * 4u + e;
         scores[score_place(query, first_column, params.room) / 4u + j * ACROSS + across] = sums[i * 4u + e][j];
       }

@@ -1,13 +1,14 @@
-// Distances of many queries to many rows. A workgroup computes a tile of 128 x 128, each invocation 8 x 16 of it in registers.
-// Slices of 8 dimensions of both operands lie transposed in workgroup memory while the next slices are loaded. L2 adds up
+// Distances of many queries to many rows. A workgroup computes a tile of 128 x 128, each invocation 8 x 16 or 8 x 8 of it
+// in registers. Slices of 8 dimensions of both operands lie transposed in workgroup memory while the next slices are loaded. L2 adds up
 // squared differences, so that near vectors lose nothing to cancellation; other metrics add up products.
 //
 // Neighbouring invocations hold neighbouring rows, so that a query's distances are written in whole sectors of memory, whatever
 // their stride. Loops over registers are unrolled, or the registers would become memory.
 const TILE = 128u; // queries, and rows
 const DEPTH = 8u; // dimensions of a slice
-const ACROSS = 8u; // invocations along rows
 const DOWN = 16u; // invocations along queries
+const ACROSS = WORKGROUP / DOWN; // invocations along rows
+const FOURS = SUMS / 8u / 4u; // vectors of four rows of an invocation, which has 8 queries
 const PITCH = TILE / 4u + 1u; // one vector more than needed avoids bank conflicts
 const SLICE = DEPTH / 4u; // vectors of a row in a slice
 const LOADS = TILE * SLICE / WORKGROUP; // vectors of each operand that an invocation loads
@@ -35,11 +36,14 @@ fn pairs_tile(
   let first_row = params.first_row + workgroup.y * TILE;
   let load_vector = index % SLICE;
   let load_query = index / SLICE;
-  // Row r of the tile is element (r / 8) % 4 of vector r / 32 * 8 + r % 8. Sixteen invocations load the four rows from 0, 8, 16
-  // and 24 on, and the next sixteen those from 4, 12, 20 and 28 on: stores to different banks.
-  let load_row = (load_query & 3u) | ((load_query & 12u) << 1u) | ((load_query & 16u) >> 2u) | (load_query & 32u);
-  let slice_element = (load_row >> 3u) & 3u;
-  let slice_vector = (load_row >> 5u) * ACROSS + (load_row & 7u);
+  // Row r of the tile is element r / ACROSS % 4 of vector r / ACROSS / 4 * ACROSS + r % ACROSS. Sixteen invocations load four rows of each
+  // of the four elements: stores to different banks.
+  let slice_element = load_query / 4u % 4u;
+  let sixteen = load_query / 16u;
+  let slice_first = sixteen / (ACROSS / 4u) * ACROSS; // of the vectors of a group of 4 * ACROSS rows
+  let slice_place = sixteen % (ACROSS / 4u) * 4u + load_query % 4u;
+  let slice_vector = slice_first + slice_place;
+  let load_row = slice_first * 4u + slice_element * ACROSS + slice_place;
   var query_place: array<u32, LOADS>;
   var row_place: array<u32, LOADS>;
   var next_query: array<vec4<f32>, LOADS>;
@@ -55,7 +59,7 @@ fn pairs_tile(
       next_row[i] = rows[row_place[i] + load_vector];
     }
   }
-  var sums: array<array<vec4<f32>, 4>, 8>;
+  var sums: array<array<vec4<f32>, FOURS>, 8>;
   for (var start = 0u; start < params.vectors; start += SLICE) {
     // unroll
     for (var i = 0u; i < LOADS; i++) {
@@ -80,9 +84,9 @@ fn pairs_tile(
     }
     // unroll
     for (var d = 0u; d < DEPTH; d++) {
-      var four: array<vec4<f32>, 4>;
+      var four: array<vec4<f32>, FOURS>;
       // unroll
-      for (var j = 0u; j < 4u; j++) {
+      for (var j = 0u; j < FOURS; j++) {
         four[j] = row_slice[d][j * ACROSS + across];
       }
       // unroll
@@ -91,7 +95,7 @@ fn pairs_tile(
         // unroll
         for (var e = 0u; e < 4u; e++) {
           // unroll
-          for (var j = 0u; j < 4u; j++) {
+          for (var j = 0u; j < FOURS; j++) {
             if (METRIC <= PAIRS_L2) {
               let difference = vec4(query[e]) - four[j];
               sums[i * 4u + e][j] = fma(difference, difference, sums[i * 4u + e][j]);
@@ -112,7 +116,7 @@ fn pairs_tile(
       var query_inverse = 1.0;
       if (METRIC == PAIRS_COSINE) { query_inverse = query_norms[query].y; }
       // unroll
-      for (var j = 0u; j < 4u; j++) {
+      for (var j = 0u; j < FOURS; j++) {
         // unroll
         for (var r = 0u; r < 4u; r++) {
           let row = first_row + (j * 4u + r) * ACROSS + across;

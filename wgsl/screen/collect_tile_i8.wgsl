@@ -14,11 +14,11 @@ fn collect_tile_i8(
   multiply_tile(workgroup.x, block, index, &sums);
   let first_query = workgroup.x * TILE + index / ACROSS * 4u;
   let first_row = block * TILE + index % ACROSS * 4u;
-  var scale: array<vec4<f32>, 4>;
-  var bias: array<vec4<f32>, 4>;
+  var scale: array<vec4<f32>, FOURS>;
+  var bias: array<vec4<f32>, FOURS>;
   var own_longest = vec2(0.0);
   // unroll on hardware
-  for (var j = 0u; j < 4u; j++) {
+  for (var j = 0u; j < FOURS; j++) {
     // unroll on hardware
     for (var r = 0u; r < 4u; r++) {
       let number = first_row + j * ACROSS * 4u + r;
@@ -41,7 +41,7 @@ fn collect_tile_i8(
       let query = first_query + i * DOWN * 4u + e;
       let limit = limit_of(coarse_query(query, query_terms[query], thresholds[query]), longest);
       // unroll on hardware
-      for (var j = 0u; j < 4u; j++) {
+      for (var j = 0u; j < FOURS; j++) {
         let score = vec4<f32>(totals[i * 4u + e][j]);
         var passing = passing_rows(nearness(limit, score, scale[j], bias[j]));
         while (passing != 0u) {

@@ -16,7 +16,7 @@ fn screen_tile_i8(
     // unroll on hardware
     for (var e = 0u; e < 4u; e++) {
       // unroll on hardware
-      for (var j = 0u; j < 4u; j++) {
+      for (var j = 0u; j < FOURS; j++) {
         let query = workgroup.x * TILE + (i * DOWN + index / ACROSS) * 4u + e;
         let place = score_place(query, first_column, params.room) / 4u + j * ACROSS + index % ACROSS;
         scores[place] = vec4<f32>(totals[i * 4u + e][j]);

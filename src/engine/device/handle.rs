@@ -11,7 +11,7 @@ use crate::engine::device::engine::Engine;
 use crate::engine::device::open::{self, Opened};
 use crate::error::Result;
 use crate::future::{Boxed, blocking_and_async};
-use crate::gpu::{self, Adapter, Gpu, Listing, MemoryUsage};
+use crate::gpu::{self, Adapter, Gpu, KernelForms, Listing, MemoryUsage};
 use crate::host::Host;
 #[cfg(not(target_arch = "wasm32"))]
 use crate::lock::lock;
@@ -227,6 +227,14 @@ impl Device {
     /// The adapter's features and limits.
     pub fn capabilities(&self) -> &gpu::Capabilities {
         &self.adapter().capabilities
+    }
+
+    /// The forms of kernels that the device runs, as far as they were compiled. None on the host engine, which runs no kernel.
+    pub fn kernel_forms(&self) -> Option<KernelForms> {
+        match &self.engine {
+            Engine::Gpu(gpu) => Some(gpu.kernel_forms()),
+            Engine::Host(_) => None,
+        }
     }
 
     pub(crate) fn is_host(&self) -> bool {

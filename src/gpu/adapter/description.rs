@@ -2,7 +2,14 @@
 
 use std::fmt;
 
+use crate::gpu::kernel::TILE_SUMS;
 use crate::platform::HAS_NATIVE_FEATURES;
+
+/// NVIDIA's number on the PCI bus.
+const NVIDIA: u32 = 0x10de;
+
+/// AMD's.
+const AMD: u32 = 0x1002;
 
 /// The kind of hardware behind an adapter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -109,6 +116,8 @@ pub struct Adapter {
     pub driver: String,
     /// Kind of hardware.
     pub kind: AdapterKind,
+    /// The vendor's number on the PCI bus, where the interface tells, such as `0x10de` for NVIDIA.
+    pub vendor: Option<u32>,
     /// Address on the PCI bus, as `domain:bus:device.function` in hexadecimal digits (`0000:3b:00.0`), where the interface tells: Vulkan for
     /// most cards, and DX12 for a card that is the only one of its model.
     pub pci_address: Option<String>,
@@ -130,6 +139,17 @@ impl Adapter {
     pub(crate) fn is_again(&self, other: &Self) -> bool {
         let place = |one: &Self| (one.index, one.pci_address.clone());
         (&self.backend, &self.name) == (&other.backend, &other.name) && place(self) == place(other)
+    }
+
+    /// How many sums of a tile an invocation holds: as many as fit in the registers of this vendor's invocations (docs/adapters.md).
+    pub(crate) fn tile_sums(&self) -> u32 {
+        let [most, fewer] = TILE_SUMS;
+        match (self.kind, self.vendor) {
+            (AdapterKind::Software, _) | (_, Some(NVIDIA)) => most,
+            // RDNA, whose subgroups can have 32 lanes: 256 registers an invocation, half of them spare beside the sums.
+            (_, Some(AMD)) if self.capabilities.subgroup_sizes.is_some_and(|(least, _)| least == 32) => most,
+            _ => fewer,
+        }
     }
 
     /// Whether both are one GPU, perhaps seen through two interfaces. Software drivers are none: each device on one is as good as another.
@@ -181,6 +201,7 @@ pub(crate) fn describe(
             wgpu::DeviceType::Cpu => AdapterKind::Software,
             wgpu::DeviceType::Other => AdapterKind::Unknown,
         },
+        vendor: Some(info.vendor).filter(|vendor| *vendor > 0),
         pci_address: Some(info.device_pci_bus_id.clone()).filter(|address| !address.is_empty()),
         memory_bytes: None,
         capabilities: Capabilities {

@@ -42,9 +42,6 @@ fn descriptor() -> wgpu::InstanceDescriptor {
     // debug information, for which naga counts lines from the start of the text at every instruction. WGPU_DEBUG=1 adds it.
     descriptor.flags =
         if cfg!(debug_assertions) { wgpu::InstanceFlags::VALIDATION } else { wgpu::InstanceFlags::empty() };
-    // wgpu takes DXC by itself where it is on the path. DXC refuses products of four bytes as naga 30 writes them. FXC, the system's own,
-    // has neither those nor subgroups, and kernels take their forms without. WGPU_DX12_COMPILER=dxc takes the other.
-    descriptor.backend_options.dx12.shader_compiler = wgpu::Dx12Compiler::Fxc;
     descriptor.with_env()
 }
 

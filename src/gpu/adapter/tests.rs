@@ -11,6 +11,7 @@ fn adapter(name: &str, backend: &str, kind: AdapterKind, address: &str) -> Adapt
         backend: backend.to_owned(),
         driver: "1.0".to_owned(),
         kind,
+        vendor: None,
         pci_address: Some(address.to_owned()).filter(|address| !address.is_empty()),
         memory_bytes: None,
         capabilities: Capabilities::default(),

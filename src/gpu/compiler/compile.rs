@@ -3,11 +3,12 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use super::file::CacheFile;
 use super::forms::{FormTimes, Forms};
+use super::refusals::{Refusal, with_spelled_products};
 use crate::error::{Error, Result};
 use crate::gpu::adapter::{Adapter, AdapterKind};
 use crate::gpu::kernel::{Access, Kernel, Variant};
@@ -62,6 +63,13 @@ pub(crate) struct Compiler {
     trial: Mutex<Vec<(&'static Kernel, Variant)>>,
     /// What kernels are written for, known with the first of them.
     driver: OnceLock<Driver>,
+    /// Whether the driver refuses products of four bytes, which texts then spell out.
+    spells_products: AtomicBool,
+    /// What the driver refused, and why.
+    refused: Mutex<Vec<Refusal>>,
+    /// Texts with these words are refused, to test what follows.
+    #[cfg(feature = "internals")]
+    refuses: Mutex<Vec<&'static str>>,
     /// Opened before the first variant is compiled.
     file: OnceLock<Option<CacheFile>>,
 }
@@ -100,17 +108,16 @@ impl Compiler {
             count: AtomicUsize::new(0),
             unsaved: AtomicUsize::new(0),
             driver: OnceLock::new(),
+            spells_products: AtomicBool::new(false),
+            refused: Mutex::default(),
+            #[cfg(feature = "internals")]
+            refuses: Mutex::default(),
             file: OnceLock::new(),
         }
     }
 
     /// The variant that this device runs, for rows of this element type and these values of the override constants.
-    pub(in crate::gpu) fn variant(
-        &self,
-        kernel: &Kernel,
-        elements: ElementKind,
-        constants: Vec<u32>,
-    ) -> Variant {
+    pub(crate) fn variant(&self, kernel: &Kernel, elements: ElementKind, constants: Vec<u32>) -> Variant {
         let capabilities = &self.adapter.capabilities;
         Variant {
             elements: if kernel.loads_rows { elements } else { ElementKind::default() },
@@ -119,6 +126,7 @@ impl Compiler {
                 Some(side) if kernel.multiplies_matrices => side,
                 _ => 0,
             },
+            sums: if kernel.holds_tile { self.adapter.tile_sums() } else { 0 },
             constants,
             dimension: 0,
         }
@@ -147,7 +155,7 @@ impl Compiler {
             return Ok(pipeline.clone());
         }
         // After an error the next caller tries again.
-        let pipeline = Arc::new(self.compile(kernel, &variant)?);
+        let pipeline = Arc::new(self.compile_fitting(kernel, &variant)?);
         Ok(cell.compiled.get_or_init(|| pipeline).clone())
     }
 
@@ -217,6 +225,22 @@ impl Compiler {
         lock(&self.cells).get(&key).is_some_and(|cell| cell.compiled.get().is_some())
     }
 
+    /// The variants that the driver refused.
+    pub(crate) fn refused(&self) -> Vec<Refusal> {
+        lock(&self.refused).clone()
+    }
+
+    /// Whether products of four bytes are instructions of the driver, as far as kernels were compiled.
+    pub(crate) fn multiplies_bytes(&self) -> bool {
+        !self.spells_products.load(Ordering::Relaxed)
+    }
+
+    /// Refuses texts with these words, as a driver might, to test what follows.
+    #[cfg(feature = "internals")]
+    pub(crate) fn refuse(&self, words: &'static str) {
+        lock(&self.refuses).push(words);
+    }
+
     /// How many variants were compiled.
     pub(crate) fn count(&self) -> usize {
         self.count.load(Ordering::Relaxed)
@@ -251,8 +275,37 @@ impl Compiler {
         check("storage buffers", kernel.buffers.len() as u32, have.max_storage_buffers)
     }
 
-    fn compile(&self, kernel: &'static Kernel, variant: &Variant) -> Result<Pipeline> {
+    /// Compiles a variant, or where the driver refuses it, the next that does the same with less.
+    fn compile_fitting(&self, kernel: &'static Kernel, variant: &Variant) -> Result<Pipeline> {
         self.check_limits(kernel)?;
+        let mut first = None;
+        for variant in kernel.lesser(variant) {
+            let spelled = self.spells_products.load(Ordering::Relaxed);
+            for spells in [spelled, true] {
+                match self.compile(kernel, &variant, spells) {
+                    Err(Error::Device { message }) => {
+                        let refusal = Refusal {
+                            kernel: kernel.name,
+                            variant: variant.to_string(),
+                            message: message.clone(),
+                        };
+                        lock(&self.refused).push(refusal);
+                        first.get_or_insert(Error::Device { message });
+                    }
+                    done => {
+                        self.spells_products.fetch_or(spells, Ordering::Relaxed);
+                        return done;
+                    }
+                }
+                if spells || !kernel.multiplies_bytes() {
+                    break;
+                }
+            }
+        }
+        Err(first.unwrap_or_else(|| Error::internal(format!("kernel {} has no variant", kernel.name))))
+    }
+
+    fn compile(&self, kernel: &'static Kernel, variant: &Variant, spells_products: bool) -> Result<Pipeline> {
         let file = self
             .file
             .get_or_init(|| CacheFile::open(&self.device, &self.faults, self.options.kernels_dir()?));
@@ -261,11 +314,19 @@ impl Compiler {
             _ => Driver::Hardware,
         });
         let mut source = kernel.wgsl(variant, *driver)?;
+        if spells_products && let Some(spelled) = with_spelled_products(&source) {
+            source = spelled;
+        }
+        #[cfg(feature = "internals")]
+        if let Some(words) = lock(&self.refuses).iter().find(|words| source.contains(**words)) {
+            return Err(Error::Device { message: format!("kernel {}: a test refuses {words}", kernel.name) });
+        }
         if variant.subgroups && self.adapter.backend == wgpu::Backend::BrowserWebGpu.to_str() {
             source.insert_str(0, SUBGROUPS_IN_BROWSERS);
         }
         let label = Some(kernel.name);
-        let scope = self.device.push_error_scope(wgpu::ErrorFilter::Validation);
+        let scopes = [wgpu::ErrorFilter::Validation, wgpu::ErrorFilter::Internal]
+            .map(|filter| self.device.push_error_scope(filter));
         let descriptor =
             wgpu::ShaderModuleDescriptor { label, source: wgpu::ShaderSource::Wgsl(Cow::Owned(source)) };
         let checks = wgpu::ShaderRuntimeChecks {
@@ -321,9 +382,10 @@ impl Compiler {
             cache: file.as_ref().map(|file| &file.cache),
         });
         let name = kernel.name;
-        close_scope(&self.faults, scope, move |fault| Error::Device {
-            message: format!("kernel {name}: {fault}"),
-        })?;
+        let refusal = move |fault| Error::Device { message: format!("kernel {name}: {fault}") };
+        let [outer, inner] = scopes;
+        let told = [close_scope(&self.faults, inner, refusal), close_scope(&self.faults, outer, refusal)];
+        told.into_iter().collect::<Result<()>>()?;
         self.count.fetch_add(1, Ordering::Relaxed);
         self.unsaved.fetch_add(1, Ordering::Relaxed);
         Ok(Pipeline { kernel, variant: variant.clone(), pipeline, layout })

@@ -4,9 +4,14 @@ mod ahead;
 mod compile;
 mod file;
 mod forms;
+mod refusals;
 
 pub(crate) use ahead::Wanted;
 pub(super) use ahead::{Ahead, WantedForms};
 pub(super) use compile::Compiler;
 pub(crate) use compile::FormChoice;
 pub(crate) use forms::FormTimes;
+pub(super) use refusals::multiplies_bytes;
+#[cfg(feature = "internals")]
+pub(crate) use refusals::with_spelled_products;
+pub use refusals::{KernelForms, Refusal};

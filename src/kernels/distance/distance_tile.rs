@@ -18,7 +18,8 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("distance_tile")
     .buffers(SCORE_BUFFERS)
     .loads_rows()
     .lengths(&[VECTORS])
-    .workgroup(128, 2 * 8 * 33 * 16);
+    .workgroup(256, 2 * 8 * 33 * 16)
+    .holds_tile();
 
 /// Records the kernel for rows of `vectors` vectors of four elements.
 pub(crate) fn encode(

@@ -42,7 +42,8 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("pairs_tile")
     .buffers(BUFFERS)
     .overrides(&[("METRIC", METRICS)])
     .lengths(&[VECTORS])
-    .workgroup(128, 2 * 8 * 33 * 16);
+    .workgroup(256, 2 * 8 * 33 * 16)
+    .holds_tile();
 
 /// The parameters of a dispatch that begins with the first query and the first row.
 pub(super) fn params_of(pairs: &Pairs<'_>) -> Params {

@@ -45,7 +45,8 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("collect_tile_i8")
     .buffers(BUFFERS)
     .overrides(OVERRIDES)
     .lengths(&[GRANULES])
-    .workgroup(128, 2 * 8 * 33 * 16 + 8);
+    .workgroup(256, 2 * 8 * 33 * 16 + 8)
+    .holds_tile();
 
 /// The override constants of both kernels.
 pub(super) const OVERRIDES: &[(&str, &[u32])] = &[("FORM", NARROWED_FORMS), ("HAS_BITSET", &[0, 1])];

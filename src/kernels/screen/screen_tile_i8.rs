@@ -28,7 +28,8 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("screen_tile_i8")
     .source(wgsl!("screen/screen_tile_i8"))
     .buffers(SCORE_BUFFERS)
     .lengths(&[GRANULES])
-    .workgroup(128, 2 * 8 * 33 * 16);
+    .workgroup(256, 2 * 8 * 33 * 16)
+    .holds_tile();
 
 /// Records this kernel or `screen_tile_coop` for narrowed queries and rows.
 pub(crate) fn encode(

@@ -1,14 +1,16 @@
 // The dot products of a tile of narrowed queries and rows by four-way integer products. A workgroup computes a tile of 128 x
-// 128, each invocation 8 x 16 of it in registers. Slices of 32 dimensions of both operands lie transposed in workgroup memory,
+// 128, each invocation 8 x 16 or 8 x 8 of it in registers. Slices of 32 dimensions of both operands lie transposed in workgroup memory,
 // four dimensions per word, while the next ones are loaded. Sums stay below 2^24, so f32 holds them exactly.
 const TILE = BLOCK_ROWS; // queries, and rows
 const WORDS = 8u; // words of a vector in a slice
-const ACROSS = 8u; // invocations along rows
 const DOWN = 16u; // invocations along queries
+const ACROSS = WORKGROUP / DOWN; // invocations along rows
+const FOURS = SUMS / 8u / 4u; // vectors of four rows of an invocation, which has 8 queries
 const PITCH = TILE / 4u + 1u; // one vector more than needed avoids bank conflicts
 const GRANULES = WORDS / 4u;
+const LOADS = TILE * GRANULES / WORKGROUP; // granules of each operand that an invocation loads
 // The sum of query `4 * (i * DOWN + index / ACROSS) + e` and the rows from `4 * (j * ACROSS + index % ACROSS)` on is `[4 * i + e][j]`.
-alias Sums = array<array<vec4<i32>, 4>, 8>;
+alias Sums = array<array<vec4<i32>, FOURS>, 8>;
 
 @group(0) @binding(1) var<storage, read> queries: array<vec4<u32>>; // narrowed, blocks of TILE queries
 @group(0) @binding(2) var<storage, read> rows: array<vec4<u32>>; // narrowed, blocks of TILE rows
@@ -22,37 +24,39 @@ fn multiply_tile(query_block: u32, row_block: u32, index: u32, sums: ptr<functio
   let down = index / ACROSS;
   let first_query = query_block * params.granules * TILE + index;
   let first_row = row_block * params.granules * TILE + index;
-  var next_query: array<vec4<u32>, GRANULES>;
-  var next_row: array<vec4<u32>, GRANULES>;
+  let first_word = index / TILE * 4u;
+  let column = index % TILE;
+  var next_query: array<vec4<u32>, LOADS>;
+  var next_row: array<vec4<u32>, LOADS>;
   // unroll
-  for (var g = 0u; g < GRANULES; g++) {
-    next_query[g] = queries[first_query + g * TILE];
-    next_row[g] = rows[first_row + g * TILE];
+  for (var i = 0u; i < LOADS; i++) {
+    next_query[i] = queries[first_query + i * WORKGROUP];
+    next_row[i] = rows[first_row + i * WORKGROUP];
   }
   for (var start = 0u; start < params.granules; start += GRANULES) {
     // unroll
-    for (var g = 0u; g < GRANULES; g++) {
+    for (var i = 0u; i < LOADS; i++) {
       // unroll
       for (var w = 0u; w < 4u; w++) {
         // Stored with 128 added: flipping the highest bit subtracts it.
-        query_slice[g * 4u + w][index / 4u][index % 4u] = next_query[g][w] ^ 0x80808080u;
-        row_slice[g * 4u + w][index / 4u][index % 4u] = next_row[g][w] ^ 0x80808080u;
+        query_slice[first_word + i * 4u + w][column / 4u][column % 4u] = next_query[i][w] ^ 0x80808080u;
+        row_slice[first_word + i * 4u + w][column / 4u][column % 4u] = next_row[i][w] ^ 0x80808080u;
       }
     }
     workgroupBarrier();
     let ahead = start + GRANULES;
     if (ahead < params.granules) {
       // unroll
-      for (var g = 0u; g < GRANULES; g++) {
-        next_query[g] = queries[first_query + (ahead + g) * TILE];
-        next_row[g] = rows[first_row + (ahead + g) * TILE];
+      for (var i = 0u; i < LOADS; i++) {
+        next_query[i] = queries[first_query + ahead * TILE + i * WORKGROUP];
+        next_row[i] = rows[first_row + ahead * TILE + i * WORKGROUP];
       }
     }
     // unroll
     for (var w = 0u; w < WORDS; w++) {
-      var four: array<vec4<u32>, 4>;
+      var four: array<vec4<u32>, FOURS>;
       // unroll
-      for (var j = 0u; j < 4u; j++) {
+      for (var j = 0u; j < FOURS; j++) {
         four[j] = row_slice[w][j * ACROSS + across];
       }
       // unroll
@@ -61,7 +65,7 @@ fn multiply_tile(query_block: u32, row_block: u32, index: u32, sums: ptr<functio
         // unroll
         for (var e = 0u; e < 4u; e++) {
           // unroll
-          for (var j = 0u; j < 4u; j++) {
+          for (var j = 0u; j < FOURS; j++) {
             (*sums)[i * 4u + e][j] += vec4(
               dot4I8Packed(query[e], four[j].x),
               dot4I8Packed(query[e], four[j].y),
