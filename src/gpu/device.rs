@@ -129,7 +129,7 @@ impl Gpu {
         KernelForms {
             subgroups: self.subgroups,
             byte_products: self.compiler.multiplies_bytes(),
-            tile_sums: self.adapter.tile_sums(),
+            registers: self.adapter.registers(),
             matrix_side: self.adapter.capabilities.matrix_side(),
             matrices_are_right: self.multiplies_matrices.get().copied(),
             refusals: self.compiler.refused(),

@@ -1,7 +1,7 @@
 //! Kernel declarations, and the WGSL text of their variants.
 
 use super::compiler::multiplies_bytes;
-use super::unroll::{Driver, ON_HARDWARE, unroll};
+use super::unroll::{Driver, ON_HARDWARE, WITH_REGISTERS, unroll};
 use crate::error::{Error, Result};
 use crate::matrix::ElementKind;
 use crate::platform::HAS_NATIVE_FEATURES;
@@ -93,7 +93,9 @@ pub struct Kernel {
     pub(crate) loads_rows: bool,
     pub(crate) sums_lanes: bool,
     pub(crate) multiplies_matrices: bool,
-    /// Whether a workgroup computes a tile of [`TILE`] sums, which its invocations hold in registers.
+    /// Whether there is a form for each number of [`REGISTERS`].
+    pub(crate) fits_registers: bool,
+    /// Whether a workgroup computes a tile of [`TILE`] sums, one a register.
     pub(crate) holds_tile: bool,
     /// The lengths of vectors among the parameters that may be constants of the text.
     pub(crate) lengths: &'static [Length],
@@ -108,8 +110,9 @@ pub const WORKGROUP: &str = "WORKGROUP";
 /// Sums of a tile: the products of 128 queries and 128 rows.
 const TILE: u32 = 128 * 128;
 
-/// How many sums of a tile an invocation can hold in registers. More are faster where they fit.
-pub(crate) const TILE_SUMS: [u32; 2] = [128, 64];
+/// How many registers an invocation has for the data of a kernel, beside addresses and what is computed on the way. Kernels that use more
+/// are faster where they fit, and much slower where they do not.
+pub(crate) const REGISTERS: [u32; 2] = [128, 64];
 
 /// The constant that tells a kernel's text whether the driver runs it on the processor.
 const IS_SOFTWARE: &str = "IS_SOFTWARE";
@@ -148,8 +151,8 @@ pub struct Variant {
     pub subgroups: bool,
     /// Rows and columns of the cooperative matrices, 8 or 16, for kernels that multiply them; 0 otherwise.
     pub matrix_side: u32,
-    /// Sums that an invocation holds, one of [`TILE_SUMS`], for kernels of tiles; 0 otherwise.
-    pub sums: u32,
+    /// Registers of an invocation, 128 or 64, for kernels that have forms for both; 0 otherwise.
+    pub registers: u32,
     /// Values of all override constants, in the declaration's order.
     pub constants: Vec<u32>,
     /// Elements of a vector, for kernels that are written for one number of them; 0 if the parameters tell.
@@ -159,7 +162,7 @@ pub struct Variant {
 /// The form as the files of a tuner name it.
 impl std::fmt::Display for Variant {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { elements, subgroups, matrix_side, sums, constants, dimension } = self;
+        let Self { elements, subgroups, matrix_side, registers, constants, dimension } = self;
         write!(f, "{elements:?}")?;
         if *subgroups {
             write!(f, " subgroups")?;
@@ -167,8 +170,8 @@ impl std::fmt::Display for Variant {
         if *matrix_side > 0 {
             write!(f, " matrices of {matrix_side}")?;
         }
-        if *sums > 0 {
-            write!(f, " {sums} sums")?;
+        if *registers > 0 {
+            write!(f, " {registers} registers")?;
         }
         for constant in constants {
             write!(f, " {constant}")?;
@@ -204,6 +207,7 @@ impl Kernel {
             loads_rows: false,
             sums_lanes: false,
             multiplies_matrices: false,
+            fits_registers: false,
             holds_tile: false,
             lengths: &[],
             workgroup_size: 256,
@@ -247,10 +251,15 @@ impl Kernel {
         Self { sums_lanes: true, ..self }
     }
 
-    /// Computes a tile of 128 x 128 sums a workgroup: a variant for each number of sums that an invocation holds, its `SUMS`,
-    /// with `WORKGROUP` to match.
+    /// Has forms for few and many registers: its text sees their number as `REGISTERS`.
+    pub(crate) const fn fits_registers(self) -> Self {
+        Self { fits_registers: true, ..self }
+    }
+
+    /// Computes a tile of 128 x 128 sums a workgroup, one a register: its `WORKGROUP` follows from `REGISTERS`.
     pub(crate) const fn holds_tile(self) -> Self {
-        Self { holds_tile: true, workgroup_size: TILE / TILE_SUMS[TILE_SUMS.len() - 1], ..self }
+        let workgroup_size = TILE / REGISTERS[REGISTERS.len() - 1];
+        Self { fits_registers: true, holds_tile: true, workgroup_size, ..self }
     }
 
     /// May have the lengths of vectors as constants: a variant that reads them from the parameters, and one for every number of
@@ -332,7 +341,7 @@ impl Kernel {
         };
         let general = Variant { dimension: 0, ..variant.clone() };
         add(general.clone());
-        let smaller = Variant { sums: general.sums.min(TILE_SUMS[1]), ..general };
+        let smaller = Variant { registers: general.registers.min(REGISTERS[1]), ..general };
         add(smaller.clone());
         add(Variant { subgroups: false, ..smaller });
         variants
@@ -369,7 +378,7 @@ impl Kernel {
         let elements: &[ElementKind] =
             if self.loads_rows { &[ElementKind::F32, ElementKind::F16] } else { &[ElementKind::F32] };
         let sides: &[u32] = if self.multiplies_matrices { &[8, 16] } else { &[0] };
-        let tile_sums: &[u32] = if self.holds_tile { &TILE_SUMS } else { &[0] };
+        let registers: &[u32] = if self.fits_registers { &REGISTERS } else { &[0] };
         let subgroups: &[bool] = if self.sums_lanes { &[false, true] } else { &[false] };
         let mut constants = vec![vec![]];
         for (_, values) in self.overrides {
@@ -383,14 +392,14 @@ impl Kernel {
         let mut variants = vec![];
         for &elements in elements {
             for &subgroups in subgroups {
-                for (&matrix_side, &sums) in
-                    sides.iter().flat_map(|side| tile_sums.iter().map(move |sums| (side, sums)))
+                for (&matrix_side, &registers) in
+                    sides.iter().flat_map(|side| registers.iter().map(move |number| (side, number)))
                 {
                     variants.extend(constants.iter().map(|constants| Variant {
                         elements,
                         subgroups,
                         matrix_side,
-                        sums,
+                        registers,
                         constants: constants.clone(),
                         dimension: 0,
                     }));
@@ -412,10 +421,10 @@ impl Kernel {
         }
         let has_size = self.overrides.iter().any(|(name, _)| *name == WORKGROUP);
         let size = (WORKGROUP, self.invocations(variant));
-        let sums = (variant.sums > 0).then_some(("SUMS", variant.sums));
+        let registers = (variant.registers > 0).then_some(("REGISTERS", variant.registers));
         let constants = snippets.iter().flat_map(|snippet| snippet.constants).copied();
         let mut written = vec![];
-        for constant in constants.chain((!has_size).then_some(size)).chain(sums) {
+        for constant in constants.chain((!has_size).then_some(size)).chain(registers) {
             // Snippets may share a constant. Two values of one name are an error that naga reports.
             if !written.contains(&constant) {
                 text.push_str(&format!("const {} = {}u;\n", constant.0, constant.1));
@@ -429,7 +438,10 @@ impl Kernel {
         for snippet in snippets {
             text.push_str(snippet.text);
         }
-        if driver == Driver::Software && text.contains(ON_HARDWARE) {
+        if variant.registers != REGISTERS[1] {
+            text = text.replace(WITH_REGISTERS, "// unroll");
+        }
+        if driver == Driver::Software && text.contains(ON_HARDWARE) || text.contains(WITH_REGISTERS) {
             // No buffer is that long, so this is `limit`. Only the driver's compiler cannot know it.
             let name = self.buffers[0].0;
             text.push_str(&format!(
@@ -504,8 +516,8 @@ impl Kernel {
 
     /// Invocations per workgroup of a variant.
     pub fn invocations(&self, variant: &Variant) -> u32 {
-        if let Some(invocations) = TILE.checked_div(variant.sums) {
-            return invocations;
+        if self.holds_tile {
+            return TILE / variant.registers;
         }
         let mut sizes = self.overrides.iter().zip(&variant.constants);
         sizes.find(|((name, _), _)| *name == WORKGROUP).map_or(self.workgroup_size, |(_, &size)| size)

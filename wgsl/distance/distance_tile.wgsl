@@ -5,7 +5,7 @@ const TILE = BLOCK_ROWS; // queries, and rows
 const DEPTH = 8u; // dimensions of a slice
 const DOWN = 16u; // invocations along queries
 const ACROSS = WORKGROUP / DOWN; // invocations along rows
-const FOURS = SUMS / 8u / 4u; // vectors of four rows of an invocation, which has 8 queries
+const FOURS = REGISTERS / 8u / 4u; // vectors of four rows of an invocation, which has 8 queries
 const PITCH = TILE / 4u + 1u; // one vector more than needed avoids bank conflicts
 const SLICE = DEPTH / 4u; // vectors of a row in a slice
 const LOADS = TILE * SLICE / WORKGROUP; // vectors of each operand that an invocation loads
@@ -65,7 +65,7 @@ fn distance_tile(
         next_row[i] = vec4(0.0);
       }
     }
-    // unroll
+    // unroll with many registers
     for (var d = 0u; d < DEPTH; d++) {
       var four: array<vec4<f32>, FOURS>;
       // unroll

@@ -5,7 +5,7 @@
 const TILE = BLOCK_ROWS; // rows
 const ROWS = TILE / WORKGROUP; // of an invocation: a word of a query that was loaded serves both
 const SLICE = 32u; // granules of the queries in workgroup memory
-const AHEAD = 4u; // granules of a row that are loaded together, while those before them are multiplied
+const AHEAD = REGISTERS / 32u; // granules of a row that are loaded together, while those before them are multiplied
 const NOTHING = vec4(0x80808080u); // zeros, stored with 128 added
 
 @group(0) @binding(1) var<storage, read> queries: array<vec4<u32>>; // narrowed, blocks of TILE queries; then their terms

@@ -13,27 +13,20 @@ fn collect_tile_i8(
   var sums: Sums;
   multiply_tile(workgroup.x, block, index, &sums);
   let first_query = workgroup.x * TILE + index / ACROSS * 4u;
-  let first_row = block * TILE + index % ACROSS * 4u;
-  var scale: array<vec4<f32>, FOURS>;
-  var bias: array<vec4<f32>, FOURS>;
-  var own_longest = vec2(0.0);
-  // unroll on hardware
-  for (var j = 0u; j < FOURS; j++) {
-    // unroll on hardware
-    for (var r = 0u; r < 4u; r++) {
-      let number = first_row + j * ACROSS * 4u + r;
-      let row = coarse_row(number, row_terms[number]);
-      scale[j][r] = row.x;
-      bias[j][r] = row.y;
-      own_longest = max(own_longest, row.zw);
-    }
+  // The slices are free now. One invocation a row finds what describes it in the coarse test.
+  if (index < TILE) {
+    let row = block * TILE + index;
+    let coarse = coarse_row(row, row_terms[row]);
+    row_slice[0][index / 4u][index % 4u] = bitcast<u32>(coarse.x);
+    row_slice[1][index / 4u][index % 4u] = bitcast<u32>(coarse.y);
+    atomicMax(&longest_bits[0], bitcast<u32>(coarse.z));
+    atomicMax(&longest_bits[1], bitcast<u32>(coarse.w));
   }
-  atomicMax(&longest_bits[0], bitcast<u32>(own_longest.x));
-  atomicMax(&longest_bits[1], bitcast<u32>(own_longest.y));
   workgroupBarrier();
   let longest = vec2(bitcast<f32>(atomicLoad(&longest_bits[0])), bitcast<f32>(atomicLoad(&longest_bits[1])));
   // A copy, because an index that is not a constant would take the sums out of the registers in which they are multiplied.
   var totals = sums;
+  var passing: array<u32, FOURS>; // a bit for each query of this invocation and each of four rows
   // unroll on hardware
   for (var i = 0u; i < 2u; i++) {
     // unroll on hardware
@@ -42,14 +35,25 @@ fn collect_tile_i8(
       let limit = limit_of(coarse_query(query, query_terms[query], thresholds[query]), longest);
       // unroll on hardware
       for (var j = 0u; j < FOURS; j++) {
+        let four = j * ACROSS + index % ACROSS;
+        let scale = bitcast<vec4<f32>>(row_slice[0][four]);
+        let bias = bitcast<vec4<f32>>(row_slice[1][four]);
         let score = vec4<f32>(totals[i * 4u + e][j]);
-        var passing = passing_rows(nearness(limit, score, scale[j], bias[j]));
-        while (passing != 0u) {
-          let r = firstTrailingBit(passing);
-          passing &= passing - 1u;
-          keep_row(query, first_row + j * ACROSS * 4u + r, score[r]);
-        }
+        passing[j] |= passing_rows(nearness(limit, score, scale, bias)) << ((i * 4u + e) * 4u);
       }
+    }
+  }
+  // Few pass. Where each score had a copy of what follows, an M1 had not enough registers.
+  // unroll on hardware
+  for (var j = 0u; j < FOURS; j++) {
+    while (passing[j] != 0u) {
+      let bit = firstTrailingBit(passing[j]);
+      passing[j] &= passing[j] - 1u;
+      var score = vec4(0i);
+      // unroll on hardware
+      for (var q = 0u; q < 8u; q++) { score = select(score, totals[q][j], q == bit / 4u); }
+      let query = first_query + bit / 16u * DOWN * 4u + bit / 4u % 4u;
+      keep_row(query, block * TILE + (j * ACROSS + index % ACROSS) * 4u + bit % 4u, f32(score[bit % 4u]));
     }
   }
 }

@@ -6,7 +6,7 @@
 // the sum of PLANES integer vectors, the second in steps of `fraction`, which makes its residual negligible. Slices of the
 // queries lie in workgroup memory.
 const TILE = BLOCK_ROWS; // rows
-const SLICE = 4u; // granules of a vector in a slice
+const SLICE = REGISTERS / 32u; // granules of a vector in a slice
 
 @group(0) @binding(1) var<storage, read> queries: array<vec4<u32>>; // [PLANES] narrowed, blocks of TILE queries
 @group(0) @binding(2) var<storage, read> rows: array<vec4<u32>>; // narrowed, blocks of TILE rows

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::gpu::kernel::TILE_SUMS;
+use crate::gpu::kernel::REGISTERS;
 use crate::platform::HAS_NATIVE_FEATURES;
 
 /// NVIDIA's number on the PCI bus.
@@ -141,14 +141,14 @@ impl Adapter {
         (&self.backend, &self.name) == (&other.backend, &other.name) && place(self) == place(other)
     }
 
-    /// How many sums of a tile an invocation holds: as many as fit in the registers of this vendor's invocations (docs/adapters.md).
-    pub(crate) fn tile_sums(&self) -> u32 {
-        let [most, fewer] = TILE_SUMS;
+    /// How many registers an invocation has for a kernel's data (docs/adapters.md).
+    pub(crate) fn registers(&self) -> u32 {
+        let [many, few] = REGISTERS;
         match (self.kind, self.vendor) {
-            (AdapterKind::Software, _) | (_, Some(NVIDIA)) => most,
-            // RDNA, whose subgroups can have 32 lanes: 256 registers an invocation, half of them spare beside the sums.
-            (_, Some(AMD)) if self.capabilities.subgroup_sizes.is_some_and(|(least, _)| least == 32) => most,
-            _ => fewer,
+            (AdapterKind::Software, _) | (_, Some(NVIDIA)) => many,
+            // RDNA, whose subgroups can have 32 lanes.
+            (_, Some(AMD)) if self.capabilities.subgroup_sizes.is_some_and(|(least, _)| least == 32) => many,
+            _ => few,
         }
     }
 

@@ -126,7 +126,7 @@ impl Compiler {
                 Some(side) if kernel.multiplies_matrices => side,
                 _ => 0,
             },
-            sums: if kernel.holds_tile { self.adapter.tile_sums() } else { 0 },
+            registers: if kernel.fits_registers { self.adapter.registers() } else { 0 },
             constants,
             dimension: 0,
         }

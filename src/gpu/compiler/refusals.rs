@@ -37,8 +37,8 @@ pub struct KernelForms {
     pub subgroups: bool,
     /// Whether products of four bytes are one operation of the driver's language.
     pub byte_products: bool,
-    /// How many of the 128 x 128 sums of a tile an invocation holds in its registers.
-    pub tile_sums: u32,
+    /// How many registers an invocation fills with a kernel's data: 128 or 64.
+    pub registers: u32,
     /// The side of the cooperative matrices that searches multiply; none where the adapter lists none that kernels are written for.
     pub matrix_side: Option<u32>,
     /// Whether those matrices gave the right sums in their self-test, which the first search that needs them runs; none before it.

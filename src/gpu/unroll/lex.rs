@@ -12,6 +12,9 @@ pub enum Driver {
 /// Marks a loop that stays a loop on software drivers.
 pub(crate) const ON_HARDWARE: &str = "// unroll on hardware";
 
+/// Marks a loop that stays a loop where an invocation has few registers. Where it has many, this becomes `// unroll` before.
+pub(crate) const WITH_REGISTERS: &str = "// unroll with many registers";
+
 /// The deepest nesting of brackets.
 const DEEPEST: usize = 64;
 

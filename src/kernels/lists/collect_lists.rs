@@ -16,6 +16,7 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("collect_lists")
     .library(&[KEYS, INTERVALS, USABLE, CANDIDATES, SCREENED, KEEP_ROW, LIST_BLOCKS])
     .source(wgsl!("lists/collect_lists", BLOCK_ROWS, BLOCK_QUERIES))
     .buffers(BUFFERS)
+    .fits_registers()
     .overrides(OVERRIDES)
     .lengths(&[GRANULES])
     .workgroup(64, BLOCK_QUERIES * (32 * 16 + 32));

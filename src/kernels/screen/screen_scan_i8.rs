@@ -59,6 +59,7 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("screen_scan_i8")
         ("HAS_BITSET", &[0, 1]),
     ])
     .lengths(&[GRANULES])
+    .fits_registers()
     .workgroup(64, 4 * 2 * 8 * 16 + 16 * 68 * 4 + 16 * 4);
 
 buffers! {

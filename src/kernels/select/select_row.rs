@@ -19,6 +19,7 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("select_row")
     ))
     .overrides(&[("FLOATS", &[0, 1]), ("HELD", &[1, 4]), ("LISTS", &[0, 1])])
     .sums_lanes()
+    .fits_registers()
     .workgroup(256, POOL_ROOM * 8 + HELD_BYTES + 6 * 16);
 
 /// Elements that a workgroup holds in registers.

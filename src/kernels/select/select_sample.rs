@@ -39,6 +39,7 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("select_sample")
     .buffers(bindings!(values: Read, states: Write))
     .overrides(&[("FLOATS", &[0, 1]), ("HELD", &[1, 4])])
     .sums_lanes()
+    .fits_registers()
     .workgroup(256, HELD_BYTES + 5 * 16);
 
 /// A plan to sample rows, and what to expect of the threshold.

@@ -5,7 +5,7 @@ const TILE = BLOCK_ROWS; // queries, and rows
 const WORDS = 8u; // words of a vector in a slice
 const DOWN = 16u; // invocations along queries
 const ACROSS = WORKGROUP / DOWN; // invocations along rows
-const FOURS = SUMS / 8u / 4u; // vectors of four rows of an invocation, which has 8 queries
+const FOURS = REGISTERS / 8u / 4u; // vectors of four rows of an invocation, which has 8 queries
 const PITCH = TILE / 4u + 1u; // one vector more than needed avoids bank conflicts
 const GRANULES = WORDS / 4u;
 const LOADS = TILE * GRANULES / WORKGROUP; // granules of each operand that an invocation loads
@@ -52,7 +52,7 @@ fn multiply_tile(query_block: u32, row_block: u32, index: u32, sums: ptr<functio
         next_row[i] = rows[first_row + ahead * TILE + i * WORKGROUP];
       }
     }
-    // unroll
+    // unroll with many registers
     for (var w = 0u; w < WORDS; w++) {
       var four: array<vec4<u32>, FOURS>;
       // unroll

@@ -115,19 +115,19 @@ fn spread_held(
   var spots = vec2(0u);
   if (attempt == 1u) {
     top = range.y;
-    var others = nothing_held();
-    var spots_of_top = nothing_held();
+    var some = nothing_held();
     // unroll on hardware
     for (var v = 0u; v < 4u; v++) {
-      if (v < vectors) {
-        let is_top = keys[v] == vec4(top);
-        others[v] = select(keys[v], vec4(ABSENT), is_top);
-        spots_of_top[v] = select(vec4(ABSENT), places[v], is_top);
-      }
+      if (v < vectors) { some[v] = select(vec4(ABSENT), places[v], keys[v] == vec4(top)); }
     }
     // Only some of the tying elements are here, often from a small part of the row.
-    spots = range_of(spots_of_top, vectors, lanes);
-    range = range_of(others, vectors, lanes);
+    spots = range_of(some, vectors, lanes);
+    // The others after these, so that registers hold one of them at a time.
+    // unroll on hardware
+    for (var v = 0u; v < 4u; v++) {
+      if (v < vectors) { some[v] = select(keys[v], vec4(ABSENT), keys[v] == vec4(top)); }
+    }
+    range = range_of(some, vectors, lanes);
     by_numbers = !by_numbers && are_numbers(range);
   }
   clear_cells(lanes.index);

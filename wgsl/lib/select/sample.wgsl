@@ -3,6 +3,8 @@
 // for small ranks that acts as a larger sample.
 struct Sample { keys: Held, places: Held, }
 
+const TURNS = REGISTERS / 32u; // whose loads are in flight together
+
 /// Samples the row that starts at `begin`: HELD vectors per invocation, 1 or 4. Its whole vectors, at least one, are those from
 /// `from_vector` to `to_vector`.
 fn sample(begin: u32, from_vector: u32, to_vector: u32, index: u32) -> Sample {
@@ -10,14 +12,14 @@ fn sample(begin: u32, from_vector: u32, to_vector: u32, index: u32) -> Sample {
   let width = f32(available) / f32(WORKGROUP * HELD * params.turns);
   var keys = nothing_held();
   var places = nothing_held();
-  for (var turn = 0u; turn < params.turns; turn += 4u) {
-    // Four turns at a time: all loads come before the first use.
-    var vectors: array<array<u32, 4>, 4>;
-    var words: array<array<vec4<u32>, 4>, 4>;
+  for (var turn = 0u; turn < params.turns; turn += TURNS) {
+    // Several turns at a time: all loads come before the first use.
+    var vectors: array<array<u32, TURNS>, 4>;
+    var words: array<array<vec4<u32>, TURNS>, 4>;
     // unroll on hardware
     for (var v = 0u; v < 4u; v++) {
       // unroll on hardware
-      for (var t = 0u; t < 4u; t++) {
+      for (var t = 0u; t < TURNS; t++) {
         if (v < HELD && turn + t < params.turns) {
           let i = ((turn + t) * HELD + v) * WORKGROUP + index;
           vectors[v][t] = from_vector + min(u32((f32(i) + scattered(i)) * width), available - 1u);
@@ -28,7 +30,7 @@ fn sample(begin: u32, from_vector: u32, to_vector: u32, index: u32) -> Sample {
     // unroll on hardware
     for (var v = 0u; v < 4u; v++) {
       // unroll on hardware
-      for (var t = 0u; t < 4u; t++) {
+      for (var t = 0u; t < TURNS; t++) {
         if (v < HELD && turn + t < params.turns) {
           // Places rise from turn to turn, so the first of equal keys stays.
           let next = exact_keys(words[v][t]);
