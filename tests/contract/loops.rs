@@ -138,7 +138,7 @@ const ENDS: &[(&str, &[(&str, &str)])] = &[
             ("collect_lists", "while (passing != 0u)"),
             ("probe_slots", "while (bits != 0u)"),
             ("collect", "while (staying != 0u)"),
-            ("collect_tile_i8", "while (passing != 0u)"),
+            ("collect_tile_i8", "while (passing[j] != 0u)"),
             ("select_k", "var left = workgroupUniformLoad(&waiting); left != 0u; left &= left - 1u"),
         ],
     ),

@@ -49,11 +49,12 @@ fn collect_tile_i8(
     while (passing[j] != 0u) {
       let bit = firstTrailingBit(passing[j]);
       passing[j] &= passing[j] - 1u;
-      var score = vec4(0i);
+      var four = vec4(0i);
       // unroll on hardware
-      for (var q = 0u; q < 8u; q++) { score = select(score, totals[q][j], q == bit / 4u); }
+      for (var q = 0u; q < 8u; q++) { four = select(four, totals[q][j], q == bit / 4u); }
+      let score = vec4<f32>(four);
       let query = first_query + bit / 16u * DOWN * 4u + bit / 4u % 4u;
-      keep_row(query, block * TILE + (j * ACROSS + index % ACROSS) * 4u + bit % 4u, f32(score[bit % 4u]));
+      keep_row(query, block * TILE + (j * ACROSS + index % ACROSS) * 4u + bit % 4u, score[bit % 4u]);
     }
   }
 }
