@@ -1,4 +1,4 @@
-//! Times the two forms of kernels that may have the lengths of vectors as constants, and keeps the faster ones.
+//! Times the forms of kernels, with the lengths of vectors as constants or not and for few registers or many, and keeps the faster ones.
 //!
 //! Constants let a driver unroll loops and compute addresses beforehand. Some drivers unroll too far: on an H200 a cooperative tile is
 //! 5 % faster with them at 128 dimensions and 6 % slower at 384 (docs/lessons.md). So searches of the index itself are timed, kernel by kernel.
@@ -21,13 +21,16 @@ use crate::engine::{rows::apart::ApartRows, search::apart};
 use crate::error::Result;
 use crate::future::Boxed;
 use crate::gpu::{FormChoice, FormTimes, Kernel, Variant, Wanted};
-use crate::kernels::DIMENSIONS;
+use crate::kernels::{DIMENSIONS, screen_tile_coop};
 use crate::matrix::MatrixView;
 use crate::metric::Metric;
 use crate::platform::{HAS_NATIVE_FEATURES, Instant};
 
 /// Numbers of queries whose searches run different kernels.
 const QUERIES: [usize; 5] = [1, 2, 8, 100, 1024];
+
+/// Queries of the batch that is timed in tiles of bytes and of floats.
+const BATCH: usize = 100;
 
 /// Neighbours of each query.
 const NEIGHBORS: usize = 10;
@@ -41,7 +44,7 @@ const TURNS: usize = 5;
 /// Fewer elements are read in less time than a kernel takes to start.
 const FEWEST_ELEMENTS: u64 = 1 << 22;
 
-/// A kernel whose two forms were timed: with the lengths of vectors from its parameters, and compiled for one number of elements.
+/// A kernel of which two forms were timed: the general one, and one compiled for one number of elements or another number of registers.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct TunedKernel {
@@ -49,13 +52,15 @@ pub struct TunedKernel {
     pub kernel: &'static str,
     /// Its variant: element type, subgroups, and values of its other constants.
     pub variant: String,
+    /// The other form, such as `for 768` (elements of a vector) or `64 registers`.
+    pub form: String,
     /// Elements of a vector.
     pub dim: usize,
     /// Queries of the searches that were timed.
     pub queries: usize,
     /// Device time of the general form in a search.
     pub general: Duration,
-    /// Device time of the form for this number of elements.
+    /// Device time of the other form.
     pub specialised: Duration,
     /// Whether searches use that from now on.
     pub is_specialised: bool,
@@ -164,19 +169,25 @@ async fn timed(
     is_again: bool,
 ) -> Result<Vec<TunedKernel>> {
     let (gpu, dim) = (&*rows.gpu, rows.dim);
-    gpu.compile_forms(dim, wanted).await?;
-    let specialised = FormChoice::Specialised(dim as u32);
+    // Asked for, both numbers of registers are tried, and else only where the adapter's is not known from measurements.
+    let registers = gpu.adapter.other_registers().filter(|_| is_again || !gpu.adapter.is_measured());
+    gpu.compile_forms(dim, registers, wanted).await?;
+    let choices = [Some(FormChoice::Specialised(dim as u32)), registers.map(FormChoice::Registers)];
     let started = Instant::now();
     let mut timed: Vec<Timed> = vec![];
     for queries in QUERIES {
         // The first searches also tell which kernels run, and whether their answers are the same bits.
         let general = trial(queries, FormChoice::General).await?;
-        gpu.compiler.tried();
-        let other = trial(queries, specialised).await?;
-        let tried = gpu.compiler.tried();
-        let is_known = tried.iter().all(|(kernel, variant)| gpu.compiler.times(kernel, variant).is_some());
-        if general.neighbors == other.neighbors && (is_again || !is_known) {
-            let least = least_times(trial, queries, specialised, started).await?;
+        for choice in choices.into_iter().flatten() {
+            gpu.compiler.tried();
+            let other = trial(queries, choice).await?;
+            let tried = gpu.compiler.tried();
+            let is_known =
+                tried.iter().all(|(kernel, variant)| gpu.compiler.times(kernel, variant).is_some());
+            if general.neighbors != other.neighbors || is_known && !is_again {
+                continue;
+            }
+            let least = least_times(trial, queries, choice, started).await?;
             for (kernel, variant) in tried {
                 let [general, specialised] = least.each_ref().map(|times| times.get(kernel.name()));
                 let (Some(general), Some(specialised)) = (general, specialised) else { continue };
@@ -195,16 +206,40 @@ async fn timed(
             break;
         }
     }
+    if rows.keeps_rows
+        && rows.narrowed.is_some()
+        && !screen_tile_coop::is_expected(gpu)
+        && (is_again || gpu.compiler.batch_times(dim).is_none())
+    {
+        time_batches(rows, trial).await?;
+    }
     let kept: Vec<_> = timed.iter().map(|one| (one.kernel, one.variant.clone(), one.times)).collect();
     gpu.compiler.keep_times(&kept)?;
     Ok(timed.into_iter().map(|one| one.told(dim)).collect())
+}
+
+/// Times a batch in tiles of bytes and in tiles of floats, and keeps that. Where four byte products are no instruction, floats are faster.
+async fn time_batches(rows: &GpuRows, trial: Trial<'_>) -> Result<()> {
+    let compiler = &rows.gpu.compiler;
+    let mut least = [Duration::MAX; 2];
+    for _ in 0..TURNS {
+        for (takes_floats, least) in [false, true].into_iter().zip(&mut least) {
+            compiler.try_floats(takes_floats);
+            let found = trial(BATCH, FormChoice::General).await;
+            compiler.try_floats(false);
+            *least = found?.statistics.stages.iter().map(|stage| stage.time).sum::<Duration>().min(*least);
+        }
+    }
+    let [general, specialised] = least.map(|time| time.as_secs_f64());
+    compiler.keep_batch_times(rows.dim, FormTimes { general, specialised });
+    Ok(())
 }
 
 /// The least device time of each kernel in searches with the general forms and with the others.
 async fn least_times(
     trial: Trial<'_>,
     queries: usize,
-    specialised: FormChoice,
+    other: FormChoice,
     started: Instant,
 ) -> Result<[HashMap<&'static str, Duration>; 2]> {
     let mut least: [HashMap<&str, Duration>; 2] = Default::default();
@@ -212,7 +247,7 @@ async fn least_times(
         if turn > 0 && started.elapsed() > MOST_TIME {
             break;
         }
-        for (forms, least) in [FormChoice::General, specialised].into_iter().zip(&mut least) {
+        for (forms, least) in [FormChoice::General, other].into_iter().zip(&mut least) {
             for stage in trial(queries, forms).await?.statistics.stages {
                 let time = least.entry(stage.stage).or_insert(stage.time);
                 *time = stage.time.min(*time);
@@ -222,7 +257,7 @@ async fn least_times(
     Ok(least)
 }
 
-/// A form for one number of elements, and its times in searches of some queries.
+/// Another form than the general one, and its times in searches of some queries.
 struct Timed {
     kernel: &'static Kernel,
     variant: Variant,
@@ -237,9 +272,14 @@ impl Timed {
 
     fn told(self, dim: usize) -> TunedKernel {
         let Self { kernel, variant, queries, times } = self;
+        let form = match variant.dimension {
+            0 => format!("{} registers", variant.registers),
+            dimension => format!("for {dimension}"),
+        };
         TunedKernel {
             kernel: kernel.name(),
-            variant: Variant { dimension: 0, ..variant }.to_string(),
+            variant: Variant { dimension: 0, registers: 0, ..variant }.to_string(),
+            form,
             dim,
             queries,
             general: Duration::from_secs_f64(times.general),

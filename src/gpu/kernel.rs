@@ -341,19 +341,35 @@ impl Kernel {
         };
         let general = Variant { dimension: 0, ..variant.clone() };
         add(general.clone());
-        let smaller = Variant { registers: general.registers.min(REGISTERS[1]), ..general };
+        let smaller = match self.multiplies_matrices {
+            true => general,
+            false => Variant { registers: general.registers.min(REGISTERS[1]), ..general },
+        };
         add(smaller.clone());
         add(Variant { subgroups: false, ..smaller });
         variants
     }
 
-    /// Whether parameters are those of vectors of this many elements.
+    /// The form of a general variant for vectors of this many elements, if there is one.
+    pub(crate) fn for_dimension(&self, variant: &Variant, dimension: u32) -> Option<Variant> {
+        self.has_lengths().then(|| Variant { dimension, ..variant.clone() })
+    }
+
+    /// The form of a general variant for another number of registers, if there is one.
+    pub(crate) fn for_registers(&self, variant: &Variant, registers: u32) -> Option<Variant> {
+        // Those of matrices have as many as subgroups have lanes for.
+        let is_other = self.fits_registers && !self.multiplies_matrices && variant.registers != registers;
+        is_other.then(|| Variant { registers, ..variant.clone() })
+    }
+
+    /// Whether a form for vectors of this many elements, or the general one (0), may run with these parameters.
     pub(crate) fn is_of(&self, dimension: u32, params: &[u8]) -> bool {
-        self.lengths.iter().all(|length| {
-            let place = self.fields.iter().position(|field| *field == length.field);
-            let bytes = place.and_then(|place| params.get(place * 4..place * 4 + 4));
-            bytes.is_some_and(|bytes| bytes == (length.of)(dimension).to_le_bytes())
-        })
+        dimension == 0
+            || self.lengths.iter().all(|length| {
+                let place = self.fields.iter().position(|field| *field == length.field);
+                let bytes = place.and_then(|place| params.get(place * 4..place * 4 + 4));
+                bytes.is_some_and(|bytes| bytes == (length.of)(dimension).to_le_bytes())
+            })
     }
 
     /// Whether loops end at this parameter, which a dispatch then refuses above [`LOOP_END_MAX`].

@@ -48,8 +48,13 @@ impl Gpu {
         self.ahead.finish(wanted, WantedForms::Tuned(dim as u32)).await
     }
 
-    /// Compiles both forms of kernels, so that they can be timed.
-    pub(crate) async fn compile_forms(&self, dim: usize, wanted: &[Wanted]) -> Result<()> {
-        self.ahead.finish(wanted, WantedForms::All(dim as u32)).await
+    /// Compiles all forms of kernels, with those for this number of registers if there is one, so that they can be timed.
+    pub(crate) async fn compile_forms(
+        &self,
+        dim: usize,
+        registers: Option<u32>,
+        wanted: &[Wanted],
+    ) -> Result<()> {
+        self.ahead.finish(wanted, WantedForms::All(dim as u32, registers)).await
     }
 }

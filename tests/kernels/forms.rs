@@ -6,6 +6,7 @@ use nearfield::internals;
 use nearfield::internals::kernels::{self, DIMENSIONS};
 use nearfield::{
     Device, DistanceOptions, ElementKind, Flat, Index, Ivf, Metric, Neighbors, Precision, Screen,
+    SearchOptions,
 };
 use nearfield_testing::{Random, rounded, view};
 
@@ -190,17 +191,21 @@ fn stored_times_choose_the_forms_that_warming_up_compiles() {
     let options = options().cache_dir(Some(directory.path().to_path_buf())).tune(false);
     let rows = Random::new(6).floats((1 << 16) * DIM);
     let queries = view(&rows[..70 * DIM], DIM);
-    // The number of compiled kernels after warming up and after a search, and the answer.
+    // The number of compiled kernels after warming up and after a search, the answer, the kernels that ran, and whether there
+    // are matrices.
     let use_index = |count: usize, retune: bool| {
         let device = Adapter.open(options.clone())?;
-        let mut index = Flat::builder(&device, Metric::Cosine, DIM).build().expect("an index");
+        let builder = Flat::builder(&device, Metric::Cosine, DIM).screen(Screen::I8);
+        let mut index = builder.build().expect("an index");
         index.add(view(&rows[..count * DIM], DIM)).expect("good rows");
         index.warm_up().expect("good kernels");
         let warm = device.compiled_kernels();
-        let found = bits(&index.search(queries, 3).expect("an answer"));
+        let found = index.search_with(queries, &SearchOptions::new(3).profile(true)).expect("an answer");
         let searched = device.compiled_kernels();
         let timed = if retune { index.tune().expect("times") } else { vec![] };
-        Some(([warm, searched], found, timed))
+        let ran: Vec<_> = found.statistics.stages.iter().map(|stage| stage.stage).collect();
+        let has_matrices = device.capabilities().matrix_side().is_some();
+        Some(([warm, searched], (bits(&found.neighbors), ran, has_matrices), timed))
     };
     let Some((_, _, timed)) = use_index(1 << 16, true) else { return };
     if timed.is_empty() {
@@ -217,12 +222,16 @@ fn stored_times_choose_the_forms_that_warming_up_compiles() {
             format!("{line}\n")
         };
         std::fs::write(file, text.lines().map(line).collect::<String>()).expect("written");
-        let ([warm, searched], found, _) = use_index(1_000, false).expect("the same adapter");
+        let ([warm, searched], (found, ran, has_matrices), _) =
+            use_index(5_000, false).expect("the same adapter");
         assert_eq!(warm, searched, "a search compiled kernels");
+        // Tiles of floats take batches where they were faster than those of bytes.
+        assert_eq!(ran.contains(&"distance_tile"), factor < 1.0 && !has_matrices, "{ran:?}");
         answers.push((warm, found));
     }
     assert_eq!(answers[0].1, answers[1].1);
-    assert_eq!(answers[1].0 - answers[0].0, text.lines().count(), "each faster form is compiled besides");
+    let forms = text.lines().filter(|line| !line.contains("batches")).count();
+    assert!(answers[1].0 - answers[0].0 >= forms, "each faster form is compiled besides");
 }
 
 #[test]

@@ -1,5 +1,5 @@
-// Distances of many queries to many rows on cooperative matrices: products of f16, sums in f32. A workgroup of four subgroups
-// computes a tile of 128 x 128, each subgroup 64 x 64 of it. Slices of 32 dimensions lie in workgroup memory while the next
+// Distances of many queries to many rows on cooperative matrices: products of f16, sums in f32. A workgroup of four subgroups,
+// of 32 lanes or of 64, computes a tile of 128 x 128, each subgroup 64 x 64 of it. Slices of 32 dimensions lie in workgroup memory while the next
 // ones are loaded. At the end a subgroup stores 16 x 16 sums at a time to workgroup memory, from where neighbouring invocations
 // write the distances of neighbouring rows.
 const TILE = 128u; // queries, and rows
@@ -8,12 +8,13 @@ const DEPTH = 32u; // dimensions of a slice
 const SLICE = DEPTH / 4u; // vectors of a row in a slice
 const PITCH = (DEPTH + 8u) / 4u; // vectors from row to row; more than needed avoids bank conflicts
 const MATRICES = PART / SIDE;
+const LANES = PART * PART / REGISTERS; // of a subgroup
 const LOADS = TILE * SLICE / WORKGROUP; // vectors of each operand that an invocation loads
 const LOAD_STEP = TILE / LOADS;
 const PIECE = 16u;
 const PIECES = PART / PIECE;
 const PARTS = PIECE / SIDE; // matrices across a piece
-const TURNS = PIECE * PIECE / 32u; // sums of a piece that an invocation writes
+const TURNS = PIECE * PIECE / LANES; // sums of a piece that an invocation writes
 
 @group(0) @binding(1) var<storage, read> queries: array<vec4<f16>>; // [queries, query_pitch]
 @group(0) @binding(2) var<storage, read> rows: array<vec4<f16>>; // [rows, row_pitch]
@@ -36,7 +37,7 @@ fn pairs_tile_coop(
   @builtin(workgroup_id) workgroup: vec3<u32>,
   @builtin(local_invocation_index) index: u32,
 ) {
-  let subgroup = index / 32u;
+  let subgroup = index / LANES;
   let part_query = (subgroup / 2u) * PART;
   let part_row = (subgroup % 2u) * PART;
   let tile_query = params.first_query + workgroup.x * TILE;
@@ -90,7 +91,7 @@ fn pairs_tile_coop(
     }
     workgroupBarrier();
   }
-  let lane = index % 32u;
+  let lane = index % LANES;
   let own_piece = subgroup * 64u;
   let first_query = tile_query + part_query + lane / PIECE;
   let first_row = tile_row + part_row + lane % PIECE;
@@ -101,7 +102,7 @@ fn pairs_tile_coop(
   for (var i = 0u; i < PIECES; i++) {
     var query_factor: array<f32, TURNS>;
     // unroll
-    for (var t = 0u; t < TURNS; t++) { query_factor[t] = factor_of(query_factors[first_query + i * PIECE + t * 2u]); }
+    for (var t = 0u; t < TURNS; t++) { query_factor[t] = factor_of(query_factors[first_query + i * PIECE + t * (LANES / PIECE)]); }
     // unroll
     for (var j = 0u; j < PIECES; j++) {
       // unroll
@@ -118,8 +119,8 @@ fn pairs_tile_coop(
       let row = first_row + j * PIECE;
       // unroll
       for (var t = 0u; t < TURNS; t++) {
-        let query = first_query + i * PIECE + t * 2u;
-        let product = pieces[own_piece + t * 8u + lane / 4u][lane % 4u] * query_factor[t] * row_factor[j];
+        let query = first_query + i * PIECE + t * (LANES / PIECE);
+        let product = pieces[own_piece + t * (LANES / 4u) + lane / 4u][lane % 4u] * query_factor[t] * row_factor[j];
         if (query < params.queries && row < params.rows) {
           distances[query * params.distance_stride + row] = pair_value(product, 1.0);
         }

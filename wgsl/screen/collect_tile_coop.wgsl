@@ -17,14 +17,15 @@ fn collect_tile_coop(
   let block = block_of(workgroup.y);
   let place = Place(workgroup.x * TILE, block * TILE);
   // Loaded before the products, so that nothing waits for memory after them.
-  let own_row = place.row + index;
-  let own_query = place.query + index;
+  let vector = vector_of(index);
+  let own_row = place.row + vector;
+  let own_query = place.query + vector;
   let own_row_terms = row_terms[own_row];
   let own_query_terms = query_terms[own_query];
   let own_threshold = thresholds[own_query];
   var sums: Sums;
-  multiply_tile(first_of(workgroup.x, index), first_of(block, index), index, &sums);
+  multiply_tile(first_of(workgroup.x, vector), first_of(block, vector), index, &sums);
   share_row(index, coarse_row(own_row, own_row_terms));
-  pieces[QUERIES + index] = coarse_query(own_query, own_query_terms, own_threshold);
+  if (is_first(index)) { pieces[QUERIES + vector] = coarse_query(own_query, own_query_terms, own_threshold); }
   keep_passing(index, place, &sums);
 }

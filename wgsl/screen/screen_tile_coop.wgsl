@@ -8,7 +8,7 @@ fn screen_tile_coop(
 ) {
   var sums: Sums;
   let block = params.block_first + workgroup.y * params.block_step;
-  multiply_tile(first_of(workgroup.x, index), first_of(block, index), index, &sums);
+  multiply_tile(first_of(workgroup.x, vector_of(index)), first_of(block, vector_of(index)), index, &sums);
   let query = workgroup.x * TILE + part_query(index);
   let first = score_place(query, params.column_first + workgroup.y * TILE, params.room) + part_row(index);
   // unroll

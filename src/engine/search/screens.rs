@@ -183,12 +183,22 @@ pub(crate) struct ScreenKernels {
 
 const FLOATS: ScreenKernels = ScreenKernels { kernels: &[&SCAN, &TILE], selective_share: 16 };
 const INTEGERS: ScreenKernels = ScreenKernels { kernels: &[&SCAN_I8, &TILE_I8], selective_share: 64 };
+/// Where tiles of bytes take longer than those of floats, as on GPUs without an instruction for their products.
+const INTEGERS_FOR_FEW: ScreenKernels = ScreenKernels { kernels: &[&SCAN_I8, &TILE], ..INTEGERS };
 const INTEGERS_COOP: ScreenKernels = ScreenKernels { kernels: &[&SCAN_I8, &TILE_COOP], ..INTEGERS };
 
 /// The screens of an index, fastest first. A query whose candidates overflow with one is searched again with the next. The last
 /// one scores the rows as they are, where the device has them.
 pub(crate) fn screens(rows: &GpuRows) -> Vec<&'static ScreenKernels> {
-    let mut screens = screens_of(rows.narrowed.as_ref().map(|_| screen_tile_coop::is_expected(&rows.gpu)));
+    let has_matrices = screen_tile_coop::is_expected(&rows.gpu);
+    let mut screens = screens_of(rows.narrowed.as_ref().map(|_| has_matrices));
+    if rows.keeps_rows
+        && rows.narrowed.is_some()
+        && !has_matrices
+        && rows.gpu.compiler.batches_take_floats(rows.dim)
+    {
+        screens[0] = &INTEGERS_FOR_FEW;
+    }
     // The last one needs the rows on the device.
     screens.truncate(screens.len() - usize::from(!rows.keeps_rows));
     screens
@@ -209,7 +219,7 @@ pub(crate) fn behind<'s>(
     kernel: Nominator,
 ) -> &'s [&'static ScreenKernels] {
     let has_it = |screen: &&ScreenKernels| screen.kernels.iter().any(|one| one.name == kernel);
-    screens.get(screens.iter().position(has_it).unwrap_or(0) + 1..).unwrap_or_default()
+    screens.get(screens.iter().rposition(has_it).unwrap_or(0) + 1..).unwrap_or_default()
 }
 
 impl ScreenKernel {

@@ -84,17 +84,25 @@ impl Capabilities {
     /// The side of the square matrices of f16, summed in f32, that kernels multiply cooperatively; none where the adapter lists
     /// no size that they are written for.
     pub fn matrix_side(&self) -> Option<u32> {
+        self.matrices().map(|[side, _]| side)
+    }
+
+    /// That side, and the lanes of the subgroups that multiply such matrices.
+    pub(crate) fn matrices(&self) -> Option<[u32; 2]> {
         let listed = |side: u32| {
             let mut sizes = self.cooperative_sizes.iter();
             sizes.any(|one| one.size == [side; 3] && one.operands == "f16" && one.accumulator == "f32")
         };
-        // The kernels share their tiles out among subgroups of 32. Matrices of 8 x 8 are those of Apple's GPUs, whose subgroups have
-        // 32 invocations, though the interface tells a range; were it otherwise, the self-test would fail.
-        let fits = |side: u32| match (side, self.subgroup_sizes) {
-            (16, sizes) => sizes == Some((32, 32)),
-            (_, sizes) => sizes.is_some_and(|(least, most)| (least..=most).contains(&32)),
+        // The kernels share their tiles out among subgroups of so many lanes. AMD's drivers give kernels the most, 64 where 32 are possible.
+        // Matrices of 8 x 8 are those of Apple's GPUs, whose subgroups have 32, though the interface tells a range. Were it otherwise, the
+        // self-test would fail.
+        let lanes = |side: u32| match (side, self.subgroup_sizes?) {
+            (16, (32.., most)) => [32, 64].into_iter().find(|lanes| *lanes == most),
+            (16, _) => None,
+            (_, (least, most)) => (least..=most).contains(&32).then_some(32),
         };
-        [16, 8].into_iter().find(|&side| HAS_NATIVE_FEATURES && self.f16 && fits(side) && listed(side))
+        let sides = [16, 8].into_iter().filter(|&side| HAS_NATIVE_FEATURES && self.f16 && listed(side));
+        sides.filter_map(|side| Some([side, lanes(side)?])).next()
     }
 }
 
@@ -150,6 +158,16 @@ impl Adapter {
             (_, Some(AMD)) if self.capabilities.subgroup_sizes.is_some_and(|(least, _)| least == 32) => many,
             _ => few,
         }
+    }
+
+    /// The number of registers that [`Adapter::registers`] does not give.
+    pub(crate) fn other_registers(&self) -> Option<u32> {
+        REGISTERS.into_iter().find(|number| *number != self.registers())
+    }
+
+    /// Whether measurements have shown that the number of [`Adapter::registers`] suits the adapter.
+    pub(crate) fn is_measured(&self) -> bool {
+        self.kind == AdapterKind::Software || self.vendor == Some(NVIDIA)
     }
 
     /// Whether both are one GPU, perhaps seen through two interfaces. Software drivers are none: each device on one is as good as another.

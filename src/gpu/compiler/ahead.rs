@@ -13,7 +13,7 @@ use futures_intrusive::sync::ManualResetEvent;
 use super::compile::Compiler;
 use super::forms::FormTimes;
 use crate::error::{Error, Result};
-use crate::gpu::kernel::{Kernel, Variant};
+use crate::gpu::kernel::{Kernel, REGISTERS, Variant};
 use crate::lock::lock;
 use crate::matrix::ElementKind;
 use crate::platform::{CAN_WAIT, process_id};
@@ -69,13 +69,13 @@ impl Wanted {
     }
 }
 
-/// The forms for one number of elements that are compiled beside the general ones.
+/// The forms that are compiled beside the general ones, for vectors with a number of elements.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::gpu) enum WantedForms {
-    /// Those that the tuner found faster for this number. They are used from then on.
+    /// Those that the tuner found faster. They are used from then on.
     Tuned(u32),
-    /// All, to be timed.
-    All(u32),
+    /// All for this number of elements, and those for a number of registers if there is one, to be timed.
+    All(u32, Option<u32>),
 }
 
 /// The threads that compile kernels of a device ahead of their use.
@@ -107,16 +107,21 @@ impl Ahead {
         let compiler = self.compiler.clone();
         let mut variants = vec![];
         for (kernel, variant) in wanted.iter().flat_map(|wanted| wanted.variants(&compiler)) {
-            let form = |dimension| (kernel, Variant { dimension, ..variant.clone() });
-            let specialised = match forms {
-                _ if kernel.lengths.is_empty() => None,
-                WantedForms::Tuned(dimension) => Some(form(dimension)).filter(|(kernel, variant)| {
-                    compiler.times(kernel, variant).is_some_and(FormTimes::specialises)
-                }),
-                WantedForms::All(dimension) => Some(form(dimension)),
+            let is_faster =
+                |other: &Variant| compiler.times(kernel, other).is_some_and(FormTimes::specialises);
+            let others: Vec<_> = match forms {
+                WantedForms::Tuned(dimension) => {
+                    let others =
+                        REGISTERS.iter().filter_map(|&number| kernel.for_registers(&variant, number));
+                    others.chain(kernel.for_dimension(&variant, dimension)).filter(is_faster).collect()
+                }
+                WantedForms::All(dimension, registers) => {
+                    let others = registers.and_then(|number| kernel.for_registers(&variant, number));
+                    others.into_iter().chain(kernel.for_dimension(&variant, dimension)).collect()
+                }
             };
             variants.push((kernel, variant));
-            variants.extend(specialised);
+            variants.extend(others.into_iter().map(|variant| (kernel, variant)));
         }
         // A second thread with the same variant would wait for the first.
         let mut seen = HashSet::new();
@@ -224,7 +229,7 @@ fn end_with_process() {
 pub(in crate::gpu) struct Batch {
     compiler: Arc<Compiler>,
     all: Arc<Threads>,
-    /// Whether recordings use the forms for one number of elements that are among them.
+    /// Whether recordings use the forms that the tuner found faster among them.
     uses_forms: bool,
     variants: Vec<(&'static Kernel, Variant)>,
     /// The first that no thread has taken.
@@ -242,9 +247,11 @@ impl Batch {
         while !self.all.is_over.load(Ordering::Relaxed)
             && let Some((kernel, variant)) = self.variants.get(self.next.fetch_add(1, Ordering::Relaxed))
         {
-            let compiled = match self.uses_forms && variant.dimension > 0 {
-                true => self.compiler.use_form(kernel, variant.clone()),
-                false => self.compiler.get(kernel, variant.clone()).map(drop),
+            let times =
+                self.compiler.times(kernel, variant).filter(|times| self.uses_forms && times.specialises());
+            let compiled = match times {
+                Some(times) => self.compiler.use_form(kernel, variant.clone(), times),
+                None => self.compiler.get(kernel, variant.clone()).map(drop),
             };
             if let Err(error) = compiled {
                 lock(&self.failed).get_or_insert(error);

@@ -31,11 +31,18 @@ pub(crate) enum FormChoice {
     General,
     /// The one for vectors with this many elements.
     Specialised(u32),
+    /// The one for this many registers.
+    Registers(u32),
 }
 
 /// A browser wants the extension named, which naga 30 cannot read. Its rule of uniform control flow refuses loops whose step is the subgroup's
 /// size.
 const SUBGROUPS_IN_BROWSERS: &str = "enable subgroups;\ndiagnostic(off, subgroup_uniformity);\n";
+
+/// The name of the times of batches.
+fn batches_of(dim: usize) -> String {
+    format!("batches for {dim}")
+}
 
 /// A compiled variant, or the place of one.
 #[derive(Debug, Default)]
@@ -57,6 +64,8 @@ pub(crate) struct Compiler {
     /// Those among them that the file lacks.
     unsaved: AtomicUsize,
     forms: Forms,
+    /// Set while the tuner times tiles of floats.
+    tries_floats: AtomicBool,
     /// The choice of recordings that make none of their own.
     usual: Mutex<FormChoice>,
     /// The tuner's, while it times forms.
@@ -98,6 +107,7 @@ impl Compiler {
     ) -> Self {
         Self {
             forms: Forms::new(&adapter, options.kernels_dir()),
+            tries_floats: AtomicBool::new(false),
             usual: Mutex::default(),
             trial: Mutex::default(),
             device,
@@ -119,14 +129,17 @@ impl Compiler {
     /// The variant that this device runs, for rows of this element type and these values of the override constants.
     pub(crate) fn variant(&self, kernel: &Kernel, elements: ElementKind, constants: Vec<u32>) -> Variant {
         let capabilities = &self.adapter.capabilities;
+        let matrices = capabilities.matrices().filter(|_| kernel.multiplies_matrices);
         Variant {
             elements: if kernel.loads_rows { elements } else { ElementKind::default() },
             subgroups: kernel.sums_lanes && self.options.subgroups && capabilities.subgroup_sizes.is_some(),
-            matrix_side: match capabilities.matrix_side() {
-                Some(side) if kernel.multiplies_matrices => side,
-                _ => 0,
+            matrix_side: matrices.map_or(0, |[side, _]| side),
+            registers: match matrices {
+                _ if !kernel.fits_registers => 0,
+                // A subgroup holds 64 x 64 sums.
+                Some([_, lanes]) => 64 * 64 / lanes,
+                None => self.adapter.registers(),
             },
-            registers: if kernel.fits_registers { self.adapter.registers() } else { 0 },
             constants,
             dimension: 0,
         }
@@ -168,23 +181,25 @@ impl Compiler {
         choice: FormChoice,
     ) -> Result<Option<Arc<Pipeline>>> {
         let (kernel, variant) = (general.kernel, &general.variant);
-        if kernel.lengths.is_empty() || variant.dimension > 0 {
+        if kernel.lengths.is_empty() && !kernel.fits_registers || variant.dimension > 0 {
             return Ok(None);
         }
         let usual = *lock(&self.usual);
-        match if choice == FormChoice::Tuned { usual } else { choice } {
-            FormChoice::Tuned => Ok(self.forms.in_use(general, params)),
-            FormChoice::Specialised(dimension) if kernel.is_of(dimension, params) => {
-                let variant = Variant { dimension, ..variant.clone() };
-                let mut trial = lock(&self.trial);
-                if !trial.iter().any(|(other, tried)| std::ptr::eq(*other, kernel) && *tried == variant) {
-                    trial.push((kernel, variant.clone()));
-                }
-                drop(trial);
-                self.get(kernel, variant).map(Some)
-            }
-            _ => Ok(None),
+        let other = match if choice == FormChoice::Tuned { usual } else { choice } {
+            FormChoice::Tuned => return Ok(self.forms.in_use(general, params)),
+            FormChoice::Specialised(dimension) => kernel.for_dimension(variant, dimension),
+            FormChoice::Registers(registers) => kernel.for_registers(variant, registers),
+            FormChoice::General => None,
+        };
+        let Some(variant) = other.filter(|other| kernel.is_of(other.dimension, params)) else {
+            return Ok(None);
+        };
+        let mut trial = lock(&self.trial);
+        if !trial.iter().any(|(other, tried)| std::ptr::eq(*other, kernel) && *tried == variant) {
+            trial.push((kernel, variant.clone()));
         }
+        drop(trial);
+        self.get(kernel, variant).map(Some)
     }
 
     /// Lets recordings choose like this, to test forms.
@@ -192,30 +207,50 @@ impl Compiler {
         *lock(&self.usual) = usual;
     }
 
-    /// The forms for one number of elements that were run since this was called last.
+    /// The other forms than general ones that were run since this was called last.
     pub(crate) fn tried(&self) -> Vec<(&'static Kernel, Variant)> {
         std::mem::take(&mut lock(&self.trial))
     }
 
-    /// The times of a form for one number of elements, if it was timed.
+    /// The times of a form beside those of the general one, if it was timed.
     pub(crate) fn times(&self, kernel: &Kernel, variant: &Variant) -> Option<FormTimes> {
         self.forms.times(kernel, variant)
+    }
+
+    /// The times of a batch with tiles of bytes and, as the other form, with tiles of floats, for vectors of this many elements.
+    pub(crate) fn batch_times(&self, dim: usize) -> Option<FormTimes> {
+        self.forms.named(&batches_of(dim))
+    }
+
+    /// Keeps such times.
+    pub(crate) fn keep_batch_times(&self, dim: usize, times: FormTimes) {
+        self.forms.keep([(batches_of(dim), times)]);
+    }
+
+    /// Whether batches are searched in tiles of floats, though there are bytes.
+    pub(crate) fn batches_take_floats(&self, dim: usize) -> bool {
+        self.tries_floats.load(Ordering::Relaxed) || self.batch_times(dim).is_some_and(FormTimes::specialises)
+    }
+
+    /// Searches batches in tiles of floats, to time them.
+    pub(crate) fn try_floats(&self, tries: bool) {
+        self.tries_floats.store(tries, Ordering::Relaxed);
     }
 
     /// Keeps the times of forms, and uses the faster ones, which were compiled to be timed.
     pub(crate) fn keep_times(&self, times: &[(&'static Kernel, Variant, FormTimes)]) -> Result<()> {
         for (kernel, variant, times) in times {
             if times.specialises() {
-                self.use_form(kernel, variant.clone())?;
+                self.use_form(kernel, variant.clone(), *times)?;
             }
         }
-        self.forms.keep(times);
+        self.forms.keep_forms(times);
         Ok(())
     }
 
-    /// Compiles a form for one number of elements, and uses it from now on.
-    pub(super) fn use_form(&self, kernel: &'static Kernel, variant: Variant) -> Result<()> {
-        self.forms.take(self.get(kernel, variant)?);
+    /// Compiles another form than the general one, and uses it from now on.
+    pub(super) fn use_form(&self, kernel: &'static Kernel, variant: Variant, times: FormTimes) -> Result<()> {
+        self.forms.take(self.get(kernel, variant)?, times);
         Ok(())
     }
 

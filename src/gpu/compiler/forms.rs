@@ -1,5 +1,6 @@
-//! Which forms of kernels a device uses: those that take the lengths of vectors from their parameters, or those compiled for one
-//! number of elements. A tuner finds out which are faster, and a file beside the compiled kernels keeps that.
+//! Which forms of kernels a device uses: the general ones, which take the lengths of vectors from their parameters and as many registers as
+//! the adapter is expected to have, those compiled for one number of elements, or those for another number of registers. A tuner finds
+//! out which are faster, and a file beside the compiled kernels keeps that.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -21,20 +22,20 @@ const EXTENSION: &str = "forms";
 /// Larger files are not read.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// A form for one number of elements has to be faster by this factor: times of kernels vary by a percent or two.
+/// Another form than the general one has to be faster by this factor: times of kernels vary by a percent or two.
 const GAIN: f64 = 1.03;
 
 /// The times of a kernel's two forms on a device, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct FormTimes {
-    /// Of the form that takes lengths from its parameters.
+    /// Of the general form.
     pub(crate) general: f64,
-    /// Of the form for one number of elements.
+    /// Of the other one, for one number of elements or of registers.
     pub(crate) specialised: f64,
 }
 
 impl FormTimes {
-    /// Whether the form for one number of elements is used.
+    /// Whether the other form is used.
     pub(crate) fn specialises(self) -> bool {
         self.specialised * GAIN <= self.general
     }
@@ -46,8 +47,8 @@ pub(super) struct Forms {
     path: Option<PathBuf>,
     /// By kernel and variant. Read from the file when it is first asked for.
     timed: Mutex<Option<BTreeMap<String, FormTimes>>>,
-    /// The compiled forms to use, by the address of their kernel.
-    in_use: Mutex<HashMap<usize, Vec<Arc<Pipeline>>>>,
+    /// The compiled forms to use, the fastest first, by the address of their kernel.
+    in_use: Mutex<HashMap<usize, Vec<(f64, Arc<Pipeline>)>>>,
 }
 
 impl Forms {
@@ -59,15 +60,25 @@ impl Forms {
         Self { path, timed: Mutex::default(), in_use: Mutex::default() }
     }
 
-    /// The times of a form for one number of elements, if it was timed.
+    /// The times of a form, if it was timed.
     pub(super) fn times(&self, kernel: &Kernel, variant: &Variant) -> Option<FormTimes> {
-        self.with_timed(|timed| timed.get(&name_of(kernel, variant)).copied())
+        self.named(&name_of(kernel, variant))
     }
 
-    /// Keeps times, in the file too.
-    pub(super) fn keep(&self, times: &[(&'static Kernel, Variant, FormTimes)]) {
+    /// The times that have this name.
+    pub(super) fn named(&self, name: &str) -> Option<FormTimes> {
+        self.with_timed(|timed| timed.get(name).copied())
+    }
+
+    /// Keeps times of forms, in the file too.
+    pub(super) fn keep_forms(&self, times: &[(&'static Kernel, Variant, FormTimes)]) {
+        self.keep(times.iter().map(|(kernel, variant, times)| (name_of(kernel, variant), *times)));
+    }
+
+    /// Keeps times by their names, in the file too.
+    pub(super) fn keep(&self, times: impl IntoIterator<Item = (String, FormTimes)>) {
         let text = self.with_timed(|timed| {
-            timed.extend(times.iter().map(|(kernel, variant, times)| (name_of(kernel, variant), *times)));
+            timed.extend(times);
             written(timed)
         });
         if HAS_FILES && let Some(path) = &self.path {
@@ -82,25 +93,25 @@ impl Forms {
         }))
     }
 
-    /// Uses a compiled form for one number of elements from now on.
-    pub(super) fn take(&self, pipeline: Arc<Pipeline>) {
+    /// Uses a compiled form in the place of the general one from now on.
+    pub(super) fn take(&self, pipeline: Arc<Pipeline>, times: FormTimes) {
         let mut in_use = lock(&self.in_use);
         let forms = in_use.entry(std::ptr::from_ref(pipeline.kernel).addr()).or_default();
-        if !forms.iter().any(|form| form.variant == pipeline.variant) {
-            forms.push(pipeline);
-        }
+        forms.retain(|(_, form)| form.variant != pipeline.variant);
+        forms.push((times.specialised / times.general, pipeline));
+        forms.sort_by(|(one, _), (other, _)| one.total_cmp(other));
     }
 
-    /// The form in use for vectors of as many elements as these parameters tell; none for the general one.
+    /// The form in use with these parameters; none for the general one.
     pub(super) fn in_use(&self, general: &Pipeline, params: &[u8]) -> Option<Arc<Pipeline>> {
         let in_use = lock(&self.in_use);
         let mut forms = in_use.get(&std::ptr::from_ref(general.kernel).addr())?.iter();
-        let fits = |form: &&Arc<Pipeline>| {
-            let dimension = form.variant.dimension;
+        let fits = |(_, form): &&(f64, Arc<Pipeline>)| {
+            let Variant { dimension, registers, .. } = form.variant;
             general.kernel.is_of(dimension, params)
-                && form.variant == Variant { dimension, ..general.variant.clone() }
+                && form.variant == Variant { dimension, registers, ..general.variant.clone() }
         };
-        forms.find(fits).cloned()
+        forms.find(fits).map(|(_, form)| form.clone())
     }
 }
 

@@ -1,6 +1,6 @@
 // Collects from the sums of a workgroup's subgroups, on cooperative matrices. A subgroup sweeps over its sums: it stores 16 x 16 of
-// them at a time to workgroup memory, where each invocation reads eight back, two queries by four rows. An invocation notes the
-// first four that pass and keeps their rows after the sweep. In the rare case that more pass, the subgroup sweeps again.
+// them at a time to workgroup memory, where each invocation reads eight back, two queries by four rows, or of 64 lanes four. An
+// invocation notes the first four that pass and keeps their rows after the sweep. In the rare case that more pass, the subgroup sweeps again.
 //
 // A file in front declares the sums: `Sums`, [PART_QUERIES, PART_ROWS] of each subgroup, with `part_query` and `part_row`. The kernel
 // declares `Place`, which tells where its queries and rows are, and gives their numbers.
@@ -17,6 +17,10 @@ var<workgroup> pieces: array<vec4<f32>, 256>;
 const BIASES = 32u;
 const LONGEST = 64u;
 const QUERIES = 128u;
+
+const HALVES = 64u / LANES; // of a piece: lanes of 32 read two, the low and the high one
+const HIGH_QUERY = (HALVES - 1u) * PIECE / 2u;
+const HIGH = (HALVES - 1u) * 32u;
 
 struct Sweep {
   kept: vec4<u32>, // the latest first: piece << 3 | number of the sum among the eight
@@ -37,7 +41,7 @@ fn test_sums(
   bias: vec4<f32>,
 ) {
   let near_low = nearness(sides.xy, low, scale, bias);
-  let near_high = nearness(sides.zw, high, scale, bias);
+  let near_high = select(vec4(-1.0), nearness(sides.zw, high, scale, bias), HALVES == 2u);
   let most = max(near_low, near_high);
   if (max(max(most.x, most.y), max(most.z, most.w)) < 0.0) { return; }
   var passing = passing_rows(near_low) | (passing_rows(near_high) << 4u);
@@ -55,16 +59,18 @@ fn test_sums(
 
 // Shares the coarse terms of an invocation's own row.
 fn share_row(index: u32, row: vec4<f32>) {
-  pieces[index / 4u][index % 4u] = row.x;
-  pieces[BIASES + index / 4u][index % 4u] = row.y;
+  if (is_first(index)) {
+    pieces[index / 4u][index % 4u] = row.x;
+    pieces[BIASES + index / 4u][index % 4u] = row.y;
+  }
   let longest_here = vec2(subgroupMax(row.z), subgroupMax(row.w));
-  if (index % 32u == 0u) { pieces[LONGEST + index / 32u] = vec4(longest_here, 0.0, 0.0); }
+  if (index % LANES == 0u) { pieces[LONGEST + index / LANES] = vec4(longest_here, 0.0, 0.0); }
 }
 
 // Keeps the rows whose sums pass. The invocations have shared the terms of rows and queries.
 fn keep_passing(index: u32, place: Place, sums: ptr<function, Sums>) {
   workgroupBarrier();
-  let lane = index % 32u;
+  let lane = index % LANES;
   let first_row = part_row(index) + lane % 4u * 4u;
   let first_query = part_query(index) + lane / 4u;
   var scale: array<vec4<f32>, PIECES>;
@@ -75,17 +81,17 @@ fn keep_passing(index: u32, place: Place, sums: ptr<function, Sums>) {
     bias[j] = pieces[BIASES + (first_row + j * PIECE) / 4u];
   }
   // A subgroup's rows are those of one or two subgroups' invocations.
-  let longest = max(pieces[LONGEST + part_row(index) / 32u], pieces[LONGEST + (part_row(index) + PART_ROWS - 1u) / 32u]).xy;
+  let longest = max(pieces[LONGEST + part_row(index) / LANES], pieces[LONGEST + (part_row(index) + PART_ROWS - 1u) / LANES]).xy;
   var sides: array<vec4<f32>, PIECES_DOWN>;
   // unroll
   for (var i = 0u; i < PIECES_DOWN; i++) {
     let low_side = pieces[QUERIES + first_query + i * PIECE];
-    let high_side = pieces[QUERIES + first_query + i * PIECE + PIECE / 2u];
+    let high_side = pieces[QUERIES + first_query + i * PIECE + HIGH_QUERY];
     sides[i] = vec4(limit_of(low_side, longest), limit_of(high_side, longest));
   }
   workgroupBarrier();
 
-  let own_piece = index / 32u * 64u;
+  let own_piece = index / LANES * 64u;
   // The lanes of a subgroup exchange sums through workgroup memory. naga 30 gives `subgroupBarrier` no semantics for that memory on
   // Vulkan, where this relies on a driver that keeps the order of a subgroup's accesses across it; the self-test checks that it does.
   var next = 0u;
@@ -107,7 +113,7 @@ fn keep_passing(index: u32, place: Place, sums: ptr<function, Sums>) {
       }
       subgroupBarrier();
       let next_low = pieces[own_piece + lane];
-      let next_high = pieces[own_piece + 32u + lane];
+      let next_high = pieces[own_piece + HIGH + lane];
       // The sums of one piece are tested while those of the next are on their way.
       if (n > 0u) {
         const last = (n + LAST) % (LAST + 1u);

@@ -1,5 +1,5 @@
-// The dot products of a tile of narrowed queries and rows on cooperative matrices. A workgroup of four subgroups computes a
-// tile of 128 x 128, each subgroup 64 x 64 of it. Slices of 32 dimensions lie in workgroup memory while the next ones are
+// The dot products of a tile of narrowed queries and rows on cooperative matrices. A workgroup of four subgroups, of 32 lanes or of
+// 64, computes a tile of 128 x 128, each subgroup 64 x 64 of it. Slices of 32 dimensions lie in workgroup memory while the next ones are
 // loaded. Integers widen to f16 exactly, and sums of products stay below 2^24, so f32 holds them exactly in whatever order the
 // hardware adds.
 const TILE = BLOCK_ROWS; // queries, and rows
@@ -9,6 +9,9 @@ const DEPTH = 32u; // dimensions of a slice
 const GRANULES = DEPTH / 16u;
 const PITCH = (DEPTH + 8u) / 4u; // vectors from row to row; more than needed avoids bank conflicts
 const MATRICES = PART_ROWS / SIDE;
+const LANES = PART_QUERIES * PART_ROWS / REGISTERS; // of a subgroup
+const LOADERS = WORKGROUP / TILE; // invocations that load a vector's granules
+const LOADS = GRANULES / LOADERS; // granules that each of them loads
 alias Sums = array<array<Sum, MATRICES>, MATRICES>;
 
 @group(0) @binding(1) var<storage, read> queries: array<vec4<u32>>; // narrowed, blocks of TILE queries
@@ -18,31 +21,41 @@ var<workgroup> query_slice: array<vec4<f16>, TILE * PITCH>;
 var<workgroup> row_slice: array<vec4<f16>, TILE * PITCH>;
 
 // The first query, or row, of a subgroup's part.
-fn part_query(index: u32) -> u32 { return (index / 64u) * PART_QUERIES; }
-fn part_row(index: u32) -> u32 { return ((index / 32u) % 2u) * PART_ROWS; }
+fn part_query(index: u32) -> u32 { return index / (2u * LANES) * PART_QUERIES; }
+fn part_row(index: u32) -> u32 { return index / LANES % 2u * PART_ROWS; }
+
+// The number of the query, and of the row, that an invocation loads.
+fn vector_of(index: u32) -> u32 { return select(index % TILE, index, LOADERS == 1u); }
+
+// Whether no invocation before this one loads the same vectors.
+fn is_first(index: u32) -> bool { return LOADERS == 1u || index < TILE; }
 
 // Where the granules of a block's vector start.
-fn first_of(block: u32, index: u32) -> u32 { return block * params.granules * TILE + index; }
+fn first_of(block: u32, vector: u32) -> u32 { return block * params.granules * TILE + vector; }
 
-// Adds products to the sums of each subgroup. An invocation loads the granules of one query and of one row: `first_query` and
-// `first_row` are where those of number `index` start.
+// Adds products to the sums of each subgroup. An invocation loads granules of one query and of one row, `vector_of`: `first_query` and
+// `first_row` are where their granules start.
 fn multiply_tile(first_query: u32, first_row: u32, index: u32, sums: ptr<function, Sums>) {
   // Eight rows of this pitch lie in different banks, and the next eight in the same ones again: those swap their pairs of
   // vectors.
   let turn = (index >> 3u) & 1u;
-  var next_query: array<vec4<u32>, GRANULES>;
-  var next_row: array<vec4<u32>, GRANULES>;
+  let vector = vector_of(index);
+  let loader = select(index / TILE, 0u, LOADERS == 1u);
+  let own_query = first_query + loader * TILE;
+  let own_row = first_row + loader * TILE;
+  var next_query: array<vec4<u32>, LOADS>;
+  var next_row: array<vec4<u32>, LOADS>;
   // unroll
-  for (var g = 0u; g < GRANULES; g++) {
-    next_query[g] = queries[first_query + g * TILE];
-    next_row[g] = rows[first_row + g * TILE];
+  for (var g = 0u; g < LOADS; g++) {
+    next_query[g] = queries[own_query + g * LOADERS * TILE];
+    next_row[g] = rows[own_row + g * LOADERS * TILE];
   }
   for (var start = 0u; start < params.granules; start += GRANULES) {
     // unroll
-    for (var g = 0u; g < GRANULES; g++) {
+    for (var g = 0u; g < LOADS; g++) {
       // unroll
       for (var w = 0u; w < 4u; w++) {
-        let place = index * PITCH + g * 4u + (w ^ turn);
+        let place = vector * PITCH + (g * LOADERS + loader) * 4u + (w ^ turn);
         query_slice[place] = widen_integers(select(next_query[g][w], next_query[g][w ^ 1u], turn == 1u));
         row_slice[place] = widen_integers(select(next_row[g][w], next_row[g][w ^ 1u], turn == 1u));
       }
@@ -51,9 +64,9 @@ fn multiply_tile(first_query: u32, first_row: u32, index: u32, sums: ptr<functio
     let ahead = start + GRANULES;
     if (ahead < params.granules) {
       // unroll
-      for (var g = 0u; g < GRANULES; g++) {
-        next_query[g] = queries[first_query + (ahead + g) * TILE];
-        next_row[g] = rows[first_row + (ahead + g) * TILE];
+      for (var g = 0u; g < LOADS; g++) {
+        next_query[g] = queries[own_query + (ahead + g * LOADERS) * TILE];
+        next_row[g] = rows[own_row + (ahead + g * LOADERS) * TILE];
       }
     }
     // unroll

@@ -12,7 +12,8 @@ use nearfield_cli::given::device::{self, Choice};
 use nearfield_cli::memory;
 
 const LONG: &str = "\
-Time the kernels of searches in two forms: one takes the length of vectors from its parameters, the other is compiled for one dim. \
+Time the kernels of searches in several forms: the general one takes the length of vectors from its parameters and uses as many \
+registers as fit GPUs of this vendor; others are compiled for one dim, or use another number of registers. \
 Searches use the faster forms from then on, in this and in later processes: a file in the directory for compiled kernels keeps \
 the times, for this adapter, its driver and this version. Answers do not depend on it.
 
@@ -22,8 +23,9 @@ only for the dims 64, 96, 100, 128, 256, 384, 512, 768, 1024, 1536 and 3072.
 --json prints a line for each kernel:
   device                       {name, backend, driver, kind}
   kernel, variant              the kernel, and the values of its other constants
+  form                         the other form: `for DIM`, or a number of registers
   dim, metric, index, queries  of the searches that it was timed in
-  general_ms, specialised_ms   device time in a search, of the general form and of the one for this dim
+  general_ms, specialised_ms   device time in a search, of the general form and of the other one
   is_specialised               whether searches use that from now on";
 
 const EXAMPLES: &str = "\
@@ -121,24 +123,25 @@ fn print(
         writeln!(out, "{}: {index}, {}, dim {dim}", device.adapter(), metric.name())?;
         writeln!(
             out,
-            "{:<22} {:<26} {:>7} {:>12} {:>12}  used",
-            "kernel", "variant", "queries", "general", "for the dim"
+            "{:<22} {:<26} {:>7} {:>12} {:>12} {:<12}  used",
+            "kernel", "variant", "queries", "general", "other", "form"
         )?;
     }
-    for TunedKernel { kernel, variant, dim, queries, general, specialised, is_specialised, .. } in timed {
+    for TunedKernel { kernel, variant, form, dim, queries, general, specialised, is_specialised, .. } in timed
+    {
         let [general, specialised] = [general, specialised].map(|time| time.as_secs_f64() * 1e3);
         if is_json {
             let line = json!({
-                "device": device::to_json(device.adapter()), "kernel": kernel, "variant": variant, "dim": dim,
+                "device": device::to_json(device.adapter()), "kernel": kernel, "variant": variant, "form": form, "dim": dim,
                 "metric": metric.name(), "index": index, "queries": queries, "general_ms": general,
                 "specialised_ms": specialised, "is_specialised": is_specialised,
             });
             writeln!(out, "{line}")?;
         } else {
-            let used = if *is_specialised { "for the dim" } else { "general" };
+            let used = if *is_specialised { form } else { "general" };
             writeln!(
                 out,
-                "{kernel:<22} {variant:<26} {queries:>7} {general:>9.4} ms {specialised:>9.4} ms  {used}"
+                "{kernel:<22} {variant:<26} {queries:>7} {general:>9.4} ms {specialised:>9.4} ms {form:<12}  {used}"
             )?;
         }
     }
