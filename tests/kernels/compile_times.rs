@@ -144,5 +144,10 @@ fn the_driver_compiles_every_variant_in_use() {
             }
         }
     }
+    // Others took their place.
+    let forms = device.kernel_forms().expect("a GPU");
+    refused.extend(
+        forms.refusals.iter().map(|one| format!("{} ({}): {}", one.kernel, one.variant, one.message)),
+    );
     assert!(refused.is_empty(), "{}: refused\n{}", device.adapter(), refused.join("\n"));
 }

@@ -1,5 +1,5 @@
 use super::choice::{AdapterChoice, Choice, every_gpu, refuse_twice};
-use super::description::{Adapter, AdapterKind, Capabilities};
+use super::description::{Adapter, AdapterKind, Capabilities, CooperativeSize};
 use super::listing::number;
 use crate::error::{Error, Result};
 
@@ -198,4 +198,20 @@ fn an_instance_without_windows_has_the_same_adapters() {
         return println!("skipped: no Vulkan");
     };
     assert_eq!(adapters(instance), adapters(wgpu::Instance::new(descriptor())));
+}
+
+/// Sizes as drivers list them: Hopper, RDNA3, Arc DG2, Apple's on Metal, and a processor.
+#[test]
+fn matrices_are_those_that_kernels_are_written_for() {
+    let of = |sizes: &[[u32; 3]], subgroup_sizes| {
+        let size = |&size| CooperativeSize { size, operands: "f16".into(), accumulator: "f32".into() };
+        let cooperative_sizes = sizes.iter().map(size).collect();
+        Capabilities { f16: true, cooperative_sizes, subgroup_sizes, ..Capabilities::default() }.matrices()
+    };
+    assert_eq!(of(&[[16, 8, 8], [16; 3]], Some((32, 32))), Some([16, 32]));
+    assert_eq!(of(&[[16; 3]], Some((32, 64))), Some([16, 64]));
+    assert_eq!(of(&[[8, 8, 16]], Some((8, 32))), None);
+    assert_eq!(of(&[[8; 3]], Some((4, 64))), Some([8, 32]));
+    assert_eq!(of(&[[8; 3]], Some((8, 8))), None);
+    assert_eq!(of(&[[16; 3]], Some((16, 128))), None);
 }
