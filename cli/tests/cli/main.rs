@@ -5,6 +5,7 @@ mod build;
 mod columns;
 mod commands;
 mod host;
+mod info;
 #[cfg(unix)]
 mod killed;
 mod operations;

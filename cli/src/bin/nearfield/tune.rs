@@ -87,7 +87,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 /// Rows around centres. Of uniform ones, screens would exclude fewer than of rows that people have.
-fn clustered(rows: usize, dim: usize) -> Result<Vec<f32>> {
+pub(crate) fn clustered(rows: usize, dim: usize) -> Result<Vec<f32>> {
     let mut random = fastrand::Rng::with_seed(1);
     let centres: Vec<f32> = (0..CENTRES * dim).map(|_| 2.0 * random.f32() - 1.0).collect();
     let about = || format!("--count: {rows} vectors of dim {dim} do not fit the memory");

@@ -1,12 +1,18 @@
-//! `nearfield info`: lists the devices and says which one is used.
+//! `nearfield info`: lists the devices and says which one is used, or tests one.
+
+mod checks;
+mod test;
+mod times;
 
 use std::io::{Write, stdout};
+use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use nearfield::{Adapter, AdapterKind, CooperativeSize, Device, MemoryUsage};
 use serde_json::{Value, json};
 
-use nearfield_cli::given::device;
+use nearfield_cli::given::device::{self, Name};
+use nearfield_cli::given::files;
 use nearfield_cli::terminal::output;
 
 const LONG: &str = "\
@@ -15,12 +21,17 @@ List the adapters and the host engine, their capabilities, and which one is used
 The host engine is the processor. It needs no driver and is used if there is no GPU. Software drivers come after it, and are used \
 only if NEARFIELD_ADAPTER or --device asks for them.
 
+--test opens one device, compiles the kernels of searches and compares their answers for small whole numbers with those of the host engine. \
+The exit code is 1 if an answer differs. --report does the same, times some searches, and writes a file to attach to an issue about a card. The \
+file has no names of users, hosts or files.
+
 --json prints one document:
   adapters            list, best first, of
     index                         its number among the adapters, from 0, which --device and NEARFIELD_ADAPTER take; null for the host
     name, backend, driver, kind   texts; kind is discrete, integrated, virtual, unknown, host or software.
                                   Of the host, driver is the architecture and the instructions for 8-bit products
     best                          whether this one is used without --device
+    vendor                        its vendor's number on the PCI bus, like 4318 for NVIDIA; null where unknown
     pci_address                   where the card is on the PCI bus, like 0000:3b:00.0; null where unknown, and for what is no card
     memory_bytes                  bytes of its memory: a GPU's own, or the system's for the host; null where unknown
     memory_used_bytes             bytes of it that this process uses, before it opens a device; null where unknown
@@ -37,7 +48,21 @@ only if NEARFIELD_ADAPTER or --device asks for them.
     timestamps                    whether stages can be timed on the device
   best                name of the device that is used, or null
   reason              why that one, or why none
-All limits of the host, from max_buffer_bytes to timestamps, are null: it runs no kernels.";
+All limits of the host, from max_buffer_bytes to timestamps, are null: it runs no kernels.
+
+--report writes one document, which --test --json prints:
+  version, system, architecture   of this program, the operating system and the processor
+  adapter             what the list above has of the device
+  forms               of kernels, null on the host
+    subgroups                     whether lanes exchange values without memory
+    byte_products                 whether products of four bytes are one operation
+    registers                     how many an invocation fills with data
+    matrix_side                   of the matrices that are multiplied cooperatively, or null
+    matrices_are_right            in their self-test; null without matrices
+    refusals                      list of {kernel, variant, message}: forms that the driver refused; others took their place
+  checks              list of {name, passed, differed}: the index, its elements and its metric; what differed first, or null
+  times               of --report, list of {index, rows, dim, queries, milliseconds, stages}: wall time of a search, \
+and device milliseconds by stage, null without timestamps";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -45,7 +70,9 @@ Examples:
   NEARFIELD_ADAPTER=host nearfield info
   NEARFIELD_ADAPTER=llvmpipe nearfield info
   NEARFIELD_ADAPTER=1 nearfield info
-  nearfield info --json | jq '.adapters[].name'";
+  nearfield info --json | jq '.adapters[].name'
+  nearfield info --test
+  nearfield info --report report.json --device 1";
 
 #[derive(Debug, clap::Args)]
 #[command(about = "List the adapters and the host engine, their capabilities, and which one is used", long_about = LONG, after_help = EXAMPLES)]
@@ -53,10 +80,27 @@ pub(crate) struct Args {
     /// Print one JSON document
     #[arg(long)]
     json: bool,
+    /// Compare what kernels answer on one device with the host engine
+    #[arg(long)]
+    test: bool,
+    /// Test, time some searches, and write what an issue about a card needs to this json
+    #[arg(long, value_name = "OUT.json", value_parser = |text: &str| files::output_path(text, &["json"]))]
+    report: Option<PathBuf>,
+    /// Replace an existing file
+    #[arg(long)]
+    force: bool,
+    #[command(flatten)]
+    device: Name,
 }
 
-/// Prints the devices. Fails if the device that NEARFIELD_ADAPTER asks for cannot be opened.
+/// Prints the devices, or tests one. Fails if the device that NEARFIELD_ADAPTER asks for cannot be opened.
 pub(crate) fn run(args: &Args) -> Result<()> {
+    files::check_outputs(&[], &[("--report", args.report.as_deref())], args.force)?;
+    if args.test || args.report.is_some() {
+        return test::run(args);
+    }
+    let name = args.device.given();
+    ensure!(name == "best", "--device: needed --test or --report, which take one device, given {name}");
     let mut adapters = Device::adapters_with_memory();
     let host = Device::host();
     adapters.push((host.adapter().clone(), host.memory_usage()));
@@ -106,6 +150,7 @@ fn describe(out: &mut impl Write, adapter: &Adapter, usage: Option<MemoryUsage>,
         let subgroups = match limits.subgroup_sizes {
             Some((least, most)) if least == most => format!("of {least}"),
             Some((least, most)) => format!("of {least} to {most}"),
+            None if adapter.backend == "gl" => "no: OpenGL has none, and kernels run slower".to_owned(),
             None => "no".to_owned(),
         };
         let sizes = limits.cooperative_sizes.iter().map(|one| {
@@ -125,6 +170,11 @@ fn describe(out: &mut impl Write, adapter: &Adapter, usage: Option<MemoryUsage>,
             ("cooperative", if sizes.is_empty() { "no".to_owned() } else { sizes.join(", ") }),
         ]);
     }
+    print(out, &lines)
+}
+
+/// Prints lines of a name and a value, and an empty one.
+fn print(out: &mut impl Write, lines: &[(&str, String)]) -> Result<()> {
     lines.iter().try_for_each(|(name, value)| writeln!(out, "  {name:<12} {value}"))?;
     Ok(writeln!(out)?)
 }
@@ -143,6 +193,7 @@ fn to_json(adapter: &Adapter, usage: Option<MemoryUsage>, best: bool) -> Value {
     let mut document = device::to_json(adapter);
     document["best"] = json!(best);
     document["index"] = json!(adapter.index);
+    document["vendor"] = json!(adapter.vendor);
     document["pci_address"] = json!(adapter.pci_address);
     document["memory_bytes"] = json!(adapter.memory_bytes);
     document["memory_used_bytes"] = json!(usage.map(|usage| usage.used_bytes));
