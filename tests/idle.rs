@@ -64,6 +64,27 @@ fn an_idle_device_with_an_empty_index_stays_under_64_mib() {
     drop(plain);
 }
 
+/// A thread that is left would take the device down while the process ends: NVIDIA's driver crashed then.
+#[test]
+fn no_thread_outlives_its_device() {
+    let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let Some(device) = opened() else { return };
+    let rows: Vec<f32> = (0..4000).map(|row| row as f32).collect();
+    let mut index = Flat::builder(&device, Metric::L2, 1).build().expect("an index");
+    index.add(MatrixView::new(&rows, 1).expect("rows")).expect("good rows");
+    let queries = MatrixView::new(&rows[..1], 1).expect("a query");
+    // No blocking call polls the device for this future.
+    pollster::block_on(index.search_async(queries, 1)).expect("an answer");
+    let polls = || {
+        let tasks = std::fs::read_dir("/proc/self/task").expect("Linux has it");
+        let names = tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok());
+        names.filter(|name| name.starts_with("nearfield-")).collect::<Vec<_>>()
+    };
+    assert!(polls().contains(&"nearfield-poll\n".to_owned()));
+    drop((index, device));
+    assert_eq!(polls(), [String::new(); 0]);
+}
+
 /// Clock ticks (a hundredth of a second each) that this process has computed.
 fn ticks() -> u64 {
     let stat = std::fs::read_to_string("/proc/self/stat").expect("Linux has it");

@@ -7,7 +7,7 @@ use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
-use std::thread::{Thread, ThreadId};
+use std::thread::{JoinHandle, Thread, ThreadId};
 use std::time::Duration;
 
 use futures_intrusive::channel::shared::{OneshotReceiver, oneshot_channel};
@@ -16,7 +16,7 @@ use super::adapter::AdapterKind;
 use crate::error::Result;
 use crate::interrupt;
 use crate::lock::lock;
-use crate::platform::{CAN_WAIT, Instant, poll_once};
+use crate::platform::{CAN_WAIT, Instant, poll_once, process_id};
 
 /// Pause after a poll that failed.
 const FAULT_PAUSE: Duration = Duration::from_millis(20);
@@ -66,7 +66,8 @@ struct State {
     waiting: usize,
     /// Counts the times that something may have come that a poll would find.
     stirred: u64,
-    started: bool,
+    /// The thread that polls, and the process that it runs in.
+    thread: Option<(u32, JoinHandle<()>)>,
     closed: bool,
 }
 
@@ -337,12 +338,12 @@ impl Waiter {
             let mut state = lock(&self.background.state);
             state.waiting += 1;
             state.stirred += 1;
-            if CAN_WAIT && !state.started {
-                state.started = true;
+            if CAN_WAIT && state.thread.is_none() {
                 let (device, background) = (self.device.clone(), self.background.clone());
                 let thread = std::thread::Builder::new().name("nearfield-poll".into());
                 // Without a thread, the next call that polls the device resolves the futures.
-                let _ = thread.spawn(move || background.run(&device));
+                let started = thread.spawn(move || background.run(&device));
+                state.thread = started.ok().map(|thread| (process_id(), thread));
             }
             self.background.changed.notify_one();
         }
@@ -357,9 +358,21 @@ impl Waiter {
 }
 
 impl Drop for Waiter {
+    /// Waits for the thread that polls, which would take the device down by itself: a process that ends meanwhile pulls the driver from under it.
     fn drop(&mut self) {
-        lock(&self.background.state).closed = true;
+        let mut state = lock(&self.background.state);
+        state.closed = true;
+        let thread = state.thread.take();
+        drop(state);
         self.background.changed.notify_all();
+        // A forked process has no such thread, and one that drops its own device ends soon.
+        let is_other = |(process, thread): &(u32, JoinHandle<()>)| {
+            *process == process_id() && thread.thread().id() != std::thread::current().id()
+        };
+        if let Some((_, thread)) = thread.filter(is_other) {
+            // A panic was the thread's own.
+            let _ = thread.join();
+        }
     }
 }
 
