@@ -104,6 +104,7 @@ compile_error!(
 
 mod bits;
 mod callers;
+mod elements;
 mod engine;
 mod error;
 mod files;
@@ -119,7 +120,6 @@ mod interrupt;
 pub mod io;
 mod kernels;
 mod lock;
-mod matrix;
 mod memory;
 mod metric;
 #[cfg(feature = "ndarray")]
@@ -132,8 +132,8 @@ mod reduce;
 mod screen;
 mod store;
 mod usage;
-mod vectors;
 
+pub use elements::{Element, ElementKind, Elements, HostVectors, Matrix, MatrixView};
 pub use engine::{
     Device, DeviceMatrix, DeviceVector, Devices, DistanceMatrix, Nominator, Plan, Queries, Recorder, Route,
     Screen, SearchResult, Stages, Statistics, TunedKernel, ValueRows, Values, Vectors,
@@ -156,7 +156,6 @@ pub use index::loader::{Load, Loader};
 pub use index::saved::SavedIndex;
 pub use interrupt::interruptible;
 pub use kernels::reduce_blocks::Summation;
-pub use matrix::{Element, ElementKind, Matrix, MatrixView};
 pub use options::device::DeviceOptions;
 pub use options::distance::{DistanceOptions, Output, Precision};
 pub use options::filter::Filter;
@@ -170,7 +169,6 @@ pub use options::{AddOptions, SearchOptions, WithinOptions};
 pub use reduce::named::{Reduced, Reduction};
 pub use reduce::{Norm, Reduce};
 pub use usage::{Memory, MemoryPart, MemoryPlace};
-pub use vectors::HostVectors;
 /// Arguments of the [`Recorder`]'s methods, which put kernels into a program's own command encoder.
 pub mod recording {
     pub use crate::kernels::pairs::{HalfVectors, Pairs};

@@ -2,8 +2,8 @@
 
 use ndarray::ArrayView2;
 
+use crate::elements::{Element, Matrix, MatrixView};
 use crate::error::{Error, Result};
-use crate::matrix::{Element, Matrix, MatrixView};
 use crate::memory;
 
 /// An array `[rows, dim]` in C order without gaps, as it lies in memory. [`Matrix::try_from`] copies arrays in any other layout.

@@ -173,7 +173,7 @@ impl<'a> Asked<'a> {
     pub(crate) fn view(&self) -> Result<HostVectors<'_>> {
         match self {
             Self::Queries(queries) => Ok(*queries),
-            Self::Zeros(zeros) => MatrixView::new(zeros, zeros.len()).map(HostVectors::F32),
+            Self::Zeros(zeros) => MatrixView::new(zeros, zeros.len()).map(HostVectors::from),
         }
     }
 }

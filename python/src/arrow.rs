@@ -286,8 +286,8 @@ impl ArrowRows {
     /// A view that the library reads.
     pub(crate) fn view(&self) -> Result<HostVectors<'_>> {
         match self {
-            Self::F32(values, dim) => MatrixView::new(values.values(), *dim).map(HostVectors::F32),
-            Self::F16(values, dim) => MatrixView::new(values.values(), *dim).map(HostVectors::F16),
+            Self::F32(values, dim) => MatrixView::new(values.values(), *dim).map(HostVectors::from),
+            Self::F16(values, dim) => MatrixView::new(values.values(), *dim).map(HostVectors::from),
         }
     }
 }

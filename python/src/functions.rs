@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use nearfield::{
     DeviceMatrix, DistanceOptions, Error, HostVectors, Metric, Precision, Reduced, Reduction, Result, Screen,
-    SearchOptions, Summation, ValueRows, Values,
+    SearchOptions, Summation, ValueRows,
 };
 use numpy::{PyArray1, PyArray2, PyArrayMethods};
 use pyo3::IntoPyObjectExt;
@@ -129,12 +129,7 @@ fn upload(
     argument: &'static str,
 ) -> Result<DeviceMatrix> {
     let first = range.start as u64;
-    let uploaded = match vectors {
-        HostVectors::F16(view) => device.upload(view.slice(range)),
-        HostVectors::F32(view) => device.upload(view.slice(range)),
-        _ => Err(Error::Internal { message: "vectors of a new type".to_owned() }),
-    };
-    uploaded.map_err(|error| error.for_argument(argument, first))
+    device.upload(vectors.slice(range)).map_err(|error| error.for_argument(argument, first))
 }
 
 /// Reduces `values`, all of them or each row by itself: see `nearfield/reduce.py`.
@@ -176,7 +171,7 @@ pub(crate) fn reduce<'py>(
         if each_row {
             reduce.run_rows(operation, view, other_view.map(ValueRows::from))
         } else {
-            reduce.run(operation, flat(view), other_view.map(flat))
+            reduce.run(operation, view.elements(), other_view.map(|others| others.elements().into()))
         }
     })?;
     match reduced {
@@ -184,14 +179,5 @@ pub(crate) fn reduce<'py>(
         Reduced::Places(places) if each_row => Ok(answers::id_array(py, places.into_iter())?.into_any()),
         Reduced::Values(values) => values[0].into_bound_py_any(py),
         Reduced::Places(places) => places[0].into_bound_py_any(py),
-    }
-}
-
-/// All values of vectors, in their order.
-fn flat(vectors: HostVectors<'_>) -> Values<'_> {
-    match vectors {
-        HostVectors::F16(view) => view.values().into(),
-        HostVectors::F32(view) => view.values().into(),
-        _ => Values::F32(&[]),
     }
 }

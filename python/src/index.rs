@@ -57,12 +57,8 @@ struct Measured {
 /// Puts queries behind those that were seen, up to the most that a recall is measured with.
 fn append(seen: &mut Vec<f32>, queries: nearfield::HostVectors<'_>) {
     let dim = queries.dim();
-    let more = 0..queries.rows().min(MEASURED_AT[4].saturating_sub(seen.len() / dim)) * dim;
-    match queries {
-        nearfield::HostVectors::F32(view) => seen.extend(&view.values()[more]),
-        nearfield::HostVectors::F16(view) => seen.extend(view.values()[more].iter().map(|one| one.to_f32())),
-        _ => {}
-    }
+    let more = 0..queries.rows().min(MEASURED_AT[4].saturating_sub(seen.len() / dim));
+    seen.extend(queries.slice(more).to_f32());
 }
 
 impl From<nearfield::Index> for Index {

@@ -103,8 +103,8 @@ impl<'py> Vectors<'py> {
     /// A view that the library reads.
     pub(crate) fn view(&self, py: Python<'_>) -> PyResult<HostVectors<'_>> {
         let view = match self {
-            Self::F32(array) => MatrixView::new(slice(array)?, last(array)).map(HostVectors::F32),
-            Self::F16(array) => MatrixView::new(slice(array)?, last(array)).map(HostVectors::F16),
+            Self::F32(array) => MatrixView::new(slice(array)?, last(array)).map(HostVectors::from),
+            Self::F16(array) => MatrixView::new(slice(array)?, last(array)).map(HostVectors::from),
             Self::Arrow(rows) => rows.view(),
         };
         view.map_err(|error| errors::exception(py, error))

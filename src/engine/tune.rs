@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::future::ready;
 use std::time::Duration;
 
+use crate::elements::MatrixView;
 use crate::engine::device::vectors::Queries;
 use crate::engine::lists::ahead;
 use crate::engine::lists::centroids::Centroids;
@@ -22,7 +23,6 @@ use crate::error::Result;
 use crate::future::Boxed;
 use crate::gpu::{FormChoice, FormTimes, Kernel, Variant, Wanted};
 use crate::kernels::{DIMENSIONS, screen_tile_coop};
-use crate::matrix::MatrixView;
 use crate::metric::Metric;
 use crate::platform::{HAS_NATIVE_FEATURES, Instant};
 

@@ -10,10 +10,10 @@ use super::profile::Profile;
 use super::readback::{self, Reading};
 use super::state::{Pipeline, lock};
 use super::transfer::{RowLayout, Staged};
+use crate::elements::HostVectors;
 use crate::error::{Error, Result};
 use crate::future::Boxed;
 use crate::platform::CAN_WAIT;
-use crate::vectors::HostVectors;
 
 /// Bytes of a params arena.
 const ARENA_BYTES: u64 = 64 << 10;

@@ -2,8 +2,8 @@
 
 use super::compiler::multiplies_bytes;
 use super::unroll::{Driver, ON_HARDWARE, WITH_REGISTERS, unroll};
+use crate::elements::ElementKind;
 use crate::error::{Error, Result};
-use crate::matrix::ElementKind;
 use crate::platform::HAS_NATIVE_FEATURES;
 
 /// Declares a kernel's parameters once: the Rust struct, and the same struct in WGSL.

@@ -7,8 +7,8 @@ use super::compiler::{Wanted, WantedForms};
 use super::device::Gpu;
 use super::kernel::Kernel;
 use super::state::Pipeline;
+use crate::elements::ElementKind;
 use crate::error::{Error, Result};
-use crate::matrix::ElementKind;
 use crate::platform::CAN_WAIT;
 
 impl Gpu {

@@ -8,12 +8,11 @@ use futures_intrusive::sync::SharedSemaphoreReleaser;
 
 use super::device::Gpu;
 use super::state::lock;
+use crate::elements::{Element, ElementKind, HostVectors, with_view};
 use crate::error::Result;
 use crate::future::{Boxed, RowProgress};
 use crate::interrupt;
-use crate::matrix::{Element, ElementKind};
 use crate::platform::CAN_WAIT;
-use crate::vectors::{HostVectors, with_view};
 
 /// Bytes of a staging buffer.
 const PIECE_BYTES: u64 = 8 << 20;

@@ -13,7 +13,6 @@ pub(crate) mod reduce;
 pub(crate) mod rows;
 pub(crate) mod search;
 
-pub(crate) use arithmetic::values::HostValues;
 pub(crate) use lists::centroids::HostCentroids;
 pub(crate) use lists::probing::HostLists;
 pub(crate) use lists::training::HostTraining;

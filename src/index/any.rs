@@ -12,7 +12,6 @@ use crate::index::flat::Flat;
 use crate::index::ivf::Ivf;
 use crate::index::loader::{FromSaved, Loader};
 use crate::index::saved::{Loading, SavedIndex, Saving};
-use crate::matrix::ElementKind;
 use crate::metric::Metric;
 use crate::neighbors::Neighbors;
 use crate::options::{AddOptions, SearchOptions};

@@ -1,10 +1,10 @@
 //! `Clusters`: trained centroids, and the nearest one of any row.
 
+use crate::elements::MatrixView;
 use crate::engine::{Device, DeviceLists, Sample, Screen};
 use crate::error::{Error, Result};
 use crate::future::{Boxed, blocking_and_async};
 use crate::index::common::Rows;
-use crate::matrix::MatrixView;
 use crate::memory;
 use crate::metric::Metric;
 

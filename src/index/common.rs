@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use crate::elements::{ElementKind, Matrix};
 use crate::engine::{
     Device, Devices, EngineLists, EngineRows, Kept, Probed, Queries, Recovered, RowShape, Screen,
     SearchRequest, SearchResult,
 };
 use crate::error::{Error, Result};
 use crate::future::Boxed;
-use crate::matrix::{ElementKind, Matrix};
 use crate::memory;
 use crate::metric::Metric;
 use crate::options::place::RowPlace;

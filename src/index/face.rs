@@ -292,7 +292,7 @@ macro_rules! index_methods {
             }
 
             /// How rows are stored.
-            pub fn elements(&self) -> ElementKind {
+            pub fn elements(&self) -> $crate::ElementKind {
                 self.common().elements
             }
 

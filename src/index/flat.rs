@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
+use crate::elements::ElementKind;
 use crate::engine::{Device, Devices, Plan, Queries, Recovered, Screen, SearchResult, TunedKernel};
 use crate::error::{Error, Result};
 use crate::future::{Boxed, blocking_and_async};
@@ -11,7 +12,6 @@ use crate::index::face::{index_methods, search_methods};
 use crate::index::loader::{FromSaved, Loader};
 use crate::index::saved::{Loading, Saving};
 use crate::index::shared::SharedSearches;
-use crate::matrix::ElementKind;
 use crate::metric::Metric;
 use crate::neighbors::Neighbors;
 use crate::options::{AddOptions, SearchOptions, setters};

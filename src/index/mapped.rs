@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use xxhash_rust::xxh3::Xxh3Default;
 
+use crate::elements::ElementKind;
 use crate::engine::{EngineRows, FileRows, MappedRows};
 use crate::error::{Error, Result};
 use crate::files::npy::{MAGIC, NpyHeader};
@@ -12,7 +13,6 @@ use crate::files::{MappedFile, mismatch};
 use crate::index::common::{Common, Resources, Settings};
 use crate::index::file::{self, Reader};
 use crate::index::saved::{Loading, blame};
-use crate::matrix::ElementKind;
 use crate::memory;
 use crate::metric::Metric;
 use crate::store::RowStore;
@@ -46,11 +46,7 @@ impl MappedVectors {
     pub(crate) fn open(path: &Path, metric: Metric, dim: usize) -> Result<Self> {
         let file = MappedFile::open(path)?;
         let extension = path.extension().unwrap_or_default().to_ascii_lowercase();
-        let raw = match extension.to_str() {
-            Some("fbin") => Some(ElementKind::F32),
-            Some("f16bin") => Some(ElementKind::F16),
-            _ => None,
-        };
+        let raw = ElementKind::find(|about| extension == about.extension);
         let (place, saved) = if file.bytes().starts_with(MAGIC) {
             (npy(path, file.bytes())?, None)
         } else if let Some(elements) = raw {
@@ -119,11 +115,8 @@ fn npy(path: &Path, bytes: &[u8]) -> Result<Place> {
     };
     let NpyHeader { dtype, shape, fortran, length } = NpyHeader::read(path, bytes.len() as u64, fill)?;
     let needed = "dtype '<f4' or '<f2': f32 or f16 in little endian, which is used in place";
-    let elements = match dtype.as_str() {
-        "<f4" => ElementKind::F32,
-        "<f2" => ElementKind::F16,
-        other => return Err(mismatch(path, needed, format!("dtype '{other}'"))),
-    };
+    let elements = ElementKind::find(|about| about.npy == dtype)
+        .ok_or_else(|| mismatch(path, needed, format!("dtype '{dtype}'")))?;
     let &[rows, dim] = shape.as_slice() else {
         let found = format!("{} (shape {shape:?})", shape.len());
         return Err(mismatch(path, "an array of 2 dimensions", found));

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use crate::callers::{Callers, MANY, Request};
+use crate::elements::MatrixView;
 use crate::engine::{EngineLists, Probed, Queries, SearchRequest, SearchResult, Statistics};
 use crate::error::Result;
 use crate::future::Boxed;
 use crate::gpu::is_blocked;
 use crate::index::common::Common;
-use crate::matrix::MatrixView;
 use crate::neighbors::Neighbors;
 use crate::options::SearchOptions;
 use crate::parallel;

@@ -1,12 +1,12 @@
 //! Rows on a device in slots that a test chooses, where an index would choose them: in any order, with gaps, far behind the end.
 
+use crate::elements::{ElementKind, MatrixView};
 use crate::engine::rows::device_rows::DeviceRows;
 use crate::engine::{
     Device, DeviceLists, Kept, Placing, Queries, RowShape, SearchRequest, SearchResult, Vectors,
 };
 use crate::error::{Error, Result};
 use crate::gpu::{Commands, words};
-use crate::matrix::{ElementKind, MatrixView};
 use crate::metric::Metric;
 use crate::screen::Screen;
 

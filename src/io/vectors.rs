@@ -12,9 +12,9 @@ use super::input::Input;
 use super::location::Location;
 use super::open::{Accepted, Format, open};
 use super::table::{Table, reserve};
+use crate::elements::{ElementKind, Matrix};
 use crate::error::{Error, Result};
 use crate::files::PositionedFile;
-use crate::matrix::{ElementKind, Matrix};
 
 const VECTORS: Accepted = Accepted {
     formats: &[

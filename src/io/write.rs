@@ -10,9 +10,9 @@ use rawzip::{CompressionMethod, ZipArchiveWriter};
 use super::formats::npy::write_header;
 use super::ids::Ids;
 use super::location::Location;
+use crate::elements::Element;
 use crate::error::{Error, Result};
 use crate::files::{Pending, failed, mismatch};
-use crate::matrix::{Element, ElementKind};
 
 mod sealed {
     pub trait Sealed: bytemuck::Pod {
@@ -119,12 +119,12 @@ impl<T: Element + NpyValue> VectorWriter<T> {
         let Some(bytes) = bytes.filter(|&bytes| i64::try_from(bytes).is_ok()) else {
             return Err(mismatch(path, "a file below 2^63 bytes", format!("{shape:?} numbers")));
         };
-        let header = match (Location::new(path).ending.as_str(), T::KIND) {
-            ("npy", _) => write_header(T::DTYPE, shape),
-            ("fbin", ElementKind::F32) | ("f16bin", ElementKind::F16) => binary_header(path, shape)?,
-            (ending, kind) => {
-                let other = if kind == ElementKind::F16 { ".f16bin" } else { ".fbin" };
-                let needed = format!("a name that ends in .npy or {other} for {}", T::DTYPE);
+        let other = T::KIND.extension();
+        let header = match Location::new(path).ending.as_str() {
+            "npy" => write_header(T::DTYPE, shape),
+            ending if ending == other => binary_header(path, shape)?,
+            ending => {
+                let needed = format!("a name that ends in .npy or .{other} for {}", T::DTYPE);
                 return Err(mismatch(path, needed, format!(".{ending}")));
             }
         };

@@ -1,6 +1,6 @@
 //! The centre: a vector near the mean of the first rows, which is subtracted from every vector before it is narrowed.
 
-use crate::matrix::{Element, MatrixView};
+use crate::elements::{Element, MatrixView};
 use crate::metric::Metric;
 
 /// The mean is taken over at most this many rows. It is then off by a sixty-fourth of the rows' spread, which does not matter

@@ -5,16 +5,15 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use super::crossover::{Crossover, Ran};
+use crate::elements::{HostVectors, MatrixView};
 use crate::engine::{
     Device, EngineLists, EngineRows, Kept, Placing, Probed, RowShape, SearchRequest, SearchResult, Vectors,
     search_rows,
 };
 use crate::error::{Error, Result};
 use crate::host::HostChange;
-use crate::matrix::MatrixView;
 use crate::options::placement::Placement;
 use crate::platform::{CAN_WAIT, Instant};
-use crate::vectors::HostVectors;
 
 /// The least time that a GPU is thought to take. In a browser commands and answers pass through another process, and a first search
 /// compiles its kernels while its caller waits for it.

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use crate::elements::MatrixView;
 use crate::engine::device::engine::Engine;
 use crate::engine::device::handle::Device;
 use crate::engine::device::memory::MatrixMemory;
 use crate::error::Result;
 use crate::future::blocking_and_async;
 use crate::gpu::{Buffer, BufferSlice, Gpu};
-use crate::matrix::MatrixView;
 
 impl Device {
     blocking_and_async! { self;

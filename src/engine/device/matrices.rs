@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use crate::elements::{Element, ElementKind, HostVectors, Matrix, MatrixView, with_view};
 use crate::engine::device::engine::Engine;
 use crate::engine::device::handle::Device;
 use crate::engine::device::memory::{MatrixMemory, copied};
@@ -12,8 +13,6 @@ use crate::gpu::{Buffer, BufferSlice, Commands, Gpu, RowLayout};
 use crate::host::{self, NormedVectors};
 use crate::kernels::pairs::HalfVectors;
 use crate::kernels::{halve, norms};
-use crate::matrix::{Element, ElementKind, Matrix, MatrixView};
-use crate::vectors::{HostVectors, with_view};
 
 /// The norms of a matrix's vectors.
 #[derive(Debug, Clone)]
@@ -58,7 +57,7 @@ impl Device {
         /// # Errors
         /// [`Error::NotFinite`] and [`Error::NormOutOfRange`] with the row's number; [`Error::OutOfMemory`]; [`Error::Unsupported`]
         /// when the vectors do not fit one binding of the adapter.
-        pub fn upload<T: Element>(&self, rows: MatrixView<'_, T>) -> Result<DeviceMatrix> {
+        pub fn upload<'v>(&self, rows: impl Into<HostVectors<'v>>) -> Result<DeviceMatrix> {
             self.upload_boxed(rows.into())
         }
         async upload_async;

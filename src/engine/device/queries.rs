@@ -1,10 +1,10 @@
 //! Selects the queries of a batch and copies them to the GPU.
 
+use crate::elements::ElementKind;
 use crate::engine::device::vectors::Vectors;
 use crate::error::Result;
 use crate::gpu::{Buffer, Commands, RowLayout};
 use crate::kernels::norms;
-use crate::matrix::ElementKind;
 
 pub(crate) use crate::engine::device::vectors::Queries;
 

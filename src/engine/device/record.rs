@@ -1,5 +1,6 @@
 //! Kernels on the caller's buffers: a `Recorder` records this crate's kernels into the caller's encoder.
 
+use crate::elements::ElementKind;
 use crate::engine::device::handle::Device;
 use crate::error::{Error, Result};
 use crate::future::blocking_and_async;
@@ -10,7 +11,6 @@ use crate::kernels::{
     all_pairs, locate, norms, pairs, prefix_sum, reduce_blocks, reduce_partials, reduce_rows,
 };
 use crate::kernels::{rescore, select_k};
-use crate::matrix::ElementKind;
 
 /// Records kernels into an encoder of the caller, who submits it. Made by [`Device::record`].
 ///

@@ -1,7 +1,8 @@
 //! Values to reduce, on the host or on a device: vectors of any length, and rows.
 
-use std::sync::Arc;
-
+use crate::elements::{
+    Element, ElementKind, Elements, HostVectors, MatrixView, SharedElements, with_elements,
+};
 use crate::engine::device::distance_matrix::DistanceMatrix;
 use crate::engine::device::engine::Engine;
 use crate::engine::device::handle::Device;
@@ -10,30 +11,28 @@ use crate::engine::device::memory::copied;
 use crate::error::{Error, Result};
 use crate::future::{Boxed, blocking_and_async};
 use crate::gpu::{Buffer, BufferSlice, Gpu};
-use crate::host::HostValues;
 use crate::kernels::reduce_blocks::Shape;
-use crate::matrix::{Element, ElementKind, MatrixView};
 use crate::parallel;
-use crate::vectors::HostVectors;
 
-/// Values to reduce: on the host, f32 or f16, or on the device.
+/// Values to reduce, on the host or on the device.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub enum Values<'a> {
-    /// f32 on the host.
-    F32(&'a [f32]),
-    /// f16 on the host.
-    F16(&'a [half::f16]),
+    /// On the host.
+    Host(Elements<'a>),
     /// On the device.
     Device(&'a DeviceVector),
 }
 
+impl<'a> From<Elements<'a>> for Values<'a> {
+    fn from(values: Elements<'a>) -> Self {
+        Self::Host(values)
+    }
+}
+
 impl<'a, T: Element> From<&'a [T]> for Values<'a> {
     fn from(values: &'a [T]) -> Self {
-        match T::KIND {
-            ElementKind::F32 => Self::F32(bytemuck::cast_slice(values)),
-            ElementKind::F16 => Self::F16(bytemuck::cast_slice(values)),
-        }
+        Self::Host(values.into())
     }
 }
 
@@ -58,47 +57,41 @@ impl<'a> From<&'a DeviceVector> for Values<'a> {
 impl<'a> Values<'a> {
     pub(crate) fn len(&self) -> u64 {
         match self {
-            Self::F32(values) => values.len() as u64,
-            Self::F16(values) => values.len() as u64,
+            Self::Host(values) => values.len() as u64,
             Self::Device(vector) => vector.len,
         }
     }
 
     pub(crate) fn kind(&self) -> ElementKind {
         match self {
-            Self::F32(_) => ElementKind::F32,
-            Self::F16(_) => ElementKind::F16,
+            Self::Host(values) => values.kind(),
             Self::Device(vector) => vector.kind,
         }
     }
 
     /// The values in the host's memory; none in buffers of a GPU.
-    pub(crate) fn on_host(&self) -> Option<HostValues<'a>> {
+    pub(crate) fn on_host(&self) -> Option<Elements<'a>> {
         match self {
-            Self::F32(values) => Some(HostValues::F32(values)),
-            Self::F16(values) => Some(HostValues::F16(values)),
+            Self::Host(values) => Some(*values),
             Self::Device(vector) => match &vector.memory {
                 VectorMemory::Gpu(_) => None,
-                VectorMemory::F32(values) => Some(HostValues::F32(values)),
-                VectorMemory::F16(values) => Some(HostValues::F16(values)),
+                VectorMemory::Host(values) => Some(values.elements()),
             },
         }
     }
 
     /// The bytes of values on the host.
     pub(crate) fn host_bytes(&self) -> Option<&'a [u8]> {
-        self.on_host().map(HostValues::bytes)
+        self.on_host().map(Elements::bytes)
     }
 }
 
-/// Rows to reduce, each by itself: on the host, f32 or f16, or on the device.
+/// Rows to reduce, each by itself, on the host or on the device.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub enum ValueRows<'a> {
-    /// f32 on the host.
-    F32(MatrixView<'a, f32>),
-    /// f16 on the host.
-    F16(MatrixView<'a, half::f16>),
+    /// On the host.
+    Host(HostVectors<'a>),
     /// Vectors on the device.
     Device(&'a DeviceMatrix),
     /// Distances on the device, a row for each query.
@@ -107,10 +100,7 @@ pub enum ValueRows<'a> {
 
 impl<'a> From<HostVectors<'a>> for ValueRows<'a> {
     fn from(rows: HostVectors<'a>) -> Self {
-        match rows {
-            HostVectors::F32(rows) => Self::F32(rows),
-            HostVectors::F16(rows) => Self::F16(rows),
-        }
+        Self::Host(rows)
     }
 }
 
@@ -135,8 +125,7 @@ impl<'a> From<&'a DistanceMatrix> for ValueRows<'a> {
 impl<'a> ValueRows<'a> {
     pub(crate) fn rows(&self) -> usize {
         match self {
-            Self::F32(view) => view.rows(),
-            Self::F16(view) => view.rows(),
+            Self::Host(rows) => rows.rows(),
             Self::Device(matrix) => matrix.rows(),
             Self::Distances(matrix) => matrix.queries(),
         }
@@ -145,8 +134,7 @@ impl<'a> ValueRows<'a> {
     /// Values a row.
     pub(crate) fn length(&self) -> usize {
         match self {
-            Self::F32(view) => view.dim(),
-            Self::F16(view) => view.dim(),
+            Self::Host(rows) => rows.dim(),
             Self::Device(matrix) => matrix.dim(),
             Self::Distances(matrix) => matrix.rows(),
         }
@@ -154,7 +142,7 @@ impl<'a> ValueRows<'a> {
 
     pub(crate) fn kind(&self) -> ElementKind {
         match self {
-            Self::F16(_) => ElementKind::F16,
+            Self::Host(rows) => rows.kind(),
             _ => ElementKind::F32,
         }
     }
@@ -162,7 +150,7 @@ impl<'a> ValueRows<'a> {
     /// Their place and layout in words. Operands of a product have to agree: a kernel reads them at the same places.
     pub(crate) fn place(&self) -> &'static str {
         match self {
-            Self::F32(_) | Self::F16(_) => "rows on the host",
+            Self::Host(_) => "rows on the host",
             Self::Device(_) => "vectors on the device",
             Self::Distances(_) => "distances on the device",
         }
@@ -179,10 +167,9 @@ impl<'a> ValueRows<'a> {
     /// The rows in the host's memory, where the host engine keeps them; they are not empty.
     pub(crate) fn on_host(&self) -> Result<HostVectors<'a>> {
         Ok(match self {
-            Self::F32(view) => HostVectors::F32(*view),
-            Self::F16(view) => HostVectors::F16(*view),
-            Self::Device(matrix) => HostVectors::F32(matrix.on_host()?),
-            Self::Distances(matrix) => HostVectors::F32(matrix.on_host()?),
+            Self::Host(rows) => *rows,
+            Self::Device(matrix) => matrix.on_host()?.into(),
+            Self::Distances(matrix) => matrix.on_host()?.into(),
         })
     }
 
@@ -194,8 +181,7 @@ impl<'a> ValueRows<'a> {
     /// One row of a matrix on the host.
     pub(crate) fn host_row(&self, row: usize) -> Option<Values<'_>> {
         match self {
-            Self::F32(view) => Some(Values::F32(view.row(row))),
-            Self::F16(view) => Some(Values::F16(view.row(row))),
+            Self::Host(rows) => Some(rows.row(row).into()),
             _ => None,
         }
     }
@@ -225,8 +211,7 @@ pub struct DeviceVector {
 #[derive(Debug, Clone)]
 enum VectorMemory {
     Gpu(Vec<Part>),
-    F32(Arc<Vec<f32>>),
-    F16(Arc<Vec<half::f16>>),
+    Host(SharedElements),
 }
 
 #[derive(Debug, Clone)]
@@ -338,8 +323,9 @@ impl Device {
             let memory = match (&self.engine, values) {
                 (_, Values::Device(vector)) => return Ok(vector.clone()),
                 (Engine::Gpu(gpu), _) => VectorMemory::Gpu(upload(gpu, &values).await?),
-                (Engine::Host(_), Values::F32(values)) => VectorMemory::F32(copied(values, |x| x)?.into()),
-                (Engine::Host(_), Values::F16(values)) => VectorMemory::F16(copied(values, |x| x)?.into()),
+                (Engine::Host(_), Values::Host(values)) => VectorMemory::Host(
+                    with_elements!(values, values => SharedElements::of(copied(values, |x| x)?)),
+                ),
             };
             Ok(DeviceVector { engine: self.engine.clone(), kind, memory, len })
         })

@@ -1,11 +1,10 @@
 //! Vectors that a call takes, wherever they are: queries, new rows, rows to train on.
 
+use crate::elements::{Element, ElementKind, HostVectors, Matrix, MatrixView};
 use crate::engine::device::engine::Engine;
 use crate::engine::device::matrices::DeviceMatrix;
 use crate::error::Result;
 use crate::host;
-use crate::matrix::{Element, ElementKind, Matrix, MatrixView};
-use crate::vectors::HostVectors;
 
 /// Vectors, `[rows, dim]`: a view of the host's memory, f32 or f16, or a matrix on the index's device.
 #[derive(Debug, Clone, Copy)]
@@ -133,7 +132,7 @@ impl<'a> Vectors<'a> {
     pub(crate) fn on_host(self) -> Result<HostVectors<'a>> {
         match self {
             Self::Host(vectors) => Ok(vectors),
-            Self::Device(matrix) => Ok(HostVectors::F32(matrix.on_host()?)),
+            Self::Device(matrix) => Ok(matrix.on_host()?.into()),
         }
     }
 

@@ -1,5 +1,6 @@
 //! The kernels that train lists and search in them, to be compiled before they are needed.
 
+use crate::elements::ElementKind;
 use crate::engine::search::ahead::{Searched, narrowing, reporting};
 use crate::gpu::{Gpu, Wanted};
 use crate::kernels::{
@@ -7,7 +8,6 @@ use crate::kernels::{
     list_work, probe_slots, probe_thresholds, screen_probes, screen_tile_coop, screen_tile_i8, tighten,
     winnow,
 };
-use crate::matrix::ElementKind;
 use crate::metric::Metric;
 use crate::screen::certificate::Form;
 

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use crate::elements::{ElementKind, MatrixView};
 use crate::engine::pass::{BufferVectors, Table, encode_norms, reset_refused};
 use crate::engine::rows::narrowed::{NarrowedRows, NarrowedSegment};
 use crate::error::Result;
 use crate::future::Boxed;
 use crate::gpu::{Buffer, BufferSlice, Commands, Gpu, RowLayout, words};
 use crate::kernels::BLOCK_ROWS;
-use crate::matrix::{ElementKind, MatrixView};
 use crate::metric::Metric;
 use crate::usage::{Memory, MemoryPlace};
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::elements::{HostVectors, MatrixView};
 use crate::engine::device::engine::Engine;
 use crate::engine::device::handle::Device;
 use crate::engine::device::vectors::{Queries, Vectors};
@@ -22,12 +23,10 @@ use crate::engine::search::turns::by_turns;
 use crate::engine::tune::{Tried, TunedKernel, tune};
 use crate::error::{Error, Result};
 use crate::host::{HostCentroids, HostLists, HostTraining};
-use crate::matrix::MatrixView;
 use crate::memory;
 use crate::metric::Metric;
 use crate::screen::Screen;
 use crate::usage::Memory;
-use crate::vectors::HostVectors;
 
 /// Rows to train on, and the centroids so far.
 #[derive(Debug)]

@@ -1,12 +1,12 @@
 //! Searches in lists on the host engine.
 
+use crate::elements::HostVectors;
 use crate::engine::lists::widening::Widening;
 use crate::engine::rows::on_host::found;
 use crate::engine::search::request::{SearchRequest, SearchResult};
 use crate::error::Result;
 use crate::host::{HostLists, HostRows};
 use crate::memory;
-use crate::vectors::HostVectors;
 
 /// The nearest rows in the lists nearest to each query, or in more lists where these have too few rows and the request widens.
 pub(crate) fn search(

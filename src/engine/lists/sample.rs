@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use crate::elements::{Elements, HostVectors, MatrixView};
 use crate::engine::device::engine::Engine;
 use crate::engine::device::matrices::DeviceMatrix;
 use crate::engine::device::vectors::Vectors;
@@ -10,9 +11,7 @@ use crate::error::{Error, Result};
 use crate::gpu::{Buffer, BufferSlice, Commands, Gpu, RowLayout};
 use crate::interrupt;
 use crate::kernels::move_rows::{self, Direction};
-use crate::matrix::{Element, MatrixView};
 use crate::memory;
-use crate::vectors::HostVectors;
 
 /// Rows to train on: on the host, or on the device in any number of pieces.
 #[derive(Debug, Clone, Copy)]
@@ -82,17 +81,19 @@ impl<'a> Sample<'a> {
             Ok::<_, Error>(sample)
         };
         Ok(match self {
-            Self::Host(HostVectors::F32(rows)) if is_whole => Cow::Borrowed(rows.values()),
-            Self::Host(HostVectors::F32(rows)) => Cow::Owned(gathered(&[rows])?),
-            Self::Host(HostVectors::F16(rows)) => {
-                let mut sample = memory::with_room(numbers.len() * dim)?;
-                for numbers in numbers.chunks(at_once) {
-                    interrupt::check()?;
-                    let values = numbers.iter().flat_map(|&number| rows.row(number as usize));
-                    sample.extend(values.map(|x| x.widen()));
+            Self::Host(rows) => match rows.elements() {
+                Elements::F32(values) if is_whole => Cow::Borrowed(values),
+                _ => {
+                    let (mut sample, mut wide) = (memory::with_room(numbers.len() * dim)?, vec![]);
+                    for numbers in numbers.chunks(at_once) {
+                        interrupt::check()?;
+                        for &number in numbers {
+                            sample.extend_from_slice(rows.row(number as usize).widened_in(&mut wide));
+                        }
+                    }
+                    Cow::Owned(sample)
                 }
-                Cow::Owned(sample)
-            }
+            },
             Self::Device([all]) if is_whole => Cow::Borrowed(all.on_host()?.values()),
             Self::Device(pieces) => {
                 let pieces = pieces.iter().map(|piece| piece.on_host()).collect::<Result<Vec<_>>>()?;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::elements::ElementKind;
 use crate::engine::lists::assign::{Assigned, Assigning, assign};
 use crate::engine::lists::centroids::Centroids;
 use crate::engine::lists::sample::{Piece, Sample};
@@ -11,7 +12,6 @@ use crate::future::Boxed;
 use crate::gpu::{Buffer, BufferSlice, Commands, Gpu, RowLayout, words};
 use crate::kernels::average::{self, Normalize};
 use crate::kernels::{norms, rescore, value_of};
-use crate::matrix::ElementKind;
 use crate::memory;
 use crate::metric::Metric;
 

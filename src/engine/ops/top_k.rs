@@ -12,7 +12,6 @@ use crate::gpu::{BufferSlice, Commands, Gpu, Request, Scratch, budget_for, usabl
 use crate::kernels::select_k::{self, SORTED_MAX, Select};
 use crate::kernels::selection::{self, scratch_bytes};
 use crate::neighbors::Neighbors;
-use crate::vectors::HostVectors;
 
 /// A selection, and its scratch memory.
 struct TopK<'a> {
@@ -147,10 +146,8 @@ impl TopK<'_> {
     /// Copies rows on the host to the GPU, as f32.
     async fn upload(&self, range: &Range<usize>, scratch: &Scratch) -> Result<()> {
         let Some(vectors) = self.rows.host_vectors() else { return Ok(()) };
-        let vectors = vectors.slice(range.clone());
-        match vectors {
-            HostVectors::F32(_) => self.gpu.upload_bytes(&scratch[0], 0, vectors.bytes()).await,
-            _ => self.gpu.upload_bytes(&scratch[0], 0, bytemuck::cast_slice(&vectors.to_f32())).await,
-        }
+        let (vectors, mut wide) = (vectors.slice(range.clone()), vec![]);
+        let wide = vectors.elements().widened_in(&mut wide);
+        self.gpu.upload_bytes(&scratch[0], 0, bytemuck::cast_slice(wide)).await
     }
 }

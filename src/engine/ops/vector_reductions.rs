@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use crate::elements::{Element, with_elements};
 use crate::engine::device::values::Values;
 use crate::engine::ops::feed::{Feed, SUBMITTED_NUMBERS, staged_numbers};
 use crate::engine::ops::job::{Job, note_times};
@@ -12,7 +13,6 @@ use crate::gpu::{BufferSlice, Commands, Gpu, Profile, Request};
 use crate::host::Reduced;
 use crate::kernels::reduce_blocks::{self, Operation, Reduce, Shape};
 use crate::kernels::{locate, reduce_partials};
-use crate::matrix::Element;
 
 /// Reduces checked values, at least one, to one record.
 pub(crate) async fn reduce(
@@ -113,8 +113,9 @@ pub(crate) async fn reduce(
                 u64::from(runs[run].first_block) * block + u64::from(offset)
             }
             // The host has the block itself.
-            Values::F32(values) => first + place_in_block(job.operation, values, first, block),
-            Values::F16(values) => first + place_in_block(job.operation, values, first, block),
+            Values::Host(all) => {
+                first + with_elements!(all, values => place_in_block(job.operation, values, first, block))
+            }
         };
     }
     Ok(found)

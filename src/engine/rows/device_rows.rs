@@ -7,6 +7,7 @@ use std::time::Duration;
 use std::{convert::Infallible, marker::PhantomData};
 
 use crate::bits::Bits;
+use crate::elements::HostVectors;
 use crate::engine::device::engine::Engine;
 use crate::engine::device::handle::Device;
 use crate::engine::device::vectors::{Queries, Vectors};
@@ -39,7 +40,6 @@ use crate::memory;
 use crate::metric::Metric;
 use crate::screen::certificate::Form;
 use crate::usage::{Memory, MemoryPlace};
-use crate::vectors::HostVectors;
 
 /// The rows of an index, where its engine keeps them.
 #[derive(Debug)]

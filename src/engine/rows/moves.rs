@@ -2,13 +2,13 @@
 
 use std::ops::Range;
 
+use crate::elements::{Element, with_type};
 use crate::engine::rows::alive::Change;
 use crate::engine::rows::narrowed::NarrowedRows;
 use crate::engine::rows::segments::{GpuRows, Segment, StoredRows, cut};
 use crate::error::{Error, Result};
 use crate::gpu::{BufferSlice, Commands, Request, RowLayout, budget_for, usable};
 use crate::kernels::move_rows::{self, Direction};
-use crate::matrix::{Element, ElementKind};
 use crate::memory;
 
 /// The most bytes that are staged at a time: enough to keep the device busy.
@@ -167,10 +167,7 @@ impl GpuRows {
     }
 
     pub(crate) fn widen(&self, layout: RowLayout, row: &[u8], values: &mut Vec<f32>) {
-        match layout.elements {
-            ElementKind::F32 => values.extend(elements::<f32>(row, self.dim)),
-            ElementKind::F16 => values.extend(elements::<half::f16>(row, self.dim)),
-        }
+        with_type!(layout.elements, T => values.extend(elements::<T>(row, self.dim)));
     }
 
     /// Reads rows from buffers, each given with the slot of its first row and its number of rows, and shows the bytes of each.

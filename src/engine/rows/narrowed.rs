@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use crate::elements::{ElementKind, HostVectors, MatrixView, with_view};
 use crate::engine::pass::BufferVectors;
 use crate::error::{Error, Result};
 use crate::gpu::{AdapterKind, Buffer, BufferSlice, Commands, Gpu, RowLayout, Share};
@@ -13,12 +14,10 @@ use crate::kernels::{
     BLOCK_ROWS, Kernel, Scored, collect_tile_coop, collect_tile_i8, narrow, screen_scan_i8, screen_tile_coop,
     screen_tile_i8,
 };
-use crate::matrix::{ElementKind, MatrixView};
 use crate::metric::Metric;
 use crate::screen::Screen;
 use crate::screen::centre::Centre;
 use crate::screen::certificate::{Form, Intervals, Narrowing};
-use crate::vectors::{HostVectors, with_view};
 
 /// Bytes of the terms of a narrowed vector.
 pub(crate) const TERMS_BYTES: u64 = 16;

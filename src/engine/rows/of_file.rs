@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::bits::Bits;
+use crate::elements::{HostVectors, Matrix};
 use crate::engine::device::engine::Engine;
 use crate::engine::device::handle::Device;
 use crate::engine::rows::apart::ApartRows;
@@ -13,9 +14,7 @@ use crate::engine::search::ahead::Searched;
 use crate::error::{Error, Result};
 use crate::host::{Host, HostRows, MappedRows};
 use crate::interrupt;
-use crate::matrix::Matrix;
 use crate::memory;
-use crate::vectors::HostVectors;
 
 /// Rows of a file, and where they go.
 pub(crate) struct FileRows {

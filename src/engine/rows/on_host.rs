@@ -1,12 +1,12 @@
 //! Searches of an index's rows on the host engine.
 
+use crate::elements::HostVectors;
 use crate::engine::search::plan::{Plan, Route};
 use crate::engine::search::request::{SearchRequest, SearchResult, Statistics};
 use crate::error::Result;
 use crate::host::{Hits, HostRequest, HostRows, SearchLimit};
 use crate::kernels::value_of;
 use crate::neighbors::{Neighbor, Neighbors};
-use crate::vectors::HostVectors;
 
 pub(crate) fn search(
     rows: &HostRows,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::bits::Bits;
+use crate::elements::{ElementKind, Matrix};
 use crate::engine::device::engine::Engine;
 use crate::engine::device::handle::Device;
 use crate::engine::rows::apart::ApartRows;
@@ -15,7 +16,6 @@ use crate::gpu::{BufferSlice, Gpu, Loan, RowLayout};
 use crate::host::{self, Host, HostRows};
 use crate::interrupt;
 use crate::kernels::narrow;
-use crate::matrix::{ElementKind, Matrix};
 use crate::memory;
 
 /// Where rows go that the memory of their device has no room for; none where they stay. Each place takes less of the device's memory than

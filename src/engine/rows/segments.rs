@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::elements::ElementKind;
 use crate::engine::pass::{BufferVectors, Rescoring, Table};
 use crate::engine::rows::alive::Alive;
 use crate::engine::rows::narrowed::{NarrowedRows, NarrowedSegment};
@@ -9,7 +10,6 @@ use crate::engine::rows::shape::RowShape;
 use crate::error::{Error, Result};
 use crate::gpu::{Buffer, BufferSlice, Commands, Gpu, Loan, RowLayout, Share};
 use crate::kernels::{self, BLOCK_ROWS, narrow};
-use crate::matrix::ElementKind;
 use crate::usage::{Memory, MemoryPlace};
 
 /// Rows of an index on a GPU. Slots are numbered from one segment to the next.

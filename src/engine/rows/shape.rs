@@ -1,6 +1,6 @@
 //! The kind of rows that an index keeps, and where.
 
-use crate::matrix::ElementKind;
+use crate::elements::ElementKind;
 use crate::metric::Metric;
 use crate::screen::Screen;
 

@@ -4,6 +4,7 @@
 //! cannot fail. So after an error, or when its future is dropped, an index answers as before. Until then new rows lie in slots that
 //! no search reads.
 
+use crate::elements::{ElementKind, HostVectors, MatrixView};
 use crate::engine::device::vectors::Vectors;
 use crate::engine::pass::{BufferVectors, encode_norms, reset_refused};
 use crate::engine::rows::alive::Change;
@@ -14,9 +15,7 @@ use crate::error::Result;
 use crate::future::{Boxed, RowProgress};
 use crate::gpu::{Buffer, BufferSlice, Commands, Request, RowLayout};
 use crate::kernels::norms;
-use crate::matrix::{ElementKind, MatrixView};
 use crate::memory;
-use crate::vectors::HostVectors;
 
 /// The slots and ids of new rows.
 #[derive(Debug, Clone, Copy)]

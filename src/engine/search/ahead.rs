@@ -1,11 +1,11 @@
 //! The kernels that searches and changes of an index run, to be compiled before they are needed.
 
+use crate::elements::ElementKind;
 use crate::engine::rows::segments::GpuRows;
 use crate::engine::search::screens::{ScreenKernel, screens_of};
 use crate::gpu::{Gpu, Wanted};
 use crate::kernels::metrics::metric_constant;
 use crate::kernels::{collect, compact, narrow, norms, rescore, screen_tile_coop, select_k, tighten};
-use crate::matrix::ElementKind;
 use crate::metric::Metric;
 
 /// What the kernels of an index depend on.

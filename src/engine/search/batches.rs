@@ -2,11 +2,11 @@
 
 use std::collections::VecDeque;
 
+use crate::elements::ElementKind;
 use crate::engine::device::queries::{Queries, QueryNumbers};
 use crate::engine::pass::{BufferVectors, encode_norms, reset_refused};
 use crate::error::Result;
 use crate::gpu::{Buffer, BufferSlice, Commands, Gpu, Profile, RowLayout};
-use crate::matrix::ElementKind;
 
 /// Batches that are submitted before the first of them is read. They share scratch buffers, because the device runs them in order.
 const IN_FLIGHT: usize = 2;

@@ -2,6 +2,7 @@
 //!
 //! A new screen is a new [`ScreenKernel`] and its place in [`screens`]. Plans, searches and scratch buffers follow from the values.
 
+use crate::elements::ElementKind;
 use crate::engine::rows::narrowed::{NarrowedRows, NarrowedSegment, TERMS_BYTES};
 use crate::engine::rows::segments::GpuRows;
 use crate::error::{Error, Result};
@@ -11,7 +12,6 @@ use crate::kernels::{
     BLOCK_ROWS, Kernel, Part, Scored, collect, collect_tile_coop, collect_tile_i8, distance_scan,
     distance_tile, pick, screen_scan_i8, screen_tile_coop, screen_tile_i8,
 };
-use crate::matrix::ElementKind;
 use crate::metric::Metric;
 use crate::screen::certificate::{Form, Intervals};
 

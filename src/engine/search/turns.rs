@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use crate::elements::HostVectors;
 use crate::engine::search::request::{SearchRequest, SearchResult, Statistics};
 use crate::error::Result;
 use crate::host::{self, integers::packed::PANEL};
 use crate::neighbors::Neighbors;
 use crate::platform::{self, CAN_WAIT, Instant};
-use crate::vectors::HostVectors;
 
 /// How long a piece is to take: the next has as many queries as fit, by the pace of the last. A panel is the least, because a part of one
 /// takes as long.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::elements::{Matrix, MatrixView};
 use crate::engine::device::handle::Device;
 use crate::engine::device::vectors::{Queries, Vectors};
 use crate::engine::lists::assign::Assigned;
@@ -12,7 +13,6 @@ use crate::engine::spread::engine_rows::EngineRows;
 use crate::engine::tune::TunedKernel;
 use crate::error::{Error, Result};
 use crate::future::Boxed;
-use crate::matrix::{Matrix, MatrixView};
 use crate::memory;
 use crate::metric::Metric;
 use crate::screen::Screen;

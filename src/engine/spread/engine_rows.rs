@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::bits::Bits;
+use crate::elements::HostVectors;
 use crate::engine::device::vectors::Vectors;
 use crate::engine::rows::device_rows::DeviceRows;
 use crate::engine::rows::shape::RowShape;
@@ -19,7 +20,6 @@ use crate::memory;
 use crate::metric::Metric;
 use crate::options::placement::Placement;
 use crate::usage::{Memory, MemoryPart, MemoryPlace};
-use crate::vectors::HostVectors;
 
 /// The rows of an index.
 #[derive(Debug)]

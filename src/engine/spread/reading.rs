@@ -1,6 +1,7 @@
 //! The rows of a mapped file on the devices of an index. The file is read through once, and every device takes its rows of each piece.
 
 use crate::bits::Bits;
+use crate::elements::{HostVectors, Matrix};
 use crate::engine::rows::of_file::{FileRows, Reading, Seen};
 use crate::engine::rows::shape::RowShape;
 use crate::engine::spread::devices::Devices;
@@ -12,9 +13,7 @@ use crate::engine::spread::shares::rows_at;
 use crate::engine::spread::together::{Work, together};
 use crate::error::{Error, Result};
 use crate::future::Boxed;
-use crate::matrix::Matrix;
 use crate::options::placement::Placement;
-use crate::vectors::HostVectors;
 
 impl EngineRows {
     /// The rows of a file in their slots.

@@ -9,7 +9,7 @@ use crate::engine::spread::engine_rows::EngineRows;
 use crate::error::{Error, Result};
 use crate::future::Boxed;
 #[cfg(not(target_arch = "wasm32"))]
-use crate::{engine::rows::of_file::read_again, matrix::Matrix, memory};
+use crate::{elements::Matrix, engine::rows::of_file::read_again, memory};
 
 /// Rows to copy, and where they have each slot of the index.
 #[derive(Clone, Copy)]

@@ -3,9 +3,8 @@
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use half::f16;
-
 use crate::bits::Bits;
+use crate::elements::{Element, HostVectors, with_type};
 use crate::engine::device::engine::Engine;
 use crate::engine::rows::device_rows::{DeviceRows, RowChange};
 use crate::engine::rows::outgrown;
@@ -20,10 +19,8 @@ use crate::engine::spread::together::{Work, together};
 use crate::error::{Error, Result};
 use crate::future::{Boxed, RowProgress};
 use crate::gpu::words;
-use crate::matrix::{Element, ElementKind};
 use crate::memory;
 use crate::options::placement::Placement;
-use crate::vectors::HostVectors;
 
 /// Rows on several devices.
 ///
@@ -354,10 +351,7 @@ impl SpreadRows {
 
     pub(super) async fn fetch(&self, slots: &[u32]) -> Result<Vec<f32>> {
         let bytes = self.fetch_bytes(slots).await?;
-        match self.shape.elements {
-            ElementKind::F32 => memory::collect(words::<f32>(&bytes)),
-            ElementKind::F16 => memory::collect(words::<f16>(&bytes).map(|x| x.widen())),
-        }
+        with_type!(self.shape.elements, T => memory::collect(words::<T>(&bytes).map(Element::widen)))
     }
 
     pub(super) fn fetch_bytes<'f>(&'f self, slots: &'f [u32]) -> Boxed<'f, Vec<u8>> {

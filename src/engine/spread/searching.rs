@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::elements::HostVectors;
 use crate::engine::device::vectors::Queries;
 use crate::engine::lists::device_lists::DeviceLists;
 use crate::engine::rows::allowed::Allowed;
@@ -16,7 +17,6 @@ use crate::error::{Error, Result};
 use crate::future::Boxed;
 use crate::metric::Metric;
 use crate::options::placement::Placement;
-use crate::vectors::HostVectors;
 
 /// Queries that are worth another replica's launches, or another thread: with fewer, one replica answers all, and one thread waits for all
 /// shards.

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 
+use crate::elements::HostVectors;
 use crate::engine::device::vectors::OnHost;
 use crate::engine::rows::write::Placing;
 use crate::engine::spread::layout::Layout;
@@ -13,7 +14,6 @@ use crate::error::Result;
 use crate::future::RowProgress;
 use crate::lock::lock;
 use crate::memory;
-use crate::vectors::HostVectors;
 
 /// The rows that one device gets, and those that it loses.
 pub(super) struct Share<'a> {

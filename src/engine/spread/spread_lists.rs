@@ -1,6 +1,7 @@
 //! The lists of an `Ivf` on several devices.
 
 use crate::bits::Bits;
+use crate::elements::HostVectors;
 use crate::engine::device::vectors::Queries;
 use crate::engine::lists::assign::Assigned;
 use crate::engine::lists::tables::PAGE;
@@ -12,7 +13,6 @@ use crate::engine::spread::rows::SpreadRows;
 use crate::engine::spread::together::{Work, together};
 use crate::error::{Error, Result};
 use crate::memory;
-use crate::vectors::HostVectors;
 
 /// The pages of each list, and the number of its rows.
 type Pages = (Vec<Vec<u32>>, Vec<u32>);

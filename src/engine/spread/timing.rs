@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use crate::elements::MatrixView;
 use crate::engine::device::handle::Device;
 use crate::error::Result;
-use crate::matrix::MatrixView;
 use crate::metric::Metric;
 use crate::platform::Instant;
 

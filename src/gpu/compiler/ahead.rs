@@ -12,10 +12,10 @@ use futures_intrusive::sync::ManualResetEvent;
 
 use super::compile::Compiler;
 use super::forms::FormTimes;
+use crate::elements::ElementKind;
 use crate::error::{Error, Result};
 use crate::gpu::kernel::{Kernel, REGISTERS, Variant};
 use crate::lock::lock;
-use crate::matrix::ElementKind;
 use crate::platform::{CAN_WAIT, process_id};
 
 /// Threads that compile at a time, at most. Drivers compile on the thread that asks.

@@ -9,13 +9,13 @@ use std::sync::{Arc, Mutex, OnceLock};
 use super::file::CacheFile;
 use super::forms::{FormTimes, Forms};
 use super::refusals::{Refusal, with_spelled_products};
+use crate::elements::ElementKind;
 use crate::error::{Error, Result};
 use crate::gpu::adapter::{Adapter, AdapterKind};
 use crate::gpu::kernel::{Access, Kernel, Variant};
 use crate::gpu::state::{Faults, Pipeline, close_scope};
 use crate::gpu::unroll::Driver;
 use crate::lock::lock;
-use crate::matrix::ElementKind;
 use crate::options::device::DeviceOptions;
 
 /// Identifies a compiled kernel: the address of its declaration, because two may have one name, and the variant.

@@ -4,5 +4,3 @@ pub(crate) mod prefetch;
 pub(crate) mod registers;
 pub(crate) mod sums;
 pub(crate) mod tiles;
-pub(crate) mod values;
-pub(crate) mod widen;

@@ -4,18 +4,16 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::bits::Bits;
+use crate::elements::{ElementKind, Elements, HostVectors, MatrixView};
 use crate::error::Result;
 use crate::host::arithmetic::sums::squares;
-use crate::host::arithmetic::values::HostValues;
 use crate::host::processor::Host;
 use crate::host::rows::norms;
 use crate::host::rows::store::HostRows;
 use crate::host::search::request::{HostRequest, SearchLimit};
 use crate::interrupt;
-use crate::matrix::{ElementKind, MatrixView};
 use crate::memory;
 use crate::metric::Metric;
-use crate::vectors::HostVectors;
 
 /// Rows that are assigned at a time: what a search finds for each takes memory that it does not ask for.
 const PIECE: usize = 1 << 14;
@@ -77,7 +75,7 @@ impl HostCentroids {
     /// Replaces the centroid of a list. It may be shorter than rows have to be.
     pub(crate) fn set(&mut self, list: u32, centroid: &[f32]) {
         let (slot, squared) = (list as usize, squares(centroid));
-        self.rows.values.write(slot, HostValues::F32(centroid), squared);
+        self.rows.values.write(slot, Elements::F32(centroid), squared);
         if let Some(narrowed) = &mut self.rows.narrowed {
             narrowed.set(slot, centroid, squared);
         }

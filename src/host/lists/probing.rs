@@ -5,6 +5,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
+use crate::elements::HostVectors;
 use crate::error::{Error, Result};
 use crate::host::integers::packed::GROUP;
 use crate::host::lists::centroids::HostCentroids;
@@ -19,7 +20,6 @@ use crate::host::search::scorer::{Chosen, Scorer};
 use crate::memory;
 use crate::parallel;
 use crate::usage::{Memory, MemoryPlace};
-use crate::vectors::HostVectors;
 
 /// The lists of an index: their centroids, and where their rows are.
 #[derive(Debug)]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::parallel::*;
 
+use crate::elements::MatrixView;
 use crate::error::Result;
 use crate::host::arithmetic::sums::squares;
 use crate::host::lists::centroids::HostCentroids;
@@ -12,7 +13,6 @@ use crate::host::processor::Host;
 use crate::host::rows::norms;
 use crate::host::search::pair::{NormedVector, distance};
 use crate::interrupt::{self, Stop};
-use crate::matrix::MatrixView;
 use crate::memory;
 use crate::metric::Metric;
 

@@ -3,19 +3,18 @@
 
 use crate::parallel::*;
 
+use crate::elements::{Elements, HostVectors};
 use crate::error::Result;
 use crate::host::arithmetic::registers::with_widest_registers;
-use crate::host::arithmetic::values::HostValues;
 use crate::host::reduce::fold::LANES;
 use crate::host::reduce::place::PIECE;
 use crate::host::reduce::records::{BLOCK, FEW, WAITING, by_part};
 use crate::interrupt;
 use crate::kernels::deviations::Spread;
 use crate::memory;
-use crate::vectors::HostVectors;
 
 /// The sum of a vector's squared deviations from its mean; of values times `scale`.
-pub(crate) fn squared_deviations(scale: f32, values: HostValues<'_>) -> Result<f32> {
+pub(crate) fn squared_deviations(scale: f32, values: Elements<'_>) -> Result<f32> {
     let mut waiting = [Spread::default(); WAITING];
     let mut whole = Spread::default();
     for start in (0..values.len()).step_by(WAITING * BLOCK) {
@@ -58,7 +57,7 @@ fn scaled(spread: Spread, scale: f32) -> f32 {
 }
 
 /// The spread of a block, from pieces that stay in a core's first-level cache.
-fn of_block(values: HostValues<'_>) -> Spread {
+fn of_block(values: Elements<'_>) -> Spread {
     let mut scratch = [0.0; PIECE];
     let mut whole = Spread::default();
     for start in (0..values.len()).step_by(PIECE) {

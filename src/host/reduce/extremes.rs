@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use crate::host::arithmetic::values::HostValues;
+use crate::elements::Elements;
 use crate::host::reduce::fold::{Fold, NOWHERE, ROWS};
 use crate::host::reduce::place::first_place;
 use crate::kernels::reduce_blocks::Operation;
@@ -62,7 +62,7 @@ impl<E: Extreme, const IS_PLACE: bool> Fold for Extremum<E, IS_PLACE> {
     }
 
     #[inline(always)]
-    fn result(lane: f32, row: HostValues<'_>) -> u64 {
+    fn result(lane: f32, row: Elements<'_>) -> u64 {
         if IS_PLACE {
             return first_place(lane, row);
         }
@@ -105,7 +105,7 @@ impl Fold for LargestMagnitude {
     }
 
     #[inline(always)]
-    fn result(lane: i32, _: HostValues<'_>) -> u64 {
+    fn result(lane: i32, _: Elements<'_>) -> u64 {
         Operation::MaxAbs.key(f32::from_bits(lane as u32)).into()
     }
 }

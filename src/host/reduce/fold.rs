@@ -3,7 +3,7 @@
 //! A long row goes through all lanes; of short rows each has a lane of its own. Either way a row's order of summation depends on its length
 //! alone.
 
-use crate::host::arithmetic::values::HostValues;
+use crate::elements::Elements;
 
 /// Lanes: enough to hide the latency of addition at every register width.
 pub(super) const LANES: usize = 32;
@@ -26,7 +26,7 @@ pub(super) trait Fold {
     fn step(lane: Self::Lane, a: f32, b: f32) -> Self::Lane;
     fn join(one: Self::Lane, other: Self::Lane) -> Self::Lane;
     /// The result of a row whose lanes were joined to `lane`.
-    fn result(lane: Self::Lane, row: HostValues<'_>) -> u64;
+    fn result(lane: Self::Lane, row: Elements<'_>) -> u64;
     /// The places of the lanes' numbers in their columns, for folds whose results are places.
     #[inline(always)]
     fn places(_lanes: &[Self::Lane; ROWS], _columns: &[[f32; ROWS]]) -> Option<[u32; ROWS]> {

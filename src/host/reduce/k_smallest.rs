@@ -5,10 +5,9 @@
 
 use crate::parallel::*;
 
+use crate::elements::{ElementKind, Elements};
 use crate::host::arithmetic::registers::with_widest_registers;
-use crate::host::arithmetic::values::HostValues;
 use crate::kernels::{key_of, value_of};
-use crate::matrix::ElementKind;
 
 /// Numbers that are compared side by side.
 const LANES: usize = 32;
@@ -71,8 +70,8 @@ impl KSmallest {
     }
 
     /// Takes the numbers of the columns from `first` on: ascending from call to call, all below 2^32.
-    pub(super) fn take(&mut self, first: usize, values: HostValues<'_>) {
-        if let HostValues::F32(values) = values {
+    pub(super) fn take(&mut self, first: usize, values: Elements<'_>) {
+        if let Elements::F32(values) = values {
             return self.take_f32(first, values);
         }
         let mut scratch = std::mem::take(&mut self.scratch);

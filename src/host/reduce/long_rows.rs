@@ -1,13 +1,13 @@
 //! Folds of rows of at least [`LANES`] numbers: a row's numbers go through all lanes, which are joined at its end.
 
+use crate::elements::Elements;
 use crate::host::arithmetic::registers::with_widest_registers;
-use crate::host::arithmetic::values::HostValues;
 use crate::host::reduce::fold::{Fold, LANES, step};
 use crate::host::reduce::place::PIECE;
 
 /// Folds rows of `length` numbers; the last may be shorter. `b` is as long as `a`, and of the same element type.
-pub(super) fn fold_rows<F: Fold>(a: HostValues<'_>, b: HostValues<'_>, length: usize, results: &mut [u64]) {
-    if let (HostValues::F32(a), HostValues::F32(b)) = (a, b) {
+pub(super) fn fold_rows<F: Fold>(a: Elements<'_>, b: Elements<'_>, length: usize, results: &mut [u64]) {
+    if let (Elements::F32(a), Elements::F32(b)) = (a, b) {
         return fold_f32::<F>(a, b, length, results);
     }
     let mut scratch = [[0.0; PIECE]; 2];
@@ -36,7 +36,7 @@ pub(super) fn fold_rows<F: Fold>(a: HostValues<'_>, b: HostValues<'_>, length: u
 
 /// Both operands in f32; the first twice where the fold reads only one.
 fn both<'s, F: Fold>(
-    [a, b]: [HostValues<'s>; 2],
+    [a, b]: [Elements<'s>; 2],
     [scratch, other_scratch]: &'s mut [[f32; PIECE]; 2],
 ) -> (&'s [f32], &'s [f32]) {
     let values = a.widened(scratch);
@@ -103,7 +103,7 @@ fn fold_f32<F: Fold>(a: &[f32], b: &[f32], length: usize, results: &mut [u64]) {
                 let end = a.len().min(start + length);
                 let row = &a[start..end];
                 let lanes = lanes_of::<F>(row, &b[start..end]);
-                *result = F::result(joined::<F>(lanes), HostValues::F32(row));
+                *result = F::result(joined::<F>(lanes), Elements::F32(row));
                 start = end;
             }
         },

@@ -1,6 +1,6 @@
 //! The fold of each operation.
 
-use crate::host::arithmetic::values::HostValues;
+use crate::elements::Elements;
 use crate::host::reduce::extremes::{ExtremeKey, ExtremePlace, Largest, LargestMagnitude, Smallest};
 use crate::host::reduce::fold::LANES;
 use crate::host::reduce::long_rows::fold_rows;
@@ -12,8 +12,8 @@ use crate::kernels::reduce_blocks::Operation;
 /// one in its row, [`NOWHERE`](super::fold::NOWHERE) without any number. `b` is as long as `a`, and of the same element type.
 pub(super) fn fold(
     operation: Operation,
-    a: HostValues<'_>,
-    b: HostValues<'_>,
+    a: Elements<'_>,
+    b: Elements<'_>,
     length: usize,
     results: &mut [u64],
 ) {

@@ -1,6 +1,6 @@
 //! The search for the place of a number that is known to be extreme.
 
-use crate::host::arithmetic::values::HostValues;
+use crate::elements::Elements;
 use crate::host::reduce::fold::{LANES, NOWHERE};
 
 /// Numbers that are widened at a time: they stay in a core's first-level cache.
@@ -8,14 +8,14 @@ pub(super) const PIECE: usize = 2048;
 
 /// The first place of a number; zeros of both signs are equal.
 #[inline(always)]
-pub(super) fn first_place(number: f32, row: HostValues<'_>) -> u64 {
+pub(super) fn first_place(number: f32, row: Elements<'_>) -> u64 {
     match row {
-        HostValues::F32(values) => place_in_f32(number, values).unwrap_or(NOWHERE),
-        HostValues::F16(_) => place_in_pieces(number, row),
+        Elements::F32(values) => place_in_f32(number, values).unwrap_or(NOWHERE),
+        Elements::F16(_) => place_in_pieces(number, row),
     }
 }
 
-fn place_in_pieces(number: f32, row: HostValues<'_>) -> u64 {
+fn place_in_pieces(number: f32, row: Elements<'_>) -> u64 {
     let mut scratch = [0.0; PIECE];
     for start in (0..row.len()).step_by(PIECE) {
         let piece = row.slice(start..row.len().min(start + PIECE));

@@ -3,14 +3,13 @@
 
 use crate::parallel::*;
 
+use crate::elements::{Elements, HostVectors};
 use crate::error::Result;
-use crate::host::arithmetic::values::HostValues;
 use crate::host::reduce::fold::NOWHERE;
 use crate::host::reduce::operations::fold;
 use crate::interrupt;
 use crate::kernels::reduce_blocks::Operation;
 use crate::memory;
-use crate::vectors::HostVectors;
 
 /// Numbers of a block.
 pub(super) const BLOCK: usize = 1 << 14;
@@ -38,8 +37,8 @@ pub(crate) struct Reduced {
 pub(crate) fn reduce(
     operation: Operation,
     scale: f32,
-    values: HostValues<'_>,
-    others: HostValues<'_>,
+    values: Elements<'_>,
+    others: Elements<'_>,
 ) -> Result<Reduced> {
     let mut results = [0; WAITING];
     let (mut sum, mut least, mut first) = (0.0, u32::MAX, 0);
@@ -72,7 +71,7 @@ pub(crate) fn reduce(
 }
 
 /// Folds each block.
-fn fold_blocks(operation: Operation, a: HostValues<'_>, b: HostValues<'_>, results: &mut [u64]) {
+fn fold_blocks(operation: Operation, a: Elements<'_>, b: Elements<'_>, results: &mut [u64]) {
     if a.len() <= FEW {
         return fold(operation, a, b, BLOCK, results);
     }
@@ -95,7 +94,7 @@ pub(crate) fn reduce_rows(
     let mut words = memory::filled(values.rows(), 0)?;
     let reduce_part = |(part, words): (usize, &mut [u32])| {
         let rows = part * rows..part * rows + words.len();
-        let (a, b) = (values.slice(rows.clone()).values(), others.slice(rows).values());
+        let (a, b) = (values.slice(rows.clone()).elements(), others.slice(rows).elements());
         if length > BLOCK {
             let Reduced { record, place } = reduce(operation, scale, a, b)?;
             words[0] = operation.word(record, place as u32);

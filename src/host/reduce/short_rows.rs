@@ -1,19 +1,14 @@
 //! Folds of rows of fewer than [`LANES`] numbers: rows are transposed to columns, and every row has a lane.
 
+use crate::elements::Elements;
 use crate::host::arithmetic::registers::with_widest_registers;
-use crate::host::arithmetic::values::HostValues;
 use crate::host::reduce::fold::{Fold, LANES, NOWHERE, ROWS, step};
 
 /// The first numbers of all rows, then their second numbers, and so on.
 type Columns = [[f32; ROWS]; LANES];
 
 /// Folds rows of `length` numbers, fewer than [`LANES`].
-pub(super) fn fold_short_rows<F: Fold>(
-    a: HostValues<'_>,
-    b: HostValues<'_>,
-    length: usize,
-    results: &mut [u64],
-) {
+pub(super) fn fold_short_rows<F: Fold>(a: Elements<'_>, b: Elements<'_>, length: usize, results: &mut [u64]) {
     let mut scratch = [0.0; ROWS * LANES];
     let mut columns = [[[0.0; ROWS]; LANES]; 2];
     for (number, results) in results.chunks_mut(ROWS).enumerate() {

@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use crate::host::arithmetic::values::HostValues;
+use crate::elements::Elements;
 use crate::host::reduce::fold::Fold;
 
 /// A term of a sum.
@@ -53,7 +53,7 @@ impl<T: Term> Fold for Sum<T> {
     }
 
     #[inline(always)]
-    fn result(lane: f64, _: HostValues<'_>) -> u64 {
+    fn result(lane: f64, _: Elements<'_>) -> u64 {
         lane.to_bits()
     }
 }

@@ -2,15 +2,13 @@
 
 use crate::parallel::*;
 
+use crate::elements::{ElementKind, Elements, HostVectors};
 use crate::error::{Error, Result};
-use crate::host::arithmetic::values::HostValues;
 use crate::host::reduce::k_smallest::{ABSENT, KSmallest};
 use crate::interrupt::{self, Stop};
 use crate::kernels::value_of;
-use crate::matrix::ElementKind;
 use crate::memory;
 use crate::neighbors::{Neighbor, Neighbors};
-use crate::vectors::HostVectors;
 
 /// Numbers that justify a task of their own.
 const PIECE: usize = 1 << 16;
@@ -58,14 +56,14 @@ impl Schedule {
 pub(crate) fn top_k(rows: HostVectors<'_>, k: usize, budget: u64) -> Result<Neighbors> {
     let (count, length) = (rows.rows(), rows.dim());
     let k = k.min(length);
-    let schedule = Schedule::new(count, length, k, rows.values().kind(), budget)?;
+    let schedule = Schedule::new(count, length, k, rows.kind(), budget)?;
     let mut neighbors = Neighbors::with_room(count, count * k)?;
     for start in (0..count).step_by(schedule.rows) {
         let some = rows.slice(start..count.min(start + schedule.rows));
         let mut words = memory::filled(some.rows() * k, 0)?;
         if schedule.pieces > 1 {
             let smallest =
-                interrupt::watch(length, |stop| of_long_row(some.values(), k, schedule.pieces, stop));
+                interrupt::watch(length, |stop| of_long_row(some.elements(), k, schedule.pieces, stop));
             smallest?.finish(&mut words);
         } else {
             of_rows(some, k, schedule.is_single_thread, &mut words)?;
@@ -79,7 +77,7 @@ pub(crate) fn top_k(rows: HostVectors<'_>, k: usize, budget: u64) -> Result<Neig
 }
 
 /// The k smallest numbers of a row, whose pieces are shared among threads.
-fn of_long_row(values: HostValues<'_>, k: usize, pieces: usize, stop: Stop<'_>) -> Result<KSmallest> {
+fn of_long_row(values: Elements<'_>, k: usize, pieces: usize, stop: Stop<'_>) -> Result<KSmallest> {
     let length = values.len().div_ceil(pieces);
     let words_of = |piece: usize| {
         let start = piece * length;
@@ -93,7 +91,7 @@ fn of_long_row(values: HostValues<'_>, k: usize, pieces: usize, stop: Stop<'_>) 
 }
 
 /// Takes the numbers of the columns from `first` on.
-fn take(smallest: &mut KSmallest, first: usize, values: HostValues<'_>, stop: Stop<'_>) -> Result<()> {
+fn take(smallest: &mut KSmallest, first: usize, values: Elements<'_>, stop: Stop<'_>) -> Result<()> {
     for start in (0..values.len()).step_by(WORK) {
         stop.check()?;
         smallest.take(first + start, values.slice(start..values.len().min(start + WORK)));

@@ -3,13 +3,10 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use half::f16;
-
+use crate::elements::{Element, ElementKind, Elements, Matrix, with_type};
 use crate::error::Result;
 use crate::files::MappedFile;
-use crate::host::arithmetic::values::HostValues;
 use crate::interrupt;
-use crate::matrix::{Element, ElementKind, Matrix};
 use crate::memory;
 use crate::parallel::*;
 use crate::usage::{Memory, MemoryPlace};
@@ -91,26 +88,17 @@ impl MappedRows {
     }
 
     /// The elements of a row. None where their place is not aligned.
-    pub(super) fn values(&self, row: usize) -> Option<HostValues<'_>> {
-        let bytes = self.bytes(row);
-        Some(match self.elements {
-            ElementKind::F32 => HostValues::F32(bytemuck::try_cast_slice(bytes).ok()?),
-            ElementKind::F16 => HostValues::F16(bytemuck::try_cast_slice(bytes).ok()?),
-        })
+    pub(super) fn values(&self, row: usize) -> Option<Elements<'_>> {
+        Elements::of_bytes(self.elements, self.bytes(row))
     }
 
     /// Copies a row that is not aligned, widened to f32, to a place of `dim` elements.
     pub(super) fn copy_to(&self, row: usize, wide: &mut [f32]) {
         let bytes = self.bytes(row);
-        match self.elements {
-            ElementKind::F32 => bytemuck::cast_slice_mut(wide).copy_from_slice(bytes),
-            ElementKind::F16 => {
-                let values = bytes.as_chunks().0.iter();
-                wide.iter_mut()
-                    .zip(values)
-                    .for_each(|(wide, value)| *wide = f16::from_le_bytes(*value).to_f32());
-            }
-        }
+        with_type!(self.elements, T => {
+            let values = bytes.chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned::<T>);
+            wide.iter_mut().zip(values).for_each(|(wide, value)| *wide = value.widen());
+        });
     }
 
     /// Adds the bytes of the rows, and the memory of the table of slots.
@@ -161,8 +149,5 @@ pub(super) fn joined<'r>(
         }
         Ok(values)
     }
-    Ok(match elements {
-        ElementKind::F32 => Matrix::F32(values(count, bytes, dim)?, dim),
-        ElementKind::F16 => Matrix::F16(values(count, bytes, dim)?, dim),
-    })
+    with_type!(elements, T => Ok(Matrix::of(values::<T>(count, bytes, dim)?, dim)))
 }

@@ -2,17 +2,15 @@
 
 use crate::parallel::*;
 
+use crate::elements::{HostVectors, with_view};
 use crate::error::Result;
-use crate::host::arithmetic::values::HostValues;
 use crate::host::integers::packed::{GROUP, PackedRows, set_lane};
 use crate::host::rows::group::GroupTerms;
 use crate::host::rows::narrower::Narrower;
 use crate::host::rows::values::RowValues;
-use crate::matrix::MatrixView;
 use crate::memory;
 use crate::metric::Metric;
 use crate::screen::certificate::Margin;
-use crate::vectors::HostVectors;
 
 /// Rows as integers in groups of 16, with their terms.
 #[derive(Debug)]
@@ -33,10 +31,7 @@ impl NarrowedRows {
     /// Counts new rows towards the centre. Returns true when the centre has moved, and all rows must be narrowed anew.
     pub(crate) fn count(&mut self, rows: HostVectors<'_>) -> Result<bool> {
         let Narrower { centre, form, margin, .. } = &mut self.narrower;
-        let is_moved = match rows.values() {
-            HostValues::F32(values) => centre.count(MatrixView::new(values, rows.dim())?),
-            HostValues::F16(values) => centre.count(MatrixView::new(values, rows.dim())?),
-        };
+        let is_moved = with_view!(rows, rows => centre.count(rows));
         if is_moved {
             *margin = Margin::around(*form, centre.values());
         }

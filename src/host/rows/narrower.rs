@@ -1,8 +1,8 @@
 //! Narrowing: a vector becomes small integers, a scale, and bounds on what the integers leave out.
 
+use crate::elements::MatrixView;
 use crate::error::Result;
 use crate::host::arithmetic::registers::with_widest_registers;
-use crate::matrix::MatrixView;
 use crate::memory;
 use crate::metric::Metric;
 use crate::screen::centre::Centre;

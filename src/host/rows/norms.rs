@@ -2,11 +2,11 @@
 
 use crate::parallel::*;
 
+use crate::elements::HostVectors;
 use crate::error::{Error, Result};
 use crate::host::arithmetic::sums::squares;
 use crate::interrupt;
 use crate::memory;
-use crate::vectors::HostVectors;
 
 /// The smallest squared norm that is accepted, apart from 0.
 pub(crate) const SHORTEST: f64 = 1.0 / (1u128 << 100) as f64;

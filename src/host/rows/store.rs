@@ -4,6 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 use crate::bits::Bits;
+use crate::elements::{ElementKind, HostVectors};
 use crate::error::{Error, Result};
 use crate::gpu::Share;
 use crate::host::integers::packed::GROUP;
@@ -13,11 +14,9 @@ use crate::host::rows::narrowed::NarrowedRows;
 use crate::host::rows::norms;
 use crate::host::rows::values::RowValues;
 use crate::interrupt;
-use crate::matrix::ElementKind;
 use crate::memory;
 use crate::metric::Metric;
 use crate::usage::{Memory, MemoryPlace};
-use crate::vectors::HostVectors;
 
 /// Rows of an index on the host engine, by slot.
 #[derive(Debug)]
@@ -447,7 +446,7 @@ impl HostRows {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::matrix::MatrixView;
+    use crate::elements::MatrixView;
     use crate::options::device::DeviceOptions;
 
     #[test]

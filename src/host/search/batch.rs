@@ -2,12 +2,11 @@
 
 use std::ops::Range;
 
+use crate::elements::{ElementKind, HostVectors, MatrixView};
 use crate::error::Result;
 use crate::host::search::request::HostRequest;
 use crate::host::search::schedule::Schedule;
-use crate::matrix::{ElementKind, MatrixView};
 use crate::memory;
-use crate::vectors::HostVectors;
 
 /// Queries in f32, with their squared norms.
 #[derive(Clone, Copy)]
@@ -40,7 +39,7 @@ pub(crate) fn by_batch(
             memory::check_scratch(schedule.scratch_bytes)?;
         }
         let range = start..queries.rows().min(start + most);
-        let values = queries.slice(range.clone()).values().widened_in(&mut scratch);
+        let values = queries.slice(range.clone()).elements().widened_in(&mut scratch);
         let vectors = MatrixView::new(values, queries.dim())?;
         search(Batch { vectors, squared: &squared[range.clone()] })?;
         if let Some(progress) = request.progress {

@@ -3,10 +3,10 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use crate::elements::{ElementKind, MatrixView};
 use crate::host::processor::Host;
 use crate::host::rows::store::HostRows;
 use crate::host::search::request::{HostRequest, SearchLimit};
-use crate::matrix::{ElementKind, MatrixView};
 use crate::metric::Metric;
 use crate::options::device::DeviceOptions;
 use crate::parallel::{current_num_threads, thread_pool};

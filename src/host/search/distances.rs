@@ -7,12 +7,12 @@ use std::ops::Range;
 
 use crate::parallel::*;
 
+use crate::elements::MatrixView;
 use crate::error::{Error, Result};
 use crate::host::arithmetic::registers::with_widest_registers;
 use crate::host::arithmetic::sums::{quick_sum_of, squared_differences};
 use crate::host::arithmetic::tiles::{CHAIN, Number, Tiles};
 use crate::interrupt::{self, Stop};
-use crate::matrix::MatrixView;
 use crate::metric::Metric;
 use crate::options::distance::{DistanceOptions, Output, Precision};
 

@@ -2,6 +2,7 @@
 //!
 //! Threads take chunks of queries. Where there are too few of them, each chunk's rows are divided too.
 
+use crate::elements::HostVectors;
 use crate::error::Result;
 use crate::host::integers::packed::GROUP;
 use crate::host::rows::gathered::Gathered;
@@ -12,7 +13,6 @@ use crate::host::search::request::{Hits, HostRequest};
 use crate::host::search::schedule::{QUERIES, Schedule, divide, parts_of};
 use crate::host::search::scorer::Scorer;
 use crate::memory;
-use crate::vectors::HostVectors;
 
 /// Where fewer than one row in this many is allowed, and they are not gathered, their distances are computed without scoring any.
 const SELECTIVE: usize = 32;

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::elements::{ElementKind, HostVectors};
 use crate::error::{Error, Result};
 use crate::host::rows::store::HostRows;
 use crate::host::search::nominees::Hit;
@@ -12,10 +13,8 @@ use crate::host::search::pair::{NormedVector, distance};
 use crate::host::search::request::{Hits, SearchLimit};
 use crate::interrupt;
 use crate::kernels::key_of;
-use crate::matrix::ElementKind;
 use crate::memory;
 use crate::parallel::{ThreadPool, current_num_threads, current_thread_index, thread_pool};
-use crate::vectors::HostVectors;
 
 /// The threads of all devices. Nothing that waits runs on them. The caller holds scratch memory of a GPU: on the pool that everybody
 /// shares, all threads may be in searches that wait for it.

@@ -15,13 +15,3 @@ pub(crate) use reader::Reader;
 pub(crate) use reader::verify;
 pub(crate) use safetensors::Dtype;
 pub(crate) use writer::Writer;
-
-use crate::matrix::ElementKind;
-
-/// The type of row elements in a file.
-pub(crate) fn dtype(kind: ElementKind) -> Dtype {
-    match kind {
-        ElementKind::F32 => Dtype::F32,
-        ElementKind::F16 => Dtype::F16,
-    }
-}

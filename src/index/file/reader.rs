@@ -8,12 +8,12 @@ use safetensors::Dtype;
 use safetensors::tensor::TensorInfo;
 use xxhash_rust::xxh3::Xxh3Default;
 
+use crate::elements::{ElementKind, TYPES};
 use crate::error::Result;
 use crate::files::{PositionedFile, failed, mismatch};
 use crate::index::file::header::{Header, LONGEST, PREFIX, describe, digits};
 use crate::index::file::source::Source;
 use crate::interrupt;
-use crate::matrix::ElementKind;
 use crate::memory;
 
 /// The bytes that [`Reader::u64s`] reads at a time.
@@ -100,12 +100,12 @@ impl<'a> Reader<'a> {
     /// The element type of the tensor `name` and its number of rows, each of `dim` elements.
     pub(crate) fn rows(&self, name: &str, dim: usize) -> Result<(ElementKind, usize)> {
         let (name, info) = self.info(name)?;
-        match (info.dtype, info.shape.as_slice()) {
-            (Dtype::F32, &[rows, given]) if given == dim => Ok((ElementKind::F32, rows)),
-            (Dtype::F16, &[rows, given]) if given == dim => Ok((ElementKind::F16, rows)),
-            (dtype, shape) => {
-                let needed = format!("tensor {name}: F32 or F16 [rows, {dim}]");
-                Err(mismatch(self.path(), needed, describe(name, dtype, shape)))
+        match (ElementKind::find(|about| about.dtype == info.dtype), info.shape.as_slice()) {
+            (Some(kind), &[rows, given]) if given == dim => Ok((kind, rows)),
+            (_, shape) => {
+                let types = TYPES.map(|about| format!("{:?}", about.dtype)).join(" or ");
+                let needed = format!("tensor {name}: {types} [rows, {dim}]");
+                Err(mismatch(self.path(), needed, describe(name, info.dtype, shape)))
             }
         }
     }

@@ -1,5 +1,6 @@
 //! Options of a new `Ivf`, and its training.
 
+use crate::elements::ElementKind;
 use crate::engine::{DeviceMatrix, Devices, EngineLists, Sample, Screen};
 use crate::error::{Error, Result};
 use crate::future::{Boxed, blocking_and_async};
@@ -8,7 +9,6 @@ use crate::index::ivf::{Ivf, Pages};
 use crate::index::kmeans::KMeans;
 #[cfg(not(target_arch = "wasm32"))]
 use crate::index::{mapped::MappedVectors, saved::blame};
-use crate::matrix::ElementKind;
 use crate::memory;
 use crate::metric::Metric;
 use crate::options::place::RowPlace;

@@ -17,7 +17,6 @@ use crate::index::common::{Common, Rows};
 use crate::index::face::index_methods;
 use crate::index::loader::Loader;
 use crate::index::shared::SharedSearches;
-use crate::matrix::ElementKind;
 use crate::metric::Metric;
 use crate::neighbors::Neighbors;
 use crate::options::{AddOptions, SearchOptions};

@@ -1,5 +1,6 @@
 //! Saves and loads an `Ivf`.
 
+use crate::elements::MatrixView;
 use crate::engine::{EngineLists, PAGE};
 use crate::error::{Error, Result};
 use crate::future::Boxed;
@@ -7,7 +8,6 @@ use crate::index::common::Resources;
 use crate::index::ivf::{Ivf, Pages};
 use crate::index::loader::FromSaved;
 use crate::index::saved::{Loading, SavedLists, Saving};
-use crate::matrix::MatrixView;
 use crate::memory;
 
 impl Ivf {

@@ -2,11 +2,11 @@
 
 use std::collections::HashSet;
 
+use crate::elements::MatrixView;
 use crate::engine::Queries;
 use crate::error::{Error, Result};
 use crate::future::Boxed;
 use crate::index::ivf::Ivf;
-use crate::matrix::MatrixView;
 use crate::neighbors::{Neighbor, Neighbors};
 
 /// With fewer queries than this, as many rows of the index are searched for as well.

@@ -1,9 +1,9 @@
 //! The contents of an index file: its description and its lists.
 
+use crate::elements::ElementKind;
 use crate::engine::{PAGE, STORED_BYTES, Screen, TERMS_BYTES};
 use crate::gpu::RowLayout;
 use crate::kernels::narrow;
-use crate::matrix::ElementKind;
 use crate::metric::Metric;
 
 /// Bytes of rows on the host at a time: enough that the device and the disk are busy.

@@ -3,14 +3,12 @@
 use std::fmt;
 use std::path::Path;
 
-use half::f16;
-
+use crate::elements::Matrix;
 use crate::error::{Error, Result};
 use crate::files::mismatch;
 use crate::index::common::{Resources, Rows, Settings};
-use crate::index::file::{self, Dtype, Reader};
+use crate::index::file::{Dtype, Reader};
 use crate::index::saved::contents::{PIECE_BYTES, SavedIndex, SavedLists, kind_word};
-use crate::matrix::{Element, ElementKind, MatrixView};
 use crate::memory;
 use crate::store::{ID_LIMIT, MAX_DIM, RowStore};
 
@@ -144,18 +142,11 @@ impl<'a> Loading<'a> {
         let SavedIndex { dim, elements, rows, .. } = self.about;
         let row_bytes = dim * elements.size();
         let piece_bytes = elements.rows_of_piece(dim) * row_bytes;
-        let mut pieces = self.reader.tensor("rows", file::dtype(elements), &[rows, dim], piece_bytes)?;
-        let (mut singles, mut halves): (Vec<f32>, Vec<f16>) = (vec![], vec![]);
+        let mut pieces = self.reader.tensor("rows", elements.dtype(), &[rows, dim], piece_bytes)?;
         let mut done = 0;
         while let Some(piece) = pieces.next_piece()? {
-            let rows: Rows<'_> = match elements {
-                ElementKind::F32 => {
-                    MatrixView::new(decoded(&mut singles, piece, f32::from_le_bytes)?, dim)?.into()
-                }
-                ElementKind::F16 => {
-                    MatrixView::new(decoded(&mut halves, piece, f16::from_le_bytes)?, dim)?.into()
-                }
-            };
+            let rows = Matrix::of_bytes(elements, piece, dim)?;
+            let rows = Rows::from(&rows);
             let range = done..done + rows.rows();
             let (ids, slots) = (Some(&ids[range.clone()]), &slots[range.clone()]);
             let added = store.add_at(rows, ids, slots, &mut |_| ()).await;
@@ -176,16 +167,4 @@ pub(crate) fn blame(path: &Path, error: Error) -> Error {
         | Error::NormOutOfRange { .. } => mismatch(path, "rows and ids of an index", error.to_string()),
         other => other,
     }
-}
-
-/// The elements of a piece, in place of those of the piece before.
-fn decoded<'v, T: Element, const BYTES: usize>(
-    values: &'v mut Vec<T>,
-    piece: &[u8],
-    element: impl Fn([u8; BYTES]) -> T,
-) -> Result<&'v [T]> {
-    values.clear();
-    memory::reserve(values, piece.len() / BYTES)?;
-    values.extend(piece.as_chunks().0.iter().map(|bytes| element(*bytes)));
-    Ok(values)
 }

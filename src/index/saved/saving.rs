@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::error::Result;
 use crate::index::common::Common;
-use crate::index::file::{self, Dtype, Writer};
+use crate::index::file::{Dtype, Writer};
 use crate::index::saved::contents::{PIECE_IDS, SavedLists, kind_word};
 
 /// An index to save.
@@ -54,7 +54,7 @@ impl Saving<'_> {
             tensors.push(("list_offsets", Dtype::U64, &offsets_shape));
             tensors.push(("centroids", Dtype::F32, &centroids_shape));
         }
-        tensors.push(("rows", file::dtype(common.elements), &rows_shape));
+        tensors.push(("rows", common.elements.dtype(), &rows_shape));
         let mut writer = start(&metadata, &tensors)?;
         for slots in self.slots.chunks(PIECE_IDS) {
             let ids = slots.iter().filter_map(|&slot| common.store.id_of(slot));

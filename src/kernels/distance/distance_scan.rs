@@ -4,7 +4,7 @@ use crate::error::Result;
 use crate::gpu::{Commands, Grid, Kernel, params, wgsl};
 use crate::kernels::blocks::{BLOCK_ROWS, Part, SCORE_BUFFERS, SCORES, Scored};
 use crate::kernels::lengths::VECTORS;
-use crate::matrix::{Element, ElementKind, MatrixView};
+use crate::elements::{Element, ElementKind, MatrixView};
 
 params! {
     /// Parameters of `distance_scan` and `distance_tile`.

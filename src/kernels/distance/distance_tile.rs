@@ -4,7 +4,7 @@ use crate::error::Result;
 use crate::gpu::{Commands, Grid, Kernel, wgsl};
 use crate::kernels::blocks::{BLOCK_ROWS, SCORE_BUFFERS, SCORES, Scored};
 use crate::kernels::lengths::VECTORS;
-use crate::matrix::ElementKind;
+use crate::elements::ElementKind;
 
 pub use crate::kernels::distance::distance_scan::Params;
 

@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::gpu::{ACROSS, BufferSlice, Commands, GRID, Grid, Kernel, params, wgsl};
 use crate::kernels::lengths::VECTORS;
 use crate::kernels::sixteen::{AT_ONCE, INVOCATIONS, SIXTEEN};
-use crate::matrix::{Element, ElementKind, MatrixView};
+use crate::elements::{Element, ElementKind, MatrixView};
 
 params! {
     pub struct Params {

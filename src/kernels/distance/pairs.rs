@@ -1,9 +1,9 @@
 //! The pairs whose distances a call computes, and what their kernels share.
 
+use crate::elements::MatrixView;
 use crate::error::{Error, Result};
 use crate::gpu::{BufferSlice, Snippet, wgsl};
 use crate::kernels::distance::halve;
-use crate::matrix::MatrixView;
 use crate::metric::Metric;
 use crate::options::distance::{DistanceOptions, Output};
 

@@ -6,7 +6,7 @@ use crate::kernels::keys::{KEYS, key_of};
 use crate::kernels::lengths::VECTORS;
 use crate::kernels::metrics::{METRIC_COSINE, METRIC_INNER_PRODUCT, METRIC_L2, METRICS, metric_constant};
 use crate::kernels::sixteen::{AT_ONCE, INVOCATIONS, SIXTEEN};
-use crate::matrix::{ElementKind, MatrixView};
+use crate::elements::{ElementKind, MatrixView};
 use crate::metric::Metric;
 
 params! {

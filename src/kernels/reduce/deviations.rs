@@ -5,7 +5,7 @@ use crate::gpu::{ACROSS, BufferSlice, Commands, GRID, Grid, Kernel, ROUNDING, wg
 use crate::kernels::reduce::extent::Extent;
 use crate::kernels::reduce::reduce_blocks::Params;
 pub use crate::kernels::reduce::spread::Spread;
-use crate::matrix::{Element, ElementKind};
+use crate::elements::{Element, ElementKind};
 
 /// Vectors of four elements that an invocation keeps in registers.
 const HELD: u32 = 4;

@@ -1,8 +1,8 @@
 //! Where rows lie in a buffer.
 
+use crate::elements::ElementKind;
 use crate::error::{Error, Result};
 use crate::gpu::BufferSlice;
-use crate::matrix::ElementKind;
 
 /// Rows in a buffer, counted in elements. Kernels load them as vectors of four.
 #[derive(Debug, Clone, Copy)]

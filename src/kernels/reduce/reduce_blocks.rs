@@ -7,7 +7,7 @@ use crate::gpu::{
 use crate::kernels::reduce::extent::Extent;
 use crate::kernels::reduce::operation::EXTREMES;
 pub use crate::kernels::reduce::operation::{Operation, Summation};
-use crate::matrix::{Element, ElementKind};
+use crate::elements::{Element, ElementKind};
 
 params! {
     /// Parameters of all reductions.

@@ -6,7 +6,7 @@ use crate::kernels::blocks::{BLOCK_ROWS, BLOCK_SHIFT};
 use crate::kernels::lengths::{GRANULES, VECTORS};
 use crate::kernels::metrics::{METRIC_COSINE, METRIC_L2, METRICS, metric_constant};
 use crate::kernels::sixteen::{AT_ONCE, INVOCATIONS, SIXTEEN};
-use crate::matrix::ElementKind;
+use crate::elements::ElementKind;
 use crate::metric::Metric;
 use crate::screen::certificate::{Narrowing, Terms};
 

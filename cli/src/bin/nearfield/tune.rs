@@ -65,7 +65,10 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let device = args.device.open()?;
     let adapter = device.adapter();
-    ensure!(adapter.capabilities.timestamps, "needed a GPU with timestamps, given {adapter}: --device names another");
+    ensure!(
+        adapter.capabilities.timestamps,
+        "needed a GPU with timestamps, given {adapter}: --device names another"
+    );
     let mut out = stdout().lock();
     for &dim in &args.dim {
         memory::ensure_fit("--count", args.rows, &format!("vectors of dim {dim}"), dim)?;

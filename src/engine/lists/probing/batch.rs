@@ -1,5 +1,6 @@
 //! Batches of a search in lists: scratch buffers, the probed lists of each query, candidates, and the nearest of them.
 
+use crate::elements::ElementKind;
 use crate::engine::device::queries::{Queries, QueryNumbers};
 use crate::engine::lists::coarse::{CoarseBuffers, CoarseQueries};
 use crate::engine::lists::probing::Probing;
@@ -13,7 +14,6 @@ use crate::error::Result;
 use crate::gpu::{Buffer, BufferSlice, Commands, Profile, Reserved, RowLayout};
 use crate::kernels::probe_slots;
 use crate::kernels::select_k::Selected;
-use crate::matrix::ElementKind;
 
 /// A plan with its scratch buffers, which its batches use one after another.
 pub(super) struct ProbeBatches<'a> {

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use crate::elements::ElementKind;
 use crate::engine::lists::probing::batch::ProbeBatches;
 use crate::engine::lists::probing::needs::{ProbeBuffers, Way};
 use crate::engine::lists::probing::plan::NEAR;
@@ -12,7 +13,6 @@ use crate::engine::rows::segments::Segment;
 use crate::error::Result;
 use crate::gpu::{BufferSlice, Commands, RowLayout};
 use crate::kernels::{BLOCK_ROWS, collect_lists, group, list_work, probe_thresholds, screen_probes, tighten};
-use crate::matrix::ElementKind;
 
 /// A segment with its narrowed copy and the tables of its lists.
 type Part<'a> = (&'a Segment, &'a NarrowedSegment, &'a SegmentTables);

@@ -2,6 +2,7 @@
 //! host takes the rows over, by steps that cannot fail.
 
 use crate::bits::Bits;
+use crate::elements::HostVectors;
 use crate::engine::pass::{BufferVectors, encode_norms, reset_refused};
 use crate::engine::rows::alive::Change;
 use crate::engine::rows::apart::ApartRows;
@@ -15,7 +16,6 @@ use crate::future::{Boxed, RowProgress};
 use crate::gpu::{Buffer, BufferSlice, Commands, Loan, Request};
 use crate::host::{HostChange, HostRows};
 use crate::kernels::norms;
-use crate::vectors::HostVectors;
 
 /// A change that is prepared on the device.
 struct Prepared {

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use futures_intrusive::sync::{SharedSemaphore, SharedSemaphoreReleaser};
 
+use crate::elements::HostVectors;
 use crate::engine::rows::narrowed::{NarrowedRows, TERMS_BYTES};
 use crate::engine::rows::segments::{GpuRows, Segment};
 use crate::error::{Error, Result};
@@ -16,7 +17,6 @@ use crate::lock::lock;
 use crate::memory;
 use crate::screen::certificate::Terms;
 use crate::usage::Memory;
-use crate::vectors::HostVectors;
 
 /// Bytes of a window at most. More would not be faster: sending them takes some 25 ms, and starting a search much less.
 const WINDOW_BYTES: u64 = 512 << 20;

@@ -9,6 +9,7 @@ mod streamed;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::elements::HostVectors;
 use crate::engine::device::queries::Queries;
 use crate::engine::rows::allowed::Scope;
 use crate::engine::rows::apart::ApartRows;
@@ -20,7 +21,6 @@ use crate::engine::search::within::CAPACITY;
 use crate::error::Result;
 use crate::future::Boxed;
 use crate::host;
-use crate::vectors::HostVectors;
 pub(crate) use screened::search_some;
 
 /// The nearest rows, or all within a radius.

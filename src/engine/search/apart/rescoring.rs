@@ -1,5 +1,6 @@
 //! Candidates on their way from the device to the host, which computes their distances.
 
+use crate::elements::HostVectors;
 use crate::engine::device::queries::QueryNumbers;
 use crate::engine::rows::apart::UsualCandidates;
 use crate::engine::search::answers::Answers;
@@ -12,7 +13,6 @@ use crate::kernels::compact;
 use crate::kernels::value_of;
 use crate::memory;
 use crate::neighbors::Neighbor;
-use crate::vectors::HostVectors;
 
 /// Candidates that are read at least, because a short readback takes as long.
 const LEAST: u64 = 4096;

@@ -12,7 +12,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::error::Error;
 use crate::index::file::header::LONGEST;
-use crate::index::file::{Dtype, Reader, Writer, dtype};
+use crate::index::file::{Dtype, Reader, Writer};
 
 /// A small index of `rows` rows of two f32, with all bytes derived from `seed`, and two tensors without elements.
 struct Small {
@@ -59,7 +59,7 @@ fn load(path: &Path) -> crate::Result<Small> {
     let reader = Reader::open(path)?;
     let (kind, rows) = reader.rows("rows", 2)?;
     let small = Small { rows, seed: reader.get("seed", "a number")? };
-    let mut pieces = reader.tensor("rows", dtype(kind), &[rows, 2], 24)?;
+    let mut pieces = reader.tensor("rows", kind.dtype(), &[rows, 2], 24)?;
     let mut bytes: Vec<u8> = vec![];
     while let Some(piece) = pieces.next_piece()? {
         bytes.extend(piece);

@@ -1,102 +1,10 @@
-//! Vectors on the host: a borrowed view, an owned matrix, and the element types.
-
-use std::fmt;
-use std::str::FromStr;
+//! Vectors on the host whose element type is known: a borrowed view, and an owned matrix.
 
 use half::f16;
 
+use crate::elements::{Element, ElementKind, with_type};
 use crate::error::{Error, Result};
 use crate::memory;
-
-mod sealed {
-    pub trait Sealed {}
-    impl Sealed for f32 {}
-    impl Sealed for half::f16 {}
-}
-
-/// The element types of vectors on the host: `f32` and [`half::f16`].
-pub trait Element: sealed::Sealed + bytemuck::Pod + Send + Sync + 'static {
-    /// The element type as a value.
-    const KIND: ElementKind;
-
-    /// Widens the element to f32, exactly.
-    fn widen(self) -> f32;
-}
-
-impl Element for f32 {
-    const KIND: ElementKind = ElementKind::F32;
-
-    fn widen(self) -> f32 {
-        self
-    }
-}
-
-impl Element for f16 {
-    const KIND: ElementKind = ElementKind::F16;
-
-    fn widen(self) -> f32 {
-        self.to_f32()
-    }
-}
-
-/// The element type of vectors in memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-#[non_exhaustive]
-pub enum ElementKind {
-    /// 32-bit IEEE floating point.
-    #[default]
-    F32,
-    /// 16-bit IEEE floating point. Values widen to f32 exactly, and arithmetic uses f32.
-    F16,
-}
-
-impl ElementKind {
-    /// Rows of this dim that are copied at a time: some 16 MiB, at least one.
-    pub(crate) fn rows_of_piece(self, dim: usize) -> usize {
-        ((16 << 20) / (dim * self.size())).max(1)
-    }
-
-    /// Bytes per element.
-    pub const fn size(self) -> usize {
-        match self {
-            Self::F32 => 4,
-            Self::F16 => 2,
-        }
-    }
-
-    /// The name that `Display` writes. [`FromStr`] reads it, and those that other languages have: `float32` and `float16`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::F32 => "f32",
-            Self::F16 => "f16",
-        }
-    }
-}
-
-impl fmt::Display for ElementKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-/// ```
-/// use nearfield::ElementKind;
-///
-/// assert_eq!(["f16", "float16"].map(str::parse).map(Result::ok), [Some(ElementKind::F16); 2]);
-/// let refused = "int8".parse::<ElementKind>().unwrap_err();
-/// assert_eq!(refused.to_string(), "elements: needed f32 or f16, given int8");
-/// ```
-impl FromStr for ElementKind {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        match text {
-            "f32" | "float32" => Ok(Self::F32),
-            "f16" | "float16" => Ok(Self::F16),
-            other => Err(Error::argument("elements", "f32 or f16", other)),
-        }
-    }
-}
 
 /// Borrowed vectors, `[rows, dim]` in C order without gaps.
 #[derive(Debug, Clone, Copy)]
@@ -125,11 +33,6 @@ impl<'a, T: Element> MatrixView<'a, T> {
             return Err(Error::argument("values", needed, format!("{} elements", values.len())));
         }
         Ok(Self { values, dim })
-    }
-
-    /// The same view with elements of type `U`, which must be the same type as `T`.
-    pub(crate) fn cast<U: Element>(self) -> MatrixView<'a, U> {
-        MatrixView { values: bytemuck::cast_slice(self.values), dim: self.dim }
     }
 
     /// [`MatrixView::new`] for values that are known to be whole rows.
@@ -222,10 +125,7 @@ impl Matrix {
             bytemuck::cast_slice_mut(&mut values).copy_from_slice(bytes);
             Ok(values)
         }
-        Ok(match kind {
-            ElementKind::F32 => Self::F32(values(bytes)?, dim),
-            ElementKind::F16 => Self::F16(values(bytes)?, dim),
-        })
+        with_type!(kind, T => Ok(Self::of(values::<T>(bytes)?, dim)))
     }
 
     /// Number of vectors; 0 for dim 0.

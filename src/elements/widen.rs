@@ -2,8 +2,7 @@
 //! width.
 
 use half::f16;
-
-use crate::host::arithmetic::registers::with_widest_registers;
+use pulp::Arch;
 
 /// Widens values exactly; `wide` is as long as `values`.
 pub(crate) fn widen(values: &[f16], wide: &mut [f32]) {
@@ -12,7 +11,7 @@ pub(crate) fn widen(values: &[f16], wide: &mut [f32]) {
         let done = f16c::widen(values, wide);
         (&values[done..], &mut wide[done..])
     };
-    with_widest_registers(
+    Arch::new().dispatch(
         #[inline(always)]
         || {
             for (value, wide) in values.iter().zip(wide) {

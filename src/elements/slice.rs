@@ -1,21 +1,35 @@
-//! Borrowed f32 or f16 values. The element type is data here, so code that takes these is compiled once.
+//! Borrowed values of any element type. The type is data here, so code that takes these is compiled once, in this crate, and not again in
+//! every program.
 
 use std::ops::Range;
 
 use half::f16;
 
-use crate::host::arithmetic::widen::widen;
-use crate::matrix::{Element, ElementKind};
-use crate::vectors::HostVectors;
+use crate::elements::widen::widen;
+use crate::elements::{Element, ElementKind, with_type};
 
-/// Values of either element type.
+/// Borrowed values of any element type, one after another.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum HostValues<'a> {
+#[non_exhaustive]
+pub enum Elements<'a> {
+    /// f32 values.
     F32(&'a [f32]),
+    /// f16 values.
     F16(&'a [f16]),
 }
 
-impl<'a, T: Element> From<&'a [T]> for HostValues<'a> {
+/// Runs an expression on the slice inside [`Elements`], whatever its type.
+macro_rules! with_elements {
+    ($elements:expr, $values:ident => $run:expr) => {
+        match $elements {
+            $crate::elements::Elements::F32($values) => $run,
+            $crate::elements::Elements::F16($values) => $run,
+        }
+    };
+}
+pub(crate) use with_elements;
+
+impl<'a, T: Element> From<&'a [T]> for Elements<'a> {
     fn from(values: &'a [T]) -> Self {
         match T::KIND {
             ElementKind::F32 => Self::F32(bytemuck::cast_slice(values)),
@@ -24,7 +38,12 @@ impl<'a, T: Element> From<&'a [T]> for HostValues<'a> {
     }
 }
 
-impl<'a> HostValues<'a> {
+impl<'a> Elements<'a> {
+    /// The values that bytes are, little endian; none where these are not aligned.
+    pub(crate) fn of_bytes(kind: ElementKind, bytes: &'a [u8]) -> Option<Self> {
+        with_type!(kind, T => bytemuck::try_cast_slice::<_, T>(bytes).ok().map(Self::from))
+    }
+
     #[inline]
     pub(crate) fn kind(self) -> ElementKind {
         match self {
@@ -35,26 +54,17 @@ impl<'a> HostValues<'a> {
 
     #[inline]
     pub(crate) fn len(self) -> usize {
-        match self {
-            Self::F32(values) => values.len(),
-            Self::F16(values) => values.len(),
-        }
+        with_elements!(self, values => values.len())
     }
 
     /// The values as they lie in memory.
     pub(crate) fn bytes(self) -> &'a [u8] {
-        match self {
-            Self::F32(values) => bytemuck::cast_slice(values),
-            Self::F16(values) => bytemuck::cast_slice(values),
-        }
+        with_elements!(self, values => bytemuck::cast_slice(values))
     }
 
     #[inline]
     pub(crate) fn slice(self, range: Range<usize>) -> Self {
-        match self {
-            Self::F32(values) => Self::F32(&values[range]),
-            Self::F16(values) => Self::F16(&values[range]),
-        }
+        with_elements!(self, values => values[range].into())
     }
 
     /// The values in f32: f32 ones as they lie, f16 ones widened into the start of `scratch`, which is at least as long.
@@ -82,20 +92,5 @@ impl<'a> HostValues<'a> {
             scratch.resize(values.len(), 0.0);
         }
         self.widened(scratch)
-    }
-}
-
-impl<'a> HostVectors<'a> {
-    /// All elements, row after row.
-    pub(crate) fn values(self) -> HostValues<'a> {
-        match self {
-            Self::F32(view) => HostValues::F32(view.values()),
-            Self::F16(view) => HostValues::F16(view.values()),
-        }
-    }
-
-    /// The elements of one row.
-    pub(crate) fn row(self, row: usize) -> HostValues<'a> {
-        self.values().slice(row * self.dim()..(row + 1) * self.dim())
     }
 }

@@ -1,0 +1,19 @@
+//! Vectors in the host's memory: element types, borrowed and owned values, views and matrices.
+
+mod kind;
+mod matrix;
+mod shared;
+mod slice;
+mod vectors;
+mod widen;
+
+pub(crate) use kind::TYPES;
+pub(crate) use kind::with_type;
+pub use kind::{Element, ElementKind};
+pub use matrix::{Matrix, MatrixView};
+pub(crate) use shared::SharedElements;
+pub use slice::Elements;
+pub(crate) use slice::with_elements;
+pub use vectors::HostVectors;
+pub(crate) use vectors::with_view;
+pub(crate) use widen::widen;

@@ -1,0 +1,105 @@
+//! Vectors in the host's memory, of any element type.
+
+use crate::elements::slice::with_elements;
+use crate::elements::{Element, ElementKind, Elements, Matrix, MatrixView};
+use crate::error::Result;
+use crate::interrupt;
+use crate::memory;
+
+/// Borrowed vectors of any element type, `[rows, dim]` in C order.
+#[derive(Debug, Clone, Copy)]
+pub struct HostVectors<'a> {
+    elements: Elements<'a>,
+    dim: usize,
+}
+
+/// Runs an expression on the [`MatrixView`] of [`HostVectors`], whatever its element type.
+macro_rules! with_view {
+    ($vectors:expr, $view:ident => $run:expr) => {{
+        let vectors = $vectors;
+        $crate::elements::with_elements!(vectors.elements(), values => {
+            let $view = $crate::elements::MatrixView::of_whole_rows(values, vectors.dim());
+            $run
+        })
+    }};
+}
+pub(crate) use with_view;
+
+impl<'a, T: Element> From<MatrixView<'a, T>> for HostVectors<'a> {
+    fn from(view: MatrixView<'a, T>) -> Self {
+        Self { elements: view.values().into(), dim: view.dim() }
+    }
+}
+
+impl<'a> From<&'a Matrix> for HostVectors<'a> {
+    /// # Panics
+    /// When the dim is 0 or does not divide the number of elements.
+    fn from(rows: &'a Matrix) -> Self {
+        match rows {
+            Matrix::F32(values, dim) => MatrixView::of_whole_rows(values, *dim).into(),
+            Matrix::F16(values, dim) => MatrixView::of_whole_rows(values, *dim).into(),
+        }
+    }
+}
+
+impl<'a> HostVectors<'a> {
+    /// How many vectors there are.
+    pub fn rows(&self) -> usize {
+        self.elements.len() / self.dim
+    }
+
+    /// Elements per vector.
+    pub fn dim(&self) -> usize {
+        self.dim
+    }
+
+    /// The element type.
+    pub fn kind(&self) -> ElementKind {
+        self.elements.kind()
+    }
+
+    /// All elements, row after row.
+    pub fn elements(&self) -> Elements<'a> {
+        self.elements
+    }
+
+    /// The elements of one row.
+    ///
+    /// # Panics
+    /// If `row` is not below [`rows`](Self::rows).
+    pub fn row(&self, row: usize) -> Elements<'a> {
+        self.elements.slice(row * self.dim..(row + 1) * self.dim)
+    }
+
+    /// The vectors `start..end`.
+    ///
+    /// # Panics
+    /// If the range is not within the rows.
+    #[must_use]
+    pub fn slice(&self, range: std::ops::Range<usize>) -> Self {
+        Self { elements: self.elements.slice(range.start * self.dim..range.end * self.dim), dim: self.dim }
+    }
+
+    /// Copies of some vectors, in the order of their numbers.
+    pub(crate) fn chosen(&self, numbers: &[usize]) -> Result<Matrix> {
+        fn copied<T: Element>(view: MatrixView<'_, T>, numbers: &[usize]) -> Result<Vec<T>> {
+            let mut values = memory::with_room(numbers.len() * view.dim())?;
+            for numbers in numbers.chunks((interrupt::WORK / view.dim()).max(1)) {
+                interrupt::check()?;
+                numbers.iter().for_each(|&number| values.extend_from_slice(view.row(number)));
+            }
+            Ok(values)
+        }
+        with_view!(self, view => Ok(Matrix::of(copied(view, numbers)?, view.dim())))
+    }
+
+    /// All elements as they lie in memory.
+    pub(crate) fn bytes(&self) -> &'a [u8] {
+        self.elements.bytes()
+    }
+
+    /// All elements in f32, exactly.
+    pub fn to_f32(self) -> Vec<f32> {
+        with_elements!(self.elements, values => values.iter().map(|x| x.widen()).collect())
+    }
+}
