@@ -38,6 +38,17 @@ impl Metric {
         matches!(self, Self::L2Squared | Self::L2)
     }
 
+    /// The metric whose distances searches order by and merge: squares in place of roots, which may be equal where their squares differ.
+    pub(crate) fn ordering(self) -> Self {
+        if self == Self::L2 { Self::L2Squared } else { self }
+    }
+
+    /// What a vector of this squared norm is multiplied by before it is narrowed: cosine is of directions.
+    #[inline]
+    pub(crate) fn scale(self, squared: f64) -> f64 {
+        if self == Self::Cosine && squared > 0.0 { 1.0 / squared.sqrt() } else { 1.0 }
+    }
+
     /// The name that [`FromStr`] reads and `Display` writes.
     pub fn name(self) -> &'static str {
         match self {

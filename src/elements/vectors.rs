@@ -43,6 +43,12 @@ impl<'a> From<&'a Matrix> for HostVectors<'a> {
 }
 
 impl<'a> HostVectors<'a> {
+    /// # Panics
+    /// If the values are not whole rows.
+    pub(crate) fn of_whole_rows(elements: Elements<'a>, dim: usize) -> Self {
+        with_elements!(elements, values => MatrixView::of_whole_rows(values, dim).into())
+    }
+
     /// How many vectors there are.
     pub fn rows(&self) -> usize {
         self.elements.len() / self.dim

@@ -30,7 +30,10 @@ use crate::platform::{HAS_NATIVE_FEATURES, Instant};
 const QUERIES: [usize; 5] = [1, 2, 8, 100, 1024];
 
 /// Queries of the batch that is timed in tiles of bytes and of floats.
-const BATCH: usize = 100;
+const BATCH: usize = 512;
+
+/// Fewer rows tell little of a batch: many of them are a sample, which is scanned.
+const BATCH_ROWS: u64 = 1 << 15;
 
 /// Neighbours of each query.
 const NEIGHBORS: usize = 10;
@@ -155,7 +158,12 @@ pub(crate) fn tune(tried: Tried<'_>, metric: Metric, is_again: bool) -> Boxed<'_
             Tried::Lists(..) => ahead::probing(searched),
             _ => searched.kernels(),
         };
-        timed(tried.on_gpu(), &wanted, &trial, is_again).await
+        let rows = tried.on_gpu();
+        let has_tiles = matches!(tried, Tried::Rows(_))
+            && rows.keeps_rows
+            && rows.narrowed.is_some()
+            && !screen_tile_coop::is_expected(&rows.gpu);
+        timed(rows, &wanted, &trial, (is_again, has_tiles)).await
     })
 }
 
@@ -166,7 +174,7 @@ async fn timed(
     rows: &GpuRows,
     wanted: &[Wanted],
     trial: Trial<'_>,
-    is_again: bool,
+    (is_again, has_tiles): (bool, bool),
 ) -> Result<Vec<TunedKernel>> {
     let (gpu, dim) = (&*rows.gpu, rows.dim);
     // Asked for, both numbers of registers are tried, and else only where the adapter's is not known from measurements.
@@ -206,32 +214,33 @@ async fn timed(
             break;
         }
     }
-    if rows.keeps_rows
-        && rows.narrowed.is_some()
-        && !screen_tile_coop::is_expected(gpu)
-        && (is_again || gpu.compiler.batch_times(dim).is_none())
-    {
-        time_batches(rows, trial).await?;
-    }
     let kept: Vec<_> = timed.iter().map(|one| (one.kernel, one.variant.clone(), one.times)).collect();
     gpu.compiler.keep_times(&kept)?;
+    // With the forms that are in use from now on.
+    let has_times = gpu.compiler.batch_times(dim, rows.layout.elements).is_some();
+    if has_tiles && rows.len() >= BATCH_ROWS && (is_again || !has_times) {
+        time_batches(rows, trial, started).await?;
+    }
     Ok(timed.into_iter().map(|one| one.told(dim)).collect())
 }
 
 /// Times a batch in tiles of bytes and in tiles of floats, and keeps that. Where four byte products are no instruction, floats are faster.
-async fn time_batches(rows: &GpuRows, trial: Trial<'_>) -> Result<()> {
+async fn time_batches(rows: &GpuRows, trial: Trial<'_>, started: Instant) -> Result<()> {
     let compiler = &rows.gpu.compiler;
     let mut least = [Duration::MAX; 2];
-    for _ in 0..TURNS {
+    for turn in 0..TURNS {
+        if turn > 0 && started.elapsed() > 2 * MOST_TIME {
+            break;
+        }
         for (takes_floats, least) in [false, true].into_iter().zip(&mut least) {
-            compiler.try_floats(takes_floats);
-            let found = trial(BATCH, FormChoice::General).await;
-            compiler.try_floats(false);
-            *least = found?.statistics.stages.iter().map(|stage| stage.time).sum::<Duration>().min(*least);
+            let tried = takes_floats.then(|| compiler.try_floats());
+            let found = trial(BATCH, FormChoice::Tuned).await?;
+            drop(tried);
+            *least = found.statistics.stages.iter().map(|stage| stage.time).sum::<Duration>().min(*least);
         }
     }
     let [general, specialised] = least.map(|time| time.as_secs_f64());
-    compiler.keep_batch_times(rows.dim, FormTimes { general, specialised });
+    compiler.keep_batch_times(rows.dim, rows.layout.elements, FormTimes { general, specialised });
     Ok(())
 }
 

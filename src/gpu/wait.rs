@@ -18,6 +18,9 @@ use crate::interrupt;
 use crate::lock::lock;
 use crate::platform::{CAN_WAIT, Instant, poll_once, process_id};
 
+/// How long the thread in the background waits in the driver before it looks around.
+const LOOK: Duration = Duration::from_millis(100);
+
 /// Pause after a poll that failed.
 const FAULT_PAUSE: Duration = Duration::from_millis(20);
 
@@ -365,7 +368,7 @@ impl Drop for Waiter {
         let thread = state.thread.take();
         drop(state);
         self.background.changed.notify_all();
-        // A forked process has no such thread, and one that drops its own device ends soon.
+        // A forked process has no such thread. The thread itself, if it drops the device, ends soon.
         let is_other = |(process, thread): &(u32, JoinHandle<()>)| {
             *process == process_id() && thread.thread().id() != std::thread::current().id()
         };
@@ -388,7 +391,11 @@ impl Background {
             }
             let stirred = state.stirred;
             drop(state);
-            let polled = device.poll(wgpu::PollType::wait_indefinitely());
+            // Looks now and then whether the device is dropped.
+            let polled = device.poll(wgpu::PollType::Wait { submission_index: None, timeout: Some(LOOK) });
+            if matches!(polled, Err(wgpu::PollError::Timeout)) {
+                continue;
+            }
             if polled.is_err() {
                 // A lost device resolves its futures by itself. Should it recover, they are polled for again.
                 let state = lock(&self.state);

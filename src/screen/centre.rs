@@ -47,10 +47,7 @@ impl Centre {
             // A sample over all rows: the first ones may be unlike the others.
             let row = rows.row((number as u128 * rows.rows() as u128 / wanted as u128) as usize);
             let squared: f64 = row.iter().map(|x| f64::from(x.widen()).powi(2)).sum();
-            let scale = match self.metric {
-                Metric::Cosine if squared > 0.0 => 1.0 / squared.sqrt(),
-                _ => 1.0,
-            };
+            let scale = self.metric.scale(squared);
             self.squares += squared * scale * scale;
             for (sum, x) in self.sums.iter_mut().zip(row) {
                 *sum += f64::from(x.widen()) * scale;

@@ -32,6 +32,15 @@ pub enum Form {
 }
 
 impl Form {
+    /// The form of f32 dot products.
+    pub fn of_products(metric: Metric) -> Self {
+        match metric {
+            Metric::L2Squared | Metric::L2 => Self::L2,
+            Metric::InnerProduct => Self::InnerProduct,
+            Metric::Cosine => Self::Cosine,
+        }
+    }
+
     /// The form of a screen on integers.
     pub fn narrowed(metric: Metric) -> Self {
         match metric {

@@ -141,7 +141,7 @@ fn files(directory: &std::path::Path, extension: &str) -> Vec<std::path::PathBuf
 }
 
 #[test]
-fn tuning_times_both_forms_keeps_the_times_and_changes_no_answer() {
+fn tuning_times_forms_keeps_the_times_and_changes_no_answer() {
     const DIM: usize = 64;
     const MANY: usize = 1 << 16;
     let directory = tempfile::tempdir().expect("a directory");

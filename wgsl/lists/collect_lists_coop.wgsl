@@ -14,6 +14,7 @@ fn collect_lists_coop(
   @builtin(workgroup_id) workgroup: vec3<u32>,
   @builtin(num_workgroups) workgroups: vec3<u32>,
   @builtin(local_invocation_index) index: u32,
+  @builtin(subgroup_size) subgroup_size: u32,
 ) {
   let end = blocks[0];
   for (var number = workgroup.x; number < end; number += workgroups.x) {
@@ -36,6 +37,6 @@ fn collect_lists_coop(
       // No row passes for a query that is not there.
       pieces[QUERIES + vector] = coarse_query(select(params.queries, own_query, vector < count), own_query_terms, own_threshold);
     }
-    keep_passing(index, place, &sums);
+    keep_passing(index, subgroup_size, place, &sums);
   }
 }

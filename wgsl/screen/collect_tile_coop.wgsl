@@ -13,6 +13,7 @@ fn row_number(place: Place, row: u32) -> u32 { return place.row + row; }
 fn collect_tile_coop(
   @builtin(workgroup_id) workgroup: vec3<u32>,
   @builtin(local_invocation_index) index: u32,
+  @builtin(subgroup_size) subgroup_size: u32,
 ) {
   let block = block_of(workgroup.y);
   let place = Place(workgroup.x * TILE, block * TILE);
@@ -27,5 +28,5 @@ fn collect_tile_coop(
   multiply_tile(first_of(workgroup.x, vector), first_of(block, vector), index, &sums);
   share_row(index, coarse_row(own_row, own_row_terms));
   if (is_first(index)) { pieces[QUERIES + vector] = coarse_query(own_query, own_query_terms, own_threshold); }
-  keep_passing(index, place, &sums);
+  keep_passing(index, subgroup_size, place, &sums);
 }

@@ -47,8 +47,8 @@ impl SearchRequest<'_> {
 
     /// Whether a row at this distance, which for L2 is its square, is within the radius. NaN is not; without a radius every row is.
     pub(crate) fn takes(&self, distance: f32) -> bool {
-        let root = |square: f32| if self.metric == Metric::L2 { square.sqrt() } else { square };
-        self.radius.is_none_or(|radius| root(distance) < radius)
+        let distance = if self.metric == Metric::L2 { distance.sqrt() } else { distance };
+        self.radius.is_none_or(|radius| distance < radius)
     }
 
     pub(crate) fn limit(&self) -> SearchLimit {

@@ -88,7 +88,7 @@ const SCAN: ScreenKernel = ScreenKernel {
     speed: 1,
     most_queries: 16,
     intervals: |rows, metric| Ok(Intervals::of_floats((SCAN.form)(metric), rows.dim)),
-    form: |metric| if metric.is_l2() { Form::Direct } else { float_form(metric) },
+    form: |metric| if metric.is_l2() { Form::Direct } else { Form::of_products(metric) },
     encode: |scoring, commands, part| {
         let (scored, rows) = scoring.floats(part)?;
         distance_scan::encode(commands, &scored, rows, scoring.metric.is_l2())
@@ -103,8 +103,8 @@ const TILE: ScreenKernel = ScreenKernel {
     stage: "distance_tile",
     unit: TILE_QUERIES,
     most_queries: 1024,
-    intervals: |rows, metric| Ok(Intervals::of_floats(float_form(metric), rows.dim)),
-    form: float_form,
+    intervals: |rows, metric| Ok(Intervals::of_floats(Form::of_products(metric), rows.dim)),
+    form: Form::of_products,
     encode: |scoring, commands, part| {
         let (scored, rows) = scoring.floats(part)?;
         distance_tile::encode(commands, &scored, rows)
@@ -184,7 +184,7 @@ pub(crate) struct ScreenKernels {
 const FLOATS: ScreenKernels = ScreenKernels { kernels: &[&SCAN, &TILE], selective_share: 16 };
 const INTEGERS: ScreenKernels = ScreenKernels { kernels: &[&SCAN_I8, &TILE_I8], selective_share: 64 };
 /// Where tiles of bytes take longer than those of floats, as on GPUs without an instruction for their products.
-const INTEGERS_FOR_FEW: ScreenKernels = ScreenKernels { kernels: &[&SCAN_I8, &TILE], ..INTEGERS };
+const INTEGERS_BUT_TILES: ScreenKernels = ScreenKernels { kernels: &[&SCAN_I8, &TILE], ..INTEGERS };
 const INTEGERS_COOP: ScreenKernels = ScreenKernels { kernels: &[&SCAN_I8, &TILE_COOP], ..INTEGERS };
 
 /// The screens of an index, fastest first. A query whose candidates overflow with one is searched again with the next. The last
@@ -195,9 +195,9 @@ pub(crate) fn screens(rows: &GpuRows) -> Vec<&'static ScreenKernels> {
     if rows.keeps_rows
         && rows.narrowed.is_some()
         && !has_matrices
-        && rows.gpu.compiler.batches_take_floats(rows.dim)
+        && rows.gpu.compiler.batches_take_floats(rows.dim, rows.layout.elements)
     {
-        screens[0] = &INTEGERS_FOR_FEW;
+        screens[0] = &INTEGERS_BUT_TILES;
     }
     // The last one needs the rows on the device.
     screens.truncate(screens.len() - usize::from(!rows.keeps_rows));
@@ -329,15 +329,6 @@ impl Scoring<'_> {
         Self: 's,
     {
         Scored { queries, count: self.count, rows, scores: self.scores, room: self.padded, part }
-    }
-}
-
-/// The form of f32 dot products.
-fn float_form(metric: Metric) -> Form {
-    match metric {
-        Metric::L2Squared | Metric::L2 => Form::L2,
-        Metric::Cosine => Form::Cosine,
-        Metric::InnerProduct => Form::InnerProduct,
     }
 }
 

@@ -39,9 +39,18 @@ pub(crate) enum FormChoice {
 /// size.
 const SUBGROUPS_IN_BROWSERS: &str = "enable subgroups;\ndiagnostic(off, subgroup_uniformity);\n";
 
-/// The name of the times of batches.
-fn batches_of(dim: usize) -> String {
-    format!("batches for {dim}")
+/// The name of the times of batches of rows of these elements.
+fn batches_of(dim: usize, elements: ElementKind) -> String {
+    format!("batches {elements} for {dim}")
+}
+
+/// Has batches searched in tiles of floats until it is dropped.
+pub(crate) struct TriedFloats<'c>(&'c AtomicBool);
+
+impl Drop for TriedFloats<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
 }
 
 /// A compiled variant, or the place of one.
@@ -218,23 +227,25 @@ impl Compiler {
     }
 
     /// The times of a batch with tiles of bytes and, as the other form, with tiles of floats, for vectors of this many elements.
-    pub(crate) fn batch_times(&self, dim: usize) -> Option<FormTimes> {
-        self.forms.named(&batches_of(dim))
+    pub(crate) fn batch_times(&self, dim: usize, elements: ElementKind) -> Option<FormTimes> {
+        self.forms.named(&batches_of(dim, elements))
     }
 
     /// Keeps such times.
-    pub(crate) fn keep_batch_times(&self, dim: usize, times: FormTimes) {
-        self.forms.keep([(batches_of(dim), times)]);
+    pub(crate) fn keep_batch_times(&self, dim: usize, elements: ElementKind, times: FormTimes) {
+        self.forms.keep([(batches_of(dim, elements), times)]);
     }
 
     /// Whether batches are searched in tiles of floats, though there are bytes.
-    pub(crate) fn batches_take_floats(&self, dim: usize) -> bool {
-        self.tries_floats.load(Ordering::Relaxed) || self.batch_times(dim).is_some_and(FormTimes::specialises)
+    pub(crate) fn batches_take_floats(&self, dim: usize, elements: ElementKind) -> bool {
+        let takes_floats = || self.batch_times(dim, elements).is_some_and(FormTimes::specialises);
+        self.tries_floats.load(Ordering::Relaxed) || takes_floats()
     }
 
     /// Searches batches in tiles of floats, to time them.
-    pub(crate) fn try_floats(&self, tries: bool) {
-        self.tries_floats.store(tries, Ordering::Relaxed);
+    pub(crate) fn try_floats(&self) -> TriedFloats<'_> {
+        self.tries_floats.store(true, Ordering::Relaxed);
+        TriedFloats(&self.tries_floats)
     }
 
     /// Keeps the times of forms, and uses the faster ones, which were compiled to be timed.
@@ -313,23 +324,22 @@ impl Compiler {
     /// Compiles a variant, or where the driver refuses it, the next that does the same with less.
     fn compile_fitting(&self, kernel: &'static Kernel, variant: &Variant) -> Result<Pipeline> {
         self.check_limits(kernel)?;
-        let mut first = None;
+        let mut refusals: Vec<Refusal> = vec![];
         for variant in kernel.lesser(variant) {
             let spelled = self.spells_products.load(Ordering::Relaxed);
             for spells in [spelled, true] {
                 match self.compile(kernel, &variant, spells) {
                     Err(Error::Device { message }) => {
-                        let refusal = Refusal {
-                            kernel: kernel.name,
-                            variant: variant.to_string(),
-                            message: message.clone(),
-                        };
-                        lock(&self.refused).push(refusal);
-                        first.get_or_insert(Error::Device { message });
+                        let products =
+                            if spells && kernel.multiplies_bytes() { ", plain products" } else { "" };
+                        let variant = format!("{variant}{products}");
+                        refusals.push(Refusal { kernel: kernel.name, variant, message });
                     }
-                    done => {
+                    Err(error) => return Err(error),
+                    Ok(pipeline) => {
                         self.spells_products.fetch_or(spells, Ordering::Relaxed);
-                        return done;
+                        lock(&self.refused).extend(refusals);
+                        return Ok(pipeline);
                     }
                 }
                 if spells || !kernel.multiplies_bytes() {
@@ -337,6 +347,8 @@ impl Compiler {
                 }
             }
         }
+        // The first form is the one that says most.
+        let first = refusals.into_iter().next().map(|Refusal { message, .. }| Error::Device { message });
         Err(first.unwrap_or_else(|| Error::internal(format!("kernel {} has no variant", kernel.name))))
     }
 

@@ -37,7 +37,7 @@ pub(crate) struct FormTimes {
 impl FormTimes {
     /// Whether the other form is used.
     pub(crate) fn specialises(self) -> bool {
-        self.specialised * GAIN <= self.general
+        self.general > 0.0 && self.specialised * GAIN <= self.general
     }
 }
 

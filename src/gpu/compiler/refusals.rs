@@ -37,7 +37,7 @@ pub struct KernelForms {
     pub subgroups: bool,
     /// Whether products of four bytes are one operation of the driver's language.
     pub byte_products: bool,
-    /// How many registers an invocation fills with a kernel's data: 128 or 64.
+    /// How many registers an invocation fills with a kernel's data, 128 or 64, where neither the driver nor a tuner has chosen otherwise.
     pub registers: u32,
     /// The side of the cooperative matrices that searches multiply; none where the adapter lists none that kernels are written for.
     pub matrix_side: Option<u32>,

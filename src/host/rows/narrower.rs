@@ -36,7 +36,7 @@ impl Narrower {
     /// f32 in any order.
     pub(crate) fn narrow(&self, vector: &[f32], squared: f64, integers: &mut [i8]) -> Terms {
         let centre = self.centre.values();
-        let unit = if self.metric == Metric::Cosine && squared > 0.0 { 1.0 / squared.sqrt() } else { 1.0 };
+        let unit = self.metric.scale(squared);
         let Narrowing { levels, inflation, step_error, unit_error, smallest, tiny, .. } = self.narrowing;
         let most = with_widest_registers(
             #[inline(always)]
@@ -48,8 +48,7 @@ impl Narrower {
             #[inline(always)]
             || steps(vector, centre, [unit, scale.into(), levels.into()], integers),
         );
-        let is_l2 = matches!(self.metric, Metric::L2 | Metric::L2Squared);
-        let bias = if is_l2 { lengths } else { products } as f32;
+        let bias = if self.metric.is_l2() { lengths } else { products } as f32;
         if is_tiny {
             let length = tiny + unit_error;
             return Terms { scale, length, residual: length, bias };

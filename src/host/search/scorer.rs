@@ -15,7 +15,6 @@ use crate::host::search::intervals::QueryTerms;
 use crate::host::search::products::products;
 use crate::interrupt::Stop;
 use crate::memory;
-use crate::metric::Metric;
 use crate::screen::certificate::{Form, Margin, Terms};
 
 /// Products of elements between two looks at whether to stop: they take about a millisecond.
@@ -80,11 +79,7 @@ impl<'a> Scorer<'a> {
         stop: Stop<'a>,
     ) -> Result<Self> {
         let Some(narrowed) = &rows.narrowed else {
-            let form = match rows.metric {
-                Metric::L2 | Metric::L2Squared => Form::L2,
-                Metric::InnerProduct => Form::InnerProduct,
-                Metric::Cosine => Form::Cosine,
-            };
+            let form = Form::of_products(rows.metric);
             let margin = Margin::of_rounding(form, rows.dim());
             let terms =
                 queries.squared.iter().map(|&squared| QueryTerms::new(form, margin, terms_of(form, squared)));

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::Path;
 
-use crate::elements::Matrix;
+use crate::elements::{Elements, HostVectors, Matrix};
 use crate::error::{Error, Result};
 use crate::files::mismatch;
 use crate::index::common::{Resources, Rows, Settings};
@@ -145,8 +145,15 @@ impl<'a> Loading<'a> {
         let mut pieces = self.reader.tensor("rows", elements.dtype(), &[rows, dim], piece_bytes)?;
         let mut done = 0;
         while let Some(piece) = pieces.next_piece()? {
-            let rows = Matrix::of_bytes(elements, piece, dim)?;
-            let rows = Rows::from(&rows);
+            let copy;
+            let rows: Rows<'_> = match Elements::of_bytes(elements, piece) {
+                Some(values) => HostVectors::of_whole_rows(values, dim).into(),
+                // The bytes of a piece may lie anywhere.
+                None => {
+                    copy = Matrix::of_bytes(elements, piece, dim)?;
+                    (&copy).into()
+                }
+            };
             let range = done..done + rows.rows();
             let (ids, slots) = (Some(&ids[range.clone()]), &slots[range.clone()]);
             let added = store.add_at(rows, ids, slots, &mut |_| ()).await;

@@ -20,7 +20,7 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("multiply_coop")
     .source(wgsl!("internals/ceilings/multiply_coop", MATRICES, SUBGROUPS))
     .buffers(&[("sums", Access::Write)])
     .multiplies_matrices()
-    .workgroup(128, 4 * 16 * 16 * 2)
+    .workgroup(256, 4 * 16 * 16 * 2)
     .holds_tile();
 
 /// Operations of a subgroup in a turn, with matrices of this side; a multiply-add counts as two.

@@ -16,7 +16,7 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("pairs_tile_coop")
     .overrides(&[("METRIC", &[PAIRS_COSINE, PAIRS_INNER_PRODUCT])])
     .multiplies_matrices()
     .lengths(&[VECTORS])
-    .workgroup(128, 2 * 128 * 10 * 8 + 4096)
+    .workgroup(256, 2 * 128 * 10 * 8 + 4096)
     .holds_tile();
 
 /// Records the kernel for checked pairs and their halves, by cosine or inner product.

@@ -238,7 +238,7 @@ pub fn reference(
     candidates: &[u32],
     offsets: &[u32],
 ) -> Vec<(f64, u32)> {
-    let metric = if metric == Metric::L2 { Metric::L2Squared } else { metric };
+    let metric = metric.ordering();
     let mut found = vec![];
     for (query, ends) in offsets.windows(2).enumerate() {
         for &candidate in &candidates[ends[0] as usize..ends[1] as usize] {

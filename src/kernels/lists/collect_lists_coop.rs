@@ -31,7 +31,7 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("collect_lists_coop")
     .overrides(OVERRIDES)
     .multiplies_matrices()
     .lengths(&[GRANULES])
-    .workgroup(128, 2 * 128 * 10 * 8 + 4 * 1024)
+    .workgroup(256, 2 * 128 * 10 * 8 + 4 * 1024)
     .holds_tile();
 
 /// The most queries of a block.

@@ -34,7 +34,7 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("collect_tile_coop")
     .overrides(OVERRIDES)
     .multiplies_matrices()
     .lengths(&[GRANULES])
-    .workgroup(128, 2 * 128 * 10 * 8 + 4 * 1024)
+    .workgroup(256, 2 * 128 * 10 * 8 + 4 * 1024)
     .holds_tile();
 
 /// Whether the kernel keeps, of one tile with these scores `[queries, rows]`, the rows whose score reaches a threshold. Each form is

@@ -142,7 +142,7 @@ pub fn reference(metric: Metric, vector: &[f32], centre: &[f32]) -> (Vec<i32>, [
         pairs().zip(&integers).map(|((y, m), &t)| (y - m - scale * f64::from(t)).powi(2)).sum::<f64>();
     let squared: f64 = pairs().map(|(y, m)| (y - m).powi(2)).sum();
     let product: f64 = pairs().map(|(y, m)| y * m).sum();
-    let bias = if matches!(metric, Metric::L2 | Metric::L2Squared) { squared } else { product };
+    let bias = if metric.is_l2() { squared } else { product };
     (integers, [scale, squared.sqrt(), residual.sqrt(), bias])
 }
 

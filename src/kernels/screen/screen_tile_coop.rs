@@ -18,7 +18,7 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("screen_tile_coop")
     .buffers(SCORE_BUFFERS)
     .multiplies_matrices()
     .lengths(&[GRANULES])
-    .workgroup(128, 2 * 128 * 10 * 8)
+    .workgroup(256, 2 * 128 * 10 * 8)
     .holds_tile();
 
 /// Whether this device multiplies matrices, and this kernel and `collect_tile_coop` compute correctly on it. One tile of integers, the

@@ -26,7 +26,7 @@ const K: usize = 10;
 const FEW: [usize; 2] = [1, 8];
 /// Queries in tiles: enough for them, and so many that the tiles of lists are full, as those of matrices have to be.
 const MANY: [usize; 2] = [70, 600];
-/// The indexes. The second has no 8-bit copy; nor has the first on a software driver with subgroups, which does not need the second.
+/// The indexes. The second has no 8-bit copy. The first has none either on a software driver with subgroups, where the second is left out.
 const INDEXES: [(Kind, Screen); 3] =
     [(Kind::Flat, Screen::Auto), (Kind::Flat, Screen::None), (Kind::Ivf, Screen::Auto)];
 /// What roots and quotients may differ by, relative to a distance above 1. Other distances are whole numbers, and the same.
@@ -50,7 +50,8 @@ pub(super) fn run(device: &Device) -> Result<Vec<Check>> {
     let mut checks = vec![];
     let Some(forms) = device.kernel_forms() else { return Ok(checks) };
     let many = MANY[usize::from(forms.matrix_side.is_some())];
-    let is_needed = |screen| screen == Screen::Auto || device.adapter().kind != AdapterKind::Software;
+    let has_copies = device.adapter().kind != AdapterKind::Software || !forms.subgroups;
+    let is_needed = |screen| screen == Screen::Auto || has_copies;
     let indexes: Vec<_> = INDEXES.into_iter().filter(|&(_, screen)| is_needed(screen)).collect();
     let bar = bar("test", indexes.len() * 2 * Metric::ALL.len());
     for (kind, screen) in indexes {

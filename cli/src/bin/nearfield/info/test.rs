@@ -14,9 +14,11 @@ use nearfield_cli::terminal::output;
 
 /// Tests a device. Fails if a check does.
 pub(super) fn run(args: &Args) -> Result<()> {
+    // Closed before the other is opened.
+    let best = Device::best().ok().map(|best| best.adapter().clone());
     let device = args.device.open(DeviceOptions::default())?;
     let (adapter, usage) = (device.adapter(), device.memory_usage());
-    let is_best = Device::best().is_ok_and(|best| best.adapter() == adapter);
+    let is_best = best.as_ref() == Some(adapter);
     let mut checks = checks::run(&device)?;
     let times = args.report.as_ref().map(|_| times::run(&device)).transpose();
     let times = times.unwrap_or_else(|error| {
