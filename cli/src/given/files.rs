@@ -176,10 +176,10 @@ pub fn refuse_overwriting(inputs: &[(&str, Option<&Path>)], outputs: &[(&str, Op
     };
     let mut seen: Vec<(&str, PathBuf)> =
         inputs.iter().filter_map(|(name, path)| Some((*name, whole((*path)?)?))).collect();
-    for (name, path) in outputs {
-        let Some(path) = path.and_then(whole) else { continue };
+    for (name, given) in outputs {
+        let Some((given, path)) = given.and_then(|given| Some((given, whole(given)?))) else { continue };
         if let Some((other, _)) = seen.iter().find(|(_, used)| *used == path) {
-            bail!("{name}: needed a file of its own, {} is that of {other}", path.display());
+            bail!("{name}: needed a file of its own, {} is that of {other}", given.display());
         }
         seen.push((name, path));
     }

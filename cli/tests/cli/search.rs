@@ -77,7 +77,10 @@ fn answers_are_written_by_the_ending_of_the_file_and_never_over_another() -> Res
     }
     here.run(&format!("{SEARCH} --out found.csv --force"))?;
     let of_archive = "--rows found.npz:distances --queries found.npz:distances --force --out found.npz";
-    here.fail(&format!("search --device host {of_archive}"), &[("", &["--out", "--rows", "found.npz"])])?;
+    here.fail(
+        &format!("search --device host {of_archive}"),
+        &[("", &["--out", ", found.npz is that of --rows"])],
+    )?;
     here.fail(
         SEARCH,
         &[
