@@ -1,6 +1,8 @@
 //! Values to reduce, on the host or on a device: vectors of any length, and rows.
 
-use crate::elements::{Element, ElementKind, Elements, HostVectors, MatrixView, SharedElements, with_elements};
+use crate::elements::{
+    Element, ElementKind, Elements, HostVectors, MatrixView, SharedElements, with_elements,
+};
 use crate::engine::device::distance_matrix::DistanceMatrix;
 use crate::engine::device::engine::Engine;
 use crate::engine::device::handle::Device;

@@ -1,10 +1,10 @@
 //! Scores of few queries: reads every row once, at the speed of memory.
 
+use crate::elements::{Element, ElementKind, MatrixView};
 use crate::error::Result;
 use crate::gpu::{Commands, Grid, Kernel, params, wgsl};
 use crate::kernels::blocks::{BLOCK_ROWS, Part, SCORE_BUFFERS, SCORES, Scored};
 use crate::kernels::lengths::VECTORS;
-use crate::elements::{Element, ElementKind, MatrixView};
 
 params! {
     /// Parameters of `distance_scan` and `distance_tile`.

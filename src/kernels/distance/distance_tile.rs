@@ -1,10 +1,10 @@
 //! Dot products of many queries: tiles in registers, at the speed of arithmetic.
 
+use crate::elements::ElementKind;
 use crate::error::Result;
 use crate::gpu::{Commands, Grid, Kernel, wgsl};
 use crate::kernels::blocks::{BLOCK_ROWS, SCORE_BUFFERS, SCORES, Scored};
 use crate::kernels::lengths::VECTORS;
-use crate::elements::ElementKind;
 
 pub use crate::kernels::distance::distance_scan::Params;
 

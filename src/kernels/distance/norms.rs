@@ -1,10 +1,10 @@
 //! Squared and inverse norms of rows, and the check that rows are valid.
 
+use crate::elements::{Element, ElementKind, MatrixView};
 use crate::error::{Error, Result};
 use crate::gpu::{ACROSS, BufferSlice, Commands, GRID, Grid, Kernel, params, wgsl};
 use crate::kernels::lengths::VECTORS;
 use crate::kernels::sixteen::{AT_ONCE, INVOCATIONS, SIXTEEN};
-use crate::elements::{Element, ElementKind, MatrixView};
 
 params! {
     pub struct Params {

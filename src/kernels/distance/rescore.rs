@@ -1,12 +1,12 @@
 //! The distances that searches report, for the candidates of each query.
 
+use crate::elements::{ElementKind, MatrixView};
 use crate::error::{Error, Result};
 use crate::gpu::{ACROSS, BufferSlice, Commands, Grid, Kernel, params, wgsl};
 use crate::kernels::keys::{KEYS, key_of};
 use crate::kernels::lengths::VECTORS;
 use crate::kernels::metrics::{METRIC_COSINE, METRIC_INNER_PRODUCT, METRIC_L2, METRICS, metric_constant};
 use crate::kernels::sixteen::{AT_ONCE, INVOCATIONS, SIXTEEN};
-use crate::elements::{ElementKind, MatrixView};
 use crate::metric::Metric;
 
 params! {

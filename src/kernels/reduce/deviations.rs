@@ -1,11 +1,11 @@
 //! Sums the squared deviations of values from their mean, block by block.
 
+use crate::elements::{Element, ElementKind};
 use crate::error::{Error, Result};
 use crate::gpu::{ACROSS, BufferSlice, Commands, GRID, Grid, Kernel, ROUNDING, wgsl};
 use crate::kernels::reduce::extent::Extent;
 use crate::kernels::reduce::reduce_blocks::Params;
 pub use crate::kernels::reduce::spread::Spread;
-use crate::elements::{Element, ElementKind};
 
 /// Vectors of four elements that an invocation keeps in registers.
 const HELD: u32 = 4;

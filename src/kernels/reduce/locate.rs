@@ -1,10 +1,10 @@
 //! Finds where the smallest key of a row was.
 
+use crate::elements::Element;
 use crate::error::{Error, Result};
 use crate::gpu::{BufferSlice, Commands, GRID, Grid, Kernel, wgsl};
 use crate::kernels::reduce::operation::{EXTREMES, Operation};
 use crate::kernels::reduce::reduce_blocks::{Params, Reduce};
-use crate::elements::Element;
 
 /// The declaration. Its parameters are those of `reduce_blocks`.
 pub static KERNEL: Kernel = Kernel::new::<Params>("locate")

@@ -1,5 +1,6 @@
 //! Reduces blocks of values to records, which `reduce_partials` merges.
 
+use crate::elements::{Element, ElementKind};
 use crate::error::{Error, Result};
 use crate::gpu::{
     ACROSS, BufferSlice, Commands, GRID, Grid, Kernel, RECORDS, ROUNDING, SPAN, WORKGROUP, params, wgsl,
@@ -7,7 +8,6 @@ use crate::gpu::{
 use crate::kernels::reduce::extent::Extent;
 use crate::kernels::reduce::operation::EXTREMES;
 pub use crate::kernels::reduce::operation::{Operation, Summation};
-use crate::elements::{Element, ElementKind};
 
 params! {
     /// Parameters of all reductions.

@@ -1,12 +1,12 @@
 //! Narrows vectors to 8-bit integers, for the screens on integers.
 
+use crate::elements::ElementKind;
 use crate::error::Result;
 use crate::gpu::{ACROSS, Buffer, BufferSlice, Commands, GRID, Grid, Kernel, buffers, params, wgsl};
 use crate::kernels::blocks::{BLOCK_ROWS, BLOCK_SHIFT};
 use crate::kernels::lengths::{GRANULES, VECTORS};
 use crate::kernels::metrics::{METRIC_COSINE, METRIC_L2, METRICS, metric_constant};
 use crate::kernels::sixteen::{AT_ONCE, INVOCATIONS, SIXTEEN};
-use crate::elements::ElementKind;
 use crate::metric::Metric;
 use crate::screen::certificate::{Narrowing, Terms};
 
