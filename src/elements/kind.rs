@@ -74,6 +74,14 @@ pub enum ElementKind {
 }
 
 impl ElementKind {
+    /// Every element type.
+    pub const ALL: [Self; TYPES.len()] = [Self::F32, Self::F16];
+
+    /// Whether values of this type are f32 as they lie, so that nothing has to widen them.
+    pub(crate) fn is_wide(self) -> bool {
+        self == Self::F32
+    }
+
     /// Rows of this dim that are copied at a time: some 16 MiB, at least one.
     pub(crate) fn rows_of_piece(self, dim: usize) -> usize {
         ((16 << 20) / (dim * self.size())).max(1)

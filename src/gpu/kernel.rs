@@ -391,8 +391,7 @@ impl Kernel {
     /// Every variant that takes the lengths of vectors from the parameters: element types, with and without subgroups, and each value
     /// of each override constant.
     pub fn variants(&self) -> Vec<Variant> {
-        let elements: &[ElementKind] =
-            if self.loads_rows { &[ElementKind::F32, ElementKind::F16] } else { &[ElementKind::F32] };
+        let elements: &[ElementKind] = if self.loads_rows { &ElementKind::ALL } else { &[ElementKind::F32] };
         let sides: &[u32] = if self.multiplies_matrices { &[8, 16] } else { &[0] };
         let registers: &[u32] = if self.fits_registers { &REGISTERS } else { &[0] };
         let subgroups: &[bool] = if self.sums_lanes { &[false, true] } else { &[false] };

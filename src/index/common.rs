@@ -260,8 +260,10 @@ impl Common {
     /// Checks that the index can store these rows.
     pub(crate) fn check_rows(&self, rows: &Rows<'_>) -> Result<()> {
         self.check_vectors("rows", rows)?;
-        if self.elements == ElementKind::F16 && rows.kind() == ElementKind::F32 {
-            return Err(Error::argument("rows", "f16 rows, because the index stores f16", "f32 rows"));
+        let (own, given) = (self.elements, rows.kind());
+        if given.size() > own.size() {
+            let needed = format!("{own} rows, because the index stores {own}");
+            return Err(Error::argument("rows", needed, format!("{given} rows")));
         }
         Ok(())
     }

@@ -141,6 +141,23 @@ fn wgpu_stays_in_the_folder_of_the_gpu() {
     assert_none("wgpu", others.into_iter().map(str::to_owned).collect());
 }
 
+/// Files outside `src/elements` that a new element type changes: the text that kernels load it by, and what files call it.
+const NAMES_TYPES: &[&str] = &["gpu/kernel.rs", "io/element_type.rs", "io/vectors.rs"];
+
+#[test]
+fn few_files_name_every_element_type() {
+    const NAMES: [&str; 4] = ["ElementKind::F16", "Elements::F16", "Matrix::F16", "Dtype::F16"];
+    let read = library();
+    let names = |file: &&str| {
+        let text = fs::read_to_string(repository().join("src").join(file)).expect("source text");
+        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+        let mut lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
+        lines.any(|line| NAMES.iter().any(|name| line.contains(name)))
+    };
+    let others = read.files().filter(|file| !file.starts_with("elements/") && !file.contains("tests"));
+    assert_eq!(others.filter(names).collect::<Vec<_>>(), NAMES_TYPES);
+}
+
 #[test]
 fn folders_are_small() {
     let mut large = BTreeSet::new();

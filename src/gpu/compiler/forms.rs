@@ -48,8 +48,11 @@ pub(super) struct Forms {
     /// By kernel and variant. Read from the file when it is first asked for.
     timed: Mutex<Option<BTreeMap<String, FormTimes>>>,
     /// The compiled forms to use, the fastest first, by the address of their kernel.
-    in_use: Mutex<HashMap<usize, Vec<(f64, Arc<Pipeline>)>>>,
+    in_use: Mutex<HashMap<usize, Vec<Faster>>>,
 }
+
+/// A form, and its time as a part of the general form's.
+type Faster = (f64, Arc<Pipeline>);
 
 impl Forms {
     /// The forms of an adapter, which a file in `directory` keeps; without a directory nothing does.
@@ -106,7 +109,7 @@ impl Forms {
     pub(super) fn in_use(&self, general: &Pipeline, params: &[u8]) -> Option<Arc<Pipeline>> {
         let in_use = lock(&self.in_use);
         let mut forms = in_use.get(&std::ptr::from_ref(general.kernel).addr())?.iter();
-        let fits = |(_, form): &&(f64, Arc<Pipeline>)| {
+        let fits = |(_, form): &&Faster| {
             let Variant { dimension, registers, .. } = form.variant;
             general.kernel.is_of(dimension, params)
                 && form.variant == Variant { dimension, registers, ..general.variant.clone() }

@@ -11,7 +11,7 @@ pub(super) const PIECE: usize = 2048;
 pub(super) fn first_place(number: f32, row: Elements<'_>) -> u64 {
     match row {
         Elements::F32(values) => place_in_f32(number, values).unwrap_or(NOWHERE),
-        Elements::F16(_) => place_in_pieces(number, row),
+        _ => place_in_pieces(number, row),
     }
 }
 

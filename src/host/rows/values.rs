@@ -79,7 +79,7 @@ impl RowValues {
 
     /// Elements of scratch memory that [`row`](Self::row) needs: none where rows lie as f32.
     pub(crate) fn scratch_len(&self) -> usize {
-        let is_wide = self.kind() == ElementKind::F32 && self.file().is_none_or(MappedRows::is_aligned);
+        let is_wide = self.kind().is_wide() && self.file().is_none_or(MappedRows::is_aligned);
         if is_wide { 0 } else { self.dim }
     }
 

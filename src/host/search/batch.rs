@@ -30,7 +30,7 @@ pub(crate) fn by_batch(
 ) -> Result<()> {
     let mut scratch = vec![];
     let most = queries.rows().min(schedule.batch.max(1));
-    if queries.kind() == ElementKind::F16 {
+    if !queries.kind().is_wide() {
         memory::reserve(&mut scratch, most * queries.dim())?;
     }
     for start in (0..queries.rows()).step_by(most.max(1)) {

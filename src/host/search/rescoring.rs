@@ -165,7 +165,7 @@ impl HostRows {
         (shortlists, share): (&[Shortlist<'a>], usize),
         (mut found, computed): (&'h mut [Hit], &'h mut [usize]),
     ) -> Result<Vec<Task<'a, 'h>>> {
-        let wide_query = if queries.kind() == ElementKind::F16 { self.dim() } else { 0 };
+        let wide_query = if queries.kind().is_wide() { 0 } else { self.dim() };
         let mut tasks: Vec<Task<'a, 'h>> = vec![];
         for (&Shortlist { query, candidates: all }, computed) in shortlists.iter().zip(computed) {
             let is_whole = all.len() <= share;
