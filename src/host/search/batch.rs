@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::elements::{ElementKind, HostVectors, MatrixView};
+use crate::elements::{HostVectors, MatrixView};
 use crate::error::Result;
 use crate::host::search::request::HostRequest;
 use crate::host::search::schedule::Schedule;

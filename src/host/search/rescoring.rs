@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::elements::{ElementKind, HostVectors};
+use crate::elements::HostVectors;
 use crate::error::{Error, Result};
 use crate::host::rows::store::HostRows;
 use crate::host::search::nominees::Hit;
