@@ -43,7 +43,8 @@ impl Metric {
         if self == Self::L2 { Self::L2Squared } else { self }
     }
 
-    /// What a vector of this squared norm is multiplied by before it is narrowed: cosine is of directions.
+    /// The factor of a vector with this squared norm before it is quantised. Cosine compares directions, so it is the inverse norm there, and 1
+    /// for other metrics.
     #[inline]
     pub(crate) fn scale(self, squared: f64) -> f64 {
         if self == Self::Cosine && squared > 0.0 { 1.0 / squared.sqrt() } else { 1.0 }

@@ -23,6 +23,14 @@ fn opened() -> Option<Device> {
     Some(device).filter(|device| device.capabilities().max_storage_buffers > 0)
 }
 
+/// An index of the numbers below 4,000.
+fn index_of_numbers(device: &Device) -> Flat {
+    let rows: Vec<f32> = (0..4000).map(|row| row as f32).collect();
+    let mut index = Flat::builder(device, Metric::L2, 1).build().expect("an index");
+    index.add(MatrixView::new(&rows, 1).expect("rows")).expect("good rows");
+    index
+}
+
 /// Bytes of this process that lie in memory.
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("Linux has it");
@@ -69,10 +77,8 @@ fn an_idle_device_with_an_empty_index_stays_under_64_mib() {
 fn no_thread_outlives_its_device() {
     let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let Some(device) = opened() else { return };
-    let rows: Vec<f32> = (0..4000).map(|row| row as f32).collect();
-    let mut index = Flat::builder(&device, Metric::L2, 1).build().expect("an index");
-    index.add(MatrixView::new(&rows, 1).expect("rows")).expect("good rows");
-    let queries = MatrixView::new(&rows[..1], 1).expect("a query");
+    let index = index_of_numbers(&device);
+    let queries = MatrixView::new(&[0.0f32], 1).expect("a query");
     // No blocking call polls the device for this future.
     pollster::block_on(index.search_async(queries, 1)).expect("an answer");
     let polls = || {
@@ -100,10 +106,8 @@ fn ticks() -> u64 {
 fn a_future_that_nobody_polls_keeps_no_thread_busy() {
     let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let Some(device) = opened() else { return };
-    let rows: Vec<f32> = (0..4000).map(|row| row as f32).collect();
-    let mut index = Flat::builder(&device, Metric::L2, 1).build().expect("an index");
-    index.add(MatrixView::new(&rows, 1).expect("rows")).expect("good rows");
-    let queries = MatrixView::new(&rows[..1], 1).expect("a query");
+    let index = index_of_numbers(&device);
+    let queries = MatrixView::new(&[0.0f32], 1).expect("a query");
     index.search(queries, 1).expect("an answer");
     let mut waiting = Box::pin(index.search_async(queries, 1));
     assert!(waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());

@@ -125,7 +125,7 @@ impl ElementKind {
 const _: () = assert!(TYPES[ElementKind::F32 as usize].kind as u32 == ElementKind::F32 as u32);
 const _: () = assert!(TYPES[ElementKind::F16 as usize].kind as u32 == ElementKind::F16 as u32);
 
-/// What is known of an element type.
+/// The names, the size and the tags of an element type.
 pub(crate) struct About {
     pub(crate) kind: ElementKind,
     size: usize,

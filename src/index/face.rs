@@ -36,8 +36,12 @@ macro_rules! index_methods {
                 }
                 async warm_up_async;
 
-                /// Times kernels of searches in two forms, uses the faster ones from now on, and returns the times: of forms that take
-                /// the length of vectors from their parameters, and of forms compiled for this dim. Answers do not depend on it.
+                /// Times kernels of searches in several forms, uses the faster ones from now on, and returns the times. The general form
+                /// takes the length of vectors from its parameters and fills as many registers as suit GPUs of this vendor. The others
+                /// are compiled for this dim, or fill another number of registers. Answers do not depend on it.
+                ///
+                /// A `Flat` of 32,768 rows or more that has an 8-bit copy, on a GPU without cooperative matrices, also times a batch of 512
+                /// queries in tiles of bytes and of floats, and keeps the faster kind. The result does not list that.
                 ///
                 /// [`warm_up`](Self::warm_up) does the same for kernels that were not timed yet, in at most 0.2 s of searches beside
                 /// compiling, and a file in [`DeviceOptions::cache_dir`](crate::DeviceOptions::cache_dir) keeps the times for an

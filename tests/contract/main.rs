@@ -120,7 +120,7 @@ fn every_variant_matches_its_declaration_and_translates_for_every_interface() {
             let words = translated(kernel, variant, &module, &info);
             if let Some(directory) = hlsl.as_ref().filter(|_| variant.matrix_side == 0) {
                 leave_hlsl(directory, &format!("{number}-{driver:?}"), &module, &info);
-                // What a device runs whose compiler refuses the form of products of bytes that naga writes.
+                // A device runs this text where its compiler refuses `dot4I8Packed` as naga writes it.
                 if let Some(text) = internals::with_spelled_products(&text) {
                     let (module, info) = specialised(kernel, variant, &text);
                     leave_hlsl(directory, &format!("{number}-{driver:?}-spelled"), &module, &info);

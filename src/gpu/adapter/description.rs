@@ -93,7 +93,7 @@ impl Capabilities {
             let mut sizes = self.cooperative_sizes.iter();
             sizes.any(|one| one.size == [side; 3] && one.operands == "f16" && one.accumulator == "f32")
         };
-        // The kernels share their tiles out among subgroups of so many lanes. AMD's drivers give kernels the most, 64 where 32 are possible.
+        // A tile is shared among subgroups of this many lanes. AMD's drivers compile for the larger size, 64.
         // Matrices of 8 x 8 are those of Apple's GPUs, whose subgroups have 32, though the interface tells a range. Were it otherwise, the
         // self-test would fail.
         let lanes = |side: u32| match (side, self.subgroup_sizes?) {

@@ -1,4 +1,4 @@
-//! What a driver refuses, and the forms of kernels that a device is left with.
+//! Keeps which forms of kernels a driver refused, and writes products of bytes in plain arithmetic for drivers that refuse `dot4I8Packed`.
 
 /// A product of four bytes. Not every compiler takes the form that naga gives it: DXC 1.7 does not.
 const BYTE_PRODUCT: &str = "dot4I8Packed(";
@@ -23,7 +23,7 @@ pub(crate) fn with_spelled_products(text: &str) -> Option<String> {
 pub struct Refusal {
     /// The kernel's name.
     pub kernel: &'static str,
-    /// Its variant.
+    /// Its variant, with `, plain products` behind it where products of bytes were in plain arithmetic.
     pub variant: String,
     /// What the driver said.
     pub message: String,

@@ -24,7 +24,7 @@ const PROBES: usize = 8;
 const K: usize = 10;
 /// One query and a few are scanned for.
 const FEW: [usize; 2] = [1, 8];
-/// Queries in tiles: enough for them, and so many that the tiles of lists are full, as those of matrices have to be.
+/// Queries of a batch. Tiles take 70. Matrices multiply full tiles alone, and 600 queries fill those of lists.
 const MANY: [usize; 2] = [70, 600];
 /// The indexes. The second has no 8-bit copy. The first has none either on a software driver with subgroups, where the second is left out.
 const INDEXES: [(Kind, Screen); 3] =
