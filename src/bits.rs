@@ -131,8 +131,8 @@ impl Bits {
         freed.iter().for_each(|&slot| bits.set(slot as usize, false));
         let end = bits.last_one().map_or(0, |slot| slot + 1);
         bits.resize(end)?;
-        let has_gaps = bits.count_ones() < end;
-        Ok((end, has_gaps.then_some(bits)))
+        let has_tombstones = bits.count_ones() < end;
+        Ok((end, has_tombstones.then_some(bits)))
     }
 
     /// The numbers of the set bits; those of all places below the end without bits.

@@ -271,7 +271,7 @@ impl Error {
         Self::Unsupported { what: what.into(), needed: needed.into(), available: available.to_string() }
     }
 
-    /// Checks that kernels can number all slots of an index, including gaps.
+    /// Checks that kernels can number all slots of an index, including tombstones.
     pub(crate) fn check_slots(end: u64) -> Result<()> {
         if end < u64::from(u32::MAX) {
             return Ok(());

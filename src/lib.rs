@@ -135,8 +135,8 @@ mod usage;
 
 pub use elements::{Element, ElementKind, Elements, HostVectors, Matrix, MatrixView};
 pub use engine::{
-    Device, DeviceMatrix, DeviceVector, Devices, DistanceMatrix, Nominator, Plan, Queries, Recorder, Route,
-    Screen, SearchResult, Stages, Statistics, TunedKernel, ValueRows, Values, Vectors,
+    Device, DeviceMatrix, DeviceVector, Devices, DistanceMatrix, Plan, Queries, Recorder, Route, Screen,
+    ScreenKernel, SearchResult, Stages, Statistics, TunedKernel, ValueRows, Values, Vectors,
 };
 pub use error::{Error, ErrorKind, Result};
 #[cfg(target_arch = "wasm32")]
@@ -173,7 +173,7 @@ pub use usage::{Memory, MemoryPart, MemoryPlace};
 pub mod recording {
     pub use crate::kernels::pairs::{HalfVectors, Pairs};
     pub use crate::kernels::reduce_blocks::{Operation, Reduce, Shape};
-    pub use crate::kernels::rescore::{Candidates, Rescore};
+    pub use crate::kernels::refine::{Candidates, Refine};
     pub use crate::kernels::select_k::{Rows, Scratch, Select, Selected};
     pub use crate::kernels::selection::scratch_bytes;
     pub use crate::kernels::{ABSENT, key_of, value_of};

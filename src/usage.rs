@@ -39,7 +39,7 @@ impl fmt::Display for MemoryPlace {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MemoryPart {
-    /// What it holds: `rows`, `norms`, `ids`, `integers` (the 8-bit copy of the rows), `gaps` (which slots have a row), `centroids`,
+    /// What it holds: `rows`, `norms`, `ids`, `integers` (the 8-bit copy of the rows), `tombstones` (which slots have a row), `centroids`,
     /// `lists`, `host copy`.
     pub name: &'static str,
     /// Where it is.

@@ -97,7 +97,7 @@ fn rendered(
     Some([&(text.len() as u64).to_le_bytes(), text.as_bytes()].concat())
 }
 
-/// Files of both kinds and of every metric, with and without gaps and ids of their own.
+/// Files of both kinds and of every metric, with and without tombstones and ids of their own.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let device = Device::host();
     let mut random = Random::new(7);

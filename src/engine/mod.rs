@@ -24,16 +24,16 @@ pub(crate) use ops::job::Job;
 pub use ops::job::Stages;
 pub(crate) use ops::reductions::{reduce_rows, reduce_vector, squared_deviations, squared_deviations_rows};
 pub(crate) use rows::allowed::Allowed;
-pub(crate) use rows::narrowed::TERMS_BYTES;
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) use rows::of_file::FileRows;
+pub(crate) use rows::quantized::TERMS_BYTES;
 pub(crate) use rows::segments::STORED_BYTES;
 pub(crate) use rows::shape::{Kept, RowShape};
 pub(crate) use rows::write::Placing;
 pub use search::plan::{Plan, Route};
 pub(crate) use search::request::SearchRequest;
 pub use search::request::{SearchResult, Statistics};
-pub use search::screens::Nominator;
+pub use search::screens::ScreenKernel;
 pub use spread::devices::Devices;
 pub(crate) use spread::engine_lists::{EngineLists, Probed, search_rows};
 pub(crate) use spread::engine_rows::EngineRows;

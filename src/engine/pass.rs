@@ -3,7 +3,7 @@
 
 use crate::error::Result;
 use crate::gpu::{Buffer, BufferSlice, Commands, Gpu, RowLayout};
-use crate::kernels::{norms, rescore, select_k};
+use crate::kernels::{norms, refine, select_k};
 use crate::metric::Metric;
 
 /// Vectors in a buffer, one after another.
@@ -49,20 +49,20 @@ pub(crate) struct Table<'a> {
 
 /// Distances to compute as they are reported.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Rescoring<'a> {
+pub(crate) struct Refining<'a> {
     pub(crate) metric: Metric,
     /// f32, padded as rows are.
     pub(crate) queries: BufferSlice<'a>,
     pub(crate) count: u32,
-    pub(crate) candidates: rescore::Candidates<'a>,
+    pub(crate) candidates: refine::Candidates<'a>,
     /// Receives the keys of the distances and the ids of their rows.
     pub(crate) found: select_k::Selected<'a>,
 }
 
-impl Rescoring<'_> {
+impl Refining<'_> {
     /// Records the kernel for the candidates in one table. Candidates in no table so far are marked absent by the first one.
     pub(crate) fn encode(&self, commands: &mut Commands<'_>, table: Table<'_>, is_first: bool) -> Result<()> {
-        let rescoring = rescore::Rescore {
+        let refining = refine::Refine {
             metric: self.metric,
             queries: self.queries,
             count: self.count,
@@ -77,7 +77,7 @@ impl Rescoring<'_> {
             found_ids: self.found.ids,
             mark_absent: is_first,
         };
-        rescore::encode(commands, &rescoring)
+        refine::encode(commands, &refining)
     }
 }
 
@@ -112,7 +112,7 @@ impl<'a> Selection<'a> {
         Self { k, selected, pitch: k, counts: counts.into(), spare }
     }
 
-    /// Records the selection from the rescored candidates `from`, where `rows` says which candidates each of `count` queries has.
+    /// Records the selection from the refined candidates `from`, where `rows` says which candidates each of `count` queries has.
     pub(crate) fn encode(
         &self,
         commands: &mut Commands<'_>,
@@ -147,13 +147,13 @@ pub(crate) struct CandidateLists<'a> {
 }
 
 impl<'a> CandidateLists<'a> {
-    /// The candidates as [`Rescoring`] takes them.
-    pub(crate) fn to_rescore(self) -> rescore::Candidates<'a> {
+    /// The candidates as [`Refining`] takes them.
+    pub(crate) fn to_refine(self) -> refine::Candidates<'a> {
         let Self { slots: candidates, counts, capacity: pitch } = self;
-        rescore::Candidates::Lists { candidates, counts, pitch }
+        refine::Candidates::Lists { candidates, counts, pitch }
     }
 
-    /// The rescored candidates as [`Selection`] takes them.
+    /// The refined candidates as [`Selection`] takes them.
     pub(crate) fn to_select(self) -> select_k::Rows<'a> {
         select_k::Rows::Lists { counts: self.counts, pitch: self.capacity }
     }

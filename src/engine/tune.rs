@@ -18,7 +18,7 @@ use crate::engine::search::ahead::Searched;
 use crate::engine::search::pipeline;
 use crate::engine::search::request::{SearchRequest, SearchResult};
 #[cfg(not(target_arch = "wasm32"))]
-use crate::engine::{rows::apart::ApartRows, search::apart};
+use crate::engine::{rows::hybrid::HybridRows, search::hybrid};
 use crate::error::Result;
 use crate::future::Boxed;
 use crate::gpu::{FormChoice, FormTimes, Kernel, Variant, Wanted};
@@ -72,9 +72,9 @@ pub struct TunedKernel {
 /// What trials search.
 pub(crate) enum Tried<'a> {
     Rows(&'a GpuRows),
-    /// Rows of the host, and their narrowed copy.
+    /// Rows of the host, and their quantised copy.
     #[cfg(not(target_arch = "wasm32"))]
-    Apart(&'a ApartRows, &'a GpuRows),
+    Hybrid(&'a HybridRows, &'a GpuRows),
     Lists(&'a GpuRows, &'a Centroids, &'a ListTables),
 }
 
@@ -83,7 +83,7 @@ impl Tried<'_> {
         match self {
             Self::Rows(rows) | Self::Lists(rows, ..) => rows,
             #[cfg(not(target_arch = "wasm32"))]
-            Self::Apart(_, integers) => integers,
+            Self::Hybrid(_, integers) => integers,
         }
     }
 
@@ -94,9 +94,9 @@ impl Tried<'_> {
         match self {
             Self::Rows(rows) | Self::Lists(rows, ..) => rows.fetch(&slots).await,
             #[cfg(not(target_arch = "wasm32"))]
-            Self::Apart(apart, _) => {
-                apart.rows.check_file()?;
-                apart.rows.fetch(&slots)
+            Self::Hybrid(hybrid, _) => {
+                hybrid.rows.check_file()?;
+                hybrid.rows.fetch(&slots)
             }
         }
     }
@@ -115,7 +115,7 @@ impl Tried<'_> {
             match *self {
                 Self::Rows(rows) => pipeline::search(rows, &queries, request).await,
                 #[cfg(not(target_arch = "wasm32"))]
-                Self::Apart(rows, _) => apart::search(rows, &queries, request).await,
+                Self::Hybrid(rows, _) => hybrid::search(rows, &queries, request).await,
                 Self::Lists(rows, centroids, tables) => {
                     let probing = Probing {
                         rows,
@@ -161,7 +161,7 @@ pub(crate) fn tune(tried: Tried<'_>, metric: Metric, is_again: bool) -> Boxed<'_
         let rows = tried.on_gpu();
         let has_tiles = matches!(tried, Tried::Rows(_))
             && rows.keeps_rows
-            && rows.narrowed.is_some()
+            && rows.quantized.is_some()
             && !screen_tile_coop::is_expected(&rows.gpu);
         timed(rows, &wanted, &trial, (is_again, has_tiles)).await
     })

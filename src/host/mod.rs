@@ -21,10 +21,10 @@ pub(crate) use reduce::deviations::{squared_deviations, squared_deviations_rows}
 pub(crate) use reduce::records::{Reduced, reduce, reduce_rows};
 pub(crate) use reduce::top_k::top_k;
 pub(crate) use rows::mapped::MappedRows;
-pub(crate) use rows::narrower::Narrower;
 pub(crate) use rows::norms::checked;
+pub(crate) use rows::quantizer::Quantizer;
 pub(crate) use rows::store::{HostChange, HostRows};
 pub(crate) use search::distances::{NormedVectors, distances, make_room};
+pub(crate) use search::refining::{Candidates, Shortlist};
 pub(crate) use search::request::{Hits, HostRequest, SearchLimit};
-pub(crate) use search::rescoring::{Candidates, Shortlist};
 pub(crate) use search::schedule::fills_threads;

@@ -193,7 +193,7 @@ macro_rules! change_methods {
                 }
                 async recover_from_async;
 
-                /// Moves rows into the places of removed ones and gives up the memory that is free then. A `Flat` has no gap left; an
+                /// Moves rows into the places of removed ones and gives up the memory that is free then. A `Flat` has no tombstone left; an
                 /// `Ivf` has its lists in as few pages of 32 rows as they need. Ids and answers stay.
                 ///
                 /// # Errors

@@ -66,7 +66,7 @@ impl Settings {
             let copy = copy.copy(devices.first()?, &shape).await?;
             let store = RowStore::new(EngineRows::new(devices, *placement, &shape).await?);
             // Rows that are on the host from the start need no copy there.
-            let copy = copy.filter(|_| !store.rows.is_apart());
+            let copy = copy.filter(|_| !store.rows.is_hybrid());
             Ok((self.over(store)?, copy))
         })
     }
@@ -88,7 +88,7 @@ impl Settings {
         Ok(match &self.resources.rows {
             RowPlace::Auto => Kept::Auto,
             RowPlace::Device => Kept::OnDevice,
-            RowPlace::Host | RowPlace::Mapped(_) => Kept::Apart,
+            RowPlace::Host | RowPlace::Mapped(_) => Kept::Hybrid,
             RowPlace::Streamed => Kept::Streamed,
         })
     }

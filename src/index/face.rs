@@ -254,7 +254,7 @@ macro_rules! index_methods {
             /// Whether the index keeps a copy of its rows in 8-bit integers: see
             /// [`FlatBuilder::screen`](crate::FlatBuilder::screen).
             pub fn is_screened(&self) -> bool {
-                self.common().store.rows.is_narrowed()
+                self.common().store.rows.is_quantized()
             }
 
             /// Where the rows are now: on the device, in the host's memory, or in a file. With [`RowPlace::Auto`](crate::RowPlace::Auto) a

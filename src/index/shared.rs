@@ -121,7 +121,7 @@ fn shares(found: &SearchResult, counts: &[usize]) -> Result<Vec<SearchResult>> {
         (start..end).for_each(|query| own.push_row(neighbors.row(query).iter().copied()));
         let statistics = Statistics {
             scored: of(statistics.scored),
-            rescored: of(statistics.rescored),
+            refined: of(statistics.refined),
             searched_again: of(statistics.searched_again),
             searched_exhaustively: of(statistics.searched_exhaustively),
             searched_flat: of(statistics.searched_flat),
@@ -151,7 +151,7 @@ mod tests {
         }
         let statistics = Statistics {
             scored: 1001,
-            rescored: 7,
+            refined: 7,
             searched_again: 1,
             on_host: true,
             ..Statistics::default()
@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(shares[1].neighbors.offsets(), [0, 1, 3]);
         let sum = |of: fn(&Statistics) -> u64| shares.iter().map(|share| of(&share.statistics)).sum::<u64>();
         assert_eq!(sum(|of| of.scored), 1001);
-        assert_eq!((sum(|of| of.rescored), sum(|of| of.searched_again)), (7, 1));
+        assert_eq!((sum(|of| of.refined), sum(|of| of.searched_again)), (7, 1));
         assert_eq!(shares[1].statistics.scored, 500);
         assert!(shares.iter().all(|share| share.statistics.on_host));
         assert_eq!(sum(|of| of.joined), 3 + 2 + 3);

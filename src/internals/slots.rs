@@ -1,4 +1,4 @@
-//! Rows on a device in slots that a test chooses, where an index would choose them: in any order, with gaps, far behind the end.
+//! Rows on a device in slots that a test chooses, where an index would choose them: in any order, with tombstones, far behind the end.
 
 use crate::elements::{ElementKind, MatrixView};
 use crate::engine::rows::device_rows::DeviceRows;

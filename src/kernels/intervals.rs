@@ -10,9 +10,9 @@ pub(crate) const INTERVALS: Snippet = wgsl!(
     FORM_L2 = Form::L2,
     FORM_INNER_PRODUCT = Form::InnerProduct,
     FORM_COSINE = Form::Cosine,
-    FORM_NARROWED_L2 = Form::NarrowedL2,
-    FORM_NARROWED_INNER_PRODUCT = Form::NarrowedInnerProduct,
-    FORM_NARROWED_COSINE = Form::NarrowedCosine,
+    FORM_QUANTIZED_L2 = Form::QuantizedL2,
+    FORM_QUANTIZED_INNER_PRODUCT = Form::QuantizedInnerProduct,
+    FORM_QUANTIZED_COSINE = Form::QuantizedCosine,
 );
 
 /// Every form.
@@ -21,14 +21,14 @@ pub(crate) const FORMS: &[u32] = &[
     Form::L2 as u32,
     Form::InnerProduct as u32,
     Form::Cosine as u32,
-    Form::NarrowedL2 as u32,
-    Form::NarrowedInnerProduct as u32,
-    Form::NarrowedCosine as u32,
+    Form::QuantizedL2 as u32,
+    Form::QuantizedInnerProduct as u32,
+    Form::QuantizedCosine as u32,
 ];
 
-/// The forms of narrowed vectors.
-pub(crate) const NARROWED_FORMS: &[u32] =
-    &[Form::NarrowedL2 as u32, Form::NarrowedInnerProduct as u32, Form::NarrowedCosine as u32];
+/// The forms of quantised vectors.
+pub(crate) const QUANTIZED_FORMS: &[u32] =
+    &[Form::QuantizedL2 as u32, Form::QuantizedInnerProduct as u32, Form::QuantizedCosine as u32];
 
 /// Declares the parameters of a kernel that computes intervals: as [`params!`](crate::gpu::params), with the bounds of a screen's errors
 /// behind the fields, and `Params::of`.

@@ -5,7 +5,7 @@ use crate::gpu::Length;
 /// Elements of a granule, one byte each.
 pub(crate) const GRANULE: usize = 16;
 
-/// Granules of a narrowed vector: whole slices of 32 dimensions, as the tiles take them.
+/// Granules of a quantised vector: whole slices of 32 dimensions, as the tiles take them.
 pub fn granules(dim: usize) -> u32 {
     (dim.div_ceil(2 * GRANULE) * 2) as u32
 }
@@ -19,6 +19,6 @@ pub(crate) const DIM: Length = Length { field: "dim", of: |dimension| dimension 
 /// Vectors of four elements in a padded one.
 pub(crate) const VECTORS: Length = Length { field: "vectors", of: |dimension| dimension.div_ceil(4) };
 
-/// Granules of a narrowed vector.
+/// Granules of a quantised vector.
 pub(crate) const GRANULES: Length =
     Length { field: "granules", of: |dimension| granules(dimension as usize) };

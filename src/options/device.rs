@@ -28,7 +28,7 @@ pub struct DeviceOptions {
     pub budget_bytes: u64,
     /// Bytes that the rows of all indexes together may hold on the device: the rows, with their norms and ids, and their 8-bit copies, with the
     /// room for rows to come, as [`Index::memory`](crate::Index::memory) tells of `rows`, `norms`, `ids` and `integers`. Not counted are
-    /// scratch memory, which has [`budget_bytes`](Self::budget_bytes), centroids, the tables of lists, bits of gaps, and matrices of the
+    /// scratch memory, which has [`budget_bytes`](Self::budget_bytes), centroids, the tables of lists, bits of tombstones, and matrices of the
     /// caller's. On a GPU, a buffer that grows is held twice, and counted twice, until its rows are copied; while an index compacts itself or moves
     /// to the host, the device has the old buffers and the new ones for a moment, of which the smaller or new ones count.
     ///

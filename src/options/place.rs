@@ -44,8 +44,8 @@ pub enum RowPlace {
     /// what it found tells which rows of the next it may leave out. Answers are those of [`RowPlace::Host`], bit for bit.
     ///
     /// Every search sends all rows that it may find. That takes long for one query, and little for each of 10,000. The first search after
-    /// a change narrows the rows. What it narrowed stays in the host's memory, a quarter of the rows, where that has room for twice as much
-    /// as a window takes; otherwise searches narrow again. The
+    /// a change quantises the rows. What it quantised stays in the host's memory, a quarter of the rows, where that has room for twice as much
+    /// as a window takes; otherwise searches quantise again. The
     /// windows are two, of up to 512 MiB each; they take what [`DeviceOptions::memory_bytes`](crate::DeviceOptions::memory_bytes) leaves,
     /// and no more than the rows need. Less than a block of 128 rows is [`Error::MemoryLimit`](crate::Error::MemoryLimit). Searches of an
     /// index wait for one another's windows. [`Plan::windows`](crate::Plan::windows) and
@@ -57,7 +57,7 @@ pub enum RowPlace {
     Streamed,
     /// In a file, which is mapped into the address space: the system reads what is used, and drops what it needs the memory for. The
     /// index has all rows of the file from the start, and searches them as those of [`RowPlace::Host`]. Building it reads the file
-    /// through once, to check and to narrow the rows (an [`Ivf`](crate::Ivf) twice), whatever the number of devices, and takes some MiB of the
+    /// through once, to check and to quantise the rows (an [`Ivf`](crate::Ivf) twice), whatever the number of devices, and takes some MiB of the
     /// host's memory and about 40 bytes a row.
     ///
     /// **Files.** npy (2-d, C order, little-endian f32 or f16), `.fbin` and `.f16bin`, and saved indexes of the same metric, `Flat` or `Ivf`, whose rows keep

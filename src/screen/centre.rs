@@ -1,4 +1,4 @@
-//! The centre: a vector near the mean of the first rows, which is subtracted from every vector before it is narrowed.
+//! The centre: a vector near the mean of the first rows, which is subtracted from every vector before it is quantised.
 
 use crate::elements::{Element, MatrixView};
 use crate::metric::Metric;
@@ -39,7 +39,7 @@ impl Centre {
         (SAMPLE - self.counted).min(rows as u64) as usize
     }
 
-    /// Counts new rows. Returns true when the centre moved, so that all rows have to be narrowed again. It moves a dozen times at
+    /// Counts new rows. Returns true when the centre moved, so that all rows have to be quantised again. It moves a dozen times at
     /// most, and only while there are few rows, so that costs little.
     pub(crate) fn count<T: Element>(&mut self, rows: MatrixView<'_, T>) -> bool {
         let wanted = self.wanted(rows.rows());

@@ -1,7 +1,7 @@
 //! Certificates: intervals of distances, derived from the scores of a screen. No other file derives them.
 //!
 //! A screen computes a score for a query and a row. The score, the [`Terms`] of both vectors and a [`Margin`] for rounding
-//! errors give an interval that holds the true distance **and** the f32 value that `rescore` reports.
+//! errors give an interval that holds the true distance **and** the f32 value that `refine` reports.
 //! `docs/certified-search.md` has the proof. `wgsl/lib/intervals.wgsl` computes the same intervals in f32; the margin covers its
 //! rounding errors too.
 
@@ -24,11 +24,11 @@ pub enum Form {
     /// One minus the dot product times the inverse norms.
     Cosine,
     /// Squared L2 distance from the dot product of integers.
-    NarrowedL2,
+    QuantizedL2,
     /// Inner product from the dot product of integers.
-    NarrowedInnerProduct,
+    QuantizedInnerProduct,
     /// Cosine from the dot product of integers.
-    NarrowedCosine,
+    QuantizedCosine,
 }
 
 impl Form {
@@ -42,21 +42,21 @@ impl Form {
     }
 
     /// The form of a screen on integers.
-    pub fn narrowed(metric: Metric) -> Self {
+    pub fn quantized(metric: Metric) -> Self {
         match metric {
-            Metric::L2Squared | Metric::L2 => Self::NarrowedL2,
-            Metric::InnerProduct => Self::NarrowedInnerProduct,
-            Metric::Cosine => Self::NarrowedCosine,
+            Metric::L2Squared | Metric::L2 => Self::QuantizedL2,
+            Metric::InnerProduct => Self::QuantizedInnerProduct,
+            Metric::Cosine => Self::QuantizedCosine,
         }
     }
 
     /// Whether scores are of integers.
-    pub fn is_narrowed(self) -> bool {
-        self as u32 >= Self::NarrowedL2 as u32
+    pub fn is_quantized(self) -> bool {
+        self as u32 >= Self::QuantizedL2 as u32
     }
 }
 
-/// Numbers that describe how a vector `v` is narrowed: `y - m = scale * integers + residual`, with the index's centre `m` and
+/// Numbers that describe how a vector `v` is quantised: `y - m = scale * integers + residual`, with the index's centre `m` and
 /// `y = v`, or `y = v / |v|` for cosine.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Default, Pod, Zeroable)]
@@ -72,7 +72,7 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// Terms of a vector that is not narrowed, from its squared norm and its inverse norm.
+    /// Terms of a vector that is not quantised, from its squared norm and its inverse norm.
     #[inline(always)]
     pub fn of_norms(form: Form, squared: f32, inverse: f32) -> Self {
         let length = squared.sqrt();
@@ -85,14 +85,14 @@ impl Terms {
     }
 }
 
-/// How far rounding may move a score's distance from the true one and from the one that `rescore` reports. Residuals come on
+/// How far rounding may move a score's distance from the true one and from the one that `refine` reports. Residuals come on
 /// top.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Margin {
-    /// Relative to the scale of the form: the distance itself, `(|q| + |x|)^2`, `|q||x|`, 1; and for narrowed vectors
+    /// Relative to the scale of the form: the distance itself, `(|q| + |x|)^2`, `|q||x|`, 1; and for quantised vectors
     /// `|q - m|^2 + |x - m|^2`, or `(|q - m| + |m|)(|x - m| + |m|)`.
     pub relative: f32,
-    /// Absolute, for underflow, and for narrowed cosine also for rounding at 1.
+    /// Absolute, for underflow, and for quantised cosine also for rounding at 1.
     pub floor: f32,
     /// An upper bound of `|m|`.
     pub centre_length: f32,
@@ -115,23 +115,23 @@ impl Margin {
             // the smallest norms underflow, by 2^-126 each against |q||x| of 2^-100.
             Form::Cosine => 3.5 * dim + 64.0,
             // Two squared lengths, and the reported distance, which is at most twice their sum.
-            Form::NarrowedL2 => 3.25 * dim + 96.0,
+            Form::QuantizedL2 => 3.25 * dim + 96.0,
             // Two products with the centre, and the reported distance.
-            Form::NarrowedInnerProduct => 3.25 * dim + 96.0,
+            Form::QuantizedInnerProduct => 3.25 * dim + 96.0,
             // The same, of vectors whose inverse norms are off by half as much again.
-            Form::NarrowedCosine => 4.5 * dim + 160.0,
+            Form::QuantizedCosine => 4.5 * dim + 160.0,
         };
         let floor = match form {
             Form::Cosine => 0.0,
             Form::Direct | Form::L2 | Form::InnerProduct => 4.0 * dim * 2f32.powi(-126),
             // With a zero vector the scale may be small, but not the 1 from which the product is taken off.
-            Form::NarrowedCosine => 8.0 * UNIT,
-            Form::NarrowedL2 | Form::NarrowedInnerProduct => 8.0 * dim * 2f32.powi(-126),
+            Form::QuantizedCosine => 8.0 * UNIT,
+            Form::QuantizedL2 | Form::QuantizedInnerProduct => 8.0 * dim * 2f32.powi(-126),
         };
         Self { relative: terms * UNIT, floor, centre_length: 0.0, centre_squared: 0.0 }
     }
 
-    /// The bound for vectors that are narrowed around a centre.
+    /// The bound for vectors that are quantised around a centre.
     pub fn around(form: Form, centre: &[f32]) -> Self {
         let squared: f64 = centre.iter().map(|&m| f64::from(m) * f64::from(m)).sum();
         Self {
@@ -154,12 +154,12 @@ impl Margin {
             Form::L2 => (q[3] + x[3] - 2.0 * score, relative * (q[1] + x[1]).powi(2)),
             Form::InnerProduct => (-score, relative * q[1] * x[1]),
             Form::Cosine => (1.0 - q[0] * x[0] * score, relative),
-            Form::NarrowedL2 => {
+            Form::QuantizedL2 => {
                 let value = q[3] + x[3] - 2.0 * q[0] * x[0] * score;
                 (value, 2.0 * width + relative * (q[1].powi(2) + x[1].powi(2)))
             }
-            Form::NarrowedInnerProduct | Form::NarrowedCosine => {
-                let one = if form == Form::NarrowedCosine { 1.0 } else { 0.0 };
+            Form::QuantizedInnerProduct | Form::QuantizedCosine => {
+                let one = if form == Form::QuantizedCosine { 1.0 } else { 0.0 };
                 let value = one - (q[0] * x[0] * score + x[3] + q[3] - centre_squared);
                 (value, width + relative * (q[1] + centre) * (x[1] + centre))
             }
@@ -183,16 +183,16 @@ impl Intervals {
         Self { form, margin: Margin::of_rounding(form, dim) }
     }
 
-    /// Intervals of integer scores for vectors that are narrowed around a centre.
+    /// Intervals of integer scores for vectors that are quantised around a centre.
     pub fn of_integers(metric: Metric, centre: &[f32]) -> Self {
-        let form = Form::narrowed(metric);
+        let form = Form::quantized(metric);
         Self { form, margin: Margin::around(form, centre) }
     }
 }
 
-/// How vectors of a dim are narrowed: the constants of the kernel `narrow`.
+/// How vectors of a dim are quantised: the constants of the kernel `quantize`.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Narrowing {
+pub struct Quantizing {
     /// Largest magnitude of an integer. Dot products stay below 2^24, where f32 holds every integer.
     pub levels: u32,
     /// How many steps of the second plane make one step of the first: a power of two.
@@ -209,7 +209,7 @@ pub struct Narrowing {
     pub tiny: f32,
 }
 
-impl Narrowing {
+impl Quantizing {
     /// The constants for a metric and a dim.
     pub fn of(metric: Metric, dim: usize) -> Self {
         let levels = ((f64::from(1 << 24) / dim.max(1) as f64).sqrt() as u32).clamp(1, 127);

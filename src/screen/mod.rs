@@ -1,4 +1,4 @@
-//! Screens without a device: the option that asks for one, the centre that vectors are narrowed around, and the intervals that scores
+//! Screens without a device: the option that asks for one, the centre that vectors are quantised around, and the intervals that scores
 //! certify.
 
 pub(crate) mod centre;

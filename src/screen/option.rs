@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 
-/// Whether an index keeps a narrowed copy of its rows, with one byte for each element. With it, searches exclude most rows
+/// Whether an index keeps a quantised copy of its rows, with one byte for each element. With it, searches exclude most rows
 /// before they compute any distance. Answers are the same, bit for bit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]

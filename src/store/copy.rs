@@ -34,7 +34,7 @@ impl CopyOptions {
             return Err(Error::argument("fallback", "a copy of the rows on the host", "none"));
         }
         // Rows that the host keeps anyway need no copy.
-        if !self.keep_host_copy || device.is_host() || shape.kept >= Kept::Apart {
+        if !self.keep_host_copy || device.is_host() || shape.kept >= Kept::Hybrid {
             return Ok(None);
         }
         Ok(Some(HostCopy {

@@ -16,7 +16,7 @@ pub(super) enum Ids {
     Slots,
     /// Any ids.
     Table {
-        /// By slot; FREE in a gap.
+        /// By slot; FREE in a tombstone.
         ids: Vec<u64>,
         slots: SlotsOf,
     },

@@ -135,7 +135,7 @@ impl RowStore {
             let here = fetched.vectors();
             let change = copy.rows.on_host()?.prepared(Some(here), placing.slots, placing.freed)?;
             self.rows.put(rows, placing, progress).await?;
-            if self.rows.is_apart() {
+            if self.rows.is_hybrid() {
                 // The rows themselves have gone to the host.
                 self.copy = None;
                 return Ok(());
@@ -235,7 +235,7 @@ impl RowStore {
         }
     }
 
-    /// The smallest slots without a row: gaps first, then slots behind the end.
+    /// The smallest slots without a row: tombstones first, then slots behind the end.
     pub(crate) fn vacant(&self, count: usize) -> Result<Vec<u32>> {
         let mut slots: Vec<u32> = memory::with_room(count)?;
         if let Some(bits) = self.rows.alive() {
@@ -339,13 +339,13 @@ impl RowStore {
         Ok(slots)
     }
 
-    /// Whether more than 30% of the slots are gaps, so that an index compacts itself.
+    /// Whether more than 30% of the slots are tombstones, so that an index compacts itself.
     pub(crate) fn is_sparse(&self) -> bool {
-        let (slots, gaps) = self.rows.sparsest();
-        slots >= SPARSE_SLOTS && gaps * 10 > slots * 3
+        let (slots, tombstones) = self.rows.sparsest();
+        slots >= SPARSE_SLOTS && tombstones * 10 > slots * 3
     }
 
-    /// Moves the last rows into the gaps and frees the memory behind the end.
+    /// Moves the last rows into the tombstones and frees the memory behind the end.
     pub(crate) async fn compact(&mut self) -> Result<()> {
         if self.rows.alive().is_some() {
             let (from, to) = self.rows.moves()?;

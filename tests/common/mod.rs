@@ -5,7 +5,7 @@
 pub(crate) mod bench;
 pub(crate) mod covering;
 pub(crate) mod lists;
-pub(crate) mod narrowed;
+pub(crate) mod quantized;
 pub(crate) mod reduce;
 pub(crate) mod select;
 pub(crate) mod vectors;
@@ -19,7 +19,7 @@ use nearfield::{Device, DeviceOptions, Element, Error, wgpu};
 /// Dims that every kernel has to get right: one, not whole vectors of four, the specialised ones, and past a workgroup.
 pub(crate) const DIMS: [usize; 9] = [1, 3, 4, 5, 17, 384, 768, 1536, 2049];
 
-/// Row counts at which something changes: no rows, k, a block, the nominating path, more than a chunk.
+/// Row counts at which something changes: no rows, k, a block, the screening path, more than a chunk.
 pub(crate) fn row_counts(k: usize) -> [usize; 12] {
     [0, 1, k - 1, k, k + 1, 127, 128, 129, 4095, 4096, 4097, 9001]
 }

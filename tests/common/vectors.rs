@@ -1,7 +1,7 @@
 //! Vectors and centres chosen to break certificates.
 
 use nearfield::Metric;
-use nearfield::internals::certificate::Narrowing;
+use nearfield::internals::certificate::Quantizing;
 use proptest::prelude::*;
 
 use nearfield_testing::Random;
@@ -34,7 +34,7 @@ fn scaled(vector: &mut [f32], factor: f64) {
 fn vector(random: &mut Random, base: &[f32], kind: usize) -> Vec<f32> {
     let dim = base.len();
     let mut one = random.floats(dim);
-    let levels = Narrowing::of(Metric::L2, dim).levels as f32;
+    let levels = Quantizing::of(Metric::L2, dim).levels as f32;
     match kind {
         // Any length that an index takes.
         0 => {

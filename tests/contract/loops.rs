@@ -17,8 +17,8 @@ const ENDS: &[(&str, &[(&str, &str)])] = &[
             ("distance_scan", "var i = lane_of(lanes); i < vectors; i += lanes_count(lanes)"),
             ("distance_tile", "var start = 0u; start < vectors; start += SLICE"),
             ("pairs_scan", "var i = lane_of(lanes); i < params.vectors; i += lanes_count(lanes)"),
-            ("rescore", "; i + (AHEAD - 1u) * WIDTH < vectors; i += AHEAD * WIDTH"),
-            ("rescore", "; i < vectors; i += WIDTH"),
+            ("refine", "; i + (AHEAD - 1u) * WIDTH < vectors; i += AHEAD * WIDTH"),
+            ("refine", "; i < vectors; i += WIDTH"),
             ("scatter_buckets", "var first = workgroup.x * params.piece; first < piece_end; first += BATCH"),
         ],
     ),
@@ -37,7 +37,7 @@ const ENDS: &[(&str, &[(&str, &str)])] = &[
                 "pick",
                 "var start = 0u; start * workgroups.x + workgroup.x < params.part_blocks; start += NEAR",
             ),
-            ("rescore", "var start = workgroup.x * at_once; start < total; start += workgroups.x * at_once"),
+            ("refine", "var start = workgroup.x * at_once; start < total; start += workgroups.x * at_once"),
             (
                 "merge_runs",
                 "var start = workgroup.x * TILE; start < params.length; start += workgroups.x * TILE",
@@ -124,7 +124,7 @@ const ENDS: &[(&str, &[(&str, &str)])] = &[
     (
         "halves what is between two ends",
         &[
-            ("rescore", "while (low < high)"),
+            ("refine", "while (low < high)"),
             ("held", "while (low < high)"),
             ("held", "while (first < last)"),
             ("average", "while (low < high)"),

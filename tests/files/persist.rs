@@ -90,7 +90,7 @@ fn round_trip(device: &Device, index: &Index, said: &str) -> SavedIndex {
 
 /// Every metric for both kinds of index. The ways of storing rows take turns.
 #[test_matrix([Adapter, Host])]
-fn an_index_with_gaps_and_given_ids_is_loaded_as_it_was(engine: Engine) {
+fn an_index_with_tombstones_and_given_ids_is_loaded_as_it_was(engine: Engine) {
     let Some(device) = engine.device() else { return };
     let stored =
         [(ElementKind::F32, Screen::None), (ElementKind::F32, Screen::I8), (ElementKind::F16, Screen::I8)];
@@ -103,7 +103,7 @@ fn an_index_with_gaps_and_given_ids_is_loaded_as_it_was(engine: Engine) {
         add(&mut index, &random.floats(50 * DIM), Some(&given));
         let gone: Vec<u64> = (0..300).filter(|i| i % 7 < 2 || i % 31 == 0).chain([1 << 62]).collect();
         index.remove(&gone).expect("they are there");
-        assert_eq!(round_trip(device, &index, "with gaps").screen, screen);
+        assert_eq!(round_trip(device, &index, "with tombstones").screen, screen);
     }
 }
 

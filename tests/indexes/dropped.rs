@@ -159,7 +159,7 @@ fn dropped_at_every_poll(kind: Kind, budget: u64, waits: [usize; 5]) {
     index.save(&empty).expect("it is saved");
     index.add(view(&values, DIM)).expect("good rows");
     index.save(&all_path).expect("it is saved");
-    // Gaps, for `add` to use again and for `compact` to fill.
+    // Tombstones, for `add` to use again and for `compact` to fill.
     let gone: Vec<u64> = (0..ROWS).filter(|id| id % 4 == 1).collect();
     let rows = (0..ROWS).zip(values.chunks(DIM).map(<[f32]>::to_vec));
     let before: Rows = rows.filter(|(id, _)| id % 4 != 1).collect();

@@ -98,7 +98,7 @@ fn bad_queries_are_refused_by_their_number_in_every_batch() {
     let large = flat(device, Metric::L2, view(&rows, DIM), Screen::None);
     for index in [&ten(device, Metric::L2), &large] {
         let before = answer(index);
-        // A software adapter takes 256 queries a batch on the nominating path.
+        // A software adapter takes 256 queries a batch on the screening path.
         for (count, at, bad) in [
             (1, 0, f32::NAN),
             (17, 16, f32::INFINITY),

@@ -240,6 +240,6 @@ fn the_work_of_a_filtered_search_on_the_host_falls_with_the_rows_allowed() {
         let listed: Vec<u64> = (0..20_000).filter(|&id| is_in(share, id)).collect();
         let some = statistics(&SearchOptions::new(10).filter(&listed));
         assert_eq!(some.scored, 64 * listed.len() as u64);
-        assert!(some.rescored < all.rescored * 2, "{share}: {} of {}", some.rescored, all.rescored);
+        assert!(some.refined < all.refined * 2, "{share}: {} of {}", some.refined, all.refined);
     }
 }

@@ -185,7 +185,7 @@ fn an_add_ends_soon_and_adds_nothing(engine: Engine, kind: Kind) {
     let mut random = Random::new(3);
     let first = rows(&mut random, 3000);
     let mut index = index(device, kind, &first);
-    // Gaps, which new rows fill first.
+    // Tombstones, which new rows fill first.
     index.remove(&(0..1000).step_by(3).collect::<Vec<u64>>()).expect("they are there");
     let (ids, before) = (living::ids(&index), answers(&index, &first));
     let many: Vec<f32> =

@@ -348,7 +348,7 @@ fn the_nearest_of_thousands_of_centroids_are_exact() {
 #[test]
 #[ignore = "nightly"]
 fn rows_that_exceed_a_binding_train_the_same_centroids() {
-    let (Some(device), Some(narrow)) = (gpu(), with_bindings_of(1 << 19)) else { return };
+    let (Some(device), Some(quantize)) = (gpu(), with_bindings_of(1 << 19)) else { return };
     // 682 rows a binding.
     let (rows, _) = around(70, 20, 192);
     let all = view(&rows, 192);
@@ -358,13 +358,13 @@ fn rows_that_exceed_a_binding_train_the_same_centroids() {
             let means = KMeans::new(metric, lists).rows_per_cluster(count / lists).iterations(1);
             let expected = means.train(device, all).expect("trains");
             assert_eq!(expected.trained_on.len(), count / lists * lists);
-            assert_eq!(means.train(&narrow, all).expect("trains"), expected, "{metric}, {lists} lists");
+            assert_eq!(means.train(&quantize, all).expect("trains"), expected, "{metric}, {lists} lists");
         }
     }
     let mut bad = rows.clone();
     bad[1200 * 192 + 3] = f32::NAN;
     let bad = view(&bad, 192);
-    let refused = KMeans::new(Metric::L2, 300).train(&narrow, bad);
+    let refused = KMeans::new(Metric::L2, 300).train(&quantize, bad);
     assert!(matches!(refused, Err(Error::NotFinite { row: 1200, .. })), "{refused:?}");
 }
 

@@ -3,7 +3,7 @@
 use crate::common::{confined, gpu, with_bindings_of};
 use crate::support::{flat, numbered};
 use nearfield::{
-    Device, Error, Flat, MatrixView, Metric, Nominator, Route, Screen, SearchOptions, SearchResult,
+    Device, Error, Flat, MatrixView, Metric, Route, Screen, ScreenKernel, SearchOptions, SearchResult,
 };
 use nearfield_testing::truth::Truth;
 use nearfield_testing::{Random, view};
@@ -22,7 +22,7 @@ fn scores_up_to_a_binding_that_is_no_size_class_are_searched() {
     let index = index(&device, rows);
     let plan = index.plan(4, 10).expect("a plan");
     assert!(
-        matches!(plan.route, Route::Nominate { chunk_blocks, chunks: 2.., .. } if chunk_blocks > 250),
+        matches!(plan.route, Route::Screened { chunk_blocks, chunks: 2.., .. } if chunk_blocks > 250),
         "{plan}: the scores of a chunk nearly fill a binding"
     );
     let truth = Truth::new(queries, rows);
@@ -64,7 +64,7 @@ fn a_budget_too_small_for_tiles_scans() {
     let mut small = builder.build().expect("an index");
     small.add(rows).expect("good rows");
     let plan = small.plan(40, 10).expect("a plan");
-    assert!(matches!(plan.route, Route::Nominate { kernel: Nominator::Scan, .. }), "{plan}");
+    assert!(matches!(plan.route, Route::Screened { kernel: ScreenKernel::Scan, .. }), "{plan}");
     let found = small.search(queries, 10).expect("an answer");
     assert_eq!(found, index(device, rows).search(queries, 10).expect("an answer"));
 }
@@ -107,7 +107,7 @@ fn rows_of_many_segments_are_each_looked_at_once() {
         truth.judge(Metric::L2Squared, &numbered(rows.rows()), 10, &found).expect("the truth");
         // A block that is looked at twice fills the lists, or puts its rows on them twice.
         assert_eq!(statistics.searched_again, 0, "{count} queries");
-        assert!(statistics.rescored < 100 * count as u64, "{} rows for {count} queries", statistics.rescored);
+        assert!(statistics.refined < 100 * count as u64, "{} rows for {count} queries", statistics.refined);
     }
 }
 

@@ -120,7 +120,7 @@ fn copies(device: &Device) -> Check {
             .into_iter()
             .flat_map(|place| [(place.clone(), true), (place, false)])
         {
-            let is_apart = matches!(place, RowPlace::Host);
+            let is_hybrid = matches!(place, RowPlace::Host);
             let mut index: Index = match kind {
                 Kind::Flat => {
                     let builder = Flat::builder(device, Metric::L2, DIM).screen(Screen::I8).rows(place);
@@ -136,12 +136,12 @@ fn copies(device: &Device) -> Check {
             let before = answers(&index, &there);
             assert!(before.iter().all(|found| !found.statistics.on_host), "queries on the GPU stay there");
             let bytes = index.to_bytes().expect("memory");
-            prepared.push((index, is_apart, falls_back, before, bytes));
+            prepared.push((index, is_hybrid, falls_back, before, bytes));
         }
     }
     Box::new(move || {
         let queries = view(&values[..700 * DIM], DIM);
-        for (mut index, is_apart, falls_back, before, bytes) in prepared {
+        for (mut index, is_hybrid, falls_back, before, bytes) in prepared {
             assert_eq!(index.get(&[17]).expect("on the host"), values[17 * DIM..18 * DIM]);
             assert!(index.search(&there, 5).is_err(), "queries on the GPU are lost with it");
             assert!(index.add(view(&values, DIM)).is_err(), "there is no device to add to");
@@ -155,7 +155,7 @@ fn copies(device: &Device) -> Check {
             let after = answers(&index, queries);
             assert!(after.iter().all(|found| found.statistics.on_host));
             // Of lists whose rows it keeps, the host searches all.
-            let searches_all = is_apart && index.lists().is_some();
+            let searches_all = is_hybrid && index.lists().is_some();
             for (mut wanted, after) in before.iter().zip(&after) {
                 if searches_all {
                     wanted = before.last().expect("an answer of all lists");
@@ -166,7 +166,7 @@ fn copies(device: &Device) -> Check {
             let found = index.search_within(&values[..DIM], 0.5).expect("an answer");
             assert_eq!(found.row(0)[0].id, 0);
             // Saved from the copy, lists are the same lists.
-            if !is_apart && index.lists().is_some() {
+            if !is_hybrid && index.lists().is_some() {
                 assert!(index.to_bytes().expect("on the host") == bytes);
             }
         }

@@ -4,7 +4,6 @@
 #[path = "../common/mod.rs"]
 mod common;
 
-mod apart;
 mod budget;
 mod callers;
 mod devices;
@@ -14,6 +13,7 @@ mod everyday;
 mod filter;
 mod flat;
 mod host;
+mod hybrid;
 mod interrupt;
 mod ivf;
 mod kmeans;

@@ -2,12 +2,12 @@
 //! those that `collect` writes on the device; `certificate_rounding.rs` covers devices that round worse.
 
 use crate::common::bench::Bench;
-use crate::common::narrowed::Vectors;
+use crate::common::quantized::Vectors;
 use crate::common::vectors::{Case, METRICS, QUERIES, ROWS, dims, norm};
 use nearfield::Metric;
-use nearfield::internals::certificate::{Form, Margin, Narrowing, Terms};
+use nearfield::internals::certificate::{Form, Margin, Quantizing, Terms};
 use nearfield::internals::kernels::{
-    ABSENT, BLOCK_ROWS, collect, distance_scan, distance_tile, key_of, narrow, screen_scan_i8,
+    ABSENT, BLOCK_ROWS, collect, distance_scan, distance_tile, key_of, quantize, screen_scan_i8,
     screen_tile_i8, value_of,
 };
 use nearfield_testing::{Random, view};
@@ -34,14 +34,14 @@ struct Pair {
     reported: f64,
 }
 
-/// The narrowed rows of a case, with zeros up to a block.
-fn narrowed_rows(bench: Bench<'_>, case: &Case) -> Vectors {
+/// The quantised rows of a case, with zeros up to a block.
+fn quantized_rows(bench: Bench<'_>, case: &Case) -> Vectors {
     let mut rows = case.rows.clone();
     rows.resize(BLOCK * case.dim, 0.0);
-    Vectors::narrow(bench, case.metric, &rows, &case.centre, (0, 1), None)
+    Vectors::quantize(bench, case.metric, &rows, &case.centre, (0, 1), None)
 }
 
-/// All pairs of a case, by the device's kernels; `edit` may falsify the terms of narrowed vectors.
+/// All pairs of a case, by the device's kernels; `edit` may falsify the terms of quantised vectors.
 fn pairs(
     bench: Bench<'_>,
     (case, x): (&Case, &Vectors),
@@ -50,20 +50,20 @@ fn pairs(
     edit: Option<&dyn Fn(Terms) -> Terms>,
 ) -> Vec<Pair> {
     let planes = if let Screen::ScanI8 { planes } = screen { planes } else { 1 };
-    let is_narrowed = matches!(screen, Screen::ScanI8 { .. } | Screen::TileI8);
+    let is_quantized = matches!(screen, Screen::ScanI8 { .. } | Screen::TileI8);
     let tiles = matches!(screen, Screen::TileI8 | Screen::Tile);
     let room = if tiles { BLOCK } else { QUERIES.next_multiple_of(4) };
     let mut queries = case.queries.clone();
     queries.resize(room * case.dim, 0.0);
-    let q = Vectors::narrow(bench, case.metric, &queries, &case.centre, (0, planes), None);
+    let q = Vectors::quantize(bench, case.metric, &queries, &case.centre, (0, planes), None);
     let form = match case.metric {
-        metric if is_narrowed => Form::narrowed(metric),
+        metric if is_quantized => Form::quantized(metric),
         Metric::Cosine => Form::Cosine,
         Metric::InnerProduct => Form::InnerProduct,
         _ if screen == Screen::Scan => Form::Direct,
         _ => Form::L2,
     };
-    let margin = margin(match is_narrowed {
+    let margin = margin(match is_quantized {
         true => Margin::around(form, &case.centre),
         false => Margin::of_rounding(form, case.dim),
     });
@@ -71,19 +71,19 @@ fn pairs(
         let terms = vectors.read_terms(bench).into_iter().map(edit.unwrap_or(&|terms| terms));
         bench.input(&terms.collect::<Vec<Terms>>())
     };
-    let row_terms = if is_narrowed { edited(x) } else { bench.input(&bench.read(&x.norms)) };
-    let query_terms = if is_narrowed { edited(&q) } else { bench.input(&bench.read(&q.norms)) };
+    let row_terms = if is_quantized { edited(x) } else { bench.input(&bench.read(&x.norms)) };
+    let query_terms = if is_quantized { edited(&q) } else { bench.input(&bench.read(&q.norms)) };
     let unused = bench.input(&[0u32]);
     let thresholds = bench.input(&[key_of(f32::MIN); QUERIES]);
     let (scores, counts) = (bench.output(room * BLOCK), bench.filled(&[0; QUERIES]));
     let lists = bench.output(3 * QUERIES * BLOCK);
     let (granules, vectors, room) = (q.granules as u32, q.vectors, room as u32);
     let (column_first, block_first, block_step) = (0, 0, 1);
-    let narrowed = [&q.integers, &x.integers, &scores];
+    let quantized = [&q.integers, &x.integers, &scores];
     let whole = [&q.values, &x.values, &scores];
     match screen {
         Screen::ScanI8 { planes } => {
-            let fraction = 1.0 / Narrowing::of(case.metric, case.dim).finer as f32;
+            let fraction = 1.0 / Quantizing::of(case.metric, case.dim).finer as f32;
             let query_plane = q.plane_words as u32 / 4;
             let params = screen_scan_i8::Params {
                 granules,
@@ -103,7 +103,7 @@ fn pairs(
         }
         Screen::TileI8 => {
             let params = screen_tile_i8::Params { granules, room, column_first, block_first, block_step };
-            bench.dispatch(&screen_tile_i8::KERNEL, &[], &params, &narrowed, [1, 1]);
+            bench.dispatch(&screen_tile_i8::KERNEL, &[], &params, &quantized, [1, 1]);
         }
         Screen::Scan | Screen::Tile => {
             let part_columns = BLOCK_ROWS;
@@ -174,7 +174,7 @@ proptest! {
         if let Some(bench) = Bench::open() {
             for metric in METRICS {
                 let case = Case::new(seed, metric, dim, centre);
-                let x = narrowed_rows(bench, &case);
+                let x = quantized_rows(bench, &case);
                 for screen in SCREENS {
                     let found = judge(&case, &pairs(bench, (&case, &x), screen, |margin| margin, None));
                     prop_assert_eq!(found, Ok(()), "{:?}", screen);
@@ -189,7 +189,7 @@ fn the_intervals_of_long_vectors_hold_both_distances() {
     let Some(bench) = Bench::open() else { return };
     for (dim, metric) in [16_384, 9000, 12_001].into_iter().zip(METRICS) {
         let case = Case::new(dim as u64, metric, dim, dim % 3);
-        let x = narrowed_rows(bench, &case);
+        let x = quantized_rows(bench, &case);
         for screen in [Screen::ScanI8 { planes: 2 }, Screen::TileI8] {
             let found = judge(&case, &pairs(bench, (&case, &x), screen, |margin| margin, None));
             assert_eq!(found, Ok(()), "dim {dim}, {screen:?}");
@@ -207,29 +207,29 @@ fn plain(metric: Metric, offset: f32) -> Case {
 }
 
 #[test]
-fn intervals_of_ordinary_vectors_are_as_narrow_as_their_residuals() {
+fn intervals_of_ordinary_vectors_are_as_quantize_as_their_residuals() {
     let Some(bench) = Bench::open() else { return };
     for metric in METRICS {
         for offset in [0.0, 10.0] {
             let case = plain(metric, offset);
-            let x = narrowed_rows(bench, &case);
+            let x = quantized_rows(bench, &case);
             let [one, two] = [1, 2].map(|planes| {
                 let found = pairs(bench, (&case, &x), Screen::ScanI8 { planes }, |margin| margin, None);
                 assert_eq!(judge(&case, &found), Ok(()));
                 found
             });
             for (one, two) in one.iter().zip(&two) {
-                let terms = |vector| narrow::reference(metric, vector, &case.centre).1;
+                let terms = |vector| quantize::reference(metric, vector, &case.centre).1;
                 let (q, x) = (terms(case.query(one.query)), terms(case.row(one.row)));
                 let factor = if metric == Metric::L2Squared { 2.0 } else { 1.0 };
-                let Narrowing { step_error, unit_error, .. } = Narrowing::of(metric, case.dim);
+                let Quantizing { step_error, unit_error, .. } = Quantizing::of(metric, case.dim);
                 let added = |length: f64| 1.1 * (f64::from(step_error) * length + f64::from(unit_error));
                 let width = |q_residual: f64| {
                     let residuals = [q_residual + added(q[1]), x[2] + added(x[1])];
                     2.0 * factor * (residuals[0] * x[1] + (q[1] + residuals[0]) * residuals[1])
                 };
                 let Margin { relative, centre_length, .. } =
-                    Margin::around(Form::narrowed(metric), &case.centre);
+                    Margin::around(Form::quantized(metric), &case.centre);
                 let reach = (q[1] + f64::from(centre_length)) * (x[1] + f64::from(centre_length));
                 let rounding = 2.0 * f64::from(relative) * reach.max(q[1] * q[1] + x[1] * x[1]);
                 let said = format!("{metric}, offset {offset}");
@@ -251,7 +251,7 @@ fn the_judge_finds_margins_that_are_too_small() {
     let without_rounding = |margin| Margin { relative: 0.0, floor: 0.0, ..margin };
     for metric in METRICS {
         let case = plain(metric, 0.0);
-        let x = narrowed_rows(bench, &case);
+        let x = quantized_rows(bench, &case);
         let without_residual = |terms| Terms { residual: 0.0, ..terms };
         for screen in &SCREENS[..3] {
             let found = pairs(bench, (&case, &x), *screen, |margin| margin, Some(&without_residual));
@@ -260,7 +260,7 @@ fn the_judge_finds_margins_that_are_too_small() {
         // Far from the origin: only rounding is left of the products.
         let mut case = plain(metric, 1000.0);
         case.centre = vec![case.centre[0] * 1.000_001; case.dim];
-        let x = narrowed_rows(bench, &case);
+        let x = quantized_rows(bench, &case);
         let screens = match metric {
             Metric::L2Squared => &SCREENS[4..],
             _ => &SCREENS[..],

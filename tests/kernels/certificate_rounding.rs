@@ -1,11 +1,11 @@
-//! Certificates on adapters that round as badly as WGSL and Vulkan allow. The host computes `narrow` and the interval ends
+//! Certificates on adapters that round as badly as WGSL and Vulkan allow. The host computes `quantize` and the interval ends
 //! of `collect`: the test picks the neighbour to which each operation rounds, adds sums in the order that rounds most often,
-//! and flushes subnormal numbers. The interval must contain every distance that `rescore` may report under the promise of
+//! and flushes subnormal numbers. The interval must contain every distance that `refine` may report under the promise of
 //! `Metric`.
 
 use crate::common::vectors::{Case, METRICS, dims};
 use nearfield::Metric;
-use nearfield::internals::certificate::{Form, Margin, Narrowing, Terms};
+use nearfield::internals::certificate::{Form, Margin, Quantizing, Terms};
 use nearfield::internals::kernels::screen_tile_i8;
 use nearfield_testing::Random;
 use proptest::prelude::*;
@@ -75,16 +75,16 @@ impl Rounding {
         products.fold(0.0, |sum, (a, b)| self.of(f64::from(a) * f64::from(b) + f64::from(sum)))
     }
 
-    /// A vector narrowed as `wgsl/screen/narrow.wgsl` does it: the integers of the planes, and the terms.
-    fn narrow(
+    /// A vector quantised as `wgsl/screen/quantize.wgsl` does it: the integers of the planes, and the terms.
+    fn quantize(
         &mut self,
         metric: Metric,
         vector: &[f32],
         centre: &[f32],
         planes: usize,
     ) -> (Vec<Vec<i32>>, Terms) {
-        let Narrowing { levels, finer, inflation, step_error, unit_error, smallest, tiny } =
-            Narrowing::of(metric, vector.len());
+        let Quantizing { levels, finer, inflation, step_error, unit_error, smallest, tiny } =
+            Quantizing::of(metric, vector.len());
         let (levels, finer) = (levels as f32, finer as f32);
         let y: Vec<f32> = if metric == Metric::Cosine {
             let squared = self.sum(vector.iter().map(|&x| (x, x)));
@@ -156,7 +156,7 @@ impl Rounding {
         self.of(f64::from(a) + f64::from(b))
     }
 
-    /// The interval of a pair of narrowed vectors, as `wgsl/screen/collect.wgsl` computes it.
+    /// The interval of a pair of quantised vectors, as `wgsl/screen/collect.wgsl` computes it.
     fn interval(&mut self, margin: Margin, form: Form, score: f32, query: Terms, row: Terms) -> [f64; 2] {
         let Margin { relative, floor, centre_length, centre_squared } = margin;
         let square = |own: &mut Self, length: f32| {
@@ -167,14 +167,14 @@ impl Rounding {
         let reach = self.times(relative, sum);
         let both = self.plus(query.length, query.residual);
         let (base, factor, along, across, slack, floor_x, slack_x);
-        if form == Form::NarrowedL2 {
+        if form == Form::QuantizedL2 {
             (base, factor, along, across) = (query.bias, 2.0 * query.scale, 2.0 * query.residual, 2.0 * both);
             let own = square(self, query.length);
             slack = self.plus(floor, own);
             slack_x = square(self, row.length);
             floor_x = self.plus(row.bias, -slack_x);
         } else {
-            let one = if form == Form::NarrowedCosine { 1.0 } else { 0.0 };
+            let one = if form == Form::QuantizedCosine { 1.0 } else { 0.0 };
             let own = self.plus(query.bias, -centre_squared);
             base = self.plus(one, -own);
             factor = query.scale;
@@ -202,14 +202,14 @@ impl Rounding {
 fn judge(case: &Case, direction: Direction, edit: impl Fn(Margin) -> Margin) -> Result<(), String> {
     let metric = case.metric;
     let mut rounding = Rounding { direction, random: Random::new(case.dim as u64) };
-    let form = Form::narrowed(metric);
+    let form = Form::quantized(metric);
     let margin = edit(Margin::around(form, &case.centre));
-    let finer = f64::from(Narrowing::of(metric, case.dim).finer);
+    let finer = f64::from(Quantizing::of(metric, case.dim).finer);
     let rows = if case.dim > 5000 { 2 } else { 6 };
     for planes in [1, 2] {
-        let (q_integers, q) = rounding.narrow(metric, case.query(0), &case.centre, planes);
+        let (q_integers, q) = rounding.quantize(metric, case.query(0), &case.centre, planes);
         for row in 0..rows {
-            let (x_integers, x) = rounding.narrow(metric, case.row(row), &case.centre, 1);
+            let (x_integers, x) = rounding.quantize(metric, case.row(row), &case.centre, 1);
             let dot = |plane: &[i32]| screen_tile_i8::reference(plane, &x_integers[0]) as f64;
             let mut score = dot(&q_integers[0]);
             if let Some(second) = q_integers.get(1) {
@@ -310,7 +310,7 @@ fn the_judge_finds_a_margin_without_rounding() {
     for metric in METRICS {
         let mut random = Random::new(3);
         // Whole steps, so that no residual hides the rounding.
-        let levels = Narrowing::of(metric, dim).levels;
+        let levels = Quantizing::of(metric, dim).levels;
         let mut vectors = || -> Vec<f32> {
             let mut values = random.integers(8 * dim, levels as usize);
             values.iter_mut().step_by(dim).for_each(|x| *x = levels as f32);

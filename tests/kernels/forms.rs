@@ -160,7 +160,7 @@ fn tuning_times_forms_keeps_the_times_and_changes_no_answer() {
         return;
     }
     let names: Vec<&str> = timed.iter().map(|one| one.kernel).collect();
-    assert!(names.contains(&"rescore") && names.contains(&"norms"), "{names:?}");
+    assert!(names.contains(&"refine") && names.contains(&"norms"), "{names:?}");
     for one in &timed {
         assert!(one.dim == DIM && one.queries >= 1, "{one:?}");
         assert!(!one.general.is_zero() && !one.specialised.is_zero(), "{one:?}");
@@ -249,6 +249,6 @@ fn searches_in_lists_are_tuned_too() {
     let before = bits(&index.search(queries, 10, 2).expect("an answer"));
     let timed = index.tune().expect("times");
     assert_eq!(timed.is_empty(), !device.capabilities().timestamps);
-    assert!(timed.is_empty() || timed.iter().any(|one| one.kernel == "rescore"), "{timed:?}");
+    assert!(timed.is_empty() || timed.iter().any(|one| one.kernel == "refine"), "{timed:?}");
     assert_eq!(bits(&index.search(queries, 10, 2).expect("an answer")), before);
 }

@@ -3,7 +3,7 @@
 
 use crate::common::bench::{Bench, floats_of, ids_of};
 use nearfield::internals::kernels::{prefix_sum, value_of};
-use nearfield::recording::{Candidates, Pairs, Rescore, Rows, Scratch, Select, Selected, scratch_bytes};
+use nearfield::recording::{Candidates, Pairs, Refine, Rows, Scratch, Select, Selected, scratch_bytes};
 use nearfield::{BufferSlice, DistanceOptions, ElementKind, Metric, Output, wgpu};
 use nearfield_testing::{Random, view};
 
@@ -38,7 +38,7 @@ fn counts_that_no_buffer_holds_are_refused() {
     bench.refuses("counts: needed", |recorder| recorder.prefix_sum(all, u32::MAX, 9, keys));
     bench.refuses("rows: needed", |recorder| recorder.norms(all, ElementKind::F32, u32::MAX, 1, keys, ids));
     let range = |count| Candidates::Dense { first: 0, count, found_pitch: 0, found_first: 0, allowed: None };
-    let good = Rescore {
+    let good = Refine {
         metric: Metric::L2Squared,
         queries: all,
         count: 1,
@@ -54,13 +54,13 @@ fn counts_that_no_buffer_holds_are_refused() {
         mark_absent: true,
     };
     for (start, bad) in [
-        ("queries: needed", Rescore { vectors: u32::MAX - 3, ..good }),
-        ("rows: needed", Rescore { row_count: u32::MAX, ..good }),
-        ("keys: needed", Rescore { candidates: range(u32::MAX), ..good }),
+        ("queries: needed", Refine { vectors: u32::MAX - 3, ..good }),
+        ("rows: needed", Refine { row_count: u32::MAX, ..good }),
+        ("keys: needed", Refine { candidates: range(u32::MAX), ..good }),
     ] {
-        bench.refuses(start, |recorder| recorder.rescore(&bad));
+        bench.refuses(start, |recorder| recorder.refine(&bad));
     }
-    bench.run(|recorder| recorder.rescore(&good));
+    bench.run(|recorder| recorder.refine(&good));
 }
 
 #[test]

@@ -34,7 +34,7 @@ pub(crate) fn answer(result: &SearchResult) -> Result<JsValue> {
     });
     let statistics = object([
         ("scored", (how.scored as f64).into()),
-        ("rescored", (how.rescored as f64).into()),
+        ("refined", (how.refined as f64).into()),
         ("onHost", how.on_host.into()),
         ("stages", stages.collect::<Result<Array>>()?.into()),
     ])?;

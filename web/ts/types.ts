@@ -78,7 +78,7 @@ export interface Statistics {
   /** Rows with a computed score or distance, summed over all queries. */
   scored: number;
   /** Rows that screens could not exclude, whose distances were computed as they are reported. */
-  rescored: number;
+  refined: number;
   /** Whether the host's copy answered for a GPU; false where the device is the host engine itself. */
   onHost: boolean;
   /** The time of each stage on the GPU, if `profile` asked for it. */

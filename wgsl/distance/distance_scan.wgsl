@@ -1,6 +1,6 @@
 // Scores of few queries against many rows. A group of lanes takes four rows at a time, its lanes side by side along the
 // dimension, so rows are read once and in whole cache lines. A score is the dot product, or with DIRECT = 1 the sum of
-// (q - x)^2. Scores only nominate: their order of summation depends on the adapter.
+// (q - x)^2. Scores only choose candidates: their order of summation depends on the adapter.
 @group(0) @binding(1) var<storage, read> queries: array<vec4<f32>>; // [queries, dim]
 @group(0) @binding(2) var<storage, read> rows: array<Row>; // [rows, dim]
 @group(0) @binding(3) var<storage, read_write> scores: array<vec4<f32>>; // [blocks, room, BLOCK_ROWS]

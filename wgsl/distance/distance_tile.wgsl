@@ -1,6 +1,6 @@
 // Dot products of many queries with many rows. A workgroup computes a tile of 128 x 128, each invocation 8 x 16 or 8 x 8
 // of it in registers. Slices of 8 dimensions of both operands lie transposed in workgroup memory while the next slices are loaded.
-// Loops over registers are unrolled, or the registers would become memory. Scores only nominate.
+// Loops over registers are unrolled, or the registers would become memory. Scores only choose candidates.
 const TILE = BLOCK_ROWS; // queries, and rows
 const DEPTH = 8u; // dimensions of a slice
 const DOWN = 16u; // invocations along queries

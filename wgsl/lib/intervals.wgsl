@@ -1,4 +1,4 @@
-// The interval of a score, which holds the true distance and the one that `rescore` will report (docs/certified-search.md).
+// The interval of a score, which holds the true distance and the one that `refine` will report (docs/certified-search.md).
 // A vector is described by its terms: scale, length, residual, bias.
 
 override FORM: u32 = 0u;
@@ -40,7 +40,7 @@ fn query_of(terms: vec4<f32>, threshold: f32) -> Query {
       factor = terms.x;
       slack += params.margin;
     }
-    case FORM_NARROWED_L2: {
+    case FORM_QUANTIZED_L2: {
       base = terms.w;
       factor = 2.0 * terms.x;
       along = 2.0 * terms.z;
@@ -48,7 +48,7 @@ fn query_of(terms: vec4<f32>, threshold: f32) -> Query {
       slack += params.margin * terms.y * terms.y;
     }
     default: {
-      base = select(0.0, 1.0, FORM == FORM_NARROWED_COSINE) - (terms.w - params.centre_squared);
+      base = select(0.0, 1.0, FORM == FORM_QUANTIZED_COSINE) - (terms.w - params.centre_squared);
       factor = terms.x;
       along = terms.z + reach;
       across = terms.y + terms.z;
@@ -61,13 +61,13 @@ fn query_of(terms: vec4<f32>, threshold: f32) -> Query {
 // A row's terms with the sign that intervals use.
 fn row_side(terms: vec4<f32>) -> vec4<f32> {
   // Products with the centre are part of the similarity.
-  if (FORM >= FORM_NARROWED_INNER_PRODUCT) { return vec4(terms.xyz, -terms.w); }
+  if (FORM >= FORM_QUANTIZED_INNER_PRODUCT) { return vec4(terms.xyz, -terms.w); }
   return terms;
 }
 
 fn slack_of(terms: vec4<f32>) -> f32 {
   if (FORM == FORM_L2) { return params.margin * terms.w; }
-  if (FORM == FORM_NARROWED_L2) { return params.margin * terms.y * terms.y; }
+  if (FORM == FORM_QUANTIZED_L2) { return params.margin * terms.y * terms.y; }
   return 0.0;
 }
 
@@ -82,7 +82,7 @@ fn lower_end(
   let one = side.one;
   if (FORM == FORM_DIRECT) { return fma(vec4(-one.y), score, vec4(one.x)); }
   var rest = fma(vec4(-one.z), length, floor_x);
-  if (FORM >= FORM_NARROWED_L2) { rest = fma(vec4(-one.w), residual, rest); }
+  if (FORM >= FORM_QUANTIZED_L2) { rest = fma(vec4(-one.w), residual, rest); }
   // The row's scale first: the product of the two scales may be subnormal where that of all three factors is not.
   return fma(vec4(-one.y), scale * score, rest + vec4(one.x));
 }

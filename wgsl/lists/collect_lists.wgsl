@@ -8,8 +8,8 @@ const SLICE = 32u; // granules of the queries in workgroup memory
 const AHEAD = REGISTERS / 32u; // granules of a row that are loaded together, while those before them are multiplied
 const NOTHING = vec4(0x80808080u); // zeros, stored with 128 added
 
-@group(0) @binding(1) var<storage, read> queries: array<vec4<u32>>; // narrowed, blocks of TILE queries; then their terms
-@group(0) @binding(2) var<storage, read> rows: array<vec4<u32>>; // narrowed, blocks of TILE rows
+@group(0) @binding(1) var<storage, read> queries: array<vec4<u32>>; // quantised, blocks of TILE queries; then their terms
+@group(0) @binding(2) var<storage, read> rows: array<vec4<u32>>; // quantised, blocks of TILE rows
 
 var<workgroup> query_slice: array<array<vec4<u32>, BLOCK_QUERIES>, SLICE>;
 var<workgroup> sides: array<Query, BLOCK_QUERIES>;

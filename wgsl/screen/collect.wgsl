@@ -1,9 +1,9 @@
 // Collects the rows that can still be among the nearest. A score, with the terms of its query and its row, gives an interval
-// that holds the true distance and the one `rescore` will report (docs/certified-search.md); a row is kept unless its lower
+// that holds the true distance and the one `refine` will report (docs/certified-search.md); a row is kept unless its lower
 // end lies above the query's threshold. An invocation owns four rows, keeps their terms in registers and loops over queries,
 // so it reads four bytes per score.
 @group(0) @binding(1) var<storage, read> scores: array<vec4<f32>>; // [blocks, room, BLOCK_ROWS]
-@group(0) @binding(2) var<storage, read> row_terms: array<vec2<f32>>; // [rows]: norms, or [rows, 2] narrowed terms
+@group(0) @binding(2) var<storage, read> row_terms: array<vec2<f32>>; // [rows]: norms, or [rows, 2] quantised terms
 @group(0) @binding(3) var<storage, read> query_terms: array<vec2<f32>>; // the same for queries
 @group(0) @binding(4) var<storage, read> thresholds: array<u32>; // [queries]: keys
 @group(0) @binding(5) var<storage, read> allowed: array<u32>; // one bit per slot of the index, if HAS_BITSET = 1
@@ -23,7 +23,7 @@ var<workgroup> hits_of: array<atomic<u32>, QUERIES>;
 // The terms of a row.
 fn row_terms_of(row: u32) -> vec4<f32> {
   if (FORM == FORM_DIRECT) { return vec4(0.0); }
-  if (FORM < FORM_NARROWED_L2) { return terms_of(vec4(row_terms[row], vec2(0.0))); }
+  if (FORM < FORM_QUANTIZED_L2) { return terms_of(vec4(row_terms[row], vec2(0.0))); }
   return row_side(vec4(row_terms[2u * row], row_terms[2u * row + 1u]));
 }
 
@@ -87,7 +87,7 @@ fn collect(
   if (index < end - first) {
     let query = first + index;
     var pair = vec4(query_terms[query], vec2(0.0));
-    if (FORM >= FORM_NARROWED_L2) { pair = vec4(query_terms[2u * query], query_terms[2u * query + 1u]); }
+    if (FORM >= FORM_QUANTIZED_L2) { pair = vec4(query_terms[2u * query], query_terms[2u * query + 1u]); }
     query_side[index] = query_of(terms_of(pair), value_of(thresholds[query]));
     // The first part of a chunk writes the number of places of a sample.
     if (SAMPLE == 1u && params.sampled > 0u && workgroup.x == 0u) { atomicStore(&counts[query], params.sampled); }

@@ -1,4 +1,4 @@
-// Scores many narrowed queries on cooperative matrices and collects the rows that can still be among the nearest, in one
+// Scores many quantised queries on cooperative matrices and collects the rows that can still be among the nearest, in one
 // kernel: no score goes to memory.
 struct Place {
   query: u32, // the tile's first

@@ -1,4 +1,4 @@
-// Scores many narrowed queries by four-way integer products and collects the rows that can still be among the nearest, in one
+// Scores many quantised queries by four-way integer products and collects the rows that can still be among the nearest, in one
 // kernel: no score goes to memory.
 var<workgroup> longest_bits: array<atomic<u32>, 2>; // of the rows' lengths and residuals, which are not negative
 

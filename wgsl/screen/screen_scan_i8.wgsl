@@ -1,4 +1,4 @@
-// Scores of few narrowed queries against narrowed rows, and the best intervals of each block, from which `pick` takes a threshold.
+// Scores of few quantised queries against quantised rows, and the best intervals of each block, from which `pick` takes a threshold.
 // An invocation takes two rows, so that granules of neighbouring rows are loaded together, nothing is summed across lanes, and a
 // word of a query that was loaded from workgroup memory serves two products. The next slice of the rows is loaded during the
 // products of this one.
@@ -8,8 +8,8 @@
 const TILE = BLOCK_ROWS; // rows
 const SLICE = REGISTERS / 32u; // granules of a vector in a slice
 
-@group(0) @binding(1) var<storage, read> queries: array<vec4<u32>>; // [PLANES] narrowed, blocks of TILE queries
-@group(0) @binding(2) var<storage, read> rows: array<vec4<u32>>; // narrowed, blocks of TILE rows
+@group(0) @binding(1) var<storage, read> queries: array<vec4<u32>>; // [PLANES] quantised, blocks of TILE queries
+@group(0) @binding(2) var<storage, read> rows: array<vec4<u32>>; // quantised, blocks of TILE rows
 @group(0) @binding(3) var<storage, read_write> scores: array<f32>; // [blocks, room, BLOCK_ROWS]
 @group(0) @binding(4) var<storage, read> row_terms: array<vec4<f32>>; // [rows]
 @group(0) @binding(5) var<storage, read> query_terms: array<vec4<f32>>; // [queries]

@@ -1,4 +1,4 @@
-// Scores of many narrowed queries on cooperative matrices: tiles of 128 queries by 128 rows. Scores only nominate.
+// Scores of many quantised queries on cooperative matrices: tiles of 128 queries by 128 rows. Scores only choose candidates.
 @group(0) @binding(3) var<storage, read_write> scores: array<f32>; // [blocks, room, BLOCK_ROWS]
 
 @compute @workgroup_size(WORKGROUP)

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use nearfield::{
-    Flat, MemoryPlace, Metric, Neighbors, Nominator, Placement, Plan, Route, RowPlace, Screen, SearchOptions,
-    SearchResult,
+    Flat, MemoryPlace, Metric, Neighbors, Placement, Plan, Route, RowPlace, Screen, ScreenKernel,
+    SearchOptions, SearchResult,
 };
 use rayon::prelude::*;
 use serde_json::json;
@@ -142,7 +142,7 @@ fn case(
     let batches = batches(queries, count);
     // The first search compiles kernels and fills the pool.
     let (mut answers, mut verified) = (vec![], 0);
-    let (mut rescored, mut searched_again, mut searched_exhaustively) = (0, 0, 0);
+    let (mut refined, mut searched_again, mut searched_exhaustively) = (0, 0, 0);
     let checked = args.verify.div_ceil(batches.len()).min(count);
     for &queries in &batches {
         let SearchResult { neighbors: answer, statistics, .. } =
@@ -150,7 +150,7 @@ fn case(
         verify(index.metric(), rows, queries, &answer, k, checked)?;
         verified += checked;
         answers.push(answer);
-        rescored += statistics.rescored;
+        refined += statistics.refined;
         searched_again += statistics.searched_again;
         searched_exhaustively += statistics.searched_exhaustively;
     }
@@ -177,7 +177,7 @@ fn case(
     let (work, scoring) = work(index, &plan, count);
     let scoring = scoring.and_then(|stage| Some(found.0.get(stage)?.0)).zip(work);
     let scoring_share = scoring.and_then(|(time, work)| Some(run.reached(&work, time)?.bound?.1));
-    let survivors = rescored as f64 / (count * batches.len()) as f64;
+    let survivors = refined as f64 / (count * batches.len()) as f64;
     let queries_per_s = count as f64 / wall.median.as_secs_f64();
     let mut details = vec![
         plan.to_string(),
@@ -189,7 +189,7 @@ fn case(
     case.add(json!({
         "devices": index.devices().len(), "row_place": index.row_place().to_string(),
         "device_bytes": index.memory().at(MemoryPlace::Device), "queries_per_s": rounded(queries_per_s),
-        "plan": plan.to_string(), "stages": found.to_json(), "scoring_share": scoring_share.map(rounded), "rescored": rescored,
+        "plan": plan.to_string(), "stages": found.to_json(), "scoring_share": scoring_share.map(rounded), "refined": refined,
         "survivors_per_query": rounded(survivors), "searched_again": searched_again,
         "searched_exhaustively": searched_exhaustively,
     }));
@@ -209,12 +209,12 @@ fn case(
 fn work(index: &Flat, plan: &Plan, queries: usize) -> (Option<Work>, Option<&'static str>) {
     let (dim, rows) = (index.dim(), index.len() as f64);
     let (unit, stage) = match plan.route {
-        Route::Nominate { kernel, .. } => match kernel {
-            Nominator::Scan => (Unit::Floats, Some("distance_scan")),
-            Nominator::Tile => (Unit::Floats, Some("distance_tile")),
-            Nominator::ScanI8 => (Unit::Integers, Some("screen_scan_i8")),
-            Nominator::TileI8 => (Unit::Integers, Some("collect_tile_i8")),
-            Nominator::TileCoop => (Unit::Matrices, Some("collect_tile_coop")),
+        Route::Screened { kernel, .. } => match kernel {
+            ScreenKernel::Scan => (Unit::Floats, Some("distance_scan")),
+            ScreenKernel::Tile => (Unit::Floats, Some("distance_tile")),
+            ScreenKernel::ScanI8 => (Unit::Integers, Some("screen_scan_i8")),
+            ScreenKernel::TileI8 => (Unit::Integers, Some("collect_tile_i8")),
+            ScreenKernel::TileCoop => (Unit::Matrices, Some("collect_tile_coop")),
             _ => return (None, None),
         },
         Route::Host { is_screened: true } => (Unit::Integers, None),

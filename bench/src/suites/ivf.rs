@@ -188,7 +188,7 @@ fn case(
         let SearchResult { neighbors: answer, statistics, .. } = index.search_with(queries, &options)?;
         answers.push(answer);
         scored += statistics.scored;
-        survivors += statistics.rescored;
+        survivors += statistics.refined;
         searched_again += statistics.searched_again;
     }
     // Recall over few queries would be chance.

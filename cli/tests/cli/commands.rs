@@ -349,9 +349,9 @@ fn tune_prints_the_times_of_forms_of_kernels() -> Result<()> {
         assert_eq!((&line["dim"], &line["index"]), (&64.into(), &"flat".into()), "{line}");
         assert!(["for 64", "64 registers"].contains(&line["form"].as_str().unwrap_or_default()), "{line}");
     }
-    assert!(printed.contains("\"rescore\""), "{printed}");
+    assert!(printed.contains("\"refine\""), "{printed}");
     assert!(here.at("kernels").is_dir());
     let printed = tune("")?;
-    assert!(printed.contains("flat, cosine, dim 64") && printed.contains("rescore"), "{printed}");
+    assert!(printed.contains("flat, cosine, dim 64") && printed.contains("refine"), "{printed}");
     Ok(())
 }

@@ -10,7 +10,7 @@ use crate::gpu::{BufferSlice, Commands, Gpu, Profile, StageTime};
 use crate::kernels::{
     all_pairs, locate, norms, pairs, prefix_sum, reduce_blocks, reduce_partials, reduce_rows,
 };
-use crate::kernels::{rescore, select_k};
+use crate::kernels::{refine, select_k};
 
 /// Records kernels into an encoder of the caller, who submits it. Made by [`Device::record`].
 ///
@@ -105,9 +105,9 @@ impl<'a> Recorder<'a> {
     ///
     /// # Errors
     /// [`Error::Argument`] when vectors, ids or results do not lie within their buffers.
-    pub fn rescore(&mut self, rescoring: &rescore::Rescore<'_>) -> Result<()> {
-        rescoring.check()?;
-        rescore::encode(self.commands()?, rescoring)
+    pub fn refine(&mut self, refining: &refine::Refine<'_>) -> Result<()> {
+        refining.check()?;
+        refine::encode(self.commands()?, refining)
     }
 
     /// Selects the k smallest of each row or CSR segment by (key, id).

@@ -1,7 +1,7 @@
 //! The kernels that train lists and search in them, to be compiled before they are needed.
 
 use crate::elements::ElementKind;
-use crate::engine::search::ahead::{Searched, narrowing, reporting};
+use crate::engine::search::ahead::{Searched, quantizing, reporting};
 use crate::gpu::{Gpu, Wanted};
 use crate::kernels::{
     average, collect_lists, collect_lists_coop, collect_tile_coop, collect_tile_i8, compact, group,
@@ -11,7 +11,7 @@ use crate::kernels::{
 use crate::metric::Metric;
 use crate::screen::certificate::Form;
 
-/// The kernels that find the nearest centroids, by the metric of centroids. Cooperative matrices score their narrowed copy or not;
+/// The kernels that find the nearest centroids, by the metric of centroids. Cooperative matrices score their quantised copy or not;
 /// none without a copy.
 pub(crate) fn coarse(metric: Metric, has_matrices: Option<bool>) -> Vec<Wanted> {
     let mut wanted = reporting(metric, ElementKind::F32);
@@ -20,19 +20,19 @@ pub(crate) fn coarse(metric: Metric, has_matrices: Option<bool>) -> Vec<Wanted> 
             true => [&screen_tile_coop::KERNEL, &collect_tile_coop::KERNEL],
             false => [&screen_tile_i8::KERNEL, &collect_tile_i8::KERNEL],
         };
-        let form = Form::narrowed(metric) as u32;
+        let form = Form::quantized(metric) as u32;
         wanted.insert(0, Wanted::of(tile));
         wanted.insert(1, Wanted::of(collecting).with("FORM", form).with("HAS_BITSET", 0));
         wanted.push(Wanted::of(&winnow::KERNEL).with("FORM", form));
         wanted.push(Wanted::of(&tighten::KERNEL).with("EXACT", 0));
-        wanted.extend(narrowing(metric, ElementKind::F32));
+        wanted.extend(quantizing(metric, ElementKind::F32));
     }
     wanted
 }
 
-pub(crate) fn training(gpu: &Gpu, metric: Metric, is_narrowed: bool) -> Vec<Wanted> {
+pub(crate) fn training(gpu: &Gpu, metric: Metric, is_quantized: bool) -> Vec<Wanted> {
     // The test of matrices runs both kernels of tiles.
-    let mut wanted = coarse(metric, is_narrowed.then(|| screen_tile_coop::is_expected(gpu)));
+    let mut wanted = coarse(metric, is_quantized.then(|| screen_tile_coop::is_expected(gpu)));
     wanted.push(Wanted::of(&average::KERNEL));
     wanted
 }
@@ -46,14 +46,14 @@ pub(crate) fn probing(searched: Searched) -> Vec<Wanted> {
         if has_matrices {
             screens.push(&collect_lists_coop::KERNEL);
         }
-        let form = Form::narrowed(metric) as u32;
+        let form = Form::quantized(metric) as u32;
         wanted.extend(screens.into_iter().map(|kernel| Wanted::of(kernel).with("FORM", form)));
         wanted.extend([
             Wanted::of(&group::KERNEL),
             Wanted::of(&list_work::KERNEL),
             Wanted::of(&tighten::KERNEL),
         ]);
-        wanted.extend(narrowing(metric, elements));
+        wanted.extend(quantizing(metric, elements));
     }
     wanted.extend(coarse(metric.of_centroids(), has_matrices));
     wanted.push(Wanted::of(&probe_slots::KERNEL));

@@ -55,7 +55,7 @@ impl Assigning<'_> {
 scratch! {
     /// The scratch buffers of an assignment: those of the coarse step, and the results and rows of its batches.
     pub(crate) struct AssignBuffers {
-        narrowed, terms, scores, candidates, keys, ids, nearest_keys, nearest_lists, nearest_counts, survivors,
+        quantized, terms, scores, candidates, keys, ids, nearest_keys, nearest_lists, nearest_counts, survivors,
         rows_on_their_way, norms_on_their_way, refused,
     }
 }
@@ -123,10 +123,10 @@ async fn assign_range(
             Err(_) if coarse.is_screened() => fit(coarse.exhaustive())?,
             fitting => fitting?,
         };
-        let CoarseBuffers { narrowed, terms, scores, candidates, keys, ids } = fitting.bytes(centroids);
+        let CoarseBuffers { quantized, terms, scores, candidates, keys, ids } = fitting.bytes(centroids);
         let (batch, results) = (u64::from(fitting.batch), part as u64);
         let bytes = AssignBuffers {
-            narrowed,
+            quantized,
             terms,
             scores,
             candidates,
@@ -141,8 +141,8 @@ async fn assign_range(
             refused: 8,
         };
         let buffers = bytes.reserve(gpu).await?;
-        let AssignBuffers { narrowed, terms, scores, candidates, keys, ids, .. } = &*buffers;
-        let coarse_buffers = CoarseBuffers { narrowed, terms, scores, candidates, keys, ids };
+        let AssignBuffers { quantized, terms, scores, candidates, keys, ids, .. } = &*buffers;
+        let coarse_buffers = CoarseBuffers { quantized, terms, scores, candidates, keys, ids };
         let AssignBuffers { nearest_keys, nearest_lists, nearest_counts, survivors, .. } = &*buffers;
         let AssignBuffers { rows_on_their_way, norms_on_their_way, refused, .. } = &*buffers;
         reset_refused(gpu, refused).await?;

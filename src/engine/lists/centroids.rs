@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::elements::{ElementKind, MatrixView};
 use crate::engine::pass::{BufferVectors, Table, encode_norms, reset_refused};
-use crate::engine::rows::narrowed::{NarrowedRows, NarrowedSegment};
+use crate::engine::rows::quantized::{QuantizedRows, QuantizedSegment};
 use crate::error::Result;
 use crate::future::Boxed;
 use crate::gpu::{Buffer, BufferSlice, Commands, Gpu, RowLayout, words};
@@ -12,7 +12,7 @@ use crate::kernels::BLOCK_ROWS;
 use crate::metric::Metric;
 use crate::usage::{Memory, MemoryPlace};
 
-/// Centroids in the order of their lists: f32 with norms, and a narrowed copy if the index keeps one.
+/// Centroids in the order of their lists: f32 with norms, and a quantised copy if the index keeps one.
 #[derive(Debug, Clone)]
 pub(crate) struct Centroids {
     pub(crate) gpu: Arc<Gpu>,
@@ -24,11 +24,11 @@ pub(crate) struct Centroids {
     norms: Buffer,
     /// The number of each list, u64.
     ids: Buffer,
-    pub(crate) narrowed: Option<(NarrowedRows, NarrowedSegment)>,
+    pub(crate) quantized: Option<(QuantizedRows, QuantizedSegment)>,
 }
 
 impl Centroids {
-    /// Buffers for centroids that are written later. They are narrowed around `centre`, or not at all without one.
+    /// Buffers for centroids that are written later. They are quantised around `centre`, or not at all without one.
     pub(crate) fn new<'f>(
         gpu: &'f Arc<Gpu>,
         metric: Metric,
@@ -43,11 +43,11 @@ impl Centroids {
             let ids = gpu.create_storage("numbers of lists", padded * 8)?;
             let numbers: Vec<u64> = (0..padded).collect();
             gpu.upload_bytes(&ids, 0, bytemuck::cast_slice(&numbers)).await?;
-            let narrowed = match centre {
+            let quantized = match centre {
                 None => None,
                 Some(centre) => {
-                    let narrowed = NarrowedRows::around(gpu, metric, dim, centre).await?;
-                    narrowed.allocate(gpu, padded)?.map(|copy| (narrowed, copy))
+                    let quantized = QuantizedRows::around(gpu, metric, dim, centre).await?;
+                    quantized.allocate(gpu, padded)?.map(|copy| (quantized, copy))
                 }
             };
             Ok(Self {
@@ -58,7 +58,7 @@ impl Centroids {
                 rows: gpu.create_storage("centroids", padded * layout.row_bytes())?,
                 norms: gpu.create_storage("norms of centroids", padded * 8)?,
                 ids,
-                narrowed,
+                quantized,
             })
         })
     }
@@ -68,10 +68,10 @@ impl Centroids {
         gpu: &Arc<Gpu>,
         metric: Metric,
         rows: MatrixView<'_, f32>,
-        is_narrowed: bool,
+        is_quantized: bool,
     ) -> Result<Self> {
         // A different centre than in training; answers do not depend on it.
-        let centre = is_narrowed.then(|| mean(rows));
+        let centre = is_quantized.then(|| mean(rows));
         let centroids = Self::new(gpu, metric, rows.dim(), rows.rows() as u32, centre).await?;
         gpu.upload_rows(&centroids.rows, 0, centroids.layout(), rows.into(), &mut |_| ()).await?;
         // Never read: a mean may be shorter than rows have to be.
@@ -97,12 +97,12 @@ impl Centroids {
         Table { vectors: self.vectors(), rows: self.lists, first_slot: 0, ids }
     }
 
-    /// Records the norms and the narrowed copy of centroids that were written. `refused` is that of [`encode_norms`].
+    /// Records the norms and the quantised copy of centroids that were written. `refused` is that of [`encode_norms`].
     pub(crate) fn encode_update(&self, commands: &mut Commands<'_>, refused: BufferSlice<'_>) -> Result<()> {
         let (range, norms) = ([0, self.lists], BufferSlice::all(&self.norms));
         encode_norms(commands, self.vectors(), (range, 0), (norms, refused))?;
-        let Some((narrowed, copy)) = &self.narrowed else { return Ok(()) };
-        narrowed.encode_vectors(commands, (self.vectors(), norms), range, copy.integers(), None)
+        let Some((quantized, copy)) = &self.quantized else { return Ok(()) };
+        quantized.encode_vectors(commands, (self.vectors(), norms), range, copy.integers(), None)
     }
 
     pub(crate) async fn to_host(&self) -> Result<Vec<f32>> {
@@ -114,7 +114,7 @@ impl Centroids {
     }
 
     pub(crate) fn measure(&self, memory: &mut Memory) {
-        let copy = self.narrowed.as_ref().map_or(0, |(_, copy)| copy.rows.size() + copy.terms.size());
+        let copy = self.quantized.as_ref().map_or(0, |(_, copy)| copy.rows.size() + copy.terms.size());
         let bytes = self.rows.size() + self.norms.size() + self.ids.size() + copy;
         memory.add("centroids", MemoryPlace::Device, bytes);
     }

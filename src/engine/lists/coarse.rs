@@ -4,8 +4,8 @@
 //! one kernel then scores the other blocks and collects what the threshold does not exclude.
 
 use crate::engine::lists::centroids::Centroids;
-use crate::engine::pass::{BufferVectors, CandidateLists, Rescoring, Selection, keys_and_ids};
-use crate::engine::rows::narrowed::{Integers, NarrowedRows, NarrowedSegment, TERMS_BYTES};
+use crate::engine::pass::{BufferVectors, CandidateLists, Refining, Selection, keys_and_ids};
+use crate::engine::rows::quantized::{Integers, QuantizedRows, QuantizedSegment, TERMS_BYTES};
 use crate::engine::search::chunks::submission_flops;
 use crate::error::{Error, Result};
 use crate::gpu::{Buffer, BufferSlice, Commands, budget_for, usable};
@@ -13,7 +13,7 @@ use crate::kernels::collect::Round;
 use crate::kernels::collect_tile_i8::RoundPart;
 use crate::kernels::distance_tile::TILE_QUERIES;
 use crate::kernels::winnow::K_MAX;
-use crate::kernels::{BLOCK_ROWS, Part, Scored, collect_tile_i8, rescore, select_k, tighten, winnow};
+use crate::kernels::{BLOCK_ROWS, Part, Scored, collect_tile_i8, refine, select_k, tighten, winnow};
 
 /// For up to this many queries all distances are computed: that is less work than the dozen dispatches of a screen.
 const FEW: u64 = 64;
@@ -48,7 +48,7 @@ pub(crate) struct Coarse {
 /// The scratch buffers of a coarse step, or their bytes. Other steps may use the same buffers afterwards.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct CoarseBuffers<T> {
-    pub(crate) narrowed: T,
+    pub(crate) quantized: T,
     pub(crate) terms: T,
     pub(crate) scores: T,
     pub(crate) candidates: T,
@@ -65,10 +65,10 @@ pub(crate) struct CoarseQueries<'a> {
 }
 
 impl Coarse {
-    /// A screen for many queries if the centroids have a narrowed copy, and otherwise all distances.
+    /// A screen for many queries if the centroids have a quantised copy, and otherwise all distances.
     pub(crate) fn new(centroids: &Centroids, k: u32, queries: u64) -> Self {
         let lists = centroids.lists;
-        let screened = centroids.narrowed.is_some() && queries > FEW && k <= K_MAX && k * 8 <= lists;
+        let screened = centroids.quantized.is_some() && queries > FEW && k <= K_MAX && k * 8 <= lists;
         if !screened {
             return Self { k, batch: 0, capacity: 0, step: 1 };
         }
@@ -135,10 +135,10 @@ impl Coarse {
 
     /// Scratch bytes of a query in a screen, without the distances of its candidates.
     pub(crate) fn screen_bytes(self, centroids: &Centroids) -> u64 {
-        let Some((narrowed, _)) = centroids.narrowed.as_ref().filter(|_| self.is_screened()) else {
+        let Some((quantized, _)) = centroids.quantized.as_ref().filter(|_| self.is_screened()) else {
             return 0;
         };
-        narrowed.vector_bytes() + TERMS_BYTES + self.score_bytes(centroids) + u64::from(self.capacity) * 12
+        quantized.vector_bytes() + TERMS_BYTES + self.score_bytes(centroids) + u64::from(self.capacity) * 12
     }
 
     /// The step with batches as large as the budget permits, if each query takes `beside` bytes besides those of this step. `kept` bytes of
@@ -156,7 +156,7 @@ impl Coarse {
         let available = usable(budget).saturating_sub(kept);
         // Slices of buffers start at multiples of 256 bytes, and tiles are 128 queries high.
         let unit = u64::from(TILE_QUERIES);
-        // Neither integer products nor `rescore` are slower than a tenth of what the bound of a submission assumes.
+        // Neither integer products nor `refine` are slower than a tenth of what the bound of a submission assumes.
         let flops = submission_flops(centroids.gpu.adapter.kind);
         let quick = flops / (2 * columns(centroids) * centroids.layout().stride as u64);
         let most = (available / each).min(binding / widest).min(quick.max(unit)).min(1 << 15);
@@ -176,9 +176,9 @@ impl Coarse {
         let batch = u64::from(self.batch);
         let entries = batch * self.entries(centroids);
         let keys = CoarseBuffers { keys: entries * 4, ids: entries * 8, ..CoarseBuffers::default() };
-        match &centroids.narrowed {
-            Some((narrowed, _)) if self.is_screened() => CoarseBuffers {
-                narrowed: narrowed.plane_bytes(batch),
+        match &centroids.quantized {
+            Some((quantized, _)) if self.is_screened() => CoarseBuffers {
+                quantized: quantized.plane_bytes(batch),
                 terms: batch * TERMS_BYTES,
                 scores: batch * self.score_bytes(centroids),
                 candidates: entries * 12,
@@ -199,23 +199,23 @@ impl Coarse {
         (selection, survivors): (Selection<'_>, BufferSlice<'_>),
     ) -> Result<()> {
         let pitch = columns(centroids) as u32;
-        let (candidates, rows) = match &centroids.narrowed {
-            Some((narrowed, copy)) if self.is_screened() => {
+        let (candidates, rows) = match &centroids.quantized {
+            Some((quantized, copy)) if self.is_screened() => {
                 let slots = buffers.candidates.into();
                 let lists = CandidateLists { slots, counts: survivors, capacity: self.capacity };
-                self.encode_screen(commands, centroids, (narrowed, copy), queries, buffers, survivors)?;
-                (lists.to_rescore(), lists.to_select())
+                self.encode_screen(commands, centroids, (quantized, copy), queries, buffers, survivors)?;
+                (lists.to_refine(), lists.to_select())
             }
             _ => {
                 let length = centroids.lists;
-                (rescore::Candidates::all(length, pitch), select_k::Rows::Equal { length, pitch })
+                (refine::Candidates::all(length, pitch), select_k::Rows::Equal { length, pitch })
             }
         };
-        commands.stage("coarse_rescore");
+        commands.stage("coarse_refine");
         let found = keys_and_ids(buffers.keys, buffers.ids);
         let (metric, count) = (centroids.metric, queries.count);
-        let rescoring = Rescoring { metric, queries: queries.vectors.values, count, candidates, found };
-        rescoring.encode(commands, centroids.table(), true)?;
+        let refining = Refining { metric, queries: queries.vectors.values, count, candidates, found };
+        refining.encode(commands, centroids.table(), true)?;
         commands.stage("coarse_select");
         selection.encode(commands, found, rows, count)?;
         if self.step > 1 {
@@ -231,24 +231,24 @@ impl Coarse {
         self,
         commands: &mut Commands<'_>,
         centroids: &Centroids,
-        (narrowed, copy): (&NarrowedRows, &NarrowedSegment),
+        (quantized, copy): (&QuantizedRows, &QuantizedSegment),
         CoarseQueries { vectors, norms, count }: CoarseQueries<'_>,
         buffers: &CoarseBuffers<&Buffer>,
         counts: BufferSlice<'_>,
     ) -> Result<()> {
-        // Thresholds lie where the distances will be: `rescore` comes last.
-        let &CoarseBuffers { narrowed: integers, terms, scores, candidates, keys: thresholds, .. } = buffers;
+        // Thresholds lie where the distances will be: `refine` comes last.
+        let &CoarseBuffers { quantized: integers, terms, scores, candidates, keys: thresholds, .. } = buffers;
         let (room, blocks) = (self.batch, self.stored_blocks(centroids));
         let (capacity, plane) = (self.capacity, count * self.capacity);
-        commands.stage("coarse_narrow");
+        commands.stage("coarse_quantize");
         let into = Integers::single(integers.into(), terms.into());
-        narrowed.encode_vectors(commands, (vectors, norms), [0, count], into, None)?;
+        quantized.encode_vectors(commands, (vectors, norms), [0, count], into, None)?;
         commands.stage("coarse_scores");
         let part = Part { segment: 0, block_first: 0, block_step: self.step, blocks, column_first: 0 };
         let scored = Scored { queries: integers, count, rows: &copy.rows, scores, room, part };
-        narrowed.encode_tile(commands, &scored)?;
+        quantized.encode_tile(commands, &scored)?;
         commands.stage("coarse_winnow");
-        let intervals = narrowed.intervals();
+        let intervals = quantized.intervals();
         let params = winnow::Params {
             queries: count,
             k: self.k,
@@ -271,7 +271,7 @@ impl Coarse {
         let others = centroids.lists.div_ceil(BLOCK_ROWS) - blocks;
         let part = RoundPart { segment: 0, round, base: 0, first: 0, blocks: others };
         let params = collect_tile_i8::Params {
-            granules: narrowed.granules(),
+            granules: quantized.granules(),
             queries: count,
             rows: centroids.lists,
             capacity,
@@ -287,7 +287,7 @@ impl Coarse {
             counts,
             candidates,
         };
-        let kernel = NarrowedRows::collecting(commands.gpu());
+        let kernel = QuantizedRows::collecting(commands.gpu());
         collect_tile_i8::encode(commands, kernel, (intervals.form, false), &part, params, &into)?;
         commands.stage("coarse_tighten");
         // The lists have the k smallest upper ends of all centroids, so no earlier threshold is needed.

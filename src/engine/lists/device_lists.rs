@@ -7,10 +7,10 @@ use crate::engine::device::engine::Engine;
 use crate::engine::device::handle::Device;
 use crate::engine::device::vectors::{Queries, Vectors};
 use crate::engine::lists::ahead;
-#[cfg(not(target_arch = "wasm32"))]
-use crate::engine::lists::apart;
 use crate::engine::lists::assign::{Assigned, Assigning, assign};
 use crate::engine::lists::centroids::Centroids;
+#[cfg(not(target_arch = "wasm32"))]
+use crate::engine::lists::hybrid;
 use crate::engine::lists::on_host;
 use crate::engine::lists::probing::Probing;
 use crate::engine::lists::sample::Sample;
@@ -56,13 +56,13 @@ impl<'a> Training<'a> {
         let dim = rows.dim();
         match &device.engine {
             Engine::Gpu(gpu) => {
-                let is_narrowed = screen.is_wanted(gpu, dim);
-                gpu.compile_ahead(dim, || ahead::training(gpu, metric, is_narrowed));
-                Ok(Self::Gpu(GpuTraining::new(gpu, metric, rows, numbers, lists, is_narrowed).await?))
+                let is_quantized = screen.is_wanted(gpu, dim);
+                gpu.compile_ahead(dim, || ahead::training(gpu, metric, is_quantized));
+                Ok(Self::Gpu(GpuTraining::new(gpu, metric, rows, numbers, lists, is_quantized).await?))
             }
             Engine::Host(host) => {
-                let (rows, is_narrowed) = (rows.to_host(numbers)?, screen.is_wanted_on_host(dim));
-                Ok(Self::Host(HostTraining::new(host, metric, (rows, dim), lists, is_narrowed)?))
+                let (rows, is_quantized) = (rows.to_host(numbers)?, screen.is_wanted_on_host(dim));
+                Ok(Self::Host(HostTraining::new(host, metric, (rows, dim), lists, is_quantized)?))
             }
         }
     }
@@ -137,14 +137,14 @@ impl DeviceLists {
     ) -> Result<Self> {
         match &device.engine {
             Engine::Gpu(gpu) => {
-                let is_narrowed = screen.is_wanted(gpu, centroids.dim());
+                let is_quantized = screen.is_wanted(gpu, centroids.dim());
                 let centroids =
-                    Centroids::of_host(gpu, metric.of_centroids(), centroids, is_narrowed).await?;
+                    Centroids::of_host(gpu, metric.of_centroids(), centroids, is_quantized).await?;
                 Ok(Self::Gpu { centroids, tables: None })
             }
             Engine::Host(host) => {
-                let is_narrowed = screen.is_wanted_on_host(centroids.dim());
-                let centroids = HostCentroids::around(host, metric.of_centroids(), centroids, is_narrowed)?;
+                let is_quantized = screen.is_wanted_on_host(centroids.dim());
+                let centroids = HostCentroids::around(host, metric.of_centroids(), centroids, is_quantized)?;
                 Ok(Self::Host(HostLists::of(centroids)))
             }
         }
@@ -246,8 +246,8 @@ impl DeviceLists {
                 .await
             }
             #[cfg(not(target_arch = "wasm32"))]
-            (Self::Gpu { centroids, tables: Some(tables) }, DeviceRows::Apart(rows)) => {
-                apart::search(rows, (centroids, tables), queries, request, probes).await
+            (Self::Gpu { centroids, tables: Some(tables) }, DeviceRows::Hybrid(rows)) => {
+                hybrid::search(rows, (centroids, tables), queries, request, probes).await
             }
             (Self::Host(lists), DeviceRows::Host(rows)) => {
                 let search = |queries: HostVectors<'_>, request: &SearchRequest<'_>| {

@@ -1,12 +1,12 @@
 //! Lists of rows around centroids, on a GPU.
 
 pub(crate) mod ahead;
-#[cfg(not(target_arch = "wasm32"))]
-pub(crate) mod apart;
 pub(crate) mod assign;
 pub(crate) mod centroids;
 pub(crate) mod coarse;
 pub(crate) mod device_lists;
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) mod hybrid;
 pub(crate) mod on_host;
 pub(crate) mod probing;
 pub(crate) mod sample;

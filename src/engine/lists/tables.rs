@@ -16,7 +16,7 @@ pub(crate) struct ListTables {
     pub(crate) sizes: Vec<u32>,
     /// Entry `n` is the largest number of rows of `n` lists.
     largest: Vec<u64>,
-    /// A bit for each slot, all set up to the last row: used while there are no gaps.
+    /// A bit for each slot, all set up to the last row: used while there are no tombstones.
     pub(crate) full: Buffer,
 }
 

@@ -6,12 +6,12 @@ use crate::elements::ElementKind;
 use crate::engine::lists::assign::{Assigned, Assigning, assign};
 use crate::engine::lists::centroids::Centroids;
 use crate::engine::lists::sample::{Piece, Sample};
-use crate::engine::pass::{BufferVectors, Rescoring, Table, encode_norms, keys_and_ids, reset_refused};
+use crate::engine::pass::{BufferVectors, Refining, Table, encode_norms, keys_and_ids, reset_refused};
 use crate::error::Result;
 use crate::future::Boxed;
 use crate::gpu::{Buffer, BufferSlice, Commands, Gpu, RowLayout, words};
 use crate::kernels::average::{self, Normalize};
-use crate::kernels::{norms, rescore, value_of};
+use crate::kernels::{norms, refine, value_of};
 use crate::memory;
 use crate::metric::Metric;
 
@@ -62,7 +62,7 @@ impl GpuTraining {
         source: Sample<'f>,
         numbers: &'f [u64],
         lists: u32,
-        is_narrowed: bool,
+        is_quantized: bool,
     ) -> Boxed<'f, Self> {
         Box::pin(async move {
             let (count, dim) = (numbers.len(), source.dim());
@@ -89,7 +89,7 @@ impl GpuTraining {
             let gpu = gpu.clone();
             let mut training =
                 Self { gpu, layout, pieces, count, centroids, order, offsets, unread_ids, refused };
-            if is_narrowed {
+            if is_quantized {
                 // The centre is the mean of the first rows, as in an index.
                 let first = count.min(4096);
                 let order: Vec<u32> = (0..first as u32).collect();
@@ -124,11 +124,11 @@ impl GpuTraining {
                 // Placeholder: ids are not read back.
                 ids: BufferSlice::all(&piece.norms),
             };
-            let rescoring = Rescoring {
+            let refining = Refining {
                 metric: self.centroids.metric,
                 queries: BufferSlice::all(&self.centroids.rows),
                 count: 1,
-                candidates: rescore::Candidates::Dense {
+                candidates: refine::Candidates::Dense {
                     first: piece.first,
                     count: piece.count,
                     found_pitch: 0,
@@ -138,7 +138,7 @@ impl GpuTraining {
                 // The means were computed from `order` by then.
                 found: keys_and_ids(&self.order, &self.unread_ids),
             };
-            rescoring.encode(&mut commands, table, true)?;
+            refining.encode(&mut commands, table, true)?;
         }
         let parts = commands.read(&[(&self.order, 0, self.count as u64 * 4)]).await?;
         let mut distances = memory::with_room(self.count)?;

@@ -30,7 +30,7 @@ pub(crate) async fn on_gpu(
     let takes_halves = options.precision == Precision::Half
         && all_pairs::has_tiles(queries.rows())
         && gpu.compiler.check_limits(&pairs_tile_coop::KERNEL).is_ok()
-        && screen_tile_coop::is_usable(gpu, Form::NarrowedInnerProduct).await?;
+        && screen_tile_coop::is_usable(gpu, Form::QuantizedInnerProduct).await?;
     if takes_halves {
         queries.make_halves(gpu)?;
         rows.make_halves(gpu)?;

@@ -1,4 +1,4 @@
-//! The live slots, one bit each, on the host and on the device. They are kept only while there are gaps.
+//! The live slots, one bit each, on the host and on the device. They are kept only while there are tombstones.
 
 use crate::bits::Bits;
 use crate::error::Result;
@@ -9,7 +9,7 @@ use crate::gpu::{Buffer, Gpu};
 pub(crate) struct Alive {
     pub(crate) bits: Bits,
     /// How many bits are 0.
-    pub(crate) gaps: u64,
+    pub(crate) tombstones: u64,
     /// The same words for kernels. The buffer may be longer.
     pub(crate) buffer: Buffer,
 }
@@ -40,7 +40,7 @@ impl Change {
         let words_before = (end as usize).div_ceil(32).saturating_sub(1);
         let words = (most as usize).div_ceil(32);
         let end = after as u32;
-        let gaps = bits.len() as u64 - bits.count_ones() as u64;
+        let tombstones = bits.len() as u64 - bits.count_ones() as u64;
         let bytes = bits.words().len() as u64 * 4;
         if let Some(Alive { buffer, .. }) = current.filter(|alive| alive.buffer.size() >= bytes) {
             // Words behind the old end change too: they hold bits of an earlier use.
@@ -50,11 +50,15 @@ impl Change {
                 slots.chain(behind).filter(|&word| word * 4 < bytes as usize).collect();
             changed.sort_unstable();
             changed.dedup();
-            return Ok(Self { end, alive: Some(Alive { bits, gaps, buffer: buffer.clone() }), changed });
+            return Ok(Self {
+                end,
+                alive: Some(Alive { bits, tombstones, buffer: buffer.clone() }),
+                changed,
+            });
         }
         let buffer = gpu.create_storage("alive", bytes + bytes / 2)?;
         gpu.upload_bytes(&buffer, 0, bytemuck::cast_slice(bits.words())).await?;
-        Ok(Self { end, alive: Some(Alive { bits, gaps, buffer }), changed: vec![] })
+        Ok(Self { end, alive: Some(Alive { bits, tombstones, buffer }), changed: vec![] })
     }
 
     /// Makes the change visible. It cannot fail.

@@ -4,12 +4,12 @@ use crate::bits::Bits;
 use crate::engine::rows::segments::GpuRows;
 use crate::error::Result;
 use crate::gpu::{Buffer, BufferSlice, usable};
-use crate::kernels::rescore::Candidates;
+use crate::kernels::refine::Candidates;
 
 /// Rows that pass a filter and are in the index.
 #[derive(Debug, Clone)]
 pub(crate) struct Allowed {
-    /// A bit for each slot; 0 for gaps.
+    /// A bit for each slot; 0 for tombstones.
     pub(crate) bits: Bits,
     pub(crate) count: u64,
 }

@@ -1,6 +1,6 @@
 //! The rows of an index on either engine: what an index asks of its rows, each operation with an arm for each engine.
 //!
-//! A browser has one memory for its page and the library: rows of a GPU's index are never on the host there, and `Apart` is left out.
+//! A browser has one memory for its page and the library: rows of a GPU's index are never on the host there, and `Hybrid` is left out.
 
 use std::time::Duration;
 #[cfg(target_arch = "wasm32")]
@@ -13,18 +13,18 @@ use crate::engine::device::handle::Device;
 use crate::engine::device::vectors::{Queries, Vectors};
 use crate::engine::rows::allowed::Scope;
 #[cfg(not(target_arch = "wasm32"))]
-use crate::engine::rows::apart::{ApartRows, changes::ApartChange};
+use crate::engine::rows::hybrid::{HybridRows, changes::HybridChange};
 use crate::engine::rows::moves::GpuChange;
-use crate::engine::rows::narrowed::NarrowedRows;
 use crate::engine::rows::on_host;
 #[cfg(not(target_arch = "wasm32"))]
 use crate::engine::rows::outgrown::{self, Outgrown};
+use crate::engine::rows::quantized::QuantizedRows;
 use crate::engine::rows::segments::GpuRows;
 use crate::engine::rows::shape::{Kept, RowShape};
 use crate::engine::rows::write::Placing;
 use crate::engine::search::ahead::Searched;
 #[cfg(not(target_arch = "wasm32"))]
-use crate::engine::search::apart;
+use crate::engine::search::hybrid;
 use crate::engine::search::pipeline;
 use crate::engine::search::plan::Plan;
 use crate::engine::search::request::{SearchRequest, SearchResult};
@@ -47,7 +47,7 @@ pub(crate) enum DeviceRows {
     Gpu(GpuRows),
     /// Those of a GPU's index that the host keeps.
     #[cfg(not(target_arch = "wasm32"))]
-    Apart(Box<ApartRows>),
+    Hybrid(Box<HybridRows>),
     Host(HostRows),
 }
 
@@ -62,7 +62,7 @@ pub(crate) enum RowChange<'a> {
     Gpu(GpuChange),
     Host(HostChange),
     #[cfg(not(target_arch = "wasm32"))]
-    Apart(ApartChange<'a>),
+    Hybrid(HybridChange<'a>),
     #[cfg(not(target_arch = "wasm32"))]
     Outgrown(Box<Outgrown<'a>>),
     /// None is made: without rows on the host, changes borrow nothing.
@@ -76,45 +76,45 @@ impl DeviceRows {
             let &RowShape { metric, elements, dim, expected, screen, kept, .. } = shape;
             match (&device.engine, kept) {
                 #[cfg(not(target_arch = "wasm32"))]
-                (Engine::Gpu(gpu), Kept::Apart | Kept::Streamed) => {
-                    let rows = ApartRows::new(gpu, shape)?;
+                (Engine::Gpu(gpu), Kept::Hybrid | Kept::Streamed) => {
+                    let rows = HybridRows::new(gpu, shape)?;
                     if let Some(integers) = rows.on_gpu() {
                         gpu.compile_ahead(dim, || Searched::of(integers, metric).kernels());
                     }
-                    Ok(Self::Apart(Box::new(rows)))
+                    Ok(Self::Hybrid(Box::new(rows)))
                 }
                 (Engine::Gpu(gpu), _) => {
                     // Before anything runs: what this thread needs first, it compiles itself, and the rest is ready when rows are.
-                    let is_narrowed = screen.is_wanted(gpu, dim);
+                    let is_quantized = screen.is_wanted(gpu, dim);
                     gpu.compile_ahead(dim, || {
-                        Searched::expected(gpu, metric, elements, is_narrowed).kernels()
+                        Searched::expected(gpu, metric, elements, is_quantized).kernels()
                     });
-                    let narrowed = NarrowedRows::new(gpu, screen, metric, dim)?;
+                    let quantized = QuantizedRows::new(gpu, screen, metric, dim)?;
                     #[cfg(not(target_arch = "wasm32"))]
                     if outgrown::next(shape).is_some() {
                         // With a place to go to, rows leave the device before their copy does.
-                        let narrowed = narrowed.map(NarrowedRows::required);
-                        let mut rows = GpuRows::new(gpu, (elements, dim), expected, narrowed, true)?;
+                        let quantized = quantized.map(QuantizedRows::required);
+                        let mut rows = GpuRows::new(gpu, (elements, dim), expected, quantized, true)?;
                         rows.outgrown = Some(*shape);
                         return Ok(Self::Gpu(rows));
                     }
-                    Ok(Self::Gpu(GpuRows::new(gpu, (elements, dim), expected, narrowed, true)?))
+                    Ok(Self::Gpu(GpuRows::new(gpu, (elements, dim), expected, quantized, true)?))
                 }
                 (Engine::Host(host), _) => {
-                    let is_narrowed = screen.is_wanted_on_host(dim);
-                    let rows = HostRows::new(host.clone(), metric, elements, dim, is_narrowed);
+                    let is_quantized = screen.is_wanted_on_host(dim);
+                    let rows = HostRows::new(host.clone(), metric, elements, dim, is_quantized);
                     Ok(Self::Host(rows.expecting(expected)?))
                 }
             }
         })
     }
 
-    /// What a GPU has of the rows: they themselves, or their narrowed copy.
+    /// What a GPU has of the rows: they themselves, or their quantised copy.
     pub(crate) fn on_gpu(&self) -> Option<&GpuRows> {
         match self {
             Self::Gpu(rows) => Some(rows),
             #[cfg(not(target_arch = "wasm32"))]
-            Self::Apart(rows) => rows.on_gpu(),
+            Self::Hybrid(rows) => rows.on_gpu(),
             Self::Host(_) => None,
         }
     }
@@ -123,7 +123,7 @@ impl DeviceRows {
         match self {
             Self::Gpu(rows) => Keeper::Gpu(rows),
             #[cfg(not(target_arch = "wasm32"))]
-            Self::Apart(apart) => Keeper::Host(&apart.rows),
+            Self::Hybrid(hybrid) => Keeper::Host(&hybrid.rows),
             Self::Host(rows) => Keeper::Host(rows),
         }
     }
@@ -148,8 +148,8 @@ impl DeviceRows {
     pub(crate) async fn warm_up(&self, metric: Metric) -> Result<()> {
         let Some(rows) = self.on_gpu() else { return Ok(()) };
         rows.gpu.compile_all(rows.dim, &Searched::of(rows, metric).kernels()).await?;
-        if rows.narrowed.is_some() {
-            screen_tile_coop::is_usable(&rows.gpu, Form::narrowed(metric)).await?;
+        if rows.quantized.is_some() {
+            screen_tile_coop::is_usable(&rows.gpu, Form::quantized(metric)).await?;
         }
         Ok(())
     }
@@ -158,7 +158,7 @@ impl DeviceRows {
         let tried = match self {
             Self::Gpu(rows) => Some(Tried::Rows(rows)),
             #[cfg(not(target_arch = "wasm32"))]
-            Self::Apart(rows) => rows.integers.as_ref().map(|integers| Tried::Apart(rows, integers)),
+            Self::Hybrid(rows) => rows.integers.as_ref().map(|integers| Tried::Hybrid(rows, integers)),
             Self::Host(_) => None,
         };
         match tried {
@@ -167,12 +167,12 @@ impl DeviceRows {
         }
     }
 
-    pub(crate) fn is_narrowed(&self) -> bool {
+    pub(crate) fn is_quantized(&self) -> bool {
         match self {
-            Self::Gpu(rows) => rows.narrowed.is_some(),
+            Self::Gpu(rows) => rows.quantized.is_some(),
             #[cfg(not(target_arch = "wasm32"))]
-            Self::Apart(rows) => rows.on_gpu().is_some(),
-            Self::Host(rows) => rows.is_narrowed(),
+            Self::Hybrid(rows) => rows.on_gpu().is_some(),
+            Self::Host(rows) => rows.is_quantized(),
         }
     }
 
@@ -184,8 +184,8 @@ impl DeviceRows {
         }
     }
 
-    /// Whether a GPU has their narrowed copy alone.
-    pub(crate) fn is_apart(&self) -> bool {
+    /// Whether a GPU has their quantised copy alone.
+    pub(crate) fn is_hybrid(&self) -> bool {
         !matches!(self, Self::Gpu(_) | Self::Host(_))
     }
 
@@ -193,14 +193,14 @@ impl DeviceRows {
     pub(crate) fn is_streamed(&self) -> bool {
         match self {
             #[cfg(not(target_arch = "wasm32"))]
-            Self::Apart(rows) => rows.windows.is_some(),
+            Self::Hybrid(rows) => rows.windows.is_some(),
             _ => false,
         }
     }
 
     /// Writes rows into slots that have none. No search sees them before the change is applied.
     ///
-    /// The caller chooses the slots. Slots behind the end are created, and those left out below it become gaps.
+    /// The caller chooses the slots. Slots behind the end are created, and those left out below it become tombstones.
     pub(crate) async fn prepared_put<'a>(
         &mut self,
         source: Vectors<'a>,
@@ -210,8 +210,8 @@ impl DeviceRows {
         match self {
             Self::Gpu(rows) => Ok(RowChange::Gpu(rows.prepared_put(source, placing, progress).await?)),
             #[cfg(not(target_arch = "wasm32"))]
-            Self::Apart(rows) => {
-                Ok(RowChange::Apart(rows.prepared_put(source.on_host()?, placing, progress).await?))
+            Self::Hybrid(rows) => {
+                Ok(RowChange::Hybrid(rows.prepared_put(source.on_host()?, placing, progress).await?))
             }
             Self::Host(rows) => {
                 let (source, Placing { slots, ids, freed }) = (source.on_host()?, placing);
@@ -227,7 +227,7 @@ impl DeviceRows {
     pub(crate) fn outgrow(&self, error: &Error) -> bool {
         match self {
             Self::Gpu(rows) => rows.outgrow(error),
-            Self::Apart(rows) => rows.outgrow(error),
+            Self::Hybrid(rows) => rows.outgrow(error),
             Self::Host(_) => false,
         }
     }
@@ -243,12 +243,12 @@ impl DeviceRows {
     ) -> Result<RowChange<'a>> {
         let rows = match self {
             Self::Gpu(rows) => rows,
-            Self::Apart(rows) => {
+            Self::Hybrid(rows) => {
                 let change = match rows.prepared_either(new, freed, progress).await {
                     Err(error) if rows.outgrow(&error) => rows.prepared_streaming(new, freed).await?,
                     prepared => prepared?,
                 };
-                return Ok(RowChange::Apart(change));
+                return Ok(RowChange::Hybrid(change));
             }
             Self::Host(_) => {
                 return match new {
@@ -258,18 +258,18 @@ impl DeviceRows {
             }
         };
         let loan = rows.lent();
-        let mut apart = rows.brought_to_host().await?;
-        if let (Some(integers), Some(shape)) = (&apart.integers, &rows.outgrown) {
+        let mut hybrid = rows.brought_to_host().await?;
+        if let (Some(integers), Some(shape)) = (&hybrid.integers, &rows.outgrown) {
             rows.gpu.compile_ahead(rows.dim, || Searched::of(integers, shape.metric).kernels());
         }
-        let change = match apart.prepared_either(new, freed, progress).await {
+        let change = match hybrid.prepared_either(new, freed, progress).await {
             // The limit counts the memory of the rows as free. The driver does not: it may have room for the copy when they are gone.
-            Err(error @ Error::MemoryLimit { .. }) if apart.outgrow(&error) => {
-                apart.prepared_streaming(new, freed).await?
+            Err(error @ Error::MemoryLimit { .. }) if hybrid.outgrow(&error) => {
+                hybrid.prepared_streaming(new, freed).await?
             }
             prepared => prepared?,
         };
-        Ok(RowChange::Outgrown(Box::new(Outgrown { rows: apart, change, loan })))
+        Ok(RowChange::Outgrown(Box::new(Outgrown { rows: hybrid, change, loan })))
     }
 
     /// Prepares to remove the rows in these slots; the end may move down.
@@ -277,7 +277,7 @@ impl DeviceRows {
         match self {
             Self::Gpu(rows) => Ok(RowChange::Gpu(rows.prepared_release(freed).await?)),
             #[cfg(not(target_arch = "wasm32"))]
-            Self::Apart(rows) => Ok(RowChange::Apart(rows.prepared_release(freed).await?)),
+            Self::Hybrid(rows) => Ok(RowChange::Hybrid(rows.prepared_release(freed).await?)),
             Self::Host(rows) => Ok(RowChange::Host(rows.prepared(None, &[], freed)?)),
         }
     }
@@ -292,7 +292,7 @@ impl DeviceRows {
             match self {
                 Self::Gpu(rows) => Ok(RowChange::Gpu(rows.prepared_move(from, to).await?)),
                 #[cfg(not(target_arch = "wasm32"))]
-                Self::Apart(rows) => Ok(RowChange::Apart(rows.prepared_move(from, to).await?)),
+                Self::Hybrid(rows) => Ok(RowChange::Hybrid(rows.prepared_move(from, to).await?)),
                 Self::Host(rows) => {
                     let change = rows.prepared(None, to, from)?;
                     rows.relocate(from, to, &change, interrupt::check)?;
@@ -314,12 +314,12 @@ impl DeviceRows {
                 Ok(())
             }
             #[cfg(not(target_arch = "wasm32"))]
-            (Self::Apart(rows), RowChange::Apart(change)) => rows.apply(change),
+            (Self::Hybrid(rows), RowChange::Hybrid(change)) => rows.apply(change),
             #[cfg(not(target_arch = "wasm32"))]
             (before @ Self::Gpu(_), RowChange::Outgrown(outgrown)) => {
                 let Outgrown { mut rows, change, loan } = *outgrown;
                 rows.apply(change)?;
-                *before = Self::Apart(Box::new(rows));
+                *before = Self::Hybrid(Box::new(rows));
                 loan.settle();
                 Ok(())
             }
@@ -347,7 +347,7 @@ impl DeviceRows {
         match self {
             Self::Gpu(rows) => rows.shrink(),
             #[cfg(not(target_arch = "wasm32"))]
-            Self::Apart(rows) => rows.shrink(),
+            Self::Hybrid(rows) => rows.shrink(),
             Self::Host(rows) => {
                 rows.shrink();
                 Ok(())
@@ -407,7 +407,7 @@ impl DeviceRows {
             Self::Gpu(rows) if request.radius.is_some() => within::search(rows, queries, request).await,
             Self::Gpu(rows) => pipeline::search(rows, queries, request).await,
             #[cfg(not(target_arch = "wasm32"))]
-            Self::Apart(rows) => apart::search(rows, queries, request).await,
+            Self::Hybrid(rows) => hybrid::search(rows, queries, request).await,
             Self::Host(rows) => {
                 let search = |queries: HostVectors<'_>, request: &SearchRequest<'_>| {
                     on_host::search(rows, queries, request)
@@ -437,7 +437,7 @@ impl DeviceRows {
         let plan = match self {
             Self::Gpu(rows) => Plan::new(rows, queries as u64, k as u64, Scope { budget, allowed: None }),
             #[cfg(not(target_arch = "wasm32"))]
-            Self::Apart(rows) => apart::plan(rows, queries, k, budget),
+            Self::Hybrid(rows) => hybrid::plan(rows, queries, k, budget),
             Self::Host(rows) => on_host::plan(rows, queries, k, budget),
         };
         Ok(Plan { rows: self.place(), ..plan? })
@@ -447,7 +447,7 @@ impl DeviceRows {
         match self {
             Self::Gpu(rows) => rows.measure(memory),
             #[cfg(not(target_arch = "wasm32"))]
-            Self::Apart(rows) => rows.measure(memory),
+            Self::Hybrid(rows) => rows.measure(memory),
             Self::Host(rows) => rows.measure(memory),
         }
     }

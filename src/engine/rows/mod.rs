@@ -2,16 +2,16 @@
 
 pub(crate) mod alive;
 pub(crate) mod allowed;
-#[cfg(not(target_arch = "wasm32"))]
-pub(crate) mod apart;
 pub(crate) mod device_rows;
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) mod hybrid;
 pub(crate) mod moves;
-pub(crate) mod narrowed;
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) mod of_file;
 pub(crate) mod on_host;
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) mod outgrown;
+pub(crate) mod quantized;
 pub(crate) mod segments;
 pub(crate) mod shape;
 pub(crate) mod write;

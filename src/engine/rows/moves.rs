@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::elements::{Element, with_type};
 use crate::engine::rows::alive::Change;
-use crate::engine::rows::narrowed::NarrowedRows;
+use crate::engine::rows::quantized::QuantizedRows;
 use crate::engine::rows::segments::{GpuRows, Segment, StoredRows, cut};
 use crate::error::{Error, Result};
 use crate::gpu::{BufferSlice, Commands, Request, RowLayout, budget_for, usable};
@@ -28,8 +28,8 @@ pub(crate) struct Staged<'a> {
 pub(crate) struct GpuChange {
     /// The segments after the change.
     pub(crate) segments: Vec<Segment>,
-    pub(crate) narrowed: Option<NarrowedRows>,
-    /// Whether the centre moved, so that all rows have to be narrowed again.
+    pub(crate) quantized: Option<QuantizedRows>,
+    /// Whether the centre moved, so that all rows have to be quantised again.
     pub(crate) is_moved: bool,
     pub(crate) alive: Change,
 }
@@ -40,18 +40,18 @@ impl GpuRows {
     /// # Errors
     /// Faults of this library alone, and then nothing is changed: all memory was taken before.
     pub(crate) fn apply(&mut self, change: GpuChange) -> Result<()> {
-        let GpuChange { mut segments, narrowed, is_moved, alive } = change;
+        let GpuChange { mut segments, quantized, is_moved, alive } = change;
         let gpu = self.gpu.clone();
         cut(&mut segments, alive.end);
-        if let (Some(narrowed), true) = (&narrowed, is_moved) {
+        if let (Some(quantized), true) = (&quantized, is_moved) {
             let mut commands = Commands::new(&gpu, None);
             for segment in &segments {
-                narrowed.encode(&mut commands, self.layout, segment, [0, segment.len])?;
+                quantized.encode(&mut commands, self.layout, segment, [0, segment.len])?;
             }
             commands.submit();
         }
         self.segments = segments;
-        self.narrowed = narrowed;
+        self.quantized = quantized;
         alive.apply(&gpu, &mut self.alive);
         Ok(())
     }
@@ -92,33 +92,33 @@ impl GpuRows {
         Ok(())
     }
 
-    /// Records the copies of staged rows to their slots, and their narrowed copies there.
+    /// Records the copies of staged rows to their slots, and their quantised copies there.
     pub(crate) fn encode_scatter(
         &self,
         commands: &mut Commands<'_>,
         segments: &[Segment],
         staged: &Staged<'_>,
-        narrowed: Option<&NarrowedRows>,
+        quantized: Option<&QuantizedRows>,
     ) -> Result<()> {
         self.encode_move(commands, Direction::Scatter, segments, staged)?;
-        let Some(narrowed) = narrowed else { return Ok(()) };
+        let Some(quantized) = quantized else { return Ok(()) };
         for (segment, positions) in places(segments, staged.slots) {
             let (rows, range) = ((staged.rows, staged.norms), [positions.start, positions.end]);
-            narrowed.encode_staged(commands, self.layout, rows, staged.list, segment, range)?;
+            quantized.encode_staged(commands, self.layout, rows, staged.list, segment, range)?;
         }
         Ok(())
     }
 
     pub(crate) async fn prepared_release(&self, freed: &[u32]) -> Result<GpuChange> {
         let alive = Change::new(&self.gpu, self.alive.as_ref(), self.end() as u32, &[], freed).await?;
-        let (segments, narrowed) = (self.segments.clone(), self.narrowed.clone());
-        Ok(GpuChange { segments, narrowed, is_moved: false, alive })
+        let (segments, quantized) = (self.segments.clone(), self.quantized.clone());
+        Ok(GpuChange { segments, quantized, is_moved: false, alive })
     }
 
     pub(crate) async fn prepared_move(&self, from: &[u32], to: &[u32]) -> Result<GpuChange> {
         let gpu = self.gpu.clone();
         let end = to.iter().max().map_or(0, |&slot| u64::from(slot) + 1).max(self.end());
-        let (segments, narrowed) = self.reached(end)?;
+        let (segments, quantized) = self.reached(end)?;
         let row_bytes = self.layout.row_bytes();
         let piece = self.piece(from.len(), &[row_bytes, 8, 8, 4, 4], 1)?;
         let request_of = |purpose, bytes| Request { purpose, bytes: piece as u64 * bytes };
@@ -144,11 +144,11 @@ impl GpuRows {
             let gathered = Staged { list: BufferSlice::all(&scratch[4]), slots: from, ..staged };
             let mut commands = Commands::new(&gpu, None);
             self.encode_move(&mut commands, Direction::Gather, &segments, &gathered)?;
-            self.encode_scatter(&mut commands, &segments, &staged, narrowed.as_ref())?;
+            self.encode_scatter(&mut commands, &segments, &staged, quantized.as_ref())?;
             commands.submit();
         }
         let alive = Change::new(&gpu, self.alive.as_ref(), self.end() as u32, to, from).await?;
-        Ok(GpuChange { segments, narrowed, is_moved: false, alive })
+        Ok(GpuChange { segments, quantized, is_moved: false, alive })
     }
 
     pub(crate) async fn fetch(&self, slots: &[u32]) -> Result<Vec<f32>> {

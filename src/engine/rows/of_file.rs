@@ -1,4 +1,4 @@
-//! Rows of a mapped file, which is read through once: each device checks and narrows its rows of every piece.
+//! Rows of a mapped file, which is read through once: each device checks and quantises its rows of every piece.
 
 use std::sync::Arc;
 
@@ -6,9 +6,9 @@ use crate::bits::Bits;
 use crate::elements::{HostVectors, Matrix};
 use crate::engine::device::engine::Engine;
 use crate::engine::device::handle::Device;
-use crate::engine::rows::apart::ApartRows;
-use crate::engine::rows::apart::changes::{Narrowing, spread_out};
 use crate::engine::rows::device_rows::DeviceRows;
+use crate::engine::rows::hybrid::HybridRows;
+use crate::engine::rows::hybrid::changes::{Quantizing, spread_out};
 use crate::engine::rows::shape::{Kept, RowShape};
 use crate::engine::search::ahead::Searched;
 use crate::error::{Error, Result};
@@ -79,7 +79,7 @@ pub(crate) struct FilePart {
 /// Rows of a file on one device, while they are read.
 pub(crate) enum Reading {
     Host(Box<HostRows>),
-    Apart(Box<ApartRows>, Option<Narrowing>),
+    Hybrid(Box<HybridRows>, Option<Quantizing>),
 }
 
 impl Reading {
@@ -92,35 +92,35 @@ impl Reading {
     ) -> Result<Self> {
         let FilePart { rows, ids, alive } = part;
         match (&device.engine, shape.kept) {
-            (Engine::Gpu(gpu), Kept::Apart | Kept::Streamed) => {
+            (Engine::Gpu(gpu), Kept::Hybrid | Kept::Streamed) => {
                 let host = Arc::new(Host::beside_gpu(&gpu.options));
                 let rows = HostRows::of_file(host, shape.metric, rows, (ids, alive), false)?;
-                let mut rows = Box::new(ApartRows::of(gpu, shape, rows)?);
+                let mut rows = Box::new(HybridRows::of(gpu, shape, rows)?);
                 if let Some(integers) = rows.on_gpu() {
                     gpu.compile_ahead(shape.dim, || Searched::of(integers, shape.metric).kernels());
                 }
-                let narrowing = rows.narrowing(sample).await?;
-                Ok(Self::Apart(rows, narrowing))
+                let quantizing = rows.quantizing(sample).await?;
+                Ok(Self::Hybrid(rows, quantizing))
             }
             (Engine::Gpu(_), _) => Err(Error::internal("rows of a file are on the host")),
             (Engine::Host(host), _) => {
-                let is_narrowed = shape.screen.is_wanted_on_host(shape.dim);
+                let is_quantized = shape.screen.is_wanted_on_host(shape.dim);
                 let mut rows =
-                    HostRows::of_file(host.clone(), shape.metric, rows, (ids, alive), is_narrowed)?;
+                    HostRows::of_file(host.clone(), shape.metric, rows, (ids, alive), is_quantized)?;
                 rows.count(sample)?;
                 Ok(Self::Host(Box::new(rows)))
             }
         }
     }
 
-    /// Checks and narrows copies of the rows in these slots.
+    /// Checks and quantises copies of the rows in these slots.
     pub(crate) async fn take(&mut self, rows: HostVectors<'_>, slots: &[u32]) -> Result<()> {
         match self {
             Self::Host(there) => there.enter(slots, rows),
-            Self::Apart(there, narrowing) => {
+            Self::Hybrid(there, quantizing) => {
                 there.rows.enter(slots, rows)?;
-                match narrowing {
-                    Some(narrowing) => there.narrow(narrowing, (rows, slots)).await,
+                match quantizing {
+                    Some(quantizing) => there.quantize(quantizing, (rows, slots)).await,
                     None => Ok(()),
                 }
             }
@@ -131,11 +131,11 @@ impl Reading {
     pub(crate) async fn finished(self) -> Result<DeviceRows> {
         Ok(match self {
             Self::Host(rows) => DeviceRows::Host(*rows),
-            Self::Apart(mut rows, narrowing) => {
-                if let Some(narrowing) = narrowing {
-                    rows.narrowed(narrowing).await?;
+            Self::Hybrid(mut rows, quantizing) => {
+                if let Some(quantizing) = quantizing {
+                    rows.quantized(quantizing).await?;
                 }
-                DeviceRows::Apart(rows)
+                DeviceRows::Hybrid(rows)
             }
         })
     }

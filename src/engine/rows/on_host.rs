@@ -23,14 +23,14 @@ pub(crate) fn found(answer: Hits, request: &SearchRequest<'_>) -> Result<SearchR
         let hits = row.iter().map(|&(key, id)| Neighbor { id, distance: value_of(key) });
         neighbors.push_row(hits.filter(|hit| request.takes(hit.distance)));
     }
-    let Hits { scored, rescored, .. } = answer;
-    Ok(SearchResult { neighbors, statistics: Statistics { scored, rescored, ..Statistics::default() } })
+    let Hits { scored, refined, .. } = answer;
+    Ok(SearchResult { neighbors, statistics: Statistics { scored, refined, ..Statistics::default() } })
 }
 
 pub(crate) fn plan(rows: &HostRows, queries: usize, k: usize, budget: u64) -> Result<Plan> {
     let asked = HostRequest { limit: SearchLimit::Nearest(k), budget, allowed: None, progress: None };
     let schedule = rows.schedule(queries, &asked, rows.len())?;
-    let (k, route) = (k.min(rows.len()), Route::Host { is_screened: rows.is_narrowed() });
+    let (k, route) = (k.min(rows.len()), Route::Host { is_screened: rows.is_quantized() });
     let plan = Plan::of([queries as u64, k as u64, schedule.batch as u64], route, schedule.scratch_bytes);
     Ok(Plan { reports_on_host: true, ..plan })
 }

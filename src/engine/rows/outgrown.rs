@@ -6,24 +6,24 @@ use crate::bits::Bits;
 use crate::elements::{ElementKind, Matrix};
 use crate::engine::device::engine::Engine;
 use crate::engine::device::handle::Device;
-use crate::engine::rows::apart::ApartRows;
-use crate::engine::rows::apart::changes::{ApartChange, spread_out};
-use crate::engine::rows::narrowed::TERMS_BYTES;
+use crate::engine::rows::hybrid::HybridRows;
+use crate::engine::rows::hybrid::changes::{HybridChange, spread_out};
+use crate::engine::rows::quantized::TERMS_BYTES;
 use crate::engine::rows::segments::{GpuRows, STORED_BYTES, Segment};
 use crate::engine::rows::shape::{Kept, RowShape};
 use crate::error::{Error, Result};
 use crate::gpu::{BufferSlice, Gpu, Loan, RowLayout};
 use crate::host::{self, Host, HostRows};
 use crate::interrupt;
-use crate::kernels::narrow;
+use crate::kernels::quantize;
 use crate::memory;
 
 /// Where rows go that the memory of their device has no room for; none where they stay. Each place takes less of the device's memory than
 /// the one before it: whoever adds a place below the 8-bit copy adds it here.
 pub(crate) fn next(shape: &RowShape) -> Option<Kept> {
     let next = match shape.kept {
-        Kept::Auto => Kept::Apart,
-        Kept::Apart if shape.streams => Kept::Streamed,
+        Kept::Auto => Kept::Hybrid,
+        Kept::Hybrid if shape.streams => Kept::Streamed,
         _ => return None,
     };
     // Without a screen the host would search alone, which is not what a GPU was asked for.
@@ -42,11 +42,11 @@ pub(crate) fn first_of(devices: &[Device], shape: &RowShape) -> Kept {
 /// Where rows are from the start, if as many are expected as the device has no room for.
 fn first(gpu: &Gpu, shape: &RowShape) -> Kept {
     let Some(next) = next(shape) else { return shape.kept };
-    let narrowed = narrow::plane_bytes(128, shape.dim) / 128 + TERMS_BYTES;
-    let is_stored = shape.kept != Kept::Apart;
+    let quantized = quantize::plane_bytes(128, shape.dim) / 128 + TERMS_BYTES;
+    let is_stored = shape.kept != Kept::Hybrid;
     let stored = RowLayout::padded(shape.elements, shape.dim).row_bytes() + STORED_BYTES;
-    let is_narrowed = !is_stored || shape.screen.is_wanted(gpu, shape.dim);
-    let row_bytes = u64::from(is_stored) * stored + u64::from(is_narrowed) * narrowed;
+    let is_quantized = !is_stored || shape.screen.is_wanted(gpu, shape.dim);
+    let row_bytes = u64::from(is_stored) * stored + u64::from(is_quantized) * quantized;
     let needed = shape.expected.saturating_mul(row_bytes);
     let granted = || gpu.memory_usage().map_or(u64::MAX, |usage| usage.free_bytes);
     let is_known = shape.expected > 0;
@@ -67,8 +67,8 @@ pub(crate) fn check_host_room(bytes: u64) -> Result<()> {
 
 /// A change of rows that have left their device: they are on the host when it is applied.
 pub(crate) struct Outgrown<'a> {
-    pub(crate) rows: ApartRows,
-    pub(crate) change: ApartChange<'a>,
+    pub(crate) rows: HybridRows,
+    pub(crate) change: HybridChange<'a>,
     /// The memory of the rows that are on the device until then.
     pub(crate) loan: Loan,
 }
@@ -84,35 +84,35 @@ impl GpuRows {
         Loan::new(stored.filter_map(|stored| stored.share.clone()))
     }
 
-    /// The same rows in the host's memory. Their narrowed copy is that of these rows, whose segments share it; without one, it is made.
-    pub(crate) async fn brought_to_host(&self) -> Result<ApartRows> {
+    /// The same rows in the host's memory. Their quantised copy is that of these rows, whose segments share it; without one, it is made.
+    pub(crate) async fn brought_to_host(&self) -> Result<HybridRows> {
         let shape = self.outgrown.ok_or_else(|| Error::internal("rows that stay on the device"))?;
         let shape = RowShape { kept: next(&shape).unwrap_or(shape.kept), ..shape };
         let rows = self.read_back(&shape).await?;
-        if let Some(narrowed) = &self.narrowed {
+        if let Some(quantized) = &self.quantized {
             let without_rows = |segment: &Segment| Segment { stored: None, ..segment.clone() };
-            let integers = self.narrowed_from(
-                narrowed.clone(),
+            let integers = self.quantized_from(
+                quantized.clone(),
                 self.segments.iter().map(without_rows).collect(),
                 self.alive.clone(),
             );
-            return Ok(ApartRows::with(Some(integers), rows, &shape));
+            return Ok(HybridRows::with(Some(integers), rows, &shape));
         }
-        let mut apart = ApartRows::of(&self.gpu, &shape, rows)?;
+        let mut hybrid = HybridRows::of(&self.gpu, &shape, rows)?;
         if self.len() > 0 {
             let slots = Bits::slots(self.alive.as_ref().map(|alive| &alive.bits), self.end() as usize)?;
             let sampled = spread_out(slots.len()).map(|place| slots[place]);
-            let sample = apart.rows.values.gathered(&memory::collect(sampled)?)?;
-            if let Some(narrowing) = apart.narrowing((&sample).into()).await? {
+            let sample = hybrid.rows.values.gathered(&memory::collect(sampled)?)?;
+            if let Some(quantizing) = hybrid.quantizing((&sample).into()).await? {
                 for slots in slots.chunks(shape.elements.rows_of_piece(shape.dim)) {
                     interrupt::check()?;
-                    let rows = apart.rows.values.gathered(slots)?;
-                    apart.narrow(&narrowing, ((&rows).into(), slots)).await?;
+                    let rows = hybrid.rows.values.gathered(slots)?;
+                    hybrid.quantize(&quantizing, ((&rows).into(), slots)).await?;
                 }
-                apart.narrowed(narrowing).await?;
+                hybrid.quantized(quantizing).await?;
             }
         }
-        Ok(apart)
+        Ok(hybrid)
     }
 
     async fn read_back(&self, shape: &RowShape) -> Result<HostRows> {

@@ -1,15 +1,15 @@
-//! The rows of an index on a GPU: segments with rows, norms, ids and, if the index keeps one, a narrowed copy.
+//! The rows of an index on a GPU: segments with rows, norms, ids and, if the index keeps one, a quantised copy.
 
 use std::sync::Arc;
 
 use crate::elements::ElementKind;
-use crate::engine::pass::{BufferVectors, Rescoring, Table};
+use crate::engine::pass::{BufferVectors, Refining, Table};
 use crate::engine::rows::alive::Alive;
-use crate::engine::rows::narrowed::{NarrowedRows, NarrowedSegment};
+use crate::engine::rows::quantized::{QuantizedRows, QuantizedSegment};
 use crate::engine::rows::shape::RowShape;
 use crate::error::{Error, Result};
 use crate::gpu::{Buffer, BufferSlice, Commands, Gpu, Loan, RowLayout, Share};
-use crate::kernels::{self, BLOCK_ROWS, narrow};
+use crate::kernels::{self, BLOCK_ROWS, quantize};
 use crate::usage::{Memory, MemoryPlace};
 
 /// Rows of an index on a GPU. Slots are numbered from one segment to the next.
@@ -19,11 +19,11 @@ pub(crate) struct GpuRows {
     pub(crate) layout: RowLayout,
     pub(crate) dim: usize,
     pub(crate) segments: Vec<Segment>,
-    /// How rows are narrowed. If this is there, every segment has a narrowed copy.
-    pub(crate) narrowed: Option<NarrowedRows>,
+    /// How rows are quantised. If this is there, every segment has a quantised copy.
+    pub(crate) quantized: Option<QuantizedRows>,
     /// Which slots have a row. None if all have.
     pub(crate) alive: Option<Alive>,
-    /// Whether segments have the rows themselves. Otherwise the host has them, and segments have a narrowed copy alone.
+    /// Whether segments have the rows themselves. Otherwise the host has them, and segments have a quantised copy alone.
     pub(crate) keeps_rows: bool,
     /// The kind of rows that they become when they outgrow the device's memory; none where they stay.
     #[cfg_attr(target_arch = "wasm32", expect(dead_code, reason = "a browser's rows stay where they are"))]
@@ -42,9 +42,9 @@ pub(crate) const STORED_BYTES: u64 = 16;
 pub(crate) struct Segment {
     /// None where the host has the rows: see [`GpuRows::keeps_rows`].
     pub(crate) stored: Option<StoredRows>,
-    pub(crate) narrowed: Option<NarrowedSegment>,
+    pub(crate) quantized: Option<QuantizedSegment>,
     pub(crate) first_slot: u32,
-    /// Slots up to the end, gaps included.
+    /// Slots up to the end, tombstones included.
     pub(crate) len: u32,
     /// Slots that fit the buffers.
     pub(crate) capacity: u32,
@@ -76,10 +76,10 @@ impl Segment {
     /// Lends the memory of the segment, which is about to be dropped.
     fn lent(&self) -> Loan {
         let stored = self.stored.iter().filter_map(|stored| stored.share.clone());
-        Loan::new(stored.chain(self.narrowed.iter().filter_map(|copy| copy.share.clone())))
+        Loan::new(stored.chain(self.quantized.iter().filter_map(|copy| copy.share.clone())))
     }
 
-    /// The segment's rows as [`Rescoring`] takes them.
+    /// The segment's rows as [`Refining`] takes them.
     pub(crate) fn table(&self, layout: RowLayout) -> Result<Table<'_>> {
         let StoredRows { rows, ids, .. } = self.stored()?;
         let vectors = BufferVectors { values: rows.into(), layout };
@@ -87,8 +87,8 @@ impl Segment {
     }
 }
 
-impl NarrowedRows {
-    /// Narrows rows `range` of a segment that has a copy.
+impl QuantizedRows {
+    /// Quantises rows `range` of a segment that has a copy.
     pub(crate) fn encode(
         &self,
         commands: &mut Commands<'_>,
@@ -96,13 +96,13 @@ impl NarrowedRows {
         segment: &Segment,
         range: [u32; 2],
     ) -> Result<()> {
-        let (Some(copy), true) = (&segment.narrowed, range[0] < range[1]) else { return Ok(()) };
+        let (Some(copy), true) = (&segment.quantized, range[0] < range[1]) else { return Ok(()) };
         let StoredRows { rows, norms, .. } = segment.stored()?;
         let rows = (BufferVectors { values: rows.into(), layout }, norms.into());
         self.encode_vectors(commands, rows, range, copy.integers(), None)
     }
 
-    /// Narrows staged rows, with their norms, into the slots of a list that belong to a segment. `range` are positions on the list.
+    /// Quantises staged rows, with their norms, into the slots of a list that belong to a segment. `range` are positions on the list.
     pub(crate) fn encode_staged(
         &self,
         commands: &mut Commands<'_>,
@@ -112,20 +112,20 @@ impl NarrowedRows {
         segment: &Segment,
         range: [u32; 2],
     ) -> Result<()> {
-        let (Some(copy), true) = (&segment.narrowed, range[0] < range[1]) else { return Ok(()) };
+        let (Some(copy), true) = (&segment.quantized, range[0] < range[1]) else { return Ok(()) };
         let rows = (BufferVectors { values, layout }, norms);
-        let slots = narrow::Slots { list, first_slot: segment.first_slot, rows: segment.capacity };
+        let slots = quantize::Slots { list, first_slot: segment.first_slot, rows: segment.capacity };
         self.encode_vectors(commands, rows, range, copy.integers(), Some(slots))
     }
 }
 
 impl GpuRows {
-    /// No rows yet. Without `keeps_rows`, the device has their narrowed copy alone.
+    /// No rows yet. Without `keeps_rows`, the device has their quantised copy alone.
     pub(crate) fn new(
         gpu: &Arc<Gpu>,
         (elements, dim): (ElementKind, usize),
         expected: u64,
-        narrowed: Option<NarrowedRows>,
+        quantized: Option<QuantizedRows>,
         keeps_rows: bool,
     ) -> Result<Self> {
         // An error here comes before any row is uploaded; at the first search it would come after. Kernels that multiply matrices
@@ -134,10 +134,10 @@ impl GpuRows {
             gpu.compiler.check_limits(kernel)?;
         }
         let layout = RowLayout::padded(elements, dim);
-        // The narrowed copy of short vectors may be larger than the rows.
-        let narrowed_bytes = narrowed.as_ref().map_or(0, NarrowedRows::row_bytes);
+        // The quantised copy of short vectors may be larger than the rows.
+        let quantized_bytes = quantized.as_ref().map_or(0, QuantizedRows::row_bytes);
         let row_bytes = if keeps_rows { layout.row_bytes() } else { 0 };
-        let block_bytes = u64::from(BLOCK_ROWS) * row_bytes.max(narrowed_bytes);
+        let block_bytes = u64::from(BLOCK_ROWS) * row_bytes.max(quantized_bytes);
         // Slots and element numbers are u32.
         let blocks = (gpu.segment_bytes() / block_bytes).min((1 << 31) / u64::from(BLOCK_ROWS));
         if blocks == 0 {
@@ -146,20 +146,31 @@ impl GpuRows {
         }
         let segment_rows = blocks as u32 * BLOCK_ROWS;
         let (gpu, segments, alive, outgrown) = (gpu.clone(), vec![], None, None);
-        Ok(Self { gpu, layout, dim, segments, narrowed, alive, keeps_rows, outgrown, segment_rows, expected })
+        Ok(Self {
+            gpu,
+            layout,
+            dim,
+            segments,
+            quantized,
+            alive,
+            keeps_rows,
+            outgrown,
+            segment_rows,
+            expected,
+        })
     }
 
-    /// Rows of which the device has the narrowed copy alone: that of these rows, in segments without the rows themselves.
-    pub(crate) fn narrowed_from(
+    /// Rows of which the device has the quantised copy alone: that of these rows, in segments without the rows themselves.
+    pub(crate) fn quantized_from(
         &self,
-        narrowed: NarrowedRows,
+        quantized: QuantizedRows,
         segments: Vec<Segment>,
         alive: Option<Alive>,
     ) -> Self {
-        let (gpu, narrowed) = (self.gpu.clone(), Some(narrowed));
+        let (gpu, quantized) = (self.gpu.clone(), Some(quantized));
         let &Self { layout, dim, segment_rows, expected, .. } = self;
         let (keeps_rows, outgrown) = (false, None);
-        Self { gpu, layout, dim, segments, narrowed, alive, keeps_rows, outgrown, segment_rows, expected }
+        Self { gpu, layout, dim, segments, quantized, alive, keeps_rows, outgrown, segment_rows, expected }
     }
 
     /// The rows of a matrix, to be searched: f32, with their norms, and with a u64 for each as its id.
@@ -172,7 +183,7 @@ impl GpuRows {
         let mut of_matrix = Self::new(gpu, (ElementKind::F32, dim), 0, None, true)?;
         let (first_slot, len, capacity) = (0, count, count);
         let stored = Some(StoredRows { rows, norms, ids, share: None });
-        of_matrix.segments.push(Segment { stored, narrowed: None, first_slot, len, capacity });
+        of_matrix.segments.push(Segment { stored, quantized: None, first_slot, len, capacity });
         Ok(of_matrix)
     }
 
@@ -181,13 +192,9 @@ impl GpuRows {
     }
 
     /// Records the distances of candidates that may lie in any segment: each segment in turn writes those of its rows.
-    pub(crate) fn encode_rescoring(
-        &self,
-        commands: &mut Commands<'_>,
-        rescoring: &Rescoring<'_>,
-    ) -> Result<()> {
+    pub(crate) fn encode_refining(&self, commands: &mut Commands<'_>, refining: &Refining<'_>) -> Result<()> {
         for (number, segment) in self.segments.iter().enumerate() {
-            rescoring.encode(commands, segment.table(self.layout)?, number == 0)?;
+            refining.encode(commands, segment.table(self.layout)?, number == 0)?;
         }
         Ok(())
     }
@@ -197,13 +204,13 @@ impl GpuRows {
         self.layout.stride as u64 * 4
     }
 
-    /// One past the last slot with a row. Slots before it may be gaps: see [`GpuRows::alive`].
+    /// One past the last slot with a row. Slots before it may be tombstones: see [`GpuRows::alive`].
     pub(crate) fn end(&self) -> u64 {
         self.segments.last().map_or(0, |last| u64::from(last.first_slot) + u64::from(last.len))
     }
 
     pub(crate) fn len(&self) -> u64 {
-        self.end() - self.alive.as_ref().map_or(0, |alive| alive.gaps)
+        self.end() - self.alive.as_ref().map_or(0, |alive| alive.tombstones)
     }
 
     /// A bit for each slot below the end. None if every slot has a row.
@@ -211,19 +218,19 @@ impl GpuRows {
         self.alive.as_ref().map(|alive| &alive.buffer)
     }
 
-    /// Segments that reach up to slot `end`, and how they are narrowed: not at all if the memory no longer suffices for it.
-    pub(crate) fn reached(&self, end: u64) -> Result<(Vec<Segment>, Option<NarrowedRows>)> {
+    /// Segments that reach up to slot `end`, and how they are quantised: not at all if the memory no longer suffices for it.
+    pub(crate) fn reached(&self, end: u64) -> Result<(Vec<Segment>, Option<QuantizedRows>)> {
         let mut segments = self.segments.clone();
         let mut commands = Commands::new(&self.gpu, None);
         self.reach(&mut segments, end, &mut commands)?;
         // A grown segment has to be copied before rows are written behind it.
         commands.submit();
-        let mut narrowed = self.narrowed.clone();
-        if segments.iter().any(|segment| segment.narrowed.is_none()) {
-            narrowed = None;
-            segments.iter_mut().for_each(|segment| segment.narrowed = None);
+        let mut quantized = self.quantized.clone();
+        if segments.iter().any(|segment| segment.quantized.is_none()) {
+            quantized = None;
+            segments.iter_mut().for_each(|segment| segment.quantized = None);
         }
-        Ok((segments, narrowed))
+        Ok((segments, quantized))
     }
 
     /// Makes room up to slot `end`: the last segment grows, or new ones follow. `commands` receive the copies.
@@ -269,7 +276,7 @@ impl GpuRows {
             commands.copy((&segment.norms, 0), (&other.norms, 0), rows * 8);
             commands.copy((&segment.ids, 0), (&other.ids, 0), rows * 8);
         }
-        if let (Some(segment), Some(other)) = (&segment.narrowed, &other.narrowed) {
+        if let (Some(segment), Some(other)) = (&segment.quantized, &other.quantized) {
             // Blocks lie one after another, so the first bytes of both are the same blocks.
             commands.copy((&segment.rows, 0), (&other.rows, 0), segment.rows.size().min(other.rows.size()));
             commands.copy((&segment.terms, 0), (&other.terms, 0), rows * 16);
@@ -293,8 +300,8 @@ impl GpuRows {
         let loan = last.lent();
         let mut commands = Commands::new(&self.gpu, None);
         let smaller = self.copied(last, needed, &mut commands)?;
-        // Without memory for a second narrowed copy, the segment stays as it is.
-        if smaller.narrowed.is_some() == last.narrowed.is_some() {
+        // Without memory for a second quantised copy, the segment stays as it is.
+        if smaller.quantized.is_some() == last.quantized.is_some() {
             commands.submit();
             self.segments.pop();
             self.segments.push(smaller);
@@ -316,8 +323,8 @@ impl GpuRows {
         };
         Ok(Segment {
             stored: if self.keeps_rows { Some(stored()?) } else { None },
-            narrowed: match &self.narrowed {
-                Some(narrowed) => narrowed.within_limit(&self.gpu, capacity)?,
+            quantized: match &self.quantized {
+                Some(quantized) => quantized.within_limit(&self.gpu, capacity)?,
                 None => None,
             },
             first_slot,
@@ -333,13 +340,13 @@ impl GpuRows {
                 memory.add("norms", MemoryPlace::Device, norms.size());
                 memory.add("ids", MemoryPlace::Device, ids.size());
             }
-            if let Some(copy) = &segment.narrowed {
+            if let Some(copy) = &segment.quantized {
                 memory.add("integers", MemoryPlace::Device, copy.rows.size() + copy.terms.size());
             }
         }
         if let Some(alive) = &self.alive {
-            memory.add("gaps", MemoryPlace::Device, alive.buffer.size());
-            memory.add("gaps", MemoryPlace::Host, 4 * alive.bits.words().len() as u64);
+            memory.add("tombstones", MemoryPlace::Device, alive.buffer.size());
+            memory.add("tombstones", MemoryPlace::Host, 4 * alive.bits.words().len() as u64);
         }
     }
 }

@@ -30,7 +30,7 @@ pub(crate) enum Kept {
     /// On the device as long as it has memory for them, then in the host's memory.
     Auto,
     /// In the host's memory.
-    Apart,
+    Hybrid,
     /// In the host's memory, without a copy on the device: each search sends one, window by window.
     Streamed,
 }

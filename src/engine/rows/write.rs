@@ -9,7 +9,7 @@ use crate::engine::device::vectors::Vectors;
 use crate::engine::pass::{BufferVectors, encode_norms, reset_refused};
 use crate::engine::rows::alive::Change;
 use crate::engine::rows::moves::{GpuChange, STAGED_BYTES, Staged};
-use crate::engine::rows::narrowed::NarrowedRows;
+use crate::engine::rows::quantized::QuantizedRows;
 use crate::engine::rows::segments::{GpuRows, Segment, StoredRows};
 use crate::error::Result;
 use crate::future::{Boxed, RowProgress};
@@ -35,8 +35,8 @@ const ALIGNED_ROWS: usize = 16;
 struct Entering<'a> {
     /// The segments after the change.
     segments: Vec<Segment>,
-    narrowed: Option<NarrowedRows>,
-    /// Whether the centre moved, so that all rows are narrowed again at the end.
+    quantized: Option<QuantizedRows>,
+    /// Whether the centre moved, so that all rows are quantised again at the end.
     is_moved: bool,
     placing: Placing<'a>,
     refused: Buffer,
@@ -56,12 +56,12 @@ impl GpuRows {
             let gpu = self.gpu.clone();
             let refused = gpu.create_storage("refused", 8)?;
             reset_refused(&gpu, &refused).await?;
-            let (segments, mut narrowed) = self.reached(end)?;
-            let is_moved = match &mut narrowed {
-                Some(narrowed) => self.count(narrowed, source).await?,
+            let (segments, mut quantized) = self.reached(end)?;
+            let is_moved = match &mut quantized {
+                Some(quantized) => self.count(quantized, source).await?,
                 None => false,
             };
-            let entering = Entering { segments, narrowed, is_moved, placing: *placing, refused };
+            let entering = Entering { segments, quantized, is_moved, placing: *placing, refused };
             let is_appended = placing.slots.iter().zip(self.end() as u32..).all(|(&slot, next)| slot == next);
             let commands = match source {
                 Vectors::Host(view) if is_appended => self.append(&entering, view, progress).await?,
@@ -71,20 +71,20 @@ impl GpuRows {
             norms::check("rows", &parts[0])?;
             let Placing { slots, freed, .. } = *placing;
             let alive = Change::new(&gpu, self.alive.as_ref(), self.end() as u32, slots, freed).await?;
-            let Entering { segments, narrowed, is_moved, .. } = entering;
-            Ok(GpuChange { segments, narrowed, is_moved, alive })
+            let Entering { segments, quantized, is_moved, .. } = entering;
+            Ok(GpuChange { segments, quantized, is_moved, alive })
         })
     }
 
     /// Counts new rows towards the centre: of those on the device a sample is read.
-    async fn count(&self, narrowed: &mut NarrowedRows, source: Vectors<'_>) -> Result<bool> {
+    async fn count(&self, quantized: &mut QuantizedRows, source: Vectors<'_>) -> Result<bool> {
         let matrix = match source {
-            Vectors::Host(view) => return narrowed.count(&self.gpu, view).await,
+            Vectors::Host(view) => return quantized.count(&self.gpu, view).await,
             Vectors::Device(matrix) => matrix,
         };
         let layout = RowLayout { elements: ElementKind::F32, stride: matrix.stride() };
         let most = (STAGED_BYTES / layout.row_bytes()).max(1) as usize;
-        let wanted = narrowed.wanted(matrix.rows()).min(most) as u64;
+        let wanted = quantized.wanted(matrix.rows()).min(most) as u64;
         if wanted == 0 {
             return Ok(false);
         }
@@ -93,7 +93,7 @@ impl GpuRows {
         let from = [(BufferSlice::all(matrix.buffer()?), 0, rows as u32)];
         let mut sample = memory::with_room(numbers.len() * self.dim)?;
         self.gather_bytes(&from, layout, &numbers, |row| self.widen(layout, row, &mut sample)).await?;
-        narrowed.count(&self.gpu, MatrixView::new(&sample, self.dim)?.into()).await
+        quantized.count(&self.gpu, MatrixView::new(&sample, self.dim)?.into()).await
     }
 
     /// Appends rows behind the end, straight from the host.
@@ -126,8 +126,8 @@ impl GpuRows {
             let vectors = BufferVectors { values: row_buffer.into(), layout: self.layout };
             let into = (norms.into(), (&entering.refused).into());
             encode_norms(&mut commands, vectors, (range, done as u32), into)?;
-            if let (Some(narrowed), false) = (&entering.narrowed, entering.is_moved) {
-                narrowed.encode(&mut commands, self.layout, segment, range)?;
+            if let (Some(quantized), false) = (&entering.quantized, entering.is_moved) {
+                quantized.encode(&mut commands, self.layout, segment, range)?;
             }
             done += count;
         }
@@ -189,8 +189,8 @@ impl GpuRows {
                 list: BufferSlice::all(&scratch[3]),
                 slots: &slots[range.clone()],
             };
-            let narrowed = entering.narrowed.as_ref().filter(|_| !entering.is_moved);
-            self.encode_scatter(&mut commands, &entering.segments, &staged, narrowed)?;
+            let quantized = entering.quantized.as_ref().filter(|_| !entering.is_moved);
+            self.encode_scatter(&mut commands, &entering.segments, &staged, quantized)?;
             commands.submit();
             done = range.end;
         }

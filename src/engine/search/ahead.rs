@@ -2,10 +2,10 @@
 
 use crate::elements::ElementKind;
 use crate::engine::rows::segments::GpuRows;
-use crate::engine::search::screens::{ScreenKernel, screens_of};
+use crate::engine::search::screens::{ScoreKernel, screens_of};
 use crate::gpu::{Gpu, Wanted};
 use crate::kernels::metrics::metric_constant;
-use crate::kernels::{collect, compact, narrow, norms, rescore, screen_tile_coop, select_k, tighten};
+use crate::kernels::{collect, compact, norms, quantize, refine, screen_tile_coop, select_k, tighten};
 use crate::metric::Metric;
 
 /// What the kernels of an index depend on.
@@ -13,7 +13,7 @@ use crate::metric::Metric;
 pub(crate) struct Searched {
     pub(crate) metric: Metric,
     pub(crate) elements: ElementKind,
-    /// Whether cooperative matrices score the narrowed copy; none without a copy.
+    /// Whether cooperative matrices score the quantised copy; none without a copy.
     pub(crate) has_matrices: Option<bool>,
     /// Whether the device has the rows, and reports distances. Otherwise the host does.
     pub(crate) keeps_rows: bool,
@@ -21,27 +21,27 @@ pub(crate) struct Searched {
 
 impl Searched {
     /// Describes an index that is still to be made.
-    pub(crate) fn expected(gpu: &Gpu, metric: Metric, elements: ElementKind, is_narrowed: bool) -> Self {
-        let has_matrices = is_narrowed.then(|| screen_tile_coop::is_expected(gpu));
+    pub(crate) fn expected(gpu: &Gpu, metric: Metric, elements: ElementKind, is_quantized: bool) -> Self {
+        let has_matrices = is_quantized.then(|| screen_tile_coop::is_expected(gpu));
         Self { metric, elements, has_matrices, keeps_rows: true }
     }
 
     pub(crate) fn of(rows: &GpuRows, metric: Metric) -> Self {
-        let is_narrowed = rows.narrowed.is_some();
-        let expected = Self::expected(&rows.gpu, metric, rows.layout.elements, is_narrowed);
+        let is_quantized = rows.quantized.is_some();
+        let expected = Self::expected(&rows.gpu, metric, rows.layout.elements, is_quantized);
         Self { keeps_rows: rows.keeps_rows, ..expected }
     }
 
     /// The kernels of searches for up to [`select_k::SORTED_MAX`] neighbours, and of new rows. The order is that of need: what new rows
     /// wait for, then the kernels that take longest to compile, those of a search for one query, and all others. Last come those of
-    /// queries whose candidates overflowed, and those of filters and gaps.
+    /// queries whose candidates overflowed, and those of filters and tombstones.
     pub(crate) fn kernels(self) -> Vec<Wanted> {
         let Self { metric, elements, has_matrices, keeps_rows } = self;
-        let form = |kernel: &ScreenKernel| (kernel.form)(metric) as u32;
-        let collecting = |kernel: &ScreenKernel| Wanted::of(&collect::KERNEL).with("FORM", form(kernel));
-        let narrowing = has_matrices.map_or(vec![], |_| narrowing(metric, elements));
+        let form = |kernel: &ScoreKernel| (kernel.form)(metric) as u32;
+        let collecting = |kernel: &ScoreKernel| Wanted::of(&collect::KERNEL).with("FORM", form(kernel));
+        let quantizing = has_matrices.map_or(vec![], |_| quantizing(metric, elements));
         let mut wanted = vec![Wanted::of(&norms::KERNEL).rows(elements)];
-        wanted.extend(narrowing.first().cloned());
+        wanted.extend(quantizing.first().cloned());
         let mut screens = screens_of(has_matrices);
         if keeps_rows {
             wanted.push(selecting());
@@ -60,7 +60,7 @@ impl Searched {
                     true => wanted.extend(reporting(metric, elements)),
                     false => wanted.extend([Wanted::of(&compact::KERNEL), Wanted::of(&norms::KERNEL)]),
                 }
-                wanted.extend(narrowing.iter().cloned());
+                wanted.extend(quantizing.iter().cloned());
                 let tightening = Wanted::of(&tighten::KERNEL);
                 wanted.push(if keeps_rows { tightening } else { tightening.with("EXACT", 0) });
             }
@@ -75,7 +75,7 @@ impl Searched {
 /// The kernels that compute and select distances as they are reported, and the norms of queries and rows.
 pub(crate) fn reporting(metric: Metric, elements: ElementKind) -> Vec<Wanted> {
     vec![
-        Wanted::of(&rescore::KERNEL).rows(elements).with("METRIC", metric_constant(metric)),
+        Wanted::of(&refine::KERNEL).rows(elements).with("METRIC", metric_constant(metric)),
         selecting(),
         Wanted::of(&norms::KERNEL),
         Wanted::of(&norms::KERNEL).rows(elements),
@@ -86,11 +86,11 @@ fn selecting() -> Wanted {
     Wanted::of(&select_k::KERNEL).with("POSITIONS", 0).with("FLOATS", 0).with("ONLY", 0)
 }
 
-/// The kernels that narrow rows, queries, and rows that go to the slots of a list.
-pub(crate) fn narrowing(metric: Metric, elements: ElementKind) -> Vec<Wanted> {
+/// The kernels that quantise rows, queries, and rows that go to the slots of a list.
+pub(crate) fn quantizing(metric: Metric, elements: ElementKind) -> Vec<Wanted> {
     let metric = metric_constant(metric);
-    let narrow = |planes, slots| {
-        Wanted::of(&narrow::KERNEL).with("METRIC", metric).with("PLANES", planes).with("SLOTS", slots)
+    let quantize = |planes, slots| {
+        Wanted::of(&quantize::KERNEL).with("METRIC", metric).with("PLANES", planes).with("SLOTS", slots)
     };
-    vec![narrow(1, 0).rows(elements), narrow(1, 0), narrow(2, 0), narrow(1, 1).rows(elements)]
+    vec![quantize(1, 0).rows(elements), quantize(1, 0), quantize(2, 0), quantize(1, 1).rows(elements)]
 }

@@ -1,7 +1,7 @@
 //! Chunks of rows, the rounds in which their scores are collected, and the size of submissions.
 
 use crate::engine::rows::segments::{GpuRows, Segment};
-use crate::engine::search::screens::ScreenKernel;
+use crate::engine::search::screens::ScoreKernel;
 use crate::gpu::AdapterKind;
 use crate::kernels::collect::{GROUP, Round};
 use crate::kernels::collect_tile_i8::RoundPart;
@@ -22,7 +22,7 @@ pub(crate) fn submission_flops(kind: AdapterKind) -> u64 {
 }
 
 /// Blocks whose scores one submission computes: no more than a grid has workgroups.
-pub(crate) fn chunk_limit(rows: &GpuRows, kernel: &ScreenKernel, batch: u64) -> u64 {
+pub(crate) fn chunk_limit(rows: &GpuRows, kernel: &ScoreKernel, batch: u64) -> u64 {
     let block_flops = 2 * batch * u64::from(BLOCK_ROWS) * rows.layout.stride as u64;
     (submission_flops(rows.gpu.adapter.kind) * kernel.speed / block_flops)
         .clamp(8, rows.gpu.adapter.capabilities.max_workgroups.into())

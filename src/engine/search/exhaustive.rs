@@ -1,10 +1,10 @@
-//! The exhaustive route: `rescore` computes every distance. It serves small indexes, large k, and queries whose candidates overflowed,
+//! The exhaustive route: `refine` computes every distance. It serves small indexes, large k, and queries whose candidates overflowed,
 //! because it works for any data.
 
 use std::mem::take;
 
 use crate::engine::device::queries::{Queries, QueryNumbers};
-use crate::engine::pass::{Rescoring, Selection, keys_and_ids};
+use crate::engine::pass::{Refining, Selection, keys_and_ids};
 use crate::engine::rows::allowed::{Stretch, Visited};
 use crate::engine::rows::segments::GpuRows;
 use crate::engine::search::answers::Results;
@@ -46,7 +46,7 @@ impl<'a> Exhaustive<'a> {
         kept: Option<u32>,
     ) -> Result<Self> {
         let Route::Exhaustive { chunk_rows } = plan.route else {
-            return Err(Error::internal("a nominating plan cannot run exhaustively"));
+            return Err(Error::internal("a screening plan cannot run exhaustively"));
         };
         let pitch = kept.unwrap_or(0) + chunk_rows;
         let queries = u64::from(count);
@@ -97,8 +97,8 @@ impl<'a> Exhaustive<'a> {
     ) -> Result<()> {
         let candidates = self.visited.candidates(stretch, [self.pitch, kept], &self.buffers.allowed);
         let (metric, queries) = (self.request.metric, (&self.buffers.queries).into());
-        let rescoring = Rescoring { metric, queries, count: self.count, candidates, found };
-        rescoring.encode(commands, self.rows.segments[stretch.segment].table(self.rows.layout)?, true)
+        let refining = Refining { metric, queries, count: self.count, candidates, found };
+        refining.encode(commands, self.rows.segments[stretch.segment].table(self.rows.layout)?, true)
     }
 }
 
@@ -121,7 +121,7 @@ pub(crate) async fn exhaustive(
     let mut kept = 0;
     for stretch in batch.stretches() {
         let place = keys_and_ids(from.0, from.1);
-        commands.stage("rescore");
+        commands.stage("refine");
         batch.encode_chunk(&mut commands, stretch, kept, place)?;
         commands.stage("select");
         let selection = Selection {

@@ -1,17 +1,17 @@
-//! Exact search on a GPU: plans, batches, the nominating and the exhaustive route, and search within a radius.
+//! Exact search on a GPU: plans, batches, the screening and the exhaustive route, and search within a radius.
 
 pub(crate) mod ahead;
 pub(crate) mod answers;
-#[cfg(not(target_arch = "wasm32"))]
-pub(crate) mod apart;
 pub(crate) mod batches;
 pub(crate) mod chunks;
 pub(crate) mod exhaustive;
-pub(crate) mod nominate;
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) mod hybrid;
 pub(crate) mod pipeline;
 pub(crate) mod plan;
 pub(crate) mod planning;
 pub(crate) mod request;
+pub(crate) mod screened;
 pub(crate) mod screening;
 pub(crate) mod screens;
 pub(crate) mod turns;

@@ -1,4 +1,4 @@
-//! The search for the k nearest rows: nominates rows, or takes all; rescores them; selects the nearest.
+//! The search for the k nearest rows: screens rows, or takes all; refines them; selects the nearest.
 
 use std::mem::take;
 
@@ -77,7 +77,7 @@ pub(crate) fn search_some<'f>(
             let batches = open.batches(plan.batch as usize);
             let overflowed = match Screening::reserve(rows, request, &plan).await? {
                 Some(screening) => {
-                    let mut work = Nominating { screening, queries, state, overflowed: vec![] };
+                    let mut work = Screened { screening, queries, state, overflowed: vec![] };
                     run_batches(batches, &mut work).await?;
                     work.overflowed
                 }
@@ -109,15 +109,15 @@ pub(crate) fn search_some<'f>(
     })
 }
 
-/// The nominating route over batches.
-struct Nominating<'a> {
+/// The screening route over batches.
+struct Screened<'a> {
     screening: Screening<'a>,
     queries: &'a Queries<'a>,
     state: &'a mut SearchState,
     overflowed: Vec<usize>,
 }
 
-impl BatchWork for Nominating<'_> {
+impl BatchWork for Screened<'_> {
     type Pending = (QueryNumbers, Reading);
 
     async fn submit(&mut self, numbers: QueryNumbers) -> Result<Self::Pending> {
@@ -136,7 +136,7 @@ impl BatchWork for Nominating<'_> {
             if is_flagged || count > screening.capacity {
                 overflowed.push(number);
             }
-            state.statistics.rescored += u64::from(count.min(screening.capacity));
+            state.statistics.refined += u64::from(count.min(screening.capacity));
             state.answers.put(number, row)?;
         }
         state.statistics.scored += results.len() as u64 * screening.rows.end();

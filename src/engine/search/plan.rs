@@ -1,8 +1,8 @@
-//! The plan of a search: the kernel that nominates, batches of queries, and chunks of rows.
+//! The plan of a search: the kernel that screens, batches of queries, and chunks of rows.
 
 use std::fmt;
 
-use crate::engine::search::screens::Nominator;
+use crate::engine::search::screens::ScreenKernel;
 use crate::kernels::BLOCK_ROWS;
 use crate::options::placement::Placement;
 use crate::usage::MemoryPlace;
@@ -11,10 +11,10 @@ use crate::usage::MemoryPlace;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Route {
-    /// A kernel scores all rows; the rows that it cannot exclude are rescored.
-    Nominate {
+    /// A kernel scores all rows; the rows that it cannot exclude are refined.
+    Screened {
         /// The kernel.
-        kernel: Nominator,
+        kernel: ScreenKernel,
         /// Rows that can survive for each query. A query with more is searched again: in f32, then exhaustively.
         capacity: u32,
         /// Blocks of 128 rows that are scored at a time.
@@ -30,9 +30,9 @@ pub enum Route {
         /// Rows at a time.
         chunk_rows: u32,
     },
-    /// The host engine scores all rows, on its threads; the rows that it cannot exclude are rescored.
+    /// The host engine scores all rows, on its threads; the rows that it cannot exclude are refined.
     Host {
-        /// Whether it scores the narrowed copy.
+        /// Whether it scores the quantised copy.
         is_screened: bool,
     },
 }
@@ -57,7 +57,7 @@ pub struct Plan {
     pub placement: Option<Placement>,
     /// Where the rows are: [`RowPlace`](crate::RowPlace), as it is now.
     pub rows: MemoryPlace,
-    /// Windows of rows that are narrowed and sent to the device for each search, one after the other
+    /// Windows of rows that are quantised and sent to the device for each search, one after the other
     /// ([`RowPlace::Streamed`](crate::RowPlace::Streamed)). The route is that of the first. 0 if the device has what it screens.
     pub windows: u64,
     /// Whether the host computes the distances that are reported: on the host engine, and where it keeps the rows of a GPU's index
@@ -86,28 +86,28 @@ impl fmt::Display for Plan {
         let queries = plural(self.batch.into(), "query", "queries");
         write!(f, "{batches} of up to {queries}, k = {}: ", self.k)?;
         match self.route {
-            Route::Nominate { kernel, capacity, chunk_blocks, chunks, stored_chunks } => {
+            Route::Screened { kernel, capacity, chunk_blocks, chunks, stored_chunks } => {
                 let kernel = kernel.kernel();
                 let stage = kernel.stage;
                 let rows = u64::from(chunk_blocks) * u64::from(BLOCK_ROWS);
                 match kernel.collects.filter(|_| stored_chunks < chunks) {
                     Some(collects) => {
-                        write!(f, "{stage} samples {rows} rows, {} nominates, ", collects.name)?;
+                        write!(f, "{stage} samples {rows} rows, {} screens, ", collects.name)?;
                     }
                     None => {
                         let chunks = plural(chunks.into(), "chunk", "chunks");
-                        write!(f, "{stage} nominates in {chunks} of up to {rows} rows, ")?;
+                        write!(f, "{stage} screens in {chunks} of up to {rows} rows, ")?;
                     }
                 }
-                let then = if self.reports_on_host { "the host rescores" } else { "rescore and select_k" };
+                let then = if self.reports_on_host { "the host refines" } else { "refine and select_k" };
                 write!(f, "lists of {capacity} rows a query, then {then}")?;
             }
             Route::Exhaustive { chunk_rows } => {
-                write!(f, "rescore of every row in chunks of {chunk_rows}, then select_k")?;
+                write!(f, "refine of every row in chunks of {chunk_rows}, then select_k")?;
             }
             Route::Host { is_screened } => {
                 let kind = if is_screened { "integers" } else { "f32" };
-                write!(f, "the host engine scores every row in {kind}, then rescores what is left")?;
+                write!(f, "the host engine scores every row in {kind}, then refines what is left")?;
             }
         }
         write!(f, "; rows {}", self.rows.words())?;

@@ -1,11 +1,11 @@
-//! Makes plans: which kernel nominates, and how large batches and chunks are, under the budget.
+//! Makes plans: which kernel screens, and how large batches and chunks are, under the budget.
 
 use crate::engine::rows::allowed::Scope;
 use crate::engine::rows::segments::GpuRows;
 use crate::engine::search::chunks::{chunk_limit, submission_flops};
 use crate::engine::search::plan::{Plan, Route};
 use crate::engine::search::screening::PICKED_BLOCKS;
-use crate::engine::search::screens::{ScreenKernel, ScreenKernels, behind, screens};
+use crate::engine::search::screens::{ScoreKernel, ScreenKernels, behind, screens};
 use crate::error::{Error, Result};
 use crate::gpu::{AdapterKind, budget_for, usable};
 use crate::kernels::BLOCK_ROWS;
@@ -15,7 +15,7 @@ use crate::kernels::select_k::SORTED_MAX;
 /// Candidates that a query's list holds: at least, and at most if there are few queries. Long lists need fewer rounds.
 const CAPACITY: [u64; 2] = [2048, 32_768];
 
-/// Up to this many distances are computed by `rescore` alone, without the dozen dispatches of a nomination.
+/// Up to this many distances are computed by `refine` alone, without the dozen dispatches of a screen.
 pub(crate) const SMALL_PAIRS: u64 = 4096;
 
 /// Where the host has the rows, it computes the distances of this many that a filter allows while the device would launch a screen.
@@ -43,7 +43,7 @@ impl Plan {
         let found = scope.found(rows);
         let (queries, k) = (queries.max(1), k.min(found).max(1));
         let is_small = rows.end().saturating_mul(queries) <= SMALL_PAIRS;
-        // If many of the rows may be among the nearest, nominating saves nothing.
+        // If many of the rows may be among the nearest, screening saves nothing.
         if is_small || k * 16 > found || is_selective(rows, scope) {
             return None;
         }
@@ -54,7 +54,7 @@ impl Plan {
     pub(crate) fn again(&self, rows: &GpuRows, queries: u64, scope: Scope<'_>) -> Result<Self> {
         let screens = screens(rows);
         let rest = match self.route {
-            Route::Nominate { kernel, .. } => behind(&screens, kernel),
+            Route::Screened { kernel, .. } => behind(&screens, kernel),
             _ => &[],
         };
         let k = u64::from(self.k);
@@ -65,7 +65,7 @@ impl Plan {
     /// The plan for queries whose candidates overflowed under this one, with the same screen and longer lists; none where longer lists would
     /// hold all rows or do not fit the budget.
     pub(crate) fn longer(&self, rows: &GpuRows, queries: u64, scope: Scope<'_>) -> Option<Self> {
-        let Route::Nominate { capacity, .. } = self.route else { return None };
+        let Route::Screened { capacity, .. } = self.route else { return None };
         let longer = u64::from(capacity) * LONGER;
         if longer > rows.end() {
             return None;
@@ -82,7 +82,7 @@ impl Plan {
         let screen = screens(rows).into_iter().next()?;
         let mut plan = Self::by_screen(screen, rows, queries, 1, capacity, scope)?;
         // A kernel that collects as it scores needs no sample.
-        if let Route::Nominate { kernel, chunk_blocks, stored_chunks, .. } = &mut plan.route
+        if let Route::Screened { kernel, chunk_blocks, stored_chunks, .. } = &mut plan.route
             && kernel.kernel().collects.is_some()
         {
             plan.scratch_bytes -= u64::from(*chunk_blocks) * score_bytes(kernel.kernel(), plan.batch.into());
@@ -118,7 +118,7 @@ impl Plan {
         let mut plans = fitting.iter().rev().flat_map(|kernel| {
             let is_slow = rows.gpu.adapter.kind == AdapterKind::Software && kernel.unit == TILE_QUERIES;
             let most = if is_slow { kernel.most_queries / 4 } else { kernel.most_queries };
-            // Where the host rescores, it works on one batch while the device screens the next: a single batch would leave either idle.
+            // Where the host refines, it works on one batch while the device screens the next: a single batch would leave either idle.
             let tile = u64::from(TILE_QUERIES);
             let quarter = queries.div_ceil(4).next_multiple_of(tile).max(2 * tile);
             let most = if rows.keeps_rows { most } else { most.min(quarter) };
@@ -135,7 +135,7 @@ impl Plan {
 
     /// The plan with this kernel and batches of up to `most` queries.
     fn by_kernel(
-        kernel: &'static ScreenKernel,
+        kernel: &'static ScoreKernel,
         rows: &GpuRows,
         most: u64,
         (queries, k): (u64, u64),
@@ -150,7 +150,7 @@ impl Plan {
         loop {
             // Batches of equal size.
             let batch = kernel.padded(queries.div_ceil(batches));
-            let own_bytes = batch * (query_bytes(rows, k, capacity) + kernel.narrowed_bytes(rows));
+            let own_bytes = batch * (query_bytes(rows, k, capacity) + kernel.quantized_bytes(rows));
             let block_bytes = score_bytes(kernel, batch);
             let fits = usable.saturating_sub(own_bytes).min(binding) / block_bytes;
             // The number of chunks is rounded up to a power of two, which may halve the sample.
@@ -163,7 +163,7 @@ impl Plan {
                 let chunks = all_blocks.div_ceil(blocks);
                 let chunks = if kernel.collects.is_some() { chunks.next_power_of_two() } else { chunks };
                 let chunk_blocks = all_blocks.div_ceil(chunks);
-                let route = Route::Nominate {
+                let route = Route::Screened {
                     kernel: kernel.name,
                     capacity: capacity as u32,
                     chunk_blocks: chunk_blocks as u32,
@@ -211,7 +211,7 @@ impl Plan {
                 budget: scope.budget,
             });
         }
-        // As few chunks as memory and the length of a submission permit. `rescore` reads a row for every query and reaches about a
+        // As few chunks as memory and the length of a submission permit. `refine` reads a row for every query and reaches about a
         // tenth of a tile's speed. One workgroup selects from a query's chunk: a million elements take it 20 ms on a fast card.
         let batch = batch.max(1);
         let most = (submission_flops(rows.gpu.adapter.kind) / 10 / (2 * batch * rows.layout.stride as u64))
@@ -245,7 +245,7 @@ fn entry_bytes(rows: &GpuRows) -> u64 {
     if rows.keeps_rows { 24 } else { 28 }
 }
 
-fn score_bytes(kernel: &'static ScreenKernel, batch: u64) -> u64 {
+fn score_bytes(kernel: &'static ScoreKernel, batch: u64) -> u64 {
     kernel.padded(batch)
         * (u64::from(BLOCK_ROWS) * 4 + if kernel.scores_with(batch).has_bests { 8 } else { 0 })
 }

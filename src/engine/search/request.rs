@@ -80,12 +80,12 @@ impl SearchRequest<'_> {
 #[non_exhaustive]
 pub struct Statistics {
     /// Rows with a computed score or distance, summed over all queries. In a `Flat` these are all rows, unless a filter allows so few
-    /// that only those are computed; in an [`Ivf`](crate::Ivf) the rows of the probed lists. Gaps that removed rows left count in a
+    /// that only those are computed; in an [`Ivf`](crate::Ivf) the rows of the probed lists. Tombstones that removed rows left count in a
     /// `Flat`, and rows of a query that was searched again count again.
     pub scored: u64,
     /// Rows that screens could not exclude, summed over all queries. Their distances were computed as they are reported.
-    pub rescored: u64,
-    /// Queries with more such rows than their list of candidates holds. They were searched again: first without narrowing, then
+    pub refined: u64,
+    /// Queries with more such rows than their list of candidates holds. They were searched again: first without quantising, then
     /// exhaustively; in an `Ivf` with longer lists, then with all rows of the lists that they probe; where the host keeps the rows, with
     /// longer lists, then by the host. A query that was searched again twice counts twice.
     pub searched_again: u64,
@@ -107,7 +107,7 @@ pub struct Statistics {
     pub joined: u64,
     /// Where the rows are that were searched: those of the index ([`RowPlace`](crate::RowPlace)), or those of its host copy.
     pub rows: MemoryPlace,
-    /// Windows of rows that were narrowed and sent to a device for this search: see
+    /// Windows of rows that were quantised and sent to a device for this search: see
     /// [`RowPlace::Streamed`](crate::RowPlace::Streamed). 0 if devices had what they screened.
     pub windows: u64,
     /// Devices that searched: more than one for an index on [`Devices`](crate::Devices).
@@ -122,7 +122,7 @@ pub struct Statistics {
 pub struct SearchResult {
     /// The rows found for each query, nearest first, ties by the smaller id.
     pub neighbors: Neighbors,
-    /// How many rows were scored, rescored and searched again, where, and in what time.
+    /// How many rows were scored, refined and searched again, where, and in what time.
     pub statistics: Statistics,
 }
 
@@ -130,7 +130,7 @@ impl Statistics {
     /// Adds the work of another search for some of the same queries.
     pub(crate) fn add(&mut self, other: &Self) {
         self.scored += other.scored;
-        self.rescored += other.rescored;
+        self.refined += other.refined;
         self.searched_again += other.searched_again;
         self.searched_exhaustively += other.searched_exhaustively;
         self.windows += other.windows;

@@ -1,9 +1,9 @@
-//! A screening search on the device: its scratch buffers, and the steps that keep rows as candidates: score, collect, tighten, refine
-//! and rescore.
+//! A screening search on the device: its scratch buffers, and the steps that keep rows as candidates: score, collect, tighten, sharpen
+//! and refine.
 
 use crate::engine::device::queries::{Queries, QueryNumbers};
-use crate::engine::pass::{CandidateLists, Rescoring, keys_and_ids};
-use crate::engine::rows::narrowed::{Integers, TERMS_BYTES};
+use crate::engine::pass::{CandidateLists, Refining, keys_and_ids};
+use crate::engine::rows::quantized::{Integers, TERMS_BYTES};
 use crate::engine::rows::segments::GpuRows;
 use crate::engine::search::batches::QueryBuffers;
 use crate::engine::search::chunks::{
@@ -11,7 +11,7 @@ use crate::engine::search::chunks::{
 };
 use crate::engine::search::plan::{Plan, Route};
 use crate::engine::search::request::SearchRequest;
-use crate::engine::search::screens::{Scoring, ScreenKernel, narrowed_segment};
+use crate::engine::search::screens::{ScoreKernel, Scoring, quantized_segment};
 use crate::error::Result;
 use crate::future::Boxed;
 use crate::gpu::{Buffer, BufferSlice, Commands, Profile, Reserved, scratch};
@@ -27,7 +27,7 @@ scratch! {
     /// The scratch buffers of a screened batch.
     pub(crate) struct ScreenBuffers {
         queries, query_norms, refused, scores, best, thresholds, counts, overflowed, candidates, keys, ids, selected_keys,
-        selected_ids, selected_counts, spare_keys, spare_ids, narrowed_queries, query_terms, allowed,
+        selected_ids, selected_counts, spare_keys, spare_ids, quantized_queries, query_terms, allowed,
     }
 }
 
@@ -35,9 +35,9 @@ scratch! {
 pub(crate) struct Screening<'a> {
     pub(crate) rows: &'a GpuRows,
     pub(crate) request: &'a SearchRequest<'a>,
-    pub(crate) kernel: &'static ScreenKernel,
+    pub(crate) kernel: &'static ScoreKernel,
     /// The kernel that scores `chunks`.
-    pub(crate) scores_with: &'static ScreenKernel,
+    pub(crate) scores_with: &'static ScoreKernel,
     pub(crate) k: u32,
     /// Candidates that each query's list holds.
     pub(crate) capacity: u32,
@@ -47,21 +47,21 @@ pub(crate) struct Screening<'a> {
     pub(crate) rounds: Vec<Vec<RoundPart>>,
     /// Queries that buffers hold.
     pub(crate) padded: u32,
-    /// Planes of integers that queries are narrowed to; 0 for f32.
+    /// Planes of integers that queries are quantised to; 0 for f32.
     pub(crate) planes: u32,
     intervals: Intervals,
     pub(crate) buffers: Reserved<ScreenBuffers>,
 }
 
 impl<'a> Screening<'a> {
-    /// Takes the scratch buffers of a plan. None if the plan does not nominate.
+    /// Takes the scratch buffers of a plan. None if the plan does not screen.
     pub(crate) fn reserve(
         rows: &'a GpuRows,
         request: &'a SearchRequest<'a>,
         plan: &'a Plan,
     ) -> Boxed<'a, Option<Self>> {
         Box::pin(async move {
-            let Route::Nominate { kernel, capacity, chunks, stored_chunks, .. } = plan.route else {
+            let Route::Screened { kernel, capacity, chunks, stored_chunks, .. } = plan.route else {
                 return Ok(None);
             };
             let kernel = kernel.kernel().tested(&rows.gpu, request.metric).await?;
@@ -89,7 +89,7 @@ impl<'a> Screening<'a> {
             let planes = kernel.planes(count);
             // Where the host computes distances, these are the places that it reads candidates from.
             let if_stored = |bytes: u64, to_read: u64| if rows.keeps_rows { bytes } else { to_read };
-            let plane_bytes = rows.narrowed.as_ref().map_or(0, |narrowed| narrowed.plane_bytes(padded));
+            let plane_bytes = rows.quantized.as_ref().map_or(0, |quantized| quantized.plane_bytes(padded));
             let bytes = ScreenBuffers {
                 queries: padded * rows.query_bytes(),
                 query_norms: padded * 8,
@@ -107,7 +107,7 @@ impl<'a> Screening<'a> {
                 selected_counts: if_stored(count * 4, 0),
                 spare_keys: if_stored(spare * 4, 0),
                 spare_ids: if_stored(spare * 8, 0),
-                narrowed_queries: u64::from(planes) * plane_bytes,
+                quantized_queries: u64::from(planes) * plane_bytes,
                 query_terms: u64::from(planes.min(1)) * padded * TERMS_BYTES,
                 allowed: request.scope().bits_bytes(),
             };
@@ -132,7 +132,7 @@ impl<'a> Screening<'a> {
         })
     }
 
-    /// Copies queries to the device, and begins a recording with their norms and, for screens on integers, their narrowing.
+    /// Copies queries to the device, and begins a recording with their norms and, for screens on integers, their quantising.
     pub(crate) async fn begin<'p>(
         &'p self,
         queries: &Queries<'_>,
@@ -142,16 +142,16 @@ impl<'a> Screening<'a> {
         let ScreenBuffers { queries: values, query_norms: norms, refused, .. } = &*self.buffers;
         let batch = QueryBuffers { values, norms, refused };
         let mut commands = batch.begin(&self.rows.gpu, queries, numbers, profile).await?;
-        if let (Some(narrowed), true) = (&self.rows.narrowed, self.kernel.is_narrowed()) {
+        if let (Some(quantized), true) = (&self.rows.quantized, self.kernel.is_quantized()) {
             let into = Integers {
-                values: (&self.buffers.narrowed_queries).into(),
+                values: (&self.buffers.quantized_queries).into(),
                 terms: (&self.buffers.query_terms).into(),
                 planes: self.planes,
                 // A batch of fewer queries than the plan's has smaller planes.
-                plane_bytes: narrowed.plane_bytes(self.kernel.padded(numbers.len() as u64)),
+                plane_bytes: quantized.plane_bytes(self.kernel.padded(numbers.len() as u64)),
             };
             let vectors = (batch.vectors(self.rows.dim), norms.into());
-            narrowed.encode_vectors(&mut commands, vectors, [0, numbers.len() as u32], into, None)?;
+            quantized.encode_vectors(&mut commands, vectors, [0, numbers.len() as u32], into, None)?;
         }
         Ok(commands)
     }
@@ -168,7 +168,7 @@ impl<'a> Screening<'a> {
             rows: self.rows,
             metric: self.request.metric,
             queries: &self.buffers.queries,
-            narrowed_queries: &self.buffers.narrowed_queries,
+            quantized_queries: &self.buffers.quantized_queries,
             count,
             scores: &self.buffers.scores,
             padded: self.padded,
@@ -225,8 +225,8 @@ impl<'a> Screening<'a> {
     ) -> Result<()> {
         let Self { rows, buffers, .. } = self;
         let segment = &rows.segments[part.segment];
-        let (row_terms, query_terms) = match &segment.narrowed {
-            Some(narrowed) if self.kernel.is_narrowed() => (&narrowed.terms, &buffers.query_terms),
+        let (row_terms, query_terms) = match &segment.quantized {
+            Some(quantized) if self.kernel.is_quantized() => (&quantized.terms, &buffers.query_terms),
             _ => (&segment.stored()?.norms, &buffers.query_norms),
         };
         let allowed = self.allowed();
@@ -262,10 +262,10 @@ impl<'a> Screening<'a> {
     ) -> Result<()> {
         let Self { rows, buffers, .. } = self;
         let segment = &rows.segments[part.segment];
-        let (narrowed, copy) = narrowed_segment(rows, part.segment)?;
+        let (quantized, copy) = quantized_segment(rows, part.segment)?;
         let allowed = self.allowed();
         let params = collect_tile_i8::Params {
-            granules: narrowed.granules(),
+            granules: quantized.granules(),
             queries: count,
             rows: segment.len,
             first_slot: segment.first_slot,
@@ -273,7 +273,7 @@ impl<'a> Screening<'a> {
             ..collect_tile_i8::Params::of(self.intervals.margin)
         };
         let buffers = collect_tile_i8::Buffers {
-            queries: &buffers.narrowed_queries,
+            queries: &buffers.quantized_queries,
             rows: &copy.rows,
             row_terms: &copy.terms,
             query_terms: &buffers.query_terms,
@@ -306,22 +306,22 @@ impl<'a> Screening<'a> {
     /// Replaces the intervals of the candidates by the distances that will be reported. The threshold is then the k-th of true distances,
     /// without the width of an interval, and fewer of the later rows reach it.
     pub(crate) fn encode_refining(&self, commands: &mut Commands<'_>, count: u32) -> Result<()> {
-        commands.stage("refine");
-        self.encode_rescore(commands, count)?;
+        commands.stage("sharpen");
+        self.encode_refine(commands, count)?;
         self.encode_tighten(commands, count, false, true)
     }
 
     /// Computes the distances of the candidates as they are reported.
-    pub(crate) fn encode_rescore(&self, commands: &mut Commands<'_>, count: u32) -> Result<()> {
+    pub(crate) fn encode_refine(&self, commands: &mut Commands<'_>, count: u32) -> Result<()> {
         let ScreenBuffers { queries, keys, ids, .. } = &*self.buffers;
-        let rescoring = Rescoring {
+        let refining = Refining {
             metric: self.request.metric,
             queries: queries.into(),
             count,
-            candidates: self.candidates().to_rescore(),
+            candidates: self.candidates().to_refine(),
             found: keys_and_ids(keys, ids),
         };
-        self.rows.encode_rescoring(commands, &rescoring)
+        self.rows.encode_refining(commands, &refining)
     }
 }
 

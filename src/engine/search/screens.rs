@@ -1,9 +1,9 @@
 //! The screens: kernels that score rows, each with everything that plans and searches need to know about it.
 //!
-//! A new screen is a new [`ScreenKernel`] and its place in [`screens`]. Plans, searches and scratch buffers follow from the values.
+//! A new screen is a new [`ScoreKernel`] and its place in [`screens`]. Plans, searches and scratch buffers follow from the values.
 
 use crate::elements::ElementKind;
-use crate::engine::rows::narrowed::{NarrowedRows, NarrowedSegment, TERMS_BYTES};
+use crate::engine::rows::quantized::{QuantizedRows, QuantizedSegment, TERMS_BYTES};
 use crate::engine::rows::segments::GpuRows;
 use crate::error::{Error, Result};
 use crate::gpu::{Buffer, Commands, Gpu, Wanted};
@@ -18,21 +18,21 @@ use crate::screen::certificate::{Form, Intervals};
 /// A kernel whose scores tell which rows may be among the nearest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Nominator {
+pub enum ScreenKernel {
     /// `distance_scan`: reads every row once for up to four queries.
     Scan,
     /// `distance_tile`: tiles of 128 queries by 128 rows.
     Tile,
-    /// `screen_scan_i8`: reads every narrowed row once for up to eight queries.
+    /// `screen_scan_i8`: reads every quantised row once for up to eight queries.
     ScanI8,
-    /// `collect_tile_i8`: tiles of narrowed queries and rows, by integer products.
+    /// `collect_tile_i8`: tiles of quantised queries and rows, by integer products.
     TileI8,
     /// `collect_tile_coop`: the same tiles on cooperative matrices.
     TileCoop,
 }
 
-impl Nominator {
-    pub(crate) fn kernel(self) -> &'static ScreenKernel {
+impl ScreenKernel {
+    pub(crate) fn kernel(self) -> &'static ScoreKernel {
         match self {
             Self::Scan => &SCAN,
             Self::Tile => &TILE,
@@ -45,8 +45,8 @@ impl Nominator {
 
 /// One kernel of a screen.
 #[derive(Debug)]
-pub(crate) struct ScreenKernel {
-    pub(crate) name: Nominator,
+pub(crate) struct ScoreKernel {
+    pub(crate) name: ScreenKernel,
     /// Its name in profiles and in plans.
     pub(crate) stage: &'static str,
     /// Buffers hold a multiple of this many queries.
@@ -77,8 +77,8 @@ pub(crate) struct ScreenKernel {
     pub(crate) scoring: fn(Metric, ElementKind) -> Vec<Wanted>,
 }
 
-const SCAN: ScreenKernel = ScreenKernel {
-    name: Nominator::Scan,
+const SCAN: ScoreKernel = ScoreKernel {
+    name: ScreenKernel::Scan,
     stage: "distance_scan",
     unit: distance_scan::QUERIES_AT_ONCE,
     spread: 4,
@@ -98,8 +98,8 @@ const SCAN: ScreenKernel = ScreenKernel {
     },
 };
 
-const TILE: ScreenKernel = ScreenKernel {
-    name: Nominator::Tile,
+const TILE: ScoreKernel = ScoreKernel {
+    name: ScreenKernel::Tile,
     stage: "distance_tile",
     unit: TILE_QUERIES,
     most_queries: 1024,
@@ -113,8 +113,8 @@ const TILE: ScreenKernel = ScreenKernel {
     ..SCAN
 };
 
-const SCAN_I8: ScreenKernel = ScreenKernel {
-    name: Nominator::ScanI8,
+const SCAN_I8: ScoreKernel = ScoreKernel {
+    name: ScreenKernel::ScanI8,
     stage: "screen_scan_i8",
     unit: collect::AT_ONCE,
     spread: 8,
@@ -123,14 +123,14 @@ const SCAN_I8: ScreenKernel = ScreenKernel {
     collects: None,
     speed: 1,
     most_queries: 36,
-    intervals: |rows, _| Ok(narrowed(rows)?.intervals()),
-    form: Form::narrowed,
+    intervals: |rows, _| Ok(quantized(rows)?.intervals()),
+    form: Form::quantized,
     encode: |scoring, commands, part| {
-        let (narrowed, scored) = scoring.integers(part)?;
-        narrowed.encode_scan(commands, &scored, &scoring.scan(part)?, scoring.planes)
+        let (quantized, scored) = scoring.integers(part)?;
+        quantized.encode_scan(commands, &scored, &scoring.scan(part)?, scoring.planes)
     },
     scoring: |metric, _| {
-        let form = Form::narrowed(metric) as u32;
+        let form = Form::quantized(metric) as u32;
         let scan = |planes| Wanted::of(&screen_scan_i8::KERNEL).with("FORM", form).with("PLANES", planes);
         // Two planes are for one or two queries.
         vec![
@@ -142,8 +142,8 @@ const SCAN_I8: ScreenKernel = ScreenKernel {
     },
 };
 
-const TILE_I8: ScreenKernel = ScreenKernel {
-    name: Nominator::TileI8,
+const TILE_I8: ScoreKernel = ScoreKernel {
+    name: ScreenKernel::TileI8,
     stage: "screen_tile_i8",
     unit: TILE_QUERIES,
     spread: 16,
@@ -152,16 +152,16 @@ const TILE_I8: ScreenKernel = ScreenKernel {
     collects: Some(&collect_tile_i8::KERNEL),
     most_queries: 1024,
     encode: |scoring, commands, part| {
-        let (narrowed, scored) = scoring.integers(part)?;
-        narrowed.encode_tile(commands, &scored)
+        let (quantized, scored) = scoring.integers(part)?;
+        quantized.encode_tile(commands, &scored)
     },
     scoring: |_, _| vec![Wanted::of(&screen_tile_i8::KERNEL)],
     ..SCAN_I8
 };
 
 /// The tiles of [`TILE_I8`], on adapters with cooperative matrices.
-const TILE_COOP: ScreenKernel = ScreenKernel {
-    name: Nominator::TileCoop,
+const TILE_COOP: ScoreKernel = ScoreKernel {
+    name: ScreenKernel::TileCoop,
     stage: "screen_tile_coop",
     collects: Some(&collect_tile_coop::KERNEL),
     speed: 10,
@@ -175,8 +175,8 @@ const TILE_COOP: ScreenKernel = ScreenKernel {
 pub(crate) struct ScreenKernels {
     /// Each takes batches of up to its `most_queries`. These are the counts at which it costs as much as the next one, which takes as
     /// long for fewer (on an H200 at dim 768: `docs/lessons.md`).
-    pub(crate) kernels: &'static [&'static ScreenKernel],
-    /// If a filter allows less than this share of the rows, their distances are computed without scoring the others: `rescore`
+    pub(crate) kernels: &'static [&'static ScoreKernel],
+    /// If a filter allows less than this share of the rows, their distances are computed without scoring the others: `refine`
     /// reaches about a tenth of a f32 tile's speed, and integers are scored several times as fast.
     pub(crate) selective_share: u64,
 }
@@ -191,9 +191,9 @@ const INTEGERS_COOP: ScreenKernels = ScreenKernels { kernels: &[&SCAN_I8, &TILE_
 /// one scores the rows as they are, where the device has them.
 pub(crate) fn screens(rows: &GpuRows) -> Vec<&'static ScreenKernels> {
     let has_matrices = screen_tile_coop::is_expected(&rows.gpu);
-    let mut screens = screens_of(rows.narrowed.as_ref().map(|_| has_matrices));
+    let mut screens = screens_of(rows.quantized.as_ref().map(|_| has_matrices));
     if rows.keeps_rows
-        && rows.narrowed.is_some()
+        && rows.quantized.is_some()
         && !has_matrices
         && rows.gpu.compiler.batches_take_floats(rows.dim, rows.layout.elements)
     {
@@ -204,7 +204,7 @@ pub(crate) fn screens(rows: &GpuRows) -> Vec<&'static ScreenKernels> {
     screens
 }
 
-/// The screens of an index with a narrowed copy, which cooperative matrices score or not, or of one without.
+/// The screens of an index with a quantised copy, which cooperative matrices score or not, or of one without.
 pub(crate) fn screens_of(has_matrices: Option<bool>) -> Vec<&'static ScreenKernels> {
     match has_matrices {
         Some(true) => vec![&INTEGERS_COOP, &FLOATS],
@@ -216,13 +216,13 @@ pub(crate) fn screens_of(has_matrices: Option<bool>) -> Vec<&'static ScreenKerne
 /// The screens behind that with this kernel. One that computes wrongly has been replaced by the first.
 pub(crate) fn behind<'s>(
     screens: &'s [&'static ScreenKernels],
-    kernel: Nominator,
+    kernel: ScreenKernel,
 ) -> &'s [&'static ScreenKernels] {
     let has_it = |screen: &&ScreenKernels| screen.kernels.iter().any(|one| one.name == kernel);
     screens.get(screens.iter().rposition(has_it).unwrap_or(0) + 1..).unwrap_or_default()
 }
 
-impl ScreenKernel {
+impl ScoreKernel {
     /// How many queries buffers have to hold for this many.
     pub(crate) fn padded(&self, queries: u64) -> u64 {
         queries.next_multiple_of(self.unit.into())
@@ -231,7 +231,7 @@ impl ScreenKernel {
     /// This kernel, or the one in its place where cooperative matrices compute wrongly. The first tiles of a device wait for that test,
     /// and it for the compiler.
     pub(crate) async fn tested(&'static self, gpu: &Gpu, metric: Metric) -> Result<&'static Self> {
-        let needs_test = self.name == Nominator::TileCoop;
+        let needs_test = self.name == ScreenKernel::TileCoop;
         let is_replaced = needs_test && !screen_tile_coop::is_usable(gpu, (self.form)(metric)).await?;
         Ok(if is_replaced { &TILE_I8 } else { self })
     }
@@ -245,39 +245,39 @@ impl ScreenKernel {
         }
     }
 
-    /// Whether it scores narrowed vectors.
-    pub(crate) fn is_narrowed(&self) -> bool {
+    /// Whether it scores quantised vectors.
+    pub(crate) fn is_quantized(&self) -> bool {
         self.planes[1] > 0
     }
 
-    /// Planes of integers in which this many queries are narrowed; 0 for f32.
+    /// Planes of integers in which this many queries are quantised; 0 for f32.
     pub(crate) fn planes(&self, queries: u64) -> u32 {
         self.planes[usize::from(queries > 2)]
     }
 
     /// Scratch bytes of a query's integers and terms. A scan's few queries take a whole block.
-    pub(crate) fn narrowed_bytes(&self, rows: &GpuRows) -> u64 {
-        let Some(narrowed) = rows.narrowed.as_ref().filter(|_| self.is_narrowed()) else { return 0 };
+    pub(crate) fn quantized_bytes(&self, rows: &GpuRows) -> u64 {
+        let Some(quantized) = rows.quantized.as_ref().filter(|_| self.is_quantized()) else { return 0 };
         let share = u64::from(BLOCK_ROWS / self.unit.min(BLOCK_ROWS));
-        u64::from(self.planes(1)) * narrowed.vector_bytes() * share + TERMS_BYTES
+        u64::from(self.planes(1)) * quantized.vector_bytes() * share + TERMS_BYTES
     }
 }
 
 /// The queries of a batch, and the buffer of their scores.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scoring<'a> {
-    pub(crate) kernel: &'static ScreenKernel,
+    pub(crate) kernel: &'static ScoreKernel,
     pub(crate) rows: &'a GpuRows,
     pub(crate) metric: Metric,
     /// f32, for the kernels that score rows as they are.
     pub(crate) queries: &'a Buffer,
     /// Integers, for the other kernels.
-    pub(crate) narrowed_queries: &'a Buffer,
+    pub(crate) quantized_queries: &'a Buffer,
     pub(crate) count: u32,
     pub(crate) scores: &'a Buffer,
     /// Queries that a block of scores holds.
     pub(crate) padded: u32,
-    /// Planes of `narrowed_queries`.
+    /// Planes of `quantized_queries`.
     pub(crate) planes: u32,
     pub(crate) intervals: Intervals,
     pub(crate) query_terms: &'a Buffer,
@@ -301,16 +301,16 @@ impl Scoring<'_> {
         Ok((self.scored(self.queries, rows, part), (self.rows.layout.elements, self.rows.vectors())))
     }
 
-    /// The narrowed queries and rows of a part.
-    fn integers(&self, part: Part) -> Result<(&NarrowedRows, Scored<'_>)> {
-        let (narrowed, copy) = narrowed_segment(self.rows, part.segment)?;
-        Ok((narrowed, self.scored(self.narrowed_queries, &copy.rows, part)))
+    /// The quantised queries and rows of a part.
+    fn integers(&self, part: Part) -> Result<(&QuantizedRows, Scored<'_>)> {
+        let (quantized, copy) = quantized_segment(self.rows, part.segment)?;
+        Ok((quantized, self.scored(self.quantized_queries, &copy.rows, part)))
     }
 
-    /// The intervals of narrowed rows.
+    /// The intervals of quantised rows.
     pub(crate) fn scan(&self, part: Part) -> Result<screen_scan_i8::Scan<'_>> {
         let segment = &self.rows.segments[part.segment];
-        let (_, copy) = narrowed_segment(self.rows, part.segment)?;
+        let (_, copy) = quantized_segment(self.rows, part.segment)?;
         Ok(screen_scan_i8::Scan {
             form: self.intervals.form,
             margin: self.intervals.margin,
@@ -332,17 +332,20 @@ impl Scoring<'_> {
     }
 }
 
-/// How rows are narrowed, and the copy of a segment.
-pub(crate) fn narrowed_segment(rows: &GpuRows, segment: usize) -> Result<(&NarrowedRows, &NarrowedSegment)> {
-    Ok((narrowed(rows)?, rows.segments[segment].narrowed.as_ref().ok_or_else(no_copy)?))
+/// How rows are quantised, and the copy of a segment.
+pub(crate) fn quantized_segment(
+    rows: &GpuRows,
+    segment: usize,
+) -> Result<(&QuantizedRows, &QuantizedSegment)> {
+    Ok((quantized(rows)?, rows.segments[segment].quantized.as_ref().ok_or_else(no_copy)?))
 }
 
-fn narrowed(rows: &GpuRows) -> Result<&NarrowedRows> {
-    rows.narrowed.as_ref().ok_or_else(no_copy)
+fn quantized(rows: &GpuRows) -> Result<&QuantizedRows> {
+    rows.quantized.as_ref().ok_or_else(no_copy)
 }
 
 fn no_copy() -> Error {
-    Error::internal("the plan needs a narrowed copy, which the index does not have")
+    Error::internal("the plan needs a quantised copy, which the index does not have")
 }
 
 #[cfg(test)]
@@ -355,7 +358,7 @@ mod tests {
             |screens: &[&ScreenKernels]| screens.iter().map(|one| one.kernels[0].name).collect::<Vec<_>>();
         let follows = |has_matrices, kernel| names(behind(&screens_of(has_matrices), kernel));
         for has_matrices in [true, false] {
-            for kernel in [Nominator::TileCoop, Nominator::TileI8] {
+            for kernel in [ScreenKernel::TileCoop, ScreenKernel::TileI8] {
                 assert_eq!(
                     follows(Some(has_matrices), kernel),
                     names(&[&FLOATS]),
@@ -363,7 +366,10 @@ mod tests {
                 );
             }
         }
-        assert!(follows(Some(true), Nominator::Tile).is_empty() && follows(None, Nominator::Scan).is_empty());
-        assert!(behind(&[], Nominator::Tile).is_empty());
+        assert!(
+            follows(Some(true), ScreenKernel::Tile).is_empty()
+                && follows(None, ScreenKernel::Scan).is_empty()
+        );
+        assert!(behind(&[], ScreenKernel::Tile).is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! All rows within a radius: the nominating route with a fixed threshold.
+//! All rows within a radius: the screening route with a fixed threshold.
 
 use crate::engine::device::queries::{Queries, QueryNumbers};
 use crate::engine::pass::keys_and_ids;
@@ -53,7 +53,7 @@ pub(crate) fn search<'f>(
             let Some(screening) = Screening::reserve(rows, request, &plan).await? else { break };
             let mut overflowed = vec![];
             for numbers in open.batches(plan.batch as usize) {
-                let needed = within.nominated(&screening, &numbers, &mut state).await?;
+                let needed = within.screened(&screening, &numbers, &mut state).await?;
                 capacity = needed.iter().map(|(_, needed)| u64::from(*needed)).fold(capacity, u64::max);
                 state.answered += numbers.len() - needed.len();
                 overflowed.extend(needed.into_iter().map(|(number, _)| number));
@@ -128,7 +128,7 @@ impl Within<'_> {
     }
 
     /// Answers a batch from candidates. Returns the queries whose candidates overflowed, with how many each has.
-    async fn nominated(
+    async fn screened(
         &self,
         screening: &Screening<'_>,
         numbers: &QueryNumbers,
@@ -139,7 +139,7 @@ impl Within<'_> {
         let count = numbers.len() as u32;
         let threshold = key_of(self.request.most().unwrap_or(f32::MAX));
         let mut commands = screening.within(self.queries, numbers, |_| threshold, None).await?;
-        screening.encode_rescore(&mut commands, count)?;
+        screening.encode_refine(&mut commands, count)?;
         let ranges = [(&buffers.refused, 0, 8), (&buffers.counts, 0, u64::from(count) * 4)];
         let parts = commands.read(&ranges).await?;
         numbers.check(&parts[0])?;
@@ -159,7 +159,7 @@ impl Within<'_> {
                 continue;
             }
             let (Some(keys), Some(ids)) = (read.next(), read.next()) else { break };
-            state.statistics.rescored += u64::from(*found);
+            state.statistics.refined += u64::from(*found);
             self.answer(number, self.within(&keys, &ids).collect(), &mut state.answers)?;
         }
         Ok(overflowed)

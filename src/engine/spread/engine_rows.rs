@@ -109,19 +109,19 @@ impl EngineRows {
         places.reduce(|one, other| if one == MemoryPlace::Device { other } else { one }).unwrap_or_default()
     }
 
-    /// Whether GPUs have the narrowed copy alone.
-    pub(crate) fn is_apart(&self) -> bool {
-        self.parts().iter().any(DeviceRows::is_apart)
+    /// Whether GPUs have the quantised copy alone.
+    pub(crate) fn is_hybrid(&self) -> bool {
+        self.parts().iter().any(DeviceRows::is_hybrid)
     }
 
-    /// Whether there is a narrowed copy of the rows.
-    pub(crate) fn is_narrowed(&self) -> bool {
-        self.parts().iter().all(DeviceRows::is_narrowed)
+    /// Whether there is a quantised copy of the rows.
+    pub(crate) fn is_quantized(&self) -> bool {
+        self.parts().iter().all(DeviceRows::is_quantized)
     }
 
     /// Puts rows into slots that have none; all of them or, after an error, none.
     ///
-    /// The caller chooses the slots. Slots behind the end are created, and those left out below it become gaps.
+    /// The caller chooses the slots. Slots behind the end are created, and those left out below it become tombstones.
     pub(crate) async fn put(
         &mut self,
         source: Vectors<'_>,
@@ -265,7 +265,7 @@ impl EngineRows {
         }
         #[cfg(not(target_arch = "wasm32"))]
         if let (Self::Several(_), Some(bits)) = (self, self.alive()) {
-            memory.add("gaps", MemoryPlace::Host, 4 * bits.words().len() as u64);
+            memory.add("tombstones", MemoryPlace::Host, 4 * bits.words().len() as u64);
         }
     }
 }
@@ -279,7 +279,7 @@ async fn put_on_one(
     progress: RowProgress<'_>,
 ) -> Result<()> {
     let on_host;
-    let source = if rows.is_apart() {
+    let source = if rows.is_hybrid() {
         on_host = source.fetched().await?;
         on_host.vectors().into()
     } else {

@@ -69,7 +69,7 @@ impl EngineRows {
             devices.check()?;
             // The rows of a shard that the host keeps are still there.
             let has_left = match &spread.layout {
-                Some(_) => Some(place).filter(|&place| spread.parts[place].is_apart()),
+                Some(_) => Some(place).filter(|&place| spread.parts[place].is_hybrid()),
                 None => live.first().copied(),
             };
             let shape = spread.shape;

@@ -224,7 +224,7 @@ impl SpreadRows {
     ) -> Result<()> {
         if step != Step::There {
             // Each device sees what the host has free, and not what the others take of it.
-            let moving = self.parts.iter().filter(|part| !part.is_apart());
+            let moving = self.parts.iter().filter(|part| !part.is_hybrid());
             let rows = moving.map(DeviceRows::len).sum::<u64>();
             outgrown::check_host_room(rows * self.shape.row_bytes() as u64)?;
         }
@@ -260,8 +260,8 @@ impl SpreadRows {
         }
         self.take_over(places, prepared)?;
         let is_there = |kept: Kept| match kept {
-            Kept::OnDevice | Kept::Auto => !self.parts.iter().any(DeviceRows::is_apart),
-            Kept::Apart => !self.parts.iter().any(DeviceRows::is_streamed),
+            Kept::OnDevice | Kept::Auto => !self.parts.iter().any(DeviceRows::is_hybrid),
+            Kept::Hybrid => !self.parts.iter().any(DeviceRows::is_streamed),
             Kept::Streamed => true,
         };
         let mut shape = self.shape;

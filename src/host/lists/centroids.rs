@@ -25,17 +25,17 @@ pub(crate) struct HostCentroids {
 }
 
 impl HostCentroids {
-    /// Centroids of zeros, narrowed around the mean of `near`, the vectors that they will lie among.
+    /// Centroids of zeros, quantised around the mean of `near`, the vectors that they will lie among.
     pub(crate) fn new(
         host: &Arc<Host>,
         metric: Metric,
         near: MatrixView<'_, f32>,
         lists: u32,
-        is_narrowed: bool,
+        is_quantized: bool,
     ) -> Result<Self> {
-        let mut rows = HostRows::new(host.clone(), metric, ElementKind::F32, near.dim(), is_narrowed);
-        if let Some(narrowed) = &mut rows.narrowed {
-            narrowed.count(near.into())?;
+        let mut rows = HostRows::new(host.clone(), metric, ElementKind::F32, near.dim(), is_quantized);
+        if let Some(quantized) = &mut rows.quantized {
+            quantized.count(near.into())?;
         }
         rows.resize(lists as usize)?;
         rows.ids = memory::collect((0..lists).map(u64::from))?;
@@ -53,9 +53,9 @@ impl HostCentroids {
         host: &Arc<Host>,
         metric: Metric,
         given: MatrixView<'_, f32>,
-        is_narrowed: bool,
+        is_quantized: bool,
     ) -> Result<Self> {
-        let mut centroids = Self::new(host, metric, given, given.rows() as u32, is_narrowed)?;
+        let mut centroids = Self::new(host, metric, given, given.rows() as u32, is_quantized)?;
         for list in 0..given.rows() {
             interrupt::check()?;
             centroids.set(list as u32, given.row(list));
@@ -76,8 +76,8 @@ impl HostCentroids {
     pub(crate) fn set(&mut self, list: u32, centroid: &[f32]) {
         let (slot, squared) = (list as usize, squares(centroid));
         self.rows.values.write(slot, Elements::F32(centroid), squared);
-        if let Some(narrowed) = &mut self.rows.narrowed {
-            narrowed.set(slot, centroid, squared);
+        if let Some(quantized) = &mut self.rows.quantized {
+            quantized.set(slot, centroid, squared);
         }
     }
 

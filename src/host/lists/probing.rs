@@ -12,8 +12,8 @@ use crate::host::lists::centroids::HostCentroids;
 use crate::host::rows::norms;
 use crate::host::rows::store::HostRows;
 use crate::host::search::batch::{Batch, by_batch};
+use crate::host::search::candidates::Candidates;
 use crate::host::search::cost::{self, Work};
-use crate::host::search::nominees::Nominees;
 use crate::host::search::request::{Hits, HostRequest, SearchLimit};
 use crate::host::search::schedule::{QUERIES, Schedule, divide, parts_of};
 use crate::host::search::scorer::{Chosen, Scorer};
@@ -103,11 +103,11 @@ impl HostLists {
         probes: usize,
     ) -> Result<Hits> {
         let squared = norms::checked("queries", queries)?;
-        let candidates = request.candidates(rows);
-        let Some(tables) = self.tables.as_ref().filter(|_| candidates > 0) else {
+        let eligible = request.eligible(rows);
+        let Some(tables) = self.tables.as_ref().filter(|_| eligible > 0) else {
             return rows.search_checked((queries, &squared), request);
         };
-        let k = request.limit.k_of(candidates);
+        let k = request.limit.k_of(eligible);
         let purpose = format!("a search of {probes} of {} lists", self.len());
         let more = probes * size_of::<((u32, u64), Pair)>();
         let schedule = Schedule::of_free_memory(request.budget, |budget| {
@@ -129,10 +129,10 @@ impl HostLists {
                 let ranks = part * probes / parts..(part + 1) * probes / parts;
                 let lists = probed[chunk.start * probes..chunk.end * probes].chunks_exact(probes);
                 let pairs = Pair::ordered(lists.map(|lists| &lists[ranks.clone()]))?;
-                let mut nominees = request.nominees(chunk.len(), candidates)?;
+                let mut candidates = request.candidates(chunk.len(), eligible)?;
                 let scorer = Scorer::new(rows, None, batch.slice(chunk), stop)?;
-                tables.scan((rows, schedule.groups), scorer, &pairs, request, &mut nominees)?;
-                Ok(nominees)
+                tables.scan((rows, schedule.groups), scorer, &pairs, request, &mut candidates)?;
+                Ok(candidates)
             })?;
             rows.finish(batch, by_query, &mut hits)
         })?;
@@ -172,7 +172,7 @@ impl HostLists {
             shared: chunk as f64 * share,
             dim: rows.dim(),
         };
-        let fine = cost::expected(work, rows.is_narrowed())?;
+        let fine = cost::expected(work, rows.is_quantized())?;
         if probes == self.len() {
             return Some(fine);
         }
@@ -192,14 +192,14 @@ impl HostLists {
 }
 
 impl Tables {
-    /// Scores the rows of the lists that each query probes, in the order of `pairs`, and adds the rows that intervals cannot exclude to its nominees.
+    /// Scores the rows of the lists that each query probes, in the order of `pairs`, and adds the rows that intervals cannot exclude to its candidates.
     fn scan(
         &self,
         (rows, step): (&HostRows, usize),
         mut scorer: Scorer<'_>,
         pairs: &[Pair],
         request: &HostRequest<'_>,
-        nominees: &mut [Nominees],
+        candidates: &mut [Candidates],
     ) -> Result<()> {
         let mut chosen = Chosen { places: vec![], terms: vec![] };
         for pairs in pairs.chunk_by(|a, b| (a.is_farther, a.list) == (b.is_farther, b.list)) {
@@ -209,7 +209,7 @@ impl Tables {
                 }
                 for run in &self.runs[pairs[0].list as usize] {
                     let run = run.start..run.end.min(rows.end().div_ceil(GROUP));
-                    rows.scan(&mut scorer, &chosen, (run, step), (request.allowed, None), nominees)?;
+                    rows.scan(&mut scorer, &chosen, (run, step), (request.allowed, None), candidates)?;
                 }
             }
         }

@@ -44,11 +44,11 @@ impl<'a> HostTraining<'a> {
         metric: Metric,
         (rows, dim): (Cow<'a, [f32]>, usize),
         lists: u32,
-        is_narrowed: bool,
+        is_quantized: bool,
     ) -> Result<Self> {
         let view = MatrixView::new(&rows, dim)?;
         let squared = norms::checked("rows", view.into())?;
-        let centroids = HostCentroids::new(host, metric, view, lists, is_narrowed)?;
+        let centroids = HostCentroids::new(host, metric, view, lists, is_quantized)?;
         Ok(Self { dim, rows, squared, centroids })
     }
 

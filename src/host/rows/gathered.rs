@@ -10,7 +10,7 @@ use crate::parallel::*;
 /// Rows are gathered where at most one in this many is allowed.
 const SHARE: usize = 2;
 
-/// Narrowed rows, their terms, and the slots that they come from.
+/// Quantised rows, their terms, and the slots that they come from.
 pub(crate) struct Gathered {
     pub(crate) rows: PackedRows,
     pub(crate) terms: Vec<GroupTerms>,
@@ -33,22 +33,22 @@ impl Gathered {
 impl HostRows {
     /// Copies the allowed rows side by side. Returns none where more than half of the rows are allowed, or where a quarter of the budget or
     /// the memory does not hold them: a search then scores the rows where they are.
-    pub(crate) fn gathered(&self, allowed: &Bits, candidates: usize, budget: u64) -> Option<Gathered> {
-        let narrowed = self.narrowed.as_ref()?;
-        if candidates > self.end() / SHARE || Gathered::bytes_of(candidates, self.dim()) > budget / 4 {
+    pub(crate) fn gathered(&self, allowed: &Bits, eligible: usize, budget: u64) -> Option<Gathered> {
+        let quantized = self.quantized.as_ref()?;
+        if eligible > self.end() / SHARE || Gathered::bytes_of(eligible, self.dim()) > budget / 4 {
             return None;
         }
         let mut rows = PackedRows::new(self.dim());
-        rows.resize(candidates).ok()?;
-        let mut terms = memory::filled(candidates.div_ceil(GROUP), GroupTerms::default()).ok()?;
-        let mut slots = memory::with_room(candidates).ok()?;
+        rows.resize(eligible).ok()?;
+        let mut terms = memory::filled(eligible.div_ceil(GROUP), GroupTerms::default()).ok()?;
+        let mut slots = memory::with_room(eligible).ok()?;
         slots.extend(allowed.ones_in_order().map(|slot| slot as u32));
         let groups = rows.par_groups_mut().zip(terms.par_iter_mut()).zip(slots.par_chunks(GROUP));
         groups.for_each(|((lines, terms), slots)| {
             for (lane, &slot) in slots.iter().enumerate() {
                 let slot = slot as usize;
-                narrowed.rows.copy_lane(slot, lines, lane);
-                terms.put(lane, narrowed.terms[slot / GROUP].lane(slot % GROUP));
+                quantized.rows.copy_lane(slot, lines, lane);
+                terms.put(lane, quantized.terms[slot / GROUP].lane(slot % GROUP));
             }
         });
         Some(Gathered { rows, terms, slots })

@@ -22,7 +22,7 @@ impl GroupTerms {
     /// Sets the terms of one row.
     #[inline(always)]
     pub(crate) fn set(&mut self, lane: usize, form: Form, margin: Margin, terms: Terms) {
-        let bias = if matches!(form, Form::NarrowedInnerProduct | Form::NarrowedCosine) {
+        let bias = if matches!(form, Form::QuantizedInnerProduct | Form::QuantizedCosine) {
             // The products with the centre are part of the similarity.
             -terms.bias
         } else {
@@ -30,7 +30,7 @@ impl GroupTerms {
         };
         let slack = match form {
             Form::L2 => margin.relative * terms.bias,
-            Form::NarrowedL2 => margin.relative * terms.length * terms.length,
+            Form::QuantizedL2 => margin.relative * terms.length * terms.length,
             _ => 0.0,
         };
         self.put(lane, [terms.scale, terms.length, terms.residual, bias - slack, slack]);

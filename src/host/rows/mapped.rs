@@ -26,7 +26,7 @@ pub(crate) struct MappedRows {
     pub(crate) rows: usize,
     /// Where the first row starts, in bytes. The file is long enough for all of them.
     pub(crate) start: usize,
-    /// The row of each slot, any one for a gap. None if the row in a slot has its number.
+    /// The row of each slot, any one for a tombstone. None if the row in a slot has its number.
     pub(crate) of_slots: Option<Vec<u32>>,
 }
 

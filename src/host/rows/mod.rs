@@ -1,10 +1,10 @@
-//! The rows of an index in the host's memory, and their narrowed copy.
+//! The rows of an index in the host's memory, and their quantised copy.
 
 pub(crate) mod gathered;
 pub(crate) mod group;
 pub(crate) mod mapped;
-pub(crate) mod narrowed;
-pub(crate) mod narrower;
 pub(crate) mod norms;
+pub(crate) mod quantized;
+pub(crate) mod quantizer;
 pub(crate) mod store;
 pub(crate) mod values;

@@ -10,8 +10,8 @@ use crate::gpu::Share;
 use crate::host::integers::packed::GROUP;
 use crate::host::processor::Host;
 use crate::host::rows::mapped::MappedRows;
-use crate::host::rows::narrowed::NarrowedRows;
 use crate::host::rows::norms;
+use crate::host::rows::quantized::QuantizedRows;
 use crate::host::rows::values::RowValues;
 use crate::interrupt;
 use crate::memory;
@@ -27,7 +27,7 @@ pub(crate) struct HostRows {
     pub(crate) ids: Vec<u64>,
     /// The slots that have a row; none when all have.
     pub(crate) alive: Option<Bits>,
-    pub(crate) narrowed: Option<NarrowedRows>,
+    pub(crate) quantized: Option<QuantizedRows>,
     /// The number of expected rows, whose memory is never freed.
     expected: usize,
     /// The number of rows for which memory is reserved.
@@ -47,7 +47,7 @@ pub(crate) struct HostChange {
     /// The end and the slots that have a row when the change is made.
     end: usize,
     alive: Option<Bits>,
-    /// A flag for each group of a narrowed copy.
+    /// A flag for each group of a quantised copy.
     is_changed: Vec<bool>,
 }
 
@@ -68,21 +68,21 @@ impl HostRows {
         metric: Metric,
         elements: ElementKind,
         dim: usize,
-        is_narrowed: bool,
+        is_quantized: bool,
     ) -> Self {
         let values = RowValues::new(elements, dim);
-        let narrowed = is_narrowed.then(|| NarrowedRows::new(metric, dim));
-        Self::with((host, metric), values, (vec![], None), narrowed)
+        let quantized = is_quantized.then(|| QuantizedRows::new(metric, dim));
+        Self::with((host, metric), values, (vec![], None), quantized)
     }
 
     fn with(
         (host, metric): (Arc<Host>, Metric),
         values: RowValues,
         (ids, alive): (Vec<u64>, Option<Bits>),
-        narrowed: Option<NarrowedRows>,
+        quantized: Option<QuantizedRows>,
     ) -> Self {
         let share = host.rows_limit.share();
-        Self { host, metric, values, ids, alive, narrowed, expected: 0, room: 0, share }
+        Self { host, metric, values, ids, alive, quantized, expected: 0, room: 0, share }
     }
 
     /// The rows of a matrix, to be searched: row numbers are their ids.
@@ -104,11 +104,11 @@ impl HostRows {
         metric: Metric,
         rows: MappedRows,
         (ids, alive): (Vec<u64>, Option<Bits>),
-        is_narrowed: bool,
+        is_quantized: bool,
     ) -> Result<Self> {
-        let narrowed = is_narrowed.then(|| NarrowedRows::new(metric, rows.dim));
+        let quantized = is_quantized.then(|| QuantizedRows::new(metric, rows.dim));
         let (slots, values) = (ids.len(), RowValues::mapped(rows));
-        let mut rows = Self::with((host, metric), values, (ids, alive), narrowed);
+        let mut rows = Self::with((host, metric), values, (ids, alive), quantized);
         rows.reserve(slots)?;
         rows.resize(slots)?;
         Ok(rows)
@@ -116,15 +116,15 @@ impl HostRows {
 
     /// Counts a sample of the rows of a file towards the centre.
     pub(crate) fn count(&mut self, sample: HostVectors<'_>) -> Result<()> {
-        self.narrowed.as_mut().map_or(Ok(()), |narrowed| narrowed.count(sample).map(drop))
+        self.quantized.as_mut().map_or(Ok(()), |quantized| quantized.count(sample).map(drop))
     }
 
-    /// Checks rows of a file and narrows them. `rows` are copies of those in these slots.
+    /// Checks rows of a file and quantises them. `rows` are copies of those in these slots.
     pub(crate) fn enter(&mut self, slots: &[u32], rows: HostVectors<'_>) -> Result<()> {
         let squared = norms::checked("rows", rows)?;
         slots.iter().zip(&squared).for_each(|(&slot, &squared)| self.values.squared[slot as usize] = squared);
-        match &mut self.narrowed {
-            Some(narrowed) => narrowed.narrow_rows(slots, rows, &squared),
+        match &mut self.quantized {
+            Some(quantized) => quantized.quantize_rows(slots, rows, &squared),
             None => Ok(()),
         }
     }
@@ -171,8 +171,8 @@ impl HostRows {
         self.alive.as_ref()
     }
 
-    pub(crate) fn is_narrowed(&self) -> bool {
-        self.narrowed.is_some()
+    pub(crate) fn is_quantized(&self) -> bool {
+        self.quantized.is_some()
     }
 
     /// Checks new rows and takes the memory of a change: slots without a row are filled, others are freed.
@@ -193,7 +193,7 @@ impl HostRows {
         let squared = rows.map_or(Ok(vec![]), |rows| norms::checked("rows", rows))?;
         let most = filled.iter().max().map_or(0, |&slot| slot as usize + 1).max(self.end());
         let (end, alive) = Bits::after(self.alive.as_ref(), self.end(), filled, freed)?;
-        let groups = if self.is_narrowed() && rows.is_some() { most.div_ceil(GROUP) } else { 0 };
+        let groups = if self.is_quantized() && rows.is_some() { most.div_ceil(GROUP) } else { 0 };
         let is_changed = memory::filled(groups, false)?;
         self.reserve(most)?;
         Ok(HostChange { squared, before: self.end(), most, end, alive, is_changed })
@@ -215,12 +215,12 @@ impl HostRows {
         written.unwrap_or_else(|panic| resume_unwind(panic))
     }
 
-    /// Drops what was written for a change. Rows in gaps lie in slots that no search reads; behind the end nothing may be left.
+    /// Drops what was written for a change. Rows in tombstones lie in slots that no search reads; behind the end nothing may be left.
     pub(crate) fn undo(&mut self, change: &HostChange) {
         self.truncate(change.before);
     }
 
-    /// Writes new rows and narrows them. None of them is alive yet.
+    /// Writes new rows and quantises them. None of them is alive yet.
     fn write(
         &mut self,
         rows: HostVectors<'_>,
@@ -230,20 +230,20 @@ impl HostRows {
     ) -> Result<()> {
         let HostChange { squared, most, is_changed, .. } = change;
         let before = self.end();
-        // Then the memory is written once. A narrowed copy is made in groups, which need all of their rows to be there.
-        let is_appended = self.narrowed.is_none()
+        // Then the memory is written once. A quantised copy is made in groups, which need all of their rows to be there.
+        let is_appended = self.quantized.is_none()
             && self.values.kind() == rows.kind()
             && *most == before + rows.rows()
             && slots.iter().zip(before..).all(|(&slot, next)| slot as usize == next);
         if !is_appended {
             self.grow(*most, check)?;
         }
-        if let Some(narrowed) = &mut self.narrowed
-            && narrowed.count(rows)?
+        if let Some(quantized) = &mut self.quantized
+            && quantized.count(rows)?
         {
             // The centre has moved: it does so while there are few rows.
             is_changed[..before.div_ceil(GROUP)].fill(true);
-            self.narrow(is_changed);
+            self.quantize(is_changed);
         }
         let piece = rows.rows().div_ceil(PIECES).max(PIECE);
         for start in (0..rows.rows()).step_by(piece) {
@@ -258,9 +258,9 @@ impl HostRows {
                     self.ids[slot] = ids[row];
                 }
             }
-            if self.is_narrowed() {
+            if self.is_quantized() {
                 slots[range.clone()].iter().for_each(|&slot| is_changed[slot as usize / GROUP] = true);
-                self.narrow(is_changed);
+                self.quantize(is_changed);
             }
             progress(range.end);
             check()?;
@@ -308,8 +308,8 @@ impl HostRows {
 
     fn reserve_parts(&mut self, room: usize) -> Result<()> {
         self.values.reserve(room)?;
-        if let Some(narrowed) = &mut self.narrowed {
-            narrowed.reserve(room)?;
+        if let Some(quantized) = &mut self.quantized {
+            quantized.reserve(room)?;
         }
         memory::reserve_exact(&mut self.ids, room)
     }
@@ -317,16 +317,16 @@ impl HostRows {
     fn shrink_parts(&mut self, room: usize) {
         self.values.shrink(room);
         self.ids.shrink_to(room);
-        if let Some(narrowed) = &mut self.narrowed {
-            narrowed.shrink(room);
+        if let Some(quantized) = &mut self.quantized {
+            quantized.shrink(room);
         }
     }
 
     /// Bytes of this many rows in memory, with their norms, ids and 8-bit copies.
     fn bytes_of(&self, rows: u64) -> u64 {
         let values = if self.values.file().is_some() { 0 } else { self.values.bytes_of(rows) };
-        let narrowed = self.narrowed.as_ref().map_or(0, |narrowed| narrowed.bytes_of(rows));
-        values.saturating_add(narrowed).saturating_add(rows.saturating_mul(16))
+        let quantized = self.quantized.as_ref().map_or(0, |quantized| quantized.bytes_of(rows));
+        values.saturating_add(quantized).saturating_add(rows.saturating_mul(16))
     }
 
     /// Applies a change whose rows are written: those that it frees are gone, and the end may move down.
@@ -358,8 +358,8 @@ impl HostRows {
                 let (from, to) = (from as usize, to as usize);
                 self.values.relocate(from, to);
                 self.ids[to] = self.ids[from];
-                if let Some(narrowed) = &mut self.narrowed {
-                    narrowed.relocate(from, to);
+                if let Some(quantized) = &mut self.quantized {
+                    quantized.relocate(from, to);
                 }
             }
         }
@@ -401,8 +401,8 @@ impl HostRows {
     /// Resizes to `slots` slots; new ones hold no row yet. The limit counts reserved memory alone, so callers reserve first.
     pub(crate) fn resize(&mut self, slots: usize) -> Result<()> {
         self.values.resize(slots)?;
-        if let Some(narrowed) = &mut self.narrowed {
-            narrowed.resize(slots)?;
+        if let Some(quantized) = &mut self.quantized {
+            quantized.resize(slots)?;
         }
         memory::resize(&mut self.ids, slots, 0)
     }
@@ -411,16 +411,16 @@ impl HostRows {
     fn truncate(&mut self, end: usize) {
         self.values.truncate(end);
         self.ids.truncate(end);
-        if let Some(narrowed) = &mut self.narrowed {
-            narrowed.truncate(end);
+        if let Some(quantized) = &mut self.quantized {
+            quantized.truncate(end);
         }
     }
 
-    /// Narrows the rows of the groups whose flag is set, and clears the flags.
-    fn narrow(&mut self, is_changed: &mut [bool]) {
+    /// Quantises the rows of the groups whose flag is set, and clears the flags.
+    fn quantize(&mut self, is_changed: &mut [bool]) {
         let end = self.end();
-        if let Some(narrowed) = &mut self.narrowed {
-            narrowed.narrow_groups(is_changed, &self.values, end);
+        if let Some(quantized) = &mut self.quantized {
+            quantized.quantize_groups(is_changed, &self.values, end);
             is_changed.fill(false);
         }
     }
@@ -434,11 +434,11 @@ impl HostRows {
         memory.add_vec("norms", &self.values.squared);
         memory.add_vec("ids", &self.ids);
         if let Some(alive) = &self.alive {
-            memory.add("gaps", MemoryPlace::Host, 4 * alive.words().len() as u64);
+            memory.add("tombstones", MemoryPlace::Host, 4 * alive.words().len() as u64);
         }
-        if let Some(narrowed) = &self.narrowed {
-            memory.add("integers", MemoryPlace::Host, narrowed.rows.capacity_bytes());
-            memory.add_vec("integers", &narrowed.terms);
+        if let Some(quantized) = &self.quantized {
+            memory.add("integers", MemoryPlace::Host, quantized.rows.capacity_bytes());
+            memory.add_vec("integers", &quantized.terms);
         }
     }
 }

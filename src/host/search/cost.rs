@@ -32,20 +32,20 @@ const MANY: usize = 48;
 impl Cost {
     /// Measures in a thread pool of its own. A thread of the caller's pool would take on other work while it waits: that work would be
     /// timed too, and could be a search that waits for this very measurement.
-    fn measure_apart(is_narrowed: bool) -> Option<Self> {
+    fn measure_apart(is_quantized: bool) -> Option<Self> {
         if !CAN_WAIT {
-            return Self::measure(is_narrowed);
+            return Self::measure(is_quantized);
         }
         let pool = thread_pool(current_num_threads(), "nearfield measure")?;
-        let measure = move || pool.install(|| Self::measure(is_narrowed));
+        let measure = move || pool.install(|| Self::measure(is_quantized));
         std::thread::Builder::new().spawn(measure).ok()?.join().ok()?
     }
 
-    fn measure(is_narrowed: bool) -> Option<Self> {
+    fn measure(is_quantized: bool) -> Option<Self> {
         let values: Vec<f32> = (0..ROWS * DIM).map(|i| (i as f32 * 0.7391).fract() - 0.5).collect();
         let view = MatrixView::new(&values, DIM).ok()?;
         let host = Arc::new(Host::new(DeviceOptions::default()));
-        let mut rows = HostRows::new(host, Metric::L2Squared, ElementKind::F32, DIM, is_narrowed);
+        let mut rows = HostRows::new(host, Metric::L2Squared, ElementKind::F32, DIM, is_quantized);
         let slots: Vec<u32> = (0..ROWS as u32).collect();
         let ids: Vec<u64> = (0..ROWS as u64).collect();
         let mut change = rows.prepared(Some(view.into()), &slots, &[]).ok()?;
@@ -83,9 +83,9 @@ pub(crate) struct Work {
 }
 
 /// Roughly how long this work takes; none where the cost is not known.
-pub(crate) fn expected(work: Work, is_narrowed: bool) -> Option<Duration> {
+pub(crate) fn expected(work: Work, is_quantized: bool) -> Option<Duration> {
     static COSTS: [OnceLock<Option<Cost>>; 2] = [OnceLock::new(), OnceLock::new()];
-    let cost = (*COSTS[usize::from(is_narrowed)].get_or_init(|| Cost::measure_apart(is_narrowed)))?;
+    let cost = (*COSTS[usize::from(is_quantized)].get_or_init(|| Cost::measure_apart(is_quantized)))?;
     Duration::try_from_secs_f64(cost.seconds(work)).ok()
 }
 
@@ -93,7 +93,7 @@ impl HostRows {
     /// Roughly how long a search of all rows takes.
     pub(crate) fn expected(&self, queries: usize) -> Option<Duration> {
         let (queries, rows) = (queries as f64, self.end() as f64);
-        expected(Work { queries, rows, shared: queries, dim: self.dim() }, self.is_narrowed())
+        expected(Work { queries, rows, shared: queries, dim: self.dim() }, self.is_quantized())
     }
 }
 

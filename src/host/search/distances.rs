@@ -160,7 +160,7 @@ fn tiled<T: Number>(
                         for (row, (place, &own)) in (first..).zip(places.iter_mut().zip(squared.1)) {
                             if *place < limit * (squared.0 + own) {
                                 let vectors = [queries.vectors.row(query), rows.vectors.row(row)];
-                                *place = narrowed(squared_differences(vectors[0], vectors[1]));
+                                *place = quantized(squared_differences(vectors[0], vectors[1]));
                             }
                         }
                     }
@@ -257,7 +257,7 @@ fn inverses(metric: Metric, squared: &[f64]) -> Vec<f64> {
 /// The value of a pair, from its sum and the product of both inverse norms.
 #[inline(always)]
 fn value(DistanceOptions { metric, output, .. }: DistanceOptions, sum: f64, scale: f64) -> f32 {
-    narrowed(match (metric, output) {
+    quantized(match (metric, output) {
         (Metric::L2Squared, _) => sum,
         (Metric::L2, _) => sum.sqrt(),
         (Metric::InnerProduct, Output::Distance) => -sum,
@@ -270,6 +270,6 @@ fn value(DistanceOptions { metric, output, .. }: DistanceOptions, sum: f64, scal
 }
 
 /// Rounds to f32, and turns -0 into 0.
-fn narrowed(value: f64) -> f32 {
+fn quantized(value: f64) -> f32 {
     value as f32 + 0.0
 }

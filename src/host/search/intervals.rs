@@ -41,15 +41,15 @@ impl QueryTerms {
                 across = 1.0;
                 slack += relative;
             }
-            Form::NarrowedL2 => {
+            Form::QuantizedL2 => {
                 base = terms.bias;
                 factor = 2.0 * terms.scale;
                 along = 2.0 * terms.residual;
                 across = 2.0 * (terms.length + terms.residual);
                 slack += relative * terms.length * terms.length;
             }
-            Form::NarrowedInnerProduct | Form::NarrowedCosine => {
-                let one = if form == Form::NarrowedCosine { 1.0 } else { 0.0 };
+            Form::QuantizedInnerProduct | Form::QuantizedCosine => {
+                let one = if form == Form::QuantizedCosine { 1.0 } else { 0.0 };
                 base = one - (terms.bias - margin.centre_squared);
                 factor = terms.scale;
                 along = terms.residual + reach;
@@ -91,7 +91,7 @@ pub(crate) trait Score: Copy {
 impl Score for i32 {
     #[inline(always)]
     fn value(self) -> f32 {
-        // Exact: `Narrowing` keeps them below 2^24.
+        // Exact: `Quantizing` keeps them below 2^24.
         self as f32
     }
 }
@@ -103,14 +103,14 @@ impl Score for f32 {
     }
 }
 
-/// Passes every row whose lower end is not above its query's limit to `nominate`, as (query, group, lane, lower end); `nominate` returns
+/// Passes every row whose lower end is not above its query's limit to `keep`, as (query, group, lane, lower end); `keep` returns
 /// the query's limit from then on. The scores of a group and a query start at `group * pitch[0] + query * pitch[1]`.
 pub(crate) fn sift<S: Score>(
     groups: &[GroupTerms],
     queries: &[QueryTerms],
     (scores, pitch): (&[S], [usize; 2]),
     limits: &mut [f32],
-    mut nominate: impl FnMut(usize, usize, usize, f32) -> f32,
+    mut keep: impl FnMut(usize, usize, usize, f32) -> f32,
 ) {
     with_widest_registers(
         #[inline(always)]
@@ -129,7 +129,7 @@ pub(crate) fn sift<S: Score>(
                     }
                     for (lane, &end) in ends.iter().enumerate() {
                         if end <= *limit {
-                            *limit = nominate(query, number, lane, end);
+                            *limit = keep(query, number, lane, end);
                         }
                     }
                 }

@@ -2,15 +2,15 @@
 
 pub(crate) mod batch;
 pub(crate) mod blocks;
+pub(crate) mod candidates;
 pub(crate) mod cost;
 pub(crate) mod distances;
 pub(crate) mod intervals;
-pub(crate) mod nominees;
 pub(crate) mod pair;
 pub(crate) mod pipeline;
 mod products;
+pub(crate) mod refining;
 pub(crate) mod request;
-pub(crate) mod rescoring;
 pub(crate) mod scan;
 pub(crate) mod schedule;
 pub(crate) mod scorer;

@@ -33,20 +33,20 @@ impl HostRows {
         (queries, squared): (HostVectors<'_>, &[f64]),
         request: &HostRequest<'_>,
     ) -> Result<Hits> {
-        let candidates = request.candidates(self);
+        let eligible = request.eligible(self);
         let mut hits = Hits::with_room(queries.rows())?;
-        if candidates == 0 {
+        if eligible == 0 {
             hits.ends.resize(queries.rows(), 0);
             return Ok(hits);
         }
         let filter = request.allowed.filter(|_| queries.rows() >= FEW);
-        let gathered = filter.and_then(|allowed| self.gathered(allowed, candidates, request.budget));
+        let gathered = filter.and_then(|allowed| self.gathered(allowed, eligible, request.budget));
         let taken = gathered.as_ref().map_or(0, |gathered| gathered.bytes(self.dim()));
         let schedule = Schedule::of_free_memory(request.budget - taken, |budget| {
-            self.schedule(queries.rows(), &HostRequest { budget, ..*request }, candidates)
+            self.schedule(queries.rows(), &HostRequest { budget, ..*request }, eligible)
         })?;
         by_batch((queries, squared), &schedule, request, |batch| {
-            self.search_batch(batch, (request, gathered.as_ref()), (candidates, schedule), &mut hits)
+            self.search_batch(batch, (request, gathered.as_ref()), (eligible, schedule), &mut hits)
         })?;
         Ok(hits)
     }
@@ -55,11 +55,11 @@ impl HostRows {
         &self,
         batch: Batch<'_>,
         (request, gathered): (&HostRequest<'_>, Option<&Gathered>),
-        (candidates, schedule): (usize, Schedule),
+        (eligible, schedule): (usize, Schedule),
         hits: &mut Hits,
     ) -> Result<()> {
         let count = batch.vectors.rows();
-        let is_selective = gathered.is_none() && candidates * SELECTIVE < self.end();
+        let is_selective = gathered.is_none() && eligible * SELECTIVE < self.end();
         let selective = request.allowed.filter(|_| is_selective);
         let rows = gathered.map_or(self.end(), |gathered| gathered.slots.len());
         let groups = rows.div_ceil(GROUP);
@@ -69,13 +69,13 @@ impl HostRows {
         };
         let parts = schedule.limit_parts(parts, count);
         let each = groups.div_ceil(parts).next_multiple_of(2);
-        let scored = count * if selective.is_some() { candidates } else { rows };
+        let scored = count * if selective.is_some() { eligible } else { rows };
         let task = (count, scored.saturating_mul(self.dim()));
         let by_query = divide(task, [QUERIES, parts], schedule.threads, |chunk, part, stop| {
             let queries = batch.slice(chunk.clone());
-            let mut nominees = request.nominees(chunk.len(), candidates)?;
+            let mut candidates = request.candidates(chunk.len(), eligible)?;
             match selective {
-                Some(allowed) => self.nominate_all(queries, allowed, stop, &mut nominees)?,
+                Some(allowed) => self.keep_all(queries, allowed, stop, &mut candidates)?,
                 None => {
                     let mut scorer = Scorer::new(self, gathered, queries, stop)?;
                     let chosen = scorer.choose(memory::collect(0..chunk.len() as u32)?)?;
@@ -85,11 +85,11 @@ impl HostRows {
                         &chosen,
                         (groups, schedule.groups),
                         (request.allowed, gathered),
-                        &mut nominees,
+                        &mut candidates,
                     )?;
                 }
             }
-            Ok(nominees)
+            Ok(candidates)
         })?;
         hits.scored += scored as u64;
         self.finish(batch, by_query, hits)

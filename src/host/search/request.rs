@@ -5,7 +5,7 @@ use std::mem;
 use crate::bits::Bits;
 use crate::error::Result;
 use crate::host::rows::store::HostRows;
-use crate::host::search::nominees::{Hit, Nominees};
+use crate::host::search::candidates::{Candidates, Hit};
 use crate::memory;
 
 /// The options of a search, without its queries.
@@ -30,31 +30,31 @@ pub(crate) enum SearchLimit {
 }
 
 impl SearchLimit {
-    /// How many of `candidates` rows a query finds; 0 if only a distance limits them.
-    pub(crate) fn k_of(self, candidates: usize) -> usize {
+    /// How many of `eligible` rows a query finds; 0 if only a distance limits them.
+    pub(crate) fn k_of(self, eligible: usize) -> usize {
         match self {
-            Self::Nearest(k) => k.min(candidates),
+            Self::Nearest(k) => k.min(eligible),
             Self::Within(_) => 0,
         }
     }
 }
 
 impl HostRequest<'_> {
-    /// The states of `queries` before any row was scored, for a search of `candidates` rows.
-    pub(crate) fn nominees(&self, queries: usize, candidates: usize) -> Result<Vec<Nominees>> {
+    /// The states of `queries` before any row was scored, for a search of `eligible` rows.
+    pub(crate) fn candidates(&self, queries: usize, eligible: usize) -> Result<Vec<Candidates>> {
         let mut all = memory::with_room(queries)?;
         for _ in 0..queries {
             all.push(match self.limit {
-                SearchLimit::Nearest(k) => Nominees::nearest(k.min(candidates), candidates)?,
-                SearchLimit::Within(limit) => Nominees::within(limit, candidates)?,
+                SearchLimit::Nearest(k) => Candidates::nearest(k.min(eligible), eligible)?,
+                SearchLimit::Within(limit) => Candidates::within(limit, eligible)?,
             });
         }
-        memory::check_small(queries * Nominees::bytes(self.limit.k_of(candidates)))?;
+        memory::check_small(queries * Candidates::bytes(self.limit.k_of(eligible)))?;
         Ok(all)
     }
 
     /// The number of rows that can be found at all.
-    pub(crate) fn candidates(&self, rows: &HostRows) -> usize {
+    pub(crate) fn eligible(&self, rows: &HostRows) -> usize {
         self.allowed.map_or(rows.len(), Bits::count_ones)
     }
 }
@@ -69,13 +69,13 @@ pub(crate) struct Hits {
     /// Rows that were scored, over all queries.
     pub(crate) scored: u64,
     /// Rows whose distance was computed, over all queries.
-    pub(crate) rescored: u64,
+    pub(crate) refined: u64,
 }
 
 impl Hits {
     /// No hits, with room for those of `queries`.
     pub(crate) fn with_room(queries: usize) -> Result<Self> {
-        Ok(Self { rows: vec![], ends: memory::with_room(queries)?, scored: 0, rescored: 0 })
+        Ok(Self { rows: vec![], ends: memory::with_room(queries)?, scored: 0, refined: 0 })
     }
 
     /// The rows found for each query.
@@ -96,17 +96,17 @@ impl Hits {
         }
         (self.rows, self.ends) = (rows, ends);
         self.scored += found.scored;
-        self.rescored += found.rescored;
+        self.refined += found.refined;
         Ok(())
     }
 
     /// Appends what a query found.
-    pub(crate) fn push(&mut self, nominees: &Nominees) -> Result<()> {
-        let found = nominees.found()?;
+    pub(crate) fn push(&mut self, candidates: &Candidates) -> Result<()> {
+        let found = candidates.found()?;
         memory::reserve_more(&mut self.rows, found.len())?;
         self.rows.extend_from_slice(found);
         self.ends.push(self.rows.len());
-        self.rescored += nominees.rescored;
+        self.refined += candidates.refined;
         Ok(())
     }
 }

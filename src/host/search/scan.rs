@@ -1,4 +1,4 @@
-//! The scan of rows for nominees: score, drop what intervals exclude, rescore the rest.
+//! The scan of rows for candidates: score, drop what intervals exclude, refine the rest.
 
 use std::ops::Range;
 
@@ -10,8 +10,8 @@ use crate::host::integers::packed::GROUP;
 use crate::host::rows::gathered::Gathered;
 use crate::host::rows::store::HostRows;
 use crate::host::search::batch::Batch;
+use crate::host::search::candidates::Candidates;
 use crate::host::search::intervals::sift;
-use crate::host::search::nominees::Nominees;
 use crate::host::search::pair::{NormedVector, distance};
 use crate::host::search::request::Hits;
 use crate::host::search::scorer::{Chosen, Scorer, Scores};
@@ -24,18 +24,18 @@ const FEW: usize = 64;
 
 impl HostRows {
     /// Scores groups of rows, or of gathered ones, `step` groups at a time, for the chosen queries, and adds the rows that intervals cannot
-    /// exclude to their nominees.
+    /// exclude to their candidates.
     pub(crate) fn scan(
         &self,
         scorer: &mut Scorer<'_>,
         chosen: &Chosen,
         (groups, step): (Range<usize>, usize),
         (allowed, gathered): (Option<&Bits>, Option<&Gathered>),
-        nominees: &mut [Nominees],
+        candidates: &mut [Candidates],
     ) -> Result<()> {
         let queries = scorer.queries;
         let Chosen { places, terms: query_terms } = chosen;
-        let mut limits = memory::collect(places.iter().map(|&place| nominees[place as usize].limit))?;
+        let mut limits = memory::collect(places.iter().map(|&place| candidates[place as usize].limit))?;
         let allowed = allowed.or(self.alive()).filter(|_| gathered.is_none());
         let end = gathered.map_or(self.end(), |gathered| gathered.slots.len());
         for start in groups.clone().step_by(step) {
@@ -45,86 +45,86 @@ impl HostRows {
                 continue;
             }
             let (terms, scores) = scorer.score(range)?;
-            let nominate = |query: usize, group: usize, lane: usize, lower: f32| {
+            let keep = |query: usize, group: usize, lane: usize, lower: f32| {
                 let slot = (start + group) * GROUP + lane;
                 let place = places[query] as usize;
-                let nominees = &mut nominees[place];
+                let candidates = &mut candidates[place];
                 if slot < slots.end && allowed.is_none_or(|bits| bits.get(slot)) {
                     let upper = query_terms[query].upper_end(&terms[group], lane, lower);
                     let slot = gathered.map_or(slot as u32, |gathered| gathered.slots[slot]);
-                    if nominees.add(lower, upper, slot) {
-                        self.settle(queries, place, nominees);
+                    if candidates.add(lower, upper, slot) {
+                        self.settle(queries, place, candidates);
                     }
                 }
-                nominees.limit
+                candidates.limit
             };
             match scores {
                 Scores::Integers(scores) => {
                     let pitch = [query_terms.len() * GROUP, GROUP];
-                    sift(terms, query_terms, (scores, pitch), &mut limits, nominate);
+                    sift(terms, query_terms, (scores, pitch), &mut limits, keep);
                 }
                 Scores::Floats(scores) => {
                     let pitch = [GROUP, terms.len() * GROUP];
-                    sift(terms, query_terms, (scores, pitch), &mut limits, nominate);
+                    sift(terms, query_terms, (scores, pitch), &mut limits, keep);
                 }
             }
         }
         Ok(())
     }
 
-    /// Nominates every allowed row without scoring it.
-    pub(crate) fn nominate_all(
+    /// Keeps every allowed row without scoring it.
+    pub(crate) fn keep_all(
         &self,
         queries: Batch<'_>,
         allowed: &Bits,
         stop: Stop<'_>,
-        nominees: &mut [Nominees],
+        candidates: &mut [Candidates],
     ) -> Result<()> {
-        for (query, nominees) in nominees.iter_mut().enumerate() {
+        for (query, candidates) in candidates.iter_mut().enumerate() {
             stop.check()?;
             for slot in allowed.ones_in_order() {
-                if nominees.add(f32::NEG_INFINITY, f32::INFINITY, slot as u32) {
+                if candidates.add(f32::NEG_INFINITY, f32::INFINITY, slot as u32) {
                     stop.check()?;
-                    self.settle(queries, query, nominees);
+                    self.settle(queries, query, candidates);
                 }
             }
         }
         Ok(())
     }
 
-    /// Finishes the nominees of a batch and appends the rows found for each query to `hits`.
+    /// Finishes the candidates of a batch and appends the rows found for each query to `hits`.
     pub(crate) fn finish(
         &self,
         batch: Batch<'_>,
-        mut by_query: Vec<Nominees>,
+        mut by_query: Vec<Candidates>,
         hits: &mut Hits,
     ) -> Result<()> {
-        let finish = |stop: Stop<'_>, (query, nominees): (usize, &mut Nominees)| {
+        let finish = |stop: Stop<'_>, (query, candidates): (usize, &mut Candidates)| {
             stop.check()?;
-            self.settle(batch, query, nominees);
-            nominees.sort();
+            self.settle(batch, query, candidates);
+            candidates.sort();
             Ok(())
         };
         if by_query.len() < FEW {
             by_query.iter_mut().enumerate().try_for_each(|query| finish(Stop::here(), query))?;
         } else {
-            let waiting: usize = by_query.iter().map(Nominees::waiting).sum();
+            let waiting: usize = by_query.iter().map(Candidates::waiting).sum();
             let all = by_query.par_iter_mut().enumerate();
             interrupt::watch(waiting.saturating_mul(self.dim()), |stop| {
                 all.try_for_each(|query| finish(stop, query))
             })?;
         }
-        by_query.iter().try_for_each(|nominees| hits.push(nominees))
+        by_query.iter().try_for_each(|candidates| hits.push(candidates))
     }
 
     /// Computes the distances of a query's waiting rows.
-    fn settle(&self, batch: Batch<'_>, query: usize, nominees: &mut Nominees) {
+    fn settle(&self, batch: Batch<'_>, query: usize, candidates: &mut Candidates) {
         // Threads that score rows take no memory without asking, because another may have taken all that was left.
         let Ok(mut scratch) = memory::filled(self.values.scratch_len(), 0.0) else {
-            return nominees.give_up();
+            return candidates.give_up();
         };
         let query = NormedVector { values: batch.vectors.row(query), squared: batch.squared[query] };
-        nominees.settle(|slot| {
+        candidates.settle(|slot| {
             let slot = slot as usize;
             let values = self.values.row(slot, &mut scratch);
             let row = NormedVector { values, squared: self.values.squared[slot] };

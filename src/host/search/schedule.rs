@@ -7,7 +7,7 @@ use crate::parallel::*;
 use crate::error::{Error, Result};
 use crate::host::integers::packed::{GROUP, PANEL};
 use crate::host::rows::store::HostRows;
-use crate::host::search::nominees::Nominees;
+use crate::host::search::candidates::Candidates;
 use crate::host::search::request::HostRequest;
 use crate::interrupt::{self, Stop};
 use crate::memory::{self, out_of_memory};
@@ -32,8 +32,8 @@ pub(crate) struct Schedule {
     /// Bytes of scratch memory.
     pub(crate) scratch_bytes: u64,
     pub(crate) threads: usize,
-    /// Sets of nominees that fit the memory: one for each query, or for each part that a query's rows are divided into.
-    pub(crate) nominee_sets: usize,
+    /// Sets of candidates that fit the memory: one for each query, or for each part that a query's rows are divided into.
+    pub(crate) candidate_sets: usize,
     /// Groups of rows that a thread scores at a time.
     pub(crate) groups: usize,
 }
@@ -49,22 +49,22 @@ impl Schedule {
         Ok(schedule)
     }
 
-    /// Limits the parts that each of `queries` is divided into to those whose nominees fit the memory.
+    /// Limits the parts that each of `queries` is divided into to those whose candidates fit the memory.
     pub(crate) fn limit_parts(&self, parts: usize, queries: usize) -> usize {
-        parts.min(self.nominee_sets / queries).max(1)
+        parts.min(self.candidate_sets / queries).max(1)
     }
 }
 
 impl HostRows {
-    /// The schedule of a search of `candidates` rows.
+    /// The schedule of a search of `eligible` rows.
     pub(crate) fn schedule(
         &self,
         queries: usize,
         request: &HostRequest<'_>,
-        candidates: usize,
+        eligible: usize,
     ) -> Result<Schedule> {
-        let k = request.limit.k_of(candidates);
-        self.schedule_with(queries, request.budget, 0, (k, format!("a search of {k} of {candidates} rows")))
+        let k = request.limit.k_of(eligible);
+        self.schedule_with(queries, request.budget, 0, (k, format!("a search of {k} of {eligible} rows")))
     }
 
     /// The same where each query takes `more` bytes besides. With little memory, threads score fewer rows at a time, then fewer threads
@@ -76,11 +76,11 @@ impl HostRows {
         more: usize,
         (k, purpose): (usize, String),
     ) -> Result<Schedule> {
-        let nominees = Nominees::bytes(k);
-        let each = self.dim() * 8 + nominees + more;
+        let candidates = Candidates::bytes(k);
+        let each = self.dim() * 8 + candidates + more;
         let available = usize::try_from(budget).unwrap_or(usize::MAX);
         // Threads hold scores, and rows where these are widened.
-        let row_bytes = if self.is_narrowed() { 0 } else { self.dim() * 4 };
+        let row_bytes = if self.is_quantized() { 0 } else { self.dim() * 4 };
         let queries = queries.max(1);
         let own =
             |threads: usize, groups: usize| threads * groups * GROUP * (queries.min(QUERIES) * 4 + row_bytes);
@@ -101,12 +101,12 @@ impl HostRows {
         let batch = batch.min(BATCH).min(queries);
         // The rest is for dividing queries into parts, where there are fewer of them than threads.
         let most = batch * parts_of(batch.div_ceil(QUERIES), usize::MAX, threads);
-        let nominee_sets = most.min(batch + (available - own - batch * each) / nominees);
+        let candidate_sets = most.min(batch + (available - own - batch * each) / candidates);
         Ok(Schedule {
             batch,
-            scratch_bytes: (own + batch * each + (nominee_sets - batch) * nominees) as u64,
+            scratch_bytes: (own + batch * each + (candidate_sets - batch) * candidates) as u64,
             threads,
-            nominee_sets,
+            candidate_sets,
             groups,
         })
     }
@@ -125,14 +125,14 @@ pub(crate) fn parts_of(chunks: usize, groups: usize, threads: usize) -> usize {
     (2 * threads).div_ceil(chunks).min(groups / GROUPS_PER_TASK).max(1)
 }
 
-/// Divides queries into chunks and each chunk into parts, runs `work(chunk, part, stop)` on up to `threads` threads, and merges the nominees
+/// Divides queries into chunks and each chunk into parts, runs `work(chunk, part, stop)` on up to `threads` threads, and merges the candidates
 /// of each query. All of it takes this many multiply-adds.
 pub(crate) fn divide(
     (queries, operations): (usize, usize),
     [chunk, parts]: [usize; 2],
     threads: usize,
-    work: impl Fn(Range<usize>, usize, Stop<'_>) -> Result<Vec<Nominees>> + Sync,
-) -> Result<Vec<Nominees>> {
+    work: impl Fn(Range<usize>, usize, Stop<'_>) -> Result<Vec<Candidates>> + Sync,
+) -> Result<Vec<Candidates>> {
     let chunks = (0..queries).step_by(chunk).map(|start| start..queries.min(start + chunk));
     let tasks: Vec<(Range<usize>, usize)> =
         chunks.flat_map(|chunk| (0..parts).map(move |part| (chunk.clone(), part))).collect();
@@ -140,7 +140,7 @@ pub(crate) fn divide(
     if let [(chunk, part)] = &tasks[..] {
         return work(chunk.clone(), *part, Stop::here());
     }
-    let done: Vec<Result<Vec<Nominees>>> = interrupt::watch(operations, |stop| {
+    let done: Vec<Result<Vec<Candidates>>> = interrupt::watch(operations, |stop| {
         let work = |(chunk, part): &(Range<usize>, usize)| {
             stop.check()?;
             work(chunk.clone(), *part, stop)

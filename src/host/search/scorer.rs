@@ -1,4 +1,4 @@
-//! Scores of groups of 16 rows for some queries: dot products of integers, or of f32 where there is no narrowed copy.
+//! Scores of groups of 16 rows for some queries: dot products of integers, or of f32 where there is no quantised copy.
 
 use std::ops::Range;
 
@@ -43,7 +43,7 @@ pub(crate) struct Chosen {
 
 /// The operands of scores, and scratch memory.
 enum Operands<'a> {
-    /// The narrowed copy, or gathered rows of it, and queries narrowed alike.
+    /// The quantised copy, or gathered rows of it, and queries quantised alike.
     Integers {
         rows: &'a PackedRows,
         terms: &'a [GroupTerms],
@@ -78,7 +78,7 @@ impl<'a> Scorer<'a> {
         queries: Batch<'a>,
         stop: Stop<'a>,
     ) -> Result<Self> {
-        let Some(narrowed) = &rows.narrowed else {
+        let Some(quantized) = &rows.quantized else {
             let form = Form::of_products(rows.metric);
             let margin = Margin::of_rounding(form, rows.dim());
             let terms =
@@ -94,14 +94,14 @@ impl<'a> Scorer<'a> {
             };
             return Ok(Self { rows, queries, terms, operands, stop, work: 0, chosen: 0 });
         };
-        let narrower = &narrowed.narrower;
-        let (form, margin) = (narrower.form, narrower.margin);
-        let (integers, terms) = narrower.narrow_all(queries.vectors, queries.squared)?;
+        let quantizer = &quantized.quantizer;
+        let (form, margin) = (quantizer.form, quantizer.margin);
+        let (integers, terms) = quantizer.quantize_all(queries.vectors, queries.squared)?;
         let terms = memory::collect(terms.into_iter().map(|terms| QueryTerms::new(form, margin, terms)))?;
         let packed = PackedQueries::new(&[], rows.dim(), Isa::detect())?;
         let (packed_rows, row_terms) = match gathered {
             Some(gathered) => (&gathered.rows, &gathered.terms[..]),
-            None => (&narrowed.rows, &narrowed.terms[..]),
+            None => (&quantized.rows, &quantized.terms[..]),
         };
         let operands =
             Operands::Integers { rows: packed_rows, terms: row_terms, integers, packed, scores: vec![] };
@@ -164,7 +164,7 @@ impl<'a> Scorer<'a> {
     }
 }
 
-/// The terms of a vector that is not narrowed.
+/// The terms of a vector that is not quantised.
 #[inline(always)]
 fn terms_of(form: Form, squared: f64) -> Terms {
     if form == Form::Cosine && squared > 0.0 && squared < SHORTEST {

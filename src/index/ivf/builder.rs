@@ -61,7 +61,7 @@ impl<'a> IvfBuilder<'a> {
     blocking_and_async! { self.settings.resources.devices.clone();
         /// The index without rows, its centroids trained on a sample, `[rows, dim]`, of the rows that it will have; all of them
         /// will do. With [`RowPlace::Mapped`](crate::RowPlace::Mapped) it has the file's rows, which are read through twice: to assign
-        /// them to lists, and to narrow them.
+        /// them to lists, and to quantise them.
         ///
         /// # Errors
         /// [`Error::Argument`] when dim is 0 or above 2^20, for a sample of another dim, for a fallback without a copy, or for rows on the host

@@ -143,17 +143,18 @@ impl Pages {
         there >= 128 && (there - needed) * 10 > there * 3
     }
 
-    /// Moves rows of emptier pages into the gaps of fuller ones, so that lists have no more pages on a device than they need.
+    /// Moves rows of emptier pages into the tombstones of fuller ones, so that lists have no more pages on a device than they need.
     pub(crate) fn consolidated(&self, has_row: HasRow<'_>, device_of: DeviceOf<'_>) -> Result<Moves> {
-        let gaps = |page: u32| slots_of(page).filter(|&slot| !has_row(slot)).count() as u32;
+        let tombstones = |page: u32| slots_of(page).filter(|&slot| !has_row(slot)).count() as u32;
         let mut moves = Moves { pages: self.copied()?, from: vec![], to: vec![] };
         for (list, all) in self.of_list.iter().enumerate() {
             let mut kept = vec![];
             for own in by_device(all.iter().copied(), device_of) {
-                let mut by_gaps: Vec<(u32, u32)> = own.iter().map(|&page| (gaps(page), page)).collect();
-                by_gaps.sort_unstable();
-                let rows: u32 = by_gaps.iter().map(|(gaps, _)| PAGE - gaps).sum();
-                let mut fullest: Vec<u32> = by_gaps.into_iter().map(|(_, page)| page).collect();
+                let mut by_tombstones: Vec<(u32, u32)> =
+                    own.iter().map(|&page| (tombstones(page), page)).collect();
+                by_tombstones.sort_unstable();
+                let rows: u32 = by_tombstones.iter().map(|(tombstones, _)| PAGE - tombstones).sum();
+                let mut fullest: Vec<u32> = by_tombstones.into_iter().map(|(_, page)| page).collect();
                 let given_up = fullest.split_off(rows.div_ceil(PAGE) as usize);
                 fullest.sort_unstable();
                 let moving = given_up.iter().copied().flat_map(slots_of).filter(|&slot| has_row(slot));

@@ -49,7 +49,7 @@ impl FromSaved for Ivf {
     }
 }
 
-/// Pages of lists with gaps at the ends of lists only, and the slots of the rows in the order of the lists.
+/// Pages of lists with tombstones at the ends of lists only, and the slots of the rows in the order of the lists.
 fn packed(offsets: &[u64]) -> Result<(Pages, Vec<u32>)> {
     let rows = offsets.last().copied().unwrap_or(0);
     Error::check_slots(rows)?;

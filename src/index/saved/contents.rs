@@ -3,7 +3,7 @@
 use crate::elements::ElementKind;
 use crate::engine::{PAGE, STORED_BYTES, Screen, TERMS_BYTES};
 use crate::gpu::RowLayout;
-use crate::kernels::narrow;
+use crate::kernels::quantize;
 use crate::metric::Metric;
 
 /// Bytes of rows on the host at a time: enough that the device and the disk are busy.
@@ -42,7 +42,7 @@ impl SavedIndex {
         let slots = self.rows as u64 + lists * u64::from(PAGE) / 2;
         let is_screened = self.screen.is_wanted_on_host(self.dim);
         let of = |vectors: u64, elements| {
-            let integers = narrow::plane_bytes(vectors, self.dim) + vectors * TERMS_BYTES;
+            let integers = quantize::plane_bytes(vectors, self.dim) + vectors * TERMS_BYTES;
             let row = RowLayout::padded(elements, self.dim).row_bytes() + STORED_BYTES;
             vectors * row + if is_screened { integers } else { 0 }
         };

@@ -5,7 +5,7 @@ pub mod pairs;
 
 kernels! {
     DISTANCE:
-    norms distance_scan distance_tile rescore
+    norms distance_scan distance_tile refine
 }
 
 kernels! {

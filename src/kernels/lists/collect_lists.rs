@@ -36,7 +36,7 @@ pub(crate) struct ListKernel {
 pub(crate) const LISTS: ListKernel = ListKernel { kernel: &KERNEL, height: BLOCK_QUERIES };
 
 buffers! {
-    /// Narrowed queries with their terms, the rows of a segment, the blocks to score, and where to put the rows that are kept.
+    /// Quantised queries with their terms, the rows of a segment, the blocks to score, and where to put the rows that are kept.
     pub(crate) struct Buffers<'a> {
         queries: Read &'a Buffer,
         rows: Read &'a Buffer,

@@ -33,7 +33,7 @@ pub const LONG: u32 = 4096;
 pub const SHARE: u32 = 3;
 
 buffers! {
-    /// Narrowed queries with their terms, the rows of a segment, and the lists that queries probe.
+    /// Quantised queries with their terms, the rows of a segment, and the lists that queries probe.
     pub(crate) struct Buffers<'a> {
         queries: Read &'a Buffer,
         rows: Read &'a Buffer,

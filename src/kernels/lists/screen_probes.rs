@@ -23,7 +23,7 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("screen_probes")
 const SHARE: u32 = 2;
 
 buffers! {
-    /// Narrowed queries with their terms, the rows of a segment, the lists that queries probe, and where to put the rows that are kept.
+    /// Quantised queries with their terms, the rows of a segment, the lists that queries probe, and where to put the rows that are kept.
     pub(crate) struct Buffers<'a> {
         queries: Read &'a Buffer,
         rows: Read &'a Buffer,

@@ -1,7 +1,7 @@
 //! What the kernels share that screen the rows of probed lists: `probe_thresholds`, `screen_probes`, `collect_lists` and
 //! `collect_lists_coop`.
 
-use crate::kernels::intervals::{NARROWED_FORMS, params_with_margin};
+use crate::kernels::intervals::{QUANTIZED_FORMS, params_with_margin};
 use crate::screen::certificate::Margin;
 
 pub use crate::screen::certificate::Form;
@@ -9,7 +9,7 @@ pub use crate::screen::certificate::Form;
 params_with_margin! {
     /// Parameters of these kernels. Those that only some of them read say which.
     pub struct Params {
-        /// Granules of 16 dimensions per narrowed vector, an even number.
+        /// Granules of 16 dimensions per quantised vector, an even number.
         granules: u32,
         queries: u32,
         /// Place of their terms, in vectors of four.
@@ -46,4 +46,4 @@ params_with_margin! {
 }
 
 /// The override constants of these kernels.
-pub(super) const OVERRIDES: &[(&str, &[u32])] = &[("FORM", NARROWED_FORMS), ("HAS_BITSET", &[0, 1])];
+pub(super) const OVERRIDES: &[(&str, &[u32])] = &[("FORM", QUANTIZED_FORMS), ("HAS_BITSET", &[0, 1])];

@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::gpu::{Buffer, BufferSlice, Commands, GRID, Grid, Kernel, buffers, wgsl};
 use crate::kernels::blocks::BLOCK_ROWS;
-use crate::kernels::intervals::{INTERVALS, NARROWED_FORMS};
+use crate::kernels::intervals::{INTERVALS, QUANTIZED_FORMS};
 use crate::kernels::keys::KEYS;
 use crate::kernels::screen::tighten::{DIGITS, SHORT};
 
@@ -14,14 +14,14 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("winnow")
     .library(&[KEYS, GRID, INTERVALS, DIGITS])
     .source(wgsl!("lists/winnow", BLOCK_ROWS))
     .buffers(BUFFERS)
-    .overrides(&[("FORM", NARROWED_FORMS)])
+    .overrides(&[("FORM", QUANTIZED_FORMS)])
     .workgroup(256, 256 * 4 + (2048 + SHORT) * 4 + 8 + 32 + 2 * 4);
 
 /// The largest k. A workgroup keeps four times as many upper ends, so that the nearest rows rarely compete for one.
 pub const K_MAX: u32 = 512;
 
 buffers! {
-    /// Scores of narrowed vectors, and the rows that are kept.
+    /// Scores of quantised vectors, and the rows that are kept.
     pub(crate) struct Buffers<'a> {
         scores: Read &'a Buffer,
         row_terms: Read &'a Buffer,

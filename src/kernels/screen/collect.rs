@@ -52,7 +52,7 @@ buffers! {
     /// The rows to look at, and where to put the ones that are kept.
     pub(crate) struct Buffers<'a> {
         scores: Read &'a Buffer,
-        /// Squared and inverse norm of each row; for narrowed rows their terms.
+        /// Squared and inverse norm of each row; for quantised rows their terms.
         row_terms: Read &'a Buffer,
         /// The same for queries.
         query_terms: Read &'a Buffer,

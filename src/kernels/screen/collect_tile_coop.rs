@@ -1,4 +1,4 @@
-//! Scores many narrowed queries on cooperative matrices and collects the rows that a screen cannot exclude, in one kernel.
+//! Scores many quantised queries on cooperative matrices and collects the rows that a screen cannot exclude, in one kernel.
 
 use crate::future::Boxed;
 use crate::gpu::{
@@ -51,8 +51,8 @@ pub(super) fn is_right<'f>(
         const LEAST: f32 = 100_000.0;
         // Of vectors in steps of 1 without any error, an interval is one number, which f32 represents.
         let distance = |score: f32| match form {
-            Form::NarrowedL2 => -2.0 * score,
-            Form::NarrowedCosine => 1.0 - score,
+            Form::QuantizedL2 => -2.0 * score,
+            Form::QuantizedCosine => 1.0 - score,
             _ => -score,
         };
         let terms = vec![Terms { scale: 1.0, ..Terms::default() }; SIDE];

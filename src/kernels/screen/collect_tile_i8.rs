@@ -1,4 +1,4 @@
-//! Scores many narrowed queries and collects the rows that a screen cannot exclude, in one kernel.
+//! Scores many quantised queries and collects the rows that a screen cannot exclude, in one kernel.
 
 use crate::error::Result;
 use crate::gpu::{
@@ -6,7 +6,7 @@ use crate::gpu::{
     buffers, wgsl,
 };
 use crate::kernels::blocks::{BLOCK_ROWS, TILE_I8};
-use crate::kernels::intervals::{INTERVALS, NARROWED_FORMS, params_with_margin};
+use crate::kernels::intervals::{INTERVALS, QUANTIZED_FORMS, params_with_margin};
 use crate::kernels::keys::KEYS;
 use crate::kernels::lengths::GRANULES;
 use crate::kernels::screen::collect::Round;
@@ -16,7 +16,7 @@ pub use crate::screen::certificate::{Form, Margin};
 params_with_margin! {
     /// Parameters of `collect_tile_i8`, and of `collect_tile_coop`.
     pub struct Params {
-        /// Granules of 16 dimensions per narrowed vector, an even number.
+        /// Granules of 16 dimensions per quantised vector, an even number.
         granules: u32,
         queries: u32,
         /// Rows of the segment.
@@ -49,7 +49,7 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("collect_tile_i8")
     .holds_tile();
 
 /// The override constants of both kernels.
-pub(super) const OVERRIDES: &[(&str, &[u32])] = &[("FORM", NARROWED_FORMS), ("HAS_BITSET", &[0, 1])];
+pub(super) const OVERRIDES: &[(&str, &[u32])] = &[("FORM", QUANTIZED_FORMS), ("HAS_BITSET", &[0, 1])];
 
 buffers! {
     /// The rows to score, and where to put the ones that are kept.

@@ -2,6 +2,6 @@
 
 kernels! {
     SCREEN:
-    narrow screen_scan_i8 screen_tile_i8 screen_tile_coop collect collect_tile_i8 collect_tile_coop
+    quantize screen_scan_i8 screen_tile_i8 screen_tile_coop collect collect_tile_i8 collect_tile_coop
     pick tighten compact
 }

@@ -1,9 +1,9 @@
-//! Scores of few narrowed queries, and the best intervals of each block: reads every narrowed row once, at the speed of memory.
+//! Scores of few quantised queries, and the best intervals of each block: reads every quantised row once, at the speed of memory.
 
 use crate::error::Result;
 use crate::gpu::{Buffer, Commands, Grid, Kernel, USABLE, buffers, wgsl};
 use crate::kernels::blocks::{BLOCK_ROWS, Part, SCORES, Scored};
-use crate::kernels::intervals::{INTERVALS, NARROWED_FORMS, params_with_margin};
+use crate::kernels::intervals::{INTERVALS, QUANTIZED_FORMS, params_with_margin};
 use crate::kernels::keys::KEYS;
 use crate::kernels::lengths::GRANULES;
 
@@ -27,7 +27,7 @@ params_with_margin! {
         rows: u32,
         /// Slot of the segment's first row.
         first_slot: u32,
-        /// Granules of 16 dimensions per narrowed vector, for `screen_scan_i8`.
+        /// Granules of 16 dimensions per quantised vector, for `screen_scan_i8`.
         granules: u32,
         /// Granules of a plane of queries, for `screen_scan_i8`.
         query_plane: u32,
@@ -55,7 +55,7 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("screen_scan_i8")
     .overrides(&[
         ("QUERIES", &[1, 2, 4, QUERIES_AT_ONCE]),
         ("PLANES", &[1, 2]),
-        ("FORM", NARROWED_FORMS),
+        ("FORM", QUANTIZED_FORMS),
         ("HAS_BITSET", &[0, 1]),
     ])
     .lengths(&[GRANULES])
@@ -113,7 +113,7 @@ impl Scan<'_> {
     }
 }
 
-/// Records the kernel for narrowed queries of one plane or two, of one block each, with `finer` steps of the second plane in a step of
+/// Records the kernel for quantised queries of one plane or two, of one block each, with `finer` steps of the second plane in a step of
 /// the first. `scores` has room for all queries.
 pub(crate) fn encode(
     commands: &mut Commands<'_>,

@@ -1,4 +1,4 @@
-//! Dot products of many narrowed queries on cooperative matrices.
+//! Dot products of many quantised queries on cooperative matrices.
 
 use crate::error::{Error, Result};
 use crate::future::Boxed;
@@ -83,7 +83,7 @@ fn is_right(gpu: &Gpu, form: Form) -> Boxed<'_, bool> {
             let mut bytes = vec![0u8; SIDE * DIM];
             for (v, vector) in vectors.iter().enumerate() {
                 for (d, &t) in vector.iter().enumerate() {
-                    bytes[crate::kernels::screen::narrow::place(v, d, GRANULES)] = (t + 128) as u8;
+                    bytes[crate::kernels::screen::quantize::place(v, d, GRANULES)] = (t + 128) as u8;
                 }
             }
             bytes

@@ -1,4 +1,4 @@
-//! Dot products of many narrowed queries, for adapters without cooperative matrices.
+//! Dot products of many quantised queries, for adapters without cooperative matrices.
 
 use crate::error::Result;
 use crate::gpu::{Commands, Grid, Kernel, params, wgsl};
@@ -9,7 +9,7 @@ use crate::kernels::lengths::GRANULES;
 params! {
     /// Parameters of `screen_tile_i8`, and of `screen_tile_coop`.
     pub struct Params {
-        /// Granules of 16 dimensions per narrowed vector, an even number.
+        /// Granules of 16 dimensions per quantised vector, an even number.
         granules: u32,
         /// Queries that a block of scores has room for.
         room: u32,
@@ -31,7 +31,7 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("screen_tile_i8")
     .workgroup(256, 2 * 8 * 33 * 16)
     .holds_tile();
 
-/// Records this kernel or `screen_tile_coop` for narrowed queries and rows.
+/// Records this kernel or `screen_tile_coop` for quantised queries and rows.
 pub(crate) fn encode(
     commands: &mut Commands<'_>,
     kernel: &'static Kernel,

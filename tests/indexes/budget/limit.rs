@@ -2,13 +2,13 @@
 
 use nearfield::{Error, Flat, MemoryPlace, Metric, RowPlace, Screen};
 
-use super::{DIM, NARROWED, STORED, add, answers, build, builder, held, held_in, values};
+use super::{DIM, QUANTIZED, STORED, add, answers, build, builder, held, held_in, values};
 use crate::common::{Engine, options};
 use crate::support::{Limited, limited};
 use nearfield_testing::view;
 
 /// Room for 1,024 rows and their copies.
-const LIMIT: u64 = 1024 * (STORED + NARROWED);
+const LIMIT: u64 = 1024 * (STORED + QUANTIZED);
 
 fn device() -> Option<Limited> {
     limited(LIMIT)
@@ -42,7 +42,7 @@ fn what_rows_hold_is_counted_to_the_byte() {
     drop(index);
     let mut index = build(&device, RowPlace::Host);
     add(&mut index, &values(2, 4096));
-    assert_eq!((held(&index), LIMIT), (4096 * NARROWED, 4096 * NARROWED));
+    assert_eq!((held(&index), LIMIT), (4096 * QUANTIZED, 4096 * QUANTIZED));
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn indexes_share_the_limit_of_their_device_and_give_it_back() {
     // Rows that are removed give back their memory when the index is compacted, also where the device is full.
     third.remove(&(128..640).collect::<Vec<u64>>()).expect("there");
     third.compact().expect("compacted");
-    assert!(held(&third) <= 256 * (STORED + NARROWED), "{}", third.memory());
+    assert!(held(&third) <= 256 * (STORED + QUANTIZED), "{}", third.memory());
     let mut fourth = build(&device, RowPlace::Device);
     add(&mut fourth, &values(9, 384));
     assert_eq!(answers(&third).len(), 400);

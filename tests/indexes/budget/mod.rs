@@ -11,7 +11,7 @@ const DIM: usize = 32;
 
 /// Bytes that a row takes on a device: elements, norms and id, and its 8-bit copy with terms.
 const STORED: u64 = 4 * DIM as u64 + 16;
-const NARROWED: u64 = DIM as u64 + 16;
+const QUANTIZED: u64 = DIM as u64 + 16;
 
 fn builder(device: &Device) -> FlatBuilder {
     Flat::builder(device, Metric::L2, DIM).screen(Screen::I8)

@@ -43,8 +43,8 @@ fn rows_on_the_device_are_added_like_those_of_the_host(engine: Engine, screen: S
         let [want, found] = [&host, &index]
             .map(|index| index.search_with(rows.slice(0..count), &SearchOptions::new(9)).expect("an answer"));
         assert_eq!(found.neighbors, want.neighbors);
-        let [few, many] = [want, found].map(|found| found.statistics.rescored);
-        assert!(many <= few + few / 4, "{many} rescored, {few} of those from the host");
+        let [few, many] = [want, found].map(|found| found.statistics.refined);
+        assert!(many <= few + few / 4, "{many} refined, {few} of those from the host");
     }
     let some = [1, 63, 5999, 20_000, 19_931];
     assert_eq!(index.get(&some).expect("they are there"), host.get(&some).expect("they are there"));
@@ -95,12 +95,12 @@ fn vectors_on_the_device_that_do_not_fit_are_refused(engine: Engine) {
 /// Blocks that a search looks at, which the plan of kernels tells.
 fn blocks(index: &Flat) -> u32 {
     let plan = index.plan(40, 1).expect("a plan");
-    let Route::Nominate { chunk_blocks, chunks, .. } = plan.route else { panic!("{plan}") };
+    let Route::Screened { chunk_blocks, chunks, .. } = plan.route else { panic!("{plan}") };
     chunk_blocks * chunks
 }
 
 #[test]
-fn an_index_with_many_gaps_compacts_itself() {
+fn an_index_with_many_tombstones_compacts_itself() {
     let Some(device) = gpu() else { return };
     for screen in [Screen::None, Screen::I8] {
         let mut random = Random::new(0xc0);
@@ -128,7 +128,7 @@ fn an_index_with_many_gaps_compacts_itself() {
 }
 
 #[test_matrix([Adapter, Host])]
-fn rows_at_the_end_leave_no_gap(engine: Engine) {
+fn rows_at_the_end_leave_no_tombstone(engine: Engine) {
     let Some(device) = engine.device() else { return };
     let mut index = empty(device, Screen::I8);
     let rows = Random::new(5).integers(3000 * DIM, 3);

@@ -21,7 +21,7 @@ fn search(index: &Flat, queries: MatrixView<'_, f32>, k: usize) -> Neighbors {
     index.search(queries, k).expect("an answer")
 }
 
-/// Float rows and queries for the nominating path.
+/// Float rows and queries for the screening path.
 struct Data {
     dim: usize,
     rows: Vec<f32>,
@@ -55,7 +55,7 @@ fn a_small_budget_takes_several_chunks_and_batches() {
         assert!(plan.scratch_bytes <= budget, "{plan}");
         if budget == 9 << 20 {
             assert!(
-                u64::from(plan.batch) < 200 || matches!(plan.route, Route::Nominate { chunks: 2.., .. }),
+                u64::from(plan.batch) < 200 || matches!(plan.route, Route::Screened { chunks: 2.., .. }),
                 "{plan}"
             );
         }
@@ -186,7 +186,7 @@ fn vectors_in_a_buffer_of_the_caller_are_added_and_searched_as_others() {
         };
         wgpu::util::DeviceExt::create_buffer_init(wgpu_device, &contents)
     };
-    // Vectors of 10 elements start 12 elements apart.
+    // Vectors of 10 elements start 12 elements hybrid.
     let data = Data::new(0x10, 3000, 10, 4);
     let padded = |values: &[f32]| -> Vec<f32> {
         values.chunks_exact(10).flat_map(|row| row.iter().copied().chain([0.0; 2])).collect()

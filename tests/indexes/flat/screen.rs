@@ -5,8 +5,8 @@ use crate::common::Engine::{self, Adapter, Host};
 use crate::common::has_kernels;
 use crate::support::numbered;
 use nearfield::{
-    Device, ElementKind, Error, Flat, MatrixView, Metric, Neighbors, Nominator, Route, Screen, SearchOptions,
-    Statistics,
+    Device, ElementKind, Error, Flat, MatrixView, Metric, Neighbors, Route, Screen, ScreenKernel,
+    SearchOptions, Statistics,
 };
 use nearfield_testing::living::bits;
 use nearfield_testing::truth::Truth;
@@ -92,9 +92,9 @@ fn search(index: &Flat, queries: MatrixView<'_, f32>, k: usize) -> (Neighbors, S
     (found.neighbors, found.statistics)
 }
 
-fn kernel(index: &Flat, queries: usize, k: usize) -> Option<Nominator> {
+fn kernel(index: &Flat, queries: usize, k: usize) -> Option<ScreenKernel> {
     match index.plan(queries, k).expect("a plan").route {
-        Route::Nominate { kernel, .. } => Some(kernel),
+        Route::Screened { kernel, .. } => Some(kernel),
         _ => None,
     }
 }
@@ -121,7 +121,7 @@ fn every_dim_element_type_and_metric_is_answered_alike(engine: Engine) {
         };
         let queries = if dim > 1000 { 7 } else { 33 };
         if has_kernels(device) {
-            assert!(kernel(&screened, queries, 10).is_some_and(|kernel| kernel != Nominator::Scan));
+            assert!(kernel(&screened, queries, 10).is_some_and(|kernel| kernel != ScreenKernel::Scan));
         }
         set.compare(&screened, &plain, &[(queries, 10), (7, 1), (7, 37)]);
     }
@@ -134,9 +134,9 @@ fn any_number_of_queries_and_any_k_are_answered_alike(engine: Engine) {
     for metric in METRICS {
         let [screened, plain] = [Screen::I8, Screen::None].map(|screen| set.index(device, metric, screen));
         if has_kernels(device) {
-            assert_eq!(kernel(&screened, 1, 10), Some(Nominator::ScanI8));
-            let tile = kernel(&screened, 129, 10).expect("tiles nominate");
-            assert!(matches!(tile, Nominator::TileI8 | Nominator::TileCoop));
+            assert_eq!(kernel(&screened, 1, 10), Some(ScreenKernel::ScanI8));
+            let tile = kernel(&screened, 129, 10).expect("tiles screen");
+            assert!(matches!(tile, ScreenKernel::TileI8 | ScreenKernel::TileCoop));
         }
         if metric != Metric::L2 {
             set.compare(&screened, &plain, &[(2, 100), (33, 10)]);
@@ -165,14 +165,14 @@ fn equal_rows_overflow_every_list_and_are_searched_exhaustively(engine: Engine) 
             assert_eq!([searched_again, searched_exhaustively], [0, 0], "{metric}: there are no lists");
             continue;
         }
-        // First without narrowing, which is of no help either.
+        // First without quantising, which is of no help either.
         assert_eq!([searched_again, searched_exhaustively], [2 * count as u64, count as u64], "{metric}");
     }
 }
 
 /// Two clusters, each within a step or two of the integers.
 #[test_matrix([Adapter, Host])]
-fn queries_whose_lists_overflow_are_searched_without_narrowing(engine: Engine) {
+fn queries_whose_lists_overflow_are_searched_without_quantizing(engine: Engine) {
     let Some(device) = engine.device() else { return };
     let (dim, mut random) = (16, Random::new(0xc1));
     let mut cluster = |count: usize, middle: f32, noise: f32| -> Vec<f32> {
@@ -287,7 +287,7 @@ fn an_outlier_dimension_is_screened_as_well_as_others(engine: Engine) {
         let [screened, plain] = [Screen::I8, Screen::None].map(|screen| set.index(device, metric, screen));
         for count in [2, 16, 40] {
             let statistics = set.compare(&screened, &plain, &[(count, 10)]);
-            let survivors = statistics.rescored / count as u64;
+            let survivors = statistics.refined / count as u64;
             assert!(survivors < 100, "{metric}, {count} queries: {survivors} survivors a query");
             assert_eq!(statistics.searched_again, 0);
         }
@@ -315,7 +315,7 @@ fn small_segments_bindings_and_budgets_change_nothing(engine: Engine) {
     }
 }
 
-/// The centre is the mean of more and more rows, and all rows are narrowed again.
+/// The centre is the mean of more and more rows, and all rows are quantised again.
 #[test_matrix([Host], [ElementKind::F32, ElementKind::F16])]
 #[test_matrix([Adapter], [ElementKind::F32, ElementKind::F16] => ignore["nightly"])]
 fn rows_added_in_pieces_are_answered_alike(engine: Engine, elements: ElementKind) {
@@ -388,7 +388,7 @@ fn embeddings_are_answered_alike(engine: Engine) {
                 let statistics = set.check(device, metric, &[(3, 10), (count, 10), (count, 100)]);
                 assert_eq!(statistics.searched_again, 0);
                 let (_, statistics) = search(&set.index(device, metric, Screen::I8), set.queries(count), 10);
-                let survivors = statistics.rescored / count as u64;
+                let survivors = statistics.refined / count as u64;
                 assert!(survivors < 100, "{}, {metric}: {survivors} survivors a query", folder.display());
             }
         }

@@ -1,4 +1,4 @@
-//! Rows in slots that no `Flat` chooses: in any order, with gaps before them, far behind the end.
+//! Rows in slots that no `Flat` chooses: in any order, with tombstones before them, far behind the end.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ fn check(rows: &Slots, model: &Model, random: &mut Rng) {
     let end = model.keys().last().map_or(0, |&slot| u64::from(slot) + 1);
     assert_eq!(rows.end_and_len(), [end, model.len() as u64]);
     let alive = rows.alive().expect("the device has the bits of the host");
-    assert_eq!(alive.is_some(), end > model.len() as u64, "bits are kept only while there are gaps");
+    assert_eq!(alive.is_some(), end > model.len() as u64, "bits are kept only while there are tombstones");
     if let Some(words) = alive {
         let has_row = |slot: &u32| words[*slot as usize / 32] >> (slot % 32) & 1 == 1;
         assert!((0..words.len() as u32 * 32).filter(has_row).eq(model.keys().copied()));
@@ -91,7 +91,7 @@ fn release(rows: &mut Slots, model: &mut Model, freed: &[u32]) {
 }
 
 #[test_case(Screen::None; "found, read and moved")]
-#[test_case(Screen::I8; "narrowed where they lie")]
+#[test_case(Screen::I8; "quantised where they lie")]
 fn rows_in_any_slots_are(screen: Screen) {
     let Some(device) = device(256) else { return };
     let mut rows = empty(&device, screen, 0);

@@ -84,7 +84,7 @@ fn a_fallback_needs_a_copy() {
 }
 
 #[test]
-fn vectors_of_any_dim_are_narrowed() {
+fn vectors_of_any_dim_are_quantized() {
     let mut random = Random::new(9);
     for dim in [66_053, 100_000] {
         let values = random.floats(6 * dim);

@@ -156,9 +156,9 @@ fn clustered_rows_overflow_no_list_at_any_number_of_probes() {
         let options = SearchOptions::new(10).probes(probes);
         let SearchResult { statistics, .. } =
             index.search_with(view(&queries[..count * dim], dim), &options).expect("an answer");
-        let Statistics { searched_again, rescored, .. } = statistics;
+        let Statistics { searched_again, refined, .. } = statistics;
         assert_eq!(searched_again, 0, "{count} queries, {probes} probes");
-        assert!(rescored < 600 * count as u64, "{count} queries, {probes} probes: {rescored} rescored");
+        assert!(refined < 600 * count as u64, "{count} queries, {probes} probes: {refined} refined");
     }
 }
 

@@ -65,7 +65,7 @@ fn a_progress_function_that_panics_leaves_all_devices_as_they_were(
     let queries = view(&rows[..40 * 8], 8);
     let builder = Flat::builder(&devices, Metric::L2, 8).placement(placement.unwrap_or(Placement::Shards));
     let mut index = builder.screen(screen).build().expect("an index");
-    // All of the first device's rows, and some of the second's; with two gaps, into which some rows go.
+    // All of the first device's rows, and some of the second's; with two tombstones, into which some rows go.
     index.add(view(&rows[..200 * 8], 8)).expect("good rows");
     index.remove(&[3, 4]).expect("they are there");
     let before = bits(&index.search(queries, 250).expect("an answer"));

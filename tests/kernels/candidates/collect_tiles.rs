@@ -1,10 +1,10 @@
 //! The kernels that score a tile and collect from it: `collect_tile_i8` and `collect_tile_coop`.
 
-use super::{FORMS, Lists, Narrowed, WIDE, bitset, has};
+use super::{FORMS, Lists, Quantized, WIDE, bitset, has};
 use crate::common::bench::Bench;
-use crate::common::narrowed::packed;
+use crate::common::quantized::packed;
 use nearfield::internals::certificate::{Form, Margin};
-use nearfield::internals::kernels::{BLOCK_ROWS, Kernel, collect_tile_coop, collect_tile_i8, narrow};
+use nearfield::internals::kernels::{BLOCK_ROWS, Kernel, collect_tile_coop, collect_tile_i8, quantize};
 use nearfield_testing::Random;
 
 const BLOCK: usize = BLOCK_ROWS as usize;
@@ -20,12 +20,12 @@ type Round = (u32, u32, &'static [usize]);
 const ROUNDS: [Round; 4] =
     [(1, 0, &[0, 1, 2, 3, 4, 5, 6]), (2, 0, &[0, 2, 4, 6]), (2, 2, &[0, 4]), (1, 4, &[0, 1, 3, 4, 5])];
 
-fn narrowed(form: Form, dim: usize, queries: usize) -> Narrowed {
-    Narrowed::new(&mut Random::new((dim * 31 + queries) as u64), form, dim, [queries, BLOCKS * BLOCK])
+fn quantized(form: Form, dim: usize, queries: usize) -> Quantized {
+    Quantized::new(&mut Random::new((dim * 31 + queries) as u64), form, dim, [queries, BLOCKS * BLOCK])
 }
 
 /// Checks both kernels, where the device has them.
-fn check(bench: Bench<'_>, narrowed: &Narrowed, round: Round, allowed: Option<&[u32]>) {
+fn check(bench: Bench<'_>, quantized: &Quantized, round: Round, allowed: Option<&[u32]>) {
     let mut kernels = vec![&collect_tile_i8::KERNEL];
     match bench.device.capabilities().matrix_side() {
         Some(_) => kernels.push(&collect_tile_coop::KERNEL),
@@ -36,10 +36,12 @@ fn check(bench: Bench<'_>, narrowed: &Narrowed, round: Round, allowed: Option<&[
     let rows = round.2.iter().flat_map(|block| block * BLOCK..(block + 1) * BLOCK).filter(usable);
     let slots: Vec<u32> = rows.map(|row| FIRST_SLOT + row as u32).collect();
     for kernel in kernels {
-        narrowed.check_collecting(
+        quantized.check_collecting(
             FIRST_SLOT,
             |_| slots.clone(),
-            |thresholds, capacity| collected(bench, kernel, narrowed, round, allowed, (thresholds, capacity)),
+            |thresholds, capacity| {
+                collected(bench, kernel, quantized, round, allowed, (thresholds, capacity))
+            },
             |query, lowers| lowers[(lowers.len() - 1) * (query % 5) / 7],
         );
     }
@@ -48,12 +50,12 @@ fn check(bench: Bench<'_>, narrowed: &Narrowed, round: Round, allowed: Option<&[
 fn collected(
     bench: Bench<'_>,
     kernel: &'static Kernel,
-    narrowed: &Narrowed,
+    quantized: &Quantized,
     (step, ratio, blocks): Round,
     allowed: Option<&[u32]>,
     (thresholds, capacity): (&[u32], usize),
 ) -> Lists {
-    let Narrowed { form, dim, margin, ref queries, ref rows, ref terms } = *narrowed;
+    let Quantized { form, dim, margin, ref queries, ref rows, ref terms } = *quantized;
     let count = queries.len();
     let [queries, rows] = [queries, rows].map(|vectors| bench.input(&packed(vectors, dim)));
     let [query_terms, row_terms] = [0, 1].map(|which| bench.input(&terms[which]));
@@ -61,7 +63,7 @@ fn collected(
     let lists = Lists::empty(count, capacity);
     let (counts, candidates) = (bench.filled(&lists.counts), bench.filled(&lists.words));
     let params = collect_tile_i8::Params {
-        granules: narrow::granules(dim),
+        granules: quantize::granules(dim),
         queries: count as u32,
         rows: ROWS as u32,
         first_slot: FIRST_SLOT,
@@ -88,9 +90,9 @@ fn a_tile_keeps_exactly_the_rows_that_thresholds_do_not_exclude() {
     let mut turn = 0;
     for form in FORMS {
         for (dim, queries) in [(1, 3), (33, 130), (100, 40), (384, 5)] {
-            let narrowed = narrowed(form, dim, queries);
-            check(bench, &narrowed, ROUNDS[turn % 4], None);
-            check(bench, &narrowed, ROUNDS[(turn + 1) % 4], Some(&allowed));
+            let quantized = quantized(form, dim, queries);
+            check(bench, &quantized, ROUNDS[turn % 4], None);
+            check(bench, &quantized, ROUNDS[(turn + 1) % 4], Some(&allowed));
             turn += 1;
         }
     }
@@ -101,17 +103,17 @@ fn a_tile_keeps_exactly_the_rows_that_thresholds_do_not_exclude() {
 fn a_bound_that_rows_share_loses_none_of_them() {
     let Some(bench) = Bench::open() else { return };
     for form in FORMS {
-        let mut narrowed = narrowed(form, 64, 20);
-        narrowed.margin = Margin { relative: 1e-5, ..WIDE };
-        for (number, terms) in narrowed.terms[1].iter_mut().enumerate() {
+        let mut quantized = quantized(form, 64, 20);
+        quantized.margin = Margin { relative: 1e-5, ..WIDE };
+        for (number, terms) in quantized.terms[1].iter_mut().enumerate() {
             let factor = [1.0, 1e-3, 1e-6, 30.0][number % 4];
             terms.length *= factor;
             terms.residual *= factor;
             terms.scale *= factor;
-            if form == Form::NarrowedL2 {
+            if form == Form::QuantizedL2 {
                 terms.bias *= factor * factor;
             }
         }
-        check(bench, &narrowed, ROUNDS[0], None);
+        check(bench, &quantized, ROUNDS[0], None);
     }
 }

@@ -9,9 +9,9 @@ use nearfield_testing::Random;
 const BLOCK: usize = BLOCK_ROWS as usize;
 const CAPACITY: usize = 1000;
 
-/// The wide margin of a form: only narrowed vectors have a centre.
+/// The wide margin of a form: only quantised vectors have a centre.
 fn wide(form: Form) -> Margin {
-    if form.is_narrowed() { WIDE } else { Margin { centre_length: 0.0, centre_squared: 0.0, ..WIDE } }
+    if form.is_quantized() { WIDE } else { Margin { centre_length: 0.0, centre_squared: 0.0, ..WIDE } }
 }
 
 const FORMS: [Form; 7] = [
@@ -19,9 +19,9 @@ const FORMS: [Form; 7] = [
     Form::L2,
     Form::InnerProduct,
     Form::Cosine,
-    Form::NarrowedL2,
-    Form::NarrowedInnerProduct,
-    Form::NarrowedCosine,
+    Form::QuantizedL2,
+    Form::QuantizedInnerProduct,
+    Form::QuantizedCosine,
 ];
 
 /// A call of `collect`, apart from its scores.
@@ -61,7 +61,7 @@ impl Scored {
     fn new(form: Form, part: Part, queries: usize, rows: usize, margin: Margin) -> Self {
         let mut random = Random::new(form as u64 + 1);
         let counts = [queries, rows.next_multiple_of(BLOCK)];
-        let (words, terms) = if form.is_narrowed() {
+        let (words, terms) = if form.is_quantized() {
             let terms = random_terms(&mut random, form, counts);
             (terms.each_ref().map(|terms| bytemuck::cast_slice(terms).to_vec()), terms)
         } else {
@@ -77,7 +77,7 @@ impl Scored {
         // One block more than needed, and room for more queries than there are.
         let (room, blocks) =
             ((queries + 4).next_multiple_of(4), part.column_first / BLOCK_ROWS + part.blocks + 1);
-        let score = |random: &mut Random| match form.is_narrowed() {
+        let score = |random: &mut Random| match form.is_quantized() {
             true => random.below(400) as f32 - 150.0,
             false => random.below(4000) as f32 / 40.0,
         };

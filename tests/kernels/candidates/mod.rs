@@ -11,14 +11,14 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 
 use crate::common::bench::GUARD;
-use crate::common::narrowed::integers;
+use crate::common::quantized::integers;
 use nearfield::Metric;
-use nearfield::internals::certificate::{Form, Margin, Narrowing, Terms};
+use nearfield::internals::certificate::{Form, Margin, Quantizing, Terms};
 use nearfield::internals::kernels::{key_of, screen_tile_i8, value_of};
 use nearfield_testing::Random;
 
-/// The forms of narrowed vectors.
-pub(crate) const FORMS: [Form; 3] = [Form::NarrowedL2, Form::NarrowedInnerProduct, Form::NarrowedCosine];
+/// The forms of quantised vectors.
+pub(crate) const FORMS: [Form; 3] = [Form::QuantizedL2, Form::QuantizedInnerProduct, Form::QuantizedCosine];
 
 /// A margin wide enough that the interval matters and rounding does not.
 pub(crate) const WIDE: Margin =
@@ -79,8 +79,8 @@ impl Lists {
     }
 }
 
-/// Narrowed queries and rows of small integers, so that intervals of [`WIDE`] overlap, with any terms.
-pub(crate) struct Narrowed {
+/// Quantised queries and rows of small integers, so that intervals of [`WIDE`] overlap, with any terms.
+pub(crate) struct Quantized {
     pub(crate) form: Form,
     pub(crate) dim: usize,
     pub(crate) margin: Margin,
@@ -90,9 +90,9 @@ pub(crate) struct Narrowed {
     pub(crate) terms: [Vec<Terms>; 2],
 }
 
-impl Narrowed {
+impl Quantized {
     pub(crate) fn new(random: &mut Random, form: Form, dim: usize, counts: [usize; 2]) -> Self {
-        let levels = (Narrowing::of(Metric::L2, dim).levels as usize).min(4);
+        let levels = (Quantizing::of(Metric::L2, dim).levels as usize).min(4);
         let [queries, rows] = counts.map(|count| integers(random, count, dim, levels));
         let terms = random_terms(random, form, counts);
         Self { form, dim, margin: WIDE, queries, rows, terms }
@@ -149,12 +149,12 @@ impl Narrowed {
     }
 }
 
-/// Terms of narrowed vectors.
+/// Terms of quantised vectors.
 pub(crate) fn random_terms(random: &mut Random, form: Form, counts: [usize; 2]) -> [Vec<Terms>; 2] {
     let mut one = || {
         let mut of = |most: usize, step: f32| random.below(most) as f32 * step;
         let [scale, length, residual] = [of(50, 0.01), of(90, 0.1), of(20, 0.02)];
-        let bias = if form == Form::NarrowedL2 { length * length } else { of(60, 0.5) - 15.0 };
+        let bias = if form == Form::QuantizedL2 { length * length } else { of(60, 0.5) - 15.0 };
         Terms { scale, length, residual, bias }
     };
     counts.map(|count| (0..count).map(|_| one()).collect())

@@ -7,7 +7,7 @@ use nearfield::internals::kernels::{ABSENT, BLOCK_ROWS, key_of, pick};
 use nearfield_testing::Random;
 
 const BLOCK: usize = BLOCK_ROWS as usize;
-const FORM: Form = Form::NarrowedInnerProduct;
+const FORM: Form = Form::QuantizedInnerProduct;
 
 /// A row of a block of scores: its slot, and the keys of its interval.
 type Row = (u32, u32, u32);

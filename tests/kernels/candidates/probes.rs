@@ -3,13 +3,13 @@
 
 use std::ops::Range;
 
-use super::{FORMS, Lists, Narrowed, WIDE, has};
+use super::{FORMS, Lists, Quantized, WIDE, has};
 use crate::common::bench::{Bench, Buffer, GUARD, two_rows};
 use crate::common::lists::{BLOCK, PAGE, Tables, random_probes, wide};
-use crate::common::narrowed::packed;
+use crate::common::quantized::packed;
 use nearfield::internals::certificate::{Form, Terms};
 use nearfield::internals::kernels::{
-    Kernel, collect_lists, collect_lists_coop, group, key_of, narrow, probe_thresholds, screen_probes,
+    Kernel, collect_lists, collect_lists_coop, group, key_of, probe_thresholds, quantize, screen_probes,
     value_of,
 };
 use nearfield_testing::Random;
@@ -22,7 +22,7 @@ const FIRST_SLOT: u32 = 640;
 
 /// What a kernel reads: queries with the lists that they probe, and a segment with some of the rows of these lists.
 struct Probed {
-    narrowed: Narrowed,
+    quantized: Quantized,
     tables: Tables,
     /// Lists of each query; some are none.
     probed: Vec<Vec<u32>>,
@@ -44,7 +44,7 @@ struct Inputs {
 impl Probed {
     fn new(form: Form, dim: usize, queries: usize, round: Range<usize>, has_bits: bool) -> Self {
         let mut random = Random::new((dim * 31 + queries) as u64);
-        let narrowed = Narrowed::new(&mut random, form, dim, [queries, ROOM]);
+        let quantized = Quantized::new(&mut random, form, dim, [queries, ROOM]);
         // Some pages lie in the segments before and after.
         let mut pages: Vec<u32> = (FIRST_SLOT / PAGE - 3..(FIRST_SLOT + ROOM as u32) / PAGE + 3).collect();
         let words = pages[pages.len() - 1] as usize + 1;
@@ -52,7 +52,7 @@ impl Probed {
         let tables = Tables::of_pages(&mut random, &mut pages, &counts);
         let probed = random_probes(&mut random, queries, round.end + 1, tables.lists());
         let allowed = has_bits.then(|| (0..words).map(|_| (random.next() | random.next()) as u32).collect());
-        Self { narrowed, tables, probed, round, allowed }
+        Self { quantized, tables, probed, round, allowed }
     }
 
     fn count(&self) -> usize {
@@ -84,7 +84,7 @@ impl Probed {
 
     /// Buffers, and the parameters that follow from them: integers of the queries lie before their terms.
     fn inputs(&self, bench: Bench<'_>) -> (Inputs, screen_probes::Params) {
-        let Narrowed { dim, queries, rows, terms, .. } = &self.narrowed;
+        let Quantized { dim, queries, rows, terms, .. } = &self.quantized;
         let mut bytes = packed(queries, *dim);
         let query_terms = bytes.len() as u32 / 16;
         bytes.extend(bytemuck::cast_slice::<Terms, u8>(&terms[0]));
@@ -98,7 +98,7 @@ impl Probed {
             tables: bench.input(&words),
         };
         let params = screen_probes::Params {
-            granules: narrow::granules(*dim),
+            granules: quantize::granules(*dim),
             queries: self.count() as u32,
             query_terms,
             room: self.room() as u32,
@@ -115,7 +115,7 @@ impl Probed {
     }
 
     fn constants(&self) -> [u32; 2] {
-        [self.narrowed.form as u32, self.allowed.is_some().into()]
+        [self.quantized.form as u32, self.allowed.is_some().into()]
     }
 
     /// Counts, thresholds and flags.
@@ -164,7 +164,7 @@ impl Probed {
     }
 
     fn check(&self, bench: Bench<'_>, kernel: &'static Kernel) {
-        self.narrowed.check_collecting(
+        self.quantized.check_collecting(
             FIRST_SLOT,
             |query| {
                 let tiles = self.lists_of(query).into_iter().flat_map(|list| self.tiles_of(list));
@@ -220,7 +220,7 @@ impl Probed {
                 break;
             }
         }
-        seen.iter().map(|&slot| self.narrowed.interval(query, (slot - FIRST_SLOT) as usize)[1]).collect()
+        seen.iter().map(|&slot| self.quantized.interval(query, (slot - FIRST_SLOT) as usize)[1]).collect()
     }
 }
 
@@ -234,7 +234,7 @@ fn check_all(bench: Bench<'_>, kernel: &'static Kernel) {
         }
     }
     // More granules than workgroup memory holds of a query.
-    Probed::new(Form::NarrowedL2, 1100, 3, 0..4, false).check(bench, kernel);
+    Probed::new(Form::QuantizedL2, 1100, 3, 0..4, false).check(bench, kernel);
 }
 
 #[test]

@@ -214,7 +214,7 @@ fn winnow_keeps_k_rows_where_the_nearest_are_scattered() {
 #[test]
 fn winnow_counts_rows_without_room_and_does_not_write_them() {
     let Some(bench) = Bench::open() else { return };
-    let winnowing = Winnowing::new(Form::NarrowedL2, 12, 1500, 1);
+    let winnowing = Winnowing::new(Form::QuantizedL2, 12, 1500, 1);
     let (enough, _) = winnowing.run(bench, 512, &Lists::new(12, 2000));
     assert!(enough.counts.iter().all(|&count| count <= 2000), "none overflows");
     for capacity in [1, 100, 399] {

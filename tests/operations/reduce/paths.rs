@@ -45,17 +45,17 @@ where
         assert_eq!(bits(device, a, b), want, "{length} {said}");
     }
     // A product whose operands are cut at different places, and small bindings.
-    let Some(narrow) = engine.with_bindings_of(1 << 18).filter(|_| length < LONGER_BLOCKS) else { return };
+    let Some(quantize) = engine.with_bindings_of(1 << 18).filter(|_| length < LONGER_BLOCKS) else { return };
     let cuts = [1, 1, 3, 4, 20, 21].map(|units| units * UNIT);
     let cuts: Vec<usize> = cuts.into_iter().filter(|&cut| cut < length).collect();
     let (a, b) = (in_parts(device, values, &cuts), in_parts(device, others, &cuts[..cuts.len() / 2]));
     assert_eq!(bits(device, (&a).into(), (&b).into()), want, "{length} in {cuts:?}");
     let want = bits(engine.without_subgroups().expect("a device"), values.into(), others.into());
-    assert_eq!(bits(&narrow, values.into(), others.into()), want, "{length} through small bindings");
-    let [a, b] = upload(&narrow);
-    assert_eq!(bits(&narrow, (&a).into(), (&b).into()), want, "{length} in small bindings");
-    let (a, b) = (in_parts(&narrow, values, &[]), in_parts(&narrow, others, &cuts));
-    assert_eq!(bits(&narrow, (&a).into(), (&b).into()), want, "{length}, seen in pieces");
+    assert_eq!(bits(&quantize, values.into(), others.into()), want, "{length} through small bindings");
+    let [a, b] = upload(&quantize);
+    assert_eq!(bits(&quantize, (&a).into(), (&b).into()), want, "{length} in small bindings");
+    let (a, b) = (in_parts(&quantize, values, &[]), in_parts(&quantize, others, &cuts));
+    assert_eq!(bits(&quantize, (&a).into(), (&b).into()), want, "{length}, seen in pieces");
 }
 
 #[test_matrix([Adapter, Host])]

@@ -66,8 +66,8 @@ fn rows_longer_than_the_staging_memory_or_a_binding_give_the_same_bits() {
     let (Some(device), Some(small)) = (gpu(), confined(u64::MAX, 100_000)) else { return };
     let values = Random::new(0x1049).floats(3 * 70_001);
     check_rows(device, &small, &values, 70_001);
-    let (plain, narrow) = (without_subgroups().expect("a device"), with_bindings_of(1 << 17).expect("one"));
-    check_rows(plain, &narrow, &values, 70_001);
+    let (plain, quantize) = (without_subgroups().expect("a device"), with_bindings_of(1 << 17).expect("one"));
+    check_rows(plain, &quantize, &values, 70_001);
 }
 
 /// A reduction of numbers, or of two rows of them.

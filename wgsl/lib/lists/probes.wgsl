@@ -1,7 +1,7 @@
 // The lists that a query probes, and the scores of their rows. A workgroup takes a query, and an invocation a row of a page, so
 // that granules of neighbouring rows are loaded together and nothing is summed across lanes.
-@group(0) @binding(1) var<storage, read> queries: array<vec4<u32>>; // narrowed, blocks of BLOCK_ROWS queries; then their terms
-@group(0) @binding(2) var<storage, read> rows: array<vec4<u32>>; // narrowed, blocks of BLOCK_ROWS rows
+@group(0) @binding(1) var<storage, read> queries: array<vec4<u32>>; // quantized, blocks of BLOCK_ROWS queries; then their terms
+@group(0) @binding(2) var<storage, read> rows: array<vec4<u32>>; // quantized, blocks of BLOCK_ROWS rows
 @group(0) @binding(6) var<storage, read> probed: array<vec2<u32>>; // [queries, stride]: list numbers, u64, nearest first
 @group(0) @binding(7) var<storage, read> tables: array<u32>; // [lists + 1]: where the tiles of a list start; then four pages a tile
 

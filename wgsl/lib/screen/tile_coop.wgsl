@@ -1,4 +1,4 @@
-// The dot products of a tile of narrowed queries and rows on cooperative matrices. A workgroup of four subgroups, of 32 lanes or of
+// The dot products of a tile of quantised queries and rows on cooperative matrices. A workgroup of four subgroups, of 32 lanes or of
 // 64, computes a tile of 128 x 128, each subgroup 64 x 64 of it. Slices of 32 dimensions lie in workgroup memory while the next ones are
 // loaded. Integers widen to f16 exactly, and sums of products stay below 2^24, so f32 holds them exactly in whatever order the
 // hardware adds.
@@ -14,8 +14,8 @@ const LOADERS = WORKGROUP / TILE; // invocations that load a vector's granules
 const LOADS = GRANULES / LOADERS; // granules that each of them loads
 alias Sums = array<array<Sum, MATRICES>, MATRICES>;
 
-@group(0) @binding(1) var<storage, read> queries: array<vec4<u32>>; // narrowed, blocks of TILE queries
-@group(0) @binding(2) var<storage, read> rows: array<vec4<u32>>; // narrowed, blocks of TILE rows
+@group(0) @binding(1) var<storage, read> queries: array<vec4<u32>>; // quantised, blocks of TILE queries
+@group(0) @binding(2) var<storage, read> rows: array<vec4<u32>>; // quantised, blocks of TILE rows
 
 var<workgroup> query_slice: array<vec4<f16>, TILE * PITCH>;
 var<workgroup> row_slice: array<vec4<f16>, TILE * PITCH>;

@@ -1,4 +1,4 @@
-// The dot products of a tile of narrowed queries and rows by four-way integer products. A workgroup computes a tile of 128 x
+// The dot products of a tile of quantised queries and rows by four-way integer products. A workgroup computes a tile of 128 x
 // 128, each invocation 8 x 16 or 8 x 8 of it in registers. Slices of 32 dimensions of both operands lie transposed in workgroup memory,
 // four dimensions per word, while the next ones are loaded. Sums stay below 2^24, so f32 holds them exactly.
 const TILE = BLOCK_ROWS; // queries, and rows
@@ -12,8 +12,8 @@ const LOADS = TILE * GRANULES / WORKGROUP; // granules of each operand that an i
 // The sum of query `4 * (i * DOWN + index / ACROSS) + e` and the rows from `4 * (j * ACROSS + index % ACROSS)` on is `[4 * i + e][j]`.
 alias Sums = array<array<vec4<i32>, FOURS>, 8>;
 
-@group(0) @binding(1) var<storage, read> queries: array<vec4<u32>>; // narrowed, blocks of TILE queries
-@group(0) @binding(2) var<storage, read> rows: array<vec4<u32>>; // narrowed, blocks of TILE rows
+@group(0) @binding(1) var<storage, read> queries: array<vec4<u32>>; // quantised, blocks of TILE queries
+@group(0) @binding(2) var<storage, read> rows: array<vec4<u32>>; // quantised, blocks of TILE rows
 
 var<workgroup> query_slice: array<array<vec4<u32>, PITCH>, WORDS>;
 var<workgroup> row_slice: array<array<vec4<u32>, PITCH>, WORDS>;

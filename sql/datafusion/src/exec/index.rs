@@ -187,7 +187,7 @@ fn searched(
     let statistics = &found.statistics;
     let work = Work {
         screened: statistics.scored as usize,
-        rescored: statistics.rescored as usize,
+        refined: statistics.refined as usize,
         in_doubt: statistics.searched_again as usize,
     };
     Ok((RecordBatch::try_new(schema.clone(), columns)?, index.len(), work))

@@ -9,7 +9,7 @@ use crate::search::block::Work;
 pub(crate) struct KnnMetrics {
     rows: Count,
     screened: Count,
-    rescored: Count,
+    refined: Count,
     in_doubt: Count,
     pub(crate) time: Time,
 }
@@ -20,7 +20,7 @@ impl KnnMetrics {
         Self {
             rows: builder().counter("rows_searched", partition),
             screened: builder().counter("pairs_screened", partition),
-            rescored: builder().counter("pairs_rescored", partition),
+            refined: builder().counter("pairs_refined", partition),
             in_doubt: builder().counter("queries_in_doubt", partition),
             time: builder().subset_time("search_time", partition),
         }
@@ -29,7 +29,7 @@ impl KnnMetrics {
     pub(crate) fn note(&self, rows: usize, work: Work) {
         self.rows.add(rows);
         self.screened.add(work.screened);
-        self.rescored.add(work.rescored);
+        self.refined.add(work.refined);
         self.in_doubt.add(work.in_doubt);
     }
 }

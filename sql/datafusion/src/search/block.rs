@@ -16,7 +16,7 @@ use crate::search::hits::{Hit, Hits};
 use crate::search::queries::Queries;
 use crate::vectors::{Number, Vectors, with_elements};
 
-/// With fewer queries, comparing them with every row takes less time than narrowing the rows does.
+/// With fewer queries, comparing them with every row takes less time than quantising the rows does.
 const LEAST_QUERIES: usize = 8;
 /// With fewer pairs too.
 const LEAST_PAIRS: usize = 1 << 12;
@@ -43,7 +43,7 @@ pub(crate) struct Work {
     /// Pairs that the library compared by integers or in f32.
     pub(crate) screened: usize,
     /// Pairs that got a distance in f64.
-    pub(crate) rescored: usize,
+    pub(crate) refined: usize,
     /// Queries that were compared with every row, because the library's answer left a doubt.
     pub(crate) in_doubt: usize,
 }
@@ -206,7 +206,7 @@ impl Block<'_> {
             let most = k.saturating_add(MORE).min(converted.numbers.len());
             let found = with_library(self.search, &converted, &asked, most)?;
             self.work.screened += taken.len() * converted.numbers.len();
-            self.work.rescored += found.hits().len();
+            self.work.refined += found.hits().len();
             let answers: Vec<(Hits, bool)> = (taken.par_iter().enumerate())
                 .map(|(number, &place)| {
                     let named = found.row(number);
@@ -257,7 +257,7 @@ impl Block<'_> {
         for (number, &place) in queries.iter().enumerate() {
             self.hits.add(place, found.of_query(number).iter().copied());
         }
-        self.work.rescored += queries.len() * rows.len();
+        self.work.refined += queries.len() * rows.len();
         Ok(())
     }
 }

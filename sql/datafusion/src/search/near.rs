@@ -68,7 +68,7 @@ pub(crate) fn candidates(index: &Index, near: &Near, work: &mut Work) -> nearfie
     let found = index.search_with(MatrixView::new(converted, dim)?, &Probes::All.options(index, most))?;
     work.screened += found.statistics.scored as usize;
     let ids: Vec<u64> = found.neighbors.hits().iter().map(|hit| hit.id).collect();
-    work.rescored += ids.len();
+    work.refined += ids.len();
     let rows = index.get(&ids)?;
     let mut distances: Vec<f64> =
         rows.chunks(dim).filter_map(|row| distance(near.metric, query, row)).collect();

@@ -161,7 +161,7 @@ async fn order_by_a_distance_searches_the_index(distance: &str, metric: Metric) 
         let scan = analyzed.lines().find(|line| line.contains("IndexScanExec")).expect("the scan");
         assert!(scan.contains("queries_in_doubt=0") && scan.contains("rows_searched=900"), "{scan}");
         // The second index has ten rows, which are all read.
-        assert!(scan.contains("pairs_rescored=26"), "{scan}");
+        assert!(scan.contains("pairs_refined=26"), "{scan}");
         sql.run("SET nearfield.order_by = false").await;
         assert!(!sql.plan(&statement).await.contains("searched for"));
     }

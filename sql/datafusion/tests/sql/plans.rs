@@ -39,7 +39,7 @@ async fn explain_analyze_counts_the_work() {
     for part in [
         "rows_searched=4.00 K",
         "pairs_screened=800.0 K",
-        "pairs_rescored=",
+        "pairs_refined=",
         "queries_in_doubt=",
         "search_time=",
     ] {

@@ -6,10 +6,10 @@ use crate::engine::lists::coarse::{CoarseBuffers, CoarseQueries};
 use crate::engine::lists::probing::Probing;
 use crate::engine::lists::probing::needs::{ProbeBuffers, ProbePlan, Way};
 use crate::engine::lists::tables::ALIGNED_WORDS;
-use crate::engine::pass::{BufferVectors, CandidateLists, Rescoring, Selection, keys_and_ids, reset_refused};
-#[cfg(not(target_arch = "wasm32"))]
-use crate::engine::search::apart::rescoring::CandidatePlaces;
+use crate::engine::pass::{BufferVectors, CandidateLists, Refining, Selection, keys_and_ids, reset_refused};
 use crate::engine::search::batches::QueryBuffers;
+#[cfg(not(target_arch = "wasm32"))]
+use crate::engine::search::hybrid::refining::CandidatePlaces;
 use crate::error::Result;
 use crate::gpu::{Buffer, BufferSlice, Commands, Profile, Reserved, RowLayout};
 use crate::kernels::probe_slots;
@@ -60,10 +60,10 @@ impl<'a> ProbeBatches<'a> {
         let Probing { rows, centroids, probes, .. } = self.probing;
         let slice =
             |buffer, each: u64| BufferSlice::range(buffer, first as u64 * each, u64::from(count) * each);
-        let ProbeBuffers { coarse_narrowed: narrowed, coarse_terms: terms, .. } = &*self.buffers;
+        let ProbeBuffers { coarse_quantized: quantized, coarse_terms: terms, .. } = &*self.buffers;
         let ProbeBuffers { candidates: scores, coarse_candidates: candidates, keys, ids, .. } =
             &*self.buffers;
-        let scratch = CoarseBuffers { narrowed, terms, scores, candidates, keys, ids };
+        let scratch = CoarseBuffers { quantized, terms, scores, candidates, keys, ids };
         let ProbeBuffers { probed_keys, probed, probed_counts, spare_keys, spare_ids, .. } = &*self.buffers;
         let pairs = u64::from(probes);
         let selection = Selection {
@@ -135,12 +135,12 @@ impl<'a> ProbeBatches<'a> {
         CandidateLists { slots, counts, capacity: self.plan.capacity }
     }
 
-    pub(super) fn encode_rescore(&self, commands: &mut Commands<'_>, count: u32) -> Result<()> {
+    pub(super) fn encode_refine(&self, commands: &mut Commands<'_>, count: u32) -> Result<()> {
         let Probing { rows, request, .. } = self.probing;
         let found = keys_and_ids(&self.buffers.keys, &self.buffers.ids);
         let (metric, queries) = (request.metric, (&self.buffers.queries).into());
-        let candidates = self.lists(count).to_rescore();
-        rows.encode_rescoring(commands, &Rescoring { metric, queries, count, candidates, found })
+        let candidates = self.lists(count).to_refine();
+        rows.encode_refining(commands, &Refining { metric, queries, count, candidates, found })
     }
 
     #[cfg(not(target_arch = "wasm32"))]
@@ -162,8 +162,8 @@ impl<'a> ProbeBatches<'a> {
 
     /// Computes the distances of the candidates, and selects the nearest.
     pub(super) fn encode_results(&self, commands: &mut Commands<'_>, count: u32) -> Result<()> {
-        commands.stage("rescore");
-        self.encode_rescore(commands, count)?;
+        commands.stage("refine");
+        self.encode_refine(commands, count)?;
         commands.stage("select");
         let ProbeBuffers { selected_keys, selected_ids, selected_counts, spare_keys, spare_ids, .. } =
             &*self.buffers;

@@ -1,7 +1,7 @@
 //! Search in the lists of an `Ivf`: the nearest centroids of each query, and the nearest rows in their lists.
 //!
-//! The ways to search have one answer. For few rows, for many neighbours, or without a narrowed copy, all rows of the probed lists are candidates
-//! and are rescored. Otherwise the first rows of a query's nearest lists give it a threshold, and a screen on integers excludes most of the
+//! The ways to search have one answer. For few rows, for many neighbours, or without a quantised copy, all rows of the probed lists are candidates
+//! and are refined. Otherwise the first rows of a query's nearest lists give it a threshold, and a screen on integers excludes most of the
 //! other rows: query by query where few queries probe the same list, and else list by list, so that a list is read once for many
 //! queries.
 
@@ -15,7 +15,7 @@ use crate::engine::lists::centroids::Centroids;
 use crate::engine::lists::tables::ListTables;
 use crate::engine::rows::segments::GpuRows;
 #[cfg(not(target_arch = "wasm32"))]
-use crate::engine::search::apart::rescoring::Asked;
+use crate::engine::search::hybrid::refining::Asked;
 use crate::engine::search::request::SearchRequest;
 
 /// A search in the lists around some centroids.

@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::engine::lists::coarse::Coarse;
 use crate::engine::lists::probing::Probing;
 use crate::engine::lists::tables::ALIGNED_WORDS;
-use crate::engine::rows::narrowed::TERMS_BYTES;
+use crate::engine::rows::quantized::TERMS_BYTES;
 use crate::gpu::scratch;
 use crate::kernels::collect_lists::ListKernel;
 use crate::kernels::{
@@ -65,13 +65,13 @@ impl ProbePlan {
 scratch! {
     /// The scratch buffers of a batch.
     pub(crate) struct ProbeBuffers {
-        queries, query_norms, refused, coarse_narrowed, coarse_terms, coarse_candidates, keys, ids, coarse_survivors,
+        queries, query_norms, refused, coarse_quantized, coarse_terms, coarse_candidates, keys, ids, coarse_survivors,
         // First the scores of the coarse step.
         candidates,
         probed_keys, probed, probed_counts, states, selected_keys, selected_ids, selected_counts, spare_keys, spare_ids,
         allowed,
         // Used only by a screen.
-        narrowed,
+        quantized,
         // Used only by a screen list by list.
         list_counts, ranks, starts, blocks,
     }
@@ -95,14 +95,14 @@ impl ProbeBuffers<u64> {
         let spare = if_stored(if_many(plan.k), 0).max(if_many(probing.probes));
         let lists = u64::from(probing.lists());
         let padded = count.next_multiple_of(coarse.unit().into());
-        let screened = rows.narrowed.as_ref().filter(|_| is_screened);
+        let screened = rows.quantized.as_ref().filter(|_| is_screened);
         let terms = count.next_multiple_of(BLOCK_ROWS.into()) * TERMS_BYTES;
-        let narrowed = screened.map_or(0, |narrowed| narrowed.plane_bytes(count) + terms);
+        let quantized = screened.map_or(0, |quantized| quantized.plane_bytes(count) + terms);
         Self {
             queries: padded * rows.query_bytes(),
             query_norms: padded * 8,
             refused: 8,
-            coarse_narrowed: coarse_bytes.narrowed,
+            coarse_quantized: coarse_bytes.quantized,
             coarse_terms: coarse_bytes.terms,
             coarse_candidates: coarse_bytes.candidates,
             candidates: coarse_bytes.scores.max(entries * if is_screened { 12 } else { 4 }),
@@ -119,7 +119,7 @@ impl ProbeBuffers<u64> {
             spare_keys: spare * 4,
             spare_ids: spare * 8,
             allowed: scope.bits_bytes(),
-            narrowed,
+            quantized,
             list_counts: probing.count_words(plan) * 4,
             ranks: if_by_list(count * u64::from(plan.longest_round()) * 4),
             starts: if_by_list((lists + 1) * 4),

@@ -61,7 +61,7 @@ impl Probing<'_> {
         let pairs = queries * u64::from(self.probes);
         let is_small = pairs * self.rows_a_list() <= SMALL;
         let is_last = before.is_some_and(|plan| plan.way == Way::Rows || !plan.can_be_longer());
-        if self.rows.narrowed.is_some() && !is_last && !is_small && k <= K_MAX {
+        if self.rows.quantized.is_some() && !is_last && !is_small && k <= K_MAX {
             let is_many = pairs > FEW_A_LIST * u64::from(self.lists());
             let way = if is_many { Way::Lists } else { Way::Queries };
             let least = CAPACITY[usize::from(before.is_some())];
@@ -126,7 +126,7 @@ impl Probing<'_> {
     /// Queries whose search does not keep the device busy for too long.
     fn quick(&self, plan: &ProbePlan) -> u64 {
         let rows = match plan.way {
-            // `rescore` reaches about a tenth of a tile's speed.
+            // `refine` reaches about a tenth of a tile's speed.
             Way::Rows => 10 * (u64::from(plan.capacity) + plan.coarse.entries(self.centroids)),
             // Blocks are not full: about half of the scores belong to no query.
             _ => u64::from(self.lists()) + 2 * u64::from(self.probes) * self.rows_a_list(),

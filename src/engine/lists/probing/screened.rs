@@ -8,23 +8,23 @@ use crate::engine::lists::probing::needs::{ProbeBuffers, Way};
 use crate::engine::lists::probing::plan::NEAR;
 use crate::engine::lists::tables::{ALIGNED_WORDS, SegmentTables};
 use crate::engine::pass::BufferVectors;
-use crate::engine::rows::narrowed::{Integers, NarrowedRows, NarrowedSegment, TERMS_BYTES};
+use crate::engine::rows::quantized::{Integers, QuantizedRows, QuantizedSegment, TERMS_BYTES};
 use crate::engine::rows::segments::Segment;
 use crate::error::Result;
 use crate::gpu::{BufferSlice, Commands, RowLayout};
 use crate::kernels::{BLOCK_ROWS, collect_lists, group, list_work, probe_thresholds, screen_probes, tighten};
 
-/// A segment with its narrowed copy and the tables of its lists.
-type Part<'a> = (&'a Segment, &'a NarrowedSegment, &'a SegmentTables);
+/// A segment with its quantised copy and the tables of its lists.
+type Part<'a> = (&'a Segment, &'a QuantizedSegment, &'a SegmentTables);
 
 impl ProbeBatches<'_> {
     /// Makes the rows of the probed lists candidates, unless their scores exclude them.
     pub(super) fn encode_screened(&self, commands: &mut Commands<'_>, count: u32) -> Result<()> {
-        let Some(narrowed) = &self.probing.rows.narrowed else { return Ok(()) };
-        self.encode_narrowing(commands, narrowed, count)?;
+        let Some(quantized) = &self.probing.rows.quantized else { return Ok(()) };
+        self.encode_quantizing(commands, quantized, count)?;
         commands.stage("probe_thresholds");
         for (number, part) in self.parts().enumerate() {
-            self.encode_thresholds(commands, narrowed, part, (count, number == 0))?;
+            self.encode_thresholds(commands, quantized, part, (count, number == 0))?;
         }
         let way = self.plan.way;
         if way == Way::Lists {
@@ -33,13 +33,13 @@ impl ProbeBatches<'_> {
         for (number, round) in self.plan.rounds.iter().enumerate() {
             // By the distances of the nearest rows so far the threshold loses the width of an interval, before most rows are looked at.
             if NEAR.contains(&round.start) && self.probing.rows.keeps_rows {
-                commands.stage("refine");
-                self.encode_rescore(commands, count)?;
+                commands.stage("sharpen");
+                self.encode_refine(commands, count)?;
                 self.encode_tighten(commands, count, true)?;
             }
             match way {
-                Way::Lists => self.encode_lists(commands, narrowed, (count, number), round)?,
-                _ => self.encode_probes(commands, narrowed, count, round)?,
+                Way::Lists => self.encode_lists(commands, quantized, (count, number), round)?,
+                _ => self.encode_probes(commands, quantized, count, round)?,
             }
             commands.stage("tighten");
             self.encode_tighten(commands, count, false)?;
@@ -58,31 +58,37 @@ impl ProbeBatches<'_> {
 
     fn parts(&self) -> impl Iterator<Item = Part<'_>> {
         let segments = self.probing.rows.segments.iter().zip(&self.probing.tables.segments);
-        segments.filter_map(|(segment, tables)| Some((segment, segment.narrowed.as_ref()?, tables)))
+        segments.filter_map(|(segment, tables)| Some((segment, segment.quantized.as_ref()?, tables)))
     }
 
-    /// Where the terms of `count` narrowed queries start, in bytes.
-    fn terms_start(narrowed: &NarrowedRows, count: u32) -> u64 {
-        narrowed.plane_bytes(count.into())
+    /// Where the terms of `count` quantised queries start, in bytes.
+    fn terms_start(quantized: &QuantizedRows, count: u32) -> u64 {
+        quantized.plane_bytes(count.into())
     }
 
-    /// Narrows the queries. Their terms lie behind their integers.
-    fn encode_narrowing(
+    /// Quantises the queries. Their terms lie behind their integers.
+    fn encode_quantizing(
         &self,
         commands: &mut Commands<'_>,
-        narrowed: &NarrowedRows,
+        quantized: &QuantizedRows,
         count: u32,
     ) -> Result<()> {
-        commands.stage("narrow");
+        commands.stage("quantize");
         let buffers = &*self.buffers;
         let layout = RowLayout::padded(ElementKind::F32, self.probing.rows.dim);
         let queries = BufferVectors { values: BufferSlice::all(&buffers.queries), layout };
         let norms = BufferSlice::all(&buffers.query_norms);
-        let start = Self::terms_start(narrowed, count);
+        let start = Self::terms_start(quantized, count);
         let padded = u64::from(count.next_multiple_of(BLOCK_ROWS));
-        let values = BufferSlice::range(&buffers.narrowed, 0, start);
-        let terms = BufferSlice::range(&buffers.narrowed, start, padded * TERMS_BYTES);
-        narrowed.encode_vectors(commands, (queries, norms), [0, count], Integers::single(values, terms), None)
+        let values = BufferSlice::range(&buffers.quantized, 0, start);
+        let terms = BufferSlice::range(&buffers.quantized, start, padded * TERMS_BYTES);
+        quantized.encode_vectors(
+            commands,
+            (queries, norms),
+            [0, count],
+            Integers::single(values, terms),
+            None,
+        )
     }
 
     /// A bit for each slot, if there are rows that may not be found; and whether there are bits.
@@ -96,17 +102,17 @@ impl ProbeBatches<'_> {
     fn encode_thresholds(
         &self,
         commands: &mut Commands<'_>,
-        narrowed: &NarrowedRows,
+        quantized: &QuantizedRows,
         (segment, copy, tables): Part<'_>,
         (count, is_first): (u32, bool),
     ) -> Result<()> {
-        let intervals = narrowed.intervals();
+        let intervals = quantized.intervals();
         let (allowed, has_bits) = self.bits();
         let [wanted, probes, turns] = self.probing.first_rows(self.plan.k);
         let params = probe_thresholds::Params {
-            granules: narrowed.granules(),
+            granules: quantized.granules(),
             queries: count,
-            query_terms: (Self::terms_start(narrowed, count) / TERMS_BYTES) as u32,
+            query_terms: (Self::terms_start(quantized, count) / TERMS_BYTES) as u32,
             room: self.room(),
             k: self.plan.k,
             probes,
@@ -120,7 +126,7 @@ impl ProbeBatches<'_> {
             is_first: is_first.into(),
             ..probe_thresholds::Params::of(intervals.margin)
         };
-        let ProbeBuffers { narrowed: queries, states, probed, .. } = &*self.buffers;
+        let ProbeBuffers { quantized: queries, states, probed, .. } = &*self.buffers;
         let (rows, row_terms, tables) = (&copy.rows, &copy.terms, &tables.tables);
         let buffers = probe_thresholds::Buffers { queries, rows, row_terms, allowed, states, probed, tables };
         probe_thresholds::encode(commands, (intervals.form, has_bits), &params, &buffers)
@@ -130,18 +136,18 @@ impl ProbeBatches<'_> {
     fn encode_probes(
         &self,
         commands: &mut Commands<'_>,
-        narrowed: &NarrowedRows,
+        quantized: &QuantizedRows,
         count: u32,
         round: &Range<u32>,
     ) -> Result<()> {
         commands.stage("screen_probes");
-        let intervals = narrowed.intervals();
+        let intervals = quantized.intervals();
         let (allowed, has_bits) = self.bits();
         for (segment, copy, tables) in self.parts() {
             let params = screen_probes::Params {
-                granules: narrowed.granules(),
+                granules: quantized.granules(),
                 queries: count,
-                query_terms: (Self::terms_start(narrowed, count) / TERMS_BYTES) as u32,
+                query_terms: (Self::terms_start(quantized, count) / TERMS_BYTES) as u32,
                 room: self.room(),
                 first: round.start,
                 probes: round.end - round.start,
@@ -154,7 +160,7 @@ impl ProbeBatches<'_> {
                 plane: count * self.plan.capacity,
                 ..screen_probes::Params::of(intervals.margin)
             };
-            let ProbeBuffers { narrowed: queries, states, probed, candidates, .. } = &*self.buffers;
+            let ProbeBuffers { quantized: queries, states, probed, candidates, .. } = &*self.buffers;
             let (rows, row_terms, tables) = (&copy.rows, &copy.terms, &tables.tables);
             let buffers = screen_probes::Buffers {
                 queries,
@@ -175,14 +181,14 @@ impl ProbeBatches<'_> {
     fn encode_lists(
         &self,
         commands: &mut Commands<'_>,
-        narrowed: &NarrowedRows,
+        quantized: &QuantizedRows,
         (count, number): (u32, usize),
         round: &Range<u32>,
     ) -> Result<()> {
-        let intervals = narrowed.intervals();
+        let intervals = quantized.intervals();
         let (allowed, has_bits) = self.bits();
         let lists = self.probing.lists();
-        let ProbeBuffers { narrowed: queries, states, probed, candidates, .. } = &*self.buffers;
+        let ProbeBuffers { quantized: queries, states, probed, candidates, .. } = &*self.buffers;
         let ProbeBuffers { list_counts, ranks, starts, blocks, .. } = &*self.buffers;
         let words = u64::from(lists).next_multiple_of(ALIGNED_WORDS as u64);
         let counts = BufferSlice::range(list_counts, number as u64 * words * 4, words * 4);
@@ -207,9 +213,9 @@ impl ProbeBatches<'_> {
             group::encode(commands, true, &params, &grouped)?;
             commands.stage("collect_lists");
             let params = collect_lists::Params {
-                granules: narrowed.granules(),
+                granules: quantized.granules(),
                 queries: count,
-                query_terms: (Self::terms_start(narrowed, count) / TERMS_BYTES) as u32,
+                query_terms: (Self::terms_start(quantized, count) / TERMS_BYTES) as u32,
                 room: self.room(),
                 rows: segment.len,
                 first_slot: segment.first_slot,

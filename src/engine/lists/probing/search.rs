@@ -8,12 +8,12 @@ use crate::engine::lists::probing::batch::ProbeBatches;
 use crate::engine::lists::probing::needs::Way;
 use crate::engine::lists::widening::Widening;
 use crate::engine::search::answers::Results;
-#[cfg(not(target_arch = "wasm32"))]
-use crate::engine::search::apart::{
-    self,
-    rescoring::{Collecting, Collector, put},
-};
 use crate::engine::search::batches::{BatchWork, run_batches};
+#[cfg(not(target_arch = "wasm32"))]
+use crate::engine::search::hybrid::{
+    self,
+    refining::{Collecting, Collector, put},
+};
 use crate::engine::search::pipeline::{SearchState, search_some};
 use crate::engine::search::request::SearchResult;
 use crate::error::{Error, Result};
@@ -66,7 +66,7 @@ impl Probing<'_> {
                         let (rows, request) = (self.rows, self.request);
                         #[cfg(not(target_arch = "wasm32"))]
                         if let Some(asked) = self.asked {
-                            return apart::search_some(rows, queries, asked, open, request, state).await;
+                            return hybrid::search_some(rows, queries, asked, open, request, state).await;
                         }
                         return search_some(rows, queries, open, request, state).await;
                     }
@@ -109,7 +109,7 @@ struct ProbeWork<'a> {
     overflowed: Vec<usize>,
 }
 
-/// A batch that the device works on: its results, or candidates that are not rescored yet.
+/// A batch that the device works on: its results, or candidates that are not refined yet.
 enum Probed {
     Found(QueryNumbers, Reading),
     #[cfg(not(target_arch = "wasm32"))]
@@ -171,7 +171,7 @@ impl BatchWork for ProbeWork<'_> {
         let (numbers, reading) = match pending {
             Probed::Found(numbers, reading) => (numbers, reading),
             #[cfg(not(target_arch = "wasm32"))]
-            Probed::Candidates(collecting) => return self.rescore(collecting).await,
+            Probed::Candidates(collecting) => return self.refine(collecting).await,
         };
         let ProbeBatches { probing: Probing { rows, tables, request, .. }, plan, .. } = &self.batches;
         let SearchState { answers, statistics, answered, .. } = &mut *self.state;
@@ -186,7 +186,7 @@ impl BatchWork for ProbeWork<'_> {
                 self.overflowed.push(number);
                 continue;
             }
-            statistics.rescored += u64::from(candidates);
+            statistics.refined += u64::from(candidates);
             if plan.way == Way::Rows {
                 statistics.scored += u64::from(candidates);
             }
@@ -202,7 +202,7 @@ impl BatchWork for ProbeWork<'_> {
 #[cfg(not(target_arch = "wasm32"))]
 impl ProbeWork<'_> {
     /// Answers a batch whose candidates the host compares with its queries.
-    async fn rescore(&mut self, collecting: Collecting) -> Result<()> {
+    async fn refine(&mut self, collecting: Collecting) -> Result<()> {
         let Self { batches, collector, state, overflowed, .. } = self;
         let ProbeBatches { probing: Probing { rows, tables, request, asked, .. }, plan, .. } = &*batches;
         let (Some(asked), Some(collector)) = (asked, collector) else {
@@ -214,15 +214,15 @@ impl ProbeWork<'_> {
         let has_overflowed =
             |place: usize, count| count > plan.capacity || plan.coarse.overflowed(survivors[place]);
         let (shortlists, too_many) = collected.shortlists(has_overflowed)?;
-        let hits = asked.rescored(&shortlists, request.limit())?;
+        let hits = asked.refined(&shortlists, request.limit())?;
         let SearchState { answers, statistics, answered, .. } = &mut **state;
         for (shortlist, row) in shortlists.iter().zip(hits.iter()) {
             put(answers, shortlist.query, row, request)?;
         }
         *answered += shortlists.len();
-        statistics.rescored += hits.rescored;
+        statistics.refined += hits.refined;
         statistics.scored += match plan.way {
-            Way::Rows => hits.rescored,
+            Way::Rows => hits.refined,
             _ => tables.scored(&collected.others[1], &collected.others[2]),
         };
         overflowed.extend(too_many.into_iter().map(|(query, _)| query));

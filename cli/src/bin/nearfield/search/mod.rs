@@ -201,7 +201,7 @@ fn report(args: &Args, ran: &Ran<'_>, queries: &str, found: &Found<'_>) -> Resul
         "device": device::to_json(adapter), "row_place": index.row_place().to_string(), "plan": plan,
         "load_seconds": filled.load.as_secs_f64(), "upload_seconds": filled.upload.as_secs_f64(),
         "search_seconds": search.as_secs_f64(), "queries_per_second": rate, "found": found.neighbors.hits().len(),
-        "screened": index.is_screened(), "rescored": statistics.rescored,
+        "screened": index.is_screened(), "refined": statistics.refined,
         "searched_exhaustively": statistics.searched_exhaustively, "searched_flat": statistics.searched_flat,
         "searched_again": statistics.searched_again,
         "converted": source.rows.as_ref().and_then(|rows| rows.converted()), "out": args.out, "ids": args.ids, "distances": args.distances,

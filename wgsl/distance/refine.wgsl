@@ -78,7 +78,7 @@ fn sums_alone(query: u32, row: u32) -> vec4<f32> {
 }
 
 @compute @workgroup_size(WORKGROUP)
-fn rescore(
+fn refine(
   @builtin(workgroup_id) workgroup: vec3<u32>,
   @builtin(num_workgroups) workgroups: vec3<u32>,
   @builtin(local_invocation_index) index: u32,

@@ -1,16 +1,16 @@
 //! Searches of rows that the device has no room for, not even for their 8-bit copy: window by window, each searched while the next is
-//! narrowed and sent. What the windows so far had is the threshold of those to come, so they have few candidates.
+//! quantised and sent. What the windows so far had is the threshold of those to come, so they have few candidates.
 
 use std::ops::Range;
 
 use crate::bits::Bits;
 use crate::engine::device::queries::{Queries, QueryNumbers};
 use crate::engine::rows::allowed::{Allowed, Scope};
-use crate::engine::rows::apart::windows::{Windows, give_way};
+use crate::engine::rows::hybrid::windows::{Windows, give_way};
 use crate::engine::rows::segments::GpuRows;
 use crate::engine::search::answers::Answers;
-use crate::engine::search::apart::rescoring::{Asked, CandidatePlaces, Collecting, Collector, put};
 use crate::engine::search::batches::{BatchWork, run_batches};
+use crate::engine::search::hybrid::refining::{Asked, CandidatePlaces, Collecting, Collector, put};
 use crate::engine::search::plan::Plan;
 use crate::engine::search::planning::{FEW_ROWS, SMALL_PAIRS};
 use crate::engine::search::request::{SearchRequest, SearchResult, Statistics};
@@ -186,7 +186,7 @@ impl<'a> Stream<'a> {
             let shortlist = |query| Shortlist { query, candidates: Candidates::Slots(&slots) };
             let mut shortlists = memory::with_room(numbers.len())?;
             shortlists.extend(numbers.iter().map(shortlist));
-            let hits = self.asked.rescored(&shortlists, self.limit)?;
+            let hits = self.asked.refined(&shortlists, self.limit)?;
             self.add(numbers.iter(), &hits)?;
         }
         Ok(())
@@ -235,7 +235,7 @@ impl<'a> Stream<'a> {
 
     /// Adds what queries found in a window.
     fn add(&mut self, numbers: impl Iterator<Item = usize>, hits: &Hits) -> Result<()> {
-        self.statistics.rescored += hits.rescored;
+        self.statistics.refined += hits.refined;
         for (query, row) in numbers.zip(hits.iter()) {
             let found = &mut self.found[query];
             memory::reserve_more(found, row.len())?;
@@ -293,7 +293,7 @@ impl BatchWork for Pass<'_, '_> {
         let threshold = |query| stream.threshold(query);
         let commands = match has_threshold {
             true => screening.within(stream.queries, &numbers, threshold, profile.as_mut()).await?,
-            false => screening.nominated(stream.queries, &numbers, profile.as_mut()).await?,
+            false => screening.screened(stream.queries, &numbers, profile.as_mut()).await?,
         };
         let places = CandidatePlaces::of(screening, !*has_threshold && screening.tightens());
         let collecting = collector.submit(commands, numbers, &places, &[]);
@@ -308,7 +308,7 @@ impl BatchWork for Pass<'_, '_> {
         // The device would be idle if the next window were not sent while the host computes.
         give_way().await;
         let (shortlists, too_many) = collected.shortlists(|_, count| count > places.capacity)?;
-        let hits = stream.asked.rescored(&shortlists, stream.limit)?;
+        let hits = stream.asked.refined(&shortlists, stream.limit)?;
         stream.add(shortlists.iter().map(|shortlist| shortlist.query), &hits)?;
         *needed = too_many.iter().map(|&(_, count)| u64::from(count)).fold(*needed, u64::max);
         overflowed.extend(too_many.into_iter().map(|(query, _)| query));

@@ -2,7 +2,7 @@
 
 use crate::elements::HostVectors;
 use crate::engine::device::queries::QueryNumbers;
-use crate::engine::rows::apart::UsualCandidates;
+use crate::engine::rows::hybrid::UsualCandidates;
 use crate::engine::search::answers::Answers;
 use crate::engine::search::request::SearchRequest;
 use crate::engine::search::screening::{ScreenBuffers, Screening};
@@ -222,8 +222,8 @@ impl Collected {
 }
 
 impl Asked<'_> {
-    pub(crate) fn rescored(self, shortlists: &[Shortlist<'_>], limit: SearchLimit) -> Result<Hits> {
-        self.rows.rescored((self.queries, self.squared), shortlists, limit)
+    pub(crate) fn refined(self, shortlists: &[Shortlist<'_>], limit: SearchLimit) -> Result<Hits> {
+        self.rows.refined((self.queries, self.squared), shortlists, limit)
     }
 
     /// What some of the queries find among all rows, by the host alone. Nobody holds scratch memory of the device meanwhile: the host's

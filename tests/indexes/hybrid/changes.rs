@@ -24,10 +24,10 @@ fn after_any_changes_answers_are_those_of_the_host_engine(metric: Metric) {
         let new: Vec<u64> = (0..count as u64).map(|row| 10_000 * round as u64 + 3 * row).collect();
         let options = AddOptions::new().ids(&new);
         if round % 2 == 0 {
-            twins.apart.add_with(view(&rows, dim), &options).expect("good rows");
+            twins.hybrid.add_with(view(&rows, dim), &options).expect("good rows");
         } else {
             twins
-                .apart
+                .hybrid
                 .add_with(&device.upload(view(&rows, dim)).expect("fits"), &options)
                 .expect("good rows");
         }
@@ -36,11 +36,11 @@ fn after_any_changes_answers_are_those_of_the_host_engine(metric: Metric) {
         let mut bad = clustered(&mut random, 2000, dim);
         bad[(100 * round + 99) * dim] = f32::INFINITY;
         let bad = view(&bad, dim);
-        let error = twins.apart.add(bad).expect_err("a bad row");
+        let error = twins.hybrid.add(bad).expect_err("a bad row");
         assert!(matches!(error, Error::NotFinite { row, .. } if row == 100 * round as u64 + 99), "{error}");
-        let error = twins.apart.update(&ids[..1], bad.row(100 * round + 99)).expect_err("a bad row");
+        let error = twins.hybrid.update(&ids[..1], bad.row(100 * round + 99)).expect_err("a bad row");
         assert!(matches!(error, Error::NotFinite { row: 0, .. }), "{error}");
-        assert!(matches!(twins.apart.remove(&[ids[0], 5]), Err(Error::UnknownId { id: 5 })));
+        assert!(matches!(twins.hybrid.remove(&[ids[0], 5]), Err(Error::UnknownId { id: 5 })));
         let changed: Vec<u64> =
             ids.iter().copied().filter(|id| id % 7 == round as u64 % 7).take(200).collect();
         let other = clustered(&mut random, changed.len(), dim);
@@ -51,8 +51,8 @@ fn after_any_changes_answers_are_those_of_the_host_engine(metric: Metric) {
             twins.change(Flat::compact);
         }
         ids.retain(|id| !gone.contains(id));
-        assert_eq!(twins.apart.ids().expect("memory"), twins.host.ids().expect("memory"));
-        assert_eq!(twins.apart.get(&ids).expect("there"), twins.host.get(&ids).expect("there"));
+        assert_eq!(twins.hybrid.ids().expect("memory"), twins.host.ids().expect("memory"));
+        assert_eq!(twins.hybrid.get(&ids).expect("there"), twins.host.get(&ids).expect("there"));
         for count in [1, 70] {
             twins.search(view(&queries[..count * dim], dim), &SearchOptions::new(10));
         }
@@ -68,11 +68,11 @@ fn after_any_changes_answers_are_those_of_the_host_engine(metric: Metric) {
     twins.search(queries, &SearchOptions::new(10));
     twins.within(queries, twins.host.search(queries.row(0), 9).expect("rows").row(0)[8].distance);
     // Saved and loaded to the same place, and copied to the host.
-    let bytes = twins.apart.to_bytes().expect("bytes");
+    let bytes = twins.hybrid.to_bytes().expect("bytes");
     assert!(bytes == twins.host.to_bytes().expect("bytes"), "saved alike");
-    let host = twins.apart.clone_to(&Device::host()).expect("a copy");
+    let host = twins.hybrid.clone_to(&Device::host()).expect("a copy");
     let loaded = Flat::loader(&device).rows(RowPlace::Host).load_bytes(&bytes);
-    Twins { apart: loaded.expect("loaded"), host }.search(queries, &SearchOptions::new(10));
+    Twins { hybrid: loaded.expect("loaded"), host }.search(queries, &SearchOptions::new(10));
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn dropped_changes_leave_the_index_as_it_was() {
     let more = random.floats(5000 * 32);
     let queries = random.floats(10 * 32);
     for polls in 0..6 {
-        let mut adding = Box::pin(twins.apart.add_async(view(&more, 32)));
+        let mut adding = Box::pin(twins.hybrid.add_async(view(&more, 32)));
         let waker = std::task::Waker::noop();
         let mut is_done = false;
         for _ in 0..polls {
@@ -92,12 +92,12 @@ fn dropped_changes_leave_the_index_as_it_was() {
             std::thread::sleep(std::time::Duration::from_millis(3));
         }
         drop(adding);
-        match twins.apart.len() {
+        match twins.hybrid.len() {
             700 => {}
             len => {
                 assert_eq!(len, 5700, "all rows or none");
-                let added = twins.apart.ids().expect("memory").split_off(700);
-                twins.apart.remove(&added).expect("there");
+                let added = twins.hybrid.ids().expect("memory").split_off(700);
+                twins.hybrid.remove(&added).expect("there");
             }
         }
         twins.search(view(&queries, 32), &SearchOptions::new(5));

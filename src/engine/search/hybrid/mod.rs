@@ -1,9 +1,9 @@
-//! Searches of rows that the host keeps: the device screens their narrowed copy, and the host reports what the screen leaves.
+//! Searches of rows that the host keeps: the device screens their quantised copy, and the host reports what the screen leaves.
 //!
 //! Every distance comes from the host engine, whatever way a query takes. So it has the same bits in any batch, and they are those of
 //! [`Device::host`](crate::Device::host).
 
-pub(crate) mod rescoring;
+pub(crate) mod refining;
 mod screened;
 mod streamed;
 
@@ -12,9 +12,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::elements::HostVectors;
 use crate::engine::device::queries::Queries;
 use crate::engine::rows::allowed::Scope;
-use crate::engine::rows::apart::ApartRows;
+use crate::engine::rows::hybrid::HybridRows;
 use crate::engine::rows::on_host;
-use crate::engine::search::apart::rescoring::Asked;
+use crate::engine::search::hybrid::refining::Asked;
 use crate::engine::search::plan::Plan;
 use crate::engine::search::request::{SearchRequest, SearchResult};
 use crate::engine::search::within::CAPACITY;
@@ -25,7 +25,7 @@ pub(crate) use screened::search_some;
 
 /// The nearest rows, or all within a radius.
 pub(crate) fn search<'f>(
-    rows: &'f ApartRows,
+    rows: &'f HybridRows,
     queries: &'f Queries<'f>,
     request: &'f SearchRequest<'f>,
 ) -> Boxed<'f, SearchResult> {
@@ -52,7 +52,7 @@ pub(crate) fn search<'f>(
 
 /// The answer by a screen on the device; none where the host answers alone.
 async fn by_screen(
-    rows: &ApartRows,
+    rows: &HybridRows,
     queries: &Queries<'_>,
     on_host: HostVectors<'_>,
     request: &SearchRequest<'_>,
@@ -80,7 +80,7 @@ async fn by_screen(
 }
 
 /// The plan of a search for the nearest rows.
-pub(crate) fn plan(rows: &ApartRows, queries: usize, k: usize, budget: u64) -> Result<Plan> {
+pub(crate) fn plan(rows: &HybridRows, queries: usize, k: usize, budget: u64) -> Result<Plan> {
     let scope = Scope { budget, allowed: None };
     let screened = |rows| Plan::screened(rows, queries as u64, k as u64, scope);
     let plan = match &rows.windows {

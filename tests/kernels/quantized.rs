@@ -1,18 +1,18 @@
-//! The kernel `narrow` compared with f64, and the integer screens, bit for bit.
+//! The kernel `quantize` compared with f64, and the integer screens, bit for bit.
 
 use crate::common::bench::{Bench, GUARD, PARTS, columns_of, floats_of, picked_scores};
-use crate::common::narrowed::{Slots, Vectors, integers, packed};
+use crate::common::quantized::{Slots, Vectors, integers, packed};
 use crate::common::vectors::{METRICS, norm};
-use nearfield::internals::certificate::{Form, Narrowing, Terms};
+use nearfield::internals::certificate::{Form, Quantizing, Terms};
 use nearfield::internals::kernels::{
-    ABSENT, BLOCK_ROWS, Part, key_of, narrow, screen_scan_i8, screen_tile_coop, screen_tile_i8,
+    ABSENT, BLOCK_ROWS, Part, key_of, quantize, screen_scan_i8, screen_tile_coop, screen_tile_i8,
 };
 use nearfield::{Element, Metric};
 use nearfield_testing::Random;
 use nearfield_testing::rounded;
 
 const BLOCK: usize = BLOCK_ROWS as usize;
-/// Rows that are not narrowed, so that the narrowed ones lie in two blocks.
+/// Rows that are not quantised, so that the quantised ones lie in two blocks.
 const FIRST: usize = 119;
 
 /// The square root of the sum of squares.
@@ -20,7 +20,7 @@ fn length(values: &[f64]) -> f64 {
     values.iter().map(|x| x * x).sum::<f64>().sqrt()
 }
 
-/// Rows that are hard to narrow, behind as many that are skipped.
+/// Rows that are hard to quantise, behind as many that are skipped.
 fn rows(random: &mut Random, dim: usize, centre: &[f32]) -> Vec<f32> {
     let mut rows = vec![0.0; FIRST * dim];
     let mut put = |one: Vec<f32>| rows.extend(one);
@@ -43,12 +43,12 @@ fn rows(random: &mut Random, dim: usize, centre: &[f32]) -> Vec<f32> {
     one[dim - 1] = -0.125;
     put(one);
     // Whole steps, and elements half-way between two steps.
-    let levels = Narrowing::of(Metric::L2, dim).levels as usize;
+    let levels = Quantizing::of(Metric::L2, dim).levels as usize;
     let mut one = random.integers(dim, levels);
     one[0] = levels as f32;
     put(one.clone());
     put(one.iter().map(|x| if *x == levels as f32 { *x } else { x + 0.5 }).collect());
-    // Next to the centre: differences by one rounding, and too small to be narrowed.
+    // Next to the centre: differences by one rounding, and too small to be quantised.
     put(centre.iter().zip(random.floats(dim)).map(|(m, x)| m + m * x * 1e-6).collect());
     let mut one = centre.to_vec();
     one.iter_mut().filter(|x| **x == 0.0).for_each(|x| *x = 2f32.powi(-100));
@@ -70,7 +70,7 @@ fn centres(random: &mut Random, dim: usize) -> [Vec<f32>; 3] {
     [vec![0.0; dim], mean, far]
 }
 
-/// A case for `narrow`.
+/// A case for `quantize`.
 struct Case<'a> {
     metric: Metric,
     rows: &'a [f32],
@@ -81,13 +81,14 @@ struct Case<'a> {
 impl Case<'_> {
     fn check<T: Element>(&self, bench: Bench<'_>, values: &[T]) {
         let dim = self.centre.len();
-        let narrowed = Vectors::narrow(bench, self.metric, values, self.centre, (FIRST, self.planes), None);
-        let words = bench.read(&narrowed.integers);
-        let terms = narrowed.read_terms(bench);
-        let Vectors { granules, plane_words, .. } = narrowed;
+        let quantized =
+            Vectors::quantize(bench, self.metric, values, self.centre, (FIRST, self.planes), None);
+        let words = bench.read(&quantized.integers);
+        let terms = quantized.read_terms(bench);
+        let Vectors { granules, plane_words, .. } = quantized;
         let count = self.rows.len() / dim;
         let byte = |plane: usize, row: usize, dimension: usize| {
-            let place = plane * plane_words * 4 + narrow::place(row, dimension, granules);
+            let place = plane * plane_words * 4 + quantize::place(row, dimension, granules);
             (words[place / 4] >> (place % 4 * 8) & 255) as i32
         };
         for plane in 0..self.planes {
@@ -95,10 +96,10 @@ impl Case<'_> {
             for row in (0..FIRST).chain(count..blocks) {
                 // A word belongs to one row.
                 let stray = (0..granules * 16).step_by(4).find(|&dimension| {
-                    let place = plane * plane_words * 4 + narrow::place(row, dimension, granules);
+                    let place = plane * plane_words * 4 + quantize::place(row, dimension, granules);
                     words[place / 4] != GUARD
                 });
-                assert_eq!(stray, None, "row {row} must not be narrowed");
+                assert_eq!(stray, None, "row {row} must not be quantised");
                 assert_eq!(terms[row].scale.to_bits(), GUARD);
             }
             for row in FIRST..count {
@@ -117,8 +118,8 @@ impl Case<'_> {
     /// Integers and terms of a row against f64.
     fn check_row(&self, row: usize, integers: &[Vec<i32>], terms: Terms) {
         let dim = self.centre.len();
-        let Narrowing { levels, finer, inflation, step_error, unit_error, tiny, smallest } =
-            Narrowing::of(self.metric, dim);
+        let Quantizing { levels, finer, inflation, step_error, unit_error, tiny, smallest } =
+            Quantizing::of(self.metric, dim);
         let [inflation, step_error, unit_error] = [inflation, step_error, unit_error].map(f64::from);
         let (levels, unit) = (f64::from(levels), 2f64.powi(-23));
         let vector = &self.rows[row * dim..][..dim];
@@ -127,7 +128,7 @@ impl Case<'_> {
         let y: Vec<f64> = wide.iter().map(|x| x / unit_of).collect();
         let left: Vec<f64> = y.iter().zip(self.centre).map(|(y, &m)| y - f64::from(m)).collect();
         let (reference, [want_scale, want_length, _, want_bias]) =
-            narrow::reference(self.metric, vector, self.centre);
+            quantize::reference(self.metric, vector, self.centre);
         let said = || format!("{}, dim {dim}, row {}, {} planes", self.metric, row - FIRST, self.planes);
         let [scale, found_length, residual, bias] =
             [terms.scale, terms.length, terms.residual, terms.bias].map(f64::from);
@@ -193,7 +194,7 @@ impl Case<'_> {
     }
 }
 
-fn narrows(dims: &[usize]) {
+fn quantizes(dims: &[usize]) {
     let Some(bench) = Bench::open() else { return };
     for (turn, &dim) in dims.iter().enumerate() {
         let mut random = Random::new(0x4a + dim as u64);
@@ -218,13 +219,13 @@ fn narrows(dims: &[usize]) {
 }
 
 #[test]
-fn narrowed_vectors_are_within_their_terms_at_small_dims() {
-    narrows(&[1, 3, 4, 5, 17, 31, 32, 33]);
+fn quantized_vectors_are_within_their_terms_at_small_dims() {
+    quantizes(&[1, 3, 4, 5, 17, 31, 32, 33]);
 }
 
 #[test]
-fn narrowed_vectors_are_within_their_terms_at_large_dims() {
-    narrows(&[384, 768, 1536, 2049, 4096]);
+fn quantized_vectors_are_within_their_terms_at_large_dims() {
+    quantizes(&[384, 768, 1536, 2049, 4096]);
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -238,11 +239,11 @@ enum Screen {
 /// Scores of integer queries and rows, bit for bit, and nothing written elsewhere.
 fn check_scores(bench: Bench<'_>, screen: Screen, count: usize, dim: usize, part: &Part) {
     let mut random = Random::new((dim * 131 + count) as u64);
-    let Narrowing { levels, finer, .. } = Narrowing::of(Metric::L2, dim);
+    let Quantizing { levels, finer, .. } = Quantizing::of(Metric::L2, dim);
     let blocks = (part.block_first + (part.blocks - 1) * part.block_step + 1) as usize;
     let rows = integers(&mut random, blocks * BLOCK, dim, levels as usize);
-    let granules = narrow::granules(dim);
-    let plane_bytes = narrow::plane_bytes(count as u64, dim);
+    let granules = quantize::granules(dim);
+    let plane_bytes = quantize::plane_bytes(count as u64, dim);
     let (at_once, planes) =
         if let Screen::Scan(at_once, planes) = screen { (at_once, planes) } else { (BLOCK, 1) };
     let queries: Vec<Vec<Vec<i32>>> =
@@ -280,7 +281,7 @@ fn check_scores(bench: Bench<'_>, screen: Screen, count: usize, dim: usize, part
                 fraction: 1.0 / finer as f32,
                 ..Default::default()
             };
-            let constants = [at_once as u32, planes as u32, Form::NarrowedInnerProduct as u32, 1];
+            let constants = [at_once as u32, planes as u32, Form::QuantizedInnerProduct as u32, 1];
             let buffers = [&query_buffer, &row_buffer, &scores, &terms, &terms, &allowed, &best];
             bench.dispatch(&screen_scan_i8::KERNEL, &constants, &params, &buffers, grid);
             let found = bench.read_records::<2>(&best);
@@ -365,9 +366,9 @@ fn tiles_of_integers_are_exact_with_and_without_cooperative_matrices() {
     }
 }
 
-/// Staged rows narrow into any slots of a segment with the same bits as in place, and nothing else is written.
+/// Staged rows quantise into any slots of a segment with the same bits as in place, and nothing else is written.
 #[test]
-fn rows_narrow_into_their_slots_as_in_place() {
+fn rows_quantize_into_their_slots_as_in_place() {
     let Some(bench) = Bench::open() else { return };
     let mut random = Random::new(0x510e);
     for dim in [1, 4, 33, 384] {
@@ -381,9 +382,9 @@ fn rows_narrow_into_their_slots_as_in_place() {
             random.shuffle(&mut list);
             list.truncate(count);
             for metric in METRICS {
-                let in_place = Vectors::narrow(bench, metric, &values, &centre, (0, 1), None);
+                let in_place = Vectors::quantize(bench, metric, &values, &centre, (0, 1), None);
                 let slots = Slots { list: &list, first, rows: room };
-                let to_slots = Vectors::narrow(bench, metric, &values, &centre, (0, 1), Some(slots));
+                let to_slots = Vectors::quantize(bench, metric, &values, &centre, (0, 1), Some(slots));
                 let (want, found) = (bench.read(&in_place.integers), bench.read(&to_slots.integers));
                 let [want_terms, found_terms] =
                     [&in_place, &to_slots].map(|made| bench.read_records::<4>(&made.terms));
@@ -391,8 +392,8 @@ fn rows_narrow_into_their_slots_as_in_place() {
                 for (row, &terms) in found_terms.iter().enumerate().take(room) {
                     let position = list.iter().position(|&slot| slot == first + row as u32);
                     for dimension in (0..granules * 16).step_by(4) {
-                        let word = position.map(|from| want[narrow::place(from, dimension, granules) / 4]);
-                        let place = narrow::place(row, dimension, granules) / 4;
+                        let word = position.map(|from| want[quantize::place(from, dimension, granules) / 4]);
+                        let place = quantize::place(row, dimension, granules) / 4;
                         assert_eq!(found[place], word.unwrap_or(GUARD), "{metric}, dim {dim}, row {row}");
                     }
                     let wanted = position.map_or([GUARD; 4], |from| want_terms[from]);

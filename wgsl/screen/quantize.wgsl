@@ -1,15 +1,15 @@
-// Narrows vectors to 8-bit integers. A vector minus the centre is a scale times integers plus a residual, whose length is
+// Quantises vectors to 8-bit integers. A vector minus the centre is a scale times integers plus a residual, whose length is
 // kept. Sixteen invocations share a vector. docs/certified-search.md derives the bounds that the terms must meet; all
 // rounding constants come from src/screen/certificate.rs.
 @group(0) @binding(1) var<storage, read> rows: array<Row>; // [rows, dim]
 @group(0) @binding(2) var<storage, read> row_norms: array<vec2<f32>>; // [rows]: squared, inverse
 @group(0) @binding(3) var<storage, read> centre: array<vec4<f32>>; // [dim]
-@group(0) @binding(4) var<storage, read_write> narrowed: array<u32>; // [PLANES] blocks of BLOCK_ROWS rows, 16 dimensions after 16
+@group(0) @binding(4) var<storage, read_write> quantized: array<u32>; // [PLANES] blocks of BLOCK_ROWS rows, 16 dimensions after 16
 @group(0) @binding(5) var<storage, read_write> terms: array<vec4<f32>>; // [rows]: scale, length, residual, bias
 @group(0) @binding(6) var<storage, read> slots: array<u32>; // [rows], if SLOTS = 1
 
 override METRIC: u32 = 0u;
-override PLANES: u32 = 1u; // 2: the residual is narrowed, too
+override PLANES: u32 = 1u; // 2: the residual is quantised, too
 override SLOTS: u32 = 0u; // 1: rows lie in the order of a list; their integers and terms go to their slots
 
 // The bits of the largest magnitude: as integers they order as the numbers do.
@@ -29,7 +29,7 @@ fn packed(four: vec4<f32>) -> u32 {
 }
 
 @compute @workgroup_size(WORKGROUP)
-fn narrow(
+fn quantize(
   @builtin(workgroup_id) workgroup: vec3<u32>,
   @builtin(num_workgroups) workgroups: vec3<u32>,
   @builtin(local_invocation_index) index: u32,
@@ -57,7 +57,7 @@ fn narrow(
   }
   workgroupBarrier();
   let most = bitcast<f32>(atomicLoad(&largest[index / WIDTH]));
-  // Such vectors are not narrowed: all of the vector is residual, and `tiny` is longer than it.
+  // Such vectors are not quantised: all of the vector is residual, and `tiny` is longer than it.
   let is_tiny = most < params.smallest;
   var scale = 0.0;
   var steps = 0.0;
@@ -76,11 +76,11 @@ fn narrow(
       let whole = clamp(round(four), -most_steps, most_steps);
       var rest = four - whole;
       let place = first + (i >> 2u) * (4u * BLOCK_ROWS) + (i & 3u);
-      narrowed[place] = packed(whole);
+      quantized[place] = packed(whole);
       if (PLANES == 2u) {
         let finer = clamp(round(rest * params.finer), -most_steps, most_steps);
         rest -= finer * params.fraction;
-        narrowed[params.plane * 4u + place] = packed(finer);
+        quantized[params.plane * 4u + place] = packed(finer);
       }
       squares = fma(four, four, squares);
       residuals = fma(rest, rest, residuals);

@@ -1,4 +1,4 @@
-//! The narrowed copy of an index's rows, and the kernels that write and score it.
+//! The quantised copy of an index's rows, and the kernels that write and score it.
 //!
 //! Every search on integers goes through this file: how vectors are encoded, how large the copy is, which kernel scores it, and
 //! which intervals follow from its scores.
@@ -9,17 +9,17 @@ use crate::elements::{ElementKind, HostVectors, MatrixView, with_view};
 use crate::engine::pass::BufferVectors;
 use crate::error::{Error, Result};
 use crate::gpu::{AdapterKind, Buffer, BufferSlice, Commands, Gpu, RowLayout, Share};
-use crate::host::Narrower;
+use crate::host::Quantizer;
 use crate::kernels::{
-    BLOCK_ROWS, Kernel, Scored, collect_tile_coop, collect_tile_i8, narrow, screen_scan_i8, screen_tile_coop,
-    screen_tile_i8,
+    BLOCK_ROWS, Kernel, Scored, collect_tile_coop, collect_tile_i8, quantize, screen_scan_i8,
+    screen_tile_coop, screen_tile_i8,
 };
 use crate::metric::Metric;
 use crate::screen::Screen;
 use crate::screen::centre::Centre;
-use crate::screen::certificate::{Form, Intervals, Narrowing};
+use crate::screen::certificate::{Form, Intervals, Quantizing};
 
-/// Bytes of the terms of a narrowed vector.
+/// Bytes of the terms of a quantised vector.
 pub(crate) const TERMS_BYTES: u64 = 16;
 
 impl Screen {
@@ -32,9 +32,9 @@ impl Screen {
     }
 }
 
-/// How the rows of an index are narrowed.
+/// How the rows of an index are quantised.
 #[derive(Debug, Clone)]
-pub(crate) struct NarrowedRows {
+pub(crate) struct QuantizedRows {
     metric: Metric,
     dim: usize,
     /// Whether an index without memory for the copy goes without it.
@@ -44,9 +44,9 @@ pub(crate) struct NarrowedRows {
     centre_buffer: Buffer,
 }
 
-/// The narrowed copy of a segment.
+/// The quantised copy of a segment.
 #[derive(Debug, Clone)]
-pub(crate) struct NarrowedSegment {
+pub(crate) struct QuantizedSegment {
     pub(crate) rows: Buffer,
     /// `Terms` of each row.
     pub(crate) terms: Buffer,
@@ -54,7 +54,7 @@ pub(crate) struct NarrowedSegment {
     pub(crate) share: Option<Arc<Share>>,
 }
 
-/// Buffers that receive narrowed vectors.
+/// Buffers that receive quantised vectors.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Integers<'a> {
     pub(crate) values: BufferSlice<'a>,
@@ -70,13 +70,13 @@ impl<'a> Integers<'a> {
     }
 }
 
-impl NarrowedSegment {
+impl QuantizedSegment {
     pub(crate) fn integers(&self) -> Integers<'_> {
         Integers::single((&self.rows).into(), (&self.terms).into())
     }
 }
 
-impl NarrowedRows {
+impl QuantizedRows {
     /// None if the index keeps no copy.
     pub(crate) fn new(gpu: &Gpu, screen: Screen, metric: Metric, dim: usize) -> Result<Option<Self>> {
         if !screen.is_wanted(gpu, dim) {
@@ -92,10 +92,10 @@ impl NarrowedRows {
         }))
     }
 
-    /// Narrowing around a centre that does not move.
+    /// Quantising around a centre that does not move.
     pub(crate) async fn around(gpu: &Arc<Gpu>, metric: Metric, dim: usize, centre: Vec<f32>) -> Result<Self> {
         // The coarse step has no plan that could wait for the test.
-        screen_tile_coop::is_usable(gpu, Form::narrowed(metric)).await?;
+        screen_tile_coop::is_usable(gpu, Form::quantized(metric)).await?;
         Ok(Self {
             metric,
             dim,
@@ -107,15 +107,15 @@ impl NarrowedRows {
 
     /// Bytes of a row's integers or of its terms, whichever is larger.
     pub(crate) fn row_bytes(&self) -> u64 {
-        (u64::from(narrow::granules(self.dim)) * 16).max(TERMS_BYTES)
+        (u64::from(quantize::granules(self.dim)) * 16).max(TERMS_BYTES)
     }
 
-    /// Bytes of a plane of `vectors` narrowed vectors.
+    /// Bytes of a plane of `vectors` quantised vectors.
     pub(crate) fn plane_bytes(&self, vectors: u64) -> u64 {
-        narrow::plane_bytes(vectors, self.dim)
+        quantize::plane_bytes(vectors, self.dim)
     }
 
-    /// Bytes of one narrowed vector in a full block, without its terms.
+    /// Bytes of one quantised vector in a full block, without its terms.
     pub(crate) fn vector_bytes(&self) -> u64 {
         self.plane_bytes(BLOCK_ROWS.into()) / u64::from(BLOCK_ROWS)
     }
@@ -126,11 +126,11 @@ impl NarrowedRows {
     }
 
     /// Buffers for the copy of a segment; none when there is no memory for an optional copy.
-    pub(crate) fn allocate(&self, gpu: &Gpu, capacity: u64) -> Result<Option<NarrowedSegment>> {
-        let rows = gpu.create_storage("narrowed rows", self.plane_bytes(capacity));
-        let terms = gpu.create_storage("terms of narrowed rows", capacity * TERMS_BYTES);
+    pub(crate) fn allocate(&self, gpu: &Gpu, capacity: u64) -> Result<Option<QuantizedSegment>> {
+        let rows = gpu.create_storage("quantised rows", self.plane_bytes(capacity));
+        let terms = gpu.create_storage("terms of quantised rows", capacity * TERMS_BYTES);
         match (rows, terms) {
-            (Ok(rows), Ok(terms)) => Ok(Some(NarrowedSegment { rows, terms, share: None })),
+            (Ok(rows), Ok(terms)) => Ok(Some(QuantizedSegment { rows, terms, share: None })),
             (Err(Error::OutOfMemory { .. }), _) | (_, Err(Error::OutOfMemory { .. })) if self.is_optional => {
                 Ok(None)
             }
@@ -139,12 +139,12 @@ impl NarrowedRows {
     }
 
     /// [`allocate`](Self::allocate) for rows of an index, whose memory counts.
-    pub(crate) fn within_limit(&self, gpu: &Gpu, capacity: u64) -> Result<Option<NarrowedSegment>> {
+    pub(crate) fn within_limit(&self, gpu: &Gpu, capacity: u64) -> Result<Option<QuantizedSegment>> {
         let bytes = self.plane_bytes(capacity) + capacity * TERMS_BYTES;
         match gpu.rows_limit.take(|| format!("8-bit copies of {capacity} rows"), bytes) {
             Ok(share) => {
                 let copy = self.allocate(gpu, capacity)?;
-                Ok(copy.map(|copy| NarrowedSegment { share: Some(share), ..copy }))
+                Ok(copy.map(|copy| QuantizedSegment { share: Some(share), ..copy }))
             }
             Err(Error::MemoryLimit { .. }) if self.is_optional => Ok(None),
             Err(error) => Err(error),
@@ -156,12 +156,12 @@ impl NarrowedRows {
         Self { is_optional: false, ..self }
     }
 
-    /// The same narrowing on the host.
-    pub(crate) fn on_host(&self) -> Narrower {
-        Narrower::around(self.metric, self.centre.clone())
+    /// The same quantising on the host.
+    pub(crate) fn on_host(&self) -> Quantizer {
+        Quantizer::around(self.metric, self.centre.clone())
     }
 
-    /// Counts new rows, or a sample of them, towards the centre. Returns true when the centre moved: then all rows have to be narrowed
+    /// Counts new rows, or a sample of them, towards the centre. Returns true when the centre moved: then all rows have to be quantised
     /// again. Callers call it on a copy of this, which they drop if the rows are refused.
     pub(crate) async fn count(&mut self, gpu: &Gpu, new: HostVectors<'_>) -> Result<bool> {
         if !with_view!(new, new => self.centre.count(new)) {
@@ -177,38 +177,38 @@ impl NarrowedRows {
         self.centre.wanted(rows)
     }
 
-    /// Narrows the vectors `range`, whose norms are known. With a list of slots, vectors go to the slots on it.
+    /// Quantises the vectors `range`, whose norms are known. With a list of slots, vectors go to the slots on it.
     pub(crate) fn encode_vectors(
         &self,
         commands: &mut Commands<'_>,
         (vectors, norms): (BufferVectors<'_>, BufferSlice<'_>),
         [first_row, end_row]: [u32; 2],
         into: Integers<'_>,
-        slots: Option<narrow::Slots<'_>>,
+        slots: Option<quantize::Slots<'_>>,
     ) -> Result<()> {
-        let params = narrow::Params {
+        let params = quantize::Params {
             vectors: (vectors.layout.stride / 4) as u32,
             granules: self.granules(),
             first_row,
             end_row,
-            plane: (into.plane_bytes / narrow::GRANULE as u64) as u32,
+            plane: (into.plane_bytes / quantize::GRANULE as u64) as u32,
             first_slot: slots.map_or(0, |slots| slots.first_slot),
             rows: slots.map_or(0, |slots| slots.rows),
-            ..narrow::Params::of(Narrowing::of(self.metric, self.dim))
+            ..quantize::Params::of(Quantizing::of(self.metric, self.dim))
         };
-        let buffers = narrow::Buffers {
+        let buffers = quantize::Buffers {
             rows: vectors.values,
             row_norms: norms,
             centre: &self.centre_buffer,
-            narrowed: into.values,
+            quantized: into.values,
             terms: into.terms,
             slots: slots.map_or(norms, |slots| slots.list),
         };
         let constants = (into.planes, slots.is_some());
-        narrow::encode(commands, (self.metric, vectors.layout.elements), constants, &params, &buffers)
+        quantize::encode(commands, (self.metric, vectors.layout.elements), constants, &params, &buffers)
     }
 
-    /// Scores rows for few narrowed queries, which lie in one block.
+    /// Scores rows for few quantised queries, which lie in one block.
     pub(crate) fn encode_scan(
         &self,
         commands: &mut Commands<'_>,
@@ -216,7 +216,7 @@ impl NarrowedRows {
         scan: &screen_scan_i8::Scan<'_>,
         planes: u32,
     ) -> Result<()> {
-        let finer = Narrowing::of(self.metric, self.dim).finer;
+        let finer = Quantizing::of(self.metric, self.dim).finer;
         screen_scan_i8::encode(commands, scored, scan, self.granules(), (planes, finer))
     }
 
@@ -233,9 +233,9 @@ impl NarrowedRows {
         if screen_tile_coop::is_expected(gpu) { &collect_tile_coop::KERNEL } else { &collect_tile_i8::KERNEL }
     }
 
-    /// Granules of a narrowed vector, as kernels count them.
+    /// Granules of a quantised vector, as kernels count them.
     pub(crate) fn granules(&self) -> u32 {
-        narrow::granules(self.dim)
+        quantize::granules(self.dim)
     }
 }
 

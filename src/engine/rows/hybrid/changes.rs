@@ -1,14 +1,14 @@
-//! Changes of rows that the host keeps. Their narrowed copy is prepared on the device first, in slots that no search reads; then the
+//! Changes of rows that the host keeps. Their quantised copy is prepared on the device first, in slots that no search reads; then the
 //! host takes the rows over, by steps that cannot fail.
 
 use crate::bits::Bits;
 use crate::elements::HostVectors;
 use crate::engine::pass::{BufferVectors, encode_norms, reset_refused};
 use crate::engine::rows::alive::Change;
-use crate::engine::rows::apart::ApartRows;
-use crate::engine::rows::apart::windows::{Replaced, Windows};
+use crate::engine::rows::hybrid::HybridRows;
+use crate::engine::rows::hybrid::windows::{Replaced, Windows};
 use crate::engine::rows::moves::places;
-use crate::engine::rows::narrowed::NarrowedRows;
+use crate::engine::rows::quantized::QuantizedRows;
 use crate::engine::rows::segments::{GpuRows, Segment, cut};
 use crate::engine::rows::write::Placing;
 use crate::error::{Error, Result};
@@ -20,20 +20,20 @@ use crate::kernels::norms;
 /// A change that is prepared on the device.
 struct Prepared {
     segments: Vec<Segment>,
-    narrowed: NarrowedRows,
+    quantized: QuantizedRows,
     change: Change,
     /// The rows that were there before, if the centre has moved.
     again: Vec<StagedRows>,
 }
 
-/// Rows that are narrowed piece by piece on a device that had none.
-pub(crate) struct Narrowing {
+/// Rows that are quantised piece by piece on a device that had none.
+pub(crate) struct Quantizing {
     segments: Vec<Segment>,
-    narrowed: NarrowedRows,
+    quantized: QuantizedRows,
     refused: Buffer,
 }
 
-/// Rows on the device that are to be narrowed again, with their norms and slots.
+/// Rows on the device that are to be quantised again, with their norms and slots.
 struct StagedRows {
     rows: Buffer,
     norms: Buffer,
@@ -43,7 +43,7 @@ struct StagedRows {
 
 /// A change that is ready on the device. The host takes its rows over when the change is applied, at once: a future that is dropped
 /// before cannot leave that half done.
-pub(crate) struct ApartChange<'a> {
+pub(crate) struct HybridChange<'a> {
     on_device: Option<Prepared>,
     /// Windows that take the place of others, or of the copy of all rows.
     windows: Option<Box<Replaced>>,
@@ -60,14 +60,14 @@ enum Taken<'a> {
     Nothing,
 }
 
-impl ApartRows {
-    /// Narrows rows into slots that no search reads yet.
+impl HybridRows {
+    /// Quantises rows into slots that no search reads yet.
     pub(crate) fn prepared_put<'f, 'a: 'f>(
         &'f mut self,
         source: HostVectors<'a>,
         placing: &'a Placing<'a>,
         progress: RowProgress<'f>,
-    ) -> Boxed<'f, ApartChange<'a>> {
+    ) -> Boxed<'f, HybridChange<'a>> {
         Box::pin(async move {
             let &Placing { slots, ids, freed } = placing;
             if self.integers.is_none() {
@@ -83,7 +83,7 @@ impl ApartRows {
                 let end = end_of(slots).max(self.rows.end() as u64);
                 windows = Some(Box::new(before.with(Some(source), end).await?));
             }
-            Ok(ApartChange { on_device, windows, on_host, takes: Taken::Rows(source, slots, ids) })
+            Ok(HybridChange { on_device, windows, on_host, takes: Taken::Rows(source, slots, ids) })
         })
     }
 
@@ -92,7 +92,7 @@ impl ApartRows {
         new: Option<(HostVectors<'a>, &'a Placing<'a>)>,
         freed: &[u32],
         progress: RowProgress<'_>,
-    ) -> Result<ApartChange<'a>> {
+    ) -> Result<HybridChange<'a>> {
         match new {
             Some((source, placing)) => self.prepared_put(source, placing, progress).await,
             None => self.prepared_release(freed).await,
@@ -104,14 +104,14 @@ impl ApartRows {
         &mut self,
         new: Option<(HostVectors<'a>, &'a Placing<'a>)>,
         freed: &[u32],
-    ) -> Result<ApartChange<'a>> {
+    ) -> Result<HybridChange<'a>> {
         let without = || Error::internal("rows on the host have no copy that could be sent in windows");
         let integers = self.integers.as_ref().ok_or_else(without)?;
         // The windows take the place of the copy, and may take its memory.
-        let copies = integers.segments.iter().filter_map(|segment| segment.narrowed.as_ref()?.share.clone());
+        let copies = integers.segments.iter().filter_map(|segment| segment.quantized.as_ref()?.share.clone());
         let loan = Loan::new(copies);
-        let narrowed = integers.narrowed.clone().ok_or_else(without)?;
-        let windows = Windows::new(integers.narrowed_from(narrowed, vec![], None))?;
+        let quantized = integers.quantized.clone().ok_or_else(without)?;
+        let windows = Windows::new(integers.quantized_from(quantized, vec![], None))?;
         let (source, slots, freed, takes) = match new {
             Some((source, &Placing { slots, ids, freed })) => {
                 (Some(source), slots, freed, Taken::Rows(source, slots, ids))
@@ -122,12 +122,12 @@ impl ApartRows {
         let end = (self.rows.end() as u64).max(end_of(slots));
         let windows = windows.with(source, end).await?.windows;
         let windows = Some(Box::new(Replaced { windows, loan }));
-        Ok(ApartChange { on_device: None, windows, on_host, takes })
+        Ok(HybridChange { on_device: None, windows, on_host, takes })
     }
 
-    /// Starts to narrow all rows on the device, which has none so far. `sample` are some of them. None where the host searches alone, or
+    /// Starts to quantise all rows on the device, which has none so far. `sample` are some of them. None where the host searches alone, or
     /// sends rows in windows.
-    pub(crate) async fn narrowing(&mut self, sample: HostVectors<'_>) -> Result<Option<Narrowing>> {
+    pub(crate) async fn quantizing(&mut self, sample: HostVectors<'_>) -> Result<Option<Quantizing>> {
         if let Some(windows) = &mut self.windows {
             *windows = windows.with(Some(sample), self.rows.end() as u64).await?.windows;
         }
@@ -135,72 +135,76 @@ impl ApartRows {
         let gpu = &integers.gpu;
         let refused = gpu.create_storage("refused", 8)?;
         reset_refused(gpu, &refused).await?;
-        let (segments, mut narrowed) = integers.narrowed_up_to(self.rows.end() as u64)?;
-        narrowed.count(gpu, sample).await?;
-        Ok(Some(Narrowing { segments, narrowed, refused }))
+        let (segments, mut quantized) = integers.quantized_up_to(self.rows.end() as u64)?;
+        quantized.count(gpu, sample).await?;
+        Ok(Some(Quantizing { segments, quantized, refused }))
     }
 
-    /// Narrows copies of the rows in these slots.
-    pub(crate) async fn narrow(&self, narrowing: &Narrowing, piece: (HostVectors<'_>, &[u32])) -> Result<()> {
+    /// Quantises copies of the rows in these slots.
+    pub(crate) async fn quantize(
+        &self,
+        quantizing: &Quantizing,
+        piece: (HostVectors<'_>, &[u32]),
+    ) -> Result<()> {
         let Some(integers) = &self.integers else { return Ok(()) };
-        let Narrowing { segments, narrowed, refused } = narrowing;
-        integers.narrow((segments, narrowed), piece, refused, &mut |_| ()).await
+        let Quantizing { segments, quantized, refused } = quantizing;
+        integers.quantize((segments, quantized), piece, refused, &mut |_| ()).await
     }
 
-    /// Searches what was narrowed: all rows.
-    pub(crate) async fn narrowed(&mut self, narrowing: Narrowing) -> Result<()> {
+    /// Searches what was quantised: all rows.
+    pub(crate) async fn quantized(&mut self, quantizing: Quantizing) -> Result<()> {
         let Some(integers) = &mut self.integers else { return Ok(()) };
-        let Narrowing { segments, narrowed, refused } = narrowing;
+        let Quantizing { segments, quantized, refused } = quantizing;
         let gpu = integers.gpu.clone();
         let parts = Commands::new(&gpu, None).read(&[(&refused, 0, 8)]).await?;
         norms::check("rows", &parts[0])?;
         let filled = Bits::slots(self.rows.alive(), self.rows.end())?;
         let change = Change::new(&gpu, None, 0, &filled, &[]).await?;
-        integers.take_over(Prepared { segments, narrowed, change, again: vec![] });
+        integers.take_over(Prepared { segments, quantized, change, again: vec![] });
         Ok(())
     }
 
-    pub(crate) async fn prepared_release(&mut self, freed: &[u32]) -> Result<ApartChange<'static>> {
+    pub(crate) async fn prepared_release(&mut self, freed: &[u32]) -> Result<HybridChange<'static>> {
         let (on_host, mut on_device) = (self.rows.prepared(None, &[], freed)?, None);
         if let Some(integers) = &self.integers {
-            let (segments, narrowed) = integers.narrowed_up_to(integers.end())?;
+            let (segments, quantized) = integers.quantized_up_to(integers.end())?;
             let end = integers.end() as u32;
             let change = Change::new(&integers.gpu, integers.alive.as_ref(), end, &[], freed).await?;
-            on_device = Some(Prepared { segments, narrowed, change, again: vec![] });
+            on_device = Some(Prepared { segments, quantized, change, again: vec![] });
         }
-        Ok(ApartChange { on_device, windows: None, on_host, takes: Taken::Nothing })
+        Ok(HybridChange { on_device, windows: None, on_host, takes: Taken::Nothing })
     }
 
-    /// Narrows rows again in slots that have none; they leave their own when the change is applied.
+    /// Quantises rows again in slots that have none; they leave their own when the change is applied.
     pub(crate) async fn prepared_move<'a>(
         &mut self,
         from: &'a [u32],
         to: &'a [u32],
-    ) -> Result<ApartChange<'a>> {
+    ) -> Result<HybridChange<'a>> {
         let on_host = self.rows.prepared(None, to, from)?;
         let moved =
-            |on_device| ApartChange { on_device, windows: None, on_host, takes: Taken::Moves(from, to) };
+            |on_device| HybridChange { on_device, windows: None, on_host, takes: Taken::Moves(from, to) };
         let Some(integers) = &self.integers else { return Ok(moved(None)) };
         let end = integers.end_with(to);
-        let (segments, narrowed) = integers.narrowed_up_to(end)?;
+        let (segments, quantized) = integers.quantized_up_to(end)?;
         let gpu = integers.gpu.clone();
         let refused = gpu.create_storage("refused", 8)?;
         let piece = integers.piece(from.len(), &integers.staged_bytes(), 1)?;
         for (from, to) in from.chunks(piece).zip(to.chunks(piece)) {
             let rows = self.rows.values.gathered(from)?;
             let piece = ((&rows).into(), to);
-            integers.narrow((&segments, &narrowed), piece, &refused, &mut |_| ()).await?;
+            integers.quantize((&segments, &quantized), piece, &refused, &mut |_| ()).await?;
         }
         let change = Change::new(&gpu, integers.alive.as_ref(), integers.end() as u32, to, from).await?;
-        Ok(moved(Some(Prepared { segments, narrowed, change, again: vec![] })))
+        Ok(moved(Some(Prepared { segments, quantized, change, again: vec![] })))
     }
 
     /// Takes over a change.
     ///
     /// # Errors
     /// Faults of this library alone: all memory was taken before.
-    pub(crate) fn apply(&mut self, change: ApartChange<'_>) -> Result<()> {
-        let ApartChange { on_device, windows, mut on_host, takes } = change;
+    pub(crate) fn apply(&mut self, change: HybridChange<'_>) -> Result<()> {
+        let HybridChange { on_device, windows, mut on_host, takes } = change;
         let gpu = self.integers.as_ref().map(|integers| integers.gpu.clone());
         let mut commands = gpu.as_deref().map(|gpu| Commands::new(gpu, None));
         if let (Some(integers), Some(prepared), Some(commands)) = (&self.integers, &on_device, &mut commands)
@@ -208,8 +212,8 @@ impl ApartRows {
             // Around the new centre.
             for StagedRows { rows, norms, list, slots } in &prepared.again {
                 let staged = [rows, norms, list].map(BufferSlice::all);
-                let Prepared { segments, narrowed, .. } = prepared;
-                integers.encode_narrow(commands, (segments, narrowed), staged, slots)?;
+                let Prepared { segments, quantized, .. } = prepared;
+                integers.encode_quantize(commands, (segments, quantized), staged, slots)?;
             }
         }
         // Nothing interrupts it, because the device has the rows already.
@@ -260,11 +264,11 @@ impl GpuRows {
         end_of(slots).max(self.end())
     }
 
-    /// Segments that reach up to slot `end`, and how their rows are narrowed.
-    fn narrowed_up_to(&self, end: u64) -> Result<(Vec<Segment>, NarrowedRows)> {
-        let (segments, narrowed) = self.reached(end)?;
-        let without = || Error::internal("rows on the host have no narrowed copy on the device");
-        Ok((segments, narrowed.ok_or_else(without)?))
+    /// Segments that reach up to slot `end`, and how their rows are quantised.
+    fn quantized_up_to(&self, end: u64) -> Result<(Vec<Segment>, QuantizedRows)> {
+        let (segments, quantized) = self.reached(end)?;
+        let without = || Error::internal("rows on the host have no quantised copy on the device");
+        Ok((segments, quantized.ok_or_else(without)?))
     }
 
     /// Bytes of a row on its way: its elements, its norms and its slot.
@@ -272,7 +276,7 @@ impl GpuRows {
         [self.layout.row_bytes(), 8, 4]
     }
 
-    /// Narrows new rows into their slots. `before` are the rows so far.
+    /// Quantises new rows into their slots. `before` are the rows so far.
     async fn prepared(
         &self,
         before: &HostRows,
@@ -284,23 +288,23 @@ impl GpuRows {
         let &Placing { slots, freed, .. } = placing;
         let refused = gpu.create_storage("refused", 8)?;
         reset_refused(gpu, &refused).await?;
-        let (mut segments, mut narrowed) = self.narrowed_up_to(self.end_with(slots))?;
-        let again = match narrowed.count(gpu, source).await? {
+        let (mut segments, mut quantized) = self.quantized_up_to(self.end_with(slots))?;
+        let again = match quantized.count(gpu, source).await? {
             true => self.staged_again(before, &refused).await?,
             false => vec![],
         };
-        self.narrow((&segments, &narrowed), (source, slots), &refused, progress).await?;
+        self.quantize((&segments, &quantized), (source, slots), &refused, progress).await?;
         let parts = Commands::new(gpu, None).read(&[(&refused, 0, 8)]).await?;
         norms::check("rows", &parts[0])?;
         let change = Change::new(gpu, self.alive.as_ref(), self.end() as u32, slots, freed).await?;
         cut(&mut segments, change.end);
-        Ok(Prepared { segments, narrowed, change, again })
+        Ok(Prepared { segments, quantized, change, again })
     }
 
-    /// Narrows rows of the host into slots, piece after piece, and finds values that are not finite.
-    async fn narrow(
+    /// Quantises rows of the host into slots, piece after piece, and finds values that are not finite.
+    async fn quantize(
         &self,
-        (segments, narrowed): (&[Segment], &NarrowedRows),
+        (segments, quantized): (&[Segment], &QuantizedRows),
         (rows, slots): (HostVectors<'_>, &[u32]),
         refused: &Buffer,
         progress: RowProgress<'_>,
@@ -324,7 +328,7 @@ impl GpuRows {
             let into = ((&scratch[1]).into(), refused.into());
             encode_norms(&mut commands, vectors, ([0, slots.len() as u32], done as u32), into)?;
             let staged = [0, 1, 2].map(|place| BufferSlice::all(&scratch[place]));
-            self.encode_narrow(&mut commands, (segments, narrowed), staged, slots)?;
+            self.encode_quantize(&mut commands, (segments, quantized), staged, slots)?;
             commands.submit_piece().await?;
             done += slots.len();
         }
@@ -356,26 +360,26 @@ impl GpuRows {
         Ok(staged)
     }
 
-    /// Records that staged rows, with their norms and the list of their slots, are narrowed.
-    fn encode_narrow(
+    /// Records that staged rows, with their norms and the list of their slots, are quantised.
+    fn encode_quantize(
         &self,
         commands: &mut Commands<'_>,
-        (segments, narrowed): (&[Segment], &NarrowedRows),
+        (segments, quantized): (&[Segment], &QuantizedRows),
         [rows, norms, list]: [BufferSlice<'_>; 3],
         slots: &[u32],
     ) -> Result<()> {
         for (segment, range) in places(segments, slots) {
             let range = [range.start, range.end];
-            narrowed.encode_staged(commands, self.layout, (rows, norms), list, segment, range)?;
+            quantized.encode_staged(commands, self.layout, (rows, norms), list, segment, range)?;
         }
         Ok(())
     }
 
     fn take_over(&mut self, prepared: Prepared) {
-        let Prepared { mut segments, narrowed, change, .. } = prepared;
+        let Prepared { mut segments, quantized, change, .. } = prepared;
         cut(&mut segments, change.end);
         self.segments = segments;
-        self.narrowed = Some(narrowed);
+        self.quantized = Some(quantized);
         change.apply(&self.gpu, &mut self.alive);
     }
 }

@@ -1,4 +1,4 @@
-//! Rows that the host keeps for an index on a GPU. The device has their narrowed copy alone, which takes about a quarter of their
+//! Rows that the host keeps for an index on a GPU. The device has their quantised copy alone, which takes about a quarter of their
 //! memory, and screens it. The host reports the distances of the rows that the screen cannot exclude, with the bits of its own engine.
 
 pub(crate) mod changes;
@@ -7,8 +7,8 @@ pub(crate) mod windows;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::engine::rows::apart::windows::Windows;
-use crate::engine::rows::narrowed::NarrowedRows;
+use crate::engine::rows::hybrid::windows::Windows;
+use crate::engine::rows::quantized::QuantizedRows;
 use crate::engine::rows::segments::GpuRows;
 use crate::engine::rows::shape::{Kept, RowShape};
 use crate::error::{Error, Result};
@@ -17,10 +17,10 @@ use crate::host::{Host, HostRows};
 use crate::screen::Screen;
 use crate::usage::Memory;
 
-/// Rows in the host's memory, and their narrowed copy on the device: the same slots in both.
+/// Rows in the host's memory, and their quantised copy on the device: the same slots in both.
 #[derive(Debug)]
-pub(crate) struct ApartRows {
-    /// The narrowed copy; none for a dim that is not screened. The host then answers alone.
+pub(crate) struct HybridRows {
+    /// The quantised copy; none for a dim that is not screened. The host then answers alone.
     pub(crate) integers: Option<GpuRows>,
     /// Where searches send such a copy, window by window, if the device has no memory for all of it.
     pub(crate) windows: Option<Windows>,
@@ -51,7 +51,7 @@ impl UsualCandidates {
     }
 }
 
-impl ApartRows {
+impl HybridRows {
     pub(crate) fn new(gpu: &Arc<Gpu>, shape: &RowShape) -> Result<Self> {
         let &RowShape { metric, elements, dim, expected, .. } = shape;
         let host = Arc::new(Host::beside_gpu(&gpu.options));
@@ -99,7 +99,7 @@ impl ApartRows {
     }
 }
 
-/// The narrowed copy without rows so far. Kernels that read nothing else are as fast as on any device, so a software driver has one too.
+/// The quantised copy without rows so far. Kernels that read nothing else are as fast as on any device, so a software driver has one too.
 fn integers(gpu: &Arc<Gpu>, shape: &RowShape) -> Result<Option<GpuRows>> {
     let &RowShape { metric, elements, dim, expected, screen, .. } = shape;
     if screen == Screen::None {
@@ -109,6 +109,6 @@ fn integers(gpu: &Arc<Gpu>, shape: &RowShape) -> Result<Option<GpuRows>> {
     if !screen.is_wanted_on_host(dim) {
         return Ok(None);
     }
-    let Some(narrowed) = NarrowedRows::new(gpu, Screen::I8, metric, dim)? else { return Ok(None) };
-    GpuRows::new(gpu, (elements, dim), expected, Some(narrowed), false).map(Some)
+    let Some(quantized) = QuantizedRows::new(gpu, Screen::I8, metric, dim)? else { return Ok(None) };
+    GpuRows::new(gpu, (elements, dim), expected, Some(quantized), false).map(Some)
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::elements::HostVectors;
 use crate::error::{Error, Result};
 use crate::host::rows::store::HostRows;
-use crate::host::search::nominees::Hit;
+use crate::host::search::candidates::Hit;
 use crate::host::search::pair::{NormedVector, distance};
 use crate::host::search::request::{Hits, SearchLimit};
 use crate::interrupt;
@@ -20,7 +20,7 @@ use crate::parallel::{ThreadPool, current_num_threads, current_thread_index, thr
 /// shares, all threads may be in searches that wait for it.
 pub(super) static THREADS: LazyLock<Option<ThreadPool>> = LazyLock::new(|| {
     let threads = current_num_threads();
-    thread_pool(threads, "nearfield rescore").filter(|_| threads > 1)
+    thread_pool(threads, "nearfield refine").filter(|_| threads > 1)
 });
 
 /// Elements of a task at least: they take a thread longer than waking it does.
@@ -101,7 +101,7 @@ struct Task<'a, 'h> {
 impl HostRows {
     /// The nearest of the rows on each shortlist, with the bits that a search on the host reports. Queries were checked before, and are
     /// given with their squared norms. Where lower bounds are known, rows are compared in their order until the rest is too far.
-    pub(crate) fn rescored(
+    pub(crate) fn refined(
         &self,
         queries: (HostVectors<'_>, &[f64]),
         shortlists: &[Shortlist<'_>],
@@ -124,15 +124,15 @@ impl HostRows {
                 break;
             }
             let is_behind = &is_behind;
-            let rescore = |task| {
-                if !self.rescore(queries, task, limit) {
+            let refine = |task| {
+                if !self.refine(queries, task, limit) {
                     is_behind.store(true, Ordering::Relaxed);
                 }
             };
             match threads {
-                None => some.for_each(rescore),
+                None => some.for_each(refine),
                 Some(threads) => threads.scope(|scope| {
-                    some.for_each(|task| scope.spawn(move |_| rescore(task)));
+                    some.for_each(|task| scope.spawn(move |_| refine(task)));
                 }),
             }
         }
@@ -147,7 +147,7 @@ impl HostRows {
         let mut rest = &mut found[..];
         for (shortlist, computed) in shortlists.iter().zip(computed) {
             let (own, others) = rest.split_at_mut(shortlist.candidates.len());
-            hits.rescored += if own.len() > share { own.len() } else { computed } as u64;
+            hits.refined += if own.len() > share { own.len() } else { computed } as u64;
             if own.len() > share {
                 order(own, limit);
             }
@@ -198,7 +198,7 @@ impl HostRows {
     }
 
     /// Computes the distances of a task, and orders those of whole shortlists. Says whether all candidates are rows.
-    fn rescore(
+    fn refine(
         &self,
         (queries, squared): (HostVectors<'_>, &[f64]),
         task: Task<'_, '_>,

@@ -1,4 +1,4 @@
-//! Nominees: the rows that intervals cannot exclude from a query's result, and the nearest of those already rescored.
+//! The candidates of a query: rows that intervals cannot exclude from a query's result, and the nearest of those already refined.
 
 use std::collections::BinaryHeap;
 
@@ -9,28 +9,28 @@ use crate::memory::{self, out_of_memory};
 /// A found row: the key of its distance (for L2 of its square), and its id.
 pub(crate) type Hit = (u32, u64);
 
-/// Rows are rescored together once at least this many wait.
+/// Rows are refined together once at least this many wait.
 const MIN_WAITING: usize = 512;
 
 /// The state of a query while its rows are scored. The limit only falls: a row whose lower end lies above it comes after k others.
 #[derive(Debug)]
-pub(crate) struct Nominees {
+pub(crate) struct Candidates {
     /// The number of rows to find; none for all within the limit.
     k: Option<usize>,
     pub(crate) limit: f32,
     /// Keys of the k smallest upper ends.
     uppers: BinaryHeap<u32>,
-    /// Rows to be rescored: lower ends and slots.
+    /// Rows to be refined: lower ends and slots.
     waiting: Vec<(f32, u32)>,
-    /// The nearest rows rescored so far, in order: k at most, if only k are to be found.
+    /// The nearest rows refined so far, in order: k at most, if only k are to be found.
     best: Vec<Hit>,
-    /// Rows rescored so far.
-    pub(crate) rescored: u64,
+    /// Rows refined so far.
+    pub(crate) refined: u64,
     /// Some rows were dropped because there was no memory for them, so there is no result.
     is_incomplete: bool,
 }
 
-impl Nominees {
+impl Candidates {
     /// For the k nearest of `rows` rows, k > 0.
     pub(crate) fn nearest(k: usize, rows: usize) -> Result<Self> {
         let at_once = rows.min(2 * MIN_WAITING);
@@ -48,10 +48,10 @@ impl Nominees {
     /// search.
     fn new(k: Option<usize>, limit: f32, waiting: usize) -> Result<Self> {
         let (uppers, waiting) = (BinaryHeap::new(), memory::with_room(waiting)?);
-        Ok(Self { k, limit, uppers, waiting, best: vec![], rescored: 0, is_incomplete: false })
+        Ok(Self { k, limit, uppers, waiting, best: vec![], refined: 0, is_incomplete: false })
     }
 
-    /// Bytes that the nominees of a query take. Vectors exist twice while they grow, and waiting rows lie beside their rescored copies.
+    /// Bytes that the candidates of a query take. Vectors exist twice while they grow, and waiting rows lie beside their refined copies.
     pub(crate) fn bytes(k: usize) -> usize {
         let waiting = 2 * Self::settled_at(k);
         2 * (waiting * size_of::<(f32, u32)>() + k * size_of::<u32>()) + (waiting + k) * size_of::<Hit>()
@@ -62,7 +62,7 @@ impl Nominees {
         MIN_WAITING.max(k.saturating_mul(2))
     }
 
-    /// Rows that are still to be rescored.
+    /// Rows that are still to be refined.
     pub(crate) fn waiting(&self) -> usize {
         self.waiting.len()
     }
@@ -112,8 +112,8 @@ impl Nominees {
         }
     }
 
-    /// Rescores the waiting rows and keeps the nearest.
-    pub(crate) fn settle(&mut self, mut rescore: impl FnMut(u32) -> Hit) {
+    /// Refines the waiting rows and keeps the nearest.
+    pub(crate) fn settle(&mut self, mut refine: impl FnMut(u32) -> Hit) {
         let limit = self.limit;
         self.waiting.retain(|&(lower, _)| lower <= limit);
         // Doubling would exceed what `bytes` counts.
@@ -124,10 +124,10 @@ impl Nominees {
         if reserved.is_err() {
             return self.give_up();
         }
-        self.rescored += self.waiting.len() as u64;
-        let hits = self.waiting.drain(..).map(|(_, slot)| rescore(slot));
+        self.refined += self.waiting.len() as u64;
+        let hits = self.waiting.drain(..).map(|(_, slot)| refine(slot));
         let Some(k) = self.k else {
-            // Where all rows of a filter are nominees, most are far away.
+            // Where all rows of a filter are candidates, most are far away.
             let most = key_of(limit);
             self.best.extend(hits.filter(|&(key, _)| key <= most));
             return;
@@ -143,7 +143,7 @@ impl Nominees {
     /// Adds what `other` knows of other rows for the same query.
     pub(crate) fn merge(&mut self, other: Self) {
         self.limit = self.limit.min(other.limit);
-        self.rescored += other.rescored;
+        self.refined += other.refined;
         let reserved = memory::reserve_more(&mut self.waiting, other.waiting.len())
             .and_then(|()| memory::reserve_more(&mut self.best, other.best.len()));
         if reserved.is_err() || other.is_incomplete {
@@ -175,8 +175,8 @@ mod tests {
     use super::*;
 
     /// Bytes that are held now.
-    fn held(nominees: &Nominees) -> usize {
-        let Nominees { uppers, waiting, best, .. } = nominees;
+    fn held(candidates: &Candidates) -> usize {
+        let Candidates { uppers, waiting, best, .. } = candidates;
         uppers.capacity() * size_of::<u32>()
             + waiting.capacity() * size_of::<(f32, u32)>()
             + best.capacity() * size_of::<Hit>()
@@ -186,20 +186,20 @@ mod tests {
     fn memory_stays_within_what_is_counted_when_no_row_can_be_excluded() {
         for k in [1, 10, 300, 5000] {
             let rows = 20 * k as u32 + 5000;
-            let rescore = |slot| (rows - slot, u64::from(slot));
-            let mut nominees = Nominees::nearest(k, rows as usize).expect("memory");
+            let refine = |slot| (rows - slot, u64::from(slot));
+            let mut candidates = Candidates::nearest(k, rows as usize).expect("memory");
             for slot in 0..rows {
-                if nominees.add(f32::NEG_INFINITY, f32::INFINITY, slot) {
-                    nominees.settle(rescore);
+                if candidates.add(f32::NEG_INFINITY, f32::INFINITY, slot) {
+                    candidates.settle(refine);
                 }
-                let (held, counted) = (held(&nominees), Nominees::bytes(k));
+                let (held, counted) = (held(&candidates), Candidates::bytes(k));
                 assert!(held <= counted, "k {k}, row {slot}: {held} bytes, {counted} are counted");
             }
-            nominees.settle(rescore);
-            nominees.sort();
-            let found = nominees.found().expect("memory");
+            candidates.settle(refine);
+            candidates.sort();
+            let found = candidates.found().expect("memory");
             let expected = (k, (1, u64::from(rows) - 1), u64::from(rows));
-            assert_eq!((found.len(), found[0], nominees.rescored), expected);
+            assert_eq!((found.len(), found[0], candidates.refined), expected);
         }
     }
 }

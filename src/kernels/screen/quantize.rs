@@ -1,4 +1,4 @@
-//! Narrows vectors to 8-bit integers, for the screens on integers.
+//! Quantises vectors to 8-bit integers, for the screens on integers.
 
 use crate::elements::ElementKind;
 use crate::error::Result;
@@ -8,7 +8,7 @@ use crate::kernels::lengths::{GRANULES, VECTORS};
 use crate::kernels::metrics::{METRIC_COSINE, METRIC_L2, METRICS, metric_constant};
 use crate::kernels::sixteen::{AT_ONCE, INVOCATIONS, SIXTEEN};
 use crate::metric::Metric;
-use crate::screen::certificate::{Narrowing, Terms};
+use crate::screen::certificate::{Quantizing, Terms};
 
 pub(crate) use crate::kernels::lengths::GRANULE;
 pub use crate::kernels::lengths::granules;
@@ -17,9 +17,9 @@ params! {
     pub struct Params {
         /// Vectors of four elements per row.
         vectors: u32,
-        /// Granules of 16 dimensions per narrowed row.
+        /// Granules of 16 dimensions per quantised row.
         granules: u32,
-        /// First row to narrow.
+        /// First row to quantise.
         first_row: u32,
         /// One past the last row.
         end_row: u32,
@@ -41,7 +41,7 @@ params! {
         step_error: f32,
         /// Rounding error of dividing by the norm.
         unit_error: f32,
-        /// Vectors whose largest element is smaller are not narrowed.
+        /// Vectors whose largest element is smaller are not quantised.
         smallest: f32,
         /// A length greater than that of any such vector.
         tiny: f32,
@@ -49,28 +49,28 @@ params! {
 }
 
 /// The declaration.
-pub static KERNEL: Kernel = Kernel::new::<Params>("narrow")
+pub static KERNEL: Kernel = Kernel::new::<Params>("quantize")
     .library(&[GRID, ACROSS, SIXTEEN])
-    .source(wgsl!("screen/narrow", BLOCK_ROWS, BLOCK_SHIFT, METRIC_L2, METRIC_COSINE))
+    .source(wgsl!("screen/quantize", BLOCK_ROWS, BLOCK_SHIFT, METRIC_L2, METRIC_COSINE))
     .buffers(BUFFERS)
     .overrides(&[("METRIC", METRICS), ("PLANES", &[1, 2]), ("SLOTS", &[0, 1])])
     .loads_rows()
     .lengths(&[VECTORS, GRANULES])
     .workgroup(INVOCATIONS, INVOCATIONS * 16 + AT_ONCE * 4);
 
-/// Bytes of a plane of `rows` narrowed vectors, rounded up to whole blocks.
+/// Bytes of a plane of `rows` quantised vectors, rounded up to whole blocks.
 pub fn plane_bytes(rows: u64, dim: usize) -> u64 {
     rows.next_multiple_of(BLOCK_ROWS.into()) * u64::from(granules(dim)) * GRANULE as u64
 }
 
 buffers! {
-    /// Vectors to narrow, and where they go.
+    /// Vectors to quantise, and where they go.
     pub(crate) struct Buffers<'a> {
         rows: Read BufferSlice<'a>,
         row_norms: Read BufferSlice<'a>,
         centre: Read &'a Buffer,
         /// The planes, one after another.
-        narrowed: Write BufferSlice<'a>,
+        quantized: Write BufferSlice<'a>,
         terms: Write BufferSlice<'a>,
         /// Where rows go that lie in the order of a list; otherwise any buffer.
         slots: Read BufferSlice<'a>,
@@ -88,7 +88,7 @@ pub(crate) struct Slots<'a> {
     pub(crate) rows: u32,
 }
 
-/// Records the kernel for vectors of this element type, narrowed to one plane or two. `has_slots` if they go to the slots of a list.
+/// Records the kernel for vectors of this element type, quantised to one plane or two. `has_slots` if they go to the slots of a list.
 pub(crate) fn encode(
     commands: &mut Commands<'_>,
     (metric, elements): (Metric, ElementKind),
@@ -103,9 +103,9 @@ pub(crate) fn encode(
 }
 
 impl Params {
-    /// The constants of a narrowing; the shapes are left 0.
-    pub fn of(narrowing: Narrowing) -> Self {
-        let Narrowing { levels, finer, inflation, step_error, unit_error, smallest, tiny } = narrowing;
+    /// The constants of a quantising; the shapes are left 0.
+    pub fn of(quantizing: Quantizing) -> Self {
+        let Quantizing { levels, finer, inflation, step_error, unit_error, smallest, tiny } = quantizing;
         let finer = finer as f32;
         Self {
             levels: levels as f32,
@@ -121,18 +121,18 @@ impl Params {
     }
 }
 
-/// The place of the byte of a row's dimension in a plane of narrowed rows.
+/// The place of the byte of a row's dimension in a plane of quantised rows.
 pub fn place(row: usize, dimension: usize, granules: usize) -> usize {
     let block = BLOCK_ROWS as usize;
     ((row / block * granules + dimension / GRANULE) * block + row % block) * GRANULE + dimension % GRANULE
 }
 
-/// A vector narrowed in f64: the integers of one plane and the exact terms, without the slack that makes them upper bounds.
+/// A vector quantised in f64: the integers of one plane and the exact terms, without the slack that makes them upper bounds.
 pub fn reference(metric: Metric, vector: &[f32], centre: &[f32]) -> (Vec<i32>, [f64; 4]) {
     let norm = vector.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>().sqrt();
     let unit = if metric == Metric::Cosine && norm > 0.0 { norm } else { 1.0 };
     let pairs = || vector.iter().zip(centre).map(|(&x, &m)| (f64::from(x) / unit, f64::from(m)));
-    let levels = f64::from(Narrowing::of(metric, vector.len()).levels);
+    let levels = f64::from(Quantizing::of(metric, vector.len()).levels);
     let most = pairs().map(|(y, m)| (y - m).abs()).fold(0.0, f64::max);
     let scale = most / levels;
     let integers: Vec<i32> = pairs()

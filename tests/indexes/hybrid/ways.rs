@@ -154,7 +154,7 @@ fn the_device_has_a_quarter_of_the_bytes() {
     assert_eq!(on_device.map(|part| part.name).collect::<Vec<_>>(), ["integers"]);
     assert!(index.is_screened(), "even on a software driver");
     let plan = index.plan(1000, 10).expect("a plan").to_string();
-    assert!(plan.contains("the host rescores"), "{plan}");
+    assert!(plan.contains("the host refines"), "{plan}");
 }
 
 #[test]
@@ -162,13 +162,13 @@ fn dims_that_are_not_screened_are_searched_by_the_host() {
     let Some(mut twins) = Twins::new(Metric::L2, 5, ElementKind::F32) else { return };
     let mut random = Random::new(15);
     twins.add(&random.floats(9000 * 5), None);
-    assert!(!twins.apart.is_screened());
+    assert!(!twins.hybrid.is_screened());
     let queries = random.floats(30 * 5);
     assert!(twins.search(view(&queries, 5), &SearchOptions::new(10)).statistics.on_host);
     assert!(twins.within(view(&queries, 5), 0.5).statistics.on_host);
     twins.change(|index| index.remove(&[0, 17]));
     twins.search(view(&queries, 5), &SearchOptions::new(10));
-    assert!(twins.apart.plan(30, 10).expect("a plan").reports_on_host);
+    assert!(twins.hybrid.plan(30, 10).expect("a plan").reports_on_host);
     // A screen that was asked for is there.
     let device = gpu().expect("an adapter");
     let mut twins = Twins::on(device, Metric::L2, 5, ElementKind::F32, |builder| builder.screen(Screen::I8));

@@ -1,14 +1,14 @@
-//! Narrowed vectors: the device makes them, the host packs them.
+//! Quantised vectors: the device makes them, the host packs them.
 
-use nearfield::internals::certificate::{Narrowing, Terms};
-use nearfield::internals::kernels::{BLOCK_ROWS, metric_constant, narrow};
+use nearfield::internals::certificate::{Quantizing, Terms};
+use nearfield::internals::kernels::{BLOCK_ROWS, metric_constant, quantize};
 use nearfield::{Element, Metric};
 
 use super::bench::{Bench, Buffer, two_rows};
 use super::padded;
 use nearfield_testing::Random;
 
-/// Vectors on the device, with their norms and what `narrow` made of them.
+/// Vectors on the device, with their norms and what `quantize` made of them.
 pub(crate) struct Vectors {
     pub(crate) values: Buffer,
     /// Vectors of four elements in each.
@@ -32,8 +32,8 @@ pub(crate) struct Slots<'a> {
 }
 
 impl Vectors {
-    /// Narrows the vectors from number `first` on, in place or to their slots.
-    pub(crate) fn narrow<T: Element>(
+    /// Quantises the vectors from number `first` on, in place or to their slots.
+    pub(crate) fn quantize<T: Element>(
         bench: Bench<'_>,
         metric: Metric,
         values: &[T],
@@ -43,9 +43,9 @@ impl Vectors {
     ) -> Self {
         let dim = centre.len();
         let count = values.len() / dim;
-        let granules = narrow::granules(dim) as usize;
+        let granules = quantize::granules(dim) as usize;
         let room = slots.map_or(count, |slots| slots.rows);
-        let plane_words = narrow::plane_bytes(room as u64, dim) as usize / 4;
+        let plane_words = quantize::plane_bytes(room as u64, dim) as usize / 4;
         let blocks = room.max(count).next_multiple_of(BLOCK_ROWS as usize);
         let made = Self {
             values: bench.input(&padded(values, dim)),
@@ -60,7 +60,7 @@ impl Vectors {
         let centre_buffer = bench.input(&padded(centre, dim));
         let refused = bench.filled(&[u32::MAX; 2]);
         let list = bench.input(slots.map_or(&[], |slots| slots.list));
-        let params = narrow::Params {
+        let params = quantize::Params {
             vectors: made.vectors,
             granules: granules as u32,
             first_row: first as u32,
@@ -68,7 +68,7 @@ impl Vectors {
             plane: plane_words as u32 / 4,
             first_slot: slots.map_or(0, |slots| slots.first),
             rows: slots.map_or(0, |slots| slots.rows as u32),
-            ..narrow::Params::of(Narrowing::of(metric, dim))
+            ..quantize::Params::of(Quantizing::of(metric, dim))
         };
         bench.run(|recorder| {
             let (values, norms) = (made.values.slice(), made.norms.slice());
@@ -77,7 +77,7 @@ impl Vectors {
         let constants = [metric_constant(metric), planes as u32, slots.is_some().into()];
         let buffers = [&made.values, &made.norms, &centre_buffer, &made.integers, &made.terms, &list];
         let grid = two_rows((count - first).div_ceil(8));
-        bench.dispatch_on(T::KIND, &narrow::KERNEL, &constants, &params, &buffers, grid);
+        bench.dispatch_on(T::KIND, &quantize::KERNEL, &constants, &params, &buffers, grid);
         assert_eq!(bench.read(&refused), [u32::MAX; 2], "vectors that an index takes");
         made
     }
@@ -104,11 +104,11 @@ pub(crate) fn integers(random: &mut Random, count: usize, dim: usize, levels: us
 
 /// A plane of integer vectors, as kernels take it, in as many whole blocks as they fill.
 pub(crate) fn packed(vectors: &[Vec<i32>], dim: usize) -> Vec<u8> {
-    let granules = narrow::granules(dim) as usize;
-    let mut bytes = vec![128; narrow::plane_bytes(vectors.len() as u64, dim) as usize];
+    let granules = quantize::granules(dim) as usize;
+    let mut bytes = vec![128; quantize::plane_bytes(vectors.len() as u64, dim) as usize];
     for (number, vector) in vectors.iter().enumerate() {
         for (dimension, &integer) in vector.iter().enumerate() {
-            bytes[narrow::place(number, dimension, granules)] = (integer + 128) as u8;
+            bytes[quantize::place(number, dimension, granules)] = (integer + 128) as u8;
         }
     }
     bytes

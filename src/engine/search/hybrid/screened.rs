@@ -1,9 +1,9 @@
-//! Rows whose narrowed copy is on the device: it screens batch after batch, and the host rescores one while the device screens the next.
+//! Rows whose quantised copy is on the device: it screens batch after batch, and the host refines one while the device screens the next.
 
 use crate::engine::device::queries::{Queries, QueryNumbers};
 use crate::engine::rows::segments::GpuRows;
-use crate::engine::search::apart::rescoring::{Asked, CandidatePlaces, Collecting, Collector, put};
 use crate::engine::search::batches::{BatchWork, run_batches};
+use crate::engine::search::hybrid::refining::{Asked, CandidatePlaces, Collecting, Collector, put};
 use crate::engine::search::pipeline::SearchState;
 use crate::engine::search::plan::Plan;
 use crate::engine::search::request::{SearchRequest, SearchResult};
@@ -96,7 +96,7 @@ fn answer(
     state: &mut SearchState,
 ) -> Result<()> {
     state.answered += hits.ends.len();
-    state.statistics.rescored += hits.rescored;
+    state.statistics.refined += hits.refined;
     numbers.zip(hits.iter()).try_for_each(|(number, row)| put(&mut state.answers, number, row, request))
 }
 
@@ -112,7 +112,7 @@ impl BatchWork for Screened<'_> {
         let (screening, profile) = (&self.screening, self.state.profile.as_mut());
         let commands = match screening.request.most() {
             Some(most) => screening.within(self.queries, &numbers, |_| key_of(most), profile).await?,
-            None => screening.nominated(self.queries, &numbers, profile).await?,
+            None => screening.screened(self.queries, &numbers, profile).await?,
         };
         let places = CandidatePlaces::of(screening, is_flagged(screening));
         self.collector.submit(commands, numbers, &places, &[])
@@ -123,7 +123,7 @@ impl BatchWork for Screened<'_> {
         let (places, request) = (CandidatePlaces::of(screening, is_flagged(screening)), screening.request);
         let collected = collector.read(&screening.rows.gpu, &places, pending).await?;
         let (shortlists, too_many) = collected.shortlists(|_, count| count > places.capacity)?;
-        let hits = asked.rescored(&shortlists, request.limit())?;
+        let hits = asked.refined(&shortlists, request.limit())?;
         state.statistics.scored += collected.numbers.len() as u64 * screening.rows.end();
         answer(shortlists.iter().map(|shortlist| shortlist.query), &hits, request, state)?;
         *needed = too_many.iter().map(|&(_, count)| u64::from(count)).fold(*needed, u64::max);

@@ -18,7 +18,7 @@ use nearfield_testing::{Random, rounded, view};
 
 /// The same index twice: with rows on the host and their 8-bit copy on a GPU, and on the host engine.
 struct Twins {
-    apart: Flat,
+    hybrid: Flat,
     host: Flat,
 }
 
@@ -38,8 +38,8 @@ impl Twins {
         let of = |device: &Device| {
             set(Flat::builder(device, metric, dim).elements(elements)).rows(RowPlace::Host).build()
         };
-        let [apart, host] = [device, &Device::host()].map(|device| of(device).expect("an index"));
-        Self { apart, host }
+        let [hybrid, host] = [device, &Device::host()].map(|device| of(device).expect("an index"));
+        Self { hybrid, host }
     }
 
     /// Adds rows of the indexes' element type; f16 ones are rounded from these.
@@ -57,7 +57,7 @@ impl Twins {
 
     /// Changes both.
     fn change(&mut self, change: impl Fn(&mut Flat) -> Result<(), Error>) {
-        for index in [&mut self.apart, &mut self.host] {
+        for index in [&mut self.hybrid, &mut self.host] {
             change(index).expect("it is changed");
         }
     }
@@ -66,7 +66,7 @@ impl Twins {
     fn search<'q>(&self, queries: impl Into<Queries<'q>>, options: &SearchOptions<'_>) -> SearchResult {
         let queries = queries.into();
         let wanted = self.host.search_with(queries, options).expect("an answer").neighbors;
-        let found = self.apart.search_with(queries, options).expect("an answer");
+        let found = self.hybrid.search_with(queries, options).expect("an answer");
         assert_same(&found.neighbors, &wanted);
         found
     }
@@ -74,7 +74,7 @@ impl Twins {
     fn within<'q>(&self, queries: impl Into<Queries<'q>>, radius: f32) -> SearchResult {
         let queries = queries.into();
         let wanted = self.host.search_within(queries, radius).expect("an answer");
-        let found = self.apart.search_within_with(queries, radius, &Default::default()).expect("an answer");
+        let found = self.hybrid.search_within_with(queries, radius, &Default::default()).expect("an answer");
         assert_same(&found.neighbors, &wanted);
         found
     }

@@ -11,18 +11,18 @@ use crate::support::{Limited, few_iterations, limited};
 use nearfield_testing::{Random, view};
 
 /// Bytes of a row of dim 32 in 8-bit integers, with its terms.
-const NARROWED: u64 = 32 + 16;
+const QUANTIZED: u64 = 32 + 16;
 
 /// A GPU whose rows may hold the 8-bit copies of 4,096 rows: two windows of 16 blocks.
 fn device() -> Option<Limited> {
-    limited(4096 * NARROWED)
+    limited(4096 * QUANTIZED)
 }
 
 /// The same index streamed on a device, and on the host engine.
 fn twins(device: &Device, metric: Metric, elements: ElementKind, place: RowPlace) -> Twins {
     let builder = |device: &Device| Flat::builder(device, metric, 32).elements(elements).screen(Screen::I8);
-    let apart = builder(device).rows(place).build().expect("an index");
-    Twins { apart, host: builder(&Device::host()).build().expect("an index") }
+    let hybrid = builder(device).rows(place).build().expect("an index");
+    Twins { hybrid, host: builder(&Device::host()).build().expect("an index") }
 }
 
 fn streamed(device: &Device) -> Twins {
@@ -50,29 +50,29 @@ fn windows_find_what_the_host_finds(metric: Metric, elements: ElementKind) {
         assert_eq!(statistics.rows, MemoryPlace::Host);
         if k == 10 {
             let nearly_all = 40 * 11_000 / 4;
-            assert!(statistics.rescored < nearly_all, "a screen excludes rows: {statistics:?}");
+            assert!(statistics.refined < nearly_all, "a screen excludes rows: {statistics:?}");
         }
     }
     let nearest = twins.host.search(view(&queries, 32), 50).expect("an answer");
     let radius = nearest.row(0)[49].distance;
     let within = twins.within(view(&queries, 32), radius);
     assert!(within.neighbors.row(0).len() >= 49 && within.statistics.windows == 6, "{:?}", within.statistics);
-    let plan = twins.apart.plan(40, 10).expect("a plan");
+    let plan = twins.hybrid.plan(40, 10).expect("a plan");
     assert_eq!((plan.windows, plan.reports_on_host, plan.rows), (6, true, MemoryPlace::Host));
     assert!(plan.to_string().contains("; rows in the host's memory, streamed in 6 windows; "), "{plan}");
 }
 
-/// Bytes of narrowed rows that the host keeps.
+/// Bytes of quantised rows that the host keeps.
 fn integers_on_host(twins: &Twins) -> u64 {
-    let memory = twins.apart.memory();
+    let memory = twins.hybrid.memory();
     let parts = memory.parts().iter();
     let on_host = parts.filter(|part| (part.name, part.place) == ("integers", MemoryPlace::Host));
     on_host.map(|part| part.bytes).sum()
 }
 
-/// Searches send again what was narrowed, until rows change.
+/// Searches send again what was quantised, until rows change.
 #[test]
-fn what_was_narrowed_is_kept_until_rows_change() {
+fn what_was_quantized_is_kept_until_rows_change() {
     let Some(device) = device() else { return };
     let mut twins = streamed(&device);
     let mut random = Random::new(8);
@@ -81,7 +81,7 @@ fn what_was_narrowed_is_kept_until_rows_change() {
         assert_eq!(integers_on_host(twins), 0);
         let found = [0, 1].map(|_| twins.search(view(&queries, 32), &SearchOptions::new(5)).neighbors);
         assert_eq!(found[0], found[1]);
-        assert_eq!(integers_on_host(twins), rows * NARROWED);
+        assert_eq!(integers_on_host(twins), rows * QUANTIZED);
     };
     twins.add(&clustered(&mut random, 8192, 32), None);
     twice(&twins, 8192);
@@ -99,7 +99,7 @@ fn what_was_narrowed_is_kept_until_rows_change() {
 
 /// Windows of fewer rows begin elsewhere.
 #[test]
-fn what_was_narrowed_goes_when_its_rows_are_divided_otherwise() {
+fn what_was_quantized_goes_when_its_rows_are_divided_otherwise() {
     let Some(device) = device() else { return };
     let mut twins = streamed(&device);
     let mut random = Random::new(13);
@@ -112,7 +112,7 @@ fn what_was_narrowed_goes_when_its_rows_are_divided_otherwise() {
         for _ in 0..2 {
             twins.search(view(&queries, 32), &SearchOptions::new(5));
         }
-        assert_eq!(integers_on_host(&twins), rows * NARROWED, "{end} rows");
+        assert_eq!(integers_on_host(&twins), rows * QUANTIZED, "{end} rows");
     }
 }
 
@@ -169,7 +169,7 @@ fn stages_are_timed_and_progress_rises_with_every_window() {
     let told = std::sync::Mutex::new(vec![]);
     let note = |answered| told.lock().expect("no panic").push(answered);
     let options = SearchOptions::new(5).progress(&note).profile(true);
-    let found = twins.apart.search_with(view(&queries, 32), &options).expect("an answer");
+    let found = twins.hybrid.search_with(view(&queries, 32), &options).expect("an answer");
     assert_eq!(*told.lock().expect("no panic"), [8, 16, 24, 32, 40]);
     let stages: Vec<&str> = found.statistics.stages.iter().map(|stage| stage.stage).collect();
     assert!(!device.adapter().capabilities.timestamps || stages.contains(&"collect"), "{stages:?}");
@@ -177,11 +177,11 @@ fn stages_are_timed_and_progress_rises_with_every_window() {
 
 #[test]
 fn queries_with_too_many_candidates_are_answered_by_the_host() {
-    let Some(device) = limited(18_750 * NARROWED) else { return };
+    let Some(device) = limited(18_750 * QUANTIZED) else { return };
     let mut twins = streamed(&device);
     // Scratch memory for short lists alone.
     let builder = Flat::builder(&*device, Metric::L2, 32).screen(Screen::I8).budget(1 << 20);
-    twins.apart = builder.rows(RowPlace::Streamed).build().expect("an index");
+    twins.hybrid = builder.rows(RowPlace::Streamed).build().expect("an index");
     // Rows at nearly one distance of each other: a screen excludes none.
     let mut random = Random::new(4);
     let mut values = vec![1.0; 24_576 * 32];
@@ -203,21 +203,21 @@ fn a_growing_index_goes_from_the_device_to_the_host_to_windows() {
     let mut places = vec![];
     for _ in 0..6 {
         twins.add(&clustered(&mut random, 890, 32), None);
-        places.push((twins.apart.row_place(), twins.apart.plan(10, 10).expect("a plan").windows > 0));
-        if twins.apart.row_place() == MemoryPlace::Host {
+        places.push((twins.hybrid.row_place(), twins.hybrid.plan(10, 10).expect("a plan").windows > 0));
+        if twins.hybrid.row_place() == MemoryPlace::Host {
             twins.search(view(&queries, 32), &SearchOptions::new(10));
         }
     }
-    let (device_has, apart) = ((MemoryPlace::Device, false), (MemoryPlace::Host, false));
-    assert_eq!(places[..2], [device_has, apart], "{places:?}");
+    let (device_has, hybrid) = ((MemoryPlace::Device, false), (MemoryPlace::Host, false));
+    assert_eq!(places[..2], [device_has, hybrid], "{places:?}");
     assert_eq!(places[5], (MemoryPlace::Host, true), "{places:?}");
-    assert!(twins.apart.memory().at(MemoryPlace::Device) <= 4096 * NARROWED, "{}", twins.apart.memory());
+    assert!(twins.hybrid.memory().at(MemoryPlace::Device) <= 4096 * QUANTIZED, "{}", twins.hybrid.memory());
     // In one step, from a file that is loaded or mapped.
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("streamed.nf");
-    twins.apart.save(&path).expect("saved");
-    let Twins { host, apart } = twins;
-    drop(apart);
+    twins.hybrid.save(&path).expect("saved");
+    let Twins { host, hybrid } = twins;
+    drop(hybrid);
     let wanted = host.search(view(&queries, 32), 10).expect("an answer");
     let mapped =
         Flat::builder(&*device, Metric::L2, 32).screen(Screen::I8).rows(RowPlace::Mapped(path.clone()));
@@ -253,10 +253,10 @@ fn searches_of_several_threads_take_turns() {
 #[test_case(Placement::Shards)]
 #[test_case(Placement::Replicas)]
 fn several_devices_stream_as_one(placement: Placement) {
-    let (Some(one), Some(other)) = (device(), limited(4096 * NARROWED + 1)) else { return };
+    let (Some(one), Some(other)) = (device(), limited(4096 * QUANTIZED + 1)) else { return };
     let builder = Flat::builder(&[one.clone(), other.clone()], Metric::L2, 32).screen(Screen::I8);
-    let apart = builder.placement(placement).rows(RowPlace::Streamed).build().expect("an index");
-    let mut twins = Twins { apart, ..streamed(&one) };
+    let hybrid = builder.placement(placement).rows(RowPlace::Streamed).build().expect("an index");
+    let mut twins = Twins { hybrid, ..streamed(&one) };
     let mut random = Random::new(12);
     for rows in [9000, 3000] {
         twins.add(&clustered(&mut random, rows, 32), None);
@@ -270,12 +270,12 @@ fn several_devices_stream_as_one(placement: Placement) {
 /// One block is enough, and one window then.
 #[test]
 fn a_window_may_have_a_single_block() {
-    let Some(device) = limited(128 * NARROWED) else { return };
+    let Some(device) = limited(128 * QUANTIZED) else { return };
     let mut twins = streamed(&device);
     let mut random = Random::new(9);
     twins.add(&clustered(&mut random, 300, 32), None);
     twins.search(view(&clustered(&mut random, 5, 32), 32), &SearchOptions::new(4));
-    assert_eq!(twins.apart.memory().at(MemoryPlace::Device), 128 * NARROWED);
+    assert_eq!(twins.hybrid.memory().at(MemoryPlace::Device), 128 * QUANTIZED);
 }
 
 #[test]

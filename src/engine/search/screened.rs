@@ -1,4 +1,4 @@
-//! The nominating route: score, collect, tighten, rescore and select, with one readback.
+//! The screening route: score, collect, tighten, refine and select, with one readback.
 
 use std::mem::take;
 
@@ -14,7 +14,7 @@ use crate::kernels::{BLOCK_ROWS, key_of};
 
 impl Screening<'_> {
     /// Records a batch: scores all rows chunk by chunk, and keeps candidates. Much of it is submitted.
-    pub(crate) async fn nominated<'p>(
+    pub(crate) async fn screened<'p>(
         &'p self,
         queries: &Queries<'_>,
         numbers: &QueryNumbers,
@@ -39,17 +39,17 @@ impl Screening<'_> {
         profile: Option<&mut Profile>,
     ) -> Result<(QueryNumbers, Reading)> {
         let count = numbers.len() as u32;
-        let mut commands = self.nominated(queries, &numbers, profile).await?;
-        commands.stage("rescore");
-        self.encode_rescore(&mut commands, count)?;
+        let mut commands = self.screened(queries, &numbers, profile).await?;
+        commands.stage("refine");
+        self.encode_refine(&mut commands, count)?;
         commands.stage("select");
         let buffers = &*self.buffers;
         let ScreenBuffers { selected_keys, selected_ids, selected_counts, spare_keys, spare_ids, .. } =
             buffers;
         let spare = [spare_keys, spare_ids];
         let selection = Selection::into(self.k, selected_keys, selected_ids, selected_counts, spare);
-        let rescored = keys_and_ids(&buffers.keys, &buffers.ids);
-        selection.encode(&mut commands, rescored, self.candidates().to_select(), count)?;
+        let refined = keys_and_ids(&buffers.keys, &buffers.ids);
+        selection.encode(&mut commands, refined, self.candidates().to_select(), count)?;
         let results = u64::from(count) * u64::from(self.k);
         // Without `tighten`, nothing is dropped from a list but what exceeds its capacity.
         let flags = if self.tightens() { u64::from(count) * 4 } else { 0 };
@@ -75,7 +75,7 @@ impl Screening<'_> {
         let (mut seen, mut tightened, mut unsent) = (0, 0, 0);
         let mut is_first = true;
         // For few queries, the dispatches of refining take longer than the rows that they save. It needs the rows on the device.
-        let mut is_refined = !self.kernel.is_narrowed() || self.padded <= TILE_QUERIES || !rows.keeps_rows;
+        let mut is_sharpened = !self.kernel.is_quantized() || self.padded <= TILE_QUERIES || !rows.keeps_rows;
         for parts in &self.chunks {
             let scoring = self.scoring(count, parts);
             commands.stage(self.scores_with.stage);
@@ -100,9 +100,9 @@ impl Screening<'_> {
             let rounds = rounds(blocks(parts), seen, self.k, self.capacity, self.kernel.spread);
             for (number, round) in rounds.iter().enumerate() {
                 let is_large = seen + chunk_rows / u64::from(round.step) >= all / 2;
-                if !is_refined && (seen > 0 || round.skip > 0) && (is_large || seen >= all / 16) {
+                if !is_sharpened && (seen > 0 || round.skip > 0) && (is_large || seen >= all / 16) {
                     self.encode_refining(&mut commands, count)?;
-                    is_refined = true;
+                    is_sharpened = true;
                 }
                 let is_sample = (seen, round.skip) == (0, 0);
                 let sample = is_sample.then(|| blocks(parts) * (BLOCK_ROWS / GROUP));
@@ -125,9 +125,9 @@ impl Screening<'_> {
         for (number, parts) in self.rounds.iter().enumerate() {
             let blocks: u32 = parts.iter().map(|part| part.blocks).sum();
             let round_rows = u64::from(blocks) * u64::from(BLOCK_ROWS);
-            if !is_refined && (seen + round_rows >= all / 2 || seen >= all / 16) {
+            if !is_sharpened && (seen + round_rows >= all / 2 || seen >= all / 16) {
                 self.encode_refining(&mut commands, count)?;
-                is_refined = true;
+                is_sharpened = true;
             }
             for part in parts {
                 let flops = flops_of(u64::from(part.blocks) * u64::from(BLOCK_ROWS));

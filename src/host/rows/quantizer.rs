@@ -1,4 +1,4 @@
-//! Narrowing: a vector becomes small integers, a scale, and bounds on what the integers leave out.
+//! Quantising: a vector becomes small integers, a scale, and bounds on what the integers leave out.
 
 use crate::elements::MatrixView;
 use crate::error::Result;
@@ -6,38 +6,38 @@ use crate::host::arithmetic::registers::with_widest_registers;
 use crate::memory;
 use crate::metric::Metric;
 use crate::screen::centre::Centre;
-use crate::screen::certificate::{Form, Margin, Narrowing, Terms};
+use crate::screen::certificate::{Form, Margin, Quantizing, Terms};
 
-/// How the vectors of an index are narrowed.
+/// How the vectors of an index are quantised.
 #[derive(Debug)]
-pub(crate) struct Narrower {
+pub(crate) struct Quantizer {
     metric: Metric,
-    narrowing: Narrowing,
+    quantizing: Quantizing,
     pub(super) centre: Centre,
     pub(crate) form: Form,
     pub(crate) margin: Margin,
 }
 
-impl Narrower {
+impl Quantizer {
     pub(crate) fn new(metric: Metric, dim: usize) -> Self {
         Self::around(metric, Centre::new(metric, dim))
     }
 
     /// Around the centre of another copy of the rows.
     pub(crate) fn around(metric: Metric, centre: Centre) -> Self {
-        let form = Form::narrowed(metric);
+        let form = Form::quantized(metric);
         let (margin, dim) = (Margin::around(form, centre.values()), centre.values().len());
-        Self { metric, narrowing: Narrowing::of(metric, dim), centre, form, margin }
+        Self { metric, quantizing: Quantizing::of(metric, dim), centre, form, margin }
     }
 
-    /// Narrows a vector to integers and returns its terms.
+    /// Quantises a vector to integers and returns its terms.
     ///
-    /// Everything is computed in f64, so only the terms are rounded, and by far less than [`Narrowing`] allows for: its constants hold for
+    /// Everything is computed in f64, so only the terms are rounded, and by far less than [`Quantizing`] allows for: its constants hold for
     /// f32 in any order.
-    pub(crate) fn narrow(&self, vector: &[f32], squared: f64, integers: &mut [i8]) -> Terms {
+    pub(crate) fn quantize(&self, vector: &[f32], squared: f64, integers: &mut [i8]) -> Terms {
         let centre = self.centre.values();
         let unit = self.metric.scale(squared);
-        let Narrowing { levels, inflation, step_error, unit_error, smallest, tiny, .. } = self.narrowing;
+        let Quantizing { levels, inflation, step_error, unit_error, smallest, tiny, .. } = self.quantizing;
         let most = with_widest_registers(
             #[inline(always)]
             || largest(vector, centre, unit),
@@ -59,8 +59,8 @@ impl Narrower {
         Terms { scale, length, residual, bias }
     }
 
-    /// Narrows several vectors: their integers, one vector after another, and the terms of each.
-    pub(crate) fn narrow_all(
+    /// Quantises several vectors: their integers, one vector after another, and the terms of each.
+    pub(crate) fn quantize_all(
         &self,
         vectors: MatrixView<'_, f32>,
         squared: &[f64],
@@ -68,7 +68,7 @@ impl Narrower {
         let dim = vectors.dim();
         let mut integers = memory::filled(vectors.rows() * dim, 0)?;
         let rows = integers.chunks_exact_mut(dim).enumerate();
-        let terms = rows.map(|(row, integers)| self.narrow(vectors.row(row), squared[row], integers));
+        let terms = rows.map(|(row, integers)| self.quantize(vectors.row(row), squared[row], integers));
         let terms = memory::collect(terms)?;
         Ok((integers, terms))
     }

@@ -1,4 +1,4 @@
-//! The narrowed copy of an index's rows: small integers in groups of 16, and the terms of each row.
+//! The quantised copy of an index's rows: small integers in groups of 16, and the terms of each row.
 
 use crate::parallel::*;
 
@@ -6,7 +6,7 @@ use crate::elements::{HostVectors, with_view};
 use crate::error::Result;
 use crate::host::integers::packed::{GROUP, PackedRows, set_lane};
 use crate::host::rows::group::GroupTerms;
-use crate::host::rows::narrower::Narrower;
+use crate::host::rows::quantizer::Quantizer;
 use crate::host::rows::values::RowValues;
 use crate::memory;
 use crate::metric::Metric;
@@ -14,8 +14,8 @@ use crate::screen::certificate::Margin;
 
 /// Rows as integers in groups of 16, with their terms.
 #[derive(Debug)]
-pub(crate) struct NarrowedRows {
-    pub(crate) narrower: Narrower,
+pub(crate) struct QuantizedRows {
+    pub(crate) quantizer: Quantizer,
     pub(crate) rows: PackedRows,
     pub(crate) terms: Vec<GroupTerms>,
 }
@@ -23,14 +23,14 @@ pub(crate) struct NarrowedRows {
 /// Fewer groups are not worth waking other threads.
 const FEW_GROUPS: usize = 8;
 
-impl NarrowedRows {
+impl QuantizedRows {
     pub(crate) fn new(metric: Metric, dim: usize) -> Self {
-        Self { narrower: Narrower::new(metric, dim), rows: PackedRows::new(dim), terms: vec![] }
+        Self { quantizer: Quantizer::new(metric, dim), rows: PackedRows::new(dim), terms: vec![] }
     }
 
-    /// Counts new rows towards the centre. Returns true when the centre has moved, and all rows must be narrowed anew.
+    /// Counts new rows towards the centre. Returns true when the centre has moved, and all rows must be quantised anew.
     pub(crate) fn count(&mut self, rows: HostVectors<'_>) -> Result<bool> {
-        let Narrower { centre, form, margin, .. } = &mut self.narrower;
+        let Quantizer { centre, form, margin, .. } = &mut self.quantizer;
         let is_moved = with_view!(rows, rows => centre.count(rows));
         if is_moved {
             *margin = Margin::around(*form, centre.values());
@@ -62,63 +62,63 @@ impl NarrowedRows {
         self.rows.truncate(rows);
     }
 
-    /// Narrows the rows of the groups whose flag is set. `end` is one past the last slot.
-    pub(crate) fn narrow_groups(&mut self, is_changed: &[bool], values: &RowValues, end: usize) {
-        let Self { narrower, rows, terms } = self;
-        let narrow = |(group, (lines, terms)): (usize, (&mut [_], &mut GroupTerms))| {
+    /// Quantises the rows of the groups whose flag is set. `end` is one past the last slot.
+    pub(crate) fn quantize_groups(&mut self, is_changed: &[bool], values: &RowValues, end: usize) {
+        let Self { quantizer, rows, terms } = self;
+        let quantize = |(group, (lines, terms)): (usize, (&mut [_], &mut GroupTerms))| {
             if !is_changed[group] {
                 return;
             }
             let (mut scratch, mut integers) = (vec![0.0; values.dim], vec![0; values.dim]);
             for slot in group * GROUP..end.min((group + 1) * GROUP) {
                 let of_row =
-                    narrower.narrow(values.row(slot, &mut scratch), values.squared[slot], &mut integers);
+                    quantizer.quantize(values.row(slot, &mut scratch), values.squared[slot], &mut integers);
                 set_lane(lines, slot % GROUP, &integers);
-                terms.set(slot % GROUP, narrower.form, narrower.margin, of_row);
+                terms.set(slot % GROUP, quantizer.form, quantizer.margin, of_row);
             }
         };
         if is_changed.iter().filter(|changed| **changed).count() < FEW_GROUPS {
-            rows.groups_mut().zip(terms).enumerate().for_each(narrow);
+            rows.groups_mut().zip(terms).enumerate().for_each(quantize);
         } else {
-            rows.par_groups_mut().zip(terms.par_iter_mut()).enumerate().for_each(narrow);
+            rows.par_groups_mut().zip(terms.par_iter_mut()).enumerate().for_each(quantize);
         }
     }
 
-    /// Narrows rows into these slots. Rows of a file are not read for it again.
-    pub(crate) fn narrow_rows(
+    /// Quantises rows into these slots. Rows of a file are not read for it again.
+    pub(crate) fn quantize_rows(
         &mut self,
         slots: &[u32],
         vectors: HostVectors<'_>,
         squared: &[f64],
     ) -> Result<()> {
-        let Self { narrower, rows, terms } = self;
+        let Self { quantizer, rows, terms } = self;
         let mut places: Vec<(u32, usize)> = memory::collect(slots.iter().copied().zip(0..slots.len()))?;
         places.par_sort_unstable();
         let in_groups: Vec<_> = places.chunk_by(|a, b| a.0 / GROUP as u32 == b.0 / GROUP as u32).collect();
-        let narrow = |(group, (lines, terms)): (usize, (&mut [_], &mut GroupTerms))| {
+        let quantize = |(group, (lines, terms)): (usize, (&mut [_], &mut GroupTerms))| {
             let of_group = |of: &&[(u32, usize)]| of[0].0 as usize / GROUP;
             let Ok(place) = in_groups.binary_search_by_key(&group, of_group) else { return };
             let (mut scratch, mut integers) = (vec![], vec![0; vectors.dim()]);
             for &(slot, row) in in_groups[place] {
                 let values = vectors.row(row).widened_in(&mut scratch);
-                let of_row = narrower.narrow(values, squared[row], &mut integers);
+                let of_row = quantizer.quantize(values, squared[row], &mut integers);
                 set_lane(lines, slot as usize % GROUP, &integers);
-                terms.set(slot as usize % GROUP, narrower.form, narrower.margin, of_row);
+                terms.set(slot as usize % GROUP, quantizer.form, quantizer.margin, of_row);
             }
         };
-        rows.par_groups_mut().zip(terms.par_iter_mut()).enumerate().for_each(narrow);
+        rows.par_groups_mut().zip(terms.par_iter_mut()).enumerate().for_each(quantize);
         Ok(())
     }
 
     /// Sets the row in a slot.
     pub(crate) fn set(&mut self, slot: usize, row: &[f32], squared: f64) {
         let mut integers = vec![0; row.len()];
-        let Self { narrower, rows, terms } = self;
-        let of_row = narrower.narrow(row, squared, &mut integers);
+        let Self { quantizer, rows, terms } = self;
+        let of_row = quantizer.quantize(row, squared, &mut integers);
         if let Some(lines) = rows.groups_mut().nth(slot / GROUP) {
             set_lane(lines, slot % GROUP, &integers);
         }
-        terms[slot / GROUP].set(slot % GROUP, narrower.form, narrower.margin, of_row);
+        terms[slot / GROUP].set(slot % GROUP, quantizer.form, quantizer.margin, of_row);
     }
 
     /// Copies the row in slot `from` to slot `to`.

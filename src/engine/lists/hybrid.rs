@@ -4,15 +4,15 @@ use crate::engine::device::queries::Queries;
 use crate::engine::lists::centroids::Centroids;
 use crate::engine::lists::probing::Probing;
 use crate::engine::lists::tables::ListTables;
-use crate::engine::rows::apart::ApartRows;
+use crate::engine::rows::hybrid::HybridRows;
 use crate::engine::rows::on_host;
-use crate::engine::search::apart::rescoring::Asked;
+use crate::engine::search::hybrid::refining::Asked;
 use crate::engine::search::request::{SearchRequest, SearchResult};
 use crate::error::{Error, Result};
 use crate::host;
 
 pub(crate) async fn search(
-    rows: &ApartRows,
+    rows: &HybridRows,
     (centroids, tables): (&Centroids, &ListTables),
     queries: &Queries<'_>,
     request: &SearchRequest<'_>,

@@ -36,9 +36,9 @@ params! {
 }
 
 /// The declaration.
-pub static KERNEL: Kernel = Kernel::new::<Params>("rescore")
+pub static KERNEL: Kernel = Kernel::new::<Params>("refine")
     .library(&[KEYS, ACROSS, SIXTEEN])
-    .source(wgsl!("distance/rescore", METRIC_L2, METRIC_COSINE, METRIC_INNER_PRODUCT))
+    .source(wgsl!("distance/refine", METRIC_L2, METRIC_COSINE, METRIC_INNER_PRODUCT))
     .buffers(bindings!(
         queries: Read, rows: Read, ids: Read, slots: Read, candidates: Read, offsets: Read, keys: Write,
         found_ids: Write,
@@ -108,7 +108,7 @@ impl Candidates<'_> {
 
 /// Distances to compute on one segment. Queries are f32; rows and queries have `vectors` vectors of four elements each.
 #[derive(Debug, Clone, Copy)]
-pub struct Rescore<'a> {
+pub struct Refine<'a> {
     /// `L2` is computed as its square.
     pub metric: Metric,
     /// `[queries, 4 * vectors]`.
@@ -137,7 +137,7 @@ pub struct Rescore<'a> {
     pub mark_absent: bool,
 }
 
-impl Rescore<'_> {
+impl Refine<'_> {
     /// Checks that everything lies within its buffer. Otherwise a loop over vectors or candidates could wrap around and never end.
     pub(crate) fn check(&self) -> Result<()> {
         let &Self { vectors, count, row_count, keys, found_ids, .. } = self;
@@ -166,23 +166,23 @@ impl Rescore<'_> {
     }
 }
 
-pub(crate) fn encode(commands: &mut Commands<'_>, rescore: &Rescore<'_>) -> Result<()> {
+pub(crate) fn encode(commands: &mut Commands<'_>, refine: &Refine<'_>) -> Result<()> {
     let gpu = commands.gpu();
-    let pipeline = gpu.pipeline_for(&KERNEL, rescore.elements, &[metric_constant(rescore.metric)])?;
+    let pipeline = gpu.pipeline_for(&KERNEL, refine.elements, &[metric_constant(refine.metric)])?;
     let mut params = Params {
-        queries: rescore.count,
-        vectors: rescore.vectors,
-        first_slot: rescore.first_slot,
-        rows: rescore.row_count,
-        mark_absent: rescore.mark_absent.into(),
+        queries: refine.count,
+        vectors: refine.vectors,
+        first_slot: refine.first_slot,
+        rows: refine.row_count,
+        mark_absent: refine.mark_absent.into(),
         ..Params::default()
     };
     let limit = gpu.adapter.capabilities.max_workgroups;
     // Candidates that a workgroup takes at a time.
     let at_once = if gpu.is_software() { INVOCATIONS } else { AT_ONCE };
-    let unused = rescore.queries;
-    let each = |columns| Grid::Tiles(gpu.workgroups_each(rescore.count, columns), rescore.count);
-    let (slots, candidates, offsets, grid) = match rescore.candidates {
+    let unused = refine.queries;
+    let each = |columns| Grid::Tiles(gpu.workgroups_each(refine.count, columns), refine.count);
+    let (slots, candidates, offsets, grid) = match refine.candidates {
         Candidates::Csr { candidates, offsets, slots, total } => {
             params.entries = slots.map_or(0, |(_, entries)| entries);
             if slots.is_some_and(|(_, entries)| entries == 0) {
@@ -196,7 +196,7 @@ pub(crate) fn encode(commands: &mut Commands<'_>, rescore: &Rescore<'_>) -> Resu
         Candidates::Lists { candidates, counts, pitch } => {
             params.list_pitch = pitch;
             // Lists are far from full, so a few workgroups stride over each. More would find nothing and still cost time.
-            let columns = (4096 / rescore.count.max(1)).clamp(4, 128).min(limit).min(pitch.div_ceil(at_once));
+            let columns = (4096 / refine.count.max(1)).clamp(4, 128).min(limit).min(pitch.div_ceil(at_once));
             (unused, candidates, counts, each(columns))
         }
         Candidates::Dense { first, count, found_pitch, found_first, allowed } => {
@@ -216,16 +216,8 @@ pub(crate) fn encode(commands: &mut Commands<'_>, rescore: &Rescore<'_>) -> Resu
             (unused, slots, unused, each(count.div_ceil(at_once).min(limit)))
         }
     };
-    let buffers = [
-        rescore.queries,
-        rescore.rows,
-        rescore.ids,
-        slots,
-        candidates,
-        offsets,
-        rescore.keys,
-        rescore.found_ids,
-    ];
+    let buffers =
+        [refine.queries, refine.rows, refine.ids, slots, candidates, offsets, refine.keys, refine.found_ids];
     commands.dispatch(&pipeline, &params, &buffers, grid)
 }
 

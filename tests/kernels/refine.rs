@@ -1,9 +1,9 @@
-//! The kernel `rescore`: the distances of candidates that are found through slots.
+//! The kernel `refine`: the distances of candidates that are found through slots.
 
 use crate::common::Engine::Adapter;
 use crate::common::bench::{Bench, GUARD, ids_of};
 use crate::common::{DIMS, options, padded};
-use nearfield::internals::kernels::rescore::{Candidates, Rescore, exact_key, reference};
+use nearfield::internals::kernels::refine::{Candidates, Refine, exact_key, reference};
 use nearfield::internals::kernels::{ABSENT, value_of};
 use nearfield::{BufferSlice, Element, Metric};
 use nearfield_testing::{Random, rounded, view};
@@ -61,11 +61,11 @@ impl Case {
             slots: Some((slots.slice(), self.slots.len() as u32)),
             total: total as u32,
         };
-        self.rescored(bench, metric, [0, segment], storage, candidates, total)
+        self.refined(bench, metric, [0, segment], storage, candidates, total)
     }
 
     /// Keys and ids of candidates in this many places, from segments that start at the slot `first`.
-    fn rescored<T: Element>(
+    fn refined<T: Element>(
         &self,
         bench: Bench<'_>,
         metric: Metric,
@@ -87,7 +87,7 @@ impl Case {
             .collect();
         bench.run(|recorder| {
             for (first_slot, row_count, rows, ids) in &segments {
-                recorder.rescore(&Rescore {
+                recorder.refine(&Refine {
                     metric,
                     queries: queries.slice(),
                     count: self.offsets.len() as u32 - 1,
@@ -229,7 +229,7 @@ fn the_text_for_hardware_gives_the_same_bits_on_any_driver() {
         let all = Candidates::Dense { first: 0, count: 300, found_pitch: 300, found_first: 0, allowed: None };
         for metric in Metric::ALL {
             let [own, other] = [bench, hardware].map(|bench| {
-                let dense = case.rescored(bench, metric, [0, 300], &case.storage, all, 40 * 300);
+                let dense = case.refined(bench, metric, [0, 300], &case.storage, all, 40 * 300);
                 (case.run(bench, metric, 170), dense)
             });
             assert!(own == other, "{metric}, dim {dim}");
@@ -273,7 +273,7 @@ fn lists_of_a_fixed_pitch_and_ranges_of_slots_give_the_same_bits() {
         };
         // Each query has this many result places. `wanted` has `None` where a place must stay unchanged.
         let check = |candidates, pitch: usize, wanted: &dyn Fn(usize, usize) -> Option<(u32, u64)>| {
-            let (keys, ids) = case.rescored(bench, metric, [1000, rows], &values, candidates, 3 * pitch);
+            let (keys, ids) = case.refined(bench, metric, [1000, rows], &values, candidates, 3 * pitch);
             for (place, found) in keys.into_iter().zip(ids).enumerate() {
                 match wanted(place / pitch, place % pitch) {
                     Some(wanted) => assert_eq!(found, wanted, "{metric}, {candidates:?}, place {place}"),

@@ -22,7 +22,7 @@ fn whole(random: &mut Random, rows: usize, dim: usize) -> Vec<f32> {
 /// The same lists with rows on the device, and on the host.
 struct Twins {
     there: Ivf,
-    apart: Ivf,
+    hybrid: Ivf,
 }
 
 impl Twins {
@@ -31,21 +31,21 @@ impl Twins {
             || Ivf::builder(device, metric, dim).lists(LISTS).kmeans(few_iterations).screen(Screen::I8);
         let sample = view(&values[..1000 * dim], dim);
         let of = |place| builder().rows(place).train(sample).expect("an index");
-        let mut twins = Self { there: of(RowPlace::Device), apart: of(RowPlace::Host) };
+        let mut twins = Self { there: of(RowPlace::Device), hybrid: of(RowPlace::Host) };
         twins.change(|index| index.add(view(values, dim)));
         twins
     }
 
     fn change(&mut self, change: impl Fn(&mut Ivf) -> Result<(), Error>) {
-        for index in [&mut self.there, &mut self.apart] {
+        for index in [&mut self.there, &mut self.hybrid] {
             change(index).expect("changed");
         }
     }
 
     fn search(&self, queries: &[f32], options: &SearchOptions<'_>) -> SearchResult {
-        let queries = view(queries, self.apart.dim());
+        let queries = view(queries, self.hybrid.dim());
         let wanted = self.there.search_with(queries, options).expect("an answer").neighbors;
-        let found = self.apart.search_with(queries, options).expect("an answer");
+        let found = self.hybrid.search_with(queries, options).expect("an answer");
         assert_same(&found.neighbors, &wanted);
         found
     }
@@ -65,7 +65,7 @@ fn lists_give_the_rows_that_lists_on_the_device_give(metric: Metric) {
         {
             let found = twins.search(&queries[..count * dim], &SearchOptions::new(k).probes(probes));
             assert!(!found.statistics.on_host && found.statistics.searched_flat == 0);
-            assert!(found.statistics.scored > 0 && found.statistics.rescored > 0, "{:?}", found.statistics);
+            assert!(found.statistics.scored > 0 && found.statistics.refined > 0, "{:?}", found.statistics);
         }
         for step in [3, 200] {
             let allowed: Vec<u64> = (0..ROWS as u64).step_by(step).collect();
@@ -83,8 +83,9 @@ fn lists_give_the_rows_that_lists_on_the_device_give(metric: Metric) {
     compare(&twins);
     twins.change(Ivf::compact);
     compare(&twins);
-    let loaded = Ivf::loader(device).rows(RowPlace::Host).load_bytes(&twins.apart.to_bytes().expect("bytes"));
-    let twins = Twins { apart: loaded.expect("loaded"), ..twins };
+    let loaded =
+        Ivf::loader(device).rows(RowPlace::Host).load_bytes(&twins.hybrid.to_bytes().expect("bytes"));
+    let twins = Twins { hybrid: loaded.expect("loaded"), ..twins };
     compare(&twins);
 }
 
