@@ -248,12 +248,12 @@ fn every_format_holds_the_same_vectors() -> Result<()> {
         succeed(path, &format!("{sizes} --out-rows {out} {more}"))?;
     }
     let read = |name: &str| VectorFile::open(path.join(name))?.read_all();
-    let (wide, quantize) = (read("a.npy")?, read("b.npy")?);
-    assert_eq!((wide.kind(), quantize.kind()), (ElementKind::F32, ElementKind::F16));
+    let (wide, narrow) = (read("a.npy")?, read("b.npy")?);
+    assert_eq!((wide.kind(), narrow.kind()), (ElementKind::F32, ElementKind::F16));
     assert_eq!(read("a.fbin")?, wide);
-    assert_eq!(read("a.f16bin")?, quantize);
+    assert_eq!(read("a.f16bin")?, narrow);
     let rounded = wide.into_f32().iter().map(|&x| half::f16::from_f32(x)).collect();
-    assert_eq!(quantize, Matrix::F16(rounded, 10));
+    assert_eq!(narrow, Matrix::F16(rounded, 10));
     // An npy is what `write_npy` writes.
     let [rows, _] = set("embedding", 300, 10, 1)?;
     write_npy(path.join("c.npy"), [300, 10], &rows)?;

@@ -40,7 +40,7 @@ Distances of l2sq are squared; those of cosine are 1 - cosine; those of ip are n
   search_seconds      searching all queries
   queries_per_second  queries / search_seconds
   found               rows found, over all queries
-  refined            candidates whose reported distance was computed, over all queries
+  refined             candidates whose reported distance was computed, over all queries
   screened            whether a copy of the rows in 8-bit integers was kept
   searched_again      queries with too many candidates, which were searched another way
   searched_exhaustively  those of them for which every row was computed
