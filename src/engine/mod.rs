@@ -1,13 +1,12 @@
-//! The seam between indexes and what computes for them. Indexes call [`EngineRows`], [`EngineLists`] and the operations on [`Device`];
-//! each has an arm for each engine, a GPU or the host, in one file a group.
+//! The seam between indexes and what computes for them. Indexes call [`Rows`], [`EngineLists`] and the operations on [`Device`].
 
 pub(crate) mod device;
 pub(crate) mod lists;
 pub(crate) mod ops;
+pub(crate) mod parts;
 mod pass;
 pub(crate) mod rows;
 pub(crate) mod search;
-pub(crate) mod spread;
 pub(crate) mod tune;
 
 pub use device::distance_matrix::DistanceMatrix;
@@ -18,14 +17,23 @@ pub use device::values::{DeviceVector, ValueRows, Values};
 pub use device::vectors::{Queries, Vectors};
 pub(crate) use lists::assign::Assigned;
 pub(crate) use lists::device_lists::{DeviceLists, Training, most_training_rows};
+pub(crate) use lists::engine_lists::EngineLists;
 pub(crate) use lists::sample::Sample;
 pub(crate) use lists::tables::PAGE;
 pub(crate) use ops::job::Job;
 pub use ops::job::Stages;
 pub(crate) use ops::reductions::{reduce_rows, reduce_vector, squared_deviations, squared_deviations_rows};
-pub(crate) use rows::allowed::Allowed;
+pub use parts::devices::Devices;
+pub(crate) use parts::open::open_rows;
 #[cfg(not(target_arch = "wasm32"))]
-pub(crate) use rows::of_file::FileRows;
+pub(crate) use parts::reading::open_file;
+pub(crate) use rows::allowed::Allowed;
+pub(crate) use rows::changing::change;
+pub(crate) use rows::contract::{Probed, Recovered, RowSource, Rows, search_rows};
+pub(crate) use rows::edit::Edit;
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) use rows::hybrid::of_file::FileRows;
+pub(crate) use rows::open::open_on_host;
 pub(crate) use rows::quantized::TERMS_BYTES;
 pub(crate) use rows::segments::STORED_BYTES;
 pub(crate) use rows::shape::{Kept, RowShape};
@@ -34,10 +42,6 @@ pub use search::plan::{Plan, Route};
 pub(crate) use search::request::SearchRequest;
 pub use search::request::{SearchResult, Statistics};
 pub use search::screens::ScreenKernel;
-pub use spread::devices::Devices;
-pub(crate) use spread::engine_lists::{EngineLists, Probed, search_rows};
-pub(crate) use spread::engine_rows::EngineRows;
-pub(crate) use spread::recovery::{Recovered, RowSource};
 
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) use crate::host::MappedRows;

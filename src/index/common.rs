@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::elements::{ElementKind, Matrix};
 use crate::engine::{
-    Device, Devices, EngineLists, EngineRows, Kept, Probed, Queries, Recovered, RowShape, Screen,
-    SearchRequest, SearchResult,
+    Device, Devices, EngineLists, Kept, Probed, Queries, Recovered, RowShape, Screen, SearchRequest,
+    SearchResult, open_rows,
 };
 use crate::error::{Error, Result};
 use crate::future::Boxed;
@@ -64,7 +64,7 @@ impl Settings {
             let shape = self.shape()?;
             let Resources { devices, placement, copy, .. } = &self.resources;
             let copy = copy.copy(devices.first()?, &shape).await?;
-            let store = RowStore::new(EngineRows::new(devices, *placement, &shape).await?);
+            let store = RowStore::new(open_rows(devices, *placement, &shape).await?);
             // Rows that are on the host from the start need no copy there.
             let copy = copy.filter(|_| !store.rows.is_hybrid());
             Ok((self.over(store)?, copy))
@@ -240,9 +240,9 @@ impl Common {
 
     /// Starts to compile the kernels of searches in lists, and gives the copy of the rows such lists too.
     pub(crate) async fn make_ready(&mut self, lists: &EngineLists, copy: Option<HostCopy>) -> Result<()> {
-        lists.compile_ahead(&self.store.rows, self.metric);
+        self.store.rows.compile_ahead(lists.parts(), self.metric);
         let copy = match copy {
-            Some(copy) => Some(copy.with_lists(lists, &self.store.rows).await?),
+            Some(copy) => Some(copy.with_lists(lists, &*self.store.rows).await?),
             None => None,
         };
         self.store_mut()?.set_copy(copy);

@@ -172,7 +172,7 @@ impl Flat {
 
     pub(crate) fn boxed_warm_up(&self) -> Boxed<'_, ()> {
         Box::pin(async move {
-            self.common.store.rows.warm_up(self.common.metric).await?;
+            self.common.store.rows.warm_up(self.common.metric, None).await?;
             if self.common.device.options().tune {
                 self.tuned(false).await?;
             }
@@ -181,7 +181,7 @@ impl Flat {
     }
 
     pub(crate) fn tuned(&self, is_again: bool) -> Boxed<'_, Vec<TunedKernel>> {
-        Box::pin(self.common.store.rows.tune(self.common.metric, is_again))
+        Box::pin(self.common.store.rows.tune(self.common.metric, is_again, None))
     }
 
     pub(crate) fn saving(&self) -> Boxed<'_, Saving<'_>> {

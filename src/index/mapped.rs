@@ -6,7 +6,7 @@ use std::sync::Arc;
 use xxhash_rust::xxh3::Xxh3Default;
 
 use crate::elements::ElementKind;
-use crate::engine::{EngineRows, FileRows, MappedRows};
+use crate::engine::{FileRows, MappedRows, open_file};
 use crate::error::{Error, Result};
 use crate::files::npy::{MAGIC, NpyHeader};
 use crate::files::{MappedFile, mismatch};
@@ -87,7 +87,7 @@ impl MappedVectors {
         let file = FileRows { rows, ids: memory::copied(&ids)?, slots: memory::copied(&slots)? };
         let mut seen = |bytes: &[u8]| checksum.iter_mut().for_each(|checksum| checksum.seen.update(bytes));
         let Resources { devices, placement, .. } = &settings.resources;
-        let read = EngineRows::of_file(devices, *placement, &shape, file, &mut seen).await;
+        let read = open_file(devices, *placement, &shape, file, &mut seen).await;
         let store = read.and_then(|rows| RowStore::of_rows(rows, (&ids, &slots), next));
         let store = store.map_err(|error| blame(&path, error))?;
         if let Some(Checksum { written, seen }) = checksum {

@@ -91,7 +91,7 @@ fn in_flight(common: &Common) -> usize {
 }
 
 fn borrowed(lists: Shared<'_>) -> Probed<'_> {
-    lists.map(|(lists, probes)| (&**lists, probes))
+    lists.map(|(lists, probes)| (lists.parts(), probes))
 }
 
 /// Whether a search can run together with others.

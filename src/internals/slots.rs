@@ -1,9 +1,12 @@
 //! Rows on a device in slots that a test chooses, where an index would choose them: in any order, with tombstones, far behind the end.
 
+use std::sync::Arc;
+
 use crate::elements::{ElementKind, MatrixView};
-use crate::engine::rows::device_rows::DeviceRows;
+use crate::engine::rows::open::open_on;
 use crate::engine::{
-    Device, DeviceLists, Kept, Placing, Queries, RowShape, SearchRequest, SearchResult, Vectors,
+    Device, DeviceLists, Edit, Kept, Placing, Queries, RowShape, Rows, SearchRequest, SearchResult, Vectors,
+    change,
 };
 use crate::error::{Error, Result};
 use crate::gpu::{Commands, words};
@@ -18,7 +21,7 @@ const BUDGET_BYTES: u64 = 512 << 10;
 pub struct Slots {
     device: Device,
     metric: Metric,
-    rows: DeviceRows,
+    rows: Box<dyn Rows>,
 }
 
 impl Slots {
@@ -29,7 +32,7 @@ impl Slots {
     pub fn new(device: &Device, metric: Metric, dim: usize, screen: Screen, expected: u64) -> Result<Self> {
         let (elements, kept, is_fallback, streams) = (ElementKind::F32, Kept::OnDevice, false, false);
         let shape = RowShape { metric, elements, dim, expected, screen, kept, is_fallback, streams };
-        let rows = device.block_on(DeviceRows::new(device, &shape))?;
+        let rows = device.block_on(open_on(device, &shape))?;
         Ok(Self { device: device.clone(), metric, rows })
     }
 
@@ -43,10 +46,12 @@ impl Slots {
         (slots, ids): (&[u32], &[u64]),
         freed: &[u32],
     ) -> Result<()> {
-        let placing = Placing { slots, ids, freed };
-        let mut progress = |_| ();
-        let change = self.device.block_on(self.rows.prepared_put(rows.into(), &placing, &mut progress))?;
-        self.rows.apply(change)
+        self.changed(Edit::put(rows.into(), &Placing { slots, ids, freed }))
+    }
+
+    fn changed(&mut self, edit: Arc<Edit<'_>>) -> Result<()> {
+        let Self { device, rows, .. } = self;
+        device.block_on(change(rows, edit, &mut |_| ()))
     }
 
     /// Gives up the rows in these slots.
@@ -54,7 +59,7 @@ impl Slots {
     /// # Errors
     /// [`Error::OutOfMemory`].
     pub fn release(&mut self, freed: &[u32]) -> Result<()> {
-        self.device.block_on(self.rows.release(freed))
+        self.changed(Edit::release(freed))
     }
 
     /// Moves rows to slots without a row.
@@ -62,7 +67,7 @@ impl Slots {
     /// # Errors
     /// [`Error::OutOfMemory`].
     pub fn relocate(&mut self, from: &[u32], to: &[u32]) -> Result<()> {
-        self.device.block_on(self.rows.relocate(from, to))
+        self.changed(Edit::relocate(from, to))
     }
 
     /// Gives up memory behind the end.
@@ -113,7 +118,7 @@ impl Slots {
     /// [`Error::OutOfMemory`].
     pub fn search<'q>(&self, queries: impl Into<Queries<'q>>, k: usize) -> Result<SearchResult> {
         let request = SearchRequest::nearest(self.metric, k, BUDGET_BYTES);
-        self.device.block_on(self.rows.search(&queries.into(), &request))
+        self.device.block_on(self.rows.search(&queries.into(), &request, None))
     }
 
     /// The k nearest rows of each query in the nearest list around centroids `[lists, dim]`. Lists are pages of 32 slots and numbers of
@@ -133,9 +138,9 @@ impl Slots {
         self.device.block_on(async {
             let mut around = DeviceLists::around(&self.device, self.metric, centroids, Screen::None).await?;
             if let Some((pages, sizes)) = lists {
-                around.set(&self.rows, pages, sizes).await?;
+                self.rows.set_lists(std::slice::from_mut(&mut around), pages, sizes).await?;
             }
-            around.search(&self.rows, &queries, &request, 1).await
+            self.rows.search(&queries, &request, Some((std::slice::from_ref(&around), 1))).await
         })
     }
 }

@@ -1,18 +1,18 @@
 //! A copy of an index's rows in the host's memory, beside those on a GPU. It answers searches that the processor finishes before a GPU
 //! could, and takes over when the GPU is lost.
 
+use std::slice::from_ref;
 use std::sync::OnceLock;
 use std::time::Duration;
 
 use super::crossover::{Crossover, Ran};
 use crate::elements::{HostVectors, MatrixView};
 use crate::engine::{
-    Device, EngineLists, EngineRows, Kept, Placing, Probed, RowShape, SearchRequest, SearchResult, Vectors,
-    search_rows,
+    Device, DeviceLists, EngineLists, Kept, Placing, Probed, RowShape, Rows, SearchRequest, SearchResult,
+    Vectors, open_on_host, search_rows,
 };
 use crate::error::{Error, Result};
-use crate::host::HostChange;
-use crate::options::placement::Placement;
+use crate::host::{HostChange, HostRows};
 use crate::platform::{CAN_WAIT, Instant};
 
 /// The least time that a GPU is thought to take. In a browser commands and answers pass through another process, and a first search
@@ -38,7 +38,7 @@ impl CopyOptions {
             return Ok(None);
         }
         Ok(Some(HostCopy {
-            rows: EngineRows::new(&(&Device::host()).into(), Placement::default(), shape).await?,
+            rows: open_on_host(&Device::host(), shape)?,
             lists: None,
             shape: *shape,
             device: device.clone(),
@@ -52,9 +52,9 @@ impl CopyOptions {
 /// The copy: the same rows in the same slots, and the same lists.
 #[derive(Debug)]
 pub(crate) struct HostCopy {
-    pub(super) rows: EngineRows,
+    pub(super) rows: HostRows,
     /// The lists of an `Ivf`.
-    pub(super) lists: Option<EngineLists>,
+    pub(super) lists: Option<DeviceLists>,
     shape: RowShape,
     /// The GPU.
     device: Device,
@@ -66,11 +66,11 @@ pub(crate) struct HostCopy {
 
 impl HostCopy {
     /// The same with lists around the centroids of those on the GPU.
-    pub(crate) async fn with_lists(mut self, lists: &EngineLists, there: &EngineRows) -> Result<Self> {
+    pub(crate) async fn with_lists(mut self, lists: &EngineLists, there: &dyn Rows) -> Result<Self> {
         let RowShape { metric, dim, screen, .. } = self.shape;
         let centroids = lists.centroids(there).await?;
         let centroids = MatrixView::new(&centroids, dim)?;
-        self.lists = Some(EngineLists::around(&(&Device::host()).into(), metric, centroids, screen).await?);
+        self.lists = Some(DeviceLists::around(&Device::host(), metric, centroids, screen).await?);
         Ok(self)
     }
 
@@ -81,23 +81,22 @@ impl HostCopy {
         placing: &Placing<'_>,
         mut change: HostChange,
     ) -> Result<()> {
-        let copy = self.rows.on_host()?;
-        copy.put(rows, (placing.slots, placing.ids), &mut change, (&mut |_| (), || Ok(())))?;
-        copy.apply(change);
+        let places = (placing.slots, placing.ids);
+        self.rows.put(rows, places, &mut change, (&mut |_| (), || Ok(())))?;
+        self.rows.apply(change);
         Ok(())
     }
 
     pub(super) fn relocate(&mut self, from: &[u32], to: &[u32], change: HostChange) -> Result<()> {
-        let copy = self.rows.on_host()?;
-        copy.relocate(from, to, &change, || Ok(()))?;
-        copy.apply(change);
+        self.rows.relocate(from, to, &change, || Ok(()))?;
+        self.rows.apply(change);
         Ok(())
     }
 
     /// Searches the copy where that is expected to be faster or the GPU fails, and the rows on the GPU otherwise.
     pub(super) async fn search(
         &self,
-        (on_gpu, lists): (&EngineRows, Probed<'_>),
+        (on_gpu, lists): (&dyn Rows, Probed<'_>),
         queries: &Vectors<'_>,
         request: &SearchRequest<'_>,
     ) -> Result<SearchResult> {
@@ -128,11 +127,12 @@ impl HostCopy {
             (Some((of_gpu, probes)), Some(lists)) => {
                 // Under a filter, searches probe more lists until they find enough rows.
                 let enough = request.allowed.map_or(0, |allowed| {
-                    (request.k as u64).saturating_mul(of_gpu.count()).div_ceil(allowed.count.max(1))
+                    (request.k as u64).saturating_mul(of_gpu[0].count()).div_ceil(allowed.count.max(1))
                 });
-                lists.expected(&self.rows, queries, u64::from(probes).max(enough))
+                let probes = probes.max(enough.min(u32::MAX.into()) as u32);
+                Rows::expected(&self.rows, queries, Some((from_ref(lists), probes)))
             }
-            _ => self.rows.expected(queries),
+            _ => Rows::expected(&self.rows, queries, None),
         }
     }
 
@@ -166,7 +166,7 @@ impl HostCopy {
         request: &SearchRequest<'_>,
         lists: Probed<'_>,
     ) -> Result<SearchResult> {
-        let lists = lists.and_then(|(_, probes)| Some((self.lists.as_ref()?, probes)));
+        let lists = lists.and_then(|(_, probes)| Some((from_ref(self.lists.as_ref()?), probes)));
         let mut found = search_rows(&self.rows, lists, queries, request).await?;
         found.statistics.on_host = true;
         Ok(found)

@@ -12,8 +12,8 @@ use std::collections::HashSet;
 
 use crate::bits::Bits;
 use crate::engine::{
-    Device, EngineLists, EngineRows, Placing, Probed, Recovered, RowSource, SearchRequest, SearchResult,
-    Vectors, search_rows,
+    Device, Edit, EngineLists, Placing, Probed, Recovered, RowSource, Rows, SearchRequest, SearchResult,
+    Vectors, change, search_rows,
 };
 use crate::error::{Error, Result};
 use crate::future::{Boxed, RowProgress};
@@ -35,7 +35,7 @@ const IDS: usize = 1 << 16;
 /// Rows with their ids.
 #[derive(Debug)]
 pub(crate) struct RowStore {
-    pub(crate) rows: EngineRows,
+    pub(crate) rows: Box<dyn Rows>,
     copy: Option<HostCopy>,
     ids: Ids,
     /// The next insertion number, or [`ID_LIMIT`] when there are no more. It never decreases.
@@ -43,12 +43,12 @@ pub(crate) struct RowStore {
 }
 
 impl RowStore {
-    pub(crate) fn new(rows: EngineRows) -> Self {
+    pub(crate) fn new(rows: Box<dyn Rows>) -> Self {
         Self { rows, copy: None, ids: Ids::Slots, next: 0 }
     }
 
     /// The rows with these ids in these slots, which the engine has already.
-    pub(crate) fn of_rows(rows: EngineRows, (given, slots): (&[u64], &[u32]), next: u64) -> Result<Self> {
+    pub(crate) fn of_rows(rows: Box<dyn Rows>, (given, slots): (&[u64], &[u32]), next: u64) -> Result<Self> {
         if let Some(&id) = given.iter().find(|&&id| id >= ID_LIMIT) {
             return Err(Error::IdTooLarge { id });
         }
@@ -71,15 +71,15 @@ impl RowStore {
         self.copy = copy;
     }
 
-    /// Whether searches of this share of the rows are faster together: see [`EngineRows::gain_together`]. A copy answers those that are
+    /// Whether searches of this share of the rows are faster together: see [`Rows::gain_together`]. A copy answers those that are
     /// small.
     pub(crate) fn gain_together(&self, share: [u64; 2]) -> bool {
         self.nearest_rows().gain_together(share)
     }
 
     /// The rows in the host's memory, if there is a copy.
-    fn nearest_rows(&self) -> &EngineRows {
-        self.copy.as_ref().map_or(&self.rows, |copy| &copy.rows)
+    fn nearest_rows(&self) -> &dyn Rows {
+        self.copy.as_ref().map_or(&*self.rows, |copy| &copy.rows)
     }
 
     /// Runs a search on the engine expected to be faster.
@@ -90,8 +90,8 @@ impl RowStore {
         lists: Probed<'_>,
     ) -> Result<SearchResult> {
         match &self.copy {
-            Some(copy) => copy.search((&self.rows, lists), queries, request).await,
-            None => search_rows(&self.rows, lists, queries, request).await,
+            Some(copy) => copy.search((&*self.rows, lists), queries, request).await,
+            None => search_rows(&*self.rows, lists, queries, request).await,
         }
     }
 
@@ -104,20 +104,21 @@ impl RowStore {
     ) -> Result<()> {
         // The copy is done at once; it comes first, so that a dropped future does not leave it out.
         let of_copy = match &mut self.copy {
-            Some(HostCopy { rows, lists: Some(lists), .. }) => lists.set(rows, pages, sizes).await,
+            Some(HostCopy { lists: Some(lists), .. }) => lists.set_on_host(pages, sizes),
             _ => Ok(()),
         };
-        lists.set(&self.rows, pages, sizes).await.and(of_copy)
+        lists.set(&*self.rows, pages, sizes).await.and(of_copy)
     }
 
     /// The centroids of the lists around these rows, `[lists, dim]`.
     pub(crate) async fn centroids(&self, lists: &EngineLists) -> Result<Vec<f32>> {
-        let of_copy = self.copy.as_ref().and_then(|copy| Some((copy.lists.as_ref()?, &copy.rows)));
-        let (lists, rows) = of_copy.unwrap_or((lists, &self.rows));
-        lists.centroids(rows).await
+        match self.copy.as_ref().and_then(|copy| copy.lists.as_ref()) {
+            Some(lists) => lists.centroids().await,
+            None => lists.centroids(&*self.rows).await,
+        }
     }
 
-    /// The rows in these slots, as they are stored: see [`EngineRows::fetch_bytes`].
+    /// The rows in these slots, as they are stored: see [`Rows::fetch_bytes`].
     pub(crate) fn fetch_bytes<'f>(&'f self, slots: &'f [u32]) -> Boxed<'f, Vec<u8>> {
         self.nearest_rows().fetch_bytes(slots)
     }
@@ -130,18 +131,19 @@ impl RowStore {
         progress: RowProgress<'f>,
     ) -> Boxed<'f, ()> {
         Box::pin(async move {
-            let Some(copy) = &mut self.copy else { return self.rows.put(rows, placing, progress).await };
+            let edit = Edit::put(rows, placing);
+            let Some(copy) = &mut self.copy else { return change(&mut self.rows, edit, progress).await };
             let fetched = rows.fetched().await?;
             let here = fetched.vectors();
-            let change = copy.rows.on_host()?.prepared(Some(here), placing.slots, placing.freed)?;
-            self.rows.put(rows, placing, progress).await?;
+            let prepared = copy.rows.prepared(Some(here), placing.slots, placing.freed)?;
+            change(&mut self.rows, edit, progress).await?;
             if self.rows.is_hybrid() {
                 // The rows themselves have gone to the host.
                 self.copy = None;
                 return Ok(());
             }
             // The copy is done at once, so a dropped future cannot leave it half done.
-            copy.put(here, placing, change)
+            copy.put(here, placing, prepared)
         })
     }
 
@@ -158,7 +160,7 @@ impl RowStore {
                 other.and_then(|other| other.slot_of(id)).ok_or(Error::UnknownId { id })
             };
             let source: Option<RowSource<'_>> = match (other, &self.copy) {
-                (Some(other), _) => Some(RowSource { rows: &other.rows, slot_of: &in_other }),
+                (Some(other), _) => Some(RowSource { rows: &*other.rows, slot_of: &in_other }),
                 (None, Some(copy)) => Some(RowSource { rows: &copy.rows, slot_of: &Ok }),
                 (None, None) => None,
             };
@@ -303,10 +305,10 @@ impl RowStore {
         if slots.is_empty() {
             return Ok(());
         }
-        let change = self.prepared_copy(&[], &slots)?;
-        self.rows.release(&slots).await?;
-        if let (Some(copy), Some(change)) = (&mut self.copy, change) {
-            copy.rows.on_host()?.apply(change);
+        let prepared = self.prepared_copy(&[], &slots)?;
+        change(&mut self.rows, Edit::release(&slots), &mut |_| ()).await?;
+        if let (Some(copy), Some(prepared)) = (&mut self.copy, prepared) {
+            copy.rows.apply(prepared);
         }
         self.ids.forget(&slots);
         self.ids.vacate(&slots, self.rows.end());
@@ -352,7 +354,7 @@ impl RowStore {
             self.relocate(&from, &to).await?;
         }
         if let Some(copy) = &mut self.copy {
-            copy.rows.shrink()?;
+            copy.rows.shrink();
         }
         self.rows.shrink()
     }
@@ -360,10 +362,10 @@ impl RowStore {
     pub(crate) async fn relocate(&mut self, from: &[u32], to: &[u32]) -> Result<()> {
         let ids = memory::collect(from.iter().map(|&slot| self.ids.of(slot)))?;
         let table = self.room_for(&ids, to)?;
-        let change = self.prepared_copy(to, from)?;
-        self.rows.relocate(from, to).await?;
-        if let (Some(copy), Some(change)) = (&mut self.copy, change) {
-            copy.relocate(from, to, change)?;
+        let prepared = self.prepared_copy(to, from)?;
+        change(&mut self.rows, Edit::relocate(from, to), &mut |_| ()).await?;
+        if let (Some(copy), Some(prepared)) = (&mut self.copy, prepared) {
+            copy.relocate(from, to, prepared)?;
         }
         self.note(table, &ids, to);
         self.ids.vacate(from, self.rows.end());
@@ -373,7 +375,7 @@ impl RowStore {
     /// Prepares the copy for a change without new rows, before the GPU makes it, so that the copy cannot refuse it afterwards.
     fn prepared_copy(&mut self, filled: &[u32], freed: &[u32]) -> Result<Option<HostChange>> {
         let Some(copy) = &mut self.copy else { return Ok(None) };
-        copy.rows.on_host()?.prepared(None, filled, freed).map(Some)
+        copy.rows.prepared(None, filled, freed).map(Some)
     }
 
     /// Takes the memory of noting these ids, before the engine gets the rows: a table, if one replaces that of this store.

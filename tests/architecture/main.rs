@@ -68,8 +68,8 @@ fn nothing_below_the_blocking_calls_blocks() {
         "engine/device/engine.rs",
         "engine/device/handle.rs",
         // Inside of a blocking call, the work of each device blocks a thread of its own.
-        "engine/spread/devices.rs",
-        "engine/spread/together.rs",
+        "engine/parts/devices.rs",
+        "engine/parts/together.rs",
         "internals/mod.rs",
         "internals/slots.rs",
     ];

@@ -166,13 +166,16 @@ fn kernels_lie_in_the_directory_and_damaged_files_do_no_harm() {
         assert_eq!(files(&directory), written, "nothing else is left behind");
         assert_ne!(fs::read(file).expect("the file"), bad, "replaced by a good one");
     }
-    // A good file is read, and left alone when nothing is new. Some drivers have something new a few times.
+    // A good file is read, and left alone when nothing is new. Some drivers have something new a few times, SwiftShader always.
     let used = || {
         use_kernels(Some(&directory));
-        fs::metadata(file).expect("there").modified().expect("a time")
+        let written = fs::metadata(file).expect("there").modified().expect("a time");
+        (written, fs::read(file).expect("the file"))
     };
-    let times: Vec<_> = (0..8).map(|_| used()).collect();
-    assert!(times.windows(2).any(|pair| pair[0] == pair[1]), "{times:?}");
+    let seen: Vec<_> = (0..8).map(|_| used()).collect();
+    let mut pairs = seen.windows(2);
+    let is_left_alone = pairs.any(|pair| pair[0].0 == pair[1].0);
+    assert!(is_left_alone || seen.windows(2).all(|pair| pair[0].1 != pair[1].1));
 }
 
 #[test]

@@ -1,26 +1,16 @@
 //! The seam between indexes and engines for lists: the training of centroids, and lists around trained centroids.
 
-use std::time::Duration;
-
-use crate::elements::{HostVectors, MatrixView};
+use crate::elements::MatrixView;
 use crate::engine::device::engine::Engine;
 use crate::engine::device::handle::Device;
-use crate::engine::device::vectors::{Queries, Vectors};
+use crate::engine::device::vectors::Vectors;
 use crate::engine::lists::ahead;
 use crate::engine::lists::assign::{Assigned, Assigning, assign};
 use crate::engine::lists::centroids::Centroids;
-#[cfg(not(target_arch = "wasm32"))]
-use crate::engine::lists::hybrid;
-use crate::engine::lists::on_host;
-use crate::engine::lists::probing::Probing;
 use crate::engine::lists::sample::Sample;
 use crate::engine::lists::tables::{ListTables, PAGE};
 use crate::engine::lists::training::{self, GpuTraining};
-use crate::engine::rows::device_rows::DeviceRows;
-use crate::engine::search::ahead::Searched;
-use crate::engine::search::request::{SearchRequest, SearchResult};
-use crate::engine::search::turns::by_turns;
-use crate::engine::tune::{Tried, TunedKernel, tune};
+use crate::engine::rows::segments::GpuRows;
 use crate::error::{Error, Result};
 use crate::host::{HostCentroids, HostLists, HostTraining};
 use crate::memory;
@@ -167,43 +157,6 @@ impl DeviceLists {
         }
     }
 
-    pub(crate) fn expected(&self, rows: &DeviceRows, queries: usize, probes: u64) -> Option<Duration> {
-        match (self, rows) {
-            (Self::Host(lists), DeviceRows::Host(rows)) => {
-                lists.expected(rows, queries, probes.min(self.count()) as usize)
-            }
-            _ => None,
-        }
-    }
-
-    pub(crate) fn compile_ahead(&self, rows: &DeviceRows, metric: Metric) {
-        if let (Self::Gpu { .. }, Some(rows)) = (self, rows.on_gpu()) {
-            rows.gpu.compile_ahead(rows.dim, || ahead::probing(Searched::of(rows, metric)));
-        }
-    }
-
-    pub(crate) async fn tune(
-        &self,
-        rows: &DeviceRows,
-        metric: Metric,
-        is_again: bool,
-    ) -> Result<Vec<TunedKernel>> {
-        match (self, rows) {
-            (Self::Gpu { centroids, tables: Some(tables) }, DeviceRows::Gpu(rows)) => {
-                tune(Tried::Lists(rows, centroids, tables), metric, is_again).await
-            }
-            _ => Ok(vec![]),
-        }
-    }
-
-    pub(crate) async fn warm_up(&self, rows: &DeviceRows, metric: Metric) -> Result<()> {
-        if let (Self::Gpu { .. }, Some(rows)) = (self, rows.on_gpu()) {
-            let searched = Searched::of(rows, metric);
-            rows.gpu.compile_all(rows.dim, &[ahead::probing(searched), searched.kernels()].concat()).await?;
-        }
-        Ok(())
-    }
-
     pub(crate) async fn centroids(&self) -> Result<Vec<f32>> {
         match self {
             Self::Gpu { centroids, .. } => centroids.to_host().await,
@@ -211,57 +164,37 @@ impl DeviceLists {
         }
     }
 
-    pub(crate) async fn set(&mut self, rows: &DeviceRows, pages: &[Vec<u32>], sizes: &[u32]) -> Result<()> {
-        match (self, rows.on_gpu()) {
-            (Self::Gpu { tables, .. }, Some(rows)) => {
-                *tables = None;
-                *tables = Some(ListTables::new(rows, pages, memory::copied(sizes)?).await?);
-                Ok(())
-            }
-            (Self::Host(lists), None) => lists.set(pages, PAGE as usize, sizes),
-            _ => Err(two_engines()),
+    /// The centroids, and the tables of the lists around them.
+    pub(crate) fn on_gpu(&self) -> Result<(&Centroids, Option<&ListTables>)> {
+        match self {
+            Self::Gpu { centroids, tables } => Ok((centroids, tables.as_ref())),
+            Self::Host(_) => Err(two_engines()),
         }
     }
 
-    pub(crate) async fn search(
-        &self,
-        rows: &DeviceRows,
-        queries: &Queries<'_>,
-        request: &SearchRequest<'_>,
-        probes: u32,
-    ) -> Result<SearchResult> {
-        rows.check_file()?;
-        match (self, rows) {
-            (Self::Gpu { centroids, tables: Some(tables) }, DeviceRows::Gpu(rows)) => {
-                Probing {
-                    rows,
-                    centroids,
-                    tables,
-                    request,
-                    #[cfg(not(target_arch = "wasm32"))]
-                    asked: None,
-                    probes,
-                }
-                .search(queries)
-                .await
-            }
-            #[cfg(not(target_arch = "wasm32"))]
-            (Self::Gpu { centroids, tables: Some(tables) }, DeviceRows::Hybrid(rows)) => {
-                hybrid::search(rows, (centroids, tables), queries, request, probes).await
-            }
-            (Self::Host(lists), DeviceRows::Host(rows)) => {
-                let search = |queries: HostVectors<'_>, request: &SearchRequest<'_>| {
-                    on_host::search(rows, lists, queries, request, probes)
-                };
-                by_turns(queries.on_host()?, request, search).await
-            }
-            (Self::Gpu { tables: None, .. }, _) => {
-                let mut found = rows.search(queries, request).await?;
-                found.statistics.tables_missing = rows.len() > 0;
-                Ok(found)
-            }
-            _ => Err(two_engines()),
+    pub(crate) fn on_host(&self) -> Result<&HostLists> {
+        match self {
+            Self::Gpu { .. } => Err(two_engines()),
+            Self::Host(lists) => Ok(lists),
         }
+    }
+
+    /// Makes the tables of lists with these pages and numbers of rows.
+    pub(crate) async fn set_on_gpu(
+        &mut self,
+        rows: &GpuRows,
+        pages: &[Vec<u32>],
+        sizes: &[u32],
+    ) -> Result<()> {
+        let Self::Gpu { tables, .. } = self else { return Err(two_engines()) };
+        *tables = None;
+        *tables = Some(ListTables::new(rows, pages, memory::copied(sizes)?).await?);
+        Ok(())
+    }
+
+    pub(crate) fn set_on_host(&mut self, pages: &[Vec<u32>], sizes: &[u32]) -> Result<()> {
+        let Self::Host(lists) = self else { return Err(two_engines()) };
+        lists.set(pages, PAGE as usize, sizes)
     }
 
     pub(crate) fn measure(&self, memory: &mut Memory) {

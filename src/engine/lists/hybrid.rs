@@ -5,7 +5,7 @@ use crate::engine::lists::centroids::Centroids;
 use crate::engine::lists::probing::Probing;
 use crate::engine::lists::tables::ListTables;
 use crate::engine::rows::hybrid::HybridRows;
-use crate::engine::rows::on_host;
+use crate::engine::search::host as on_host;
 use crate::engine::search::hybrid::refining::Asked;
 use crate::engine::search::request::{SearchRequest, SearchResult};
 use crate::error::{Error, Result};

@@ -5,6 +5,7 @@ pub(crate) mod assign;
 pub(crate) mod centroids;
 pub(crate) mod coarse;
 pub(crate) mod device_lists;
+pub(crate) mod engine_lists;
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) mod hybrid;
 pub(crate) mod on_host;

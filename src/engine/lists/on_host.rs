@@ -2,7 +2,7 @@
 
 use crate::elements::HostVectors;
 use crate::engine::lists::widening::Widening;
-use crate::engine::rows::on_host::found;
+use crate::engine::search::host::found;
 use crate::engine::search::request::{SearchRequest, SearchResult};
 use crate::error::Result;
 use crate::host::{HostLists, HostRows};

@@ -4,7 +4,7 @@ use crate::engine::device::engine::Engine;
 use crate::engine::device::handle::Device;
 use crate::engine::device::matrices::DeviceMatrix;
 use crate::engine::device::vectors::Vectors;
-use crate::engine::rows::device_rows::DeviceRows;
+use crate::engine::rows::contract::Rows;
 use crate::engine::rows::segments::GpuRows;
 use crate::engine::search::request::SearchRequest;
 use crate::error::{Error, Result};
@@ -78,24 +78,24 @@ impl Device {
                 }
             };
             let request = SearchRequest::nearest(metric, k, self.options().budget_bytes);
-            let found = self.rows_of(matrix, metric).await?.search(&queries, &request).await?;
+            let found = self.rows_of(matrix, metric).await?.search(&queries, &request, None).await?;
             Ok(found.with_roots(metric, MemoryPlace::Device).neighbors)
         })
     }
 
     /// The vectors of a matrix as rows that can be searched.
-    async fn rows_of(&self, matrix: &DeviceMatrix, metric: Metric) -> Result<DeviceRows> {
+    async fn rows_of(&self, matrix: &DeviceMatrix, metric: Metric) -> Result<Box<dyn Rows>> {
         let dim = matrix.dim();
         Error::check_slots(matrix.rows() as u64)?;
         Ok(match &self.engine {
             Engine::Gpu(gpu) => {
                 let norms = matrix.norms()?.buffer.clone();
                 let buffers = [matrix.buffer()?.clone(), norms, matrix.numbers(gpu).await?];
-                DeviceRows::Gpu(GpuRows::of_matrix(gpu, dim, matrix.rows() as u32, buffers)?)
+                Box::new(GpuRows::of_matrix(gpu, dim, matrix.rows() as u32, buffers)?) as _
             }
             Engine::Host(host) => {
                 let (values, squared) = (matrix.shared_on_host(), matrix.normed_on_host()?.squared);
-                DeviceRows::Host(HostRows::of_matrix(host.clone(), metric, dim, values, squared))
+                Box::new(HostRows::of_matrix(host.clone(), metric, dim, values, squared)) as _
             }
         })
     }

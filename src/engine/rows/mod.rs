@@ -1,16 +1,17 @@
-//! The rows of an index on a GPU.
+//! The rows of an index: what it asks of them, on a GPU, on the host, and on the host with a quantised copy on a GPU.
 
 pub(crate) mod alive;
 pub(crate) mod allowed;
-pub(crate) mod device_rows;
+pub(crate) mod change;
+pub(crate) mod changing;
+pub(crate) mod contract;
+pub(crate) mod edit;
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) mod hybrid;
 pub(crate) mod moves;
-#[cfg(not(target_arch = "wasm32"))]
-pub(crate) mod of_file;
-pub(crate) mod on_host;
-#[cfg(not(target_arch = "wasm32"))]
-pub(crate) mod outgrown;
+mod on_gpu;
+mod on_host;
+pub(crate) mod open;
 pub(crate) mod quantized;
 pub(crate) mod segments;
 pub(crate) mod shape;

@@ -1,36 +1,149 @@
-//! Searches of an index's rows on the host engine.
+//! Rows of the host engine, as an index asks for them.
 
+use std::future::ready;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::bits::Bits;
 use crate::elements::HostVectors;
-use crate::engine::search::plan::{Plan, Route};
-use crate::engine::search::request::{SearchRequest, SearchResult, Statistics};
+use crate::engine::device::queries::Queries;
+use crate::engine::lists::device_lists::DeviceLists;
+use crate::engine::lists::on_host as in_lists;
+use crate::engine::rows::change::RowChange;
+use crate::engine::rows::contract::{Probed, Rows};
+use crate::engine::rows::edit::Edit;
+use crate::engine::search::host::{self, by_turns};
+use crate::engine::search::plan::Plan;
+use crate::engine::search::request::{SearchRequest, SearchResult};
+use crate::engine::tune::TunedKernel;
 use crate::error::Result;
-use crate::host::{Hits, HostRequest, HostRows, SearchLimit};
-use crate::kernels::value_of;
-use crate::neighbors::{Neighbor, Neighbors};
+use crate::future::{Boxed, RowProgress};
+use crate::host::{HostRows, fills_threads};
+use crate::interrupt;
+use crate::metric::Metric;
+use crate::usage::{Memory, MemoryPlace};
 
-pub(crate) fn search(
-    rows: &HostRows,
-    queries: HostVectors<'_>,
-    request: &SearchRequest<'_>,
-) -> Result<SearchResult> {
-    found(rows.search(queries, &request.on_host(request.progress))?, request)
-}
-
-/// Turns the keys of an answer into distances, those of L2 into its squares, and keeps those that are wanted.
-pub(crate) fn found(answer: Hits, request: &SearchRequest<'_>) -> Result<SearchResult> {
-    let mut neighbors = Neighbors::with_room(answer.ends.len(), answer.rows.len())?;
-    for row in answer.iter() {
-        let hits = row.iter().map(|&(key, id)| Neighbor { id, distance: value_of(key) });
-        neighbors.push_row(hits.filter(|hit| request.takes(hit.distance)));
+impl Rows for HostRows {
+    fn place(&self) -> MemoryPlace {
+        if self.values.file().is_some() { MemoryPlace::File } else { MemoryPlace::Host }
     }
-    let Hits { scored, refined, .. } = answer;
-    Ok(SearchResult { neighbors, statistics: Statistics { scored, refined, ..Statistics::default() } })
-}
 
-pub(crate) fn plan(rows: &HostRows, queries: usize, k: usize, budget: u64) -> Result<Plan> {
-    let asked = HostRequest { limit: SearchLimit::Nearest(k), budget, allowed: None, progress: None };
-    let schedule = rows.schedule(queries, &asked, rows.len())?;
-    let (k, route) = (k.min(rows.len()), Route::Host { is_screened: rows.is_quantized() });
-    let plan = Plan::of([queries as u64, k as u64, schedule.batch as u64], route, schedule.scratch_bytes);
-    Ok(Plan { reports_on_host: true, ..plan })
+    fn is_quantized(&self) -> bool {
+        self.is_quantized()
+    }
+
+    fn in_file(&self) -> Option<&HostRows> {
+        self.values.file().map(|_| self)
+    }
+
+    fn alive(&self) -> Option<&Bits> {
+        self.alive()
+    }
+
+    fn end(&self) -> u64 {
+        self.end() as u64
+    }
+
+    fn len(&self) -> u64 {
+        self.len() as u64
+    }
+
+    fn measure(&self, memory: &mut Memory) {
+        self.measure(memory);
+    }
+
+    fn plan(&self, queries: usize, k: usize, budget: u64) -> Result<Plan> {
+        Ok(Plan { rows: self.place(), ..host::plan(self, queries, k, budget)? })
+    }
+
+    fn search<'f>(
+        &'f self,
+        queries: &'f Queries<'f>,
+        request: &'f SearchRequest<'f>,
+        lists: Probed<'f>,
+    ) -> Boxed<'f, SearchResult> {
+        Box::pin(async move {
+            self.check_file()?;
+            let lists = lists.map(|(lists, probes)| Ok((lists[0].on_host()?, probes))).transpose()?;
+            let search = |queries: HostVectors<'_>, request: &SearchRequest<'_>| match lists {
+                Some((lists, probes)) => in_lists::search(self, lists, queries, request, probes),
+                None => host::search(self, queries, request),
+            };
+            by_turns(queries.on_host()?, request, search).await
+        })
+    }
+
+    fn expected(&self, queries: usize, lists: Probed<'_>) -> Option<Duration> {
+        let Some((lists, probes)) = lists else { return self.expected(queries) };
+        let lists = lists[0].on_host().ok()?;
+        lists.expected(self, queries, (probes as usize).min(lists.len()))
+    }
+
+    fn gain_together(&self, [probes, lists]: [u64; 2]) -> bool {
+        fills_threads(self.end() as u64 * probes / lists.max(1))
+    }
+
+    fn fetch<'f>(&'f self, slots: &'f [u32]) -> Boxed<'f, Vec<f32>> {
+        Box::pin(async move { self.check_file().and_then(|()| self.fetch(slots)) })
+    }
+
+    fn fetch_bytes<'f>(&'f self, slots: &'f [u32]) -> Boxed<'f, Vec<u8>> {
+        Box::pin(async move { self.check_file().and_then(|()| self.fetch_bytes(slots)) })
+    }
+
+    fn warm_up<'f>(&'f self, _metric: Metric, _lists: Option<&'f [DeviceLists]>) -> Boxed<'f, ()> {
+        Box::pin(ready(Ok(())))
+    }
+
+    fn tune<'f>(
+        &'f self,
+        _metric: Metric,
+        _is_again: bool,
+        _lists: Option<&'f [DeviceLists]>,
+    ) -> Boxed<'f, Vec<TunedKernel>> {
+        Box::pin(ready(Ok(vec![])))
+    }
+
+    fn set_lists<'f>(
+        &'f self,
+        lists: &'f mut [DeviceLists],
+        pages: &'f [Vec<u32>],
+        sizes: &'f [u32],
+    ) -> Boxed<'f, ()> {
+        Box::pin(ready(lists[0].set_on_host(pages, sizes)))
+    }
+
+    fn prepare<'f, 'a: 'f>(
+        &'f mut self,
+        edit: Arc<Edit<'a>>,
+        progress: RowProgress<'f>,
+    ) -> Boxed<'f, RowChange<'a>> {
+        Box::pin(async move {
+            let rows = edit.rows_on_host()?;
+            let mut change = self.prepared(rows, &edit.filled, &edit.freed)?;
+            if let Some(rows) = rows {
+                self.put(rows, (&edit.filled, &edit.ids), &mut change, (progress, interrupt::check))?;
+            } else if edit.moves() {
+                self.relocate(&edit.freed, &edit.filled, &change, interrupt::check)?;
+            }
+            Ok(RowChange::Host(change))
+        })
+    }
+
+    fn apply(&mut self, change: RowChange<'_>) -> Result<Option<Box<dyn Rows>>> {
+        let RowChange::Host(change) = change else { return Err(change.misplaced()) };
+        self.apply(change);
+        Ok(None)
+    }
+
+    fn undo(&mut self, change: &RowChange<'_>) {
+        if let RowChange::Host(change) = change {
+            self.undo(change);
+        }
+    }
+
+    fn shrink(&mut self) -> Result<()> {
+        self.shrink();
+        Ok(())
+    }
 }

@@ -5,6 +5,7 @@ pub(crate) mod answers;
 pub(crate) mod batches;
 pub(crate) mod chunks;
 pub(crate) mod exhaustive;
+pub(crate) mod host;
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) mod hybrid;
 pub(crate) mod pipeline;
@@ -14,5 +15,4 @@ pub(crate) mod request;
 pub(crate) mod screened;
 pub(crate) mod screening;
 pub(crate) mod screens;
-pub(crate) mod turns;
 pub(crate) mod within;

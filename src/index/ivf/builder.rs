@@ -141,7 +141,7 @@ impl Ivf {
         let mut pages = Pages::new(lists);
         let slots = pages.place(&of_rows, &|_| false)?;
         let mut common = vectors.read(settings, slots).await?;
-        engine.compile_ahead(&common.store.rows, common.metric);
+        common.store.rows.compile_ahead(engine.parts(), common.metric);
         let store = common.store_mut()?;
         if store.len() > 0 {
             store.set_lists(&mut engine, &pages.of_list, &pages.sizes).await?;

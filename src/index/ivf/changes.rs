@@ -82,7 +82,7 @@ impl Ivf {
 
     /// Slots for rows in the lists of their nearest centroids, and the pages when the rows are there.
     async fn placed(&self, rows: Rows<'_>) -> Result<(Vec<u32>, Pages)> {
-        let assigned = self.engine.assign(&self.common.store.rows, rows).await?;
+        let assigned = self.common.store.rows.assign(self.engine.parts(), rows).await?;
         let lists = memory::collect(assigned.iter().map(|row| row.list))?;
         let mut pages = self.pages.copied()?;
         let slots = pages.place(&lists, &self.common.store.rows.has_row())?;

@@ -162,7 +162,7 @@ impl Ivf {
 
     pub(crate) fn boxed_warm_up(&self) -> Boxed<'_, ()> {
         Box::pin(async move {
-            self.engine.warm_up(&self.common.store.rows, self.common.metric).await?;
+            self.common.store.rows.warm_up(self.common.metric, Some(self.engine.parts())).await?;
             if self.common.device.options().tune {
                 self.tuned(false).await?;
             }
@@ -171,7 +171,7 @@ impl Ivf {
     }
 
     pub(crate) fn tuned(&self, is_again: bool) -> Boxed<'_, Vec<TunedKernel>> {
-        Box::pin(self.engine.tune(&self.common.store.rows, self.common.metric, is_again))
+        Box::pin(self.common.store.rows.tune(self.common.metric, is_again, Some(self.engine.parts())))
     }
 
     pub(crate) fn boxed_search<'s>(

@@ -1,10 +1,13 @@
 //! Changes of rows that the host keeps. Their quantised copy is prepared on the device first, in slots that no search reads; then the
 //! host takes the rows over, by steps that cannot fail.
 
+use std::sync::Arc;
+
 use crate::bits::Bits;
 use crate::elements::HostVectors;
 use crate::engine::pass::{BufferVectors, encode_norms, reset_refused};
 use crate::engine::rows::alive::Change;
+use crate::engine::rows::edit::Edit;
 use crate::engine::rows::hybrid::HybridRows;
 use crate::engine::rows::hybrid::windows::{Replaced, Windows};
 use crate::engine::rows::moves::places;
@@ -12,7 +15,7 @@ use crate::engine::rows::quantized::QuantizedRows;
 use crate::engine::rows::segments::{GpuRows, Segment, cut};
 use crate::engine::rows::write::Placing;
 use crate::error::{Error, Result};
-use crate::future::{Boxed, RowProgress};
+use crate::future::RowProgress;
 use crate::gpu::{Buffer, BufferSlice, Commands, Loan, Request};
 use crate::host::{HostChange, HostRows};
 use crate::kernels::norms;
@@ -48,63 +51,42 @@ pub(crate) struct HybridChange<'a> {
     /// Windows that take the place of others, or of the copy of all rows.
     windows: Option<Box<Replaced>>,
     on_host: HostChange,
-    takes: Taken<'a>,
-}
-
-/// What the host takes over.
-enum Taken<'a> {
-    /// New rows, with their slots and ids.
-    Rows(HostVectors<'a>, &'a [u32], &'a [u64]),
-    /// Rows from slots in others.
-    Moves(&'a [u32], &'a [u32]),
-    Nothing,
+    /// New rows, or those that move: the host takes them over.
+    edit: Arc<Edit<'a>>,
 }
 
 impl HybridRows {
-    /// Quantises rows into slots that no search reads yet.
-    pub(crate) fn prepared_put<'f, 'a: 'f>(
-        &'f mut self,
-        source: HostVectors<'a>,
-        placing: &'a Placing<'a>,
-        progress: RowProgress<'f>,
-    ) -> Boxed<'f, HybridChange<'a>> {
-        Box::pin(async move {
-            let &Placing { slots, ids, freed } = placing;
-            if self.integers.is_none() {
-                // Nothing is sent before a search.
-                progress(slots.len());
-            }
-            let on_host = self.rows.prepared(Some(source), slots, freed)?;
-            let (mut on_device, mut windows) = (None, None);
-            if let Some(integers) = &self.integers {
-                on_device = Some(integers.prepared(&self.rows, source, placing, progress).await?);
-            }
-            if let Some(before) = &self.windows {
-                let end = end_of(slots).max(self.rows.end() as u64);
-                windows = Some(Box::new(before.with(Some(source), end).await?));
-            }
-            Ok(HybridChange { on_device, windows, on_host, takes: Taken::Rows(source, slots, ids) })
-        })
-    }
-
-    pub(crate) async fn prepared_either<'a>(
+    /// Makes a change ready: quantises new rows, or those that move, into slots that no search reads yet.
+    pub(crate) async fn prepared<'a>(
         &mut self,
-        new: Option<(HostVectors<'a>, &'a Placing<'a>)>,
-        freed: &[u32],
+        edit: Arc<Edit<'a>>,
         progress: RowProgress<'_>,
     ) -> Result<HybridChange<'a>> {
-        match new {
-            Some((source, placing)) => self.prepared_put(source, placing, progress).await,
-            None => self.prepared_release(freed).await,
+        let rows = edit.rows_on_host()?;
+        if let (None, Some(rows)) = (&self.integers, rows) {
+            // Nothing is sent before a search.
+            progress(rows.rows());
         }
+        let on_host = self.rows.prepared(rows, &edit.filled, &edit.freed)?;
+        let on_device = match (&self.integers, rows) {
+            (None, _) => None,
+            (Some(integers), Some(rows)) => {
+                Some(integers.prepared(&self.rows, rows, &edit.placing(), progress).await?)
+            }
+            (Some(integers), None) => Some(integers.prepared_again(&self.rows, &edit).await?),
+        };
+        let windows = match (&self.windows, rows) {
+            (Some(before), Some(_)) => {
+                let end = end_of(&edit.filled).max(self.rows.end() as u64);
+                Some(Box::new(before.with(rows, end).await?))
+            }
+            _ => None,
+        };
+        Ok(HybridChange { on_device, windows, on_host, edit })
     }
 
-    /// Like [`prepared_put`](Self::prepared_put), or without new rows the freeing of slots, where the copy of all rows becomes windows.
-    pub(crate) async fn prepared_streaming<'a>(
-        &mut self,
-        new: Option<(HostVectors<'a>, &'a Placing<'a>)>,
-        freed: &[u32],
-    ) -> Result<HybridChange<'a>> {
+    /// Like [`prepared`](Self::prepared), where the copy of all rows becomes windows.
+    pub(crate) async fn prepared_streaming<'a>(&mut self, edit: Arc<Edit<'a>>) -> Result<HybridChange<'a>> {
         let without = || Error::internal("rows on the host have no copy that could be sent in windows");
         let integers = self.integers.as_ref().ok_or_else(without)?;
         // The windows take the place of the copy, and may take its memory.
@@ -112,17 +94,12 @@ impl HybridRows {
         let loan = Loan::new(copies);
         let quantized = integers.quantized.clone().ok_or_else(without)?;
         let windows = Windows::new(integers.quantized_from(quantized, vec![], None))?;
-        let (source, slots, freed, takes) = match new {
-            Some((source, &Placing { slots, ids, freed })) => {
-                (Some(source), slots, freed, Taken::Rows(source, slots, ids))
-            }
-            None => (None, &[][..], freed, Taken::Nothing),
-        };
-        let on_host = self.rows.prepared(source, slots, freed)?;
-        let end = (self.rows.end() as u64).max(end_of(slots));
-        let windows = windows.with(source, end).await?.windows;
+        let rows = edit.rows_on_host()?;
+        let on_host = self.rows.prepared(rows, &edit.filled, &edit.freed)?;
+        let end = (self.rows.end() as u64).max(end_of(&edit.filled));
+        let windows = windows.with(rows, end).await?.windows;
         let windows = Some(Box::new(Replaced { windows, loan }));
-        Ok(HybridChange { on_device: None, windows, on_host, takes })
+        Ok(HybridChange { on_device: None, windows, on_host, edit })
     }
 
     /// Starts to quantise all rows on the device, which has none so far. `sample` are some of them. None where the host searches alone, or
@@ -164,47 +141,12 @@ impl HybridRows {
         Ok(())
     }
 
-    pub(crate) async fn prepared_release(&mut self, freed: &[u32]) -> Result<HybridChange<'static>> {
-        let (on_host, mut on_device) = (self.rows.prepared(None, &[], freed)?, None);
-        if let Some(integers) = &self.integers {
-            let (segments, quantized) = integers.quantized_up_to(integers.end())?;
-            let end = integers.end() as u32;
-            let change = Change::new(&integers.gpu, integers.alive.as_ref(), end, &[], freed).await?;
-            on_device = Some(Prepared { segments, quantized, change, again: vec![] });
-        }
-        Ok(HybridChange { on_device, windows: None, on_host, takes: Taken::Nothing })
-    }
-
-    /// Quantises rows again in slots that have none; they leave their own when the change is applied.
-    pub(crate) async fn prepared_move<'a>(
-        &mut self,
-        from: &'a [u32],
-        to: &'a [u32],
-    ) -> Result<HybridChange<'a>> {
-        let on_host = self.rows.prepared(None, to, from)?;
-        let moved =
-            |on_device| HybridChange { on_device, windows: None, on_host, takes: Taken::Moves(from, to) };
-        let Some(integers) = &self.integers else { return Ok(moved(None)) };
-        let end = integers.end_with(to);
-        let (segments, quantized) = integers.quantized_up_to(end)?;
-        let gpu = integers.gpu.clone();
-        let refused = gpu.create_storage("refused", 8)?;
-        let piece = integers.piece(from.len(), &integers.staged_bytes(), 1)?;
-        for (from, to) in from.chunks(piece).zip(to.chunks(piece)) {
-            let rows = self.rows.values.gathered(from)?;
-            let piece = ((&rows).into(), to);
-            integers.quantize((&segments, &quantized), piece, &refused, &mut |_| ()).await?;
-        }
-        let change = Change::new(&gpu, integers.alive.as_ref(), integers.end() as u32, to, from).await?;
-        Ok(moved(Some(Prepared { segments, quantized, change, again: vec![] })))
-    }
-
     /// Takes over a change.
     ///
     /// # Errors
     /// Faults of this library alone: all memory was taken before.
     pub(crate) fn apply(&mut self, change: HybridChange<'_>) -> Result<()> {
-        let HybridChange { on_device, windows, mut on_host, takes } = change;
+        let HybridChange { on_device, windows, mut on_host, edit } = change;
         let gpu = self.integers.as_ref().map(|integers| integers.gpu.clone());
         let mut commands = gpu.as_deref().map(|gpu| Commands::new(gpu, None));
         if let (Some(integers), Some(prepared), Some(commands)) = (&self.integers, &on_device, &mut commands)
@@ -217,15 +159,12 @@ impl HybridRows {
             }
         }
         // Nothing interrupts it, because the device has the rows already.
-        match takes {
-            Taken::Rows(rows, slots, ids) => {
-                self.rows.put(rows, (slots, ids), &mut on_host, (&mut |_| (), || Ok(())))?;
-            }
-            Taken::Moves(from, to) => {
-                self.rows.relocate(from, to, &on_host, || Ok(()))?;
-                self.windows.iter().for_each(Windows::forget);
-            }
-            Taken::Nothing => {}
+        if let Some(rows) = edit.rows_on_host()? {
+            let places = (&*edit.filled, &*edit.ids);
+            self.rows.put(rows, places, &mut on_host, (&mut |_| (), || Ok(())))?;
+        } else if edit.moves() {
+            self.rows.relocate(&edit.freed, &edit.filled, &on_host, || Ok(()))?;
+            self.windows.iter().for_each(Windows::forget);
         }
         self.rows.apply(on_host);
         if let (Some(integers), Some(prepared)) = (&mut self.integers, on_device) {
@@ -299,6 +238,24 @@ impl GpuRows {
         let change = Change::new(gpu, self.alive.as_ref(), self.end() as u32, slots, freed).await?;
         cut(&mut segments, change.end);
         Ok(Prepared { segments, quantized, change, again })
+    }
+
+    /// Quantises rows that move again, in slots that have none; they leave their own when the change is applied.
+    async fn prepared_again(&self, before: &HostRows, edit: &Edit<'_>) -> Result<Prepared> {
+        let gpu = self.gpu.clone();
+        let (segments, quantized) = self.quantized_up_to(self.end_with(&edit.filled))?;
+        if edit.moves() {
+            let refused = gpu.create_storage("refused", 8)?;
+            let piece = self.piece(edit.freed.len(), &self.staged_bytes(), 1)?;
+            for (from, to) in edit.freed.chunks(piece).zip(edit.filled.chunks(piece)) {
+                let rows = before.values.gathered(from)?;
+                let piece = ((&rows).into(), to);
+                self.quantize((&segments, &quantized), piece, &refused, &mut |_| ()).await?;
+            }
+        }
+        let end = self.end() as u32;
+        let change = Change::new(&gpu, self.alive.as_ref(), end, &edit.filled, &edit.freed).await?;
+        Ok(Prepared { segments, quantized, change, again: vec![] })
     }
 
     /// Quantises rows of the host into slots, piece after piece, and finds values that are not finite.

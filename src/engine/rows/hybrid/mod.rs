@@ -2,6 +2,9 @@
 //! memory, and screens it. The host reports the distances of the rows that the screen cannot exclude, with the bits of its own engine.
 
 pub(crate) mod changes;
+pub(crate) mod of_file;
+pub(crate) mod outgrown;
+mod rows;
 pub(crate) mod windows;
 
 use std::sync::Arc;

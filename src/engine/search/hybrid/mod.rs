@@ -13,7 +13,7 @@ use crate::elements::HostVectors;
 use crate::engine::device::queries::Queries;
 use crate::engine::rows::allowed::Scope;
 use crate::engine::rows::hybrid::HybridRows;
-use crate::engine::rows::on_host;
+use crate::engine::search::host as on_host;
 use crate::engine::search::hybrid::refining::Asked;
 use crate::engine::search::plan::Plan;
 use crate::engine::search::request::{SearchRequest, SearchResult};

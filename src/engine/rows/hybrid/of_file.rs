@@ -6,7 +6,7 @@ use crate::bits::Bits;
 use crate::elements::{HostVectors, Matrix};
 use crate::engine::device::engine::Engine;
 use crate::engine::device::handle::Device;
-use crate::engine::rows::device_rows::DeviceRows;
+use crate::engine::rows::contract::Rows;
 use crate::engine::rows::hybrid::HybridRows;
 use crate::engine::rows::hybrid::changes::{Quantizing, spread_out};
 use crate::engine::rows::shape::{Kept, RowShape};
@@ -128,21 +128,21 @@ impl Reading {
     }
 
     /// The rows, when all were taken.
-    pub(crate) async fn finished(self) -> Result<DeviceRows> {
+    pub(crate) async fn finished(self) -> Result<Box<dyn Rows>> {
         Ok(match self {
-            Self::Host(rows) => DeviceRows::Host(*rows),
+            Self::Host(rows) => rows,
             Self::Hybrid(mut rows, quantizing) => {
                 if let Some(quantizing) = quantizing {
                     rows.quantized(quantizing).await?;
                 }
-                DeviceRows::Hybrid(rows)
+                rows
             }
         })
     }
 }
 
 /// Reads rows in a file again, for another device.
-pub(crate) async fn read_again(device: &Device, shape: &RowShape, rows: &HostRows) -> Result<DeviceRows> {
+pub(crate) async fn read_again(device: &Device, shape: &RowShape, rows: &HostRows) -> Result<Box<dyn Rows>> {
     let Some(file) = rows.values.file() else { return Err(Error::internal("rows that lie in no file")) };
     rows.check_file()?;
     let shape = RowShape { expected: rows.end() as u64, ..*shape };

@@ -4,91 +4,92 @@ use crate::bits::Bits;
 use crate::elements::HostVectors;
 use crate::engine::device::vectors::Queries;
 use crate::engine::lists::assign::Assigned;
+use crate::engine::lists::device_lists::DeviceLists;
 use crate::engine::lists::tables::PAGE;
 use crate::engine::lists::widening::Widening;
+use crate::engine::parts::layout::Layout;
+use crate::engine::parts::merging::all_or_first;
+use crate::engine::parts::rows::Parts;
+use crate::engine::parts::together::{Work, together};
+use crate::engine::rows::contract::Rows;
 use crate::engine::search::request::{SearchRequest, SearchResult};
-use crate::engine::spread::engine_lists::EngineLists;
-use crate::engine::spread::merging::all_or_first;
-use crate::engine::spread::rows::SpreadRows;
-use crate::engine::spread::together::{Work, together};
 use crate::error::{Error, Result};
 use crate::memory;
 
 /// The pages of each list, and the number of its rows.
 type Pages = (Vec<Vec<u32>>, Vec<u32>);
 
-impl EngineLists {
+impl Parts {
     /// The list of each row. Replicas that are left have all centroids, and take the rows of one that is lost.
     pub(super) async fn assign_on_all(
         &self,
-        there: &SpreadRows,
+        lists: &[DeviceLists],
         rows: HostVectors<'_>,
     ) -> Result<Vec<Assigned>> {
         loop {
-            match self.assign_on_live(there, rows).await {
-                Err(Error::DeviceLost { .. }) if there.layout.is_none() && !there.live().is_empty() => {}
+            match self.assign_on_live(lists, rows).await {
+                Err(Error::DeviceLost { .. }) if self.layout.is_none() && !self.live().is_empty() => {}
                 assigned => return assigned,
             }
         }
     }
 
     /// Divides rows among the devices that are not lost.
-    async fn assign_on_live(&self, there: &SpreadRows, rows: HostVectors<'_>) -> Result<Vec<Assigned>> {
-        let live = there.live();
+    async fn assign_on_live(&self, lists: &[DeviceLists], rows: HostVectors<'_>) -> Result<Vec<Assigned>> {
+        let live = self.live();
         let (count, devices) = (rows.rows(), live.len());
         if devices == 0 {
-            return Err(there.none_left());
+            return Err(self.none_left());
         }
         let start = |part: usize| count * part / devices;
         let works = live.iter().enumerate().map(|(part, &place)| -> Work<'_, Vec<Assigned>> {
             let first = start(part);
             let own = rows.slice(first..start(part + 1));
-            let assigning = self.parts[place].assign(own.into());
+            let assigning = lists[place].assign(own.into());
             let work =
                 async move { assigning.await.map_err(|error| error.with_rows(|row| first as u64 + row)) };
-            (there.engine(place), Box::pin(work))
+            (self.engine(place), Box::pin(work))
         });
         let assigned = together(works.collect()).await;
-        let assigned = live.iter().zip(assigned).map(|(&place, one)| there.noted(place, one));
+        let assigned = live.iter().zip(assigned).map(|(&place, one)| self.noted(place, one));
         Ok(all_or_first(assigned.collect())?.concat())
     }
 
-    pub(super) async fn set_all(
-        &mut self,
-        rows: &SpreadRows,
+    pub(super) async fn set_on_all(
+        &self,
+        lists: &mut [DeviceLists],
         pages: &[Vec<u32>],
         sizes: &[u32],
     ) -> Result<()> {
-        let divided = match &rows.layout {
-            Some(_) => divided(rows, pages)?,
+        let divided = match &self.layout {
+            Some(layout) => divided(self, layout, pages)?,
             None => vec![],
         };
-        let live = rows.live();
+        let live = self.live();
         let mut works: Vec<Work<'_, ()>> = vec![];
-        for ((place, lists), there) in self.parts.iter_mut().enumerate().zip(&rows.parts) {
+        for (place, (own, part)) in lists.chunks_mut(1).zip(&self.parts).enumerate() {
             let (pages, sizes) = match divided.get(place) {
                 Some((pages, sizes)) => (&pages[..], &sizes[..]),
                 None if live.contains(&place) => (pages, sizes),
                 None => continue,
             };
-            works.push((rows.engine(place), Box::pin(lists.set(there, pages, sizes))));
+            works.push((self.engine(place), part.set_lists(own, pages, sizes)));
         }
         all_or_first(together(works).await).map(drop)
     }
 
-    /// A query with too few rows on all devices together probes more lists on all of them.
-    pub(super) async fn search_shards(
+    /// A query with too few rows in the lists of all devices together probes more lists on all of them.
+    pub(super) async fn search_widening(
         &self,
-        rows: &SpreadRows,
+        (lists, probes): (&[DeviceLists], u32),
         queries: &Queries<'_>,
         request: &SearchRequest<'_>,
-        probes: u32,
     ) -> Result<SearchResult> {
-        let present = request.allowed.map_or(rows.len(), |allowed| allowed.count);
+        let present = request.allowed.map_or(self.len(), |allowed| allowed.count);
         let wanted = request.widens.then_some((request.k as u64).min(present) as usize);
-        let mut widening = Widening { probes, lists: self.count() as u32, wanted };
+        let mut widening = Widening { probes, lists: lists[0].count() as u32, wanted };
         let once = SearchRequest { widens: false, ..*request };
-        let mut found = rows.search(Some((&self.parts, probes)), queries, &once).await?;
+        let mut found = self.search_once(Some((lists, probes)), queries, &once).await?;
         let count = queries.rows();
         while let Some(short) = widening.short(count, |query| found.neighbors.row(query).len()) {
             let some = queries.fetched().await?.vectors().chosen(&short)?;
@@ -96,7 +97,7 @@ impl EngineLists {
             let before = count - short.len();
             let progress = |answered| request.report(before + answered);
             let once = SearchRequest { progress: Some(&progress), ..once };
-            let more = rows.search(Some((&self.parts, widening.probes)), &some, &once).await?;
+            let more = self.search_once(Some((lists, widening.probes)), &some, &once).await?;
             found.neighbors.replace(&short, &more.neighbors)?;
             found.statistics.add(&more.statistics);
         }
@@ -105,8 +106,7 @@ impl EngineLists {
 }
 
 /// The pages of each list on every device, as they are numbered there, and the number of its rows there.
-fn divided(rows: &SpreadRows, pages: &[Vec<u32>]) -> Result<Vec<Pages>> {
-    let Some(layout) = &rows.layout else { return Err(Error::internal("replicas have the same pages")) };
+fn divided(rows: &Parts, layout: &Layout, pages: &[Vec<u32>]) -> Result<Vec<Pages>> {
     let devices = rows.parts.len();
     let mut divided: Vec<Pages> = vec![];
     for _ in 0..devices {

@@ -2,57 +2,55 @@
 
 use crate::bits::Bits;
 use crate::elements::{HostVectors, Matrix};
-use crate::engine::rows::of_file::{FileRows, Reading, Seen};
+use crate::engine::parts::devices::Devices;
+use crate::engine::parts::layout::Layout;
+use crate::engine::parts::merging::all_or_first;
+use crate::engine::parts::rows::{Parts, Plan};
+use crate::engine::parts::together::{Work, together};
+use crate::engine::rows::contract::Rows;
+use crate::engine::rows::edit::rows_at;
+use crate::engine::rows::hybrid::of_file::{FileRows, Reading, Seen};
 use crate::engine::rows::shape::RowShape;
-use crate::engine::spread::devices::Devices;
-use crate::engine::spread::engine_rows::EngineRows;
-use crate::engine::spread::layout::Layout;
-use crate::engine::spread::merging::all_or_first;
-use crate::engine::spread::rows::{Plan, SpreadRows};
-use crate::engine::spread::shares::rows_at;
-use crate::engine::spread::together::{Work, together};
 use crate::error::{Error, Result};
 use crate::future::Boxed;
 use crate::options::placement::Placement;
 
-impl EngineRows {
-    /// The rows of a file in their slots.
-    pub(crate) fn of_file<'f>(
-        devices: &'f Devices,
-        placement: Placement,
-        shape: &'f RowShape,
-        file: FileRows,
-        seen: Seen<'f>,
-    ) -> Boxed<'f, Self> {
-        Box::pin(async move {
-            let (end, slots) = (file.end(), &file.slots[..]);
-            let shape = RowShape { expected: end, ..*shape };
-            let mut plan = Plan::new(devices, placement, &shape).await?;
-            plan.layout.iter_mut().for_each(|layout| layout.reach(end));
-            let sample = file.sample()?;
-            let mut readings = loop {
-                match begun(devices, &plan, &file, &sample).await {
-                    Err(error) if error.lacks_memory() && plan.moves_on() => {}
-                    begun => break begun?,
-                }
-            };
-            let done = read(&mut readings, devices, plan.layout.as_ref(), &file, seen).await;
-            // Searches read here and there.
-            file.rows.file.expect_order(false);
-            done?;
-            let mut parts = vec![];
-            for reading in readings {
-                parts.push(reading.finished().await?);
+/// The rows of a file in their slots.
+pub(crate) fn open_file<'f>(
+    devices: &'f Devices,
+    placement: Placement,
+    shape: &'f RowShape,
+    file: FileRows,
+    seen: Seen<'f>,
+) -> Boxed<'f, Box<dyn Rows>> {
+    Box::pin(async move {
+        let (end, slots) = (file.end(), &file.slots[..]);
+        let shape = RowShape { expected: end, ..*shape };
+        let mut plan = Plan::new(devices, placement, &shape).await?;
+        plan.layout.iter_mut().for_each(|layout| layout.reach(end));
+        let sample = file.sample()?;
+        let mut readings = loop {
+            match begun(devices, &plan, &file, &sample).await {
+                Err(error) if error.lacks_memory() && plan.moves_on() => {}
+                begun => break begun?,
             }
-            Ok(match devices.list() {
-                [_] => Self::One(Box::new(parts.remove(0))),
-                _ => {
-                    let (_, alive) = Bits::after(None, 0, slots, &[])?;
-                    Self::Several(Box::new(SpreadRows::of(devices, plan, parts, (end as usize, alive))))
-                }
-            })
+        };
+        let done = read(&mut readings, devices, plan.layout.as_ref(), &file, seen).await;
+        // Searches read here and there.
+        file.rows.file.expect_order(false);
+        done?;
+        let mut parts = vec![];
+        for reading in readings {
+            parts.push(reading.finished().await?);
+        }
+        Ok(match devices.list() {
+            [_] => parts.remove(0),
+            _ => {
+                let (_, alive) = Bits::after(None, 0, slots, &[])?;
+                Box::new(Parts::of(devices, plan, parts, (end as usize, alive)))
+            }
         })
-    }
+    })
 }
 
 /// Makes room for the rows on every device.

@@ -4,39 +4,24 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::elements::HostVectors;
 use crate::engine::device::vectors::Queries;
-use crate::engine::lists::device_lists::DeviceLists;
+use crate::engine::parts::merging::{Counts, all_or_first, joined, merged};
+use crate::engine::parts::rows::Parts;
+use crate::engine::parts::together::{Work, together, together_briefly};
 use crate::engine::rows::allowed::Allowed;
-use crate::engine::rows::device_rows::DeviceRows;
+use crate::engine::rows::contract::{Probed, Rows};
 use crate::engine::search::plan::Plan;
 use crate::engine::search::request::{SearchRequest, SearchResult};
-use crate::engine::spread::merging::{Counts, all_or_first, joined, merged};
-use crate::engine::spread::rows::SpreadRows;
-use crate::engine::spread::together::{Work, together, together_briefly};
-use crate::engine::tune::TunedKernel;
 use crate::error::{Error, Result};
 use crate::future::Boxed;
-use crate::metric::Metric;
 use crate::options::placement::Placement;
 
 /// Queries that are worth another replica's launches, or another thread: with fewer, one replica answers all, and one thread waits for all
 /// shards.
 const LEAST_QUERIES: usize = 32;
 
-/// The lists of each device, and how many of them a query probes; none for a search of all rows.
-pub(super) type ProbedParts<'a> = Option<(&'a [DeviceLists], u32)>;
-
-fn search<'f>(
-    device: usize,
-    (rows, lists): (&'f DeviceRows, ProbedParts<'f>),
-    queries: &'f Queries<'f>,
-    request: &'f SearchRequest<'f>,
-) -> Boxed<'f, SearchResult> {
-    Box::pin(async move {
-        match lists {
-            None => rows.search(queries, request).await,
-            Some((lists, probes)) => lists[device].search(rows, queries, request, probes).await,
-        }
-    })
+/// The lists of one of the devices.
+fn own(lists: Probed<'_>, device: usize) -> Probed<'_> {
+    lists.map(|(lists, probes)| (&lists[device..=device], probes))
 }
 
 /// A function for each device that notes how many queries it has answered, and tells how many all have.
@@ -71,7 +56,7 @@ impl Drop for Busy<'_> {
     }
 }
 
-impl SpreadRows {
+impl Parts {
     /// What each device that is not lost comes to, whose places `work` is told.
     pub(super) async fn on_live<'f, T: Send + 'f>(
         &'f self,
@@ -81,19 +66,10 @@ impl SpreadRows {
         all_or_first(together(works.collect()).await)
     }
 
-    pub(super) async fn warm_up(&self, metric: Metric) -> Result<()> {
-        self.on_live(|place| Box::pin(self.parts[place].warm_up(metric))).await.map(drop)
-    }
-
-    pub(super) async fn tune(&self, metric: Metric, is_again: bool) -> Result<Vec<TunedKernel>> {
-        let tuned = self.on_live(|place| Box::pin(self.parts[place].tune(metric, is_again)));
-        Ok(tuned.await?.concat())
-    }
-
     /// Searches on all devices. Distances of L2 are its squares still.
-    pub(super) fn search<'f>(
+    pub(super) fn search_once<'f>(
         &'f self,
-        lists: ProbedParts<'f>,
+        lists: Probed<'f>,
         queries: &'f Queries<'f>,
         request: &'f SearchRequest<'f>,
     ) -> Boxed<'f, SearchResult> {
@@ -108,7 +84,7 @@ impl SpreadRows {
 
     async fn search_shards(
         &self,
-        lists: ProbedParts<'_>,
+        lists: Probed<'_>,
         queries: HostVectors<'_>,
         request: &SearchRequest<'_>,
     ) -> Result<SearchResult> {
@@ -121,7 +97,7 @@ impl SpreadRows {
             let allowed = allowed.as_ref().map(|allowed| &allowed[device]);
             let progress = request.progress.map(|_| &notes[device] as _);
             let (request, queries) = (SearchRequest { allowed, progress, ..*request }, &queries);
-            let work = async move { search(device, (rows, lists), queries, &request).await };
+            let work = async move { rows.search(queries, &request, own(lists, device)).await };
             (self.engine(device), Box::pin(work))
         });
         let works = works.collect();
@@ -137,17 +113,17 @@ impl SpreadRows {
     fn allowed(&self, allowed: &Allowed) -> Result<Vec<Allowed>> {
         let Some(layout) = &self.layout else { return Err(Error::internal("replicas have one filter")) };
         let split = layout.split(&allowed.bits)?;
-        let of_device = |(mut bits, rows): (crate::bits::Bits, &DeviceRows)| {
-            bits.resize(rows.end() as usize)?;
+        let of_device = |(mut bits, end): (crate::bits::Bits, u64)| {
+            bits.resize(end as usize)?;
             Ok(Allowed::new(bits))
         };
-        split.into_iter().zip(&self.parts).map(of_device).collect()
+        split.into_iter().zip(self.parts.iter().map(|part| part.end())).map(of_device).collect()
     }
 
     /// Divides queries among the devices that are left. Where one is lost meanwhile, the others answer its queries.
     async fn search_replicas(
         &self,
-        lists: ProbedParts<'_>,
+        lists: Probed<'_>,
         queries: HostVectors<'_>,
         request: &SearchRequest<'_>,
     ) -> Result<SearchResult> {
@@ -179,7 +155,7 @@ impl SpreadRows {
                 let request = SearchRequest { progress, ..*request };
                 let work = async move {
                     let _busy = busy;
-                    search(device, (&self.parts[device], lists), &queries, &request).await
+                    self.parts[device].search(&queries, &request, own(lists, device)).await
                 };
                 (self.engine(device), Box::pin(work))
             });
@@ -210,7 +186,7 @@ impl SpreadRows {
     }
 
     /// The plan of the device that has most to do.
-    pub(super) fn plan(&self, queries: usize, k: usize, budget: u64) -> Result<Plan> {
+    pub(super) fn longest_plan(&self, queries: usize, k: usize, budget: u64) -> Result<Plan> {
         let most = (0..self.parts.len()).max_by_key(|&place| self.parts[place].end()).unwrap_or(0);
         let own = match self.placement {
             Placement::Shards => queries,

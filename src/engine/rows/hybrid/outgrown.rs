@@ -74,11 +74,6 @@ pub(crate) struct Outgrown<'a> {
 }
 
 impl GpuRows {
-    /// Whether the rows go to the host after this error of a change.
-    pub(crate) fn outgrow(&self, error: &Error) -> bool {
-        self.outgrown.is_some() && error.lacks_memory()
-    }
-
     pub(crate) fn lent(&self) -> Loan {
         let stored = self.segments.iter().filter_map(|segment| segment.stored.as_ref());
         Loan::new(stored.filter_map(|stored| stored.share.clone()))

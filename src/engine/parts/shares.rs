@@ -1,40 +1,28 @@
 //! The share of each device in a change of an index.
 
 use std::any::Any;
-use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
-use crate::elements::HostVectors;
-use crate::engine::device::vectors::OnHost;
-use crate::engine::rows::write::Placing;
-use crate::engine::spread::layout::Layout;
-use crate::engine::spread::merging::Counts;
-use crate::error::Result;
+use crate::engine::parts::layout::Layout;
+use crate::engine::parts::merging::Counts;
+use crate::engine::rows::edit::Edit;
+use crate::error::{Error, Result};
 use crate::future::RowProgress;
 use crate::lock::lock;
 use crate::memory;
 
-/// The rows that one device gets, and those that it loses.
+/// The part of a change that falls to one device.
 pub(super) struct Share<'a> {
-    pub(super) rows: OnHost<'a>,
+    pub(super) edit: Arc<Edit<'a>>,
     /// The number of each row in the call; none where they are the same.
     numbers: Option<Vec<usize>>,
-    slots: Cow<'a, [u32]>,
-    ids: Cow<'a, [u64]>,
-    freed: Cow<'a, [u32]>,
 }
 
 impl<'a> Share<'a> {
     /// The share of a replica.
-    pub(super) fn of_all(rows: HostVectors<'a>, placing: &Placing<'a>) -> Self {
-        let &Placing { slots, ids, freed } = placing;
-        let (slots, ids, freed) = (slots.into(), ids.into(), freed.into());
-        Self { rows: OnHost::Borrowed(rows), numbers: None, slots, ids, freed }
-    }
-
-    pub(super) fn placing(&self) -> Placing<'_> {
-        Placing { slots: &self.slots, ids: &self.ids, freed: &self.freed }
+    pub(super) fn of_all(edit: &Arc<Edit<'a>>) -> Self {
+        Self { edit: edit.clone(), numbers: None }
     }
 
     pub(super) fn number(&self, row: u64) -> u64 {
@@ -42,31 +30,23 @@ impl<'a> Share<'a> {
     }
 }
 
-/// Divides new rows, and the slots that are freed with them, among devices.
-pub(super) fn shares<'a>(
-    layout: &Layout,
-    rows: HostVectors<'a>,
-    placing: &Placing<'_>,
-) -> Result<Vec<Share<'a>>> {
-    let (filled, freed) = (layout.picked(placing.slots), layout.picked(placing.freed));
+/// Divides a change among devices.
+pub(super) fn shares<'a>(layout: &Layout, edit: &Edit<'a>) -> Result<Vec<Share<'a>>> {
+    let (filled, freed) = (layout.picked(&edit.filled), layout.picked(&edit.freed));
+    if edit.moves() && filled.iter().zip(&freed).any(|(filled, freed)| filled.places != freed.places) {
+        return Err(Error::internal("rows that move from one device to another"));
+    }
     let mut shares = vec![];
     for (filled, freed) in filled.into_iter().zip(freed) {
-        let own = rows_at(rows, &filled.places)?;
-        let ids = memory::collect(filled.places.iter().map(|&place| placing.ids[place]))?.into();
-        let (numbers, slots, freed) = (Some(filled.places), filled.slots.into(), freed.slots.into());
-        shares.push(Share { rows: own, numbers, slots, ids, freed });
+        let own = edit.chosen(&filled.places)?;
+        let ids = match own {
+            Some(_) => memory::collect(filled.places.iter().map(|&place| edit.ids[place]))?,
+            None => vec![],
+        };
+        let edit = Edit::part(own, filled.slots, ids, freed.slots);
+        shares.push(Share { edit, numbers: Some(filled.places) });
     }
     Ok(shares)
-}
-
-/// The rows with these numbers, which ascend.
-pub(super) fn rows_at<'a>(rows: HostVectors<'a>, numbers: &[usize]) -> Result<OnHost<'a>> {
-    let first = numbers.first().copied().unwrap_or(0);
-    let end = numbers.last().map_or(first, |last| last + 1);
-    if end - first == numbers.len() {
-        return Ok(OnHost::Borrowed(rows.slice(first..end)));
-    }
-    rows.chosen(numbers).map(OnHost::Owned)
 }
 
 /// Rows that devices have sent so far, and the function that is told their sum or, where all send the same, the most. What the function

@@ -23,7 +23,7 @@ struct Extent {
 
 /// Slots in extents. Slots keep their places; new ones are given out in proportion to the devices' shares.
 #[derive(Debug, Clone)]
-pub(super) struct Layout {
+pub(crate) struct Layout {
     extents: Vec<Extent>,
     /// Slots that each device has got.
     given: Vec<u64>,

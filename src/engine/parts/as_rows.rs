@@ -1,0 +1,212 @@
+//! Rows on several devices, as an index asks for them.
+
+use std::sync::Arc;
+
+use crate::bits::Bits;
+use crate::engine::device::handle::Device;
+use crate::engine::device::queries::Queries;
+use crate::engine::device::vectors::Vectors;
+use crate::engine::lists::assign::Assigned;
+use crate::engine::lists::device_lists::DeviceLists;
+use crate::engine::parts::rows::Parts;
+use crate::engine::rows::change::RowChange;
+use crate::engine::rows::contract::{Probed, Recovered, RowSource, Rows, Slots};
+use crate::engine::rows::edit::Edit;
+use crate::engine::rows::shape::Kept;
+use crate::engine::search::plan::Plan;
+use crate::engine::search::request::{SearchRequest, SearchResult};
+use crate::engine::tune::TunedKernel;
+use crate::error::{Error, Result};
+use crate::future::{Boxed, RowProgress};
+use crate::metric::Metric;
+use crate::usage::{Memory, MemoryPart, MemoryPlace};
+
+impl Rows for Parts {
+    fn place(&self) -> MemoryPlace {
+        let places = self.parts.iter().map(|part| part.place());
+        // A replica that was lost keeps what it had.
+        places.reduce(|one, other| if one == MemoryPlace::Device { other } else { one }).unwrap_or_default()
+    }
+
+    fn kept(&self) -> Kept {
+        self.parts.iter().map(|part| part.kept()).max().unwrap_or(Kept::OnDevice)
+    }
+
+    fn is_quantized(&self) -> bool {
+        self.parts.iter().all(|part| part.is_quantized())
+    }
+
+    fn alive(&self) -> Option<&Bits> {
+        self.alive.as_ref()
+    }
+
+    fn end(&self) -> u64 {
+        self.end as u64
+    }
+
+    fn len(&self) -> u64 {
+        self.alive.as_ref().map_or(self.end, Bits::count_ones) as u64
+    }
+
+    fn measure(&self, memory: &mut Memory) {
+        for (place, rows) in self.parts.iter().enumerate() {
+            let mut own = Memory::default();
+            rows.measure(&mut own);
+            // Replicas share a file.
+            let is_shared = |part: &MemoryPart| part.place == MemoryPlace::File && self.layout.is_none();
+            for part in own.parts().iter().filter(|part| place == 0 || !is_shared(part)) {
+                memory.add(part.name, part.place, part.bytes);
+            }
+        }
+        if let Some(bits) = &self.alive {
+            memory.add("tombstones", MemoryPlace::Host, 4 * bits.words().len() as u64);
+        }
+    }
+
+    fn plan(&self, queries: usize, k: usize, budget: u64) -> Result<Plan> {
+        self.longest_plan(queries, k, budget)
+    }
+
+    fn search<'f>(
+        &'f self,
+        queries: &'f Queries<'f>,
+        request: &'f SearchRequest<'f>,
+        lists: Probed<'f>,
+    ) -> Boxed<'f, SearchResult> {
+        match lists {
+            // One device alone cannot tell that all have too few rows.
+            Some(lists) if self.layout.is_some() => Box::pin(self.search_widening(lists, queries, request)),
+            _ => self.search_once(lists, queries, request),
+        }
+    }
+
+    fn gain_together(&self, share: [u64; 2]) -> bool {
+        self.parts.iter().any(|part| part.gain_together(share))
+    }
+
+    fn side_by_side(&self) -> usize {
+        if self.layout.is_none() { self.parts.len() } else { 1 }
+    }
+
+    fn fetch<'f>(&'f self, slots: &'f [u32]) -> Boxed<'f, Vec<f32>> {
+        Box::pin(self.widened(slots))
+    }
+
+    fn fetch_bytes<'f>(&'f self, slots: &'f [u32]) -> Boxed<'f, Vec<u8>> {
+        self.gathered(slots)
+    }
+
+    fn compile_ahead(&self, lists: &[DeviceLists], metric: Metric) {
+        let parts = self.parts.iter().zip(lists.chunks(1));
+        parts.for_each(|(part, own)| part.compile_ahead(own, metric));
+    }
+
+    fn warm_up<'f>(&'f self, metric: Metric, lists: Option<&'f [DeviceLists]>) -> Boxed<'f, ()> {
+        Box::pin(async move {
+            let own = |place: usize| lists.map(|lists| &lists[place..=place]);
+            self.on_live(|place| self.parts[place].warm_up(metric, own(place))).await.map(drop)
+        })
+    }
+
+    fn tune<'f>(
+        &'f self,
+        metric: Metric,
+        is_again: bool,
+        lists: Option<&'f [DeviceLists]>,
+    ) -> Boxed<'f, Vec<TunedKernel>> {
+        Box::pin(async move {
+            let own = |place: usize| lists.map(|lists| &lists[place..=place]);
+            let tuned = self.on_live(|place| self.parts[place].tune(metric, is_again, own(place)));
+            Ok(tuned.await?.concat())
+        })
+    }
+
+    fn assign<'f>(&'f self, lists: &'f [DeviceLists], rows: Vectors<'f>) -> Boxed<'f, Vec<Assigned>> {
+        Box::pin(async move {
+            match rows {
+                Vectors::Host(rows) => self.assign_on_all(lists, rows).await,
+                Vectors::Device(_) => lists[self.first_live()?].assign(rows).await,
+            }
+        })
+    }
+
+    fn set_lists<'f>(
+        &'f self,
+        lists: &'f mut [DeviceLists],
+        pages: &'f [Vec<u32>],
+        sizes: &'f [u32],
+    ) -> Boxed<'f, ()> {
+        Box::pin(self.set_on_all(lists, pages, sizes))
+    }
+
+    fn takes_matrices(&self) -> bool {
+        false
+    }
+
+    fn prepare<'f, 'a: 'f>(
+        &'f mut self,
+        edit: Arc<Edit<'a>>,
+        progress: RowProgress<'f>,
+    ) -> Boxed<'f, RowChange<'a>> {
+        Box::pin(self.prepared(edit, false, progress))
+    }
+
+    /// Distances of the host and of GPUs differ in the last bits, so the rows of all devices go together.
+    fn outgrow(&self, error: &Error) -> bool {
+        self.parts.iter().any(|part| part.outgrow(error))
+    }
+
+    fn prepare_on_host<'f, 'a: 'f>(
+        &'f mut self,
+        edit: Arc<Edit<'a>>,
+        progress: RowProgress<'f>,
+    ) -> Boxed<'f, RowChange<'a>> {
+        Box::pin(self.prepared(edit, true, progress))
+    }
+
+    fn apply(&mut self, change: RowChange<'_>) -> Result<Option<Box<dyn Rows>>> {
+        let RowChange::Parts(change) = change else { return Err(change.misplaced()) };
+        self.take_over(change).map(|()| None)
+    }
+
+    fn undo(&mut self, change: &RowChange<'_>) {
+        if let RowChange::Parts(change) = change {
+            change.changes.iter().for_each(|(place, change)| self.parts[*place].undo(change));
+        }
+    }
+
+    fn shrink(&mut self) -> Result<()> {
+        let live = self.live();
+        live.into_iter().try_for_each(|place| self.parts[place].shrink())
+    }
+
+    fn first_live(&self) -> Result<usize> {
+        self.live().first().copied().ok_or_else(|| self.none_left())
+    }
+
+    fn device_of(&self, slot: u32) -> usize {
+        self.layout.as_ref().map_or(0, |layout| layout.place(slot).0)
+    }
+
+    fn slots_by_device(&self) -> Vec<Slots<'_>> {
+        self.divided_slots()
+    }
+
+    fn sparsest(&self) -> (u64, u64) {
+        let counts = self.parts.iter().map(|part| part.sparsest());
+        counts.max_by(|a, b| (a.1 * b.0.max(1)).cmp(&(b.1 * a.0.max(1)))).unwrap_or_default()
+    }
+
+    fn recovered<'f>(
+        &'f self,
+        device: &'f Device,
+        source: Option<RowSource<'f>>,
+        id_of: &'f (dyn Fn(u32) -> u64 + Sync),
+    ) -> Boxed<'f, Recovered> {
+        self.copied_to(device, source, id_of)
+    }
+
+    fn replace(&mut self, recovered: Recovered) {
+        self.take_back(recovered);
+    }
+}

@@ -1,0 +1,36 @@
+//! Makes the rows of an index on its devices.
+
+use crate::engine::parts::devices::Devices;
+#[cfg(not(target_arch = "wasm32"))]
+use crate::engine::parts::rows::Parts;
+use crate::engine::rows::contract::Rows;
+#[cfg(not(target_arch = "wasm32"))]
+use crate::engine::rows::hybrid::outgrown::first_of;
+use crate::engine::rows::open::open_on;
+use crate::engine::rows::shape::RowShape;
+#[cfg(target_arch = "wasm32")]
+use crate::error::Error;
+use crate::future::Boxed;
+use crate::options::placement::Placement;
+
+/// Rows on one device, or on several. An index in a browser lives on one.
+#[cfg_attr(target_arch = "wasm32", expect(unused_variables, reason = "one device"))]
+pub(crate) fn open_rows<'f>(
+    devices: &'f Devices,
+    placement: Placement,
+    shape: &'f RowShape,
+) -> Boxed<'f, Box<dyn Rows>> {
+    Box::pin(async move {
+        match devices.list() {
+            [device] => {
+                #[cfg(not(target_arch = "wasm32"))]
+                let shape = &RowShape { kept: first_of(std::slice::from_ref(device), shape), ..*shape };
+                open_on(device, shape).await
+            }
+            #[cfg(not(target_arch = "wasm32"))]
+            _ => Ok(Box::new(Parts::new(devices, placement, shape).await?) as _),
+            #[cfg(target_arch = "wasm32")]
+            several => Err(Error::argument("devices", "one, in a browser", several.len())),
+        }
+    })
+}

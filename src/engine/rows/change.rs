@@ -1,0 +1,51 @@
+//! Changes of rows that are ready: all their memory is taken, and no search sees them yet.
+
+#[cfg(target_arch = "wasm32")]
+use std::{convert::Infallible, marker::PhantomData};
+
+#[cfg(not(target_arch = "wasm32"))]
+use crate::bits::Bits;
+use crate::engine::rows::moves::GpuChange;
+#[cfg(not(target_arch = "wasm32"))]
+use crate::engine::{
+    parts::layout::Layout,
+    rows::hybrid::{changes::HybridChange, outgrown::Outgrown},
+};
+use crate::error::Error;
+use crate::host::HostChange;
+
+/// A change that is ready. The rows that prepared it take it over, or drop what they wrote for it.
+pub(crate) enum RowChange<'a> {
+    Gpu(GpuChange),
+    Host(HostChange),
+    #[cfg(not(target_arch = "wasm32"))]
+    Hybrid(HybridChange<'a>),
+    /// The rows leave their device.
+    #[cfg(not(target_arch = "wasm32"))]
+    Outgrown(Box<Outgrown<'a>>),
+    #[cfg(not(target_arch = "wasm32"))]
+    Parts(PartsChange<'a>),
+    /// None is made: without rows on the host, changes borrow nothing.
+    #[cfg(target_arch = "wasm32")]
+    Borrowed(Infallible, PhantomData<&'a ()>),
+}
+
+/// A change on several devices.
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) struct PartsChange<'a> {
+    /// The devices that take part, and the change of each.
+    pub(crate) changes: Vec<(usize, RowChange<'a>)>,
+    /// Where slots lie after the change.
+    pub(crate) layout: Option<Layout>,
+    /// The end, and the slots that have a row, after the change.
+    pub(crate) after: (usize, Option<Bits>),
+    /// Whether rows go to the host.
+    pub(crate) leaves: bool,
+}
+
+impl RowChange<'_> {
+    /// The error for a change that other rows prepared.
+    pub(crate) fn misplaced(&self) -> Error {
+        Error::internal("a change of rows on another engine")
+    }
+}

@@ -1,0 +1,256 @@
+//! What an index asks of its rows, wherever they are: the trait [`Rows`]. [`GpuRows`] and [`HostRows`] have rows of one engine,
+//! `HybridRows` keep them on the host with their quantised copy on a GPU, and `Parts` divide or repeat them on several devices.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::bits::Bits;
+use crate::engine::device::handle::Device;
+use crate::engine::device::vectors::{Queries, Vectors};
+use crate::engine::lists::assign::Assigned;
+use crate::engine::lists::device_lists::DeviceLists;
+use crate::engine::parts::devices::Devices;
+use crate::engine::rows::change::RowChange;
+use crate::engine::rows::edit::Edit;
+use crate::engine::rows::segments::GpuRows;
+use crate::engine::rows::shape::Kept;
+use crate::engine::search::plan::Plan;
+use crate::engine::search::request::{SearchRequest, SearchResult};
+use crate::engine::tune::TunedKernel;
+use crate::error::{Error, Result};
+use crate::future::{Boxed, RowProgress};
+use crate::host::HostRows;
+use crate::memory;
+use crate::metric::Metric;
+use crate::usage::{Memory, MemoryPlace};
+
+/// The lists of each device, and how many of them a query probes; none for a search of all rows.
+pub(crate) type Probed<'l> = Option<(&'l [DeviceLists], u32)>;
+
+/// Rows to move from slots to as many others.
+pub(crate) type Moves = (Vec<u32>, Vec<u32>);
+
+/// Numbers of slots, ascending.
+pub(crate) type Slots<'s> = Box<dyn Iterator<Item = u32> + 's>;
+
+/// Rows to copy, and where they have each slot of the index.
+#[derive(Clone, Copy)]
+pub(crate) struct RowSource<'s> {
+    pub(crate) rows: &'s dyn Rows,
+    pub(crate) slot_of: &'s (dyn Fn(u32) -> Result<u32> + Sync),
+}
+
+/// The rows of a lost device on another one.
+pub(crate) struct Recovered {
+    pub(crate) place: usize,
+    pub(crate) devices: Devices,
+    pub(crate) rows: Box<dyn Rows>,
+}
+
+/// The rows of an index, by slot.
+pub(crate) trait Rows: Debug + Send + Sync {
+    /// Where the rows are: all devices have them in one place.
+    fn place(&self) -> MemoryPlace;
+
+    /// How much of the rows a GPU has.
+    fn kept(&self) -> Kept {
+        Kept::OnDevice
+    }
+
+    /// Whether there is a quantised copy of the rows.
+    fn is_quantized(&self) -> bool;
+
+    /// What a GPU has of the rows: they themselves, or their quantised copy.
+    fn on_gpu(&self) -> Option<&GpuRows> {
+        None
+    }
+
+    /// The rows, where they lie in a file.
+    fn in_file(&self) -> Option<&HostRows> {
+        None
+    }
+
+    /// Which slots below the end have a row; none when all have.
+    fn alive(&self) -> Option<&Bits>;
+
+    /// One past the last slot that has a row.
+    fn end(&self) -> u64;
+
+    fn len(&self) -> u64;
+
+    fn measure(&self, memory: &mut Memory);
+
+    /// How a search for the k nearest would run.
+    fn plan(&self, queries: usize, k: usize, budget: u64) -> Result<Plan>;
+
+    /// Searches all rows, or those of the lists that are nearest to each query. Distances of L2 are its squares.
+    fn search<'f>(
+        &'f self,
+        queries: &'f Queries<'f>,
+        request: &'f SearchRequest<'f>,
+        lists: Probed<'f>,
+    ) -> Boxed<'f, SearchResult>;
+
+    /// The expected duration of a search; none where it cannot be predicted.
+    fn expected(&self, _queries: usize, _lists: Probed<'_>) -> Option<Duration> {
+        None
+    }
+
+    /// Whether searches of this share of the rows, `[probes, lists]`, are faster together. On the host those that one thread answers
+    /// are faster side by side.
+    fn gain_together(&self, _share: [u64; 2]) -> bool {
+        true
+    }
+
+    /// Searches that run side by side on different devices: replicas answer different queries.
+    fn side_by_side(&self) -> usize {
+        1
+    }
+
+    /// The rows in these slots, `[slots, dim]`, widened to f32.
+    fn fetch<'f>(&'f self, slots: &'f [u32]) -> Boxed<'f, Vec<f32>>;
+
+    /// The rows in these slots, `[slots, dim]`: their bytes as they are stored, without padding.
+    fn fetch_bytes<'f>(&'f self, slots: &'f [u32]) -> Boxed<'f, Vec<u8>>;
+
+    /// Starts to compile the kernels of searches in lists.
+    fn compile_ahead(&self, _lists: &[DeviceLists], _metric: Metric) {}
+
+    /// Compiles the kernels of searches in these rows, or in these lists too, tests those that need it, and waits for both.
+    fn warm_up<'f>(&'f self, metric: Metric, lists: Option<&'f [DeviceLists]>) -> Boxed<'f, ()>;
+
+    /// Times the kernels of searches in these rows or lists, and uses the faster forms.
+    fn tune<'f>(
+        &'f self,
+        metric: Metric,
+        is_again: bool,
+        lists: Option<&'f [DeviceLists]>,
+    ) -> Boxed<'f, Vec<TunedKernel>>;
+
+    /// The list of each row, which is that of its nearest centroid.
+    fn assign<'f>(&'f self, lists: &'f [DeviceLists], rows: Vectors<'f>) -> Boxed<'f, Vec<Assigned>> {
+        Box::pin(lists[0].assign(rows))
+    }
+
+    /// Sets the pages of each list, ascending, and the number of its rows. Searches go through all rows before this is done.
+    fn set_lists<'f>(
+        &'f self,
+        lists: &'f mut [DeviceLists],
+        pages: &'f [Vec<u32>],
+        sizes: &'f [u32],
+    ) -> Boxed<'f, ()>;
+
+    /// Whether new rows may be a matrix of the device.
+    fn takes_matrices(&self) -> bool {
+        true
+    }
+
+    /// Writes new rows into slots that have none, moves rows, or frees slots. No search sees any of it before the change is applied.
+    fn prepare<'f, 'a: 'f>(
+        &'f mut self,
+        edit: Arc<Edit<'a>>,
+        progress: RowProgress<'f>,
+    ) -> Boxed<'f, RowChange<'a>>;
+
+    /// Whether the rows go to the host after this error of a change: see [`prepare_on_host`](Self::prepare_on_host).
+    fn outgrow(&self, _error: &Error) -> bool {
+        false
+    }
+
+    /// Like [`prepare`](Self::prepare), in the host's memory, where the rows so far go with the change. New rows are there already.
+    fn prepare_on_host<'f, 'a: 'f>(
+        &'f mut self,
+        edit: Arc<Edit<'a>>,
+        progress: RowProgress<'f>,
+    ) -> Boxed<'f, RowChange<'a>> {
+        self.prepare(edit, progress)
+    }
+
+    /// Takes over a change of these rows. Returns the rows that take the place of these, where they have left their device.
+    ///
+    /// # Errors
+    /// Faults of this library alone: all memory was taken before.
+    fn apply(&mut self, change: RowChange<'_>) -> Result<Option<Box<dyn Rows>>>;
+
+    /// Drops what was written for a change.
+    fn undo(&mut self, _change: &RowChange<'_>) {}
+
+    /// Frees memory behind the end where there is much of it.
+    fn shrink(&mut self) -> Result<()>;
+
+    /// The place of the first device that is not lost.
+    fn first_live(&self) -> Result<usize> {
+        Ok(0)
+    }
+
+    /// The device of a slot: rows do not move to slots of others.
+    fn device_of(&self, _slot: u32) -> usize {
+        0
+    }
+
+    /// The slots below the end, device by device; all of them once where all devices have them.
+    fn slots_by_device(&self) -> Vec<Slots<'_>> {
+        vec![Box::new(0..self.end() as u32)]
+    }
+
+    /// The most slots of a device, and how many of them have no row, for the device with the largest part of such.
+    fn sparsest(&self) -> (u64, u64) {
+        (self.end(), self.end() - self.len())
+    }
+
+    /// Copies the rows of a lost device to another one. Without a source, those of a replica.
+    fn recovered<'f>(
+        &'f self,
+        _device: &'f Device,
+        _source: Option<RowSource<'f>>,
+        _id_of: &'f (dyn Fn(u32) -> u64 + Sync),
+    ) -> Boxed<'f, Recovered> {
+        let needed = "an index on several devices; load others from their files";
+        Box::pin(async move { Err(Error::argument("recover", needed, "an index on one")) })
+    }
+
+    /// Searches a device in the place of a lost one.
+    fn replace(&mut self, _recovered: Recovered) {}
+}
+
+impl dyn Rows {
+    /// Whether GPUs have the quantised copy alone.
+    pub(crate) fn is_hybrid(&self) -> bool {
+        self.kept() >= Kept::Hybrid
+    }
+
+    /// A function that tells of any slot whether it has a row.
+    pub(crate) fn has_row(&self) -> impl Fn(u32) -> bool + '_ {
+        let (alive, end) = (self.alive(), self.end());
+        move |slot| u64::from(slot) < end && alive.is_none_or(|bits| bits.get(slot as usize))
+    }
+
+    /// The moves after which the first slots of every device have all of its rows.
+    pub(crate) fn moves(&self) -> Result<Moves> {
+        let (mut from, mut to) = (vec![], vec![]);
+        let has_row = self.has_row();
+        for slots in self.slots_by_device() {
+            let mut all: Vec<u32> = memory::with_room(self.end() as usize)?;
+            all.extend(slots);
+            let rows = all.iter().filter(|&&slot| has_row(slot)).count();
+            let (first, last) = all.split_at(rows);
+            to.extend(first.iter().copied().filter(|&slot| !has_row(slot)));
+            from.extend(last.iter().copied().filter(|&slot| has_row(slot)));
+        }
+        Ok((from, to))
+    }
+}
+
+/// Searches rows. Distances are those of the request's metric.
+pub(crate) fn search_rows<'f>(
+    rows: &'f dyn Rows,
+    lists: Probed<'f>,
+    queries: &'f Queries<'f>,
+    request: &'f SearchRequest<'f>,
+) -> Boxed<'f, SearchResult> {
+    Box::pin(async move {
+        let found = rows.search(queries, request, lists).await?;
+        Ok(found.with_roots(request.metric, rows.place()))
+    })
+}
