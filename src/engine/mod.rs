@@ -33,7 +33,7 @@ pub(crate) use rows::contract::{Probed, Recovered, RowSource, Rows, search_rows}
 pub(crate) use rows::edit::Edit;
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) use rows::hybrid::of_file::FileRows;
-pub(crate) use rows::open::open_on_host;
+pub(crate) use rows::mirrored::CopyOptions;
 pub(crate) use rows::quantized::TERMS_BYTES;
 pub(crate) use rows::segments::STORED_BYTES;
 pub(crate) use rows::shape::{Kept, RowShape};

@@ -4,8 +4,7 @@ use bytemuck::Pod;
 
 use super::compiler::FormChoice;
 use super::device::Gpu;
-use super::kernel::Kernel;
-use super::memory::BufferSlice;
+use super::memory::{BufferSlice, check_slices};
 use super::profile::Profile;
 use super::readback::{self, Reading};
 use super::state::{Pipeline, lock};
@@ -171,7 +170,7 @@ impl<'a> Commands<'a> {
             }
         }
         if let EncoderTarget::Caller(_) = self.target {
-            self.check_slices(kernel, buffers)?;
+            check_slices(self.gpu, kernel, buffers)?;
         }
         if self.each_kernel || forms != FormChoice::Tuned {
             self.stage(kernel.name);
@@ -203,36 +202,6 @@ impl<'a> Commands<'a> {
         pass.set_pipeline(&pipeline.pipeline);
         pass.set_bind_group(0, &group, &[offset]);
         pass.dispatch_workgroups(columns, rows, 1);
-        Ok(())
-    }
-
-    /// Checks a caller's slices as wgpu will, which would report the fault to whoever uses the device next.
-    fn check_slices(&self, kernel: &'static Kernel, slices: &[BufferSlice<'_>]) -> Result<()> {
-        let align = u64::from(self.gpu.device.limits().min_storage_buffer_offset_alignment);
-        for (place, (&(name, access), slice)) in kernel.buffers.iter().zip(slices).enumerate() {
-            let needed = if slice.bytes == 0 || slice.bytes % 4 > 0 {
-                "bytes in whole words, at least one".into()
-            } else if slice.offset.checked_add(slice.bytes).is_none_or(|end| end > slice.buffer.size()) {
-                format!("a range within the buffer's {} bytes", slice.buffer.size())
-            } else if slice.offset % align > 0 {
-                format!("an offset that is a multiple of {align}")
-            } else if !slice.buffer.usage().contains(wgpu::BufferUsages::STORAGE) {
-                "a buffer with usage STORAGE".into()
-            } else if slices[..place]
-                .iter()
-                .zip(kernel.buffers)
-                .any(|(other, &(_, other_access))| other.buffer == slice.buffer && access != other_access)
-            {
-                "a buffer that the kernel does not also read or write elsewhere".into()
-            } else {
-                continue;
-            };
-            return Err(Error::argument(
-                name,
-                needed,
-                format!("{} bytes from {}", slice.bytes, slice.offset),
-            ));
-        }
         Ok(())
     }
 

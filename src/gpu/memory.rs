@@ -6,6 +6,7 @@ use std::sync::{Arc, MutexGuard};
 use std::task::{Context, Poll, Waker};
 
 use super::device::Gpu;
+use super::kernel::Kernel;
 use super::state::{Pool, close_scope, lock};
 use crate::error::{Error, Result};
 use crate::future::Boxed;
@@ -51,6 +52,32 @@ impl<'a> From<&'a wgpu::Buffer> for BufferSlice<'a> {
     fn from(buffer: &'a wgpu::Buffer) -> Self {
         Self::all(buffer)
     }
+}
+
+/// Checks a caller's slices as wgpu will, which would report the fault to whoever uses the device next.
+pub(super) fn check_slices(gpu: &Gpu, kernel: &Kernel, slices: &[BufferSlice<'_>]) -> Result<()> {
+    let align = u64::from(gpu.device.limits().min_storage_buffer_offset_alignment);
+    for (place, (&(name, access), slice)) in kernel.buffers.iter().zip(slices).enumerate() {
+        let needed = if slice.bytes == 0 || slice.bytes % 4 > 0 {
+            "bytes in whole words, at least one".into()
+        } else if slice.offset.checked_add(slice.bytes).is_none_or(|end| end > slice.buffer.size()) {
+            format!("a range within the buffer's {} bytes", slice.buffer.size())
+        } else if slice.offset % align > 0 {
+            format!("an offset that is a multiple of {align}")
+        } else if !slice.buffer.usage().contains(wgpu::BufferUsages::STORAGE) {
+            "a buffer with usage STORAGE".into()
+        } else if slices[..place]
+            .iter()
+            .zip(kernel.buffers)
+            .any(|(other, &(_, other_access))| other.buffer == slice.buffer && access != other_access)
+        {
+            "a buffer that the kernel does not also read or write elsewhere".into()
+        } else {
+            continue;
+        };
+        return Err(Error::argument(name, needed, format!("{} bytes from {}", slice.bytes, slice.offset)));
+    }
+    Ok(())
 }
 
 impl Gpu {

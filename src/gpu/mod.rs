@@ -3,6 +3,7 @@
 
 mod adapter;
 mod bare;
+mod blocked;
 mod commands;
 mod compiler;
 mod device;
@@ -26,6 +27,7 @@ pub(crate) use adapter::{AdapterChoice, Choice, Listing, every_gpu, refuse_twice
 #[cfg(any(test, target_arch = "wasm32"))]
 pub(crate) use bare::bare;
 pub(crate) use bare::bare_text;
+pub(crate) use blocked::{NoDevice, is_blocked};
 pub(crate) use commands::{Commands, Grid};
 #[cfg(feature = "internals")]
 pub(crate) use compiler::with_spelled_products;
@@ -42,6 +44,5 @@ pub(crate) use readback::{Reading, words};
 pub(crate) use snippets::*;
 pub(crate) use transfer::RowLayout;
 pub use unroll::Driver;
-pub(crate) use wait::{NoDevice, is_blocked};
 /// A buffer on the device.
 pub(crate) use wgpu::Buffer;

@@ -1,18 +1,18 @@
 //! Waiting for the device: blocking calls poll it themselves, and one thread for each device polls it for futures.
 
-use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::Future;
-use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::pin::pin;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::{JoinHandle, Thread, ThreadId};
+use std::task::Poll;
+use std::thread::{JoinHandle, ThreadId};
 use std::time::Duration;
 
 use futures_intrusive::channel::shared::{OneshotReceiver, oneshot_channel};
 
 use super::adapter::AdapterKind;
+use super::blocked::{Blocked, POLLING, Parked};
 use crate::error::Result;
 use crate::interrupt;
 use crate::lock::lock;
@@ -23,13 +23,6 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// Pause after a poll that failed.
 const FAULT_PAUSE: Duration = Duration::from_millis(20);
-
-thread_local! {
-    /// Whether this thread is inside of a blocking call.
-    static IS_BLOCKED: Cell<bool> = const { Cell::new(false) };
-    /// The blocking call that this thread is inside of, if it polls a device.
-    static POLLING: RefCell<Option<Arc<Parked>>> = const { RefCell::new(None) };
-}
 
 /// How long a blocking call polls before it lets the driver put it to sleep. Waking up takes 0.05 to 0.5 ms, and the times of short
 /// calls vary by as much; longer calls do not notice.
@@ -72,104 +65,6 @@ struct State {
     /// The thread that polls, and the process that it runs in.
     thread: Option<(u32, JoinHandle<()>)>,
     closed: bool,
-}
-
-/// A blocking call.
-#[derive(Debug)]
-struct Parked {
-    /// The devices that the call polls, by the addresses of their waiters.
-    waiters: Vec<usize>,
-    thread: Thread,
-    woken: AtomicBool,
-    /// Callbacks that this call's future waits for: the call polls the device for them, and for no others, because threads that
-    /// poll hold each other up.
-    owed: AtomicUsize,
-    /// The submission that is waited for; without one, the latest.
-    awaited: Mutex<Option<wgpu::SubmissionIndex>>,
-    /// Whether the call has submitted work since it last waited for a submission.
-    is_ahead: AtomicBool,
-}
-
-impl Parked {
-    /// For a call on this thread.
-    fn new(waiters: Vec<usize>) -> Self {
-        Self {
-            waiters,
-            thread: std::thread::current(),
-            woken: AtomicBool::new(false),
-            owed: AtomicUsize::new(0),
-            awaited: Mutex::new(None),
-            is_ahead: AtomicBool::new(false),
-        }
-    }
-
-    /// Polls the call's future, which may ask whether the call is to end.
-    fn poll<F: Future>(self: &Arc<Self>, future: Pin<&mut F>) -> Poll<F::Output> {
-        let _armed = interrupt::armed();
-        future.poll(&mut Context::from_waker(&Waker::from(self.clone())))
-    }
-}
-
-impl Wake for Parked {
-    fn wake(self: Arc<Self>) {
-        self.woken.store(true, Ordering::Release);
-        self.thread.unpark();
-    }
-}
-
-/// Marks this thread as blocked, until it is dropped.
-struct Blocked {
-    was_blocked: bool,
-    was_polling: Option<Arc<Parked>>,
-}
-
-impl Blocked {
-    fn new(polling: Option<Arc<Parked>>) -> Self {
-        Self { was_blocked: IS_BLOCKED.replace(true), was_polling: POLLING.replace(polling) }
-    }
-}
-
-impl Drop for Blocked {
-    fn drop(&mut self) {
-        IS_BLOCKED.set(self.was_blocked);
-        POLLING.set(self.was_polling.take());
-    }
-}
-
-/// Whether this thread is inside of a blocking call: it does nothing else until the call's future is ready.
-pub(crate) fn is_blocked() -> bool {
-    IS_BLOCKED.get()
-}
-
-/// Waits for futures that need no device, or one that is still to be opened.
-pub(crate) struct NoDevice;
-
-impl NoDevice {
-    /// Runs a future to its end on this thread, or drops it where the caller asks the call to end.
-    pub(crate) fn block_on<T>(&self, future: impl Future<Output = Result<T>>) -> Result<T> {
-        if !CAN_WAIT {
-            return poll_once(future);
-        }
-        let Some(patience) = interrupt::patience() else { return self.complete(future) };
-        let parked = Arc::new(Parked::new(vec![]));
-        let _blocked = Blocked::new(None);
-        let mut future = pin!(future);
-        loop {
-            if let Poll::Ready(value) = parked.poll(future.as_mut()) {
-                return value;
-            }
-            while !parked.woken.swap(false, Ordering::AcqRel) {
-                interrupt::check_waiting()?;
-                std::thread::park_timeout(patience);
-            }
-        }
-    }
-
-    /// Runs a future that cannot fail to its end on this thread.
-    pub(crate) fn complete<T>(&self, future: impl Future<Output = T>) -> T {
-        let _blocked = Blocked::new(None);
-        pollster::block_on(future)
-    }
 }
 
 impl Waiter {

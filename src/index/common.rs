@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::elements::{ElementKind, Matrix};
 use crate::engine::{
-    Device, Devices, EngineLists, Kept, Probed, Queries, Recovered, RowShape, Screen, SearchRequest,
-    SearchResult, open_rows,
+    CopyOptions, Device, Devices, EngineLists, Kept, Probed, Queries, Recovered, RowShape, Screen,
+    SearchRequest, SearchResult, open_rows,
 };
 use crate::error::{Error, Result};
 use crate::future::Boxed;
@@ -14,7 +14,7 @@ use crate::metric::Metric;
 use crate::options::place::RowPlace;
 use crate::options::placement::Placement;
 use crate::options::{SearchOptions, WithinOptions};
-use crate::store::{CopyOptions, HostCopy, RowStore, budget_of, check_dim, check_k};
+use crate::store::{RowStore, budget_of, check_dim, check_k};
 
 /// Vectors for an index: a [`MatrixView`](crate::MatrixView) of f32 or f16, a [`Matrix`](crate::Matrix), a slice or array that is one vector, or a
 /// [`DeviceMatrix`](crate::DeviceMatrix) on the index's device. The same type as [`Queries`].
@@ -58,16 +58,13 @@ impl Settings {
         Self { resources: Resources::of(devices), metric, dim, elements, screen }
     }
 
-    /// Checks the settings, and makes the store without rows and the host copy that it is to have.
-    pub(crate) fn open(self) -> Boxed<'static, (Common, Option<HostCopy>)> {
+    /// Checks the settings, and makes the store without rows.
+    pub(crate) fn open(self) -> Boxed<'static, Common> {
         Box::pin(async move {
             let shape = self.shape()?;
             let Resources { devices, placement, copy, .. } = &self.resources;
-            let copy = copy.copy(devices.first()?, &shape).await?;
-            let store = RowStore::new(open_rows(devices, *placement, &shape).await?);
-            // Rows that are on the host from the start need no copy there.
-            let copy = copy.filter(|_| !store.rows.is_hybrid());
-            Ok((self.over(store)?, copy))
+            let store = RowStore::new(open_rows(devices, *placement, &shape, *copy).await?);
+            self.over(store)
         })
     }
 
@@ -212,7 +209,7 @@ impl Common {
 
     /// The rows with these ids, as they are stored.
     pub(crate) async fn fetch(&self, ids: &[u64]) -> Result<Matrix> {
-        let bytes = self.store.fetch_bytes(&self.store.slots_of(ids)?).await?;
+        let bytes = self.store.rows.fetch_bytes(&self.store.slots_of(ids)?).await?;
         Matrix::of_bytes(self.elements, &bytes, self.dim)
     }
 
@@ -239,13 +236,9 @@ impl Common {
     }
 
     /// Starts to compile the kernels of searches in lists, and gives the copy of the rows such lists too.
-    pub(crate) async fn make_ready(&mut self, lists: &EngineLists, copy: Option<HostCopy>) -> Result<()> {
+    pub(crate) async fn make_ready(&self, lists: &mut EngineLists) -> Result<()> {
+        lists.mirror(&*self.store.rows, self.metric, self.dim, self.screen).await?;
         self.store.rows.compile_ahead(lists.parts(), self.metric);
-        let copy = match copy {
-            Some(copy) => Some(copy.with_lists(lists, &*self.store.rows).await?),
-            None => None,
-        };
-        self.store_mut()?.set_copy(copy);
         Ok(())
     }
 

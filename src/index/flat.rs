@@ -93,9 +93,7 @@ impl Flat {
             let slots = memory::collect(0..vectors.rows.rows as u32)?;
             return Ok(Self::over(vectors.read(settings, slots).await?));
         }
-        let (mut common, copy) = settings.open().await?;
-        common.store_mut()?.set_copy(copy);
-        Ok(Self::over(common))
+        Ok(Self::over(settings.open().await?))
     }
 
     fn over(common: Common) -> Self {

@@ -56,7 +56,7 @@ impl SharedSearches {
         let kind = Kind { k: options.k, fill: options.fill, probes: lists.map(|(_, probes)| probes) };
         let alone = common.search(queries, options, None, borrowed(lists));
         let share = lists.map_or([1, 1], |(lists, probes)| [probes.into(), lists.count()]);
-        if !is_joinable(common, &queries, options) || !common.store.gain_together(share) {
+        if !is_joinable(common, &queries, options) || !common.store.rows.gain_together(share) {
             return alone.await;
         }
         let request = || {

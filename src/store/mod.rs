@@ -3,8 +3,6 @@
 //! The index that keeps the store chooses the slots of new rows: `Flat` takes [`RowStore::vacant`] ones.
 
 mod checks;
-mod copy;
-mod crossover;
 mod filtered;
 mod ids;
 
@@ -12,18 +10,16 @@ use std::collections::HashSet;
 
 use crate::bits::Bits;
 use crate::engine::{
-    Device, Edit, EngineLists, Placing, Probed, Recovered, RowSource, Rows, SearchRequest, SearchResult,
-    Vectors, change, search_rows,
+    Device, Edit, Placing, Probed, Recovered, RowSource, Rows, SearchRequest, SearchResult, Vectors, change,
+    search_rows,
 };
 use crate::error::{Error, Result};
 use crate::future::{Boxed, RowProgress};
-use crate::host::HostChange;
 use crate::interrupt;
 use crate::memory;
 pub(crate) use crate::options::ids::ID_LIMIT;
-use crate::usage::{Memory, MemoryPlace};
+use crate::usage::Memory;
 pub(crate) use checks::{MAX_DIM, budget_of, check_dim, check_k};
-pub(crate) use copy::{CopyOptions, HostCopy};
 use ids::Ids;
 
 /// Indexes with fewer slots do not compact themselves.
@@ -36,7 +32,6 @@ const IDS: usize = 1 << 16;
 #[derive(Debug)]
 pub(crate) struct RowStore {
     pub(crate) rows: Box<dyn Rows>,
-    copy: Option<HostCopy>,
     ids: Ids,
     /// The next insertion number, or [`ID_LIMIT`] when there are no more. It never decreases.
     next: u64,
@@ -44,7 +39,7 @@ pub(crate) struct RowStore {
 
 impl RowStore {
     pub(crate) fn new(rows: Box<dyn Rows>) -> Self {
-        Self { rows, copy: None, ids: Ids::Slots, next: 0 }
+        Self { rows, ids: Ids::Slots, next: 0 }
     }
 
     /// The rows with these ids in these slots, which the engine has already.
@@ -63,91 +58,20 @@ impl RowStore {
             ids.reserve(given, slots)?;
             ids.note(given, slots);
         }
-        Ok(Self { rows, copy: None, ids, next })
+        Ok(Self { rows, ids, next })
     }
 
-    /// Sets the copy in the host's memory. Neither has rows yet.
-    pub(crate) fn set_copy(&mut self, copy: Option<HostCopy>) {
-        self.copy = copy;
+    /// Searches for checked queries.
+    pub(crate) fn search<'f>(
+        &'f self,
+        queries: &'f Vectors<'f>,
+        request: &'f SearchRequest<'f>,
+        lists: Probed<'f>,
+    ) -> Boxed<'f, SearchResult> {
+        search_rows(&*self.rows, lists, queries, request)
     }
 
-    /// Whether searches of this share of the rows are faster together: see [`Rows::gain_together`]. A copy answers those that are
-    /// small.
-    pub(crate) fn gain_together(&self, share: [u64; 2]) -> bool {
-        self.nearest_rows().gain_together(share)
-    }
-
-    /// The rows in the host's memory, if there is a copy.
-    fn nearest_rows(&self) -> &dyn Rows {
-        self.copy.as_ref().map_or(&*self.rows, |copy| &copy.rows)
-    }
-
-    /// Runs a search on the engine expected to be faster.
-    pub(crate) async fn search(
-        &self,
-        queries: &Vectors<'_>,
-        request: &SearchRequest<'_>,
-        lists: Probed<'_>,
-    ) -> Result<SearchResult> {
-        match &self.copy {
-            Some(copy) => copy.search((&*self.rows, lists), queries, request).await,
-            None => search_rows(&*self.rows, lists, queries, request).await,
-        }
-    }
-
-    /// Assigns pages to the lists around these rows: see [`EngineLists::set`]. The copy's lists get them even if those of the GPU do not.
-    pub(crate) async fn set_lists(
-        &mut self,
-        lists: &mut EngineLists,
-        pages: &[Vec<u32>],
-        sizes: &[u32],
-    ) -> Result<()> {
-        // The copy is done at once; it comes first, so that a dropped future does not leave it out.
-        let of_copy = match &mut self.copy {
-            Some(HostCopy { lists: Some(lists), .. }) => lists.set_on_host(pages, sizes),
-            _ => Ok(()),
-        };
-        lists.set(&*self.rows, pages, sizes).await.and(of_copy)
-    }
-
-    /// The centroids of the lists around these rows, `[lists, dim]`.
-    pub(crate) async fn centroids(&self, lists: &EngineLists) -> Result<Vec<f32>> {
-        match self.copy.as_ref().and_then(|copy| copy.lists.as_ref()) {
-            Some(lists) => lists.centroids().await,
-            None => lists.centroids(&*self.rows).await,
-        }
-    }
-
-    /// The rows in these slots, as they are stored: see [`Rows::fetch_bytes`].
-    pub(crate) fn fetch_bytes<'f>(&'f self, slots: &'f [u32]) -> Boxed<'f, Vec<u8>> {
-        self.nearest_rows().fetch_bytes(slots)
-    }
-
-    /// Puts rows into slots, and into those of the copy.
-    fn put<'f>(
-        &'f mut self,
-        rows: Vectors<'f>,
-        placing: &'f Placing<'f>,
-        progress: RowProgress<'f>,
-    ) -> Boxed<'f, ()> {
-        Box::pin(async move {
-            let edit = Edit::put(rows, placing);
-            let Some(copy) = &mut self.copy else { return change(&mut self.rows, edit, progress).await };
-            let fetched = rows.fetched().await?;
-            let here = fetched.vectors();
-            let prepared = copy.rows.prepared(Some(here), placing.slots, placing.freed)?;
-            change(&mut self.rows, edit, progress).await?;
-            if self.rows.is_hybrid() {
-                // The rows themselves have gone to the host.
-                self.copy = None;
-                return Ok(());
-            }
-            // The copy is done at once, so a dropped future cannot leave it half done.
-            copy.put(here, placing, prepared)
-        })
-    }
-
-    /// Copies the rows of a lost device to another one: from the copy on the host, from a replica, or from a store of the same ids.
+    /// Copies the rows of a lost device to another one: from a store of the same ids, from a copy on the host, or from a replica.
     pub(crate) fn recovered<'f>(
         &'f self,
         device: &'f Device,
@@ -159,11 +83,7 @@ impl RowStore {
                 let id = self.ids.of(slot);
                 other.and_then(|other| other.slot_of(id)).ok_or(Error::UnknownId { id })
             };
-            let source: Option<RowSource<'_>> = match (other, &self.copy) {
-                (Some(other), _) => Some(RowSource { rows: &*other.rows, slot_of: &in_other }),
-                (None, Some(copy)) => Some(RowSource { rows: &copy.rows, slot_of: &Ok }),
-                (None, None) => None,
-            };
+            let source = other.map(|other| RowSource { rows: &*other.rows, slot_of: &in_other });
             self.rows.recovered(device, source, &id_of).await
         })
     }
@@ -272,7 +192,7 @@ impl RowStore {
             }
         };
         let table = self.room_for(ids, slots)?;
-        self.put(rows, &Placing { slots, ids, freed: &[] }, progress).await?;
+        change(&mut self.rows, Edit::put(rows, &Placing { slots, ids, freed: &[] }), progress).await?;
         self.note(table, ids, slots);
         // Rows with ids of their own count as well, and no file holds a larger number.
         self.next = (first + count as u64).min(ID_LIMIT);
@@ -305,11 +225,7 @@ impl RowStore {
         if slots.is_empty() {
             return Ok(());
         }
-        let prepared = self.prepared_copy(&[], &slots)?;
         change(&mut self.rows, Edit::release(&slots), &mut |_| ()).await?;
-        if let (Some(copy), Some(prepared)) = (&mut self.copy, prepared) {
-            copy.rows.apply(prepared);
-        }
         self.ids.forget(&slots);
         self.ids.vacate(&slots, self.rows.end());
         Ok(())
@@ -320,7 +236,8 @@ impl RowStore {
     pub(crate) async fn update_at(&mut self, ids: &[u64], rows: Vectors<'_>, slots: &[u32]) -> Result<()> {
         let old = self.slots_of(ids)?;
         let table = self.room_for(ids, slots)?;
-        self.put(rows, &Placing { slots, ids, freed: &old }, &mut |_| ()).await?;
+        let edit = Edit::put(rows, &Placing { slots, ids, freed: &old });
+        change(&mut self.rows, edit, &mut |_| ()).await?;
         self.note(table, ids, slots);
         self.ids.vacate(&old, self.rows.end());
         Ok(())
@@ -329,7 +246,7 @@ impl RowStore {
     pub(crate) fn get<'f>(&'f self, ids: &'f [u64]) -> Boxed<'f, Vec<f32>> {
         Box::pin(async move {
             let slots = self.slots_of(ids)?;
-            self.nearest_rows().fetch(&slots).await
+            self.rows.fetch(&slots).await
         })
     }
 
@@ -353,29 +270,16 @@ impl RowStore {
             let (from, to) = self.rows.moves()?;
             self.relocate(&from, &to).await?;
         }
-        if let Some(copy) = &mut self.copy {
-            copy.rows.shrink();
-        }
         self.rows.shrink()
     }
 
     pub(crate) async fn relocate(&mut self, from: &[u32], to: &[u32]) -> Result<()> {
         let ids = memory::collect(from.iter().map(|&slot| self.ids.of(slot)))?;
         let table = self.room_for(&ids, to)?;
-        let prepared = self.prepared_copy(to, from)?;
         change(&mut self.rows, Edit::relocate(from, to), &mut |_| ()).await?;
-        if let (Some(copy), Some(prepared)) = (&mut self.copy, prepared) {
-            copy.relocate(from, to, prepared)?;
-        }
         self.note(table, &ids, to);
         self.ids.vacate(from, self.rows.end());
         Ok(())
-    }
-
-    /// Prepares the copy for a change without new rows, before the GPU makes it, so that the copy cannot refuse it afterwards.
-    fn prepared_copy(&mut self, filled: &[u32], freed: &[u32]) -> Result<Option<HostChange>> {
-        let Some(copy) = &mut self.copy else { return Ok(None) };
-        copy.rows.prepared(None, filled, freed).map(Some)
     }
 
     /// Takes the memory of noting these ids, before the engine gets the rows: a table, if one replaces that of this store.
@@ -397,18 +301,12 @@ impl RowStore {
         self.ids.note(ids, slots);
     }
 
-    /// Adds the memory of the rows, of their copy, and of the tables of ids.
+    /// Adds the memory of the rows and of the tables of ids.
     pub(crate) fn measure(&self, memory: &mut Memory) {
         self.rows.measure(memory);
         if let Ids::Table { ids, slots } = &self.ids {
             memory.add_vec("ids", ids);
             slots.measure(memory);
-        }
-        if let Some(copy) = &self.copy {
-            let mut of_copy = Memory::default();
-            copy.rows.measure(&mut of_copy);
-            copy.lists.iter().for_each(|lists| lists.measure(&mut of_copy));
-            memory.add("host copy", MemoryPlace::Host, of_copy.total());
         }
     }
 }

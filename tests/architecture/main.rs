@@ -19,6 +19,9 @@ const NAMES_WGPU: &[&str] = &[
     "engine/device/values.rs",
 ];
 
+/// Lines of a file of the library.
+const MOST_LINES: usize = 400;
+
 /// Files in one folder, without its `mod.rs`, `lib.rs` or `main.rs`.
 const MOST_IN_A_FOLDER: usize = 14;
 
@@ -63,6 +66,7 @@ fn no_two_files_use_each_other() {
 fn nothing_below_the_blocking_calls_blocks() {
     const DOORS: &[&str] = &[
         "future.rs",
+        "gpu/blocked.rs",
         "gpu/wait.rs",
         "gpu/device.rs",
         "engine/device/engine.rs",
@@ -142,7 +146,7 @@ fn wgpu_stays_in_the_folder_of_the_gpu() {
 }
 
 /// Files outside `src/elements` that a new element type changes: the text that kernels load it by, and what files call it.
-const NAMES_TYPES: &[&str] = &["gpu/kernel.rs", "io/element_type.rs", "io/vectors.rs"];
+const NAMES_TYPES: &[&str] = &["gpu/kernel/text.rs", "io/element_type.rs", "io/vectors.rs"];
 
 #[test]
 fn few_files_name_every_element_type() {
@@ -156,6 +160,16 @@ fn few_files_name_every_element_type() {
     };
     let others = read.files().filter(|file| !file.starts_with("elements/") && !file.contains("tests"));
     assert_eq!(others.filter(names).collect::<Vec<_>>(), NAMES_TYPES);
+}
+
+#[test]
+fn files_are_short() {
+    let long = |file: &&str| {
+        let text = fs::read_to_string(repository().join("src").join(file)).expect("source text");
+        text.lines().count() > MOST_LINES
+    };
+    let read = library();
+    assert_none("long", read.files().filter(long).map(str::to_owned).collect());
 }
 
 #[test]

@@ -65,7 +65,7 @@ impl EngineLists {
         self.parts[0].assign(rows).await
     }
 
-    /// The lists of each device.
+    /// The lists of each device, and of a copy of the rows on the host.
     pub(crate) fn parts(&self) -> &[DeviceLists] {
         &self.parts
     }
@@ -74,11 +74,27 @@ impl EngineLists {
         self.parts[0].count()
     }
 
+    /// Gives the copy of these rows on the host lists of its own.
+    pub(crate) async fn mirror(
+        &mut self,
+        rows: &dyn Rows,
+        metric: Metric,
+        dim: usize,
+        screen: Screen,
+    ) -> Result<()> {
+        if rows.has_copy() {
+            let centroids = self.parts[0].centroids().await?;
+            let centroids = MatrixView::new(&centroids, dim)?;
+            self.parts.push(DeviceLists::around(&Device::host(), metric, centroids, screen).await?);
+        }
+        Ok(())
+    }
+
     /// All centroids, `[lists, dim]`.
     pub(crate) async fn centroids(&self, rows: &dyn Rows) -> Result<Vec<f32>> {
         match &self.centroids {
             Some(Matrix::F32(values, _)) => memory::copied(values),
-            _ => self.parts[rows.first_live()?].centroids().await,
+            _ => rows.centroids(&self.parts).await,
         }
     }
 

@@ -130,6 +130,10 @@ impl Rows for Parts {
         })
     }
 
+    fn centroids<'f>(&'f self, lists: &'f [DeviceLists]) -> Boxed<'f, Vec<f32>> {
+        Box::pin(async move { lists[self.first_live()?].centroids().await })
+    }
+
     fn set_lists<'f>(
         &'f self,
         lists: &'f mut [DeviceLists],
@@ -178,10 +182,6 @@ impl Rows for Parts {
     fn shrink(&mut self) -> Result<()> {
         let live = self.live();
         live.into_iter().try_for_each(|place| self.parts[place].shrink())
-    }
-
-    fn first_live(&self) -> Result<usize> {
-        self.live().first().copied().ok_or_else(|| self.none_left())
     }
 
     fn device_of(&self, slot: u32) -> usize {

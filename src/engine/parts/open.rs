@@ -6,6 +6,7 @@ use crate::engine::parts::rows::Parts;
 use crate::engine::rows::contract::Rows;
 #[cfg(not(target_arch = "wasm32"))]
 use crate::engine::rows::hybrid::outgrown::first_of;
+use crate::engine::rows::mirrored::CopyOptions;
 use crate::engine::rows::open::open_on;
 use crate::engine::rows::shape::RowShape;
 #[cfg(target_arch = "wasm32")]
@@ -19,18 +20,21 @@ pub(crate) fn open_rows<'f>(
     devices: &'f Devices,
     placement: Placement,
     shape: &'f RowShape,
+    copy: CopyOptions,
 ) -> Boxed<'f, Box<dyn Rows>> {
     Box::pin(async move {
-        match devices.list() {
+        copy.check()?;
+        let rows = match devices.list() {
             [device] => {
                 #[cfg(not(target_arch = "wasm32"))]
                 let shape = &RowShape { kept: first_of(std::slice::from_ref(device), shape), ..*shape };
-                open_on(device, shape).await
+                open_on(device, shape).await?
             }
             #[cfg(not(target_arch = "wasm32"))]
-            _ => Ok(Box::new(Parts::new(devices, placement, shape).await?) as _),
+            _ => Box::new(Parts::new(devices, placement, shape).await?),
             #[cfg(target_arch = "wasm32")]
-            several => Err(Error::argument("devices", "one, in a browser", several.len())),
-        }
+            several => return Err(Error::argument("devices", "one, in a browser", several.len())),
+        };
+        copy.mirrored(rows, devices.first()?, shape)
     })
 }

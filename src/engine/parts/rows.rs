@@ -125,6 +125,10 @@ impl Parts {
         Ok(parts.map(|(place, (part, device))| (place, device.engine.clone(), part)).collect())
     }
 
+    pub(super) fn first_live(&self) -> Result<usize> {
+        self.live().first().copied().ok_or_else(|| self.none_left())
+    }
+
     pub(super) fn none_left(&self) -> Error {
         Error::DeviceLost { reason: format!("all {} devices of the index", self.parts.len()) }
     }
@@ -158,7 +162,7 @@ impl Parts {
     pub(super) fn gathered<'f>(&'f self, slots: &'f [u32]) -> Boxed<'f, Vec<u8>> {
         Box::pin(async move {
             let Some(layout) = &self.layout else {
-                let &place = self.live().first().ok_or_else(|| self.none_left())?;
+                let place = self.first_live()?;
                 let work: Work<'_, Vec<u8>> =
                     (self.engine(place), Box::pin(self.parts[place].fetch_bytes(slots)));
                 let fetched = together(vec![work]).await.into_iter().map(|one| self.noted(place, one));

@@ -1,10 +1,10 @@
 //! Changes of rows that are ready: all their memory is taken, and no search sees them yet.
 
-#[cfg(target_arch = "wasm32")]
-use std::{convert::Infallible, marker::PhantomData};
+use std::sync::Arc;
 
 #[cfg(not(target_arch = "wasm32"))]
 use crate::bits::Bits;
+use crate::engine::rows::edit::Edit;
 use crate::engine::rows::moves::GpuChange;
 #[cfg(not(target_arch = "wasm32"))]
 use crate::engine::{
@@ -20,14 +20,20 @@ pub(crate) enum RowChange<'a> {
     Host(HostChange),
     #[cfg(not(target_arch = "wasm32"))]
     Hybrid(HybridChange<'a>),
+    /// Of rows with a copy on the host.
+    Mirrored(Box<MirroredChange<'a>>),
     /// The rows leave their device.
     #[cfg(not(target_arch = "wasm32"))]
     Outgrown(Box<Outgrown<'a>>),
     #[cfg(not(target_arch = "wasm32"))]
     Parts(PartsChange<'a>),
-    /// None is made: without rows on the host, changes borrow nothing.
-    #[cfg(target_arch = "wasm32")]
-    Borrowed(Infallible, PhantomData<&'a ()>),
+}
+
+/// A change of rows and of their copy on the host.
+pub(crate) struct MirroredChange<'a> {
+    pub(crate) there: RowChange<'a>,
+    /// The change of the copy, which it takes over when the rows have.
+    pub(crate) mirrored: Option<(HostChange, Arc<Edit<'a>>)>,
 }
 
 /// A change on several devices.

@@ -1,9 +1,9 @@
 //! What an index asks of its rows, wherever they are: the trait [`Rows`]. [`GpuRows`] and [`HostRows`] have rows of one engine,
-//! `HybridRows` keep them on the host with their quantised copy on a GPU, and `Parts` divide or repeat them on several devices.
+//! `HybridRows` keep them on the host with their quantised copy on a GPU, `Parts` divide or repeat them on several devices, and
+//! `MirroredRows` have a second copy on the host.
 
 use std::fmt::Debug;
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::bits::Bits;
 use crate::engine::device::handle::Device;
@@ -92,11 +92,6 @@ pub(crate) trait Rows: Debug + Send + Sync {
         lists: Probed<'f>,
     ) -> Boxed<'f, SearchResult>;
 
-    /// The expected duration of a search; none where it cannot be predicted.
-    fn expected(&self, _queries: usize, _lists: Probed<'_>) -> Option<Duration> {
-        None
-    }
-
     /// Whether searches of this share of the rows, `[probes, lists]`, are faster together. On the host those that one thread answers
     /// are faster side by side.
     fn gain_together(&self, _share: [u64; 2]) -> bool {
@@ -131,6 +126,16 @@ pub(crate) trait Rows: Debug + Send + Sync {
     /// The list of each row, which is that of its nearest centroid.
     fn assign<'f>(&'f self, lists: &'f [DeviceLists], rows: Vectors<'f>) -> Boxed<'f, Vec<Assigned>> {
         Box::pin(lists[0].assign(rows))
+    }
+
+    /// All centroids, `[lists, dim]`.
+    fn centroids<'f>(&'f self, lists: &'f [DeviceLists]) -> Boxed<'f, Vec<f32>> {
+        Box::pin(lists[0].centroids())
+    }
+
+    /// Whether lists have one more part, for a copy of the rows on the host.
+    fn has_copy(&self) -> bool {
+        false
     }
 
     /// Sets the pages of each list, ascending, and the number of its rows. Searches go through all rows before this is done.
@@ -178,11 +183,6 @@ pub(crate) trait Rows: Debug + Send + Sync {
 
     /// Frees memory behind the end where there is much of it.
     fn shrink(&mut self) -> Result<()>;
-
-    /// The place of the first device that is not lost.
-    fn first_live(&self) -> Result<usize> {
-        Ok(0)
-    }
 
     /// The device of a slot: rows do not move to slots of others.
     fn device_of(&self, _slot: u32) -> usize {

@@ -8,6 +8,7 @@ pub(crate) mod contract;
 pub(crate) mod edit;
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) mod hybrid;
+pub(crate) mod mirrored;
 pub(crate) mod moves;
 mod on_gpu;
 mod on_host;

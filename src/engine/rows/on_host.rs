@@ -2,7 +2,6 @@
 
 use std::future::ready;
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::bits::Bits;
 use crate::elements::HostVectors;
@@ -71,12 +70,6 @@ impl Rows for HostRows {
             };
             by_turns(queries.on_host()?, request, search).await
         })
-    }
-
-    fn expected(&self, queries: usize, lists: Probed<'_>) -> Option<Duration> {
-        let Some((lists, probes)) = lists else { return self.expected(queries) };
-        let lists = lists[0].on_host().ok()?;
-        lists.expected(self, queries, (probes as usize).min(lists.len()))
     }
 
     fn gain_together(&self, [probes, lists]: [u64; 2]) -> bool {

@@ -146,7 +146,10 @@ impl SearchResult {
         if metric == Metric::L2 {
             self.neighbors.take_roots();
         }
-        self.statistics.rows = rows;
+        // A copy that answered has told its place.
+        if self.statistics.rows == MemoryPlace::Device {
+            self.statistics.rows = rows;
+        }
         self.statistics.devices = self.statistics.devices.max(1);
         self
     }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use super::file::CacheFile;
-use super::forms::{FormTimes, Forms};
+use super::forms::{FormChoice, Forms};
 use super::refusals::{Refusal, with_spelled_products};
 use crate::elements::ElementKind;
 use crate::error::{Error, Result};
@@ -21,37 +21,9 @@ use crate::options::device::DeviceOptions;
 /// Identifies a compiled kernel: the address of its declaration, because two may have one name, and the variant.
 type Key = (usize, Variant);
 
-/// How recordings choose between the forms of a kernel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum FormChoice {
-    /// As the tuner found.
-    #[default]
-    Tuned,
-    /// The general one.
-    General,
-    /// The one for vectors with this many elements.
-    Specialised(u32),
-    /// The one for this many registers.
-    Registers(u32),
-}
-
 /// A browser wants the extension named, which naga 30 cannot read. Its rule of uniform control flow refuses loops whose step is the subgroup's
 /// size.
 const SUBGROUPS_IN_BROWSERS: &str = "enable subgroups;\ndiagnostic(off, subgroup_uniformity);\n";
-
-/// The name of the times of batches of rows of these elements.
-fn batches_of(dim: usize, elements: ElementKind) -> String {
-    format!("batches {elements} for {dim}")
-}
-
-/// Has batches searched in tiles of floats until it is dropped.
-pub(crate) struct TriedFloats<'c>(&'c AtomicBool);
-
-impl Drop for TriedFloats<'_> {
-    fn drop(&mut self) {
-        self.0.store(false, Ordering::Relaxed);
-    }
-}
 
 /// A compiled variant, or the place of one.
 #[derive(Debug, Default)]
@@ -72,13 +44,13 @@ pub(crate) struct Compiler {
     count: AtomicUsize,
     /// Those among them that the file lacks.
     unsaved: AtomicUsize,
-    forms: Forms,
+    pub(super) forms: Forms,
     /// Set while the tuner times tiles of floats.
-    tries_floats: AtomicBool,
+    pub(super) tries_floats: AtomicBool,
     /// The choice of recordings that make none of their own.
-    usual: Mutex<FormChoice>,
+    pub(super) usual: Mutex<FormChoice>,
     /// The tuner's, while it times forms.
-    trial: Mutex<Vec<(&'static Kernel, Variant)>>,
+    pub(super) trial: Mutex<Vec<(&'static Kernel, Variant)>>,
     /// What kernels are written for, known with the first of them.
     driver: OnceLock<Driver>,
     /// Whether the driver refuses products of four bytes, which texts then spell out.
@@ -209,60 +181,6 @@ impl Compiler {
         }
         drop(trial);
         self.get(kernel, variant).map(Some)
-    }
-
-    /// Lets recordings choose like this, to test forms.
-    pub(crate) fn choose(&self, usual: FormChoice) {
-        *lock(&self.usual) = usual;
-    }
-
-    /// The other forms than general ones that were run since this was called last.
-    pub(crate) fn tried(&self) -> Vec<(&'static Kernel, Variant)> {
-        std::mem::take(&mut lock(&self.trial))
-    }
-
-    /// The times of a form beside those of the general one, if it was timed.
-    pub(crate) fn times(&self, kernel: &Kernel, variant: &Variant) -> Option<FormTimes> {
-        self.forms.times(kernel, variant)
-    }
-
-    /// The times of a batch with tiles of bytes and, as the other form, with tiles of floats, for vectors of this many elements.
-    pub(crate) fn batch_times(&self, dim: usize, elements: ElementKind) -> Option<FormTimes> {
-        self.forms.named(&batches_of(dim, elements))
-    }
-
-    /// Keeps such times.
-    pub(crate) fn keep_batch_times(&self, dim: usize, elements: ElementKind, times: FormTimes) {
-        self.forms.keep([(batches_of(dim, elements), times)]);
-    }
-
-    /// Whether batches are searched in tiles of floats, though there are bytes.
-    pub(crate) fn batches_take_floats(&self, dim: usize, elements: ElementKind) -> bool {
-        let takes_floats = || self.batch_times(dim, elements).is_some_and(FormTimes::specialises);
-        self.tries_floats.load(Ordering::Relaxed) || takes_floats()
-    }
-
-    /// Searches batches in tiles of floats, to time them.
-    pub(crate) fn try_floats(&self) -> TriedFloats<'_> {
-        self.tries_floats.store(true, Ordering::Relaxed);
-        TriedFloats(&self.tries_floats)
-    }
-
-    /// Keeps the times of forms, and uses the faster ones, which were compiled to be timed.
-    pub(crate) fn keep_times(&self, times: &[(&'static Kernel, Variant, FormTimes)]) -> Result<()> {
-        for (kernel, variant, times) in times {
-            if times.specialises() {
-                self.use_form(kernel, variant.clone(), *times)?;
-            }
-        }
-        self.forms.keep_forms(times);
-        Ok(())
-    }
-
-    /// Compiles another form than the general one, and uses it from now on.
-    pub(super) fn use_form(&self, kernel: &'static Kernel, variant: Variant, times: FormTimes) -> Result<()> {
-        self.forms.take(self.get(kernel, variant)?, times);
-        Ok(())
     }
 
     /// Whether this variant is compiled.

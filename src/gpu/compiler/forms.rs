@@ -25,6 +25,20 @@ const MOST_BYTES: u64 = 1 << 20;
 /// Another form than the general one has to be faster by this factor: times of kernels vary by a percent or two.
 const GAIN: f64 = 1.03;
 
+/// How recordings choose between the forms of a kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum FormChoice {
+    /// As the tuner found.
+    #[default]
+    Tuned,
+    /// The general one.
+    General,
+    /// The one for vectors with this many elements.
+    Specialised(u32),
+    /// The one for this many registers.
+    Registers(u32),
+}
+
 /// The times of a kernel's two forms on a device, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct FormTimes {

@@ -1,6 +1,7 @@
 //! Compiles the variants of kernels, each once a device: on first use, or ahead of it on threads of its own.
 
 mod ahead;
+mod choice;
 mod compile;
 mod file;
 mod forms;
@@ -9,8 +10,7 @@ mod refusals;
 pub(crate) use ahead::Wanted;
 pub(super) use ahead::{Ahead, WantedForms};
 pub(super) use compile::Compiler;
-pub(crate) use compile::FormChoice;
-pub(crate) use forms::FormTimes;
+pub(crate) use forms::{FormChoice, FormTimes};
 pub(super) use refusals::multiplies_bytes;
 #[cfg(feature = "internals")]
 pub(crate) use refusals::with_spelled_products;

@@ -6,5 +6,6 @@ pub(crate) mod mapped;
 pub(crate) mod norms;
 pub(crate) mod quantized;
 pub(crate) mod quantizer;
+mod room;
 pub(crate) mod store;
 pub(crate) mod values;

@@ -109,11 +109,11 @@ impl<'a> IvfBuilder<'a> {
                 let engine = EngineLists::of(training, &devices, settings.metric, settings.screen).await?;
                 return Ivf::of_file(settings, vectors, engine, lists).await;
             }
-            let (mut common, copy) = settings.open().await?;
+            let common = settings.open().await?;
             check_sample(common.dim)?;
             let training = means.run(&common.device, sample).await?.training;
-            let engine = EngineLists::of(training, &common.devices, common.metric, common.screen).await?;
-            common.make_ready(&engine, copy).await?;
+            let mut engine = EngineLists::of(training, &common.devices, common.metric, common.screen).await?;
+            common.make_ready(&mut engine).await?;
             Ok(Ivf::of(common, engine, Pages::new(lists)))
         })
     }
@@ -144,7 +144,7 @@ impl Ivf {
         common.store.rows.compile_ahead(engine.parts(), common.metric);
         let store = common.store_mut()?;
         if store.len() > 0 {
-            store.set_lists(&mut engine, &pages.of_list, &pages.sizes).await?;
+            engine.set(&*store.rows, &pages.of_list, &pages.sizes).await?;
         }
         Ok(Self::of(common, engine, pages))
     }

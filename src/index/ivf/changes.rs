@@ -100,7 +100,7 @@ impl Ivf {
         let Self { common, engine, pages, .. } = self;
         // Neither is shared, because the change is made.
         if let (Ok(store), Ok(engine)) = (common.store_mut(), changing(engine)) {
-            let _ = store.set_lists(engine, &pages.of_list, &pages.sizes).await;
+            let _ = engine.set(&*store.rows, &pages.of_list, &pages.sizes).await;
         }
     }
 }

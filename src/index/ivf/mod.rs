@@ -115,7 +115,7 @@ impl Ivf {
         /// # Errors
         /// [`Error::DeviceLost`].
         pub fn centroids(&self) -> Result<Vec<f32>> {
-            Box::pin(self.common.store.centroids(&self.engine)) as Boxed<'_, Vec<f32>>
+            Box::pin(self.engine.centroids(&*self.common.store.rows)) as Boxed<'_, Vec<f32>>
         }
         async centroids_async;
     }

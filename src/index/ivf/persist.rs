@@ -15,7 +15,7 @@ impl Ivf {
         Box::pin(async move {
             let store = &self.common.store;
             let (slots, offsets) = self.pages.in_order(&store.rows.has_row())?;
-            let centroids = store.centroids(&self.engine).await?;
+            let centroids = self.engine.centroids(&*store.rows).await?;
             Ok(Saving { common: &self.common, slots, lists: Some(SavedLists { offsets, centroids }) })
         })
     }
@@ -33,16 +33,16 @@ impl FromSaved for Ivf {
             let expected =
                 slots.iter().max().map_or(0, |&last| (last as usize + 1).next_multiple_of(PAGE as usize));
             let settings = loading.settings(resources, expected).with_lists()?;
-            let (mut common, copy) = settings.open().await?;
+            let mut common = settings.open().await?;
             let centroids = MatrixView::new(&centroids, common.dim)?;
             let mut engine =
                 EngineLists::around(&common.devices, common.metric, centroids, common.screen).await?;
-            common.make_ready(&engine, copy).await?;
+            common.make_ready(&mut engine).await?;
             let store = common.store_mut()?;
             loading.fill(store, &ids, &slots).await?;
             if store.len() > 0 {
                 // Without them a search would look at all rows, and answer otherwise than the saved index.
-                store.set_lists(&mut engine, &pages.of_list, &pages.sizes).await?;
+                engine.set(&*store.rows, &pages.of_list, &pages.sizes).await?;
             }
             Ok(Self::of(common, engine, pages))
         })

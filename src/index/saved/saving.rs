@@ -65,7 +65,7 @@ impl Saving<'_> {
             writer.write("centroids", bytemuck::cast_slice(&lists.centroids))?;
         }
         for slots in self.slots.chunks(common.piece()) {
-            writer.write("rows", &common.store.fetch_bytes(slots).await?)?;
+            writer.write("rows", &common.store.rows.fetch_bytes(slots).await?)?;
         }
         Ok(writer)
     }

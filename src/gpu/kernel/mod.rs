@@ -1,10 +1,12 @@
-//! Kernel declarations, and the WGSL text of their variants.
+//! Kernel declarations.
 
-use super::compiler::multiplies_bytes;
-use super::unroll::{Driver, ON_HARDWARE, WITH_REGISTERS, unroll};
-use crate::elements::ElementKind;
+mod text;
+mod variants;
+
 use crate::error::{Error, Result};
+use crate::gpu::compiler::multiplies_bytes;
 use crate::platform::HAS_NATIVE_FEATURES;
+pub use variants::Variant;
 
 /// Declares a kernel's parameters once: the Rust struct, and the same struct in WGSL.
 ///
@@ -114,9 +116,6 @@ const TILE: u32 = 128 * 128;
 /// are faster where they fit, and much slower where they do not.
 pub(crate) const REGISTERS: [u32; 2] = [128, 64];
 
-/// The constant that tells a kernel's text whether the driver runs it on the processor.
-const IS_SOFTWARE: &str = "IS_SOFTWARE";
-
 /// The parameters at which loops of kernels end.
 const LOOP_ENDS: [&str; 18] = [
     "blocks",
@@ -141,47 +140,6 @@ const LOOP_ENDS: [&str; 18] = [
 
 /// The largest of those. Loops take steps of less than this, so their counters reach the end without wrapping around.
 const LOOP_END_MAX: u32 = 1 << 31;
-
-/// One of a kernel's variants.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
-pub struct Variant {
-    /// Element type of the rows, for kernels that load rows.
-    pub elements: ElementKind,
-    /// Subgroup operations, for kernels that sum lanes.
-    pub subgroups: bool,
-    /// Rows and columns of the cooperative matrices, 8 or 16, for kernels that multiply them; 0 otherwise.
-    pub matrix_side: u32,
-    /// Registers of an invocation, 128 or 64, for kernels that have forms for both; 0 otherwise.
-    pub registers: u32,
-    /// Values of all override constants, in the declaration's order.
-    pub constants: Vec<u32>,
-    /// Elements of a vector, for kernels that are written for one number of them; 0 if the parameters tell.
-    pub dimension: u32,
-}
-
-/// The form as the files of a tuner name it.
-impl std::fmt::Display for Variant {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { elements, subgroups, matrix_side, registers, constants, dimension } = self;
-        write!(f, "{elements:?}")?;
-        if *subgroups {
-            write!(f, " subgroups")?;
-        }
-        if *matrix_side > 0 {
-            write!(f, " matrices of {matrix_side}")?;
-        }
-        if *registers > 0 {
-            write!(f, " {registers} registers")?;
-        }
-        for constant in constants {
-            write!(f, " {constant}")?;
-        }
-        if *dimension > 0 {
-            write!(f, " for {dimension}")?;
-        }
-        Ok(())
-    }
-}
 
 /// A parameter that follows from the number of elements of a vector: its name, and its value for a number of elements.
 #[derive(Debug, Clone, Copy)]
@@ -331,37 +289,6 @@ impl Kernel {
         self.library.iter().chain([&self.source]).any(|snippet| multiplies_bytes(snippet.text))
     }
 
-    /// A variant, and those that do the same with less, each with less than the one before it.
-    pub(crate) fn lesser(&self, variant: &Variant) -> Vec<Variant> {
-        let mut variants = vec![variant.clone()];
-        let mut add = |variant: Variant| {
-            if variants.last() != Some(&variant) {
-                variants.push(variant)
-            }
-        };
-        let general = Variant { dimension: 0, ..variant.clone() };
-        add(general.clone());
-        let smaller = match self.multiplies_matrices {
-            true => general,
-            false => Variant { registers: general.registers.min(REGISTERS[1]), ..general },
-        };
-        add(smaller.clone());
-        add(Variant { subgroups: false, ..smaller });
-        variants
-    }
-
-    /// The form of a general variant for vectors of this many elements, if there is one.
-    pub(crate) fn for_dimension(&self, variant: &Variant, dimension: u32) -> Option<Variant> {
-        self.has_lengths().then(|| Variant { dimension, ..variant.clone() })
-    }
-
-    /// The form of a general variant for another number of registers, if there is one.
-    pub(crate) fn for_registers(&self, variant: &Variant, registers: u32) -> Option<Variant> {
-        // Those of matrices have as many as subgroups have lanes for.
-        let is_other = self.fits_registers && !self.multiplies_matrices && variant.registers != registers;
-        is_other.then(|| Variant { registers, ..variant.clone() })
-    }
-
     /// Whether a form for vectors of this many elements, or the general one (0), may run with these parameters.
     pub(crate) fn is_of(&self, dimension: u32, params: &[u8]) -> bool {
         dimension == 0
@@ -387,174 +314,4 @@ impl Kernel {
         }
         Ok(())
     }
-
-    /// Every variant that takes the lengths of vectors from the parameters: element types, with and without subgroups, and each value
-    /// of each override constant.
-    pub fn variants(&self) -> Vec<Variant> {
-        let elements: &[ElementKind] = if self.loads_rows { &ElementKind::ALL } else { &[ElementKind::F32] };
-        let sides: &[u32] = if self.multiplies_matrices { &[8, 16] } else { &[0] };
-        let registers: &[u32] = if self.fits_registers { &REGISTERS } else { &[0] };
-        let subgroups: &[bool] = if self.sums_lanes { &[false, true] } else { &[false] };
-        let mut constants = vec![vec![]];
-        for (_, values) in self.overrides {
-            constants = constants
-                .iter()
-                .flat_map(|start: &Vec<u32>| {
-                    values.iter().map(move |value| start.iter().copied().chain([*value]).collect())
-                })
-                .collect();
-        }
-        let mut variants = vec![];
-        for &elements in elements {
-            for &subgroups in subgroups {
-                for (&matrix_side, &registers) in
-                    sides.iter().flat_map(|side| registers.iter().map(move |number| (side, number)))
-                {
-                    variants.extend(constants.iter().map(|constants| Variant {
-                        elements,
-                        subgroups,
-                        matrix_side,
-                        registers,
-                        constants: constants.clone(),
-                        dimension: 0,
-                    }));
-                }
-            }
-        }
-        variants
-    }
-
-    /// The WGSL text of a variant for this driver, with its loops unrolled.
-    ///
-    /// # Errors
-    /// When a marked loop cannot be unrolled: a fault of the kernel's file.
-    pub fn wgsl(&self, variant: &Variant, driver: Driver) -> Result<String> {
-        let snippets = self.snippets(variant);
-        let mut text = String::new();
-        if self.multiplies_matrices {
-            text.push_str("enable f16;\nenable wgpu_cooperative_matrix;\n");
-        }
-        let has_size = self.overrides.iter().any(|(name, _)| *name == WORKGROUP);
-        let size = (WORKGROUP, self.invocations(variant));
-        let registers = (variant.registers > 0).then_some(("REGISTERS", variant.registers));
-        let constants = snippets.iter().flat_map(|snippet| snippet.constants).copied();
-        let mut written = vec![];
-        for constant in constants.chain((!has_size).then_some(size)).chain(registers) {
-            // Snippets may share a constant. Two values of one name are an error that naga reports.
-            if !written.contains(&constant) {
-                text.push_str(&format!("const {} = {}u;\n", constant.0, constant.1));
-                written.push(constant);
-            }
-        }
-        if snippets.iter().any(|snippet| snippet.text.contains(IS_SOFTWARE)) {
-            text.push_str(&format!("const {IS_SOFTWARE} = {};\n", driver == Driver::Software));
-        }
-        text.push_str(self.params);
-        for snippet in snippets {
-            text.push_str(snippet.text);
-        }
-        if variant.registers != REGISTERS[1] {
-            text = text.replace(WITH_REGISTERS, "// unroll");
-        }
-        if driver == Driver::Software && text.contains(ON_HARDWARE) || text.contains(WITH_REGISTERS) {
-            // No buffer is that long, so this is `limit`. Only the driver's compiler cannot know it.
-            let name = self.buffers[0].0;
-            text.push_str(&format!(
-                "fn opaque(limit: u32) -> u32 {{ return select(limit, 0u, arrayLength(&{name}) == 0xffffffffu); }}\n"
-            ));
-        }
-        if self.sums_lanes {
-            text = self.with_lanes(&text, variant.subgroups)?;
-        }
-        if variant.dimension > 0 {
-            for length in self.lengths {
-                text = with_number(&text, length.field, (length.of)(variant.dimension));
-            }
-        }
-        unroll(&text, driver).map_err(|fault| Error::internal(format!("kernel {}: {fault}", self.name)))
-    }
-
-    /// The text with an entry point that makes its `lanes` of built-in values. They are its own arguments: naga's HLSL writer gives those
-    /// of subgroups no meaning where they are members of a struct.
-    fn with_lanes(&self, text: &str, subgroups: bool) -> Result<String> {
-        let builtins: &[&str] = match subgroups {
-            true => &[
-                "local_invocation_index",
-                "subgroup_invocation_id",
-                "subgroup_size",
-                "subgroup_id",
-                "num_subgroups",
-            ],
-            false => &["local_invocation_index"],
-        };
-        let arguments: Vec<_> = builtins.iter().map(|name| format!("@builtin({name}) {name}: u32")).collect();
-        let parts = || {
-            let (before, entry) = text.split_once(&format!("fn {}(", self.name))?;
-            let (first, rest) = entry.split_once("lanes: Lanes")?;
-            let (others, body) = rest.split_once("{\n")?;
-            Some((before, first, others, body))
-        };
-        let Some((before, first, others, body)) = parts() else {
-            return Err(Error::internal(format!("kernel {}: its entry point takes no lanes", self.name)));
-        };
-        let (arguments, values, name) = (arguments.join(", "), builtins.join(", "), self.name);
-        Ok(format!(
-            "{before}fn {name}({first}{arguments}{others}{{\n  let lanes = lanes_here({values});\n{body}"
-        ))
-    }
-
-    /// The snippets of a variant, in the order of its text.
-    fn snippets(&self, variant: &Variant) -> Vec<Snippet> {
-        let mut snippets = vec![];
-        if HAS_NATIVE_FEATURES && self.multiplies_matrices {
-            snippets.push(match variant.matrix_side {
-                8 => wgsl!("lib/variants/matrices_8"),
-                _ => wgsl!("lib/variants/matrices_16"),
-            });
-        }
-        if self.loads_rows {
-            snippets.push(match variant.elements {
-                ElementKind::F32 => wgsl!("lib/variants/rows_f32"),
-                ElementKind::F16 => wgsl!("lib/variants/rows_f16"),
-            });
-        }
-        if self.sums_lanes {
-            snippets.push(match variant.subgroups {
-                true => wgsl!("lib/variants/lanes_subgroup"),
-                false => wgsl!("lib/variants/lanes_workgroup"),
-            });
-        }
-        snippets.extend(self.library);
-        snippets.push(self.source);
-        snippets
-    }
-
-    /// Invocations per workgroup of a variant.
-    pub fn invocations(&self, variant: &Variant) -> u32 {
-        if self.holds_tile {
-            return TILE / variant.registers;
-        }
-        let mut sizes = self.overrides.iter().zip(&variant.constants);
-        sizes.find(|((name, _), _)| *name == WORKGROUP).map_or(self.workgroup_size, |(_, &size)| size)
-    }
-
-    /// Names and values of the override constants of a variant.
-    pub fn constants(&self, variant: &Variant) -> Vec<(&'static str, f64)> {
-        let names = self.overrides.iter().map(|(name, _)| *name);
-        names.zip(variant.constants.iter().map(|&value| f64::from(value))).collect()
-    }
-}
-
-/// The text with a number in the place of a parameter.
-fn with_number(text: &str, field: &str, value: u32) -> String {
-    let parameter = format!("params.{field}");
-    let mut pieces = text.split(&parameter);
-    let mut result = pieces.next().unwrap_or_default().to_owned();
-    for piece in pieces {
-        // A longer name only begins with the field's.
-        let is_longer = piece.starts_with(|next: char| next.is_ascii_alphanumeric() || next == '_');
-        result.push_str(&if is_longer { parameter.clone() } else { format!("{value}u") });
-        result.push_str(piece);
-    }
-    result
 }

@@ -1,0 +1,122 @@
+//! A copy of an index's rows in the host's memory, beside those on a GPU. It answers searches that the processor finishes before a GPU
+//! could, and takes over when the GPU is lost.
+
+use std::slice::from_ref;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use crate::engine::device::handle::Device;
+use crate::engine::device::vectors::{Queries, Vectors};
+use crate::engine::lists::device_lists::DeviceLists;
+use crate::engine::rows::contract::{Probed, Rows};
+use crate::engine::rows::mirrored::crossover::{Crossover, Ran};
+use crate::engine::rows::open::open_on_host;
+use crate::engine::rows::shape::RowShape;
+use crate::engine::search::request::{SearchRequest, SearchResult};
+use crate::error::{Error, Result};
+use crate::host::HostRows;
+use crate::platform::{CAN_WAIT, Instant};
+use crate::usage::MemoryPlace;
+
+/// The least time that a GPU is thought to take. In a browser commands and answers pass through another process, and a first search
+/// compiles its kernels while its caller waits for it.
+const LEAST_LATENCY: Duration = if CAN_WAIT { Duration::ZERO } else { Duration::from_millis(5) };
+
+/// The copy of the rows on a GPU.
+#[derive(Debug)]
+pub(super) struct HostCopy {
+    pub(super) rows: HostRows,
+    /// The GPU.
+    device: Device,
+    /// The time of a launch and a readback there; a search takes longer.
+    latency: OnceLock<Duration>,
+    crossover: Crossover,
+    is_fallback: bool,
+}
+
+/// The lists of the copy, and how many of them a query probes.
+type OwnLists<'l> = Option<(&'l DeviceLists, u32)>;
+
+impl HostCopy {
+    /// An empty copy for an index on this device.
+    pub(super) fn new(device: &Device, shape: &RowShape, is_fallback: bool) -> Result<Self> {
+        let (rows, device) = (open_on_host(&Device::host(), shape)?, device.clone());
+        Ok(Self { rows, device, latency: OnceLock::new(), crossover: Crossover::default(), is_fallback })
+    }
+
+    /// Searches the copy where that is expected to be faster or the GPU fails, and the rows on the GPU otherwise.
+    pub(super) async fn search(
+        &self,
+        (on_gpu, lists): (&dyn Rows, Probed<'_>),
+        own: OwnLists<'_>,
+        queries: &Queries<'_>,
+        request: &SearchRequest<'_>,
+    ) -> Result<SearchResult> {
+        let there = || on_gpu.search(queries, request, lists);
+        if let Vectors::Device(_) = queries {
+            return there().await;
+        }
+        let here = || self.search_here(queries, request, own);
+        let expected = self.expected(queries.rows(), request, own);
+        // Filtered searches take less time than others of their size: they are not noted.
+        let size = expected.filter(|_| request.allowed.is_none());
+        if self.is_quicker(expected).await {
+            match self.timed((Ran::OnHost, size), here()).await {
+                // The GPU may need less memory.
+                Err(Error::Budget { .. }) => {}
+                done => return done,
+            }
+        }
+        match self.timed((Ran::OnGpu, size), there()).await {
+            Err(error) if self.is_fallback && error.is_of_device() => here().await,
+            done => done,
+        }
+    }
+
+    /// The expected duration on the copy; none where it cannot be predicted.
+    fn expected(&self, queries: usize, request: &SearchRequest<'_>, lists: OwnLists<'_>) -> Option<Duration> {
+        let Some((lists, probes)) = lists else { return self.rows.expected(queries) };
+        // Under a filter, searches probe more lists until they find enough rows.
+        let enough = request.allowed.map_or(0, |allowed| {
+            (request.k as u64).saturating_mul(lists.count()).div_ceil(allowed.count.max(1))
+        });
+        let probes = u64::from(probes).max(enough).min(lists.count());
+        lists.on_host().ok()?.expected(&self.rows, queries, probes as usize)
+    }
+
+    /// Whether a search of this expected duration is likely to finish before the GPU would.
+    async fn is_quicker(&self, expected: Option<Duration>) -> bool {
+        let Some(expected) = expected else { return false };
+        if self.latency.get().is_none() {
+            // The search reports the fault of a device that cannot be measured.
+            let Ok(latency) = self.device.latency().await else { return false };
+            self.latency.get_or_init(|| latency.max(LEAST_LATENCY));
+        }
+        self.latency.get().is_some_and(|&latency| self.crossover.is_host_ahead(expected, latency))
+    }
+
+    async fn timed(
+        &self,
+        (ran, size): (Ran, Option<Duration>),
+        search: impl Future<Output = Result<SearchResult>>,
+    ) -> Result<SearchResult> {
+        let started = Instant::now();
+        let done = search.await;
+        if let (Some(size), Ok(_)) = (size, &done) {
+            self.crossover.note(ran, size, started.elapsed());
+        }
+        done
+    }
+
+    async fn search_here(
+        &self,
+        queries: &Queries<'_>,
+        request: &SearchRequest<'_>,
+        lists: OwnLists<'_>,
+    ) -> Result<SearchResult> {
+        let lists = lists.map(|(lists, probes)| (from_ref(lists), probes));
+        let mut found = Rows::search(&self.rows, queries, request, lists).await?;
+        (found.statistics.on_host, found.statistics.rows) = (true, MemoryPlace::Host);
+        Ok(found)
+    }
+}

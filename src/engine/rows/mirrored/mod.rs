@@ -1,0 +1,304 @@
+//! Rows of a GPU with a second copy in the host's memory, which answers the searches that the processor finishes first, and those for
+//! which the GPU fails.
+
+mod copy;
+mod crossover;
+
+use std::sync::Arc;
+
+use crate::bits::Bits;
+use crate::engine::device::handle::Device;
+use crate::engine::device::queries::Queries;
+use crate::engine::device::vectors::Vectors;
+use crate::engine::lists::assign::Assigned;
+use crate::engine::lists::device_lists::DeviceLists;
+use crate::engine::rows::change::{MirroredChange, RowChange};
+use crate::engine::rows::changing::apply;
+use crate::engine::rows::contract::{Probed, Recovered, RowSource, Rows, Slots};
+use crate::engine::rows::edit::Edit;
+use crate::engine::rows::segments::GpuRows;
+use crate::engine::rows::shape::{Kept, RowShape};
+use crate::engine::search::plan::Plan;
+use crate::engine::search::request::{SearchRequest, SearchResult};
+use crate::engine::tune::TunedKernel;
+use crate::error::{Error, Result};
+use crate::future::{Boxed, RowProgress};
+use crate::host::HostRows;
+use crate::metric::Metric;
+use crate::usage::{Memory, MemoryPlace};
+use copy::HostCopy;
+
+/// Whether an index keeps a copy, as set on its builder.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct CopyOptions {
+    pub(crate) keep_host_copy: bool,
+    /// Whether the copy answers when the GPU cannot.
+    pub(crate) fallback: bool,
+}
+
+impl CopyOptions {
+    pub(crate) fn check(self) -> Result<()> {
+        match self.fallback && !self.keep_host_copy {
+            true => Err(Error::argument("fallback", "a copy of the rows on the host", "none")),
+            false => Ok(()),
+        }
+    }
+
+    /// The rows with an empty copy. Rows that are on the host need none.
+    pub(crate) fn mirrored(
+        self,
+        rows: Box<dyn Rows>,
+        device: &Device,
+        shape: &RowShape,
+    ) -> Result<Box<dyn Rows>> {
+        if !self.keep_host_copy || device.is_host() || rows.is_hybrid() {
+            return Ok(rows);
+        }
+        let copy = Some(HostCopy::new(device, shape, self.fallback)?);
+        Ok(Box::new(MirroredRows { rows, copy }))
+    }
+}
+
+/// The rows, and their copy: the same rows in the same slots. The lists of an `Ivf` have one more part, of the copy, behind the others.
+#[derive(Debug)]
+pub(crate) struct MirroredRows {
+    rows: Box<dyn Rows>,
+    /// None when the rows themselves have gone to the host.
+    copy: Option<HostCopy>,
+}
+
+/// The lists of the devices, without those of the copy.
+fn of_devices(lists: &[DeviceLists]) -> &[DeviceLists] {
+    lists.split_last().map_or(lists, |(_, others)| others)
+}
+
+impl MirroredRows {
+    /// The rows in the host's memory, if there are such.
+    fn nearest(&self) -> &dyn Rows {
+        self.copy.as_ref().map_or(&*self.rows, |copy| &copy.rows)
+    }
+
+    /// Prepares the copy before the GPU, so that it cannot refuse the change afterwards.
+    async fn prepared<'a>(
+        &mut self,
+        edit: Arc<Edit<'a>>,
+        leaves: bool,
+        progress: RowProgress<'_>,
+    ) -> Result<RowChange<'a>> {
+        let mut mirrored = None;
+        if let Some(copy) = &mut self.copy {
+            let here = edit.fetched().await?;
+            let change = copy.rows.prepared(here.rows_on_host()?, &here.filled, &here.freed)?;
+            mirrored = Some((change, here));
+        }
+        let there = match leaves {
+            true => self.rows.prepare_on_host(edit, progress).await?,
+            false => self.rows.prepare(edit, progress).await?,
+        };
+        Ok(RowChange::Mirrored(Box::new(MirroredChange { there, mirrored })))
+    }
+}
+
+impl Rows for MirroredRows {
+    fn place(&self) -> MemoryPlace {
+        self.rows.place()
+    }
+
+    fn kept(&self) -> Kept {
+        self.rows.kept()
+    }
+
+    fn is_quantized(&self) -> bool {
+        self.rows.is_quantized()
+    }
+
+    fn on_gpu(&self) -> Option<&GpuRows> {
+        self.rows.on_gpu()
+    }
+
+    fn in_file(&self) -> Option<&HostRows> {
+        self.rows.in_file()
+    }
+
+    fn alive(&self) -> Option<&Bits> {
+        self.rows.alive()
+    }
+
+    fn end(&self) -> u64 {
+        self.rows.end()
+    }
+
+    fn len(&self) -> u64 {
+        self.rows.len()
+    }
+
+    fn measure(&self, memory: &mut Memory) {
+        self.rows.measure(memory);
+        if let Some(copy) = &self.copy {
+            let mut of_copy = Memory::default();
+            copy.rows.measure(&mut of_copy);
+            memory.add("host copy", MemoryPlace::Host, of_copy.total());
+        }
+    }
+
+    fn plan(&self, queries: usize, k: usize, budget: u64) -> Result<Plan> {
+        self.rows.plan(queries, k, budget)
+    }
+
+    fn search<'f>(
+        &'f self,
+        queries: &'f Queries<'f>,
+        request: &'f SearchRequest<'f>,
+        lists: Probed<'f>,
+    ) -> Boxed<'f, SearchResult> {
+        let there = lists.map(|(lists, probes)| (of_devices(lists), probes));
+        let Some(copy) = &self.copy else { return self.rows.search(queries, request, there) };
+        let here = lists.and_then(|(lists, probes)| Some((lists.last()?, probes)));
+        Box::pin(copy.search((&*self.rows, there), here, queries, request))
+    }
+
+    fn gain_together(&self, share: [u64; 2]) -> bool {
+        self.nearest().gain_together(share)
+    }
+
+    fn side_by_side(&self) -> usize {
+        self.rows.side_by_side()
+    }
+
+    fn fetch<'f>(&'f self, slots: &'f [u32]) -> Boxed<'f, Vec<f32>> {
+        self.nearest().fetch(slots)
+    }
+
+    fn fetch_bytes<'f>(&'f self, slots: &'f [u32]) -> Boxed<'f, Vec<u8>> {
+        self.nearest().fetch_bytes(slots)
+    }
+
+    fn compile_ahead(&self, lists: &[DeviceLists], metric: Metric) {
+        self.rows.compile_ahead(of_devices(lists), metric);
+    }
+
+    fn warm_up<'f>(&'f self, metric: Metric, lists: Option<&'f [DeviceLists]>) -> Boxed<'f, ()> {
+        self.rows.warm_up(metric, lists.map(of_devices))
+    }
+
+    fn tune<'f>(
+        &'f self,
+        metric: Metric,
+        is_again: bool,
+        lists: Option<&'f [DeviceLists]>,
+    ) -> Boxed<'f, Vec<TunedKernel>> {
+        self.rows.tune(metric, is_again, lists.map(of_devices))
+    }
+
+    fn has_copy(&self) -> bool {
+        true
+    }
+
+    fn assign<'f>(&'f self, lists: &'f [DeviceLists], rows: Vectors<'f>) -> Boxed<'f, Vec<Assigned>> {
+        self.rows.assign(of_devices(lists), rows)
+    }
+
+    fn centroids<'f>(&'f self, lists: &'f [DeviceLists]) -> Boxed<'f, Vec<f32>> {
+        match (&self.copy, lists) {
+            (Some(_), [.., of_copy]) => Box::pin(of_copy.centroids()),
+            _ => self.rows.centroids(of_devices(lists)),
+        }
+    }
+
+    fn set_lists<'f>(
+        &'f self,
+        lists: &'f mut [DeviceLists],
+        pages: &'f [Vec<u32>],
+        sizes: &'f [u32],
+    ) -> Boxed<'f, ()> {
+        Box::pin(async move {
+            let Some((of_copy, others)) = lists.split_last_mut() else { return Ok(()) };
+            // The copy is done at once; it comes first, so that a dropped future does not leave it out. It gets the pages even if the GPU
+            // does not.
+            let here = of_copy.set_on_host(pages, sizes);
+            self.rows.set_lists(others, pages, sizes).await.and(here)
+        })
+    }
+
+    fn takes_matrices(&self) -> bool {
+        self.rows.takes_matrices()
+    }
+
+    fn prepare<'f, 'a: 'f>(
+        &'f mut self,
+        edit: Arc<Edit<'a>>,
+        progress: RowProgress<'f>,
+    ) -> Boxed<'f, RowChange<'a>> {
+        Box::pin(self.prepared(edit, false, progress))
+    }
+
+    fn outgrow(&self, error: &Error) -> bool {
+        self.rows.outgrow(error)
+    }
+
+    fn prepare_on_host<'f, 'a: 'f>(
+        &'f mut self,
+        edit: Arc<Edit<'a>>,
+        progress: RowProgress<'f>,
+    ) -> Boxed<'f, RowChange<'a>> {
+        Box::pin(self.prepared(edit, true, progress))
+    }
+
+    fn apply(&mut self, change: RowChange<'_>) -> Result<Option<Box<dyn Rows>>> {
+        let RowChange::Mirrored(change) = change else { return Err(change.misplaced()) };
+        let MirroredChange { there, mirrored } = *change;
+        apply(&mut self.rows, there)?;
+        if self.rows.is_hybrid() {
+            // The rows themselves have gone to the host.
+            self.copy = None;
+        }
+        if let (Some(copy), Some((mut change, edit))) = (&mut self.copy, mirrored) {
+            // Nothing interrupts it, because the GPU has the change already.
+            if let Some(rows) = edit.rows_on_host()? {
+                let places = (&*edit.filled, &*edit.ids);
+                copy.rows.put(rows, places, &mut change, (&mut |_| (), || Ok(())))?;
+            } else if edit.moves() {
+                copy.rows.relocate(&edit.freed, &edit.filled, &change, || Ok(()))?;
+            }
+            copy.rows.apply(change);
+        }
+        Ok(None)
+    }
+
+    fn undo(&mut self, change: &RowChange<'_>) {
+        if let RowChange::Mirrored(change) = change {
+            self.rows.undo(&change.there);
+        }
+    }
+
+    fn shrink(&mut self) -> Result<()> {
+        self.copy.iter_mut().for_each(|copy| copy.rows.shrink());
+        self.rows.shrink()
+    }
+
+    fn device_of(&self, slot: u32) -> usize {
+        self.rows.device_of(slot)
+    }
+
+    fn slots_by_device(&self) -> Vec<Slots<'_>> {
+        self.rows.slots_by_device()
+    }
+
+    fn sparsest(&self) -> (u64, u64) {
+        self.rows.sparsest()
+    }
+
+    fn recovered<'f>(
+        &'f self,
+        device: &'f Device,
+        source: Option<RowSource<'f>>,
+        id_of: &'f (dyn Fn(u32) -> u64 + Sync),
+    ) -> Boxed<'f, Recovered> {
+        let of_copy = self.copy.as_ref().map(|copy| RowSource { rows: &copy.rows, slot_of: &Ok });
+        self.rows.recovered(device, source.or(of_copy), id_of)
+    }
+
+    fn replace(&mut self, recovered: Recovered) {
+        self.rows.replace(recovered);
+    }
+}
