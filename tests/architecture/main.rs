@@ -67,7 +67,6 @@ fn nothing_below_the_blocking_calls_blocks() {
     const DOORS: &[&str] = &[
         "future.rs",
         "gpu/blocked.rs",
-        "gpu/wait.rs",
         "gpu/device.rs",
         "engine/device/engine.rs",
         "engine/device/handle.rs",
