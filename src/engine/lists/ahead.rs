@@ -8,8 +8,7 @@ use crate::kernels::{
     list_work, probe_slots, probe_thresholds, screen_probes, screen_tile_coop, screen_tile_i8, tighten,
     winnow,
 };
-use crate::metric::Metric;
-use crate::screen::certificate::Form;
+use crate::metric::{Form, Metric};
 
 /// The kernels that find the nearest centroids, by the metric of centroids. Cooperative matrices score their quantised copy or not;
 /// none without a copy.

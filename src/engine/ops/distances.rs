@@ -9,8 +9,8 @@ use crate::error::Result;
 use crate::gpu::{Buffer, BufferSlice, Commands, Gpu};
 use crate::kernels::pairs::Pairs;
 use crate::kernels::{all_pairs, pairs_tile_coop, screen_tile_coop};
-use crate::options::distance::{DistanceOptions, Precision};
-use crate::screen::certificate::Form;
+use crate::metric::{Form, Precision};
+use crate::options::distance::DistanceOptions;
 
 /// The distance, or the similarity, of every query to every row; both have one dim and live on this GPU.
 pub(crate) async fn on_gpu(
@@ -30,7 +30,7 @@ pub(crate) async fn on_gpu(
     let takes_halves = options.precision == Precision::Half
         && all_pairs::has_tiles(queries.rows())
         && gpu.compiler.check_limits(&pairs_tile_coop::KERNEL).is_ok()
-        && screen_tile_coop::is_usable(gpu, Form::QuantizedInnerProduct).await?;
+        && screen_tile_coop::is_usable(gpu, Form::OF_INTEGERS).await?;
     if takes_halves {
         queries.make_halves(gpu)?;
         rows.make_halves(gpu)?;

@@ -37,8 +37,7 @@ use crate::host::{HostChange, HostRows, fills_threads};
 use crate::interrupt;
 use crate::kernels::screen_tile_coop;
 use crate::memory;
-use crate::metric::Metric;
-use crate::screen::certificate::Form;
+use crate::metric::{Form, Metric};
 use crate::usage::{Memory, MemoryPlace};
 
 /// The rows of an index, where its engine keeps them.

@@ -14,10 +14,10 @@ use crate::kernels::{
     BLOCK_ROWS, Kernel, Scored, collect_tile_coop, collect_tile_i8, quantize, screen_scan_i8,
     screen_tile_coop, screen_tile_i8,
 };
-use crate::metric::Metric;
+use crate::metric::{Form, Metric};
 use crate::screen::Screen;
 use crate::screen::centre::Centre;
-use crate::screen::certificate::{Form, Intervals, Quantizing};
+use crate::screen::certificate::{Intervals, Quantizing};
 
 /// Bytes of the terms of a quantised vector.
 pub(crate) const TERMS_BYTES: u64 = 16;

@@ -12,8 +12,8 @@ use crate::kernels::{
     BLOCK_ROWS, Kernel, Part, Scored, collect, collect_tile_coop, collect_tile_i8, distance_scan,
     distance_tile, pick, screen_scan_i8, screen_tile_coop, screen_tile_i8,
 };
-use crate::metric::Metric;
-use crate::screen::certificate::{Form, Intervals};
+use crate::metric::{Form, Metric};
+use crate::screen::certificate::Intervals;
 
 /// A kernel whose scores tell which rows may be among the nearest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,13 +88,17 @@ const SCAN: ScoreKernel = ScoreKernel {
     speed: 1,
     most_queries: 16,
     intervals: |rows, metric| Ok(Intervals::of_floats((SCAN.form)(metric), rows.dim)),
-    form: |metric| if metric.is_l2() { Form::Direct } else { Form::of_products(metric) },
+    form: Form::of_sums,
     encode: |scoring, commands, part| {
         let (scored, rows) = scoring.floats(part)?;
-        distance_scan::encode(commands, &scored, rows, scoring.metric.is_l2())
+        distance_scan::encode(commands, &scored, rows, scoring.metric.adds_differences())
     },
     scoring: |metric, elements| {
-        vec![Wanted::of(&distance_scan::KERNEL).rows(elements).with("DIRECT", metric.is_l2().into())]
+        vec![
+            Wanted::of(&distance_scan::KERNEL)
+                .rows(elements)
+                .with("DIRECT", metric.adds_differences().into()),
+        ]
     },
 };
 
