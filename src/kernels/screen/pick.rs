@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::gpu::{Buffer, CANDIDATES, Commands, Grid, Kernel, USABLE, buffers, wgsl};
 use crate::kernels::blocks::{Part, SCORES};
-use crate::kernels::intervals::{INTERVALS};
+use crate::kernels::intervals::INTERVALS;
 use crate::kernels::keys::KEYS;
 use crate::kernels::screen::screen_scan_i8::Scan;
 use crate::kernels::screen::tighten::{DIGITS, ROUNDED_BITS};
