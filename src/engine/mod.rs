@@ -6,6 +6,7 @@ pub(crate) mod lists;
 pub(crate) mod ops;
 mod pass;
 pub(crate) mod rows;
+pub(crate) mod screens;
 pub(crate) mod search;
 pub(crate) mod spread;
 pub(crate) mod tune;
@@ -26,14 +27,14 @@ pub(crate) use ops::reductions::{reduce_rows, reduce_vector, squared_deviations,
 pub(crate) use rows::allowed::Allowed;
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) use rows::of_file::FileRows;
-pub(crate) use rows::quantized::TERMS_BYTES;
 pub(crate) use rows::segments::STORED_BYTES;
 pub(crate) use rows::shape::{Kept, RowShape};
 pub(crate) use rows::write::Placing;
+pub(crate) use screens::int8::codes::TERMS_BYTES;
+pub use screens::score::ScreenKernel;
 pub use search::plan::{Plan, Route};
 pub(crate) use search::request::SearchRequest;
 pub use search::request::{SearchResult, Statistics};
-pub use search::screens::ScreenKernel;
 pub use spread::devices::Devices;
 pub(crate) use spread::engine_lists::{EngineLists, Probed, search_rows};
 pub(crate) use spread::engine_rows::EngineRows;

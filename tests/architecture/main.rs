@@ -181,6 +181,12 @@ fn few_files_name_every_metric() {
     assert!(own.len() + 1 + in_wgsl.len() <= 8, "{own:?}");
 }
 
+/// Whether cooperative matrices or products of bytes multiply tiles of codes is decided in one place.
+#[test]
+fn one_file_asks_for_matrices() {
+    assert_eq!(naming("src", &["screen_tile_coop::is_"], "kernels/"), ["engine/screens/int8/tiles.rs"]);
+}
+
 /// The files below a folder whose code has one of these names, without comments, unit tests and the files of a module.
 fn naming(folder: &str, names: &[&str], module: &str) -> Vec<String> {
     let mut named = vec![];

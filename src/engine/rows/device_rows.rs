@@ -18,10 +18,11 @@ use crate::engine::rows::moves::GpuChange;
 use crate::engine::rows::on_host;
 #[cfg(not(target_arch = "wasm32"))]
 use crate::engine::rows::outgrown::{self, Outgrown};
-use crate::engine::rows::quantized::QuantizedRows;
 use crate::engine::rows::segments::GpuRows;
 use crate::engine::rows::shape::{Kept, RowShape};
 use crate::engine::rows::write::Placing;
+use crate::engine::screens::int8::codes::QuantizedRows;
+use crate::engine::screens::int8::tiles::Tiles;
 use crate::engine::search::ahead::Searched;
 #[cfg(not(target_arch = "wasm32"))]
 use crate::engine::search::hybrid;
@@ -35,7 +36,6 @@ use crate::error::{Error, Result};
 use crate::future::{Boxed, RowProgress};
 use crate::host::{HostChange, HostRows, fills_threads};
 use crate::interrupt;
-use crate::kernels::screen_tile_coop;
 use crate::memory;
 use crate::metric::{Form, Metric};
 use crate::usage::{Memory, MemoryPlace};
@@ -148,7 +148,7 @@ impl DeviceRows {
         let Some(rows) = self.on_gpu() else { return Ok(()) };
         rows.gpu.compile_all(rows.dim, &Searched::of(rows, metric).kernels()).await?;
         if rows.quantized.is_some() {
-            screen_tile_coop::is_usable(&rows.gpu, Form::quantized(metric)).await?;
+            Tiles::tested(&rows.gpu, Form::quantized(metric)).await?;
         }
         Ok(())
     }

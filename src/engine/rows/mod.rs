@@ -11,7 +11,6 @@ pub(crate) mod of_file;
 pub(crate) mod on_host;
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) mod outgrown;
-pub(crate) mod quantized;
 pub(crate) mod segments;
 pub(crate) mod shape;
 pub(crate) mod write;

@@ -13,6 +13,5 @@ pub(crate) mod planning;
 pub(crate) mod request;
 pub(crate) mod screened;
 pub(crate) mod screening;
-pub(crate) mod screens;
 pub(crate) mod turns;
 pub(crate) mod within;

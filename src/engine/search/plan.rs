@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::engine::search::screens::ScreenKernel;
+use crate::engine::screens::score::ScreenKernel;
 use crate::kernels::BLOCK_ROWS;
 use crate::options::placement::Placement;
 use crate::usage::MemoryPlace;

@@ -2,10 +2,11 @@
 
 use crate::engine::rows::allowed::Scope;
 use crate::engine::rows::segments::GpuRows;
+use crate::engine::screens::list::{behind, screens};
+use crate::engine::screens::score::{ScoreKernel, ScreenKernels};
 use crate::engine::search::chunks::{chunk_limit, submission_flops};
 use crate::engine::search::plan::{Plan, Route};
 use crate::engine::search::screening::PICKED_BLOCKS;
-use crate::engine::search::screens::{ScoreKernel, ScreenKernels, behind, screens};
 use crate::error::{Error, Result};
 use crate::gpu::{AdapterKind, budget_for, usable};
 use crate::kernels::BLOCK_ROWS;

@@ -3,15 +3,16 @@
 
 use crate::engine::device::queries::{Queries, QueryNumbers};
 use crate::engine::pass::{CandidateLists, Refining, keys_and_ids};
-use crate::engine::rows::quantized::{Integers, TERMS_BYTES};
 use crate::engine::rows::segments::GpuRows;
+use crate::engine::screens::int8::codes::{Integers, TERMS_BYTES};
+use crate::engine::screens::int8::scores::quantized_segment;
+use crate::engine::screens::score::{ScoreKernel, Scoring};
 use crate::engine::search::batches::QueryBuffers;
 use crate::engine::search::chunks::{
     block_rounds, chunk_limit, chunk_parts, neighbouring_parts, round_parts,
 };
 use crate::engine::search::plan::{Plan, Route};
 use crate::engine::search::request::SearchRequest;
-use crate::engine::search::screens::{ScoreKernel, Scoring, quantized_segment};
 use crate::error::Result;
 use crate::future::Boxed;
 use crate::gpu::{Buffer, BufferSlice, Commands, Profile, Reserved, scratch};
