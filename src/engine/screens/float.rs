@@ -17,7 +17,7 @@ pub(super) const SCAN: ScoreKernel = ScoreKernel {
     unit: distance_scan::QUERIES_AT_ONCE,
     spread: 4,
     planes: [0, 0],
-    has_bests: false,
+    picks: None,
     collects: None,
     few: None,
     replaced_by: None,

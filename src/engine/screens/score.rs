@@ -7,7 +7,9 @@ use crate::engine::screens::int8::codes::TERMS_BYTES;
 use crate::engine::screens::int8::tiles::Tiles;
 use crate::error::Result;
 use crate::gpu::{Buffer, Commands, Gpu, Wanted};
+use crate::kernels::collect_tile_i8::RoundPart;
 use crate::kernels::distance_tile::TILE_QUERIES;
+use crate::kernels::pick::Picked;
 use crate::kernels::{BLOCK_ROWS, Kernel, Part, Scored};
 use crate::metric::{Form, Metric};
 use crate::screen::certificate::Intervals;
@@ -43,11 +45,11 @@ pub(crate) struct ScoreKernel {
     /// two integer vectors, which makes its own residual vanish. For one or two queries that costs nothing, because their
     /// scan waits for memory. For more it would cost arithmetic.
     pub(crate) planes: [u32; 2],
-    /// Whether it reports the best intervals of each block, from which `pick` takes a threshold.
-    pub(crate) has_bests: bool,
+    /// Puts rows of a part on candidate lists, with a threshold from the best intervals of each block. None if it does not report those.
+    pub(crate) picks: Option<fn(&Scoring<'_>, &mut Commands<'_>, Part, &Picked<'_>) -> Result<()>>,
     /// A second kernel, which collects rows as it scores them. Where there is one, scores go to memory for a sample of the rows only,
     /// from which the first threshold is taken.
-    pub(crate) collects: Option<&'static Kernel>,
+    pub(crate) collects: Option<Collecting>,
     /// The kernel that scores the sample of a tile of few queries.
     pub(crate) few: Option<&'static Self>,
     /// The kernel in its place where cooperative matrices compute wrongly.
@@ -65,6 +67,16 @@ pub(crate) struct ScoreKernel {
     /// What `encode` records for rows of this metric and element type.
     pub(crate) scoring: fn(Metric, ElementKind) -> Vec<Wanted>,
 }
+
+/// A kernel that collects rows as it scores them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Collecting {
+    pub(crate) kernel: &'static Kernel,
+    pub(crate) encode: Collect,
+}
+
+/// Records a kernel for some blocks of a segment.
+type Collect = fn(&Scoring<'_>, &mut Commands<'_>, &'static Kernel, &RoundPart, &Picked<'_>) -> Result<()>;
 
 /// A screen: kernels for few queries and for more.
 #[derive(Debug)]
@@ -95,6 +107,11 @@ impl ScoreKernel {
     pub(crate) fn scores_with(&'static self, queries: u64) -> &'static Self {
         let is_few = self.padded(queries) == u64::from(TILE_QUERIES);
         self.few.filter(|_| is_few).unwrap_or(self)
+    }
+
+    /// Whether it reports the best intervals of each block.
+    pub(crate) fn has_bests(&self) -> bool {
+        self.picks.is_some()
     }
 
     /// Whether it scores quantised vectors.

@@ -51,7 +51,7 @@ impl Searched {
         for (number, screen) in screens.into_iter().enumerate() {
             for &kernel in screen.kernels.iter().rev() {
                 let collects =
-                    kernel.collects.map(|collects| Wanted::of(collects).with("FORM", form(kernel)));
+                    kernel.collects.map(|collects| Wanted::of(collects.kernel).with("FORM", form(kernel)));
                 wanted.extend(collects);
                 wanted.extend((kernel.scoring)(metric, elements));
             }

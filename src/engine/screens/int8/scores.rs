@@ -3,11 +3,13 @@
 use crate::engine::rows::segments::GpuRows;
 use crate::engine::screens::int8::codes::{QuantizedRows, QuantizedSegment};
 use crate::engine::screens::int8::tiles::Tiles;
-use crate::engine::screens::score::{ScoreKernel, Scoring, ScreenKernel, ScreenKernels};
+use crate::engine::screens::score::{Collecting, ScoreKernel, Scoring, ScreenKernel, ScreenKernels};
 use crate::error::{Error, Result};
-use crate::gpu::Wanted;
+use crate::gpu::{Commands, Wanted};
+use crate::kernels::collect_tile_i8::RoundPart;
 use crate::kernels::distance_tile::TILE_QUERIES;
-use crate::kernels::{Part, Scored, collect, pick, screen_scan_i8};
+use crate::kernels::pick::Picked;
+use crate::kernels::{Kernel, Part, Scored, collect, collect_tile_i8, pick, screen_scan_i8};
 use crate::metric::Form;
 
 pub(in crate::engine::screens) const INTEGERS: ScreenKernels =
@@ -21,7 +23,9 @@ pub(in crate::engine::screens) const SCAN_I8: ScoreKernel = ScoreKernel {
     unit: collect::AT_ONCE,
     spread: 8,
     planes: [2, 1],
-    has_bests: true,
+    picks: Some(|scoring, commands, part, into| {
+        pick::encode(commands, (scoring.scores, scoring.padded), &scoring.scan(part)?, part, into)
+    }),
     collects: None,
     few: None,
     replaced_by: None,
@@ -52,8 +56,8 @@ pub(in crate::engine::screens) const TILE_I8: ScoreKernel = ScoreKernel {
     unit: TILE_QUERIES,
     spread: 16,
     planes: [1, 1],
-    has_bests: false,
-    collects: Some(Tiles::Bytes.collects()),
+    picks: None,
+    collects: Some(Collecting { kernel: Tiles::Bytes.collects(), encode: encode_collecting }),
     few: Some(&SCAN_I8),
     most_queries: 1024,
     encode: |scoring, commands, part| {
@@ -68,7 +72,7 @@ pub(in crate::engine::screens) const TILE_I8: ScoreKernel = ScoreKernel {
 pub(in crate::engine::screens) const TILE_COOP: ScoreKernel = ScoreKernel {
     name: ScreenKernel::TileCoop,
     stage: "screen_tile_coop",
-    collects: Some(Tiles::Matrices.collects()),
+    collects: Some(Collecting { kernel: Tiles::Matrices.collects(), encode: encode_collecting }),
     replaced_by: Some(&TILE_I8),
     speed: 10,
     most_queries: 2048,
@@ -88,7 +92,7 @@ impl Scoring<'_> {
     }
 
     /// The intervals of quantised rows.
-    pub(crate) fn scan(&self, part: Part) -> Result<screen_scan_i8::Scan<'_>> {
+    fn scan(&self, part: Part) -> Result<screen_scan_i8::Scan<'_>> {
         let segment = &self.rows.segments[part.segment];
         let (_, copy) = quantized_segment(self.rows, part.segment)?;
         Ok(screen_scan_i8::Scan {
@@ -105,11 +109,40 @@ impl Scoring<'_> {
     }
 }
 
+/// Scores blocks of rows, and makes those candidates that their scores do not exclude.
+fn encode_collecting(
+    scoring: &Scoring<'_>,
+    commands: &mut Commands<'_>,
+    kernel: &'static Kernel,
+    part: &RoundPart,
+    into: &Picked<'_>,
+) -> Result<()> {
+    let segment = &scoring.rows.segments[part.segment];
+    let (quantized, copy) = quantized_segment(scoring.rows, part.segment)?;
+    let params = collect_tile_i8::Params {
+        granules: quantized.granules(),
+        queries: into.queries,
+        rows: segment.len,
+        first_slot: segment.first_slot,
+        capacity: into.capacity,
+        ..collect_tile_i8::Params::of(scoring.intervals.margin)
+    };
+    let buffers = collect_tile_i8::Buffers {
+        queries: scoring.quantized_queries,
+        rows: &copy.rows,
+        row_terms: &copy.terms,
+        query_terms: scoring.query_terms,
+        thresholds: into.thresholds,
+        allowed: scoring.allowed.unwrap_or(into.thresholds),
+        counts: into.counts.into(),
+        candidates: into.candidates,
+    };
+    let constants = (scoring.intervals.form, scoring.allowed.is_some());
+    collect_tile_i8::encode(commands, kernel, constants, part, params, &buffers)
+}
+
 /// How rows are quantised, and the copy of a segment.
-pub(crate) fn quantized_segment(
-    rows: &GpuRows,
-    segment: usize,
-) -> Result<(&QuantizedRows, &QuantizedSegment)> {
+fn quantized_segment(rows: &GpuRows, segment: usize) -> Result<(&QuantizedRows, &QuantizedSegment)> {
     Ok((quantized(rows)?, rows.segments[segment].quantized.as_ref().ok_or_else(no_copy)?))
 }
 
