@@ -157,11 +157,11 @@ pub use index::saved::SavedIndex;
 pub use interrupt::interruptible;
 pub use kernels::reduce_blocks::Summation;
 pub use options::device::DeviceOptions;
-pub use options::distance::{DistanceOptions, Output, Precision};
+pub use options::distance::DistanceOptions;
 pub use options::filter::Filter;
 pub use options::place::RowPlace;
 
-pub use metric::Metric;
+pub use metric::{Metric, Output, Precision};
 pub use neighbors::{Iter, Neighbor, Neighbors};
 pub use options::ids::to_ids;
 pub use options::placement::Placement;

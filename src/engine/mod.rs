@@ -6,6 +6,7 @@ pub(crate) mod ops;
 pub(crate) mod parts;
 mod pass;
 pub(crate) mod rows;
+pub(crate) mod screens;
 pub(crate) mod search;
 pub(crate) mod tune;
 
@@ -34,14 +35,14 @@ pub(crate) use rows::edit::Edit;
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) use rows::hybrid::of_file::FileRows;
 pub(crate) use rows::mirrored::CopyOptions;
-pub(crate) use rows::quantized::TERMS_BYTES;
 pub(crate) use rows::segments::STORED_BYTES;
 pub(crate) use rows::shape::{Kept, RowShape};
 pub(crate) use rows::write::Placing;
+pub(crate) use screens::int8::codes::TERMS_BYTES;
+pub use screens::score::ScreenKernel;
 pub use search::plan::{Plan, Route};
 pub(crate) use search::request::SearchRequest;
 pub use search::request::{SearchResult, Statistics};
-pub use search::screens::ScreenKernel;
 
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) use crate::host::MappedRows;

@@ -14,6 +14,8 @@ use crate::engine::lists::centroids::Centroids;
 use crate::engine::lists::probing::Probing;
 use crate::engine::lists::tables::ListTables;
 use crate::engine::rows::segments::GpuRows;
+use crate::engine::screens::int8::tiles::Tiles;
+use crate::engine::screens::list::Codes;
 use crate::engine::search::ahead::Searched;
 use crate::engine::search::pipeline;
 use crate::engine::search::request::{SearchRequest, SearchResult};
@@ -22,7 +24,7 @@ use crate::engine::{rows::hybrid::HybridRows, search::hybrid};
 use crate::error::Result;
 use crate::future::Boxed;
 use crate::gpu::{FormChoice, FormTimes, Kernel, Variant, Wanted};
-use crate::kernels::{DIMENSIONS, screen_tile_coop};
+use crate::kernels::DIMENSIONS;
 use crate::metric::Metric;
 use crate::platform::{HAS_NATIVE_FEATURES, Instant};
 
@@ -159,10 +161,8 @@ pub(crate) fn tune(tried: Tried<'_>, metric: Metric, is_again: bool) -> Boxed<'_
             _ => searched.kernels(),
         };
         let rows = tried.on_gpu();
-        let has_tiles = matches!(tried, Tried::Rows(_))
-            && rows.keeps_rows
-            && rows.quantized.is_some()
-            && !screen_tile_coop::is_expected(&rows.gpu);
+        let has_tiles =
+            matches!(tried, Tried::Rows(_)) && rows.keeps_rows && searched.codes == Codes::Int8(Tiles::Bytes);
         timed(rows, &wanted, &trial, (is_again, has_tiles)).await
     })
 }

@@ -50,6 +50,7 @@ pub fn with_spelled_products(text: &str) -> Option<String> {
 
 /// The intervals that screens certify.
 pub mod certificate {
+    pub use crate::metric::Form;
     pub use crate::screen::certificate::*;
 }
 

@@ -1,22 +1,12 @@
-//! The values of the override constant `METRIC`.
+//! The values of the override constant `METRIC` in the kernels that compute what searches order by.
 
-use crate::metric::Metric;
+use crate::gpu::Snippet;
+use crate::metric::{Metric, REFINED_NAMES};
 
-/// Squared L2.
-pub(crate) const METRIC_L2: u32 = 0;
-/// Cosine.
-pub(crate) const METRIC_COSINE: u32 = 1;
-/// Inner product.
-pub(crate) const METRIC_INNER_PRODUCT: u32 = 2;
+/// Their names, and no text.
+pub(crate) const METRIC: Snippet = Snippet { text: "", constants: REFINED_NAMES };
 
-/// All of them.
-pub(crate) const METRICS: &[u32] = &[METRIC_L2, METRIC_COSINE, METRIC_INNER_PRODUCT];
-
-/// The value that stands for a metric. `L2` is computed as its square.
+/// The value that stands for a metric.
 pub fn metric_constant(metric: Metric) -> u32 {
-    match metric {
-        Metric::L2Squared | Metric::L2 => METRIC_L2,
-        Metric::Cosine => METRIC_COSINE,
-        Metric::InnerProduct => METRIC_INNER_PRODUCT,
-    }
+    metric.refined_constant()
 }

@@ -7,54 +7,10 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::metric::Metric;
+use crate::metric::{Form, Metric};
 
 /// 2^-23: the largest relative error of one addition, subtraction or product in WGSL, which may round either way.
 pub const UNIT: f32 = f32::EPSILON;
-
-/// How a score becomes a distance.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
-    /// The score is the squared L2 distance.
-    Direct,
-    /// Squared L2 distance from the dot product and the norms.
-    L2,
-    /// The dot product, negated.
-    InnerProduct,
-    /// One minus the dot product times the inverse norms.
-    Cosine,
-    /// Squared L2 distance from the dot product of integers.
-    QuantizedL2,
-    /// Inner product from the dot product of integers.
-    QuantizedInnerProduct,
-    /// Cosine from the dot product of integers.
-    QuantizedCosine,
-}
-
-impl Form {
-    /// The form of f32 dot products.
-    pub fn of_products(metric: Metric) -> Self {
-        match metric {
-            Metric::L2Squared | Metric::L2 => Self::L2,
-            Metric::InnerProduct => Self::InnerProduct,
-            Metric::Cosine => Self::Cosine,
-        }
-    }
-
-    /// The form of a screen on integers.
-    pub fn quantized(metric: Metric) -> Self {
-        match metric {
-            Metric::L2Squared | Metric::L2 => Self::QuantizedL2,
-            Metric::InnerProduct => Self::QuantizedInnerProduct,
-            Metric::Cosine => Self::QuantizedCosine,
-        }
-    }
-
-    /// Whether scores are of integers.
-    pub fn is_quantized(self) -> bool {
-        self as u32 >= Self::QuantizedL2 as u32
-    }
-}
 
 /// Numbers that describe how a vector `v` is quantised: `y - m = scale * integers + residual`, with the index's centre `m` and
 /// `y = v`, or `y = v / |v|` for cosine.
@@ -83,11 +39,27 @@ impl Terms {
             _ => Self::default(),
         }
     }
+
+    /// A row's own part of the lower end of an interval, and its slack.
+    #[inline(always)]
+    pub(crate) fn floor_and_slack(self, form: Form, margin: Margin) -> [f32; 2] {
+        let bias = match form {
+            // The products with the centre are part of the similarity.
+            Form::QuantizedInnerProduct | Form::QuantizedCosine => -self.bias,
+            _ => self.bias,
+        };
+        let slack = match form {
+            Form::L2 => margin.relative * self.bias,
+            Form::QuantizedL2 => margin.relative * self.length * self.length,
+            _ => 0.0,
+        };
+        [bias - slack, slack]
+    }
 }
 
 /// How far rounding may move a score's distance from the true one and from the one that `refine` reports. Residuals come on
 /// top.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Margin {
     /// Relative to the scale of the form: the distance itself, `(|q| + |x|)^2`, `|q||x|`, 1; and for quantised vectors
     /// `|q - m|^2 + |x - m|^2`, or `(|q - m| + |m|)(|x - m| + |m|)`.
@@ -168,6 +140,62 @@ impl Margin {
     }
 }
 
+/// The terms of a query, as the host computes the ends of intervals from them: the same form and margins as `wgsl/lib/intervals.wgsl`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct QueryTerms {
+    pub(crate) base: f32,
+    pub(crate) factor: f32,
+    pub(crate) along: f32,
+    pub(crate) across: f32,
+    pub(crate) slack: f32,
+    /// The margin's part of a score, over the score's part of the lower end.
+    pub(crate) share: f32,
+}
+
+impl QueryTerms {
+    pub(crate) fn new(form: Form, margin: Margin, terms: Terms) -> Self {
+        let relative = margin.relative;
+        let reach = relative * (terms.length + margin.centre_length);
+        let (mut base, mut factor, mut along, mut across, mut slack) = (0.0, 1.0, 0.0, 0.0, margin.floor);
+        let mut share = 0.0;
+        match form {
+            Form::Direct => {
+                factor = -(1.0 - relative);
+                share = relative / (1.0 - relative);
+            }
+            Form::L2 => {
+                base = terms.bias;
+                factor = 2.0;
+                along = 2.0 * relative * terms.length;
+                slack += relative * terms.bias;
+            }
+            Form::InnerProduct => along = reach,
+            Form::Cosine => {
+                base = 1.0;
+                factor = terms.scale;
+                across = 1.0;
+                slack += relative;
+            }
+            Form::QuantizedL2 => {
+                base = terms.bias;
+                factor = 2.0 * terms.scale;
+                along = 2.0 * terms.residual;
+                across = 2.0 * (terms.length + terms.residual);
+                slack += relative * terms.length * terms.length;
+            }
+            Form::QuantizedInnerProduct | Form::QuantizedCosine => {
+                let one = if form == Form::QuantizedCosine { 1.0 } else { 0.0 };
+                base = one - (terms.bias - margin.centre_squared);
+                factor = terms.scale;
+                along = terms.residual + reach;
+                across = terms.length + terms.residual;
+                slack += reach * margin.centre_length;
+            }
+        }
+        Self { base: base - slack, factor, along, across, slack, share }
+    }
+}
+
 /// How the intervals of a screen follow from its scores.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Intervals {
@@ -221,7 +249,7 @@ impl Quantizing {
             finer,
             inflation: 1.0 + half,
             step_error: 16.0 * UNIT,
-            unit_error: if metric == Metric::Cosine { half } else { 0.0 },
+            unit_error: if metric.compares_directions() { half } else { 0.0 },
             smallest: 2f32.powi(-90),
             tiny: (dim as f32).sqrt() * 2f32.powi(-89),
         }

@@ -149,16 +149,66 @@ const NAMES_TYPES: &[&str] = &["gpu/kernel/text.rs", "io/element_type.rs", "io/v
 
 #[test]
 fn few_files_name_every_element_type() {
-    const NAMES: [&str; 4] = ["ElementKind::F16", "Elements::F16", "Matrix::F16", "Dtype::F16"];
-    let read = library();
-    let names = |file: &&str| {
-        let text = fs::read_to_string(repository().join("src").join(file)).expect("source text");
+    const NAMES: &[&str] = &["ElementKind::F16", "Elements::F16", "Matrix::F16", "Dtype::F16"];
+    assert_eq!(naming("src", NAMES, "elements/"), NAMES_TYPES);
+}
+
+/// Files outside `src/metric` that name metrics. A new metric changes the last; the others take one to measure times with.
+const NAMES_METRICS: &[&str] = &["engine/parts/timing.rs", "host/search/cost.rs", "screen/certificate.rs"];
+
+/// Kernels that have an arm for each metric. All others ask for what metrics have in common.
+const METRICS_IN_WGSL: &[&str] =
+    &["distance/refine.wgsl", "lib/intervals.wgsl", "lib/pairs.wgsl", "screen/quantize.wgsl"];
+
+#[test]
+fn few_files_name_every_metric() {
+    const VARIANTS: &[&str] = &[
+        "Metric::L2",
+        "Metric::Cosine",
+        "Metric::InnerProduct",
+        "Form::L2",
+        "Form::Cosine",
+        "Form::InnerProduct",
+        "Form::Quantized",
+    ];
+    let named: Vec<String> = ["METRIC", "PAIRS", "FORM", "FORM_QUANTIZED"]
+        .iter()
+        .flat_map(|family| ["L2", "COSINE", "INNER_PRODUCT"].map(|name| format!("{family}_{name}")))
+        .collect();
+    let constants: Vec<&str> = named.iter().map(String::as_str).collect();
+    assert_eq!(naming("src", &[VARIANTS, &constants].concat(), "metric/"), NAMES_METRICS);
+    let in_wgsl = naming("wgsl", &constants, "none");
+    assert_eq!(in_wgsl, METRICS_IN_WGSL);
+    // What a new metric changes, in all: these, and the files of `src/metric` that have an arm for each.
+    let own = naming("src/metric", &[VARIANTS, &["Self::InnerProduct"]].concat(), "none");
+    assert!(own.len() + 1 + in_wgsl.len() <= 8, "{own:?}");
+}
+
+/// Whether cooperative matrices or products of bytes multiply tiles of codes is decided in one place.
+#[test]
+fn one_file_asks_for_matrices() {
+    assert_eq!(naming("src", &["screen_tile_coop::is_"], "kernels/"), ["engine/screens/int8/tiles.rs"]);
+}
+
+/// The files below a folder whose code has one of these names, without comments, unit tests and the files of a module.
+fn naming(folder: &str, names: &[&str], module: &str) -> Vec<String> {
+    let mut named = vec![];
+    let root = repository().join(folder);
+    let mut left = vec![root.clone()];
+    while let Some(path) = left.pop() {
+        if path.is_dir() {
+            left.extend(fs::read_dir(&path).expect("a folder").map(|entry| entry.expect("an entry").path()));
+            continue;
+        }
+        let file = path.strip_prefix(&root).expect("below the root").to_string_lossy().replace('\\', "/");
+        let text = fs::read_to_string(&path).expect("source text");
         let code = text.split("#[cfg(test)]").next().unwrap_or_default();
-        let mut lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
-        lines.any(|line| NAMES.iter().any(|name| line.contains(name)))
-    };
-    let others = read.files().filter(|file| !file.starts_with("elements/") && !file.contains("tests"));
-    assert_eq!(others.filter(names).collect::<Vec<_>>(), NAMES_TYPES);
+        let mut lines = code.lines().filter_map(|line| line.split("//").next());
+        let is_named = lines.any(|line| names.iter().any(|name| line.contains(name)));
+        named.extend((is_named && !file.starts_with(module) && !file.contains("tests")).then_some(file));
+    }
+    named.sort_unstable();
+    named
 }
 
 #[test]

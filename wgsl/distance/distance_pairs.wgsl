@@ -19,13 +19,13 @@ fn row_vector(place: u32) -> vec4<f32> {
 
 fn add(sums: Sums, q: vec4<f32>, x: vec4<f32>) -> Sums {
   var result = sums;
-  if (METRIC <= PAIRS_L2) {
+  if (METRIC <= PAIRS_DIFFERENCES) {
     let difference = q - x;
     result.dot = fma(difference, difference, sums.dot);
   } else {
     result.dot = fma(q, x, sums.dot);
   }
-  if (METRIC == PAIRS_COSINE) {
+  if (METRIC == PAIRS_DIVIDED) {
     result.query = fma(q, q, sums.query);
     result.row = fma(x, x, sums.row);
   }
@@ -72,7 +72,7 @@ fn keep(kept: Kept, a: vec4<f32>, b: vec4<f32>) -> Kept {
 
 fn keep_all(sums: KeptSums, q: vec4<f32>, x: vec4<f32>) -> KeptSums {
   var result = sums;
-  if (METRIC <= PAIRS_L2) {
+  if (METRIC <= PAIRS_DIFFERENCES) {
     // (d + e)^2 = d d + 2 d e, and e e is too small to matter.
     let difference = opaque(q - x);
     result.dot = keep(sums.dot, difference, difference);
@@ -80,7 +80,7 @@ fn keep_all(sums: KeptSums, q: vec4<f32>, x: vec4<f32>) -> KeptSums {
   } else {
     result.dot = keep(sums.dot, q, x);
   }
-  if (METRIC == PAIRS_COSINE) {
+  if (METRIC == PAIRS_DIVIDED) {
     result.query = keep(sums.query, q, q);
     result.row = keep(sums.row, x, x);
   }
@@ -125,6 +125,6 @@ fn distance_pairs(
     sums = plain_sums(query * params.query_stride, row * params.row_stride, dim);
   }
   var scale = 0.0;
-  if (METRIC == PAIRS_COSINE && sums.y > 0.0 && sums.z > 0.0) { scale = 1.0 / (sqrt(sums.y) * sqrt(sums.z)); }
+  if (METRIC == PAIRS_DIVIDED && sums.y > 0.0 && sums.z > 0.0) { scale = 1.0 / (sqrt(sums.y) * sqrt(sums.z)); }
   distances[query * params.distance_stride + row] = pair_value(sums.x, scale);
 }

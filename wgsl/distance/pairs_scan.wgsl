@@ -42,7 +42,7 @@ fn pairs_scan(
           let query = queries[min(first_query + q, last_query) * params.query_pitch + i];
           // unroll
           for (var r = 0u; r < 4u; r++) {
-            if (METRIC <= PAIRS_L2) {
+            if (METRIC <= PAIRS_DIFFERENCES) {
               let difference = query - four[r];
               sums[q][r] = fma(difference, difference, sums[q][r]);
             } else {
@@ -62,11 +62,11 @@ fn pairs_scan(
         let query = first_query + q;
         if (writes && query < params.queries) {
           var query_inverse = 1.0;
-          if (METRIC == PAIRS_COSINE) { query_inverse = query_norms[query].y; }
+          if (METRIC == PAIRS_DIVIDED) { query_inverse = query_norms[query].y; }
           // unroll
           for (var r = 0u; r < 4u; r++) {
             var scale = query_inverse;
-            if (METRIC == PAIRS_COSINE) { scale *= row_norms[row + r].y; }
+            if (METRIC == PAIRS_DIVIDED) { scale *= row_norms[row + r].y; }
             if (row + r < params.rows) {
               distances[query * params.distance_stride + row + r] = pair_value(total[r], scale);
             }

@@ -96,7 +96,7 @@ fn pairs_tile(
         for (var e = 0u; e < 4u; e++) {
           // unroll
           for (var j = 0u; j < FOURS; j++) {
-            if (METRIC <= PAIRS_L2) {
+            if (METRIC <= PAIRS_DIFFERENCES) {
               let difference = vec4(query[e]) - four[j];
               sums[i * 4u + e][j] = fma(difference, difference, sums[i * 4u + e][j]);
             } else {
@@ -114,14 +114,14 @@ fn pairs_tile(
     for (var e = 0u; e < 4u; e++) {
       let query = first_query + (i * DOWN + down) * 4u + e;
       var query_inverse = 1.0;
-      if (METRIC == PAIRS_COSINE) { query_inverse = query_norms[query].y; }
+      if (METRIC == PAIRS_DIVIDED) { query_inverse = query_norms[query].y; }
       // unroll
       for (var j = 0u; j < FOURS; j++) {
         // unroll
         for (var r = 0u; r < 4u; r++) {
           let row = first_row + (j * 4u + r) * ACROSS + across;
           var scale = query_inverse;
-          if (METRIC == PAIRS_COSINE) { scale *= row_norms[row].y; }
+          if (METRIC == PAIRS_DIVIDED) { scale *= row_norms[row].y; }
           if (query < params.queries && row < params.rows) {
             distances[query * params.distance_stride + row] = pair_value(sums[i * 4u + e][j][r], scale);
           }

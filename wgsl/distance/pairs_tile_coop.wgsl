@@ -28,7 +28,7 @@ var<workgroup> row_slice: array<vec4<f16>, TILE * PITCH>;
 var<workgroup> pieces: array<vec4<f32>, 256>;
 
 fn factor_of(factors: vec2<f32>) -> f32 {
-  if (METRIC == PAIRS_INNER_PRODUCT) { return factors.x; }
+  if (METRIC == PAIRS_PRODUCTS) { return factors.x; }
   return factors.y;
 }
 

@@ -82,7 +82,7 @@ fn lower_end(
   let one = side.one;
   if (FORM == FORM_DIRECT) { return fma(vec4(-one.y), score, vec4(one.x)); }
   var rest = fma(vec4(-one.z), length, floor_x);
-  if (FORM >= FORM_QUANTIZED_L2) { rest = fma(vec4(-one.w), residual, rest); }
+  if (FORM >= FORM_QUANTIZED) { rest = fma(vec4(-one.w), residual, rest); }
   // The row's scale first: the product of the two scales may be subnormal where that of all three factors is not.
   return fma(vec4(-one.y), scale * score, rest + vec4(one.x));
 }

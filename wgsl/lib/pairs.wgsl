@@ -1,4 +1,4 @@
-// The value of a pair, from its sum: of products of elements or, up to PAIRS_L2, of squared differences.
+// The value of a pair, from its sum: of products of elements or, up to PAIRS_DIFFERENCES, of squared differences.
 override METRIC: u32 = 0u;
 
 // `scale` is 1 / (|q| |x|) for cosine, and otherwise unused.

@@ -23,7 +23,7 @@ var<workgroup> hits_of: array<atomic<u32>, QUERIES>;
 // The terms of a row.
 fn row_terms_of(row: u32) -> vec4<f32> {
   if (FORM == FORM_DIRECT) { return vec4(0.0); }
-  if (FORM < FORM_QUANTIZED_L2) { return terms_of(vec4(row_terms[row], vec2(0.0))); }
+  if (FORM < FORM_QUANTIZED) { return terms_of(vec4(row_terms[row], vec2(0.0))); }
   return row_side(vec4(row_terms[2u * row], row_terms[2u * row + 1u]));
 }
 
@@ -87,7 +87,7 @@ fn collect(
   if (index < end - first) {
     let query = first + index;
     var pair = vec4(query_terms[query], vec2(0.0));
-    if (FORM >= FORM_QUANTIZED_L2) { pair = vec4(query_terms[2u * query], query_terms[2u * query + 1u]); }
+    if (FORM >= FORM_QUANTIZED) { pair = vec4(query_terms[2u * query], query_terms[2u * query + 1u]); }
     query_side[index] = query_of(terms_of(pair), value_of(thresholds[query]));
     // The first part of a chunk writes the number of places of a sample.
     if (SAMPLE == 1u && params.sampled > 0u && workgroup.x == 0u) { atomicStore(&counts[query], params.sampled); }

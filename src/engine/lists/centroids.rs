@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::elements::{ElementKind, MatrixView};
 use crate::engine::pass::{BufferVectors, Table, encode_norms, reset_refused};
-use crate::engine::rows::quantized::{QuantizedRows, QuantizedSegment};
+use crate::engine::screens::int8::codes::{QuantizedRows, QuantizedSegment};
 use crate::error::Result;
 use crate::future::Boxed;
 use crate::gpu::{Buffer, BufferSlice, Commands, Gpu, RowLayout, words};

@@ -5,7 +5,8 @@
 
 use crate::engine::lists::centroids::Centroids;
 use crate::engine::pass::{BufferVectors, CandidateLists, Refining, Selection, keys_and_ids};
-use crate::engine::rows::quantized::{Integers, QuantizedRows, QuantizedSegment, TERMS_BYTES};
+use crate::engine::screens::int8::codes::{Integers, QuantizedRows, QuantizedSegment, TERMS_BYTES};
+use crate::engine::screens::int8::tiles::Tiles;
 use crate::engine::search::chunks::submission_flops;
 use crate::error::{Error, Result};
 use crate::gpu::{Buffer, BufferSlice, Commands, budget_for, usable};
@@ -246,7 +247,7 @@ impl Coarse {
         commands.stage("coarse_scores");
         let part = Part { segment: 0, block_first: 0, block_step: self.step, blocks, column_first: 0 };
         let scored = Scored { queries: integers, count, rows: &copy.rows, scores, room, part };
-        quantized.encode_tile(commands, &scored)?;
+        quantized.encode_tile(commands, Tiles::expected(commands.gpu()), &scored)?;
         commands.stage("coarse_winnow");
         let intervals = quantized.intervals();
         let params = winnow::Params {
@@ -287,7 +288,7 @@ impl Coarse {
             counts,
             candidates,
         };
-        let kernel = QuantizedRows::collecting(commands.gpu());
+        let kernel = Tiles::expected(commands.gpu()).collects();
         collect_tile_i8::encode(commands, kernel, (intervals.form, false), &part, params, &into)?;
         commands.stage("coarse_tighten");
         // The lists have the k smallest upper ends of all centroids, so no earlier threshold is needed.

@@ -166,9 +166,9 @@ impl GpuTraining {
         self.gpu.upload_bytes(&self.order, 0, bytemuck::cast_slice(order)).await?;
         self.gpu.upload_bytes(&self.offsets, 0, bytemuck::cast_slice(offsets)).await?;
         let mut commands = Commands::new(&self.gpu, None);
-        let normalize = match self.centroids.metric {
-            Metric::Cosine => Normalize::MeansAndRows,
-            _ => Normalize::Nothing,
+        let normalize = match self.centroids.metric.compares_directions() {
+            true => Normalize::MeansAndRows,
+            false => Normalize::Nothing,
         };
         let (lists, vectors) = (offsets.len() as u32 - 1, (self.layout.stride / 4) as u32);
         let Self { order, offsets, centroids, .. } = self;

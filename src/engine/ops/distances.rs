@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use crate::engine::device::distance_matrix::DistanceMatrix;
 use crate::engine::device::matrices::DeviceMatrix;
+use crate::engine::screens::int8::tiles::Tiles;
 use crate::engine::search::chunks::submission_flops;
 use crate::error::Result;
 use crate::gpu::{Buffer, BufferSlice, Commands, Gpu};
 use crate::kernels::pairs::Pairs;
-use crate::kernels::{all_pairs, pairs_tile_coop, screen_tile_coop};
-use crate::options::distance::{DistanceOptions, Precision};
-use crate::screen::certificate::Form;
+use crate::kernels::{all_pairs, pairs_tile_coop};
+use crate::metric::{Form, Precision};
+use crate::options::distance::DistanceOptions;
 
 /// The distance, or the similarity, of every query to every row; both have one dim and live on this GPU.
 pub(crate) async fn on_gpu(
@@ -30,7 +31,7 @@ pub(crate) async fn on_gpu(
     let takes_halves = options.precision == Precision::Half
         && all_pairs::has_tiles(queries.rows())
         && gpu.compiler.check_limits(&pairs_tile_coop::KERNEL).is_ok()
-        && screen_tile_coop::is_usable(gpu, Form::QuantizedInnerProduct).await?;
+        && Tiles::tested(gpu, Form::OF_INTEGERS).await? == Tiles::Matrices;
     if takes_halves {
         queries.make_halves(gpu)?;
         rows.make_halves(gpu)?;

@@ -13,9 +13,9 @@ use crate::error::{Error, Result};
 use crate::future::{Boxed, blocking_and_async};
 use crate::gpu::Commands;
 use crate::host;
-use crate::metric::Metric;
+use crate::metric::{Metric, Output};
 use crate::neighbors::Neighbors;
-use crate::options::distance::{DistanceOptions, Output};
+use crate::options::distance::DistanceOptions;
 use crate::platform::Instant;
 
 impl Device {

@@ -13,7 +13,6 @@ pub(crate) mod moves;
 mod on_gpu;
 mod on_host;
 pub(crate) mod open;
-pub(crate) mod quantized;
 pub(crate) mod segments;
 pub(crate) mod shape;
 pub(crate) mod write;

@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use crate::elements::{Element, with_type};
 use crate::engine::rows::alive::Change;
-use crate::engine::rows::quantized::QuantizedRows;
 use crate::engine::rows::segments::{GpuRows, Segment, StoredRows, cut};
+use crate::engine::screens::int8::codes::QuantizedRows;
 use crate::error::{Error, Result};
 use crate::gpu::{BufferSlice, Commands, Request, RowLayout, budget_for, usable};
 use crate::kernels::move_rows::{self, Direction};

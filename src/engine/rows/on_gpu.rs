@@ -12,6 +12,7 @@ use crate::engine::rows::change::RowChange;
 use crate::engine::rows::contract::{Probed, Rows};
 use crate::engine::rows::edit::Edit;
 use crate::engine::rows::segments::GpuRows;
+use crate::engine::screens::int8::tiles::Tiles;
 use crate::engine::search::ahead::Searched;
 use crate::engine::search::pipeline;
 use crate::engine::search::plan::Plan;
@@ -20,10 +21,8 @@ use crate::engine::search::within;
 use crate::engine::tune::{Tried, TunedKernel, tune};
 use crate::error::Result;
 use crate::future::{Boxed, RowProgress};
-use crate::kernels::screen_tile_coop;
 use crate::memory;
-use crate::metric::Metric;
-use crate::screen::certificate::Form;
+use crate::metric::{Form, Metric};
 use crate::usage::{Memory, MemoryPlace};
 #[cfg(not(target_arch = "wasm32"))]
 use crate::{engine::rows::hybrid::outgrown::Outgrown, error::Error};
@@ -116,7 +115,7 @@ impl Rows for GpuRows {
             let of_lists = lists.map_or(vec![], |_| ahead::probing(searched));
             self.gpu.compile_all(self.dim, &[of_lists, searched.kernels()].concat()).await?;
             if self.quantized.is_some() {
-                screen_tile_coop::is_usable(&self.gpu, Form::quantized(metric)).await?;
+                Tiles::tested(&self.gpu, Form::quantized(metric)).await?;
             }
             Ok(())
         })

@@ -7,11 +7,11 @@ use crate::engine::rows::contract::Rows;
 use crate::engine::rows::hybrid::HybridRows;
 #[cfg(not(target_arch = "wasm32"))]
 use crate::engine::rows::hybrid::outgrown;
-use crate::engine::rows::quantized::QuantizedRows;
 use crate::engine::rows::segments::GpuRows;
 #[cfg(not(target_arch = "wasm32"))]
 use crate::engine::rows::shape::Kept;
 use crate::engine::rows::shape::RowShape;
+use crate::engine::screens::int8::codes::QuantizedRows;
 use crate::engine::search::ahead::Searched;
 use crate::error::{Error, Result};
 use crate::future::Boxed;

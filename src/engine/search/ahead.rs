@@ -2,10 +2,12 @@
 
 use crate::elements::ElementKind;
 use crate::engine::rows::segments::GpuRows;
-use crate::engine::search::screens::{ScoreKernel, screens_of};
+use crate::engine::screens::int8::codes::quantizing;
+use crate::engine::screens::list::Codes;
+use crate::engine::screens::score::ScoreKernel;
 use crate::gpu::{Gpu, Wanted};
 use crate::kernels::metrics::metric_constant;
-use crate::kernels::{collect, compact, norms, quantize, refine, screen_tile_coop, select_k, tighten};
+use crate::kernels::{collect, compact, norms, refine, select_k, tighten};
 use crate::metric::Metric;
 
 /// What the kernels of an index depend on.
@@ -13,8 +15,7 @@ use crate::metric::Metric;
 pub(crate) struct Searched {
     pub(crate) metric: Metric,
     pub(crate) elements: ElementKind,
-    /// Whether cooperative matrices score the quantised copy; none without a copy.
-    pub(crate) has_matrices: Option<bool>,
+    pub(crate) codes: Codes,
     /// Whether the device has the rows, and reports distances. Otherwise the host does.
     pub(crate) keeps_rows: bool,
 }
@@ -22,8 +23,7 @@ pub(crate) struct Searched {
 impl Searched {
     /// Describes an index that is still to be made.
     pub(crate) fn expected(gpu: &Gpu, metric: Metric, elements: ElementKind, is_quantized: bool) -> Self {
-        let has_matrices = is_quantized.then(|| screen_tile_coop::is_expected(gpu));
-        Self { metric, elements, has_matrices, keeps_rows: true }
+        Self { metric, elements, codes: Codes::expected(gpu, is_quantized), keeps_rows: true }
     }
 
     pub(crate) fn of(rows: &GpuRows, metric: Metric) -> Self {
@@ -36,13 +36,13 @@ impl Searched {
     /// wait for, then the kernels that take longest to compile, those of a search for one query, and all others. Last come those of
     /// queries whose candidates overflowed, and those of filters and tombstones.
     pub(crate) fn kernels(self) -> Vec<Wanted> {
-        let Self { metric, elements, has_matrices, keeps_rows } = self;
+        let Self { metric, elements, codes, keeps_rows } = self;
         let form = |kernel: &ScoreKernel| (kernel.form)(metric) as u32;
         let collecting = |kernel: &ScoreKernel| Wanted::of(&collect::KERNEL).with("FORM", form(kernel));
-        let quantizing = has_matrices.map_or(vec![], |_| quantizing(metric, elements));
+        let quantizing = if codes == Codes::None { vec![] } else { quantizing(metric, elements) };
         let mut wanted = vec![Wanted::of(&norms::KERNEL).rows(elements)];
         wanted.extend(quantizing.first().cloned());
-        let mut screens = screens_of(has_matrices);
+        let mut screens = codes.screens();
         if keeps_rows {
             wanted.push(selecting());
         } else {
@@ -51,7 +51,7 @@ impl Searched {
         for (number, screen) in screens.into_iter().enumerate() {
             for &kernel in screen.kernels.iter().rev() {
                 let collects =
-                    kernel.collects.map(|collects| Wanted::of(collects).with("FORM", form(kernel)));
+                    kernel.collects.map(|collects| Wanted::of(collects.kernel).with("FORM", form(kernel)));
                 wanted.extend(collects);
                 wanted.extend((kernel.scoring)(metric, elements));
             }
@@ -84,13 +84,4 @@ pub(crate) fn reporting(metric: Metric, elements: ElementKind) -> Vec<Wanted> {
 
 fn selecting() -> Wanted {
     Wanted::of(&select_k::KERNEL).with("POSITIONS", 0).with("FLOATS", 0).with("ONLY", 0)
-}
-
-/// The kernels that quantise rows, queries, and rows that go to the slots of a list.
-pub(crate) fn quantizing(metric: Metric, elements: ElementKind) -> Vec<Wanted> {
-    let metric = metric_constant(metric);
-    let quantize = |planes, slots| {
-        Wanted::of(&quantize::KERNEL).with("METRIC", metric).with("PLANES", planes).with("SLOTS", slots)
-    };
-    vec![quantize(1, 0).rows(elements), quantize(1, 0), quantize(2, 0), quantize(1, 1).rows(elements)]
 }

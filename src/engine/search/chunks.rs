@@ -1,7 +1,7 @@
 //! Chunks of rows, the rounds in which their scores are collected, and the size of submissions.
 
 use crate::engine::rows::segments::{GpuRows, Segment};
-use crate::engine::search::screens::ScoreKernel;
+use crate::engine::screens::score::ScoreKernel;
 use crate::gpu::AdapterKind;
 use crate::kernels::collect::{GROUP, Round};
 use crate::kernels::collect_tile_i8::RoundPart;

@@ -14,5 +14,4 @@ pub(crate) mod planning;
 pub(crate) mod request;
 pub(crate) mod screened;
 pub(crate) mod screening;
-pub(crate) mod screens;
 pub(crate) mod within;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::engine::search::screens::ScreenKernel;
+use crate::engine::screens::score::ScreenKernel;
 use crate::kernels::BLOCK_ROWS;
 use crate::options::placement::Placement;
 use crate::usage::MemoryPlace;
@@ -92,7 +92,7 @@ impl fmt::Display for Plan {
                 let rows = u64::from(chunk_blocks) * u64::from(BLOCK_ROWS);
                 match kernel.collects.filter(|_| stored_chunks < chunks) {
                     Some(collects) => {
-                        write!(f, "{stage} samples {rows} rows, {} screens, ", collects.name)?;
+                        write!(f, "{stage} samples {rows} rows, {} screens, ", collects.kernel.name)?;
                     }
                     None => {
                         let chunks = plural(chunks.into(), "chunk", "chunks");

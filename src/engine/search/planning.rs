@@ -2,10 +2,11 @@
 
 use crate::engine::rows::allowed::Scope;
 use crate::engine::rows::segments::GpuRows;
+use crate::engine::screens::list::{behind, screens};
+use crate::engine::screens::score::{ScoreKernel, ScreenKernels};
 use crate::engine::search::chunks::{chunk_limit, submission_flops};
 use crate::engine::search::plan::{Plan, Route};
 use crate::engine::search::screening::PICKED_BLOCKS;
-use crate::engine::search::screens::{ScoreKernel, ScreenKernels, behind, screens};
 use crate::error::{Error, Result};
 use crate::gpu::{AdapterKind, budget_for, usable};
 use crate::kernels::BLOCK_ROWS;
@@ -154,7 +155,7 @@ impl Plan {
             let block_bytes = score_bytes(kernel, batch);
             let fits = usable.saturating_sub(own_bytes).min(binding) / block_bytes;
             // The number of chunks is rounded up to a power of two, which may halve the sample.
-            let sample = if kernel.scores_with(batch).has_bests { 2 * PICKED_BLOCKS * k } else { 0 };
+            let sample = if kernel.scores_with(batch).has_bests() { 2 * PICKED_BLOCKS * k } else { 0 };
             let stored = if kernel.collects.is_some() { SAMPLE_BLOCKS.max(sample) } else { all_blocks };
             let blocks = fits.min(all_blocks).min(stored).min(chunk_limit(rows, kernel, batch));
             let enough = if batch == smallest { 8 } else { 64 };
@@ -247,7 +248,7 @@ fn entry_bytes(rows: &GpuRows) -> u64 {
 
 fn score_bytes(kernel: &'static ScoreKernel, batch: u64) -> u64 {
     kernel.padded(batch)
-        * (u64::from(BLOCK_ROWS) * 4 + if kernel.scores_with(batch).has_bests { 8 } else { 0 })
+        * (u64::from(BLOCK_ROWS) * 4 + if kernel.scores_with(batch).has_bests() { 8 } else { 0 })
 }
 
 /// Scratch bytes of a query without its scores.

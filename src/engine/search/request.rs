@@ -36,18 +36,13 @@ impl SearchRequest<'_> {
 
     /// An upper bound of the distances within the radius, as engines compute them: L2 as its square.
     pub(crate) fn most(&self) -> Option<f32> {
-        let radius = f64::from(self.radius?);
-        let most = match self.metric {
-            // A root may round down to less than the radius, by one unit in its last place.
-            Metric::L2 => radius * radius * (1.0 + 2f64.powi(-20)) + f64::from(f32::MIN_POSITIVE),
-            _ => radius,
-        };
+        let most = self.metric.ordering_bound(self.radius?.into());
         Some((most as f32).next_up().clamp(f32::MIN, f32::MAX))
     }
 
     /// Whether a row at this distance, which for L2 is its square, is within the radius. NaN is not; without a radius every row is.
     pub(crate) fn takes(&self, distance: f32) -> bool {
-        let distance = if self.metric == Metric::L2 { distance.sqrt() } else { distance };
+        let distance = self.metric.of_ordering(distance);
         self.radius.is_none_or(|radius| distance < radius)
     }
 
@@ -143,7 +138,7 @@ impl SearchResult {
     /// The answer in the distances of a metric. Devices give squares for L2, because squares may differ where their roots are equal, and
     /// what several devices found is merged by them. `rows` is where the rows are.
     pub(crate) fn with_roots(mut self, metric: Metric, rows: MemoryPlace) -> Self {
-        if metric == Metric::L2 {
+        if metric.is_root() {
             self.neighbors.take_roots();
         }
         // A copy that answered has told its place.

@@ -135,7 +135,6 @@ impl Screening<'_> {
                     commands = commands.submit_and_go_on().await?;
                     unsent = 0;
                 }
-                commands.stage(collecting.name);
                 self.encode_collect_tile(&mut commands, collecting, count, part)?;
                 unsent += flops;
             }

@@ -3,21 +3,22 @@
 
 use crate::engine::device::queries::{Queries, QueryNumbers};
 use crate::engine::pass::{CandidateLists, Refining, keys_and_ids};
-use crate::engine::rows::quantized::{Integers, TERMS_BYTES};
 use crate::engine::rows::segments::GpuRows;
+use crate::engine::screens::int8::codes::{Integers, TERMS_BYTES};
+use crate::engine::screens::score::{Collecting, ScoreKernel, Scoring};
 use crate::engine::search::batches::QueryBuffers;
 use crate::engine::search::chunks::{
     block_rounds, chunk_limit, chunk_parts, neighbouring_parts, round_parts,
 };
 use crate::engine::search::plan::{Plan, Route};
 use crate::engine::search::request::SearchRequest;
-use crate::engine::search::screens::{ScoreKernel, Scoring, quantized_segment};
 use crate::error::Result;
 use crate::future::Boxed;
 use crate::gpu::{Buffer, BufferSlice, Commands, Profile, Reserved, scratch};
 use crate::kernels::collect::Round;
 use crate::kernels::collect_tile_i8::RoundPart;
-use crate::kernels::{BLOCK_ROWS, Kernel, Part, collect, collect_tile_i8, pick, select_k, tighten};
+use crate::kernels::pick::Picked;
+use crate::kernels::{BLOCK_ROWS, Part, collect, select_k, tighten};
 use crate::screen::certificate::Intervals;
 
 /// Blocks for each of the k nearest rows, from which on the best row of each block makes a good threshold.
@@ -77,7 +78,7 @@ impl<'a> Screening<'a> {
             let rounds = rounds.into_iter().map(|round| round_parts(&rows.segments, round, most)).collect();
             // Where every chunk finds a threshold, rows need not be alike in all of them.
             let all_blocks: u64 = rows.segments.iter().map(|segment| u64::from(segment.blocks())).sum();
-            let picks_all = scores_with.has_bests
+            let picks_all = scores_with.has_bests()
                 && stored_chunks == chunks
                 && all_blocks >= PICKED_BLOCKS * k * u64::from(chunks.max(1));
             let parts_of = if picks_all { neighbouring_parts } else { chunk_parts };
@@ -95,7 +96,7 @@ impl<'a> Screening<'a> {
                 query_norms: padded * 8,
                 refused: 8,
                 scores: padded * u64::from(columns) * 4,
-                best: if scores_with.has_bests { padded * u64::from(columns / BLOCK_ROWS) * 8 } else { 0 },
+                best: if scores_with.has_bests() { padded * u64::from(columns / BLOCK_ROWS) * 8 } else { 0 },
                 thresholds: count * 4,
                 counts: count * 4,
                 overflowed: count * 4,
@@ -183,7 +184,7 @@ impl<'a> Screening<'a> {
 
     /// Whether the best intervals of this chunk give good thresholds.
     pub(crate) fn picks(&self, parts: &[Part]) -> bool {
-        self.scores_with.has_bests && u64::from(blocks(parts)) >= PICKED_BLOCKS * u64::from(self.k)
+        self.scores_with.has_bests() && u64::from(blocks(parts)) >= PICKED_BLOCKS * u64::from(self.k)
     }
 
     pub(crate) fn tightens(&self) -> bool {
@@ -198,14 +199,14 @@ impl<'a> Screening<'a> {
         parts: &[Part],
     ) -> Result<()> {
         commands.stage("pick");
+        let Some(picks) = scoring.kernel.picks else { return Ok(()) };
+        parts.iter().try_for_each(|part| picks(scoring, commands, *part, &self.lists(scoring.count)))
+    }
+
+    /// The candidate lists of a batch.
+    fn lists(&self, queries: u32) -> Picked<'_> {
         let ScreenBuffers { thresholds, counts, candidates, .. } = &*self.buffers;
-        let (queries, k, capacity) = (scoring.count, self.k, self.capacity);
-        let into = pick::Picked { queries, k, thresholds, counts, candidates, capacity };
-        for part in parts {
-            let scores = (scoring.scores, scoring.padded);
-            pick::encode(commands, scores, &scoring.scan(*part)?, *part, &into)?;
-        }
-        Ok(())
+        Picked { queries, k: self.k, thresholds, counts, candidates, capacity: self.capacity }
     }
 
     pub(crate) fn candidates(&self) -> CandidateLists<'_> {
@@ -256,34 +257,12 @@ impl<'a> Screening<'a> {
     pub(crate) fn encode_collect_tile(
         &self,
         commands: &mut Commands<'_>,
-        kernel: &'static Kernel,
+        Collecting { kernel, encode }: Collecting,
         count: u32,
         part: &RoundPart,
     ) -> Result<()> {
-        let Self { rows, buffers, .. } = self;
-        let segment = &rows.segments[part.segment];
-        let (quantized, copy) = quantized_segment(rows, part.segment)?;
-        let allowed = self.allowed();
-        let params = collect_tile_i8::Params {
-            granules: quantized.granules(),
-            queries: count,
-            rows: segment.len,
-            first_slot: segment.first_slot,
-            capacity: self.capacity,
-            ..collect_tile_i8::Params::of(self.intervals.margin)
-        };
-        let buffers = collect_tile_i8::Buffers {
-            queries: &buffers.quantized_queries,
-            rows: &copy.rows,
-            row_terms: &copy.terms,
-            query_terms: &buffers.query_terms,
-            thresholds: &buffers.thresholds,
-            allowed: allowed.unwrap_or(&buffers.thresholds),
-            counts: (&buffers.counts).into(),
-            candidates: &buffers.candidates,
-        };
-        let constants = (self.intervals.form, allowed.is_some());
-        collect_tile_i8::encode(commands, kernel, constants, part, params, &buffers)
+        commands.stage(kernel.name);
+        encode(&self.scoring(count, &[]), commands, kernel, part, &self.lists(count))
     }
 
     /// Lowers each query's threshold to the k-th smallest upper end among its candidates, and drops candidates above it.

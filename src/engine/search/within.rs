@@ -98,7 +98,6 @@ impl Screening<'_> {
         }
         for part in self.rounds.iter().flatten() {
             if let Some(collecting) = self.kernel.collects {
-                commands.stage(collecting.name);
                 self.encode_collect_tile(&mut commands, collecting, count, part)?;
                 commands = commands.submit_and_go_on().await?;
             }

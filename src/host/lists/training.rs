@@ -103,7 +103,7 @@ impl<'a> HostTraining<'a> {
     /// The mean of some rows, added in the given order. For cosine it is the mean of their directions, scaled to length 1 where it has a
     /// direction.
     fn mean(&self, members: &[u32], stop: Stop<'_>) -> Result<Vec<f32>> {
-        let is_spherical = self.centroids.rows.metric == Metric::Cosine;
+        let is_spherical = self.centroids.rows.metric.compares_directions();
         let mut sums = vec![0.0; self.dim];
         for members in members.chunks((WORK / self.dim).max(1)) {
             stop.check()?;

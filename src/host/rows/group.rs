@@ -1,7 +1,8 @@
 //! The terms of 16 rows side by side, as intervals of scores read them.
 
 use crate::host::integers::packed::GROUP;
-use crate::screen::certificate::{Form, Margin, Terms};
+use crate::metric::Form;
+use crate::screen::certificate::{Margin, Terms};
 
 /// The terms of 16 rows, side by side.
 #[derive(Debug, Clone, Copy, Default)]
@@ -22,18 +23,8 @@ impl GroupTerms {
     /// Sets the terms of one row.
     #[inline(always)]
     pub(crate) fn set(&mut self, lane: usize, form: Form, margin: Margin, terms: Terms) {
-        let bias = if matches!(form, Form::QuantizedInnerProduct | Form::QuantizedCosine) {
-            // The products with the centre are part of the similarity.
-            -terms.bias
-        } else {
-            terms.bias
-        };
-        let slack = match form {
-            Form::L2 => margin.relative * terms.bias,
-            Form::QuantizedL2 => margin.relative * terms.length * terms.length,
-            _ => 0.0,
-        };
-        self.put(lane, [terms.scale, terms.length, terms.residual, bias - slack, slack]);
+        let [floor, slack] = terms.floor_and_slack(form, margin);
+        self.put(lane, [terms.scale, terms.length, terms.residual, floor, slack]);
     }
 
     pub(crate) fn lane(&self, lane: usize) -> LaneTerms {

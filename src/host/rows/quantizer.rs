@@ -4,9 +4,9 @@ use crate::elements::MatrixView;
 use crate::error::Result;
 use crate::host::arithmetic::registers::with_widest_registers;
 use crate::memory;
-use crate::metric::Metric;
+use crate::metric::{Form, Metric};
 use crate::screen::centre::Centre;
-use crate::screen::certificate::{Form, Margin, Quantizing, Terms};
+use crate::screen::certificate::{Margin, Quantizing, Terms};
 
 /// How the vectors of an index are quantised.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ impl Quantizer {
             #[inline(always)]
             || steps(vector, centre, [unit, scale.into(), levels.into()], integers),
         );
-        let bias = if self.metric.is_l2() { lengths } else { products } as f32;
+        let bias = if self.metric.adds_differences() { lengths } else { products } as f32;
         if is_tiny {
             let length = tiny + unit_error;
             return Terms { scale, length, residual: length, bias };

@@ -13,8 +13,8 @@ use crate::host::arithmetic::registers::with_widest_registers;
 use crate::host::arithmetic::sums::{quick_sum_of, squared_differences};
 use crate::host::arithmetic::tiles::{CHAIN, Number, Tiles};
 use crate::interrupt::{self, Stop};
-use crate::metric::Metric;
-use crate::options::distance::{DistanceOptions, Output, Precision};
+use crate::metric::{Metric, Precision};
+use crate::options::distance::DistanceOptions;
 
 /// Up to this many queries are compared with rows one by one: tiles would spend more time on copying rows side by side.
 const FEW: usize = 4;
@@ -127,7 +127,7 @@ fn tiled<T: Number>(
     stop: Stop<'_>,
 ) -> Result<()> {
     let dim = rows.vectors.dim();
-    let is_l2 = options.metric.is_l2();
+    let is_l2 = options.metric.adds_differences();
     let limit = if is_l2 && options.precision == Precision::Fast { near_limit(dim) } else { None };
     let mut is_direct = is_l2 && limit.is_none();
     let inverse_queries = inverses(options.metric, &queries.squared[task.queries.clone()]);
@@ -164,7 +164,7 @@ fn tiled<T: Number>(
                             }
                         }
                     }
-                    if options.metric == Metric::L2 {
+                    if options.metric.is_root() {
                         places.iter_mut().for_each(|place| *place = place.sqrt());
                     }
                 }
@@ -223,7 +223,7 @@ fn one_by_one(
     options: DistanceOptions,
     stop: Stop<'_>,
 ) -> Result<()> {
-    let is_direct = options.metric.is_l2();
+    let is_direct = options.metric.adds_differences();
     let at_once = (WORK / (rows.vectors.dim() * task.queries.len())).max(1);
     let inverse_queries = inverses(options.metric, &queries.squared[task.queries.clone()]);
     let inverse_rows = inverses(options.metric, &rows.squared[task.rows.clone()]);
@@ -248,25 +248,17 @@ fn one_by_one(
     Ok(())
 }
 
-/// The inverse norms that cosine needs, 0 for zero vectors; nothing that matters for other metrics.
+/// The inverse norms that sums are divided by, 0 for zero vectors; nothing that matters for metrics that divide by none.
 fn inverses(metric: Metric, squared: &[f64]) -> Vec<f64> {
     let inverse = |&squared: &f64| if squared > 0.0 { 1.0 / squared.sqrt() } else { 0.0 };
-    if metric == Metric::Cosine { squared.iter().map(inverse).collect() } else { squared.to_vec() }
+    if metric.compares_directions() { squared.iter().map(inverse).collect() } else { squared.to_vec() }
 }
 
 /// The value of a pair, from its sum and the product of both inverse norms.
 #[inline(always)]
 fn value(DistanceOptions { metric, output, .. }: DistanceOptions, sum: f64, scale: f64) -> f32 {
-    quantized(match (metric, output) {
-        (Metric::L2Squared, _) => sum,
-        (Metric::L2, _) => sum.sqrt(),
-        (Metric::InnerProduct, Output::Distance) => -sum,
-        (Metric::InnerProduct, Output::Similarity) => sum,
-        (Metric::Cosine, _) => {
-            let similarity = (sum * scale).clamp(-1.0, 1.0);
-            if output == Output::Similarity { similarity } else { 1.0 - similarity }
-        }
-    })
+    let sum = if metric.compares_directions() { sum * scale } else { sum };
+    quantized(metric.value(sum, output))
 }
 
 /// Rounds to f32, and turns -0 into 0.

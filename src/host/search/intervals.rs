@@ -3,63 +3,9 @@
 use crate::host::arithmetic::registers::with_widest_registers;
 use crate::host::integers::packed::GROUP;
 use crate::host::rows::group::GroupTerms;
-use crate::screen::certificate::{Form, Margin, Terms};
-
-/// The terms of a query, as the ends of intervals need them.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct QueryTerms {
-    base: f32,
-    factor: f32,
-    along: f32,
-    across: f32,
-    slack: f32,
-    /// The margin's part of a score, over the score's part of the lower end.
-    share: f32,
-}
+use crate::screen::certificate::QueryTerms;
 
 impl QueryTerms {
-    pub(crate) fn new(form: Form, margin: Margin, terms: Terms) -> Self {
-        let relative = margin.relative;
-        let reach = relative * (terms.length + margin.centre_length);
-        let (mut base, mut factor, mut along, mut across, mut slack) = (0.0, 1.0, 0.0, 0.0, margin.floor);
-        let mut share = 0.0;
-        match form {
-            Form::Direct => {
-                factor = -(1.0 - relative);
-                share = relative / (1.0 - relative);
-            }
-            Form::L2 => {
-                base = terms.bias;
-                factor = 2.0;
-                along = 2.0 * relative * terms.length;
-                slack += relative * terms.bias;
-            }
-            Form::InnerProduct => along = reach,
-            Form::Cosine => {
-                base = 1.0;
-                factor = terms.scale;
-                across = 1.0;
-                slack += relative;
-            }
-            Form::QuantizedL2 => {
-                base = terms.bias;
-                factor = 2.0 * terms.scale;
-                along = 2.0 * terms.residual;
-                across = 2.0 * (terms.length + terms.residual);
-                slack += relative * terms.length * terms.length;
-            }
-            Form::QuantizedInnerProduct | Form::QuantizedCosine => {
-                let one = if form == Form::QuantizedCosine { 1.0 } else { 0.0 };
-                base = one - (terms.bias - margin.centre_squared);
-                factor = terms.scale;
-                along = terms.residual + reach;
-                across = terms.length + terms.residual;
-                slack += reach * margin.centre_length;
-            }
-        }
-        Self { base: base - slack, factor, along, across, slack, share }
-    }
-
     /// The lower ends of the intervals of 16 rows, from their scores.
     #[inline(always)]
     fn lower_ends<S: Score>(&self, group: &GroupTerms, scores: &[S; GROUP]) -> [f32; GROUP] {
@@ -141,6 +87,8 @@ pub(crate) fn sift<S: Score>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::metric::Form;
+    use crate::screen::certificate::{Margin, Terms};
 
     #[test]
     fn intervals_of_distances_themselves_have_their_margin_on_both_sides() {

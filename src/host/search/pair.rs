@@ -1,7 +1,7 @@
 //! The reported distance of one pair of vectors: computed in f64, rounded to f32 once.
 
 use crate::host::arithmetic::sums::{dot, squared_differences};
-use crate::metric::Metric;
+use crate::metric::{Metric, Output};
 
 /// A vector and its squared norm.
 #[derive(Clone, Copy)]
@@ -12,16 +12,12 @@ pub(crate) struct NormedVector<'a> {
 
 /// The reported distance; for L2 its square.
 pub(crate) fn distance(metric: Metric, query: NormedVector<'_>, row: NormedVector<'_>) -> f32 {
-    let exact = match metric {
-        Metric::L2Squared | Metric::L2 => squared_differences(query.values, row.values),
-        Metric::InnerProduct => -dot(query.values, row.values),
-        Metric::Cosine => {
-            let norms = query.squared.sqrt() * row.squared.sqrt();
-            let cosine =
-                if norms == 0.0 { 0.0 } else { (dot(query.values, row.values) / norms).clamp(-1.0, 1.0) };
-            1.0 - cosine
-        }
+    let sum = match metric.adds_differences() {
+        true => squared_differences(query.values, row.values),
+        false => dot(query.values, row.values),
     };
+    let sum = metric.divided(sum, || query.squared.sqrt() * row.squared.sqrt());
+    let exact = metric.ordering().value(sum, Output::Distance);
     // Turns -0 into 0: no key stands for -0.
     exact as f32 + 0.0
 }

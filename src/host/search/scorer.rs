@@ -11,11 +11,11 @@ use crate::host::rows::group::GroupTerms;
 use crate::host::rows::norms::SHORTEST;
 use crate::host::rows::store::HostRows;
 use crate::host::search::batch::Batch;
-use crate::host::search::intervals::QueryTerms;
 use crate::host::search::products::products;
 use crate::interrupt::Stop;
 use crate::memory;
-use crate::screen::certificate::{Form, Margin, Terms};
+use crate::metric::Form;
+use crate::screen::certificate::{Margin, QueryTerms, Terms};
 
 /// Products of elements between two looks at whether to stop: they take about a millisecond.
 const WORK: usize = 1 << 24;
@@ -167,7 +167,7 @@ impl<'a> Scorer<'a> {
 /// The terms of a vector that is not quantised.
 #[inline(always)]
 fn terms_of(form: Form, squared: f64) -> Terms {
-    if form == Form::Cosine && squared > 0.0 && squared < SHORTEST {
+    if form.scales_by_norms() && squared > 0.0 && squared < SHORTEST {
         // A centroid of nearly opposite rows. Its inverse norm may exceed f32, and its products may lose a lot relative to its length:
         // nothing is known of its direction.
         return Terms { residual: 1.0, ..Terms::default() };

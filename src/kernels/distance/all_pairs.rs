@@ -4,8 +4,7 @@ use crate::error::Result;
 use crate::gpu::Commands;
 use crate::kernels::distance::pairs::Pairs;
 use crate::kernels::distance::{distance_pairs, pairs_scan, pairs_tile, pairs_tile_coop};
-use crate::metric::Metric;
-use crate::options::distance::Precision;
+use crate::metric::Precision;
 
 /// Whether tiles compute the distances of this many queries. Tiles can read f16.
 pub(crate) fn has_tiles(queries: usize) -> bool {
@@ -21,10 +20,10 @@ const SCANNED_DIM: u32 = 32;
 /// Checks the pairs, and records their kernel.
 pub(crate) fn encode(commands: &mut Commands<'_>, pairs: &Pairs<'_>) -> Result<()> {
     pairs.check()?;
-    let is_cosine = pairs.options.metric == Metric::Cosine;
+    let needs_norms = pairs.options.metric.compares_directions();
     let is_whole =
         [pairs.dim, pairs.query_stride, pairs.row_stride].iter().all(|count| count.is_multiple_of(4));
-    let has_norms = !is_cosine || pairs.unit_vectors || pairs.norms.is_some();
+    let has_norms = !needs_norms || pairs.unit_vectors || pairs.norms.is_some();
     let is_few = pairs.query_count <= SCANNED_QUERIES;
     if pairs.options.precision == Precision::Half
         && let Some(halves) = pairs.halves

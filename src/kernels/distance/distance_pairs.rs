@@ -2,9 +2,9 @@
 
 use crate::error::Result;
 use crate::gpu::{ACROSS, Commands, Grid, Kernel, ROUNDING, params, wgsl};
-use crate::kernels::distance::pairs::{METRICS, PAIRS, Pairs};
+use crate::kernels::distance::pairs::{PAIRS, Pairs};
 use crate::kernels::lengths::DIM;
-use crate::options::distance::Precision;
+use crate::metric::{PAIRS_METRICS, Precision};
 
 params! {
     pub struct Params {
@@ -40,7 +40,7 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("distance_pairs")
     .library(&[ACROSS, ROUNDING, PAIRS])
     .source(wgsl!("distance/distance_pairs", ACCUMULATORS_MAX))
     .buffers(bindings!(queries: Read, rows: Read, distances: Write))
-    .overrides(&[("METRIC", METRICS), ("ACCUMULATORS", &[0, 1, 2, 3, ACCUMULATORS_MAX])])
+    .overrides(&[("METRIC", PAIRS_METRICS), ("ACCUMULATORS", &[0, 1, 2, 3, ACCUMULATORS_MAX])])
     .lengths(&[DIM])
     .workgroup(INVOCATIONS, 0);
 

@@ -4,23 +4,11 @@ use crate::elements::MatrixView;
 use crate::error::{Error, Result};
 use crate::gpu::{BufferSlice, Snippet, wgsl};
 use crate::kernels::distance::halve;
-use crate::metric::Metric;
-use crate::options::distance::{DistanceOptions, Output};
-
-/// Values of `METRIC`: the metrics, and cosine of vectors known to have norm 1.
-const PAIRS_L2_SQUARED: u32 = 0;
-const PAIRS_L2: u32 = 1;
-pub(super) const PAIRS_COSINE: u32 = 2;
-const PAIRS_COSINE_OF_UNITS: u32 = 3;
-pub(super) const PAIRS_INNER_PRODUCT: u32 = 4;
-
-/// All of them.
-pub(super) const METRICS: &[u32] =
-    &[PAIRS_L2_SQUARED, PAIRS_L2, PAIRS_COSINE, PAIRS_COSINE_OF_UNITS, PAIRS_INNER_PRODUCT];
+use crate::metric::{Metric, Output, PAIRS_NAMES};
+use crate::options::distance::DistanceOptions;
 
 /// The value of a pair, from its sum.
-pub(super) const PAIRS: Snippet =
-    wgsl!("lib/pairs", PAIRS_L2_SQUARED, PAIRS_L2, PAIRS_COSINE, PAIRS_INNER_PRODUCT);
+pub(super) const PAIRS: Snippet = Snippet { constants: PAIRS_NAMES, ..wgsl!("lib/pairs") };
 
 /// A copy of vectors in f16, each multiplied by a power of two.
 #[derive(Debug, Clone, Copy)]
@@ -114,13 +102,7 @@ impl<'a> Pairs<'a> {
 
     /// The value of `METRIC`.
     pub(super) fn metric_constant(&self) -> u32 {
-        match self.options.metric {
-            Metric::L2Squared => PAIRS_L2_SQUARED,
-            Metric::L2 => PAIRS_L2,
-            Metric::Cosine if self.unit_vectors => PAIRS_COSINE_OF_UNITS,
-            Metric::Cosine => PAIRS_COSINE,
-            Metric::InnerProduct => PAIRS_INNER_PRODUCT,
-        }
+        self.options.metric.pairs_constant(self.unit_vectors)
     }
 
     /// 1 if similarities are written.

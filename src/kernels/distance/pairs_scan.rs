@@ -2,10 +2,11 @@
 
 use crate::error::Result;
 use crate::gpu::{ACROSS, Commands, Grid, Kernel, wgsl};
-use crate::kernels::distance::pairs::{METRICS, PAIRS, Pairs};
+use crate::kernels::distance::pairs::{PAIRS, Pairs};
 pub use crate::kernels::distance::pairs_tile::Params;
 use crate::kernels::distance::pairs_tile::{BUFFERS, params_of};
 use crate::kernels::lengths::VECTORS;
+use crate::metric::PAIRS_METRICS;
 
 /// Queries that one pass over the rows takes at most.
 const QUERIES_AT_ONCE: u32 = 4;
@@ -18,7 +19,7 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("pairs_scan")
     .library(&[ACROSS, PAIRS])
     .source(wgsl!("distance/pairs_scan", QUERIES_AT_ONCE))
     .buffers(BUFFERS)
-    .overrides(&[("METRIC", METRICS), ("QUERIES", &[1, 2, QUERIES_AT_ONCE])])
+    .overrides(&[("METRIC", PAIRS_METRICS), ("QUERIES", &[1, 2, QUERIES_AT_ONCE])])
     .sums_lanes()
     .lengths(&[VECTORS])
     .workgroup(256, 256 * 16);

@@ -2,8 +2,9 @@
 
 use crate::error::Result;
 use crate::gpu::{Access, BufferSlice, Commands, Grid, Kernel, params, wgsl};
-use crate::kernels::distance::pairs::{METRICS, PAIRS, Pairs};
+use crate::kernels::distance::pairs::{PAIRS, Pairs};
 use crate::kernels::lengths::VECTORS;
+use crate::metric::PAIRS_METRICS;
 
 params! {
     /// Parameters of `pairs_tile` and `pairs_scan`.
@@ -40,7 +41,7 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("pairs_tile")
     .library(&[PAIRS])
     .source(wgsl!("distance/pairs_tile"))
     .buffers(BUFFERS)
-    .overrides(&[("METRIC", METRICS)])
+    .overrides(&[("METRIC", PAIRS_METRICS)])
     .lengths(&[VECTORS])
     .workgroup(256, 2 * 8 * 33 * 16)
     .holds_tile();

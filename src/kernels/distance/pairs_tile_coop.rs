@@ -2,18 +2,18 @@
 
 use crate::error::Result;
 use crate::gpu::{Commands, Kernel, wgsl};
-use crate::kernels::distance::pairs::{HalfVectors, PAIRS, PAIRS_COSINE, PAIRS_INNER_PRODUCT, Pairs};
+use crate::kernels::distance::pairs::{HalfVectors, PAIRS, Pairs};
 pub use crate::kernels::distance::pairs_tile::Params;
 use crate::kernels::distance::pairs_tile::{encode_tiles, params_of};
 use crate::kernels::lengths::VECTORS;
-use crate::metric::Metric;
+use crate::metric::PAIRS_OF_PRODUCTS;
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("pairs_tile_coop")
     .library(&[PAIRS])
     .source(wgsl!("distance/pairs_tile_coop"))
     .buffers(bindings!(queries: Read, rows: Read, query_factors: Read, row_factors: Read, distances: Write))
-    .overrides(&[("METRIC", &[PAIRS_COSINE, PAIRS_INNER_PRODUCT])])
+    .overrides(&[("METRIC", PAIRS_OF_PRODUCTS)])
     .multiplies_matrices()
     .lengths(&[VECTORS])
     .workgroup(256, 2 * 128 * 10 * 8 + 4096)
@@ -26,7 +26,7 @@ pub(crate) fn encode(
     [queries, rows]: [HalfVectors<'_>; 2],
 ) -> Result<()> {
     // Vectors of norm 1 need no norms, but the factors have them anyway.
-    let metric = if pairs.options.metric == Metric::Cosine { PAIRS_COSINE } else { PAIRS_INNER_PRODUCT };
+    let metric = pairs.options.metric.pairs_constant(false);
     let params = Params {
         vectors: queries.pitch,
         query_pitch: queries.pitch,

@@ -5,9 +5,9 @@ use crate::error::{Error, Result};
 use crate::gpu::{ACROSS, BufferSlice, Commands, Grid, Kernel, params, wgsl};
 use crate::kernels::keys::{KEYS, key_of};
 use crate::kernels::lengths::VECTORS;
-use crate::kernels::metrics::{METRIC_COSINE, METRIC_INNER_PRODUCT, METRIC_L2, METRICS, metric_constant};
+use crate::kernels::metrics::{METRIC, metric_constant};
 use crate::kernels::sixteen::{AT_ONCE, INVOCATIONS, SIXTEEN};
-use crate::metric::Metric;
+use crate::metric::{Metric, REFINED_METRICS};
 
 params! {
     pub struct Params {
@@ -37,13 +37,13 @@ params! {
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("refine")
-    .library(&[KEYS, ACROSS, SIXTEEN])
-    .source(wgsl!("distance/refine", METRIC_L2, METRIC_COSINE, METRIC_INNER_PRODUCT))
+    .library(&[KEYS, ACROSS, SIXTEEN, METRIC])
+    .source(wgsl!("distance/refine"))
     .buffers(bindings!(
         queries: Read, rows: Read, ids: Read, slots: Read, candidates: Read, offsets: Read, keys: Write,
         found_ids: Write,
     ))
-    .overrides(&[("METRIC", METRICS)])
+    .overrides(&[("METRIC", REFINED_METRICS)])
     .loads_rows()
     .lengths(&[VECTORS])
     .workgroup(INVOCATIONS, INVOCATIONS * 16);

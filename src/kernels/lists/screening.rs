@@ -1,10 +1,10 @@
 //! What the kernels share that screen the rows of probed lists: `probe_thresholds`, `screen_probes`, `collect_lists` and
 //! `collect_lists_coop`.
 
-use crate::kernels::intervals::{QUANTIZED_FORMS, params_with_margin};
+use crate::kernels::intervals::params_with_margin;
 use crate::screen::certificate::Margin;
 
-pub use crate::screen::certificate::Form;
+pub use crate::metric::Form;
 
 params_with_margin! {
     /// Parameters of these kernels. Those that only some of them read say which.
@@ -46,4 +46,4 @@ params_with_margin! {
 }
 
 /// The override constants of these kernels.
-pub(super) const OVERRIDES: &[(&str, &[u32])] = &[("FORM", QUANTIZED_FORMS), ("HAS_BITSET", &[0, 1])];
+pub(super) const OVERRIDES: &[(&str, &[u32])] = &[("FORM", Form::QUANTIZED), ("HAS_BITSET", &[0, 1])];

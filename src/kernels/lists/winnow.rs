@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::gpu::{Buffer, BufferSlice, Commands, GRID, Grid, Kernel, buffers, wgsl};
 use crate::kernels::blocks::BLOCK_ROWS;
-use crate::kernels::intervals::{INTERVALS, QUANTIZED_FORMS};
+use crate::kernels::intervals::INTERVALS;
 use crate::kernels::keys::KEYS;
 use crate::kernels::screen::tighten::{DIGITS, SHORT};
 
@@ -14,7 +14,7 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("winnow")
     .library(&[KEYS, GRID, INTERVALS, DIGITS])
     .source(wgsl!("lists/winnow", BLOCK_ROWS))
     .buffers(BUFFERS)
-    .overrides(&[("FORM", QUANTIZED_FORMS)])
+    .overrides(&[("FORM", Form::QUANTIZED)])
     .workgroup(256, 256 * 4 + (2048 + SHORT) * 4 + 8 + 32 + 2 * 4);
 
 /// The largest k. A workgroup keeps four times as many upper ends, so that the nearest rows rarely compete for one.

@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::gpu::{Buffer, CANDIDATES, Commands, Grid, Kernel, USABLE, buffers, wgsl};
 use crate::kernels::blocks::{BLOCK_ROWS, Part, SCORES};
-use crate::kernels::intervals::{FORMS, INTERVALS, params_with_margin};
+use crate::kernels::intervals::{INTERVALS, params_with_margin};
 use crate::kernels::keys::KEYS;
 
 params_with_margin! {
@@ -38,14 +38,15 @@ params_with_margin! {
     }
 }
 
-pub use crate::screen::certificate::{Form, Margin, Terms};
+pub use crate::metric::Form;
+pub use crate::screen::certificate::{Margin, Terms};
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("collect")
     .library(&[KEYS, SCORES, INTERVALS, USABLE, CANDIDATES])
     .source(wgsl!("screen/collect", GROUP, GROUPS, GROUPS_SHIFT, QUERIES, AT_ONCE))
     .buffers(BUFFERS)
-    .overrides(&[("FORM", FORMS), ("HAS_BITSET", &[0, 1]), ("SAMPLE", &[0, 1])])
+    .overrides(&[("FORM", Form::ALL), ("HAS_BITSET", &[0, 1]), ("SAMPLE", &[0, 1])])
     .workgroup(INVOCATIONS, QUERIES * 32 + 1024 * 4 + 4 + QUERIES * 4);
 
 buffers! {

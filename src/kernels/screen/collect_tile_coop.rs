@@ -11,7 +11,7 @@ use crate::kernels::keys::{KEYS, key_of};
 use crate::kernels::lengths::GRANULES;
 use crate::kernels::screen::collect::Round;
 use crate::kernels::screen::collect_tile_i8::{self, BUFFERS, Buffers, Form, OVERRIDES, RoundPart};
-use crate::screen::certificate::Terms;
+use crate::screen::certificate::{Margin, Terms};
 
 pub use crate::kernels::screen::collect_tile_i8::Params;
 
@@ -50,12 +50,9 @@ pub(super) fn is_right<'f>(
         const SIDE: usize = BLOCK_ROWS as usize;
         const LEAST: f32 = 100_000.0;
         // Of vectors in steps of 1 without any error, an interval is one number, which f32 represents.
-        let distance = |score: f32| match form {
-            Form::QuantizedL2 => -2.0 * score,
-            Form::QuantizedCosine => 1.0 - score,
-            _ => -score,
-        };
-        let terms = vec![Terms { scale: 1.0, ..Terms::default() }; SIDE];
+        let terms = Terms { scale: 1.0, ..Terms::default() };
+        let distance = |score: f32| Margin::default().interval(form, score.into(), terms, terms)[0] as f32;
+        let terms = vec![terms; SIDE];
         let buffer = |words: usize| gpu.create_storage("self-test", words as u64 * 4);
         let (row_terms, thresholds) = (buffer(SIDE * 4)?, buffer(SIDE)?);
         let (counts, candidates) = (buffer(SIDE)?, buffer(3 * SIDE * SIDE)?);

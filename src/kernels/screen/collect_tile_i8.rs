@@ -6,12 +6,13 @@ use crate::gpu::{
     buffers, wgsl,
 };
 use crate::kernels::blocks::{BLOCK_ROWS, TILE_I8};
-use crate::kernels::intervals::{INTERVALS, QUANTIZED_FORMS, params_with_margin};
+use crate::kernels::intervals::{INTERVALS, params_with_margin};
 use crate::kernels::keys::KEYS;
 use crate::kernels::lengths::GRANULES;
 use crate::kernels::screen::collect::Round;
 
-pub use crate::screen::certificate::{Form, Margin};
+pub use crate::metric::Form;
+pub use crate::screen::certificate::Margin;
 
 params_with_margin! {
     /// Parameters of `collect_tile_i8`, and of `collect_tile_coop`.
@@ -49,7 +50,7 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("collect_tile_i8")
     .holds_tile();
 
 /// The override constants of both kernels.
-pub(super) const OVERRIDES: &[(&str, &[u32])] = &[("FORM", QUANTIZED_FORMS), ("HAS_BITSET", &[0, 1])];
+pub(super) const OVERRIDES: &[(&str, &[u32])] = &[("FORM", Form::QUANTIZED), ("HAS_BITSET", &[0, 1])];
 
 buffers! {
     /// The rows to score, and where to put the ones that are kept.

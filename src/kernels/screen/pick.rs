@@ -3,10 +3,11 @@
 use crate::error::Result;
 use crate::gpu::{Buffer, CANDIDATES, Commands, Grid, Kernel, USABLE, buffers, wgsl};
 use crate::kernels::blocks::{Part, SCORES};
-use crate::kernels::intervals::{INTERVALS, QUANTIZED_FORMS};
+use crate::kernels::intervals::INTERVALS;
 use crate::kernels::keys::KEYS;
 use crate::kernels::screen::screen_scan_i8::Scan;
 use crate::kernels::screen::tighten::{DIGITS, ROUNDED_BITS};
+use crate::metric::Form;
 
 pub use crate::kernels::screen::screen_scan_i8::Params;
 
@@ -15,7 +16,7 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("pick")
     .library(&[KEYS, SCORES, INTERVALS, USABLE, CANDIDATES, DIGITS])
     .source(wgsl!("screen/pick", ROUNDED_BITS))
     .buffers(BUFFERS)
-    .overrides(&[("FORM", QUANTIZED_FORMS), ("HAS_BITSET", &[0, 1])])
+    .overrides(&[("FORM", Form::QUANTIZED), ("HAS_BITSET", &[0, 1])])
     .workgroup(256, (2048 + 512 + 1024) * 4 + 8 + 4);
 
 buffers! {

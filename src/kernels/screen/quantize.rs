@@ -5,9 +5,9 @@ use crate::error::Result;
 use crate::gpu::{ACROSS, Buffer, BufferSlice, Commands, GRID, Grid, Kernel, buffers, params, wgsl};
 use crate::kernels::blocks::{BLOCK_ROWS, BLOCK_SHIFT};
 use crate::kernels::lengths::{GRANULES, VECTORS};
-use crate::kernels::metrics::{METRIC_COSINE, METRIC_L2, METRICS, metric_constant};
+use crate::kernels::metrics::{METRIC, metric_constant};
 use crate::kernels::sixteen::{AT_ONCE, INVOCATIONS, SIXTEEN};
-use crate::metric::Metric;
+use crate::metric::{Metric, REFINED_METRICS};
 use crate::screen::certificate::{Quantizing, Terms};
 
 pub(crate) use crate::kernels::lengths::GRANULE;
@@ -50,10 +50,10 @@ params! {
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("quantize")
-    .library(&[GRID, ACROSS, SIXTEEN])
-    .source(wgsl!("screen/quantize", BLOCK_ROWS, BLOCK_SHIFT, METRIC_L2, METRIC_COSINE))
+    .library(&[GRID, ACROSS, SIXTEEN, METRIC])
+    .source(wgsl!("screen/quantize", BLOCK_ROWS, BLOCK_SHIFT))
     .buffers(BUFFERS)
-    .overrides(&[("METRIC", METRICS), ("PLANES", &[1, 2]), ("SLOTS", &[0, 1])])
+    .overrides(&[("METRIC", REFINED_METRICS), ("PLANES", &[1, 2]), ("SLOTS", &[0, 1])])
     .loads_rows()
     .lengths(&[VECTORS, GRANULES])
     .workgroup(INVOCATIONS, INVOCATIONS * 16 + AT_ONCE * 4);
@@ -130,7 +130,7 @@ pub fn place(row: usize, dimension: usize, granules: usize) -> usize {
 /// A vector quantised in f64: the integers of one plane and the exact terms, without the slack that makes them upper bounds.
 pub fn reference(metric: Metric, vector: &[f32], centre: &[f32]) -> (Vec<i32>, [f64; 4]) {
     let norm = vector.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>().sqrt();
-    let unit = if metric == Metric::Cosine && norm > 0.0 { norm } else { 1.0 };
+    let unit = if metric.compares_directions() && norm > 0.0 { norm } else { 1.0 };
     let pairs = || vector.iter().zip(centre).map(|(&x, &m)| (f64::from(x) / unit, f64::from(m)));
     let levels = f64::from(Quantizing::of(metric, vector.len()).levels);
     let most = pairs().map(|(y, m)| (y - m).abs()).fold(0.0, f64::max);
@@ -142,7 +142,7 @@ pub fn reference(metric: Metric, vector: &[f32], centre: &[f32]) -> (Vec<i32>, [
         pairs().zip(&integers).map(|((y, m), &t)| (y - m - scale * f64::from(t)).powi(2)).sum::<f64>();
     let squared: f64 = pairs().map(|(y, m)| (y - m).powi(2)).sum();
     let product: f64 = pairs().map(|(y, m)| y * m).sum();
-    let bias = if metric.is_l2() { squared } else { product };
+    let bias = if metric.adds_differences() { squared } else { product };
     (integers, [scale, squared.sqrt(), residual.sqrt(), bias])
 }
 

@@ -3,11 +3,12 @@
 use crate::error::Result;
 use crate::gpu::{Buffer, Commands, Grid, Kernel, USABLE, buffers, wgsl};
 use crate::kernels::blocks::{BLOCK_ROWS, Part, SCORES, Scored};
-use crate::kernels::intervals::{INTERVALS, QUANTIZED_FORMS, params_with_margin};
+use crate::kernels::intervals::{INTERVALS, params_with_margin};
 use crate::kernels::keys::KEYS;
 use crate::kernels::lengths::GRANULES;
 
-pub use crate::screen::certificate::{Form, Margin};
+pub use crate::metric::Form;
+pub use crate::screen::certificate::Margin;
 
 params_with_margin! {
     /// Of `screen_scan_i8`, of `pick`, and of `winnow`, which has no parts.
@@ -55,7 +56,7 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("screen_scan_i8")
     .overrides(&[
         ("QUERIES", &[1, 2, 4, QUERIES_AT_ONCE]),
         ("PLANES", &[1, 2]),
-        ("FORM", QUANTIZED_FORMS),
+        ("FORM", Form::QUANTIZED),
         ("HAS_BITSET", &[0, 1]),
     ])
     .lengths(&[GRANULES])

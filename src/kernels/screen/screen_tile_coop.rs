@@ -9,7 +9,7 @@ use crate::kernels::screen::{collect_tile_coop, screen_tile_i8};
 use crate::platform::HAS_NATIVE_FEATURES;
 
 pub use crate::kernels::screen::screen_tile_i8::{Params, reference};
-use crate::screen::certificate::Form;
+use crate::metric::Form;
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("screen_tile_coop")

@@ -5,12 +5,11 @@ use std::ops::Range;
 use crate::engine::lists::coarse::Coarse;
 use crate::engine::lists::probing::Probing;
 use crate::engine::lists::tables::ALIGNED_WORDS;
-use crate::engine::rows::quantized::TERMS_BYTES;
+use crate::engine::screens::int8::codes::TERMS_BYTES;
+use crate::engine::screens::int8::tiles::Tiles;
 use crate::gpu::scratch;
 use crate::kernels::collect_lists::ListKernel;
-use crate::kernels::{
-    BLOCK_ROWS, collect_lists, collect_lists_coop, screen_tile_coop, select_k, table_bytes,
-};
+use crate::kernels::{BLOCK_ROWS, collect_lists, select_k, table_bytes};
 
 /// How the rows of the probed lists become candidates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -144,8 +143,8 @@ impl Probing<'_> {
     /// The kernel for a round of lists. It does not change during a search: whoever made the centroids waited for the test of matrices.
     pub(super) fn list_kernel(&self, queries: u32, probes: u32) -> ListKernel {
         let queries_a_list = u64::from(queries) * u64::from(probes) / u64::from(self.lists());
-        let is_shared = queries_a_list >= SHARED && screen_tile_coop::is_expected(&self.rows.gpu);
-        if is_shared { collect_lists_coop::TILES } else { collect_lists::LISTS }
+        let shared = Tiles::expected(&self.rows.gpu).of_shared_lists();
+        shared.filter(|_| queries_a_list >= SHARED).unwrap_or(collect_lists::LISTS)
     }
 
     /// Bytes of the table of blocks that batches of a plan need.

@@ -11,9 +11,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::engine::rows::hybrid::windows::Windows;
-use crate::engine::rows::quantized::QuantizedRows;
 use crate::engine::rows::segments::GpuRows;
 use crate::engine::rows::shape::{Kept, RowShape};
+use crate::engine::screens::int8::codes::QuantizedRows;
 use crate::error::{Error, Result};
 use crate::gpu::Gpu;
 use crate::host::{Host, HostRows};

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use futures_intrusive::sync::{SharedSemaphore, SharedSemaphoreReleaser};
 
 use crate::elements::HostVectors;
-use crate::engine::rows::quantized::{QuantizedRows, TERMS_BYTES};
 use crate::engine::rows::segments::{GpuRows, Segment};
+use crate::engine::screens::int8::codes::{QuantizedRows, TERMS_BYTES};
 use crate::error::{Error, Result};
 use crate::gpu::{Gpu, Loan};
 use crate::host::{self, HostRows};

@@ -1,23 +1,21 @@
 //! The quantised copy of an index's rows, and the kernels that write and score it.
 //!
-//! Every search on integers goes through this file: how vectors are encoded, how large the copy is, which kernel scores it, and
-//! which intervals follow from its scores.
+//! Every search on integers goes through this file: how vectors are encoded, how large the copy is, and which intervals follow from its
+//! scores.
 
 use std::sync::Arc;
 
 use crate::elements::{ElementKind, HostVectors, MatrixView, with_view};
 use crate::engine::pass::BufferVectors;
+use crate::engine::screens::int8::tiles::Tiles;
 use crate::error::{Error, Result};
-use crate::gpu::{AdapterKind, Buffer, BufferSlice, Commands, Gpu, RowLayout, Share};
+use crate::gpu::{AdapterKind, Buffer, BufferSlice, Commands, Gpu, RowLayout, Share, Wanted};
 use crate::host::Quantizer;
-use crate::kernels::{
-    BLOCK_ROWS, Kernel, Scored, collect_tile_coop, collect_tile_i8, quantize, screen_scan_i8,
-    screen_tile_coop, screen_tile_i8,
-};
-use crate::metric::Metric;
+use crate::kernels::{BLOCK_ROWS, Scored, metric_constant, quantize, screen_scan_i8, screen_tile_i8};
+use crate::metric::{Form, Metric};
 use crate::screen::Screen;
 use crate::screen::centre::Centre;
-use crate::screen::certificate::{Form, Intervals, Quantizing};
+use crate::screen::certificate::{Intervals, Quantizing};
 
 /// Bytes of the terms of a quantised vector.
 pub(crate) const TERMS_BYTES: u64 = 16;
@@ -95,7 +93,7 @@ impl QuantizedRows {
     /// Quantising around a centre that does not move.
     pub(crate) async fn around(gpu: &Arc<Gpu>, metric: Metric, dim: usize, centre: Vec<f32>) -> Result<Self> {
         // The coarse step has no plan that could wait for the test.
-        screen_tile_coop::is_usable(gpu, Form::quantized(metric)).await?;
+        Tiles::tested(gpu, Form::quantized(metric)).await?;
         Ok(Self {
             metric,
             dim,
@@ -220,23 +218,28 @@ impl QuantizedRows {
         screen_scan_i8::encode(commands, scored, scan, self.granules(), (planes, finer))
     }
 
-    pub(crate) fn encode_tile(&self, commands: &mut Commands<'_>, scored: &Scored<'_>) -> Result<()> {
-        let kernel = match screen_tile_coop::is_expected(commands.gpu()) {
-            true => &screen_tile_coop::KERNEL,
-            false => &screen_tile_i8::KERNEL,
-        };
-        screen_tile_i8::encode(commands, kernel, scored, self.granules())
-    }
-
-    /// The kernel that scores by tiles and collects at once.
-    pub(crate) fn collecting(gpu: &Gpu) -> &'static Kernel {
-        if screen_tile_coop::is_expected(gpu) { &collect_tile_coop::KERNEL } else { &collect_tile_i8::KERNEL }
+    pub(crate) fn encode_tile(
+        &self,
+        commands: &mut Commands<'_>,
+        tiles: Tiles,
+        scored: &Scored<'_>,
+    ) -> Result<()> {
+        screen_tile_i8::encode(commands, tiles.scores(), scored, self.granules())
     }
 
     /// Granules of a quantised vector, as kernels count them.
     pub(crate) fn granules(&self) -> u32 {
         quantize::granules(self.dim)
     }
+}
+
+/// The kernels that quantise rows, queries, and rows that go to the slots of a list.
+pub(crate) fn quantizing(metric: Metric, elements: ElementKind) -> Vec<Wanted> {
+    let metric = metric_constant(metric);
+    let quantize = |planes, slots| {
+        Wanted::of(&quantize::KERNEL).with("METRIC", metric).with("PLANES", planes).with("SLOTS", slots)
+    };
+    vec![quantize(1, 0).rows(elements), quantize(1, 0), quantize(2, 0), quantize(1, 1).rows(elements)]
 }
 
 async fn upload_centre(gpu: &Gpu, centre: &[f32], dim: usize) -> Result<Buffer> {

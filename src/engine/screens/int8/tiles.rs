@@ -1,0 +1,51 @@
+//! What multiplies tiles of codes on a device. Plans, recordings and lists of kernels to compile ahead ask this file, and it alone chooses.
+
+use crate::error::Result;
+use crate::gpu::Gpu;
+use crate::kernels::collect_lists::ListKernel;
+use crate::kernels::{
+    Kernel, collect_lists_coop, collect_tile_coop, collect_tile_i8, screen_tile_coop, screen_tile_i8,
+};
+use crate::metric::Form;
+
+/// What multiplies tiles of codes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tiles {
+    /// Products of four bytes, `dot4I8Packed`.
+    Bytes,
+    /// Cooperative matrices.
+    Matrices,
+}
+
+impl Tiles {
+    /// What [`Tiles::tested`] says, or will say by what the adapter lists.
+    pub(crate) fn expected(gpu: &Gpu) -> Self {
+        if screen_tile_coop::is_expected(gpu) { Self::Matrices } else { Self::Bytes }
+    }
+
+    /// What computes correctly. The first call on a device tests it, with kernels of this form, and waits for their compiler.
+    pub(crate) async fn tested(gpu: &Gpu, form: Form) -> Result<Self> {
+        Ok(if screen_tile_coop::is_usable(gpu, form).await? { Self::Matrices } else { Self::Bytes })
+    }
+
+    /// The kernel that scores tiles.
+    pub(crate) const fn scores(self) -> &'static Kernel {
+        match self {
+            Self::Bytes => &screen_tile_i8::KERNEL,
+            Self::Matrices => &screen_tile_coop::KERNEL,
+        }
+    }
+
+    /// The kernel that scores tiles and collects at once.
+    pub(crate) const fn collects(self) -> &'static Kernel {
+        match self {
+            Self::Bytes => &collect_tile_i8::KERNEL,
+            Self::Matrices => &collect_tile_coop::KERNEL,
+        }
+    }
+
+    /// The kernel for lists that many queries probe, where there is one besides that for few.
+    pub(crate) fn of_shared_lists(self) -> Option<ListKernel> {
+        (self == Self::Matrices).then_some(collect_lists_coop::TILES)
+    }
+}
