@@ -46,7 +46,7 @@ pub(crate) struct ScoreKernel {
     /// scan waits for memory. For more it would cost arithmetic.
     pub(crate) planes: [u32; 2],
     /// Puts rows of a part on candidate lists, with a threshold from the best intervals of each block. None if it does not report those.
-    pub(crate) picks: Option<fn(&Scoring<'_>, &mut Commands<'_>, Part, &Picked<'_>) -> Result<()>>,
+    pub(crate) picks: Option<Pick>,
     /// A second kernel, which collects rows as it scores them. Where there is one, scores go to memory for a sample of the rows only,
     /// from which the first threshold is taken.
     pub(crate) collects: Option<Collecting>,
@@ -74,6 +74,9 @@ pub(crate) struct Collecting {
     pub(crate) kernel: &'static Kernel,
     pub(crate) encode: Collect,
 }
+
+/// Records the kernel that picks rows of a part.
+type Pick = fn(&Scoring<'_>, &mut Commands<'_>, Part, &Picked<'_>) -> Result<()>;
 
 /// Records a kernel for some blocks of a segment.
 type Collect = fn(&Scoring<'_>, &mut Commands<'_>, &'static Kernel, &RoundPart, &Picked<'_>) -> Result<()>;
