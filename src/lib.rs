@@ -165,7 +165,7 @@ pub use metric::Metric;
 pub use neighbors::{Iter, Neighbor, Neighbors};
 pub use options::ids::to_ids;
 pub use options::placement::Placement;
-pub use options::{AddOptions, SearchOptions, WithinOptions};
+pub use options::{AddOptions, SearchOptions};
 pub use reduce::named::{Reduced, Reduction};
 pub use reduce::{Norm, Reduce};
 pub use usage::{Memory, MemoryPart, MemoryPlace};

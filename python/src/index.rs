@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use nearfield::{AdapterKind, AddOptions, ElementKind, Metric, Result, SearchOptions, WithinOptions};
+use nearfield::{AdapterKind, AddOptions, ElementKind, Metric, Result, SearchOptions};
 use numpy::{PyArray1, PyArray2};
 use parking_lot::{Mutex, RwLock};
 use pyo3::exceptions::PyTypeError;
@@ -373,10 +373,10 @@ impl Index {
         let shown = Progress::start(py, progress, "searching", queries.rows())?;
         let found = self.read(py, |index, ending| {
             let report = shown.reporter(ending);
-            let mut options = WithinOptions::new();
+            let mut options = SearchOptions::within(radius);
             options.progress = report.as_ref().map(|report| report as _);
             options.filter = filter.as_ref().map(RowFilter::as_filter);
-            Ok(index.search_within_with(queries, radius, &options)?.neighbors)
+            Ok(index.search_with(queries, &options)?.neighbors)
         });
         answers::ragged(py, &shown.close(py, found)?)
     }

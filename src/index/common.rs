@@ -11,9 +11,9 @@ use crate::error::{Error, Result};
 use crate::future::Boxed;
 use crate::memory;
 use crate::metric::Metric;
+use crate::options::SearchOptions;
 use crate::options::place::RowPlace;
 use crate::options::placement::Placement;
-use crate::options::{SearchOptions, WithinOptions};
 use crate::store::{CopyOptions, HostCopy, RowStore, budget_of, check_dim, check_k};
 
 /// Vectors for an index: a [`MatrixView`](crate::MatrixView) of f32 or f16, a [`Matrix`](crate::Matrix), a slice or array that is one vector, or a
@@ -216,24 +216,6 @@ impl Common {
         Matrix::of_bytes(self.elements, &bytes, self.dim)
     }
 
-    /// All rows within a radius: the same search for every kind of index.
-    pub(crate) fn within<'s>(
-        &'s self,
-        queries: Queries<'s>,
-        radius: f32,
-        options: &'s WithinOptions<'_>,
-    ) -> Boxed<'s, SearchResult> {
-        Box::pin(async move {
-            self.check_search(&queries, 1)?;
-            if radius.is_nan() {
-                return Err(Error::argument("radius", "a number", "NaN"));
-            }
-            let mut search = SearchOptions::new(1);
-            (search.filter, search.progress) = (options.filter, options.progress);
-            self.search(queries, &search, Some(radius), None).await
-        })
-    }
-
     pub(crate) fn store_mut(&mut self) -> Result<&mut RowStore> {
         changing(&mut self.store)
     }
@@ -292,10 +274,21 @@ impl Common {
         }
     }
 
-    /// Checks that the index can answer these queries.
-    pub(crate) fn check_search(&self, queries: &Queries<'_>, k: usize) -> Result<()> {
+    /// Checks that the index can answer these queries with these options, as far as all kinds of indexes do.
+    pub(crate) fn check_search(&self, queries: &Queries<'_>, options: &SearchOptions<'_>) -> Result<()> {
         self.check_vectors("queries", queries)?;
-        check_k(k)
+        check_k(options.k)?;
+        let Some(radius) = options.radius else { return Ok(()) };
+        if radius.is_nan() {
+            return Err(Error::argument("radius", "a number", "NaN"));
+        }
+        match options.probes {
+            Some(probes) => {
+                let needed = "none beside a radius, because all rows are searched";
+                Err(Error::argument("probes", needed, probes))
+            }
+            None => Ok(()),
+        }
     }
 
     /// Searches for checked queries: the nearest rows of all or of some lists, or all rows within a radius.
@@ -303,18 +296,24 @@ impl Common {
         &self,
         queries: Queries<'_>,
         options: &SearchOptions<'_>,
-        radius: Option<f32>,
         lists: Probed<'_>,
     ) -> Result<SearchResult> {
         let allowed = options.filter.map(|filter| self.store.allowed(&filter)).transpose()?;
+        let radius = options.unlimited();
+        // Plans have no use for a k that a radius stands for.
+        let k = if radius.is_some() { 1 } else { options.k };
         let request = SearchRequest {
             radius,
             allowed: allowed.as_ref(),
             widens: options.fill || allowed.is_some(),
             profile: options.profile,
             progress: options.progress,
-            ..SearchRequest::nearest(self.metric, options.k, self.budget)
+            ..SearchRequest::nearest(self.metric, k, self.budget)
         };
-        self.store.search(&queries, &request, lists).await
+        let mut found = self.store.search(&queries, &request, lists).await?;
+        if let Some(limit) = options.radius.filter(|_| radius.is_none()) {
+            found.neighbors.cut_at(limit);
+        }
+        Ok(found)
     }
 }

@@ -121,7 +121,7 @@ impl Flat {
         options: &'s SearchOptions<'_>,
     ) -> Boxed<'s, SearchResult> {
         Box::pin(async move {
-            self.common.check_search(&queries, options.k)?;
+            self.common.check_search(&queries, options)?;
             if let Some(probes) = options.probes {
                 return Err(Error::argument("probes", "none, because a flat index has no lists", probes));
             }

@@ -54,7 +54,7 @@ impl SharedSearches {
         lists: Shared<'_>,
     ) -> Result<SearchResult> {
         let kind = Kind { k: options.k, fill: options.fill, probes: lists.map(|(_, probes)| probes) };
-        let alone = common.search(queries, options, None, borrowed(lists));
+        let alone = common.search(queries, options, borrowed(lists));
         let share = lists.map_or([1, 1], |(lists, probes)| [probes.into(), lists.count()]);
         if !is_joinable(common, &queries, options) || !common.store.gain_together(share) {
             return alone.await;
@@ -96,8 +96,9 @@ fn borrowed(lists: Shared<'_>) -> Probed<'_> {
 
 /// Whether a search can run together with others.
 fn is_joinable(common: &Common, queries: &Queries<'_>, options: &SearchOptions<'_>) -> bool {
-    let &SearchOptions { k, probes: _, fill: _, filter, profile, progress } = options;
-    let is_plain = filter.is_none() && !profile && progress.is_none() && k <= MOST_NEIGHBORS;
+    let &SearchOptions { k, radius, probes: _, fill: _, filter, profile, progress } = options;
+    let is_whole = filter.is_none() && radius.is_none();
+    let is_plain = is_whole && !profile && progress.is_none() && k <= MOST_NEIGHBORS;
     let is_small = matches!(queries, Queries::Host(_))
         && (1..MANY).contains(&queries.rows())
         && queries.rows() * common.dim < MOST_ELEMENTS;

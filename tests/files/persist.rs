@@ -66,7 +66,9 @@ fn same(one: &Index, other: &Index, said: &str) {
     }
     if let (Index::Flat(one), Index::Flat(other)) = (one, other) {
         let queries = random.floats(3 * DIM);
-        let within = |index: &Flat| index.search_within(view(&queries, DIM), 0.9).expect("an answer");
+        let within = |index: &Flat| {
+            index.search_with(view(&queries, DIM), &SearchOptions::within(0.9)).expect("an answer").neighbors
+        };
         assert_eq!(bits(&within(one)), bits(&within(other)), "{said}");
     }
 }

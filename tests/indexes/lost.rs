@@ -163,7 +163,8 @@ fn copies(device: &Device) -> Check {
                 }
                 assert_eq!(bits(&after.neighbors), bits(&wanted.neighbors));
             }
-            let found = index.search_within(&values[..DIM], 0.5).expect("an answer");
+            let found =
+                index.search_with(&values[..DIM], &SearchOptions::within(0.5)).expect("an answer").neighbors;
             assert_eq!(found.row(0)[0].id, 0);
             // Saved from the copy, lists are the same lists.
             if !is_hybrid && index.lists().is_some() {

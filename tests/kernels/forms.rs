@@ -54,7 +54,12 @@ fn answers(device: &Device, dim: usize, turn: usize) -> Answers {
     if let Index::Flat(flat) = &index {
         // A radius needs no sample, so tiles of few rows collect.
         let radius = flat.search(view(&queries[..dim], dim), 9).expect("an answer").row(0)[8].distance;
-        found.push(bits(&flat.search_within(view(&queries, dim), radius).expect("an answer")));
+        found.push(bits(
+            &flat
+                .search_with(view(&queries, dim), &SearchOptions::within(radius))
+                .expect("an answer")
+                .neighbors,
+        ));
     }
     let mut distances = vec![];
     if turn % 4 == 1 {

@@ -35,7 +35,7 @@ fn search_in_every_way(index: &Index, queries: &[f32]) {
                 lists.search(some, k, probes).expect("an answer");
             }
         } else {
-            index.search_within(some, 3.0).expect("an answer");
+            index.search_with(some, &SearchOptions::within(3.0)).expect("an answer").neighbors;
         }
     }
     for (count, share) in [(1, 2), (1, 50), (100, 2), (100, 50)] {

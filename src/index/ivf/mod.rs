@@ -180,7 +180,10 @@ impl Ivf {
         options: &'s SearchOptions<'_>,
     ) -> Boxed<'s, SearchResult> {
         Box::pin(async move {
-            self.common.check_search(&queries, options.k)?;
+            self.common.check_search(&queries, options)?;
+            if options.radius.is_some() {
+                return self.callers.search(&self.common, queries, options, None).await;
+            }
             let probes = options.probes.unwrap_or(self.default_probes());
             if probes == 0 || probes > self.lists {
                 let needed = format!("1 to {}, the number of lists", self.lists);

@@ -42,8 +42,9 @@ fn grow(index: &mut Flat, host: &mut Flat) {
     let (found, wanted) = (found.expect("an answer"), wanted.expect("an answer"));
     assert_eq!(bits(&found.neighbors), bits(&wanted.neighbors));
     assert_eq!((found.statistics.rows, wanted.statistics.rows), (MemoryPlace::Host, MemoryPlace::Host));
-    let [found, wanted] =
-        [&*index, host].map(|index| index.search_within(view(&queries, DIM), 5.0).expect("an answer"));
+    let [found, wanted] = [&*index, host].map(|index| {
+        index.search_with(view(&queries, DIM), &SearchOptions::within(5.0)).expect("an answer").neighbors
+    });
     assert_eq!(bits(&found), bits(&wanted));
     assert_eq!(index.get(&ids[..10]).expect("there"), host.get(&ids[..10]).expect("there"));
     // Compacted shards have rows in another order.

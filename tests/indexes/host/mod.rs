@@ -182,7 +182,10 @@ fn wrong_input_gets_the_same_error_on_either_engine() {
                 for k in [0, 1] {
                     errors.push(said(index.search(&there, k)));
                     for queries in asked {
-                        errors.push(said(index.search_within(queries, if k == 0 { f32::NAN } else { 1.0 })));
+                        errors.push(said(index.search_with(
+                            queries,
+                            &SearchOptions::within(if k == 0 { f32::NAN } else { 1.0 }),
+                        )));
                         for &probes in probes {
                             let mut options = SearchOptions::new(k);
                             options.probes = probes;

@@ -72,11 +72,7 @@ impl Twins {
     }
 
     fn within<'q>(&self, queries: impl Into<Queries<'q>>, radius: f32) -> SearchResult {
-        let queries = queries.into();
-        let wanted = self.host.search_within(queries, radius).expect("an answer");
-        let found = self.hybrid.search_within_with(queries, radius, &Default::default()).expect("an answer");
-        assert_same(&found.neighbors, &wanted);
-        found
+        self.search(queries, &SearchOptions::within(radius))
     }
 }
 
