@@ -54,14 +54,14 @@
 //! lists a recall needs.
 //!
 //! ```
-//! use nearfield::{Device, Ivf, MatrixView, Metric};
+//! use nearfield::{Device, Ivf, MatrixView, Metric, SearchOptions};
 //!
 //! let values: Vec<f32> = (0..2000 * 16).map(|i| (i as f32 * 0.37).sin()).collect();
 //! let rows = MatrixView::new(&values, 16)?;
 //! let mut index = Ivf::builder(&Device::host(), Metric::Cosine, 16).lists(20).train(rows)?;
 //! index.add(rows)?;
 //! let probes = index.probes_for_recall(rows.slice(0..200), 10, 0.95)?;
-//! let found = index.search(rows.slice(0..3), 10, probes)?;
+//! let found = index.search_with(rows.slice(0..3), &SearchOptions::new(10).probes(probes))?.neighbors;
 //! assert_eq!(found.row(1)[0].id, 1, "a row is its own nearest neighbour");
 //! println!("{}", index.memory());
 //! # Ok::<(), nearfield::Error>(())

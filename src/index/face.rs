@@ -77,26 +77,6 @@ macro_rules! index_methods {
                 }
                 async get_async;
 
-                /// Searches with options: the k nearest rows of each query, or all nearer than a radius, under a filter, in more or
-                /// fewer lists. See [`SearchOptions`]. The result tells also how the answer came about.
-                ///
-                /// An [`Ivf`](crate::Ivf) probes [`SearchOptions::probes`] lists per query, or
-                /// [`Ivf::default_probes`](crate::Ivf::default_probes). Under a filter, a query that finds fewer than k rows in them
-                /// probes twice as many, again and again.
-                ///
-                /// # Errors
-                /// [`Error::Argument`] for k = 0, a radius that is NaN, another dim, no probes, more probes than there are lists, or
-                /// any probes for a `Flat` or beside a radius; [`Error::NotFinite`] and [`Error::NormOutOfRange`] with the query's number; [`Error::Budget`] when not even
-                /// one query fits the budget; [`Error::OutOfMemory`]; [`Error::DeviceLost`].
-                pub fn search_with<'q>(
-                    &self,
-                    queries: impl Into<Queries<'q>>,
-                    options: &SearchOptions<'_>,
-                ) -> Result<SearchResult> {
-                    self.boxed_search(queries.into(), options)
-                }
-                async search_with_async;
-
                 /// Saves the index to one file, which [`load`](Self::load) reads, and every program that reads safetensors
                 /// (docs/files.md describes it). Rows go to the disk piece by piece, as they are stored; an `Ivf` saves its centroids
                 /// and which list each row is in.
@@ -277,7 +257,7 @@ macro_rules! index_methods {
 }
 pub(crate) use index_methods;
 
-/// Writes the searches that [`Flat`](crate::Flat) and [`Index`](crate::Index) share, over `boxed_search`.
+/// Writes the searches, over `boxed_search`.
 macro_rules! search_methods {
     ($Index:ident) => {
         impl $Index {
@@ -294,6 +274,26 @@ macro_rules! search_methods {
                     self.boxed_search(queries.into(), &SearchOptions::new(k)) => neighbors
                 }
                 async search_async;
+
+                /// Searches with options: the k nearest rows of each query, or all nearer than a radius, under a filter, in more or
+                /// fewer lists. See [`SearchOptions`]. The result tells also how the answer came about.
+                ///
+                /// An [`Ivf`](crate::Ivf) probes [`SearchOptions::probes`] lists per query, or
+                /// [`Ivf::default_probes`](crate::Ivf::default_probes). Under a filter, a query that finds fewer than k rows in them
+                /// probes twice as many, again and again.
+                ///
+                /// # Errors
+                /// [`Error::Argument`] for k = 0, a radius that is NaN, another dim, no probes, more probes than there are lists, or
+                /// any probes for a `Flat` or beside a radius; [`Error::NotFinite`] and [`Error::NormOutOfRange`] with the query's number; [`Error::Budget`] when not even
+                /// one query fits the budget; [`Error::OutOfMemory`]; [`Error::DeviceLost`].
+                pub fn search_with<'q>(
+                    &self,
+                    queries: impl Into<Queries<'q>>,
+                    options: &SearchOptions<'_>,
+                ) -> Result<SearchResult> {
+                    self.boxed_search(queries.into(), options)
+                }
+                async search_with_async;
             }
         }
     };

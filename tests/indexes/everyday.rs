@@ -198,9 +198,10 @@ fn probes_for_a_recall_are_enough_for_other_queries() {
     index.add(rows).expect("rows");
     let queries: Vec<f32> = random.floats(4000 * DIM);
     let queries = view(&queries, DIM);
-    let truth = index.search(queries, 10, 100).expect("the truth");
+    let truth = index.search_with(queries, &SearchOptions::new(10).probes(100)).expect("the truth").neighbors;
     let recall = |probes| {
-        let found = index.search(queries, 10, probes).expect("an answer");
+        let found =
+            index.search_with(queries, &SearchOptions::new(10).probes(probes)).expect("an answer").neighbors;
         let same = |(found, truth): (&[nearfield::Neighbor], &[nearfield::Neighbor])| {
             truth.iter().filter(|hit| found.iter().any(|one| one.id == hit.id)).count()
         };

@@ -375,7 +375,8 @@ fn lists_come_back_when_all_devices_were_lost() {
     let builder = builder.rows(RowPlace::Host).screen(Screen::I8);
     let mut index = builder.train(view(&rows, DIM)).expect("trains");
     index.add(view(&rows, DIM)).expect("good rows");
-    let answer = |index: &Ivf| index.search(view(&queries, DIM), 6, 3);
+    let options = SearchOptions::new(6).probes(3);
+    let answer = |index: &Ivf| Ok(index.search_with(view(&queries, DIM), &options)?.neighbors);
     let (want, bytes) = (answer(&index).expect("an answer"), index.to_bytes().expect("memory"));
     two.iter().for_each(destroy);
     for _ in 0..2 {

@@ -49,7 +49,11 @@ fn answers(device: &Device, dim: usize, turn: usize) -> Answers {
     }
     if let Index::Ivf(ivf) = &index {
         // So many queries a list go to tiles, where there are matrices.
-        found.push(bits(&ivf.search(view(&queries, dim), 3, 4).expect("an answer")));
+        found.push(bits(
+            &ivf.search_with(view(&queries, dim), &SearchOptions::new(3).probes(4))
+                .expect("an answer")
+                .neighbors,
+        ));
     }
     if let Index::Flat(flat) = &index {
         // A radius needs no sample, so tiles of few rows collect.
@@ -251,9 +255,13 @@ fn searches_in_lists_are_tuned_too() {
     assert_eq!(index.tune().expect("nothing to do"), [], "there are no rows");
     index.add(view(&rows, DIM)).expect("good rows");
     let queries = view(&rows[..4 * DIM], DIM);
-    let before = bits(&index.search(queries, 10, 2).expect("an answer"));
+    let before =
+        bits(&index.search_with(queries, &SearchOptions::new(10).probes(2)).expect("an answer").neighbors);
     let timed = index.tune().expect("times");
     assert_eq!(timed.is_empty(), !device.capabilities().timestamps);
     assert!(timed.is_empty() || timed.iter().any(|one| one.kernel == "refine"), "{timed:?}");
-    assert_eq!(bits(&index.search(queries, 10, 2).expect("an answer")), before);
+    assert_eq!(
+        bits(&index.search_with(queries, &SearchOptions::new(10).probes(2)).expect("an answer").neighbors),
+        before
+    );
 }

@@ -32,7 +32,7 @@ fn search_in_every_way(index: &Index, queries: &[f32]) {
         index.search(some, k).expect("an answer");
         if let Index::Ivf(lists) = index {
             for probes in [1, lists.lists()] {
-                lists.search(some, k, probes).expect("an answer");
+                lists.search_with(some, &SearchOptions::new(k).probes(probes)).expect("an answer").neighbors;
             }
         } else {
             index.search_with(some, &SearchOptions::within(3.0)).expect("an answer").neighbors;

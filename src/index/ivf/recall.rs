@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::future::Boxed;
 use crate::index::ivf::Ivf;
 use crate::neighbors::{Neighbor, Neighbors};
+use crate::options::SearchOptions;
 
 /// With fewer queries than this, as many rows of the index are searched for as well.
 const ENOUGH: usize = 300;
@@ -49,7 +50,7 @@ impl Ivf {
     /// The fewest probes with which these queries reach the recall. Queries that are rows have ids, and are not among their own neighbours.
     async fn probes_of(&self, queries: Queries<'_>, own: &[u64], k: usize, recall: f64) -> Result<usize> {
         let wanted = if own.is_empty() { k } else { k.saturating_add(1) };
-        let truth = self.search_async(queries, wanted, self.lists).await?;
+        let truth = self.probed(queries, wanted, self.lists).await?;
         let is_enough =
             |found: &Neighbors| certain_recall((found, &truth), own, k).is_none_or(|part| part >= recall);
         // A query finds with more probes all that it finds with fewer, so the recall never falls; the margin hardly moves.
@@ -57,7 +58,7 @@ impl Ivf {
         let mut next = 1;
         while enough - too_few > 1 {
             let probes = next.clamp(too_few + 1, enough - 1);
-            let found = self.search_async(queries, wanted, probes).await?;
+            let found = self.probed(queries, wanted, probes).await?;
             if is_enough(&found) {
                 enough = probes;
             } else {
@@ -67,6 +68,10 @@ impl Ivf {
             next = if enough == self.lists { 2 * probes } else { (too_few + enough) / 2 };
         }
         Ok(enough)
+    }
+
+    async fn probed(&self, queries: Queries<'_>, k: usize, probes: usize) -> Result<Neighbors> {
+        Ok(self.boxed_search(queries, &SearchOptions::new(k).probes(probes)).await?.neighbors)
     }
 }
 

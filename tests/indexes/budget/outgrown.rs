@@ -107,8 +107,12 @@ fn lists_outgrow_their_device(metric: Metric) {
     }
     assert_eq!(index.row_place(), MemoryPlace::Host);
     for probes in [1, 4, 20] {
-        let [found, wanted] =
-            [&index, &forced].map(|index| index.search(view(&queries, DIM), 10, probes).expect("an answer"));
+        let [found, wanted] = [&index, &forced].map(|index| {
+            index
+                .search_with(view(&queries, DIM), &SearchOptions::new(10).probes(probes))
+                .expect("an answer")
+                .neighbors
+        });
         assert_eq!(bits(&found), bits(&wanted), "{probes} probes");
     }
     assert!(index.to_bytes().expect("bytes") == forced.to_bytes().expect("bytes"), "saved alike");

@@ -105,7 +105,15 @@ fn a_centroid_of_nearly_opposite_rows_is_found() {
         assert_eq!(clusters.assignments, [0; 4], "{tiny:e}");
         let mut index = Ivf::builder(&device, Metric::Cosine, 2).lists(1).train(rows).expect("an index");
         index.add(rows).expect("rows");
-        assert_eq!(index.search(rows, 4, 1).expect("an answer").row(0).len(), 4);
+        assert_eq!(
+            index
+                .search_with(rows, &SearchOptions::new(4).probes(1))
+                .expect("an answer")
+                .neighbors
+                .row(0)
+                .len(),
+            4
+        );
     }
 }
 
