@@ -50,8 +50,8 @@
 //!
 //! # Lists
 //!
-//! An [`Ivf`] keeps rows in lists around centroids and searches the lists nearest to a query. [`Ivf::probes_for_recall`] measures how many
-//! lists a recall needs.
+//! An [`Ivf`] keeps rows in lists around centroids and searches the lists nearest to a query: as many as a recall needs
+//! ([`SearchOptions::recall`]), or as you say ([`SearchOptions::probes`]).
 //!
 //! ```
 //! use nearfield::{Device, Ivf, MatrixView, Metric, SearchOptions};
@@ -60,8 +60,7 @@
 //! let rows = MatrixView::new(&values, 16)?;
 //! let mut index = Ivf::builder(&Device::host(), Metric::Cosine, 16).lists(20).train(rows)?;
 //! index.add(rows)?;
-//! let probes = index.probes_for_recall(rows.slice(0..200), 10, 0.95)?;
-//! let found = index.search_with(rows.slice(0..3), &SearchOptions::new(10).probes(probes))?.neighbors;
+//! let found = index.search_with(rows.slice(0..200), &SearchOptions::new(10).recall(0.95))?.neighbors;
 //! assert_eq!(found.row(1)[0].id, 1, "a row is its own nearest neighbour");
 //! println!("{}", index.memory());
 //! # Ok::<(), nearfield::Error>(())

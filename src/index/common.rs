@@ -193,6 +193,15 @@ pub(crate) struct Common {
     pub(crate) store: Arc<RowStore>,
 }
 
+/// # Errors
+/// [`Error::Argument`] for a recall that is not within 0 and 1.
+pub(crate) fn check_recall(recall: f64) -> Result<()> {
+    match (0.0..=1.0).contains(&recall) {
+        true => Ok(()),
+        false => Err(Error::argument("recall", "a number from 0 to 1", recall)),
+    }
+}
+
 /// Mutable access to a part of an index that joint searches share.
 ///
 /// # Errors
@@ -278,6 +287,12 @@ impl Common {
     pub(crate) fn check_search(&self, queries: &Queries<'_>, options: &SearchOptions<'_>) -> Result<()> {
         self.check_vectors("queries", queries)?;
         check_k(options.k)?;
+        if let Some(recall) = options.recall {
+            check_recall(recall)?;
+            if options.probes.is_some() {
+                return Err(Error::argument("recall", "probes or a recall", "both"));
+            }
+        }
         let Some(radius) = options.radius else { return Ok(()) };
         if radius.is_nan() {
             return Err(Error::argument("radius", "a number", "NaN"));

@@ -279,12 +279,12 @@ macro_rules! search_methods {
                 /// fewer lists. See [`SearchOptions`]. The result tells also how the answer came about.
                 ///
                 /// An [`Ivf`](crate::Ivf) probes [`SearchOptions::probes`] lists per query, or
-                /// [`Ivf::default_probes`](crate::Ivf::default_probes). Under a filter, a query that finds fewer than k rows in them
+                /// [`Ivf::default_probes`](crate::Ivf::default_probes), or as many as [`SearchOptions::recall`] needs. Under a filter, a query that finds fewer than k rows in them
                 /// probes twice as many, again and again.
                 ///
                 /// # Errors
-                /// [`Error::Argument`] for k = 0, a radius that is NaN, another dim, no probes, more probes than there are lists, or
-                /// any probes for a `Flat` or beside a radius; [`Error::NotFinite`] and [`Error::NormOutOfRange`] with the query's number; [`Error::Budget`] when not even
+                /// [`Error::Argument`] for k = 0, a radius that is NaN, another dim, no probes, more probes than there are lists, any
+                /// probes for a `Flat`, beside a radius or beside a recall, or a recall that is not within 0 and 1; [`Error::NotFinite`] and [`Error::NormOutOfRange`] with the query's number; [`Error::Budget`] when not even
                 /// one query fits the budget; [`Error::OutOfMemory`]; [`Error::DeviceLost`].
                 pub fn search_with<'q>(
                     &self,

@@ -96,7 +96,7 @@ fn borrowed(lists: Shared<'_>) -> Probed<'_> {
 
 /// Whether a search can run together with others.
 fn is_joinable(common: &Common, queries: &Queries<'_>, options: &SearchOptions<'_>) -> bool {
-    let &SearchOptions { k, radius, probes: _, fill: _, filter, profile, progress } = options;
+    let &SearchOptions { k, radius, probes: _, recall: _, fill: _, filter, profile, progress } = options;
     let is_whole = filter.is_none() && radius.is_none();
     let is_plain = is_whole && !profile && progress.is_none() && k <= MOST_NEIGHBORS;
     let is_small = matches!(queries, Queries::Host(_))

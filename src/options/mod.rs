@@ -98,6 +98,9 @@ pub struct SearchOptions<'a> {
     /// Lists that an [`Ivf`](crate::Ivf) probes per query; none for its default. A [`Flat`](crate::Flat), which has no lists,
     /// refuses any, and so does a search with a radius, which goes through all rows.
     pub probes: Option<usize>,
+    /// The part of the k nearest rows that an [`Ivf`](crate::Ivf) has to find, in place of probes; none for its default probes. A
+    /// [`Flat`](crate::Flat) and a search with a radius find all rows there are, and ignore it.
+    pub recall: Option<f64>,
     /// Whether a query of an [`Ivf`](crate::Ivf) that finds fewer than k rows in its lists probes twice as many, again and again, as it
     /// does under a filter. Every answer then has k rows, or all that are allowed. Default: false.
     pub fill: bool,
@@ -106,7 +109,16 @@ pub struct SearchOptions<'a> {
 impl<'a> SearchOptions<'a> {
     /// The k nearest of all rows, without progress or profile.
     pub fn new(k: usize) -> Self {
-        Self { k, radius: None, progress: None, profile: false, filter: None, probes: None, fill: false }
+        Self {
+            k,
+            radius: None,
+            progress: None,
+            profile: false,
+            filter: None,
+            probes: None,
+            recall: None,
+            fill: false,
+        }
     }
 
     /// All rows nearer than `radius` to each query: those whose reported distance is below it, nearest first, ties by the smaller id.
@@ -125,6 +137,13 @@ impl<'a> SearchOptions<'a> {
         radius: f32 => Some;
         /// Probes this many lists of an [`Ivf`](crate::Ivf) per query.
         probes: usize => Some;
+        /// Probes as many lists of an [`Ivf`](crate::Ivf) as find this part of the k nearest rows, from 0 to 1, on average.
+        ///
+        /// The index measures how many that are with the queries of such searches, as
+        /// [`Ivf::probes_for_recall`](crate::Ivf::probes_for_recall) does: with those of the first search, and again when it has seen 30,
+        /// 100, 300 and 1,000. These few searches take longer. It keeps up to 1,000 queries for that. After a change of the index, or for
+        /// another k or recall than in the search before, it measures anew. A filter has no part in it.
+        recall: f64 => Some;
         /// Sets [`SearchOptions::fill`].
         fill: bool;
         /// Calls `progress` after each batch with the number of queries answered so far.
@@ -161,6 +180,7 @@ impl fmt::Debug for SearchOptions<'_> {
             .field("profile", &self.profile)
             .field("filter", &self.filter)
             .field("probes", &self.probes)
+            .field("recall", &self.recall)
             .field("fill", &self.fill)
             .finish_non_exhaustive()
     }

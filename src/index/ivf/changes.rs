@@ -97,6 +97,7 @@ impl Ivf {
     /// with no await between. Where there is no memory for the tables, or the future is dropped, searches look at all rows until the
     /// next change.
     async fn announce_pages(&mut self) {
+        self.recalls.forget();
         let Self { common, engine, pages, .. } = self;
         // Neither is shared, because the change is made.
         if let (Ok(store), Ok(engine)) = (common.store_mut(), changing(engine)) {

@@ -2,6 +2,7 @@
 
 pub(crate) mod builder;
 mod changes;
+mod measured;
 mod pages;
 mod persist;
 mod recall;
@@ -21,6 +22,7 @@ use crate::metric::Metric;
 use crate::neighbors::Neighbors;
 use crate::options::{AddOptions, SearchOptions};
 use crate::usage::Memory;
+use measured::Recalls;
 use pages::Pages;
 
 /// An inverted file: rows lie in lists, each around a centroid, and a search looks at the lists whose centroids are nearest to the query
@@ -50,6 +52,7 @@ pub struct Ivf {
     common: Common,
     lists: usize,
     pages: Pages,
+    recalls: Recalls,
     engine: Arc<EngineLists>,
     callers: SharedSearches,
 }
@@ -72,10 +75,10 @@ impl Ivf {
         /// number, 1.645 standard errors, so that the mean over queries to come is below `recall` in one case of twenty. Fewer than 300
         /// queries tell little: 300 rows of the index then have to reach the recall too, each among the other rows. The result is
         /// at most [`Ivf::lists`], which find all rows. Measure again when rows were removed or the index is on another device: where
-        /// a GPU goes through all rows, it finds them all.
+        /// a GPU goes through all rows, it finds them all. [`SearchOptions::recall`] measures by itself, with the queries of searches.
         ///
         /// # Errors
-        /// [`Error::Argument`] for no queries, or a recall that is not within 0 and 1; otherwise as [`Ivf::search`].
+        /// [`Error::Argument`] for no queries, or a recall that is not within 0 and 1; otherwise as [`search`](Self::search).
         ///
         /// ```no_run
         /// # use nearfield::{Device, Ivf, MatrixView, Metric, SearchOptions};
@@ -124,7 +127,8 @@ impl Ivf {
 
     fn of(common: Common, engine: EngineLists, pages: Pages) -> Self {
         let (callers, lists) = (SharedSearches::new(&common), pages.sizes.len());
-        Self { callers, common, lists, pages, engine: Arc::new(engine) }
+        let recalls = Recalls::default();
+        Self { callers, common, lists, pages, recalls, engine: Arc::new(engine) }
     }
 
     pub(crate) fn common(&self) -> &Common {
@@ -171,17 +175,24 @@ impl Ivf {
             if options.radius.is_some() {
                 return self.callers.search(&self.common, queries, options, None).await;
             }
-            let probes = options.probes.unwrap_or(self.default_probes());
+            let probes = match options.recall {
+                Some(recall) if queries.rows() > 0 => self.probes_for((options.k, recall), queries).await?,
+                _ => options.probes.unwrap_or(self.default_probes()),
+            };
             if probes == 0 || probes > self.lists {
                 let needed = format!("1 to {}, the number of lists", self.lists);
                 return Err(Error::argument("probes", needed, probes));
             }
-            if self.is_flat(probes) {
-                let mut found = self.callers.search(&self.common, queries, options, None).await?;
+            let is_flat = self.is_flat(probes);
+            let lists = (!is_flat).then_some((&self.engine, probes as u32));
+            let mut found = self.callers.search(&self.common, queries, options, lists).await?;
+            if is_flat {
                 found.statistics.searched_flat = queries.rows() as u64;
-                return Ok(found);
             }
-            self.callers.search(&self.common, queries, options, Some((&self.engine, probes as u32))).await
+            if options.recall.is_some() {
+                self.keep_seen(queries).await;
+            }
+            Ok(found)
         })
     }
 }

@@ -6,7 +6,9 @@ use crate::elements::MatrixView;
 use crate::engine::Queries;
 use crate::error::{Error, Result};
 use crate::future::Boxed;
+use crate::index::common::check_recall;
 use crate::index::ivf::Ivf;
+use crate::index::ivf::measured::{Next, Wanted, append};
 use crate::neighbors::{Neighbor, Neighbors};
 use crate::options::SearchOptions;
 
@@ -27,9 +29,7 @@ impl Ivf {
             if queries.rows() == 0 {
                 return Err(Error::argument("queries", "at least one", 0));
             }
-            if !(0.0..=1.0).contains(&recall) {
-                return Err(Error::argument("recall", "0 to 1", recall));
-            }
+            check_recall(recall)?;
             let probes = self.probes_of(queries, &[], k, recall).await?;
             let ids = if queries.rows() < ENOUGH { self.some_ids()? } else { vec![] };
             if probes == self.lists || ids.is_empty() {
@@ -39,6 +39,32 @@ impl Ivf {
             let rows = MatrixView::new(&rows, self.common.dim)?;
             Ok(probes.max(self.probes_of(rows.into(), &ids, k, recall).await?))
         })
+    }
+
+    /// The lists to probe for a recall. It is measured with the queries since the last change, again and again while they become more.
+    pub(super) async fn probes_for(&self, wanted: Wanted, queries: Queries<'_>) -> Result<usize> {
+        let mut seen = match self.recalls.next(wanted, queries.rows(), queries.dim())? {
+            Next::Probe(probes) => return Ok(probes),
+            Next::Measure(seen) => seen,
+        };
+        let before = seen.len() / queries.dim();
+        append(&mut seen, queries.fetched().await?.vectors())?;
+        let all = MatrixView::new(&seen, queries.dim())?;
+        let probes = self.boxed_probes(all.into(), wanted.0, wanted.1).await;
+        // Those before were searched for, so they are good.
+        let probes = probes.map_err(|error| error.with_rows(|row| row.saturating_sub(before as u64)))?;
+        self.recalls.learn(wanted, all.rows(), probes);
+        Ok(probes)
+    }
+
+    /// Keeps queries that were searched for, to measure the recall with.
+    pub(super) async fn keep_seen(&self, queries: Queries<'_>) {
+        // The search is done: it does not fail for queries that there is no memory for.
+        if self.recalls.has_room()
+            && let Ok(queries) = queries.fetched().await
+        {
+            let _ = self.recalls.keep(queries.vectors());
+        }
     }
 
     /// Ids of rows from all over the index.

@@ -1,5 +1,6 @@
 //! `Ivf` answers like `Flat` when it probes all lists, and exactly among the rows of the probed lists when it probes fewer.
 
+mod recall;
 mod screen;
 
 use crate::common::Engine::{self, Adapter, Host};
