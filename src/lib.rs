@@ -21,6 +21,7 @@
 //! | the k nearest rows, or all within a radius, exactly | [`Flat`] |
 //! | most of them in a fraction of the time, among millions of rows | [`Ivf`] |
 //! | either, as a file or a setting says | [`Index`] |
+//! | a function of yours over any index | [`VectorIndex`] |
 //! | neighbours once, without an index | [`Device::nearest`] |
 //! | all distances between two sets | [`Device::distances`] |
 //! | the k smallest values of each row | [`Device::top_k`] |
@@ -153,6 +154,7 @@ pub use index::ivf::builder::IvfBuilder;
 pub use index::kmeans::KMeans;
 pub use index::loader::{Load, Loader};
 pub use index::saved::SavedIndex;
+pub use index::vector_index::VectorIndex;
 pub use interrupt::interruptible;
 pub use kernels::reduce_blocks::Summation;
 pub use options::device::DeviceOptions;

@@ -12,6 +12,7 @@ use crate::index::flat::Flat;
 use crate::index::ivf::Ivf;
 use crate::index::loader::{FromSaved, Loader};
 use crate::index::saved::{Loading, SavedIndex, Saving};
+use crate::index::vector_index::vector_index;
 use crate::metric::Metric;
 use crate::neighbors::Neighbors;
 use crate::options::{AddOptions, SearchOptions};
@@ -60,6 +61,7 @@ macro_rules! delegate {
 
 index_methods!(Index);
 search_methods!(Index);
+vector_index!(Index);
 
 impl Index {
     /// Reads what the file of an index says of itself, without a device: the same as [`SavedIndex::read`].

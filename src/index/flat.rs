@@ -12,6 +12,7 @@ use crate::index::face::{index_methods, search_methods};
 use crate::index::loader::{FromSaved, Loader};
 use crate::index::saved::{Loading, Saving};
 use crate::index::shared::SharedSearches;
+use crate::index::vector_index::vector_index;
 use crate::metric::Metric;
 use crate::neighbors::Neighbors;
 use crate::options::{AddOptions, SearchOptions, setters};
@@ -77,6 +78,7 @@ impl FlatBuilder {
 
 index_methods!(Flat);
 search_methods!(Flat);
+vector_index!(Flat);
 
 impl Flat {
     /// Starts a new index of vectors with `dim` elements.

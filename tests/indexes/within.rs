@@ -5,29 +5,39 @@ use std::sync::Mutex;
 use crate::common::Engine::{self, Adapter, Host};
 use crate::common::has_kernels;
 use crate::support::flat;
-use nearfield::{Error, Filter, Flat, Index, Ivf, Metric, Neighbor, Screen, SearchOptions, SearchResult};
+use nearfield::{
+    Error, Filter, Flat, Index, Ivf, Metric, Neighbor, Screen, SearchOptions, SearchResult, VectorIndex,
+    Vectors,
+};
 use nearfield_testing::{Random, view};
 use test_case::test_matrix;
 
 /// The answer of a search for all rows, cut off at the radius.
-fn wanted(index: &Flat, queries: &[f32], dim: usize, radius: f32) -> Vec<Vec<Neighbor>> {
-    let all = index.search(view(queries, dim), index.len().max(1)).expect("all rows");
+fn wanted(index: &dyn VectorIndex, queries: &[f32], dim: usize, radius: f32) -> Vec<Vec<Neighbor>> {
+    let options = SearchOptions::new(index.len().max(1)).fill(true);
+    let all = index.search_with(view(queries, dim).into(), &options).expect("all rows").neighbors;
     all.iter().map(|row| row.iter().copied().filter(|hit| hit.distance < radius).collect()).collect()
 }
 
-fn check(index: &Flat, queries: &[f32], dim: usize, radius: f32) -> usize {
+fn check(index: &dyn VectorIndex, queries: &[f32], dim: usize, radius: f32) -> usize {
     let want = wanted(index, queries, dim, radius);
-    let found =
-        index.search_with(view(queries, dim), &SearchOptions::within(radius)).expect("a search").neighbors;
+    let queries = Vectors::from(view(queries, dim));
+    let search =
+        |options: SearchOptions<'_>| index.search_with(queries, &options).expect("a search").neighbors;
+    let found = search(SearchOptions::within(radius));
     assert_eq!(found.queries(), want.len());
     assert_eq!(found.offsets().len(), want.len() + 1);
     for (query, want) in want.iter().enumerate() {
         assert_eq!(found.row(query), want, "{}, radius {radius}, query {query}", index.metric());
     }
     assert_eq!(found.hits().len(), want.iter().map(Vec::len).sum::<usize>());
-    let few = SearchOptions::new(7).radius(radius);
-    let few = index.search_with(view(queries, dim), &few).expect("a search").neighbors;
-    assert!(few.iter().zip(&want).all(|(few, want)| few == &want[..want.len().min(7)]), "radius {radius}");
+    for k in [1, 7, usize::MAX] {
+        let few = search(SearchOptions::new(k).radius(radius));
+        assert!(
+            few.iter().zip(&want).all(|(few, want)| few == &want[..want.len().min(k)]),
+            "{k} of {radius}"
+        );
+    }
     found.hits().len()
 }
 
@@ -174,34 +184,25 @@ fn odd_radii_and_empty_indexes_have_clear_answers(engine: Engine) {
     );
 }
 
-/// Also where the kind of the index is known at run time only.
 #[test_matrix([Adapter, Host])]
 fn lists_are_all_searched_within_a_radius_and_probes_beside_it_are_refused(engine: Engine) {
     let Some(device) = engine.device() else { return };
     let mut random = Random::new(8);
-    let (rows, queries) = (random.floats(9000 * 8), random.floats(5 * 8));
-    let (rows, queries) = (view(&rows, 8), view(&queries, 8));
+    let (values, queries) = (random.floats(9000 * 8), random.floats(5 * 8));
+    let rows = view(&values, 8);
     let mut lists = Ivf::builder(device, Metric::L2, 8).lists(64).train(rows).expect("trains");
     lists.add(rows).expect("good rows");
     let exact = flat(device, Metric::L2, rows, Screen::I8);
-    let radius = exact.search(queries, 200).expect("an answer").row(0)[199].distance;
-    for mut index in [Index::from(exact), lists.into()] {
-        for k in [1, 50, 9000, usize::MAX] {
-            let all = index.search_with(queries, &SearchOptions::new(9000).fill(true)).expect("all rows");
-            let options = SearchOptions::new(k).radius(radius);
-            let found = index.search_with(queries, &options).expect("an answer").neighbors;
-            for (found, all) in found.iter().zip(&all.neighbors) {
-                let near: Vec<Neighbor> =
-                    all.iter().filter(|hit| hit.distance < radius).take(k).copied().collect();
-                assert_eq!(found, near, "k {k}");
-            }
-            let refused = index.search_with(queries, &options.probes(3));
-            let said = refused.expect_err("probes").to_string();
-            assert!(said.contains("probes: needed none") && said.contains("given 3"), "{said}");
-        }
+    let radius = exact.search(view(&queries, 8), 200).expect("an answer").row(0)[199].distance;
+    let any = Index::from(lists.clone_to(device).expect("a copy"));
+    let mut indexes: [Box<dyn VectorIndex>; 3] = [Box::new(exact), Box::new(lists), Box::new(any)];
+    for index in &mut indexes {
+        assert!(check(&**index, &queries, 8, radius) > 199);
+        let options = SearchOptions::new(9).radius(radius).probes(3);
+        let said = index.search_with(view(&queries, 8).into(), &options).expect_err("probes").to_string();
+        assert!(said.starts_with("probes: needed none") && said.ends_with("given 3"), "{said}");
         index.remove(&[0]).expect("a row");
-        let found = index.search_with(queries, &SearchOptions::within(f32::INFINITY)).expect("all rows");
-        assert!(found.neighbors.iter().all(|row| row.len() == 8999));
+        assert_eq!(check(&**index, &queries, 8, f32::INFINITY), 5 * 8999);
     }
 }
 

@@ -47,24 +47,16 @@ fn answers(device: &Device, dim: usize, turn: usize) -> Answers {
     for count in [1, 8, QUERIES] {
         found.push(bits(&index.search(view(&queries[..count * dim], dim), 3).expect("an answer")));
     }
-    if let Index::Ivf(ivf) = &index {
+    let options = match index.lists() {
         // So many queries a list go to tiles, where there are matrices.
-        found.push(bits(
-            &ivf.search_with(view(&queries, dim), &SearchOptions::new(3).probes(4))
-                .expect("an answer")
-                .neighbors,
-        ));
-    }
-    if let Index::Flat(flat) = &index {
+        Some(_) => SearchOptions::new(3).probes(4),
         // A radius needs no sample, so tiles of few rows collect.
-        let radius = flat.search(view(&queries[..dim], dim), 9).expect("an answer").row(0)[8].distance;
-        found.push(bits(
-            &flat
-                .search_with(view(&queries, dim), &SearchOptions::within(radius))
-                .expect("an answer")
-                .neighbors,
-        ));
-    }
+        None => {
+            let nearest = index.search(view(&queries[..dim], dim), 9).expect("an answer");
+            SearchOptions::within(nearest.row(0)[8].distance)
+        }
+    };
+    found.push(bits(&index.search_with(view(&queries, dim), &options).expect("an answer").neighbors));
     let mut distances = vec![];
     if turn % 4 == 1 {
         let upload = |values: &[f32]| device.upload(view(values, dim)).expect("memory");

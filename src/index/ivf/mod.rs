@@ -18,6 +18,7 @@ use crate::index::common::{Common, Rows};
 use crate::index::face::{index_methods, search_methods};
 use crate::index::loader::Loader;
 use crate::index::shared::SharedSearches;
+use crate::index::vector_index::vector_index;
 use crate::metric::Metric;
 use crate::neighbors::Neighbors;
 use crate::options::{AddOptions, SearchOptions};
@@ -59,6 +60,7 @@ pub struct Ivf {
 
 index_methods!(Ivf);
 search_methods!(Ivf);
+vector_index!(Ivf);
 
 impl Ivf {
     /// The recommended number of lists for this many rows: the power of two nearest to four times their square root, or fewer
