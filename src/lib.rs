@@ -135,8 +135,8 @@ mod usage;
 
 pub use elements::{Element, ElementKind, Elements, HostVectors, Matrix, MatrixView};
 pub use engine::{
-    Device, DeviceMatrix, DeviceVector, Devices, DistanceMatrix, Plan, Queries, Recorder, Route, Screen,
-    ScreenKernel, SearchResult, Stages, Statistics, TunedKernel, ValueRows, Values, Vectors,
+    Device, DeviceMatrix, DeviceVector, Devices, DistanceMatrix, Plan, Recorder, Route, Screen, ScreenKernel,
+    SearchResult, Stages, Statistics, TunedKernel, ValueRows, Values, Vectors,
 };
 pub use error::{Error, ErrorKind, Result};
 #[cfg(target_arch = "wasm32")]
@@ -147,7 +147,6 @@ pub use gpu::{
 };
 pub use index::any::Index;
 pub use index::clusters::Clusters;
-pub use index::common::Rows;
 pub use index::flat::{Flat, FlatBuilder};
 pub use index::ivf::Ivf;
 pub use index::ivf::builder::IvfBuilder;

@@ -15,7 +15,7 @@ pub use device::handle::Device;
 pub use device::matrices::DeviceMatrix;
 pub use device::record::Recorder;
 pub use device::values::{DeviceVector, ValueRows, Values};
-pub use device::vectors::{Queries, Vectors};
+pub use device::vectors::Vectors;
 pub(crate) use lists::assign::Assigned;
 pub(crate) use lists::device_lists::{DeviceLists, Training, most_training_rows};
 pub(crate) use lists::sample::Sample;

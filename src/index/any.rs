@@ -3,10 +3,10 @@
 use std::io::Write;
 use std::path::Path;
 
-use crate::engine::{Device, Devices, Queries, Recovered, SearchResult, TunedKernel};
+use crate::engine::{Device, Devices, Recovered, SearchResult, TunedKernel, Vectors};
 use crate::error::{Error, Result};
 use crate::future::Boxed;
-use crate::index::common::{Common, Resources, Rows};
+use crate::index::common::{Common, Resources};
 use crate::index::face::{index_methods, search_methods};
 use crate::index::flat::Flat;
 use crate::index::ivf::Ivf;
@@ -106,17 +106,17 @@ impl Index {
 
     fn boxed_search<'s>(
         &'s self,
-        queries: Queries<'s>,
+        queries: Vectors<'s>,
         options: &'s SearchOptions<'_>,
     ) -> Boxed<'s, SearchResult> {
         delegate!(self.boxed_search(queries, options))
     }
 
-    fn boxed_add<'s>(&'s mut self, rows: Rows<'s>, options: &'s AddOptions<'_>) -> Boxed<'s, ()> {
+    fn boxed_add<'s>(&'s mut self, rows: Vectors<'s>, options: &'s AddOptions<'_>) -> Boxed<'s, ()> {
         delegate!(self.boxed_add(rows, options))
     }
 
-    fn boxed_update<'s>(&'s mut self, ids: &'s [u64], rows: Rows<'s>) -> Boxed<'s, ()> {
+    fn boxed_update<'s>(&'s mut self, ids: &'s [u64], rows: Vectors<'s>) -> Boxed<'s, ()> {
         delegate!(self.boxed_update(ids, rows))
     }
 

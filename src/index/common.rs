@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::elements::{ElementKind, Matrix};
 use crate::engine::{
-    Device, Devices, EngineLists, EngineRows, Kept, Probed, Queries, Recovered, RowShape, Screen,
-    SearchRequest, SearchResult,
+    Device, Devices, EngineLists, EngineRows, Kept, Probed, Recovered, RowShape, Screen, SearchRequest,
+    SearchResult, Vectors,
 };
 use crate::error::{Error, Result};
 use crate::future::Boxed;
@@ -15,10 +15,6 @@ use crate::options::SearchOptions;
 use crate::options::place::RowPlace;
 use crate::options::placement::Placement;
 use crate::store::{CopyOptions, HostCopy, RowStore, budget_of, check_dim, check_k};
-
-/// Vectors for an index: a [`MatrixView`](crate::MatrixView) of f32 or f16, a [`Matrix`](crate::Matrix), a slice or array that is one vector, or a
-/// [`DeviceMatrix`](crate::DeviceMatrix) on the index's device. The same type as [`Queries`].
-pub type Rows<'a> = Queries<'a>;
 
 /// Where an index lives, and with how much memory.
 #[derive(Debug, Clone)]
@@ -249,7 +245,7 @@ impl Common {
     }
 
     /// Checks that the index can store these rows.
-    pub(crate) fn check_rows(&self, rows: &Rows<'_>) -> Result<()> {
+    pub(crate) fn check_rows(&self, rows: &Vectors<'_>) -> Result<()> {
         self.check_vectors("rows", rows)?;
         let (own, given) = (self.elements, rows.kind());
         if given.size() > own.size() {
@@ -260,7 +256,7 @@ impl Common {
     }
 
     /// Checks that vectors have the index's dim, and lie on its device or in the host's memory.
-    fn check_vectors(&self, argument: &'static str, vectors: &Rows<'_>) -> Result<()> {
+    fn check_vectors(&self, argument: &'static str, vectors: &Vectors<'_>) -> Result<()> {
         if vectors.dim() != self.dim {
             let needed = format!("dim {}, as the index has", self.dim);
             return Err(Error::argument(argument, needed, vectors.dim()));
@@ -269,7 +265,7 @@ impl Common {
     }
 
     /// Checks that an update has one row per id, and gives the slots of the rows that it replaces.
-    pub(crate) fn replaced(&self, ids: &[u64], rows: &Rows<'_>) -> Result<Vec<u32>> {
+    pub(crate) fn replaced(&self, ids: &[u64], rows: &Vectors<'_>) -> Result<Vec<u32>> {
         self.check_rows(rows)?;
         if rows.rows() != ids.len() {
             return Err(Error::argument("rows", format!("{} rows, one per id", ids.len()), rows.rows()));
@@ -284,7 +280,7 @@ impl Common {
     }
 
     /// Checks that the index can answer these queries with these options, as far as all kinds of indexes do.
-    pub(crate) fn check_search(&self, queries: &Queries<'_>, options: &SearchOptions<'_>) -> Result<()> {
+    pub(crate) fn check_search(&self, queries: &Vectors<'_>, options: &SearchOptions<'_>) -> Result<()> {
         self.check_vectors("queries", queries)?;
         check_k(options.k)?;
         if let Some(recall) = options.recall {
@@ -309,7 +305,7 @@ impl Common {
     /// Searches for checked queries: the nearest rows of all or of some lists, or all rows within a radius.
     pub(crate) async fn search(
         &self,
-        queries: Queries<'_>,
+        queries: Vectors<'_>,
         options: &SearchOptions<'_>,
         lists: Probed<'_>,
     ) -> Result<SearchResult> {

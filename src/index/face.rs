@@ -270,7 +270,7 @@ macro_rules! search_methods {
                 ///
                 /// # Errors
                 /// As [`search_with`](Self::search_with).
-                pub fn search<'a>(&self, queries: impl Into<Queries<'a>>, k: usize) -> Result<Neighbors> {
+                pub fn search<'a>(&self, queries: impl Into<Vectors<'a>>, k: usize) -> Result<Neighbors> {
                     self.boxed_search(queries.into(), &SearchOptions::new(k)) => neighbors
                 }
                 async search_async;
@@ -288,7 +288,7 @@ macro_rules! search_methods {
                 /// one query fits the budget; [`Error::OutOfMemory`]; [`Error::DeviceLost`].
                 pub fn search_with<'q>(
                     &self,
-                    queries: impl Into<Queries<'q>>,
+                    queries: impl Into<Vectors<'q>>,
                     options: &SearchOptions<'_>,
                 ) -> Result<SearchResult> {
                     self.boxed_search(queries.into(), options)

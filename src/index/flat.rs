@@ -4,10 +4,10 @@ use std::io::Write;
 use std::path::Path;
 
 use crate::elements::ElementKind;
-use crate::engine::{Device, Devices, Plan, Queries, Recovered, Screen, SearchResult, TunedKernel};
+use crate::engine::{Device, Devices, Plan, Recovered, Screen, SearchResult, TunedKernel, Vectors};
 use crate::error::{Error, Result};
 use crate::future::{Boxed, blocking_and_async};
-use crate::index::common::{Common, Resources, Rows, Settings, resource_methods};
+use crate::index::common::{Common, Resources, Settings, resource_methods};
 use crate::index::face::{index_methods, search_methods};
 use crate::index::loader::{FromSaved, Loader};
 use crate::index::saved::{Loading, Saving};
@@ -119,7 +119,7 @@ impl Flat {
 
     pub(crate) fn boxed_search<'s>(
         &'s self,
-        queries: Queries<'s>,
+        queries: Vectors<'s>,
         options: &'s SearchOptions<'_>,
     ) -> Boxed<'s, SearchResult> {
         Box::pin(async move {
@@ -134,7 +134,11 @@ impl Flat {
     /// A flat index has no lists.
     pub(crate) fn measure_lists(&self, _: &mut Memory) {}
 
-    pub(crate) fn boxed_add<'s>(&'s mut self, rows: Rows<'s>, options: &'s AddOptions<'_>) -> Boxed<'s, ()> {
+    pub(crate) fn boxed_add<'s>(
+        &'s mut self,
+        rows: Vectors<'s>,
+        options: &'s AddOptions<'_>,
+    ) -> Boxed<'s, ()> {
         Box::pin(async move {
             self.common.check_rows(&rows)?;
             let store = self.common.store_mut()?;
@@ -143,7 +147,7 @@ impl Flat {
         })
     }
 
-    pub(crate) fn boxed_update<'s>(&'s mut self, ids: &'s [u64], rows: Rows<'s>) -> Boxed<'s, ()> {
+    pub(crate) fn boxed_update<'s>(&'s mut self, ids: &'s [u64], rows: Vectors<'s>) -> Boxed<'s, ()> {
         Box::pin(async move {
             self.common.replaced(ids, &rows)?;
             let store = self.common.store_mut()?;

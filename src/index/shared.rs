@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::callers::{Callers, MANY, Request};
 use crate::elements::MatrixView;
-use crate::engine::{EngineLists, Probed, Queries, SearchRequest, SearchResult, Statistics};
+use crate::engine::{EngineLists, Probed, SearchRequest, SearchResult, Statistics, Vectors};
 use crate::error::Result;
 use crate::future::Boxed;
 use crate::gpu::is_blocked;
@@ -49,7 +49,7 @@ impl SharedSearches {
     pub(crate) async fn search(
         &self,
         common: &Common,
-        queries: Queries<'_>,
+        queries: Vectors<'_>,
         options: &SearchOptions<'_>,
         lists: Shared<'_>,
     ) -> Result<SearchResult> {
@@ -60,7 +60,7 @@ impl SharedSearches {
             return alone.await;
         }
         let request = || {
-            let Queries::Host(vectors) = queries else { return None };
+            let Vectors::Host(vectors) = queries else { return None };
             // Searched by itself, a query that is refused has the engine's own error, with its number.
             queries.check_values("queries").ok()?;
             let (values, count) = (vectors.to_f32(), vectors.rows());
@@ -95,11 +95,11 @@ fn borrowed(lists: Shared<'_>) -> Probed<'_> {
 }
 
 /// Whether a search can run together with others.
-fn is_joinable(common: &Common, queries: &Queries<'_>, options: &SearchOptions<'_>) -> bool {
+fn is_joinable(common: &Common, queries: &Vectors<'_>, options: &SearchOptions<'_>) -> bool {
     let &SearchOptions { k, radius, probes: _, recall: _, fill: _, filter, profile, progress } = options;
     let is_whole = filter.is_none() && radius.is_none();
     let is_plain = is_whole && !profile && progress.is_none() && k <= MOST_NEIGHBORS;
-    let is_small = matches!(queries, Queries::Host(_))
+    let is_small = matches!(queries, Vectors::Host(_))
         && (1..MANY).contains(&queries.rows())
         && queries.rows() * common.dim < MOST_ELEMENTS;
     // A thread of the pool takes up other work in the middle of a search on the host, and a search among that work must not wait for

@@ -2,9 +2,7 @@
 
 use crate::elements::{ElementKind, MatrixView};
 use crate::engine::rows::device_rows::DeviceRows;
-use crate::engine::{
-    Device, DeviceLists, Kept, Placing, Queries, RowShape, SearchRequest, SearchResult, Vectors,
-};
+use crate::engine::{Device, DeviceLists, Kept, Placing, RowShape, SearchRequest, SearchResult, Vectors};
 use crate::error::{Error, Result};
 use crate::gpu::{Commands, words};
 use crate::metric::Metric;
@@ -111,7 +109,7 @@ impl Slots {
     ///
     /// # Errors
     /// [`Error::OutOfMemory`].
-    pub fn search<'q>(&self, queries: impl Into<Queries<'q>>, k: usize) -> Result<SearchResult> {
+    pub fn search<'q>(&self, queries: impl Into<Vectors<'q>>, k: usize) -> Result<SearchResult> {
         let request = SearchRequest::nearest(self.metric, k, BUDGET_BYTES);
         self.device.block_on(self.rows.search(&queries.into(), &request))
     }
@@ -125,7 +123,7 @@ impl Slots {
         &self,
         centroids: MatrixView<'_, f32>,
         lists: Option<(&[Vec<u32>], &[u32])>,
-        queries: impl Into<Queries<'q>>,
+        queries: impl Into<Vectors<'q>>,
         k: usize,
     ) -> Result<SearchResult> {
         let request = SearchRequest::nearest(self.metric, k, BUDGET_BYTES);

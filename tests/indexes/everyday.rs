@@ -7,7 +7,7 @@ use crate::common::Engine::{self, Adapter, Host};
 use crate::support::few_iterations;
 use nearfield::{
     AddOptions, Device, Element, ElementKind, Error, Flat, Index, Ivf, Matrix, MatrixView, MemoryPlace,
-    Metric, Queries, RowPlace, SavedIndex, Screen, SearchOptions, VectorIndex, to_ids,
+    Metric, RowPlace, SavedIndex, Screen, SearchOptions, VectorIndex, Vectors, to_ids,
 };
 use nearfield_testing::living::bits;
 use nearfield_testing::{Random, view};
@@ -150,7 +150,7 @@ fn a_query_has_the_same_bits_whatever_batch_and_thread_it_is_in(
         let mut options = SearchOptions::new(10);
         options.probes = is_ivf.then_some(5);
         let search =
-            |queries: Queries<'_>| bits(&index.search_with(queries, &options).expect("an answer").neighbors);
+            |queries: Vectors<'_>| bits(&index.search_with(queries, &options).expect("an answer").neighbors);
         let all = search(queries.into());
         assert_eq!(search((&device.upload(queries).expect("good queries")).into()), all, "from the device");
         std::thread::scope(|scope| {

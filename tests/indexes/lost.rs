@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use nearfield::{
-    Device, Error, Flat, Index, Ivf, MemoryPlace, Metric, Placement, Queries, RowPlace, Screen,
-    SearchOptions, SearchResult,
+    Device, Error, Flat, Index, Ivf, MemoryPlace, Metric, Placement, RowPlace, Screen, SearchOptions,
+    SearchResult, Vectors,
 };
 use test_case::test_matrix;
 
@@ -98,7 +98,7 @@ fn a_device_that_is_lost_while_many_search_gives_each_an_error() {
 }
 
 /// The answers of an index, probing each number of lists.
-fn answers<'q>(index: &Index, queries: impl Into<Queries<'q>>) -> Vec<SearchResult> {
+fn answers<'q>(index: &Index, queries: impl Into<Vectors<'q>>) -> Vec<SearchResult> {
     let queries = queries.into();
     let probes = if index.lists().is_some() { &[Some(1), Some(4), Some(LISTS)][..] } else { &[None] };
     let answer = |&probes: &Option<usize>| {

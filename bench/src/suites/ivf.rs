@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use nearfield::{
-    Device, DeviceMatrix, Flat, Ivf, Metric, Neighbors, Queries, Screen, SearchOptions, SearchResult,
+    Device, DeviceMatrix, Flat, Ivf, Metric, Neighbors, Screen, SearchOptions, SearchResult, Vectors,
 };
 use serde_json::json;
 
@@ -197,7 +197,7 @@ fn case(
     let hits = answers.iter().chain([&others]).flat_map(Neighbors::iter);
     let hits = answers::checked(args.metric, rows, all.slice(0..judged), args.k, hits)?;
     let found = recall::between(args.metric, &hits, truth).context("needed true neighbours, found none")?;
-    let timed = |queries: Queries<'_>, place: usize| {
+    let timed = |queries: Vectors<'_>, place: usize| {
         answers::timed(&answers[place], || Ok(index.search_with(queries, &options)?.neighbors))
     };
     // Queries on the host and on the device each have half of the time.

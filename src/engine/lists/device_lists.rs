@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::elements::{HostVectors, MatrixView};
 use crate::engine::device::engine::Engine;
 use crate::engine::device::handle::Device;
-use crate::engine::device::vectors::{Queries, Vectors};
+use crate::engine::device::vectors::Vectors;
 use crate::engine::lists::ahead;
 use crate::engine::lists::assign::{Assigned, Assigning, assign};
 use crate::engine::lists::centroids::Centroids;
@@ -226,7 +226,7 @@ impl DeviceLists {
     pub(crate) async fn search(
         &self,
         rows: &DeviceRows,
-        queries: &Queries<'_>,
+        queries: &Vectors<'_>,
         request: &SearchRequest<'_>,
         probes: u32,
     ) -> Result<SearchResult> {

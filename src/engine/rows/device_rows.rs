@@ -10,7 +10,7 @@ use crate::bits::Bits;
 use crate::elements::HostVectors;
 use crate::engine::device::engine::Engine;
 use crate::engine::device::handle::Device;
-use crate::engine::device::vectors::{Queries, Vectors};
+use crate::engine::device::vectors::Vectors;
 use crate::engine::rows::allowed::Scope;
 #[cfg(not(target_arch = "wasm32"))]
 use crate::engine::rows::hybrid::{HybridRows, changes::HybridChange};
@@ -399,7 +399,7 @@ impl DeviceRows {
 
     pub(crate) async fn search(
         &self,
-        queries: &Queries<'_>,
+        queries: &Vectors<'_>,
         request: &SearchRequest<'_>,
     ) -> Result<SearchResult> {
         self.check_file()?;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::elements::{Matrix, MatrixView};
 use crate::engine::device::handle::Device;
-use crate::engine::device::vectors::{Queries, Vectors};
+use crate::engine::device::vectors::Vectors;
 use crate::engine::lists::assign::Assigned;
 use crate::engine::lists::device_lists::{DeviceLists, Training};
 use crate::engine::search::request::{SearchRequest, SearchResult};
@@ -188,7 +188,7 @@ pub(crate) type Probed<'l> = Option<(&'l EngineLists, u32)>;
 pub(crate) fn search_rows<'f>(
     rows: &'f EngineRows,
     lists: Probed<'f>,
-    queries: &'f Queries<'f>,
+    queries: &'f Vectors<'f>,
     request: &'f SearchRequest<'f>,
 ) -> Boxed<'f, SearchResult> {
     Box::pin(async move {

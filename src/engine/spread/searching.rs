@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::elements::HostVectors;
-use crate::engine::device::vectors::Queries;
+use crate::engine::device::vectors::Vectors;
 use crate::engine::lists::device_lists::DeviceLists;
 use crate::engine::rows::allowed::Allowed;
 use crate::engine::rows::device_rows::DeviceRows;
@@ -28,7 +28,7 @@ pub(super) type ProbedParts<'a> = Option<(&'a [DeviceLists], u32)>;
 fn search<'f>(
     device: usize,
     (rows, lists): (&'f DeviceRows, ProbedParts<'f>),
-    queries: &'f Queries<'f>,
+    queries: &'f Vectors<'f>,
     request: &'f SearchRequest<'f>,
 ) -> Boxed<'f, SearchResult> {
     Box::pin(async move {
@@ -94,7 +94,7 @@ impl SpreadRows {
     pub(super) fn search<'f>(
         &'f self,
         lists: ProbedParts<'f>,
-        queries: &'f Queries<'f>,
+        queries: &'f Vectors<'f>,
         request: &'f SearchRequest<'f>,
     ) -> Boxed<'f, SearchResult> {
         Box::pin(async move {
@@ -116,7 +116,7 @@ impl SpreadRows {
         // Each answers all queries.
         let counts = Counts::new(self.parts.len(), |all| all.into_iter().min().unwrap_or(0));
         let notes = notes(self.parts.len(), &counts, request);
-        let (count, queries) = (queries.rows(), Queries::from(queries));
+        let (count, queries) = (queries.rows(), Vectors::from(queries));
         let works = self.parts.iter().enumerate().map(|(device, rows)| -> Work<'_, SearchResult> {
             let allowed = allowed.as_ref().map(|allowed| &allowed[device]);
             let progress = request.progress.map(|_| &notes[device] as _);
@@ -173,7 +173,7 @@ impl SpreadRows {
         let mut done: Vec<(usize, SearchResult)> = vec![];
         loop {
             let works = open.iter().map(|(device, range)| -> Work<'_, SearchResult> {
-                let (device, queries) = (*device, Queries::from(queries.slice(range.clone())));
+                let (device, queries) = (*device, Vectors::from(queries.slice(range.clone())));
                 let busy = Busy::new(&self.busy[device]);
                 let progress = request.progress.map(|_| &notes[device] as _);
                 let request = SearchRequest { progress, ..*request };

@@ -2,7 +2,7 @@
 
 use crate::bits::Bits;
 use crate::elements::HostVectors;
-use crate::engine::device::vectors::Queries;
+use crate::engine::device::vectors::Vectors;
 use crate::engine::lists::assign::Assigned;
 use crate::engine::lists::tables::PAGE;
 use crate::engine::lists::widening::Widening;
@@ -80,7 +80,7 @@ impl EngineLists {
     pub(super) async fn search_shards(
         &self,
         rows: &SpreadRows,
-        queries: &Queries<'_>,
+        queries: &Vectors<'_>,
         request: &SearchRequest<'_>,
         probes: u32,
     ) -> Result<SearchResult> {
@@ -92,7 +92,7 @@ impl EngineLists {
         let count = queries.rows();
         while let Some(short) = widening.short(count, |query| found.neighbors.row(query).len()) {
             let some = queries.fetched().await?.vectors().chosen(&short)?;
-            let some = Queries::from(&some);
+            let some = Vectors::from(&some);
             let before = count - short.len();
             let progress = |answered| request.report(before + answered);
             let once = SearchRequest { progress: Some(&progress), ..once };

@@ -11,10 +11,10 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::engine::{Device, Devices, EngineLists, Queries, SearchResult, TunedKernel};
+use crate::engine::{Device, Devices, EngineLists, SearchResult, TunedKernel, Vectors};
 use crate::error::{Error, Result};
 use crate::future::{Boxed, blocking_and_async};
-use crate::index::common::{Common, Rows};
+use crate::index::common::Common;
 use crate::index::face::{index_methods, search_methods};
 use crate::index::loader::Loader;
 use crate::index::shared::SharedSearches;
@@ -93,7 +93,7 @@ impl Ivf {
         /// ```
         pub fn probes_for_recall<'q>(
             &self,
-            queries: impl Into<Queries<'q>>,
+            queries: impl Into<Vectors<'q>>,
             k: usize,
             recall: f64,
         ) -> Result<usize> {
@@ -169,7 +169,7 @@ impl Ivf {
 
     pub(crate) fn boxed_search<'s>(
         &'s self,
-        queries: Queries<'s>,
+        queries: Vectors<'s>,
         options: &'s SearchOptions<'_>,
     ) -> Boxed<'s, SearchResult> {
         Box::pin(async move {

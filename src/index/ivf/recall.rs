@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use crate::elements::MatrixView;
-use crate::engine::Queries;
+use crate::engine::Vectors;
 use crate::error::{Error, Result};
 use crate::future::Boxed;
 use crate::index::common::check_recall;
@@ -21,7 +21,7 @@ const MARGIN: f64 = 1.645;
 impl Ivf {
     pub(super) fn boxed_probes<'s>(
         &'s self,
-        queries: Queries<'s>,
+        queries: Vectors<'s>,
         k: usize,
         recall: f64,
     ) -> Boxed<'s, usize> {
@@ -42,7 +42,7 @@ impl Ivf {
     }
 
     /// The lists to probe for a recall. It is measured with the queries since the last change, again and again while they become more.
-    pub(super) async fn probes_for(&self, wanted: Wanted, queries: Queries<'_>) -> Result<usize> {
+    pub(super) async fn probes_for(&self, wanted: Wanted, queries: Vectors<'_>) -> Result<usize> {
         let mut seen = match self.recalls.next(wanted, queries.rows(), queries.dim())? {
             Next::Probe(probes) => return Ok(probes),
             Next::Measure(seen) => seen,
@@ -58,7 +58,7 @@ impl Ivf {
     }
 
     /// Keeps queries that were searched for, to measure the recall with.
-    pub(super) async fn keep_seen(&self, queries: Queries<'_>) {
+    pub(super) async fn keep_seen(&self, queries: Vectors<'_>) {
         // The search is done: it does not fail for queries that there is no memory for.
         if self.recalls.has_room()
             && let Ok(queries) = queries.fetched().await
@@ -74,7 +74,7 @@ impl Ivf {
     }
 
     /// The fewest probes with which these queries reach the recall. Queries that are rows have ids, and are not among their own neighbours.
-    async fn probes_of(&self, queries: Queries<'_>, own: &[u64], k: usize, recall: f64) -> Result<usize> {
+    async fn probes_of(&self, queries: Vectors<'_>, own: &[u64], k: usize, recall: f64) -> Result<usize> {
         let wanted = if own.is_empty() { k } else { k.saturating_add(1) };
         let truth = self.probed(queries, wanted, self.lists).await?;
         let is_enough =
@@ -96,7 +96,7 @@ impl Ivf {
         Ok(enough)
     }
 
-    async fn probed(&self, queries: Queries<'_>, k: usize, probes: usize) -> Result<Neighbors> {
+    async fn probed(&self, queries: Vectors<'_>, k: usize, probes: usize) -> Result<Neighbors> {
         Ok(self.boxed_search(queries, &SearchOptions::new(k).probes(probes)).await?.neighbors)
     }
 }
