@@ -71,7 +71,7 @@
 //!
 //! [`Flat::save`] writes an index to a file that survives crashes; [`Index::load`] reads it on any device. Searches take `&self` and run
 //! from many threads at once; those that arrive together run as one. Every call that waits for the device has a twin that ends in `_async`
-//! and blocks no thread. [`Device::from_wgpu`] and [`Device::record`] work inside a program that already uses wgpu.
+//! and blocks no thread. [`Device::from_wgpu`] works inside a program that already uses wgpu.
 //!
 //! # What is promised
 //!
@@ -79,6 +79,15 @@
 //! precision that [`Metric`] states. On one adapter the answers are the same, bit for bit, whatever batch, thread or budget they came from.
 //! Values that are not finite are refused with their row, and after an error an index is as it was. Scratch memory stays within
 //! [`DeviceOptions::budget_bytes`].
+//!
+//! # Features
+//!
+//! | feature | adds |
+//! |---|---|
+//! | `io` | readers and writers of vector files: the module `io` |
+//! | `hdf5` | `io`, and a reader of HDF5 files |
+//! | `ndarray` | arrays of the crate `ndarray` as rows and queries |
+//! | `unstable` | what may change in any version, also after 1.0: `Device::record` and the module `recording`, `Plan::route` |
 //!
 //! The [guide](https://github.com/nearfield/nearfield/blob/main/docs/guide.md) goes on from here.
 //!
@@ -135,15 +144,19 @@ mod usage;
 
 pub use elements::{Element, ElementKind, Elements, HostVectors, Matrix, MatrixView};
 pub use engine::{
-    Device, DeviceMatrix, DeviceVector, Devices, DistanceMatrix, Plan, Recorder, Route, Screen, ScreenKernel,
-    SearchResult, Stages, Statistics, TunedKernel, ValueRows, Values, Vectors,
+    Device, DeviceMatrix, DeviceVector, Devices, DistanceMatrix, Plan, Screen, SearchResult, Stages,
+    Statistics, TunedKernel, ValueRows, Values, Vectors,
 };
+#[cfg(feature = "unstable")]
+pub use engine::{Recorder, Route, ScreenKernel};
 pub use error::{Error, ErrorKind, Result};
+#[cfg(feature = "unstable")]
+pub use gpu::Profile;
 #[cfg(target_arch = "wasm32")]
 pub use gpu::browser_instance;
 pub use gpu::{
-    Adapter, AdapterKind, BufferSlice, Capabilities, CooperativeSize, KernelForms, MemoryUsage, Profile,
-    Refusal, StageTime,
+    Adapter, AdapterKind, BufferSlice, Capabilities, CooperativeSize, KernelForms, MemoryUsage, Refusal,
+    StageTime,
 };
 pub use index::any::Index;
 pub use index::clusters::Clusters;
@@ -170,6 +183,7 @@ pub use reduce::named::{Reduced, Reduction};
 pub use reduce::{Norm, Reduce};
 pub use usage::{Memory, MemoryPart, MemoryPlace};
 /// Arguments of the [`Recorder`]'s methods, which put kernels into a program's own command encoder.
+#[cfg(feature = "unstable")]
 pub mod recording {
     pub use crate::kernels::pairs::{HalfVectors, Pairs};
     pub use crate::kernels::reduce_blocks::{Operation, Reduce, Shape};
@@ -179,5 +193,5 @@ pub mod recording {
     pub use crate::kernels::{ABSENT, key_of, value_of};
 }
 
-/// The graphics interface, for [`Device::from_wgpu`] and [`Device::record`].
+/// The graphics interface, for [`Device::from_wgpu`].
 pub use wgpu;

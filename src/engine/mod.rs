@@ -13,6 +13,7 @@ pub(crate) mod tune;
 pub use device::distance_matrix::DistanceMatrix;
 pub use device::handle::Device;
 pub use device::matrices::DeviceMatrix;
+#[cfg(feature = "unstable")]
 pub use device::record::Recorder;
 pub use device::values::{DeviceVector, ValueRows, Values};
 pub use device::vectors::Vectors;
