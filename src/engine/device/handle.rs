@@ -249,7 +249,7 @@ impl Device {
     /// The wgpu device, for making buffers and encoders.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] on the host engine, which has none.
+    /// [`Error::Unsupported`](crate::Error::Unsupported) on the host engine, which has none.
     pub fn wgpu_device(&self) -> Result<&wgpu::Device> {
         Ok(&self.gpu("a wgpu device")?.device)
     }
@@ -257,7 +257,7 @@ impl Device {
     /// The wgpu queue that recorded encoders are submitted to.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] on the host engine, which has none.
+    /// [`Error::Unsupported`](crate::Error::Unsupported) on the host engine, which has none.
     pub fn wgpu_queue(&self) -> Result<&wgpu::Queue> {
         Ok(&self.gpu("a wgpu queue")?.queue)
     }
