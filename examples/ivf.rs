@@ -1,6 +1,6 @@
-//! Lists of rows, the probes for a recall, and a search: the guide shows this.
+//! Lists of rows, and a search for a recall: the guide shows this.
 
-use nearfield::{Device, Ivf, MatrixView, Metric};
+use nearfield::{Device, Ivf, MatrixView, Metric, SearchOptions};
 
 fn main() -> Result<(), nearfield::Error> {
     let rows: Vec<f32> = (0..2000 * 64).map(|i| (i as f32 * 0.37).sin()).collect();
@@ -8,8 +8,7 @@ fn main() -> Result<(), nearfield::Error> {
     let device = Device::best()?;
     let mut index = Ivf::builder(&device, Metric::Cosine, 64).lists(32).train(rows)?;
     index.add(rows)?;
-    let probes = index.probes_for_recall(rows.slice(0..100), 10, 0.95)?;
-    let found = index.search(rows.slice(0..1), 10, probes)?;
+    let found = index.search_with(rows.slice(0..100), &SearchOptions::new(10).recall(0.95))?.neighbors;
     assert_eq!(found.row(0)[0].id, 0, "a row is its own nearest neighbour");
     Ok(())
 }

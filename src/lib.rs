@@ -21,6 +21,7 @@
 //! | the k nearest rows, or all within a radius, exactly | [`Flat`] |
 //! | most of them in a fraction of the time, among millions of rows | [`Ivf`] |
 //! | either, as a file or a setting says | [`Index`] |
+//! | a function of yours over any index | [`VectorIndex`] |
 //! | neighbours once, without an index | [`Device::nearest`] |
 //! | all distances between two sets | [`Device::distances`] |
 //! | the k smallest values of each row | [`Device::top_k`] |
@@ -50,18 +51,17 @@
 //!
 //! # Lists
 //!
-//! An [`Ivf`] keeps rows in lists around centroids and searches the lists nearest to a query. [`Ivf::probes_for_recall`] measures how many
-//! lists a recall needs.
+//! An [`Ivf`] keeps rows in lists around centroids and searches the lists nearest to a query: as many as a recall needs
+//! ([`SearchOptions::recall`]), or as you say ([`SearchOptions::probes`]).
 //!
 //! ```
-//! use nearfield::{Device, Ivf, MatrixView, Metric};
+//! use nearfield::{Device, Ivf, MatrixView, Metric, SearchOptions};
 //!
 //! let values: Vec<f32> = (0..2000 * 16).map(|i| (i as f32 * 0.37).sin()).collect();
 //! let rows = MatrixView::new(&values, 16)?;
 //! let mut index = Ivf::builder(&Device::host(), Metric::Cosine, 16).lists(20).train(rows)?;
 //! index.add(rows)?;
-//! let probes = index.probes_for_recall(rows.slice(0..200), 10, 0.95)?;
-//! let found = index.search(rows.slice(0..3), 10, probes)?;
+//! let found = index.search_with(rows.slice(0..200), &SearchOptions::new(10).recall(0.95))?.neighbors;
 //! assert_eq!(found.row(1)[0].id, 1, "a row is its own nearest neighbour");
 //! println!("{}", index.memory());
 //! # Ok::<(), nearfield::Error>(())
@@ -71,7 +71,7 @@
 //!
 //! [`Flat::save`] writes an index to a file that survives crashes; [`Index::load`] reads it on any device. Searches take `&self` and run
 //! from many threads at once; those that arrive together run as one. Every call that waits for the device has a twin that ends in `_async`
-//! and blocks no thread. [`Device::from_wgpu`] and [`Device::record`] work inside a program that already uses wgpu.
+//! and blocks no thread. [`Device::from_wgpu`] works inside a program that already uses wgpu.
 //!
 //! # What is promised
 //!
@@ -79,6 +79,15 @@
 //! precision that [`Metric`] states. On one adapter the answers are the same, bit for bit, whatever batch, thread or budget they came from.
 //! Values that are not finite are refused with their row, and after an error an index is as it was. Scratch memory stays within
 //! [`DeviceOptions::budget_bytes`].
+//!
+//! # Features
+//!
+//! | feature | adds |
+//! |---|---|
+//! | `io` | readers and writers of vector files: the module `io` |
+//! | `hdf5` | `io`, and a reader of HDF5 files |
+//! | `ndarray` | arrays of the crate `ndarray` as rows and queries |
+//! | `unstable` | what may change in any version, also after 1.0: `Device::record` and the module `recording`, `Plan::route` |
 //!
 //! The [guide](https://github.com/nearfield/nearfield/blob/main/docs/guide.md) goes on from here.
 //!
@@ -135,25 +144,29 @@ mod usage;
 
 pub use elements::{Element, ElementKind, Elements, HostVectors, Matrix, MatrixView};
 pub use engine::{
-    Device, DeviceMatrix, DeviceVector, Devices, DistanceMatrix, Plan, Queries, Recorder, Route, Screen,
-    ScreenKernel, SearchResult, Stages, Statistics, TunedKernel, ValueRows, Values, Vectors,
+    Device, DeviceMatrix, DeviceVector, Devices, DistanceMatrix, Plan, Screen, SearchResult, Stages,
+    Statistics, TunedKernel, ValueRows, Values, Vectors,
 };
+#[cfg(feature = "unstable")]
+pub use engine::{Recorder, Route, ScreenKernel};
 pub use error::{Error, ErrorKind, Result};
+#[cfg(feature = "unstable")]
+pub use gpu::Profile;
 #[cfg(target_arch = "wasm32")]
 pub use gpu::browser_instance;
 pub use gpu::{
-    Adapter, AdapterKind, BufferSlice, Capabilities, CooperativeSize, KernelForms, MemoryUsage, Profile,
-    Refusal, StageTime,
+    Adapter, AdapterKind, BufferSlice, Capabilities, CooperativeSize, KernelForms, MemoryUsage, Refusal,
+    StageTime,
 };
 pub use index::any::Index;
 pub use index::clusters::Clusters;
-pub use index::common::Rows;
 pub use index::flat::{Flat, FlatBuilder};
 pub use index::ivf::Ivf;
 pub use index::ivf::builder::IvfBuilder;
 pub use index::kmeans::KMeans;
 pub use index::loader::{Load, Loader};
 pub use index::saved::SavedIndex;
+pub use index::vector_index::VectorIndex;
 pub use interrupt::interruptible;
 pub use kernels::reduce_blocks::Summation;
 pub use options::device::DeviceOptions;
@@ -165,11 +178,12 @@ pub use metric::{Metric, Output, Precision};
 pub use neighbors::{Iter, Neighbor, Neighbors};
 pub use options::ids::to_ids;
 pub use options::placement::Placement;
-pub use options::{AddOptions, SearchOptions, WithinOptions};
+pub use options::{AddOptions, SearchOptions};
 pub use reduce::named::{Reduced, Reduction};
 pub use reduce::{Norm, Reduce};
 pub use usage::{Memory, MemoryPart, MemoryPlace};
 /// Arguments of the [`Recorder`]'s methods, which put kernels into a program's own command encoder.
+#[cfg(feature = "unstable")]
 pub mod recording {
     pub use crate::kernels::pairs::{HalfVectors, Pairs};
     pub use crate::kernels::reduce_blocks::{Operation, Reduce, Shape};
@@ -179,5 +193,5 @@ pub mod recording {
     pub use crate::kernels::{ABSENT, key_of, value_of};
 }
 
-/// The graphics interface, for [`Device::from_wgpu`] and [`Device::record`].
+/// The graphics interface, for [`Device::from_wgpu`].
 pub use wgpu;

@@ -104,6 +104,18 @@ impl Neighbors {
         self.offsets.extend((1..=words.len() / k).map(|row| start + row * k));
     }
 
+    /// Drops the hits that are not nearer than a radius.
+    pub(crate) fn cut_at(&mut self, radius: f32) {
+        let (mut start, mut kept) = (0, 0);
+        for end in &mut self.offsets[1..] {
+            let near = self.hits[start..*end].partition_point(|hit| hit.distance < radius);
+            self.hits.copy_within(start..start + near, kept);
+            start = std::mem::replace(end, kept + near);
+            kept = *end;
+        }
+        self.hits.truncate(kept);
+    }
+
     /// Number of queries.
     pub fn queries(&self) -> usize {
         self.offsets.len().saturating_sub(1)

@@ -1,9 +1,8 @@
 //! `nf.Index`: what indexes of every kind do.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use nearfield::{AdapterKind, AddOptions, ElementKind, Metric, Result, SearchOptions, WithinOptions};
+use nearfield::{AdapterKind, AddOptions, ElementKind, Metric, Result, SearchOptions};
 use numpy::{PyArray1, PyArray2};
 use parking_lot::{Mutex, RwLock};
 use pyo3::exceptions::PyTypeError;
@@ -19,9 +18,6 @@ use crate::kinds::{Flat, Ivf};
 use crate::vectors::Vectors;
 use crate::{kinds, python};
 
-/// Searches measure a recall when they have seen this many queries.
-const MEASURED_AT: [usize; 5] = [1, 30, 100, 300, 1000];
-
 /// What `nf.Flat` and `nf.Ivf` share. Searches run from many threads at once; a change waits for them, and they for it.
 // A call that waits for `index` gives up now and then, to look at signals, and a change would never find it free while searches of other
 // threads overlap. So calls line up for `turn`: behind a change that waits, no search starts.
@@ -35,47 +31,13 @@ pub(crate) struct Index {
     pub(crate) metric: Metric,
     pub(crate) dim: usize,
     pub(crate) elements: ElementKind,
-    /// Counts the changes, so that what was measured before one is not used after it.
-    changes: AtomicU64,
-    probes: Mutex<Measured>,
-}
-
-/// The probes that searches for k and a recall need.
-#[derive(Debug, Default)]
-struct Measured {
-    k: usize,
-    recall: f64,
-    /// The changes before.
-    changes: u64,
-    probes: usize,
-    /// How many queries they were measured with; 0: not yet.
-    queries: usize,
-    /// The first queries since the last change, those among them.
-    seen: Vec<f32>,
-}
-
-/// Puts queries behind those that were seen, up to the most that a recall is measured with.
-fn append(seen: &mut Vec<f32>, queries: nearfield::HostVectors<'_>) {
-    let dim = queries.dim();
-    let more = 0..queries.rows().min(MEASURED_AT[4].saturating_sub(seen.len() / dim));
-    seen.extend(queries.slice(more).to_f32());
 }
 
 impl From<nearfield::Index> for Index {
     fn from(index: nearfield::Index) -> Self {
         let (device, metric) = (Kept::new(index.device().clone()), index.metric());
         let (dim, elements) = (index.dim(), index.elements());
-        let (changes, probes) = (AtomicU64::new(0), Mutex::default());
-        Self {
-            index: Kept::new(RwLock::new(index)),
-            turn: Mutex::new(()),
-            device,
-            metric,
-            dim,
-            elements,
-            changes,
-            probes,
-        }
+        Self { index: Kept::new(RwLock::new(index)), turn: Mutex::new(()), device, metric, dim, elements }
     }
 }
 
@@ -113,7 +75,6 @@ impl Index {
             let turn = ending.wait(|time| self.turn.try_lock_for(time))?;
             let mut index = ending.wait(|time| self.index.try_write_for(time))?;
             drop(turn);
-            self.changes.fetch_add(1, Ordering::Relaxed);
             work(&mut index, ending)
         })
     }
@@ -133,49 +94,6 @@ impl Index {
     fn filter(&self, py: Python<'_>, filter: Option<&Bound<'_, PyAny>>) -> PyResult<Option<RowFilter>> {
         let largest = || self.read(py, |index, _| Ok(index.largest_id()));
         filter.map(|filter| RowFilter::of(filter, largest, || self.all_ids(py))).transpose()
-    }
-
-    /// The lists to probe for a recall. It is measured with the queries since the last change, again and again while they become more.
-    fn probes_for(
-        &self,
-        index: &nearfield::Index,
-        queries: nearfield::HostVectors<'_>,
-        (k, recall): (usize, f64),
-    ) -> Result<Option<usize>> {
-        let nearfield::Index::Ivf(lists) = index else { return Ok(None) };
-        let changes = self.changes.load(Ordering::Relaxed);
-        let seen = {
-            let mut known = self.probes.lock();
-            if (known.k, known.recall, known.changes) != (k, recall, changes) {
-                *known = Measured { k, recall, changes, ..Measured::default() };
-            }
-            let next = MEASURED_AT.into_iter().find(|&step| step > known.queries);
-            let count = known.seen.len() / queries.dim() + queries.rows();
-            if next.is_none_or(|next| count < next) {
-                return Ok(Some(known.probes));
-            }
-            let mut seen = known.seen.clone();
-            append(&mut seen, queries);
-            seen
-        };
-        let measured = seen.len() / queries.dim();
-        let probes = lists.probes_for_recall(nearfield::MatrixView::new(&seen, queries.dim())?, k, recall)?;
-        let mut known = self.probes.lock();
-        if (known.k, known.recall, known.changes) == (k, recall, changes) && known.queries < measured {
-            (known.probes, known.queries) = (probes, measured);
-            if measured == MEASURED_AT[4] {
-                known.seen = vec![];
-            }
-        }
-        Ok(Some(probes))
-    }
-
-    /// Keeps queries that were searched for, to measure the recall with.
-    fn keep_seen(&self, queries: nearfield::HostVectors<'_>) {
-        let mut known = self.probes.lock();
-        if (1..MEASURED_AT[4]).contains(&known.queries) {
-            append(&mut known.seen, queries);
-        }
     }
 
     /// Adds rows of the caller's and returns their ids.
@@ -307,14 +225,7 @@ impl Index {
     ) -> PyResult<Bound<'py, PyAny>> {
         let _running = call::check(py)?;
         let (k, probes) = (k.count("k")?, probes.map(|probes| probes.count("probes")).transpose()?);
-        let needed = "a number from 0 to 1";
-        let recall = recall.map(|recall| recall.take("recall", needed)).transpose()?;
-        if let Some(given) = recall.filter(|recall| !(0.0..=1.0).contains(recall)) {
-            return Err(refused("recall", needed, given));
-        }
-        if probes.is_some() && recall.is_some() {
-            return Err(refused("recall", "probes or a recall", "both"));
-        }
+        let recall = recall.map(|recall| recall.take("recall", "a number from 0 to 1")).transpose()?;
         let queries = Vectors::of(queries, "queries", Some(self.dim))?;
         let queries = queries.view(py)?;
         let out = out.map(|out| Out::given(out, queries.rows(), k)).transpose()?;
@@ -326,15 +237,8 @@ impl Index {
             let mut options = SearchOptions::new(k).fill(true);
             options.progress = report.as_ref().map(|report| report as _);
             options.filter = filter.as_ref().map(RowFilter::as_filter);
-            options.probes = match recall {
-                Some(recall) if queries.rows() > 0 => self.probes_for(index, queries, (k, recall))?,
-                _ => probes,
-            };
-            let found = index.search_with(asked.view()?, &options)?.neighbors;
-            if recall.is_some() {
-                self.keep_seen(queries);
-            }
-            Ok(found)
+            (options.probes, options.recall) = (probes, recall);
+            Ok(index.search_with(asked.view()?, &options)?.neighbors)
         });
         let found = shown.close(py, found)?;
         Out::of_shape(py, out, [queries.rows(), answers::width(&found)?])?.filled(&found)
@@ -373,10 +277,10 @@ impl Index {
         let shown = Progress::start(py, progress, "searching", queries.rows())?;
         let found = self.read(py, |index, ending| {
             let report = shown.reporter(ending);
-            let mut options = WithinOptions::new();
+            let mut options = SearchOptions::within(radius);
             options.progress = report.as_ref().map(|report| report as _);
             options.filter = filter.as_ref().map(RowFilter::as_filter);
-            Ok(index.search_within_with(queries, radius, &options)?.neighbors)
+            Ok(index.search_with(queries, &options)?.neighbors)
         });
         answers::ragged(py, &shown.close(py, found)?)
     }

@@ -13,9 +13,10 @@ pub(crate) mod tune;
 pub use device::distance_matrix::DistanceMatrix;
 pub use device::handle::Device;
 pub use device::matrices::DeviceMatrix;
+#[cfg(feature = "unstable")]
 pub use device::record::Recorder;
 pub use device::values::{DeviceVector, ValueRows, Values};
-pub use device::vectors::{Queries, Vectors};
+pub use device::vectors::Vectors;
 pub(crate) use lists::assign::Assigned;
 pub(crate) use lists::device_lists::{DeviceLists, Training, most_training_rows};
 pub(crate) use lists::engine_lists::EngineLists;

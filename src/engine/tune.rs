@@ -8,7 +8,7 @@ use std::future::ready;
 use std::time::Duration;
 
 use crate::elements::MatrixView;
-use crate::engine::device::vectors::Queries;
+use crate::engine::device::vectors::Vectors;
 use crate::engine::lists::ahead;
 use crate::engine::lists::centroids::Centroids;
 use crate::engine::lists::probing::Probing;
@@ -106,7 +106,7 @@ impl Tried<'_> {
     /// Searches for the nearest rows of some queries, with these forms and a profile.
     fn search<'f>(
         &'f self,
-        queries: Queries<'f>,
+        queries: Vectors<'f>,
         metric: Metric,
         forms: FormChoice,
     ) -> Boxed<'f, SearchResult> {

@@ -3,15 +3,16 @@
 use std::io::Write;
 use std::path::Path;
 
-use crate::engine::{Device, Devices, Queries, Recovered, SearchResult, TunedKernel};
+use crate::engine::{Device, Devices, Recovered, SearchResult, TunedKernel, Vectors};
 use crate::error::{Error, Result};
 use crate::future::Boxed;
-use crate::index::common::{Common, Resources, Rows};
+use crate::index::common::{Common, Resources};
 use crate::index::face::{index_methods, search_methods};
 use crate::index::flat::Flat;
 use crate::index::ivf::Ivf;
 use crate::index::loader::{FromSaved, Loader};
 use crate::index::saved::{Loading, SavedIndex, Saving};
+use crate::index::vector_index::vector_index;
 use crate::metric::Metric;
 use crate::neighbors::Neighbors;
 use crate::options::{AddOptions, SearchOptions};
@@ -60,6 +61,7 @@ macro_rules! delegate {
 
 index_methods!(Index);
 search_methods!(Index);
+vector_index!(Index);
 
 impl Index {
     /// Reads what the file of an index says of itself, without a device: the same as [`SavedIndex::read`].
@@ -104,17 +106,17 @@ impl Index {
 
     fn boxed_search<'s>(
         &'s self,
-        queries: Queries<'s>,
+        queries: Vectors<'s>,
         options: &'s SearchOptions<'_>,
     ) -> Boxed<'s, SearchResult> {
         delegate!(self.boxed_search(queries, options))
     }
 
-    fn boxed_add<'s>(&'s mut self, rows: Rows<'s>, options: &'s AddOptions<'_>) -> Boxed<'s, ()> {
+    fn boxed_add<'s>(&'s mut self, rows: Vectors<'s>, options: &'s AddOptions<'_>) -> Boxed<'s, ()> {
         delegate!(self.boxed_add(rows, options))
     }
 
-    fn boxed_update<'s>(&'s mut self, ids: &'s [u64], rows: Rows<'s>) -> Boxed<'s, ()> {
+    fn boxed_update<'s>(&'s mut self, ids: &'s [u64], rows: Vectors<'s>) -> Boxed<'s, ()> {
         delegate!(self.boxed_update(ids, rows))
     }
 

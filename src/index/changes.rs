@@ -32,7 +32,7 @@ macro_rules! change_methods {
                 /// assert_eq!(index.get(&[2, 1])?, [5.0, 6.0, 3.0, 4.0]);
                 /// # Ok::<(), nearfield::Error>(())
                 /// ```
-                pub fn add<'r>(&mut self, rows: impl Into<Rows<'r>>) -> Result<()> {
+                pub fn add<'r>(&mut self, rows: impl Into<Vectors<'r>>) -> Result<()> {
                     self.boxed_add(rows.into(), &AddOptions::new())
                 }
                 /// When its future is dropped, all rows are in the index or none is; searches of an [`Ivf`](crate::Ivf) may then
@@ -55,7 +55,7 @@ macro_rules! change_methods {
                 /// ```
                 pub fn add_with<'r>(
                     &mut self,
-                    rows: impl Into<Rows<'r>>,
+                    rows: impl Into<Vectors<'r>>,
                     options: &AddOptions<'_>,
                 ) -> Result<()> {
                     self.boxed_add(rows.into(), options)
@@ -103,7 +103,7 @@ macro_rules! change_methods {
                 /// assert_eq!(index.get(&[0, 1, 2])?, [1.5, 2.0, 3.5]);
                 /// # Ok::<(), nearfield::Error>(())
                 /// ```
-                pub fn update<'r>(&mut self, ids: &[u64], rows: impl Into<Rows<'r>>) -> Result<()> {
+                pub fn update<'r>(&mut self, ids: &[u64], rows: impl Into<Vectors<'r>>) -> Result<()> {
                     self.boxed_update(ids, rows.into())
                 }
                 /// When its future is dropped, the old rows are there or the new ones.

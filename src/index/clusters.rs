@@ -1,10 +1,9 @@
 //! `Clusters`: trained centroids, and the nearest one of any row.
 
 use crate::elements::MatrixView;
-use crate::engine::{Device, DeviceLists, Sample, Screen};
+use crate::engine::{Device, DeviceLists, Sample, Screen, Vectors};
 use crate::error::{Error, Result};
 use crate::future::{Boxed, blocking_and_async};
-use crate::index::common::Rows;
 use crate::memory;
 use crate::metric::Metric;
 
@@ -54,13 +53,13 @@ impl Clusters {
         /// assert_eq!(others, [clusters.assignments[3]; 2]);
         /// # Ok::<(), nearfield::Error>(())
         /// ```
-        pub fn predict<'r>(&self, device: &Device, rows: impl Into<Rows<'r>>) -> Result<Vec<u32>> {
+        pub fn predict<'r>(&self, device: &Device, rows: impl Into<Vectors<'r>>) -> Result<Vec<u32>> {
             self.predict_on(device, rows.into())
         }
         async predict_async;
     }
 
-    fn predict_on<'s>(&'s self, device: &'s Device, rows: Rows<'s>) -> Boxed<'s, Vec<u32>> {
+    fn predict_on<'s>(&'s self, device: &'s Device, rows: Vectors<'s>) -> Boxed<'s, Vec<u32>> {
         Box::pin(async move {
             let (centroids, metric) = ((&self.centroids[..], self.dim), (self.metric, Screen::Auto));
             Ok(nearest(device, centroids, metric, (&rows).into()).await?.0)
@@ -76,12 +75,12 @@ pub(super) async fn nearest(
     sample: Sample<'_>,
 ) -> Result<(Vec<u32>, f64)> {
     let lists = DeviceLists::around(device, metric, MatrixView::new(centroids, dim)?, screen).await?;
-    let pieces: Vec<Rows<'_>> = match sample {
+    let pieces: Vec<Vectors<'_>> = match sample {
         Sample::Host(rows) => {
             let starts = (0..rows.rows()).step_by(ROWS);
             starts.map(|start| rows.slice(start..rows.rows().min(start + ROWS)).into()).collect()
         }
-        Sample::Device(pieces) => pieces.iter().map(|&piece| Rows::from(piece)).collect(),
+        Sample::Device(pieces) => pieces.iter().map(|&piece| Vectors::from(piece)).collect(),
     };
     let mut numbers = memory::with_room(sample.rows())?;
     let (mut inertia, mut first) = (0.0, 0u64);

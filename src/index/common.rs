@@ -4,21 +4,17 @@ use std::sync::Arc;
 
 use crate::elements::{ElementKind, Matrix};
 use crate::engine::{
-    CopyOptions, Device, Devices, EngineLists, Kept, Probed, Queries, Recovered, RowShape, Screen,
-    SearchRequest, SearchResult, open_rows,
+    CopyOptions, Device, Devices, EngineLists, Kept, Probed, Recovered, RowShape, Screen, SearchRequest,
+    SearchResult, Vectors, open_rows,
 };
 use crate::error::{Error, Result};
 use crate::future::Boxed;
 use crate::memory;
 use crate::metric::Metric;
+use crate::options::SearchOptions;
 use crate::options::place::RowPlace;
 use crate::options::placement::Placement;
-use crate::options::{SearchOptions, WithinOptions};
 use crate::store::{RowStore, budget_of, check_dim, check_k};
-
-/// Vectors for an index: a [`MatrixView`](crate::MatrixView) of f32 or f16, a [`Matrix`](crate::Matrix), a slice or array that is one vector, or a
-/// [`DeviceMatrix`](crate::DeviceMatrix) on the index's device. The same type as [`Queries`].
-pub type Rows<'a> = Queries<'a>;
 
 /// Where an index lives, and with how much memory.
 #[derive(Debug, Clone)]
@@ -190,6 +186,15 @@ pub(crate) struct Common {
     pub(crate) store: Arc<RowStore>,
 }
 
+/// # Errors
+/// [`Error::Argument`] for a recall that is not within 0 and 1.
+pub(crate) fn check_recall(recall: f64) -> Result<()> {
+    match (0.0..=1.0).contains(&recall) {
+        true => Ok(()),
+        false => Err(Error::argument("recall", "a number from 0 to 1", recall)),
+    }
+}
+
 /// Mutable access to a part of an index that joint searches share.
 ///
 /// # Errors
@@ -213,24 +218,6 @@ impl Common {
         Matrix::of_bytes(self.elements, &bytes, self.dim)
     }
 
-    /// All rows within a radius: the same search for every kind of index.
-    pub(crate) fn within<'s>(
-        &'s self,
-        queries: Queries<'s>,
-        radius: f32,
-        options: &'s WithinOptions<'_>,
-    ) -> Boxed<'s, SearchResult> {
-        Box::pin(async move {
-            self.check_search(&queries, 1)?;
-            if radius.is_nan() {
-                return Err(Error::argument("radius", "a number", "NaN"));
-            }
-            let mut search = SearchOptions::new(1);
-            (search.filter, search.progress) = (options.filter, options.progress);
-            self.search(queries, &search, Some(radius), None).await
-        })
-    }
-
     pub(crate) fn store_mut(&mut self) -> Result<&mut RowStore> {
         changing(&mut self.store)
     }
@@ -251,7 +238,7 @@ impl Common {
     }
 
     /// Checks that the index can store these rows.
-    pub(crate) fn check_rows(&self, rows: &Rows<'_>) -> Result<()> {
+    pub(crate) fn check_rows(&self, rows: &Vectors<'_>) -> Result<()> {
         self.check_vectors("rows", rows)?;
         let (own, given) = (self.elements, rows.kind());
         if given.size() > own.size() {
@@ -262,7 +249,7 @@ impl Common {
     }
 
     /// Checks that vectors have the index's dim, and lie on its device or in the host's memory.
-    fn check_vectors(&self, argument: &'static str, vectors: &Rows<'_>) -> Result<()> {
+    fn check_vectors(&self, argument: &'static str, vectors: &Vectors<'_>) -> Result<()> {
         if vectors.dim() != self.dim {
             let needed = format!("dim {}, as the index has", self.dim);
             return Err(Error::argument(argument, needed, vectors.dim()));
@@ -271,7 +258,7 @@ impl Common {
     }
 
     /// Checks that an update has one row per id, and gives the slots of the rows that it replaces.
-    pub(crate) fn replaced(&self, ids: &[u64], rows: &Rows<'_>) -> Result<Vec<u32>> {
+    pub(crate) fn replaced(&self, ids: &[u64], rows: &Vectors<'_>) -> Result<Vec<u32>> {
         self.check_rows(rows)?;
         if rows.rows() != ids.len() {
             return Err(Error::argument("rows", format!("{} rows, one per id", ids.len()), rows.rows()));
@@ -285,29 +272,52 @@ impl Common {
         }
     }
 
-    /// Checks that the index can answer these queries.
-    pub(crate) fn check_search(&self, queries: &Queries<'_>, k: usize) -> Result<()> {
+    /// Checks that the index can answer these queries with these options, as far as all kinds of indexes do.
+    pub(crate) fn check_search(&self, queries: &Vectors<'_>, options: &SearchOptions<'_>) -> Result<()> {
         self.check_vectors("queries", queries)?;
-        check_k(k)
+        check_k(options.k)?;
+        if let Some(recall) = options.recall {
+            check_recall(recall)?;
+            if options.probes.is_some() {
+                return Err(Error::argument("recall", "probes or a recall", "both"));
+            }
+        }
+        let Some(radius) = options.radius else { return Ok(()) };
+        if radius.is_nan() {
+            return Err(Error::argument("radius", "a number", "NaN"));
+        }
+        match options.probes {
+            Some(probes) => {
+                let needed = "none beside a radius, because all rows are searched";
+                Err(Error::argument("probes", needed, probes))
+            }
+            None => Ok(()),
+        }
     }
 
     /// Searches for checked queries: the nearest rows of all or of some lists, or all rows within a radius.
     pub(crate) async fn search(
         &self,
-        queries: Queries<'_>,
+        queries: Vectors<'_>,
         options: &SearchOptions<'_>,
-        radius: Option<f32>,
         lists: Probed<'_>,
     ) -> Result<SearchResult> {
         let allowed = options.filter.map(|filter| self.store.allowed(&filter)).transpose()?;
+        let radius = options.unlimited();
+        // Plans have no use for a k that a radius stands for.
+        let k = if radius.is_some() { 1 } else { options.k };
         let request = SearchRequest {
             radius,
             allowed: allowed.as_ref(),
             widens: options.fill || allowed.is_some(),
             profile: options.profile,
             progress: options.progress,
-            ..SearchRequest::nearest(self.metric, options.k, self.budget)
+            ..SearchRequest::nearest(self.metric, k, self.budget)
         };
-        self.store.search(&queries, &request, lists).await
+        let mut found = self.store.search(&queries, &request, lists).await?;
+        if let Some(limit) = options.radius.filter(|_| radius.is_none()) {
+            found.neighbors.cut_at(limit);
+        }
+        Ok(found)
     }
 }

@@ -76,63 +76,6 @@ macro_rules! index_methods {
                     Box::pin(self.common().store.get(ids)) as Boxed<'_, Vec<f32>>
                 }
                 async get_async;
-                /// Searches with options: see [`SearchOptions`]. The result tells also how the answer came about.
-                ///
-                /// An [`Ivf`](crate::Ivf) probes [`SearchOptions::probes`] lists per query, or
-                /// [`Ivf::default_probes`](crate::Ivf::default_probes). Under a filter, a query that finds fewer than k rows in them
-                /// probes twice as many, again and again.
-                ///
-                /// # Errors
-                /// [`Error::Argument`] for k = 0, another dim, no probes, more probes than there are lists, or any probes for a
-                /// `Flat`; [`Error::NotFinite`] and [`Error::NormOutOfRange`] with the query's number; [`Error::Budget`] when not even
-                /// one query fits the budget; [`Error::OutOfMemory`]; [`Error::DeviceLost`].
-                pub fn search_with<'q>(
-                    &self,
-                    queries: impl Into<Queries<'q>>,
-                    options: &SearchOptions<'_>,
-                ) -> Result<SearchResult> {
-                    self.boxed_search(queries.into(), options)
-                }
-                async search_with_async;
-
-                /// All rows nearer than `radius` to each query: those whose reported distance is below it, nearest first, ties by the
-                /// smaller id. Each query has as many rows as there are: see [`Neighbors::offsets`](crate::Neighbors::offsets).
-                ///
-                /// A radius is a distance of the index's metric: for inner product `-(q.x)`, so rows with `q.x > 5` are within `-5.0`.
-                /// The same rows are screened as by a search for the k nearest, with a fixed threshold. All kinds of indexes go through all
-                /// rows and answer exactly: an [`Ivf`](crate::Ivf) does not know which lists have rows within a radius.
-                ///
-                /// # Errors
-                /// [`Error::Argument`] for a radius that is NaN; otherwise as [`search_with`](Self::search_with).
-                ///
-                /// ```no_run
-                /// use nearfield::{Device, Flat, MatrixView, Metric};
-                /// let device = Device::best()?;
-                /// let mut index = Flat::builder(&device, Metric::L2, 1).build()?;
-                /// index.add(MatrixView::new(&[0.0f32, 2.0, 3.0, 9.0], 1)?)?;
-                /// let found = index.search_within(MatrixView::new(&[2.5f32], 1)?, 1.0)?;
-                /// let ids: Vec<u64> = found.row(0).iter().map(|hit| hit.id).collect();
-                /// assert_eq!(ids, [1, 2]);
-                /// # Ok::<(), nearfield::Error>(())
-                /// ```
-                pub fn search_within<'a>(&self, queries: impl Into<Queries<'a>>, radius: f32) -> Result<Neighbors> {
-                    self.common().within(queries.into(), radius, &crate::WithinOptions::new()) => neighbors
-                }
-                async search_within_async;
-
-                /// [`search_within`](Self::search_within) with options. The result tells also how the answer came about.
-                ///
-                /// # Errors
-                /// As [`search_within`](Self::search_within).
-                pub fn search_within_with<'a>(
-                    &self,
-                    queries: impl Into<Queries<'a>>,
-                    radius: f32,
-                    options: &crate::WithinOptions<'_>,
-                ) -> Result<SearchResult> {
-                    self.common().within(queries.into(), radius, options)
-                }
-                async search_within_with_async;
 
                 /// Saves the index to one file, which [`load`](Self::load) reads, and every program that reads safetensors
                 /// (docs/files.md describes it). Rows go to the disk piece by piece, as they are stored; an `Ivf` saves its centroids
@@ -314,7 +257,7 @@ macro_rules! index_methods {
 }
 pub(crate) use index_methods;
 
-/// Writes the searches that [`Flat`](crate::Flat) and [`Index`](crate::Index) share, over `boxed_search`.
+/// Writes the searches, over `boxed_search`.
 macro_rules! search_methods {
     ($Index:ident) => {
         impl $Index {
@@ -327,10 +270,30 @@ macro_rules! search_methods {
                 ///
                 /// # Errors
                 /// As [`search_with`](Self::search_with).
-                pub fn search<'a>(&self, queries: impl Into<Queries<'a>>, k: usize) -> Result<Neighbors> {
+                pub fn search<'a>(&self, queries: impl Into<Vectors<'a>>, k: usize) -> Result<Neighbors> {
                     self.boxed_search(queries.into(), &SearchOptions::new(k)) => neighbors
                 }
                 async search_async;
+
+                /// Searches with options: the k nearest rows of each query, or all nearer than a radius, under a filter, in more or
+                /// fewer lists. See [`SearchOptions`]. The result tells also how the answer came about.
+                ///
+                /// An [`Ivf`](crate::Ivf) probes [`SearchOptions::probes`] lists per query, or
+                /// [`Ivf::default_probes`](crate::Ivf::default_probes), or as many as [`SearchOptions::recall`] needs. Under a filter, a query that finds fewer than k rows in them
+                /// probes twice as many, again and again.
+                ///
+                /// # Errors
+                /// [`Error::Argument`] for k = 0, a radius that is NaN, another dim, no probes, more probes than there are lists, any
+                /// probes for a `Flat`, beside a radius or beside a recall, or a recall that is not within 0 and 1; [`Error::NotFinite`] and [`Error::NormOutOfRange`] with the query's number; [`Error::Budget`] when not even
+                /// one query fits the budget; [`Error::OutOfMemory`]; [`Error::DeviceLost`].
+                pub fn search_with<'q>(
+                    &self,
+                    queries: impl Into<Vectors<'q>>,
+                    options: &SearchOptions<'_>,
+                ) -> Result<SearchResult> {
+                    self.boxed_search(queries.into(), options)
+                }
+                async search_with_async;
             }
         }
     };

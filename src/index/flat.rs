@@ -4,14 +4,15 @@ use std::io::Write;
 use std::path::Path;
 
 use crate::elements::ElementKind;
-use crate::engine::{Device, Devices, Plan, Queries, Recovered, Screen, SearchResult, TunedKernel};
+use crate::engine::{Device, Devices, Plan, Recovered, Screen, SearchResult, TunedKernel, Vectors};
 use crate::error::{Error, Result};
 use crate::future::{Boxed, blocking_and_async};
-use crate::index::common::{Common, Resources, Rows, Settings, resource_methods};
+use crate::index::common::{Common, Resources, Settings, resource_methods};
 use crate::index::face::{index_methods, search_methods};
 use crate::index::loader::{FromSaved, Loader};
 use crate::index::saved::{Loading, Saving};
 use crate::index::shared::SharedSearches;
+use crate::index::vector_index::vector_index;
 use crate::metric::Metric;
 use crate::neighbors::Neighbors;
 use crate::options::{AddOptions, SearchOptions, setters};
@@ -77,6 +78,7 @@ impl FlatBuilder {
 
 index_methods!(Flat);
 search_methods!(Flat);
+vector_index!(Flat);
 
 impl Flat {
     /// Starts a new index of vectors with `dim` elements.
@@ -115,11 +117,11 @@ impl Flat {
 
     pub(crate) fn boxed_search<'s>(
         &'s self,
-        queries: Queries<'s>,
+        queries: Vectors<'s>,
         options: &'s SearchOptions<'_>,
     ) -> Boxed<'s, SearchResult> {
         Box::pin(async move {
-            self.common.check_search(&queries, options.k)?;
+            self.common.check_search(&queries, options)?;
             if let Some(probes) = options.probes {
                 return Err(Error::argument("probes", "none, because a flat index has no lists", probes));
             }
@@ -130,7 +132,11 @@ impl Flat {
     /// A flat index has no lists.
     pub(crate) fn measure_lists(&self, _: &mut Memory) {}
 
-    pub(crate) fn boxed_add<'s>(&'s mut self, rows: Rows<'s>, options: &'s AddOptions<'_>) -> Boxed<'s, ()> {
+    pub(crate) fn boxed_add<'s>(
+        &'s mut self,
+        rows: Vectors<'s>,
+        options: &'s AddOptions<'_>,
+    ) -> Boxed<'s, ()> {
         Box::pin(async move {
             self.common.check_rows(&rows)?;
             let store = self.common.store_mut()?;
@@ -139,7 +145,7 @@ impl Flat {
         })
     }
 
-    pub(crate) fn boxed_update<'s>(&'s mut self, ids: &'s [u64], rows: Rows<'s>) -> Boxed<'s, ()> {
+    pub(crate) fn boxed_update<'s>(&'s mut self, ids: &'s [u64], rows: Vectors<'s>) -> Boxed<'s, ()> {
         Box::pin(async move {
             self.common.replaced(ids, &rows)?;
             let store = self.common.store_mut()?;

@@ -1,10 +1,9 @@
 //! `KMeans`: trains centroids on the device.
 
-use crate::engine::{Assigned, Device, DeviceMatrix, Sample, Screen, Training, most_training_rows};
+use crate::engine::{Assigned, Device, DeviceMatrix, Sample, Screen, Training, Vectors, most_training_rows};
 use crate::error::{Error, Result};
 use crate::future::{Boxed, blocking_and_async};
 use crate::index::clusters::{Clusters, nearest};
-use crate::index::common::Rows;
 use crate::index::grouped::Grouped;
 use crate::memory;
 use crate::metric::Metric;
@@ -116,7 +115,7 @@ impl<'a> KMeans<'a> {
         /// or a tolerance that is NaN;
         /// [`Error::NotFinite`] and [`Error::NormOutOfRange`] with the row's number among the training rows; [`Error::Unsupported`]
         /// if the centroids do not fit one binding of the adapter; [`Error::OutOfMemory`]; [`Error::Budget`].
-        pub fn train<'r>(&self, device: &Device, rows: impl Into<Rows<'r>>) -> Result<Clusters> {
+        pub fn train<'r>(&self, device: &Device, rows: impl Into<Vectors<'r>>) -> Result<Clusters> {
             self.train_on(device, rows.into())
         }
         async train_async;
@@ -131,7 +130,7 @@ impl<'a> KMeans<'a> {
         async train_device_async;
     }
 
-    fn train_on<'s>(&'s self, device: &'s Device, rows: Rows<'s>) -> Boxed<'s, Clusters> {
+    fn train_on<'s>(&'s self, device: &'s Device, rows: Vectors<'s>) -> Boxed<'s, Clusters> {
         Box::pin(async move { self.clusters(device, (&rows).into()).await })
     }
 

@@ -15,3 +15,4 @@ pub(crate) mod loader;
 mod mapped;
 pub(crate) mod saved;
 mod shared;
+pub(crate) mod vector_index;

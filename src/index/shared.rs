@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::callers::{Callers, MANY, Request};
 use crate::elements::MatrixView;
-use crate::engine::{EngineLists, Probed, Queries, SearchRequest, SearchResult, Statistics};
+use crate::engine::{EngineLists, Probed, SearchRequest, SearchResult, Statistics, Vectors};
 use crate::error::Result;
 use crate::future::Boxed;
 use crate::gpu::is_blocked;
@@ -49,18 +49,18 @@ impl SharedSearches {
     pub(crate) async fn search(
         &self,
         common: &Common,
-        queries: Queries<'_>,
+        queries: Vectors<'_>,
         options: &SearchOptions<'_>,
         lists: Shared<'_>,
     ) -> Result<SearchResult> {
         let kind = Kind { k: options.k, fill: options.fill, probes: lists.map(|(_, probes)| probes) };
-        let alone = common.search(queries, options, None, borrowed(lists));
+        let alone = common.search(queries, options, borrowed(lists));
         let share = lists.map_or([1, 1], |(lists, probes)| [probes.into(), lists.count()]);
         if !is_joinable(common, &queries, options) || !common.store.rows.gain_together(share) {
             return alone.await;
         }
         let request = || {
-            let Queries::Host(vectors) = queries else { return None };
+            let Vectors::Host(vectors) = queries else { return None };
             // Searched by itself, a query that is refused has the engine's own error, with its number.
             queries.check_values("queries").ok()?;
             let (values, count) = (vectors.to_f32(), vectors.rows());
@@ -95,10 +95,11 @@ fn borrowed(lists: Shared<'_>) -> Probed<'_> {
 }
 
 /// Whether a search can run together with others.
-fn is_joinable(common: &Common, queries: &Queries<'_>, options: &SearchOptions<'_>) -> bool {
-    let &SearchOptions { k, probes: _, fill: _, filter, profile, progress } = options;
-    let is_plain = filter.is_none() && !profile && progress.is_none() && k <= MOST_NEIGHBORS;
-    let is_small = matches!(queries, Queries::Host(_))
+fn is_joinable(common: &Common, queries: &Vectors<'_>, options: &SearchOptions<'_>) -> bool {
+    let &SearchOptions { k, radius, probes: _, recall: _, fill: _, filter, profile, progress } = options;
+    let is_whole = filter.is_none() && radius.is_none();
+    let is_plain = is_whole && !profile && progress.is_none() && k <= MOST_NEIGHBORS;
+    let is_small = matches!(queries, Vectors::Host(_))
         && (1..MANY).contains(&queries.rows())
         && queries.rows() * common.dim < MOST_ELEMENTS;
     // A thread of the pool takes up other work in the middle of a search on the host, and a search among that work must not wait for

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use crate::elements::{ElementKind, MatrixView};
 use crate::engine::rows::open::open_on;
 use crate::engine::{
-    Device, DeviceLists, Edit, Kept, Placing, Queries, RowShape, Rows, SearchRequest, SearchResult, Vectors,
-    change,
+    Device, DeviceLists, Edit, Kept, Placing, RowShape, Rows, SearchRequest, SearchResult, Vectors, change,
 };
 use crate::error::{Error, Result};
 use crate::gpu::{Commands, words};
@@ -116,7 +115,7 @@ impl Slots {
     ///
     /// # Errors
     /// [`Error::OutOfMemory`].
-    pub fn search<'q>(&self, queries: impl Into<Queries<'q>>, k: usize) -> Result<SearchResult> {
+    pub fn search<'q>(&self, queries: impl Into<Vectors<'q>>, k: usize) -> Result<SearchResult> {
         let request = SearchRequest::nearest(self.metric, k, BUDGET_BYTES);
         self.device.block_on(self.rows.search(&queries.into(), &request, None))
     }
@@ -130,7 +129,7 @@ impl Slots {
         &self,
         centroids: MatrixView<'_, f32>,
         lists: Option<(&[Vec<u32>], &[u32])>,
-        queries: impl Into<Queries<'q>>,
+        queries: impl Into<Vectors<'q>>,
         k: usize,
     ) -> Result<SearchResult> {
         let request = SearchRequest::nearest(self.metric, k, BUDGET_BYTES);

@@ -67,12 +67,28 @@ impl<'a> AddOptions<'a> {
     }
 }
 
-/// How the k nearest rows are searched. `SearchOptions::new(k)` is what [`Flat::search`](crate::Flat::search) uses.
+/// What a search finds: the k nearest rows ([`new`](Self::new)), or all rows nearer than a radius ([`within`](Self::within)).
+/// `SearchOptions::new(k)` is what [`Flat::search`](crate::Flat::search) uses.
+///
+/// ```
+/// use nearfield::{Device, Flat, Metric, SearchOptions};
+/// let mut index = Flat::builder(&Device::host(), Metric::L2, 1).build()?;
+/// index.add(&[[0.0f32], [2.0], [3.0], [9.0]])?;
+/// let ids = |options: SearchOptions<'_>| -> nearfield::Result<Vec<u64>> {
+///     Ok(index.search_with(&[2.6f32], &options)?.neighbors.ids().to_vec())
+/// };
+/// assert_eq!(ids(SearchOptions::new(3))?, [2, 1, 0]);
+/// assert_eq!(ids(SearchOptions::within(1.0))?, [2, 1]);
+/// assert_eq!(ids(SearchOptions::new(1).radius(1.0))?, [2]);
+/// # Ok::<(), nearfield::Error>(())
+/// ```
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct SearchOptions<'a> {
-    /// Neighbours per query.
+    /// Neighbours per query, at most; [`usize::MAX`] for all that a radius has.
     pub k: usize,
+    /// Only rows whose reported distance is below it are found; none for rows at any distance.
+    pub radius: Option<f32>,
     /// Called after each batch with the number of queries answered so far.
     pub progress: Option<Progress<'a>>,
     /// Times the stages on the device, where the adapter has timestamps. A little slower.
@@ -80,8 +96,11 @@ pub struct SearchOptions<'a> {
     /// The rows that may be found; none for all.
     pub filter: Option<Filter<'a>>,
     /// Lists that an [`Ivf`](crate::Ivf) probes per query; none for its default. A [`Flat`](crate::Flat), which has no lists,
-    /// refuses any.
+    /// refuses any, and so does a search with a radius, which goes through all rows.
     pub probes: Option<usize>,
+    /// The part of the k nearest rows that an [`Ivf`](crate::Ivf) has to find, in place of probes; none for its default probes. A
+    /// [`Flat`](crate::Flat) and a search with a radius find all rows there are, and ignore it.
+    pub recall: Option<f64>,
     /// Whether a query of an [`Ivf`](crate::Ivf) that finds fewer than k rows in its lists probes twice as many, again and again, as it
     /// does under a filter. Every answer then has k rows, or all that are allowed. Default: false.
     pub fill: bool,
@@ -90,12 +109,41 @@ pub struct SearchOptions<'a> {
 impl<'a> SearchOptions<'a> {
     /// The k nearest of all rows, without progress or profile.
     pub fn new(k: usize) -> Self {
-        Self { k, progress: None, profile: false, filter: None, probes: None, fill: false }
+        Self {
+            k,
+            radius: None,
+            progress: None,
+            profile: false,
+            filter: None,
+            probes: None,
+            recall: None,
+            fill: false,
+        }
+    }
+
+    /// All rows nearer than `radius` to each query: those whose reported distance is below it, nearest first, ties by the smaller id.
+    /// Each query has as many rows as there are: see [`Neighbors::offsets`](crate::Neighbors::offsets).
+    ///
+    /// A radius is a distance of the index's metric: for inner product `-(q.x)`, so rows with `q.x > 5` are within `-5.0`. The same
+    /// rows are screened as by a search for the k nearest, with a fixed threshold. All kinds of indexes go through all rows and answer
+    /// exactly: an [`Ivf`](crate::Ivf) does not know which lists have rows within a radius.
+    pub fn within(radius: f32) -> Self {
+        Self::new(usize::MAX).radius(radius)
     }
 
     setters! { options => options;
+        /// Finds only rows nearer than `radius`, and of these at most k. An [`Ivf`](crate::Ivf) then goes through all rows, as for
+        /// [`within`](Self::within), and its answers are exact.
+        radius: f32 => Some;
         /// Probes this many lists of an [`Ivf`](crate::Ivf) per query.
         probes: usize => Some;
+        /// Probes as many lists of an [`Ivf`](crate::Ivf) as find this part of the k nearest rows, from 0 to 1, on average.
+        ///
+        /// The index measures how many that are with the queries of such searches, as
+        /// [`Ivf::probes_for_recall`](crate::Ivf::probes_for_recall) does: with those of the first search, and again when it has seen 30,
+        /// 100, 300 and 1,000. These few searches take longer. It keeps up to 1,000 queries for that. After a change of the index, or for
+        /// another k or recall than in the search before, it measures anew. A filter has no part in it.
+        recall: f64 => Some;
         /// Sets [`SearchOptions::fill`].
         fill: bool;
         /// Calls `progress` after each batch with the number of queries answered so far.
@@ -111,34 +159,10 @@ impl<'a> SearchOptions<'a> {
         self.filter = Some(filter.into());
         self
     }
-}
 
-/// How all rows within a radius are searched: see [`Flat::search_within_with`](crate::Flat::search_within_with).
-#[derive(Clone, Default)]
-#[non_exhaustive]
-pub struct WithinOptions<'a> {
-    /// Called after each batch with the number of queries answered so far.
-    pub progress: Option<Progress<'a>>,
-    /// The rows that may be found; none for all.
-    pub filter: Option<Filter<'a>>,
-}
-
-impl<'a> WithinOptions<'a> {
-    /// All rows, without progress.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    setters! { options => options;
-        /// Calls `progress` after each batch with the number of queries answered so far.
-        progress: Progress<'a> => Some;
-    }
-
-    /// Searches only the rows that `filter` allows: a [`Filter`], or a reference to ids, to a set of ids or to a function.
-    #[must_use]
-    pub fn filter(mut self, filter: impl Into<Filter<'a>>) -> Self {
-        self.filter = Some(filter.into());
-        self
+    /// The radius of a search for all rows within it. Where k limits the rows, the k nearest are searched and cut at the radius.
+    pub(crate) fn unlimited(&self) -> Option<f32> {
+        self.radius.filter(|_| self.k == usize::MAX)
     }
 }
 
@@ -152,16 +176,12 @@ impl fmt::Debug for SearchOptions<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SearchOptions")
             .field("k", &self.k)
+            .field("radius", &self.radius)
             .field("profile", &self.profile)
             .field("filter", &self.filter)
             .field("probes", &self.probes)
+            .field("recall", &self.recall)
             .field("fill", &self.fill)
             .finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for WithinOptions<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WithinOptions").field("filter", &self.filter).finish_non_exhaustive()
     }
 }

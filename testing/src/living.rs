@@ -1,8 +1,8 @@
 //! Indexes of either kind, which live the same lives.
 
 use nearfield::{
-    AddOptions, Device, ElementKind, Error, Flat, Index, Ivf, MatrixView, Metric, Neighbors, Rows, Screen,
-    SearchOptions,
+    AddOptions, Device, ElementKind, Error, Flat, Index, Ivf, MatrixView, Metric, Neighbors, Screen,
+    SearchOptions, Vectors,
 };
 
 use super::{Random, view};
@@ -48,7 +48,7 @@ impl Kind {
 }
 
 /// Adds rows under these ids, or under their insertion numbers.
-pub fn add<'r>(index: &mut Index, rows: impl Into<Rows<'r>>, ids: Option<&[u64]>) -> Result<(), Error> {
+pub fn add<'r>(index: &mut Index, rows: impl Into<Vectors<'r>>, ids: Option<&[u64]>) -> Result<(), Error> {
     match ids {
         Some(ids) => index.add_with(rows, &AddOptions::new().ids(ids)),
         None => index.add(rows),

@@ -8,7 +8,7 @@ use std::task::{Context, Waker};
 use crate::common::Engine::{self, Adapter, Host};
 use crate::common::has_kernels;
 use nearfield::{
-    Device, ElementKind, Error, Filter, Flat, Index, Ivf, Metric, Rows, SavedIndex, Screen, SearchOptions,
+    Device, ElementKind, Error, Filter, Flat, Index, Ivf, Metric, SavedIndex, Screen, SearchOptions, Vectors,
 };
 use nearfield_testing::living::{self, Kind, LISTS, bits, ids};
 use nearfield_testing::{Random, rounded, view};
@@ -26,7 +26,7 @@ fn plain(device: &Device, kind: Kind) -> Index {
 /// Adds rows in the index's element type.
 fn add(index: &mut Index, rows: &[f32], ids: Option<&[u64]>) {
     let (halves, _) = rounded(rows);
-    let rows: Rows<'_> = match index.elements() {
+    let rows: Vectors<'_> = match index.elements() {
         ElementKind::F16 => view(&halves, DIM).into(),
         _ => view(rows, DIM).into(),
     };
@@ -66,7 +66,9 @@ fn same(one: &Index, other: &Index, said: &str) {
     }
     if let (Index::Flat(one), Index::Flat(other)) = (one, other) {
         let queries = random.floats(3 * DIM);
-        let within = |index: &Flat| index.search_within(view(&queries, DIM), 0.9).expect("an answer");
+        let within = |index: &Flat| {
+            index.search_with(view(&queries, DIM), &SearchOptions::within(0.9)).expect("an answer").neighbors
+        };
         assert_eq!(bits(&within(one)), bits(&within(other)), "{said}");
     }
 }

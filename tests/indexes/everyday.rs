@@ -1,12 +1,13 @@
 //! What callers have is what indexes take; indexes are measured, merged, and asked in any batch, whatever their kind.
 
 use std::collections::{BTreeMap, HashSet};
+use std::path::Path;
 
 use crate::common::Engine::{self, Adapter, Host};
 use crate::support::few_iterations;
 use nearfield::{
     AddOptions, Device, Element, ElementKind, Error, Flat, Index, Ivf, Matrix, MatrixView, MemoryPlace,
-    Metric, Queries, RowPlace, SavedIndex, Screen, SearchOptions, to_ids,
+    Metric, RowPlace, SavedIndex, Screen, SearchOptions, VectorIndex, Vectors, to_ids,
 };
 use nearfield_testing::living::bits;
 use nearfield_testing::{Random, view};
@@ -28,6 +29,39 @@ fn both(device: &Device, rows: &[f32], kind: ElementKind) -> [Index; 2] {
     let mut both = [flat.build().expect("an index").into(), ivf.train(&rows).expect("trains").into()];
     both.iter_mut().for_each(|index: &mut Index| index.add(&rows).expect("rows"));
     both
+}
+
+/// What a program does that knows no more of an index than the trait.
+fn used(index: &mut dyn VectorIndex, path: &Path) {
+    let rows = whole(30, 4);
+    let row = |number: usize| &rows[number * DIM..][..DIM];
+    index.remove(&index.ids().expect("memory")).expect("rows");
+    assert!(index.is_empty() && index.dim() == DIM && index.metric() == Metric::L2Squared);
+    let ids: Vec<u64> = (500..530).collect();
+    index.add_with(view(&rows, DIM).into(), &AddOptions::new().ids(&ids)).expect("added");
+    index.remove(&[503, 504]).expect("rows");
+    index.update(&[505], row(3).into()).expect("a row");
+    assert_eq!(index.get(&[505, 500]).expect("rows"), [row(3), row(0)].concat());
+    assert!(index.len() == 28 && index.contains(529) && !index.contains(503));
+    let found = index.search_with(row(3).into(), &SearchOptions::within(0.5)).expect("an answer");
+    assert!(found.neighbors.ids().contains(&505), "{found:?}");
+    assert!(index.memory().total() > 0);
+    index.save(path).expect("saved");
+}
+
+#[test_matrix([Adapter, Host])]
+fn indexes_of_any_kind_are_used_behind_the_trait(engine: Engine) {
+    let Some(device) = engine.device() else { return };
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let [flat, ivf] = both(device, &whole(70, 3), ElementKind::F32);
+    let any = flat.clone_to(device).expect("a copy");
+    let (Index::Flat(flat), Index::Ivf(ivf)) = (flat, ivf) else { unreachable!("they were made so") };
+    let mut indexes: [Box<dyn VectorIndex>; 3] = [Box::new(flat), Box::new(ivf), Box::new(any)];
+    for index in &mut indexes {
+        used(&mut **index, file.path());
+        let loaded = Index::load(device, file.path()).expect("an index");
+        assert_eq!(loaded.ids().expect("memory"), index.ids().expect("memory"));
+    }
 }
 
 #[test]
@@ -116,7 +150,7 @@ fn a_query_has_the_same_bits_whatever_batch_and_thread_it_is_in(
         let mut options = SearchOptions::new(10);
         options.probes = is_ivf.then_some(5);
         let search =
-            |queries: Queries<'_>| bits(&index.search_with(queries, &options).expect("an answer").neighbors);
+            |queries: Vectors<'_>| bits(&index.search_with(queries, &options).expect("an answer").neighbors);
         let all = search(queries.into());
         assert_eq!(search((&device.upload(queries).expect("good queries")).into()), all, "from the device");
         std::thread::scope(|scope| {
@@ -198,9 +232,10 @@ fn probes_for_a_recall_are_enough_for_other_queries() {
     index.add(rows).expect("rows");
     let queries: Vec<f32> = random.floats(4000 * DIM);
     let queries = view(&queries, DIM);
-    let truth = index.search(queries, 10, 100).expect("the truth");
+    let truth = index.search_with(queries, &SearchOptions::new(10).probes(100)).expect("the truth").neighbors;
     let recall = |probes| {
-        let found = index.search(queries, 10, probes).expect("an answer");
+        let found =
+            index.search_with(queries, &SearchOptions::new(10).probes(probes)).expect("an answer").neighbors;
         let same = |(found, truth): (&[nearfield::Neighbor], &[nearfield::Neighbor])| {
             truth.iter().filter(|hit| found.iter().any(|one| one.id == hit.id)).count()
         };

@@ -3,8 +3,7 @@
 use crate::common::Engine::{self, Adapter, Host};
 use crate::support::{flat, flat_with_ids};
 use nearfield::{
-    Device, Error, Filter, Flat, MatrixView, Metric, Neighbor, Neighbors, Screen, SearchOptions,
-    SearchResult, WithinOptions,
+    Device, Error, Filter, Flat, MatrixView, Metric, Neighbor, Neighbors, Screen, SearchOptions, SearchResult,
 };
 use nearfield_testing::{Random, view};
 use test_case::test_matrix;
@@ -71,9 +70,12 @@ fn every_share(device: &Device, metric: Metric, screen: Screen, rows: usize, que
                 assert_eq!(found(&index, queries, k, Filter::ids(&listed)), want, "{said}: ids");
                 let near = want.row(0).last().map_or(65.0, |hit| hit.distance);
                 for radius in [near, f32::INFINITY] {
-                    let want = fresh.search_within(queries, radius).expect("an answer");
-                    let options = WithinOptions::new().filter(Filter::by(&allowed));
-                    let within = index.search_within_with(queries, radius, &options).expect("an answer");
+                    let want = fresh
+                        .search_with(queries, &SearchOptions::within(radius))
+                        .expect("an answer")
+                        .neighbors;
+                    let options = SearchOptions::within(radius).filter(Filter::by(&allowed));
+                    let within = index.search_with(queries, &options).expect("an answer");
                     assert_eq!(within.neighbors, want, "{said}: within {radius}");
                 }
             }
@@ -187,9 +189,8 @@ fn a_filter_that_allows_few_rows_looks_at_no_others(engine: Engine) {
             assert_eq!(scored(&SearchOptions::new(2)), count * 10_000);
             let options = SearchOptions::new(2).filter(Filter::by(&few));
             assert_eq!(scored(&options), count * (10_000 / every));
-            let within = WithinOptions::new().filter(Filter::by(&few));
-            let SearchResult { statistics, .. } =
-                index.search_within_with(queries, 9.0, &within).expect("an answer");
+            let within = SearchOptions::within(9.0).filter(Filter::by(&few));
+            let SearchResult { statistics, .. } = index.search_with(queries, &within).expect("an answer");
             assert_eq!(statistics.scored, count * (10_000 / every));
             assert_eq!((statistics.searched_again, statistics.searched_exhaustively), (0, 0));
             // Those that are not allowed are few.

@@ -122,7 +122,9 @@ fn a_search_ends_soon_and_the_index_answers_as_before(engine: Engine, kind: Kind
     };
     for asks in [1, 3] {
         interrupt("a search", asks, || index.search_with(many, &options));
-        interrupt("a search within a radius", asks, || index.search_within(many, 250.0));
+        interrupt("a search within a radius", asks, || {
+            index.search_with(many, &SearchOptions::within(250.0))
+        });
     }
     assert!(answers(&index, &rows) == before);
 }
@@ -262,7 +264,7 @@ fn every_kind_of_call_looks_at_whether_to_end(engine: Engine, kind: Kind) {
         assert!(living::ids(&index) == ids && answers(&index, &rows) == before, "{what}");
     };
     is_ended("search", &mut |index| index.search(all, 3).map(drop));
-    is_ended("search within", &mut |index| index.search_within(all, 2.0).map(drop));
+    is_ended("search within", &mut |index| index.search_with(all, &SearchOptions::within(2.0)).map(drop));
     is_ended("add", &mut |index| index.add(all));
     is_ended("add with ids", &mut |index| index.add_with(all, &AddOptions::new().ids(&numbers)));
     is_ended("add from the device", &mut |index| index.add(&uploaded));

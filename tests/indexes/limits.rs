@@ -22,7 +22,7 @@ fn scores_up_to_a_binding_that_is_no_size_class_are_searched() {
     let index = index(&device, rows);
     let plan = index.plan(4, 10).expect("a plan");
     assert!(
-        matches!(plan.route, Route::Screened { chunk_blocks, chunks: 2.., .. } if chunk_blocks > 250),
+        matches!(plan.route(), Route::Screened { chunk_blocks, chunks: 2.., .. } if chunk_blocks > 250),
         "{plan}: the scores of a chunk nearly fill a binding"
     );
     let truth = Truth::new(queries, rows);
@@ -64,7 +64,7 @@ fn a_budget_too_small_for_tiles_scans() {
     let mut small = builder.build().expect("an index");
     small.add(rows).expect("good rows");
     let plan = small.plan(40, 10).expect("a plan");
-    assert!(matches!(plan.route, Route::Screened { kernel: ScreenKernel::Scan, .. }), "{plan}");
+    assert!(matches!(plan.route(), Route::Screened { kernel: ScreenKernel::Scan, .. }), "{plan}");
     let found = small.search(queries, 10).expect("an answer");
     assert_eq!(found, index(device, rows).search(queries, 10).expect("an answer"));
 }

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use nearfield::{
-    Device, Error, Flat, Index, Ivf, MemoryPlace, Metric, Placement, Queries, RowPlace, Screen,
-    SearchOptions, SearchResult,
+    Device, Error, Flat, Index, Ivf, MemoryPlace, Metric, Placement, RowPlace, Screen, SearchOptions,
+    SearchResult, Vectors,
 };
 use test_case::test_matrix;
 
@@ -98,7 +98,7 @@ fn a_device_that_is_lost_while_many_search_gives_each_an_error() {
 }
 
 /// The answers of an index, probing each number of lists.
-fn answers<'q>(index: &Index, queries: impl Into<Queries<'q>>) -> Vec<SearchResult> {
+fn answers<'q>(index: &Index, queries: impl Into<Vectors<'q>>) -> Vec<SearchResult> {
     let queries = queries.into();
     let probes = if index.lists().is_some() { &[Some(1), Some(4), Some(LISTS)][..] } else { &[None] };
     let answer = |&probes: &Option<usize>| {
@@ -163,7 +163,8 @@ fn copies(device: &Device) -> Check {
                 }
                 assert_eq!(bits(&after.neighbors), bits(&wanted.neighbors));
             }
-            let found = index.search_within(&values[..DIM], 0.5).expect("an answer");
+            let found =
+                index.search_with(&values[..DIM], &SearchOptions::within(0.5)).expect("an answer").neighbors;
             assert_eq!(found.row(0)[0].id, 0);
             // Saved from the copy, lists are the same lists.
             if !is_hybrid && index.lists().is_some() {
@@ -374,7 +375,8 @@ fn lists_come_back_when_all_devices_were_lost() {
     let builder = builder.rows(RowPlace::Host).screen(Screen::I8);
     let mut index = builder.train(view(&rows, DIM)).expect("trains");
     index.add(view(&rows, DIM)).expect("good rows");
-    let answer = |index: &Ivf| index.search(view(&queries, DIM), 6, 3);
+    let options = SearchOptions::new(6).probes(3);
+    let answer = |index: &Ivf| Ok(index.search_with(view(&queries, DIM), &options)?.neighbors);
     let (want, bytes) = (answer(&index).expect("an answer"), index.to_bytes().expect("memory"));
     two.iter().for_each(destroy);
     for _ in 0..2 {

@@ -8,7 +8,7 @@ use std::{env, fs};
 
 use nearfield::{
     AddOptions, Device, DeviceOptions, Error, ErrorKind, Flat, Index, Ivf, KMeans, MatrixView, Metric,
-    Screen, io,
+    Screen, SearchOptions, io,
 };
 use test_case::test_case;
 
@@ -145,7 +145,7 @@ fn run(scenario: &str, device: &Device) -> Result<(), Error> {
         }
         "search within" => {
             let queries = view(&given.values[..DIM * 500], DIM);
-            assert!(index.search_within(queries, 300.0)?.hits().len() > ROWS);
+            assert!(index.search_with(queries, &SearchOptions::within(300.0))?.neighbors.hits().len() > ROWS);
         }
         "k-means" => {
             // As rows of one element, there are enough of them to need more than the smallest limit grants.

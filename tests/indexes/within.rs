@@ -5,25 +5,39 @@ use std::sync::Mutex;
 use crate::common::Engine::{self, Adapter, Host};
 use crate::common::has_kernels;
 use crate::support::flat;
-use nearfield::{Error, Filter, Flat, Metric, Neighbor, Screen, SearchResult, WithinOptions};
+use nearfield::{
+    Error, Filter, Flat, Index, Ivf, Metric, Neighbor, Screen, SearchOptions, SearchResult, VectorIndex,
+    Vectors,
+};
 use nearfield_testing::{Random, view};
 use test_case::test_matrix;
 
 /// The answer of a search for all rows, cut off at the radius.
-fn wanted(index: &Flat, queries: &[f32], dim: usize, radius: f32) -> Vec<Vec<Neighbor>> {
-    let all = index.search(view(queries, dim), index.len().max(1)).expect("all rows");
+fn wanted(index: &dyn VectorIndex, queries: &[f32], dim: usize, radius: f32) -> Vec<Vec<Neighbor>> {
+    let options = SearchOptions::new(index.len().max(1)).fill(true);
+    let all = index.search_with(view(queries, dim).into(), &options).expect("all rows").neighbors;
     all.iter().map(|row| row.iter().copied().filter(|hit| hit.distance < radius).collect()).collect()
 }
 
-fn check(index: &Flat, queries: &[f32], dim: usize, radius: f32) -> usize {
+fn check(index: &dyn VectorIndex, queries: &[f32], dim: usize, radius: f32) -> usize {
     let want = wanted(index, queries, dim, radius);
-    let found = index.search_within(view(queries, dim), radius).expect("a search");
+    let queries = Vectors::from(view(queries, dim));
+    let search =
+        |options: SearchOptions<'_>| index.search_with(queries, &options).expect("a search").neighbors;
+    let found = search(SearchOptions::within(radius));
     assert_eq!(found.queries(), want.len());
     assert_eq!(found.offsets().len(), want.len() + 1);
     for (query, want) in want.iter().enumerate() {
         assert_eq!(found.row(query), want, "{}, radius {radius}, query {query}", index.metric());
     }
     assert_eq!(found.hits().len(), want.iter().map(Vec::len).sum::<usize>());
+    for k in [1, 7, usize::MAX] {
+        let few = search(SearchOptions::new(k).radius(radius));
+        assert!(
+            few.iter().zip(&want).all(|(few, want)| few == &want[..want.len().min(k)]),
+            "{k} of {radius}"
+        );
+    }
     found.hits().len()
 }
 
@@ -74,9 +88,9 @@ fn rows_whose_squares_differ_are_ordered_by_them_where_their_roots_are_equal(eng
     for screen in [Screen::I8, Screen::None] {
         let index = flat(device, Metric::L2, view(&rows, 3), screen);
         // The filter leaves so few rows that the distances of all of them are computed.
-        for options in [WithinOptions::new(), WithinOptions::new().filter(Filter::ids(&[0, 1]))] {
-            let found = index.search_within_with(view(&[0.0; 3], 3), 4001.0, &options).expect("a search");
-            let found = found.neighbors;
+        let within = SearchOptions::within(4001.0);
+        for options in [within.clone(), within.filter(Filter::ids(&[0, 1]))] {
+            let found = index.search_with(&[0.0f32; 3], &options).expect("a search").neighbors;
             assert_eq!(found.ids(), [1, 0]);
             assert_eq!(found.distances(), [4000.0 + 1.0 / 4096.0; 2]);
         }
@@ -98,10 +112,13 @@ fn lists_that_overflow_grow_and_then_every_row_is_computed(engine: Engine) {
         for rank in [100, 6000, 11_999] {
             check(&index, &queries, dim, ranked.row(2)[rank].distance);
         }
-        let all = index.search_within(view(&queries, dim), f32::INFINITY).expect("a search");
+        let all = index
+            .search_with(view(&queries, dim), &SearchOptions::within(f32::INFINITY))
+            .expect("a search")
+            .neighbors;
         assert!(all.iter().all(|row| row.len() == 20_000));
         let SearchResult { neighbors: found, statistics, .. } = index
-            .search_within_with(view(&queries, dim), ranked.row(0)[6000].distance, &WithinOptions::new())
+            .search_with(view(&queries, dim), &SearchOptions::within(ranked.row(0)[6000].distance))
             .expect("a search");
         assert_eq!(found.row(0).len(), 6000);
         if has_kernels(&device) {
@@ -116,20 +133,77 @@ fn odd_radii_and_empty_indexes_have_clear_answers(engine: Engine) {
     let rows = [0.0f32, 0.0, 1.0, 0.0, 0.0, 2.0];
     let queries = [0.0f32, 0.0, 3.0, 4.0];
     let index = flat(device, Metric::L2, view(&rows, 2), Screen::I8);
-    assert!(matches!(index.search_within(view(&queries, 2), f32::NAN), Err(Error::Argument { .. })));
-    assert!(index.search_within(view(&queries, 1), 1.0).is_err());
-    assert!(index.search_within(view(&[f32::NAN, 0.0], 2), 1.0).is_err());
+    assert!(matches!(
+        index.search_with(view(&queries, 2), &SearchOptions::within(f32::NAN)),
+        Err(Error::Argument { .. })
+    ));
+    assert!(index.search_with(view(&queries, 1), &SearchOptions::within(1.0)).is_err());
+    assert!(index.search_with(view(&[f32::NAN, 0.0], 2), &SearchOptions::within(1.0)).is_err());
     for radius in [f32::NEG_INFINITY, -1.0, -0.0, 0.0] {
-        assert!(index.search_within(view(&queries, 2), radius).expect("a search").hits().is_empty());
+        assert!(
+            index
+                .search_with(view(&queries, 2), &SearchOptions::within(radius))
+                .expect("a search")
+                .neighbors
+                .hits()
+                .is_empty()
+        );
     }
     for radius in [f32::MAX, f32::INFINITY] {
-        assert_eq!(index.search_within(view(&queries, 2), radius).expect("a search").hits().len(), 6);
+        assert_eq!(
+            index
+                .search_with(view(&queries, 2), &SearchOptions::within(radius))
+                .expect("a search")
+                .neighbors
+                .hits()
+                .len(),
+            6
+        );
     }
-    let tiny = index.search_within(view(&queries, 2), f32::MIN_POSITIVE).expect("a search");
+    let tiny = index
+        .search_with(view(&queries, 2), &SearchOptions::within(f32::MIN_POSITIVE))
+        .expect("a search")
+        .neighbors;
     assert_eq!(tiny.row(0), [Neighbor { id: 0, distance: 0.0 }]);
-    assert!(index.search_within(view(&[0.0f32; 0], 2), 1.0).expect("no query").offsets() == [0]);
+    assert!(
+        index
+            .search_with(view(&[0.0f32; 0], 2), &SearchOptions::within(1.0))
+            .expect("no query")
+            .neighbors
+            .offsets()
+            == [0]
+    );
     let empty = Flat::builder(device, Metric::L2, 2).build().expect("builds");
-    assert_eq!(empty.search_within(view(&queries, 2), 1.0).expect("a search").offsets(), [0, 0, 0]);
+    assert_eq!(
+        empty
+            .search_with(view(&queries, 2), &SearchOptions::within(1.0))
+            .expect("a search")
+            .neighbors
+            .offsets(),
+        [0, 0, 0]
+    );
+}
+
+#[test_matrix([Adapter, Host])]
+fn lists_are_all_searched_within_a_radius_and_probes_beside_it_are_refused(engine: Engine) {
+    let Some(device) = engine.device() else { return };
+    let mut random = Random::new(8);
+    let (values, queries) = (random.floats(9000 * 8), random.floats(5 * 8));
+    let rows = view(&values, 8);
+    let mut lists = Ivf::builder(device, Metric::L2, 8).lists(64).train(rows).expect("trains");
+    lists.add(rows).expect("good rows");
+    let exact = flat(device, Metric::L2, rows, Screen::I8);
+    let radius = exact.search(view(&queries, 8), 200).expect("an answer").row(0)[199].distance;
+    let any = Index::from(lists.clone_to(device).expect("a copy"));
+    let mut indexes: [Box<dyn VectorIndex>; 3] = [Box::new(exact), Box::new(lists), Box::new(any)];
+    for index in &mut indexes {
+        assert!(check(&**index, &queries, 8, radius) > 199);
+        let options = SearchOptions::new(9).radius(radius).probes(3);
+        let said = index.search_with(view(&queries, 8).into(), &options).expect_err("probes").to_string();
+        assert!(said.starts_with("probes: needed none") && said.ends_with("given 3"), "{said}");
+        index.remove(&[0]).expect("a row");
+        assert_eq!(check(&**index, &queries, 8, f32::INFINITY), 5 * 8999);
+    }
 }
 
 #[test_matrix([Adapter, Host])]
@@ -142,9 +216,7 @@ fn progress_ends_with_all_queries(engine: Engine) {
     index.add(view(&rows, 8)).expect("good rows");
     let seen = Mutex::new(vec![]);
     let progress = |count: usize| seen.lock().expect("one thread").push(count);
-    index
-        .search_within_with(view(&queries, 8), 1.0, &WithinOptions::new().progress(&progress))
-        .expect("a search");
+    index.search_with(view(&queries, 8), &SearchOptions::within(1.0).progress(&progress)).expect("a search");
     let seen = seen.into_inner().expect("one thread");
     assert!(seen.is_sorted() && seen.last() == Some(&300), "{seen:?}");
 }

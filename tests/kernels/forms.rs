@@ -47,15 +47,16 @@ fn answers(device: &Device, dim: usize, turn: usize) -> Answers {
     for count in [1, 8, QUERIES] {
         found.push(bits(&index.search(view(&queries[..count * dim], dim), 3).expect("an answer")));
     }
-    if let Index::Ivf(ivf) = &index {
+    let options = match index.lists() {
         // So many queries a list go to tiles, where there are matrices.
-        found.push(bits(&ivf.search(view(&queries, dim), 3, 4).expect("an answer")));
-    }
-    if let Index::Flat(flat) = &index {
+        Some(_) => SearchOptions::new(3).probes(4),
         // A radius needs no sample, so tiles of few rows collect.
-        let radius = flat.search(view(&queries[..dim], dim), 9).expect("an answer").row(0)[8].distance;
-        found.push(bits(&flat.search_within(view(&queries, dim), radius).expect("an answer")));
-    }
+        None => {
+            let nearest = index.search(view(&queries[..dim], dim), 9).expect("an answer");
+            SearchOptions::within(nearest.row(0)[8].distance)
+        }
+    };
+    found.push(bits(&index.search_with(view(&queries, dim), &options).expect("an answer").neighbors));
     let mut distances = vec![];
     if turn % 4 == 1 {
         let upload = |values: &[f32]| device.upload(view(values, dim)).expect("memory");
@@ -246,9 +247,13 @@ fn searches_in_lists_are_tuned_too() {
     assert_eq!(index.tune().expect("nothing to do"), [], "there are no rows");
     index.add(view(&rows, DIM)).expect("good rows");
     let queries = view(&rows[..4 * DIM], DIM);
-    let before = bits(&index.search(queries, 10, 2).expect("an answer"));
+    let before =
+        bits(&index.search_with(queries, &SearchOptions::new(10).probes(2)).expect("an answer").neighbors);
     let timed = index.tune().expect("times");
     assert_eq!(timed.is_empty(), !device.capabilities().timestamps);
     assert!(timed.is_empty() || timed.iter().any(|one| one.kernel == "refine"), "{timed:?}");
-    assert_eq!(bits(&index.search(queries, 10, 2).expect("an answer")), before);
+    assert_eq!(
+        bits(&index.search_with(queries, &SearchOptions::new(10).probes(2)).expect("an answer").neighbors),
+        before
+    );
 }

@@ -30,13 +30,12 @@ fn search_in_every_way(index: &Index, queries: &[f32]) {
     for (count, k) in [(1, 10), (1, 100), (2, 1), (3, 10), (8, 10), (33, 10), (100, 100), (most, 10)] {
         let some = view(&queries[..count * DIM], DIM);
         index.search(some, k).expect("an answer");
-        if let Index::Ivf(lists) = index {
-            for probes in [1, lists.lists()] {
-                lists.search(some, k, probes).expect("an answer");
-            }
-        } else {
-            index.search_within(some, 3.0).expect("an answer");
+        match index.lists() {
+            Some(lists) => [1, lists].map(|probes| SearchOptions::new(k).probes(probes)).to_vec(),
+            None => vec![SearchOptions::within(3.0)],
         }
+        .iter()
+        .for_each(|options| drop(index.search_with(some, options).expect("an answer")));
     }
     for (count, share) in [(1, 2), (1, 50), (100, 2), (100, 50)] {
         let some: Vec<u64> = (0..ROWS as u64 / share).collect();

@@ -1,7 +1,7 @@
 //! Indexes.
 
 use js_sys::{BigUint64Array, Float32Array, Float64Array, Function, JSON, JsString, Promise, Uint8Array};
-use nearfield::{AddOptions, Filter, Index, SearchOptions, WithinOptions};
+use nearfield::{AddOptions, Filter, Index, SearchOptions};
 use wasm_bindgen::prelude::*;
 
 use crate::arguments::{self, Settings, Vectors};
@@ -156,11 +156,11 @@ impl CoreIndex {
         let allowed = Allowed::new(&allow)?;
         let listener = progress.map(Listener::new);
         let hear = |queries: usize| listener.iter().for_each(|listener| listener.hear(queries));
-        let mut options = WithinOptions::new().progress(&hear);
+        let mut options = SearchOptions::within(radius).progress(&hear);
         if let Some(allowed) = &allowed {
             options = options.filter(allowed.filter());
         }
-        let search = self.0.search_within_with_async(queries.view(self.0.dim())?, radius, &options);
+        let search = self.0.search_with_async(queries.view(self.0.dim())?, &options);
         answer(&unless(aborted, search).await?)
     }
 

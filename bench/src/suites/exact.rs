@@ -208,7 +208,7 @@ fn case(
 /// The least work of a search, and the stage that does most of it.
 fn work(index: &Flat, plan: &Plan, queries: usize) -> (Option<Work>, Option<&'static str>) {
     let (dim, rows) = (index.dim(), index.len() as f64);
-    let (unit, stage) = match plan.route {
+    let (unit, stage) = match plan.route() {
         Route::Screened { kernel, .. } => match kernel {
             ScreenKernel::Scan => (Unit::Floats, Some("distance_scan")),
             ScreenKernel::Tile => (Unit::Floats, Some("distance_tile")),

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use nearfield::{
-    Device, DeviceMatrix, Flat, Ivf, Metric, Neighbors, Queries, Screen, SearchOptions, SearchResult,
+    Device, DeviceMatrix, Flat, Ivf, Metric, Neighbors, Screen, SearchOptions, SearchResult, Vectors,
 };
 use serde_json::json;
 
@@ -89,7 +89,7 @@ impl Suite for Args {
         let index = built(self, run, rows, lists)?;
         let distances = answers::checked(self.metric, rows, queries, self.k, truth.iter())?;
         let few = queries.slice(0..queries.rows().min(100));
-        let all = index.search(few, self.k, lists)?;
+        let all = index.search_with(few, &SearchOptions::new(self.k).probes(lists))?.neighbors;
         let is_exact = (0..few.rows()).all(|query| all.row(query) == truth.row(query));
         ensure!(is_exact, "with all lists probed the answers are not those of an exact search");
         for &count in &counts {
@@ -193,12 +193,12 @@ fn case(
     }
     // Recall over few queries would be chance.
     let (timed, judged) = (count * batches, all.rows().min(LEAST_QUERIES.max(count * batches)));
-    let others = index.search(all.slice(timed..judged), args.k, probes)?;
+    let others = index.search_with(all.slice(timed..judged), &options)?.neighbors;
     let hits = answers.iter().chain([&others]).flat_map(Neighbors::iter);
     let hits = answers::checked(args.metric, rows, all.slice(0..judged), args.k, hits)?;
     let found = recall::between(args.metric, &hits, truth).context("needed true neighbours, found none")?;
-    let timed = |queries: Queries<'_>, place: usize| {
-        answers::timed(&answers[place], || index.search(queries, args.k, probes))
+    let timed = |queries: Vectors<'_>, place: usize| {
+        answers::timed(&answers[place], || Ok(index.search_with(queries, &options)?.neighbors))
     };
     // Queries on the host and on the device each have half of the time.
     let mut parts = Parts::default();

@@ -246,6 +246,22 @@ impl Device {
         self.engine.options()
     }
 
+    /// The wgpu device, for making buffers and encoders.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`](crate::Error::Unsupported) on the host engine, which has none.
+    pub fn wgpu_device(&self) -> Result<&wgpu::Device> {
+        Ok(&self.gpu("a wgpu device")?.device)
+    }
+
+    /// The wgpu queue that recorded encoders are submitted to.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`](crate::Error::Unsupported) on the host engine, which has none.
+    pub fn wgpu_queue(&self) -> Result<&wgpu::Queue> {
+        Ok(&self.gpu("a wgpu queue")?.queue)
+    }
+
     pub(crate) fn gpu(&self, operation: &str) -> Result<&Arc<Gpu>> {
         self.engine.gpu(operation)
     }

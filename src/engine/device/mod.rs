@@ -7,6 +7,7 @@ pub(crate) mod matrices;
 pub(crate) mod memory;
 pub(crate) mod open;
 pub(crate) mod queries;
+#[cfg(feature = "unstable")]
 pub(crate) mod record;
 pub(crate) mod values;
 pub(crate) mod vectors;

@@ -6,8 +6,6 @@ use crate::error::Result;
 use crate::gpu::{Buffer, Commands, RowLayout};
 use crate::kernels::norms;
 
-pub(crate) use crate::engine::device::vectors::Queries;
-
 /// Numbers of queries within a call.
 #[derive(Debug, Clone)]
 pub(crate) enum QueryNumbers {

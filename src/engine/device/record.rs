@@ -70,22 +70,6 @@ impl Device {
         }
         async times_of_async;
     }
-
-    /// The wgpu device, for making buffers and encoders.
-    ///
-    /// # Errors
-    /// [`Error::Unsupported`] on the host engine, which has none.
-    pub fn wgpu_device(&self) -> Result<&wgpu::Device> {
-        Ok(&self.gpu("a wgpu device")?.device)
-    }
-
-    /// The wgpu queue that recorded encoders are submitted to.
-    ///
-    /// # Errors
-    /// [`Error::Unsupported`] on the host engine, which has none.
-    pub fn wgpu_queue(&self) -> Result<&wgpu::Queue> {
-        Ok(&self.gpu("a wgpu queue")?.queue)
-    }
 }
 
 impl<'a> Recorder<'a> {

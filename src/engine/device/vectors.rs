@@ -16,9 +16,6 @@ pub enum Vectors<'a> {
     Device(&'a DeviceMatrix),
 }
 
-/// The queries of a search.
-pub type Queries<'a> = Vectors<'a>;
-
 impl<'a, T: Element> From<MatrixView<'a, T>> for Vectors<'a> {
     fn from(vectors: MatrixView<'a, T>) -> Self {
         Self::Host(vectors.into())

@@ -1,6 +1,6 @@
 //! Searches in lists whose rows the host keeps.
 
-use crate::engine::device::queries::Queries;
+use crate::engine::device::vectors::Vectors;
 use crate::engine::lists::centroids::Centroids;
 use crate::engine::lists::probing::Probing;
 use crate::engine::lists::tables::ListTables;
@@ -14,7 +14,7 @@ use crate::host;
 pub(crate) async fn search(
     rows: &HybridRows,
     (centroids, tables): (&Centroids, &ListTables),
-    queries: &Queries<'_>,
+    queries: &Vectors<'_>,
     request: &SearchRequest<'_>,
     probes: u32,
 ) -> Result<SearchResult> {

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use crate::bits::Bits;
 use crate::engine::device::handle::Device;
-use crate::engine::device::queries::Queries;
 use crate::engine::device::vectors::Vectors;
 use crate::engine::lists::assign::Assigned;
 use crate::engine::lists::device_lists::DeviceLists;
@@ -69,7 +68,7 @@ impl Rows for Parts {
 
     fn search<'f>(
         &'f self,
-        queries: &'f Queries<'f>,
+        queries: &'f Vectors<'f>,
         request: &'f SearchRequest<'f>,
         lists: Probed<'f>,
     ) -> Boxed<'f, SearchResult> {

@@ -2,7 +2,7 @@
 
 use crate::bits::Bits;
 use crate::elements::HostVectors;
-use crate::engine::device::vectors::Queries;
+use crate::engine::device::vectors::Vectors;
 use crate::engine::lists::assign::Assigned;
 use crate::engine::lists::device_lists::DeviceLists;
 use crate::engine::lists::tables::PAGE;
@@ -82,7 +82,7 @@ impl Parts {
     pub(super) async fn search_widening(
         &self,
         (lists, probes): (&[DeviceLists], u32),
-        queries: &Queries<'_>,
+        queries: &Vectors<'_>,
         request: &SearchRequest<'_>,
     ) -> Result<SearchResult> {
         let present = request.allowed.map_or(self.len(), |allowed| allowed.count);
@@ -93,7 +93,7 @@ impl Parts {
         let count = queries.rows();
         while let Some(short) = widening.short(count, |query| found.neighbors.row(query).len()) {
             let some = queries.fetched().await?.vectors().chosen(&short)?;
-            let some = Queries::from(&some);
+            let some = Vectors::from(&some);
             let before = count - short.len();
             let progress = |answered| request.report(before + answered);
             let once = SearchRequest { progress: Some(&progress), ..once };

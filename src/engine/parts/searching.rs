@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::elements::HostVectors;
-use crate::engine::device::vectors::Queries;
+use crate::engine::device::vectors::Vectors;
 use crate::engine::parts::merging::{Counts, all_or_first, joined, merged};
 use crate::engine::parts::rows::Parts;
 use crate::engine::parts::together::{Work, together, together_briefly};
@@ -70,7 +70,7 @@ impl Parts {
     pub(super) fn search_once<'f>(
         &'f self,
         lists: Probed<'f>,
-        queries: &'f Queries<'f>,
+        queries: &'f Vectors<'f>,
         request: &'f SearchRequest<'f>,
     ) -> Boxed<'f, SearchResult> {
         Box::pin(async move {
@@ -92,7 +92,7 @@ impl Parts {
         // Each answers all queries.
         let counts = Counts::new(self.parts.len(), |all| all.into_iter().min().unwrap_or(0));
         let notes = notes(self.parts.len(), &counts, request);
-        let (count, queries) = (queries.rows(), Queries::from(queries));
+        let (count, queries) = (queries.rows(), Vectors::from(queries));
         let works = self.parts.iter().enumerate().map(|(device, rows)| -> Work<'_, SearchResult> {
             let allowed = allowed.as_ref().map(|allowed| &allowed[device]);
             let progress = request.progress.map(|_| &notes[device] as _);
@@ -149,7 +149,7 @@ impl Parts {
         let mut done: Vec<(usize, SearchResult)> = vec![];
         loop {
             let works = open.iter().map(|(device, range)| -> Work<'_, SearchResult> {
-                let (device, queries) = (*device, Queries::from(queries.slice(range.clone())));
+                let (device, queries) = (*device, Vectors::from(queries.slice(range.clone())));
                 let busy = Busy::new(&self.busy[device]);
                 let progress = request.progress.map(|_| &notes[device] as _);
                 let request = SearchRequest { progress, ..*request };

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::bits::Bits;
 use crate::engine::device::handle::Device;
-use crate::engine::device::vectors::{Queries, Vectors};
+use crate::engine::device::vectors::Vectors;
 use crate::engine::lists::assign::Assigned;
 use crate::engine::lists::device_lists::DeviceLists;
 use crate::engine::parts::devices::Devices;
@@ -87,7 +87,7 @@ pub(crate) trait Rows: Debug + Send + Sync {
     /// Searches all rows, or those of the lists that are nearest to each query. Distances of L2 are its squares.
     fn search<'f>(
         &'f self,
-        queries: &'f Queries<'f>,
+        queries: &'f Vectors<'f>,
         request: &'f SearchRequest<'f>,
         lists: Probed<'f>,
     ) -> Boxed<'f, SearchResult>;
@@ -246,7 +246,7 @@ impl dyn Rows {
 pub(crate) fn search_rows<'f>(
     rows: &'f dyn Rows,
     lists: Probed<'f>,
-    queries: &'f Queries<'f>,
+    queries: &'f Vectors<'f>,
     request: &'f SearchRequest<'f>,
 ) -> Boxed<'f, SearchResult> {
     Box::pin(async move {

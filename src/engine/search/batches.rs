@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 
 use crate::elements::ElementKind;
-use crate::engine::device::queries::{Queries, QueryNumbers};
+use crate::engine::device::queries::QueryNumbers;
+use crate::engine::device::vectors::Vectors;
 use crate::engine::pass::{BufferVectors, encode_norms, reset_refused};
 use crate::error::Result;
 use crate::gpu::{Buffer, BufferSlice, Commands, Gpu, Profile, RowLayout};
@@ -53,7 +54,7 @@ impl<'a> QueryBuffers<'a> {
     pub(crate) async fn begin<'c>(
         self,
         gpu: &'c Gpu,
-        queries: &Queries<'_>,
+        queries: &Vectors<'_>,
         numbers: &QueryNumbers,
         profile: Option<&'c mut Profile>,
     ) -> Result<Commands<'c>> {
@@ -67,7 +68,7 @@ impl<'a> QueryBuffers<'a> {
     pub(crate) async fn add(
         self,
         commands: &mut Commands<'_>,
-        queries: &Queries<'_>,
+        queries: &Vectors<'_>,
         numbers: &QueryNumbers,
         first: usize,
     ) -> Result<()> {

@@ -3,7 +3,8 @@
 
 use std::mem::take;
 
-use crate::engine::device::queries::{Queries, QueryNumbers};
+use crate::engine::device::queries::QueryNumbers;
+use crate::engine::device::vectors::Vectors;
 use crate::engine::pass::{Refining, Selection, keys_and_ids};
 use crate::engine::rows::allowed::{Stretch, Visited};
 use crate::engine::rows::segments::GpuRows;
@@ -75,7 +76,7 @@ impl<'a> Exhaustive<'a> {
     /// Copies queries to the device, and begins a recording with their norms.
     pub(crate) async fn begin<'c>(
         &'c self,
-        queries: &Queries<'_>,
+        queries: &Vectors<'_>,
         numbers: &QueryNumbers,
         profile: Option<&'c mut Profile>,
     ) -> Result<Commands<'c>> {
@@ -105,7 +106,7 @@ impl<'a> Exhaustive<'a> {
 /// Computes every distance of a batch, chunk after chunk, and keeps the k best so far in front of each chunk.
 pub(crate) async fn exhaustive(
     rows: &GpuRows,
-    queries: &Queries<'_>,
+    queries: &Vectors<'_>,
     numbers: &QueryNumbers,
     request: &SearchRequest<'_>,
     plan: &Plan,

@@ -2,7 +2,8 @@
 
 use std::mem::take;
 
-use crate::engine::device::queries::{Queries, QueryNumbers};
+use crate::engine::device::queries::QueryNumbers;
+use crate::engine::device::vectors::Vectors;
 use crate::engine::rows::segments::GpuRows;
 use crate::engine::search::answers::{Answers, Results};
 use crate::engine::search::batches::{BatchWork, run_batches};
@@ -52,7 +53,7 @@ impl SearchState {
 
 pub(crate) async fn search(
     rows: &GpuRows,
-    queries: &Queries<'_>,
+    queries: &Vectors<'_>,
     request: &SearchRequest<'_>,
 ) -> Result<SearchResult> {
     let mut state = SearchState::new(rows, queries.rows(), request)?;
@@ -62,7 +63,7 @@ pub(crate) async fn search(
 
 pub(crate) fn search_some<'f>(
     rows: &'f GpuRows,
-    queries: &'f Queries<'f>,
+    queries: &'f Vectors<'f>,
     some: QueryNumbers,
     request: &'f SearchRequest<'f>,
     state: &'f mut SearchState,
@@ -112,7 +113,7 @@ pub(crate) fn search_some<'f>(
 /// The screening route over batches.
 struct Screened<'a> {
     screening: Screening<'a>,
-    queries: &'a Queries<'a>,
+    queries: &'a Vectors<'a>,
     state: &'a mut SearchState,
     overflowed: Vec<usize>,
 }

@@ -47,8 +47,7 @@ pub struct Plan {
     pub k: u32,
     /// Queries that are searched together.
     pub batch: u32,
-    /// How.
-    pub route: Route,
+    pub(crate) route: Route,
     /// Scratch bytes of a batch.
     pub scratch_bytes: u64,
     /// The number of devices. The rest is the plan of the one that has most to do.
@@ -71,6 +70,14 @@ impl Plan {
         let (devices, placement, rows, windows, reports_on_host) = (1, None, MemoryPlace::Device, 0, false);
         let (k, batch) = (k as u32, batch as u32);
         Self { queries, k, batch, route, scratch_bytes, devices, placement, rows, windows, reports_on_host }
+    }
+}
+
+#[cfg(feature = "unstable")]
+impl Plan {
+    /// How it finds rows: the kernels, chunks and lists.
+    pub fn route(&self) -> Route {
+        self.route
     }
 }
 

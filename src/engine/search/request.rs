@@ -88,7 +88,7 @@ pub struct Statistics {
     /// whose candidates the budget had no room for.
     pub searched_exhaustively: u64,
     /// Queries for which an [`Ivf`](crate::Ivf) searched all of its rows, because their lists would not have taken less time: see
-    /// [`Ivf::search`](crate::Ivf::search). The answers are those of a `Flat`.
+    /// [`DeviceOptions::exact_when_quicker`](crate::DeviceOptions::exact_when_quicker). The answers are those of a `Flat`.
     pub searched_flat: u64,
     /// Whether the host answered alone for a GPU: see [`FlatBuilder::rows`](crate::FlatBuilder::rows), [`FlatBuilder::keep_host_copy`](crate::FlatBuilder::keep_host_copy) and
     /// [`IvfBuilder::keep_host_copy`](crate::IvfBuilder::keep_host_copy).

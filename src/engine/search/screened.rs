@@ -2,7 +2,8 @@
 
 use std::mem::take;
 
-use crate::engine::device::queries::{Queries, QueryNumbers};
+use crate::engine::device::queries::QueryNumbers;
+use crate::engine::device::vectors::Vectors;
 use crate::engine::pass::{Selection, keys_and_ids};
 use crate::engine::search::chunks::{rounds, submission_flops};
 use crate::engine::search::screening::{ScreenBuffers, Screening, blocks};
@@ -16,7 +17,7 @@ impl Screening<'_> {
     /// Records a batch: scores all rows chunk by chunk, and keeps candidates. Much of it is submitted.
     pub(crate) async fn screened<'p>(
         &'p self,
-        queries: &Queries<'_>,
+        queries: &Vectors<'_>,
         numbers: &QueryNumbers,
         profile: Option<&'p mut Profile>,
     ) -> Result<Commands<'p>> {
@@ -34,7 +35,7 @@ impl Screening<'_> {
     /// Submits a batch: keeps candidates, and reports the nearest of them. The next batch may be submitted before this one is finished.
     pub(crate) async fn submit(
         &self,
-        queries: &Queries<'_>,
+        queries: &Vectors<'_>,
         numbers: QueryNumbers,
         profile: Option<&mut Profile>,
     ) -> Result<(QueryNumbers, Reading)> {

@@ -1,7 +1,8 @@
 //! A screening search on the device: its scratch buffers, and the steps that keep rows as candidates: score, collect, tighten, sharpen
 //! and refine.
 
-use crate::engine::device::queries::{Queries, QueryNumbers};
+use crate::engine::device::queries::QueryNumbers;
+use crate::engine::device::vectors::Vectors;
 use crate::engine::pass::{CandidateLists, Refining, keys_and_ids};
 use crate::engine::rows::segments::GpuRows;
 use crate::engine::screens::int8::codes::{Integers, TERMS_BYTES};
@@ -136,7 +137,7 @@ impl<'a> Screening<'a> {
     /// Copies queries to the device, and begins a recording with their norms and, for screens on integers, their quantising.
     pub(crate) async fn begin<'p>(
         &'p self,
-        queries: &Queries<'_>,
+        queries: &Vectors<'_>,
         numbers: &QueryNumbers,
         profile: Option<&'p mut Profile>,
     ) -> Result<Commands<'p>> {

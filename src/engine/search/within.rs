@@ -1,6 +1,7 @@
 //! All rows within a radius: the screening route with a fixed threshold.
 
-use crate::engine::device::queries::{Queries, QueryNumbers};
+use crate::engine::device::queries::QueryNumbers;
+use crate::engine::device::vectors::Vectors;
 use crate::engine::pass::keys_and_ids;
 use crate::engine::rows::segments::GpuRows;
 use crate::engine::search::answers::Answers;
@@ -22,7 +23,7 @@ pub(crate) const CAPACITY: u64 = 4096;
 
 pub(crate) fn search<'f>(
     rows: &'f GpuRows,
-    queries: &'f Queries<'f>,
+    queries: &'f Vectors<'f>,
     request: &'f SearchRequest<'f>,
 ) -> Boxed<'f, SearchResult> {
     Box::pin(async move {
@@ -72,7 +73,7 @@ impl Screening<'_> {
     /// Records a batch: makes the rows candidates whose distances may be within the threshold of a query. Much of it is submitted.
     pub(crate) async fn within<'p>(
         &'p self,
-        queries: &Queries<'_>,
+        queries: &Vectors<'_>,
         numbers: &QueryNumbers,
         threshold: impl Fn(usize) -> u32,
         profile: Option<&'p mut Profile>,
@@ -109,7 +110,7 @@ impl Screening<'_> {
 /// A search for all rows within a radius.
 struct Within<'a> {
     rows: &'a GpuRows,
-    queries: &'a Queries<'a>,
+    queries: &'a Vectors<'a>,
     request: &'a SearchRequest<'a>,
 }
 

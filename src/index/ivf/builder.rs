@@ -1,10 +1,10 @@
 //! Options of a new `Ivf`, and its training.
 
 use crate::elements::ElementKind;
-use crate::engine::{DeviceMatrix, Devices, EngineLists, Sample, Screen};
+use crate::engine::{DeviceMatrix, Devices, EngineLists, Sample, Screen, Vectors};
 use crate::error::{Error, Result};
 use crate::future::{Boxed, blocking_and_async};
-use crate::index::common::{Rows, Settings, resource_methods};
+use crate::index::common::{Settings, resource_methods};
 use crate::index::ivf::{Ivf, Pages};
 use crate::index::kmeans::KMeans;
 #[cfg(not(target_arch = "wasm32"))]
@@ -68,7 +68,7 @@ impl<'a> IvfBuilder<'a> {
         /// that are not screened; [`Error::Io`] and [`Error::File`] as [`FlatBuilder::build`](crate::FlatBuilder::build);
         /// [`Error::Budget`] when the budget exceeds the device's; [`Error::OutOfMemory`] when the host has no memory for the rows
         /// that are expected there; otherwise as [`KMeans::train`].
-        pub fn train<'r>(self, sample: impl Into<Rows<'r>>) -> Result<Ivf> {
+        pub fn train<'r>(self, sample: impl Into<Vectors<'r>>) -> Result<Ivf> {
             self.train_on(sample.into())
         }
         async train_async;
@@ -85,7 +85,7 @@ impl<'a> IvfBuilder<'a> {
 
     // One lifetime: a bound between two would keep the compiler from caching its proof that the future is `Send`, which
     // then takes 15 s.
-    fn train_on(self, sample: Rows<'a>) -> Boxed<'a, Ivf> {
+    fn train_on(self, sample: Vectors<'a>) -> Boxed<'a, Ivf> {
         Box::pin(async move { self.trained((&sample).into()).await })
     }
 

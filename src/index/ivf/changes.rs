@@ -1,15 +1,19 @@
 //! Adds, updates, removes and compacts rows of an `Ivf`. Their ids stay.
 
-use crate::engine::{Device, Recovered};
+use crate::engine::{Device, Recovered, Vectors};
 use crate::error::Result;
 use crate::future::Boxed;
-use crate::index::common::{Rows, changing};
+use crate::index::common::changing;
 use crate::index::ivf::{Ivf, Pages};
 use crate::memory;
 use crate::options::AddOptions;
 
 impl Ivf {
-    pub(crate) fn boxed_add<'s>(&'s mut self, rows: Rows<'s>, options: &'s AddOptions<'_>) -> Boxed<'s, ()> {
+    pub(crate) fn boxed_add<'s>(
+        &'s mut self,
+        rows: Vectors<'s>,
+        options: &'s AddOptions<'_>,
+    ) -> Boxed<'s, ()> {
         Box::pin(async move {
             self.common.check_rows(&rows)?;
             let (slots, pages) = self.placed(rows).await?;
@@ -23,7 +27,7 @@ impl Ivf {
         })
     }
 
-    pub(crate) fn boxed_update<'s>(&'s mut self, ids: &'s [u64], rows: Rows<'s>) -> Boxed<'s, ()> {
+    pub(crate) fn boxed_update<'s>(&'s mut self, ids: &'s [u64], rows: Vectors<'s>) -> Boxed<'s, ()> {
         Box::pin(async move {
             let replaced = self.common.replaced(ids, &rows)?;
             let (slots, pages) = self.placed(rows).await?;
@@ -81,7 +85,7 @@ impl Ivf {
     }
 
     /// Slots for rows in the lists of their nearest centroids, and the pages when the rows are there.
-    async fn placed(&self, rows: Rows<'_>) -> Result<(Vec<u32>, Pages)> {
+    async fn placed(&self, rows: Vectors<'_>) -> Result<(Vec<u32>, Pages)> {
         let assigned = self.common.store.rows.assign(self.engine.parts(), rows).await?;
         let lists = memory::collect(assigned.iter().map(|row| row.list))?;
         let mut pages = self.pages.copied()?;
@@ -97,6 +101,7 @@ impl Ivf {
     /// with no await between. Where there is no memory for the tables, or the future is dropped, searches look at all rows until the
     /// next change.
     async fn announce_pages(&mut self) {
+        self.recalls.forget();
         let Self { common, engine, pages, .. } = self;
         // Neither is shared, because the change is made.
         if let (Ok(store), Ok(engine)) = (common.store_mut(), changing(engine)) {

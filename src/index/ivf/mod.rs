@@ -2,6 +2,7 @@
 
 pub(crate) mod builder;
 mod changes;
+mod measured;
 mod pages;
 mod persist;
 mod recall;
@@ -10,17 +11,19 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::engine::{Device, Devices, EngineLists, Queries, SearchResult, TunedKernel};
+use crate::engine::{Device, Devices, EngineLists, SearchResult, TunedKernel, Vectors};
 use crate::error::{Error, Result};
 use crate::future::{Boxed, blocking_and_async};
-use crate::index::common::{Common, Rows};
-use crate::index::face::index_methods;
+use crate::index::common::Common;
+use crate::index::face::{index_methods, search_methods};
 use crate::index::loader::Loader;
 use crate::index::shared::SharedSearches;
+use crate::index::vector_index::vector_index;
 use crate::metric::Metric;
 use crate::neighbors::Neighbors;
 use crate::options::{AddOptions, SearchOptions};
 use crate::usage::Memory;
+use measured::Recalls;
 use pages::Pages;
 
 /// An inverted file: rows lie in lists, each around a centroid, and a search looks at the lists whose centroids are nearest to the query
@@ -30,6 +33,10 @@ use pages::Pages;
 /// Rows come and go as in `Flat`, and ids stay. Searches take `&self` and run from many threads at once. As in `Flat`, those that arrive
 /// while the device works are searched together.
 ///
+/// On a GPU, a search of fewer than 8,192 rows, or of a quarter of the lists or more, takes no less time than a search of all rows. It then
+/// goes through all of them, and its answers are exact; [`Statistics::searched_flat`](crate::Statistics::searched_flat) counts its queries,
+/// and [`DeviceOptions::exact_when_quicker`](crate::DeviceOptions::exact_when_quicker) turns this off.
+///
 /// ```no_run
 /// use nearfield::{Device, Ivf, MatrixView, Metric};
 /// let rows: Vec<f32> = (0..10_000 * 64).map(|i| (i as f32 * 0.37).sin()).collect();
@@ -37,7 +44,7 @@ use pages::Pages;
 /// let device = Device::best()?;
 /// let mut index = Ivf::builder(&device, Metric::L2, 64).lists(Ivf::recommend(rows.rows())).train(rows)?;
 /// index.add(rows)?;
-/// let found = index.search(rows.slice(0..1), 10, 8)?;
+/// let found = index.search(rows.slice(0..1), 10)?;
 /// assert_eq!(found.row(0)[0].id, 0);
 /// # Ok::<(), nearfield::Error>(())
 /// ```
@@ -46,11 +53,14 @@ pub struct Ivf {
     common: Common,
     lists: usize,
     pages: Pages,
+    recalls: Recalls,
     engine: Arc<EngineLists>,
     callers: SharedSearches,
 }
 
 index_methods!(Ivf);
+search_methods!(Ivf);
+vector_index!(Ivf);
 
 impl Ivf {
     /// The recommended number of lists for this many rows: the power of two nearest to four times their square root, or fewer
@@ -62,47 +72,28 @@ impl Ivf {
     }
 
     blocking_and_async! { self.common.device;
-        /// The k nearest rows of each query among those in the `probes` lists nearest to it, `[queries, up to k]`, nearest first, ties by the
-        /// smaller id. Fewer than k rows there give shorter answers.
-        ///
-        /// Queries are a [`MatrixView`](crate::MatrixView) of f32 or f16, or a [`DeviceMatrix`](crate::DeviceMatrix) on this device.
-        ///
-        /// On a GPU, a search of fewer than 8,192 rows, or of a quarter of the lists or more, takes no less time than a search of all rows.
-        /// It then goes through all of them, and its answers are exact;
-        /// [`Statistics::searched_flat`](crate::Statistics::searched_flat) counts its queries, and
-        /// [`DeviceOptions::exact_when_quicker`](crate::DeviceOptions::exact_when_quicker) turns this off.
-        ///
-        /// # Errors
-        /// [`Error::Argument`] for k = 0, no probes or more than there are lists, or another dim; [`Error::NotFinite`] and
-        /// [`Error::NormOutOfRange`] with the query's number; [`Error::Budget`] when not even one query fits the budget;
-        /// [`Error::OutOfMemory`]; [`Error::DeviceLost`].
-        pub fn search<'q>(&self, queries: impl Into<Queries<'q>>, k: usize, probes: usize) -> Result<Neighbors> {
-            self.boxed_search(queries.into(), &SearchOptions::new(k).probes(probes)) => neighbors
-        }
-        async search_async;
-
         /// The fewest probes with which queries like these find at least `recall` of their k nearest rows, on average: measured against
         /// exact search. Take some hundred queries like those to come. The recall of these queries is higher by a margin for their
         /// number, 1.645 standard errors, so that the mean over queries to come is below `recall` in one case of twenty. Fewer than 300
         /// queries tell little: 300 rows of the index then have to reach the recall too, each among the other rows. The result is
         /// at most [`Ivf::lists`], which find all rows. Measure again when rows were removed or the index is on another device: where
-        /// a GPU goes through all rows, it finds them all.
+        /// a GPU goes through all rows, it finds them all. [`SearchOptions::recall`] measures by itself, with the queries of searches.
         ///
         /// # Errors
-        /// [`Error::Argument`] for no queries, or a recall that is not within 0 and 1; otherwise as [`Ivf::search`].
+        /// [`Error::Argument`] for no queries, or a recall that is not within 0 and 1; otherwise as [`search`](Self::search).
         ///
         /// ```no_run
-        /// # use nearfield::{Device, Ivf, MatrixView, Metric};
+        /// # use nearfield::{Device, Ivf, MatrixView, Metric, SearchOptions};
         /// # let (device, rows) = (Device::best()?, MatrixView::new(&[0.0f32; 64], 1)?);
         /// # let index = Ivf::builder(&device, Metric::L2, 1).lists(4).train(rows)?;
         /// # let (sample, queries) = (rows, rows);
         /// let probes = index.probes_for_recall(sample, 10, 0.95)?;
-        /// let found = index.search(queries, 10, probes)?;
+        /// let found = index.search_with(queries, &SearchOptions::new(10).probes(probes))?.neighbors;
         /// # Ok::<(), nearfield::Error>(())
         /// ```
         pub fn probes_for_recall<'q>(
             &self,
-            queries: impl Into<Queries<'q>>,
+            queries: impl Into<Vectors<'q>>,
             k: usize,
             recall: f64,
         ) -> Result<usize> {
@@ -121,6 +112,7 @@ impl Ivf {
     }
 
     /// The probes of a search that does not say how many: a 64th of the lists, and at least one.
+    /// [`SearchOptions::probes`] says how many.
     pub fn default_probes(&self) -> usize {
         (self.lists / 64).max(1)
     }
@@ -137,7 +129,8 @@ impl Ivf {
 
     fn of(common: Common, engine: EngineLists, pages: Pages) -> Self {
         let (callers, lists) = (SharedSearches::new(&common), pages.sizes.len());
-        Self { callers, common, lists, pages, engine: Arc::new(engine) }
+        let recalls = Recalls::default();
+        Self { callers, common, lists, pages, recalls, engine: Arc::new(engine) }
     }
 
     pub(crate) fn common(&self) -> &Common {
@@ -176,22 +169,32 @@ impl Ivf {
 
     pub(crate) fn boxed_search<'s>(
         &'s self,
-        queries: Queries<'s>,
+        queries: Vectors<'s>,
         options: &'s SearchOptions<'_>,
     ) -> Boxed<'s, SearchResult> {
         Box::pin(async move {
-            self.common.check_search(&queries, options.k)?;
-            let probes = options.probes.unwrap_or(self.default_probes());
+            self.common.check_search(&queries, options)?;
+            if options.radius.is_some() {
+                return self.callers.search(&self.common, queries, options, None).await;
+            }
+            let probes = match options.recall {
+                Some(recall) if queries.rows() > 0 => self.probes_for((options.k, recall), queries).await?,
+                _ => options.probes.unwrap_or(self.default_probes()),
+            };
             if probes == 0 || probes > self.lists {
                 let needed = format!("1 to {}, the number of lists", self.lists);
                 return Err(Error::argument("probes", needed, probes));
             }
-            if self.is_flat(probes) {
-                let mut found = self.callers.search(&self.common, queries, options, None).await?;
+            let is_flat = self.is_flat(probes);
+            let lists = (!is_flat).then_some((&self.engine, probes as u32));
+            let mut found = self.callers.search(&self.common, queries, options, lists).await?;
+            if is_flat {
                 found.statistics.searched_flat = queries.rows() as u64;
-                return Ok(found);
             }
-            self.callers.search(&self.common, queries, options, Some((&self.engine, probes as u32))).await
+            if options.recall.is_some() {
+                self.keep_seen(queries).await;
+            }
+            Ok(found)
         })
     }
 }

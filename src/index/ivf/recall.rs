@@ -3,11 +3,14 @@
 use std::collections::HashSet;
 
 use crate::elements::MatrixView;
-use crate::engine::Queries;
+use crate::engine::Vectors;
 use crate::error::{Error, Result};
 use crate::future::Boxed;
+use crate::index::common::check_recall;
 use crate::index::ivf::Ivf;
+use crate::index::ivf::measured::{Next, Wanted, append};
 use crate::neighbors::{Neighbor, Neighbors};
+use crate::options::SearchOptions;
 
 /// With fewer queries than this, as many rows of the index are searched for as well.
 const ENOUGH: usize = 300;
@@ -18,7 +21,7 @@ const MARGIN: f64 = 1.645;
 impl Ivf {
     pub(super) fn boxed_probes<'s>(
         &'s self,
-        queries: Queries<'s>,
+        queries: Vectors<'s>,
         k: usize,
         recall: f64,
     ) -> Boxed<'s, usize> {
@@ -26,9 +29,7 @@ impl Ivf {
             if queries.rows() == 0 {
                 return Err(Error::argument("queries", "at least one", 0));
             }
-            if !(0.0..=1.0).contains(&recall) {
-                return Err(Error::argument("recall", "0 to 1", recall));
-            }
+            check_recall(recall)?;
             let probes = self.probes_of(queries, &[], k, recall).await?;
             let ids = if queries.rows() < ENOUGH { self.some_ids()? } else { vec![] };
             if probes == self.lists || ids.is_empty() {
@@ -40,6 +41,32 @@ impl Ivf {
         })
     }
 
+    /// The lists to probe for a recall. It is measured with the queries since the last change, again and again while they become more.
+    pub(super) async fn probes_for(&self, wanted: Wanted, queries: Vectors<'_>) -> Result<usize> {
+        let mut seen = match self.recalls.next(wanted, queries.rows(), queries.dim())? {
+            Next::Probe(probes) => return Ok(probes),
+            Next::Measure(seen) => seen,
+        };
+        let before = seen.len() / queries.dim();
+        append(&mut seen, queries.fetched().await?.vectors())?;
+        let all = MatrixView::new(&seen, queries.dim())?;
+        let probes = self.boxed_probes(all.into(), wanted.0, wanted.1).await;
+        // Those before were searched for, so they are good.
+        let probes = probes.map_err(|error| error.with_rows(|row| row.saturating_sub(before as u64)))?;
+        self.recalls.learn(wanted, all.rows(), probes);
+        Ok(probes)
+    }
+
+    /// Keeps queries that were searched for, to measure the recall with.
+    pub(super) async fn keep_seen(&self, queries: Vectors<'_>) {
+        // The search is done: it does not fail for queries that there is no memory for.
+        if self.recalls.has_room()
+            && let Ok(queries) = queries.fetched().await
+        {
+            let _ = self.recalls.keep(queries.vectors());
+        }
+    }
+
     /// Ids of rows from all over the index.
     fn some_ids(&self) -> Result<Vec<u64>> {
         let ids = self.common.store.ids()?;
@@ -47,9 +74,9 @@ impl Ivf {
     }
 
     /// The fewest probes with which these queries reach the recall. Queries that are rows have ids, and are not among their own neighbours.
-    async fn probes_of(&self, queries: Queries<'_>, own: &[u64], k: usize, recall: f64) -> Result<usize> {
+    async fn probes_of(&self, queries: Vectors<'_>, own: &[u64], k: usize, recall: f64) -> Result<usize> {
         let wanted = if own.is_empty() { k } else { k.saturating_add(1) };
-        let truth = self.search_async(queries, wanted, self.lists).await?;
+        let truth = self.probed(queries, wanted, self.lists).await?;
         let is_enough =
             |found: &Neighbors| certain_recall((found, &truth), own, k).is_none_or(|part| part >= recall);
         // A query finds with more probes all that it finds with fewer, so the recall never falls; the margin hardly moves.
@@ -57,7 +84,7 @@ impl Ivf {
         let mut next = 1;
         while enough - too_few > 1 {
             let probes = next.clamp(too_few + 1, enough - 1);
-            let found = self.search_async(queries, wanted, probes).await?;
+            let found = self.probed(queries, wanted, probes).await?;
             if is_enough(&found) {
                 enough = probes;
             } else {
@@ -67,6 +94,10 @@ impl Ivf {
             next = if enough == self.lists { 2 * probes } else { (too_few + enough) / 2 };
         }
         Ok(enough)
+    }
+
+    async fn probed(&self, queries: Vectors<'_>, k: usize, probes: usize) -> Result<Neighbors> {
+        Ok(self.boxed_search(queries, &SearchOptions::new(k).probes(probes)).await?.neighbors)
     }
 }
 

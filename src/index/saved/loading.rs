@@ -4,9 +4,10 @@ use std::fmt;
 use std::path::Path;
 
 use crate::elements::{Elements, HostVectors, Matrix};
+use crate::engine::Vectors;
 use crate::error::{Error, Result};
 use crate::files::mismatch;
-use crate::index::common::{Resources, Rows, Settings};
+use crate::index::common::{Resources, Settings};
 use crate::index::file::{Dtype, Reader};
 use crate::index::saved::contents::{PIECE_BYTES, SavedIndex, SavedLists, kind_word};
 use crate::memory;
@@ -146,7 +147,7 @@ impl<'a> Loading<'a> {
         let mut done = 0;
         while let Some(piece) = pieces.next_piece()? {
             let copy;
-            let rows: Rows<'_> = match Elements::of_bytes(elements, piece) {
+            let rows: Vectors<'_> = match Elements::of_bytes(elements, piece) {
                 Some(values) => HostVectors::of_whole_rows(values, dim).into(),
                 // The bytes of a piece may lie anywhere.
                 None => {

@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use nearfield::{Filter, Index, Neighbor, Screen, SearchOptions, WithinOptions};
+use nearfield::{Filter, Index, Neighbor, Screen, SearchOptions};
 
 use super::super::living::{self, Kind, LISTS, answer, bits};
 use super::super::truth::Truth;
@@ -49,10 +49,8 @@ impl Life<'_> {
             // All of them, where they are not too many for the budget.
             let most = if queries.rows() < 10 { (self.rows.len() + 7).min(800) } else { 50 };
             let k = [1, 9, 30, most][self.random.below(4)];
-            let (mut options, mut within) = (SearchOptions::new(k), WithinOptions::new());
-            if let Some(filter) = filter {
-                (options, within) = (options.filter(filter), within.filter(filter));
-            }
+            let mut options = SearchOptions::new(k);
+            options.filter = filter;
             let is_filtered = filter.is_some();
             let said = format!(
                 "{:?}: {} queries of {} rows, k {k}; {is_filtered}: filter {number} of {share} in 100",
@@ -87,9 +85,10 @@ impl Life<'_> {
             // A distance that some row has: nearer is meant strictly.
             let first = all.row(0);
             let radius = if first.is_empty() { 4.0 } else { first[self.random.below(first.len())].distance };
-            let [found, wanted] = [index, &exact].map(|index| {
-                index.search_within_with(queries, radius, &within).expect("an answer").neighbors
-            });
+            let mut within = SearchOptions::within(radius);
+            within.filter = filter;
+            let [found, wanted] = [index, &exact]
+                .map(|index| index.search_with(queries, &within).expect("an answer").neighbors);
             assert_eq!(bits(&found), bits(&wanted), "within {radius}, {said}");
             let verdict = truth.judge_within(self.case.metric, &ids, radius, &found);
             assert_eq!(verdict, Ok(()), "within {radius}, {said}");

@@ -42,8 +42,9 @@ fn grow(index: &mut Flat, host: &mut Flat) {
     let (found, wanted) = (found.expect("an answer"), wanted.expect("an answer"));
     assert_eq!(bits(&found.neighbors), bits(&wanted.neighbors));
     assert_eq!((found.statistics.rows, wanted.statistics.rows), (MemoryPlace::Host, MemoryPlace::Host));
-    let [found, wanted] =
-        [&*index, host].map(|index| index.search_within(view(&queries, DIM), 5.0).expect("an answer"));
+    let [found, wanted] = [&*index, host].map(|index| {
+        index.search_with(view(&queries, DIM), &SearchOptions::within(5.0)).expect("an answer").neighbors
+    });
     assert_eq!(bits(&found), bits(&wanted));
     assert_eq!(index.get(&ids[..10]).expect("there"), host.get(&ids[..10]).expect("there"));
     // Compacted shards have rows in another order.
@@ -106,8 +107,12 @@ fn lists_outgrow_their_device(metric: Metric) {
     }
     assert_eq!(index.row_place(), MemoryPlace::Host);
     for probes in [1, 4, 20] {
-        let [found, wanted] =
-            [&index, &forced].map(|index| index.search(view(&queries, DIM), 10, probes).expect("an answer"));
+        let [found, wanted] = [&index, &forced].map(|index| {
+            index
+                .search_with(view(&queries, DIM), &SearchOptions::new(10).probes(probes))
+                .expect("an answer")
+                .neighbors
+        });
         assert_eq!(bits(&found), bits(&wanted), "{probes} probes");
     }
     assert!(index.to_bytes().expect("bytes") == forced.to_bytes().expect("bytes"), "saved alike");

@@ -95,7 +95,7 @@ fn vectors_on_the_device_that_do_not_fit_are_refused(engine: Engine) {
 /// Blocks that a search looks at, which the plan of kernels tells.
 fn blocks(index: &Flat) -> u32 {
     let plan = index.plan(40, 1).expect("a plan");
-    let Route::Screened { chunk_blocks, chunks, .. } = plan.route else { panic!("{plan}") };
+    let Route::Screened { chunk_blocks, chunks, .. } = plan.route() else { panic!("{plan}") };
     chunk_blocks * chunks
 }
 

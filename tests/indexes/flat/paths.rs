@@ -55,7 +55,7 @@ fn a_small_budget_takes_several_chunks_and_batches() {
         assert!(plan.scratch_bytes <= budget, "{plan}");
         if budget == 9 << 20 {
             assert!(
-                u64::from(plan.batch) < 200 || matches!(plan.route, Route::Screened { chunks: 2.., .. }),
+                u64::from(plan.batch) < 200 || matches!(plan.route(), Route::Screened { chunks: 2.., .. }),
                 "{plan}"
             );
         }

@@ -93,7 +93,7 @@ fn search(index: &Flat, queries: MatrixView<'_, f32>, k: usize) -> (Neighbors, S
 }
 
 fn kernel(index: &Flat, queries: usize, k: usize) -> Option<ScreenKernel> {
-    match index.plan(queries, k).expect("a plan").route {
+    match index.plan(queries, k).expect("a plan").route() {
         Route::Screened { kernel, .. } => Some(kernel),
         _ => None,
     }

@@ -105,7 +105,15 @@ fn a_centroid_of_nearly_opposite_rows_is_found() {
         assert_eq!(clusters.assignments, [0; 4], "{tiny:e}");
         let mut index = Ivf::builder(&device, Metric::Cosine, 2).lists(1).train(rows).expect("an index");
         index.add(rows).expect("rows");
-        assert_eq!(index.search(rows, 4, 1).expect("an answer").row(0).len(), 4);
+        assert_eq!(
+            index
+                .search_with(rows, &SearchOptions::new(4).probes(1))
+                .expect("an answer")
+                .neighbors
+                .row(0)
+                .len(),
+            4
+        );
     }
 }
 
@@ -182,7 +190,10 @@ fn wrong_input_gets_the_same_error_on_either_engine() {
                 for k in [0, 1] {
                     errors.push(said(index.search(&there, k)));
                     for queries in asked {
-                        errors.push(said(index.search_within(queries, if k == 0 { f32::NAN } else { 1.0 })));
+                        errors.push(said(index.search_with(
+                            queries,
+                            &SearchOptions::within(if k == 0 { f32::NAN } else { 1.0 }),
+                        )));
                         for &probes in probes {
                             let mut options = SearchOptions::new(k);
                             options.probes = probes;

@@ -105,13 +105,25 @@ fn all_lists_give_what_the_host_engine_gives() {
         for count in [1, 70] {
             let some = view(&queries[..count * 32], 32);
             let wanted = wanted.search(some, 10).expect("an answer");
-            assert_same(&index.search(some, 10, LISTS).expect("an answer"), &wanted);
+            assert_same(
+                &index.search_with(some, &SearchOptions::new(10).probes(LISTS)).expect("an answer").neighbors,
+                &wanted,
+            );
             let there = device.upload(some).expect("fits");
-            assert_same(&index.search(&there, 10, LISTS).expect("an answer"), &wanted);
+            assert_same(
+                &index
+                    .search_with(&there, &SearchOptions::new(10).probes(LISTS))
+                    .expect("an answer")
+                    .neighbors,
+                &wanted,
+            );
         }
         // Few lists have some of these rows, with the same bits.
         let all: Neighbors = wanted.search(view(&queries, 32), 3000).expect("an answer");
-        let few = index.search(view(&queries, 32), 10, 3).expect("an answer");
+        let few = index
+            .search_with(view(&queries, 32), &SearchOptions::new(10).probes(3))
+            .expect("an answer")
+            .neighbors;
         for (found, all) in few.iter().zip(&all) {
             assert!(found.iter().all(|hit| all.contains(hit)));
         }
@@ -188,8 +200,14 @@ fn rows_of_a_file_lie_in_lists() {
             for (count, probes) in [(1, 2), (60, 3), (60, LISTS)] {
                 let some = view(&queries[..count * dim], dim);
                 assert_same(
-                    &mapped.search(some, 10, probes).expect("an answer"),
-                    &wanted.search(some, 10, probes).expect("an answer"),
+                    &mapped
+                        .search_with(some, &SearchOptions::new(10).probes(probes))
+                        .expect("an answer")
+                        .neighbors,
+                    &wanted
+                        .search_with(some, &SearchOptions::new(10).probes(probes))
+                        .expect("an answer")
+                        .neighbors,
                 );
             }
             assert_eq!(mapped.get(&[4999, 3]).expect("there"), wanted.get(&[4999, 3]).expect("there"));

@@ -71,7 +71,9 @@ impl Given {
                 same(&|index| index.search(queries, k).expect("an answer"));
             }
             let radius = wanted.search(queries, 40).expect("an answer").row(0)[39].distance;
-            same(&|index| index.search_within(queries, radius).expect("an answer"));
+            same(&|index| {
+                index.search_with(queries, &SearchOptions::within(radius)).expect("an answer").neighbors
+            });
         }
         for step in [3, 50] {
             let allowed: Vec<u64> = wanted.ids().expect("memory").into_iter().step_by(step).collect();
@@ -272,7 +274,9 @@ fn files_that_change_are_errors() {
             drop(file);
             for error in [
                 index.search(view(&given.queries, DIM), 3).expect_err("a changed file"),
-                index.search_within(&given.queries[..DIM], 1.0).expect_err("a changed file"),
+                index
+                    .search_with(&given.queries[..DIM], &SearchOptions::within(1.0))
+                    .expect_err("a changed file"),
                 index.get(&[4999]).expect_err("a changed file"),
                 index.to_bytes().expect_err("a changed file"),
             ] {

@@ -8,8 +8,8 @@ mod ways;
 
 use half::f16;
 use nearfield::{
-    AddOptions, Device, ElementKind, Error, Flat, FlatBuilder, Metric, Neighbors, Queries, RowPlace,
-    SearchOptions, SearchResult,
+    AddOptions, Device, ElementKind, Error, Flat, FlatBuilder, Metric, Neighbors, RowPlace, SearchOptions,
+    SearchResult, Vectors,
 };
 
 use crate::common::gpu;
@@ -63,7 +63,7 @@ impl Twins {
     }
 
     /// Searches both, and returns what the GPU's index did.
-    fn search<'q>(&self, queries: impl Into<Queries<'q>>, options: &SearchOptions<'_>) -> SearchResult {
+    fn search<'q>(&self, queries: impl Into<Vectors<'q>>, options: &SearchOptions<'_>) -> SearchResult {
         let queries = queries.into();
         let wanted = self.host.search_with(queries, options).expect("an answer").neighbors;
         let found = self.hybrid.search_with(queries, options).expect("an answer");
@@ -71,12 +71,8 @@ impl Twins {
         found
     }
 
-    fn within<'q>(&self, queries: impl Into<Queries<'q>>, radius: f32) -> SearchResult {
-        let queries = queries.into();
-        let wanted = self.host.search_within(queries, radius).expect("an answer");
-        let found = self.hybrid.search_within_with(queries, radius, &Default::default()).expect("an answer");
-        assert_same(&found.neighbors, &wanted);
-        found
+    fn within<'q>(&self, queries: impl Into<Vectors<'q>>, radius: f32) -> SearchResult {
+        self.search(queries, &SearchOptions::within(radius))
     }
 }
 

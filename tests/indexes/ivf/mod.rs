@@ -1,5 +1,6 @@
 //! `Ivf` answers like `Flat` when it probes all lists, and exactly among the rows of the probed lists when it probes fewer.
 
+mod recall;
 mod screen;
 
 use crate::common::Engine::{self, Adapter, Host};
@@ -47,7 +48,10 @@ fn with_all_probes_it_answers_as_flat_bit_for_bit(engine: Engine) {
             // By candidates, and list by list.
             for (count, k) in [1, 10, 70, 1500].into_iter().flat_map(|k| [(1, k), (70, k)]) {
                 let some = view(&queries[..count * dim], dim);
-                let found = index.search(some, k, lists).expect("an answer");
+                let found = index
+                    .search_with(some, &SearchOptions::new(k).probes(lists))
+                    .expect("an answer")
+                    .neighbors;
                 let wanted = exact.search(some, k).expect("an answer");
                 let case = format!("{rows} x {dim}, {lists} lists, {metric:?}, {screen:?}, {count}, k {k}");
                 assert_eq!(bits(&found), bits(&wanted), "{case}");
@@ -101,7 +105,10 @@ fn queries_do_not_see_each_others_lists(engine: Engine) {
     let index = ivf(device, Metric::L2, view(&values, 20), 2, Screen::I8);
     assert_eq!(index.list_sizes(), [500, 500]);
     for count in [2, 300] {
-        let found = index.search(view(&queries[..count * 20], 20), 600, 1).expect("an answer");
+        let found = index
+            .search_with(view(&queries[..count * 20], 20), &SearchOptions::new(600).probes(1))
+            .expect("an answer")
+            .neighbors;
         for query in 0..count {
             assert_eq!(found.row(query).len(), 500, "the rows of one list");
             assert!(found.row(query).iter().all(|hit| hit.id as usize % 2 == query % 2), "query {query}");
@@ -117,7 +124,8 @@ fn lists_of_one_row_duplicates_and_many_queries_of_few_candidates(engine: Engine
     let mut sizes = index.list_sizes();
     sizes.sort_unstable();
     assert_eq!(sizes, [1; 100]);
-    let found = index.search(view(&values, 2), 3, 1).expect("an answer");
+    let found =
+        index.search_with(view(&values, 2), &SearchOptions::new(3).probes(1)).expect("an answer").neighbors;
     for row in 0..100 {
         assert_eq!(bits(&found)[row], [(row as u64, 0)]);
     }
@@ -125,13 +133,19 @@ fn lists_of_one_row_duplicates_and_many_queries_of_few_candidates(engine: Engine
     let many: Vec<f32> = (0..1200).map(|row| row as f32).collect();
     let index = ivf(device, Metric::L2, view(&many, 1), 1200, Screen::None);
     for probes in [1100, 1200] {
-        let found = index.search(view(&many[..2], 1), 1200, probes).expect("an answer");
+        let found = index
+            .search_with(view(&many[..2], 1), &SearchOptions::new(1200).probes(probes))
+            .expect("an answer")
+            .neighbors;
         assert!(found.row(0).iter().map(|hit| hit.id).eq(0..probes as u64));
     }
     // Equal rows: ties go to the smaller id.
     let same = vec![2.0f32; 600 * 8];
     let index = ivf(device, Metric::Cosine, view(&same, 8), 3, Screen::I8);
-    let found = index.search(view(&same[..80 * 8], 8), 5, 3).expect("an answer");
+    let found = index
+        .search_with(view(&same[..80 * 8], 8), &SearchOptions::new(5).probes(3))
+        .expect("an answer")
+        .neighbors;
     assert!((0..80).all(|row| found.row(row).iter().map(|hit| hit.id).eq(0..5)));
 }
 
@@ -142,7 +156,8 @@ fn queries_may_be_more_than_are_searched_at_a_time(engine: Engine) {
     let values: Vec<f32> = (0..1000).map(|row| row as f32).collect();
     let index = ivf(device, Metric::L2, view(&values, 1), 100, Screen::None);
     let queries: Vec<f32> = (0..17_000).map(|query| (query % 1000) as f32).collect();
-    let found = index.search(view(&queries, 1), 1, 1).expect("an answer");
+    let found =
+        index.search_with(view(&queries, 1), &SearchOptions::new(1).probes(1)).expect("an answer").neighbors;
     assert!((0..17_000).all(|query| found.row(query)[0].id == query as u64 % 1000));
 }
 
@@ -154,16 +169,22 @@ fn what_does_not_fit_is_refused(engine: Engine) {
     let one = view(&values[..8], 8);
     for (k, probes) in [(0, 1), (1, 0), (1, 5)] {
         assert!(
-            matches!(index.search(one, k, probes), Err(Error::Argument { .. })),
+            matches!(
+                index.search_with(one, &SearchOptions::new(k).probes(probes)),
+                Err(Error::Argument { .. })
+            ),
             "k {k}, {probes} probes"
         );
     }
     assert!(matches!(
-        index.search(view(&values[..4], 4), 1, 1),
+        index.search_with(view(&values[..4], 4), &SearchOptions::new(1).probes(1)),
         Err(Error::Argument { argument: "queries", .. })
     ));
     let bad = [f32::INFINITY; 8];
-    assert!(matches!(index.search(view(&bad, 8), 1, 1), Err(Error::NotFinite { row: 0, .. })));
+    assert!(matches!(
+        index.search_with(view(&bad, 8), &SearchOptions::new(1).probes(1)),
+        Err(Error::NotFinite { row: 0, .. })
+    ));
     let train = |dim, lists, sample: &[f32], width| {
         Ivf::builder(device, Metric::L2, dim).lists(lists).train(view(sample, width))
     };
@@ -172,7 +193,14 @@ fn what_does_not_fit_is_refused(engine: Engine) {
     assert!(train(4, 2, &values, 8).is_err());
     // Nothing was added yet.
     let empty = train(8, 4, &values, 8).expect("trains");
-    assert!(empty.search(one, 3, 2).expect("an answer").row(0).is_empty());
+    assert!(
+        empty
+            .search_with(one, &SearchOptions::new(3).probes(2))
+            .expect("an answer")
+            .neighbors
+            .row(0)
+            .is_empty()
+    );
 }
 
 #[test_matrix([Adapter, Host])]
@@ -214,10 +242,13 @@ fn a_budget_that_an_error_asks_for_is_enough(engine: Engine) {
         let index = ivf(&device, Metric::L2, rows, lists, Screen::I8);
         index.save(file.path()).expect("a saved index");
         let queries = rows.slice(0..count);
-        let wanted = index.search(queries, 3, probes).expect("an answer");
+        let wanted =
+            index.search_with(queries, &SearchOptions::new(3).probes(probes)).expect("an answer").neighbors;
         let (found, budget) = run_within(1 << 15, 4, |budget| {
             let device = engine.confined(u64::MAX, budget).expect("it was there");
-            let found = Ivf::load(&device, file.path()).and_then(|index| index.search(queries, 3, probes));
+            let options = SearchOptions::new(3).probes(probes);
+            let found = Ivf::load(&device, file.path())
+                .and_then(|index| Ok(index.search_with(queries, &options)?.neighbors));
             if let Err(Error::Budget { purpose, .. }) = &found {
                 let is_known = purpose.starts_with("a search") || purpose.starts_with("rows on their way");
                 assert!(is_known, "{purpose}");
@@ -238,7 +269,15 @@ fn rows_are_added_whatever_the_budget_of_searches(engine: Engine) {
     let mut index = builder.train(view(&values, 8)).expect("trains");
     index.add(view(&values, 8)).expect("rows");
     index.update(&[7], &values[..8]).expect("another row");
-    assert_eq!(index.search(view(&values[..8], 8), 1, 2).expect("an answer").row(0)[0].id, 0);
+    assert_eq!(
+        index
+            .search_with(view(&values[..8], 8), &SearchOptions::new(1).probes(2))
+            .expect("an answer")
+            .neighbors
+            .row(0)[0]
+            .id,
+        0
+    );
 }
 
 /// The rows of all lists together may be more than a binding has room for, or the budget: then all rows are searched as in `Flat`.
@@ -254,7 +293,8 @@ fn all_lists_are_probed_however_many_rows_they_have() {
     let exact = flat(&device, Metric::L2, rows, Screen::None);
     for count in [1, 70] {
         let queries = rows.slice(0..count);
-        let found = index.search(queries, 5, 20).expect("an answer");
+        let found =
+            index.search_with(queries, &SearchOptions::new(5).probes(20)).expect("an answer").neighbors;
         assert_eq!(bits(&found), bits(&exact.search(queries, 5).expect("an answer")), "{count} queries");
         let few = [3, 77, 19_999];
         let options = SearchOptions::new(5).filter(Filter::ids(&few));
@@ -276,8 +316,12 @@ fn queries_of_a_batch_are_no_more_than_their_centroids_have_room_for() {
     let mut index = builder.kmeans(|means| means.iterations(1)).train(rows).expect("trains");
     index.add(rows).expect("rows");
     // More neighbours than a screen takes.
-    let found = index.search(rows.slice(0..600), 600, 1).expect("an answer");
-    let one = index.search(rows.slice(7..8), 600, 1).expect("an answer");
+    let found = index
+        .search_with(rows.slice(0..600), &SearchOptions::new(600).probes(1))
+        .expect("an answer")
+        .neighbors;
+    let one =
+        index.search_with(rows.slice(7..8), &SearchOptions::new(600).probes(1)).expect("an answer").neighbors;
     assert_eq!(bits(&found)[7], bits(&one)[0]);
 }
 
@@ -308,7 +352,10 @@ fn a_last_page_that_is_not_full_has_no_rows_behind_the_last(engine: Engine) {
             for count in [2, 140] {
                 let some = view(&queries[..count * 4], 4);
                 for k in [1, 3] {
-                    let found = index.search(some, k, 1).expect("an answer");
+                    let found = index
+                        .search_with(some, &SearchOptions::new(k).probes(1))
+                        .expect("an answer")
+                        .neighbors;
                     let wanted = exact.search(some, k).expect("an answer");
                     assert_eq!(bits(&found), bits(&wanted), "{sizes:?}, {metric:?}, {count} queries, k {k}");
                 }
@@ -350,6 +397,6 @@ fn changes_that_do_not_fit_the_budget_say_what_is_needed_and_change_nothing(engi
     fresh.add(rows).expect("rows");
     fresh.add(view(&values, 6)).expect("rows");
     fresh.update(&[5], &[1.0f32; 6]).expect("a row");
-    let found = index.search(one, 9, 12).expect("an answer");
+    let found = index.search_with(one, &SearchOptions::new(9).probes(12)).expect("an answer").neighbors;
     assert_eq!(bits(&found), bits(&fresh.search(one, 9).expect("an answer")));
 }

@@ -177,7 +177,10 @@ fn equal_rows_are_all_found_by_the_smaller_id(engine: Engine) {
     };
     let queries = vec![0.25f32; 3 * dim];
     for count in [1, 3] {
-        let found = index.search(view(&queries[..count * dim], dim), 30, 4).expect("an answer");
+        let found = index
+            .search_with(view(&queries[..count * dim], dim), &SearchOptions::new(30).probes(4))
+            .expect("an answer")
+            .neighbors;
         (0..count).for_each(|query| assert!(found.row(query).iter().map(|hit| hit.id).eq(2000..2030)));
     }
 }
@@ -197,7 +200,12 @@ fn a_small_budget_changes_no_answer() {
     let searches = [(150, 10, 12), (7, 10, 12), (150, 70, 3)];
     let search = |index: &Ivf| {
         searches.map(|(count, k, probes)| {
-            bits(&index.search(view(&queries[..count * dim], dim), k, probes).expect("an answer"))
+            bits(
+                &index
+                    .search_with(view(&queries[..count * dim], dim), &SearchOptions::new(k).probes(probes))
+                    .expect("an answer")
+                    .neighbors,
+            )
         })
     };
     let wanted = search(&index);
@@ -229,7 +237,10 @@ fn the_nearest_of_thousands_of_lists_are_probed() {
             assert!(stages.is_empty() || is_sampled == (count > 2000), "{data}, {probes} probes: {stages:?}");
             // Few queries are compared with all centroids.
             for first in [0, 590, 1070] {
-                let few = index.search(rows.slice(first..first + 30), 5, probes).expect("an answer");
+                let few = index
+                    .search_with(rows.slice(first..first + 30), &SearchOptions::new(5).probes(probes))
+                    .expect("an answer")
+                    .neighbors;
                 let wanted = bits(&few);
                 let found = &bits(&found.neighbors)[first..first + 30];
                 assert!(found == wanted, "{data}, {probes} probes, from query {first}");
@@ -284,7 +295,7 @@ fn a_query_that_is_refused_has_its_number_wherever_it_lies_in_a_batch() {
         let mut queries = rows.clone();
         bad.iter().for_each(|&row| queries[row * 12 + 5] = f32::NAN);
         let first = bad.iter().min().map(|&row| row as u64);
-        let refused = index.search(view(&queries, 12), 5, 2);
+        let refused = index.search_with(view(&queries, 12), &SearchOptions::new(5).probes(2));
         assert!(
             matches!(refused, Err(Error::NotFinite { row, .. }) if Some(row) == first),
             "{bad:?}: {refused:?}"

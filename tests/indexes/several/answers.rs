@@ -46,8 +46,9 @@ fn every_metric_and_k_has_the_answers_of_one_device(engine: Engine, placement: P
             assert_eq!(bits(&found.expect("an answer")), want, "{metric}, two queries");
         }
         let radius = one.search(queries, 40).expect("an answer").row(0)[39].distance;
-        let [want, found] =
-            [&one, &several].map(|index| index.search_within(queries, radius).expect("an answer"));
+        let [want, found] = [&one, &several].map(|index| {
+            index.search_with(queries, &SearchOptions::within(radius)).expect("an answer").neighbors
+        });
         assert!(want.hits().len() > 1000);
         assert_eq!(bits(&found), bits(&want), "{metric}, within {radius}");
     }

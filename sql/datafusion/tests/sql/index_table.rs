@@ -5,7 +5,7 @@ use datafusion::arrow::array::{AsArray, RecordBatch};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::DataType;
 use half::f16;
-use nearfield::{Device, ElementKind, Ivf, MatrixView, Metric};
+use nearfield::{Device, ElementKind, Ivf, MatrixView, Metric, SearchOptions};
 use test_case::test_case;
 
 use crate::support::{
@@ -218,7 +218,7 @@ async fn lists_and_half_floats_are_exact_too() {
     let query = literal(&QUERIES[..DIM]);
     let found = sql.run(&format!("SELECT id FROM knn(docs, vector, {query}, 30) ORDER BY rank")).await;
     let asked = MatrixView::new(&QUERIES[..DIM], DIM).expect("a query");
-    let wanted = lists.search(asked, 30, 20).expect("an answer");
+    let wanted = lists.search_with(asked, &SearchOptions::new(30).probes(20)).expect("an answer").neighbors;
     let wanted: Vec<u64> = wanted.hits().iter().map(|hit| hit.id).collect();
     assert_eq!(found.column(0).as_primitive::<UInt64Type>().values(), &wanted[..]);
     same(&sql, &format!("SELECT id FROM docs ORDER BY cosine_distance(vector, {query}), id LIMIT 30")).await;

@@ -3,7 +3,7 @@
 use datafusion::arrow::array::AsArray;
 use datafusion::arrow::array::types::{Float64Type, UInt64Type};
 use nearfield::Metric::{Cosine, L2Squared};
-use nearfield::{Device, Flat, Ivf, MatrixView, Neighbors};
+use nearfield::{Device, Flat, Ivf, MatrixView, Neighbors, SearchOptions};
 
 use crate::support::{DIM, QUERIES, ROWS, Sql, devices, literal, save_rows};
 
@@ -67,7 +67,10 @@ async fn lists_are_probed_and_a_file_that_was_written_anew_is_loaded_again() {
     index.save(&path).expect("a saved index");
     let call = |count, rest| format!("knn_index('{}', {}, {rest})", path.display(), queries(count));
     for (probes, rest) in [(2, "5, 2"), (20, "5, 20")] {
-        let wanted = index.search(view(&QUERIES[..3 * DIM]), 5, probes).expect("an answer");
+        let wanted = index
+            .search_with(view(&QUERIES[..3 * DIM]), &SearchOptions::new(5).probes(probes))
+            .expect("an answer")
+            .neighbors;
         check(&sql, &call(3, rest), &wanted).await;
     }
     let is_resident =

@@ -1,7 +1,8 @@
 //! Batches of a search in lists: scratch buffers, the probed lists of each query, candidates, and the nearest of them.
 
 use crate::elements::ElementKind;
-use crate::engine::device::queries::{Queries, QueryNumbers};
+use crate::engine::device::queries::QueryNumbers;
+use crate::engine::device::vectors::Vectors;
 use crate::engine::lists::coarse::{CoarseBuffers, CoarseQueries};
 use crate::engine::lists::probing::Probing;
 use crate::engine::lists::probing::needs::{ProbeBuffers, ProbePlan, Way};
@@ -34,7 +35,7 @@ impl<'a> ProbeBatches<'a> {
     /// lists of some queries while the next ones are on their way.
     pub(super) async fn begin<'c>(
         &'c self,
-        queries: &Queries<'_>,
+        queries: &Vectors<'_>,
         numbers: &QueryNumbers,
         profile: Option<&'c mut Profile>,
     ) -> Result<Commands<'c>> {

@@ -2,7 +2,8 @@
 
 use std::mem::take;
 
-use crate::engine::device::queries::{Queries, QueryNumbers};
+use crate::engine::device::queries::QueryNumbers;
+use crate::engine::device::vectors::Vectors;
 use crate::engine::lists::probing::Probing;
 use crate::engine::lists::probing::batch::ProbeBatches;
 use crate::engine::lists::probing::needs::Way;
@@ -26,7 +27,7 @@ const FEW_QUERIES: u32 = 8;
 impl Probing<'_> {
     /// Finds the nearest rows in the nearest lists of each query. Under a filter, and where answers are to be full, a query that finds fewer
     /// than k rows probes twice as many lists, until it has k rows or has probed all lists.
-    pub(crate) async fn search(&self, queries: &Queries<'_>) -> Result<SearchResult> {
+    pub(crate) async fn search(&self, queries: &Vectors<'_>) -> Result<SearchResult> {
         let count = queries.rows();
         let mut state = SearchState::new(self.rows, count, self.request)?;
         let found = self.request.scope().found(self.rows);
@@ -52,7 +53,7 @@ impl Probing<'_> {
     /// rows of their lists as candidates.
     fn search_some<'f>(
         &'f self,
-        queries: &'f Queries<'f>,
+        queries: &'f Vectors<'f>,
         some: QueryNumbers,
         state: &'f mut SearchState,
     ) -> Boxed<'f, ()> {
@@ -104,7 +105,7 @@ struct ProbeWork<'a> {
     #[cfg(not(target_arch = "wasm32"))]
     /// Reads candidates, where the host computes distances.
     collector: Option<Collector<'a>>,
-    queries: &'a Queries<'a>,
+    queries: &'a Vectors<'a>,
     state: &'a mut SearchState,
     overflowed: Vec<usize>,
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::bits::Bits;
-use crate::engine::device::queries::Queries;
+use crate::engine::device::vectors::Vectors;
 use crate::engine::lists::device_lists::DeviceLists;
 use crate::engine::lists::hybrid as in_lists;
 use crate::engine::rows::change::RowChange;
@@ -65,7 +65,7 @@ impl Rows for HybridRows {
 
     fn search<'f>(
         &'f self,
-        queries: &'f Queries<'f>,
+        queries: &'f Vectors<'f>,
         request: &'f SearchRequest<'f>,
         lists: Probed<'f>,
     ) -> Boxed<'f, SearchResult> {

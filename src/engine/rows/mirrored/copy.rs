@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use crate::engine::device::handle::Device;
-use crate::engine::device::vectors::{Queries, Vectors};
+use crate::engine::device::vectors::Vectors;
 use crate::engine::lists::device_lists::DeviceLists;
 use crate::engine::rows::contract::{Probed, Rows};
 use crate::engine::rows::mirrored::crossover::{Crossover, Ran};
@@ -49,7 +49,7 @@ impl HostCopy {
         &self,
         (on_gpu, lists): (&dyn Rows, Probed<'_>),
         own: OwnLists<'_>,
-        queries: &Queries<'_>,
+        queries: &Vectors<'_>,
         request: &SearchRequest<'_>,
     ) -> Result<SearchResult> {
         let there = || on_gpu.search(queries, request, lists);
@@ -110,7 +110,7 @@ impl HostCopy {
 
     async fn search_here(
         &self,
-        queries: &Queries<'_>,
+        queries: &Vectors<'_>,
         request: &SearchRequest<'_>,
         lists: OwnLists<'_>,
     ) -> Result<SearchResult> {

@@ -10,7 +10,7 @@ mod streamed;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::elements::HostVectors;
-use crate::engine::device::queries::Queries;
+use crate::engine::device::vectors::Vectors;
 use crate::engine::rows::allowed::Scope;
 use crate::engine::rows::hybrid::HybridRows;
 use crate::engine::search::host as on_host;
@@ -26,7 +26,7 @@ pub(crate) use screened::search_some;
 /// The nearest rows, or all within a radius.
 pub(crate) fn search<'f>(
     rows: &'f HybridRows,
-    queries: &'f Queries<'f>,
+    queries: &'f Vectors<'f>,
     request: &'f SearchRequest<'f>,
 ) -> Boxed<'f, SearchResult> {
     Box::pin(async move {
@@ -53,7 +53,7 @@ pub(crate) fn search<'f>(
 /// The answer by a screen on the device; none where the host answers alone.
 async fn by_screen(
     rows: &HybridRows,
-    queries: &Queries<'_>,
+    queries: &Vectors<'_>,
     on_host: HostVectors<'_>,
     request: &SearchRequest<'_>,
 ) -> Result<Option<SearchResult>> {

@@ -1,6 +1,7 @@
 //! Rows whose quantised copy is on the device: it screens batch after batch, and the host refines one while the device screens the next.
 
-use crate::engine::device::queries::{Queries, QueryNumbers};
+use crate::engine::device::queries::QueryNumbers;
+use crate::engine::device::vectors::Vectors;
 use crate::engine::rows::segments::GpuRows;
 use crate::engine::search::batches::{BatchWork, run_batches};
 use crate::engine::search::hybrid::refining::{Asked, CandidatePlaces, Collecting, Collector, put};
@@ -17,7 +18,7 @@ use crate::kernels::key_of;
 struct Screened<'a> {
     screening: Screening<'a>,
     collector: Collector<'a>,
-    queries: &'a Queries<'a>,
+    queries: &'a Vectors<'a>,
     asked: Asked<'a>,
     state: &'a mut SearchState,
     overflowed: Vec<usize>,
@@ -27,7 +28,7 @@ struct Screened<'a> {
 
 pub(super) async fn search(
     integers: &GpuRows,
-    queries: &Queries<'_>,
+    queries: &Vectors<'_>,
     asked: Asked<'_>,
     request: &SearchRequest<'_>,
     plan: Plan,
@@ -41,7 +42,7 @@ pub(super) async fn search(
 /// Answers some of the queries from all rows.
 pub(crate) fn search_some<'f>(
     integers: &'f GpuRows,
-    queries: &'f Queries<'f>,
+    queries: &'f Vectors<'f>,
     asked: Asked<'f>,
     some: QueryNumbers,
     request: &'f SearchRequest<'f>,
@@ -54,7 +55,7 @@ pub(crate) fn search_some<'f>(
 /// Answers queries by a plan, those that overflow by plans with longer lists, and the rest by the host alone.
 async fn by_plans(
     integers: &GpuRows,
-    queries: &Queries<'_>,
+    queries: &Vectors<'_>,
     asked: Asked<'_>,
     mut open: QueryNumbers,
     request: &SearchRequest<'_>,

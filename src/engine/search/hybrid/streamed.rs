@@ -4,7 +4,8 @@
 use std::ops::Range;
 
 use crate::bits::Bits;
-use crate::engine::device::queries::{Queries, QueryNumbers};
+use crate::engine::device::queries::QueryNumbers;
+use crate::engine::device::vectors::Vectors;
 use crate::engine::rows::allowed::{Allowed, Scope};
 use crate::engine::rows::hybrid::windows::{Windows, give_way};
 use crate::engine::rows::segments::GpuRows;
@@ -42,7 +43,7 @@ struct Window {
 
 /// A search, and the nearest rows of the windows that it has been through.
 struct Stream<'a> {
-    queries: &'a Queries<'a>,
+    queries: &'a Vectors<'a>,
     asked: Asked<'a>,
     request: &'a SearchRequest<'a>,
     limit: SearchLimit,
@@ -70,7 +71,7 @@ struct Pass<'a, 's> {
 
 pub(super) fn search<'f>(
     windows: &'f Windows,
-    queries: &'f Queries<'f>,
+    queries: &'f Vectors<'f>,
     asked: Asked<'f>,
     request: &'f SearchRequest<'f>,
 ) -> Boxed<'f, SearchResult> {

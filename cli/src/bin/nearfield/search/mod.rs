@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use nearfield::io::{Selection, read_selection};
-use nearfield::{Filter, Index, Matrix, MatrixView, SearchOptions, SearchResult, Statistics, WithinOptions};
+use nearfield::{Filter, Index, Matrix, MatrixView, SearchOptions, SearchResult, Statistics};
 use serde_json::json;
 
 pub(crate) use args::Args;
@@ -157,12 +157,8 @@ fn search(
 ) -> nearfield::Result<SearchResult> {
     let bar = bar("search", queries.rows());
     let progress = |done: usize| bar.set_position(done as u64);
-    if let Some(radius) = args.radius {
-        let mut options = WithinOptions::new().progress(&progress);
-        options.filter = filter;
-        return index.search_within_with(queries, radius, &options);
-    }
-    let mut options = SearchOptions::new(args.k).progress(&progress);
+    let options = args.radius.map_or(SearchOptions::new(args.k), SearchOptions::within);
+    let mut options = options.progress(&progress);
     (options.probes, options.filter) = (probes, filter);
     index.search_with(queries, &options)
 }

@@ -1,0 +1,116 @@
+//! What an `Ivf` knows of the probes that a recall needs, and the queries that it was measured with.
+
+use std::sync::Mutex;
+
+use crate::elements::HostVectors;
+use crate::error::Result;
+use crate::lock::lock;
+use crate::memory;
+
+/// Searches measure a recall when they have seen this many queries since the index changed.
+const MEASURED_AT: [usize; 5] = [1, 30, 100, 300, MOST];
+const MOST: usize = 1000;
+
+/// What was measured, for searches from many threads.
+#[derive(Debug, Default)]
+pub(super) struct Recalls(Mutex<Measured>);
+
+/// The k and the recall that a search asks for.
+pub(super) type Wanted = (usize, f64);
+
+#[derive(Debug, Default)]
+struct Measured {
+    wanted: Wanted,
+    probes: usize,
+    /// How many queries they were measured with; 0: not yet.
+    queries: usize,
+    /// The first queries since the last change, those among them.
+    seen: Vec<f32>,
+}
+
+/// What a search for a recall does before it searches.
+#[derive(Debug, PartialEq)]
+pub(super) enum Next {
+    /// It probes this many lists.
+    Probe(usize),
+    /// It measures, with these queries and its own.
+    Measure(Vec<f32>),
+}
+
+impl Recalls {
+    /// What a search of `rows` queries does next. Another k or recall than before has to be measured anew.
+    pub(super) fn next(&self, wanted: Wanted, rows: usize, dim: usize) -> Result<Next> {
+        let mut known = lock(&self.0);
+        if known.wanted != wanted {
+            *known = Measured { wanted, ..Measured::default() };
+        }
+        let step = MEASURED_AT.into_iter().find(|&step| step > known.queries);
+        if step.is_none_or(|step| known.seen.len() / dim + rows < step) {
+            return Ok(Next::Probe(known.probes));
+        }
+        memory::collect(known.seen.iter().copied()).map(Next::Measure)
+    }
+
+    /// Takes what was measured with this many queries, unless another search has measured with more.
+    pub(super) fn learn(&self, wanted: Wanted, queries: usize, probes: usize) {
+        let mut known = lock(&self.0);
+        if known.wanted == wanted && known.queries < queries {
+            (known.probes, known.queries) = (probes, queries);
+            if queries == MOST {
+                known.seen = vec![];
+            }
+        }
+    }
+
+    /// Whether queries that were searched for are worth keeping.
+    pub(super) fn has_room(&self) -> bool {
+        (1..MOST).contains(&lock(&self.0).queries)
+    }
+
+    /// Keeps queries that were searched for, to measure with.
+    pub(super) fn keep(&self, queries: HostVectors<'_>) -> Result<()> {
+        append(&mut lock(&self.0).seen, queries)
+    }
+
+    /// The index has changed.
+    pub(super) fn forget(&mut self) {
+        *self = Self::default();
+    }
+}
+
+/// Puts queries behind others, up to the most that a recall is measured with.
+pub(super) fn append(seen: &mut Vec<f32>, queries: HostVectors<'_>) -> Result<()> {
+    let more = queries.rows().min(MOST.saturating_sub(seen.len() / queries.dim()));
+    memory::reserve_more(seen, more * queries.dim())?;
+    seen.extend(queries.slice(0..more).to_f32());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::elements::MatrixView;
+
+    #[test]
+    fn a_recall_is_measured_with_more_and_more_queries_and_anew_for_another() {
+        let recalls = Recalls::default();
+        let search = |wanted: Wanted| {
+            let next = recalls.next(wanted, 1, 2).expect("memory");
+            let measured = match next {
+                Next::Probe(_) => 0,
+                Next::Measure(seen) => seen.len() / 2 + 1,
+            };
+            recalls.learn(wanted, measured, measured);
+            if recalls.has_room() {
+                let one = MatrixView::new(&[0.5f32, 1.0], 2).expect("one query");
+                recalls.keep(one.into()).expect("memory");
+            }
+            measured
+        };
+        let measured: Vec<usize> = (0..1200).map(|_| search((10, 0.9))).filter(|&count| count > 0).collect();
+        assert_eq!(measured, MEASURED_AT);
+        assert_eq!(recalls.next((10, 0.9), 5, 2).expect("memory"), Next::Probe(MOST));
+        assert!(lock(&recalls.0).seen.is_empty(), "no more are needed");
+        assert_eq!([search((10, 0.8)), search((9, 0.8)), search((9, 0.8))], [1, 1, 0]);
+    }
+}
