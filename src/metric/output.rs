@@ -33,7 +33,7 @@ pub enum Output {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Precision {
-    /// Sums in f32, within [`Metric::error_bound`]: as fast as the device multiplies. The order of a sum, and with it the last
+    /// Sums in f32, within [`Metric::error_bound`](crate::Metric::error_bound): as fast as the device multiplies. The order of a sum, and with it the last
     /// bits of a distance, depends on how many queries and rows there are.
     #[default]
     Fast,

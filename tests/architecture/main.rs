@@ -211,6 +211,24 @@ fn naming(folder: &str, names: &[&str], module: &str) -> Vec<String> {
     named
 }
 
+/// The document's list of the files that a search passes: each has to do with another.
+#[test]
+fn the_way_of_a_search_is_as_drawn() {
+    let document = fs::read_to_string(repository().join("docs/architecture.md")).expect("the document");
+    let (_, behind) = document.split_once("```way\n").expect("docs/architecture.md has a block `way`");
+    let (block, _) = behind.split_once("```").expect("the block ends");
+    let way: Vec<&str> = block.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    let read = library();
+    let pairs: BTreeSet<(&str, &str)> = read.uses().collect();
+    let mut strays = BTreeSet::new();
+    for &file in &way {
+        let touches = |&other: &&str| pairs.contains(&(other, file)) || pairs.contains(&(file, other));
+        strays.extend((!way.iter().any(touches)).then(|| file.to_owned()));
+    }
+    assert!(way.len() > 10);
+    assert_none("not on the way", strays);
+}
+
 #[test]
 fn files_are_short() {
     let long = |file: &&str| {
