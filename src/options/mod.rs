@@ -85,7 +85,7 @@ impl<'a> AddOptions<'a> {
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct SearchOptions<'a> {
-    /// Neighbours per query, at most; [`usize::MAX`] for all that a radius has.
+    /// Neighbours per query, at most; [`usize::MAX`] for all rows within the radius.
     pub k: usize,
     /// Only rows whose reported distance is below it are found; none for rows at any distance.
     pub radius: Option<f32>,
@@ -148,7 +148,8 @@ impl<'a> SearchOptions<'a> {
         fill: bool;
         /// Calls `progress` after each batch with the number of queries answered so far.
         progress: Progress<'a> => Some;
-        /// Times the stages on the device, into [`Statistics::stages`](crate::Statistics::stages).
+        /// Times the stages on the device, into [`Statistics::stages`](crate::Statistics::stages). A search within a radius that computes
+        /// every distance has none.
         profile: bool;
     }
 

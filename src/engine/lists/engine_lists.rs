@@ -12,12 +12,14 @@ use crate::future::Boxed;
 use crate::memory;
 use crate::metric::Metric;
 use crate::screen::Screen;
-use crate::usage::Memory;
+use crate::usage::{Memory, MemoryPlace};
 
-/// The lists of an index: every device has all centroids, and the pages of its own rows.
+/// The lists of an index: every device has all centroids, and the pages of its own rows. So has a copy of the rows on the host.
 #[derive(Debug)]
 pub(crate) struct EngineLists {
     parts: Vec<DeviceLists>,
+    /// Whether the last part is of a copy of the rows on the host.
+    has_copy: bool,
     /// All centroids, for a device that comes when the others are lost; none for one device.
     centroids: Option<Matrix>,
 }
@@ -33,7 +35,7 @@ impl EngineLists {
         let mut parts = vec![DeviceLists::of(training)];
         let [_, others @ ..] = devices.list() else { return Err(Error::internal("lists on no device")) };
         if others.is_empty() {
-            return Ok(Self { parts, centroids: None });
+            return Ok(Self { parts, has_copy: false, centroids: None });
         }
         let centroids = parts[0].centroids().await?;
         let dim = centroids.len() / (parts[0].count() as usize).max(1);
@@ -41,7 +43,7 @@ impl EngineLists {
         for device in others {
             parts.push(DeviceLists::around(device, metric, view, screen).await?);
         }
-        Ok(Self { parts, centroids: Some(Matrix::F32(centroids, dim)) })
+        Ok(Self { parts, has_copy: false, centroids: Some(Matrix::F32(centroids, dim)) })
     }
 
     /// Lists without rows, around centroids of the host. The metric is that of the index.
@@ -57,7 +59,7 @@ impl EngineLists {
         }
         let kept = || Ok(Matrix::F32(memory::copied(centroids.values())?, centroids.dim()));
         let centroids = (parts.len() > 1).then(kept).transpose()?;
-        Ok(Self { parts, centroids })
+        Ok(Self { parts, has_copy: false, centroids })
     }
 
     /// The list of each row, which is that of its nearest centroid, by the first device.
@@ -86,6 +88,7 @@ impl EngineLists {
             let centroids = self.parts[0].centroids().await?;
             let centroids = MatrixView::new(&centroids, dim)?;
             self.parts.push(DeviceLists::around(&Device::host(), metric, centroids, screen).await?);
+            self.has_copy = true;
         }
         Ok(())
     }
@@ -122,11 +125,20 @@ impl EngineLists {
         pages: &'f [Vec<u32>],
         sizes: &'f [u32],
     ) -> Boxed<'f, ()> {
+        if self.has_copy && !rows.has_copy() {
+            // The rows have left their device, and the copy is gone.
+            self.parts.pop();
+            self.has_copy = false;
+        }
         rows.set_lists(&mut self.parts, pages, sizes)
     }
 
     pub(crate) fn measure(&self, memory: &mut Memory) {
-        self.parts.iter().for_each(|lists| lists.measure(memory));
+        let (others, of_copy) = self.parts.split_at(self.parts.len() - usize::from(self.has_copy));
+        others.iter().for_each(|lists| lists.measure(memory));
+        let mut of_host = Memory::default();
+        of_copy.iter().for_each(|lists| lists.measure(&mut of_host));
+        memory.add("host copy", MemoryPlace::Host, of_host.total());
         if let Some(Matrix::F32(values, _)) = &self.centroids {
             memory.add_vec("centroids", values);
         }

@@ -8,14 +8,14 @@ use crate::engine::device::vectors::Vectors;
 use crate::engine::lists::assign::Assigned;
 use crate::engine::lists::device_lists::DeviceLists;
 use crate::engine::parts::rows::Parts;
-use crate::engine::rows::change::RowChange;
+use crate::engine::rows::change::{Prepared, RowChange};
 use crate::engine::rows::contract::{Probed, Recovered, RowSource, Rows, Slots};
 use crate::engine::rows::edit::Edit;
 use crate::engine::rows::shape::Kept;
 use crate::engine::search::plan::Plan;
 use crate::engine::search::request::{SearchRequest, SearchResult};
 use crate::engine::tune::TunedKernel;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::future::{Boxed, RowProgress};
 use crate::metric::Metric;
 use crate::usage::{Memory, MemoryPart, MemoryPlace};
@@ -150,13 +150,8 @@ impl Rows for Parts {
         &'f mut self,
         edit: Arc<Edit<'a>>,
         progress: RowProgress<'f>,
-    ) -> Boxed<'f, RowChange<'a>> {
+    ) -> Boxed<'f, Prepared<'a>> {
         Box::pin(self.prepared(edit, false, progress))
-    }
-
-    /// Distances of the host and of GPUs differ in the last bits, so the rows of all devices go together.
-    fn outgrow(&self, error: &Error) -> bool {
-        self.parts.iter().any(|part| part.outgrow(error))
     }
 
     fn prepare_on_host<'f, 'a: 'f>(
@@ -164,7 +159,7 @@ impl Rows for Parts {
         edit: Arc<Edit<'a>>,
         progress: RowProgress<'f>,
     ) -> Boxed<'f, RowChange<'a>> {
-        Box::pin(self.prepared(edit, true, progress))
+        Box::pin(async move { self.prepared(edit, true, progress).await?.ready() })
     }
 
     fn apply(&mut self, change: RowChange<'_>) -> Result<Option<Box<dyn Rows>>> {

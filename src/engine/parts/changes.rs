@@ -9,7 +9,7 @@ use crate::engine::parts::merging::all_or_first;
 use crate::engine::parts::rows::Parts;
 use crate::engine::parts::shares::{Sent, Share, shares};
 use crate::engine::parts::together::{Work, together};
-use crate::engine::rows::change::{PartsChange, RowChange};
+use crate::engine::rows::change::{PartsChange, Prepared, RowChange};
 use crate::engine::rows::changing::apply;
 use crate::engine::rows::edit::Edit;
 use crate::engine::rows::hybrid::outgrown;
@@ -19,13 +19,14 @@ use crate::future::RowProgress;
 use crate::options::placement::Placement;
 
 impl Parts {
-    /// Prepares a change on every device, in the host's memory if the rows leave their devices; after an error none has any of it.
+    /// Prepares a change on every device, in the host's memory if the rows leave their devices; after an error none has any of it. Distances
+    /// of the host and of GPUs differ in the last bits, so rows that outgrow one device go to the host on all.
     pub(super) async fn prepared<'a>(
         &mut self,
         edit: Arc<Edit<'a>>,
         leaves: bool,
         progress: RowProgress<'_>,
-    ) -> Result<RowChange<'a>> {
+    ) -> Result<Prepared<'a>> {
         let after = Bits::after(self.alive.as_ref(), self.end, &edit.filled, &edit.freed)?;
         let mut layout = self.layout.clone();
         if edit.rows().is_some() {
@@ -45,7 +46,7 @@ impl Parts {
         }
         let sent = Sent::new(self.parts.len(), layout.is_some(), progress);
         let mut places = vec![];
-        let mut works: Vec<Work<'_, RowChange<'a>>> = vec![];
+        let mut works: Vec<Work<'_, Prepared<'a>>> = vec![];
         for (place, engine, part) in self.changing()? {
             let own = &owns[place];
             if !leaves && own.edit.is_empty() {
@@ -55,7 +56,7 @@ impl Parts {
             let work = async move {
                 let mut progress = |rows| sent.note(place, rows);
                 let prepared = match leaves {
-                    true => part.prepare_on_host(own.edit.clone(), &mut progress).await,
+                    true => part.prepare_on_host(own.edit.clone(), &mut progress).await.map(Prepared::Ready),
                     false => part.prepare(own.edit.clone(), &mut progress).await,
                 };
                 prepared.map_err(|error| error.with_rows(|row| own.number(row)))
@@ -66,42 +67,44 @@ impl Parts {
         let prepared = together(works).await;
         if let Some(panic) = sent.panic() {
             for (place, one) in places.into_iter().zip(prepared) {
-                one.iter().for_each(|change| self.parts[place].undo(change));
+                if let Ok(Prepared::Ready(change)) = one {
+                    self.parts[place].undo(&change);
+                }
             }
             resume_unwind(panic);
         }
-        let changes = self.agreed(places, prepared)?;
-        Ok(RowChange::Parts(PartsChange { changes, layout, after, leaves }))
+        Ok(match self.agreed(places, prepared)? {
+            Ok(changes) => Prepared::Ready(RowChange::Parts(PartsChange { changes, layout, after, leaves })),
+            Err(error) => Prepared::Outgrown(error),
+        })
     }
 
-    /// The changes of the devices, where all have prepared them, and none where one could not. Replicas that were lost meanwhile are left
-    /// behind.
+    /// The changes of the devices, where all have prepared them; none where one could not, or has outgrown its device. Replicas that were
+    /// lost meanwhile are left behind.
     fn agreed<'a>(
         &mut self,
         places: Vec<usize>,
-        prepared: Vec<Result<RowChange<'a>>>,
-    ) -> Result<Vec<(usize, RowChange<'a>)>> {
-        let prepared: Vec<(usize, Result<RowChange<'a>>)> =
+        prepared: Vec<Result<Prepared<'a>>>,
+    ) -> Result<std::result::Result<Vec<(usize, RowChange<'a>)>, Error>> {
+        let prepared: Vec<(usize, Result<Prepared<'a>>)> =
             places.into_iter().zip(prepared).map(|(place, one)| (place, self.noted(place, one))).collect();
         let is_survived =
             self.placement == Placement::Replicas && prepared.iter().any(|(_, one)| one.is_ok());
-        let is_fatal = |one: &Result<RowChange<'_>>| match one {
-            Ok(_) => false,
-            Err(Error::DeviceLost { .. }) => !is_survived,
-            Err(_) => true,
-        };
-        let has_failed = prepared.iter().any(|(_, one)| is_fatal(one));
-        let (mut changes, mut errors) = (vec![], vec![]);
+        let (mut changes, mut errors, mut outgrown) = (vec![], vec![], None);
         for (place, one) in prepared {
             match one {
-                Ok(change) if has_failed => self.parts[place].undo(&change),
-                Ok(change) => changes.push((place, change)),
-                Err(error) if has_failed => errors.push(Err(error)),
-                Err(_) => {}
+                Ok(Prepared::Ready(change)) => changes.push((place, change)),
+                Ok(Prepared::Outgrown(error)) => outgrown = outgrown.or(Some(error)),
+                Err(Error::DeviceLost { .. }) if is_survived => {}
+                Err(error) => errors.push(Err(error)),
             }
         }
+        if errors.is_empty() && outgrown.is_none() {
+            return Ok(Ok(changes));
+        }
+        changes.iter().for_each(|(place, change)| self.parts[*place].undo(change));
         all_or_first::<()>(errors)?;
-        Ok(changes)
+        Ok(Err(outgrown.unwrap_or_else(|| Error::internal("a change that no device refused"))))
     }
 
     pub(super) fn take_over(&mut self, change: PartsChange<'_>) -> Result<()> {

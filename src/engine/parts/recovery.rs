@@ -75,7 +75,7 @@ impl Parts {
                 let bytes = source.rows.fetch_bytes(&of_source).await?;
                 let matrix = Matrix::of_bytes(shape.elements, &bytes, shape.dim)?;
                 let edit = Edit::put((&matrix).into(), &Placing { slots: there, ids: &ids, freed: &[] });
-                let prepared = rows.prepare(edit, &mut |_| ()).await?;
+                let prepared = rows.prepare(edit, &mut |_| ()).await?.ready()?;
                 apply(&mut rows, prepared)?;
             }
             Ok(Recovered { place, devices, rows })

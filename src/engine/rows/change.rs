@@ -11,8 +11,26 @@ use crate::engine::{
     parts::layout::Layout,
     rows::hybrid::{changes::HybridChange, outgrown::Outgrown},
 };
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::host::HostChange;
+
+/// What comes of preparing a change.
+#[expect(clippy::large_enum_variant, reason = "there is one a change, and it moves a few times")]
+pub(crate) enum Prepared<'a> {
+    Ready(RowChange<'a>),
+    /// The device has too little memory, and the rows may go to the host.
+    Outgrown(Error),
+}
+
+impl<'a> Prepared<'a> {
+    /// The change; too little memory is an error.
+    pub(crate) fn ready(self) -> Result<RowChange<'a>> {
+        match self {
+            Self::Ready(change) => Ok(change),
+            Self::Outgrown(error) => Err(error),
+        }
+    }
+}
 
 /// A change that is ready. The rows that prepared it take it over, or drop what they wrote for it.
 pub(crate) enum RowChange<'a> {

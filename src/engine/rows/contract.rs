@@ -11,7 +11,7 @@ use crate::engine::device::vectors::Vectors;
 use crate::engine::lists::assign::Assigned;
 use crate::engine::lists::device_lists::DeviceLists;
 use crate::engine::parts::devices::Devices;
-use crate::engine::rows::change::RowChange;
+use crate::engine::rows::change::{Prepared, RowChange};
 use crate::engine::rows::edit::Edit;
 use crate::engine::rows::segments::GpuRows;
 use crate::engine::rows::shape::Kept;
@@ -25,7 +25,7 @@ use crate::memory;
 use crate::metric::Metric;
 use crate::usage::{Memory, MemoryPlace};
 
-/// The lists of each device, and how many of them a query probes; none for a search of all rows.
+/// The lists of each device, of which there may be more, and how many of them a query probes; none for a search of all rows.
 pub(crate) type Probed<'l> = Option<(&'l [DeviceLists], u32)>;
 
 /// Rows to move from slots to as many others.
@@ -34,7 +34,7 @@ pub(crate) type Moves = (Vec<u32>, Vec<u32>);
 /// Numbers of slots, ascending.
 pub(crate) type Slots<'s> = Box<dyn Iterator<Item = u32> + 's>;
 
-/// Rows to copy, and where they have each slot of the index.
+/// Rows to copy, and their slot for each slot of the index.
 #[derive(Clone, Copy)]
 pub(crate) struct RowSource<'s> {
     pub(crate) rows: &'s dyn Rows,
@@ -133,7 +133,7 @@ pub(crate) trait Rows: Debug + Send + Sync {
         Box::pin(lists[0].centroids())
     }
 
-    /// Whether lists have one more part, for a copy of the rows on the host.
+    /// Whether there is a second copy of the rows on the host, for which lists have one more part, the last.
     fn has_copy(&self) -> bool {
         false
     }
@@ -156,20 +156,16 @@ pub(crate) trait Rows: Debug + Send + Sync {
         &'f mut self,
         edit: Arc<Edit<'a>>,
         progress: RowProgress<'f>,
-    ) -> Boxed<'f, RowChange<'a>>;
+    ) -> Boxed<'f, Prepared<'a>>;
 
-    /// Whether the rows go to the host after this error of a change: see [`prepare_on_host`](Self::prepare_on_host).
-    fn outgrow(&self, _error: &Error) -> bool {
-        false
-    }
-
-    /// Like [`prepare`](Self::prepare), in the host's memory, where the rows so far go with the change. New rows are there already.
+    /// Like [`prepare`](Self::prepare), in the host's memory, where the rows so far go with the change. The new rows of the edit are in
+    /// the host's memory.
     fn prepare_on_host<'f, 'a: 'f>(
         &'f mut self,
         edit: Arc<Edit<'a>>,
         progress: RowProgress<'f>,
     ) -> Boxed<'f, RowChange<'a>> {
-        self.prepare(edit, progress)
+        Box::pin(async move { self.prepare(edit, progress).await?.ready() })
     }
 
     /// Takes over a change of these rows. Returns the rows that take the place of these, where they have left their device.

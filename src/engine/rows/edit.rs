@@ -12,7 +12,8 @@ use crate::error::Result;
 /// tombstones.
 #[derive(Default)]
 pub(crate) struct Edit<'a> {
-    /// New rows, one for each filled slot. None where rows move, each from a freed slot to a filled one, or where slots are freed alone.
+    /// New rows, one for each filled slot. An edit that fills slots without new rows moves rows: each from a freed slot to the filled one at
+    /// its place.
     rows: Option<NewRows<'a>>,
     /// Distinct slots without a row.
     pub(crate) filled: Cow<'a, [u32]>,

@@ -8,7 +8,7 @@ use crate::engine::lists::ahead;
 use crate::engine::lists::device_lists::DeviceLists;
 use crate::engine::lists::probing::Probing;
 use crate::engine::rows::allowed::Scope;
-use crate::engine::rows::change::RowChange;
+use crate::engine::rows::change::{Prepared, RowChange};
 use crate::engine::rows::contract::{Probed, Rows};
 use crate::engine::rows::edit::Edit;
 use crate::engine::rows::segments::GpuRows;
@@ -151,19 +151,21 @@ impl Rows for GpuRows {
         &'f mut self,
         edit: Arc<Edit<'a>>,
         progress: RowProgress<'f>,
-    ) -> Boxed<'f, RowChange<'a>> {
+    ) -> Boxed<'f, Prepared<'a>> {
         Box::pin(async move {
-            Ok(RowChange::Gpu(match edit.rows() {
-                Some(rows) => self.prepared_put(rows, &edit.placing(), progress).await?,
-                None if edit.moves() => self.prepared_move(&edit.freed, &edit.filled).await?,
-                None => self.prepared_release(&edit.freed).await?,
-            }))
+            let change = match edit.rows() {
+                Some(rows) => self.prepared_put(rows, &edit.placing(), progress).await,
+                None if edit.moves() => self.prepared_move(&edit.freed, &edit.filled).await,
+                None => self.prepared_release(&edit.freed).await,
+            };
+            match change {
+                #[cfg(not(target_arch = "wasm32"))]
+                Err(error) if self.outgrown.is_some() && error.lacks_memory() => {
+                    Ok(Prepared::Outgrown(error))
+                }
+                change => change.map(|change| Prepared::Ready(RowChange::Gpu(change))),
+            }
         })
-    }
-
-    #[cfg(not(target_arch = "wasm32"))]
-    fn outgrow(&self, error: &Error) -> bool {
-        self.outgrown.is_some() && error.lacks_memory()
     }
 
     #[cfg(not(target_arch = "wasm32"))]

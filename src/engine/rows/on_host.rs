@@ -8,7 +8,7 @@ use crate::elements::HostVectors;
 use crate::engine::device::vectors::Vectors;
 use crate::engine::lists::device_lists::DeviceLists;
 use crate::engine::lists::on_host as in_lists;
-use crate::engine::rows::change::RowChange;
+use crate::engine::rows::change::{Prepared, RowChange};
 use crate::engine::rows::contract::{Probed, Rows};
 use crate::engine::rows::edit::Edit;
 use crate::engine::search::host::{self, by_turns};
@@ -110,7 +110,7 @@ impl Rows for HostRows {
         &'f mut self,
         edit: Arc<Edit<'a>>,
         progress: RowProgress<'f>,
-    ) -> Boxed<'f, RowChange<'a>> {
+    ) -> Boxed<'f, Prepared<'a>> {
         Box::pin(async move {
             let rows = edit.rows_on_host()?;
             let mut change = self.prepared(rows, &edit.filled, &edit.freed)?;
@@ -119,7 +119,7 @@ impl Rows for HostRows {
             } else if edit.moves() {
                 self.relocate(&edit.freed, &edit.filled, &change, interrupt::check)?;
             }
-            Ok(RowChange::Host(change))
+            Ok(Prepared::Ready(RowChange::Host(change)))
         })
     }
 

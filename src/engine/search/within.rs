@@ -138,7 +138,8 @@ impl Within<'_> {
         let buffers = &*screening.buffers;
         let count = numbers.len() as u32;
         let threshold = key_of(self.request.most().unwrap_or(f32::MAX));
-        let mut commands = screening.within(self.queries, numbers, |_| threshold, None).await?;
+        let mut commands =
+            screening.within(self.queries, numbers, |_| threshold, state.profile.as_mut()).await?;
         screening.encode_refine(&mut commands, count)?;
         let ranges = [(&buffers.refused, 0, 8), (&buffers.counts, 0, u64::from(count) * 4)];
         let parts = commands.read(&ranges).await?;

@@ -67,9 +67,13 @@ impl Recalls {
         (1..MOST).contains(&lock(&self.0).queries)
     }
 
-    /// Keeps queries that were searched for, to measure with.
+    /// Keeps queries that were searched for, to measure with; none when another search has measured with the most meanwhile.
     pub(super) fn keep(&self, queries: HostVectors<'_>) -> Result<()> {
-        append(&mut lock(&self.0).seen, queries)
+        let mut known = lock(&self.0);
+        match (1..MOST).contains(&known.queries) {
+            true => append(&mut known.seen, queries),
+            false => Ok(()),
+        }
     }
 
     /// The index has changed.

@@ -6,7 +6,7 @@ use crate::bits::Bits;
 use crate::engine::device::vectors::Vectors;
 use crate::engine::lists::device_lists::DeviceLists;
 use crate::engine::lists::hybrid as in_lists;
-use crate::engine::rows::change::RowChange;
+use crate::engine::rows::change::{Prepared, RowChange};
 use crate::engine::rows::contract::{Probed, Rows};
 use crate::engine::rows::edit::Edit;
 use crate::engine::rows::hybrid::HybridRows;
@@ -136,12 +136,13 @@ impl Rows for HybridRows {
         &'f mut self,
         edit: Arc<Edit<'a>>,
         progress: RowProgress<'f>,
-    ) -> Boxed<'f, RowChange<'a>> {
-        Box::pin(async move { self.prepared(edit, progress).await.map(RowChange::Hybrid) })
-    }
-
-    fn outgrow(&self, error: &Error) -> bool {
-        self.outgrow(error)
+    ) -> Boxed<'f, Prepared<'a>> {
+        Box::pin(async move {
+            match self.prepared(edit, progress).await {
+                Err(error) if self.outgrow(&error) => Ok(Prepared::Outgrown(error)),
+                change => change.map(|change| Prepared::Ready(RowChange::Hybrid(change))),
+            }
+        })
     }
 
     fn prepare_on_host<'f, 'a: 'f>(

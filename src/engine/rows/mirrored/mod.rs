@@ -11,7 +11,7 @@ use crate::engine::device::handle::Device;
 use crate::engine::device::vectors::Vectors;
 use crate::engine::lists::assign::Assigned;
 use crate::engine::lists::device_lists::DeviceLists;
-use crate::engine::rows::change::{MirroredChange, RowChange};
+use crate::engine::rows::change::{MirroredChange, Prepared, RowChange};
 use crate::engine::rows::changing::apply;
 use crate::engine::rows::contract::{Probed, Recovered, RowSource, Rows, Slots};
 use crate::engine::rows::edit::Edit;
@@ -66,35 +66,10 @@ pub(crate) struct MirroredRows {
     copy: Option<HostCopy>,
 }
 
-/// The lists of the devices, without those of the copy.
-fn of_devices(lists: &[DeviceLists]) -> &[DeviceLists] {
-    lists.split_last().map_or(lists, |(_, others)| others)
-}
-
 impl MirroredRows {
-    /// The rows in the host's memory, if there are such.
+    /// The copy while there is one, and else the rows.
     fn nearest(&self) -> &dyn Rows {
         self.copy.as_ref().map_or(&*self.rows, |copy| &copy.rows)
-    }
-
-    /// Prepares the copy before the GPU, so that it cannot refuse the change afterwards.
-    async fn prepared<'a>(
-        &mut self,
-        edit: Arc<Edit<'a>>,
-        leaves: bool,
-        progress: RowProgress<'_>,
-    ) -> Result<RowChange<'a>> {
-        let mut mirrored = None;
-        if let Some(copy) = &mut self.copy {
-            let here = edit.fetched().await?;
-            let change = copy.rows.prepared(here.rows_on_host()?, &here.filled, &here.freed)?;
-            mirrored = Some((change, here));
-        }
-        let there = match leaves {
-            true => self.rows.prepare_on_host(edit, progress).await?,
-            false => self.rows.prepare(edit, progress).await?,
-        };
-        Ok(RowChange::Mirrored(Box::new(MirroredChange { there, mirrored })))
     }
 }
 
@@ -150,10 +125,9 @@ impl Rows for MirroredRows {
         request: &'f SearchRequest<'f>,
         lists: Probed<'f>,
     ) -> Boxed<'f, SearchResult> {
-        let there = lists.map(|(lists, probes)| (of_devices(lists), probes));
-        let Some(copy) = &self.copy else { return self.rows.search(queries, request, there) };
+        let Some(copy) = &self.copy else { return self.rows.search(queries, request, lists) };
         let here = lists.and_then(|(lists, probes)| Some((lists.last()?, probes)));
-        Box::pin(copy.search((&*self.rows, there), here, queries, request))
+        Box::pin(copy.search((&*self.rows, lists), here, queries, request))
     }
 
     fn gain_together(&self, share: [u64; 2]) -> bool {
@@ -173,11 +147,11 @@ impl Rows for MirroredRows {
     }
 
     fn compile_ahead(&self, lists: &[DeviceLists], metric: Metric) {
-        self.rows.compile_ahead(of_devices(lists), metric);
+        self.rows.compile_ahead(lists, metric);
     }
 
     fn warm_up<'f>(&'f self, metric: Metric, lists: Option<&'f [DeviceLists]>) -> Boxed<'f, ()> {
-        self.rows.warm_up(metric, lists.map(of_devices))
+        self.rows.warm_up(metric, lists)
     }
 
     fn tune<'f>(
@@ -186,21 +160,21 @@ impl Rows for MirroredRows {
         is_again: bool,
         lists: Option<&'f [DeviceLists]>,
     ) -> Boxed<'f, Vec<TunedKernel>> {
-        self.rows.tune(metric, is_again, lists.map(of_devices))
+        self.rows.tune(metric, is_again, lists)
     }
 
     fn has_copy(&self) -> bool {
-        true
+        self.copy.is_some()
     }
 
     fn assign<'f>(&'f self, lists: &'f [DeviceLists], rows: Vectors<'f>) -> Boxed<'f, Vec<Assigned>> {
-        self.rows.assign(of_devices(lists), rows)
+        self.rows.assign(lists, rows)
     }
 
     fn centroids<'f>(&'f self, lists: &'f [DeviceLists]) -> Boxed<'f, Vec<f32>> {
         match (&self.copy, lists) {
             (Some(_), [.., of_copy]) => Box::pin(of_copy.centroids()),
-            _ => self.rows.centroids(of_devices(lists)),
+            _ => self.rows.centroids(lists),
         }
     }
 
@@ -211,11 +185,13 @@ impl Rows for MirroredRows {
         sizes: &'f [u32],
     ) -> Boxed<'f, ()> {
         Box::pin(async move {
-            let Some((of_copy, others)) = lists.split_last_mut() else { return Ok(()) };
             // The copy is done at once; it comes first, so that a dropped future does not leave it out. It gets the pages even if the GPU
             // does not.
-            let here = of_copy.set_on_host(pages, sizes);
-            self.rows.set_lists(others, pages, sizes).await.and(here)
+            let here = match (&self.copy, lists.last_mut()) {
+                (Some(_), Some(of_copy)) => of_copy.set_on_host(pages, sizes),
+                _ => Ok(()),
+            };
+            self.rows.set_lists(lists, pages, sizes).await.and(here)
         })
     }
 
@@ -227,40 +203,53 @@ impl Rows for MirroredRows {
         &'f mut self,
         edit: Arc<Edit<'a>>,
         progress: RowProgress<'f>,
-    ) -> Boxed<'f, RowChange<'a>> {
-        Box::pin(self.prepared(edit, false, progress))
+    ) -> Boxed<'f, Prepared<'a>> {
+        Box::pin(async move {
+            // The copy comes first, so that it cannot refuse the change after the GPU. That the host has no memory for it is an error: the
+            // rows do not outgrow their device by that.
+            let mut mirrored = None;
+            if let Some(copy) = &mut self.copy {
+                let here = edit.fetched().await?;
+                let change = copy.rows.prepared(here.rows_on_host()?, &here.filled, &here.freed)?;
+                mirrored = Some((change, here));
+            }
+            Ok(match self.rows.prepare(edit, progress).await? {
+                Prepared::Ready(there) => {
+                    Prepared::Ready(RowChange::Mirrored(Box::new(MirroredChange { there, mirrored })))
+                }
+                outgrown => outgrown,
+            })
+        })
     }
 
-    fn outgrow(&self, error: &Error) -> bool {
-        self.rows.outgrow(error)
-    }
-
+    /// The rows themselves go to the host, and the copy goes.
     fn prepare_on_host<'f, 'a: 'f>(
         &'f mut self,
         edit: Arc<Edit<'a>>,
         progress: RowProgress<'f>,
     ) -> Boxed<'f, RowChange<'a>> {
-        Box::pin(self.prepared(edit, true, progress))
+        Box::pin(async move {
+            let there = self.rows.prepare_on_host(edit, progress).await?;
+            Ok(RowChange::Mirrored(Box::new(MirroredChange { there, mirrored: None })))
+        })
     }
 
     fn apply(&mut self, change: RowChange<'_>) -> Result<Option<Box<dyn Rows>>> {
         let RowChange::Mirrored(change) = change else { return Err(change.misplaced()) };
         let MirroredChange { there, mirrored } = *change;
         apply(&mut self.rows, there)?;
-        if self.rows.is_hybrid() {
-            // The rows themselves have gone to the host.
+        let (Some(copy), Some((mut change, edit))) = (&mut self.copy, mirrored) else {
             self.copy = None;
+            return Ok(None);
+        };
+        // Nothing interrupts it, because the GPU has the change already.
+        if let Some(rows) = edit.rows_on_host()? {
+            let places = (&*edit.filled, &*edit.ids);
+            copy.rows.put(rows, places, &mut change, (&mut |_| (), || Ok(())))?;
+        } else if edit.moves() {
+            copy.rows.relocate(&edit.freed, &edit.filled, &change, || Ok(()))?;
         }
-        if let (Some(copy), Some((mut change, edit))) = (&mut self.copy, mirrored) {
-            // Nothing interrupts it, because the GPU has the change already.
-            if let Some(rows) = edit.rows_on_host()? {
-                let places = (&*edit.filled, &*edit.ids);
-                copy.rows.put(rows, places, &mut change, (&mut |_| (), || Ok(())))?;
-            } else if edit.moves() {
-                copy.rows.relocate(&edit.freed, &edit.filled, &change, || Ok(()))?;
-            }
-            copy.rows.apply(change);
-        }
+        copy.rows.apply(change);
         Ok(None)
     }
 
