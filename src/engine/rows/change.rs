@@ -14,7 +14,7 @@ use crate::engine::{
 use crate::error::{Error, Result};
 use crate::host::HostChange;
 
-/// What comes of preparing a change.
+/// The outcome of preparing a change.
 #[expect(clippy::large_enum_variant, reason = "there is one a change, and it moves a few times")]
 pub(crate) enum Prepared<'a> {
     Ready(RowChange<'a>),

@@ -166,7 +166,7 @@ mod tests {
         }
     }
 
-    /// What a change comes to on a device without memory, and whether the host was asked.
+    /// Makes a change on a device without memory. Returns the error, and whether it is the host's.
     fn changed(edit: Arc<Edit<'_>>) -> (Error, bool) {
         let mut rows: Box<dyn Rows> = Box::<Full>::default();
         let error = NoDevice.block_on(change(&mut rows, edit, &mut |_| ())).expect_err("no memory");

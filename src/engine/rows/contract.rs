@@ -1,6 +1,6 @@
-//! What an index asks of its rows, wherever they are: the trait [`Rows`]. [`GpuRows`] and [`HostRows`] have rows of one engine,
-//! `HybridRows` keep them on the host with their quantised copy on a GPU, `Parts` divide or repeat them on several devices, and
-//! `MirroredRows` have a second copy on the host.
+//! The trait [`Rows`]: an index calls it, and knows nothing else of where its rows are. [`GpuRows`] and [`HostRows`] implement it for
+//! one engine, `HybridRows` for rows on the host with a quantised copy on a GPU, `Parts` for several devices, and `MirroredRows` for rows
+//! with a second copy on the host.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::memory;
 use crate::metric::Metric;
 use crate::usage::{Memory, MemoryPlace};
 
-/// The lists of each device, of which there may be more, and how many of them a query probes; none for a search of all rows.
+/// The lists of each device, and how many lists a query probes; none for a search of all rows. Rows ignore lists behind their own.
 pub(crate) type Probed<'l> = Option<(&'l [DeviceLists], u32)>;
 
 /// Rows to move from slots to as many others.
@@ -61,7 +61,7 @@ pub(crate) trait Rows: Debug + Send + Sync {
     /// Whether there is a quantised copy of the rows.
     fn is_quantized(&self) -> bool;
 
-    /// What a GPU has of the rows: they themselves, or their quantised copy.
+    /// The rows on a GPU, or their quantised copy there.
     fn on_gpu(&self) -> Option<&GpuRows> {
         None
     }

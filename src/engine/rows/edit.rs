@@ -8,7 +8,7 @@ use crate::engine::device::vectors::{OnHost, Vectors};
 use crate::engine::rows::write::Placing;
 use crate::error::Result;
 
-/// What a change fills and frees. The caller chooses the slots: those behind the end are created, and those left out below it become
+/// The slots that a change fills and frees. The caller chooses them: those behind the end are created, and those left out below it become
 /// tombstones.
 #[derive(Default)]
 pub(crate) struct Edit<'a> {

@@ -1,5 +1,5 @@
-//! What a screen is: kernels that score rows, each with everything that plans and searches need to know about it. Plans, searches and
-//! scratch buffers follow from the values.
+//! A screen: kernels that score rows, each with everything that plans and searches need to know about it. Plans, searches and scratch
+//! buffers follow from the values.
 
 use crate::elements::ElementKind;
 use crate::engine::rows::segments::GpuRows;

@@ -1,4 +1,4 @@
-//! What an `Ivf` knows of the probes that a recall needs, and the queries that it was measured with.
+//! The probes that a recall needs, as an `Ivf` has measured them, and the queries that it measures with.
 
 use std::sync::Mutex;
 
@@ -11,24 +11,24 @@ use crate::memory;
 const MEASURED_AT: [usize; 5] = [1, 30, 100, 300, MOST];
 const MOST: usize = 1000;
 
-/// What was measured, for searches from many threads.
+/// The last measurement. Searches from many threads share it.
 #[derive(Debug, Default)]
 pub(super) struct Recalls(Mutex<Measured>);
 
 /// The k and the recall that a search asks for.
-pub(super) type Wanted = (usize, f64);
+pub(super) type RecallTarget = (usize, f64);
 
 #[derive(Debug, Default)]
 struct Measured {
-    wanted: Wanted,
+    wanted: RecallTarget,
     probes: usize,
-    /// How many queries they were measured with; 0: not yet.
+    /// The number of queries that the probes were measured with; 0 before the first measurement.
     queries: usize,
-    /// The first queries since the last change, those among them.
+    /// The first queries since the last change, up to [`MOST`]. The queries of the measurement are among them.
     seen: Vec<f32>,
 }
 
-/// What a search for a recall does before it searches.
+/// The first step of a search for a recall.
 #[derive(Debug, PartialEq)]
 pub(super) enum Next {
     /// It probes this many lists.
@@ -38,8 +38,8 @@ pub(super) enum Next {
 }
 
 impl Recalls {
-    /// What a search of `rows` queries does next. Another k or recall than before has to be measured anew.
-    pub(super) fn next(&self, wanted: Wanted, rows: usize, dim: usize) -> Result<Next> {
+    /// Chooses the next step of a search of `rows` queries. Another k or recall than before is measured anew.
+    pub(super) fn next(&self, wanted: RecallTarget, rows: usize, dim: usize) -> Result<Next> {
         let mut known = lock(&self.0);
         if known.wanted != wanted {
             *known = Measured { wanted, ..Measured::default() };
@@ -52,7 +52,7 @@ impl Recalls {
     }
 
     /// Takes what was measured with this many queries, unless another search has measured with more.
-    pub(super) fn learn(&self, wanted: Wanted, queries: usize, probes: usize) {
+    pub(super) fn learn(&self, wanted: RecallTarget, queries: usize, probes: usize) {
         let mut known = lock(&self.0);
         if known.wanted == wanted && known.queries < queries {
             (known.probes, known.queries) = (probes, queries);
@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn a_recall_is_measured_with_more_and_more_queries_and_anew_for_another() {
         let recalls = Recalls::default();
-        let search = |wanted: Wanted| {
+        let search = |wanted: RecallTarget| {
             let next = recalls.next(wanted, 1, 2).expect("memory");
             let measured = match next {
                 Next::Probe(_) => 0,

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::future::Boxed;
 use crate::index::common::check_recall;
 use crate::index::ivf::Ivf;
-use crate::index::ivf::measured::{Next, Wanted, append};
+use crate::index::ivf::measured::{Next, RecallTarget, append};
 use crate::neighbors::{Neighbor, Neighbors};
 use crate::options::SearchOptions;
 
@@ -42,7 +42,7 @@ impl Ivf {
     }
 
     /// The lists to probe for a recall. It is measured with the queries since the last change, again and again while they become more.
-    pub(super) async fn probes_for(&self, wanted: Wanted, queries: Vectors<'_>) -> Result<usize> {
+    pub(super) async fn probes_for(&self, wanted: RecallTarget, queries: Vectors<'_>) -> Result<usize> {
         let mut seen = match self.recalls.next(wanted, queries.rows(), queries.dim())? {
             Next::Probe(probes) => return Ok(probes),
             Next::Measure(seen) => seen,
