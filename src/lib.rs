@@ -144,8 +144,8 @@ mod usage;
 
 pub use elements::{Element, ElementKind, Elements, HostVectors, Matrix, MatrixView};
 pub use engine::{
-    Device, DeviceMatrix, DeviceVector, Devices, DistanceMatrix, Plan, Screen, SearchResult, Stages,
-    Statistics, TunedKernel, ValueRows, Values, Vectors,
+    Device, DeviceMatrix, DeviceVector, Devices, DistanceMatrix, Plan, SearchResult, Stages, Statistics,
+    TunedKernel, ValueRows, Values, Vectors,
 };
 #[cfg(feature = "unstable")]
 pub use engine::{Recorder, Route, ScreenKernel};
@@ -169,19 +169,19 @@ pub use index::saved::SavedIndex;
 pub use index::vector_index::VectorIndex;
 pub use interrupt::interruptible;
 pub use kernels::reduce_blocks::Summation;
-pub use options::device::DeviceOptions;
-pub use options::distance::DistanceOptions;
-pub use options::filter::Filter;
-pub use options::place::RowPlace;
-
 pub use metric::{Metric, Output, Precision};
 pub use neighbors::{Iter, Neighbor, Neighbors};
+pub use options::device::DeviceOptions;
+pub use options::distance::DistanceOptions;
+pub use options::distribution::Distribution;
+pub use options::filter::Filter;
 pub use options::ids::to_ids;
-pub use options::placement::Placement;
+pub use options::quantization::Quantization;
+pub use options::residency::Residency;
 pub use options::{AddOptions, SearchOptions};
 pub use reduce::named::{Reduced, Reduction};
 pub use reduce::{Norm, Reduce};
-pub use usage::{Memory, MemoryPart, MemoryPlace};
+pub use usage::{Memory, MemoryPart};
 /// Arguments of the [`Recorder`]'s methods, which put kernels into a program's own command encoder.
 #[cfg(feature = "unstable")]
 pub mod recording {

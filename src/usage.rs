@@ -2,38 +2,7 @@
 
 use std::fmt;
 
-/// Where memory is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum MemoryPlace {
-    /// On the device of the index.
-    #[default]
-    Device,
-    /// In the host's memory: all of an index on the host engine, and the tables and copies of one on a GPU.
-    Host,
-    /// In a file that is mapped ([`RowPlace::Mapped`](crate::RowPlace::Mapped)). The system holds as much of it in memory as there is room.
-    File,
-}
-
-impl MemoryPlace {
-    /// Where it is, in a sentence.
-    pub(crate) fn words(self) -> &'static str {
-        match self {
-            Self::Device => "on the device",
-            Self::Host => "in the host's memory",
-            Self::File => "in a file",
-        }
-    }
-}
-
-impl fmt::Display for MemoryPlace {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Device => "device",
-            Self::Host => "host",
-            Self::File => "file",
-        })
-    }
-}
+use crate::options::residency::Residency;
 
 /// The memory of one part of an index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,8 +11,8 @@ pub struct MemoryPart {
     /// What it holds: `rows`, `norms`, `ids`, `integers` (the 8-bit copy of the rows), `tombstones` (which slots have a row), `centroids`,
     /// `lists`, `host copy`.
     pub name: &'static str,
-    /// Where it is.
-    pub place: MemoryPlace,
+    /// Where it is: `Device`, `Host` or `Mapped`.
+    pub residency: Residency,
     /// Bytes taken, with room for rows to come.
     pub bytes: u64,
 }
@@ -61,40 +30,40 @@ impl Memory {
         &self.parts
     }
 
-    /// Bytes at a place.
-    pub fn at(&self, place: MemoryPlace) -> u64 {
-        self.parts.iter().filter(|part| part.place == place).map(|part| part.bytes).sum()
+    /// Bytes on the device, in the host's memory, or in a mapped file.
+    pub fn at(&self, residency: Residency) -> u64 {
+        self.parts.iter().filter(|part| part.residency == residency).map(|part| part.bytes).sum()
     }
 
     /// Bytes in all, without those in files.
     pub fn total(&self) -> u64 {
-        self.at(MemoryPlace::Device) + self.at(MemoryPlace::Host)
+        self.at(Residency::Device) + self.at(Residency::Host)
     }
 
-    pub(crate) fn add(&mut self, name: &'static str, place: MemoryPlace, bytes: u64) {
+    pub(crate) fn add(&mut self, name: &'static str, residency: Residency, bytes: u64) {
         if bytes == 0 {
             return;
         }
-        match self.parts.iter_mut().find(|part| (part.name, part.place) == (name, place)) {
+        match self.parts.iter_mut().find(|part| (part.name, part.residency) == (name, residency)) {
             Some(part) => part.bytes += bytes,
-            None => self.parts.push(MemoryPart { name, place, bytes }),
+            None => self.parts.push(MemoryPart { name, residency, bytes }),
         }
     }
 
     /// Adds the memory of a vector on the host, with the room in it.
     pub(crate) fn add_vec<T>(&mut self, name: &'static str, values: &Vec<T>) {
-        self.add(name, MemoryPlace::Host, (values.capacity() * size_of::<T>()) as u64);
+        self.add(name, Residency::Host, (values.capacity() * size_of::<T>()) as u64);
     }
 }
 
 impl fmt::Display for Memory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, part) in self.parts.iter().enumerate() {
-            let place = part.place;
+            let residency = part.residency;
             let comma = if number > 0 { ", " } else { "" };
             // As the same number with `{:.1}`, which takes 2 KB of the WebAssembly.
             let tenths = (part.bytes as f64 / f64::from(1 << 20) * 10.0).round_ties_even() as u64;
-            write!(f, "{comma}{} {}.{} MiB ({place})", part.name, tenths / 10, tenths % 10)?;
+            write!(f, "{comma}{} {}.{} MiB ({residency})", part.name, tenths / 10, tenths % 10)?;
         }
         Ok(())
     }

@@ -1,12 +1,12 @@
 //! A run of suites on one device: its ceilings, its clock, and its output.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use clap::Args as ClapArgs;
-use nearfield::{AdapterKind, Device, Flat, MemoryPlace, Plan, RowPlace};
+use nearfield::{AdapterKind, Device, Flat, Plan, Residency};
 use serde_json::{Value, json};
 use sysinfo::System;
 
@@ -17,7 +17,7 @@ use super::report;
 use super::times::{Times, WARM_UP};
 use super::told::{LINES, Told};
 use super::units::rounded;
-use nearfield_cli::given::places::{KeepRows, Places};
+use nearfield_cli::given::places::Places;
 use nearfield_cli::given::{device, files};
 use nearfield_cli::terminal::output;
 
@@ -156,31 +156,26 @@ impl Run {
     /// An error where a suite would leave out what was asked for.
     pub(super) fn check(&self, takes_places: bool) -> Result<()> {
         let Some(places) = &self.places else { return Ok(()) };
-        let keeps_rows = matches!(places.keep_rows, KeepRows::Auto | KeepRows::Device);
+        let keeps_rows = matches!(places.residency, Residency::Auto | Residency::Device);
         ensure!(
             takes_places || self.devices.len() == 1 && keeps_rows,
-            "--device, --placement, --keep-rows: needed one device that keeps the rows, which `nearfield-bench exact` alone does without; given {}",
+            "--device, --distribution, --residency: needed one device that keeps the rows, which `nearfield-bench exact` alone does without; given {}",
             places.words().join(" ")
         );
         Ok(())
-    }
-
-    /// Where indexes of the rows of this file, or of generated ones, keep them.
-    pub(super) fn row_place(&self, file: Option<&Path>) -> Result<RowPlace> {
-        self.places.as_ref().map_or(Ok(RowPlace::Device), |places| places.row_place(file))
     }
 
     /// How rows lie on several devices, and where those of an index are if not on the device, for the name of a case.
     pub(super) fn of_places(&self, index: &Flat, plan: &Plan) -> String {
         let spread = self.places.as_ref().map_or(String::new(), |places| places.spread(self.devices.len()));
         let is_on_host = index.device().adapter().kind == AdapterKind::Host;
-        let kept = match (index.row_place(), plan.windows > 0) {
-            (MemoryPlace::Host, _) if is_on_host => "",
-            (MemoryPlace::Device, _) => "",
-            (MemoryPlace::Host, false) => "rows on the host",
-            (MemoryPlace::Host, true) => "rows streamed",
-            (MemoryPlace::File, false) => "rows in their file",
-            (MemoryPlace::File, true) => "rows in their file, streamed",
+        let kept = match (index.residency(), plan.windows > 0) {
+            (Residency::Host, _) if is_on_host => "",
+            (Residency::Host, false) => "rows on the host",
+            (Residency::Host, true) => "rows streamed",
+            (Residency::Mapped, false) => "rows in their file",
+            (Residency::Mapped, true) => "rows in their file, streamed",
+            _ => "",
         };
         [&spread, kept].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
     }

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
-use nearfield::{Device, DeviceOptions, ElementKind, Metric, Placement, Screen};
+use nearfield::{Device, DeviceOptions, Distribution, ElementKind, Metric, Quantization};
 
 use nearfield_cli::given::device::{self, Name};
 use nearfield_cli::terminal::interrupt;
@@ -18,7 +18,7 @@ use nearfield_testing::living::Kind;
 const LONG: &str = "\
 For developers, and for drivers that nobody has tried: random lives of indexes, one after the other, for a given time.
 
-A life is a Flat or an Ivf of any metric, element type, screen and dim that grows, changes, shrinks, is saved, loaded, merged, copied, \
+A life is a Flat or an Ivf of any metric, element type, quantization and dim that grows, changes, shrinks, is saved, loaded, merged, copied, \
 and searched with filters, within radii and by several threads. A model holds the same rows. The answers have to be those of f64, \
 within the bounds that metrics promise, and those of a fresh index bit for bit.
 
@@ -126,7 +126,7 @@ fn live(args: &Args, roomy: &Device, seed: u64, step: &mut String, tally: &mut T
     let device = args.device.open(case.confine(DeviceOptions::default()))?;
     let devices = [device];
     let (mut life, mut index) =
-        Life::start(&devices, Placement::Shards, roomy, case, folder.path(), random.next());
+        Life::start(&devices, Distribution::Sharded, roomy, case, folder.path(), random.next());
     let mut compared = 0;
     for number in 1..=LENGTH {
         if tally.is_over() && tally.lives > 0 {
@@ -161,7 +161,7 @@ fn draw(random: &mut Random) -> Case {
         kind,
         metric: Metric::ALL[random.below(Metric::ALL.len())],
         elements,
-        screen: [Screen::Auto, Screen::I8, Screen::None][random.below(3)],
+        quantization: [Quantization::Auto, Quantization::Int8, Quantization::None][random.below(3)],
         dim,
         // Adversarial rows have numbers that f16 does not hold.
         values: if elements == ElementKind::F16 && values == Values::Adversarial {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use nearfield::{AddOptions, Device, ElementKind, Error, Index, MatrixView, Metric, Screen};
+use nearfield::{AddOptions, Device, ElementKind, Error, Index, MatrixView, Metric, Quantization};
 use serde_json::Value;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -105,8 +105,9 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     for (number, metric) in Metric::ALL.into_iter().cycle().take(16).enumerate() {
         let dim = [1, 3, 8, 20][number / 4];
         let elements = [ElementKind::F32, ElementKind::F16][number % 2];
-        let screen = [Screen::I8, Screen::None][number / 2 % 2];
-        let mut index = [Kind::Flat, Kind::Ivf][number / 4 % 2].make(&device, metric, dim, elements, screen);
+        let quantization = [Quantization::Int8, Quantization::None][number / 2 % 2];
+        let mut index =
+            [Kind::Flat, Kind::Ivf][number / 4 % 2].make(&device, metric, dim, elements, quantization);
         let rows = random.integers([0, 1, 40, 90][number % 4] * dim, 9);
         let ids: Vec<u64> = (0..rows.len() / dim).map(|row| row as u64 * 7919 % 100_003).collect();
         let mut options = AddOptions::new();

@@ -1,6 +1,6 @@
 //! Lives of an index beside a model: the operations that `nearfield-bench soak` draws by chance are the bytes of the input here.
 
-use nearfield::{Device, DeviceOptions, Placement};
+use nearfield::{Device, DeviceOptions, Distribution};
 
 use nearfield_testing::life::{Case, Life, OPERATIONS};
 use nearfield_testing::living::Kind;
@@ -23,9 +23,9 @@ pub(crate) fn life(data: &[u8]) {
     let devices: Vec<Device> = (0..1 + seed % 2)
         .map(|_| Device::open(Some("host"), case.confine(DeviceOptions::new())).expect("the host engine"))
         .collect();
-    let placement = if seed & 2 == 0 { Placement::Shards } else { Placement::Replicas };
+    let distribution = if seed & 2 == 0 { Distribution::Sharded } else { Distribution::Replicated };
     let roomy = Device::host();
-    let (mut life, mut index) = Life::start(&devices, placement, &roomy, case, folder.path(), seed);
+    let (mut life, mut index) = Life::start(&devices, distribution, &roomy, case, folder.path(), seed);
     for &operation in operations.iter().take(LONGEST) {
         life.operate(&mut index, usize::from(operation) % OPERATIONS.len());
     }

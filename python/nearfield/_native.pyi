@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from typing_extensions import disjoint_base
 
-from nearfield._types import Adapter, Filter, Metric, Neighbors, Precision, Progress, Ragged, Screen, Vectors
+from nearfield._types import Adapter, Filter, Metric, Neighbors, Precision, Progress, Quantization, Ragged, Vectors
 
 __all__ = [
     "Device",
@@ -118,7 +118,7 @@ class Flat(Index):
         dtype: DTypeLike | None = None,
         ids: ArrayLike | None = None,
         device: Device | Adapter | str | None = None,
-        screen: Screen = "auto",
+        quantization: Quantization = "auto",
         progress: Progress | None = None,
     ) -> Self: ...
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Metric: TypeAlias = Literal["cosine", "ip", "l2", "l2sq"]
-Screen: TypeAlias = Literal["auto", "none", "i8"]
+Quantization: TypeAlias = Literal["auto", "none", "int8"]
 Precision: TypeAlias = Literal["fast", "compensated", "half"]
 Filter: TypeAlias = ArrayLike | Set[int] | Callable[[int], object]
 """Ids, a boolean mask with a value for each id, or a function of an id."""

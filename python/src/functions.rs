@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use nearfield::{
-    DeviceMatrix, DistanceOptions, Error, HostVectors, Metric, Precision, Reduced, Reduction, Result, Screen,
-    SearchOptions, Summation, ValueRows,
+    DeviceMatrix, DistanceOptions, Error, HostVectors, Metric, Precision, Quantization, Reduced, Reduction,
+    Result, SearchOptions, Summation, ValueRows,
 };
 use numpy::{PyArray1, PyArray2, PyArrayMethods};
 use pyo3::IntoPyObjectExt;
@@ -56,7 +56,7 @@ pub(crate) fn knn<'py>(
         }
         // An index without an 8-bit copy, which one search would not pay for.
         let builder = nearfield::Flat::builder(&device, metric, rows.dim()).elements(rows.kind());
-        let mut index = builder.screen(Screen::None).capacity(rows.rows()).build()?;
+        let mut index = builder.quantization(Quantization::None).capacity(rows.rows()).build()?;
         index.add(rows)?;
         let mut options = SearchOptions::new(k);
         options.filter = filter.as_ref().map(RowFilter::as_filter);

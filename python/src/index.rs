@@ -234,7 +234,7 @@ impl Index {
         let asked = Asked::of(queries);
         let found = self.read_until(py, &Ending::by(_cancel), |index, ending| {
             let report = shown.reporter(ending);
-            let mut options = SearchOptions::new(k).fill(true);
+            let mut options = SearchOptions::new(k).iterative_scan(true);
             options.progress = report.as_ref().map(|report| report as _);
             options.filter = filter.as_ref().map(RowFilter::as_filter);
             (options.probes, options.recall) = (probes, recall);

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use nearfield::{ElementKind, HostVectors, Metric, Result, Screen};
+use nearfield::{ElementKind, HostVectors, Metric, Quantization, Result};
 use numpy::PyArray2;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -53,7 +53,7 @@ pub(crate) fn object(py: Python<'_>, index: nearfield::Index) -> PyResult<Bound<
 ///
 /// `rows` is `[n, dim]`: a numpy array of float32 or float16, anything with `__dlpack__` or `__arrow_c_array__`, or lists. Without rows,
 /// `dim` says how long they will be. `dtype` is how rows are stored, by default as they are given: float16 takes half the memory, and float16
-/// rows only. `screen` is "auto", "none" or "i8": whether an 8-bit copy of the rows speeds up searches; answers are the same.
+/// rows only. `quantization` is "auto", "none" or "int8": whether an 8-bit copy of the rows speeds up searches; answers are the same.
 #[pyclass(frozen, subclass, extends = Index, module = "nearfield")]
 #[derive(Debug)]
 pub(crate) struct Flat;
@@ -61,7 +61,7 @@ pub(crate) struct Flat;
 #[pymethods]
 impl Flat {
     #[new]
-    #[pyo3(signature = (rows=None, *, dim=None, metric=Given::from("cosine"), dtype=None, ids=None, device=None, screen=Given::from("auto"), progress=None), text_signature = "(rows=None, *, dim=None, metric='cosine', dtype=None, ids=None, device=None, screen='auto', progress=None)")]
+    #[pyo3(signature = (rows=None, *, dim=None, metric=Given::from("cosine"), dtype=None, ids=None, device=None, quantization=Given::from("auto"), progress=None), text_signature = "(rows=None, *, dim=None, metric='cosine', dtype=None, ids=None, device=None, screen='auto', progress=None)")]
     #[expect(clippy::too_many_arguments, reason = "keywords of Python")]
     fn new<'py>(
         py: Python<'py>,
@@ -71,12 +71,12 @@ impl Flat {
         dtype: Option<&Bound<'py, PyAny>>,
         ids: Option<&Bound<'py, PyAny>>,
         device: Option<&Bound<'py, PyAny>>,
-        screen: Given<&str>,
+        quantization: Given<&str>,
         progress: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<PyClassInitializer<Self>> {
         let _running = call::check(py)?;
         let metric: Metric = named(py, metric.word("metric")?)?;
-        let screen: Screen = named(py, screen.word("screen")?)?;
+        let quantization: Quantization = named(py, quantization.word("quantization")?)?;
         let dim = dim.map(|dim| dim.count("dim")).transpose()?;
         let rows = rows.map(|rows| Vectors::of(rows, "rows", dim)).transpose()?;
         let view = rows.as_ref().map(|rows| rows.view(py)).transpose()?;
@@ -97,7 +97,7 @@ impl Flat {
         let index = call::run(py, |_| {
             nearfield::Flat::builder(&device, metric, dim)
                 .elements(elements)
-                .screen(screen)
+                .quantization(quantization)
                 .capacity(capacity)
                 .build()
         })?;

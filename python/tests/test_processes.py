@@ -23,7 +23,7 @@ rng = np.random.default_rng(0)
 # A discrete GPU is done with few rows before a signal comes.
 COUNT = 200_000 if nf.Device().kind == "discrete" else 6000
 rows = rng.standard_normal((COUNT, 256), dtype=np.float32)
-index = nf.Flat(rows, metric="l2sq", screen="none")
+index = nf.Flat(rows, metric="l2sq", quantization="none")
 few = rows[:5] + np.float32(0.01)
 expected = index.search(few, 7)
 

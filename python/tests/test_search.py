@@ -30,11 +30,11 @@ def test_real_data_give_their_ground_truth(real: Any, metric: Any) -> None:
     assert_nearest((distances[:5], ids[:5]), rows, queries[:5], 20, metric)
 
 
-@pytest.mark.parametrize("screen", ["auto", "none", "i8"])
-def test_a_screen_changes_no_answer(real: Any, screen: Any) -> None:
+@pytest.mark.parametrize("quantization", ["auto", "none", "int8"])
+def test_quantization_changes_no_answer(real: Any, quantization: Any) -> None:
     rows, queries = (values.astype(np.float32) for values in real)
-    expected = nf.Flat(rows[:2000], metric="l2sq", screen="none").search(queries[:30], 10)
-    found = nf.Flat(rows[:2000], metric="l2sq", screen=screen).search(queries[:30], 10)
+    expected = nf.Flat(rows[:2000], metric="l2sq", quantization="none").search(queries[:30], 10)
+    found = nf.Flat(rows[:2000], metric="l2sq", quantization=quantization).search(queries[:30], 10)
     np.testing.assert_array_equal(found.ids, expected.ids)
     np.testing.assert_array_equal(found.distances, expected.distances)
 

@@ -31,7 +31,7 @@ def large() -> tuple[nf.Flat, Any]:
     """An index and queries whose search takes some tenths of a second."""
     rng = np.random.default_rng(2)
     rows = 200_000 if nf.Device().kind == "discrete" else 8000
-    index = nf.Flat(rng.standard_normal((rows, 128), dtype=np.float32), metric="l2sq", screen="none")
+    index = nf.Flat(rng.standard_normal((rows, 128), dtype=np.float32), metric="l2sq", quantization="none")
     queries = rng.standard_normal((100, 128), dtype=np.float32)
     index.search(queries)
     while True:

@@ -37,7 +37,7 @@ pub(crate) use rows::edit::Edit;
 pub(crate) use rows::hybrid::of_file::FileRows;
 pub(crate) use rows::mirrored::CopyOptions;
 pub(crate) use rows::segments::STORED_BYTES;
-pub(crate) use rows::shape::{Kept, RowShape};
+pub(crate) use rows::shape::RowShape;
 pub(crate) use rows::write::Placing;
 pub(crate) use screens::int8::codes::TERMS_BYTES;
 pub use screens::score::ScreenKernel;
@@ -47,5 +47,4 @@ pub use search::request::{SearchResult, Statistics};
 
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) use crate::host::MappedRows;
-pub use crate::screen::Screen;
 pub use tune::TunedKernel;

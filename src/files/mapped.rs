@@ -43,7 +43,7 @@ impl MappedFile {
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let (file, metadata) = open_regular(path).map_err(failed(path))?;
         #[expect(unsafe_code, reason = "the system maps a file, which another program may write to")]
-        // SAFETY: nobody may write to the file while it is mapped: the documentation of `RowPlace::Mapped` says so, and `check` looks
+        // SAFETY: nobody may write to the file while it is mapped: the documentation of `Residency::Mapped` says so, and `check` looks
         // for it before each use. The bytes are only read as numbers, for which any bits are valid.
         let map = unsafe { Mmap::map(&file) }.map_err(failed(path))?;
         Ok(Self { path: path.into(), file, map, state: State::of(&metadata) })

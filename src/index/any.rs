@@ -82,7 +82,7 @@ impl Index {
             Self::Flat(index) => Ok(index.plan(queries, k)?.to_string()),
             Self::Ivf(index) => {
                 let (probes, lists) = (probes.unwrap_or(index.default_probes()), index.lists());
-                let (plural, rows) = (if lists == 1 { "" } else { "s" }, index.row_place().words());
+                let (plural, rows) = (if lists == 1 { "" } else { "s" }, index.residency().words());
                 Ok(format!("{probes} of {lists} list{plural} a query; rows {rows}"))
             }
         }

@@ -20,7 +20,7 @@ macro_rules! change_methods {
                 /// matrix on another device; [`Error::NotFinite`] and [`Error::NormOutOfRange`] with the row's number;
                 /// [`Error::IdTooLarge`] when all numbers below 2^63 are used up; [`Error::OutOfMemory`]; [`Error::Budget`] when not
                 /// one row fits the device's; [`Error::Unsupported`] where rows lie in a file
-                /// ([`RowPlace::Mapped`](crate::RowPlace::Mapped)). The index is then as it was.
+                /// ([`Residency::Mapped`](crate::Residency::Mapped)). The index is then as it was.
                 ///
                 /// ```no_run
                 /// use nearfield::{Device, Flat, MatrixView, Metric};
@@ -153,7 +153,7 @@ macro_rules! change_methods {
 
                 /// Puts a device in the place of one that was lost, of several: see [`Devices`](crate::Devices). Its rows come from another
                 /// replica, from the copy on the host ([`FlatBuilder::keep_host_copy`](crate::FlatBuilder::keep_host_copy)), or from where the host
-                /// keeps them ([`RowPlace::Host`](crate::RowPlace::Host), [`RowPlace::Mapped`](crate::RowPlace::Mapped)). Where several were lost, a call recovers one.
+                /// keeps them ([`Residency::Host`](crate::Residency::Host), [`Residency::Mapped`](crate::Residency::Mapped)). Where several were lost, a call recovers one.
                 ///
                 /// # Errors
                 /// [`Error::Argument`] when no device was lost (a search or change that fails finds out), when there are no rows to

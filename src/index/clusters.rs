@@ -1,11 +1,12 @@
 //! `Clusters`: trained centroids, and the nearest one of any row.
 
 use crate::elements::MatrixView;
-use crate::engine::{Device, DeviceLists, Sample, Screen, Vectors};
+use crate::engine::{Device, DeviceLists, Sample, Vectors};
 use crate::error::{Error, Result};
 use crate::future::{Boxed, blocking_and_async};
 use crate::memory;
 use crate::metric::Metric;
+use crate::options::quantization::Quantization;
 
 /// Rows that are assigned at a time, so that their neighbours take little memory.
 const ROWS: usize = 1 << 20;
@@ -61,7 +62,7 @@ impl Clusters {
 
     fn predict_on<'s>(&'s self, device: &'s Device, rows: Vectors<'s>) -> Boxed<'s, Vec<u32>> {
         Box::pin(async move {
-            let (centroids, metric) = ((&self.centroids[..], self.dim), (self.metric, Screen::Auto));
+            let (centroids, metric) = ((&self.centroids[..], self.dim), (self.metric, Quantization::Auto));
             Ok(nearest(device, centroids, metric, (&rows).into()).await?.0)
         })
     }
@@ -71,10 +72,10 @@ impl Clusters {
 pub(super) async fn nearest(
     device: &Device,
     (centroids, dim): (&[f32], usize),
-    (metric, screen): (Metric, Screen),
+    (metric, quantization): (Metric, Quantization),
     sample: Sample<'_>,
 ) -> Result<(Vec<u32>, f64)> {
-    let lists = DeviceLists::around(device, metric, MatrixView::new(centroids, dim)?, screen).await?;
+    let lists = DeviceLists::around(device, metric, MatrixView::new(centroids, dim)?, quantization).await?;
     let pieces: Vec<Vectors<'_>> = match sample {
         Sample::Host(rows) => {
             let starts = (0..rows.rows()).step_by(ROWS);

@@ -1,40 +1,45 @@
 //! The part that every kind of index has: its device, its rows, and how it was built.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::elements::{ElementKind, Matrix};
 use crate::engine::{
-    CopyOptions, Device, Devices, EngineLists, Kept, Probed, Recovered, RowShape, Screen, SearchRequest,
-    SearchResult, Vectors, open_rows,
+    CopyOptions, Device, Devices, EngineLists, Probed, Recovered, RowShape, SearchRequest, SearchResult,
+    Vectors, open_rows,
 };
 use crate::error::{Error, Result};
 use crate::future::Boxed;
 use crate::memory;
 use crate::metric::Metric;
 use crate::options::SearchOptions;
-use crate::options::place::RowPlace;
-use crate::options::placement::Placement;
+use crate::options::distribution::Distribution;
+use crate::options::quantization::Quantization;
+use crate::options::residency::Residency;
 use crate::store::{RowStore, budget_of, check_dim, check_k};
 
 /// Where an index lives, and with how much memory.
 #[derive(Debug, Clone)]
 pub struct Resources {
     pub(crate) devices: Devices,
-    pub(crate) placement: Placement,
+    pub(crate) distribution: Distribution,
     /// Bytes of scratch memory per search; none for the device's whole budget.
     pub(crate) budget: Option<u64>,
     /// How many rows are expected.
     pub(crate) capacity: usize,
     pub(crate) copy: CopyOptions,
-    pub(crate) rows: RowPlace,
+    pub(crate) residency: Residency,
+    /// The file that has the rows.
+    pub(crate) file: Option<PathBuf>,
     /// Whether searches may send the rows' 8-bit copy window by window: not in lists.
     pub(crate) streams: bool,
 }
 
 impl Resources {
     pub(crate) fn of(devices: Devices) -> Self {
-        let (placement, copy, rows) = (Placement::default(), CopyOptions::default(), RowPlace::default());
-        Self { devices, placement, budget: None, capacity: 0, copy, rows, streams: true }
+        let (distribution, copy) = (Distribution::default(), CopyOptions::default());
+        let (residency, file) = (Residency::default(), None);
+        Self { devices, distribution, budget: None, capacity: 0, copy, residency, file, streams: true }
     }
 }
 
@@ -45,53 +50,56 @@ pub(crate) struct Settings {
     pub(crate) metric: Metric,
     pub(crate) dim: usize,
     pub(crate) elements: ElementKind,
-    pub(crate) screen: Screen,
+    pub(crate) quantization: Quantization,
 }
 
 impl Settings {
     pub(crate) fn new(devices: Devices, metric: Metric, dim: usize) -> Self {
-        let (elements, screen) = (ElementKind::F32, Screen::default());
-        Self { resources: Resources::of(devices), metric, dim, elements, screen }
+        let (elements, quantization) = (ElementKind::F32, Quantization::default());
+        Self { resources: Resources::of(devices), metric, dim, elements, quantization }
     }
 
     /// Checks the settings, and makes the store without rows.
     pub(crate) fn open(self) -> Boxed<'static, Common> {
         Box::pin(async move {
             let shape = self.shape()?;
-            let Resources { devices, placement, copy, .. } = &self.resources;
-            let store = RowStore::new(open_rows(devices, *placement, &shape, *copy).await?);
+            let Resources { devices, distribution, copy, .. } = &self.resources;
+            let store = RowStore::new(open_rows(devices, *distribution, &shape, *copy).await?);
             self.over(store)
         })
     }
 
     /// Checks the settings, and makes the kind of rows that they describe.
     pub(crate) fn shape(&self) -> Result<RowShape> {
-        let &Self { ref resources, metric, dim, elements, screen } = self;
+        let &Self { ref resources, metric, dim, elements, quantization } = self;
         check_dim(dim)?;
         resources.devices.check()?;
         budget_of(&resources.devices, resources.budget)?;
         let (kept, expected) = (self.kept()?, resources.capacity as u64);
-        let streams = resources.streams && resources.rows != RowPlace::Host;
+        let streams = resources.streams && resources.residency != Residency::Host;
         let is_fallback = resources.copy.fallback;
-        Ok(RowShape { metric, elements, dim, expected, screen, kept, is_fallback, streams })
+        Ok(RowShape { metric, elements, dim, expected, quantization, kept, is_fallback, streams })
     }
 
     #[cfg(not(target_arch = "wasm32"))]
-    fn kept(&self) -> Result<Kept> {
-        Ok(match &self.resources.rows {
-            RowPlace::Auto => Kept::Auto,
-            RowPlace::Device => Kept::OnDevice,
-            RowPlace::Host | RowPlace::Mapped(_) => Kept::Hybrid,
-            RowPlace::Streamed => Kept::Streamed,
-        })
+    fn kept(&self) -> Result<Residency> {
+        match (self.resources.residency, &self.resources.file) {
+            (Residency::Mapped, Some(_)) => Ok(Residency::Host),
+            (Residency::Mapped, None) => {
+                Err(Error::argument("residency", "a file: `mapped(path)`", "Residency::Mapped"))
+            }
+            (other, _) => Ok(other),
+        }
     }
 
     /// A browser has one memory for its page and the library.
     #[cfg(target_arch = "wasm32")]
-    fn kept(&self) -> Result<Kept> {
-        match &self.resources.rows {
-            RowPlace::Auto | RowPlace::Device => Ok(Kept::OnDevice),
-            _ => Err(Error::argument("rows", "RowPlace::Device in a browser", "rows on the host")),
+    fn kept(&self) -> Result<Residency> {
+        match self.resources.residency {
+            Residency::Auto | Residency::Device => Ok(Residency::Device),
+            other => {
+                Err(Error::argument("residency", "Residency::Device in a browser", format!("{other:?}")))
+            }
         }
     }
 
@@ -99,25 +107,28 @@ impl Settings {
     /// has of the rows.
     pub(crate) fn with_lists(mut self) -> Result<Self> {
         self.resources.streams = false;
-        let Self { resources: Resources { devices, rows, .. }, dim, screen, .. } = &self;
+        let Self { resources: Resources { devices, residency, .. }, dim, quantization, .. } = &self;
         let is_host = devices.first().is_ok_and(Device::is_host);
-        if matches!(rows, RowPlace::Streamed) && !is_host {
+        if *residency == Residency::Streamed && !is_host {
             let needed = "another place for the rows of an Ivf: a Flat alone is searched window by window";
-            return Err(Error::argument("rows", needed, "RowPlace::Streamed"));
+            return Err(Error::argument("residency", needed, "Residency::Streamed"));
         }
-        if matches!(rows, RowPlace::Auto | RowPlace::Device) || is_host || screen.is_wanted_on_host(*dim) {
+        if matches!(residency, Residency::Auto | Residency::Device)
+            || is_host
+            || quantization.is_wanted_on_host(*dim)
+        {
             return Ok(self);
         }
-        let needed = format!("Screen::I8 for rows of dim {dim} on the host, which lists need");
-        Err(Error::argument("screen", needed, format!("Screen::{screen:?}")))
+        let needed = format!("Quantization::Int8 for rows of dim {dim} on the host, which lists need");
+        Err(Error::argument("quantization", needed, format!("Quantization::{quantization:?}")))
     }
 
     /// The common part of an index over a store.
     pub(crate) fn over(self, store: RowStore) -> Result<Common> {
-        let Self { resources: Resources { devices, budget, .. }, metric, dim, elements, screen } = self;
+        let Self { resources: Resources { devices, budget, .. }, metric, dim, elements, quantization } = self;
         let budget = budget_of(&devices, budget)?;
         let device = devices.first()?.clone();
-        Ok(Common { device, devices, metric, dim, elements, budget, screen, store: Arc::new(store) })
+        Ok(Common { device, devices, metric, dim, elements, budget, quantization, store: Arc::new(store) })
     }
 }
 
@@ -127,12 +138,12 @@ macro_rules! resource_methods {
         crate::options::setters! { options => options.$($field).+;
             /// Sets the bytes of scratch memory on the device that one search may use. Default: the device's whole budget.
             budget: u64 => Some;
-            /// How the rows lie on several devices. Default: [`Placement::Shards`](crate::Placement::Shards).
-            placement: $crate::options::placement::Placement;
+            /// How the rows lie on several devices. Default: [`Distribution::Sharded`](crate::Distribution::Sharded).
+            distribution: $crate::options::distribution::Distribution;
             /// Sets how many rows are expected, so that their memory is taken at once and not step by step: a segment is made as
             /// large as they need, up to a full one. More rows can be added all the same. Default: 0.
             capacity: usize;
-            /// Sets where the rows are: on the device, in the host's memory, or in a file that is mapped. Default: [`RowPlace::Device`].
+            /// Sets where the rows are: on the device, in the host's memory, or in a file that is mapped. Default: [`Residency::Device`].
             ///
             /// On a GPU, rows on the host leave its memory to their 8-bit copy, which takes about a quarter of that of f32 rows: an index may
             /// have four times as many. A search reads back which rows the screen cannot exclude, and the host computes their distances with
@@ -143,9 +154,9 @@ macro_rules! resource_methods {
             /// [`Device::host`](crate::Device::host), bit for bit.
             ///
             /// A loader takes every place but a file; a builder maps the rows of a saved index. `get` and `save` read from the host. [`keep_host_copy`](Self::keep_host_copy) makes no second copy then, and
-            /// [`fallback`](Self::fallback) lets the host answer when the GPU fails. [`Screen::None`](crate::Screen::None) is an error, because
+            /// [`fallback`](Self::fallback) lets the host answer when the GPU fails. [`Quantization::None`](crate::Quantization::None) is an error, because
             /// the copy is the screen. The host engine has its rows in the host's memory anyway.
-            rows: crate::options::place::RowPlace;
+            residency: $crate::options::residency::Residency;
         }
 
         crate::options::setters! { options => options.$($field).+.copy;
@@ -181,7 +192,7 @@ pub(crate) struct Common {
     /// Bytes of scratch memory per search.
     pub(crate) budget: u64,
     /// As the caller asked for it.
-    pub(crate) screen: Screen,
+    pub(crate) quantization: Quantization,
     /// Shared with searches for several callers. Their futures are gone when nobody borrows the index.
     pub(crate) store: Arc<RowStore>,
 }
@@ -224,7 +235,7 @@ impl Common {
 
     /// Starts to compile the kernels of searches in lists, and gives the copy of the rows such lists too.
     pub(crate) async fn make_ready(&self, lists: &mut EngineLists) -> Result<()> {
-        lists.mirror(&*self.store.rows, self.metric, self.dim, self.screen).await?;
+        lists.mirror(&*self.store.rows, self.metric, self.dim, self.quantization).await?;
         self.store.rows.compile_ahead(lists.parts(), self.metric);
         Ok(())
     }
@@ -309,7 +320,7 @@ impl Common {
         let request = SearchRequest {
             radius,
             allowed: allowed.as_ref(),
-            widens: options.fill || allowed.is_some(),
+            widens: options.iterative_scan || allowed.is_some(),
             profile: options.profile,
             progress: options.progress,
             ..SearchRequest::nearest(self.metric, k, self.budget)

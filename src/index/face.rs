@@ -195,22 +195,22 @@ macro_rules! index_methods {
             }
 
             /// Whether the index keeps a copy of its rows in 8-bit integers: see
-            /// [`FlatBuilder::screen`](crate::FlatBuilder::screen).
-            pub fn is_screened(&self) -> bool {
+            /// [`FlatBuilder::quantization`](crate::FlatBuilder::quantization).
+            pub fn is_quantized(&self) -> bool {
                 self.common().store.rows.is_quantized()
             }
 
-            /// Where the rows are now: on the device, in the host's memory, or in a file. With [`RowPlace::Auto`](crate::RowPlace::Auto) a
+            /// Where the rows are now: on the device, in the host's memory, or in a file. With [`Residency::Auto`](crate::Residency::Auto) a
             /// change may take them from the device to the host. Those of the host engine are on the host.
             ///
             /// ```
-            /// use nearfield::{Device, Flat, MemoryPlace, Metric};
+            /// use nearfield::{Device, Flat, Residency, Metric};
             /// let index = Flat::builder(&Device::host(), Metric::L2, 2).build()?;
-            /// assert_eq!(index.row_place(), MemoryPlace::Host);
+            /// assert_eq!(index.residency(), Residency::Host);
             /// # Ok::<(), nearfield::Error>(())
             /// ```
-            pub fn row_place(&self) -> crate::MemoryPlace {
-                self.common().store.rows.place()
+            pub fn residency(&self) -> crate::Residency {
+                self.common().store.rows.residency()
             }
 
             /// The memory that the index takes, by part and place, with the room for rows to come.

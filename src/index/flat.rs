@@ -1,10 +1,12 @@
 //! `Flat`: exact search over all rows.
 
+use std::path::PathBuf;
+
 use std::io::Write;
 use std::path::Path;
 
 use crate::elements::ElementKind;
-use crate::engine::{Device, Devices, Plan, Recovered, Screen, SearchResult, TunedKernel, Vectors};
+use crate::engine::{Device, Devices, Plan, Recovered, SearchResult, TunedKernel, Vectors};
 use crate::error::{Error, Result};
 use crate::future::{Boxed, blocking_and_async};
 use crate::index::common::{Common, Resources, Settings, resource_methods};
@@ -15,11 +17,13 @@ use crate::index::shared::SharedSearches;
 use crate::index::vector_index::vector_index;
 use crate::metric::Metric;
 use crate::neighbors::Neighbors;
+use crate::options::quantization::Quantization;
+use crate::options::residency::Residency;
 use crate::options::{AddOptions, SearchOptions, setters};
 use crate::store::check_k;
 use crate::usage::Memory;
 #[cfg(not(target_arch = "wasm32"))]
-use crate::{index::mapped::MappedVectors, memory, options::place::RowPlace};
+use crate::{index::mapped::MappedVectors, memory};
 
 /// An exact index: every search answers with the k rows of smallest distance, ties by the smaller id.
 ///
@@ -55,14 +59,22 @@ impl FlatBuilder {
         elements: ElementKind;
         /// Whether the index keeps a copy of its rows in 8-bit integers, by which it excludes most rows before it computes any
         /// distance. The copy takes `dim` bytes per row (rounded up to a multiple of 32) and 16 more: a quarter of what f32 rows
-        /// take. Answers are the same, bit for bit. Default: [`Screen::Auto`].
-        screen: Screen;
+        /// take. Answers are the same, bit for bit. Default: [`Quantization::Auto`].
+        quantization: Quantization;
     }
 
     resource_methods!(settings.resources);
 
+    /// The index has the rows of a file: see [`Residency::Mapped`](crate::Residency::Mapped).
+    #[must_use]
+    pub fn mapped(mut self, path: impl Into<PathBuf>) -> Self {
+        let resources = &mut self.settings.resources;
+        (resources.residency, resources.file) = (Residency::Mapped, Some(path.into()));
+        self
+    }
+
     blocking_and_async! { self.settings.resources.devices.clone();
-        /// The index: an empty one, or with [`RowPlace::Mapped`](crate::RowPlace::Mapped) that of the file's rows, which are read through once.
+        /// The index: an empty one, or with [`mapped`](Self::mapped) that of the file's rows, which are read through once.
         ///
         /// # Errors
         /// [`Error::Argument`] when dim is 0 or above 2^20, for a fallback without a copy, or for rows on the host without a screen;
@@ -90,7 +102,7 @@ impl Flat {
 
     async fn of(settings: Settings) -> Result<Self> {
         #[cfg(not(target_arch = "wasm32"))]
-        if let RowPlace::Mapped(path) = &settings.resources.rows {
+        if let (Residency::Mapped, Some(path)) = (settings.resources.residency, &settings.resources.file) {
             let vectors = MappedVectors::open(path, settings.metric, settings.dim)?;
             let slots = memory::collect(0..vectors.rows.rows as u32)?;
             return Ok(Self::over(vectors.read(settings, slots).await?));

@@ -1,12 +1,13 @@
 //! `KMeans`: trains centroids on the device.
 
-use crate::engine::{Assigned, Device, DeviceMatrix, Sample, Screen, Training, Vectors, most_training_rows};
+use crate::engine::{Assigned, Device, DeviceMatrix, Sample, Training, Vectors, most_training_rows};
 use crate::error::{Error, Result};
 use crate::future::{Boxed, blocking_and_async};
 use crate::index::clusters::{Clusters, nearest};
 use crate::index::grouped::Grouped;
 use crate::memory;
 use crate::metric::Metric;
+use crate::options::quantization::Quantization;
 use crate::options::setters;
 use crate::store::check_dim;
 
@@ -38,7 +39,7 @@ pub struct KMeans<'a> {
     tolerance: f64,
     rows_per_cluster: usize,
     balance: Option<f64>,
-    screen: Screen,
+    quantization: Quantization,
     seed: u64,
     assign_all: bool,
     progress: Option<IterationProgress<'a>>,
@@ -68,7 +69,7 @@ impl<'a> KMeans<'a> {
             tolerance: 1e-4,
             rows_per_cluster: 64,
             balance: None,
-            screen: Screen::Auto,
+            quantization: Quantization::Auto,
             seed: 1,
             assign_all: true,
             progress: None,
@@ -92,8 +93,8 @@ impl<'a> KMeans<'a> {
         /// 1.5 evens them out at the cost of some inertia. Default: none.
         balance: f64 => Some;
         /// Sets whether an 8-bit copy of the rows speeds up finding the nearest centroids. The result is the same either way.
-        /// Default: [`Screen::Auto`].
-        screen: Screen;
+        /// Default: [`Quantization::Auto`].
+        quantization: Quantization;
         /// Sets the seed of all random choices. Default: 1.
         seed: u64;
         /// Sets whether training ends with the nearest centroid of every row ([`Clusters::assignments`]), also of those that are not
@@ -142,7 +143,7 @@ impl<'a> KMeans<'a> {
             let (dim, metric) = (rows.dim(), self.metric.of_centroids());
             let is_sample = trained.rows.len() < rows.rows();
             let (assignments, inertia) = if self.assign_all && is_sample {
-                nearest(device, (&centroids, dim), (metric, self.screen), rows).await?
+                nearest(device, (&centroids, dim), (metric, self.quantization), rows).await?
             } else {
                 let last = if self.assign_all { &last[..] } else { &[] };
                 (
@@ -183,7 +184,7 @@ impl<'a> KMeans<'a> {
             let (metric, lists) = (self.metric.of_centroids(), self.clusters as u32);
             // Errors name a row by its number among all.
             let number = |row: u64| numbers.get(row as usize).copied().unwrap_or(row);
-            let training = Training::on(device, metric, sample, &numbers, lists, self.screen).await;
+            let training = Training::on(device, metric, sample, &numbers, lists, self.quantization).await;
             let training = training.map_err(|error| error.with_rows(number))?;
             let mut trained = Trained { training, rows: numbers, inertia: vec![] };
             let nearest = self.start(&mut trained, &mut random).await?;

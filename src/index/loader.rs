@@ -12,7 +12,7 @@ use crate::index::file::Reader;
 use crate::index::saved::Loading;
 #[cfg(doc)]
 use crate::metric::Metric;
-use crate::options::place::RowPlace;
+use crate::options::residency::Residency;
 
 /// The indexes that a [`Loader`] makes: [`Flat`](crate::Flat), [`Ivf`](crate::Ivf), and [`Index`](crate::Index) for either.
 pub trait Load: FromSaved {}
@@ -92,10 +92,11 @@ impl<I: Load> Loader<I> {
 
     fn read<'l>(&self, reader: Result<Reader<'l>>) -> Boxed<'l, I> {
         let loading = reader.and_then(|reader| Loading::new(reader, I::HAS_LISTS)).and_then(|loading| {
-            let RowPlace::Mapped(path) = &self.resources.rows else { return Ok(loading) };
-            let needed =
-                "RowPlace::Auto, Device, Host or Streamed: Flat::builder maps the rows of a saved index";
-            Err(Error::argument("rows", needed, format!("RowPlace::Mapped({path:?})")))
+            if self.resources.residency != Residency::Mapped {
+                return Ok(loading);
+            }
+            let needed = "Auto, Device, Host or Streamed: Flat::builder maps the rows of a saved index";
+            Err(Error::argument("residency", needed, "Residency::Mapped"))
         });
         match loading {
             Ok(loading) => I::from_saved(loading, self.resources.clone()),

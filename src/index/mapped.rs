@@ -86,8 +86,8 @@ impl MappedVectors {
         settings.resources.copy.check()?;
         let file = FileRows { rows, ids: memory::copied(&ids)?, slots: memory::copied(&slots)? };
         let mut seen = |bytes: &[u8]| checksum.iter_mut().for_each(|checksum| checksum.seen.update(bytes));
-        let Resources { devices, placement, .. } = &settings.resources;
-        let read = open_file(devices, *placement, &shape, file, &mut seen).await;
+        let Resources { devices, distribution, .. } = &settings.resources;
+        let read = open_file(devices, *distribution, &shape, file, &mut seen).await;
         let store = read.and_then(|rows| RowStore::of_rows(rows, (&ids, &slots), next));
         let store = store.map_err(|error| blame(&path, error))?;
         if let Some(Checksum { written, seen }) = checksum {

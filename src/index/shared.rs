@@ -32,7 +32,7 @@ type Shared<'l> = Option<(&'l Arc<EngineLists>, u32)>;
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Kind {
     k: usize,
-    fill: bool,
+    iterative_scan: bool,
     probes: Option<u32>,
 }
 
@@ -53,7 +53,11 @@ impl SharedSearches {
         options: &SearchOptions<'_>,
         lists: Shared<'_>,
     ) -> Result<SearchResult> {
-        let kind = Kind { k: options.k, fill: options.fill, probes: lists.map(|(_, probes)| probes) };
+        let kind = Kind {
+            k: options.k,
+            iterative_scan: options.iterative_scan,
+            probes: lists.map(|(_, probes)| probes),
+        };
         let alone = common.search(queries, options, borrowed(lists));
         let share = lists.map_or([1, 1], |(lists, probes)| [probes.into(), lists.count()]);
         if !is_joinable(common, &queries, options) || !common.store.rows.gain_together(share) {
@@ -69,11 +73,12 @@ impl SharedSearches {
         let run = |kind: Kind, values: Vec<f32>, counts: Vec<usize>| {
             // It borrows nothing, so that whoever of the callers is awake can run it.
             let (store, lists) = (common.store.clone(), lists.map(|(lists, _)| lists.clone()));
-            let (dim, Kind { k, fill, probes }) = (common.dim, kind);
+            let (dim, Kind { k, iterative_scan, probes }) = (common.dim, kind);
             // A part of the index's, so that searches in flight do not wait for each other's scratch memory, nor for that of a future that
             // is not polled again. Where it is too little, each caller has the whole for itself.
             let budget = common.budget / in_flight(common) as u64;
-            let request = SearchRequest { widens: fill, ..SearchRequest::nearest(common.metric, k, budget) };
+            let request =
+                SearchRequest { widens: iterative_scan, ..SearchRequest::nearest(common.metric, k, budget) };
             let joint = async move {
                 let queries = MatrixView::new(&values, dim)?.into();
                 let found = store.search(&queries, &request, borrowed(lists.as_ref().zip(probes))).await?;
@@ -96,7 +101,8 @@ fn borrowed(lists: Shared<'_>) -> Probed<'_> {
 
 /// Whether a search can run together with others.
 fn is_joinable(common: &Common, queries: &Vectors<'_>, options: &SearchOptions<'_>) -> bool {
-    let &SearchOptions { k, radius, probes: _, recall: _, fill: _, filter, profile, progress } = options;
+    let &SearchOptions { k, radius, probes: _, recall: _, iterative_scan: _, filter, profile, progress } =
+        options;
     let is_whole = filter.is_none() && radius.is_none();
     let is_plain = is_whole && !profile && progress.is_none() && k <= MOST_NEIGHBORS;
     let is_small = matches!(queries, Vectors::Host(_))

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use crate::elements::{ElementKind, MatrixView};
 use crate::engine::rows::open::open_on;
 use crate::engine::{
-    Device, DeviceLists, Edit, Kept, Placing, RowShape, Rows, SearchRequest, SearchResult, Vectors, change,
+    Device, DeviceLists, Edit, Placing, RowShape, Rows, SearchRequest, SearchResult, Vectors, change,
 };
 use crate::error::{Error, Result};
 use crate::gpu::{Commands, words};
 use crate::metric::Metric;
-use crate::screen::Screen;
+use crate::options::quantization::Quantization;
+use crate::options::residency::Residency;
 
 /// Scratch memory of a search.
 const BUDGET_BYTES: u64 = 512 << 10;
@@ -28,9 +29,15 @@ impl Slots {
     ///
     /// # Errors
     /// [`Error::OutOfMemory`].
-    pub fn new(device: &Device, metric: Metric, dim: usize, screen: Screen, expected: u64) -> Result<Self> {
-        let (elements, kept, is_fallback, streams) = (ElementKind::F32, Kept::OnDevice, false, false);
-        let shape = RowShape { metric, elements, dim, expected, screen, kept, is_fallback, streams };
+    pub fn new(
+        device: &Device,
+        metric: Metric,
+        dim: usize,
+        quantization: Quantization,
+        expected: u64,
+    ) -> Result<Self> {
+        let (elements, kept, is_fallback, streams) = (ElementKind::F32, Residency::Device, false, false);
+        let shape = RowShape { metric, elements, dim, expected, quantization, kept, is_fallback, streams };
         let rows = device.block_on(open_on(device, &shape))?;
         Ok(Self { device: device.clone(), metric, rows })
     }
@@ -135,7 +142,8 @@ impl Slots {
         let request = SearchRequest::nearest(self.metric, k, BUDGET_BYTES);
         let queries = queries.into();
         self.device.block_on(async {
-            let mut around = DeviceLists::around(&self.device, self.metric, centroids, Screen::None).await?;
+            let mut around =
+                DeviceLists::around(&self.device, self.metric, centroids, Quantization::None).await?;
             if let Some((pages, sizes)) = lists {
                 self.rows.set_lists(std::slice::from_mut(&mut around), pages, sizes).await?;
             }

@@ -32,7 +32,7 @@ pub struct DeviceOptions {
     /// caller's. On a GPU, a buffer that grows is held twice, and counted twice, until its rows are copied; while an index compacts itself or moves
     /// to the host, the device has the old buffers and the new ones for a moment, of which the smaller or new ones count.
     ///
-    /// Where a change would exceed it, an index with [`RowPlace::Auto`](crate::RowPlace::Auto) moves its rows to the host; with another
+    /// Where a change would exceed it, an index with [`Residency::Auto`](crate::Residency::Auto) moves its rows to the host; with another
     /// place, or if the 8-bit copy alone does not fit, the change is [`Error::MemoryLimit`](crate::Error::MemoryLimit) and the index stays
     /// as it was. The host engine counts its memory; of rows in
     /// a file that is their norms, ids and 8-bit copies. Rows that the host keeps for a GPU are not counted. Default: no other limit than the device's memory.
@@ -57,7 +57,7 @@ pub struct DeviceOptions {
     /// rows always, a larger one with probes for a quarter of the lists or more. Such answers are exact, and
     /// [`Statistics::searched_flat`](crate::Statistics::searched_flat) counts them. Turn it off to learn from a few rows what recall lists
     /// will have. Default: true.
-    pub exact_when_quicker: bool,
+    pub exact_if_faster: bool,
     /// A directory for compiled kernels, so that the next process does not compile them again; none for no such files. On Vulkan the
     /// library keeps there what the driver made of its kernels, a few MiB, in a file for each adapter, driver and version of the
     /// library. The file is read before the first kernel is compiled, and written when an index was made or warmed up and when the
@@ -91,7 +91,7 @@ impl Default for DeviceOptions {
             subgroups: true,
             max_segment_bytes: u64::MAX,
             join_searches: true,
-            exact_when_quicker: true,
+            exact_if_faster: true,
             cache_dir: cache_dir(),
             tune: true,
         }
@@ -120,8 +120,8 @@ impl DeviceOptions {
         max_segment_bytes: u64;
         /// Sets [`DeviceOptions::join_searches`].
         join_searches: bool;
-        /// Sets [`DeviceOptions::exact_when_quicker`].
-        exact_when_quicker: bool;
+        /// Sets [`DeviceOptions::exact_if_faster`].
+        exact_if_faster: bool;
         /// Sets [`DeviceOptions::cache_dir`].
         cache_dir: Option<PathBuf>;
         /// Sets [`DeviceOptions::tune`].

@@ -2,10 +2,11 @@
 
 pub(crate) mod device;
 pub(crate) mod distance;
+pub(crate) mod distribution;
 pub(crate) mod filter;
 pub(crate) mod ids;
-pub(crate) mod place;
-pub(crate) mod placement;
+pub(crate) mod quantization;
+pub(crate) mod residency;
 
 use std::fmt;
 
@@ -103,7 +104,7 @@ pub struct SearchOptions<'a> {
     pub recall: Option<f64>,
     /// Whether a query of an [`Ivf`](crate::Ivf) that finds fewer than k rows in its lists probes twice as many, again and again, as it
     /// does under a filter. Every answer then has k rows, or all that are allowed. Default: false.
-    pub fill: bool,
+    pub iterative_scan: bool,
 }
 
 impl<'a> SearchOptions<'a> {
@@ -117,7 +118,7 @@ impl<'a> SearchOptions<'a> {
             filter: None,
             probes: None,
             recall: None,
-            fill: false,
+            iterative_scan: false,
         }
     }
 
@@ -144,8 +145,8 @@ impl<'a> SearchOptions<'a> {
         /// 100, 300 and 1,000. These few searches take longer. It keeps up to 1,000 queries for that. After a change of the index, or for
         /// another k or recall than in the search before, it measures anew. A filter has no part in it.
         recall: f64 => Some;
-        /// Sets [`SearchOptions::fill`].
-        fill: bool;
+        /// Sets [`SearchOptions::iterative_scan`].
+        iterative_scan: bool;
         /// Calls `progress` after each batch with the number of queries answered so far.
         progress: Progress<'a> => Some;
         /// Times the stages on the device, into [`Statistics::stages`](crate::Statistics::stages). A search within a radius that computes
@@ -182,7 +183,7 @@ impl fmt::Debug for SearchOptions<'_> {
             .field("filter", &self.filter)
             .field("probes", &self.probes)
             .field("recall", &self.recall)
-            .field("fill", &self.fill)
+            .field("iterative_scan", &self.iterative_scan)
             .finish_non_exhaustive()
     }
 }

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use crate::error::Result;
 use crate::memory;
-use crate::usage::{Memory, MemoryPlace};
+use crate::options::residency::Residency;
+use crate::usage::Memory;
 
 /// Stands for the id of a slot without a row.
 const FREE: u64 = u64::MAX;
@@ -45,7 +46,7 @@ impl SlotsOf {
     pub(super) fn measure(&self, memory: &mut Memory) {
         memory.add_vec("ids", &self.near);
         let entry = size_of::<(u64, u32)>() + 1;
-        memory.add("ids", MemoryPlace::Host, (self.far.capacity() * entry) as u64);
+        memory.add("ids", Residency::Host, (self.far.capacity() * entry) as u64);
     }
 
     /// All ids, in any order.

@@ -1,7 +1,7 @@
 //! Indexes of either kind, which live the same lives.
 
 use nearfield::{
-    AddOptions, Device, ElementKind, Error, Flat, Index, Ivf, MatrixView, Metric, Neighbors, Screen,
+    AddOptions, Device, ElementKind, Error, Flat, Index, Ivf, MatrixView, Metric, Neighbors, Quantization,
     SearchOptions, Vectors,
 };
 
@@ -28,17 +28,20 @@ impl Kind {
         metric: Metric,
         dim: usize,
         elements: ElementKind,
-        screen: Screen,
+        quantization: Quantization,
     ) -> Index {
         match self {
             Self::Flat => {
-                let builder = Flat::builder(device, metric, dim).elements(elements).screen(screen);
+                let builder =
+                    Flat::builder(device, metric, dim).elements(elements).quantization(quantization);
                 builder.build().expect("an index").into()
             }
             Self::Ivf => {
                 let sample = Random::new(0x5a).integers(400 * dim, MOST);
-                let builder =
-                    Ivf::builder(device, metric, dim).lists(LISTS).elements(elements).screen(screen);
+                let builder = Ivf::builder(device, metric, dim)
+                    .lists(LISTS)
+                    .elements(elements)
+                    .quantization(quantization);
                 // Software adapters take a second for ten.
                 let builder = builder.kmeans(|means| means.iterations(2));
                 builder.train(view(&sample, dim)).expect("trains").into()

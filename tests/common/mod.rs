@@ -124,7 +124,7 @@ pub(crate) fn assert_soon(took: Duration, limit: Duration, what: &str) {
 
 /// The default options, except that an `Ivf` always searches its lists: those of tests are so short that it seldom would.
 pub(crate) fn options() -> DeviceOptions {
-    DeviceOptions::new().exact_when_quicker(false)
+    DeviceOptions::new().exact_if_faster(false)
 }
 
 /// The device of tests that are about kernels.

@@ -8,7 +8,8 @@ use std::task::{Context, Waker};
 use crate::common::Engine::{self, Adapter, Host};
 use crate::common::has_kernels;
 use nearfield::{
-    Device, ElementKind, Error, Filter, Flat, Index, Ivf, Metric, SavedIndex, Screen, SearchOptions, Vectors,
+    Device, ElementKind, Error, Filter, Flat, Index, Ivf, Metric, Quantization, SavedIndex, SearchOptions,
+    Vectors,
 };
 use nearfield_testing::living::{self, Kind, LISTS, bits, ids};
 use nearfield_testing::{Random, rounded, view};
@@ -20,7 +21,7 @@ const KINDS: [Kind; 2] = [Kind::Flat, Kind::Ivf];
 
 /// An index of squared L2 without rows.
 fn plain(device: &Device, kind: Kind) -> Index {
-    kind.make(device, Metric::L2Squared, DIM, ElementKind::F32, Screen::None)
+    kind.make(device, Metric::L2Squared, DIM, ElementKind::F32, Quantization::None)
 }
 
 /// Adds rows in the index's element type.
@@ -94,18 +95,21 @@ fn round_trip(device: &Device, index: &Index, said: &str) -> SavedIndex {
 #[test_matrix([Adapter, Host])]
 fn an_index_with_tombstones_and_given_ids_is_loaded_as_it_was(engine: Engine) {
     let Some(device) = engine.device() else { return };
-    let stored =
-        [(ElementKind::F32, Screen::None), (ElementKind::F32, Screen::I8), (ElementKind::F16, Screen::I8)];
+    let stored = [
+        (ElementKind::F32, Quantization::None),
+        (ElementKind::F32, Quantization::Int8),
+        (ElementKind::F16, Quantization::Int8),
+    ];
     let kinds = KINDS.into_iter().flat_map(|kind| Metric::ALL.map(|metric| (kind, metric)));
-    for ((kind, metric), (elements, screen)) in kinds.zip(stored.into_iter().cycle()) {
+    for ((kind, metric), (elements, quantization)) in kinds.zip(stored.into_iter().cycle()) {
         let mut random = Random::new(1);
-        let mut index = kind.make(device, metric, DIM, elements, screen);
+        let mut index = kind.make(device, metric, DIM, elements, quantization);
         add(&mut index, &random.floats(300 * DIM), None);
         let given: Vec<u64> = (0..50).map(|i| (1 << 62) - i * i).collect();
         add(&mut index, &random.floats(50 * DIM), Some(&given));
         let gone: Vec<u64> = (0..300).filter(|i| i % 7 < 2 || i % 31 == 0).chain([1 << 62]).collect();
         index.remove(&gone).expect("they are there");
-        assert_eq!(round_trip(device, &index, "with tombstones").screen, screen);
+        assert_eq!(round_trip(device, &index, "with tombstones").quantization, quantization);
     }
 }
 
@@ -158,7 +162,7 @@ fn many_segments_are_loaded_in_pieces(engine: Engine) {
     let Some(device) = engine.confined(128 * 20 * 4, 1 << 20) else { return };
     let rows = Random::new(4).floats(1000 * DIM);
     for kind in KINDS {
-        let mut index = kind.make(&device, Metric::L2Squared, DIM, ElementKind::F32, Screen::I8);
+        let mut index = kind.make(&device, Metric::L2Squared, DIM, ElementKind::F32, Quantization::Int8);
         add(&mut index, &rows, None);
         let (_directory, path) = place();
         index.save(&path).expect("saves");

@@ -10,7 +10,8 @@ use crate::common::Engine::{self, Adapter, Host};
 use crate::common::options;
 use crate::support::run_within;
 use nearfield::{
-    Device, ElementKind, Error, Filter, Flat, Index, MatrixView, Metric, Screen, SearchOptions, interruptible,
+    Device, ElementKind, Error, Filter, Flat, Index, MatrixView, Metric, Quantization, SearchOptions,
+    interruptible,
 };
 use nearfield_testing::living::{Kind, bits};
 use nearfield_testing::{Random, view};
@@ -34,7 +35,7 @@ fn row_count(engine: Engine) -> usize {
 /// An index of random rows on a device, and queries.
 fn made(device: &Device, kind: Kind, rows: usize) -> (Index, Vec<f32>) {
     let mut random = Random::new(0xca11);
-    let mut index = kind.make(device, Metric::L2, DIM, ElementKind::F32, Screen::Auto);
+    let mut index = kind.make(device, Metric::L2, DIM, ElementKind::F32, Quantization::Auto);
     index.add(view(&random.floats(rows * DIM), DIM)).expect("good rows");
     (index, random.floats(QUERIES * DIM))
 }

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use crate::common::{confined, gpu};
-use nearfield::{Device, DeviceMatrix, ElementKind, Error, Index, Metric, Screen, SearchOptions};
+use nearfield::{Device, DeviceMatrix, ElementKind, Error, Index, Metric, Quantization, SearchOptions};
 use nearfield_testing::living::{self, Kind, LISTS, MOST, answer, bits};
 use nearfield_testing::{Random, view};
 
@@ -155,7 +155,7 @@ fn dropped_at_every_poll(kind: Kind, budget: u64, waits: [usize; 5]) {
     // More than 64 queries are answered list by list.
     let queries = random.integers(if matches!(kind, Kind::Flat) { 34 } else { 70 } * DIM, MOST);
     // Centroids are trained where there is room for it.
-    let mut index = kind.make(roomy, Metric::L2, DIM, ElementKind::F32, Screen::I8);
+    let mut index = kind.make(roomy, Metric::L2, DIM, ElementKind::F32, Quantization::Int8);
     index.save(&empty).expect("it is saved");
     index.add(view(&values, DIM)).expect("good rows");
     index.save(&all_path).expect("it is saved");
@@ -163,7 +163,7 @@ fn dropped_at_every_poll(kind: Kind, budget: u64, waits: [usize; 5]) {
     let gone: Vec<u64> = (0..ROWS).filter(|id| id % 4 == 1).collect();
     let rows = (0..ROWS).zip(values.chunks(DIM).map(<[f32]>::to_vec));
     let before: Rows = rows.filter(|(id, _)| id % 4 != 1).collect();
-    let mut other = Kind::Flat.make(&device, Metric::L2, DIM, ElementKind::F32, Screen::None);
+    let mut other = Kind::Flat.make(&device, Metric::L2, DIM, ElementKind::F32, Quantization::None);
     other.add(view(&values[..40 * DIM], DIM)).expect("good rows");
     let uploaded = device.upload(view(&more, DIM)).expect("good rows");
     let leaving = before.keys().copied().filter(|id| id % 4 == 3).collect();

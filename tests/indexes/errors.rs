@@ -5,8 +5,8 @@ use crate::common::{confined, gpu};
 use crate::support::{flat, run_within};
 use half::f16;
 use nearfield::{
-    AddOptions, Device, ElementKind, Error, Flat, MatrixView, Metric, Neighbors, Output, RowPlace, Screen,
-    SearchOptions,
+    AddOptions, Device, ElementKind, Error, Flat, MatrixView, Metric, Neighbors, Output, Quantization,
+    Residency, SearchOptions,
 };
 use nearfield_testing::{Random, rounded, view};
 use test_case::test_matrix;
@@ -16,7 +16,7 @@ const DIM: usize = 3;
 /// Ten rows with insertion numbers.
 fn ten(device: &Device, metric: Metric) -> Flat {
     let rows: Vec<f32> = (0..10 * DIM).map(|i| (i as f32 * 0.7).sin()).collect();
-    flat(device, metric, view(&rows, DIM), Screen::None)
+    flat(device, metric, view(&rows, DIM), Quantization::None)
 }
 
 fn answer(index: &Flat) -> Neighbors {
@@ -95,7 +95,7 @@ fn bad_queries_are_refused_by_their_number_in_every_batch() {
     let Some(device) = gpu() else { return };
     // No two rows alike: equal ones would overflow the lists of candidates.
     let rows: Vec<f32> = (0..5000 * DIM).map(|i| (i as f32).sin()).collect();
-    let large = flat(device, Metric::L2, view(&rows, DIM), Screen::None);
+    let large = flat(device, Metric::L2, view(&rows, DIM), Quantization::None);
     for index in [&ten(device, Metric::L2), &large] {
         let before = answer(index);
         // A software adapter takes 256 queries a batch on the screening path.
@@ -217,15 +217,15 @@ fn a_budget_that_is_too_small_says_what_is_needed() {
     assert!(matches!(error, Error::Budget { needed, budget: 26_000, .. } if needed > 40_000), "{error}");
 }
 
-#[test_matrix([Adapter, Host], [Screen::None, Screen::I8], [RowPlace::Device])]
-#[test_matrix([Adapter], [Screen::I8], [RowPlace::Host])]
-fn what_a_budget_error_needs_is_enough(engine: Engine, screen: Screen, place: RowPlace) {
+#[test_matrix([Adapter, Host], [Quantization::None, Quantization::Int8], [Residency::Device])]
+#[test_matrix([Adapter], [Quantization::Int8], [Residency::Host])]
+fn what_a_budget_error_needs_is_enough(engine: Engine, quantization: Quantization, place: Residency) {
     let Some(device) = engine.device() else { return };
     for (count, dim, k) in [(3000, 3, 1), (3000, 3, 100), (3000, 40, 1000), (20, 4096, 5)] {
         let values = Random::new(10).floats(count * dim);
         let rows = view(&values, dim);
         let searched = |budget: u64| {
-            let builder = Flat::builder(device, Metric::L2, dim).screen(screen).rows(place.clone());
+            let builder = Flat::builder(device, Metric::L2, dim).quantization(quantization).residency(place);
             let mut index = builder.budget(budget).build()?;
             index.add(rows)?;
             index.search(rows.slice(0..5), k)
@@ -250,7 +250,7 @@ fn without_memory_an_add_is_refused_and_the_index_answers_as_before() {
     let Some(device) = confined(u64::MAX, 1 << 26) else { return };
     let dim = 1024;
     let rows: Vec<f32> = (0..8192 * dim).map(|i| (i as f32).sin()).collect();
-    let mut index = flat(&device, Metric::L2, view(&rows, dim), Screen::None);
+    let mut index = flat(&device, Metric::L2, view(&rows, dim), Quantization::None);
     let before = index.search(view(&rows[..dim], dim), 3).expect("an answer");
     let mut hog = vec![];
     for bytes in [2u64 << 30, 1 << 28, 1 << 25, 1 << 22] {

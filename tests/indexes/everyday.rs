@@ -6,8 +6,8 @@ use std::path::Path;
 use crate::common::Engine::{self, Adapter, Host};
 use crate::support::few_iterations;
 use nearfield::{
-    AddOptions, Device, Element, ElementKind, Error, Flat, Index, Ivf, Matrix, MatrixView, MemoryPlace,
-    Metric, RowPlace, SavedIndex, Screen, SearchOptions, VectorIndex, Vectors, to_ids,
+    AddOptions, Device, Element, ElementKind, Error, Flat, Index, Ivf, Matrix, MatrixView, Metric,
+    Quantization, Residency, SavedIndex, SearchOptions, VectorIndex, Vectors, to_ids,
 };
 use nearfield_testing::living::bits;
 use nearfield_testing::{Random, view};
@@ -23,8 +23,9 @@ fn whole(rows: usize, seed: u64) -> Vec<f32> {
 /// The same rows in an index of either kind.
 fn both(device: &Device, rows: &[f32], kind: ElementKind) -> [Index; 2] {
     let rows = Matrix::F32(rows.to_vec(), DIM).to_kind(kind);
-    let flat = Flat::builder(device, Metric::L2Squared, DIM).elements(kind).screen(Screen::I8);
-    let ivf = Ivf::builder(device, Metric::L2Squared, DIM).elements(kind).screen(Screen::I8).lists(7);
+    let flat = Flat::builder(device, Metric::L2Squared, DIM).elements(kind).quantization(Quantization::Int8);
+    let ivf =
+        Ivf::builder(device, Metric::L2Squared, DIM).elements(kind).quantization(Quantization::Int8).lists(7);
     let ivf = ivf.kmeans(few_iterations);
     let mut both = [flat.build().expect("an index").into(), ivf.train(&rows).expect("trains").into()];
     both.iter_mut().for_each(|index: &mut Index| index.add(&rows).expect("rows"));
@@ -70,8 +71,10 @@ fn rows_that_take_several_pieces_are_merged_under_their_ids() {
     const WIDE: usize = 4096;
     let device = Device::host();
     let mut indexes = [0, 1].map(|half| {
-        let mut index =
-            Flat::builder(&device, Metric::L2Squared, WIDE).screen(Screen::None).build().expect("an index");
+        let mut index = Flat::builder(&device, Metric::L2Squared, WIDE)
+            .quantization(Quantization::None)
+            .build()
+            .expect("an index");
         let ids: Vec<u64> = (0..2500).filter(|id| id % 2 == half).collect();
         for ids in ids.chunks(250) {
             let rows: Vec<f32> =
@@ -95,18 +98,18 @@ fn rows_that_take_several_pieces_are_merged_under_their_ids() {
 fn an_index_tells_the_memory_of_its_parts(engine: Engine) {
     let Some(device) = engine.device() else { return };
     let rows = whole(5000, 5);
-    let place = if engine == Host { MemoryPlace::Host } else { MemoryPlace::Device };
+    let place = if engine == Host { Residency::Host } else { Residency::Device };
     for index in both(device, &rows, ElementKind::F32) {
         let memory = index.memory();
         let part = |name: &str| {
-            let mut parts = memory.parts().iter().filter(|part| part.name == name && part.place == place);
+            let mut parts = memory.parts().iter().filter(|part| part.name == name && part.residency == place);
             parts.next().map_or(0, |part| part.bytes)
         };
         assert!(part("rows") >= 5000 * DIM as u64 * 4, "{memory}");
         assert!(part("norms") >= 5000 * 8 && part("ids") >= 5000 * 8, "{memory}");
-        assert_eq!(part("integers") >= 5000 * DIM as u64, index.is_screened(), "{memory}");
+        assert_eq!(part("integers") >= 5000 * DIM as u64, index.is_quantized(), "{memory}");
         assert_eq!(part("centroids") > 0 && part("lists") > 0, index.lists().is_some(), "{memory}");
-        assert_eq!(memory.total(), memory.at(MemoryPlace::Device) + memory.at(MemoryPlace::Host));
+        assert_eq!(memory.total(), memory.at(Residency::Device) + memory.at(Residency::Host));
         assert!(memory.total() < 40 * 5000 * DIM as u64, "{memory}");
 
         // What the file says before it is loaded.
@@ -116,7 +119,7 @@ fn an_index_tells_the_memory_of_its_parts(engine: Engine) {
         if let Ok(loaded) = Index::load(device, file.path())
             && engine == Adapter
         {
-            let (told, taken) = (about.device_bytes() as f64, loaded.memory().at(MemoryPlace::Device) as f64);
+            let (told, taken) = (about.device_bytes() as f64, loaded.memory().at(Residency::Device) as f64);
             assert!((told / taken - 1.0).abs() < 0.2, "{told} of {taken}: {}", loaded.memory());
         }
     }
@@ -137,14 +140,22 @@ fn a_query_has_the_same_bits_whatever_batch_and_thread_it_is_in(
     let (dim, mut random) = (33, Random::new(0xba));
     let (rows, queries) = (random.floats(6000 * dim), random.floats(300 * dim));
     let (rows, queries) = (view(&rows, dim), view(&queries, dim));
-    for (screen, place) in
-        [(Screen::I8, RowPlace::Device), (Screen::I8, RowPlace::Host), (Screen::None, RowPlace::Device)]
-    {
+    for (quantization, place) in [
+        (Quantization::Int8, Residency::Device),
+        (Quantization::Int8, Residency::Host),
+        (Quantization::None, Residency::Device),
+    ] {
         let mut index: Index = if is_ivf {
-            let builder = Ivf::builder(device, metric, dim).lists(24).screen(screen).rows(place);
+            let builder =
+                Ivf::builder(device, metric, dim).lists(24).quantization(quantization).residency(place);
             builder.kmeans(few_iterations).train(rows.slice(0..1000)).expect("trains").into()
         } else {
-            Flat::builder(device, metric, dim).screen(screen).rows(place).build().expect("an index").into()
+            Flat::builder(device, metric, dim)
+                .quantization(quantization)
+                .residency(place)
+                .build()
+                .expect("an index")
+                .into()
         };
         index.add(rows).expect("good rows");
         let mut options = SearchOptions::new(10);
@@ -163,7 +174,7 @@ fn a_query_has_the_same_bits_whatever_batch_and_thread_it_is_in(
                             assert_eq!(
                                 search(queries.slice(first..end).into()),
                                 all[first..end],
-                                "{screen:?}"
+                                "{quantization:?}"
                             );
                         }
                     }

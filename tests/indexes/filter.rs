@@ -3,7 +3,8 @@
 use crate::common::Engine::{self, Adapter, Host};
 use crate::support::{flat, flat_with_ids};
 use nearfield::{
-    Device, Error, Filter, Flat, MatrixView, Metric, Neighbor, Neighbors, Screen, SearchOptions, SearchResult,
+    Device, Error, Filter, Flat, MatrixView, Metric, Neighbor, Neighbors, Quantization, SearchOptions,
+    SearchResult,
 };
 use nearfield_testing::{Random, view};
 use test_case::test_matrix;
@@ -17,10 +18,16 @@ fn bits(ids: &[u64]) -> Vec<u64> {
     words
 }
 
-fn filled(device: &Device, metric: Metric, screen: Screen, rows: &[f32], ids: Option<&[u64]>) -> Flat {
+fn filled(
+    device: &Device,
+    metric: Metric,
+    quantization: Quantization,
+    rows: &[f32],
+    ids: Option<&[u64]>,
+) -> Flat {
     match ids {
-        Some(ids) => flat_with_ids(device, metric, view(rows, DIM), screen, ids),
-        None => flat(device, metric, view(rows, DIM), screen),
+        Some(ids) => flat_with_ids(device, metric, view(rows, DIM), quantization, ids),
+        None => flat(device, metric, view(rows, DIM), quantization),
     }
 }
 
@@ -29,7 +36,7 @@ fn alone(device: &Device, metric: Metric, rows: &[f32], ids: &[u64], allowed: im
     let kept = || ids.iter().zip(rows.chunks_exact(DIM)).filter(|(id, _)| allowed(**id));
     let kept_ids: Vec<u64> = kept().map(|(id, _)| *id).collect();
     let kept_rows: Vec<f32> = kept().flat_map(|(_, row)| row.iter().copied()).collect();
-    filled(device, metric, Screen::None, &kept_rows, Some(&kept_ids))
+    filled(device, metric, Quantization::None, &kept_rows, Some(&kept_ids))
 }
 
 fn found(index: &Flat, queries: MatrixView<'_, f32>, k: usize, filter: Filter<'_>) -> Neighbors {
@@ -45,12 +52,18 @@ fn is_in(share: u64, id: u64) -> bool {
 }
 
 /// Searches an index under every share of allowed rows; `queries` are pairs of a number of queries and a k.
-fn every_share(device: &Device, metric: Metric, screen: Screen, rows: usize, queries: &[(usize, usize)]) {
+fn every_share(
+    device: &Device,
+    metric: Metric,
+    quantization: Quantization,
+    rows: usize,
+    queries: &[(usize, usize)],
+) {
     let mut random = Random::new(0xf117 ^ rows as u64);
     let values = random.integers(rows * DIM, 3);
     let asked = random.integers(40 * DIM, 3);
     let ids: Vec<u64> = (0..rows as u64).collect();
-    let index = filled(device, metric, screen, &values, None);
+    let index = filled(device, metric, quantization, &values, None);
     for share in SHARES {
         let allowed = |id: u64| is_in(share, id);
         let mut listed: Vec<u64> = ids.iter().copied().filter(|id| allowed(*id)).collect();
@@ -63,7 +76,7 @@ fn every_share(device: &Device, metric: Metric, screen: Screen, rows: usize, que
         for &(count, k) in queries {
             let queries = view(&asked[..count * DIM], DIM);
             let want = fresh.search(queries, k).expect("an answer");
-            let said = format!("{metric}, {screen:?}, {share} of 10,000, {count} queries, k {k}");
+            let said = format!("{metric}, {quantization:?}, {share} of 10,000, {count} queries, k {k}");
             assert_eq!(found(&index, queries, k, Filter::bits(&words)), want, "{said}: bits");
             if count == 3 {
                 assert_eq!(found(&index, queries, k, Filter::by(&allowed)), want, "{said}: by");
@@ -87,9 +100,15 @@ fn every_share(device: &Device, metric: Metric, screen: Screen, rows: usize, que
 #[test_matrix([Adapter, Host])]
 fn every_share_is_searched_as_if_alone(engine: Engine) {
     let Some(device) = engine.device() else { return };
-    every_share(device, Metric::L2Squared, Screen::None, 10_000, &[(3, 10), (40, 10), (1, 600)]);
-    every_share(device, Metric::InnerProduct, Screen::I8, 10_000, &[(1, 1), (3, 10), (33, 25), (1, 600)]);
-    every_share(device, Metric::Cosine, Screen::I8, 6000, &[(5, 10), (40, 3)]);
+    every_share(device, Metric::L2Squared, Quantization::None, 10_000, &[(3, 10), (40, 10), (1, 600)]);
+    every_share(
+        device,
+        Metric::InnerProduct,
+        Quantization::Int8,
+        10_000,
+        &[(1, 1), (3, 10), (33, 25), (1, 600)],
+    );
+    every_share(device, Metric::Cosine, Quantization::Int8, 6000, &[(5, 10), (40, 3)]);
 }
 
 #[test_matrix([Host])]
@@ -97,8 +116,8 @@ fn every_share_is_searched_as_if_alone(engine: Engine) {
 fn every_share_of_rows_in_many_segments_is_searched_in_many_chunks(engine: Engine) {
     // 256 rows a segment, and scratch for few of them.
     let Some(device) = engine.confined(256 * 64, 1 << 20) else { return };
-    every_share(&device, Metric::L2Squared, Screen::None, 2500, &[(3, 10)]);
-    every_share(&device, Metric::L2Squared, Screen::I8, 2500, &[(3, 10), (40, 4)]);
+    every_share(&device, Metric::L2Squared, Quantization::None, 2500, &[(3, 10)]);
+    every_share(&device, Metric::L2Squared, Quantization::Int8, 2500, &[(3, 10), (40, 4)]);
 }
 
 #[test_matrix([Adapter, Host])]
@@ -108,7 +127,7 @@ fn k_may_be_anything_under_a_filter(engine: Engine) {
     let values = random.integers(9000 * DIM, 20);
     let asked = random.integers(2 * DIM, 20);
     let ids: Vec<u64> = (0..9000).collect();
-    let index = filled(device, Metric::L2, Screen::I8, &values, None);
+    let index = filled(device, Metric::L2, Quantization::Int8, &values, None);
     for share in [100, 3000, 9000] {
         let allowed = |id: u64| is_in(share, id);
         let fresh = alone(device, Metric::L2, &values, &ids, allowed);
@@ -126,7 +145,7 @@ fn k_may_be_anything_under_a_filter(engine: Engine) {
 fn rows_removed_from_insertion_numbers_are_not_found_by_bits(engine: Engine) {
     let Some(device) = engine.device() else { return };
     let values = Random::new(3).integers(6000 * DIM, 2);
-    let mut index = filled(device, Metric::L2Squared, Screen::None, &values, None);
+    let mut index = filled(device, Metric::L2Squared, Quantization::None, &values, None);
     index.remove(&[0, 31, 32, 64, 5999, 5998]).expect("they are there");
     let all = vec![u64::MAX; 200];
     let few = [1 | 1 << 31 | 1 << 33];
@@ -153,8 +172,8 @@ fn filters_that_go_with_the_order_of_rows_are_answered_right(engine: Engine) {
         .flat_map(|row| [(row.max(10_000) / 64) as f32, 0.0].into_iter().cycle().take(DIM))
         .collect();
     let ids: Vec<u64> = (0..rows as u64).map(|row| 100_000 - row).collect();
-    let indexes = [Screen::None, Screen::I8]
-        .map(|screen| filled(device, Metric::L2Squared, screen, &values, Some(&ids)));
+    let indexes = [Quantization::None, Quantization::Int8]
+        .map(|quantization| filled(device, Metric::L2Squared, quantization, &values, Some(&ids)));
     let filters: [&(dyn Fn(u64) -> bool + Sync + Send); 4] =
         [&|id| id < 100_000 - 17_000, &|id| id > 100_000 - 10_000, &|id| (id / 128) % 2 == 0, &|id| {
             id % 4 == 1
@@ -166,7 +185,7 @@ fn filters_that_go_with_the_order_of_rows_are_answered_right(engine: Engine) {
             let want = fresh.search(view(&queries, DIM), 10).expect("an answer");
             for index in &indexes {
                 let answer = found(index, view(&queries, DIM), 10, Filter::by(allowed));
-                assert_eq!(answer, want, "{:?}, filter {number}, {count} queries", index.is_screened());
+                assert_eq!(answer, want, "{:?}, filter {number}, {count} queries", index.is_quantized());
             }
         }
     }
@@ -177,8 +196,8 @@ fn a_filter_that_allows_few_rows_looks_at_no_others(engine: Engine) {
     let Some(device) = engine.device() else { return };
     let rows = 10_000;
     let values = Random::new(4).floats(rows * DIM);
-    for screen in [Screen::None, Screen::I8] {
-        let index = filled(device, Metric::L2Squared, screen, &values, None);
+    for quantization in [Quantization::None, Quantization::Int8] {
+        let index = filled(device, Metric::L2Squared, quantization, &values, None);
         for (count, every) in [(1, 10_000), (32, 10_000), (40, 1000), (3, 100)] {
             let queries = view(&values[..count * DIM], DIM);
             let few = |id: u64| id.is_multiple_of(every);
@@ -207,7 +226,8 @@ fn eight_threads_have_filters_of_their_own(engine: Engine) {
     let (values, asked) = (random.integers(9000 * DIM, 3), random.integers(20 * DIM, 3));
     // Also with little scratch memory, so that they wait for each other.
     for budget in [device.options().budget_bytes, 3 << 20] {
-        let builder = Flat::builder(device, Metric::L2Squared, DIM).screen(Screen::I8).budget(budget);
+        let builder =
+            Flat::builder(device, Metric::L2Squared, DIM).quantization(Quantization::Int8).budget(budget);
         let mut index = builder.build().expect("an index");
         index.add(view(&values, DIM)).expect("good rows");
         std::thread::scope(|scope| {
@@ -232,7 +252,7 @@ fn the_work_of_a_filtered_search_on_the_host_falls_with_the_rows_allowed() {
     let Some(device) = Host.device() else { return };
     let mut random = Random::new(0x3a11);
     let (values, asked) = (random.floats(20_000 * DIM), random.floats(64 * DIM));
-    let index = flat(device, Metric::L2Squared, view(&values, DIM), Screen::I8);
+    let index = flat(device, Metric::L2Squared, view(&values, DIM), Quantization::Int8);
     let statistics = |options: &SearchOptions<'_>| {
         index.search_with(view(&asked, DIM), options).expect("an answer").statistics
     };

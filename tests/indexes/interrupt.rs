@@ -10,7 +10,7 @@ use crate::common::assert_soon;
 use crate::support::few_iterations;
 use nearfield::{
     AddOptions, Device, DistanceOptions, ElementKind, Error, Filter, Flat, Index, Ivf, KMeans, Metric,
-    Precision, Screen, SearchOptions, interruptible,
+    Precision, Quantization, SearchOptions, interruptible,
 };
 use nearfield_testing::living::{self, Kind, LISTS, answer, bits};
 use nearfield_testing::{Random, view};
@@ -135,7 +135,7 @@ fn a_search_ends_soon_and_the_index_answers_as_before(engine: Engine, kind: Kind
 fn other_long_calls_end_soon(engine: Engine) {
     let Some(device) = engine.device() else { return };
     let values = rows(&mut Random::new(2), ROWS);
-    let mut index = Kind::Flat.make(device, Metric::Cosine, DIM, ElementKind::F32, Screen::None);
+    let mut index = Kind::Flat.make(device, Metric::Cosine, DIM, ElementKind::F32, Quantization::None);
     index.add(view(&values, DIM)).expect("good rows");
     let many = view(&values, DIM);
     interrupt("a search in f32", 1, || index.search(many, 10));

@@ -3,7 +3,7 @@
 use crate::common::Engine::{self, Adapter, Host};
 use crate::common::{confined, gpu, with_bindings_of};
 use crate::support::{MANY_LISTS, rows_of_many_lists, run_within};
-use nearfield::{Clusters, DeviceMatrix, Error, Ivf, KMeans, MatrixView, Metric, Screen};
+use nearfield::{Clusters, DeviceMatrix, Error, Ivf, KMeans, MatrixView, Metric, Quantization};
 use nearfield_testing::{Random, view};
 use test_case::test_matrix;
 
@@ -23,12 +23,12 @@ fn around(centres: usize, each: usize, dim: usize) -> (Vec<f32>, Vec<f32>) {
 #[test_matrix([Adapter] => ignore["nightly"])]
 fn clusters_that_are_apart_are_found(engine: Engine) {
     let Some(device) = engine.device() else { return };
-    for ((centres, dim), screen) in [(5, 8), (12, 33), (300, 24)]
+    for ((centres, dim), quantization) in [(5, 8), (12, 33), (300, 24)]
         .into_iter()
-        .flat_map(|set| [Screen::None, Screen::I8].map(|one| (set, one)))
+        .flat_map(|set| [Quantization::None, Quantization::Int8].map(|one| (set, one)))
     {
         let (rows, points) = around(centres, 10, dim);
-        let means = KMeans::new(Metric::L2, centres).screen(screen).iterations(5);
+        let means = KMeans::new(Metric::L2, centres).quantization(quantization).iterations(5);
         let Clusters { centroids, assignments, inertia, history, .. } =
             means.train(device, view(&rows, dim)).expect("trains");
         assert_eq!((centroids.len(), assignments.len()), (centres * dim, centres * 10));
@@ -128,11 +128,11 @@ fn the_nearest_of_the_seeds_are_those_that_a_search_finds(engine: Engine) {
     rows.extend_from_within(..150 * 20);
     let all = view(&rows, 20);
     for metric in [Metric::L2, Metric::Cosine] {
-        for screen in [Screen::None, Screen::I8] {
-            let means = KMeans::new(metric, 100).screen(screen);
+        for quantization in [Quantization::None, Quantization::Int8] {
+            let means = KMeans::new(metric, 100).quantization(quantization);
             let train = |iterations| means.clone().iterations(iterations).train(device, all).expect("trains");
             let (searched, moved) = (train(0), train(1));
-            assert_eq!(moved.history[0], searched.inertia, "{metric} {screen:?}");
+            assert_eq!(moved.history[0], searched.inertia, "{metric} {quantization:?}");
             if metric == Metric::Cosine {
                 continue;
             }
@@ -292,11 +292,11 @@ fn rows_on_the_device_train_the_same_centroids_in_one_piece_or_several(engine: E
 fn a_screen_that_has_no_room_is_left_out(engine: Engine) {
     let Some(device) = engine.confined(u64::MAX, 900 << 10) else { return };
     let (rows, _) = around(24, 10, 16);
-    let train = |screen| {
-        let means = KMeans::new(Metric::L2, 24).screen(screen).iterations(2);
+    let train = |quantization| {
+        let means = KMeans::new(Metric::L2, 24).quantization(quantization).iterations(2);
         means.train(&device, view(&rows, 16)).expect("trains")
     };
-    assert_eq!(train(Screen::I8), train(Screen::None));
+    assert_eq!(train(Quantization::Int8), train(Quantization::None));
 }
 
 #[test_matrix([Adapter, Host])]
@@ -318,14 +318,17 @@ fn a_budget_that_an_error_asks_for_is_enough(engine: Engine) {
 fn the_nearest_of_thousands_of_centroids_are_exact() {
     let Some(device) = gpu() else { return };
     let small = confined(u64::MAX, 10 << 20).expect("it was there");
-    // `ivf/screen.rs` has centroids at equal distances.
+    // `ivf/quantization.rs` has centroids at equal distances.
     for (data, dim, rows) in rows_of_many_lists().into_iter().filter(|(_, dim, _)| *dim != 4) {
         let all = view(&rows, dim);
         // Metrics differ in the terms of a score: one set of rows shows that.
         let metrics = if dim == 12 { &[Metric::L2Squared, Metric::Cosine][..] } else { &[Metric::L2Squared] };
         for &metric in metrics {
             // Centroids are rows, so that squared distances are whole numbers.
-            let means = KMeans::new(metric, MANY_LISTS).rows_per_cluster(2).iterations(0).screen(Screen::I8);
+            let means = KMeans::new(metric, MANY_LISTS)
+                .rows_per_cluster(2)
+                .iterations(0)
+                .quantization(Quantization::Int8);
             let clusters = means.train(device, all).expect("trains");
             if metric == Metric::L2Squared && dim == 8 {
                 assert_eq!(means.train(&small, all).expect("trains"), clusters, "{data}, in small batches");
@@ -378,7 +381,8 @@ fn large_matrices_train_the_same_centroids_as_rows_of_the_host() {
     let all = view(&rows, 4);
     let parts = [0..17_001, 17_001..17_001, 17_001..33_001]
         .map(|range| device.upload(all.slice(range.start..range.end.min(all.rows()))).expect("fits"));
-    let means = KMeans::new(Metric::L2, 16).rows_per_cluster(2100).iterations(1).screen(Screen::I8);
+    let means =
+        KMeans::new(Metric::L2, 16).rows_per_cluster(2100).iterations(1).quantization(Quantization::Int8);
     let expected = means.train(device, all).expect("trains");
     assert_eq!(expected.trained_on.len(), 33_001);
     // Three matrices of 11,000 rows on average are copied.

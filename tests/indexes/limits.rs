@@ -3,13 +3,13 @@
 use crate::common::{confined, gpu, with_bindings_of};
 use crate::support::{flat, numbered};
 use nearfield::{
-    Device, Error, Flat, MatrixView, Metric, Route, Screen, ScreenKernel, SearchOptions, SearchResult,
+    Device, Error, Flat, MatrixView, Metric, Quantization, Route, ScreenKernel, SearchOptions, SearchResult,
 };
 use nearfield_testing::truth::Truth;
 use nearfield_testing::{Random, view};
 
 fn index(device: &Device, rows: MatrixView<'_, f32>) -> Flat {
-    flat(device, Metric::L2Squared, rows, Screen::None)
+    flat(device, Metric::L2Squared, rows, Quantization::None)
 }
 
 #[test]
@@ -60,7 +60,8 @@ fn a_budget_too_small_for_tiles_scans() {
     let mut random = Random::new(0x22);
     let (rows, queries) = (random.floats(30_000 * 8), random.floats(40 * 8));
     let (rows, queries) = (view(&rows, 8), view(&queries, 8));
-    let builder = Flat::builder(device, Metric::L2Squared, 8).screen(Screen::None).budget(3 << 20);
+    let builder =
+        Flat::builder(device, Metric::L2Squared, 8).quantization(Quantization::None).budget(3 << 20);
     let mut small = builder.build().expect("an index");
     small.add(rows).expect("good rows");
     let plan = small.plan(40, 10).expect("a plan");

@@ -3,7 +3,7 @@
 
 use crate::common::Engine::{self, Adapter, Host};
 use crate::common::{is_nightly, options};
-use nearfield::{Index, Placement};
+use nearfield::{Distribution, Index};
 use nearfield_testing::life::{Case, Life, OPERATIONS};
 use nearfield_testing::living::Kind;
 use test_case::{test_case, test_matrix};
@@ -12,11 +12,11 @@ use test_case::{test_case, test_matrix};
 const EVERY: usize = 30;
 
 fn live(engine: Engine, kind: Kind, seed: u64) {
-    live_on(1, Placement::Shards, engine, kind, seed);
+    live_on(1, Distribution::Sharded, engine, kind, seed);
 }
 
 /// Lives on this many devices.
-pub(crate) fn live_on(count: usize, placement: Placement, engine: Engine, kind: Kind, seed: u64) {
+pub(crate) fn live_on(count: usize, distribution: Distribution, engine: Engine, kind: Kind, seed: u64) {
     let folder = tempfile::tempdir().expect("a folder");
     // Every device compiles its own kernels, which takes a software driver most of the time: two cases will do for several.
     let cases = if count > 1 && engine == Adapter { 2 } else { usize::MAX };
@@ -28,7 +28,7 @@ pub(crate) fn live_on(count: usize, placement: Placement, engine: Engine, kind: 
         if devices.len() < count {
             return;
         }
-        let (mut life, mut index) = Life::start(&devices, placement, roomy, case, folder.path(), seed);
+        let (mut life, mut index) = Life::start(&devices, distribution, roomy, case, folder.path(), seed);
         // A software driver takes a second for an operation.
         let checks = if engine == Host || is_nightly() { 2 } else { 1 };
         for operation in 0..checks * EVERY {
@@ -59,7 +59,8 @@ fn a_planted_fault_is_found(plant: fn(&mut Index)) {
     let folder = tempfile::tempdir().expect("a folder");
     let case = Case { rows: 60, ..Case::confined(Kind::Flat)[0] };
     let devices = [Host.open(case.confine(options())).expect("the host engine")];
-    let (mut life, mut index) = Life::start(&devices, Placement::Shards, &devices[0], case, folder.path(), 1);
+    let (mut life, mut index) =
+        Life::start(&devices, Distribution::Sharded, &devices[0], case, folder.path(), 1);
     life.check(&index);
     plant(&mut index);
     life.check(&index);

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use nearfield::{
-    Device, Error, Flat, Index, Ivf, MemoryPlace, Metric, Placement, RowPlace, Screen, SearchOptions,
+    Device, Distribution, Error, Flat, Index, Ivf, Metric, Quantization, Residency, SearchOptions,
     SearchResult, Vectors,
 };
 use test_case::test_matrix;
@@ -61,7 +61,7 @@ fn a_lost_device_is_an_error_unless_something_stands_in_for_it() {
     ];
     let checks = scenes.map(|(name, prepare)| (name, prepare(&device)));
     let values = rows(6000);
-    let mut index = flat(&device, Metric::L2, view(&values, DIM), Screen::None);
+    let mut index = flat(&device, Metric::L2, view(&values, DIM), Quantization::None);
     index.search(&values[..DIM], 3).expect("an answer");
     destroy(&device);
     for _ in 0..2 {
@@ -79,7 +79,7 @@ fn a_lost_device_is_an_error_unless_something_stands_in_for_it() {
 fn a_device_that_is_lost_while_many_search_gives_each_an_error() {
     let Some(device) = own_gpu() else { return };
     let values = rows(6000);
-    let index = flat(&device, Metric::L2, view(&values, DIM), Screen::None);
+    let index = flat(&device, Metric::L2, view(&values, DIM), Quantization::None);
     let searches = AtomicUsize::new(0);
     thread::scope(|scope| {
         let (index, searches) = (&index, &searches);
@@ -116,18 +116,22 @@ fn copies(device: &Device) -> Check {
     let there = device.upload(view(queries, DIM)).expect("fits");
     let mut prepared = vec![];
     for kind in [Kind::Flat, Kind::Ivf] {
-        for (place, falls_back) in [RowPlace::Device, RowPlace::Host]
+        for (place, falls_back) in [Residency::Device, Residency::Host]
             .into_iter()
             .flat_map(|place| [(place.clone(), true), (place, false)])
         {
-            let is_hybrid = matches!(place, RowPlace::Host);
+            let is_hybrid = matches!(place, Residency::Host);
             let mut index: Index = match kind {
                 Kind::Flat => {
-                    let builder = Flat::builder(device, Metric::L2, DIM).screen(Screen::I8).rows(place);
+                    let builder = Flat::builder(device, Metric::L2, DIM)
+                        .quantization(Quantization::Int8)
+                        .residency(place);
                     builder.keep_host_copy(true).fallback(falls_back).build().expect("an index").into()
                 }
                 Kind::Ivf => {
-                    let builder = Ivf::builder(device, Metric::L2, DIM).screen(Screen::I8).rows(place);
+                    let builder = Ivf::builder(device, Metric::L2, DIM)
+                        .quantization(Quantization::Int8)
+                        .residency(place);
                     let builder = builder.keep_host_copy(true).fallback(falls_back).lists(LISTS);
                     builder.kmeans(few_iterations).train(view(&values, DIM)).expect("trains").into()
                 }
@@ -192,7 +196,7 @@ fn shards(device: &Device) -> Check {
 fn replicas(device: &Device) -> Check {
     let others = own(2).expect("two devices");
     let three = [others[0].clone(), device.clone(), others[1].clone()];
-    let builder = Flat::builder(&three, Metric::L2, DIM).placement(Placement::Replicas);
+    let builder = Flat::builder(&three, Metric::L2, DIM).distribution(Distribution::Replicated);
     let (values, mut index) = (rows(2000), builder.build().expect("an index"));
     index.add(view(&values, DIM)).expect("good rows");
     let answer = move |index: &Flat, values: &[f32]| {
@@ -215,15 +219,17 @@ fn replicas(device: &Device) -> Check {
 }
 
 /// An index of two devices without some of its rows.
-fn on_two(two: &[Device], kind: Kind, placement: Placement, has_copy: bool) -> Index {
+fn on_two(two: &[Device], kind: Kind, distribution: Distribution, has_copy: bool) -> Index {
     let values = rows(1500);
     let mut index: Index = match kind {
         Kind::Flat => {
-            let builder = Flat::builder(two, Metric::L2, DIM).placement(placement).keep_host_copy(has_copy);
+            let builder =
+                Flat::builder(two, Metric::L2, DIM).distribution(distribution).keep_host_copy(has_copy);
             builder.build().expect("an index").into()
         }
         Kind::Ivf => {
-            let builder = Ivf::builder(two, Metric::L2, DIM).placement(placement).keep_host_copy(has_copy);
+            let builder =
+                Ivf::builder(two, Metric::L2, DIM).distribution(distribution).keep_host_copy(has_copy);
             builder.lists(20).kmeans(few_iterations).train(view(&values, DIM)).expect("trains").into()
         }
     };
@@ -242,7 +248,7 @@ fn shards_that_come_back(device: &Device) -> Check {
     let first = Adapter.device().expect("the adapter is there");
     let mut prepared = vec![];
     for (kind, has_copy) in [(Kind::Flat, true), (Kind::Flat, false), (Kind::Ivf, true), (Kind::Ivf, false)] {
-        let mut index = on_two(&[first.clone(), device.clone()], kind, Placement::Shards, has_copy);
+        let mut index = on_two(&[first.clone(), device.clone()], kind, Distribution::Sharded, has_copy);
         let refused = index.recover(&another()).expect_err("none is lost");
         assert!(refused.to_string().contains("lost none"), "{refused}");
         prepared.push((answered(&index), index.to_bytes().expect("memory"), has_copy, index));
@@ -284,9 +290,10 @@ fn a_host_that_answers_meanwhile(device: &Device) -> Check {
             index.search_with(view(&rows(150), DIM), &SearchOptions::new(6)).expect("somebody answers");
         (found.statistics.on_host, bits(&found.neighbors))
     };
-    let prepared = [Placement::Shards, Placement::Replicas].map(|placement| {
-        let builder = Flat::builder(&[first.clone(), device.clone()], Metric::L2, DIM).placement(placement);
-        let builder = builder.rows(RowPlace::Host).keep_host_copy(true).fallback(true);
+    let prepared = [Distribution::Sharded, Distribution::Replicated].map(|distribution| {
+        let builder =
+            Flat::builder(&[first.clone(), device.clone()], Metric::L2, DIM).distribution(distribution);
+        let builder = builder.residency(Residency::Host).keep_host_copy(true).fallback(true);
         let mut index = builder.build().expect("an index");
         index.add(view(&rows(3000), DIM)).expect("good rows");
         (answer(&index), index)
@@ -304,7 +311,7 @@ fn a_host_that_answers_meanwhile(device: &Device) -> Check {
 #[test_matrix([Kind::Flat, Kind::Ivf] => ignore["nightly"])]
 fn a_lost_replica_is_copied_from_the_other(kind: Kind) {
     let Some(two) = own(2) else { return };
-    let mut index = on_two(&two, kind, Placement::Replicas, false);
+    let mut index = on_two(&two, kind, Distribution::Replicated, false);
     let want = answered(&index);
     destroy(&two[1]);
     index.add(view(&rows(1000), DIM)).expect("one is left");
@@ -316,24 +323,25 @@ fn a_lost_replica_is_copied_from_the_other(kind: Kind) {
     assert_eq!(answered(&index), want);
 }
 
-#[test_matrix([Placement::Shards, Placement::Replicas], [true, false] => ignore["nightly"])]
-fn rows_that_the_host_keeps_are_still_there_when_a_device_is_lost(placement: Placement, is_file: bool) {
+#[test_matrix([Distribution::Sharded, Distribution::Replicated], [true, false] => ignore["nightly"])]
+fn rows_that_the_host_keeps_are_still_there_when_a_device_is_lost(distribution: Distribution, is_file: bool) {
     let Some(two) = own(2) else { return };
     let mut random = Random::new(0x108);
     let (rows, queries) = (random.integers(3000 * DIM, 3), random.integers(150 * DIM, 3));
     let (rows, queries) = (view(&rows, DIM), view(&queries, DIM));
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("rows.nf");
-    let builder = Flat::builder(&two, Metric::L2, DIM).placement(placement).screen(Screen::I8);
+    let builder =
+        Flat::builder(&two, Metric::L2, DIM).distribution(distribution).quantization(Quantization::Int8);
     let mut index = match is_file {
         true => {
             let mut saved = Flat::builder(&Device::host(), Metric::L2, DIM).build().expect("an index");
             saved.add(rows).expect("good rows");
             saved.save(&path).expect("saved");
-            builder.rows(RowPlace::Mapped(path)).build().expect("an index")
+            builder.mapped(path).build().expect("an index")
         }
         false => {
-            let mut index = builder.rows(RowPlace::Host).build().expect("an index");
+            let mut index = builder.residency(Residency::Host).build().expect("an index");
             index.add(rows).expect("good rows");
             index
         }
@@ -342,22 +350,22 @@ fn rows_that_the_host_keeps_are_still_there_when_a_device_is_lost(placement: Pla
     let (want, memory) = (bits(&index.search(queries, 6).expect("an answer")), index.memory());
     destroy(&two[1]);
     let found = index.search(queries, 6);
-    match placement {
-        Placement::Shards => assert!(matches!(found, Err(Error::DeviceLost { .. })), "{found:?}"),
+    match distribution {
+        Distribution::Sharded => assert!(matches!(found, Err(Error::DeviceLost { .. })), "{found:?}"),
         _ => {
             assert_eq!(bits(&found.expect("one is left")), want);
             index.remove(&[400]).expect("one is left");
         }
     }
     index.recover(&another()).expect("rows are left");
-    let places = [MemoryPlace::File, MemoryPlace::Device];
+    let places = [Residency::Mapped, Residency::Device];
     assert_eq!(places.map(|place| index.memory().at(place)), places.map(|place| memory.at(place)));
     let mut left = Flat::builder(&Device::host(), Metric::L2, DIM).build().expect("an index");
     left.add(rows).expect("good rows");
-    left.remove(&(100..400 + u64::from(placement == Placement::Replicas)).collect::<Vec<_>>())
+    left.remove(&(100..400 + u64::from(distribution == Distribution::Replicated)).collect::<Vec<_>>())
         .expect("there");
     // What answers is the recovered one.
-    if placement == Placement::Replicas {
+    if distribution == Distribution::Replicated {
         destroy(&two[0]);
     }
     let found = index.search_with(queries, &SearchOptions::new(6)).expect("an answer");
@@ -372,7 +380,7 @@ fn lists_come_back_when_all_devices_were_lost() {
     let mut random = Random::new(0x10a);
     let (rows, queries) = (random.integers(1500 * DIM, 3), random.integers(100 * DIM, 3));
     let builder = Ivf::builder(&two, Metric::L2, DIM).lists(8).kmeans(few_iterations);
-    let builder = builder.rows(RowPlace::Host).screen(Screen::I8);
+    let builder = builder.residency(Residency::Host).quantization(Quantization::Int8);
     let mut index = builder.train(view(&rows, DIM)).expect("trains");
     index.add(view(&rows, DIM)).expect("good rows");
     let options = SearchOptions::new(6).probes(3);

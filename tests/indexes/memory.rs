@@ -8,7 +8,7 @@ use std::{env, fs};
 
 use nearfield::{
     AddOptions, Device, DeviceOptions, Error, ErrorKind, Flat, Index, Ivf, KMeans, MatrixView, Metric,
-    Screen, SearchOptions, io,
+    Quantization, SearchOptions, io,
 };
 use test_case::test_case;
 
@@ -48,8 +48,8 @@ impl Given {
     }
 }
 
-fn flat(device: &Device, screen: Screen) -> Index {
-    Flat::builder(device, Metric::L2Squared, DIM).screen(screen).build().expect("an index").into()
+fn flat(device: &Device, quantization: Quantization) -> Index {
+    Flat::builder(device, Metric::L2Squared, DIM).quantization(quantization).build().expect("an index").into()
 }
 
 fn ivf(device: &Device, sample: MatrixView<'_, f32>) -> Index {
@@ -81,7 +81,7 @@ fn print_peak() -> Result<(), Error> {
 fn first(scenario: &str, path: &str) -> Result<(), Error> {
     if scenario == "first search" {
         let given = Given::new();
-        let mut index = flat(&Device::host(), Screen::I8);
+        let mut index = flat(&Device::host(), Quantization::Int8);
         index.add(given.rows())?;
         assert_eq!(index.search(view(&given.values[..DIM * 100], DIM), 10)?.hits().len(), 1000);
         return Ok(());
@@ -95,7 +95,7 @@ fn first(scenario: &str, path: &str) -> Result<(), Error> {
 fn run(scenario: &str, device: &Device) -> Result<(), Error> {
     let saved = env::var(SAVED).unwrap_or_default();
     let mut given = Given::new();
-    let mut index = flat(device, Screen::I8);
+    let mut index = flat(device, Quantization::Int8);
     let numbers: Vec<u64> = (0..ROWS as u64).collect();
     let mut wanted = vec![];
     match scenario {
@@ -114,7 +114,7 @@ fn run(scenario: &str, device: &Device) -> Result<(), Error> {
         }
         "add to lists" => index = Index::load(device, &saved)?,
         // Threads start.
-        _ => flat(device, Screen::I8).add(given.rows())?,
+        _ => flat(device, Quantization::Int8).add(given.rows())?,
     }
     if env::var_os(UNLIMITED).is_some() {
         return print_peak();
@@ -217,7 +217,7 @@ fn without_memory_the_index_stays_as_it_was(scenario: &str, most: u64) {
     let mut given = Given::new();
     let mut index = match scenario {
         "add to lists" | "load lists" | "search lists" => ivf(&Device::host(), given.rows()),
-        _ => flat(&Device::host(), Screen::I8),
+        _ => flat(&Device::host(), Quantization::Int8),
     };
     if scenario.starts_with("load") {
         (0..3).for_each(|_| given.add(&mut index).expect("good rows"));

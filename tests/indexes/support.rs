@@ -4,14 +4,20 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use nearfield::{AddOptions, Device, Error, Flat, KMeans, MatrixView, Metric, Screen};
+use nearfield::{AddOptions, Device, Error, Flat, KMeans, MatrixView, Metric, Quantization};
 
 use crate::common::{Engine, options};
 use nearfield_testing::Random;
 
 /// An index of rows under their insertion numbers.
-pub(crate) fn flat(device: &Device, metric: Metric, rows: MatrixView<'_, f32>, screen: Screen) -> Flat {
-    let mut index = Flat::builder(device, metric, rows.dim()).screen(screen).build().expect("an index");
+pub(crate) fn flat(
+    device: &Device,
+    metric: Metric,
+    rows: MatrixView<'_, f32>,
+    quantization: Quantization,
+) -> Flat {
+    let mut index =
+        Flat::builder(device, metric, rows.dim()).quantization(quantization).build().expect("an index");
     index.add(rows).expect("good rows");
     index
 }
@@ -21,10 +27,11 @@ pub(crate) fn flat_with_ids(
     device: &Device,
     metric: Metric,
     rows: MatrixView<'_, f32>,
-    screen: Screen,
+    quantization: Quantization,
     ids: &[u64],
 ) -> Flat {
-    let mut index = Flat::builder(device, metric, rows.dim()).screen(screen).build().expect("an index");
+    let mut index =
+        Flat::builder(device, metric, rows.dim()).quantization(quantization).build().expect("an index");
     index.add_with(rows, &AddOptions::new().ids(ids)).expect("good rows");
     index
 }

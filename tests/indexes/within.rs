@@ -6,15 +6,15 @@ use crate::common::Engine::{self, Adapter, Host};
 use crate::common::has_kernels;
 use crate::support::flat;
 use nearfield::{
-    Error, Filter, Flat, Index, Ivf, Metric, Neighbor, Screen, SearchOptions, SearchResult, VectorIndex,
-    Vectors,
+    Error, Filter, Flat, Index, Ivf, Metric, Neighbor, Quantization, SearchOptions, SearchResult,
+    VectorIndex, Vectors,
 };
 use nearfield_testing::{Random, view};
 use test_case::test_matrix;
 
 /// The answer of a search for all rows, cut off at the radius.
 fn wanted(index: &dyn VectorIndex, queries: &[f32], dim: usize, radius: f32) -> Vec<Vec<Neighbor>> {
-    let options = SearchOptions::new(index.len().max(1)).fill(true);
+    let options = SearchOptions::new(index.len().max(1)).iterative_scan(true);
     let all = index.search_with(view(queries, dim).into(), &options).expect("all rows").neighbors;
     all.iter().map(|row| row.iter().copied().filter(|hit| hit.distance < radius).collect()).collect()
 }
@@ -49,8 +49,10 @@ fn all_rows_within_a_radius_are_found_by_every_screen_and_metric(engine: Engine)
     let rows = random.floats(3000 * dim);
     let queries = random.floats(40 * dim);
     for metric in Metric::ALL {
-        for (device, screen) in [(device, Screen::I8), (device, Screen::None), (plain, Screen::I8)] {
-            let index = flat(device, metric, view(&rows, dim), screen);
+        for (device, quantization) in
+            [(device, Quantization::Int8), (device, Quantization::None), (plain, Quantization::Int8)]
+        {
+            let index = flat(device, metric, view(&rows, dim), quantization);
             // The distances of some row: that one is not within, because nearer is meant strictly.
             let ranked = index.search(view(&queries, dim), 300).expect("a search");
             for (count, rank) in [(1, 0), (1, 40), (3, 299), (40, 120)] {
@@ -69,9 +71,9 @@ fn ties_at_the_radius_are_all_out_and_below_it_all_in(engine: Engine) {
     let mut random = Random::new(6);
     let rows = random.integers(5000 * dim, 2);
     let queries = random.integers(20 * dim, 2);
-    for screen in [Screen::I8, Screen::None] {
+    for quantization in [Quantization::Int8, Quantization::None] {
         for metric in [Metric::L2Squared, Metric::InnerProduct, Metric::L2] {
-            let index = flat(device, metric, view(&rows, dim), screen);
+            let index = flat(device, metric, view(&rows, dim), quantization);
             for radius in [-8.0, 0.0, 4.0, 5.0, 20.0, 31.5] {
                 check(&index, &queries, dim, radius);
             }
@@ -85,8 +87,8 @@ fn rows_whose_squares_differ_are_ordered_by_them_where_their_roots_are_equal(eng
     // Row 0 has the squared distance 16,000,002 and row 1 16,000,001; both roots round to 4,000 + 2^-12. The others are farther.
     let near = [[4000.0, 1.0, 1.0], [4000.0, 1.0, 0.0]].into_iter();
     let rows: Vec<f32> = near.chain([[9000.0; 3]; 998]).flatten().collect();
-    for screen in [Screen::I8, Screen::None] {
-        let index = flat(device, Metric::L2, view(&rows, 3), screen);
+    for quantization in [Quantization::Int8, Quantization::None] {
+        let index = flat(device, Metric::L2, view(&rows, 3), quantization);
         // The filter leaves so few rows that the distances of all of them are computed.
         let within = SearchOptions::within(4001.0);
         for options in [within.clone(), within.filter(Filter::ids(&[0, 1]))] {
@@ -105,9 +107,9 @@ fn lists_that_overflow_grow_and_then_every_row_is_computed(engine: Engine) {
     let mut random = Random::new(7);
     let rows = random.floats(20_000 * dim);
     let queries = random.floats(6 * dim);
-    for screen in [Screen::I8, Screen::None] {
+    for quantization in [Quantization::Int8, Quantization::None] {
         // Rows of several segments.
-        let index = flat(&device, Metric::Cosine, view(&rows, dim), screen);
+        let index = flat(&device, Metric::Cosine, view(&rows, dim), quantization);
         let ranked = index.search(view(&queries, dim), 12_000).expect("a search");
         for rank in [100, 6000, 11_999] {
             check(&index, &queries, dim, ranked.row(2)[rank].distance);
@@ -132,7 +134,7 @@ fn odd_radii_and_empty_indexes_have_clear_answers(engine: Engine) {
     let Some(device) = engine.device() else { return };
     let rows = [0.0f32, 0.0, 1.0, 0.0, 0.0, 2.0];
     let queries = [0.0f32, 0.0, 3.0, 4.0];
-    let index = flat(device, Metric::L2, view(&rows, 2), Screen::I8);
+    let index = flat(device, Metric::L2, view(&rows, 2), Quantization::Int8);
     assert!(matches!(
         index.search_with(view(&queries, 2), &SearchOptions::within(f32::NAN)),
         Err(Error::Argument { .. })
@@ -192,7 +194,7 @@ fn lists_are_all_searched_within_a_radius_and_probes_beside_it_are_refused(engin
     let rows = view(&values, 8);
     let mut lists = Ivf::builder(device, Metric::L2, 8).lists(64).train(rows).expect("trains");
     lists.add(rows).expect("good rows");
-    let exact = flat(device, Metric::L2, rows, Screen::I8);
+    let exact = flat(device, Metric::L2, rows, Quantization::Int8);
     let radius = exact.search(view(&queries, 8), 200).expect("an answer").row(0)[199].distance;
     let any = Index::from(lists.clone_to(device).expect("a copy"));
     let mut indexes: [Box<dyn VectorIndex>; 3] = [Box::new(exact), Box::new(lists), Box::new(any)];
@@ -211,7 +213,8 @@ fn progress_ends_with_all_queries(engine: Engine) {
     let Some(device) = engine.device() else { return };
     let mut random = Random::new(9);
     let (rows, queries) = (random.floats(20_000 * 8), random.floats(300 * 8));
-    let builder = Flat::builder(device, Metric::L2Squared, 8).screen(Screen::None).budget(4 << 20);
+    let builder =
+        Flat::builder(device, Metric::L2Squared, 8).quantization(Quantization::None).budget(4 << 20);
     let mut index = builder.build().expect("an index");
     index.add(view(&rows, 8)).expect("good rows");
     let seen = Mutex::new(vec![]);

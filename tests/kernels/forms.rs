@@ -5,7 +5,7 @@ use crate::common::{gpu, options, without_subgroups};
 use nearfield::internals;
 use nearfield::internals::kernels::{self, DIMENSIONS};
 use nearfield::{
-    Device, DistanceOptions, ElementKind, Flat, Index, Ivf, Metric, Neighbors, Precision, Screen,
+    Device, DistanceOptions, ElementKind, Flat, Index, Ivf, Metric, Neighbors, Precision, Quantization,
     SearchOptions,
 };
 use nearfield_testing::{Random, rounded, view};
@@ -31,12 +31,16 @@ fn answers(device: &Device, dim: usize, turn: usize) -> Answers {
     let metric = [Metric::L2, Metric::Cosine, Metric::InnerProduct][turn % 3];
     let is_half = turn % 2 == 1;
     let elements = if is_half { ElementKind::F16 } else { ElementKind::F32 };
-    let screen = if turn % 4 < 2 { Screen::I8 } else { Screen::None };
+    let quantization = if turn % 4 < 2 { Quantization::Int8 } else { Quantization::None };
     let mut found = vec![];
     let mut index = Index::from(
-        Flat::builder(device, metric, dim).elements(elements).screen(screen).build().expect("an index"),
+        Flat::builder(device, metric, dim)
+            .elements(elements)
+            .quantization(quantization)
+            .build()
+            .expect("an index"),
     );
-    let builder = Ivf::builder(device, metric, dim).elements(elements).screen(screen).lists(8);
+    let builder = Ivf::builder(device, metric, dim).elements(elements).quantization(quantization).lists(8);
     if turn.is_multiple_of(5) {
         index = Index::from(builder.train(view(&rows, dim)).expect("trains"));
     }
@@ -125,7 +129,8 @@ fn other_numbers_of_elements_run_general_forms() {
     device.specialise(64);
     let (rows, queries) = (Random::new(1).floats(300 * 60), Random::new(2).floats(60));
     let [one, other] = [general, &device].map(|device| {
-        let mut index = Flat::builder(device, Metric::L2, 60).screen(Screen::None).build().expect("an index");
+        let mut index =
+            Flat::builder(device, Metric::L2, 60).quantization(Quantization::None).build().expect("an index");
         index.add(view(&rows, 60)).expect("good rows");
         bits(&index.search(view(&queries, 60), 5).expect("an answer"))
     });
@@ -196,7 +201,7 @@ fn stored_times_choose_the_forms_that_warming_up_compiles() {
     // are matrices.
     let use_index = |count: usize, retune: bool| {
         let device = Adapter.open(options.clone())?;
-        let builder = Flat::builder(&device, Metric::Cosine, DIM).screen(Screen::I8);
+        let builder = Flat::builder(&device, Metric::Cosine, DIM).quantization(Quantization::Int8);
         let mut index = builder.build().expect("an index");
         index.add(view(&rows[..count * DIM], DIM)).expect("good rows");
         index.warm_up().expect("good kernels");

@@ -8,7 +8,8 @@ use std::task::{Context, Waker};
 use crate::common::Engine::Adapter;
 use crate::common::options;
 use nearfield::{
-    AdapterKind, Device, ElementKind, Filter, Flat, Index, Ivf, Metric, RowPlace, Screen, SearchOptions,
+    AdapterKind, Device, ElementKind, Filter, Flat, Index, Ivf, Metric, Quantization, Residency,
+    SearchOptions,
 };
 use nearfield_testing::{Random, rounded, view};
 use test_case::test_case;
@@ -47,19 +48,19 @@ fn search_in_every_way(index: &Index, queries: &[f32]) {
     index.search(view(&halves, DIM), 10).expect("an answer");
 }
 
-#[test_case(Metric::L2, ElementKind::F32, Screen::I8, None, RowPlace::Device)]
-#[test_case(Metric::Cosine, ElementKind::F16, Screen::I8, None, RowPlace::Device)]
-#[test_case(Metric::InnerProduct, ElementKind::F32, Screen::None, None, RowPlace::Device)]
-#[test_case(Metric::InnerProduct, ElementKind::F16, Screen::I8, Some(64), RowPlace::Device)]
-#[test_case(Metric::L2, ElementKind::F32, Screen::None, Some(64), RowPlace::Device)]
-#[test_case(Metric::L2, ElementKind::F32, Screen::I8, None, RowPlace::Host)]
-#[test_case(Metric::Cosine, ElementKind::F16, Screen::I8, Some(64), RowPlace::Host)]
+#[test_case(Metric::L2, ElementKind::F32, Quantization::Int8, None, Residency::Device)]
+#[test_case(Metric::Cosine, ElementKind::F16, Quantization::Int8, None, Residency::Device)]
+#[test_case(Metric::InnerProduct, ElementKind::F32, Quantization::None, None, Residency::Device)]
+#[test_case(Metric::InnerProduct, ElementKind::F16, Quantization::Int8, Some(64), Residency::Device)]
+#[test_case(Metric::L2, ElementKind::F32, Quantization::None, Some(64), Residency::Device)]
+#[test_case(Metric::L2, ElementKind::F32, Quantization::Int8, None, Residency::Host)]
+#[test_case(Metric::Cosine, ElementKind::F16, Quantization::Int8, Some(64), Residency::Host)]
 fn no_search_compiles_a_kernel_after_warming_up(
     metric: Metric,
     elements: ElementKind,
-    screen: Screen,
+    quantization: Quantization,
     lists: Option<usize>,
-    place: RowPlace,
+    place: Residency,
 ) {
     let Some(device) = opened(None) else { return };
     let mut random = Random::new(1);
@@ -67,12 +68,13 @@ fn no_search_compiles_a_kernel_after_warming_up(
     let queries = random.floats(QUERIES * DIM);
     let mut index = match lists {
         None => {
-            let builder = Flat::builder(&device, metric, DIM).elements(elements).screen(screen);
-            Index::from(builder.rows(place).build().expect("an index"))
+            let builder = Flat::builder(&device, metric, DIM).elements(elements).quantization(quantization);
+            Index::from(builder.residency(place).build().expect("an index"))
         }
         Some(lists) => {
-            let builder = Ivf::builder(&device, metric, DIM).elements(elements).screen(screen).lists(lists);
-            Index::from(builder.rows(place).train(view(&rows, DIM)).expect("trains"))
+            let builder =
+                Ivf::builder(&device, metric, DIM).elements(elements).quantization(quantization).lists(lists);
+            Index::from(builder.residency(place).train(view(&rows, DIM)).expect("trains"))
         }
     };
     match elements {

@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use half::f16;
 use js_sys::{Float32Array, Float64Array, JSON, Reflect, Uint16Array};
-use nearfield::{Device, DeviceMatrix, ElementKind, Error, MatrixView, Metric, Screen};
+use nearfield::{Device, DeviceMatrix, ElementKind, Error, MatrixView, Metric, Quantization};
 use wasm_bindgen::prelude::*;
 
 use crate::buffer::vectors_of;
@@ -139,8 +139,8 @@ impl Settings {
         self.word("metric").map_or(Ok(Metric::Cosine), |word| word.parse()).map_err(thrown)
     }
 
-    pub(crate) fn screen(&self) -> Result<Screen> {
-        self.word("screen").map_or(Ok(Screen::Auto), |word| word.parse()).map_err(thrown)
+    pub(crate) fn quantization(&self) -> Result<Quantization> {
+        self.word("quantization").map_or(Ok(Quantization::Auto), |word| word.parse()).map_err(thrown)
     }
 
     pub(crate) fn elements(&self) -> Result<ElementKind> {

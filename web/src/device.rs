@@ -90,7 +90,7 @@ impl CoreDevice {
     pub async fn flat(&self, settings: String) -> Result<CoreIndex> {
         let settings = Settings::parse(&settings)?;
         let builder = Flat::builder(&self.0, settings.metric()?, settings.dim()?);
-        let builder = builder.elements(settings.elements()?).screen(settings.screen()?);
+        let builder = builder.elements(settings.elements()?).quantization(settings.quantization()?);
         let built = with_resources!(builder, settings).build_async().await;
         Ok(CoreIndex::new(built.map_err(thrown)?))
     }
@@ -117,7 +117,7 @@ impl CoreDevice {
             };
             seed.map_or(means.clone(), |seed| means.seed(seed))
         });
-        let mut builder = builder.elements(settings.elements()?).screen(settings.screen()?);
+        let mut builder = builder.elements(settings.elements()?).quantization(settings.quantization()?);
         if let Some(lists) = settings.count("lists")? {
             builder = builder.lists(lists);
         }

@@ -132,7 +132,8 @@ impl CoreIndex {
         let listener = progress.map(Listener::new);
         let hear = |queries: usize| listener.iter().for_each(|listener| listener.hear(queries));
         let mut options = SearchOptions::new(settings.count("k")?.unwrap_or(10)).progress(&hear);
-        options = options.profile(settings.is_set("profile")).fill(settings.is_set("fill"));
+        options =
+            options.profile(settings.is_set("profile")).iterative_scan(settings.is_set("iterativeScan"));
         if let Some(probes) = settings.count("probes")? {
             options = options.probes(probes);
         }

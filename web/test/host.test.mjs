@@ -27,16 +27,16 @@ test('without WebGPU the host engine is taken, and says why', async () => {
   assert.match(gpu.describe(), /^host.*there is no GPU/);
 });
 
-test('answers are those of sums in f64, bit for bit where sums are whole, for any dim, k and screen', async () => {
+test('answers are those of sums in f64, bit for bit where sums are whole, for any dim, k and quantization', async () => {
   for (const [seed, dim] of [1, 3, 16, 17, 100, 384].entries()) {
     const base = whole(seed, 700, dim);
     const query = whole(1000 + seed, 9, dim);
-    for (const screen of ['auto', 'none', 'i8']) {
-      const index = await Flat.create(device, { dim, metric: 'l2sq', screen });
+    for (const quantization of ['auto', 'none', 'int8']) {
+      const index = await Flat.create(device, { dim, metric: 'l2sq', quantization });
       await index.add(base);
       for (const k of [1, 10, 800]) {
         const found = await index.search(query, { k });
-        assert.deepEqual(rows(found), nearest(base, query, dim, k), `dim ${dim}, k ${k}, screen ${screen}`);
+        assert.deepEqual(rows(found), nearest(base, query, dim, k), `dim ${dim}, k ${k}, ${quantization}`);
       }
       await index.free();
     }
@@ -213,7 +213,7 @@ test('a search of many queries gives what searches of few give, and ends between
     allowed: (queries, options) => flat.search(queries, { k: 10, allow, ...options }),
     within: (queries, options) => flat.within(queries, 450, options),
     probing: (queries, options) => ivf.search(queries, { k: 10, probes: 3, ...options }),
-    filling: (queries, options) => ivf.search(queries, { k: 800, probes: 1, fill: true, ...options }),
+    filling: (queries, options) => ivf.search(queries, { k: 800, probes: 1, iterativeScan: true, ...options }),
   };
   for (const index of [flat, ivf]) await index.add(base);
   for (const [name, call] of Object.entries(calls)) {

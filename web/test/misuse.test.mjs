@@ -98,7 +98,7 @@ test('arguments without memory are errors, and later calls work', async () => {
   const own = await Device.open({ prefer: 'host' });
   const most = [];
   await assert.rejects(async () => {
-    for (;;) most.push(await Flat.create(own, { dim: 1024, capacity: 100_000, screen: 'none' }));
+    for (;;) most.push(await Flat.create(own, { dim: 1024, capacity: 100_000, quantization: 'none' }));
   }, { code: 'OutOfMemory' });
   const large = new Float32Array(120e6);
   const bits = new Uint8Array(large.buffer);
@@ -117,7 +117,7 @@ test('a closed device frees its indexes and refuses calls', async () => {
   for (let turn = 0; turn < 250; turn++) {
     // Together 5 GB, more than WebAssembly can have.
     const own = await Device.open({ prefer: 'host' });
-    const index = await Flat.create(own, { dim: 1000, metric: 'l2sq', capacity: 5000, screen: 'none' });
+    const index = await Flat.create(own, { dim: 1000, metric: 'l2sq', capacity: 5000, quantization: 'none' });
     if (turn === 0) await index.add(rows);
     own.close();
     if (turn > 0) continue;

@@ -180,7 +180,7 @@ test('an index of more than 512 MiB of rows is saved and loaded again', { skip: 
   const result = await inPage(async () => {
     const { Device, Flat } = nearfield;
     const device = await Device.open({ prefer: 'host' });
-    const index = await Flat.create(device, { dim: 384, metric: 'l2sq', screen: 'none' });
+    const index = await Flat.create(device, { dim: 384, metric: 'l2sq', quantization: 'none' });
     for (let piece = 0; piece < 18; piece++) await index.add(fixtures.whole(piece, 20_000, 384));
     const query = fixtures.whole(5, 1, 384);
     const before = fixtures.rows(await index.search(query, { k: 3 }));

@@ -19,7 +19,7 @@ export interface ListSearchOptions extends SearchOptions {
   /** Lists that each query looks into. Default: a sixty-fourth of them. */
   probes?: number;
   /** Whether a query that finds fewer than k rows looks into more lists. */
-  fill?: boolean;
+  iterativeScan?: boolean;
 }
 
 /**
@@ -63,8 +63,8 @@ export class Ivf extends BaseIndex {
 
   /** The k nearest rows of each query among those in the lists that it looks into. */
   async search(queries: VectorData, options: ListSearchOptions = {}): Promise<SearchResult> {
-    const { probes, fill } = check(options, [...SEARCH, 'probes', 'fill']);
-    return this.found(queries, { probes, fill }, options);
+    const { probes, iterativeScan } = check(options, [...SEARCH, 'probes', 'iterativeScan']);
+    return this.found(queries, { probes, iterativeScan }, options);
   }
 
   /** How a search would run, in words. */

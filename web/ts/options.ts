@@ -10,7 +10,7 @@ const KINDS: Partial<Record<string, Kind>> = {
   capacity: 'number',
   dim: 'number',
   dtype: 'string',
-  fill: 'boolean',
+  iterativeScan: 'boolean',
   hostCopy: 'boolean',
   iterations: 'number',
   k: 'number',
@@ -21,12 +21,12 @@ const KINDS: Partial<Record<string, Kind>> = {
   profile: 'boolean',
   queries: 'number',
   rows: 'number',
-  screen: 'string',
+  quantization: 'string',
   seed: 'number',
 };
 
 export const STORE = ['hostCopy', 'capacity'];
-export const INDEX = [...STORE, 'dim', 'metric', 'dtype', 'screen'];
+export const INDEX = [...STORE, 'dim', 'metric', 'dtype', 'quantization'];
 export const IVF = [...INDEX, 'lists', 'iterations', 'seed'];
 export const CALL = ['signal', 'onProgress'];
 export const WITHIN = [...CALL, 'allow'];

@@ -28,7 +28,7 @@ export interface IndexOptions extends StoreOptions {
   /** How rows are stored: `float16` takes half the memory and `Float16Array`s only. Default: `float32`. */
   dtype?: 'float32' | 'float16';
   /** Whether rows are screened by a copy in 8-bit integers. Answers are the same, bit for bit. Default: `auto`. */
-  screen?: 'auto' | 'none' | 'i8';
+  quantization?: 'auto' | 'none' | 'int8';
 }
 
 /** What calls take that may end early. */

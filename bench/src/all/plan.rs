@@ -69,7 +69,7 @@ impl Files {
 /// Commands of the small scale, as [`LARGE`].
 const SMALL: [&str; 3] = [
     "\
-made 3 exact --screen i8,none --batch 1,16,256 --data embedding --count ROWS --dim HIGH
+made 3 exact --quantization int8,none --batch 1,16,256 --data embedding --count ROWS --dim HIGH
 made 1 serve --threads 1,8 --duration 1s --data embedding --count ROWS --dim HIGH
 any 2 exact --sizes 1000,3000,ROWS --batch 1,64 --data embedding --count ROWS --dim MIDDLE
 any 1 exact --batch 1,64 --data embedding --count 5000 --dim LOW
@@ -87,7 +87,7 @@ gpu 2 breakeven --dim MIDDLE --count 10000 --sizes 1000,3000,10000 --batch 1,8,6
 const LARGE: [&str; 3] = [
     "\
 made 3 exact --batch 1,8,100,1024,MOST --k 10,100 --data low-rank --count ROWS --dim HIGH
-made 2 exact --screen none --batch 1,128,1024 --data low-rank --count ROWS --dim HIGH
+made 2 exact --quantization none --batch 1,128,1024 --data low-rank --count ROWS --dim HIGH
 made 4 ivf --probes 1,4,16,64 --batch 1,100,MOST --data low-rank --count ROWS --dim HIGH
 made 2 serve --threads 1,4,16,64 --data low-rank --count ROWS --dim HIGH
 made 2 serve --threads 1,4,16,64 --probes 16 --data low-rank --count ROWS --dim HIGH
@@ -168,7 +168,7 @@ fn of_files(scale: Scale, most: usize, files: &Files) -> Vec<Planned> {
         add(5, format!("ivf --probes {probes} --batch {few} --k {k}")),
         add(2, format!("serve --threads {threads} --k {k}")),
         add(2, format!("serve --threads {threads} --probes {usual} --k {k}")),
-        add(2, format!("exact --screen none --batch {} --k {k}", queries(&[1, 128, 1024]))),
+        add(2, format!("exact --quantization none --batch {} --k {k}", queries(&[1, 128, 1024]))),
     ]
 }
 

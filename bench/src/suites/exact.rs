@@ -4,8 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use nearfield::{
-    Flat, MemoryPlace, Metric, Neighbors, Placement, Plan, Route, RowPlace, Screen, ScreenKernel,
-    SearchOptions, SearchResult,
+    Flat, Metric, Neighbors, Plan, Quantization, Residency, Route, ScreenKernel, SearchOptions, SearchResult,
 };
 use rayon::prelude::*;
 use serde_json::json;
@@ -38,19 +37,19 @@ pub(crate) struct Args {
     /// Queries of a case whose answers are checked against f64: as many of each batch, at least one and at most all that are searched
     #[arg(long, default_value_t = 4, value_name = "N", value_parser = nearfield_cli::given::arguments::count)]
     verify: usize,
-    /// 8-bit copy of the rows, which excludes most rows early, one case each: auto, none, i8
-    #[arg(long, value_delimiter = ',', default_value = "auto", value_name = "SCREEN,…", value_parser = nearfield_cli::given::arguments::word::<Screen>)]
-    screen: Vec<Screen>,
+    /// 8-bit copy of the rows, which excludes most rows early, one case each: auto, none, int8
+    #[arg(long, value_delimiter = ',', default_value = "auto", value_name = "SCREEN,…", value_parser = nearfield_cli::given::arguments::word::<Quantization>)]
+    quantization: Vec<Quantization>,
 }
 
 pub(crate) const HELP: &str = "\
 Examples:
   nearfield-bench exact --count 1000000 --dim 768 --batch 1,1024 --metric cosine,l2sq
   nearfield-bench exact --rows base.npy --queries query.npy -k 100 --json
-  nearfield-bench exact --count 1000000 --dim 768 --device all --placement replicas
-  nearfield-bench exact --count 1000000 --dim 768 --keep-rows host --batch 1,1024,10000
+  nearfield-bench exact --count 1000000 --dim 768 --device all --distribution replicated
+  nearfield-bench exact --count 1000000 --dim 768 --residency host --batch 1,1024,10000
   nearfield-bench exact --count 1000000 --sizes 500000,1000000 --memory 1GiB --report out
-  nearfield-bench exact --rows base.fbin --queries query.fbin --keep-rows mapped
+  nearfield-bench exact --rows base.fbin --queries query.fbin --residency mapped
   nearfield-bench exact --count 1000000 --dim 128 --sizes 1000,10000,100000,1000000 --report out
 
 `share` refers to the whole search, `scoring_share` to its scoring stage. docs/benchmark.md says how cases are checked and timed, and lists the fields of the JSON lines.";
@@ -63,10 +62,10 @@ impl Suite for Args {
     }
 
     fn run(&self, run: &mut Run) -> Result<()> {
-        let place = run.row_place(self.source.rows_file.as_deref())?;
-        if let (RowPlace::Mapped(_), Some(size)) = (place, self.sizes.first()) {
+        let is_mapped = run.places.as_ref().is_some_and(|places| places.residency == Residency::Mapped);
+        if let (true, Some(size)) = (is_mapped, self.sizes.first()) {
             bail!(
-                "--sizes: needed none with --keep-rows mapped, which takes all rows of a file, given {size}"
+                "--sizes: needed none with --residency mapped, which takes all rows of a file, given {size}"
             );
         }
         let counts = self.source.counts(&self.queries, &QUERIES)?;
@@ -74,11 +73,11 @@ impl Suite for Args {
         let (rows, queries) = (rows.view()?, queries.view()?);
         let sizes = self.source.sizes(&self.sizes, rows)?;
         let each = self.k.len() * counts.len();
-        run.begin("exact", sizes.len() * self.metric.len() * self.screen.len() * each)?;
+        run.begin("exact", sizes.len() * self.metric.len() * self.quantization.len() * each)?;
         let mut is_first = true;
         for size in sizes {
             for &metric in &self.metric {
-                for &screen in &self.screen {
+                for &quantization in &self.quantization {
                     let rows = rows.slice(0..size);
                     // Nothing is built without time left.
                     let of = format!("{size} x {} {}, {}", rows.dim(), self.source.name(), metric.name());
@@ -87,10 +86,10 @@ impl Suite for Args {
                     }
                     if is_first {
                         // The first upload also pays for compiling a kernel and for fresh staging memory.
-                        tell_first(self, run, (metric, screen), rows, (queries, &counts))?;
+                        tell_first(self, run, (metric, quantization), rows, (queries, &counts))?;
                         is_first = false;
                     }
-                    let (index, [_, time]) = filled(self, run, (metric, screen), rows)?;
+                    let (index, [_, time]) = filled(self, run, (metric, quantization), rows)?;
                     tell_upload(run, rows, time)?;
                     for &k in &self.k {
                         for &count in &counts {
@@ -108,15 +107,19 @@ impl Suite for Args {
 fn filled(
     args: &Args,
     run: &Run,
-    (metric, screen): (Metric, Screen),
+    (metric, quantization): (Metric, Quantization),
     rows: View<'_>,
 ) -> Result<(Flat, [Duration; 2])> {
     let started = Instant::now();
-    let place = run.row_place(args.source.rows_file.as_deref())?;
-    let is_mapped = matches!(place, RowPlace::Mapped(_));
-    let placement = run.places.as_ref().map_or_else(Placement::default, |places| places.placement);
-    let builder = Flat::builder(&run.devices, metric, rows.dim()).screen(screen);
-    let mut index = builder.placement(placement).rows(place).build()?;
+    let mut builder = Flat::builder(&run.devices, metric, rows.dim()).quantization(quantization);
+    let mut is_mapped = false;
+    if let Some(places) = &run.places {
+        builder = builder.distribution(places.distribution).residency(places.residency);
+        if let Some(file) = places.mapped(args.source.rows_file.as_deref())? {
+            (builder, is_mapped) = (builder.mapped(file), true);
+        }
+    }
+    let mut index = builder.build()?;
     let made = started.elapsed();
     if is_mapped {
         return Ok((index, [Duration::ZERO, made]));
@@ -135,7 +138,7 @@ fn case(
     let plan = index.plan(count, k)?;
     let identity = json!({
         "rows": index.len(), "dim": index.dim(), "queries": count, "k": k, "metric": index.metric().name(),
-        "data": args.source.name_of(index.len()), "screened": index.is_screened(), "scratch": run.scratch(),
+        "data": args.source.name_of(index.len()), "screened": index.is_quantized(), "scratch": run.scratch(),
         "places": run.of_places(index, &plan),
     });
     let Some(mut case) = run.start(identity)? else { return Ok(()) };
@@ -187,8 +190,8 @@ fn case(
     ];
     details.extend(found.texts());
     case.add(json!({
-        "devices": index.devices().len(), "row_place": index.row_place().to_string(),
-        "device_bytes": index.memory().at(MemoryPlace::Device), "queries_per_s": rounded(queries_per_s),
+        "devices": index.devices().len(), "residency": index.residency().to_string(),
+        "device_bytes": index.memory().at(Residency::Device), "queries_per_s": rounded(queries_per_s),
         "plan": plan.to_string(), "stages": found.to_json(), "scoring_share": scoring_share.map(rounded), "refined": refined,
         "survivors_per_query": rounded(survivors), "searched_again": searched_again,
         "searched_exhaustively": searched_exhaustively,
@@ -229,11 +232,11 @@ fn work(index: &Flat, plan: &Plan, queries: usize) -> (Option<Work>, Option<&'st
 fn tell_first(
     args: &Args,
     run: &mut Run,
-    (metric, screen): (Metric, Screen),
+    (metric, quantization): (Metric, Quantization),
     rows: View<'_>,
     (queries, counts): (View<'_>, &[usize]),
 ) -> Result<()> {
-    let (index, times) = filled(args, run, (metric, screen), rows)?;
+    let (index, times) = filled(args, run, (metric, quantization), rows)?;
     let [made, filling] = times.map(milliseconds);
     let mut searches = vec![];
     for &count in counts {

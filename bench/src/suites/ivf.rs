@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use nearfield::{
-    Device, DeviceMatrix, Flat, Ivf, Metric, Neighbors, Screen, SearchOptions, SearchResult, Vectors,
+    Device, DeviceMatrix, Flat, Ivf, Metric, Neighbors, Quantization, SearchOptions, SearchResult, Vectors,
 };
 use serde_json::json;
 
@@ -41,9 +41,9 @@ pub(crate) struct Args {
     /// Iterations of k-means
     #[arg(long, default_value_t = ITERATIONS)]
     iterations: usize,
-    /// 8-bit copy of the rows, which excludes most rows early: auto, none, i8
-    #[arg(long, default_value = "auto", value_name = "SCREEN", value_parser = nearfield_cli::given::arguments::word::<Screen>)]
-    screen: Screen,
+    /// 8-bit copy of the rows, which excludes most rows early: auto, none, int8
+    #[arg(long, default_value = "auto", value_name = "SCREEN", value_parser = nearfield_cli::given::arguments::word::<Quantization>)]
+    quantization: Quantization,
 }
 
 pub(crate) const HELP: &str = "\
@@ -79,7 +79,8 @@ impl Suite for Args {
             return Ok(());
         }
         let device = run.device.clone();
-        let mut exact = Flat::builder(&device, self.metric, rows.dim()).screen(self.screen).build()?;
+        let mut exact =
+            Flat::builder(&device, self.metric, rows.dim()).quantization(self.quantization).build()?;
         exact.add(rows)?;
         let truth = exact.search(queries, self.k)?;
         drop(exact);
@@ -122,7 +123,7 @@ fn built(args: &Args, run: &mut Run, rows: View<'_>, lists: usize) -> Result<Ivf
         let started = Instant::now();
         let builder = Ivf::builder(device, args.metric, rows.dim())
             .lists(lists)
-            .screen(args.screen)
+            .quantization(args.quantization)
             .capacity(rows.rows() + 16 * lists)
             // All iterations are timed, whatever they gain.
             .kmeans(|means| means.iterations(args.iterations).tolerance(0.0).progress(&note));
@@ -179,7 +180,7 @@ fn case(
     let identity = json!({
         "rows": index.len(), "dim": index.dim(), "lists": index.lists(), "iterations": args.iterations, "probes": probes,
         "queries": count, "k": args.k, "metric": index.metric().name(), "data": args.source.name(),
-        "screened": index.is_screened(), "scratch": run.scratch(),
+        "screened": index.is_quantized(), "scratch": run.scratch(),
     });
     let Some(mut case) = run.start(identity)? else { return Ok(()) };
     let options = SearchOptions::new(args.k).probes(probes);
@@ -255,7 +256,7 @@ fn case(
 /// The least work of a search that scores this number of rows for one query.
 fn work(index: &Ivf, scored: f64) -> Work {
     let dim = index.dim();
-    let unit = if index.is_screened() { Unit::Integers } else { Unit::Floats };
+    let unit = if index.is_quantized() { Unit::Integers } else { Unit::Floats };
     let bytes = scored * unit.row_bytes(dim);
     // A few queries take turns, so their lists stay in a cache.
     Work { bytes, operations: 2.0 * scored * dim as f64, unit, working_set: 4.0 * bytes }

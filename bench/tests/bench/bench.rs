@@ -41,7 +41,7 @@ fn refused(arguments: &str, part: &str) -> Result<()> {
 #[test]
 fn a_run_names_its_device_and_each_case_has_a_spread_and_a_share_of_a_ceiling() -> Result<()> {
     // One k is asked for twice.
-    let command = "exact --count 600 --dim 24 --sizes 200,600 --batch 1,7 -k 1,5,5 --screen i8,none";
+    let command = "exact --count 600 --dim 24 --sizes 200,600 --batch 1,7 -k 1,5,5 --quantization int8,none";
     let lines = lines(&format!("{command} --runs 3"))?;
     let device = &lines[0];
     assert_eq!((&device["record"], &device["schema"]), (&"device".into(), &1.into()));
@@ -229,7 +229,7 @@ fn answers_of_every_batch_are_checked_as_many_as_asked_for_or_all() -> Result<()
 #[test]
 fn nothing_is_built_when_the_time_is_over() -> Result<()> {
     for (suite, builds) in [
-        ("exact --count 300 --dim 8 --batch 1,2 --screen none,i8", "upload"),
+        ("exact --count 300 --dim 8 --batch 1,2 --quantization none,int8", "upload"),
         ("ivf --count 300 --dim 8 --batch 1 --probes 1", "build"),
         ("serve --count 300 --dim 8", "case"),
         ("distance --count 300 --dim 8 --batch 1,2", "case"),
@@ -375,8 +375,8 @@ fn arguments_that_make_no_sense_are_refused_in_a_line() -> Result<()> {
         ("exact --runs 0", "--runs"),
         ("exact --metric Cosine,ip", "did you mean cosine?"),
         (
-            "exact --count 100 --dim 8 --keep-rows mapped",
-            "--keep-rows mapped: needed rows of a file (--rows)",
+            "exact --count 100 --dim 8 --residency mapped",
+            "--residency mapped: needed rows of a file (--rows)",
         ),
         ("exact --rows a.npy --queries a.npy --count 5", "--count"),
         ("exact --rows a.npy --queries a.npy --dim 5", "--dim"),

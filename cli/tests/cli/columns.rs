@@ -87,7 +87,7 @@ fn columns_of_every_format_are_searched_as_numpy_arrays_are() -> Result<()> {
         assert!(found["converted"].is_null() && here.ids("ids.npy")? == wanted, "{ending}: other ids");
     }
     here.run("build --device host --rows base.parquet --out base.nf")?;
-    for rows in ["--index-file base.nf", "--rows base.parquet --keep-rows mapped"] {
+    for rows in ["--index-file base.nf", "--rows base.parquet --residency mapped"] {
         here.run(&format!("{search} {rows} --queries q.parquet"))?;
         assert!(here.ids("ids.npy")? == wanted, "{rows}: other ids");
     }

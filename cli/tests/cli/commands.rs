@@ -139,8 +139,8 @@ fn refuses_vectors_that_are_not_finite() -> Result<()> {
 fn one_device_is_named_by_its_index_and_others_are_listed() -> Result<()> {
     let here = Here::with_three_rows()?;
     let search = "search --rows three.npy --queries three.npy --device";
-    for placement in ["shards", "replicas"] {
-        here.run(&format!("{search} host,host --placement {placement}"))?;
+    for distribution in ["sharded", "replicated"] {
+        here.run(&format!("{search} host,host --distribution {distribution}"))?;
     }
     let one = "error: --device: needed one device, given the list";
     here.fail(

@@ -95,28 +95,28 @@ fn answers_are_written_by_the_ending_of_the_file_and_never_over_another() -> Res
 fn rows_that_stay_in_their_file_are_found_as_others_are() -> Result<()> {
     let here = circle()?;
     let kept = here.record(&format!("{SEARCH} -k 3 --ids kept.npy"))?;
-    let mapped = here.record(&format!("{SEARCH} -k 3 --keep-rows mapped --ids mapped.npy"))?;
-    assert_eq!((&kept["row_place"], &mapped["row_place"]), (&"host".into(), &"file".into()));
-    let unscreened = here.record(&format!("{SEARCH} -k 3 --screen none --ids unscreened.npy"))?;
+    let mapped = here.record(&format!("{SEARCH} -k 3 --residency mapped --ids mapped.npy"))?;
+    assert_eq!((&kept["residency"], &mapped["residency"]), (&"host".into(), &"file".into()));
+    let unscreened = here.record(&format!("{SEARCH} -k 3 --quantization none --ids unscreened.npy"))?;
     assert_eq!(
-        (&unscreened["screened"], here.read("unscreened.npy")?),
+        (&unscreened["quantized"], here.read("unscreened.npy")?),
         (&false.into(), here.read("kept.npy")?)
     );
     assert_eq!(here.read("kept.npy")?, here.read("mapped.npy")?);
     let build = "build --device host --rows rows.npy";
-    here.run(&format!("{build} --keep-rows mapped --out mapped.nf"))?;
+    here.run(&format!("{build} --residency mapped --out mapped.nf"))?;
     here.run(&format!("{build} --out kept.nf"))?;
     assert_eq!(here.read("mapped.nf")?, here.read("kept.nf")?);
-    let of_index = "search --device host --queries queries.npy --keep-rows mapped -k 3 --index-file";
-    assert_eq!(here.record(&format!("{of_index} mapped.nf --ids of_index.npy"))?["row_place"], "file");
+    let of_index = "search --device host --queries queries.npy --residency mapped -k 3 --index-file";
+    assert_eq!(here.record(&format!("{of_index} mapped.nf --ids of_index.npy"))?["residency"], "file");
     assert_eq!(here.read("of_index.npy")?, here.read("kept.npy")?);
-    here.run(&format!("{build} --keep-rows mapped --index ivf --lists 2 --out lists.nf"))?;
-    here.fail(of_index, &[("lists.nf", &["--keep-rows mapped", "flat", "lists.nf"])])?;
+    here.run(&format!("{build} --residency mapped --index ivf --lists 2 --out lists.nf"))?;
+    here.fail(of_index, &[("lists.nf", &["--residency mapped", "flat", "lists.nf"])])?;
     list(&here.at("own.npy"), "<i8", 10..20)?;
     for command in [SEARCH, "build --device host --rows rows.npy --out own.nf"] {
         here.fail(
             command,
-            &[("--keep-rows mapped --row-ids own.npy", &["--keep-rows mapped", "--row-ids"])],
+            &[("--residency mapped --row-ids own.npy", &["--residency mapped", "--row-ids"])],
         )?;
     }
     Ok(())
@@ -224,7 +224,7 @@ fn mistakes_get_a_suggestion() -> Result<()> {
         SEARCH,
         &[
             ("--metric L2", &["'L2'", "--metric", metric]),
-            ("--screen I8", &["'I8'", "--screen", "did you mean i8?"]),
+            ("--quantization I8", &["'I8'", "--quantization", "did you mean i8?"]),
         ],
     )?;
     let complaint = here.said(&format!("{SEARCH} --scratch 1"), false)?;

@@ -10,7 +10,8 @@ use crate::future::Boxed;
 use crate::gpu::{Buffer, BufferSlice, Commands, Gpu, RowLayout, words};
 use crate::kernels::BLOCK_ROWS;
 use crate::metric::Metric;
-use crate::usage::{Memory, MemoryPlace};
+use crate::options::residency::Residency;
+use crate::usage::Memory;
 
 /// Centroids in the order of their lists: f32 with norms, and a quantised copy if the index keeps one.
 #[derive(Debug, Clone)]
@@ -116,7 +117,7 @@ impl Centroids {
     pub(crate) fn measure(&self, memory: &mut Memory) {
         let copy = self.quantized.as_ref().map_or(0, |(_, copy)| copy.rows.size() + copy.terms.size());
         let bytes = self.rows.size() + self.norms.size() + self.ids.size() + copy;
-        memory.add("centroids", MemoryPlace::Device, bytes);
+        memory.add("centroids", Residency::Device, bytes);
     }
 }
 

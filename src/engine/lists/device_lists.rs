@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::host::{HostCentroids, HostLists, HostTraining};
 use crate::memory;
 use crate::metric::Metric;
-use crate::screen::Screen;
+use crate::options::quantization::Quantization;
 use crate::usage::Memory;
 
 /// Rows to train on, and the centroids so far.
@@ -40,18 +40,18 @@ impl<'a> Training<'a> {
         rows: Sample<'a>,
         numbers: &[u64],
         lists: u32,
-        screen: Screen,
+        quantization: Quantization,
     ) -> Result<Self> {
         rows.check(&device.engine)?;
         let dim = rows.dim();
         match &device.engine {
             Engine::Gpu(gpu) => {
-                let is_quantized = screen.is_wanted(gpu, dim);
+                let is_quantized = quantization.is_wanted(gpu, dim);
                 gpu.compile_ahead(dim, || ahead::training(gpu, metric, is_quantized));
                 Ok(Self::Gpu(GpuTraining::new(gpu, metric, rows, numbers, lists, is_quantized).await?))
             }
             Engine::Host(host) => {
-                let (rows, is_quantized) = (rows.to_host(numbers)?, screen.is_wanted_on_host(dim));
+                let (rows, is_quantized) = (rows.to_host(numbers)?, quantization.is_wanted_on_host(dim));
                 Ok(Self::Host(HostTraining::new(host, metric, (rows, dim), lists, is_quantized)?))
             }
         }
@@ -123,17 +123,17 @@ impl DeviceLists {
         device: &Device,
         metric: Metric,
         centroids: MatrixView<'_, f32>,
-        screen: Screen,
+        quantization: Quantization,
     ) -> Result<Self> {
         match &device.engine {
             Engine::Gpu(gpu) => {
-                let is_quantized = screen.is_wanted(gpu, centroids.dim());
+                let is_quantized = quantization.is_wanted(gpu, centroids.dim());
                 let centroids =
                     Centroids::of_host(gpu, metric.of_centroids(), centroids, is_quantized).await?;
                 Ok(Self::Gpu { centroids, tables: None })
             }
             Engine::Host(host) => {
-                let is_quantized = screen.is_wanted_on_host(centroids.dim());
+                let is_quantized = quantization.is_wanted_on_host(centroids.dim());
                 let centroids = HostCentroids::around(host, metric.of_centroids(), centroids, is_quantized)?;
                 Ok(Self::Host(HostLists::of(centroids)))
             }

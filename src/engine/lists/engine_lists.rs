@@ -11,8 +11,9 @@ use crate::error::{Error, Result};
 use crate::future::Boxed;
 use crate::memory;
 use crate::metric::Metric;
-use crate::screen::Screen;
-use crate::usage::{Memory, MemoryPlace};
+use crate::options::quantization::Quantization;
+use crate::options::residency::Residency;
+use crate::usage::Memory;
 
 /// The lists of an index: every device has all centroids, and the pages of its own rows. So has a copy of the rows on the host.
 #[derive(Debug)]
@@ -30,7 +31,7 @@ impl EngineLists {
         training: Training<'_>,
         devices: &Devices,
         metric: Metric,
-        screen: Screen,
+        quantization: Quantization,
     ) -> Result<Self> {
         let mut parts = vec![DeviceLists::of(training)];
         let [_, others @ ..] = devices.list() else { return Err(Error::internal("lists on no device")) };
@@ -41,7 +42,7 @@ impl EngineLists {
         let dim = centroids.len() / (parts[0].count() as usize).max(1);
         let view = MatrixView::new(&centroids, dim)?;
         for device in others {
-            parts.push(DeviceLists::around(device, metric, view, screen).await?);
+            parts.push(DeviceLists::around(device, metric, view, quantization).await?);
         }
         Ok(Self { parts, has_copy: false, centroids: Some(Matrix::F32(centroids, dim)) })
     }
@@ -51,11 +52,11 @@ impl EngineLists {
         devices: &Devices,
         metric: Metric,
         centroids: MatrixView<'_, f32>,
-        screen: Screen,
+        quantization: Quantization,
     ) -> Result<Self> {
         let mut parts = vec![];
         for device in devices.list() {
-            parts.push(DeviceLists::around(device, metric, centroids, screen).await?);
+            parts.push(DeviceLists::around(device, metric, centroids, quantization).await?);
         }
         let kept = || Ok(Matrix::F32(memory::copied(centroids.values())?, centroids.dim()));
         let centroids = (parts.len() > 1).then(kept).transpose()?;
@@ -82,12 +83,12 @@ impl EngineLists {
         rows: &dyn Rows,
         metric: Metric,
         dim: usize,
-        screen: Screen,
+        quantization: Quantization,
     ) -> Result<()> {
         if rows.has_copy() {
             let centroids = self.parts[0].centroids().await?;
             let centroids = MatrixView::new(&centroids, dim)?;
-            self.parts.push(DeviceLists::around(&Device::host(), metric, centroids, screen).await?);
+            self.parts.push(DeviceLists::around(&Device::host(), metric, centroids, quantization).await?);
             self.has_copy = true;
         }
         Ok(())
@@ -106,12 +107,12 @@ impl EngineLists {
         &self,
         device: &Device,
         metric: Metric,
-        screen: Screen,
+        quantization: Quantization,
     ) -> Result<DeviceLists> {
         let Some(Matrix::F32(values, dim)) = &self.centroids else {
             return Err(Error::internal("lists on one device"));
         };
-        DeviceLists::around(device, metric, MatrixView::new(values, *dim)?, screen).await
+        DeviceLists::around(device, metric, MatrixView::new(values, *dim)?, quantization).await
     }
 
     pub(crate) fn replace(&mut self, place: usize, lists: DeviceLists) {
@@ -138,7 +139,7 @@ impl EngineLists {
         others.iter().for_each(|lists| lists.measure(memory));
         let mut of_host = Memory::default();
         of_copy.iter().for_each(|lists| lists.measure(&mut of_host));
-        memory.add("host copy", MemoryPlace::Host, of_host.total());
+        memory.add("host copy", Residency::Host, of_host.total());
         if let Some(Matrix::F32(values, _)) = &self.centroids {
             memory.add_vec("centroids", values);
         }

@@ -6,7 +6,8 @@ use crate::error::Result;
 use crate::gpu::{Buffer, BufferSlice, Gpu, words};
 pub(crate) use crate::kernels::PAGE;
 use crate::kernels::{NO_PAGE, PAGES};
-use crate::usage::{Memory, MemoryPlace};
+use crate::options::residency::Residency;
+use crate::usage::Memory;
 
 /// The pages of all lists, segment by segment.
 #[derive(Debug)]
@@ -103,7 +104,7 @@ impl ListTables {
 
     pub(crate) fn measure(&self, memory: &mut Memory) {
         let tables: u64 = self.segments.iter().map(|segment| segment.tables.size()).sum();
-        memory.add("lists", MemoryPlace::Device, tables + self.full.size());
+        memory.add("lists", Residency::Device, tables + self.full.size());
         memory.add_vec("lists", &self.sizes);
         memory.add_vec("lists", &self.largest);
     }

@@ -12,7 +12,7 @@ use crate::future::{Boxed, blocking_and_async};
 use crate::host::HostRows;
 use crate::metric::Metric;
 use crate::neighbors::Neighbors;
-use crate::usage::MemoryPlace;
+use crate::options::residency::Residency;
 
 impl Device {
     blocking_and_async! { self;
@@ -79,7 +79,7 @@ impl Device {
             };
             let request = SearchRequest::nearest(metric, k, self.options().budget_bytes);
             let found = self.rows_of(matrix, metric).await?.search(&queries, &request, None).await?;
-            Ok(found.with_roots(metric, MemoryPlace::Device).neighbors)
+            Ok(found.with_roots(metric, Residency::Device).neighbors)
         })
     }
 

@@ -11,24 +11,24 @@ use crate::engine::parts::rows::Parts;
 use crate::engine::rows::change::{Prepared, RowChange};
 use crate::engine::rows::contract::{Probed, Recovered, RowSource, Rows, Slots};
 use crate::engine::rows::edit::Edit;
-use crate::engine::rows::shape::Kept;
 use crate::engine::search::plan::Plan;
 use crate::engine::search::request::{SearchRequest, SearchResult};
 use crate::engine::tune::TunedKernel;
 use crate::error::Result;
 use crate::future::{Boxed, RowProgress};
 use crate::metric::Metric;
-use crate::usage::{Memory, MemoryPart, MemoryPlace};
+use crate::options::residency::Residency;
+use crate::usage::{Memory, MemoryPart};
 
 impl Rows for Parts {
-    fn place(&self) -> MemoryPlace {
-        let places = self.parts.iter().map(|part| part.place());
+    fn residency(&self) -> Residency {
+        let places = self.parts.iter().map(|part| part.residency());
         // A replica that was lost keeps what it had.
-        places.reduce(|one, other| if one == MemoryPlace::Device { other } else { one }).unwrap_or_default()
+        places.reduce(|one, other| if one == Residency::Device { other } else { one }).unwrap_or_default()
     }
 
-    fn kept(&self) -> Kept {
-        self.parts.iter().map(|part| part.kept()).max().unwrap_or(Kept::OnDevice)
+    fn kept(&self) -> Residency {
+        self.parts.iter().map(|part| part.kept()).max().unwrap_or(Residency::Device)
     }
 
     fn is_quantized(&self) -> bool {
@@ -52,13 +52,13 @@ impl Rows for Parts {
             let mut own = Memory::default();
             rows.measure(&mut own);
             // Replicas share a file.
-            let is_shared = |part: &MemoryPart| part.place == MemoryPlace::File && self.layout.is_none();
+            let is_shared = |part: &MemoryPart| part.residency == Residency::Mapped && self.layout.is_none();
             for part in own.parts().iter().filter(|part| place == 0 || !is_shared(part)) {
-                memory.add(part.name, part.place, part.bytes);
+                memory.add(part.name, part.residency, part.bytes);
             }
         }
         if let Some(bits) = &self.alive {
-            memory.add("tombstones", MemoryPlace::Host, 4 * bits.words().len() as u64);
+            memory.add("tombstones", Residency::Host, 4 * bits.words().len() as u64);
         }
     }
 

@@ -13,10 +13,10 @@ use crate::engine::rows::change::{PartsChange, Prepared, RowChange};
 use crate::engine::rows::changing::apply;
 use crate::engine::rows::edit::Edit;
 use crate::engine::rows::hybrid::outgrown;
-use crate::engine::rows::shape::Kept;
 use crate::error::{Error, Result};
 use crate::future::RowProgress;
-use crate::options::placement::Placement;
+use crate::options::distribution::Distribution;
+use crate::options::residency::Residency;
 
 impl Parts {
     /// Prepares a change on every device, in the host's memory if the rows leave their devices; after an error none has any of it. Distances
@@ -89,7 +89,7 @@ impl Parts {
         let prepared: Vec<(usize, Result<Prepared<'a>>)> =
             places.into_iter().zip(prepared).map(|(place, one)| (place, self.noted(place, one))).collect();
         let is_survived =
-            self.placement == Placement::Replicas && prepared.iter().any(|(_, one)| one.is_ok());
+            self.distribution == Distribution::Replicated && prepared.iter().any(|(_, one)| one.is_ok());
         let (mut changes, mut errors, mut outgrown) = (vec![], vec![], None);
         for (place, one) in prepared {
             match one {
@@ -114,10 +114,10 @@ impl Parts {
         }
         self.layout = layout;
         (self.end, self.alive) = after;
-        let is_there = |kept: Kept| match kept {
-            Kept::OnDevice | Kept::Auto => !self.parts.iter().any(|part| part.is_hybrid()),
-            Kept::Hybrid => !self.parts.iter().any(|part| part.kept() == Kept::Streamed),
-            Kept::Streamed => true,
+        let is_there = |kept: Residency| match kept {
+            Residency::Device | Residency::Auto => !self.parts.iter().any(|part| part.is_hybrid()),
+            Residency::Host => !self.parts.iter().any(|part| part.kept() == Residency::Streamed),
+            Residency::Streamed | Residency::Mapped => true,
         };
         let mut kept = self.shape.kept;
         while let (true, false, Some(next)) = (

@@ -9,9 +9,9 @@ use crate::error::{Error, Result};
 /// answers of an index on several devices of one kind are those of one such device, bit for bit.
 ///
 /// ```no_run
-/// use nearfield::{Device, DeviceOptions, Flat, MatrixView, Metric, Placement};
+/// use nearfield::{Device, DeviceOptions, Flat, MatrixView, Metric, Distribution};
 /// let both = [Device::named("0")?, Device::named("1")?];
-/// let mut index = Flat::builder(&both, Metric::Cosine, 2).placement(Placement::Replicas).build()?;
+/// let mut index = Flat::builder(&both, Metric::Cosine, 2).distribution(Distribution::Replicated).build()?;
 /// index.add(MatrixView::new(&[1.0f32, 0.0, 0.0, 1.0], 2)?)?;
 /// # Ok::<(), nearfield::Error>(())
 /// ```

@@ -12,13 +12,13 @@ use crate::engine::rows::shape::RowShape;
 #[cfg(target_arch = "wasm32")]
 use crate::error::Error;
 use crate::future::Boxed;
-use crate::options::placement::Placement;
+use crate::options::distribution::Distribution;
 
 /// Rows on one device, or on several. An index in a browser lives on one.
 #[cfg_attr(target_arch = "wasm32", expect(unused_variables, reason = "one device"))]
 pub(crate) fn open_rows<'f>(
     devices: &'f Devices,
-    placement: Placement,
+    distribution: Distribution,
     shape: &'f RowShape,
     copy: CopyOptions,
 ) -> Boxed<'f, Box<dyn Rows>> {
@@ -31,7 +31,7 @@ pub(crate) fn open_rows<'f>(
                 open_on(device, shape).await?
             }
             #[cfg(not(target_arch = "wasm32"))]
-            _ => Box::new(Parts::new(devices, placement, shape).await?),
+            _ => Box::new(Parts::new(devices, distribution, shape).await?),
             #[cfg(target_arch = "wasm32")]
             several => return Err(Error::argument("devices", "one, in a browser", several.len())),
         };

@@ -13,12 +13,12 @@ use crate::engine::rows::hybrid::of_file::{FileRows, Reading, Seen};
 use crate::engine::rows::shape::RowShape;
 use crate::error::{Error, Result};
 use crate::future::Boxed;
-use crate::options::placement::Placement;
+use crate::options::distribution::Distribution;
 
 /// The rows of a file in their slots.
 pub(crate) fn open_file<'f>(
     devices: &'f Devices,
-    placement: Placement,
+    distribution: Distribution,
     shape: &'f RowShape,
     file: FileRows,
     seen: Seen<'f>,
@@ -26,7 +26,7 @@ pub(crate) fn open_file<'f>(
     Box::pin(async move {
         let (end, slots) = (file.end(), &file.slots[..]);
         let shape = RowShape { expected: end, ..*shape };
-        let mut plan = Plan::new(devices, placement, &shape).await?;
+        let mut plan = Plan::new(devices, distribution, &shape).await?;
         plan.layout.iter_mut().for_each(|layout| layout.reach(end));
         let sample = file.sample()?;
         let mut readings = loop {

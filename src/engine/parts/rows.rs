@@ -18,14 +18,14 @@ use crate::error::{Error, Result};
 use crate::future::Boxed;
 use crate::gpu::words;
 use crate::memory;
-use crate::options::placement::Placement;
+use crate::options::distribution::Distribution;
 
 /// Rows on several devices: with shards each row on one of them, with replicas each row on all.
 #[derive(Debug)]
 pub(crate) struct Parts {
     pub(super) devices: Devices,
     pub(super) parts: Vec<Box<dyn Rows>>,
-    pub(super) placement: Placement,
+    pub(super) distribution: Distribution,
     pub(super) shape: RowShape,
     /// Where slots lie; with replicas they lie everywhere.
     pub(super) layout: Option<Layout>,
@@ -43,7 +43,7 @@ type Changing<'p> = (usize, Engine, &'p mut Box<dyn Rows>);
 
 /// How rows are to lie on devices.
 pub(super) struct Plan {
-    placement: Placement,
+    distribution: Distribution,
     /// The rows of the index, and those of each device.
     shape: RowShape,
     pub(super) own: RowShape,
@@ -51,18 +51,18 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    pub(super) async fn new(devices: &Devices, placement: Placement, shape: &RowShape) -> Result<Self> {
+    pub(super) async fn new(devices: &Devices, distribution: Distribution, shape: &RowShape) -> Result<Self> {
         let list = devices.list();
-        let layout = match (list, placement) {
-            ([_], _) | (_, Placement::Replicas) => None,
-            (_, Placement::Shards) => Some(Layout::new(timing::shares(list).await?)),
+        let layout = match (list, distribution) {
+            ([_], _) | (_, Distribution::Replicated) => None,
+            (_, Distribution::Sharded) => Some(Layout::new(timing::shares(list).await?)),
         };
         let share =
             if layout.is_some() { shape.expected.div_ceil(list.len() as u64) } else { shape.expected };
         let own = RowShape { expected: share, ..*shape };
         let kept = outgrown::first_of(list, &own);
         let (shape, own) = (RowShape { kept, ..*shape }, RowShape { kept, ..own });
-        Ok(Self { placement, shape, own, layout })
+        Ok(Self { distribution, shape, own, layout })
     }
 
     /// Whether there is another place for the rows than the one that had too little memory; the plan is then for that.
@@ -76,11 +76,11 @@ impl Plan {
 impl Parts {
     pub(super) fn new<'f>(
         devices: &'f Devices,
-        placement: Placement,
+        distribution: Distribution,
         shape: &'f RowShape,
     ) -> Boxed<'f, Self> {
         Box::pin(async move {
-            let plan = Plan::new(devices, placement, shape).await?;
+            let plan = Plan::new(devices, distribution, shape).await?;
             let mut parts = vec![];
             for device in devices.list() {
                 parts.push(open_on(device, &plan.own).await?);
@@ -96,10 +96,10 @@ impl Parts {
         parts: Vec<Box<dyn Rows>>,
         (end, alive): (usize, Option<Bits>),
     ) -> Self {
-        let Plan { placement, shape, layout, .. } = plan;
+        let Plan { distribution, shape, layout, .. } = plan;
         let lost = parts.iter().map(|_| AtomicBool::new(false)).collect();
         let busy = parts.iter().map(|_| AtomicUsize::new(0)).collect();
-        Self { devices: devices.clone(), parts, placement, shape, layout, alive, end, lost, busy }
+        Self { devices: devices.clone(), parts, distribution, shape, layout, alive, end, lost, busy }
     }
 
     pub(super) fn engine(&self, place: usize) -> Engine {

@@ -13,7 +13,7 @@ use crate::engine::search::plan::Plan;
 use crate::engine::search::request::{SearchRequest, SearchResult};
 use crate::error::{Error, Result};
 use crate::future::Boxed;
-use crate::options::placement::Placement;
+use crate::options::distribution::Distribution;
 
 /// Queries that are worth another replica's launches, or another thread: with fewer, one replica answers all, and one thread waits for all
 /// shards.
@@ -75,9 +75,9 @@ impl Parts {
     ) -> Boxed<'f, SearchResult> {
         Box::pin(async move {
             let queries = queries.fetched().await?;
-            match self.placement {
-                Placement::Shards => self.search_shards(lists, queries.vectors(), request).await,
-                Placement::Replicas => self.search_replicas(lists, queries.vectors(), request).await,
+            match self.distribution {
+                Distribution::Sharded => self.search_shards(lists, queries.vectors(), request).await,
+                Distribution::Replicated => self.search_replicas(lists, queries.vectors(), request).await,
             }
         })
     }
@@ -188,14 +188,14 @@ impl Parts {
     /// The plan of the device that has most to do.
     pub(super) fn longest_plan(&self, queries: usize, k: usize, budget: u64) -> Result<Plan> {
         let most = (0..self.parts.len()).max_by_key(|&place| self.parts[place].end()).unwrap_or(0);
-        let own = match self.placement {
-            Placement::Shards => queries,
-            Placement::Replicas => {
+        let own = match self.distribution {
+            Distribution::Sharded => queries,
+            Distribution::Replicated => {
                 queries.div_ceil((queries / LEAST_QUERIES).clamp(1, self.live().len().max(1)))
             }
         };
         let plan = self.parts[most].plan(own, k, budget)?;
         let k = (k as u64).min(self.len()) as u32;
-        Ok(Plan { devices: self.parts.len(), placement: Some(self.placement), k, ..plan })
+        Ok(Plan { devices: self.parts.len(), distribution: Some(self.distribution), k, ..plan })
     }
 }

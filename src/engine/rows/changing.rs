@@ -65,7 +65,8 @@ mod tests {
     use crate::engine::tune::TunedKernel;
     use crate::gpu::NoDevice;
     use crate::metric::Metric;
-    use crate::usage::{Memory, MemoryPlace};
+    use crate::options::residency::Residency;
+    use crate::usage::Memory;
 
     /// Rows of a device without memory; the host refuses them with another error.
     #[derive(Debug, Default)]
@@ -92,8 +93,8 @@ mod tests {
             Box::pin(async { Err(Error::internal("seen")) })
         }
 
-        fn place(&self) -> MemoryPlace {
-            MemoryPlace::Device
+        fn residency(&self) -> Residency {
+            Residency::Device
         }
 
         fn is_quantized(&self) -> bool {

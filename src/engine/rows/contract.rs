@@ -14,7 +14,6 @@ use crate::engine::parts::devices::Devices;
 use crate::engine::rows::change::{Prepared, RowChange};
 use crate::engine::rows::edit::Edit;
 use crate::engine::rows::segments::GpuRows;
-use crate::engine::rows::shape::Kept;
 use crate::engine::search::plan::Plan;
 use crate::engine::search::request::{SearchRequest, SearchResult};
 use crate::engine::tune::TunedKernel;
@@ -23,7 +22,8 @@ use crate::future::{Boxed, RowProgress};
 use crate::host::HostRows;
 use crate::memory;
 use crate::metric::Metric;
-use crate::usage::{Memory, MemoryPlace};
+use crate::options::residency::Residency;
+use crate::usage::Memory;
 
 /// The lists of each device, and how many lists a query probes; none for a search of all rows. Rows ignore lists behind their own.
 pub(crate) type Probed<'l> = Option<(&'l [DeviceLists], u32)>;
@@ -51,11 +51,11 @@ pub(crate) struct Recovered {
 /// The rows of an index, by slot.
 pub(crate) trait Rows: Debug + Send + Sync {
     /// Where the rows are: all devices have them in one place.
-    fn place(&self) -> MemoryPlace;
+    fn residency(&self) -> Residency;
 
     /// How much of the rows a GPU has.
-    fn kept(&self) -> Kept {
-        Kept::OnDevice
+    fn kept(&self) -> Residency {
+        Residency::Device
     }
 
     /// Whether there is a quantised copy of the rows.
@@ -213,7 +213,7 @@ pub(crate) trait Rows: Debug + Send + Sync {
 impl dyn Rows {
     /// Whether GPUs have the quantised copy alone.
     pub(crate) fn is_hybrid(&self) -> bool {
-        self.kept() >= Kept::Hybrid
+        self.kept() >= Residency::Host
     }
 
     /// A function that tells of any slot whether it has a row.
@@ -247,6 +247,6 @@ pub(crate) fn search_rows<'f>(
 ) -> Boxed<'f, SearchResult> {
     Box::pin(async move {
         let found = rows.search(queries, request, lists).await?;
-        Ok(found.with_roots(request.metric, rows.place()))
+        Ok(found.with_roots(request.metric, rows.residency()))
     })
 }

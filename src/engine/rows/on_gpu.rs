@@ -23,13 +23,14 @@ use crate::error::Result;
 use crate::future::{Boxed, RowProgress};
 use crate::memory;
 use crate::metric::{Form, Metric};
-use crate::usage::{Memory, MemoryPlace};
+use crate::options::residency::Residency;
+use crate::usage::Memory;
 #[cfg(not(target_arch = "wasm32"))]
 use crate::{engine::rows::hybrid::outgrown::Outgrown, error::Error};
 
 impl Rows for GpuRows {
-    fn place(&self) -> MemoryPlace {
-        MemoryPlace::Device
+    fn residency(&self) -> Residency {
+        Residency::Device
     }
 
     fn is_quantized(&self) -> bool {
@@ -58,7 +59,7 @@ impl Rows for GpuRows {
 
     fn plan(&self, queries: usize, k: usize, budget: u64) -> Result<Plan> {
         let plan = Plan::new(self, queries as u64, k as u64, Scope { budget, allowed: None })?;
-        Ok(Plan { rows: self.place(), ..plan })
+        Ok(Plan { rows: self.residency(), ..plan })
     }
 
     fn search<'f>(

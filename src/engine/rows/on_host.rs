@@ -20,11 +20,12 @@ use crate::future::{Boxed, RowProgress};
 use crate::host::{HostRows, fills_threads};
 use crate::interrupt;
 use crate::metric::Metric;
-use crate::usage::{Memory, MemoryPlace};
+use crate::options::residency::Residency;
+use crate::usage::Memory;
 
 impl Rows for HostRows {
-    fn place(&self) -> MemoryPlace {
-        if self.values.file().is_some() { MemoryPlace::File } else { MemoryPlace::Host }
+    fn residency(&self) -> Residency {
+        if self.values.file().is_some() { Residency::Mapped } else { Residency::Host }
     }
 
     fn is_quantized(&self) -> bool {
@@ -52,7 +53,7 @@ impl Rows for HostRows {
     }
 
     fn plan(&self, queries: usize, k: usize, budget: u64) -> Result<Plan> {
-        Ok(Plan { rows: self.place(), ..host::plan(self, queries, k, budget)? })
+        Ok(Plan { rows: self.residency(), ..host::plan(self, queries, k, budget)? })
     }
 
     fn search<'f>(

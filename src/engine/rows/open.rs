@@ -8,24 +8,24 @@ use crate::engine::rows::hybrid::HybridRows;
 #[cfg(not(target_arch = "wasm32"))]
 use crate::engine::rows::hybrid::outgrown;
 use crate::engine::rows::segments::GpuRows;
-#[cfg(not(target_arch = "wasm32"))]
-use crate::engine::rows::shape::Kept;
 use crate::engine::rows::shape::RowShape;
 use crate::engine::screens::int8::codes::QuantizedRows;
 use crate::engine::search::ahead::Searched;
 use crate::error::{Error, Result};
 use crate::future::Boxed;
 use crate::host::HostRows;
+#[cfg(not(target_arch = "wasm32"))]
+use crate::options::residency::Residency;
 
 pub(crate) fn open_on<'f>(device: &'f Device, shape: &'f RowShape) -> Boxed<'f, Box<dyn Rows>> {
     Box::pin(async move {
-        let &RowShape { metric, elements, dim, expected, screen, .. } = shape;
+        let &RowShape { metric, elements, dim, expected, quantization, .. } = shape;
         let gpu = match &device.engine {
             Engine::Gpu(gpu) => gpu,
             Engine::Host(_) => return Ok(Box::new(open_on_host(device, shape)?) as _),
         };
         #[cfg(not(target_arch = "wasm32"))]
-        if shape.kept >= Kept::Hybrid {
+        if shape.kept >= Residency::Host {
             let rows = HybridRows::new(gpu, shape)?;
             if let Some(integers) = rows.on_gpu() {
                 gpu.compile_ahead(dim, || Searched::of(integers, metric).kernels());
@@ -33,9 +33,9 @@ pub(crate) fn open_on<'f>(device: &'f Device, shape: &'f RowShape) -> Boxed<'f, 
             return Ok(Box::new(rows) as _);
         }
         // Before anything runs: what this thread needs first, it compiles itself, and the rest is ready when rows are.
-        let is_quantized = screen.is_wanted(gpu, dim);
+        let is_quantized = quantization.is_wanted(gpu, dim);
         gpu.compile_ahead(dim, || Searched::expected(gpu, metric, elements, is_quantized).kernels());
-        let quantized = QuantizedRows::new(gpu, screen, metric, dim)?;
+        let quantized = QuantizedRows::new(gpu, quantization, metric, dim)?;
         #[cfg(not(target_arch = "wasm32"))]
         if outgrown::next(shape).is_some() {
             // With a place to go to, rows leave the device before their copy does.
@@ -53,7 +53,7 @@ pub(crate) fn open_on_host(device: &Device, shape: &RowShape) -> Result<HostRows
     let Engine::Host(host) = &device.engine else {
         return Err(Error::internal("rows of the host engine on a GPU"));
     };
-    let &RowShape { metric, elements, dim, expected, screen, .. } = shape;
-    let is_quantized = screen.is_wanted_on_host(dim);
+    let &RowShape { metric, elements, dim, expected, quantization, .. } = shape;
+    let is_quantized = quantization.is_wanted_on_host(dim);
     HostRows::new(host.clone(), metric, elements, dim, is_quantized).expecting(expected)
 }

@@ -10,7 +10,8 @@ use crate::engine::screens::int8::codes::{QuantizedRows, QuantizedSegment};
 use crate::error::{Error, Result};
 use crate::gpu::{Buffer, BufferSlice, Commands, Gpu, Loan, RowLayout, Share};
 use crate::kernels::{self, BLOCK_ROWS, quantize};
-use crate::usage::{Memory, MemoryPlace};
+use crate::options::residency::Residency;
+use crate::usage::Memory;
 
 /// Rows of an index on a GPU. Slots are numbered from one segment to the next.
 #[derive(Debug)]
@@ -336,17 +337,17 @@ impl GpuRows {
     pub(crate) fn measure(&self, memory: &mut Memory) {
         for segment in &self.segments {
             if let Some(StoredRows { rows, norms, ids, .. }) = &segment.stored {
-                memory.add("rows", MemoryPlace::Device, rows.size());
-                memory.add("norms", MemoryPlace::Device, norms.size());
-                memory.add("ids", MemoryPlace::Device, ids.size());
+                memory.add("rows", Residency::Device, rows.size());
+                memory.add("norms", Residency::Device, norms.size());
+                memory.add("ids", Residency::Device, ids.size());
             }
             if let Some(copy) = &segment.quantized {
-                memory.add("integers", MemoryPlace::Device, copy.rows.size() + copy.terms.size());
+                memory.add("integers", Residency::Device, copy.rows.size() + copy.terms.size());
             }
         }
         if let Some(alive) = &self.alive {
-            memory.add("tombstones", MemoryPlace::Device, alive.buffer.size());
-            memory.add("tombstones", MemoryPlace::Host, 4 * alive.bits.words().len() as u64);
+            memory.add("tombstones", Residency::Device, alive.buffer.size());
+            memory.add("tombstones", Residency::Host, 4 * alive.bits.words().len() as u64);
         }
     }
 }

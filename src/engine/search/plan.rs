@@ -4,8 +4,8 @@ use std::fmt;
 
 use crate::engine::screens::score::ScreenKernel;
 use crate::kernels::BLOCK_ROWS;
-use crate::options::placement::Placement;
-use crate::usage::MemoryPlace;
+use crate::options::distribution::Distribution;
+use crate::options::residency::Residency;
 
 /// How a search finds the rows that may be among the nearest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,23 +53,34 @@ pub struct Plan {
     /// The number of devices. The rest is the plan of the one that has most to do.
     pub devices: usize,
     /// How rows lie on several devices; none for one.
-    pub placement: Option<Placement>,
-    /// Where the rows are: [`RowPlace`](crate::RowPlace), as it is now.
-    pub rows: MemoryPlace,
+    pub distribution: Option<Distribution>,
+    /// Where the rows are: [`Residency`](crate::Residency), as it is now.
+    pub rows: Residency,
     /// Windows of rows that are quantised and sent to the device for each search, one after the other
-    /// ([`RowPlace::Streamed`](crate::RowPlace::Streamed)). The route is that of the first. 0 if the device has what it screens.
+    /// ([`Residency::Streamed`](crate::Residency::Streamed)). The route is that of the first. 0 if the device has what it screens.
     pub windows: u64,
     /// Whether the host computes the distances that are reported: on the host engine, and where it keeps the rows of a GPU's index
-    /// ([`RowPlace`](crate::RowPlace)).
+    /// ([`Residency`](crate::Residency)).
     pub reports_on_host: bool,
 }
 
 impl Plan {
     /// A plan for rows on one device, which reports their distances.
     pub(crate) fn of([queries, k, batch]: [u64; 3], route: Route, scratch_bytes: u64) -> Self {
-        let (devices, placement, rows, windows, reports_on_host) = (1, None, MemoryPlace::Device, 0, false);
+        let (devices, distribution, rows, windows, reports_on_host) = (1, None, Residency::Device, 0, false);
         let (k, batch) = (k as u32, batch as u32);
-        Self { queries, k, batch, route, scratch_bytes, devices, placement, rows, windows, reports_on_host }
+        Self {
+            queries,
+            k,
+            batch,
+            route,
+            scratch_bytes,
+            devices,
+            distribution,
+            rows,
+            windows,
+            reports_on_host,
+        }
     }
 }
 
@@ -83,8 +94,8 @@ impl Plan {
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(placement) = self.placement {
-            write!(f, "{} {placement}, each with ", self.devices)?;
+        if let Some(distribution) = self.distribution {
+            write!(f, "{} {distribution}, each with ", self.devices)?;
         }
         let batches = self.queries.div_ceil(self.batch.into());
         let plural =

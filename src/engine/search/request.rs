@@ -5,7 +5,7 @@ use crate::gpu::{FormChoice, StageTime};
 use crate::host::{HostRequest, SearchLimit};
 use crate::metric::Metric;
 use crate::neighbors::Neighbors;
-use crate::usage::MemoryPlace;
+use crate::options::residency::Residency;
 
 /// The request of a search.
 #[derive(Clone, Copy)]
@@ -88,7 +88,7 @@ pub struct Statistics {
     /// whose candidates the budget had no room for.
     pub searched_exhaustively: u64,
     /// Queries for which an [`Ivf`](crate::Ivf) searched all of its rows, because their lists would not have taken less time: see
-    /// [`DeviceOptions::exact_when_quicker`](crate::DeviceOptions::exact_when_quicker). The answers are those of a `Flat`.
+    /// [`DeviceOptions::exact_if_faster`](crate::DeviceOptions::exact_if_faster). The answers are those of a `Flat`.
     pub searched_flat: u64,
     /// Whether the host answered alone for a GPU: see [`FlatBuilder::rows`](crate::FlatBuilder::rows), [`FlatBuilder::keep_host_copy`](crate::FlatBuilder::keep_host_copy) and
     /// [`IvfBuilder::keep_host_copy`](crate::IvfBuilder::keep_host_copy).
@@ -100,10 +100,10 @@ pub struct Statistics {
     /// [`DeviceOptions::join_searches`](crate::DeviceOptions::join_searches). The counts above are then the part of the whole search's
     /// that the number of these queries is of all queries, rounded so that they add up over the callers.
     pub joined: u64,
-    /// Where the rows are that were searched: those of the index ([`RowPlace`](crate::RowPlace)), or those of its host copy.
-    pub rows: MemoryPlace,
+    /// Where the rows are that were searched: those of the index ([`Residency`](crate::Residency)), or those of its host copy.
+    pub rows: Residency,
     /// Windows of rows that were quantised and sent to a device for this search: see
-    /// [`RowPlace::Streamed`](crate::RowPlace::Streamed). 0 if devices had what they screened.
+    /// [`Residency::Streamed`](crate::Residency::Streamed). 0 if devices had what they screened.
     pub windows: u64,
     /// Devices that searched: more than one for an index on [`Devices`](crate::Devices).
     pub devices: usize,
@@ -137,12 +137,12 @@ impl Statistics {
 impl SearchResult {
     /// The answer in the distances of a metric. Devices give squares for L2, because squares may differ where their roots are equal, and
     /// what several devices found is merged by them. `rows` is where the rows are.
-    pub(crate) fn with_roots(mut self, metric: Metric, rows: MemoryPlace) -> Self {
+    pub(crate) fn with_roots(mut self, metric: Metric, rows: Residency) -> Self {
         if metric.is_root() {
             self.neighbors.take_roots();
         }
         // A copy that answered has told its place.
-        if self.statistics.rows == MemoryPlace::Device {
+        if self.statistics.rows == Residency::Device {
             self.statistics.rows = rows;
         }
         self.statistics.devices = self.statistics.devices.max(1);

@@ -18,8 +18,9 @@ use crate::host::search::request::{Hits, HostRequest, SearchLimit};
 use crate::host::search::schedule::{QUERIES, Schedule, divide, parts_of};
 use crate::host::search::scorer::{Chosen, Scorer};
 use crate::memory;
+use crate::options::residency::Residency;
 use crate::parallel;
-use crate::usage::{Memory, MemoryPlace};
+use crate::usage::Memory;
 
 /// The lists of an index: their centroids, and where their rows are.
 #[derive(Debug)]
@@ -183,7 +184,7 @@ impl HostLists {
     pub(crate) fn measure(&self, memory: &mut Memory) {
         let mut centroids = Memory::default();
         self.centroids.rows.measure(&mut centroids);
-        memory.add("centroids", MemoryPlace::Host, centroids.total());
+        memory.add("centroids", Residency::Host, centroids.total());
         if let Some(tables) = &self.tables {
             memory.add_vec("lists", &tables.sizes);
             tables.runs.iter().for_each(|runs| memory.add_vec("lists", runs));

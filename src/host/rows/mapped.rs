@@ -8,8 +8,9 @@ use crate::error::Result;
 use crate::files::MappedFile;
 use crate::interrupt;
 use crate::memory;
+use crate::options::residency::Residency;
 use crate::parallel::*;
-use crate::usage::{Memory, MemoryPlace};
+use crate::usage::Memory;
 
 /// Elements that one thread copies at least.
 const COPIED_ALONE: usize = 1 << 16;
@@ -104,7 +105,7 @@ impl MappedRows {
     /// Adds the bytes of the rows, and the memory of the table of slots.
     pub(super) fn measure(&self, memory: &mut Memory) {
         let bytes = self.rows * self.dim * self.elements.size();
-        memory.add("rows", MemoryPlace::File, bytes as u64);
+        memory.add("rows", Residency::Mapped, bytes as u64);
         self.of_slots.iter().for_each(|rows| memory.add_vec("rows", rows));
     }
 

@@ -3,7 +3,8 @@
 use crate::error::Result;
 use crate::host::rows::store::HostRows;
 use crate::memory;
-use crate::usage::{Memory, MemoryPlace};
+use crate::options::residency::Residency;
+use crate::usage::Memory;
 
 impl HostRows {
     /// Reserves memory for the slots below `end`, and for more where rows have to move anyway and there is room for it.
@@ -86,17 +87,17 @@ impl HostRows {
 
     /// Adds the memory of the rows.
     pub(crate) fn measure(&self, memory: &mut Memory) {
-        memory.add("rows", MemoryPlace::Host, self.values.capacity_bytes());
+        memory.add("rows", Residency::Host, self.values.capacity_bytes());
         if let Some(mapped) = self.values.file() {
             mapped.measure(memory);
         }
         memory.add_vec("norms", &self.values.squared);
         memory.add_vec("ids", &self.ids);
         if let Some(alive) = &self.alive {
-            memory.add("tombstones", MemoryPlace::Host, 4 * alive.words().len() as u64);
+            memory.add("tombstones", Residency::Host, 4 * alive.words().len() as u64);
         }
         if let Some(quantized) = &self.quantized {
-            memory.add("integers", MemoryPlace::Host, quantized.rows.capacity_bytes());
+            memory.add("integers", Residency::Host, quantized.rows.capacity_bytes());
             memory.add_vec("integers", &quantized.terms);
         }
     }

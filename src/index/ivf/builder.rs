@@ -1,7 +1,9 @@
 //! Options of a new `Ivf`, and its training.
 
+use std::path::PathBuf;
+
 use crate::elements::ElementKind;
-use crate::engine::{DeviceMatrix, Devices, EngineLists, Sample, Screen, Vectors};
+use crate::engine::{DeviceMatrix, Devices, EngineLists, Sample, Vectors};
 use crate::error::{Error, Result};
 use crate::future::{Boxed, blocking_and_async};
 use crate::index::common::{Settings, resource_methods};
@@ -11,7 +13,8 @@ use crate::index::kmeans::KMeans;
 use crate::index::{mapped::MappedVectors, saved::blame};
 use crate::memory;
 use crate::metric::Metric;
-use crate::options::place::RowPlace;
+use crate::options::quantization::Quantization;
+use crate::options::residency::Residency;
 use crate::options::setters;
 
 /// Options of a new [`Ivf`]. Made by [`Ivf::builder`].
@@ -33,16 +36,24 @@ impl<'a> IvfBuilder<'a> {
         elements: ElementKind;
     }
 
-    /// Whether the index keeps a copy of its rows in 8-bit integers: see [`FlatBuilder::screen`](crate::FlatBuilder::screen).
-    /// Searches of many queries are much faster with it. Default: [`Screen::Auto`].
+    /// Whether the index keeps a copy of its rows in 8-bit integers: see [`FlatBuilder::quantization`](crate::FlatBuilder::quantization).
+    /// Searches of many queries are much faster with it. Default: [`Quantization::Auto`].
     #[must_use]
-    pub fn screen(mut self, screen: Screen) -> Self {
-        self.settings.screen = screen;
-        self.means = self.means.screen(screen);
+    pub fn quantization(mut self, quantization: Quantization) -> Self {
+        self.settings.quantization = quantization;
+        self.means = self.means.quantization(quantization);
         self
     }
 
     resource_methods!(settings.resources);
+
+    /// The index has the rows of a file: see [`Residency::Mapped`](crate::Residency::Mapped).
+    #[must_use]
+    pub fn mapped(mut self, path: impl Into<PathBuf>) -> Self {
+        let resources = &mut self.settings.resources;
+        (resources.residency, resources.file) = (Residency::Mapped, Some(path.into()));
+        self
+    }
 
     /// Sets how centroids are trained: every option of [`KMeans`] but its metric and its number of lists.
     ///
@@ -60,7 +71,7 @@ impl<'a> IvfBuilder<'a> {
 
     blocking_and_async! { self.settings.resources.devices.clone();
         /// The index without rows, its centroids trained on a sample, `[rows, dim]`, of the rows that it will have; all of them
-        /// will do. With [`RowPlace::Mapped`](crate::RowPlace::Mapped) it has the file's rows, which are read through twice: to assign
+        /// will do. With [`mapped`](Self::mapped) it has the file's rows, which are read through twice: to assign
         /// them to lists, and to quantise them.
         ///
         /// # Errors
@@ -100,19 +111,22 @@ impl<'a> IvfBuilder<'a> {
             let lists = lists.unwrap_or_else(|| Ivf::recommend(sample.rows()));
             let means = means.of(settings.metric, lists);
             #[cfg(not(target_arch = "wasm32"))]
-            if let RowPlace::Mapped(path) = &settings.resources.rows {
+            if let (Residency::Mapped, Some(path)) = (settings.resources.residency, &settings.resources.file)
+            {
                 settings.shape()?;
                 check_sample(settings.dim)?;
                 let vectors = MappedVectors::open(path, settings.metric, settings.dim)?;
                 let devices = settings.resources.devices.clone();
                 let training = means.run(devices.first()?, sample).await?.training;
-                let engine = EngineLists::of(training, &devices, settings.metric, settings.screen).await?;
+                let engine =
+                    EngineLists::of(training, &devices, settings.metric, settings.quantization).await?;
                 return Ivf::of_file(settings, vectors, engine, lists).await;
             }
             let common = settings.open().await?;
             check_sample(common.dim)?;
             let training = means.run(&common.device, sample).await?.training;
-            let mut engine = EngineLists::of(training, &common.devices, common.metric, common.screen).await?;
+            let mut engine =
+                EngineLists::of(training, &common.devices, common.metric, common.quantization).await?;
             common.make_ready(&mut engine).await?;
             Ok(Ivf::of(common, engine, Pages::new(lists)))
         })

@@ -75,7 +75,7 @@ impl Ivf {
         Box::pin(async move {
             let Self { common, engine, .. } = self;
             let place = recovered.place;
-            let lists = engine.around_again(device, common.metric, common.screen).await?;
+            let lists = engine.around_again(device, common.metric, common.quantization).await?;
             let engine = changing(engine)?;
             common.replace(recovered)?;
             engine.replace(place, lists);

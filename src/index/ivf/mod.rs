@@ -35,7 +35,7 @@ use pages::Pages;
 ///
 /// On a GPU, a search of fewer than 8,192 rows, or of a quarter of the lists or more, takes no less time than a search of all rows. It then
 /// goes through all of them, and its answers are exact; [`Statistics::searched_flat`](crate::Statistics::searched_flat) counts its queries,
-/// and [`DeviceOptions::exact_when_quicker`](crate::DeviceOptions::exact_when_quicker) turns this off.
+/// and [`DeviceOptions::exact_if_faster`](crate::DeviceOptions::exact_if_faster) turns this off.
 ///
 /// ```no_run
 /// use nearfield::{Device, Ivf, MatrixView, Metric};
@@ -150,7 +150,7 @@ impl Ivf {
         let device = &self.common.device;
         let is_quicker =
             self.common.store.len() < FLAT_ROWS || probes.saturating_mul(FLAT_SHARE) >= self.lists;
-        !device.is_host() && device.options().exact_when_quicker && is_quicker
+        !device.is_host() && device.options().exact_if_faster && is_quicker
     }
 
     pub(crate) fn boxed_warm_up(&self) -> Boxed<'_, ()> {

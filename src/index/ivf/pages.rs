@@ -7,7 +7,8 @@ use crate::engine::PAGE;
 use crate::error::{Error, Result};
 use crate::index::grouped::Grouped;
 use crate::memory;
-use crate::usage::{Memory, MemoryPlace};
+use crate::options::residency::Residency;
+use crate::usage::Memory;
 
 /// Stands for the list of a page without rows.
 const NONE: u32 = u32::MAX;
@@ -53,7 +54,7 @@ impl Pages {
         memory.add_vec("lists", &self.of_list);
         memory.add_vec("lists", &self.sizes);
         memory.add_vec("lists", &self.list_of);
-        memory.add("lists", MemoryPlace::Host, (self.free.len() * size_of::<u32>()) as u64);
+        memory.add("lists", Residency::Host, (self.free.len() * size_of::<u32>()) as u64);
     }
 
     /// The slots of all rows, list after list, and where each list starts among them.

@@ -36,7 +36,7 @@ impl FromSaved for Ivf {
             let mut common = settings.open().await?;
             let centroids = MatrixView::new(&centroids, common.dim)?;
             let mut engine =
-                EngineLists::around(&common.devices, common.metric, centroids, common.screen).await?;
+                EngineLists::around(&common.devices, common.metric, centroids, common.quantization).await?;
             common.make_ready(&mut engine).await?;
             let store = common.store_mut()?;
             loading.fill(store, &ids, &slots).await?;

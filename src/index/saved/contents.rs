@@ -1,10 +1,11 @@
 //! The contents of an index file: its description and its lists.
 
 use crate::elements::ElementKind;
-use crate::engine::{PAGE, STORED_BYTES, Screen, TERMS_BYTES};
+use crate::engine::{PAGE, STORED_BYTES, TERMS_BYTES};
 use crate::gpu::RowLayout;
 use crate::kernels::quantize;
 use crate::metric::Metric;
+use crate::options::quantization::Quantization;
 
 /// Bytes of rows on the host at a time: enough that the device and the disk are busy.
 pub(super) const PIECE_BYTES: usize = 16 << 20;
@@ -25,8 +26,8 @@ pub struct SavedIndex {
     pub elements: ElementKind,
     /// How many rows there are.
     pub rows: usize,
-    /// The screen that was asked for.
-    pub screen: Screen,
+    /// The quantisation that was asked for.
+    pub quantization: Quantization,
     /// The insertion number of the next row without an id of its own.
     pub next: u64,
     /// The parts of the file and their bytes, in their order: see docs/files.md.
@@ -40,11 +41,11 @@ impl SavedIndex {
         // A list leaves half of its last page empty, on average.
         let lists = self.lists.unwrap_or(0) as u64;
         let slots = self.rows as u64 + lists * u64::from(PAGE) / 2;
-        let is_screened = self.screen.is_wanted_on_host(self.dim);
+        let is_quantized = self.quantization.is_wanted_on_host(self.dim);
         let of = |vectors: u64, elements| {
             let integers = quantize::plane_bytes(vectors, self.dim) + vectors * TERMS_BYTES;
             let row = RowLayout::padded(elements, self.dim).row_bytes() + STORED_BYTES;
-            vectors * row + if is_screened { integers } else { 0 }
+            vectors * row + if is_quantized { integers } else { 0 }
         };
         of(slots, self.elements) + of(lists, ElementKind::F32)
     }

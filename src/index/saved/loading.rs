@@ -11,6 +11,7 @@ use crate::index::common::{Resources, Settings};
 use crate::index::file::{Dtype, Reader};
 use crate::index::saved::contents::{PIECE_BYTES, SavedIndex, SavedLists, kind_word};
 use crate::memory;
+use crate::options::quantization::Tag;
 use crate::store::{ID_LIMIT, MAX_DIM, RowStore};
 
 /// An index that is being loaded. Its description fits together.
@@ -62,7 +63,7 @@ impl<'a> Loading<'a> {
         if dim == 0 || dim > MAX_DIM {
             return Err(mismatch(reader.path(), format!("metadata `dim`, {needed}"), format!("{dim}")));
         }
-        let screen = reader.get("screen", "auto, none or i8")?;
+        let Tag(quantization) = reader.get("screen", "auto, none or i8")?;
         let next: u64 = reader.get("next", "a whole number")?;
         let (elements, rows) = reader.rows("rows", dim)?;
         // Every row that was added counts.
@@ -79,7 +80,7 @@ impl<'a> Loading<'a> {
             }
         };
         let parts = reader.parts();
-        let about = SavedIndex { lists, metric, dim, elements, rows, screen, next, parts };
+        let about = SavedIndex { lists, metric, dim, elements, rows, quantization, next, parts };
         let found = about.lists.is_some();
         if let Some(needed) = has_lists.filter(|&needed| needed != found) {
             let needed = format!("an index of kind {}", kind_word(needed));
@@ -90,10 +91,10 @@ impl<'a> Loading<'a> {
 
     /// The settings of the index. Memory for the expected rows is taken at once where all of them are known to be there.
     pub(crate) fn settings(&self, resources: Resources, expected: usize) -> Settings {
-        let SavedIndex { metric, dim, elements, screen, .. } = self.about;
+        let SavedIndex { metric, dim, elements, quantization, .. } = self.about;
         let expected = if self.reader.has_length() { expected } else { 0 };
         let capacity = resources.capacity.max(expected);
-        Settings { resources: Resources { capacity, ..resources }, metric, dim, elements, screen }
+        Settings { resources: Resources { capacity, ..resources }, metric, dim, elements, quantization }
     }
 
     pub(crate) fn ids(&self) -> Result<Vec<u64>> {

@@ -7,6 +7,7 @@ use crate::error::Result;
 use crate::index::common::Common;
 use crate::index::file::{Dtype, Writer};
 use crate::index::saved::contents::{PIECE_IDS, SavedLists, kind_word};
+use crate::options::quantization::Tag;
 
 /// An index to save.
 pub(crate) struct Saving<'a> {
@@ -42,7 +43,7 @@ impl Saving<'_> {
             ("index", kind_word(self.lists.is_some()).to_owned()),
             ("metric", common.metric.name().to_owned()),
             ("dim", common.dim.to_string()),
-            ("screen", common.screen.name().to_owned()),
+            ("screen", Tag(common.quantization).to_string()),
             ("next", common.store.next_number().to_string()),
         ];
         let rows = self.slots.len();

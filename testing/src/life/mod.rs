@@ -6,7 +6,9 @@ mod searches;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use nearfield::{Device, DeviceOptions, Devices, ElementKind, Error, Index, Metric, Placement, Screen};
+use nearfield::{
+    Device, DeviceOptions, Devices, Distribution, ElementKind, Error, Index, Metric, Quantization,
+};
 
 use super::living::{self, Kind, MOST};
 use super::{Random, rounded, view};
@@ -31,7 +33,7 @@ pub struct Case {
     pub kind: Kind,
     pub metric: Metric,
     pub elements: ElementKind,
-    pub screen: Screen,
+    pub quantization: Quantization,
     pub dim: usize,
     pub values: Values,
     /// Rows that it starts with: it compacts itself only with more than 4,096 slots.
@@ -45,16 +47,16 @@ impl Case {
     pub fn confined(kind: Kind) -> [Self; 4] {
         // Rows of both element types take no more than 32 bytes each.
         [
-            (Metric::L2, ElementKind::F32, Screen::I8, 128 * 32, 128, 0),
-            (Metric::InnerProduct, ElementKind::F16, Screen::None, 128 * 32, 128, 0),
-            (Metric::Cosine, ElementKind::F16, Screen::I8, 128 * 32, 128, 300),
-            (Metric::L2Squared, ElementKind::F32, Screen::None, 4096 * 32, 512, 6000),
+            (Metric::L2, ElementKind::F32, Quantization::Int8, 128 * 32, 128, 0),
+            (Metric::InnerProduct, ElementKind::F16, Quantization::None, 128 * 32, 128, 0),
+            (Metric::Cosine, ElementKind::F16, Quantization::Int8, 128 * 32, 128, 300),
+            (Metric::L2Squared, ElementKind::F32, Quantization::None, 4096 * 32, 512, 6000),
         ]
-        .map(|(metric, elements, screen, segment_bytes, kib, rows)| Self {
+        .map(|(metric, elements, quantization, segment_bytes, kib, rows)| Self {
             kind,
             metric,
             elements,
-            screen,
+            quantization,
             dim: 6,
             values: Values::Whole,
             rows,
@@ -68,7 +70,7 @@ impl Case {
 
     /// Options of the device. An `Ivf` always searches its lists: those of lives are so short that it seldom would.
     pub fn confine(&self, options: DeviceOptions) -> DeviceOptions {
-        let options = options.exact_when_quicker(false).budget_bytes(self.budget_bytes);
+        let options = options.exact_if_faster(false).budget_bytes(self.budget_bytes);
         options.max_segment_bytes(self.segment_bytes)
     }
 }
@@ -78,7 +80,7 @@ pub struct Life<'d> {
     /// The first of the index's devices, which the indexes that it is compared with live on.
     device: &'d Device,
     devices: Devices,
-    placement: Placement,
+    distribution: Distribution,
     case: Case,
     /// An index without rows: every `Ivf` that is loaded of it has the same centroids.
     empty: PathBuf,
@@ -115,21 +117,22 @@ impl<'d> Life<'d> {
     /// An index with its first rows, in a folder for its files. `roomy` trains it.
     pub fn start(
         devices: &'d [Device],
-        placement: Placement,
+        distribution: Distribution,
         roomy: &Device,
         case: Case,
         folder: &Path,
         seed: u64,
     ) -> (Self, Index) {
         let [empty, saved] = ["empty.nf", "saved.nf"].map(|name| folder.join(name));
-        let made = case.kind.make(roomy, case.metric, case.dim, case.elements, case.screen);
+        let made = case.kind.make(roomy, case.metric, case.dim, case.elements, case.quantization);
         made.save(&empty).expect("it is saved");
         let device = devices.first().expect("a device");
         let devices = Devices::from(devices);
-        let mut index = Index::loader(&devices).placement(placement).load(&empty).expect("it is loaded");
+        let mut index =
+            Index::loader(&devices).distribution(distribution).load(&empty).expect("it is loaded");
         let (rows, random) = (BTreeMap::new(), Random::new(seed));
         let mut life =
-            Self { device, devices, placement, case, empty, saved, rows, next: 0, random, compared: 0 };
+            Self { device, devices, distribution, case, empty, saved, rows, next: 0, random, compared: 0 };
         life.grow(&mut index, case.rows, true);
         (life, index)
     }
@@ -319,7 +322,7 @@ impl<'d> Life<'d> {
             "compact" => index.compact().expect("it is compacted"),
             "save and load" => {
                 index.save(&self.saved).expect("it is saved");
-                let loader = Index::loader(&self.devices).placement(self.placement);
+                let loader = Index::loader(&self.devices).distribution(self.distribution);
                 *index = loader.load(&self.saved).expect("it is loaded");
             }
             "refuse" => self.refuse(index),

@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use nearfield::{Filter, Index, Neighbor, Screen, SearchOptions};
+use nearfield::{Filter, Index, Neighbor, Quantization, SearchOptions};
 
 use super::super::living::{self, Kind, LISTS, answer, bits};
 use super::super::truth::Truth;
@@ -25,7 +25,7 @@ impl Life<'_> {
     /// A fresh index of all rows, which a search of all lists has to answer as.
     fn exact(&self) -> Index {
         let case = self.case;
-        self.fill(Kind::Flat.make(self.device, case.metric, case.dim, case.elements, Screen::None))
+        self.fill(Kind::Flat.make(self.device, case.metric, case.dim, case.elements, Quantization::None))
     }
 
     /// The index answers as f64 and as fresh ones: without a filter and with one of any kind, with all probes and with few.
@@ -62,8 +62,8 @@ impl Life<'_> {
             let all = answer(index, queries, &options, LISTS);
             assert_eq!(bits(&all), bits(&answer(&exact, queries, &options, LISTS)), "{said}");
             let fills = index.lists().is_some() && self.random.below(2) == 0;
-            let [some, wanted] =
-                [index, &same].map(|index| answer(index, queries, &options.clone().fill(fills), few));
+            let [some, wanted] = [index, &same]
+                .map(|index| answer(index, queries, &options.clone().iterative_scan(fills), few));
             assert_eq!(bits(&some), bits(&wanted), "{few} probes, fill {fills}, {said}");
 
             let allowed = self.rows.iter().filter(|&(&id, _)| !is_filtered || is_allowed(id));

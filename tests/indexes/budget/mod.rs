@@ -3,7 +3,7 @@
 mod limit;
 mod outgrown;
 
-use nearfield::{Device, Flat, FlatBuilder, MemoryPlace, Metric, Neighbors, RowPlace, Screen};
+use nearfield::{Device, Flat, FlatBuilder, Metric, Neighbors, Quantization, Residency};
 
 use nearfield_testing::{Random, view};
 
@@ -14,11 +14,11 @@ const STORED: u64 = 4 * DIM as u64 + 16;
 const QUANTIZED: u64 = DIM as u64 + 16;
 
 fn builder(device: &Device) -> FlatBuilder {
-    Flat::builder(device, Metric::L2, DIM).screen(Screen::I8)
+    Flat::builder(device, Metric::L2, DIM).quantization(Quantization::Int8)
 }
 
-fn build(device: &Device, place: RowPlace) -> Flat {
-    builder(device).rows(place).build().expect("an index")
+fn build(device: &Device, place: Residency) -> Flat {
+    builder(device).residency(place).build().expect("an index")
 }
 
 fn add(index: &mut Flat, values: &[f32]) {
@@ -39,12 +39,12 @@ fn answers(index: &Flat) -> Vec<(u64, u32)> {
 
 /// Bytes of rows on the device, as the limit counts them.
 fn held(index: &Flat) -> u64 {
-    held_in(index, MemoryPlace::Device)
+    held_in(index, Residency::Device)
 }
 
-fn held_in(index: &Flat, place: MemoryPlace) -> u64 {
+fn held_in(index: &Flat, place: Residency) -> u64 {
     let memory = index.memory();
     let of_rows = |name| ["rows", "norms", "ids", "integers"].contains(&name);
     let parts = memory.parts().iter();
-    parts.filter(|part| part.place == place && of_rows(part.name)).map(|part| part.bytes).sum()
+    parts.filter(|part| part.residency == place && of_rows(part.name)).map(|part| part.bytes).sum()
 }

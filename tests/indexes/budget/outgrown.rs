@@ -1,8 +1,8 @@
 //! Rows that outgrow their device go to the host, where answers are those of the host engine, bit for bit.
 
 use nearfield::{
-    AddOptions, Device, ElementKind, Error, Filter, Flat, Index, Ivf, MemoryPlace, Metric, Placement,
-    RowPlace, Screen, SearchOptions,
+    AddOptions, Device, Distribution, ElementKind, Error, Filter, Flat, Index, Ivf, Metric, Quantization,
+    Residency, SearchOptions,
 };
 use test_case::{test_case, test_matrix};
 
@@ -20,13 +20,13 @@ fn grow(index: &mut Flat, host: &mut Flat) {
         add(index, &values(20, 2000));
         index.remove(&(500..600).collect::<Vec<u64>>()).expect("there");
     }
-    assert_eq!(index.row_place(), MemoryPlace::Device);
+    assert_eq!(index.residency(), Residency::Device);
     let ids: Vec<u64> = (0..6000).map(|row| 10_000 + 7 * row).collect();
     for index in [&mut *index, &mut *host] {
         let options = AddOptions::new().ids(&ids);
         index.add_with(view(&values(21, 6000), DIM), &options).expect("good rows");
     }
-    assert_eq!((index.row_place(), index.len()), (MemoryPlace::Host, 7900));
+    assert_eq!((index.residency(), index.len()), (Residency::Host, 7900));
     assert_eq!(answers(index), answers(host));
     for index in [&mut *index, &mut *host] {
         index.update(&ids[..50], view(&values(22, 50), DIM)).expect("there");
@@ -41,7 +41,7 @@ fn grow(index: &mut Flat, host: &mut Flat) {
     let [found, wanted] = [&*index, host].map(|index| index.search_with(view(&queries, DIM), &options));
     let (found, wanted) = (found.expect("an answer"), wanted.expect("an answer"));
     assert_eq!(bits(&found.neighbors), bits(&wanted.neighbors));
-    assert_eq!((found.statistics.rows, wanted.statistics.rows), (MemoryPlace::Host, MemoryPlace::Host));
+    assert_eq!((found.statistics.rows, wanted.statistics.rows), (Residency::Host, Residency::Host));
     let [found, wanted] = [&*index, host].map(|index| {
         index.search_with(view(&queries, DIM), &SearchOptions::within(5.0)).expect("an answer").neighbors
     });
@@ -51,37 +51,40 @@ fn grow(index: &mut Flat, host: &mut Flat) {
     let is_same = || index.to_bytes().expect("bytes") == host.to_bytes().expect("bytes");
     assert!(index.devices().len() > 1 || is_same(), "saved alike");
     let plan = index.plan(30, 10).expect("a plan");
-    assert!(
-        plan.rows == MemoryPlace::Host && plan.to_string().contains("rows in the host's memory"),
-        "{plan}"
-    );
+    assert!(plan.rows == Residency::Host && plan.to_string().contains("rows in the host's memory"), "{plan}");
 }
 
-#[test_matrix([Screen::I8, Screen::Auto])]
-fn an_index_that_outgrows_its_device_answers_as_the_host_engine(screen: Screen) {
+#[test_matrix([Quantization::Int8, Quantization::Auto])]
+fn an_index_that_outgrows_its_device_answers_as_the_host_engine(quantization: Quantization) {
     let Some(device) = limited(LIMIT) else { return };
     let of = |device: &Device| {
-        Flat::builder(device, Metric::L2, DIM).screen(screen).rows(RowPlace::Auto).build().expect("an index")
+        Flat::builder(device, Metric::L2, DIM)
+            .quantization(quantization)
+            .residency(Residency::Auto)
+            .build()
+            .expect("an index")
     };
     let mut index = of(&device);
     grow(&mut index, &mut of(&Device::host()));
-    assert!(held(&index) <= LIMIT && index.memory().at(MemoryPlace::Host) > 7000 * STORED);
+    assert!(held(&index) <= LIMIT && index.memory().at(Residency::Host) > 7000 * STORED);
 }
 
-#[test_matrix([Placement::Shards, Placement::Replicas] => ignore["nightly"])]
-fn all_devices_move_as_soon_as_one_has_too_little(placement: Placement) {
-    let limit = if placement == Placement::Shards { LIMIT / 2 } else { LIMIT };
+#[test_matrix([Distribution::Sharded, Distribution::Replicated] => ignore["nightly"])]
+fn all_devices_move_as_soon_as_one_has_too_little(distribution: Distribution) {
+    let limit = if distribution == Distribution::Sharded { LIMIT / 2 } else { LIMIT };
     let (Some(small), Some(large)) = (limited(limit), gpu()) else { return };
     for devices in [[&*small, large], [large, &*small]] {
         let of = |devices: &[Device]| {
-            let builder = Flat::builder(devices, Metric::L2, DIM).screen(Screen::I8).placement(placement);
-            builder.rows(RowPlace::Auto).build().expect("an index")
+            let builder = Flat::builder(devices, Metric::L2, DIM)
+                .quantization(Quantization::Int8)
+                .distribution(distribution);
+            builder.residency(Residency::Auto).build().expect("an index")
         };
         let mut index = of(&devices.map(Clone::clone));
         grow(&mut index, &mut of(&[Device::host()]));
         let memory = index.memory();
         let on_device =
-            |name| memory.parts().iter().any(|part| part.name == name && part.place == MemoryPlace::Device);
+            |name| memory.parts().iter().any(|part| part.name == name && part.residency == Residency::Device);
         assert!(!on_device("rows") && on_device("integers"), "{memory}");
     }
 }
@@ -93,19 +96,20 @@ fn lists_outgrow_their_device(metric: Metric) {
     let sample = values(30, 1000);
     let (rows, more, queries) = (values(31, 1500), values(32, 3500), values(33, 20));
     let [mut index, mut forced] =
-        [(&*small, RowPlace::Auto), (large, RowPlace::Host)].map(|(device, place)| {
-            let builder = Ivf::builder(device, metric, DIM).lists(20).screen(Screen::I8).rows(place);
+        [(&*small, Residency::Auto), (large, Residency::Host)].map(|(device, place)| {
+            let builder =
+                Ivf::builder(device, metric, DIM).lists(20).quantization(Quantization::Int8).residency(place);
             let mut index = builder.kmeans(few_iterations).train(view(&sample, DIM)).expect("trained");
             index.add(view(&rows, DIM)).expect("good rows");
             index
         });
-    assert_eq!(index.row_place(), MemoryPlace::Device);
+    assert_eq!(index.residency(), Residency::Device);
     for index in [&mut index, &mut forced] {
         index.add(view(&more, DIM)).expect("good rows");
         index.remove(&(10..700).collect::<Vec<u64>>()).expect("there");
         index.compact().expect("compacted");
     }
-    assert_eq!(index.row_place(), MemoryPlace::Host);
+    assert_eq!(index.residency(), Residency::Host);
     for probes in [1, 4, 20] {
         let [found, wanted] = [&index, &forced].map(|index| {
             index
@@ -121,7 +125,7 @@ fn lists_outgrow_their_device(metric: Metric) {
 #[test]
 fn where_even_the_copy_does_not_fit_searches_stream_it() {
     let Some(device) = limited(LIMIT) else { return };
-    let mut index = build(&device, RowPlace::Auto);
+    let mut index = build(&device, Residency::Auto);
     add(&mut index, &values(40, 1500));
     let before = (answers(&index), held(&index));
     // Rows that are refused move nothing, and nothing of the failed change is held.
@@ -129,58 +133,60 @@ fn where_even_the_copy_does_not_fit_searches_stream_it() {
     rows[777 * DIM] = f32::NAN;
     let error = index.add(view(&rows, DIM)).expect_err("a NaN");
     assert!(matches!(error, Error::NotFinite { row: 777, .. }), "{error}");
-    assert_eq!((index.row_place(), index.len()), (MemoryPlace::Device, 1500));
+    assert_eq!((index.residency(), index.len()), (Residency::Device, 1500));
     assert_eq!((answers(&index), held(&index)), before);
     rows[777 * DIM] = 0.5;
     add(&mut index, &rows);
-    assert_eq!((index.row_place(), index.len()), (MemoryPlace::Host, 41_500));
+    assert_eq!((index.residency(), index.len()), (Residency::Host, 41_500));
     assert!(index.plan(40, 10).expect("a plan").windows > 1 && held(&index) <= LIMIT);
-    let mut host = build(&Device::host(), RowPlace::Auto);
+    let mut host = build(&Device::host(), Residency::Auto);
     add(&mut host, &values(40, 1500));
     add(&mut host, &rows);
     assert_eq!(answers(&index), answers(&host));
     // What the index held is free for others again when it is gone.
     drop(index);
-    let mut other = build(&device, RowPlace::Device);
+    let mut other = build(&device, Residency::Device);
     add(&mut other, &values(42, 1408));
 }
 
 #[test]
 fn without_a_screen_rows_stay_where_they_are() {
     let Some(device) = limited(LIMIT) else { return };
-    let flat = Flat::builder(&*device, Metric::L2, DIM).screen(Screen::None).rows(RowPlace::Auto);
+    let flat =
+        Flat::builder(&*device, Metric::L2, DIM).quantization(Quantization::None).residency(Residency::Auto);
     let mut index = flat.build().expect("an index");
     add(&mut index, &values(50, 512));
     assert!(matches!(index.add(view(&values(51, 6000), DIM)), Err(Error::MemoryLimit { .. })));
-    assert_eq!((index.row_place(), index.len()), (MemoryPlace::Device, 512));
+    assert_eq!((index.residency(), index.len()), (Residency::Device, 512));
 }
 
 #[test]
 fn expected_rows_that_do_not_fit_are_on_the_host_from_the_start() {
     let Some(device) = limited(LIMIT) else { return };
-    let auto = || builder(&device).rows(RowPlace::Auto);
-    assert_eq!(auto().capacity(2000).build().expect("an index").row_place(), MemoryPlace::Device);
-    assert_eq!(auto().capacity(8000).build().expect("an index").row_place(), MemoryPlace::Host);
-    let forced = builder(&device).rows(RowPlace::Device).capacity(8000).build().expect("an index");
-    assert_eq!(forced.row_place(), MemoryPlace::Device);
-    let mut host = build(&Device::host(), RowPlace::Auto);
+    let auto = || builder(&device).residency(Residency::Auto);
+    assert_eq!(auto().capacity(2000).build().expect("an index").residency(), Residency::Device);
+    assert_eq!(auto().capacity(8000).build().expect("an index").residency(), Residency::Host);
+    let forced = builder(&device).residency(Residency::Device).capacity(8000).build().expect("an index");
+    assert_eq!(forced.residency(), Residency::Device);
+    let mut host = build(&Device::host(), Residency::Auto);
     add(&mut host, &values(60, 8000));
     let saved = host.to_bytes().expect("bytes");
-    let loaded = Flat::loader(&*device).rows(RowPlace::Auto).load_bytes(&saved).expect("loaded");
-    assert_eq!((loaded.row_place(), answers(&loaded)), (MemoryPlace::Host, answers(&host)));
-    let refused = Index::loader(&*device).rows(RowPlace::Device).load_bytes(&saved).expect_err("no room");
+    let loaded = Flat::loader(&*device).residency(Residency::Auto).load_bytes(&saved).expect("loaded");
+    assert_eq!((loaded.residency(), answers(&loaded)), (Residency::Host, answers(&host)));
+    let refused =
+        Index::loader(&*device).residency(Residency::Device).load_bytes(&saved).expect_err("no room");
     assert!(matches!(refused, Error::MemoryLimit { .. }), "{refused}");
     drop(loaded);
-    let roomy = Flat::loader(gpu().expect("an adapter")).rows(RowPlace::Auto).load_bytes(&saved);
-    assert_eq!(roomy.expect("loaded").row_place(), MemoryPlace::Device);
+    let roomy = Flat::loader(gpu().expect("an adapter")).residency(Residency::Auto).load_bytes(&saved);
+    assert_eq!(roomy.expect("loaded").residency(), Residency::Device);
 }
 
 #[test]
 fn a_host_copy_goes_when_the_rows_themselves_come() {
     let Some(device) = limited(LIMIT) else { return };
-    let builder = builder(&device).rows(RowPlace::Auto);
+    let builder = builder(&device).residency(Residency::Auto);
     let mut index = builder.keep_host_copy(true).fallback(true).build().expect("an index");
-    let mut host = build(&Device::host(), RowPlace::Auto);
+    let mut host = build(&Device::host(), Residency::Auto);
     for index in [&mut index, &mut host] {
         add(index, &values(70, 2000));
     }
@@ -189,7 +195,7 @@ fn a_host_copy_goes_when_the_rows_themselves_come() {
         add(index, &values(71, 6000));
     }
     assert!(!index.memory().parts().iter().any(|part| part.name == "host copy"));
-    assert_eq!((index.row_place(), answers(&index)), (MemoryPlace::Host, answers(&host)));
+    assert_eq!((index.residency(), answers(&index)), (Residency::Host, answers(&host)));
 }
 
 #[test]
@@ -197,21 +203,21 @@ fn halves_and_rows_of_the_device_outgrow_it_too() {
     let Some(device) = limited(LIMIT) else { return };
     let (rows, _) = rounded(&values(80, 12_000));
     let of = |device: &Device| {
-        let builder = builder(device).rows(RowPlace::Auto).elements(ElementKind::F16);
+        let builder = builder(device).residency(Residency::Auto).elements(ElementKind::F16);
         let mut index = builder.build().expect("an index");
         index.add(view(&rows[..1000 * DIM], DIM)).expect("good rows");
         index.add(view(&rows[1000 * DIM..], DIM)).expect("good rows");
         index
     };
     let (index, host) = (of(&device), of(&Device::host()));
-    assert_eq!((index.row_place(), answers(&index)), (MemoryPlace::Host, answers(&host)));
+    assert_eq!((index.residency(), answers(&index)), (Residency::Host, answers(&host)));
     drop(index);
     let rows = values(81, 6000);
     let matrix = device.upload(view(&rows[1000 * DIM..], DIM)).expect("a matrix");
-    let mut index = build(&device, RowPlace::Auto);
-    let mut host = build(&Device::host(), RowPlace::Auto);
+    let mut index = build(&device, Residency::Auto);
+    let mut host = build(&Device::host(), Residency::Auto);
     add(&mut index, &rows[..1000 * DIM]);
     index.add(&matrix).expect("good rows");
     add(&mut host, &rows);
-    assert_eq!((index.row_place(), answers(&index)), (MemoryPlace::Host, answers(&host)));
+    assert_eq!((index.residency(), answers(&index)), (Residency::Host, answers(&host)));
 }

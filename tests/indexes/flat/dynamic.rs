@@ -6,7 +6,7 @@ use crate::common::{confined, gpu, has_kernels};
 use crate::support::flat_with_ids;
 use nearfield::internals::ceilings::copy;
 use nearfield::{
-    AddOptions, BufferSlice, Device, ElementKind, Error, Flat, Index, Ivf, Metric, Route, Screen,
+    AddOptions, BufferSlice, Device, ElementKind, Error, Flat, Index, Ivf, Metric, Quantization, Route,
     SearchOptions,
 };
 use nearfield_testing::{Random, view};
@@ -14,8 +14,8 @@ use test_case::test_matrix;
 
 const DIM: usize = 6;
 
-fn empty(device: &Device, screen: Screen) -> Flat {
-    Flat::builder(device, Metric::L2Squared, DIM).screen(screen).build().expect("an index")
+fn empty(device: &Device, quantization: Quantization) -> Flat {
+    Flat::builder(device, Metric::L2Squared, DIM).quantization(quantization).build().expect("an index")
 }
 
 /// The row that was given with an insertion number.
@@ -23,15 +23,15 @@ fn row_of(rows: &[f32], id: u64) -> &[f32] {
     &rows[id as usize * DIM..][..DIM]
 }
 
-#[test_matrix([Adapter, Host], [Screen::None, Screen::I8])]
-fn rows_on_the_device_are_added_like_those_of_the_host(engine: Engine, screen: Screen) {
+#[test_matrix([Adapter, Host], [Quantization::None, Quantization::Int8])]
+fn rows_on_the_device_are_added_like_those_of_the_host(engine: Engine, quantization: Quantization) {
     let Some(device) = engine.device() else { return };
     // Far from the origin: a centre that is not counted would show.
     let rows: Vec<f32> = Random::new(0xde).integers(6000 * DIM, 40).iter().map(|x| x + 3000.0).collect();
     let (rows, few) = (view(&rows, DIM), view(&rows[..70 * DIM], DIM));
     let [uploaded, few_there] = [rows, few].map(|rows| device.upload(rows).expect("good rows"));
     let ids: Vec<u64> = (0..70).map(|id| 20_000 - id).collect();
-    let (mut host, mut index) = (empty(device, screen), empty(device, screen));
+    let (mut host, mut index) = (empty(device, quantization), empty(device, quantization));
     host.add(rows).expect("good rows");
     index.add(&uploaded).expect("good rows");
     for index in [&mut host, &mut index] {
@@ -59,8 +59,8 @@ fn vectors_on_the_device_that_do_not_fit_are_refused(engine: Engine) {
     let mut half = Flat::builder(device, Metric::L2, DIM).elements(ElementKind::F16).build().expect("one");
     named(half.add(&uploaded).expect_err("f32 rows in an index of f16"));
     let wide = device.upload(view(&rows, 2 * DIM)).expect("good rows");
-    named(empty(device, Screen::None).add(&wide).expect_err("another dim"));
-    let mut index = empty(device, Screen::None);
+    named(empty(device, Quantization::None).add(&wide).expect_err("another dim"));
+    let mut index = empty(device, Quantization::None);
     let error = index.add_with(&uploaded, &AddOptions::new().ids(&[1, 2, 3])).expect_err("one id short");
     assert!(matches!(error, Error::Argument { argument: "ids", .. }), "{error}");
     assert!(index.is_empty());
@@ -71,7 +71,7 @@ fn vectors_on_the_device_that_do_not_fit_are_refused(engine: Engine) {
     let other = engine.without_subgroups().expect("the same adapter");
     let there = other.upload(view(&rows, DIM)).expect("good rows");
     let ivf = Ivf::builder(device, Metric::L2, DIM).lists(2).train(view(&rows, DIM)).expect("trains");
-    for mut index in [Index::from(empty(device, Screen::None)), ivf.into()] {
+    for mut index in [Index::from(empty(device, Quantization::None)), ivf.into()] {
         named(index.add(&there).expect_err("rows of another device"));
         let error = index.search(&there, 1).expect_err("queries of another device");
         assert!(matches!(error, Error::Argument { argument: "queries", .. }), "{error}");
@@ -102,10 +102,10 @@ fn blocks(index: &Flat) -> u32 {
 #[test]
 fn an_index_with_many_tombstones_compacts_itself() {
     let Some(device) = gpu() else { return };
-    for screen in [Screen::None, Screen::I8] {
+    for quantization in [Quantization::None, Quantization::Int8] {
         let mut random = Random::new(0xc0);
         let rows = random.integers(6000 * DIM, 3);
-        let mut index = empty(device, screen);
+        let mut index = empty(device, quantization);
         index.add(view(&rows, DIM)).expect("good rows");
         let queries = view(&rows[..40 * DIM], DIM);
         let mut remove = |ids: std::ops::Range<u64>| {
@@ -113,7 +113,8 @@ fn an_index_with_many_tombstones_compacts_itself() {
             let (blocks, found) = (blocks(&index), index.search(queries, 5).expect("an answer"));
             let left: Vec<u64> = index.ids().expect("memory");
             let values: Vec<f32> = left.iter().flat_map(|&id| row_of(&rows, id)).copied().collect();
-            let fresh = flat_with_ids(device, Metric::L2Squared, view(&values, DIM), Screen::None, &left);
+            let fresh =
+                flat_with_ids(device, Metric::L2Squared, view(&values, DIM), Quantization::None, &left);
             assert_eq!(found, fresh.search(queries, 5).expect("an answer"));
             (index.len(), blocks)
         };
@@ -130,7 +131,7 @@ fn an_index_with_many_tombstones_compacts_itself() {
 #[test_matrix([Adapter, Host])]
 fn rows_at_the_end_leave_no_tombstone(engine: Engine) {
     let Some(device) = engine.device() else { return };
-    let mut index = empty(device, Screen::I8);
+    let mut index = empty(device, Quantization::Int8);
     let rows = Random::new(5).integers(3000 * DIM, 3);
     index.add(view(&rows, DIM)).expect("good rows");
     index.remove(&(1000..3000).collect::<Vec<u64>>()).expect("they are there");
@@ -149,7 +150,7 @@ fn rows_at_the_end_leave_no_tombstone(engine: Engine) {
 #[test_matrix([Adapter, Host])]
 fn what_is_unknown_or_does_not_fit_is_refused_by_name(engine: Engine) {
     let Some(device) = engine.device() else { return };
-    let mut index = empty(device, Screen::None);
+    let mut index = empty(device, Quantization::None);
     index.add(view(&[1.0f32; 3 * DIM], DIM)).expect("good rows");
     let unknown = |error: Error, wanted: u64| {
         assert!(matches!(error, Error::UnknownId { id } if id == wanted), "{error}");

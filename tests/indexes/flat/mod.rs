@@ -9,7 +9,7 @@ use crate::common::Engine::{self, Adapter, Host};
 use crate::common::{DIMS, has_kernels, row_counts};
 use crate::support::{flat, flat_with_ids, numbered};
 use half::f16;
-use nearfield::{Device, ElementKind, Flat, MatrixView, Metric, Screen, SearchOptions, SearchResult};
+use nearfield::{Device, ElementKind, Flat, MatrixView, Metric, Quantization, SearchOptions, SearchResult};
 use nearfield_testing::truth::Truth;
 use nearfield_testing::{Random, rounded, view};
 use test_case::test_matrix;
@@ -44,7 +44,7 @@ fn whole_numbers_are_answered_bit_for_bit(engine: Engine, dims: &[usize]) {
                 let (metric, form) = (Metric::ALL[(turn + 2 * step) % 4], (turn / 4 + step) % 4);
                 let device = if form % 2 == 0 { device } else { plain };
                 let index = if form < 2 {
-                    flat(device, metric, view(values, dim), Screen::None)
+                    flat(device, metric, view(values, dim), Quantization::None)
                 } else {
                     flat_of_f16(device, metric, view(halves, dim))
                 };
@@ -75,7 +75,7 @@ fn f16_and_f32_storage_of_the_same_values_answer_alike(engine: Engine) {
         let (query_halves, query_floats) = rounded(&queries);
         let truth = Truth::new(view(&query_floats, dim), view(&widened, dim));
         for metric in Metric::ALL.into_iter().skip(turn % 2).step_by(2) {
-            let whole = flat(device, metric, view(&widened, dim), Screen::None);
+            let whole = flat(device, metric, view(&widened, dim), Quantization::None);
             let half = flat_of_f16(device, metric, view(&halves, dim));
             let mut mixed = Flat::builder(device, metric, dim).build().expect("an index");
             mixed.add(view(&halves, dim)).expect("f16 rows in f32 storage");
@@ -106,7 +106,7 @@ fn equal_rows_overflow_the_lists_and_are_answered_all_the_same(engine: Engine) {
     {
         let queries = Random::new(0xa11).integers(count * 3, 3);
         let truth = Truth::new(view(&queries, 3), view(&values, 3));
-        let index = flat_with_ids(device, metric, view(&values, 3), Screen::None, &ids);
+        let index = flat_with_ids(device, metric, view(&values, 3), Quantization::None, &ids);
         let SearchResult { neighbors: found, statistics, .. } =
             index.search_with(view(&queries, 3), &SearchOptions::new(K)).expect("an answer");
         let overflowed = if has_kernels(device) { count as u64 } else { 0 };
@@ -131,7 +131,7 @@ fn rows_inserted_in_the_order_of_their_distance_are_screened(engine: Engine, nea
         }
         let values = sorted.concat();
         let truth = Truth::new(view(&queries, 4), view(&values, 4));
-        let index = flat(device, Metric::L2Squared, view(&values, 4), Screen::None);
+        let index = flat(device, Metric::L2Squared, view(&values, 4), Quantization::None);
         let SearchResult { neighbors: found, statistics, .. } =
             index.search_with(view(&queries, 4), &SearchOptions::new(K)).expect("an answer");
         assert_eq!(truth.judge(Metric::L2Squared, &numbered(rows), K, &found), Ok(()), "{count} queries");
@@ -152,7 +152,7 @@ fn any_k_is_answered_in_the_order_of_ids(engine: Engine) {
             (0..rows as u64).map(|row| (rows as u64 - row) * 0x7fff_ffff + (row % 3)).collect();
         let truth = Truth::new(queries, view(&values, 3));
         for &metric in metrics {
-            let index = flat_with_ids(device, metric, view(&values, 3), Screen::None, &ids);
+            let index = flat_with_ids(device, metric, view(&values, 3), Quantization::None, &ids);
             for (k, count) in [
                 (1, 18),
                 (7, 3),

@@ -11,8 +11,8 @@ use crate::common::Engine::Adapter;
 use crate::common::{confined, gpu, without_subgroups};
 use crate::support::{flat, numbered};
 use nearfield::{
-    AddOptions, Device, DeviceMatrix, Flat, MatrixView, Metric, Neighbors, Route, Screen, SearchOptions,
-    SearchResult,
+    AddOptions, Device, DeviceMatrix, Flat, MatrixView, Metric, Neighbors, Quantization, Route,
+    SearchOptions, SearchResult,
 };
 use nearfield_testing::truth::Truth;
 use nearfield_testing::{Random, view};
@@ -47,7 +47,7 @@ impl Data {
 fn a_small_budget_takes_several_chunks_and_batches() {
     let Some(device) = gpu() else { return };
     let data = Data::new(0xc4, 40_000, 4, 200);
-    let want = search(&flat(device, Metric::L2, data.rows(), Screen::None), data.queries(), 10);
+    let want = search(&flat(device, Metric::L2, data.rows(), Quantization::None), data.queries(), 10);
     for budget in [40 << 20, 9 << 20, 2 << 20, 300 << 10] {
         let mut index = Flat::builder(device, Metric::L2, 4).budget(budget).build().expect("an index");
         index.add(data.rows()).expect("good rows");
@@ -96,7 +96,7 @@ fn queries_on_the_device_are_searched_again_where_lists_overflow() {
     // Half of the queries have every row at the same distance.
     let rows: Vec<f32> = (0..40_000).flat_map(|row| [row as f32, 0.0]).collect();
     let queries = [0.0, 1.0, 1.0, 0.0, 0.0, 5.0, 2.0, 1.0];
-    let index = flat(device, Metric::InnerProduct, view(&rows, 2), Screen::None);
+    let index = flat(device, Metric::InnerProduct, view(&rows, 2), Quantization::None);
     let uploaded = device.upload(view(&queries, 2)).expect("good queries");
     let SearchResult { neighbors: found, statistics, .. } =
         index.search_with(&uploaded, &SearchOptions::new(5)).expect("an answer");
@@ -136,7 +136,7 @@ fn futures_of_a_foreign_executor_answer_as_blocking_calls() {
     let ids: Vec<u64> = (2000..6000).collect();
     block_on(send(later.add_async(first))).expect("good rows");
     block_on(send(later.add_with_async(second, &AddOptions::new().ids(&ids)))).expect("good rows");
-    let now = flat(device, Metric::Cosine, data.rows(), Screen::None);
+    let now = flat(device, Metric::Cosine, data.rows(), Quantization::None);
     for count in [2, 20] {
         let queries = data.queries().slice(0..count);
         let found = block_on(send(later.search_async(queries, 10))).expect("an answer");
@@ -165,9 +165,9 @@ fn devices_of_the_caller_and_without_subgroups_answer_as_ours() {
     for metric in [Metric::L2, Metric::Cosine, Metric::InnerProduct] {
         for count in [3, 20] {
             let queries = data.queries().slice(0..count);
-            let want = search(&flat(device, metric, data.rows(), Screen::None), queries, 10);
+            let want = search(&flat(device, metric, data.rows(), Quantization::None), queries, 10);
             for (device, name) in [(&least, "least"), (plain, "no subgroups")] {
-                let found = search(&flat(device, metric, data.rows(), Screen::None), queries, 10);
+                let found = search(&flat(device, metric, data.rows(), Quantization::None), queries, 10);
                 assert_eq!(found, want, "{metric}, {name}");
             }
         }
@@ -196,8 +196,9 @@ fn vectors_in_a_buffer_of_the_caller_are_added_and_searched_as_others() {
         DeviceMatrix::from_wgpu(device, &buffer(&padded(&data.rows), storage), 3000, 10).expect("rows");
     let queries = DeviceMatrix::from_wgpu(device, &buffer(&padded(&data.queries), storage), 4, 10);
     let queries = queries.expect("queries");
-    let want = search(&flat(device, Metric::L2, data.rows(), Screen::None), data.queries(), 10);
-    let mut index = Flat::builder(device, Metric::L2, 10).screen(Screen::None).build().expect("an index");
+    let want = search(&flat(device, Metric::L2, data.rows(), Quantization::None), data.queries(), 10);
+    let mut index =
+        Flat::builder(device, Metric::L2, 10).quantization(Quantization::None).build().expect("an index");
     index.add(&rows).expect("rows of the caller's buffer");
     assert_eq!(index.search(&queries, 10).expect("an answer"), want);
 

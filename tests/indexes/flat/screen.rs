@@ -1,11 +1,11 @@
-//! A screen changes no answer: `Screen::I8` and `Screen::None` give the same ids and distances, bit for bit, and both are
+//! A screen changes no answer: `Quantization::Int8` and `Quantization::None` give the same ids and distances, bit for bit, and both are
 //! right.
 
 use crate::common::Engine::{self, Adapter, Host};
 use crate::common::has_kernels;
 use crate::support::numbered;
 use nearfield::{
-    Device, ElementKind, Error, Flat, MatrixView, Metric, Neighbors, Route, Screen, ScreenKernel,
+    Device, ElementKind, Error, Flat, MatrixView, Metric, Neighbors, Quantization, Route, ScreenKernel,
     SearchOptions, Statistics,
 };
 use nearfield_testing::living::bits;
@@ -45,14 +45,14 @@ impl Set {
         view(&self.queries[..count * self.dim], self.dim)
     }
 
-    fn index(&self, device: &Device, metric: Metric, screen: Screen) -> Flat {
-        let mut builder = Flat::builder(device, metric, self.dim).screen(screen);
+    fn index(&self, device: &Device, metric: Metric, quantization: Quantization) -> Flat {
+        let mut builder = Flat::builder(device, metric, self.dim).quantization(quantization);
         if let Some(budget) = self.budget {
             builder = builder.budget(budget);
         }
         let mut index = builder.build().expect("an index");
         index.add(view(&self.rows, self.dim)).expect("good rows");
-        assert_eq!(index.is_screened(), screen == Screen::I8);
+        assert_eq!(index.is_quantized(), quantization == Quantization::Int8);
         index
     }
 
@@ -68,7 +68,8 @@ impl Set {
 
     /// Compares searches with and without a screen; each takes a number of queries and a k. Returns the last statistics.
     fn check(&self, device: &Device, metric: Metric, searches: &[(usize, usize)]) -> Statistics {
-        let [screened, plain] = [Screen::I8, Screen::None].map(|screen| self.index(device, metric, screen));
+        let [screened, plain] = [Quantization::Int8, Quantization::None]
+            .map(|quantization| self.index(device, metric, quantization));
         self.compare(&screened, &plain, searches)
     }
 
@@ -110,12 +111,12 @@ fn every_dim_element_type_and_metric_is_answered_alike(engine: Engine) {
         let set = Set::new(dim, rows, random.floats(33 * dim));
         let metric = Metric::ALL[turn % 4];
         let device = if turn % 3 == 0 { bare } else { device };
-        let plain = set.index(device, metric, Screen::None);
+        let plain = set.index(device, metric, Quantization::None);
         let screened = if turn % 2 == 0 {
-            set.index(device, metric, Screen::I8)
+            set.index(device, metric, Quantization::Int8)
         } else {
             let builder = Flat::builder(device, metric, dim).elements(ElementKind::F16);
-            let mut index = builder.screen(Screen::I8).build().expect("an index");
+            let mut index = builder.quantization(Quantization::Int8).build().expect("an index");
             index.add(view(&halves, dim)).expect("good rows");
             index
         };
@@ -132,7 +133,8 @@ fn any_number_of_queries_and_any_k_are_answered_alike(engine: Engine) {
     let Some(device) = engine.device() else { return };
     let set = Set::floats(0xc0, 5000, 20, 129);
     for metric in METRICS {
-        let [screened, plain] = [Screen::I8, Screen::None].map(|screen| set.index(device, metric, screen));
+        let [screened, plain] = [Quantization::Int8, Quantization::None]
+            .map(|quantization| set.index(device, metric, quantization));
         if has_kernels(device) {
             assert_eq!(kernel(&screened, 1, 10), Some(ScreenKernel::ScanI8));
             let tile = kernel(&screened, 129, 10).expect("tiles screen");
@@ -183,8 +185,8 @@ fn queries_whose_lists_overflow_are_searched_without_quantizing(engine: Engine) 
     let queries = [cluster(20, 10.0, 0.2), cluster(20, 0.0, 400.0)].concat();
     let mut set = Set::new(dim, rows, queries);
     set.budget = Some(SHORT_LISTS);
-    let [screened, plain] =
-        [Screen::I8, Screen::None].map(|screen| set.index(device, Metric::L2Squared, screen));
+    let [screened, plain] = [Quantization::Int8, Quantization::None]
+        .map(|quantization| set.index(device, Metric::L2Squared, quantization));
     let (found, statistics) = search(&screened, set.queries(40), 10);
     let (want, without) = search(&plain, set.queries(40), 10);
     assert_eq!(bits(&found), bits(&want));
@@ -284,7 +286,8 @@ fn an_outlier_dimension_is_screened_as_well_as_others(engine: Engine) {
     };
     let set = Set::new(dim, made(rows), made(40));
     for metric in METRICS {
-        let [screened, plain] = [Screen::I8, Screen::None].map(|screen| set.index(device, metric, screen));
+        let [screened, plain] = [Quantization::Int8, Quantization::None]
+            .map(|quantization| set.index(device, metric, quantization));
         for count in [2, 16, 40] {
             let statistics = set.compare(&screened, &plain, &[(count, 10)]);
             let survivors = statistics.refined / count as u64;
@@ -299,7 +302,7 @@ fn an_outlier_dimension_is_screened_as_well_as_others(engine: Engine) {
 fn small_segments_bindings_and_budgets_change_nothing(engine: Engine) {
     let Some(device) = engine.device() else { return };
     let set = Set::floats(0x5e6, 5000, 40, 70);
-    let plain = METRICS.map(|metric| set.index(device, metric, Screen::None));
+    let plain = METRICS.map(|metric| set.index(device, metric, Quantization::None));
     let small = [
         engine.confined(u64::MAX, 2 << 20),
         engine.confined(200 << 10, 64 << 20),
@@ -308,8 +311,8 @@ fn small_segments_bindings_and_budgets_change_nothing(engine: Engine) {
     ];
     for (turn, device) in small.into_iter().enumerate() {
         let Some(device) = device else { return };
-        for screen in [Screen::I8, Screen::None] {
-            let small = set.index(&device, METRICS[turn % 3], screen);
+        for quantization in [Quantization::Int8, Quantization::None] {
+            let small = set.index(&device, METRICS[turn % 3], quantization);
             set.compare(&small, &plain[turn % 3], &[(2, 10), (20, 10), (70, 100)]);
         }
     }
@@ -332,7 +335,7 @@ fn rows_added_in_pieces_are_answered_alike(engine: Engine, elements: ElementKind
     let (_, values) = rounded(&values);
     let set = Set::new(dim, values, random.floats(34 * dim));
     for metric in METRICS {
-        let builder = Flat::builder(device, metric, dim).elements(elements).screen(Screen::I8);
+        let builder = Flat::builder(device, metric, dim).elements(elements).quantization(Quantization::Int8);
         let mut index = builder.build().expect("an index");
         let mut start = 0;
         for number in 0.. {
@@ -354,7 +357,7 @@ fn rows_added_in_pieces_are_answered_alike(engine: Engine, elements: ElementKind
             assert!(matches!(error, Error::NotFinite { row: 555, .. }), "{error}");
             assert_eq!(bits(&search(&index, queries, 10).0), bits(&before), "{metric}, {start} rows");
         }
-        let plain = set.index(device, metric, Screen::None);
+        let plain = set.index(device, metric, Quantization::None);
         set.compare(&index, &plain, &[(2, 10), (34, 10), (34, 100)]);
     }
 }
@@ -387,7 +390,8 @@ fn embeddings_are_answered_alike(engine: Engine) {
             for metric in METRICS {
                 let statistics = set.check(device, metric, &[(3, 10), (count, 10), (count, 100)]);
                 assert_eq!(statistics.searched_again, 0);
-                let (_, statistics) = search(&set.index(device, metric, Screen::I8), set.queries(count), 10);
+                let (_, statistics) =
+                    search(&set.index(device, metric, Quantization::Int8), set.queries(count), 10);
                 let survivors = statistics.refined / count as u64;
                 assert!(survivors < 100, "{}, {metric}: {survivors} survivors a query", folder.display());
             }

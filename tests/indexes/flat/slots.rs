@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use fastrand::Rng;
 use nearfield::internals::slots::Slots;
-use nearfield::{Device, Metric, Screen};
+use nearfield::{Device, Metric, Quantization};
 use nearfield_testing::view;
 use test_case::test_case;
 
@@ -52,8 +52,8 @@ fn check(rows: &Slots, model: &Model, random: &mut Rng) {
     }
 }
 
-fn empty(device: &Device, screen: Screen, expected: u64) -> Slots {
-    Slots::new(device, Metric::L2Squared, DIM, screen, expected).expect("no rows")
+fn empty(device: &Device, quantization: Quantization, expected: u64) -> Slots {
+    Slots::new(device, Metric::L2Squared, DIM, quantization, expected).expect("no rows")
 }
 
 /// Puts rows into slots, from the host or the device, and gives up others.
@@ -90,11 +90,11 @@ fn release(rows: &mut Slots, model: &mut Model, freed: &[u32]) {
     freed.iter().for_each(|slot| drop(model.remove(slot)));
 }
 
-#[test_case(Screen::None; "found, read and moved")]
-#[test_case(Screen::I8; "quantised where they lie")]
-fn rows_in_any_slots_are(screen: Screen) {
+#[test_case(Quantization::None; "found, read and moved")]
+#[test_case(Quantization::Int8; "quantised where they lie")]
+fn rows_in_any_slots_are(quantization: Quantization) {
     let Some(device) = device(256) else { return };
-    let mut rows = empty(&device, screen, 0);
+    let mut rows = empty(&device, quantization, 0);
     let (mut model, mut random, mut next) = (Model::new(), Rng::with_seed(0x5107), 0u64);
     for operation in 0..40 {
         let end = rows.end_and_len()[0] as u32;
@@ -141,7 +141,7 @@ fn rows_in_any_slots_are(screen: Screen) {
 #[test]
 fn slots_behind_an_earlier_end_have_no_rows() {
     let Some(device) = device(256) else { return };
-    let mut rows = empty(&device, Screen::None, 0);
+    let mut rows = empty(&device, Quantization::None, 0);
     let (mut model, mut random) = (Model::new(), Rng::with_seed(0xbe));
     let values: Vec<f32> = (0..1000 * DIM).map(|i| (i / DIM % 8) as f32).collect();
     let first: Vec<u32> = (0..1000).filter(|&slot| slot != 5).collect();
@@ -155,8 +155,10 @@ fn slots_behind_an_earlier_end_have_no_rows() {
 #[test]
 fn memory_behind_the_end_is_given_up_where_it_is_much() {
     let Some(device) = device(1024) else { return };
-    for (screen, expected) in [(Screen::None, 0), (Screen::I8, 0), (Screen::I8, 1800)] {
-        let mut rows = empty(&device, screen, expected);
+    for (quantization, expected) in
+        [(Quantization::None, 0), (Quantization::Int8, 0), (Quantization::Int8, 1800)]
+    {
+        let mut rows = empty(&device, quantization, expected);
         let (mut model, mut random) = (Model::new(), Rng::with_seed(0x5e));
         let slots: Vec<u32> = (0..3000).collect();
         let values: Vec<f32> = (0..3000 * DIM).map(|i| (i % 7) as f32).collect();
@@ -190,7 +192,7 @@ fn memory_behind_the_end_is_given_up_where_it_is_much() {
 fn a_search_without_tables_finds_rows_of_all_lists_and_says_so() {
     // The host engine always has tables.
     let Some(device) = gpu() else { return };
-    let mut rows = Slots::new(device, Metric::L2Squared, 1, Screen::None, 0).expect("no rows");
+    let mut rows = Slots::new(device, Metric::L2Squared, 1, Quantization::None, 0).expect("no rows");
     // Each list has a page of 32 slots, with one row.
     rows.put(view(&[1.0f32, 2.0], 1), (&[0, 32], &[7, 8]), &[]).expect("good rows");
     let search = |lists: Option<(&[Vec<u32>], &[u32])>| {

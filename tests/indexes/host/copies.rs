@@ -2,7 +2,7 @@
 
 use crate::common::gpu;
 use crate::support::few_iterations;
-use nearfield::{AddOptions, Filter, Flat, Index, Ivf, Metric, Screen, SearchOptions};
+use nearfield::{AddOptions, Filter, Flat, Index, Ivf, Metric, Quantization, SearchOptions};
 use nearfield_testing::living::Kind;
 use nearfield_testing::{Random, view};
 use test_case::test_matrix;
@@ -16,11 +16,11 @@ fn a_copy_has_what_the_gpu_has_after_any_change(kind: Kind) {
     let rows = view(&values, DIM);
     let mut index: Index = match kind {
         Kind::Flat => {
-            let builder = Flat::builder(device, Metric::L2, DIM).screen(Screen::I8);
+            let builder = Flat::builder(device, Metric::L2, DIM).quantization(Quantization::Int8);
             builder.keep_host_copy(true).build().expect("an index").into()
         }
         Kind::Ivf => {
-            let builder = Ivf::builder(device, Metric::L2, DIM).screen(Screen::I8).lists(12);
+            let builder = Ivf::builder(device, Metric::L2, DIM).quantization(Quantization::Int8).lists(12);
             builder.keep_host_copy(true).kmeans(few_iterations).train(rows).expect("trains").into()
         }
     };

@@ -10,7 +10,7 @@ use crate::support::flat;
 use nearfield::MatrixView;
 use nearfield::{
     AdapterKind, AddOptions, Device, Error, Filter, Flat, Index, Ivf, KMeans, Metric, Neighbors, Output,
-    Screen, SearchOptions,
+    Quantization, SearchOptions,
 };
 use nearfield_testing::{Random, view};
 
@@ -20,7 +20,7 @@ fn ids(found: &Neighbors) -> Vec<Vec<u64>> {
 
 /// An index on the GPU with a copy on the host.
 fn with_copy(rows: MatrixView<'_, f32>) -> Option<Flat> {
-    let builder = Flat::builder(gpu()?, Metric::L2, rows.dim()).screen(Screen::I8);
+    let builder = Flat::builder(gpu()?, Metric::L2, rows.dim()).quantization(Quantization::Int8);
     let mut index = builder.keep_host_copy(true).build().expect("an index");
     index.add(rows).expect("rows");
     Some(index)
@@ -89,7 +89,7 @@ fn vectors_of_any_dim_are_quantized() {
     for dim in [66_053, 100_000] {
         let values = random.floats(6 * dim);
         let rows = view(&values, dim);
-        let index = flat(&Device::host(), Metric::Cosine, rows, Screen::I8);
+        let index = flat(&Device::host(), Metric::Cosine, rows, Quantization::Int8);
         let found = index.search(rows, 1).expect("an answer");
         assert_eq!(ids(&found), (0..6).map(|id| vec![id]).collect::<Vec<_>>(), "{dim}");
     }
@@ -266,11 +266,11 @@ fn parts_of_a_query_stay_within_the_budget() {
     let mut random = Random::new(12);
     let values = random.floats(20_000 * 8);
     let rows = view(&values, 8);
-    let index = flat(&with_budget(u64::MAX), Metric::L2, rows, Screen::None);
+    let index = flat(&with_budget(u64::MAX), Metric::L2, rows, Quantization::None);
     let ample = index.plan(1, 5000).expect("a plan").scratch_bytes;
     let want = index.search(rows.slice(0..1), 5000).expect("an answer");
     for budget in [ample, ample - 1, ample / 2] {
-        let index = flat(&with_budget(budget), Metric::L2, rows, Screen::None);
+        let index = flat(&with_budget(budget), Metric::L2, rows, Quantization::None);
         match index.plan(1, 5000) {
             Ok(plan) => {
                 assert!(plan.scratch_bytes <= budget);

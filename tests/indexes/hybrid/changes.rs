@@ -1,6 +1,6 @@
 //! Rows that come and go: both copies change together, or neither does.
 
-use nearfield::{AddOptions, Device, ElementKind, Error, Flat, Metric, RowPlace, SearchOptions};
+use nearfield::{AddOptions, Device, ElementKind, Error, Flat, Metric, Residency, SearchOptions};
 use test_case::test_matrix;
 
 use super::{Twins, clustered};
@@ -71,7 +71,7 @@ fn after_any_changes_answers_are_those_of_the_host_engine(metric: Metric) {
     let bytes = twins.hybrid.to_bytes().expect("bytes");
     assert!(bytes == twins.host.to_bytes().expect("bytes"), "saved alike");
     let host = twins.hybrid.clone_to(&Device::host()).expect("a copy");
-    let loaded = Flat::loader(&device).rows(RowPlace::Host).load_bytes(&bytes);
+    let loaded = Flat::loader(&device).residency(Residency::Host).load_bytes(&bytes);
     Twins { hybrid: loaded.expect("loaded"), host }.search(queries, &SearchOptions::new(10));
 }
 

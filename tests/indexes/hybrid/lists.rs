@@ -1,7 +1,8 @@
 //! Lists whose rows the host keeps: the device finds the lists and screens their rows.
 
 use nearfield::{
-    Device, ElementKind, Error, Flat, Ivf, Metric, Neighbors, RowPlace, Screen, SearchOptions, SearchResult,
+    Device, ElementKind, Error, Flat, Ivf, Metric, Neighbors, Quantization, Residency, SearchOptions,
+    SearchResult,
 };
 use test_case::test_matrix;
 
@@ -27,11 +28,15 @@ struct Twins {
 
 impl Twins {
     fn new(device: &Device, metric: Metric, dim: usize, values: &[f32]) -> Self {
-        let builder =
-            || Ivf::builder(device, metric, dim).lists(LISTS).kmeans(few_iterations).screen(Screen::I8);
+        let builder = || {
+            Ivf::builder(device, metric, dim)
+                .lists(LISTS)
+                .kmeans(few_iterations)
+                .quantization(Quantization::Int8)
+        };
         let sample = view(&values[..1000 * dim], dim);
-        let of = |place| builder().rows(place).train(sample).expect("an index");
-        let mut twins = Self { there: of(RowPlace::Device), hybrid: of(RowPlace::Host) };
+        let of = |place| builder().residency(place).train(sample).expect("an index");
+        let mut twins = Self { there: of(Residency::Device), hybrid: of(Residency::Host) };
         twins.change(|index| index.add(view(values, dim)));
         twins
     }
@@ -71,7 +76,7 @@ fn lists_give_the_rows_that_lists_on_the_device_give(metric: Metric) {
             let allowed: Vec<u64> = (0..ROWS as u64).step_by(step).collect();
             twins.search(&queries[..40 * dim], &SearchOptions::new(10).probes(2).filter(&allowed));
         }
-        twins.search(&queries[..10 * dim], &SearchOptions::new(700).probes(1).fill(true));
+        twins.search(&queries[..10 * dim], &SearchOptions::new(700).probes(1).iterative_scan(true));
     };
     compare(&twins);
     let (more, other) = (whole(&mut random, 500, dim), whole(&mut random, 100, dim));
@@ -84,7 +89,7 @@ fn lists_give_the_rows_that_lists_on_the_device_give(metric: Metric) {
     twins.change(Ivf::compact);
     compare(&twins);
     let loaded =
-        Ivf::loader(device).rows(RowPlace::Host).load_bytes(&twins.hybrid.to_bytes().expect("bytes"));
+        Ivf::loader(device).residency(Residency::Host).load_bytes(&twins.hybrid.to_bytes().expect("bytes"));
     let twins = Twins { hybrid: loaded.expect("loaded"), ..twins };
     compare(&twins);
 }
@@ -97,7 +102,7 @@ fn all_lists_give_what_the_host_engine_gives() {
         let mut random = Random::new(42);
         let (values, queries) = (clustered(&mut random, 3000, 32), clustered(&mut random, 70, 32));
         let builder =
-            Ivf::builder(device, metric, 32).lists(LISTS).kmeans(few_iterations).rows(RowPlace::Host);
+            Ivf::builder(device, metric, 32).lists(LISTS).kmeans(few_iterations).residency(Residency::Host);
         let mut index = builder.train(view(&values[..800 * 32], 32)).expect("an index");
         index.add(view(&values, 32)).expect("good rows");
         let mut wanted = Flat::builder(&Device::host(), metric, 32).build().expect("an index");
@@ -156,10 +161,11 @@ fn little_scratch_memory_and_many_near_rows_change_nothing() {
 
 #[test]
 fn a_device_that_would_search_all_rows_screens_them() {
-    let Some(device) = Adapter.open(options().exact_when_quicker(true)) else { return };
+    let Some(device) = Adapter.open(options().exact_if_faster(true)) else { return };
     let mut random = Random::new(44);
     let values = clustered(&mut random, 5000, 16);
-    let builder = Ivf::builder(&device, Metric::L2, 16).lists(8).kmeans(few_iterations).rows(RowPlace::Host);
+    let builder =
+        Ivf::builder(&device, Metric::L2, 16).lists(8).kmeans(few_iterations).residency(Residency::Host);
     let mut index = builder.train(view(&values, 16)).expect("an index");
     index.add(view(&values, 16)).expect("good rows");
     let found =
@@ -171,8 +177,11 @@ fn a_device_that_would_search_all_rows_screens_them() {
 fn lists_need_a_screen() {
     let Some(device) = gpu() else { return };
     let values = [1.0f32, 2.0, 3.0, 4.0];
-    for (screen, builder) in [(Screen::Auto, "Auto"), (Screen::None, "None")] {
-        let index = Ivf::builder(device, Metric::L2, 2).lists(1).screen(screen).rows(RowPlace::Host);
+    for (quantization, builder) in [(Quantization::Auto, "Auto"), (Quantization::None, "None")] {
+        let index = Ivf::builder(device, Metric::L2, 2)
+            .lists(1)
+            .quantization(quantization)
+            .residency(Residency::Host);
         let error = index.train(view(&values, 2)).expect_err("no screen");
         assert!(matches!(error, Error::Argument { argument: "screen", .. }), "{error}");
         assert!(error.to_string().contains(builder), "{error}");
@@ -192,7 +201,7 @@ fn rows_of_a_file_lie_in_lists() {
     for devices in super::mapped::devices() {
         let builder = || Ivf::builder(&devices, Metric::L2Squared, dim).lists(LISTS).kmeans(few_iterations);
         let sample = view(&values[..800 * dim], dim);
-        let mut mapped = builder().rows(RowPlace::Mapped(path.clone())).train(sample).expect("an index");
+        let mut mapped = builder().mapped(path.clone()).train(sample).expect("an index");
         let mut wanted = builder().train(sample).expect("an index");
         wanted.add(view(&values, dim)).expect("good rows");
         assert_eq!((mapped.len(), mapped.elements()), (5000, ElementKind::F32));
@@ -218,8 +227,7 @@ fn rows_of_a_file_lie_in_lists() {
             }
         }
         assert!(matches!(mapped.add(&values[..dim]), Err(Error::Unsupported { .. })));
-        let error =
-            builder().rows(RowPlace::Mapped("missing.npy".into())).train(sample).expect_err("no file");
+        let error = builder().mapped("missing.npy").train(sample).expect_err("no file");
         assert!(matches!(error, Error::Io { .. }), "{error}");
     }
 }

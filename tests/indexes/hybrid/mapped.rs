@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use half::f16;
 use nearfield::{
-    AddOptions, Device, Devices, ElementKind, Error, Flat, Ivf, MemoryPlace, Metric, Neighbors, Placement,
-    RowPlace, Screen, SearchOptions,
+    AddOptions, Device, Devices, Distribution, ElementKind, Error, Flat, Ivf, Metric, Neighbors,
+    Quantization, Residency, SearchOptions,
 };
 use tempfile::TempDir;
 
@@ -109,7 +109,7 @@ pub(super) fn devices() -> Vec<Devices> {
 }
 
 fn mapped(devices: &Devices, metric: Metric, path: &Path) -> Result<Flat, Error> {
-    Flat::builder(devices, metric, DIM).rows(RowPlace::Mapped(path.into())).build()
+    Flat::builder(devices, metric, DIM).mapped(path).build()
 }
 
 #[track_caller]
@@ -332,20 +332,20 @@ fn memory_tells_what_is_in_the_file() {
     let given = Given::new(37);
     let path = given.npy("rows.npy");
     for device in devices() {
-        let builder = Flat::builder(&device, Metric::L2, DIM).screen(Screen::I8);
-        let index = builder.rows(RowPlace::Mapped(path.clone())).build().expect("an index");
+        let builder = Flat::builder(&device, Metric::L2, DIM).quantization(Quantization::Int8);
+        let index = builder.mapped(path.clone()).build().expect("an index");
         let memory = index.memory();
-        assert_eq!(memory.at(MemoryPlace::File), (ROWS * DIM * 4) as u64, "{memory}");
+        assert_eq!(memory.at(Residency::Mapped), (ROWS * DIM * 4) as u64, "{memory}");
         let rows: Vec<_> = memory.parts().iter().filter(|part| part.name == "rows").collect();
-        assert!(rows.len() == 1 && rows[0].place == MemoryPlace::File, "{memory}");
+        assert!(rows.len() == 1 && rows[0].residency == Residency::Mapped, "{memory}");
         assert!(memory.to_string().contains("(file)"), "{memory}");
-        assert_eq!(memory.total(), memory.at(MemoryPlace::Device) + memory.at(MemoryPlace::Host));
-        assert!(index.is_screened());
+        assert_eq!(memory.total(), memory.at(Residency::Device) + memory.at(Residency::Host));
+        assert!(index.is_quantized());
 
-        let builder = Flat::builder(&device, Metric::L2, DIM).placement(Placement::Replicas);
-        let index = builder.rows(RowPlace::Mapped(path.clone())).build().expect("an index");
+        let builder = Flat::builder(&device, Metric::L2, DIM).distribution(Distribution::Replicated);
+        let index = builder.mapped(path.clone()).build().expect("an index");
         given.compare(&index, &given.on_host(Metric::L2, ElementKind::F32));
-        assert_eq!(index.memory().at(MemoryPlace::File), (ROWS * DIM * 4) as u64, "there is one file");
+        assert_eq!(index.memory().at(Residency::Mapped), (ROWS * DIM * 4) as u64, "there is one file");
     }
 }
 
@@ -354,7 +354,7 @@ fn a_loader_maps_nothing() {
     let given = Given::new(38);
     let path = given.path("saved.nf");
     given.on_host(Metric::L2, ElementKind::F32).save(&path).expect("saved");
-    let loader = Flat::loader(&Device::host()).rows(RowPlace::Mapped(path.clone()));
+    let loader = Flat::loader(&Device::host()).residency(Residency::Mapped);
     let error = loader.load(&path).expect_err("the builder maps files");
     assert!(matches!(error, Error::Argument { argument: "rows", .. }), "{error}");
 }
@@ -367,7 +367,7 @@ fn shards_whose_copy_does_not_quite_fit_are_streamed() {
     let wanted = given.on_host(Metric::L2, ElementKind::F32);
     let Some(roomy) = support::devices(Adapter, 2) else { return };
     let there = mapped(&Devices::from(&roomy), Metric::L2, &path).expect("an index");
-    let each = there.memory().at(MemoryPlace::Device) / 2;
+    let each = there.memory().at(Residency::Device) / 2;
     assert_eq!(there.plan(40, 10).expect("a plan").windows, 0);
     // Room for half of the rows, in whole blocks that is not enough.
     let limit = each * (ROWS as u64 / 2) / (ROWS as u64 / 2).next_multiple_of(128);

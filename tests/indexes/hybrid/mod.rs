@@ -8,7 +8,7 @@ mod ways;
 
 use half::f16;
 use nearfield::{
-    AddOptions, Device, ElementKind, Error, Flat, FlatBuilder, Metric, Neighbors, RowPlace, SearchOptions,
+    AddOptions, Device, ElementKind, Error, Flat, FlatBuilder, Metric, Neighbors, Residency, SearchOptions,
     SearchResult, Vectors,
 };
 
@@ -36,7 +36,7 @@ impl Twins {
         set: impl Fn(FlatBuilder) -> FlatBuilder,
     ) -> Self {
         let of = |device: &Device| {
-            set(Flat::builder(device, metric, dim).elements(elements)).rows(RowPlace::Host).build()
+            set(Flat::builder(device, metric, dim).elements(elements)).residency(Residency::Host).build()
         };
         let [hybrid, host] = [device, &Device::host()].map(|device| of(device).expect("an index"));
         Self { hybrid, host }

@@ -1,7 +1,7 @@
 //! Rows whose 8-bit copy does not fit the device: searches send it window by window, and answer as the host engine does, bit for bit.
 
 use nearfield::{
-    Device, ElementKind, Error, Filter, Flat, Index, Ivf, MemoryPlace, Metric, Placement, RowPlace, Screen,
+    Device, Distribution, ElementKind, Error, Filter, Flat, Index, Ivf, Metric, Quantization, Residency,
     SearchOptions,
 };
 use test_case::test_case;
@@ -19,14 +19,16 @@ fn device() -> Option<Limited> {
 }
 
 /// The same index streamed on a device, and on the host engine.
-fn twins(device: &Device, metric: Metric, elements: ElementKind, place: RowPlace) -> Twins {
-    let builder = |device: &Device| Flat::builder(device, metric, 32).elements(elements).screen(Screen::I8);
-    let hybrid = builder(device).rows(place).build().expect("an index");
+fn twins(device: &Device, metric: Metric, elements: ElementKind, place: Residency) -> Twins {
+    let builder = |device: &Device| {
+        Flat::builder(device, metric, 32).elements(elements).quantization(Quantization::Int8)
+    };
+    let hybrid = builder(device).residency(place).build().expect("an index");
     Twins { hybrid, host: builder(&Device::host()).build().expect("an index") }
 }
 
 fn streamed(device: &Device) -> Twins {
-    twins(device, Metric::L2, ElementKind::F32, RowPlace::Streamed)
+    twins(device, Metric::L2, ElementKind::F32, Residency::Streamed)
 }
 
 #[test_case(Metric::L2, ElementKind::F32)]
@@ -35,7 +37,7 @@ fn streamed(device: &Device) -> Twins {
 #[test_case(Metric::InnerProduct, ElementKind::F16)]
 fn windows_find_what_the_host_finds(metric: Metric, elements: ElementKind) {
     let Some(device) = device() else { return };
-    let mut twins = twins(&device, metric, elements, RowPlace::Streamed);
+    let mut twins = twins(&device, metric, elements, Residency::Streamed);
     let mut random = Random::new(1);
     twins.add(&clustered(&mut random, 11_000, 32), None);
     let queries = clustered(&mut random, 40, 32);
@@ -47,7 +49,7 @@ fn windows_find_what_the_host_finds(metric: Metric, elements: ElementKind) {
             [(1, 5), (3000, 4)].iter().find(|(other, _)| *other == k).map_or(6, |(_, windows)| *windows);
         assert_eq!((statistics.windows, statistics.on_host), (windows, false), "k = {k}: {statistics:?}");
         assert_eq!(statistics.searched_exhaustively, 0, "k = {k}: {statistics:?}");
-        assert_eq!(statistics.rows, MemoryPlace::Host);
+        assert_eq!(statistics.rows, Residency::Host);
         if k == 10 {
             let nearly_all = 40 * 11_000 / 4;
             assert!(statistics.refined < nearly_all, "a screen excludes rows: {statistics:?}");
@@ -58,7 +60,7 @@ fn windows_find_what_the_host_finds(metric: Metric, elements: ElementKind) {
     let within = twins.within(view(&queries, 32), radius);
     assert!(within.neighbors.row(0).len() >= 49 && within.statistics.windows == 6, "{:?}", within.statistics);
     let plan = twins.hybrid.plan(40, 10).expect("a plan");
-    assert_eq!((plan.windows, plan.reports_on_host, plan.rows), (6, true, MemoryPlace::Host));
+    assert_eq!((plan.windows, plan.reports_on_host, plan.rows), (6, true, Residency::Host));
     assert!(plan.to_string().contains("; rows in the host's memory, streamed in 6 windows; "), "{plan}");
 }
 
@@ -66,7 +68,7 @@ fn windows_find_what_the_host_finds(metric: Metric, elements: ElementKind) {
 fn integers_on_host(twins: &Twins) -> u64 {
     let memory = twins.hybrid.memory();
     let parts = memory.parts().iter();
-    let on_host = parts.filter(|part| (part.name, part.place) == ("integers", MemoryPlace::Host));
+    let on_host = parts.filter(|part| (part.name, part.residency) == ("integers", Residency::Host));
     on_host.map(|part| part.bytes).sum()
 }
 
@@ -180,8 +182,8 @@ fn queries_with_too_many_candidates_are_answered_by_the_host() {
     let Some(device) = limited(18_750 * QUANTIZED) else { return };
     let mut twins = streamed(&device);
     // Scratch memory for short lists alone.
-    let builder = Flat::builder(&*device, Metric::L2, 32).screen(Screen::I8).budget(1 << 20);
-    twins.hybrid = builder.rows(RowPlace::Streamed).build().expect("an index");
+    let builder = Flat::builder(&*device, Metric::L2, 32).quantization(Quantization::Int8).budget(1 << 20);
+    twins.hybrid = builder.residency(Residency::Streamed).build().expect("an index");
     // Rows at nearly one distance of each other: a screen excludes none.
     let mut random = Random::new(4);
     let mut values = vec![1.0; 24_576 * 32];
@@ -197,21 +199,21 @@ fn queries_with_too_many_candidates_are_answered_by_the_host() {
 fn a_growing_index_goes_from_the_device_to_the_host_to_windows() {
     // Room for 1,024 rows with their copy, and for four times as many copies alone.
     let Some(device) = device() else { return };
-    let mut twins = twins(&device, Metric::L2, ElementKind::F32, RowPlace::Auto);
+    let mut twins = twins(&device, Metric::L2, ElementKind::F32, Residency::Auto);
     let mut random = Random::new(5);
     let queries = clustered(&mut random, 10, 32);
     let mut places = vec![];
     for _ in 0..6 {
         twins.add(&clustered(&mut random, 890, 32), None);
-        places.push((twins.hybrid.row_place(), twins.hybrid.plan(10, 10).expect("a plan").windows > 0));
-        if twins.hybrid.row_place() == MemoryPlace::Host {
+        places.push((twins.hybrid.residency(), twins.hybrid.plan(10, 10).expect("a plan").windows > 0));
+        if twins.hybrid.residency() == Residency::Host {
             twins.search(view(&queries, 32), &SearchOptions::new(10));
         }
     }
-    let (device_has, hybrid) = ((MemoryPlace::Device, false), (MemoryPlace::Host, false));
+    let (device_has, hybrid) = ((Residency::Device, false), (Residency::Host, false));
     assert_eq!(places[..2], [device_has, hybrid], "{places:?}");
-    assert_eq!(places[5], (MemoryPlace::Host, true), "{places:?}");
-    assert!(twins.hybrid.memory().at(MemoryPlace::Device) <= 4096 * QUANTIZED, "{}", twins.hybrid.memory());
+    assert_eq!(places[5], (Residency::Host, true), "{places:?}");
+    assert!(twins.hybrid.memory().at(Residency::Device) <= 4096 * QUANTIZED, "{}", twins.hybrid.memory());
     // In one step, from a file that is loaded or mapped.
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("streamed.nf");
@@ -220,12 +222,12 @@ fn a_growing_index_goes_from_the_device_to_the_host_to_windows() {
     drop(hybrid);
     let wanted = host.search(view(&queries, 32), 10).expect("an answer");
     let mapped =
-        Flat::builder(&*device, Metric::L2, 32).screen(Screen::I8).rows(RowPlace::Mapped(path.clone()));
-    let loaded = |place| Index::loader(&*device).rows(place).load(&path);
+        Flat::builder(&*device, Metric::L2, 32).quantization(Quantization::Int8).mapped(path.clone());
+    let loaded = |place| Index::loader(&*device).residency(place).load(&path);
     let all: [(&dyn Fn() -> Result<Index, Error>, _); 3] = [
-        (&|| loaded(RowPlace::Auto), MemoryPlace::Host),
-        (&|| loaded(RowPlace::Streamed), MemoryPlace::Host),
-        (&|| mapped.clone().build().map(Index::from), MemoryPlace::File),
+        (&|| loaded(Residency::Auto), Residency::Host),
+        (&|| loaded(Residency::Streamed), Residency::Host),
+        (&|| mapped.clone().build().map(Index::from), Residency::Mapped),
     ];
     for (index, place) in all {
         let index = index().expect("an index");
@@ -250,12 +252,13 @@ fn searches_of_several_threads_take_turns() {
     });
 }
 
-#[test_case(Placement::Shards)]
-#[test_case(Placement::Replicas)]
-fn several_devices_stream_as_one(placement: Placement) {
+#[test_case(Distribution::Sharded)]
+#[test_case(Distribution::Replicated)]
+fn several_devices_stream_as_one(distribution: Distribution) {
     let (Some(one), Some(other)) = (device(), limited(4096 * QUANTIZED + 1)) else { return };
-    let builder = Flat::builder(&[one.clone(), other.clone()], Metric::L2, 32).screen(Screen::I8);
-    let hybrid = builder.placement(placement).rows(RowPlace::Streamed).build().expect("an index");
+    let builder =
+        Flat::builder(&[one.clone(), other.clone()], Metric::L2, 32).quantization(Quantization::Int8);
+    let hybrid = builder.distribution(distribution).residency(Residency::Streamed).build().expect("an index");
     let mut twins = Twins { hybrid, ..streamed(&one) };
     let mut random = Random::new(12);
     for rows in [9000, 3000] {
@@ -275,18 +278,22 @@ fn a_window_may_have_a_single_block() {
     let mut random = Random::new(9);
     twins.add(&clustered(&mut random, 300, 32), None);
     twins.search(view(&clustered(&mut random, 5, 32), 32), &SearchOptions::new(4));
-    assert_eq!(twins.hybrid.memory().at(MemoryPlace::Device), 128 * QUANTIZED);
+    assert_eq!(twins.hybrid.memory().at(Residency::Device), 128 * QUANTIZED);
 }
 
 #[test]
 fn lists_are_not_streamed() {
     let Some(device) = device() else { return };
     let values = Random::new(10).floats(6000 * 32);
-    let builder =
-        || Ivf::builder(&*device, Metric::L2, 32).lists(8).kmeans(few_iterations).screen(Screen::I8);
-    let error = builder().rows(RowPlace::Streamed).train(view(&values, 32)).expect_err("a Flat alone");
+    let builder = || {
+        Ivf::builder(&*device, Metric::L2, 32)
+            .lists(8)
+            .kmeans(few_iterations)
+            .quantization(Quantization::Int8)
+    };
+    let error = builder().residency(Residency::Streamed).train(view(&values, 32)).expect_err("a Flat alone");
     assert!(matches!(error, Error::Argument { argument: "rows", .. }), "{error}");
-    let mut index = builder().rows(RowPlace::Auto).train(view(&values[..640], 32)).expect("an index");
+    let mut index = builder().residency(Residency::Auto).train(view(&values[..640], 32)).expect("an index");
     let error = index.add(view(&values, 32)).expect_err("no room for the copy");
     assert!(matches!(error, Error::MemoryLimit { .. }), "{error}");
 }

@@ -1,9 +1,7 @@
 //! Every way that a query can take: by each screen, by the host alone, with lists that overflow, under filters and radii.
 
 use half::f16;
-use nearfield::{
-    Device, ElementKind, Error, Filter, Flat, MemoryPlace, Metric, RowPlace, Screen, SearchOptions,
-};
+use nearfield::{Device, ElementKind, Error, Filter, Flat, Metric, Quantization, Residency, SearchOptions};
 use test_case::test_matrix;
 
 use super::{Twins, clustered};
@@ -143,16 +141,16 @@ fn the_device_has_a_quarter_of_the_bytes() {
     let (dim, rows) = (768, 3000);
     let values = Random::new(14).floats(rows * dim);
     let mut index =
-        Flat::builder(device, Metric::Cosine, dim).rows(RowPlace::Host).build().expect("an index");
+        Flat::builder(device, Metric::Cosine, dim).residency(Residency::Host).build().expect("an index");
     index.add(view(&values, dim)).expect("good rows");
     let memory = index.memory();
     let whole = (rows * dim * 4) as f64;
-    let [on_device, on_host] = [MemoryPlace::Device, MemoryPlace::Host].map(|place| memory.at(place) as f64);
+    let [on_device, on_host] = [Residency::Device, Residency::Host].map(|place| memory.at(place) as f64);
     assert!(on_device <= 0.28 * whole, "{memory}: {on_device} of {whole}");
     assert!((whole..1.1 * whole).contains(&on_host), "{memory}");
-    let on_device = memory.parts().iter().filter(|part| part.place == MemoryPlace::Device);
+    let on_device = memory.parts().iter().filter(|part| part.residency == Residency::Device);
     assert_eq!(on_device.map(|part| part.name).collect::<Vec<_>>(), ["integers"]);
-    assert!(index.is_screened(), "even on a software driver");
+    assert!(index.is_quantized(), "even on a software driver");
     let plan = index.plan(1000, 10).expect("a plan").to_string();
     assert!(plan.contains("the host refines"), "{plan}");
 }
@@ -162,7 +160,7 @@ fn dims_that_are_not_screened_are_searched_by_the_host() {
     let Some(mut twins) = Twins::new(Metric::L2, 5, ElementKind::F32) else { return };
     let mut random = Random::new(15);
     twins.add(&random.floats(9000 * 5), None);
-    assert!(!twins.hybrid.is_screened());
+    assert!(!twins.hybrid.is_quantized());
     let queries = random.floats(30 * 5);
     assert!(twins.search(view(&queries, 5), &SearchOptions::new(10)).statistics.on_host);
     assert!(twins.within(view(&queries, 5), 0.5).statistics.on_host);
@@ -171,7 +169,9 @@ fn dims_that_are_not_screened_are_searched_by_the_host() {
     assert!(twins.hybrid.plan(30, 10).expect("a plan").reports_on_host);
     // A screen that was asked for is there.
     let device = gpu().expect("an adapter");
-    let mut twins = Twins::on(device, Metric::L2, 5, ElementKind::F32, |builder| builder.screen(Screen::I8));
+    let mut twins = Twins::on(device, Metric::L2, 5, ElementKind::F32, |builder| {
+        builder.quantization(Quantization::Int8)
+    });
     twins.add(&random.floats(9000 * 5), None);
     assert!(!twins.search(view(&queries, 5), &SearchOptions::new(10)).statistics.on_host);
 }
@@ -179,10 +179,11 @@ fn dims_that_are_not_screened_are_searched_by_the_host() {
 #[test]
 fn rows_on_the_host_without_a_screen_are_refused() {
     let Some(device) = gpu() else { return };
-    let builder =
-        |device: &Device| Flat::builder(device, Metric::L2, 32).rows(RowPlace::Host).screen(Screen::None);
+    let builder = |device: &Device| {
+        Flat::builder(device, Metric::L2, 32).residency(Residency::Host).quantization(Quantization::None)
+    };
     let error = builder(device).build().expect_err("no screen");
     assert!(matches!(error, Error::Argument { argument: "screen", .. }), "{error}");
-    assert!(error.to_string().contains("Screen::I8"), "{error}");
+    assert!(error.to_string().contains("Quantization::Int8"), "{error}");
     builder(&Device::host()).build().expect("the host engine has its rows anyway");
 }

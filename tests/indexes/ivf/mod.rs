@@ -7,7 +7,7 @@ use crate::common::Engine::{self, Adapter, Host};
 use crate::common::{has_kernels, with_bindings_of};
 use crate::support::{few_iterations, flat, run_within};
 use nearfield::{
-    Device, Error, Filter, Flat, Ivf, KMeans, MatrixView, Metric, Screen, SearchOptions, SearchResult,
+    Device, Error, Filter, Flat, Ivf, KMeans, MatrixView, Metric, Quantization, SearchOptions, SearchResult,
 };
 use nearfield_testing::living::bits;
 use nearfield_testing::{Random, view};
@@ -26,8 +26,14 @@ fn numbers(rows: usize, dim: usize, seed: u64) -> Vec<f32> {
         .collect()
 }
 
-fn ivf(device: &Device, metric: Metric, rows: MatrixView<'_, f32>, lists: usize, screen: Screen) -> Ivf {
-    let builder = Ivf::builder(device, metric, rows.dim()).lists(lists).screen(screen);
+fn ivf(
+    device: &Device,
+    metric: Metric,
+    rows: MatrixView<'_, f32>,
+    lists: usize,
+    quantization: Quantization,
+) -> Ivf {
+    let builder = Ivf::builder(device, metric, rows.dim()).lists(lists).quantization(quantization);
     let mut index = builder.kmeans(few_iterations).train(rows).expect("trains");
     index.add(rows).expect("rows");
     assert_eq!(index.list_sizes().iter().sum::<usize>(), rows.rows());
@@ -42,9 +48,11 @@ fn with_all_probes_it_answers_as_flat_bit_for_bit(engine: Engine) {
     {
         let values = numbers(rows, dim, 1);
         let queries = numbers(70, dim, 2);
-        for (screen, metric) in [(Screen::None, METRICS[turn]), (Screen::I8, METRICS[(turn + 1) % 4])] {
-            let exact = flat(device, metric, view(&values, dim), screen);
-            let index = ivf(device, metric, view(&values, dim), lists, screen);
+        for (quantization, metric) in
+            [(Quantization::None, METRICS[turn]), (Quantization::Int8, METRICS[(turn + 1) % 4])]
+        {
+            let exact = flat(device, metric, view(&values, dim), quantization);
+            let index = ivf(device, metric, view(&values, dim), lists, quantization);
             // By candidates, and list by list.
             for (count, k) in [1, 10, 70, 1500].into_iter().flat_map(|k| [(1, k), (70, k)]) {
                 let some = view(&queries[..count * dim], dim);
@@ -53,7 +61,8 @@ fn with_all_probes_it_answers_as_flat_bit_for_bit(engine: Engine) {
                     .expect("an answer")
                     .neighbors;
                 let wanted = exact.search(some, k).expect("an answer");
-                let case = format!("{rows} x {dim}, {lists} lists, {metric:?}, {screen:?}, {count}, k {k}");
+                let case =
+                    format!("{rows} x {dim}, {lists} lists, {metric:?}, {quantization:?}, {count}, k {k}");
                 assert_eq!(bits(&found), bits(&wanted), "{case}");
             }
         }
@@ -69,8 +78,8 @@ fn recall_rises_with_the_probes_and_the_fewest_for_a_recall_are_found(engine: En
         |rows: usize| -> Vec<f32> { (0..rows * 12).map(|_| random.below(1000) as f32 * 1e-3).collect() };
     let (values, queries) = (values(1500), values(80));
     let (rows, queries) = (view(&values, 12), view(&queries, 12));
-    let index = ivf(device, Metric::L2, rows, 20, Screen::I8);
-    let truth = flat(device, Metric::L2, rows, Screen::None).search(queries, 10).expect("an answer");
+    let index = ivf(device, Metric::L2, rows, 20, Quantization::Int8);
+    let truth = flat(device, Metric::L2, rows, Quantization::None).search(queries, 10).expect("an answer");
     let found = |probes| {
         let found = index.search_with(queries, &SearchOptions::new(10).probes(probes)).expect("an answer");
         let hits = found.neighbors.iter().zip(&truth).map(|(found, truth)| {
@@ -102,7 +111,7 @@ fn queries_do_not_see_each_others_lists(engine: Engine) {
     let at = |number: usize| if number.is_multiple_of(2) { 500.0 } else { -500.0 };
     let values: Vec<f32> = (0..1000 * 20).map(|i| at(i / 20) + random.below(10) as f32).collect();
     let queries: Vec<f32> = (0..300 * 20).map(|i| at(i / 20) + random.below(10) as f32).collect();
-    let index = ivf(device, Metric::L2, view(&values, 20), 2, Screen::I8);
+    let index = ivf(device, Metric::L2, view(&values, 20), 2, Quantization::Int8);
     assert_eq!(index.list_sizes(), [500, 500]);
     for count in [2, 300] {
         let found = index
@@ -120,7 +129,7 @@ fn queries_do_not_see_each_others_lists(engine: Engine) {
 fn lists_of_one_row_duplicates_and_many_queries_of_few_candidates(engine: Engine) {
     let Some(device) = engine.device() else { return };
     let values: Vec<f32> = (0..100).flat_map(|row| [row as f32 * 10.0, 1.0]).collect();
-    let index = ivf(device, Metric::L2, view(&values, 2), 100, Screen::I8);
+    let index = ivf(device, Metric::L2, view(&values, 2), 100, Quantization::Int8);
     let mut sizes = index.list_sizes();
     sizes.sort_unstable();
     assert_eq!(sizes, [1; 100]);
@@ -131,7 +140,7 @@ fn lists_of_one_row_duplicates_and_many_queries_of_few_candidates(engine: Engine
     }
     // More probes than one workgroup sorts.
     let many: Vec<f32> = (0..1200).map(|row| row as f32).collect();
-    let index = ivf(device, Metric::L2, view(&many, 1), 1200, Screen::None);
+    let index = ivf(device, Metric::L2, view(&many, 1), 1200, Quantization::None);
     for probes in [1100, 1200] {
         let found = index
             .search_with(view(&many[..2], 1), &SearchOptions::new(1200).probes(probes))
@@ -141,7 +150,7 @@ fn lists_of_one_row_duplicates_and_many_queries_of_few_candidates(engine: Engine
     }
     // Equal rows: ties go to the smaller id.
     let same = vec![2.0f32; 600 * 8];
-    let index = ivf(device, Metric::Cosine, view(&same, 8), 3, Screen::I8);
+    let index = ivf(device, Metric::Cosine, view(&same, 8), 3, Quantization::Int8);
     let found = index
         .search_with(view(&same[..80 * 8], 8), &SearchOptions::new(5).probes(3))
         .expect("an answer")
@@ -154,7 +163,7 @@ fn lists_of_one_row_duplicates_and_many_queries_of_few_candidates(engine: Engine
 fn queries_may_be_more_than_are_searched_at_a_time(engine: Engine) {
     let Some(device) = engine.device() else { return };
     let values: Vec<f32> = (0..1000).map(|row| row as f32).collect();
-    let index = ivf(device, Metric::L2, view(&values, 1), 100, Screen::None);
+    let index = ivf(device, Metric::L2, view(&values, 1), 100, Quantization::None);
     let queries: Vec<f32> = (0..17_000).map(|query| (query % 1000) as f32).collect();
     let found =
         index.search_with(view(&queries, 1), &SearchOptions::new(1).probes(1)).expect("an answer").neighbors;
@@ -165,7 +174,7 @@ fn queries_may_be_more_than_are_searched_at_a_time(engine: Engine) {
 fn what_does_not_fit_is_refused(engine: Engine) {
     let Some(device) = engine.device() else { return };
     let values = numbers(64, 8, 14);
-    let index = ivf(device, Metric::L2, view(&values, 8), 4, Screen::None);
+    let index = ivf(device, Metric::L2, view(&values, 8), 4, Quantization::None);
     let one = view(&values[..8], 8);
     for (k, probes) in [(0, 1), (1, 0), (1, 5)] {
         assert!(
@@ -220,7 +229,7 @@ fn a_recall_that_is_reached_exactly_is_enough(engine: Engine) {
     // 55 of 100 rows are in the list of the query, and 0.55 times 100 is rounded up.
     let values: Vec<f32> =
         (0..55).map(|i| i as f32 * 0.01).chain((0..45).map(|i| 9.0 + i as f32 * 0.01)).collect();
-    let index = ivf(device, Metric::L2, view(&values, 1), 2, Screen::None);
+    let index = ivf(device, Metric::L2, view(&values, 1), 2, Quantization::None);
     let queries = [0.0f32; 300];
     let probes = |count: usize, recall| {
         index.probes_for_recall(view(&queries[..count], 1), 100, recall).expect("probes")
@@ -239,7 +248,7 @@ fn a_budget_that_an_error_asks_for_is_enough(engine: Engine) {
         let values = numbers(400, dim, 17);
         let rows = view(&values, dim);
         let file = tempfile::NamedTempFile::new().expect("a file");
-        let index = ivf(&device, Metric::L2, rows, lists, Screen::I8);
+        let index = ivf(&device, Metric::L2, rows, lists, Quantization::Int8);
         index.save(file.path()).expect("a saved index");
         let queries = rows.slice(0..count);
         let wanted =
@@ -287,10 +296,10 @@ fn all_lists_are_probed_however_many_rows_they_have() {
     let Some(device) = with_bindings_of(1 << 17) else { return };
     let values = numbers(20_000, 4, 18);
     let rows = view(&values, 4);
-    let builder = Ivf::builder(&device, Metric::L2, 4).lists(20).screen(Screen::None);
+    let builder = Ivf::builder(&device, Metric::L2, 4).lists(20).quantization(Quantization::None);
     let mut index = builder.kmeans(|means| means.iterations(1)).train(rows).expect("trains");
     index.add(rows).expect("rows");
-    let exact = flat(&device, Metric::L2, rows, Screen::None);
+    let exact = flat(&device, Metric::L2, rows, Quantization::None);
     for count in [1, 70] {
         let queries = rows.slice(0..count);
         let found =
@@ -312,7 +321,7 @@ fn queries_of_a_batch_are_no_more_than_their_centroids_have_room_for() {
     let Some(device) = with_bindings_of(1 << 22) else { return };
     let values = numbers(2500, 4, 19);
     let rows = view(&values, 4);
-    let builder = Ivf::builder(&device, Metric::L2, 4).lists(2000).screen(Screen::I8);
+    let builder = Ivf::builder(&device, Metric::L2, 4).lists(2000).quantization(Quantization::Int8);
     let mut index = builder.kmeans(|means| means.iterations(1)).train(rows).expect("trains");
     index.add(rows).expect("rows");
     // More neighbours than a screen takes.
@@ -341,14 +350,14 @@ fn a_last_page_that_is_not_full_has_no_rows_behind_the_last(engine: Engine) {
             let rows = |which: usize| (0..sizes[which]).flat_map(move |number| row(which, number % 5 + 20));
             let values: Vec<f32> = rows(0).chain(rows(1)).collect();
             let queries: Vec<f32> = (0..140).flat_map(|number| row(number % 2, number % 5)).collect();
-            let mut index = ivf(device, metric, view(&values, 4), 2, Screen::I8);
+            let mut index = ivf(device, metric, view(&values, 4), 2, Quantization::Int8);
             assert!(index.list_sizes().iter().all(|size| sizes.contains(size)), "the lists are the groups");
             // Rows that are nearer than any other come behind the last, and go.
             let near: Vec<f32> = (0..2).flat_map(|which| (0..3).flat_map(move |_| row(which, 1))).collect();
             let first = (sizes[0] + sizes[1]) as u64;
             index.add(view(&near, 4)).expect("rows");
             index.remove(&(first..first + 6).collect::<Vec<u64>>()).expect("they are there");
-            let exact = flat(device, metric, view(&values, 4), Screen::None);
+            let exact = flat(device, metric, view(&values, 4), Quantization::None);
             for count in [2, 140] {
                 let some = view(&queries[..count * 4], 4);
                 for k in [1, 3] {
@@ -376,7 +385,7 @@ fn changes_that_do_not_fit_the_budget_say_what_is_needed_and_change_nothing(engi
     let (rows, one) = (view(&values[..600 * 6], 6), view(&values[..6], 6));
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("index.nf");
-    ivf(device, Metric::L2, rows, 12, Screen::I8).save(&path).expect("it is saved");
+    ivf(device, Metric::L2, rows, 12, Quantization::Int8).save(&path).expect("it is saved");
     let Some(small) = engine.confined(u64::MAX, 128 << 10) else { return };
     let mut index = Ivf::load(&small, &path).expect("it is loaded");
     let mut least = 0;

@@ -3,7 +3,7 @@
 use super::{ivf, numbers};
 use crate::common::Engine::{self, Adapter, Host};
 use crate::support::flat;
-use nearfield::{Error, Index, Ivf, MatrixView, Metric, Neighbors, Screen, SearchOptions};
+use nearfield::{Error, Index, Ivf, MatrixView, Metric, Neighbors, Quantization, SearchOptions};
 use nearfield_testing::{Random, view};
 use test_case::test_matrix;
 
@@ -24,8 +24,8 @@ fn a_recall_is_reached_by_queries_together_and_one_at_a_time(engine: Engine) {
     let mut random = Random::new(3);
     let (rows, queries) = (random.floats(9000 * 8), random.floats(400 * 8));
     let (rows, queries) = (view(&rows, 8), view(&queries, 8));
-    let index = ivf(device, Metric::L2, rows, 64, Screen::Auto);
-    let truth = flat(device, Metric::L2, rows, Screen::Auto).search(queries, 10).expect("the truth");
+    let index = ivf(device, Metric::L2, rows, 64, Quantization::Auto);
+    let truth = flat(device, Metric::L2, rows, Quantization::Auto).search(queries, 10).expect("the truth");
     for recall in [0.5, 0.9] {
         let together = found(&index, queries, 10, recall);
         assert!(share(&together, &truth) >= recall, "{recall}");
@@ -53,8 +53,8 @@ fn a_recall_is_measured_again_after_a_change(engine: Engine) {
     let rows: Vec<f32> = (0..64 * 30).map(|row| (row % 64) as f32 * 3.0 + (row / 64) as f32 * 0.01).collect();
     let queries: Vec<f32> = (0..64).map(|place| place as f32 * 3.0 + 0.1).collect();
     let (rows, queries) = (view(&rows, 1), view(&queries, 1));
-    let mut index = ivf(device, Metric::L2, rows, 64, Screen::Auto);
-    let mut exact = flat(device, Metric::L2, rows, Screen::Auto);
+    let mut index = ivf(device, Metric::L2, rows, 64, Quantization::Auto);
+    let mut exact = flat(device, Metric::L2, rows, Quantization::Auto);
     let before = index.probes_for_recall(queries, 5, 1.0).expect("probes");
     assert_eq!(found(&index, queries, 5, 1.0), exact.search(queries, 5).expect("an answer"));
     let others: Vec<u64> = (64..64 * 30).collect();
@@ -74,9 +74,9 @@ fn odd_recalls_are_refused_and_indexes_without_lists_ignore_good_ones(engine: En
     let Some(device) = engine.device() else { return };
     let values = numbers(300, 8, 5);
     let rows = view(&values, 8);
-    let exact = flat(device, Metric::L2, rows, Screen::Auto);
+    let exact = flat(device, Metric::L2, rows, Quantization::Auto);
     let wanted = exact.search(rows, 3).expect("an answer");
-    for index in [Index::from(exact), ivf(device, Metric::L2, rows, 8, Screen::Auto).into()] {
+    for index in [Index::from(exact), ivf(device, Metric::L2, rows, 8, Quantization::Auto).into()] {
         for (recall, given) in [(-0.1, "given -0.1"), (1.1, "given 1.1"), (f64::NAN, "given NaN")] {
             let refused = index.search_with(rows, &SearchOptions::new(3).recall(recall));
             let said = refused.expect_err("no recall").to_string();

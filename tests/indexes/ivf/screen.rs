@@ -4,7 +4,7 @@ use crate::common::Engine::{self, Adapter, Host};
 use crate::common::{confined, gpu, has_kernels, options};
 use crate::support::{MANY_LISTS, few_iterations, flat, rows_of_many_lists};
 use nearfield::{
-    AddOptions, Device, ElementKind, Error, Filter, Ivf, MatrixView, Metric, Screen, SearchOptions,
+    AddOptions, Device, ElementKind, Error, Filter, Ivf, MatrixView, Metric, Quantization, SearchOptions,
     SearchResult, Statistics,
 };
 use nearfield_testing::living::bits;
@@ -35,7 +35,8 @@ fn ranked(metric: Metric, query: &[f32], vectors: MatrixView<'_, f32>) -> Vec<us
 }
 
 fn trained(device: &Device, rows: MatrixView<'_, f32>, lists: usize) -> Ivf {
-    let builder = Ivf::builder(device, Metric::L2Squared, rows.dim()).lists(lists).screen(Screen::I8);
+    let builder =
+        Ivf::builder(device, Metric::L2Squared, rows.dim()).lists(lists).quantization(Quantization::Int8);
     builder.kmeans(|means| means.iterations(3)).train(rows).expect("trains")
 }
 
@@ -112,10 +113,12 @@ fn answers_of_the_host_in_every_metric_are_exact_among_the_rows_of_the_nearest_l
     {
         let mut made = |count: usize| rounded(&(0..count).map(|_| random.unit()).collect::<Vec<f32>>());
         let ((halves, values), (_, queries)) = (made(rows * dim), made(queries * dim));
-        for (metric, (screen, elements)) in Metric::ALL.into_iter().flat_map(|metric| {
-            [(Screen::None, ElementKind::F32), (Screen::I8, ElementKind::F16)].map(|stored| (metric, stored))
+        for (metric, (quantization, elements)) in Metric::ALL.into_iter().flat_map(|metric| {
+            [(Quantization::None, ElementKind::F32), (Quantization::Int8, ElementKind::F16)]
+                .map(|stored| (metric, stored))
         }) {
-            let builder = Ivf::builder(&device, metric, dim).lists(lists).screen(screen).elements(elements);
+            let builder =
+                Ivf::builder(&device, metric, dim).lists(lists).quantization(quantization).elements(elements);
             let mut index = builder.kmeans(few_iterations).train(view(&values, dim)).expect("trains");
             index.add(view(&halves, dim)).expect("rows");
             let options = SearchOptions::new(10).probes(probes);
@@ -224,7 +227,8 @@ fn the_nearest_of_thousands_of_lists_are_probed() {
     // `kmeans.rs` has the set of equal rows.
     for (number, (data, dim, rows)) in rows_of_many_lists().into_iter().take(2).enumerate() {
         let rows = view(&rows, dim);
-        let builder = Ivf::builder(device, Metric::L2Squared, dim).lists(MANY_LISTS).screen(Screen::I8);
+        let builder =
+            Ivf::builder(device, Metric::L2Squared, dim).lists(MANY_LISTS).quantization(Quantization::Int8);
         let mut index = builder.kmeans(|means| means.iterations(0)).train(rows).expect("trains");
         index.add(rows).expect("rows");
         // A sample is not worth it for fewer queries.
@@ -253,11 +257,11 @@ fn the_nearest_of_thousands_of_lists_are_probed() {
 #[test]
 #[ignore = "nightly"]
 fn a_search_of_few_rows_or_a_quarter_of_the_lists_goes_through_all_rows_and_says_so() {
-    let Some(device) = Adapter.open(options().exact_when_quicker(true)) else { return };
+    let Some(device) = Adapter.open(options().exact_if_faster(true)) else { return };
     let dim = 4;
     let rows = clustered(1 << 13, dim, 50, 13);
     let rows = view(&rows, dim);
-    let exact = flat(&device, Metric::L2Squared, rows, Screen::I8);
+    let exact = flat(&device, Metric::L2Squared, rows, Quantization::Int8);
     let mut index = trained(&device, rows.slice(0..1000), 16);
     index.add(rows.slice(0..rows.rows() - 1)).expect("rows");
     let searched = |index: &Ivf, count: usize, probes: usize| {

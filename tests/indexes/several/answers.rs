@@ -2,7 +2,9 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use nearfield::{AddOptions, Flat, Index, MatrixView, MemoryPlace, Metric, Placement, Screen, SearchOptions};
+use nearfield::{
+    AddOptions, Distribution, Flat, Index, MatrixView, Metric, Quantization, Residency, SearchOptions,
+};
 use test_case::test_matrix;
 
 use crate::common::Engine::{self, Adapter, Host};
@@ -19,14 +21,16 @@ fn data() -> (Vec<f32>, Vec<f32>) {
     (random.integers(ROWS * DIM, 2), random.integers(100 * DIM, 2))
 }
 
-#[test_matrix([Adapter, Host], [Placement::Shards, Placement::Replicas])]
-fn every_metric_and_k_has_the_answers_of_one_device(engine: Engine, placement: Placement) {
+#[test_matrix([Adapter, Host], [Distribution::Sharded, Distribution::Replicated])]
+fn every_metric_and_k_has_the_answers_of_one_device(engine: Engine, distribution: Distribution) {
     let Some(three) = devices(engine, 3) else { return };
     let (rows, queries) = data();
     let queries = view(&queries, DIM);
     for metric in Metric::ALL {
         let [mut one, mut several] = [&three[..1], &three[..]].map(|devices| {
-            let builder = Flat::builder(devices, metric, DIM).screen(Screen::I8).placement(placement);
+            let builder = Flat::builder(devices, metric, DIM)
+                .quantization(Quantization::Int8)
+                .distribution(distribution);
             builder.build().expect("an index")
         });
         for index in [&mut one, &mut several] {
@@ -71,11 +75,12 @@ fn roots_that_are_equal_stay_in_the_order_of_their_squares(engine: Engine) {
     assert_eq!(found[0], found[1]);
 }
 
-#[test_matrix([Adapter, Host], [Placement::Shards, Placement::Replicas])]
-fn plans_statistics_memory_and_progress_tell_of_all_devices(engine: Engine, placement: Placement) {
+#[test_matrix([Adapter, Host], [Distribution::Sharded, Distribution::Replicated])]
+fn plans_statistics_memory_and_progress_tell_of_all_devices(engine: Engine, distribution: Distribution) {
     let Some(two) = devices(engine, 2) else { return };
     let (rows, queries) = data();
-    let mut index = Flat::builder(&two, Metric::L2, DIM).placement(placement).build().expect("an index");
+    let mut index =
+        Flat::builder(&two, Metric::L2, DIM).distribution(distribution).build().expect("an index");
     let sent = AtomicUsize::new(0);
     let note = |rows| sent.store(rows, Ordering::Relaxed);
     index.add_with(view(&rows, DIM), &AddOptions::new().progress(&note)).expect("good rows");
@@ -87,11 +92,11 @@ fn plans_statistics_memory_and_progress_tell_of_all_devices(engine: Engine, plac
     assert_eq!(answered.load(Ordering::Relaxed), 100);
     assert_eq!((found.statistics.devices, found.statistics.scored), (2, 100 * ROWS as u64));
     let plan = index.plan(100, 3).expect("a plan");
-    assert_eq!((plan.devices, plan.placement), (2, Some(placement)));
-    assert!(plan.to_string().starts_with(&format!("2 {placement}, each with ")), "{plan}");
+    assert_eq!((plan.devices, plan.distribution), (2, Some(distribution)));
+    assert!(plan.to_string().starts_with(&format!("2 {distribution}, each with ")), "{plan}");
     assert_eq!(index.devices().len(), 2);
-    let place = if engine == Host { MemoryPlace::Host } else { MemoryPlace::Device };
-    let copies = if placement == Placement::Shards { 1 } else { 2 };
+    let place = if engine == Host { Residency::Host } else { Residency::Device };
+    let copies = if distribution == Distribution::Sharded { 1 } else { 2 };
     assert!(index.memory().at(place) >= (copies * ROWS * DIM * 4) as u64);
     let half = index.memory().at(place) as f64 / (ROWS * DIM * 4) as f64;
     assert!(half < 2.0 * copies as f64, "{half} times the rows");
@@ -109,12 +114,12 @@ fn one_file_is_loaded_on_any_number_of_devices(engine: Engine) {
     let want = bits(&index.search(queries, 9).expect("an answer"));
     let file = index.to_bytes().expect("memory");
     for count in 1..=3 {
-        for placement in [Placement::Shards, Placement::Replicas] {
-            let loader = Index::loader(&three[..count]).placement(placement);
+        for distribution in [Distribution::Sharded, Distribution::Replicated] {
+            let loader = Index::loader(&three[..count]).distribution(distribution);
             let loaded = loader.load_bytes(&file).expect("it is loaded");
             assert_eq!(loaded.to_bytes().expect("memory"), file);
             let found = loaded.search_with(queries, &SearchOptions::new(9)).expect("an answer");
-            assert_eq!(bits(&found.neighbors), want, "{count} {placement}");
+            assert_eq!(bits(&found.neighbors), want, "{count} {distribution}");
         }
     }
     assert_eq!(index.get(&[2999, 0, 1500]).expect("they are there"), {

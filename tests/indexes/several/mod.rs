@@ -4,7 +4,7 @@ mod answers;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use nearfield::{AddOptions, Device, Error, Flat, Metric, Placement, Screen};
+use nearfield::{AddOptions, Device, Distribution, Error, Flat, Metric, Quantization};
 use rayon::prelude::*;
 use test_case::{test_case, test_matrix};
 
@@ -14,15 +14,15 @@ use crate::support::devices;
 use nearfield_testing::living::{Kind, bits};
 use nearfield_testing::{Random, view};
 
-#[test_matrix([Host], [Placement::Shards, Placement::Replicas], [Kind::Flat, Kind::Ivf])]
-#[test_matrix([Adapter], [Placement::Shards, Placement::Replicas], [Kind::Flat, Kind::Ivf] => ignore["nightly"])]
+#[test_matrix([Host], [Distribution::Sharded, Distribution::Replicated], [Kind::Flat, Kind::Ivf])]
+#[test_matrix([Adapter], [Distribution::Sharded, Distribution::Replicated], [Kind::Flat, Kind::Ivf] => ignore["nightly"])]
 fn after_any_life_on_several_devices_an_index_answers_as_on_one(
     engine: Engine,
-    placement: Placement,
+    distribution: Distribution,
     kind: Kind,
 ) {
     let count = if engine == Host { 3 } else { 2 };
-    live_on(count, placement, engine, kind, 0x5e7e);
+    live_on(count, distribution, engine, kind, 0x5e7e);
 }
 
 #[test]
@@ -41,30 +41,31 @@ fn devices_that_cannot_share_an_index_are_refused() {
     assert!(refusal(&[gpu.clone(), gpu.clone()]).contains("each GPU once"));
 }
 
-#[test_case("shards", Some(Placement::Shards))]
-#[test_case("replicas", Some(Placement::Replicas))]
+#[test_case("shards", Some(Distribution::Sharded))]
+#[test_case("replicas", Some(Distribution::Replicated))]
 #[test_case("Shards", None)]
 #[test_case("", None)]
-fn placements_are_read_from_their_names(text: &str, wanted: Option<Placement>) {
-    let read = text.parse::<Placement>();
+fn distributions_are_read_from_their_names(text: &str, wanted: Option<Distribution>) {
+    let read = text.parse::<Distribution>();
     assert_eq!(read.as_ref().ok(), wanted.as_ref());
     match read {
-        Ok(placement) => assert_eq!(placement.to_string(), text),
+        Ok(distribution) => assert_eq!(distribution.to_string(), text),
         Err(error) => assert!(error.to_string().contains("shards or replicas"), "{error}"),
     }
 }
 
-#[test_matrix([Adapter, Host], [None, Some(Placement::Shards), Some(Placement::Replicas)], [Screen::None, Screen::I8])]
+#[test_matrix([Adapter, Host], [None, Some(Distribution::Sharded), Some(Distribution::Replicated)], [Quantization::None, Quantization::Int8])]
 fn a_progress_function_that_panics_leaves_all_devices_as_they_were(
     engine: Engine,
-    placement: Option<Placement>,
-    screen: Screen,
+    distribution: Option<Distribution>,
+    quantization: Quantization,
 ) {
-    let Some(devices) = devices(engine, if placement.is_some() { 2 } else { 1 }) else { return };
+    let Some(devices) = devices(engine, if distribution.is_some() { 2 } else { 1 }) else { return };
     let rows = Random::new(0x10b).integers(20_000 * 8, 3);
     let queries = view(&rows[..40 * 8], 8);
-    let builder = Flat::builder(&devices, Metric::L2, 8).placement(placement.unwrap_or(Placement::Shards));
-    let mut index = builder.screen(screen).build().expect("an index");
+    let builder =
+        Flat::builder(&devices, Metric::L2, 8).distribution(distribution.unwrap_or(Distribution::Sharded));
+    let mut index = builder.quantization(quantization).build().expect("an index");
     // All of the first device's rows, and some of the second's; with two tombstones, into which some rows go.
     index.add(view(&rows[..200 * 8], 8)).expect("good rows");
     index.remove(&[3, 4]).expect("they are there");
@@ -85,17 +86,19 @@ fn a_progress_function_that_panics_leaves_all_devices_as_they_were(
 }
 
 /// The threads of the pool wait for devices whose work needs these threads.
-#[test_matrix([Placement::Shards, Placement::Replicas])]
-fn tasks_of_the_thread_pool_search_several_hosts(placement: Placement) {
+#[test_matrix([Distribution::Sharded, Distribution::Replicated])]
+fn tasks_of_the_thread_pool_search_several_hosts(distribution: Distribution) {
     let hosts = devices(Host, 3).expect("the host is always there");
     let rows = Random::new(0x10c).integers(3000 * 32, 3);
-    let mut index = Flat::builder(&hosts, Metric::L2, 32).placement(placement).build().expect("an index");
+    let mut index =
+        Flat::builder(&hosts, Metric::L2, 32).distribution(distribution).build().expect("an index");
     index.add(view(&rows, 32)).expect("good rows");
     let queries = view(&rows[..200 * 32], 32);
     let want = index.search(queries, 5).expect("an answer");
     (0..16).into_par_iter().for_each(|_| assert_eq!(index.search(queries, 5).expect("an answer"), want));
     let add = || {
-        let mut index = Flat::builder(&hosts, Metric::L2, 32).placement(placement).build().expect("an index");
+        let mut index =
+            Flat::builder(&hosts, Metric::L2, 32).distribution(distribution).build().expect("an index");
         index.add(view(&rows, 32)).expect("good rows");
         index
     };

@@ -5,7 +5,7 @@ mod load;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use nearfield::{AdapterKind, Device, Flat, Index, Ivf, Metric, Neighbors, Screen, SearchOptions};
+use nearfield::{AdapterKind, Device, Flat, Index, Ivf, Metric, Neighbors, Quantization, SearchOptions};
 use serde_json::json;
 
 use crate::answers;
@@ -44,9 +44,9 @@ pub(crate) struct Args {
     /// Metric: l2sq, l2, cosine, ip
     #[arg(long, default_value = "cosine", value_parser = arguments::word::<Metric>)]
     metric: Metric,
-    /// 8-bit copy of the rows, which excludes most rows early: auto, none, i8
-    #[arg(long, default_value = "auto", value_name = "SCREEN", value_parser = arguments::word::<Screen>)]
-    screen: Screen,
+    /// 8-bit copy of the rows, which excludes most rows early: auto, none, int8
+    #[arg(long, default_value = "auto", value_name = "SCREEN", value_parser = arguments::word::<Quantization>)]
+    quantization: Quantization,
     /// Search for each caller alone (DeviceOptions::join_searches), to compare
     #[arg(long)]
     apart: bool,
@@ -127,12 +127,13 @@ impl Suite for Args {
 impl Args {
     fn built(&self, device: &Device, rows: View<'_>, lists: Option<usize>) -> Result<Index> {
         let Some(lists) = lists else {
-            let builder = Flat::builder(device, self.metric, rows.dim()).screen(self.screen);
+            let builder = Flat::builder(device, self.metric, rows.dim()).quantization(self.quantization);
             let mut index = builder.capacity(rows.rows()).build()?;
             index.add(rows)?;
             return Ok(index.into());
         };
-        let builder = Ivf::builder(device, self.metric, rows.dim()).lists(lists).screen(self.screen);
+        let builder =
+            Ivf::builder(device, self.metric, rows.dim()).lists(lists).quantization(self.quantization);
         let mut index = builder.capacity(rows.rows() + 16 * lists).train(rows)?;
         index.add(rows)?;
         Ok(index.into())
@@ -142,7 +143,7 @@ impl Args {
         let &Load { index, options, threads, rate, .. } = load;
         let identity = json!({
             "rows": index.len(), "dim": index.dim(), "lists": index.lists(), "probes": options.probes, "queries": self.queries,
-            "k": self.k, "metric": self.metric.name(), "data": self.source.name(), "screened": index.is_screened(),
+            "k": self.k, "metric": self.metric.name(), "data": self.source.name(), "screened": index.is_quantized(),
             "scratch": run.scratch(), "threads": threads, "rate": rate, "joined": !self.apart,
         });
         let Some(mut case) = run.start(identity)? else { return Ok(()) };

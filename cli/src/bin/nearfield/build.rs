@@ -1,12 +1,12 @@
 //! `nearfield build`: builds an index of the rows of a file, and saves it.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
-use nearfield::{Device, ElementKind, Flat, Index, Ivf, Matrix, Metric, RowPlace, Screen};
+use nearfield::{Device, ElementKind, Flat, Index, Ivf, Matrix, Metric, Quantization};
 use serde_json::json;
 
 use nearfield_cli::given::arguments::{self, Threads};
@@ -32,7 +32,7 @@ safetensors file, described in docs/files.md, which appears under its name when 
   elements                 f32 or f16, how rows are stored
   index, lists, metric     as requested; lists is null for flat
   device                   {name, backend, driver, kind}
-  row_place                where the rows were: device, host or file
+  residency                where the rows were: device, host or file
   load_seconds             reading the rows
   train_seconds            reading the training rows and training the centroids; 0 for flat
   add_seconds              sending the rows to the device and into their lists
@@ -84,8 +84,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
     /// Copy of the rows in 8-bit integers, which excludes most rows without changing the answers: auto, none or i8
-    #[arg(long, value_name = "SCREEN", default_value = "auto", value_parser = arguments::word::<Screen>)]
-    screen: Screen,
+    #[arg(long, value_name = "SCREEN", default_value = "auto", value_parser = arguments::word::<Quantization>)]
+    quantization: Quantization,
     #[command(flatten)]
     places: Places,
     /// File for the index
@@ -128,24 +128,28 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         ensure!(lists <= most, "--lists: needed 1 to {most}, the number of rows, given {lists}");
     }
     let devices = args.places.open()?;
-    let (placement, place) = (args.places.placement, args.places.row_place(Some(rows.stored()))?);
-    let is_mapped = matches!(place, RowPlace::Mapped(_));
+    let mapped = args.places.mapped(Some(rows.stored()))?;
+    let is_mapped = mapped.is_some();
     if is_mapped {
         let other =
             [("--row-ids", args.row_ids.is_some()), ("--elements", args.stored(&rows) != rows.kind())];
         if let Some((argument, _)) = other.iter().find(|(_, given)| *given) {
-            anyhow::bail!("--keep-rows mapped: needed rows as the file has them, given {argument}");
+            anyhow::bail!("--residency mapped: needed rows as the file has them, given {argument}");
         }
     }
     let start = Instant::now();
     let mut index = match lists {
         None => {
             let builder = Flat::builder(&devices, args.metric, rows.dim()).elements(args.stored(&rows));
-            let builder = builder.placement(placement).rows(place);
-            let built = builder.capacity(rows.rows()).screen(args.screen).build();
+            let builder = builder.distribution(args.places.distribution).residency(args.places.residency);
+            let builder = match mapped {
+                Some(file) => builder.mapped(file),
+                None => builder,
+            };
+            let built = builder.capacity(rows.rows()).quantization(args.quantization).build();
             Index::from(if is_mapped { built.context("--rows")? } else { built? })
         }
-        Some(lists) => train(args, &devices, &rows, (lists, place))?.into(),
+        Some(lists) => train(args, &devices, &rows, (lists, mapped))?.into(),
     };
     let train = if lists.is_some() { start.elapsed() } else { Default::default() };
     let filled = match is_mapped {
@@ -161,7 +165,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let record = json!({
         "rows": index.len(), "dim": rows.dim(), "elements": kind, "index": arguments::name(args.index),
         "lists": lists, "metric": args.metric.name(), "device": device::to_json(devices[0].adapter()),
-        "row_place": index.row_place().to_string(),
+        "residency": index.residency().to_string(),
         "load_seconds": filled.load.as_secs_f64(), "train_seconds": train.as_secs_f64(),
         "add_seconds": filled.upload.as_secs_f64(), "save_seconds": save.as_secs_f64(), "out": args.out, "bytes": bytes,
     });
@@ -191,7 +195,12 @@ impl Args {
 }
 
 /// Trains an index without rows on a sample of the file.
-fn train(args: &Args, devices: &[Device], rows: &Vectors, (lists, place): (usize, RowPlace)) -> Result<Ivf> {
+fn train(
+    args: &Args,
+    devices: &[Device],
+    rows: &Vectors,
+    (lists, mapped): (usize, Option<&Path>),
+) -> Result<Ivf> {
     let wanted = lists.saturating_mul(ROWS_A_LIST).min(rows.rows());
     let sample = sample(rows, wanted)?.to_kind(args.stored(rows));
     let iterations = args.iterations.unwrap_or(ITERATIONS);
@@ -199,12 +208,16 @@ fn train(args: &Args, devices: &[Device], rows: &Vectors, (lists, place): (usize
     let progress = |iteration: usize, _: f64| bar.set_position(iteration as u64);
     let builder = Ivf::builder(devices, args.metric, rows.dim())
         .lists(lists)
-        .placement(args.places.placement)
-        .rows(place)
+        .distribution(args.places.distribution)
+        .residency(args.places.residency)
         .elements(args.stored(rows))
         .capacity(rows.rows())
-        .screen(args.screen)
+        .quantization(args.quantization)
         .kmeans(|means| means.iterations(iterations).seed(args.seed.unwrap_or(1)).progress(&progress));
+    let builder = match mapped {
+        Some(file) => builder.mapped(file),
+        None => builder,
+    };
     let trained = builder.train(&sample);
     // Errors name a row by its number in the file, not in the sample.
     let number = |row: u64| sampled(rows, wanted, row as usize) as u64;

@@ -17,7 +17,7 @@ Show what a saved index holds, without loading it: its kind, rows, metric, lists
   index               flat or ivf
   rows, dim           counts
   elements            f32 or f16, how rows are stored
-  metric, screen      as built
+  metric, quantization  as built
   next                id of the next row that is added without one
   lists               {count, empty, smallest, median, mean, largest}: numbers of rows; null for flat
   bytes               of the file
@@ -65,7 +65,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         about.parts.iter().map(|(name, bytes)| (name.clone(), json!(bytes))).collect();
     let record = json!({
         "index": index, "rows": about.rows, "dim": about.dim, "elements": kind, "metric": about.metric.name(),
-        "screen": about.screen.name(), "next": about.next,
+        "quantization": about.quantization.name(), "next": about.next,
         "lists": lists.as_ref().map(|(record, _)| record),
         "bytes": bytes, "device_bytes": about.device_bytes(), "parts": parts,
     });
@@ -73,7 +73,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         ("index", format!("{index}, {}", path.display())),
         ("rows", format!("{} x {} {kind}", about.rows, about.dim)),
         ("metric", about.metric.to_string()),
-        ("screen", about.screen.name().to_owned()),
+        ("quantization", about.quantization.name().to_owned()),
         ("next id", about.next.to_string()),
     ];
     lines.extend(lists.map(|(_, text)| ("lists", text)));

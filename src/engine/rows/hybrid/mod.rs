@@ -12,12 +12,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::engine::rows::hybrid::windows::Windows;
 use crate::engine::rows::segments::GpuRows;
-use crate::engine::rows::shape::{Kept, RowShape};
+use crate::engine::rows::shape::RowShape;
 use crate::engine::screens::int8::codes::QuantizedRows;
 use crate::error::{Error, Result};
 use crate::gpu::Gpu;
 use crate::host::{Host, HostRows};
-use crate::screen::Screen;
+use crate::options::quantization::Quantization;
+use crate::options::residency::Residency;
 use crate::usage::Memory;
 
 /// Rows in the host's memory, and their quantised copy on the device: the same slots in both.
@@ -65,7 +66,7 @@ impl HybridRows {
     /// Rows of the host that the device has nothing of yet.
     pub(crate) fn of(gpu: &Arc<Gpu>, shape: &RowShape, rows: HostRows) -> Result<Self> {
         let mut rows = Self::with(integers(gpu, shape)?, rows, shape);
-        if shape.kept == Kept::Streamed {
+        if shape.kept == Residency::Streamed {
             rows.windows = rows.integers.take().map(Windows::new).transpose()?;
         }
         Ok(rows)
@@ -104,14 +105,14 @@ impl HybridRows {
 
 /// The quantised copy without rows so far. Kernels that read nothing else are as fast as on any device, so a software driver has one too.
 fn integers(gpu: &Arc<Gpu>, shape: &RowShape) -> Result<Option<GpuRows>> {
-    let &RowShape { metric, elements, dim, expected, screen, .. } = shape;
-    if screen == Screen::None {
-        let needed = "Screen::Auto or Screen::I8 for rows on the host, whose copy on the device is a screen";
-        return Err(Error::argument("screen", needed, "Screen::None"));
+    let &RowShape { metric, elements, dim, expected, quantization, .. } = shape;
+    if quantization == Quantization::None {
+        let needed = "Quantization::Auto or Quantization::Int8 for rows on the host, whose copy on the device is a screen";
+        return Err(Error::argument("screen", needed, "Quantization::None"));
     }
-    if !screen.is_wanted_on_host(dim) {
+    if !quantization.is_wanted_on_host(dim) {
         return Ok(None);
     }
-    let Some(quantized) = QuantizedRows::new(gpu, Screen::I8, metric, dim)? else { return Ok(None) };
+    let Some(quantized) = QuantizedRows::new(gpu, Quantization::Int8, metric, dim)? else { return Ok(None) };
     GpuRows::new(gpu, (elements, dim), expected, Some(quantized), false).map(Some)
 }

@@ -9,12 +9,13 @@ use crate::engine::device::handle::Device;
 use crate::engine::rows::contract::Rows;
 use crate::engine::rows::hybrid::HybridRows;
 use crate::engine::rows::hybrid::changes::{Quantizing, spread_out};
-use crate::engine::rows::shape::{Kept, RowShape};
+use crate::engine::rows::shape::RowShape;
 use crate::engine::search::ahead::Searched;
 use crate::error::{Error, Result};
 use crate::host::{Host, HostRows, MappedRows};
 use crate::interrupt;
 use crate::memory;
+use crate::options::residency::Residency;
 
 /// Rows of a file, and where they go.
 pub(crate) struct FileRows {
@@ -92,7 +93,7 @@ impl Reading {
     ) -> Result<Self> {
         let FilePart { rows, ids, alive } = part;
         match (&device.engine, shape.kept) {
-            (Engine::Gpu(gpu), Kept::Hybrid | Kept::Streamed) => {
+            (Engine::Gpu(gpu), Residency::Host | Residency::Streamed) => {
                 let host = Arc::new(Host::beside_gpu(&gpu.options));
                 let rows = HostRows::of_file(host, shape.metric, rows, (ids, alive), false)?;
                 let mut rows = Box::new(HybridRows::of(gpu, shape, rows)?);
@@ -104,7 +105,7 @@ impl Reading {
             }
             (Engine::Gpu(_), _) => Err(Error::internal("rows of a file are on the host")),
             (Engine::Host(host), _) => {
-                let is_quantized = shape.screen.is_wanted_on_host(shape.dim);
+                let is_quantized = shape.quantization.is_wanted_on_host(shape.dim);
                 let mut rows =
                     HostRows::of_file(host.clone(), shape.metric, rows, (ids, alive), is_quantized)?;
                 rows.count(sample)?;

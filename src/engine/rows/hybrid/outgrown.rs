@@ -9,7 +9,7 @@ use crate::engine::device::handle::Device;
 use crate::engine::rows::hybrid::HybridRows;
 use crate::engine::rows::hybrid::changes::{HybridChange, spread_out};
 use crate::engine::rows::segments::{GpuRows, STORED_BYTES, Segment};
-use crate::engine::rows::shape::{Kept, RowShape};
+use crate::engine::rows::shape::RowShape;
 use crate::engine::screens::int8::codes::TERMS_BYTES;
 use crate::error::{Error, Result};
 use crate::gpu::{BufferSlice, Gpu, Loan, RowLayout};
@@ -17,21 +17,22 @@ use crate::host::{self, Host, HostRows};
 use crate::interrupt;
 use crate::kernels::quantize;
 use crate::memory;
+use crate::options::residency::Residency;
 
 /// Where rows go that the memory of their device has no room for; none where they stay. Each place takes less of the device's memory than
 /// the one before it: whoever adds a place below the 8-bit copy adds it here.
-pub(crate) fn next(shape: &RowShape) -> Option<Kept> {
+pub(crate) fn next(shape: &RowShape) -> Option<Residency> {
     let next = match shape.kept {
-        Kept::Auto => Kept::Hybrid,
-        Kept::Hybrid if shape.streams => Kept::Streamed,
+        Residency::Auto => Residency::Host,
+        Residency::Host if shape.streams => Residency::Streamed,
         _ => return None,
     };
     // Without a screen the host would search alone, which is not what a GPU was asked for.
-    shape.screen.is_wanted_on_host(shape.dim).then_some(next)
+    shape.quantization.is_wanted_on_host(shape.dim).then_some(next)
 }
 
 /// Where rows are from the start, on all devices alike: the host has them if one device has no room for its part.
-pub(crate) fn first_of(devices: &[Device], shape: &RowShape) -> Kept {
+pub(crate) fn first_of(devices: &[Device], shape: &RowShape) -> Residency {
     let of_device = |device: &Device| match &device.engine {
         Engine::Gpu(gpu) => first(gpu, shape),
         Engine::Host(_) => shape.kept,
@@ -40,12 +41,12 @@ pub(crate) fn first_of(devices: &[Device], shape: &RowShape) -> Kept {
 }
 
 /// Where rows are from the start, if as many are expected as the device has no room for.
-fn first(gpu: &Gpu, shape: &RowShape) -> Kept {
+fn first(gpu: &Gpu, shape: &RowShape) -> Residency {
     let Some(next) = next(shape) else { return shape.kept };
     let quantized = quantize::plane_bytes(128, shape.dim) / 128 + TERMS_BYTES;
-    let is_stored = shape.kept != Kept::Hybrid;
+    let is_stored = shape.kept != Residency::Host;
     let stored = RowLayout::padded(shape.elements, shape.dim).row_bytes() + STORED_BYTES;
-    let is_quantized = !is_stored || shape.screen.is_wanted(gpu, shape.dim);
+    let is_quantized = !is_stored || shape.quantization.is_wanted(gpu, shape.dim);
     let row_bytes = u64::from(is_stored) * stored + u64::from(is_quantized) * quantized;
     let needed = shape.expected.saturating_mul(row_bytes);
     let granted = || gpu.memory_usage().map_or(u64::MAX, |usage| usage.free_bytes);

@@ -11,7 +11,6 @@ use crate::engine::rows::contract::{Probed, Rows};
 use crate::engine::rows::edit::Edit;
 use crate::engine::rows::hybrid::HybridRows;
 use crate::engine::rows::segments::GpuRows;
-use crate::engine::rows::shape::Kept;
 use crate::engine::search::hybrid;
 use crate::engine::search::plan::Plan;
 use crate::engine::search::request::{SearchRequest, SearchResult};
@@ -20,15 +19,16 @@ use crate::error::{Error, Result};
 use crate::future::{Boxed, RowProgress};
 use crate::host::HostRows;
 use crate::metric::Metric;
-use crate::usage::{Memory, MemoryPlace};
+use crate::options::residency::Residency;
+use crate::usage::Memory;
 
 impl Rows for HybridRows {
-    fn place(&self) -> MemoryPlace {
-        Rows::place(&self.rows)
+    fn residency(&self) -> Residency {
+        Rows::residency(&self.rows)
     }
 
-    fn kept(&self) -> Kept {
-        if self.windows.is_some() { Kept::Streamed } else { Kept::Hybrid }
+    fn kept(&self) -> Residency {
+        if self.windows.is_some() { Residency::Streamed } else { Residency::Host }
     }
 
     fn is_quantized(&self) -> bool {
@@ -60,7 +60,7 @@ impl Rows for HybridRows {
     }
 
     fn plan(&self, queries: usize, k: usize, budget: u64) -> Result<Plan> {
-        Ok(Plan { rows: self.place(), ..hybrid::plan(self, queries, k, budget)? })
+        Ok(Plan { rows: self.residency(), ..hybrid::plan(self, queries, k, budget)? })
     }
 
     fn search<'f>(

@@ -15,8 +15,8 @@ use crate::engine::rows::shape::RowShape;
 use crate::engine::search::request::{SearchRequest, SearchResult};
 use crate::error::{Error, Result};
 use crate::host::HostRows;
+use crate::options::residency::Residency;
 use crate::platform::{CAN_WAIT, Instant};
-use crate::usage::MemoryPlace;
 
 /// The least time that a GPU is thought to take. In a browser commands and answers pass through another process, and a first search
 /// compiles its kernels while its caller waits for it.
@@ -116,7 +116,7 @@ impl HostCopy {
     ) -> Result<SearchResult> {
         let lists = lists.map(|(lists, probes)| (from_ref(lists), probes));
         let mut found = Rows::search(&self.rows, queries, request, lists).await?;
-        (found.statistics.on_host, found.statistics.rows) = (true, MemoryPlace::Host);
+        (found.statistics.on_host, found.statistics.rows) = (true, Residency::Host);
         Ok(found)
     }
 }

@@ -16,7 +16,7 @@ use crate::engine::rows::changing::apply;
 use crate::engine::rows::contract::{Probed, Recovered, RowSource, Rows, Slots};
 use crate::engine::rows::edit::Edit;
 use crate::engine::rows::segments::GpuRows;
-use crate::engine::rows::shape::{Kept, RowShape};
+use crate::engine::rows::shape::RowShape;
 use crate::engine::search::plan::Plan;
 use crate::engine::search::request::{SearchRequest, SearchResult};
 use crate::engine::tune::TunedKernel;
@@ -24,7 +24,8 @@ use crate::error::{Error, Result};
 use crate::future::{Boxed, RowProgress};
 use crate::host::HostRows;
 use crate::metric::Metric;
-use crate::usage::{Memory, MemoryPlace};
+use crate::options::residency::Residency;
+use crate::usage::Memory;
 use copy::HostCopy;
 
 /// Whether an index keeps a copy, as set on its builder.
@@ -74,11 +75,11 @@ impl MirroredRows {
 }
 
 impl Rows for MirroredRows {
-    fn place(&self) -> MemoryPlace {
-        self.rows.place()
+    fn residency(&self) -> Residency {
+        self.rows.residency()
     }
 
-    fn kept(&self) -> Kept {
+    fn kept(&self) -> Residency {
         self.rows.kept()
     }
 
@@ -111,7 +112,7 @@ impl Rows for MirroredRows {
         if let Some(copy) = &self.copy {
             let mut of_copy = Memory::default();
             copy.rows.measure(&mut of_copy);
-            memory.add("host copy", MemoryPlace::Host, of_copy.total());
+            memory.add("host copy", Residency::Host, of_copy.total());
         }
     }
 

@@ -13,14 +13,14 @@ use crate::gpu::{AdapterKind, Buffer, BufferSlice, Commands, Gpu, RowLayout, Sha
 use crate::host::Quantizer;
 use crate::kernels::{BLOCK_ROWS, Scored, metric_constant, quantize, screen_scan_i8, screen_tile_i8};
 use crate::metric::{Form, Metric};
-use crate::screen::Screen;
+use crate::options::quantization::Quantization;
 use crate::screen::centre::Centre;
 use crate::screen::certificate::{Intervals, Quantizing};
 
 /// Bytes of the terms of a quantised vector.
 pub(crate) const TERMS_BYTES: u64 = 16;
 
-impl Screen {
+impl Quantization {
     /// Whether an index on this device keeps a copy.
     pub(crate) fn is_wanted(self, gpu: &Gpu, dim: usize) -> bool {
         // A software driver multiplies integers no faster than f32. Without subgroups, the kernel for f32 passes its sums through workgroup
@@ -76,7 +76,7 @@ impl QuantizedSegment {
 
 impl QuantizedRows {
     /// None if the index keeps no copy.
-    pub(crate) fn new(gpu: &Gpu, screen: Screen, metric: Metric, dim: usize) -> Result<Option<Self>> {
+    pub(crate) fn new(gpu: &Gpu, screen: Quantization, metric: Metric, dim: usize) -> Result<Option<Self>> {
         if !screen.is_wanted(gpu, dim) {
             return Ok(None);
         }
@@ -84,7 +84,7 @@ impl QuantizedRows {
         Ok(Some(Self {
             metric,
             dim,
-            is_optional: screen == Screen::Auto,
+            is_optional: screen == Quantization::Auto,
             centre: Centre::new(metric, dim),
             centre_buffer: gpu.create_storage("centre", layout.row_bytes())?,
         }))

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use nearfield::{
-    AdapterKind, Device, ElementKind, Flat, Index, Ivf, Matrix, Metric, Neighbor, Neighbors, Screen,
+    AdapterKind, Device, ElementKind, Flat, Index, Ivf, Matrix, Metric, Neighbor, Neighbors, Quantization,
     SearchOptions,
 };
 use serde_json::{Value, json};
@@ -27,8 +27,8 @@ const FEW: [usize; 2] = [1, 8];
 /// Queries of a batch. Tiles take 70. Matrices multiply full tiles alone, and 600 queries fill those of lists.
 const MANY: [usize; 2] = [70, 600];
 /// The indexes. The second has no 8-bit copy. The first has none either on a software driver with subgroups, where the second is left out.
-const INDEXES: [(Kind, Screen); 3] =
-    [(Kind::Flat, Screen::Auto), (Kind::Flat, Screen::None), (Kind::Ivf, Screen::Auto)];
+const INDEXES: [(Kind, Quantization); 3] =
+    [(Kind::Flat, Quantization::Auto), (Kind::Flat, Quantization::None), (Kind::Ivf, Quantization::Auto)];
 /// What roots and quotients may differ by, relative to a distance above 1. Other distances are whole numbers, and the same.
 const ROUNDING: f32 = 1e-5;
 
@@ -51,16 +51,20 @@ pub(super) fn run(device: &Device) -> Result<Vec<Check>> {
     let Some(forms) = device.kernel_forms() else { return Ok(checks) };
     let many = MANY[usize::from(forms.matrix_side.is_some())];
     let has_copies = device.adapter().kind != AdapterKind::Software || !forms.subgroups;
-    let is_needed = |screen| screen == Screen::Auto || has_copies;
-    let indexes: Vec<_> = INDEXES.into_iter().filter(|&(_, screen)| is_needed(screen)).collect();
+    let is_needed = |quantization| quantization == Quantization::Auto || has_copies;
+    let indexes: Vec<_> = INDEXES.into_iter().filter(|&(_, quantization)| is_needed(quantization)).collect();
     let bar = bar("test", indexes.len() * 2 * Metric::ALL.len());
-    for (kind, screen) in indexes {
+    for (kind, quantization) in indexes {
         for elements in [ElementKind::F32, ElementKind::F16] {
             for metric in Metric::ALL {
-                let wanted = filled((kind, screen), elements, metric)?;
+                let wanted = filled((kind, quantization), elements, metric)?;
                 let differed =
                     compared(&wanted, device, many).unwrap_or_else(|error| Some(error.to_string()));
-                let name = format!("{} {elements} {metric}, screen {}", arguments::name(kind), screen.name());
+                let name = format!(
+                    "{} {elements} {metric}, quantization {}",
+                    arguments::name(kind),
+                    quantization.name()
+                );
                 checks.push(Check { name, differed });
                 bar.inc(1);
             }
@@ -84,15 +88,20 @@ fn vectors(metric: Metric, seed: u64, count: usize) -> Vec<f32> {
 }
 
 /// An index on the host.
-fn filled((kind, screen): (Kind, Screen), elements: ElementKind, metric: Metric) -> Result<Index> {
+fn filled(
+    (kind, quantization): (Kind, Quantization),
+    elements: ElementKind,
+    metric: Metric,
+) -> Result<Index> {
     let host = Device::host();
     let rows = |count: usize| Matrix::F32(vectors(metric, 2, count), DIM).to_kind(elements);
     let mut index = match kind {
-        Kind::Flat => {
-            Index::from(Flat::builder(&host, metric, DIM).screen(screen).elements(elements).build()?)
-        }
+        Kind::Flat => Index::from(
+            Flat::builder(&host, metric, DIM).quantization(quantization).elements(elements).build()?,
+        ),
         Kind::Ivf => {
-            let builder = Ivf::builder(&host, metric, DIM).screen(screen).elements(elements).lists(CENTRES);
+            let builder =
+                Ivf::builder(&host, metric, DIM).quantization(quantization).elements(elements).lists(CENTRES);
             builder.kmeans(|means| means.iterations(1)).train(&rows(TRAINED))?.into()
         }
     };

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, ensure};
-use nearfield::{Metric, Screen};
+use nearfield::{Metric, Quantization};
 
 use super::found::ENDINGS;
 use nearfield_cli::given::arguments::{self, Threads};
@@ -33,7 +33,7 @@ Distances of l2sq are squared; those of cosine are 1 - cosine; those of ip are n
   probes              as requested or found for --recall, or null
   allowed_rows        rows that --filter allows, or null
   device              {name, backend, driver, kind}
-  row_place           where the rows were: device, host or file
+  residency           where the rows were: device, host or file
   plan                how the search ran, as text
   load_seconds        reading the rows, or reading and sending the index
   upload_seconds      sending them to the device
@@ -41,7 +41,7 @@ Distances of l2sq are squared; those of cosine are 1 - cosine; those of ip are n
   queries_per_second  queries / search_seconds
   found               rows found, over all queries
   refined             candidates whose reported distance was computed, over all queries
-  screened            whether a copy of the rows in 8-bit integers was kept
+  quantized           whether a copy of the rows in 8-bit integers was kept
   searched_again      queries with too many candidates, which were searched another way
   searched_exhaustively  those of them for which every row was computed
   searched_flat       queries for which all rows were searched, because their lists would have taken no less time
@@ -63,9 +63,9 @@ Examples:
   nearfield search --rows base.npy --labels names.txt --queries query.npy --radius 0.3
   nearfield search --rows sift.fvecs --queries query.fvecs --metric l2sq --truth groundtruth.ivecs
   nearfield search --rows a.npz:train --queries a.npz:test --filter allowed.npy --device radeon
-  nearfield search --rows large.fbin --queries query.fbin --device all --keep-rows host
+  nearfield search --rows large.fbin --queries query.fbin --device all --residency host
   nearfield search --rows large.fbin --queries query.fbin --memory 20GiB
-  nearfield search --rows larger.fbin --queries query.fbin --keep-rows mapped
+  nearfield search --rows larger.fbin --queries query.fbin --residency mapped
   nearfield search --index-file index.nf --queries query.npy --recall 0.95";
 
 #[derive(Debug, clap::Args)]
@@ -75,7 +75,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", required_unless_present = "index_file")]
     pub(super) rows: Option<PathBuf>,
     /// Index to search, saved by `nearfield build`
-    #[arg(long, value_name = "INDEX.nf", conflicts_with_all = ["rows", "metric", "screen"])]
+    #[arg(long, value_name = "INDEX.nf", conflicts_with_all = ["rows", "metric", "quantization"])]
     pub(super) index_file: Option<PathBuf>,
     /// File of the queries
     #[arg(long, value_name = "FILE")]
@@ -105,8 +105,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PART", allow_negative_numbers = true, value_parser = arguments::part, conflicts_with_all = ["rows", "probes", "radius"])]
     pub(super) recall: Option<f64>,
     /// Copy of the rows in 8-bit integers, which excludes most rows without changing the answers: auto, none or i8
-    #[arg(long, value_name = "SCREEN", default_value = "auto", value_parser = arguments::word::<Screen>)]
-    pub(super) screen: Screen,
+    #[arg(long, value_name = "SCREEN", default_value = "auto", value_parser = arguments::word::<Quantization>)]
+    pub(super) quantization: Quantization,
     #[command(flatten)]
     pub(super) places: Places,
     #[command(flatten)]

@@ -4,13 +4,14 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use nearfield::{Device, ElementKind, Flat, FlatBuilder, Index, Placement, RowPlace, SavedIndex};
+use nearfield::{Device, Distribution, ElementKind, Flat, FlatBuilder, Index, Residency, SavedIndex};
 
 use super::args::Args;
 use super::labels::Labels;
 use nearfield_cli::given::files::{self, Filled};
-use nearfield_cli::given::places;
+use nearfield_cli::given::places::Places;
 use nearfield_cli::given::vectors::Vectors;
+use nearfield_cli::terminal::interrupt;
 
 /// Where the rows come from.
 pub(super) struct Source<'a> {
@@ -73,11 +74,11 @@ impl<'a> Source<'a> {
 
     /// Whether rows are searched in their file: neither the device nor the host has memory for them, and the file is of a kind that can be
     /// mapped.
-    fn stays_in_its_file(&self, rows: &Vectors, devices: &[Device], placement: Placement) -> bool {
+    fn stays_in_its_file(&self, rows: &Vectors, devices: &[Device], distribution: Distribution) -> bool {
         let bytes = (rows.rows() as u64).saturating_mul((rows.dim() * rows.kind().size()) as u64);
         // Of each device, and of the host.
-        let share = match placement {
-            Placement::Shards => bytes.div_ceil(devices.len().max(1) as u64),
+        let share = match distribution {
+            Distribution::Sharded => bytes.div_ceil(devices.len().max(1) as u64),
             _ => bytes,
         };
         let has_room =
@@ -91,43 +92,42 @@ impl<'a> Source<'a> {
 
     /// Brings the index to its devices, and returns the time it took.
     pub(super) fn index(&self, args: &Args, devices: &[Device]) -> Result<(Index, Filled)> {
-        let placement = args.places.placement;
+        let Places { distribution, residency, .. } = args.places;
         if let Some(rows) = &self.rows {
             let builder = Flat::builder(devices, args.metric, rows.dim()).elements(rows.kind());
-            let builder = builder.placement(placement).screen(args.screen);
-            let mut why = "--keep-rows mapped: --rows";
-            let place = match args.places.row_place(Some(rows.stored()))? {
-                RowPlace::Auto if self.stays_in_its_file(rows, devices, placement) => {
-                    why = "--rows: the file is larger than the memory, so it is mapped";
-                    places::mapped(rows.stored())?
-                }
-                place => place,
-            };
-            if let RowPlace::Mapped(_) = place {
+            let builder = builder.distribution(distribution).quantization(args.quantization);
+            let mut why = "--residency mapped: --rows";
+            let mut file = args.places.mapped(Some(rows.stored()))?;
+            if residency == Residency::Auto && self.stays_in_its_file(rows, devices, distribution) {
+                why = "--rows: the file is larger than the memory, so it is mapped";
+                interrupt::name_unreadable(rows.stored())?;
+                file = Some(rows.stored());
+            }
+            if let Some(file) = file {
                 let given = self.row_ids.is_some();
                 ensure!(
                     !given,
-                    "--keep-rows mapped: needed rows that have their numbers as ids, given --row-ids"
+                    "--residency mapped: needed rows that have their numbers as ids, given --row-ids"
                 );
-                return mapped(builder.rows(place)).context(why);
+                return mapped(builder.mapped(file)).context(why);
             }
-            let mut index = builder.rows(place).capacity(rows.rows()).build()?.into();
+            let mut index = builder.residency(residency).capacity(rows.rows()).build()?.into();
             let filled = files::fill(&mut index, rows, self.row_ids.as_deref())?;
             return Ok((index, filled));
         }
         let start = Instant::now();
-        let keep = args.places.row_place(Some(self.path))?;
-        if let RowPlace::Mapped(_) = keep {
+        if let Some(file) = args.places.mapped(Some(self.path))? {
             let about = SavedIndex::read(self.path).context("--index-file")?;
             ensure!(
                 about.lists.is_none(),
-                "--keep-rows mapped: needed a flat index, {} has lists",
+                "--residency mapped: needed a flat index, {} has lists",
                 self.path.display()
             );
-            let builder = Flat::builder(devices, about.metric, about.dim).screen(about.screen).rows(keep);
-            return mapped(builder.placement(placement)).context("--keep-rows mapped: --index-file");
+            let builder =
+                Flat::builder(devices, about.metric, about.dim).quantization(about.quantization).mapped(file);
+            return mapped(builder.distribution(distribution)).context("--residency mapped: --index-file");
         }
-        let loader = Index::loader(devices).placement(placement).rows(keep);
+        let loader = Index::loader(devices).distribution(distribution).residency(residency);
         let index = loader.load(self.path).context("--index-file")?;
         Ok((index, Filled { load: start.elapsed(), upload: Duration::ZERO }))
     }
