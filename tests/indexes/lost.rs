@@ -116,9 +116,8 @@ fn copies(device: &Device) -> Check {
     let there = device.upload(view(queries, DIM)).expect("fits");
     let mut prepared = vec![];
     for kind in [Kind::Flat, Kind::Ivf] {
-        for (place, falls_back) in [Residency::Device, Residency::Host]
-            .into_iter()
-            .flat_map(|place| [(place.clone(), true), (place, false)])
+        for (place, falls_back) in
+            [Residency::Device, Residency::Host].into_iter().flat_map(|place| [(place, true), (place, false)])
         {
             let is_hybrid = matches!(place, Residency::Host);
             let mut index: Index = match kind {

@@ -15,7 +15,10 @@ use crate::error::{Error, Result};
 use crate::host::HostChange;
 
 /// The outcome of preparing a change.
-#[expect(clippy::large_enum_variant, reason = "there is one a change, and it moves a few times")]
+#[cfg_attr(
+    not(target_arch = "wasm32"),
+    expect(clippy::large_enum_variant, reason = "there is one a change, and it moves a few times")
+)]
 pub(crate) enum Prepared<'a> {
     Ready(RowChange<'a>),
     /// The device has too little memory, and the rows may go to the host.

@@ -196,8 +196,8 @@ impl Windows {
             let mut kept = lock(&self.kept);
             // After a removal there may be others, of rows that are divided otherwise by now.
             let (start, end) = (made.first, made.first + made.terms.len());
-            let is_hybrid = |kept: &Quantized| kept.first + kept.terms.len() <= start || kept.first >= end;
-            kept.retain(|kept| is_hybrid(kept) && kept.first < rows.end());
+            let is_elsewhere = |kept: &Quantized| kept.first + kept.terms.len() <= start || kept.first >= end;
+            kept.retain(|kept| is_elsewhere(kept) && kept.first < rows.end());
             memory::reserve_more(&mut kept, 1)?;
             kept.push(Arc::new(made));
         }
