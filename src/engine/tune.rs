@@ -17,7 +17,7 @@ use crate::engine::rows::segments::GpuRows;
 use crate::engine::screens::int8::tiles::Tiles;
 use crate::engine::screens::list::Codes;
 use crate::engine::search::ahead::Searched;
-use crate::engine::search::pipeline;
+use crate::engine::search::nearest;
 use crate::engine::search::request::{SearchRequest, SearchResult};
 #[cfg(not(target_arch = "wasm32"))]
 use crate::engine::{rows::hybrid::HybridRows, search::hybrid};
@@ -115,7 +115,7 @@ impl Tried<'_> {
             let request = SearchRequest::nearest(metric, NEIGHBORS, budget);
             let request = &SearchRequest { profile: true, forms, ..request };
             match *self {
-                Self::Rows(rows) => pipeline::search(rows, &queries, request).await,
+                Self::Rows(rows) => nearest::search(rows, &queries, request).await,
                 #[cfg(not(target_arch = "wasm32"))]
                 Self::Hybrid(rows, _) => hybrid::search(rows, &queries, request).await,
                 Self::Lists(rows, centroids, tables) => {

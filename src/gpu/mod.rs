@@ -40,7 +40,7 @@ pub(crate) use limit::{Limit, Loan, Share};
 pub use memory::BufferSlice;
 pub(crate) use memory::{Request, Reserved, Scratch, budget_for, buffers, scratch, usable};
 pub use profile::{Profile, StageTime};
-pub(crate) use readback::{Reading, words};
+pub(crate) use readback::{Range as ReadRange, Reading, words};
 pub(crate) use snippets::*;
 pub(crate) use transfer::RowLayout;
 pub use unroll::Driver;

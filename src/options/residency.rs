@@ -33,7 +33,7 @@ pub enum Residency {
     ///
     /// An error leaves the index as it was. The one exception: where the driver, and not `memory_bytes`, refuses memory for the 8-bit copy
     /// even when the rows are gone, they stay on the host. Rows stay on the device, and too little memory is an error, if there is no 8-bit
-    /// copy by the index's [`Quantization`](crate::Screen) and dim. The copy is never given up to save memory, as it may be with
+    /// copy by the index's [`Quantization`](crate::Quantization) and dim. The copy is never given up to save memory, as it may be with
     /// [`Residency::Device`].
     Auto,
     /// On the device, beside their 8-bit copy. Too little memory is an error.

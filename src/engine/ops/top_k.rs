@@ -11,7 +11,8 @@ use crate::error::{Error, Result};
 use crate::gpu::{BufferSlice, Commands, Gpu, Request, Scratch, budget_for, usable};
 use crate::kernels::select_k::{self, SORTED_MAX, Select};
 use crate::kernels::selection::{self, scratch_bytes};
-use crate::neighbors::Neighbors;
+use crate::kernels::value_of;
+use crate::neighbors::{Neighbor, Neighbors};
 
 /// A selection, and its scratch memory.
 struct TopK<'a> {
@@ -139,7 +140,8 @@ impl TopK<'_> {
         let mut parts = commands.read(&ranges).await?;
         // Keys stand for the values themselves.
         let found = Results::new([k as usize; 2], [0, 1, 2].map(|part| take(&mut parts[part])));
-        found.rows().for_each(|row| smallest.push_row(row));
+        let hit = |(key, id)| Neighbor { id, distance: value_of(key) };
+        found.rows().for_each(|row| smallest.push_row(row.map(hit)));
         Ok(())
     }
 

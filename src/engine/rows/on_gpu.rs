@@ -14,7 +14,7 @@ use crate::engine::rows::edit::Edit;
 use crate::engine::rows::segments::GpuRows;
 use crate::engine::screens::int8::tiles::Tiles;
 use crate::engine::search::ahead::Searched;
-use crate::engine::search::pipeline;
+use crate::engine::search::nearest;
 use crate::engine::search::plan::Plan;
 use crate::engine::search::request::{SearchRequest, SearchResult};
 use crate::engine::search::within;
@@ -72,7 +72,7 @@ impl Rows for GpuRows {
             let Some((lists, probes)) = lists else {
                 return match request.radius {
                     Some(_) => within::search(self, queries, request).await,
-                    None => pipeline::search(self, queries, request).await,
+                    None => nearest::search(self, queries, request).await,
                 };
             };
             let (centroids, Some(tables)) = lists[0].on_gpu()? else {

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use crate::engine::search::request::SearchRequest;
 use crate::error::Result;
 use crate::gpu::words;
 use crate::kernels::value_of;
@@ -30,13 +31,12 @@ impl Results {
         self.counts.len() / 4
     }
 
-    /// The hits of each query, nearest first; their distances in L2 are squares.
-    pub(crate) fn rows(&self) -> impl Iterator<Item = impl Iterator<Item = Neighbor>> {
+    /// What each query found, nearest first: keys of distances, which for L2 are squares, and ids.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = impl Iterator<Item = (u32, u64)>> {
         let keys = self.keys.chunks((self.pitch * 4).max(4)).zip(self.ids.chunks((self.pitch * 8).max(8)));
         keys.zip(words::<u32>(&self.counts)).map(|((keys, ids), count)| {
             let many = self.k.min(count as usize);
-            let hits = words(keys).zip(words(ids)).take(many);
-            hits.map(|(key, id)| Neighbor { id, distance: value_of(key) })
+            words(keys).zip(words(ids)).take(many)
         })
     }
 }
@@ -54,11 +54,17 @@ impl Answers {
         Ok(Self { hits: memory::with_room(hits)?, ranges: memory::filled(queries, 0..0)? })
     }
 
-    /// Sets the hits of a query. Later hits replace earlier ones.
-    pub(crate) fn put(&mut self, query: usize, hits: impl Iterator<Item = Neighbor>) -> Result<()> {
+    /// Sets the hits of a query to what it found, as far as the request takes it. Later hits replace earlier ones.
+    pub(crate) fn put(
+        &mut self,
+        query: usize,
+        found: impl Iterator<Item = (u32, u64)>,
+        request: &SearchRequest<'_>,
+    ) -> Result<()> {
         let start = self.hits.len();
-        memory::reserve_more(&mut self.hits, hits.size_hint().1.unwrap_or_default())?;
-        self.hits.extend(hits);
+        memory::reserve_more(&mut self.hits, found.size_hint().1.unwrap_or_default())?;
+        let hits = found.map(|(key, id)| Neighbor { id, distance: value_of(key) });
+        self.hits.extend(hits.filter(|hit| request.takes(hit.distance)));
         self.ranges[query] = start..self.hits.len();
         Ok(())
     }

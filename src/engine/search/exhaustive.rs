@@ -9,7 +9,7 @@ use crate::engine::pass::{Refining, Selection, keys_and_ids};
 use crate::engine::rows::allowed::{Stretch, Visited};
 use crate::engine::rows::segments::GpuRows;
 use crate::engine::search::answers::Results;
-use crate::engine::search::batches::QueryBuffers;
+use crate::engine::search::batch::QueryBuffers;
 use crate::engine::search::plan::{Plan, Route};
 use crate::engine::search::request::SearchRequest;
 use crate::error::{Error, Result};

@@ -42,8 +42,7 @@ impl SearchRequest<'_> {
 
     /// Whether a row at this distance, which for L2 is its square, is within the radius. NaN is not; without a radius every row is.
     pub(crate) fn takes(&self, distance: f32) -> bool {
-        let distance = self.metric.of_ordering(distance);
-        self.radius.is_none_or(|radius| distance < radius)
+        self.radius.is_none_or(|radius| self.metric.of_ordering(distance) < radius)
     }
 
     pub(crate) fn limit(&self) -> SearchLimit {
@@ -90,7 +89,7 @@ pub struct Statistics {
     /// Queries for which an [`Ivf`](crate::Ivf) searched all of its rows, because their lists would not have taken less time: see
     /// [`DeviceOptions::exact_if_faster`](crate::DeviceOptions::exact_if_faster). The answers are those of a `Flat`.
     pub searched_flat: u64,
-    /// Whether the host answered alone for a GPU: see [`FlatBuilder::rows`](crate::FlatBuilder::rows), [`FlatBuilder::keep_host_copy`](crate::FlatBuilder::keep_host_copy) and
+    /// Whether the host answered alone for a GPU: see [`FlatBuilder::residency`](crate::FlatBuilder::residency), [`FlatBuilder::keep_host_copy`](crate::FlatBuilder::keep_host_copy) and
     /// [`IvfBuilder::keep_host_copy`](crate::IvfBuilder::keep_host_copy).
     pub on_host: bool,
     /// Whether an [`Ivf`](crate::Ivf) searched all of its rows because the device had no memory for the tables of its lists. The answers

@@ -5,18 +5,18 @@ use crate::engine::device::vectors::Vectors;
 use crate::engine::pass::keys_and_ids;
 use crate::engine::rows::segments::GpuRows;
 use crate::engine::search::answers::Answers;
+use crate::engine::search::batch::Batch;
+use crate::engine::search::batches::{CandidateSource, Sink};
 use crate::engine::search::exhaustive::Exhaustive;
-use crate::engine::search::pipeline::SearchState;
 use crate::engine::search::plan::Plan;
 use crate::engine::search::planning::is_selective;
 use crate::engine::search::request::{SearchRequest, SearchResult};
 use crate::engine::search::screening::Screening;
+use crate::engine::search::state::SearchState;
 use crate::error::Result;
 use crate::future::Boxed;
-use crate::gpu::{Commands, Profile, words};
-use crate::kernels::collect::Round;
-use crate::kernels::{key_of, value_of};
-use crate::neighbors::Neighbor;
+use crate::gpu::{Commands, words};
+use crate::kernels::value_of;
 
 /// Candidates that a query's list holds in the first pass. A list that overflows tells how many it needs.
 pub(crate) const CAPACITY: u64 = 4096;
@@ -46,8 +46,7 @@ pub(crate) fn search<'f>(
                 state.statistics.scored += open.len() as u64 * request.scope().visited(rows);
                 for numbers in open.batches(plan.batch as usize) {
                     within.exhaustive(&plan, &numbers, &mut state.answers).await?;
-                    state.answered += numbers.len();
-                    request.report(state.answered);
+                    state.note_answered(numbers.len());
                 }
                 break;
             };
@@ -56,9 +55,8 @@ pub(crate) fn search<'f>(
             for numbers in open.batches(plan.batch as usize) {
                 let needed = within.screened(&screening, &numbers, &mut state).await?;
                 capacity = needed.iter().map(|(_, needed)| u64::from(*needed)).fold(capacity, u64::max);
-                state.answered += numbers.len() - needed.len();
+                state.note_answered(numbers.len() - needed.len());
                 overflowed.extend(needed.into_iter().map(|(number, _)| number));
-                request.report(state.answered);
             }
             state.statistics.scored += open.len() as u64 * rows.end();
             state.statistics.searched_again += overflowed.len() as u64;
@@ -67,44 +65,6 @@ pub(crate) fn search<'f>(
         }
         state.finish(rows).await
     })
-}
-
-impl Screening<'_> {
-    /// Records a batch: makes the rows candidates whose distances may be within the threshold of a query. Much of it is submitted.
-    pub(crate) async fn within<'p>(
-        &'p self,
-        queries: &Vectors<'_>,
-        numbers: &QueryNumbers,
-        threshold: impl Fn(usize) -> u32,
-        profile: Option<&'p mut Profile>,
-    ) -> Result<Commands<'p>> {
-        let buffers = &*self.buffers;
-        let count = numbers.len() as u32;
-        let thresholds: Vec<u32> = numbers.iter().map(threshold).collect();
-        self.rows.gpu.upload_bytes(&buffers.thresholds, 0, bytemuck::cast_slice(&thresholds)).await?;
-        let mut commands = self.begin(queries, numbers, profile).await?;
-        commands.clear(&buffers.counts, 0, u64::from(count) * 4);
-        for parts in &self.chunks {
-            let scoring = self.scoring(count, parts);
-            commands.stage(self.scores_with.stage);
-            for part in parts {
-                scoring.encode(&mut commands, *part)?;
-            }
-            commands.stage("collect");
-            for part in parts {
-                let round = Round { step: 1, skip: 0 };
-                self.encode_collect(&mut commands, count, *part, round, None)?;
-            }
-            commands = commands.submit_and_go_on().await?;
-        }
-        for part in self.rounds.iter().flatten() {
-            if let Some(collecting) = self.kernel.collects {
-                self.encode_collect_tile(&mut commands, collecting, count, part)?;
-                commands = commands.submit_and_go_on().await?;
-            }
-        }
-        Ok(commands)
-    }
 }
 
 /// A search for all rows within a radius.
@@ -119,7 +79,7 @@ impl Within<'_> {
     fn answer(&self, number: usize, mut found: Vec<(u32, u64)>, answers: &mut Answers) -> Result<()> {
         // By keys, not by distances: squares may differ where their roots are equal.
         found.sort_unstable();
-        answers.put(number, found.into_iter().map(|(key, id)| Neighbor { id, distance: value_of(key) }))
+        answers.put(number, found.into_iter(), self.request)
     }
 
     /// The keys and ids of the rows within the radius. Absent rows have the distance NaN, which is not below it.
@@ -132,23 +92,24 @@ impl Within<'_> {
         &self,
         screening: &Screening<'_>,
         numbers: &QueryNumbers,
-        state: &mut SearchState,
+        state: &mut SearchState<'_>,
     ) -> Result<Vec<(usize, u32)>> {
         let gpu = &self.rows.gpu;
-        let buffers = &*screening.buffers;
+        let Batch { room, buffers, .. } = &screening.batch;
         let count = numbers.len() as u32;
-        let threshold = key_of(self.request.most().unwrap_or(f32::MAX));
-        let mut commands =
-            screening.within(self.queries, numbers, |_| threshold, state.profile.as_mut()).await?;
-        screening.encode_refine(&mut commands, count)?;
+        let thresholds = vec![state.threshold(0); numbers.len()];
+        let profile = state.profile.as_mut();
+        let mut commands = screening.record(self.queries, numbers, Some(&thresholds), profile).await?;
+        commands.stage("refine");
+        screening.batch.encode_refine(&mut commands, count)?;
         let ranges = [(&buffers.refused, 0, 8), (&buffers.counts, 0, u64::from(count) * 4)];
         let parts = commands.read(&ranges).await?;
         numbers.check(&parts[0])?;
         let counts: Vec<u32> = words(&parts[1]).collect();
-        let fits = |&count: &u32| count <= screening.capacity;
+        let fits = |&count: &u32| count <= room.capacity;
         let mut ranges = vec![];
         for (query, &found) in counts.iter().enumerate().filter(|(_, found)| fits(found)) {
-            let first = query as u64 * u64::from(screening.capacity);
+            let first = query as u64 * u64::from(room.capacity);
             ranges.push((&buffers.keys, first * 4, u64::from(found) * 4));
             ranges.push((&buffers.ids, first * 8, u64::from(found) * 8));
         }

@@ -7,7 +7,7 @@ use crate::engine::lists::probing::Probing;
 use crate::engine::lists::tables::ALIGNED_WORDS;
 use crate::engine::screens::int8::codes::TERMS_BYTES;
 use crate::engine::screens::int8::tiles::Tiles;
-use crate::gpu::scratch;
+use crate::engine::search::batch::{Candidate, Room, SearchBuffers};
 use crate::kernels::collect_lists::ListKernel;
 use crate::kernels::{BLOCK_ROWS, collect_lists, select_k, table_bytes};
 
@@ -61,76 +61,55 @@ impl ProbePlan {
     }
 }
 
-scratch! {
-    /// The scratch buffers of a batch.
-    pub(crate) struct ProbeBuffers {
-        queries, query_norms, refused, coarse_quantized, coarse_terms, coarse_candidates, keys, ids, coarse_survivors,
-        // First the scores of the coarse step.
-        candidates,
-        probed_keys, probed, probed_counts, states, selected_keys, selected_ids, selected_counts, spare_keys, spare_ids,
-        allowed,
-        // Used only by a screen.
-        quantized,
-        // Used only by a screen list by list.
-        list_counts, ranks, starts, blocks,
+impl Probing<'_> {
+    /// The room that batches of a plan need.
+    pub(super) fn room(&self, plan: &ProbePlan) -> Room {
+        let queries = u64::from(plan.batch);
+        let padded = queries.next_multiple_of(plan.coarse.unit().into());
+        let candidate = Candidate { bytes: if plan.way == Way::Rows { 4 } else { 12 }, words: 1 };
+        Room { queries, padded, k: plan.k, capacity: plan.capacity, candidate }
     }
-}
 
-impl ProbeBuffers<u64> {
-    /// The bytes that a plan needs.
-    pub(super) fn of(probing: &Probing<'_>, plan: &ProbePlan) -> Self {
-        let &ProbePlan { coarse, batch, capacity, way, .. } = plan;
-        let (rows, scope) = (probing.rows, probing.request.scope());
-        let (count, k, capacity) = (u64::from(batch), u64::from(plan.k), u64::from(capacity));
-        let coarse_bytes = coarse.bytes(probing.centroids);
-        let pairs = count * u64::from(probing.probes);
-        let (is_screened, is_by_list) = (way != Way::Rows, way == Way::Lists);
-        let if_by_list = |bytes: u64| if is_by_list { bytes } else { 0 };
-        let entries = count * capacity;
-        let if_many = |many: u32| if many > select_k::SORTED_MAX { count * u64::from(many) } else { 0 };
-        // Where the host computes distances, these are the places that it reads candidates from. Those of the coarse step are in use when
-        // the next batch begins.
-        let if_stored = |bytes: u64, to_read: u64| if rows.keeps_rows { bytes } else { to_read };
-        let spare = if_stored(if_many(plan.k), 0).max(if_many(probing.probes));
-        let lists = u64::from(probing.lists());
-        let padded = count.next_multiple_of(coarse.unit().into());
-        let screened = rows.quantized.as_ref().filter(|_| is_screened);
+    /// The bytes of the scratch buffers that a plan needs.
+    pub(super) fn buffers(&self, plan: &ProbePlan) -> SearchBuffers<u64> {
+        let room = self.room(plan);
+        let (count, pairs) = (room.queries, room.queries * u64::from(self.probes));
+        let coarse = plan.coarse.bytes(self.centroids);
+        let all = SearchBuffers::of(self.rows, self.request, room);
+        let if_by_list = |bytes: u64| if plan.way == Way::Lists { bytes } else { 0 };
+        let spare = if self.probes > select_k::SORTED_MAX { pairs } else { 0 };
+        let screened = self.rows.quantized.as_ref().filter(|_| plan.way != Way::Rows);
         let terms = count.next_multiple_of(BLOCK_ROWS.into()) * TERMS_BYTES;
-        let quantized = screened.map_or(0, |quantized| quantized.plane_bytes(count) + terms);
-        Self {
-            queries: padded * rows.query_bytes(),
-            query_norms: padded * 8,
-            refused: 8,
-            coarse_quantized: coarse_bytes.quantized,
-            coarse_terms: coarse_bytes.terms,
-            coarse_candidates: coarse_bytes.candidates,
-            candidates: coarse_bytes.scores.max(entries * if is_screened { 12 } else { 4 }),
-            keys: coarse_bytes.keys.max(if_stored(entries * 4, 0)),
-            ids: coarse_bytes.ids.max(if_stored(entries * 8, 0)),
+        SearchBuffers {
+            quantized: screened.map_or(0, |quantized| quantized.plane_bytes(count) + terms),
+            // One buffer for counts, thresholds and flags.
+            counts: 3 * count.next_multiple_of(ALIGNED_WORDS as u64) * 4,
+            thresholds: 0,
+            overflowed: 0,
+            // The coarse step comes first, in the same places.
+            candidates: all.candidates.max(coarse.scores),
+            keys: all.keys.max(coarse.keys),
+            ids: all.ids.max(coarse.ids),
+            spare_keys: all.spare_keys.max(spare * 4),
+            spare_ids: all.spare_ids.max(spare * 8),
+            coarse_quantized: coarse.quantized,
+            coarse_terms: coarse.terms,
+            coarse_candidates: coarse.candidates,
             coarse_survivors: count * 4,
             probed_keys: pairs * 4,
             probed: pairs * 8,
             probed_counts: count * 4,
-            states: 3 * count.next_multiple_of(ALIGNED_WORDS as u64) * 4,
-            selected_keys: if_stored(count * k * 4, entries * 4),
-            selected_ids: if_stored(count * k * 8, entries * 4),
-            selected_counts: if_stored(count * 4, (1 + count) * 4),
-            spare_keys: spare * 4,
-            spare_ids: spare * 8,
-            allowed: scope.bits_bytes(),
-            quantized,
-            list_counts: probing.count_words(plan) * 4,
+            list_counts: self.count_words(plan) * 4,
             ranks: if_by_list(count * u64::from(plan.longest_round()) * 4),
-            starts: if_by_list((lists + 1) * 4),
-            blocks: probing.table_bytes(plan),
+            starts: if_by_list((u64::from(self.lists()) + 1) * 4),
+            blocks: self.table_bytes(plan),
+            ..all
         }
     }
-}
 
-impl Probing<'_> {
     /// Scratch bytes of a plan: all, and of the largest buffer.
     pub(super) fn needs(&self, plan: &ProbePlan) -> [u64; 2] {
-        let bytes = || ProbeBuffers::of(self, plan).requests().map(|request| request.bytes);
+        let bytes = || self.buffers(plan).requests().map(|request| request.bytes);
         [bytes().sum(), bytes().max().unwrap_or(0)]
     }
 

@@ -2,17 +2,16 @@
 
 use std::ops::Range;
 
-use crate::elements::ElementKind;
 use crate::engine::lists::probing::batch::ProbeBatches;
-use crate::engine::lists::probing::needs::{ProbeBuffers, Way};
+use crate::engine::lists::probing::needs::Way;
 use crate::engine::lists::probing::plan::NEAR;
 use crate::engine::lists::tables::{ALIGNED_WORDS, SegmentTables};
-use crate::engine::pass::BufferVectors;
 use crate::engine::rows::segments::Segment;
 use crate::engine::screens::int8::codes::{Integers, QuantizedRows, QuantizedSegment, TERMS_BYTES};
+use crate::engine::search::batch::SearchBuffers;
 use crate::error::Result;
-use crate::gpu::{BufferSlice, Commands, RowLayout};
-use crate::kernels::{BLOCK_ROWS, collect_lists, group, list_work, probe_thresholds, screen_probes, tighten};
+use crate::gpu::{BufferSlice, Commands};
+use crate::kernels::{BLOCK_ROWS, collect_lists, group, list_work, probe_thresholds, screen_probes};
 
 /// A segment with its quantised copy and the tables of its lists.
 type Part<'a> = (&'a Segment, &'a QuantizedSegment, &'a SegmentTables);
@@ -28,32 +27,21 @@ impl ProbeBatches<'_> {
         }
         let way = self.plan.way;
         if way == Way::Lists {
-            commands.clear(&self.buffers.list_counts, 0, self.probing.count_words(&self.plan) * 4);
+            commands.clear(&self.batch.buffers.list_counts, 0, self.probing.count_words(&self.plan) * 4);
         }
         for (number, round) in self.plan.rounds.iter().enumerate() {
             // By the distances of the nearest rows so far the threshold loses the width of an interval, before most rows are looked at.
             if NEAR.contains(&round.start) && self.probing.rows.keeps_rows {
-                commands.stage("sharpen");
-                self.encode_refine(commands, count)?;
-                self.encode_tighten(commands, count, true)?;
+                self.batch.encode_sharpen(commands, count)?;
             }
             match way {
                 Way::Lists => self.encode_lists(commands, quantized, (count, number), round)?,
                 _ => self.encode_probes(commands, quantized, count, round)?,
             }
             commands.stage("tighten");
-            self.encode_tighten(commands, count, false)?;
+            self.batch.encode_tighten(commands, count, false, false)?;
         }
         Ok(())
-    }
-
-    /// Lowers thresholds, and drops candidates above them. With `is_exact` the distances of candidates are known.
-    fn encode_tighten(&self, commands: &mut Commands<'_>, count: u32, is_exact: bool) -> Result<()> {
-        let [counts, thresholds, overflowed] = self.states(count);
-        let ProbeBuffers { candidates, keys: exact, .. } = &*self.buffers;
-        let buffers = tighten::Buffers { thresholds, counts, candidates, overflowed, exact };
-        let params = tighten::Params::new(count, self.plan.k, self.plan.capacity, false);
-        tighten::encode(commands, is_exact, &params, &buffers)
     }
 
     fn parts(&self) -> impl Iterator<Item = Part<'_>> {
@@ -74,28 +62,18 @@ impl ProbeBatches<'_> {
         count: u32,
     ) -> Result<()> {
         commands.stage("quantize");
-        let buffers = &*self.buffers;
-        let layout = RowLayout::padded(ElementKind::F32, self.probing.rows.dim);
-        let queries = BufferVectors { values: BufferSlice::all(&buffers.queries), layout };
-        let norms = BufferSlice::all(&buffers.query_norms);
+        let (buffers, queries) = (&self.batch.buffers, self.batch.queries());
         let start = Self::terms_start(quantized, count);
         let padded = u64::from(count.next_multiple_of(BLOCK_ROWS));
         let values = BufferSlice::range(&buffers.quantized, 0, start);
         let terms = BufferSlice::range(&buffers.quantized, start, padded * TERMS_BYTES);
         quantized.encode_vectors(
             commands,
-            (queries, norms),
+            (queries.vectors(self.probing.rows.dim), queries.norms.into()),
             [0, count],
             Integers::single(values, terms),
             None,
         )
-    }
-
-    /// A bit for each slot, if there are rows that may not be found; and whether there are bits.
-    fn bits(&self) -> (BufferSlice<'_>, bool) {
-        let alive = self.probing.rows.alive_buffer();
-        let bits = self.probing.request.allowed.map(|_| &self.buffers.allowed).or(alive);
-        (bits.unwrap_or(&self.probing.tables.full).into(), bits.is_some())
     }
 
     /// Takes first thresholds from the nearest lists.
@@ -113,7 +91,7 @@ impl ProbeBatches<'_> {
             granules: quantized.granules(),
             queries: count,
             query_terms: (Self::terms_start(quantized, count) / TERMS_BYTES) as u32,
-            room: self.room(),
+            room: self.batch.state_pitch(),
             k: self.plan.k,
             probes,
             stride: self.probing.probes,
@@ -126,7 +104,7 @@ impl ProbeBatches<'_> {
             is_first: is_first.into(),
             ..probe_thresholds::Params::of(intervals.margin)
         };
-        let ProbeBuffers { quantized: queries, states, probed, .. } = &*self.buffers;
+        let SearchBuffers { quantized: queries, counts: states, probed, .. } = &*self.batch.buffers;
         let (rows, row_terms, tables) = (&copy.rows, &copy.terms, &tables.tables);
         let buffers = probe_thresholds::Buffers { queries, rows, row_terms, allowed, states, probed, tables };
         probe_thresholds::encode(commands, (intervals.form, has_bits), &params, &buffers)
@@ -148,7 +126,7 @@ impl ProbeBatches<'_> {
                 granules: quantized.granules(),
                 queries: count,
                 query_terms: (Self::terms_start(quantized, count) / TERMS_BYTES) as u32,
-                room: self.room(),
+                room: self.batch.state_pitch(),
                 first: round.start,
                 probes: round.end - round.start,
                 stride: self.probing.probes,
@@ -160,7 +138,8 @@ impl ProbeBatches<'_> {
                 plane: count * self.plan.capacity,
                 ..screen_probes::Params::of(intervals.margin)
             };
-            let ProbeBuffers { quantized: queries, states, probed, candidates, .. } = &*self.buffers;
+            let SearchBuffers { quantized: queries, counts: states, probed, candidates, .. } =
+                &*self.batch.buffers;
             let (rows, row_terms, tables) = (&copy.rows, &copy.terms, &tables.tables);
             let buffers = screen_probes::Buffers {
                 queries,
@@ -188,8 +167,9 @@ impl ProbeBatches<'_> {
         let intervals = quantized.intervals();
         let (allowed, has_bits) = self.bits();
         let lists = self.probing.lists();
-        let ProbeBuffers { quantized: queries, states, probed, candidates, .. } = &*self.buffers;
-        let ProbeBuffers { list_counts, ranks, starts, blocks, .. } = &*self.buffers;
+        let SearchBuffers { quantized: queries, counts: states, probed, candidates, .. } =
+            &*self.batch.buffers;
+        let SearchBuffers { list_counts, ranks, starts, blocks, .. } = &*self.batch.buffers;
         let words = u64::from(lists).next_multiple_of(ALIGNED_WORDS as u64);
         let counts = BufferSlice::range(list_counts, number as u64 * words * 4, words * 4);
         let probes = round.end - round.start;
@@ -216,7 +196,7 @@ impl ProbeBatches<'_> {
                 granules: quantized.granules(),
                 queries: count,
                 query_terms: (Self::terms_start(quantized, count) / TERMS_BYTES) as u32,
-                room: self.room(),
+                room: self.batch.state_pitch(),
                 rows: segment.len,
                 first_slot: segment.first_slot,
                 capacity: self.plan.capacity,

@@ -73,8 +73,8 @@ async fn by_screen(
     let squared = host::checked("queries", on_host)?;
     let asked = Asked { rows: &rows.rows, queries: on_host, squared: &squared, usual: &rows.usual };
     match (windows, planned) {
-        (Some(windows), _) => streamed::search(windows, queries, asked, request).await.map(Some),
-        (None, Some((rows, plan))) => screened::search(rows, queries, asked, request, plan).await.map(Some),
+        (Some(windows), _) => streamed::search(windows, (queries, asked), request).await.map(Some),
+        (None, Some((rows, plan))) => screened::search(rows, (queries, asked), request, plan).await.map(Some),
         (None, None) => Ok(None),
     }
 }

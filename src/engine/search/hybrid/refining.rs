@@ -3,16 +3,12 @@
 use crate::elements::HostVectors;
 use crate::engine::device::queries::QueryNumbers;
 use crate::engine::rows::hybrid::UsualCandidates;
-use crate::engine::search::answers::Answers;
-use crate::engine::search::request::SearchRequest;
-use crate::engine::search::screening::{ScreenBuffers, Screening};
+use crate::engine::search::batch::{Batch, SearchBuffers};
 use crate::error::{Error, Result};
-use crate::gpu::{Buffer, BufferSlice, Commands, Gpu, Reading, words};
+use crate::gpu::{Buffer, Commands, ReadRange, Reading, words};
 use crate::host::{Candidates, Hits, HostRequest, HostRows, SearchLimit, Shortlist};
 use crate::kernels::compact;
-use crate::kernels::value_of;
 use crate::memory;
-use crate::neighbors::Neighbor;
 
 /// Candidates that are read at least, because a short readback takes as long.
 const LEAST: u64 = 4096;
@@ -27,41 +23,6 @@ pub(crate) struct Asked<'a> {
     pub(crate) queries: HostVectors<'a>,
     pub(crate) squared: &'a [f64],
     pub(crate) usual: &'a UsualCandidates,
-}
-
-/// The candidates of a batch on the device, and places for the host to read them from.
-#[derive(Clone, Copy)]
-pub(crate) struct CandidatePlaces<'a> {
-    pub(crate) refused: &'a Buffer,
-    pub(crate) counts: BufferSlice<'a>,
-    /// A word for each query that is not 0 if it had more candidates than its list holds. None if `counts` tell all of them.
-    pub(crate) flags: Option<BufferSlice<'a>>,
-    /// The list of each query.
-    pub(crate) lists: &'a Buffer,
-    pub(crate) capacity: u32,
-    /// Where those of each query start.
-    pub(crate) starts: &'a Buffer,
-    /// Words of a candidate: its slot, and with two also the lower end of its interval.
-    pub(crate) words: u32,
-    /// All candidates without room between them: in one of two places, because a batch may be read when the next one is submitted.
-    pub(crate) compacted: [&'a Buffer; 2],
-}
-
-impl<'a> CandidatePlaces<'a> {
-    pub(super) fn of(screening: &'a Screening<'_>, has_flags: bool) -> Self {
-        let ScreenBuffers { refused, counts, overflowed, candidates, keys, ids, selected_keys, .. } =
-            &*screening.buffers;
-        Self {
-            refused,
-            counts: counts.into(),
-            flags: has_flags.then(|| overflowed.into()),
-            lists: candidates,
-            capacity: screening.capacity,
-            starts: selected_keys,
-            words: 2,
-            compacted: [keys, ids],
-        }
-    }
 }
 
 /// Reads the candidates of batch after batch.
@@ -105,21 +66,23 @@ impl<'a> Collector<'a> {
         Self { usual, k, next: 0 }
     }
 
-    /// Submits commands that made rows candidates, and reads those, and other ranges.
+    /// Submits commands that made rows candidates, and reads those, flags of lists that lack some if there are any, and other ranges.
     pub(crate) fn submit(
         &mut self,
         mut commands: Commands<'_>,
         numbers: QueryNumbers,
-        places: &CandidatePlaces<'_>,
-        others: &[(&Buffer, u64, u64)],
+        batch: &Batch<'_>,
+        has_flags: bool,
+        others: &[ReadRange<'_>],
     ) -> Result<Collecting> {
-        let &CandidatePlaces { refused, counts, flags, lists, capacity, starts, words, compacted } = places;
-        let count = numbers.len() as u64;
+        let SearchBuffers { refused, candidates, selected_counts: starts, .. } = &*batch.buffers;
+        let (count, words) = (numbers.len() as u64, batch.room.candidate.words);
+        let ([counts, _, flags], capacity) = (batch.states(count as u32), batch.room.capacity);
         let place = self.next;
         self.next = 1 - place;
-        let compacted = compacted[place];
+        let compacted = compacted(batch, place);
         commands.stage("compact");
-        let buffers = compact::Buffers { counts, candidates: lists, starts, compacted };
+        let buffers = compact::Buffers { counts, candidates, starts, compacted };
         compact::encode(
             &mut commands,
             &compact::Params { queries: count as u32, capacity, words },
@@ -127,11 +90,10 @@ impl<'a> Collector<'a> {
         )?;
         let usual = (count * self.usual.of(self.k)).min(MOST);
         let room = usual.max(LEAST).min(count * u64::from(capacity));
-        let flags = flags.map_or((refused, 0, 0), |flags| (flags.buffer, flags.offset, count * 4));
         let mut ranges = vec![
             (refused, 0, 8),
             (counts.buffer, counts.offset, count * 4),
-            flags,
+            (flags.buffer, flags.offset, if has_flags { count * 4 } else { 0 }),
             (starts, 0, (1 + count) * 4),
             (compacted, 0, room * u64::from(words) * 4),
         ];
@@ -141,12 +103,8 @@ impl<'a> Collector<'a> {
     }
 
     /// Waits for the candidates of a batch.
-    pub(crate) async fn read(
-        &mut self,
-        gpu: &Gpu,
-        places: &CandidatePlaces<'_>,
-        collecting: Collecting,
-    ) -> Result<Collected> {
+    pub(crate) async fn read(&mut self, batch: &Batch<'_>, collecting: Collecting) -> Result<Collected> {
+        let gpu = &batch.rows.gpu;
         let Collecting { numbers, reading, place, room, words: each } = collecting;
         let (mut bounded, mut slots) = (vec![], vec![]);
         let mut take = |bytes: &[u8], count: u64, rest: u64| -> Result<()> {
@@ -179,7 +137,7 @@ impl<'a> Collector<'a> {
         numbers.check(&parts[0])?;
         if all > room {
             let entry = u64::from(each) * 4;
-            let rest = (places.compacted[place], room * entry, (all - room) * entry);
+            let rest = (compacted(batch, place), room * entry, (all - room) * entry);
             let rest = Commands::new(gpu, None).read(&[rest]).await?;
             take(&rest[0], all - room, 0)?;
         }
@@ -191,9 +149,14 @@ impl<'a> Collector<'a> {
     }
 }
 
+/// All candidates without room between them: in one of two places, because a batch may be read when the next one is submitted.
+fn compacted<'b>(batch: &'b Batch<'_>, place: usize) -> &'b Buffer {
+    [&batch.buffers.selected_keys, &batch.buffers.selected_ids][place]
+}
+
 impl Collected {
     /// The same candidates where the slots that the device counts start at this one.
-    pub(super) fn behind(mut self, first: u32) -> Self {
+    pub(crate) fn behind(mut self, first: u32) -> Self {
         let pairs = self.bounded.iter_mut().map(|[slot, _]| slot);
         self.slots.iter_mut().chain(pairs).for_each(|slot| *slot = slot.saturating_add(first));
         self
@@ -235,15 +198,4 @@ impl Asked<'_> {
         let queries = self.queries.chosen(&some)?;
         self.rows.search_checked(((&queries).into(), &squared), request)
     }
-}
-
-/// Sets the answer of a query to what the host found for it and the request takes; distances of L2 are squares.
-pub(crate) fn put(
-    answers: &mut Answers,
-    query: usize,
-    found: &[(u32, u64)],
-    request: &SearchRequest<'_>,
-) -> Result<()> {
-    let hits = found.iter().map(|&(key, id)| Neighbor { id, distance: value_of(key) });
-    answers.put(query, hits.filter(|hit| request.takes(hit.distance)))
 }

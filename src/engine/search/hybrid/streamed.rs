@@ -7,17 +7,17 @@ use crate::bits::Bits;
 use crate::engine::device::queries::QueryNumbers;
 use crate::engine::device::vectors::Vectors;
 use crate::engine::rows::allowed::{Allowed, Scope};
-use crate::engine::rows::hybrid::windows::{Windows, give_way};
+use crate::engine::rows::hybrid::windows::Windows;
 use crate::engine::rows::segments::GpuRows;
 use crate::engine::search::answers::Answers;
-use crate::engine::search::batches::{BatchWork, run_batches};
-use crate::engine::search::hybrid::refining::{Asked, CandidatePlaces, Collecting, Collector, put};
+use crate::engine::search::batches::Sink;
+use crate::engine::search::hybrid::refining::Asked;
+use crate::engine::search::hybrid::screened::screened;
 use crate::engine::search::plan::Plan;
 use crate::engine::search::planning::{FEW_ROWS, SMALL_PAIRS};
 use crate::engine::search::request::{SearchRequest, SearchResult, Statistics};
-use crate::engine::search::screening::Screening;
 use crate::engine::search::within::CAPACITY;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::future::{Boxed, join_all};
 use crate::gpu::Profile;
 use crate::host::{Candidates, Hits, SearchLimit, Shortlist};
@@ -57,22 +57,9 @@ struct Stream<'a> {
     told: usize,
 }
 
-/// The batches of a window.
-struct Pass<'a, 's> {
-    screening: Screening<'s>,
-    collector: Collector<'a>,
-    stream: &'s mut Stream<'a>,
-    first: u32,
-    has_threshold: bool,
-    overflowed: Vec<usize>,
-    /// Candidates that a query of those has, at most.
-    needed: u64,
-}
-
 pub(super) fn search<'f>(
     windows: &'f Windows,
-    queries: &'f Vectors<'f>,
-    asked: Asked<'f>,
+    (queries, asked): (&'f Vectors<'f>, Asked<'f>),
     request: &'f SearchRequest<'f>,
 ) -> Boxed<'f, SearchResult> {
     Box::pin(async move {
@@ -188,7 +175,7 @@ impl<'a> Stream<'a> {
             let mut shortlists = memory::with_room(numbers.len())?;
             shortlists.extend(numbers.iter().map(shortlist));
             let hits = self.asked.refined(&shortlists, self.limit)?;
-            self.add(numbers.iter(), &hits)?;
+            self.add(&numbers, &hits)?;
         }
         Ok(())
     }
@@ -197,64 +184,27 @@ impl<'a> Stream<'a> {
         Box::pin(async move {
             let request = SearchRequest { allowed: window.allowed.as_ref(), ..*self.request };
             let scope = request.scope();
-            let mut open = self.open();
+            let open = self.open();
             if open.len() == 0 {
                 return Ok(());
             }
             let (queries, has_threshold) = (open.len() as u64, window.has_threshold);
-            let mut next = match has_threshold {
+            let plan = match has_threshold {
                 true => Plan::within(rows, queries, CAPACITY, scope),
                 false => Plan::screened(rows, queries, request.k as u64, scope),
             };
-            while let Some(plan) = next {
-                let Some(screening) = Screening::reserve(rows, &request, &plan).await? else {
-                    return Err(Error::internal("a window has a plan without a screen"));
-                };
-                self.statistics.scored += open.len() as u64 * rows.end();
-                let collector = Collector::new(if has_threshold { 0 } else { plan.k }, self.asked.usual);
-                let (first, overflowed) = (window.slots.start as u32, vec![]);
-                let stream = &mut *self;
-                let mut pass =
-                    Pass { screening, collector, stream, first, has_threshold, overflowed, needed: 0 };
-                run_batches(open.batches(plan.batch as usize), &mut pass).await?;
-                let Pass { overflowed, needed, .. } = pass;
-                let count = overflowed.len() as u64;
-                if count == 0 {
-                    return Ok(());
-                }
-                self.statistics.searched_again += count;
-                next = match has_threshold {
-                    true => Plan::within(rows, count, needed.next_power_of_two(), scope),
-                    false => plan.longer(rows, count, scope),
-                };
-                open = QueryNumbers::List(overflowed);
-            }
-            open.iter().for_each(|query| self.is_left[query] = true);
+            let limits = (has_threshold, Some(window.slots.start as u32));
+            let both = (self.queries, self.asked);
+            let left = screened(rows, both, open, &request, limits, plan, self).await?;
+            left.iter().for_each(|query| self.is_left[query] = true);
             Ok(())
         })
     }
 
-    /// Adds what queries found in a window.
-    fn add(&mut self, numbers: impl Iterator<Item = usize>, hits: &Hits) -> Result<()> {
+    /// Adds what queries found among rows whose distances the host computed.
+    fn add(&mut self, numbers: &QueryNumbers, hits: &Hits) -> Result<()> {
         self.statistics.refined += hits.refined;
-        for (query, row) in numbers.zip(hits.iter()) {
-            let found = &mut self.found[query];
-            memory::reserve_more(found, row.len())?;
-            found.extend_from_slice(row);
-            found.sort_unstable();
-            if let SearchLimit::Nearest(k) = self.limit {
-                found.truncate(k);
-            }
-        }
-        Ok(())
-    }
-
-    /// The key that rows of a query are not above.
-    fn threshold(&self, query: usize) -> u32 {
-        match (self.limit, self.found[query].last()) {
-            (SearchLimit::Within(limit), _) => key_of(limit),
-            (SearchLimit::Nearest(_), found) => found.map_or_else(|| key_of(f32::MAX), |&(key, _)| key),
-        }
+        numbers.iter().zip(hits.iter()).try_for_each(|(query, row)| self.put(query, row.iter().copied()))
     }
 
     /// Answers the queries that had too many candidates, by the host alone.
@@ -272,49 +222,49 @@ impl<'a> Stream<'a> {
         self.statistics.searched_exhaustively += numbers.len() as u64;
         self.statistics.scored += hits.scored;
         numbers.iter().for_each(|query| self.found[query].clear());
-        self.add(numbers.iter(), &hits)
+        self.add(&numbers, &hits)
     }
 
     fn finished(self) -> Result<SearchResult> {
         let hits = self.found.iter().map(Vec::len).sum();
         let mut answers = Answers::new(self.found.len(), hits)?;
         for (query, found) in self.found.iter().enumerate() {
-            put(&mut answers, query, found, self.request)?;
+            answers.put(query, found.iter().copied(), self.request)?;
         }
         Ok(SearchResult { neighbors: answers.collected()?, statistics: self.statistics })
     }
 }
 
-impl BatchWork for Pass<'_, '_> {
-    type Pending = Collecting;
-
-    async fn submit(&mut self, numbers: QueryNumbers) -> Result<Collecting> {
-        let Self { screening, collector, stream, has_threshold, .. } = self;
-        let mut profile = stream.profile.take();
-        let threshold = |query| stream.threshold(query);
-        let commands = match has_threshold {
-            true => screening.within(stream.queries, &numbers, threshold, profile.as_mut()).await?,
-            false => screening.screened(stream.queries, &numbers, profile.as_mut()).await?,
-        };
-        let places = CandidatePlaces::of(screening, !*has_threshold && screening.tightens());
-        let collecting = collector.submit(commands, numbers, &places, &[]);
-        stream.profile = profile;
-        collecting
+impl Sink for Stream<'_> {
+    fn profile(&mut self) -> Option<&mut Profile> {
+        self.profile.as_mut()
     }
 
-    async fn finish(&mut self, pending: Collecting) -> Result<()> {
-        let Self { screening, collector, stream, has_threshold, first, overflowed, needed } = self;
-        let places = CandidatePlaces::of(screening, !*has_threshold && screening.tightens());
-        let collected = collector.read(&screening.rows.gpu, &places, pending).await?.behind(*first);
-        // The device would be idle if the next window were not sent while the host computes.
-        give_way().await;
-        let (shortlists, too_many) = collected.shortlists(|_, count| count > places.capacity)?;
-        let hits = stream.asked.refined(&shortlists, stream.limit)?;
-        stream.add(shortlists.iter().map(|shortlist| shortlist.query), &hits)?;
-        *needed = too_many.iter().map(|&(_, count)| u64::from(count)).fold(*needed, u64::max);
-        overflowed.extend(too_many.into_iter().map(|(query, _)| query));
+    fn statistics(&mut self) -> &mut Statistics {
+        &mut self.statistics
+    }
+
+    fn threshold(&self, query: usize) -> u32 {
+        match (self.limit, self.found[query].last()) {
+            (SearchLimit::Within(limit), _) => key_of(limit),
+            (SearchLimit::Nearest(_), found) => found.map_or_else(|| key_of(f32::MAX), |&(key, _)| key),
+        }
+    }
+
+    /// Adds what a query found in a window.
+    fn put(&mut self, query: usize, row: impl Iterator<Item = (u32, u64)>) -> Result<()> {
+        let found = &mut self.found[query];
+        memory::reserve_more(found, row.size_hint().1.unwrap_or_default())?;
+        found.extend(row);
+        found.sort_unstable();
+        if let SearchLimit::Nearest(k) = self.limit {
+            found.truncate(k);
+        }
         Ok(())
     }
+
+    /// Queries are answered when all windows are searched.
+    fn note_answered(&mut self, _queries: usize) {}
 }
 
 /// The plan of the first window.

@@ -1,0 +1,253 @@
+//! A batch of queries on the device: its scratch buffers, its candidates, and the steps from these to the nearest rows. Every way to find
+//! candidates takes the same ones.
+
+use crate::elements::ElementKind;
+use crate::engine::device::queries::QueryNumbers;
+use crate::engine::device::vectors::Vectors;
+use crate::engine::lists::tables::ALIGNED_WORDS;
+use crate::engine::pass::{
+    BufferVectors, CandidateLists, Refining, Selection, encode_norms, keys_and_ids, reset_refused,
+};
+use crate::engine::rows::segments::GpuRows;
+use crate::engine::search::request::SearchRequest;
+use crate::error::Result;
+use crate::gpu::{
+    Buffer, BufferSlice, Commands, Gpu, Profile, ReadRange, Reading, Reserved, RowLayout, scratch,
+};
+use crate::kernels::{select_k, tighten};
+
+scratch! {
+    /// The scratch buffers of a batch. A way to find candidates leaves those empty that it does not use.
+    #[derive(Default)]
+    pub(crate) struct SearchBuffers {
+        queries, query_norms, refused, quantized, query_terms, allowed,
+        counts, thresholds, overflowed, candidates, keys, ids,
+        selected_keys, selected_ids, selected_counts, spare_keys, spare_ids,
+        // The scores of a screen of all rows.
+        scores, best,
+        // The coarse step of a search in lists, and what it finds.
+        coarse_quantized, coarse_terms, coarse_candidates, coarse_survivors, probed_keys, probed, probed_counts,
+        // Queries grouped by list.
+        list_counts, ranks, starts, blocks,
+    }
+}
+
+/// How much room a batch needs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Room {
+    pub(crate) queries: u64,
+    /// The same, rounded up to what kernels score at a time.
+    pub(crate) padded: u64,
+    pub(crate) k: u32,
+    /// Candidates that a query's list holds.
+    pub(crate) capacity: u32,
+    pub(crate) candidate: Candidate,
+}
+
+/// What a list of candidates holds of each row.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Candidate {
+    pub(crate) bytes: u64,
+    /// Words that the host reads where it computes distances: the slot, and with two also the lower end of its interval.
+    pub(crate) words: u32,
+}
+
+impl SearchBuffers<u64> {
+    /// The bytes that every way to find candidates needs.
+    pub(crate) fn of(rows: &GpuRows, request: &SearchRequest<'_>, room: Room) -> Self {
+        let Room { queries, padded, k, capacity, candidate } = room;
+        let (k, entries) = (u64::from(k), queries * u64::from(capacity));
+        // Where the host computes distances, the places of the nearest rows are those that it reads candidates from: two, because the next
+        // batch begins before one is read.
+        let if_stored = |bytes: u64, to_read: u64| if rows.keeps_rows { bytes } else { to_read };
+        let compacted = entries * u64::from(candidate.words) * 4;
+        let spare = if k > u64::from(select_k::SORTED_MAX) { if_stored(queries * k, 0) } else { 0 };
+        Self {
+            queries: padded * rows.query_bytes(),
+            query_norms: padded * 8,
+            refused: 8,
+            allowed: request.scope().bits_bytes(),
+            counts: queries * 4,
+            thresholds: queries * 4,
+            overflowed: queries * 4,
+            candidates: entries * candidate.bytes,
+            keys: if_stored(entries * 4, 0),
+            ids: if_stored(entries * 8, 0),
+            selected_keys: if_stored(queries * k * 4, compacted),
+            selected_ids: if_stored(queries * k * 8, compacted),
+            selected_counts: if_stored(queries * 4, (1 + queries) * 4),
+            spare_keys: spare * 4,
+            spare_ids: spare * 8,
+            ..Self::default()
+        }
+    }
+}
+
+/// A batch of up to `room.queries` queries. The batches of a search use its buffers one after another.
+pub(crate) struct Batch<'a> {
+    pub(crate) rows: &'a GpuRows,
+    pub(crate) request: &'a SearchRequest<'a>,
+    pub(crate) room: Room,
+    /// Whether `counts` has the thresholds and the flags of full lists too, as kernels of lists take them.
+    is_packed: bool,
+    pub(crate) buffers: Reserved<SearchBuffers>,
+}
+
+impl<'a> Batch<'a> {
+    /// Takes scratch buffers of these bytes.
+    pub(crate) async fn reserve(
+        rows: &'a GpuRows,
+        request: &'a SearchRequest<'a>,
+        room: Room,
+        bytes: SearchBuffers<u64>,
+    ) -> Result<Self> {
+        let buffers = bytes.reserve(&rows.gpu).await?;
+        request.scope().upload_bits(rows, &buffers.allowed).await?;
+        Ok(Self { rows, request, room, is_packed: bytes.thresholds == 0, buffers })
+    }
+
+    pub(crate) fn queries(&self) -> QueryBuffers<'_> {
+        let SearchBuffers { queries: values, query_norms: norms, refused, .. } = &*self.buffers;
+        QueryBuffers { values, norms, refused }
+    }
+
+    /// The number of candidates of each query, its threshold, and whether its list lacks candidates.
+    pub(crate) fn states(&self, count: u32) -> [BufferSlice<'_>; 3] {
+        let SearchBuffers { counts, thresholds, overflowed, .. } = &*self.buffers;
+        if !self.is_packed {
+            return [counts, thresholds, overflowed].map(BufferSlice::all);
+        }
+        let pitch = u64::from(self.state_pitch()) * 4;
+        [0, 1, 2].map(|kind| BufferSlice::range(counts, kind * pitch, u64::from(count) * 4))
+    }
+
+    /// Distance between the states of different kinds where one buffer has them all, in words.
+    pub(crate) fn state_pitch(&self) -> u32 {
+        (self.room.queries as u32).next_multiple_of(ALIGNED_WORDS as u32)
+    }
+
+    /// A bit for each slot: 1 for rows that may be found. None if all may be.
+    pub(crate) fn allowed(&self) -> Option<&Buffer> {
+        self.request.allowed.map(|_| &self.buffers.allowed).or(self.rows.alive_buffer())
+    }
+
+    pub(crate) fn lists(&self, count: u32) -> CandidateLists<'_> {
+        let (slots, counts) = ((&self.buffers.candidates).into(), self.states(count)[0]);
+        CandidateLists { slots, counts, capacity: self.room.capacity }
+    }
+
+    /// Lowers each query's threshold to the k-th smallest upper end among its candidates, and drops candidates above it. With `is_exact` the
+    /// distances of candidates are known.
+    pub(crate) fn encode_tighten(
+        &self,
+        commands: &mut Commands<'_>,
+        count: u32,
+        is_first: bool,
+        is_exact: bool,
+    ) -> Result<()> {
+        let [counts, thresholds, overflowed] = self.states(count);
+        let SearchBuffers { candidates, keys: exact, .. } = &*self.buffers;
+        let buffers = tighten::Buffers { thresholds, counts, candidates, overflowed, exact };
+        let params = tighten::Params::new(count, self.room.k, self.room.capacity, is_first);
+        tighten::encode(commands, is_exact, &params, &buffers)
+    }
+
+    /// Replaces the intervals of the candidates by the distances that will be reported. The threshold is then the k-th of true distances,
+    /// without the width of an interval, and fewer of the later rows reach it.
+    pub(crate) fn encode_sharpen(&self, commands: &mut Commands<'_>, count: u32) -> Result<()> {
+        commands.stage("sharpen");
+        self.encode_refine(commands, count)?;
+        commands.stage("tighten");
+        self.encode_tighten(commands, count, false, true)
+    }
+
+    /// Computes the distances of the candidates as they are reported.
+    pub(crate) fn encode_refine(&self, commands: &mut Commands<'_>, count: u32) -> Result<()> {
+        let SearchBuffers { queries, keys, ids, .. } = &*self.buffers;
+        let (metric, queries) = (self.request.metric, queries.into());
+        let (candidates, found) = (self.lists(count).to_refine(), keys_and_ids(keys, ids));
+        self.rows.encode_refining(commands, &Refining { metric, queries, count, candidates, found })
+    }
+
+    /// Selects the nearest candidates, submits, and reads them: what was refused, keys, ids and counts of the nearest, counts of candidates,
+    /// flags of lists if there are any, and other ranges.
+    pub(crate) fn submit(
+        &self,
+        mut commands: Commands<'_>,
+        count: u32,
+        has_flags: bool,
+        others: &[ReadRange<'_>],
+    ) -> Result<Reading> {
+        commands.stage("refine");
+        self.encode_refine(&mut commands, count)?;
+        commands.stage("select");
+        let buffers = &*self.buffers;
+        let SearchBuffers { selected_keys, selected_ids, selected_counts, spare_keys, spare_ids, .. } =
+            buffers;
+        let spare = [spare_keys, spare_ids];
+        let selection = Selection::into(self.room.k, selected_keys, selected_ids, selected_counts, spare);
+        let refined = keys_and_ids(&buffers.keys, &buffers.ids);
+        selection.encode(&mut commands, refined, self.lists(count).to_select(), count)?;
+        let [counts, _, flags] = self.states(count);
+        let count = u64::from(count);
+        let results = count * u64::from(self.room.k);
+        let mut ranges = vec![
+            (&buffers.refused, 0, 8),
+            (selected_keys, 0, results * 4),
+            (selected_ids, 0, results * 8),
+            (selected_counts, 0, count * 4),
+            (counts.buffer, counts.offset, count * 4),
+            (flags.buffer, flags.offset, if has_flags { count * 4 } else { 0 }),
+        ];
+        ranges.extend_from_slice(others);
+        commands.submit_with_readback(&ranges)
+    }
+}
+
+/// The scratch buffers of a batch's queries.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct QueryBuffers<'a> {
+    /// f32, padded as rows are.
+    pub(crate) values: &'a Buffer,
+    pub(crate) norms: &'a Buffer,
+    /// Two words: see [`QueryNumbers::check`].
+    pub(crate) refused: &'a Buffer,
+}
+impl<'a> QueryBuffers<'a> {
+    /// Copies queries to the device, and begins a recording with their norms and the check of their values.
+    pub(crate) async fn begin<'c>(
+        self,
+        gpu: &'c Gpu,
+        queries: &Vectors<'_>,
+        numbers: &QueryNumbers,
+        profile: Option<&'c mut Profile>,
+    ) -> Result<Commands<'c>> {
+        let mut commands = Commands::new(gpu, profile);
+        reset_refused(gpu, self.refused).await?;
+        self.add(&mut commands, queries, numbers, 0).await?;
+        Ok(commands)
+    }
+
+    /// Copies a part of a batch's queries to the device, from place `first` on, and records their norms and the check of their values.
+    pub(crate) async fn add(
+        self,
+        commands: &mut Commands<'_>,
+        queries: &Vectors<'_>,
+        numbers: &QueryNumbers,
+        first: usize,
+    ) -> Result<()> {
+        queries.copy_to(commands, numbers, (self.values, first)).await?;
+        commands.stage("prepare");
+        let range = [first as u32, (first + numbers.len()) as u32];
+        let (norms, refused) = (self.norms.into(), self.refused.into());
+        encode_norms(commands, self.vectors(queries.dim()), (range, first as u32), (norms, refused))
+    }
+
+    /// The queries as vectors.
+    pub(crate) fn vectors(self, dim: usize) -> BufferVectors<'a> {
+        BufferVectors {
+            values: BufferSlice::all(self.values),
+            layout: RowLayout::padded(ElementKind::F32, dim),
+        }
+    }
+}
