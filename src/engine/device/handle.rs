@@ -39,7 +39,7 @@ static SHARED: LazyLock<Mutex<HashMap<String, Device>>> = LazyLock::new(Mutex::d
 /// parentheses belongs to a name.
 ///
 /// The environment variable `NEARFIELD_ADAPTER` has the name of the device that [`Device::best`] takes. `WGPU_BACKEND` (`vulkan`,
-/// `metal`, `dx12`, `gl`) quantises every choice among adapters, and with it their indexes.
+/// `metal`, `dx12`, `gl`) narrows every choice among adapters, and with it their indexes.
 #[derive(Debug, Clone)]
 pub struct Device {
     pub(crate) engine: Engine,

@@ -45,7 +45,7 @@ fn descriptor() -> wgpu::InstanceDescriptor {
     descriptor.with_env()
 }
 
-/// Every adapter that can compute, best first. `WGPU_BACKEND` quantises the choice of interfaces.
+/// Every adapter that can compute, best first. `WGPU_BACKEND` narrows the choice of interfaces.
 pub(crate) async fn enumerate() -> Vec<(wgpu::Adapter, Adapter)> {
     let backends = descriptor().backends;
     // OpenGL lists the hardware of the other backends again, with fewer features and smaller limits: it is asked only

@@ -1,4 +1,4 @@
-//! Reductions where f32 is too quantise: alternating signs, large numbers that cancel, products that round, squares and sums
+//! Reductions where f32 is too narrow: alternating signs, large numbers that cancel, products that round, squares and sums
 //! that leave the range on the way to a result inside it.
 
 use crate::common::Engine::{self, Adapter, Host};
