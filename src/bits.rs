@@ -1,4 +1,7 @@
 //! Bit sets with one bit per slot, in the words that kernels read.
+//!
+//! No crate does this in less: `fixedbitset` cannot fail for want of memory and has words of a target's own size; `bitvec` needs all of the
+//! constructors below, leaves bits behind the end undefined, and brings four crates.
 
 use crate::error::Result;
 use crate::memory;
@@ -123,7 +126,7 @@ impl Bits {
             return Ok((most, None));
         }
         let mut bits = match before {
-            Some(before) => Self { words: memory::copied(&before.words)?, len: before.len },
+            Some(before) => before.copied()?,
             None => Self::ones(end)?,
         };
         bits.resize(most)?;

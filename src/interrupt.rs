@@ -108,27 +108,21 @@ impl Drop for Restore {
     }
 }
 
+/// Sets this thread's state until the guard is dropped.
 fn state(new: State) -> Restore {
     Restore(STATE.replace(new))
 }
 
 /// Lets this thread's computations ask its hook, if it has one, until the guard is dropped: a blocking call polls its future meanwhile.
 pub(crate) fn armed() -> Restore {
-    let before = STATE.get();
     // A thread with a hook may have joined a pool since.
-    if before == State::Idle && parallel::current_thread_index().is_none() {
-        STATE.set(State::Armed);
-    }
-    Restore(before)
+    let may_ask = STATE.get() == State::Idle && parallel::current_thread_index().is_none();
+    state(if may_ask { State::Armed } else { STATE.get() })
 }
 
 /// Keeps this thread from asking until the guard is dropped: it may run what belongs to other callers.
 pub(crate) fn disarmed() -> Restore {
-    let before = STATE.get();
-    if before == State::Armed {
-        STATE.set(State::Idle);
-    }
-    Restore(before)
+    state(if is_armed() { State::Idle } else { STATE.get() })
 }
 
 pub(crate) fn is_armed() -> bool {

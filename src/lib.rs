@@ -111,8 +111,8 @@ compile_error!(
     "files and device buffers hold little-endian values, which nearfield copies as they lie in memory"
 );
 
+mod batcher;
 mod bits;
-mod callers;
 mod elements;
 mod engine;
 mod error;

@@ -11,12 +11,13 @@ pub(crate) use threads::{start_threads, thread_pool};
 #[cfg(not(target_arch = "wasm32"))]
 mod threads {
     use std::io::{Error as IoError, ErrorKind};
-    use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
+    use std::sync::{Arc, Mutex, OnceLock, mpsc};
     use std::thread;
 
     use rayon::{ThreadPool, ThreadPoolBuilder, current_thread_index};
 
     use crate::error::{Error, Result};
+    use crate::lock::lock;
     use crate::memory;
 
     /// Bytes of a thread: its stack, and what its allocator takes.
@@ -51,7 +52,7 @@ mod threads {
             memory::check_free("a thread", spare).ok()?;
             let receive = receive.clone();
             let work = move || {
-                let next = receive.lock().unwrap_or_else(PoisonError::into_inner).recv();
+                let next = lock(&receive).recv();
                 if let Ok(thread) = next {
                     thread.run();
                 }

@@ -44,7 +44,7 @@ use crate::{index::mapped::MappedVectors, memory};
 #[derive(Debug)]
 pub struct Flat {
     common: Common,
-    callers: SharedSearches,
+    searches: SharedSearches,
 }
 
 /// Options of a new [`Flat`]. Made by [`Flat::builder`].
@@ -111,7 +111,7 @@ impl Flat {
     }
 
     fn over(common: Common) -> Self {
-        Self { callers: SharedSearches::new(&common), common }
+        Self { searches: SharedSearches::new(&common), common }
     }
 
     /// How a search for the k nearest of this many queries would run.
@@ -137,7 +137,7 @@ impl Flat {
             if let Some(probes) = options.probes {
                 return Err(Error::argument("probes", "none, because a flat index has no lists", probes));
             }
-            self.callers.search(&self.common, queries, options, None).await
+            self.searches.search(&self.common, queries, options, None).await
         })
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::callers::{Callers, MANY, Request};
+use crate::batcher::{Batcher, MANY, Request};
 use crate::elements::MatrixView;
 use crate::engine::{EngineLists, Probed, SearchRequest, SearchResult, Statistics, Vectors};
 use crate::error::Result;
@@ -38,11 +38,11 @@ struct Kind {
 
 /// The searches of an index that share batches.
 #[derive(Debug)]
-pub(crate) struct SharedSearches(Callers<Kind, SearchResult>);
+pub(crate) struct SharedSearches(Batcher<Kind, SearchResult>);
 
 impl SharedSearches {
     pub(crate) fn new(common: &Common) -> Self {
-        Self(Callers::new(in_flight(common)))
+        Self(Batcher::new(in_flight(common)))
     }
 
     /// Searches for checked queries, with those of other callers where that is possible.

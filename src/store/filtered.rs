@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::interrupt;
 use crate::memory;
 use crate::options::filter::{Filter, Kind};
-use crate::platform::CAN_WAIT;
+use crate::parallel::*;
 
 /// Calls of a filter's function between two looks at whether to stop.
 const CALLS: usize = 64;
@@ -49,10 +49,8 @@ impl RowStore {
     }
 }
 
-/// One thread looks up fewer ids.
-const IDS_A_THREAD: usize = 1 << 18;
-/// More threads are not faster.
-const THREADS: usize = 4;
+/// A thread looks up this many ids at least.
+const IDS_A_THREAD: usize = 1 << 17;
 
 /// A bit for each id, from `words`. The id of a slot without a row is beyond all words.
 fn bits_of(ids: &[u64], words: &[u64]) -> Result<Vec<u32>> {
@@ -61,31 +59,14 @@ fn bits_of(ids: &[u64], words: &[u64]) -> Result<Vec<u32>> {
         let word = if place < words.len() { words[place] } else { 0 };
         (word >> (id % 64)) as u32 & 1
     };
-    let word = |ids: &[u64]| ids.iter().rev().fold(0, |word, &id| word << 1 | bit(id));
-    let fill = |bits: &mut [u32], ids: &[u64]| {
-        bits.iter_mut().zip(ids.chunks(32)).for_each(|(bits, ids)| *bits = word(ids));
+    let fill = |(bits, ids): (&mut u32, &[u64])| {
+        *bits = ids.iter().rev().fold(0, |word, &id| word << 1 | bit(id));
     };
     let mut bits = memory::filled(ids.len().div_ceil(32), 0)?;
-    let threads = match ids.len() {
-        0..IDS_A_THREAD => 1,
-        _ if !CAN_WAIT => 1,
-        _ => std::thread::available_parallelism().map_or(1, |count| count.get().min(THREADS)),
-    };
-    if threads == 1 {
-        fill(&mut bits, ids);
-        return Ok(bits);
+    match ids.len() < 2 * IDS_A_THREAD {
+        true => bits.iter_mut().zip(ids.chunks(32)).for_each(fill),
+        false => bits.par_iter_mut().zip(ids.par_chunks(32)).with_min_len(IDS_A_THREAD / 32).for_each(fill),
     }
-    let share = bits.len().div_ceil(threads).max(1);
-    std::thread::scope(|scope| {
-        let mut parts = bits.chunks_mut(share).zip(ids.chunks(share * 32));
-        let first = parts.next();
-        for (bits, ids) in parts {
-            scope.spawn(move || fill(bits, ids));
-        }
-        if let Some((bits, ids)) = first {
-            fill(bits, ids);
-        }
-    });
     Ok(bits)
 }
 

@@ -1,11 +1,12 @@
 //! The request of a reduction: the operation, how sums are added up, and where times are noted.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use crate::error::{Error, Result};
 use crate::gpu::{Gpu, Profile, StageTime};
 use crate::host::Reduced;
 use crate::kernels::reduce_blocks::{Operation, Summation};
+use crate::lock::lock;
 
 /// Bytes per operand that are staged on the GPU at a time.
 pub(crate) const STAGED_BYTES: u64 = 64 << 20;
@@ -22,11 +23,11 @@ impl Stages {
 
     /// Takes out the times so far. Empty on adapters without timestamps.
     pub fn take(&self) -> Vec<StageTime> {
-        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *lock(&self.0))
     }
 
     pub(crate) fn add(&self, times: Vec<StageTime>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(times);
+        lock(&self.0).extend(times);
     }
 }
 

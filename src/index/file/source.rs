@@ -2,9 +2,10 @@
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use crate::files::PositionedFile;
+use crate::lock::lock;
 
 /// A file, bytes in memory, or a reader.
 pub(crate) enum Source<'a> {
@@ -42,7 +43,7 @@ impl Source<'_> {
                 rest.unwrap_or_default().read_exact(buffer)
             }
             Self::Reader(reader) => {
-                let mut reader = reader.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut reader = lock(reader);
                 let (reader, position) = &mut *reader;
                 let skipped = offset.checked_sub(*position).ok_or_else(|| {
                     io::Error::new(io::ErrorKind::Unsupported, "these bytes of the reader are gone")

@@ -55,7 +55,7 @@ pub struct Ivf {
     pages: Pages,
     recalls: Recalls,
     engine: Arc<EngineLists>,
-    callers: SharedSearches,
+    searches: SharedSearches,
 }
 
 index_methods!(Ivf);
@@ -128,9 +128,9 @@ impl Ivf {
     }
 
     fn of(common: Common, engine: EngineLists, pages: Pages) -> Self {
-        let (callers, lists) = (SharedSearches::new(&common), pages.sizes.len());
+        let (searches, lists) = (SharedSearches::new(&common), pages.sizes.len());
         let recalls = Recalls::default();
-        Self { callers, common, lists, pages, recalls, engine: Arc::new(engine) }
+        Self { searches, common, lists, pages, recalls, engine: Arc::new(engine) }
     }
 
     pub(crate) fn common(&self) -> &Common {
@@ -175,7 +175,7 @@ impl Ivf {
         Box::pin(async move {
             self.common.check_search(&queries, options)?;
             if options.radius.is_some() {
-                return self.callers.search(&self.common, queries, options, None).await;
+                return self.searches.search(&self.common, queries, options, None).await;
             }
             let probes = match options.recall {
                 Some(recall) if queries.rows() > 0 => self.probes_for((options.k, recall), queries).await?,
@@ -187,7 +187,7 @@ impl Ivf {
             }
             let is_flat = self.is_flat(probes);
             let lists = (!is_flat).then_some((&self.engine, probes as u32));
-            let mut found = self.callers.search(&self.common, queries, options, lists).await?;
+            let mut found = self.searches.search(&self.common, queries, options, lists).await?;
             if is_flat {
                 found.statistics.searched_flat = queries.rows() as u64;
             }

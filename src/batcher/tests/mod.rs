@@ -1,4 +1,4 @@
-//! Callers against a device that is done with a search when the test says so.
+//! The batcher against a device that is done with a search when the test says so.
 
 mod faults;
 
@@ -7,11 +7,9 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
-use std::time::Duration;
 
-use crate::callers::member::Member;
-use crate::callers::queue::Queue;
-use crate::callers::{Callers, Request};
+use crate::batcher::queue::{Queue, Turn};
+use crate::batcher::{Batcher, Request};
 use crate::error::{Error, Result};
 use crate::future::Boxed;
 use crate::lock::lock;
@@ -118,15 +116,15 @@ impl Task<'_> {
     }
 }
 
-/// The callers of an index, and what computes for them.
+/// The batcher of an index, and what computes for it.
 struct Index {
-    callers: Callers<u32, Vec<f32>>,
+    batcher: Batcher<u32, Vec<f32>>,
     device: Device,
 }
 
 impl Index {
     fn new(most: usize) -> Self {
-        Self { callers: Callers::new(most), device: Device::default() }
+        Self { batcher: Batcher::new(most), device: Device::default() }
     }
 
     async fn search(&self, kind: u32, values: Vec<f32>, is_blocking: bool) -> Answer {
@@ -140,7 +138,7 @@ impl Index {
                 Ok(counts.iter().map(|&count| answers.by_ref().take(count).collect()).collect())
             }) as Boxed<'static, Vec<Vec<f32>>>
         };
-        self.callers.search(values.len(), request, self.device.work(values.clone()), &run).await
+        self.batcher.search(values.len(), request, self.device.work(values.clone()), &run).await
     }
 
     /// A caller that was polled once.
@@ -249,20 +247,17 @@ fn a_batch_has_a_limit_and_the_rest_comes_next() {
 #[test]
 fn long_queries_make_batches_of_fewer() {
     let mut queue = Queue::<u32, ()>::new(1);
-    let members: Vec<_> = (0..6)
-        .map(|_| {
-            let values = vec![0.0; 1_000_000];
-            Arc::new(Member::new(Request { kind: 0, values, queries: 1, is_blocking: false }))
-        })
-        .collect();
-    members.iter().for_each(|member| queue.push(member.clone()));
-    let first = queue.lead(&members[5]).expect("there is room");
-    let places: Vec<usize> =
-        first.iter().filter_map(|one| members.iter().position(|member| Arc::ptr_eq(one, member))).collect();
-    assert_eq!(places, [0, 1, 2, 5], "the oldest, and the one who leads");
-    assert!(queue.lead(&members[3]).is_none(), "there is no room");
-    queue.end(4);
-    assert_eq!(queue.lead(&members[3]).expect("there is room").len(), 2);
+    let numbers = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0].map(|value| {
+        queue.push(Request { kind: 0, values: vec![value; 1_000_000], queries: 1, is_blocking: false })
+    });
+    let leads = |queue: &mut Queue<u32, ()>, number| match queue.turn(number, &mut None).0 {
+        Turn::Leads(requests, _) => requests.iter().map(|request| request.values[0]).collect(),
+        _ => vec![],
+    };
+    assert_eq!(leads(&mut queue, numbers[5]), [0.0, 1.0, 2.0, 5.0], "the oldest, and the one who leads");
+    assert!(leads(&mut queue, numbers[3]).is_empty(), "there is no slot");
+    queue.end(numbers[5], vec![], None);
+    assert_eq!(leads(&mut queue, numbers[3]), [3.0, 4.0]);
 }
 
 #[test]
