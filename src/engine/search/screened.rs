@@ -90,7 +90,7 @@ impl Screening<'_> {
             // time, because it waits a little between submissions.
             let is_short = !self.rounds.is_empty() && self.padded <= TILE_QUERIES;
             if (seen == 0 && !is_short) || unsent + flops > most_flops {
-                commands = commands.submit_and_go_on().await?;
+                commands.submit_and_go_on().await?;
                 unsent = 0;
             }
             if self.picks(parts) {
@@ -121,7 +121,7 @@ impl Screening<'_> {
             seen += chunk_rows;
         }
         let Some(collecting) = self.kernel.collects else { return Ok(commands) };
-        commands = commands.submit_and_go_on().await?;
+        commands.submit_and_go_on().await?;
         unsent = 0;
         for (number, parts) in self.rounds.iter().enumerate() {
             let blocks: u32 = parts.iter().map(|part| part.blocks).sum();
@@ -133,7 +133,7 @@ impl Screening<'_> {
             for part in parts {
                 let flops = flops_of(u64::from(part.blocks) * u64::from(BLOCK_ROWS));
                 if unsent + flops > most_flops {
-                    commands = commands.submit_and_go_on().await?;
+                    commands.submit_and_go_on().await?;
                     unsent = 0;
                 }
                 self.encode_collect_tile(&mut commands, collecting, count, part)?;
@@ -143,7 +143,7 @@ impl Screening<'_> {
             seen += round_rows;
             // The device works on the first round while the others are recorded.
             if number == 0 {
-                commands = commands.submit_and_go_on().await?;
+                commands.submit_and_go_on().await?;
                 unsent = 0;
             }
         }

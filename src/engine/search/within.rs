@@ -95,12 +95,12 @@ impl Screening<'_> {
                 let round = Round { step: 1, skip: 0 };
                 self.encode_collect(&mut commands, count, *part, round, None)?;
             }
-            commands = commands.submit_and_go_on().await?;
+            commands.submit_and_go_on().await?;
         }
         for part in self.rounds.iter().flatten() {
             if let Some(collecting) = self.kernel.collects {
                 self.encode_collect_tile(&mut commands, collecting, count, part)?;
-                commands = commands.submit_and_go_on().await?;
+                commands.submit_and_go_on().await?;
             }
         }
         Ok(commands)
