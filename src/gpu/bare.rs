@@ -60,9 +60,7 @@ const fn without_comment(line: &[u8]) -> &[u8] {
     while at + 1 < line.len() && !(line[at] == b'/' && line[at + 1] == b'/') {
         at += 1;
     }
-    if at + 1 >= line.len() || matches!(line, b"// unroll" | b"// unroll on hardware") {
-        line
-    } else {
-        line.split_at(at).0.trim_ascii_end()
-    }
+    let is_marker =
+        matches!(line, b"// unroll" | b"// unroll on hardware" | b"// unroll with many registers");
+    if at + 1 >= line.len() || is_marker { line } else { line.split_at(at).0.trim_ascii_end() }
 }

@@ -70,18 +70,8 @@ impl<'a> Commands<'a> {
     }
 
     fn with_target(gpu: &'a Gpu, target: EncoderTarget<'a>, profile: Option<&'a mut Profile>) -> Self {
-        let stage = "start";
-        Self {
-            gpu,
-            target,
-            pass: None,
-            arena: None,
-            full: vec![],
-            staged: vec![],
-            profile,
-            stage,
-            each_kernel: false,
-        }
+        let (pass, arena, full, staged) = (None, None, vec![], vec![]);
+        Self { gpu, target, pass, arena, full, staged, profile, stage: "start", each_kernel: false }
     }
 
     pub(crate) fn gpu(&self) -> &'a Gpu {
@@ -144,6 +134,7 @@ impl<'a> Commands<'a> {
         self.dispatch_bytes(pipeline, bytemuck::bytes_of(params), buffers, grid)
     }
 
+    /// The same for parameters of any kind: one copy of this code.
     fn dispatch_bytes(
         &mut self,
         pipeline: &Pipeline,
@@ -176,23 +167,18 @@ impl<'a> Commands<'a> {
             self.stage(kernel.name);
         }
         let (arena, offset) = self.place(params)?;
-        let uniform = wgpu::BindGroupEntry {
-            binding: 0,
-            resource: wgpu::BindingResource::Buffer(wgpu::BufferBinding {
-                buffer: &arena,
-                offset: 0,
-                size: std::num::NonZero::new(kernel.params_bytes as u64),
-            }),
-        };
-        let storage = buffers.iter().zip(1..).map(|(slice, binding)| wgpu::BindGroupEntry {
-            binding,
-            resource: wgpu::BindingResource::Buffer(wgpu::BufferBinding {
-                buffer: slice.buffer,
-                offset: slice.offset,
-                size: std::num::NonZero::new(slice.bytes),
-            }),
-        });
-        let entries: Vec<_> = std::iter::once(uniform).chain(storage).collect();
+        let uniform = BufferSlice::range(&arena, 0, kernel.params_bytes as u64);
+        let bound = std::iter::once(&uniform).chain(buffers).zip(0..);
+        let entries: Vec<_> = bound
+            .map(|(&BufferSlice { buffer, offset, bytes }, binding)| wgpu::BindGroupEntry {
+                binding,
+                resource: wgpu::BindingResource::Buffer(wgpu::BufferBinding {
+                    buffer,
+                    offset,
+                    size: std::num::NonZero::new(bytes),
+                }),
+            })
+            .collect();
         let group = self.gpu.device.create_bind_group(&wgpu::BindGroupDescriptor {
             label: Some(kernel.name),
             layout: &pipeline.layout,
@@ -312,13 +298,9 @@ impl<'a> Commands<'a> {
     }
 
     /// Submits the commands so far, as [`submit_piece`](Self::submit_piece) does, and continues in a new encoder.
-    pub(crate) async fn submit_and_go_on(mut self) -> Result<Self> {
-        let (gpu, stage) = (self.gpu, self.stage);
-        let profile = self.profile.take();
-        self.submit_piece().await?;
-        let mut next = Self::new(gpu, profile);
-        next.stage = stage;
-        Ok(next)
+    pub(crate) async fn submit_and_go_on(&mut self) -> Result<()> {
+        let next = Self { stage: self.stage, ..Self::new(self.gpu, self.profile.take()) };
+        std::mem::replace(self, next).submit_piece().await
     }
 
     /// Submits the commands and resolves to the contents of buffer ranges after them.

@@ -1,6 +1,7 @@
 // Distances of few queries to many rows. A group of lanes takes four rows at a time, its lanes side by side along the
 // dimension, so rows are read once and in whole cache lines. Workgroups that take the same rows for other queries run side by
-// side, so that they find these rows in a cache.
+// side, so that they find these rows in a cache. `distance_scan` adds up in the same way, but its rows, their places, the last step of its
+// sums and what it writes are others: of a common text, little more than the innermost loop would remain.
 @group(0) @binding(1) var<storage, read> queries: array<vec4<f32>>; // [queries, query_pitch]
 @group(0) @binding(2) var<storage, read> rows: array<vec4<f32>>; // [rows, row_pitch]
 @group(0) @binding(3) var<storage, read> query_norms: array<vec2<f32>>; // [queries]: squared, inverse; read for cosine alone

@@ -1,7 +1,8 @@
 // Distances of many queries to many rows on cooperative matrices: products of f16, sums in f32. A workgroup of four subgroups,
 // of 32 lanes or of 64, computes a tile of 128 x 128, each subgroup 64 x 64 of it. Slices of 32 dimensions lie in workgroup memory while the next
 // ones are loaded. At the end a subgroup stores 16 x 16 sums at a time to workgroup memory, from where neighbouring invocations
-// write the distances of neighbouring rows.
+// write the distances of neighbouring rows. `lib/screen/tile_coop` multiplies in the same way: what it loads it widens, and it loads
+// whole blocks, so the loop over a slice is all that both have in common.
 const TILE = 128u; // queries, and rows
 const PART = 64u; // queries and rows of a subgroup
 const DEPTH = 32u; // dimensions of a slice

@@ -32,13 +32,10 @@ pub(crate) async fn reduce(
     }
     // If one row is too many, reserving its scratch memory fails. Short rows go through one kernel under any budget: as vectors
     // they would be added up in another order.
-    let at_once = at_once.max(1);
+    let at_once = at_once.max(1) as usize;
     let mut found = Vec::with_capacity(count);
-    let mut start = 0;
-    while start < count {
-        let end = count.min(start + at_once as usize);
-        some_rows(gpu, job, &operands, layout, start..end, &mut found).await?;
-        start = end;
+    for start in (0..count).step_by(at_once) {
+        some_rows(gpu, job, &operands, layout, start..count.min(start + at_once), &mut found).await?;
     }
     Ok(found)
 }

@@ -130,17 +130,10 @@ impl Compiler {
     /// to run it.
     pub(crate) fn get(&self, kernel: &'static Kernel, variant: Variant) -> Result<Arc<Pipeline>> {
         let key = (std::ptr::from_ref(kernel).addr(), variant);
-        let (cell, variant) = {
-            let mut cells = lock(&self.cells);
-            match cells.get(&key) {
-                Some(cell) => (cell.clone(), key.1),
-                None => {
-                    let cell = Arc::new(Cell::default());
-                    cells.insert(key.clone(), cell.clone());
-                    (cell, key.1)
-                }
-            }
-        };
+        let mut cells = lock(&self.cells);
+        let known = cells.get(&key).cloned();
+        let cell = known.unwrap_or_else(|| cells.entry(key.clone()).or_default().clone());
+        drop(cells);
         if let Some(pipeline) = cell.compiled.get() {
             return Ok(pipeline.clone());
         }
@@ -149,7 +142,7 @@ impl Compiler {
             return Ok(pipeline.clone());
         }
         // After an error the next caller tries again.
-        let pipeline = Arc::new(self.compile_fitting(kernel, &variant)?);
+        let pipeline = Arc::new(self.compile_fitting(kernel, &key.1)?);
         Ok(cell.compiled.get_or_init(|| pipeline).clone())
     }
 
@@ -305,27 +298,16 @@ impl Compiler {
         )]
         // SAFETY: every loop of the module ends for all inputs, and the other checks stay on.
         let module = unsafe { self.device.create_shader_module_trusted(descriptor, checks) };
-        let uniform = wgpu::BindGroupLayoutEntry {
-            binding: 0,
+        let entry = |binding, ty, has_dynamic_offset| wgpu::BindGroupLayoutEntry {
+            binding,
             visibility: wgpu::ShaderStages::COMPUTE,
-            ty: wgpu::BindingType::Buffer {
-                ty: wgpu::BufferBindingType::Uniform,
-                has_dynamic_offset: true,
-                min_binding_size: None,
-            },
+            ty: wgpu::BindingType::Buffer { ty, has_dynamic_offset, min_binding_size: None },
             count: None,
         };
-        let storage =
-            kernel.buffers.iter().zip(1..).map(|((_, access), binding)| wgpu::BindGroupLayoutEntry {
-                binding,
-                visibility: wgpu::ShaderStages::COMPUTE,
-                ty: wgpu::BindingType::Buffer {
-                    ty: wgpu::BufferBindingType::Storage { read_only: *access == Access::Read },
-                    has_dynamic_offset: false,
-                    min_binding_size: None,
-                },
-                count: None,
-            });
+        let uniform = entry(0, wgpu::BufferBindingType::Uniform, true);
+        let storage = kernel.buffers.iter().zip(1..).map(|((_, access), binding)| {
+            entry(binding, wgpu::BufferBindingType::Storage { read_only: *access == Access::Read }, false)
+        });
         let entries: Vec<_> = std::iter::once(uniform).chain(storage).collect();
         let layout = self
             .device

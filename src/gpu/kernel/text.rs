@@ -3,7 +3,7 @@
 use super::{Kernel, REGISTERS, Snippet, Variant, WORKGROUP, wgsl};
 use crate::elements::ElementKind;
 use crate::error::{Error, Result};
-use crate::gpu::unroll::{Driver, ON_HARDWARE, WITH_REGISTERS, unroll};
+use crate::gpu::unroll::{ALWAYS, Driver, ON_HARDWARE, WITH_REGISTERS, unroll};
 use crate::platform::HAS_NATIVE_FEATURES;
 
 /// The constant that tells a kernel's text whether the driver runs it on the processor.
@@ -40,7 +40,7 @@ impl Kernel {
             text.push_str(snippet.text);
         }
         if variant.registers != REGISTERS[1] {
-            text = text.replace(WITH_REGISTERS, "// unroll");
+            text = text.replace(WITH_REGISTERS, ALWAYS);
         }
         if driver == Driver::Software && text.contains(ON_HARDWARE) || text.contains(WITH_REGISTERS) {
             // No buffer is that long, so this is `limit`. Only the driver's compiler cannot know it.

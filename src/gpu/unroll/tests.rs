@@ -1,18 +1,13 @@
-//! Unrolled text, errors with their lines, and a register tile.
+//! Unrolled text, errors, and a register tile.
 
 use super::{Driver, unroll};
 
 /// The text that `body`, in a function after some constants, unrolls to, without line breaks and indentation.
 fn unrolled(body: &str) -> String {
-    let head = "const M = N / 2u; const N: u32 = 4u; override O: u32; const F = 1.5;\nfn f(p: u32) {\n";
-    let text = unroll(&format!("{head}{body}\n}}"), Driver::Hardware).unwrap_or_else(|e| e.to_string());
+    let head = "const M = N / 2u;\nconst N = 4u;\noverride O: u32;\nconst F = 1.5;\nfn f(p: u32) {\n";
+    let text = unroll(&format!("{head}{body}\n}}"), Driver::Hardware).unwrap_or_else(|fault| fault);
     let text = text.strip_prefix(head).and_then(|text| text.strip_suffix("\n}")).unwrap_or(&text);
     text.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-/// The text that `body` unrolls to in a marked loop of one turn, whose variable `x` is `7u`.
-fn turn(body: &str) -> String {
-    unrolled(&format!("// unroll\nfor (var x = 7u; x < 8; x++) {{ {body} }}"))
 }
 
 /// Panics unless naga takes `source`.
@@ -23,80 +18,70 @@ fn validate(source: &str) {
 }
 
 #[test]
-fn literals_keep_the_type_of_the_variable() {
-    for (header, expected) in [
-        ("var i = 0u; i < 2; i++", "{ a(0u); } { a(1u); }"),
-        ("var i: u32 = 1; i <= 0x2; i++", "{ a(1u); } { a(2u); }"),
-        ("var i = -1; i < 2; i += 1 + 1", "{ a((-1i)); } { a(1i); }"),
-        ("var i = 3i; i < (1 << 3u) - 1 - 9 % 5 * 9 / 12; i++", "{ a(3i); }"),
+fn heads_give_the_values_of_the_variable() {
+    for (head, expected) in [
+        ("var i = 0u; i < 2u; i++", "{ a(0u); } { a(1u); }"),
+        ("var i = 1u; i <= 2u; i++", "{ a(1u); } { a(2u); }"),
+        ("var i = 0u; i < 1u + 5u % 3u * (9u - 8u); i += 3u / 2u * 2u", "{ a(0u); } { a(2u); }"),
         ("var i = M; i < N; i++", "{ a(2u); } { a(3u); }"),
-        ("var i = -2147483648; i < -2147483647; i++", "{ a((-2147483647i - 1i)); }"),
         ("var i = N; i < N; i++", ""),
     ] {
-        assert_eq!(unrolled(&format!("// unroll\nfor ({header}) {{ a(i); }}")), expected);
+        assert_eq!(unrolled(&format!("// unroll\nfor ({head}) {{ a(i); }}")), expected);
     }
 }
 
 #[test]
 fn inner_bounds_follow_the_outer_variable() {
-    let inner = "  // unroll \r\n  for (var j = i; j <= i * 2u; j++) { a[i][j]; }";
+    let inner = "  // unroll\n  for (var j = i; j <= i * 2u; j++) { a[i][j]; }";
     let expected = "{ { a[1u][1u]; } { a[1u][2u]; } } { { a[2u][2u]; } { a[2u][3u]; } { a[2u][4u]; } }";
     assert_eq!(unrolled(&format!("// unroll\nfor (var i = 1u; i < 3u; i++) {{\n{inner}\n}}")), expected);
 }
 
 #[test]
 fn only_the_variable_itself_is_replaced() {
-    for (body, expected) in [
-        ("v.x = xx + 1.*x; @x y /* x */ = v . x;", "{ v.x = xx + 1.*7u; @x y /* x */ = v . x; }"),
-        ("if (b < 1.) { let x = x; a(x); } a(x);", "{ if (b < 1.) { let x = 7u; a(x); } a(7u); }"),
-        ("a(x); var<function> x: u32 = x; x++;", "{ a(7u); var<function> x: u32 = 7u; x++; }"),
-        ("for (var x = x; x < 9; x++) {x;} a(x);", "{ for (var x = 7u; x < 9; x++) {x;} a(7u); }"),
-        ("c = x == d && (x) <= e & x - -x;", "{ c = 7u == d && (7u) <= e & 7u - -7u; }"),
-        ("switch x {default:{break;}} loop {break;}", "{ switch 7u {default:{break;}} loop {break;} }"),
-    ] {
-        assert_eq!(turn(body), expected);
-    }
+    let body = "v.x = xx + x; // x }\n y[x].x(-x); loop { if (x2) { break; } }";
+    let text = unrolled(&format!("// unroll\nfor (var x = 7u; x < 8u; x++) {{ {body} }} x;"));
+    assert_eq!(text, "{ v.x = xx + 7u; // x } y[7u].x(-7u); loop { if (x2) { break; } } } x;");
+    let source = "fn x(x: u32) {\n  for (var i = x; i < 4u; i++) { i; }\n}\n";
+    assert_eq!(unroll(source, Driver::Hardware).as_deref(), Ok(source));
 }
 
 #[test]
-fn unmarked_source_stays_as_it_is() {
-    let source = "//unroll\r\nfn x(x: u32) { /* /**/ // unroll\n */ for (var i = x; i<4u; i++) {i;} }\n";
-    assert_eq!(unroll(source, Driver::Hardware).expect("nothing is marked"), source);
-}
-
-#[test]
-fn what_cannot_be_unrolled_is_an_error_with_its_line() {
-    for (header, message) in [
-        ("var i = 0u; i < O; i++", "`O` is no"),
-        ("var i = 0u; i < p; i++", "`p` is no"),
-        ("var i = 0u; i < F; i++", "`F` is no constant integer: line 1: "),
+fn what_cannot_be_unrolled_is_an_error() {
+    for (head, fault) in [
+        ("var i = 0u; i < O; i++", "`O` is no constant"),
+        ("var i = 0u; i < p; i++", "`p` is no constant"),
+        ("var i = 0u; i < F; i++", "`F` is no constant"),
+        ("var i = 0u; i < 4; i++", "`4` is no constant"),
+        ("var i = 0u; i < 2u - 3u; i++", "`2u - 3u` is no constant"),
+        ("var i = 0u; i < N / 0u; i++", "`N / 0u` is no constant"),
         ("var i = 0u; i < 65u; i++", "more than 64 turns"),
         ("var i = 0u; i < 5u; i += 0u", "more than 64 turns"),
-        ("var i = 0u; i <= 4294967295u; i += 4294967295u", "overflows"),
-        ("var i = 0u; i < 2u - 3u; i++", "`-1u` overflows"),
-        ("var i = 0u; i < N / 0u; i++", "a division by zero"),
-        ("var i = 0u; i < 4i; i++", "a u32 and an i32"),
-        ("var i = 4u; i > 0u; i--", "expected `<`, found `>`"),
+        ("var i = 0u; i < 5u; i--", "its step is not"),
+        ("var i = 4u; i > 0u; i++", "stands alone on the line before"),
     ] {
-        let text = unrolled(&format!("// unroll\nfor ({header}) {{}}"));
-        assert!(text.starts_with("line 4: ") && text.contains(message), "{header}: {text}");
+        let text = unrolled(&format!("// unroll\nfor ({head}) {{}}"));
+        assert!(text.starts_with("`// unroll` of `for (var i = ") && text.contains(fault), "{head}: {text}");
     }
-    let shadowed = unrolled("let N = 3u;\n// unroll\nfor (var i = 0u; i < N; i++) {}");
-    assert!(shadowed.starts_with("line 5: `N` is no"), "{shadowed}");
-    for body in ["// unroll\n\nfor", "a(); // unroll\nfor", "// unroll\n// unroll", "// unroll\nloop"] {
-        assert!(unrolled(body).starts_with("line 3: `// unroll` must stand alone"), "{body}");
+    let head = "for (var i = 0u; i < 1u; i++) {";
+    for body in
+        [format!("// unroll\n\n{head}}}"), format!("a(); // unroll\n{head}}}"), "// unroll\nloop {".into()]
+    {
+        assert!(unrolled(&body).contains("stands alone on the line before"), "{body}");
     }
-    for body in ["x = 1u;", "x <<= 1u;", "(x)--;", "a(&x);", "for (; x < 9u; x += 1u) {}"] {
-        assert!(turn(body).ends_with("`x` of an unrolled loop is written to"), "{body}");
-    }
-    for body in ["if (b) { break; }", "continue;", "switch b { default: { continue; } }"] {
-        assert!(turn(body).ends_with("of a loop that is to be unrolled"), "{body}");
-    }
+    assert!(unrolled("// unroll twice\n").contains("is no marker"));
+    assert!(unrolled(&format!("// unroll\n{head} if (b) {{ break; }} }}")).contains("`break` or"));
+    // What naga would refuse, it refuses.
+    let written = format!("fn f() {{\n// unroll\n{head} i = 1u; }}\n}}");
+    let text = unroll(&written, Driver::Hardware).expect("the loop itself can be unrolled");
+    assert!(naga::front::wgsl::parse_str(&text).is_err());
 }
 
 #[test]
 fn a_register_tile_is_valid_before_and_after() {
-    let source = "const LOADS = TILE * 8u / 4u / 128u; const TILE = 128u; const PITCH = 33u;
+    let source = "const LOADS = TILE * 8u / 4u / 128u;
+const TILE = 128u;
+const PITCH = 33u;
 override D: u32; @group(0) @binding(0) var<storage, read> rows: array<vec4<f32>>;
 @group(0) @binding(1) var<storage, read_write> scores: array<vec4<f32>>;
 var<workgroup> tile: array<vec4<f32>, 8u * PITCH>;
@@ -143,7 +128,7 @@ fn loops_for_hardware_stay_loops_for_software() {
 }
 
 #[test]
-fn kernels_without_comments_have_the_same_tokens() {
+fn kernels_without_comments_have_the_same_code() {
     let mut folders = vec![std::path::PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/wgsl"))];
     let mut files = 0;
     while let Some(folder) = folders.pop() {
@@ -156,14 +141,12 @@ fn kernels_without_comments_have_the_same_tokens() {
             let full = std::fs::read_to_string(&path).expect("a kernel's text");
             let (bytes, len) = crate::gpu::bare::<65536>(full.as_bytes());
             let bare = std::str::from_utf8(&bytes[..len]).expect("whole characters");
-            let tokens = |text| {
-                let tokens = super::lex(text, Driver::Hardware).expect("tokens").into_iter();
-                tokens.map(|one| (one.text.to_owned(), one.marked.is_some(), one.depth)).collect::<Vec<_>>()
+            let is_marker = |line: &str| line.starts_with(super::ALWAYS);
+            let code = |line: &'_ str| {
+                if is_marker(line) { line } else { super::code_of(line).trim_end() }.to_owned()
             };
-            assert_eq!(tokens(bare), tokens(&full), "{}", path.display());
-            let markers =
-                ["// unroll\n", "// unroll on hardware\n"].map(|marker| full.matches(marker).count());
-            assert_eq!(bare.matches("//").count(), markers[0] + markers[1], "{}", path.display());
+            let lines = full.lines().map(|line| code(line.trim_start())).filter(|line| !line.is_empty());
+            assert_eq!(bare.lines().collect::<Vec<_>>(), lines.collect::<Vec<_>>(), "{}", path.display());
             files += 1;
         }
     }

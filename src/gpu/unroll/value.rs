@@ -1,67 +1,78 @@
-//! Constant integers of WGSL, and arithmetic on them.
+//! The values of constant expressions.
 
-/// A constant integer: `suffix` is `u`, `i`, or nothing for one that is not yet of either type. Always in its
-/// type's range, so that no arithmetic on two of them overflows an `i128`.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Value {
-    pub(super) value: i128,
-    pub(super) suffix: &'static str,
+use std::collections::HashMap;
+
+/// The expressions of a text's constants, by their names.
+pub(super) type Consts<'a> = HashMap<&'a str, &'a str>;
+
+/// The constants of a text's module, each on a line of its own. Their names begin in upper case, those in functions do not.
+pub(super) fn consts_of(text: &str) -> Consts<'_> {
+    let consts = text.lines().filter_map(|line| {
+        let (name, value) = line.trim_start().strip_prefix("const ")?.split_once(';')?.0.split_once('=')?;
+        Some((name.trim(), value))
+    });
+    consts.filter(|(name, _)| name.starts_with(|c: char| c.is_ascii_uppercase())).collect()
 }
 
-impl Value {
-    /// `value` with `suffix`; an error if it is out of range.
-    pub(super) fn new(value: i128, suffix: &'static str) -> Result<Self, String> {
-        let (low, high) = match suffix {
-            "u" => (0, u32::MAX.into()),
-            "i" => (i32::MIN.into(), i32::MAX.into()),
-            _ => (i64::MIN.into(), i64::MAX.into()),
-        };
-        let fits = (low..=high).contains(&value);
-        if fits { Ok(Self { value, suffix }) } else { Err(format!("`{value}{suffix}` overflows")) }
+/// The value of an expression of `u32`, constants, `+ - * / %` and parentheses, or why it has none.
+pub(super) fn value_of(expression: &str, consts: &Consts<'_>) -> Result<u32, String> {
+    let mut reader = Reader { rest: expression, consts };
+    let value = reader.value(0);
+    match value.filter(|_| reader.rest.trim().is_empty()) {
+        Some(value) => Ok(value),
+        None => Err(format!("`{}` is no constant `u32`", expression.trim())),
+    }
+}
+
+/// Whether `c` can be part of a name or a number. Those of kernels are ASCII.
+pub(super) fn in_word(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
+}
+
+/// The operators that bind alike, the weakest first.
+const OPERATORS: [&str; 2] = ["+-", "*/%"];
+
+struct Reader<'a> {
+    rest: &'a str,
+    consts: &'a Consts<'a>,
+}
+
+impl Reader<'_> {
+    /// Moves past one of these characters.
+    fn take(&mut self, which: &str) -> Option<char> {
+        let found = self.rest.trim_start().chars().next().filter(|c| which.contains(*c))?;
+        self.rest = &self.rest.trim_start()[1..];
+        Some(found)
     }
 
-    /// This value with `suffix`, which only one without a suffix can be given.
-    pub(super) fn to(self, suffix: &'static str) -> Result<Self, String> {
-        let converts = self.suffix == suffix || self.suffix.is_empty();
-        if converts { Self::new(self.value, suffix) } else { Err("a u32 and an i32 meet here".into()) }
-    }
-
-    /// Reads a literal.
-    pub(super) fn literal(text: &str) -> Result<Self, String> {
-        let suffix = ["u", "i"].into_iter().find(|suffix| text.ends_with(suffix)).unwrap_or_default();
-        let digits = &text[..text.len() - suffix.len()];
-        let parsed = match digits.strip_prefix("0x").or(digits.strip_prefix("0X")) {
-            Some(digits) => i128::from_str_radix(digits, 16),
-            None => digits.parse(),
-        };
-        Self::new(parsed.map_err(|_| format!("`{text}` is not an integer"))?, suffix)
-    }
-
-    /// The literal, as one operand of whatever surrounds it.
-    pub(super) fn text(self) -> String {
-        let Self { value, suffix } = self;
-        match i32::try_from(value) {
-            Ok(i32::MIN) => format!("({}i - 1i)", value + 1),
-            Ok(..0) => format!("({value}{suffix})"),
-            _ => format!("{value}{suffix}"),
+    /// The value of what comes next, of operators from this level on.
+    fn value(&mut self, level: usize) -> Option<u32> {
+        let Some(operators) = OPERATORS.get(level) else { return self.operand() };
+        let mut left = self.value(level + 1)?;
+        while let Some(operator) = self.take(operators) {
+            let right = self.value(level + 1)?;
+            left = match operator {
+                '+' => left.checked_add(right),
+                '-' => left.checked_sub(right),
+                '*' => left.checked_mul(right),
+                '/' => left.checked_div(right),
+                _ => left.checked_rem(right),
+            }?;
         }
+        Some(left)
     }
 
-    /// `self op right`, where `op` is the first character of the operator.
-    pub(super) fn apply(self, op: &str, right: Self) -> Result<Self, String> {
-        let is_shift = matches!(op, "<" | ">");
-        let suffix = if is_shift || !self.suffix.is_empty() { self.suffix } else { right.suffix };
-        let (a, b) = (self.to(suffix)?.value, right.to(if is_shift { "u" } else { suffix })?.value);
-        let result = match op {
-            "<" | ">" if b >= if suffix.is_empty() { 64 } else { 32 } => None,
-            "<" => Some(a << b),
-            ">" => Some(a >> b),
-            "+" => Some(a + b),
-            "-" => Some(a - b),
-            "*" => Some(a * b),
-            "/" => a.checked_div(b),
-            _ => a.checked_rem(b),
-        };
-        Self::new(result.ok_or("a division by zero, or a shift by too many bits")?, suffix)
+    fn operand(&mut self) -> Option<u32> {
+        if self.take("(").is_some() {
+            let value = self.value(0)?;
+            return self.take(")").map(|_| value);
+        }
+        let rest = self.rest.trim_start();
+        let (word, rest) = rest.split_at(rest.find(|c| !in_word(c)).unwrap_or(rest.len()));
+        self.rest = rest;
+        match word.strip_suffix('u').and_then(|digits| digits.parse().ok()) {
+            Some(value) => Some(value),
+            None => value_of(self.consts.get(word)?, self.consts).ok(),
+        }
     }
 }

@@ -1,54 +1,18 @@
 //! The smallest number, the largest, their places, and the largest magnitude.
 
-use std::marker::PhantomData;
-
 use crate::elements::Elements;
 use crate::host::reduce::fold::{Fold, NOWHERE, ROWS};
 use crate::host::reduce::place::first_place;
 use crate::kernels::reduce_blocks::Operation;
 
-/// The smallest or the largest number.
-pub(super) trait Extreme {
-    const OPERATION: Operation;
-    /// The number that every other one is at least as good as.
-    const WORST: f32;
-    fn is_better(one: f32, other: f32) -> bool;
-}
+/// The smallest number, or the largest: its key, or its place in the row.
+pub(super) struct Extremum<const IS_LARGEST: bool, const IS_PLACE: bool>;
 
-pub(super) struct Smallest;
-
-impl Extreme for Smallest {
-    const OPERATION: Operation = Operation::Min;
-    const WORST: f32 = f32::INFINITY;
-
-    #[inline(always)]
-    fn is_better(one: f32, other: f32) -> bool {
-        one < other
-    }
-}
-
-pub(super) struct Largest;
-
-impl Extreme for Largest {
-    const OPERATION: Operation = Operation::Max;
-    const WORST: f32 = f32::NEG_INFINITY;
-
-    #[inline(always)]
-    fn is_better(one: f32, other: f32) -> bool {
-        one > other
-    }
-}
-
-/// An extreme: its key, or its place in the row.
-pub(super) struct Extremum<E, const IS_PLACE: bool>(PhantomData<E>);
-
-pub(super) type ExtremeKey<E> = Extremum<E, false>;
-pub(super) type ExtremePlace<E> = Extremum<E, true>;
-
-impl<E: Extreme, const IS_PLACE: bool> Fold for Extremum<E, IS_PLACE> {
+impl<const IS_LARGEST: bool, const IS_PLACE: bool> Fold for Extremum<IS_LARGEST, IS_PLACE> {
     type Lane = f32;
-    const EMPTY: f32 = E::WORST;
-    const PADDING: f32 = E::WORST;
+    // The number that every other one is at least as good as.
+    const EMPTY: f32 = if IS_LARGEST { f32::NEG_INFINITY } else { f32::INFINITY };
+    const PADDING: f32 = Self::EMPTY;
 
     #[inline(always)]
     fn step(lane: f32, a: f32, _: f32) -> f32 {
@@ -58,7 +22,8 @@ impl<E: Extreme, const IS_PLACE: bool> Fold for Extremum<E, IS_PLACE> {
     #[inline(always)]
     fn join(one: f32, other: f32) -> f32 {
         // Comparisons with NaN are false.
-        if E::is_better(other, one) { other } else { one }
+        let is_better = if IS_LARGEST { other > one } else { other < one };
+        if is_better { other } else { one }
     }
 
     #[inline(always)]
@@ -66,8 +31,9 @@ impl<E: Extreme, const IS_PLACE: bool> Fold for Extremum<E, IS_PLACE> {
         if IS_PLACE {
             return first_place(lane, row);
         }
-        let is_empty = lane == E::WORST && first_place(lane, row) == NOWHERE;
-        E::OPERATION.key(if is_empty { f32::NAN } else { lane }).into()
+        let is_empty = lane == Self::EMPTY && first_place(lane, row) == NOWHERE;
+        let operation = if IS_LARGEST { Operation::Max } else { Operation::Min };
+        operation.key(if is_empty { f32::NAN } else { lane }).into()
     }
 
     #[inline(always)]

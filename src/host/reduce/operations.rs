@@ -1,11 +1,11 @@
 //! The fold of each operation.
 
 use crate::elements::Elements;
-use crate::host::reduce::extremes::{ExtremeKey, ExtremePlace, Largest, LargestMagnitude, Smallest};
+use crate::host::reduce::extremes::{Extremum, LargestMagnitude};
 use crate::host::reduce::fold::LANES;
 use crate::host::reduce::long_rows::fold_rows;
 use crate::host::reduce::short_rows::fold_short_rows;
-use crate::host::reduce::sums::{Magnitudes, Plain, Products, Squares, Sum};
+use crate::host::reduce::sums::{Sum, SumOfMagnitudes, SumOfProducts, SumOfSquares};
 use crate::kernels::reduce_blocks::Operation;
 
 /// Folds each row of `length` numbers; the last may have fewer. A result is the bits of a sum in f64, the key of an extreme, or the place of
@@ -24,15 +24,15 @@ pub(super) fn fold(
         };
     }
     let fold = match operation {
-        Operation::Dot => of!(Sum<Products>),
-        Operation::Sum => of!(Sum<Plain>),
-        Operation::SumAbs => of!(Sum<Magnitudes>),
-        Operation::SumSquares => of!(Sum<Squares>),
+        Operation::Dot => of!(SumOfProducts),
+        Operation::Sum => of!(Sum),
+        Operation::SumAbs => of!(SumOfMagnitudes),
+        Operation::SumSquares => of!(SumOfSquares),
         Operation::MaxAbs => of!(LargestMagnitude),
-        Operation::Min => of!(ExtremeKey<Smallest>),
-        Operation::Max => of!(ExtremeKey<Largest>),
-        Operation::ArgMin => of!(ExtremePlace<Smallest>),
-        Operation::ArgMax => of!(ExtremePlace<Largest>),
+        Operation::Min => of!(Extremum<false, false>),
+        Operation::Max => of!(Extremum<true, false>),
+        Operation::ArgMin => of!(Extremum<false, true>),
+        Operation::ArgMax => of!(Extremum<true, true>),
     };
     fold(a, b, length, results);
 }

@@ -110,7 +110,7 @@ impl CandidateSource for ProbeBatches<'_> {
             Way::Queries | Way::Lists => {
                 // The device finds lists while the rest is recorded. With few queries it would be idle again before that.
                 if count > FEW_QUERIES {
-                    commands = commands.submit_and_go_on().await?;
+                    commands.submit_and_go_on().await?;
                 }
                 self.encode_screened(&mut commands, count)?;
             }
