@@ -29,10 +29,10 @@ pub(crate) use bare::bare;
 pub(crate) use bare::bare_text;
 pub(crate) use blocked::{NoDevice, is_blocked};
 pub(crate) use commands::{Commands, Grid};
-#[cfg(feature = "internals")]
-pub(crate) use compiler::with_spelled_products;
 pub(crate) use compiler::{FormChoice, FormTimes, Wanted};
 pub use compiler::{KernelForms, Refusal};
+#[cfg(feature = "internals")]
+pub(crate) use compiler::{with_spelled_products, words_of_bytes};
 pub(crate) use device::Gpu;
 pub use kernel::{Access, Kernel, Variant, WORKGROUP};
 pub(crate) use kernel::{Length, Snippet, Uniform, params, wgsl};

@@ -48,6 +48,18 @@ pub fn with_spelled_products(text: &str) -> Option<String> {
     crate::gpu::with_spelled_products(text)
 }
 
+/// The SPIR-V that a device with matrices of bytes runs for such a variant, with this text.
+///
+/// # Errors
+/// Where naga refuses the text, or writes what is not known.
+pub fn with_byte_matrices(
+    kernel: &kernels::Kernel,
+    variant: &kernels::Variant,
+    text: &str,
+) -> Result<Vec<u32>> {
+    crate::gpu::words_of_bytes(kernel, variant, text)
+}
+
 /// The intervals that screens certify.
 pub mod certificate {
     pub use crate::metric::Form;

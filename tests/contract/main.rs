@@ -3,7 +3,7 @@
 //! `scripts/tint`, and with `NEARFIELD_HLSL_DIR` the HLSL for `scripts/vendors`.
 #![cfg(feature = "internals")]
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -117,7 +117,10 @@ fn every_variant_matches_its_declaration_and_translates_for_every_interface() {
             if !is_written {
                 continue;
             }
-            let words = translated(kernel, variant, &module, &info);
+            let words = match variant.matrix_bytes {
+                0 => translated(kernel, variant, &module, &info),
+                _ => with_matrices_of_bytes(kernel, variant, &text),
+            };
             if let Some(directory) = hlsl.as_ref().filter(|_| variant.matrix_side == 0) {
                 leave_hlsl(directory, &format!("{number}-{driver:?}"), &module, &info);
                 // A device runs this text where its compiler refuses `dot4I8Packed` as naga writes it.
@@ -242,6 +245,39 @@ fn translated(kernel: &Kernel, variant: &Variant, module: &Module, info: &Module
         let arguments = &module.entry_points[0].function.arguments;
         assert!(arguments.iter().all(|argument| argument.binding.is_some()), "{name}: {arguments:?}");
     }
+    words
+}
+
+/// SPIR-V of a variant for matrices of bytes, which are the only ones in it, and all of whose products are of signed numbers.
+fn with_matrices_of_bytes(kernel: &Kernel, variant: &Variant, text: &str) -> Vec<u32> {
+    use spirv::Op;
+    let words = internals::with_byte_matrices(kernel, variant, text)
+        .unwrap_or_else(|fault| panic!("{} {variant:?}: {fault}", kernel.name()));
+    let (mut at, mut integers, mut constants, mut matrices, mut products) =
+        (5, HashMap::new(), HashMap::new(), vec![], 0);
+    while at < words.len() {
+        let own = &words[at..at + (words[at] >> 16) as usize];
+        match Op::from_u32(own[0] & 0xffff).expect("an instruction") {
+            Op::TypeInt => assert_eq!(integers.insert(own[1], (own[2], own[3])), None),
+            Op::Constant => _ = constants.insert(own[2], own[3]),
+            Op::TypeCooperativeMatrixKHR => {
+                let [rows, columns] = [own[4], own[5]].map(|id| constants[&id]);
+                matrices.push((integers[&own[2]], rows, columns));
+            }
+            Op::CooperativeMatrixMulAddKHR => {
+                assert_eq!(own[6..], [0xf], "signed numbers");
+                products += 1;
+            }
+            _ => {}
+        }
+        at += own.len();
+    }
+    matrices.sort_unstable();
+    let depth = variant.matrix_bytes;
+    let mut wanted = [((8, 1), 16, depth), ((8, 1), depth, 16), ((32, 1), 16, 16)];
+    wanted.sort_unstable();
+    assert_eq!(matrices, wanted, "{} {variant:?}", kernel.name());
+    assert!(products > 0 && integers.values().filter(|&&of| of == (32, 1)).count() == 1);
     words
 }
 

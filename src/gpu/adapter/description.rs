@@ -87,6 +87,17 @@ impl Capabilities {
         self.matrices().map(|[side, _]| side)
     }
 
+    /// Bytes that rows and columns of 16 x 16 matrices share in a product, summed in 32-bit integers: 32 or 16. None where the adapter lists no
+    /// such size, or no matrices of f16 beside it, which take the same tiles.
+    pub(crate) fn byte_matrices(&self) -> Option<u32> {
+        self.matrices().filter(|[side, _]| *side == 16)?;
+        let listed = |depth: &u32| {
+            let mut sizes = self.cooperative_sizes.iter();
+            sizes.any(|one| one.size == [16, 16, *depth] && one.operands == "i8" && one.accumulator == "i32")
+        };
+        [32, 16].into_iter().find(listed)
+    }
+
     /// That side, and the lanes of the subgroups that multiply such matrices.
     pub(crate) fn matrices(&self) -> Option<[u32; 2]> {
         let listed = |side: u32| {
@@ -190,6 +201,7 @@ pub(crate) fn wanted_features() -> wgpu::Features {
         | wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX
         | wgpu::Features::TIMESTAMP_QUERY
         | wgpu::Features::PIPELINE_CACHE
+        | wgpu::Features::PASSTHROUGH_SHADERS
 }
 
 pub(crate) fn describe(

@@ -29,8 +29,8 @@ pub use memory::MemoryUsage;
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) use native::NO_ADAPTER;
 #[cfg(not(any(target_os = "linux", target_os = "android", windows, target_arch = "wasm32")))]
-pub(crate) use no_vulkan::memory_bytes;
+pub(crate) use no_vulkan::{byte_matrix_sizes, memory_bytes};
 #[cfg(not(any(target_os = "linux", target_os = "android", windows)))]
 pub(crate) use no_vulkan::{memory_of_adapter, memory_of_device};
 #[cfg(any(target_os = "linux", target_os = "android", windows))]
-pub(crate) use vulkan::{memory_bytes, memory_of_adapter, memory_of_device};
+pub(crate) use vulkan::{byte_matrix_sizes, memory_bytes, memory_of_adapter, memory_of_device};

@@ -1,9 +1,9 @@
 //! The adapters of this machine.
 
 use super::description::{Adapter, describe};
-use super::memory_bytes;
 #[cfg(target_os = "linux")]
 use super::no_window;
+use super::{byte_matrix_sizes, memory_bytes};
 
 /// Tells the user why there may be no adapter.
 pub(crate) const NO_ADAPTER: &str = "no adapter: is a Vulkan, Metal or DX12 driver installed?";
@@ -64,6 +64,9 @@ pub(crate) async fn enumerate() -> Vec<(wgpu::Adapter, Adapter)> {
                 adapter.cooperative_matrix_properties(),
             );
             description.memory_bytes = memory_bytes(&adapter);
+            if adapter.features().contains(wgpu::Features::PASSTHROUGH_SHADERS) {
+                description.capabilities.cooperative_sizes.extend(byte_matrix_sizes(&adapter));
+            }
             (adapter, description)
         })
         .collect();

@@ -7,6 +7,12 @@ pub(crate) fn memory_bytes(_: &wgpu::Adapter) -> Option<u64> {
     None
 }
 
+/// No interface besides Vulkan lists them.
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) fn byte_matrix_sizes(_: &wgpu::Adapter) -> Vec<super::CooperativeSize> {
+    vec![]
+}
+
 pub(crate) fn memory_of_adapter(_: &wgpu::Adapter) -> Option<MemoryUsage> {
     None
 }

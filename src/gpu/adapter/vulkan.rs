@@ -1,9 +1,11 @@
-//! The memory of adapters, where Vulkan tells.
+//! The memory of adapters, and their matrices of bytes, where Vulkan tells.
 
 use ash::ext::memory_budget;
+use ash::khr::cooperative_matrix;
 use ash::vk;
 use wgpu::hal::{api, vulkan};
 
+use super::description::CooperativeSize;
 use super::memory::MemoryUsage;
 
 /// The largest of the memory heaps that are the adapter's own, with its place.
@@ -63,4 +65,37 @@ fn usage(instance: &vulkan::InstanceShared, device: vk::PhysicalDevice) -> Optio
     let (granted, used_bytes) = (budget.heap_budget[heap], budget.heap_usage[heap]);
     // A driver that lists the extension and fills in nothing tells nothing.
     (granted > 0).then(|| MemoryUsage { used_bytes, free_bytes: granted.saturating_sub(used_bytes) })
+}
+
+/// The sizes of matrices of signed bytes that subgroups multiply, summed in signed 32-bit integers. wgpu lists those of other types.
+pub(crate) fn byte_matrix_sizes(adapter: &wgpu::Adapter) -> Vec<CooperativeSize> {
+    #[expect(
+        unsafe_code,
+        reason = "wgpu does not tell of matrices of bytes, and Vulkan is a foreign interface"
+    )]
+    // SAFETY: nothing is destroyed. The instance and the physical device are alive while the guard is, the device has the extension, and the
+    // query only reads it.
+    unsafe {
+        let Some(adapter) = adapter.as_hal::<api::Vulkan>() else { return vec![] };
+        if !adapter.physical_device_capabilities().supports_extension(cooperative_matrix::NAME) {
+            return vec![];
+        }
+        let shared = adapter.shared_instance();
+        let matrices = cooperative_matrix::Instance::new(shared.entry(), shared.raw_instance());
+        let listed =
+            matrices.get_physical_device_cooperative_matrix_properties(adapter.raw_physical_device());
+        listed.unwrap_or_default().iter().filter_map(size_of_bytes).collect()
+    }
+}
+
+/// A size of matrices of signed bytes that subgroups multiply; none for others.
+fn size_of_bytes(one: &vk::CooperativeMatrixPropertiesKHR<'_>) -> Option<CooperativeSize> {
+    let (byte, sum) = (vk::ComponentTypeKHR::SINT8, vk::ComponentTypeKHR::SINT32);
+    let types = [one.a_type, one.b_type, one.c_type, one.result_type] == [byte, byte, sum, sum];
+    let is_plain = one.scope == vk::ScopeKHR::SUBGROUP && one.saturating_accumulation == vk::FALSE;
+    (types && is_plain).then(|| CooperativeSize {
+        size: [one.m_size, one.n_size, one.k_size],
+        operands: "i8".into(),
+        accumulator: "i32".into(),
+    })
 }

@@ -6,6 +6,8 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
+#[cfg(any(target_os = "linux", target_os = "android", windows))]
+use super::byte_matrices;
 use super::file::CacheFile;
 use super::forms::{FormChoice, Forms};
 use super::refusals::{Refusal, with_spelled_products};
@@ -55,6 +57,8 @@ pub(crate) struct Compiler {
     driver: OnceLock<Driver>,
     /// Whether the driver refuses products of four bytes, which texts then spell out.
     spells_products: AtomicBool,
+    /// Whether matrices of bytes gave wrong sums.
+    lacks_byte_matrices: AtomicBool,
     /// What the driver refused, and why.
     refused: Mutex<Vec<Refusal>>,
     /// Texts with these words are refused, to test what follows.
@@ -100,6 +104,7 @@ impl Compiler {
             unsaved: AtomicUsize::new(0),
             driver: OnceLock::new(),
             spells_products: AtomicBool::new(false),
+            lacks_byte_matrices: AtomicBool::new(false),
             refused: Mutex::default(),
             #[cfg(feature = "internals")]
             refuses: Mutex::default(),
@@ -115,6 +120,7 @@ impl Compiler {
             elements: if kernel.loads_rows { elements } else { ElementKind::default() },
             subgroups: kernel.sums_lanes && self.options.subgroups && capabilities.subgroup_sizes.is_some(),
             matrix_side: matrices.map_or(0, |[side, _]| side),
+            matrix_bytes: self.byte_matrices().filter(|_| kernel.takes_byte_matrices).unwrap_or(0),
             registers: match matrices {
                 _ if !kernel.fits_registers => 0,
                 // A subgroup holds 64 x 64 sums.
@@ -124,6 +130,17 @@ impl Compiler {
             constants,
             dimension: 0,
         }
+    }
+
+    /// Elements that matrices of bytes share in a product; none where the device has no such matrices, or its self-test found wrong sums.
+    pub(crate) fn byte_matrices(&self) -> Option<u32> {
+        let are_right = !self.lacks_byte_matrices.load(Ordering::Relaxed);
+        self.adapter.capabilities.byte_matrices().filter(|_| are_right)
+    }
+
+    /// Kernels take matrices of f16 from now on.
+    pub(crate) fn leave_byte_matrices(&self) {
+        self.lacks_byte_matrices.store(true, Ordering::Relaxed);
     }
 
     /// This variant of `kernel`, compiled on first use. Threads that want the same one wait for the first of them. The adapter must be able
@@ -283,21 +300,16 @@ impl Compiler {
             source.insert_str(0, SUBGROUPS_IN_BROWSERS);
         }
         let label = Some(kernel.name);
+        let words = match variant.matrix_bytes {
+            0 => None,
+            _ => Some(words_of_bytes(kernel, variant, &source)?),
+        };
         let scopes = [wgpu::ErrorFilter::Validation, wgpu::ErrorFilter::Internal]
             .map(|filter| self.device.push_error_scope(filter));
-        let descriptor =
-            wgpu::ShaderModuleDescriptor { label, source: wgpu::ShaderSource::Wgsl(Cow::Owned(source)) };
-        let checks = wgpu::ShaderRuntimeChecks {
-            // Loop bounding costs up to 40% on an H200 and 2.6 times on lavapipe.
-            force_loop_bounding: false,
-            ..wgpu::ShaderRuntimeChecks::checked()
+        let module = match words {
+            None => self.module(kernel, source),
+            Some(words) => self.module_of_words(kernel, variant, &words),
         };
-        #[expect(
-            unsafe_code,
-            reason = "only the bounding of loops is left out: each loop of each kernel ends, and bounds checks stay on"
-        )]
-        // SAFETY: every loop of the module ends for all inputs, and the other checks stay on.
-        let module = unsafe { self.device.create_shader_module_trusted(descriptor, checks) };
         let entry = |binding, ty, has_dynamic_offset| wgpu::BindGroupLayoutEntry {
             binding,
             visibility: wgpu::ShaderStages::COMPUTE,
@@ -317,13 +329,15 @@ impl Compiler {
             bind_group_layouts: &[Some(&layout)],
             immediate_size: 0,
         });
+        let (is_written, constants) = (variant.matrix_bytes > 0, kernel.constants(variant));
         let pipeline = self.device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
             label,
             layout: Some(&pipeline_layout),
             module: &module,
             entry_point: Some(kernel.name),
             compilation_options: wgpu::PipelineCompilationOptions {
-                constants: &kernel.constants(variant),
+                // A module of words has its constants.
+                constants: if is_written { &[] } else { &constants },
                 zero_initialize_workgroup_memory: false,
             },
             cache: file.as_ref().map(|file| &file.cache),
@@ -337,4 +351,55 @@ impl Compiler {
         self.unsaved.fetch_add(1, Ordering::Relaxed);
         Ok(Pipeline { kernel, variant: variant.clone(), pipeline, layout })
     }
+
+    fn module(&self, kernel: &Kernel, source: String) -> wgpu::ShaderModule {
+        let source = wgpu::ShaderSource::Wgsl(Cow::Owned(source));
+        let descriptor = wgpu::ShaderModuleDescriptor { label: Some(kernel.name), source };
+        let checks = wgpu::ShaderRuntimeChecks {
+            // Loop bounding costs up to 40% on an H200 and 2.6 times on lavapipe.
+            force_loop_bounding: false,
+            ..wgpu::ShaderRuntimeChecks::checked()
+        };
+        #[expect(
+            unsafe_code,
+            reason = "only the bounding of loops is left out: each loop of each kernel ends, and bounds checks stay on"
+        )]
+        // SAFETY: every loop of the module ends for all inputs, and the other checks stay on.
+        unsafe {
+            self.device.create_shader_module_trusted(descriptor, checks)
+        }
+    }
+
+    /// A module of SPIR-V that names its constants as numbers.
+    fn module_of_words(&self, kernel: &Kernel, variant: &Variant, words: &[u32]) -> wgpu::ShaderModule {
+        let (name, size) = (kernel.name, kernel.invocations(variant));
+        let entry = wgpu::PassthroughShaderEntryPoint { name: name.into(), workgroup_size: (size, 1, 1) };
+        let descriptor = wgpu::ShaderModuleDescriptorPassthrough {
+            label: Some(name),
+            spirv: Some(words.into()),
+            entry_points: vec![entry].into(),
+            ..Default::default()
+        };
+        #[expect(
+            unsafe_code,
+            reason = "wgpu 30 knows no matrices of bytes, and takes words alone that name them"
+        )]
+        // SAFETY: naga validated the text and wrote it with bounds checks. `byte_matrices` exchanged the types of matrices' elements alone, and
+        // refuses what it does not know. Every loop ends, as in `module`.
+        unsafe {
+            self.device.create_shader_module_passthrough(descriptor)
+        }
+    }
+}
+
+/// The SPIR-V of a variant for matrices of bytes.
+#[cfg(any(target_os = "linux", target_os = "android", windows))]
+pub(crate) fn words_of_bytes(kernel: &Kernel, variant: &Variant, source: &str) -> Result<Vec<u32>> {
+    byte_matrices::with_byte_matrices(&byte_matrices::words(kernel, variant, source)?, variant.matrix_bytes)
+}
+
+/// No adapter lists such matrices.
+#[cfg(not(any(target_os = "linux", target_os = "android", windows)))]
+pub(crate) fn words_of_bytes(kernel: &Kernel, _: &Variant, _: &str) -> Result<Vec<u32>> {
+    Err(Error::internal(format!("kernel {}: matrices of bytes without Vulkan", kernel.name)))
 }

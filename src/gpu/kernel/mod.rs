@@ -95,6 +95,8 @@ pub struct Kernel {
     pub(crate) loads_rows: bool,
     pub(crate) sums_lanes: bool,
     pub(crate) multiplies_matrices: bool,
+    /// Whether there is a form for matrices of bytes.
+    pub(crate) takes_byte_matrices: bool,
     /// Whether there is a form for each number of [`REGISTERS`].
     pub(crate) fits_registers: bool,
     /// Whether a workgroup computes a tile of [`TILE`] sums, one a register.
@@ -165,6 +167,7 @@ impl Kernel {
             loads_rows: false,
             sums_lanes: false,
             multiplies_matrices: false,
+            takes_byte_matrices: false,
             fits_registers: false,
             holds_tile: false,
             lengths: &[],
@@ -234,6 +237,12 @@ impl Kernel {
             return Self { multiplies_matrices: true, library: &[], source: NOTHING, ..self };
         }
         Self { multiplies_matrices: true, ..self }
+    }
+
+    /// Multiplies matrices of bytes where the adapter has them: its text takes vectors of slices and sums by the functions of
+    /// `lib/variants/slices_*`.
+    pub(crate) const fn takes_byte_matrices(self) -> Self {
+        Self { takes_byte_matrices: true, ..self }
     }
 }
 

@@ -93,10 +93,18 @@ impl Kernel {
     fn snippets(&self, variant: &Variant) -> Vec<Snippet> {
         let mut snippets = vec![];
         if HAS_NATIVE_FEATURES && self.multiplies_matrices {
-            snippets.push(match variant.matrix_side {
-                8 => wgsl!("lib/variants/matrices_8"),
+            snippets.push(match (variant.matrix_side, variant.matrix_bytes) {
+                (8, _) => wgsl!("lib/variants/matrices_8"),
+                (_, 16) => wgsl!("lib/variants/matrices_bytes", PRODUCT = 16),
+                (_, 32) => wgsl!("lib/variants/matrices_bytes", PRODUCT = 32),
                 _ => wgsl!("lib/variants/matrices_16"),
             });
+            if self.takes_byte_matrices {
+                snippets.push(match variant.matrix_bytes {
+                    0 => wgsl!("lib/variants/slices_f16"),
+                    _ => wgsl!("lib/variants/slices_bytes"),
+                });
+            }
         }
         if self.loads_rows {
             snippets.push(match variant.elements {

@@ -12,6 +12,8 @@ pub struct Variant {
     pub subgroups: bool,
     /// Rows and columns of the cooperative matrices, 8 or 16, for kernels that multiply them; 0 otherwise.
     pub matrix_side: u32,
+    /// Elements that such matrices of bytes share in a product, 16 or 32; 0 for matrices of f16.
+    pub matrix_bytes: u32,
     /// Registers of an invocation, 128 or 64, for kernels that have forms for both; 0 otherwise.
     pub registers: u32,
     /// Values of all override constants, in the declaration's order.
@@ -23,13 +25,16 @@ pub struct Variant {
 /// The form as the files of a tuner name it.
 impl std::fmt::Display for Variant {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { elements, subgroups, matrix_side, registers, constants, dimension } = self;
+        let Self { elements, subgroups, matrix_side, matrix_bytes, registers, constants, dimension } = self;
         write!(f, "{elements:?}")?;
         if *subgroups {
             write!(f, " subgroups")?;
         }
         if *matrix_side > 0 {
             write!(f, " matrices of {matrix_side}")?;
+        }
+        if *matrix_bytes > 0 {
+            write!(f, " x {matrix_bytes} bytes")?;
         }
         if *registers > 0 {
             write!(f, " {registers} registers")?;
@@ -54,6 +59,8 @@ impl Kernel {
             }
         };
         let general = Variant { dimension: 0, ..variant.clone() };
+        add(general.clone());
+        let general = Variant { matrix_bytes: 0, ..general };
         add(general.clone());
         let smaller = match self.multiplies_matrices {
             true => general,
@@ -80,7 +87,11 @@ impl Kernel {
     /// of each override constant.
     pub fn variants(&self) -> Vec<Variant> {
         let elements: &[ElementKind] = if self.loads_rows { &ElementKind::ALL } else { &[ElementKind::F32] };
-        let sides: &[u32] = if self.multiplies_matrices { &[8, 16] } else { &[0] };
+        let sides: &[(u32, u32)] = match (self.multiplies_matrices, self.takes_byte_matrices) {
+            (true, true) => &[(8, 0), (16, 0), (16, 16), (16, 32)],
+            (true, false) => &[(8, 0), (16, 0)],
+            (false, _) => &[(0, 0)],
+        };
         let registers: &[u32] = if self.fits_registers { &REGISTERS } else { &[0] };
         let subgroups: &[bool] = if self.sums_lanes { &[false, true] } else { &[false] };
         let mut constants = vec![vec![]];
@@ -95,13 +106,14 @@ impl Kernel {
         let mut variants = vec![];
         for &elements in elements {
             for &subgroups in subgroups {
-                for (&matrix_side, &registers) in
+                for (&(matrix_side, matrix_bytes), &registers) in
                     sides.iter().flat_map(|side| registers.iter().map(move |number| (side, number)))
                 {
                     variants.extend(constants.iter().map(|constants| Variant {
                         elements,
                         subgroups,
                         matrix_side,
+                        matrix_bytes,
                         registers,
                         constants: constants.clone(),
                         dimension: 0,

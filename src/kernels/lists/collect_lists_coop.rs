@@ -30,6 +30,7 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("collect_lists_coop")
     .buffers(BUFFERS)
     .overrides(OVERRIDES)
     .multiplies_matrices()
+    .takes_byte_matrices()
     .lengths(&[GRANULES])
     .workgroup(256, 2 * 128 * 10 * 8 + 4 * 1024)
     .holds_tile();

@@ -33,6 +33,7 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("collect_tile_coop")
     .buffers(BUFFERS)
     .overrides(OVERRIDES)
     .multiplies_matrices()
+    .takes_byte_matrices()
     .lengths(&[GRANULES])
     .workgroup(256, 2 * 128 * 10 * 8 + 4 * 1024)
     .holds_tile();

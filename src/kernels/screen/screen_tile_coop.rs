@@ -33,14 +33,20 @@ pub(crate) async fn is_usable(gpu: &Gpu, form: Form) -> Result<bool> {
     if let Some(&known) = gpu.multiplies_matrices.get() {
         return Ok(known);
     }
-    let usable = is_expected(gpu)
-        && match is_right(gpu, form).await {
-            Err(error @ (Error::OutOfMemory { .. } | Error::DeviceLost { .. } | Error::Interrupted)) => {
-                return Err(error);
-            }
-            done => done.unwrap_or(false),
-        };
+    let mut usable = is_expected(gpu) && is_tested(gpu, form).await?;
+    if !usable && is_expected(gpu) && gpu.compiler.byte_matrices().is_some() {
+        gpu.compiler.leave_byte_matrices();
+        usable = is_tested(gpu, form).await?;
+    }
     Ok(*gpu.multiplies_matrices.get_or_init(|| usable))
+}
+
+/// Whether both kernels compute correctly in the forms of this device.
+async fn is_tested(gpu: &Gpu, form: Form) -> Result<bool> {
+    match is_right(gpu, form).await {
+        Err(error @ (Error::OutOfMemory { .. } | Error::DeviceLost { .. } | Error::Interrupted)) => Err(error),
+        done => Ok(done.unwrap_or(false)),
+    }
 }
 
 /// Whether [`is_usable`] is expected to say yes: what it said, or else what the adapter lists.

@@ -114,8 +114,8 @@ fn keep_passing(index: u32, subgroup_size: u32, place: Place, sums: ptr<function
         }
       }
       subgroupBarrier();
-      let next_low = pieces[own_piece + lane];
-      let next_high = pieces[own_piece + HIGH + lane];
+      let next_low = sums_of(pieces[own_piece + lane]);
+      let next_high = sums_of(pieces[own_piece + HIGH + lane]);
       // The sums of one piece are tested while those of the next are on their way.
       if (n > 0u) {
         const last = (n + LAST) % (LAST + 1u);

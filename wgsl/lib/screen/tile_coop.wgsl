@@ -1,13 +1,11 @@
 // The dot products of a tile of quantised queries and rows on cooperative matrices. A workgroup of four subgroups, of 32 lanes or of
-// 64, computes a tile of 128 x 128, each subgroup 64 x 64 of it. Slices of 32 dimensions lie in workgroup memory while the next ones are
-// loaded. Integers widen to f16 exactly, and sums of products stay below 2^24, so f32 holds them exactly in whatever order the
-// hardware adds.
+// 64, computes a tile of 128 x 128, each subgroup 64 x 64 of it. Slices of DEPTH dimensions lie in workgroup memory while the next ones are
+// loaded. Sums of products stay below 2^24, so f32 holds them exactly in whatever order the hardware adds.
 const TILE = BLOCK_ROWS; // queries, and rows
 const PART_QUERIES = 64u; // of a subgroup
 const PART_ROWS = 64u;
-const DEPTH = 32u; // dimensions of a slice
 const GRANULES = DEPTH / 16u;
-const PITCH = (DEPTH + 8u) / 4u; // vectors from row to row; more than needed avoids bank conflicts
+const PITCH = GRANULES * GRANULE_VECTORS * 5u / 4u; // vectors from row to row; more than needed avoids bank conflicts
 const MATRICES = PART_ROWS / SIDE;
 const LANES = PART_QUERIES * PART_ROWS / REGISTERS; // of a subgroup
 const LOADERS = WORKGROUP / TILE; // invocations that load a vector's granules
@@ -17,8 +15,8 @@ alias Sums = array<array<Sum, MATRICES>, MATRICES>;
 @group(0) @binding(1) var<storage, read> queries: array<vec4<u32>>; // quantised, blocks of TILE queries
 @group(0) @binding(2) var<storage, read> rows: array<vec4<u32>>; // quantised, blocks of TILE rows
 
-var<workgroup> query_slice: array<vec4<f16>, TILE * PITCH>;
-var<workgroup> row_slice: array<vec4<f16>, TILE * PITCH>;
+var<workgroup> query_slice: array<SliceVector, TILE * PITCH>;
+var<workgroup> row_slice: array<SliceVector, TILE * PITCH>;
 
 // The first query, or row, of a subgroup's part.
 fn part_query(index: u32) -> u32 { return index / (2u * LANES) * PART_QUERIES; }
@@ -36,9 +34,7 @@ fn first_of(block: u32, vector: u32) -> u32 { return block * params.granules * T
 // Adds products to the sums of each subgroup. An invocation loads granules of one query and of one row, `vector_of`: `first_query` and
 // `first_row` are where their granules start.
 fn multiply_tile(first_query: u32, first_row: u32, index: u32, sums: ptr<function, Sums>) {
-  // Eight rows of this pitch lie in different banks, and the next eight in the same ones again: those swap their pairs of
-  // vectors.
-  let turn = (index >> 3u) & 1u;
+  let turn = turn_of(index);
   let vector = vector_of(index);
   let loader = select(index / TILE, 0u, LOADERS == 1u);
   let own_query = first_query + loader * TILE;
@@ -54,10 +50,10 @@ fn multiply_tile(first_query: u32, first_row: u32, index: u32, sums: ptr<functio
     // unroll
     for (var g = 0u; g < LOADS; g++) {
       // unroll
-      for (var w = 0u; w < 4u; w++) {
-        let place = vector * PITCH + (g * LOADERS + loader) * 4u + (w ^ turn);
-        query_slice[place] = widen_integers(select(next_query[g][w], next_query[g][w ^ 1u], turn == 1u));
-        row_slice[place] = widen_integers(select(next_row[g][w], next_row[g][w ^ 1u], turn == 1u));
+      for (var w = 0u; w < GRANULE_VECTORS; w++) {
+        let place = vector * PITCH + (g * LOADERS + loader) * GRANULE_VECTORS + place_in_granule(w, turn);
+        query_slice[place] = slice_vector(next_query[g], w, turn);
+        row_slice[place] = slice_vector(next_row[g], w, turn);
       }
     }
     workgroupBarrier();
@@ -70,18 +66,21 @@ fn multiply_tile(first_query: u32, first_row: u32, index: u32, sums: ptr<functio
       }
     }
     // unroll
-    for (var d = 0u; d < DEPTH / 4u; d += SIDE / 4u) {
-      var right: array<Right, MATRICES>;
-      // unroll
-      for (var j = 0u; j < MATRICES; j++) {
-        right[j] = coopLoad<Right>(&row_slice[(part_row(index) + j * SIDE) * PITCH + d], PITCH);
-      }
-      // unroll
-      for (var i = 0u; i < MATRICES; i++) {
-        let left = coopLoadT<Left>(&query_slice[(part_query(index) + i * SIDE) * PITCH + d], PITCH);
+    for (var d = 0u; d < GRANULES * GRANULE_VECTORS; d += STEP) {
+      // The last slice may be half full.
+      if (GRANULES == 2u || start + d / GRANULE_VECTORS < params.granules) {
+        var right: array<Right, MATRICES>;
         // unroll
         for (var j = 0u; j < MATRICES; j++) {
-          (*sums)[i][j] = coopMultiplyAdd(left, right[j], (*sums)[i][j]);
+          right[j] = coopLoad<Right>(&row_slice[(part_row(index) + j * SIDE) * PITCH + d], PITCH);
+        }
+        // unroll
+        for (var i = 0u; i < MATRICES; i++) {
+          let left = coopLoadT<Left>(&query_slice[(part_query(index) + i * SIDE) * PITCH + d], PITCH);
+          // unroll
+          for (var j = 0u; j < MATRICES; j++) {
+            (*sums)[i][j] = coopMultiplyAdd(left, right[j], (*sums)[i][j]);
+          }
         }
       }
     }
