@@ -26,6 +26,7 @@ snippets! {
     ROUNDING "lib/rounding";
     SAMPLE "lib/select/sample";
     SCATTERED "lib/select/scattered";
+    SLICES_F16 "lib/variants/slices_f16";
     SPAN "lib/reduce/span";
     SPLITTING "lib/select/splitters";
     STATES "lib/select/states";

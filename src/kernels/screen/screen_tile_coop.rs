@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::future::Boxed;
-use crate::gpu::{Commands, Gpu, INTEGERS, Kernel, wgsl};
+use crate::gpu::{Commands, Gpu, INTEGERS, Kernel, SLICES_F16, wgsl};
 use crate::kernels::blocks::{BLOCK_ROWS, Part, SCORE_BUFFERS, SCORES, Scored, TILE_COOP};
 use crate::kernels::lengths::GRANULES;
 use crate::kernels::screen::{collect_tile_coop, screen_tile_i8};
@@ -13,7 +13,7 @@ use crate::metric::Form;
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("screen_tile_coop")
-    .library(&[SCORES, INTEGERS, TILE_COOP])
+    .library(&[SCORES, INTEGERS, SLICES_F16, TILE_COOP])
     .source(wgsl!("screen/screen_tile_coop"))
     .buffers(SCORE_BUFFERS)
     .multiplies_matrices()

@@ -10,6 +10,7 @@ const MATRICES = PART_ROWS / SIDE;
 const LANES = PART_QUERIES * PART_ROWS / REGISTERS; // of a subgroup
 const LOADERS = WORKGROUP / TILE; // invocations that load a vector's granules
 const LOADS = GRANULES / LOADERS; // granules that each of them loads
+const NOTHING = vec4(0x80808080u); // of a granule
 alias Sums = array<array<Sum, MATRICES>, MATRICES>;
 
 @group(0) @binding(1) var<storage, read> queries: array<vec4<u32>>; // quantised, blocks of TILE queries
@@ -52,7 +53,9 @@ fn multiply_tile(first_query: u32, first_row: u32, index: u32, sums: ptr<functio
       // unroll
       for (var w = 0u; w < GRANULE_VECTORS; w++) {
         let place = vector * PITCH + (g * LOADERS + loader) * GRANULE_VECTORS + place_in_granule(w, turn);
-        query_slice[place] = slice_vector(next_query[g], w, turn);
+        // The last slice may be half full: one side of nothing leaves the sums as they are.
+        let is_there = GRANULES == 2u || start + g * LOADERS + loader < params.granules;
+        query_slice[place] = slice_vector(select(NOTHING, next_query[g], is_there), w, turn);
         row_slice[place] = slice_vector(next_row[g], w, turn);
       }
     }
@@ -67,20 +70,17 @@ fn multiply_tile(first_query: u32, first_row: u32, index: u32, sums: ptr<functio
     }
     // unroll
     for (var d = 0u; d < GRANULES * GRANULE_VECTORS; d += STEP) {
-      // The last slice may be half full.
-      if (GRANULES == 2u || start + d / GRANULE_VECTORS < params.granules) {
-        var right: array<Right, MATRICES>;
+      var right: array<Right, MATRICES>;
+      // unroll
+      for (var j = 0u; j < MATRICES; j++) {
+        right[j] = coopLoad<Right>(&row_slice[(part_row(index) + j * SIDE) * PITCH + d], PITCH);
+      }
+      // unroll
+      for (var i = 0u; i < MATRICES; i++) {
+        let left = coopLoadT<Left>(&query_slice[(part_query(index) + i * SIDE) * PITCH + d], PITCH);
         // unroll
         for (var j = 0u; j < MATRICES; j++) {
-          right[j] = coopLoad<Right>(&row_slice[(part_row(index) + j * SIDE) * PITCH + d], PITCH);
-        }
-        // unroll
-        for (var i = 0u; i < MATRICES; i++) {
-          let left = coopLoadT<Left>(&query_slice[(part_query(index) + i * SIDE) * PITCH + d], PITCH);
-          // unroll
-          for (var j = 0u; j < MATRICES; j++) {
-            (*sums)[i][j] = coopMultiplyAdd(left, right[j], (*sums)[i][j]);
-          }
+          (*sums)[i][j] = coopMultiplyAdd(left, right[j], (*sums)[i][j]);
         }
       }
     }
