@@ -16,6 +16,16 @@ pub enum Distribution {
     Replicated,
 }
 
+impl Distribution {
+    /// What an index has on each device, of several.
+    pub(crate) fn parts(self) -> &'static str {
+        match self {
+            Self::Sharded => "shards",
+            Self::Replicated => "replicas",
+        }
+    }
+}
+
 impl fmt::Display for Distribution {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {

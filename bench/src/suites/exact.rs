@@ -38,7 +38,7 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 4, value_name = "N", value_parser = nearfield_cli::given::arguments::count)]
     verify: usize,
     /// 8-bit copy of the rows, which excludes most rows early, one case each: auto, none, int8
-    #[arg(long, value_delimiter = ',', default_value = "auto", value_name = "SCREEN,…", value_parser = nearfield_cli::given::arguments::word::<Quantization>)]
+    #[arg(long, value_delimiter = ',', default_value = "auto", value_name = "QUANTIZATION,…", value_parser = nearfield_cli::given::arguments::word::<Quantization>)]
     quantization: Vec<Quantization>,
 }
 

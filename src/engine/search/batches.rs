@@ -81,7 +81,7 @@ pub(crate) struct Pass<'a, S, T> {
 #[derive(Debug, Default)]
 pub(crate) struct Again {
     pub(crate) queries: Vec<usize>,
-    /// Candidates that one of them has, at most.
+    /// Candidates that one of them has, at most, where the host refines.
     pub(crate) most: u64,
 }
 

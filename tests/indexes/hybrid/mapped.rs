@@ -338,7 +338,7 @@ fn memory_tells_what_is_in_the_file() {
         assert_eq!(memory.at(Residency::Mapped), (ROWS * DIM * 4) as u64, "{memory}");
         let rows: Vec<_> = memory.parts().iter().filter(|part| part.name == "rows").collect();
         assert!(rows.len() == 1 && rows[0].residency == Residency::Mapped, "{memory}");
-        assert!(memory.to_string().contains("(file)"), "{memory}");
+        assert!(memory.to_string().contains("(mapped)"), "{memory}");
         assert_eq!(memory.total(), memory.at(Residency::Device) + memory.at(Residency::Host));
         assert!(index.is_quantized());
 
@@ -356,7 +356,7 @@ fn a_loader_maps_nothing() {
     given.on_host(Metric::L2, ElementKind::F32).save(&path).expect("saved");
     let loader = Flat::loader(&Device::host()).residency(Residency::Mapped);
     let error = loader.load(&path).expect_err("the builder maps files");
-    assert!(matches!(error, Error::Argument { argument: "rows", .. }), "{error}");
+    assert!(matches!(error, Error::Argument { argument: "residency", .. }), "{error}");
 }
 
 /// Shards are whole blocks: one of two has more than half of the rows.
