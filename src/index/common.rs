@@ -88,7 +88,11 @@ impl Settings {
             (Residency::Mapped, None) => {
                 Err(Error::argument("residency", "a file: `mapped(path)`", "Residency::Mapped"))
             }
-            (other, _) => Ok(other),
+            (other, None) => Ok(other),
+            (other, Some(file)) => {
+                let needed = format!("Residency::Mapped for the rows of {}", file.display());
+                Err(Error::argument("residency", needed, format!("Residency::{other:?}")))
+            }
         }
     }
 
