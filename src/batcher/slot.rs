@@ -21,7 +21,7 @@ pub(super) struct Notice<K, A> {
 }
 
 struct State {
-    has_place: bool,
+    has_slot: bool,
     /// Whether what the search waits for has happened since it was last polled.
     is_woken: bool,
 }
@@ -33,7 +33,7 @@ impl<K: Kind, A: Send + 'static> Notice<K, A> {
         queries: usize,
         cells: Vec<Arc<WakerCell>>,
     ) -> Arc<Self> {
-        let state = Mutex::new(State { has_place: true, is_woken: false });
+        let state = Mutex::new(State { has_slot: true, is_woken: false });
         Arc::new(Self { queue: queue.clone(), queries, cells, state })
     }
 
@@ -46,8 +46,8 @@ impl<K: Kind, A: Send + 'static> Notice<K, A> {
             Poll::Pending => {
                 // The device has more to do for this search.
                 let mut state = lock(&self.state);
-                if !state.has_place && !state.is_woken {
-                    state.has_place = true;
+                if !state.has_slot && !state.is_woken {
+                    state.has_slot = true;
                     lock(&self.queue).begin(self.queries);
                 }
             }
@@ -64,7 +64,7 @@ impl<K: Kind, A: Send + 'static> Notice<K, A> {
     pub(super) fn release(&self) {
         let next = {
             let mut state = lock(&self.state);
-            if !std::mem::take(&mut state.has_place) {
+            if !std::mem::take(&mut state.has_slot) {
                 return;
             }
             let mut queue = lock(&self.queue);

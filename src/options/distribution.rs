@@ -17,7 +17,7 @@ pub enum Distribution {
 }
 
 impl Distribution {
-    /// What an index has on each device, of several.
+    /// The word for the parts of an index on several devices.
     pub(crate) fn parts(self) -> &'static str {
         match self {
             Self::Sharded => "shards",
