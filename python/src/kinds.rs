@@ -61,7 +61,7 @@ pub(crate) struct Flat;
 #[pymethods]
 impl Flat {
     #[new]
-    #[pyo3(signature = (rows=None, *, dim=None, metric=Given::from("cosine"), dtype=None, ids=None, device=None, quantization=Given::from("auto"), progress=None), text_signature = "(rows=None, *, dim=None, metric='cosine', dtype=None, ids=None, device=None, screen='auto', progress=None)")]
+    #[pyo3(signature = (rows=None, *, dim=None, metric=Given::from("cosine"), dtype=None, ids=None, device=None, quantization=Given::from("auto"), progress=None), text_signature = "(rows=None, *, dim=None, metric='cosine', dtype=None, ids=None, device=None, quantization='auto', progress=None)")]
     #[expect(clippy::too_many_arguments, reason = "keywords of Python")]
     fn new<'py>(
         py: Python<'py>,

@@ -490,7 +490,7 @@ def test_what_does_not_fit_is_an_error_of_one_line(call: Any, error: type[Except
     np.testing.assert_array_equal(index.search(ROWS[:10], 1)[1][:, 0], np.arange(10))
 
 
-def test_threads_that_add_at_once_residency_and_ids_together() -> None:
+def test_threads_that_add_at_once_keep_rows_and_ids_together() -> None:
     index = ours.IndexIDMap(ours.IndexFlatL2(D))
     batches = np.arange(len(ROWS) // 20 * 20).reshape(-1, 20)
 

@@ -27,5 +27,5 @@ pub(crate) struct Request<K> {
     pub(crate) is_blocking: bool,
 }
 
-/// Runs a batch, given its kind, all queries, and the number of queries of each request. It gives an answer for each.
+/// Runs a batch, given its kind, all queries, and the number of queries of each waiter. It gives an answer for each waiter.
 pub(crate) type Run<'r, K, A> = &'r (dyn Fn(K, Vec<f32>, Vec<usize>) -> Boxed<'static, Vec<A>> + Sync);

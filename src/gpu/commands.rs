@@ -298,9 +298,12 @@ impl<'a> Commands<'a> {
     }
 
     /// Submits the commands so far, as [`submit_piece`](Self::submit_piece) does, and continues in a new encoder.
-    pub(crate) async fn submit_and_go_on(&mut self) -> Result<()> {
-        let next = Self { stage: self.stage, ..Self::new(self.gpu, self.profile.take()) };
-        std::mem::replace(self, next).submit_piece().await
+    // The next encoder is made when the device has begun: it takes as long as a few dispatches.
+    pub(crate) async fn submit_and_go_on(mut self) -> Result<Self> {
+        let (gpu, stage) = (self.gpu, self.stage);
+        let profile = self.profile.take();
+        self.submit_piece().await?;
+        Ok(Self { stage, ..Self::new(gpu, profile) })
     }
 
     /// Submits the commands and resolves to the contents of buffer ranges after them.

@@ -88,7 +88,11 @@ impl Settings {
             (Residency::Mapped, None) => {
                 Err(Error::argument("residency", "a file: `mapped(path)`", "Residency::Mapped"))
             }
-            (other, _) => Ok(other),
+            (other, None) => Ok(other),
+            (other, Some(file)) => {
+                let needed = format!("Residency::Mapped for the rows of {}", file.display());
+                Err(Error::argument("residency", needed, format!("Residency::{other:?}")))
+            }
         }
     }
 
@@ -143,7 +147,7 @@ macro_rules! resource_methods {
             /// Sets how many rows are expected, so that their memory is taken at once and not step by step: a segment is made as
             /// large as they need, up to a full one. More rows can be added all the same. Default: 0.
             capacity: usize;
-            /// Sets where the rows are: on the device, in the host's memory, or in a file that is mapped. Default: [`Residency::Device`].
+            /// Sets where the rows are: on the device, or in the host's memory; a builder's `mapped` leaves them in a file. Default: [`Residency::Device`].
             ///
             /// On a GPU, rows on the host leave its memory to their 8-bit copy, which takes about a quarter of that of f32 rows: an index may
             /// have four times as many. A search reads back which rows the screen cannot exclude, and the host computes their distances with

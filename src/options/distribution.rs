@@ -16,6 +16,16 @@ pub enum Distribution {
     Replicated,
 }
 
+impl Distribution {
+    /// The word for the parts of an index on several devices.
+    pub(crate) fn parts(self) -> &'static str {
+        match self {
+            Self::Sharded => "shards",
+            Self::Replicated => "replicas",
+        }
+    }
+}
+
 impl fmt::Display for Distribution {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {

@@ -66,6 +66,10 @@ impl FromStr for Tag {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        (if text == "i8" { "int8" } else { text }).parse().map(Self)
+        match text {
+            "i8" => Ok(Self(Quantization::Int8)),
+            "int8" => Err(Error::argument("screen", "auto, none or i8", text)),
+            word => word.parse().map(Self),
+        }
     }
 }

@@ -38,7 +38,7 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 4, value_name = "N", value_parser = nearfield_cli::given::arguments::count)]
     verify: usize,
     /// 8-bit copy of the rows, which excludes most rows early, one case each: auto, none, int8
-    #[arg(long, value_delimiter = ',', default_value = "auto", value_name = "SCREEN,…", value_parser = nearfield_cli::given::arguments::word::<Quantization>)]
+    #[arg(long, value_delimiter = ',', default_value = "auto", value_name = "QUANTIZATION,…", value_parser = nearfield_cli::given::arguments::word::<Quantization>)]
     quantization: Vec<Quantization>,
 }
 
@@ -62,8 +62,9 @@ impl Suite for Args {
     }
 
     fn run(&self, run: &mut Run) -> Result<()> {
-        let is_mapped = run.places.as_ref().is_some_and(|places| places.residency == Residency::Mapped);
-        if let (true, Some(size)) = (is_mapped, self.sizes.first()) {
+        let file = self.source.rows_file.as_deref();
+        let mapped = run.places.as_ref().map_or(Ok(None), |places| places.mapped(file))?;
+        if let (Some(_), Some(size)) = (mapped, self.sizes.first()) {
             bail!(
                 "--sizes: needed none with --residency mapped, which takes all rows of a file, given {size}"
             );

@@ -42,7 +42,7 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = ITERATIONS)]
     iterations: usize,
     /// 8-bit copy of the rows, which excludes most rows early: auto, none, int8
-    #[arg(long, default_value = "auto", value_name = "SCREEN", value_parser = nearfield_cli::given::arguments::word::<Quantization>)]
+    #[arg(long, default_value = "auto", value_name = "QUANTIZATION", value_parser = nearfield_cli::given::arguments::word::<Quantization>)]
     quantization: Quantization,
 }
 

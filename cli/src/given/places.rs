@@ -53,6 +53,10 @@ impl Places {
 
     /// How rows lie on this number of devices, for the name of a case. Nothing is said of one.
     pub fn spread(&self, devices: usize) -> String {
-        if devices > 1 { format!("{devices} {}", self.distribution) } else { String::new() }
+        match self.distribution {
+            _ if devices < 2 => String::new(),
+            Distribution::Sharded => format!("{devices} shards"),
+            _ => format!("{devices} replicas"),
+        }
     }
 }

@@ -96,7 +96,7 @@ fn rows_that_stay_in_their_file_are_found_as_others_are() -> Result<()> {
     let here = circle()?;
     let kept = here.record(&format!("{SEARCH} -k 3 --ids kept.npy"))?;
     let mapped = here.record(&format!("{SEARCH} -k 3 --residency mapped --ids mapped.npy"))?;
-    assert_eq!((&kept["residency"], &mapped["residency"]), (&"host".into(), &"file".into()));
+    assert_eq!((&kept["residency"], &mapped["residency"]), (&"host".into(), &"mapped".into()));
     let unscreened = here.record(&format!("{SEARCH} -k 3 --quantization none --ids unscreened.npy"))?;
     assert_eq!(
         (&unscreened["quantized"], here.read("unscreened.npy")?),
@@ -108,7 +108,7 @@ fn rows_that_stay_in_their_file_are_found_as_others_are() -> Result<()> {
     here.run(&format!("{build} --out kept.nf"))?;
     assert_eq!(here.read("mapped.nf")?, here.read("kept.nf")?);
     let of_index = "search --device host --queries queries.npy --residency mapped -k 3 --index-file";
-    assert_eq!(here.record(&format!("{of_index} mapped.nf --ids of_index.npy"))?["residency"], "file");
+    assert_eq!(here.record(&format!("{of_index} mapped.nf --ids of_index.npy"))?["residency"], "mapped");
     assert_eq!(here.read("of_index.npy")?, here.read("kept.npy")?);
     here.run(&format!("{build} --residency mapped --index ivf --lists 2 --out lists.nf"))?;
     here.fail(of_index, &[("lists.nf", &["--residency mapped", "flat", "lists.nf"])])?;
@@ -224,7 +224,7 @@ fn mistakes_get_a_suggestion() -> Result<()> {
         SEARCH,
         &[
             ("--metric L2", &["'L2'", "--metric", metric]),
-            ("--quantization I8", &["'I8'", "--quantization", "did you mean i8?"]),
+            ("--quantization INT8", &["'INT8'", "--quantization", "did you mean int8?"]),
         ],
     )?;
     let complaint = here.said(&format!("{SEARCH} --scratch 1"), false)?;

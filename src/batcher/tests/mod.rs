@@ -1,4 +1,4 @@
-//! The batcher against a device that is done with a search when the test says so.
+//! Callers against a device that is done with a search when the test says so.
 
 mod faults;
 
@@ -7,8 +7,10 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
 
-use crate::batcher::queue::{Queue, Turn};
+use crate::batcher::queue::Queue;
+use crate::batcher::waiter::Waiter;
 use crate::batcher::{Batcher, Request};
 use crate::error::{Error, Result};
 use crate::future::Boxed;
@@ -116,7 +118,7 @@ impl Task<'_> {
     }
 }
 
-/// The batcher of an index, and what computes for it.
+/// The callers of an index, and what computes for them.
 struct Index {
     batcher: Batcher<u32, Vec<f32>>,
     device: Device,
@@ -247,17 +249,20 @@ fn a_batch_has_a_limit_and_the_rest_comes_next() {
 #[test]
 fn long_queries_make_batches_of_fewer() {
     let mut queue = Queue::<u32, ()>::new(1);
-    let numbers = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0].map(|value| {
-        queue.push(Request { kind: 0, values: vec![value; 1_000_000], queries: 1, is_blocking: false })
-    });
-    let leads = |queue: &mut Queue<u32, ()>, number| match queue.turn(number, &mut None).0 {
-        Turn::Leads(requests, _) => requests.iter().map(|request| request.values[0]).collect(),
-        _ => vec![],
-    };
-    assert_eq!(leads(&mut queue, numbers[5]), [0.0, 1.0, 2.0, 5.0], "the oldest, and the one who leads");
-    assert!(leads(&mut queue, numbers[3]).is_empty(), "there is no slot");
-    queue.end(numbers[5], vec![], None);
-    assert_eq!(leads(&mut queue, numbers[3]), [3.0, 4.0]);
+    let waiters: Vec<_> = (0..6)
+        .map(|_| {
+            let values = vec![0.0; 1_000_000];
+            Arc::new(Waiter::new(Request { kind: 0, values, queries: 1, is_blocking: false }))
+        })
+        .collect();
+    waiters.iter().for_each(|waiter| queue.push(waiter.clone()));
+    let first = queue.lead(&waiters[5]).expect("there is room");
+    let slots: Vec<usize> =
+        first.iter().filter_map(|one| waiters.iter().position(|waiter| Arc::ptr_eq(one, waiter))).collect();
+    assert_eq!(slots, [0, 1, 2, 5], "the oldest, and the one who leads");
+    assert!(queue.lead(&waiters[3]).is_none(), "there is no room");
+    queue.end(4);
+    assert_eq!(queue.lead(&waiters[3]).expect("there is room").len(), 2);
 }
 
 #[test]

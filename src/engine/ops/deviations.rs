@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::engine::device::values::{ValueRows, Values};
-use crate::engine::ops::feed::{Feed, Run, fetch_rows, reserve, rows_at_once};
+use crate::engine::ops::feed::{Feed, SUBMITTED_NUMBERS, fetch_rows, rows_at_once, staged_numbers};
 use crate::engine::ops::job::{Stages, note_times};
 use crate::error::Result;
 use crate::gpu::{BufferSlice, Commands, Gpu, Profile, Request, RowLayout, words};
@@ -23,18 +23,32 @@ pub(crate) async fn of_vector(
     let (size, records_bytes) = (values.kind().size() as u64, layout.row_bytes());
     gpu.check_binding("a block of values", BLOCK * size)?;
     gpu.check_binding("sums of blocks", records_bytes)?;
-    let requests = vec![Request { purpose: "sums of blocks", bytes: records_bytes }];
-    let (scratch, staged) = reserve(gpu, &[values], BLOCK, requests).await?;
-    let mut feed = Feed::new(gpu, &[values], (&scratch, 1), [staged, BLOCK]);
+    let staged = staged_numbers(gpu, &[values], BLOCK, records_bytes);
+    let mut requests = vec![Request { purpose: "sums of blocks", bytes: records_bytes }];
+    if values.host_bytes().is_some() {
+        let bytes = staged.min(length.next_multiple_of(4)) * size;
+        requests.push(Request { purpose: "numbers to reduce", bytes });
+    }
+    let scratch = gpu.reserve(&requests).await?;
+    let staging = values.host_bytes().map(|_| (&scratch[1], staged));
+    let feed = Feed { values, staging };
     let records = BufferSlice::range(&scratch[0], 0, records_bytes);
 
     let mut profile = stages.and_then(|_| Profile::new(gpu));
     let mut commands = Commands::new(gpu, profile.as_mut());
     commands.stage("reduce");
-    while let Some(Run { at, count, operands }) = feed.next(&mut commands).await? {
+    let (mut at, mut unsent) = (0, 0);
+    while at < length {
+        let count = feed.run(at, length - at, BLOCK);
+        if at > 0 && (feed.staging.is_some() || unsent >= SUBMITTED_NUMBERS) {
+            // Kernels that read the staging buffer are submitted before it is written again.
+            commands = commands.submit_and_go_on().await?;
+            unsent = 0;
+        }
+        unsent += count;
         let run = Deviations {
             elements: values.kind(),
-            values: operands[0],
+            values: feed.fetch(gpu, at, count, BLOCK).await?,
             first: 0,
             stride: count as u32,
             length: count as u32,
@@ -45,6 +59,7 @@ pub(crate) async fn of_vector(
             records,
         };
         deviations::encode(&mut commands, &run)?;
+        at += count;
     }
     let mut found = Vec::with_capacity(records_bytes as usize / 4);
     commands

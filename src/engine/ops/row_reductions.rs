@@ -32,10 +32,13 @@ pub(crate) async fn reduce(
     }
     // If one row is too many, reserving its scratch memory fails. Short rows go through one kernel under any budget: as vectors
     // they would be added up in another order.
-    let at_once = at_once.max(1) as usize;
+    let at_once = at_once.max(1);
     let mut found = Vec::with_capacity(count);
-    for start in (0..count).step_by(at_once) {
-        some_rows(gpu, job, &operands, layout, start..count.min(start + at_once), &mut found).await?;
+    let mut start = 0;
+    while start < count {
+        let end = count.min(start + at_once as usize);
+        some_rows(gpu, job, &operands, layout, start..end, &mut found).await?;
+        start = end;
     }
     Ok(found)
 }

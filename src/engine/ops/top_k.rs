@@ -35,8 +35,11 @@ pub(crate) async fn top_k(gpu: &Arc<Gpu>, rows: ValueRows<'_>, k: usize) -> Resu
     selection.has_lists =
         usable(budget) >= selection.row_bytes() && selection.list_bytes(1).into_iter().all(fits);
     let at_once = selection.at_once(budget, count)?;
-    for start in (0..count).step_by(at_once.max(1)) {
-        selection.some_rows(start..count.min(start + at_once), &mut smallest).await?;
+    let mut start = 0;
+    while start < count {
+        let end = count.min(start + at_once);
+        selection.some_rows(start..end, &mut smallest).await?;
+        start = end;
     }
     Ok(smallest)
 }

@@ -44,7 +44,7 @@ pub(crate) struct Room {
     pub(crate) candidate: Candidate,
 }
 
-/// What a list of candidates holds of each row.
+/// The size of a candidate in a list.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Candidate {
     pub(crate) bytes: u64,

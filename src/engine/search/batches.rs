@@ -56,13 +56,13 @@ pub(crate) trait Sink {
 
     fn statistics(&mut self) -> &mut Statistics;
 
-    /// The key of a distance that the rows of a query are not above.
+    /// The largest key of a distance that a candidate of this query may have.
     fn threshold(&self, query: usize) -> u32;
 
-    /// Takes what a query found: keys of distances, which for L2 are squares, and ids, in this order.
+    /// Takes the rows of a query: keys of their distances, which for L2 are squares, and their ids, ascending.
     fn put(&mut self, query: usize, found: impl Iterator<Item = (u32, u64)>) -> Result<()>;
 
-    /// Tells that so many more queries have their answers.
+    /// Counts queries that have their answers now, and reports progress.
     fn note_answered(&mut self, queries: usize);
 }
 
@@ -81,7 +81,7 @@ pub(crate) struct Pass<'a, S, T> {
 #[derive(Debug, Default)]
 pub(crate) struct Again {
     pub(crate) queries: Vec<usize>,
-    /// Candidates that one of them has, at most.
+    /// Candidates that one of them has, at most, where the host refines.
     pub(crate) most: u64,
 }
 
@@ -191,7 +191,9 @@ impl<'a, S: CandidateSource, T: Sink> Pass<'a, S, T> {
     /// Answers a batch whose candidates the host compares with its queries.
     async fn refine(&mut self, collecting: Collecting) -> Result<()> {
         let Self { source, sink, host, again, .. } = self;
-        let Some(OnHost { asked, collector, window }) = host else { return Ok(()) };
+        let Some(OnHost { asked, collector, window }) = host else {
+            return Err(crate::error::Error::internal("candidates without the host's rows"));
+        };
         let batch = source.batch();
         let mut collected = collector.read(batch, collecting).await?;
         if let Some(first) = *window {

@@ -136,7 +136,7 @@ pub(crate) async fn exhaustive(
         selection.encode(&mut commands, place, rows, count)?;
         (from, to) = (to, from);
         kept = k;
-        commands.submit_and_go_on().await?;
+        commands = commands.submit_and_go_on().await?;
     }
     // The first k results of each row are needed. While rows are short, one copy of everything is faster than a copy for each row.
     let (keys, ids) = from;

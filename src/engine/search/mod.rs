@@ -15,5 +15,4 @@ pub(crate) mod planning;
 pub(crate) mod request;
 pub(crate) mod screened;
 pub(crate) mod screening;
-pub(crate) mod state;
 pub(crate) mod within;

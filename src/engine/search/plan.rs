@@ -95,7 +95,7 @@ impl Plan {
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(distribution) = self.distribution {
-            write!(f, "{} {distribution}, each with ", self.devices)?;
+            write!(f, "{} {}, each with ", self.devices, distribution.parts())?;
         }
         let batches = self.queries.div_ceil(self.batch.into());
         let plural =

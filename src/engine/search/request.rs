@@ -77,7 +77,8 @@ pub struct Statistics {
     /// that only those are computed; in an [`Ivf`](crate::Ivf) the rows of the probed lists. Tombstones that removed rows left count in a
     /// `Flat`, and rows of a query that was searched again count again.
     pub scored: u64,
-    /// Rows that screens could not exclude, summed over all queries. Their distances were computed as they are reported.
+    /// Rows that screens could not exclude, summed over all queries that have an answer by them. Their distances were computed as they are
+    /// reported.
     pub refined: u64,
     /// Queries with more such rows than their list of candidates holds. They were searched again: first without quantising, then
     /// exhaustively; in an `Ivf` with longer lists, then with all rows of the lists that they probe; where the host keeps the rows, with

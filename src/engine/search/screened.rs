@@ -68,12 +68,12 @@ impl Screening<'_> {
                 let round = Round { step: 1, skip: 0 };
                 self.encode_collect(&mut commands, count, *part, round, None)?;
             }
-            commands.submit_and_go_on().await?;
+            commands = commands.submit_and_go_on().await?;
         }
         for part in self.rounds.iter().flatten() {
             if let Some(collecting) = self.kernel.collects {
                 self.encode_collect_tile(&mut commands, collecting, count, part)?;
-                commands.submit_and_go_on().await?;
+                commands = commands.submit_and_go_on().await?;
             }
         }
         Ok(commands)
@@ -109,7 +109,7 @@ impl Screening<'_> {
             // time, because it waits a little between submissions.
             let is_short = !self.rounds.is_empty() && padded <= TILE_QUERIES;
             if (seen == 0 && !is_short) || unsent + flops > most_flops {
-                commands.submit_and_go_on().await?;
+                commands = commands.submit_and_go_on().await?;
                 unsent = 0;
             }
             if self.picks(parts) {
@@ -140,7 +140,7 @@ impl Screening<'_> {
             seen += chunk_rows;
         }
         let Some(collecting) = self.kernel.collects else { return Ok(commands) };
-        commands.submit_and_go_on().await?;
+        commands = commands.submit_and_go_on().await?;
         unsent = 0;
         for (number, parts) in self.rounds.iter().enumerate() {
             let blocks: u32 = parts.iter().map(|part| part.blocks).sum();
@@ -152,7 +152,7 @@ impl Screening<'_> {
             for part in parts {
                 let flops = flops_of(u64::from(part.blocks) * u64::from(BLOCK_ROWS));
                 if unsent + flops > most_flops {
-                    commands.submit_and_go_on().await?;
+                    commands = commands.submit_and_go_on().await?;
                     unsent = 0;
                 }
                 self.encode_collect_tile(&mut commands, collecting, count, part)?;
@@ -162,7 +162,7 @@ impl Screening<'_> {
             seen += round_rows;
             // The device works on the first round while the others are recorded.
             if number == 0 {
-                commands.submit_and_go_on().await?;
+                commands = commands.submit_and_go_on().await?;
                 unsent = 0;
             }
         }

@@ -183,7 +183,7 @@ fn lists_need_a_screen() {
             .quantization(quantization)
             .residency(Residency::Host);
         let error = index.train(view(&values, 2)).expect_err("no screen");
-        assert!(matches!(error, Error::Argument { argument: "screen", .. }), "{error}");
+        assert!(matches!(error, Error::Argument { argument: "quantization", .. }), "{error}");
         assert!(error.to_string().contains(builder), "{error}");
     }
 }

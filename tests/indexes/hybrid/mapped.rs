@@ -338,7 +338,7 @@ fn memory_tells_what_is_in_the_file() {
         assert_eq!(memory.at(Residency::Mapped), (ROWS * DIM * 4) as u64, "{memory}");
         let rows: Vec<_> = memory.parts().iter().filter(|part| part.name == "rows").collect();
         assert!(rows.len() == 1 && rows[0].residency == Residency::Mapped, "{memory}");
-        assert!(memory.to_string().contains("(file)"), "{memory}");
+        assert!(memory.to_string().contains("(mapped)"), "{memory}");
         assert_eq!(memory.total(), memory.at(Residency::Device) + memory.at(Residency::Host));
         assert!(index.is_quantized());
 
@@ -350,13 +350,18 @@ fn memory_tells_what_is_in_the_file() {
 }
 
 #[test]
-fn a_loader_maps_nothing() {
+fn rows_are_mapped_by_a_builder_with_a_path_alone() {
     let given = Given::new(38);
     let path = given.path("saved.nf");
     given.on_host(Metric::L2, ElementKind::F32).save(&path).expect("saved");
     let loader = Flat::loader(&Device::host()).residency(Residency::Mapped);
     let error = loader.load(&path).expect_err("the builder maps files");
-    assert!(matches!(error, Error::Argument { argument: "rows", .. }), "{error}");
+    let is_refused = |error: Error| matches!(error, Error::Argument { argument: "residency", .. });
+    assert!(is_refused(error), "a loader");
+    // Neither a file that stays where it is without its path, nor a path of rows that are to be elsewhere.
+    let builder = || Flat::builder(&Device::host(), Metric::L2, DIM);
+    assert!(is_refused(builder().residency(Residency::Mapped).build().expect_err("no path")));
+    assert!(is_refused(builder().mapped(&path).residency(Residency::Host).build().expect_err("two places")));
 }
 
 /// Shards are whole blocks: one of two has more than half of the rows.

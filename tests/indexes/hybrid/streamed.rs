@@ -292,7 +292,7 @@ fn lists_are_not_streamed() {
             .quantization(Quantization::Int8)
     };
     let error = builder().residency(Residency::Streamed).train(view(&values, 32)).expect_err("a Flat alone");
-    assert!(matches!(error, Error::Argument { argument: "rows", .. }), "{error}");
+    assert!(matches!(error, Error::Argument { argument: "residency", .. }), "{error}");
     let mut index = builder().residency(Residency::Auto).train(view(&values[..640], 32)).expect("an index");
     let error = index.add(view(&values, 32)).expect_err("no room for the copy");
     assert!(matches!(error, Error::MemoryLimit { .. }), "{error}");

@@ -183,7 +183,7 @@ fn rows_on_the_host_without_a_screen_are_refused() {
         Flat::builder(device, Metric::L2, 32).residency(Residency::Host).quantization(Quantization::None)
     };
     let error = builder(device).build().expect_err("no screen");
-    assert!(matches!(error, Error::Argument { argument: "screen", .. }), "{error}");
+    assert!(matches!(error, Error::Argument { argument: "quantization", .. }), "{error}");
     assert!(error.to_string().contains("Quantization::Int8"), "{error}");
     builder(&Device::host()).build().expect("the host engine has its rows anyway");
 }

@@ -93,7 +93,8 @@ fn plans_statistics_memory_and_progress_tell_of_all_devices(engine: Engine, dist
     assert_eq!((found.statistics.devices, found.statistics.scored), (2, 100 * ROWS as u64));
     let plan = index.plan(100, 3).expect("a plan");
     assert_eq!((plan.devices, plan.distribution), (2, Some(distribution)));
-    assert!(plan.to_string().starts_with(&format!("2 {distribution}, each with ")), "{plan}");
+    let parts = if distribution == Distribution::Sharded { "shards" } else { "replicas" };
+    assert!(plan.to_string().starts_with(&format!("2 {parts}, each with ")), "{plan}");
     assert_eq!(index.devices().len(), 2);
     let place = if engine == Host { Residency::Host } else { Residency::Device };
     let copies = if distribution == Distribution::Sharded { 1 } else { 2 };

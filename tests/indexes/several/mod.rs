@@ -41,8 +41,8 @@ fn devices_that_cannot_share_an_index_are_refused() {
     assert!(refusal(&[gpu.clone(), gpu.clone()]).contains("each GPU once"));
 }
 
-#[test_case("shards", Some(Distribution::Sharded))]
-#[test_case("replicas", Some(Distribution::Replicated))]
+#[test_case("sharded", Some(Distribution::Sharded))]
+#[test_case("replicated", Some(Distribution::Replicated))]
 #[test_case("Shards", None)]
 #[test_case("", None)]
 fn distributions_are_read_from_their_names(text: &str, wanted: Option<Distribution>) {
@@ -50,7 +50,7 @@ fn distributions_are_read_from_their_names(text: &str, wanted: Option<Distributi
     assert_eq!(read.as_ref().ok(), wanted.as_ref());
     match read {
         Ok(distribution) => assert_eq!(distribution.to_string(), text),
-        Err(error) => assert!(error.to_string().contains("shards or replicas"), "{error}"),
+        Err(error) => assert!(error.to_string().contains("sharded or replicated"), "{error}"),
     }
 }
 

@@ -45,7 +45,7 @@ pub(crate) struct Args {
     #[arg(long, default_value = "cosine", value_parser = arguments::word::<Metric>)]
     metric: Metric,
     /// 8-bit copy of the rows, which excludes most rows early: auto, none, int8
-    #[arg(long, default_value = "auto", value_name = "SCREEN", value_parser = arguments::word::<Quantization>)]
+    #[arg(long, default_value = "auto", value_name = "QUANTIZATION", value_parser = arguments::word::<Quantization>)]
     quantization: Quantization,
     /// Search for each caller alone (DeviceOptions::join_searches), to compare
     #[arg(long)]

@@ -32,7 +32,7 @@ safetensors file, described in docs/files.md, which appears under its name when 
   elements                 f32 or f16, how rows are stored
   index, lists, metric     as requested; lists is null for flat
   device                   {name, backend, driver, kind}
-  residency                where the rows were: device, host or file
+  residency                where the rows were: device, host or mapped
   load_seconds             reading the rows
   train_seconds            reading the training rows and training the centroids; 0 for flat
   add_seconds              sending the rows to the device and into their lists
@@ -83,8 +83,8 @@ pub(crate) struct Args {
     /// Seed of the choices of k-means; by default 1
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
-    /// Copy of the rows in 8-bit integers, which excludes most rows without changing the answers: auto, none or i8
-    #[arg(long, value_name = "SCREEN", default_value = "auto", value_parser = arguments::word::<Quantization>)]
+    /// Copy of the rows in 8-bit integers, which excludes most rows without changing the answers: auto, none or int8
+    #[arg(long, value_name = "QUANTIZATION", default_value = "auto", value_parser = arguments::word::<Quantization>)]
     quantization: Quantization,
     #[command(flatten)]
     places: Places,

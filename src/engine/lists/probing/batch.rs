@@ -42,7 +42,7 @@ impl<'a> ProbeBatches<'a> {
         let mut first = 0;
         for part in numbers.batches(self.plan.coarse.batch as usize) {
             if first > 0 {
-                commands.submit_and_go_on().await?;
+                commands = commands.submit_and_go_on().await?;
             }
             batch.add(&mut commands, queries, &part, first).await?;
             self.encode_coarse(&mut commands, first, part.len() as u32)?;

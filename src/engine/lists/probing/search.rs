@@ -10,9 +10,8 @@ use crate::engine::search::batch::Batch;
 use crate::engine::search::batches::{Again, CandidateSource, Pass};
 #[cfg(not(target_arch = "wasm32"))]
 use crate::engine::search::hybrid;
-use crate::engine::search::nearest::search_some;
+use crate::engine::search::nearest::{SearchState, search_some};
 use crate::engine::search::request::SearchResult;
-use crate::engine::search::state::SearchState;
 use crate::error::{Error, Result};
 use crate::future::Boxed;
 use crate::gpu::{Commands, Profile, ReadRange, words};
@@ -110,7 +109,7 @@ impl CandidateSource for ProbeBatches<'_> {
             Way::Queries | Way::Lists => {
                 // The device finds lists while the rest is recorded. With few queries it would be idle again before that.
                 if count > FEW_QUERIES {
-                    commands.submit_and_go_on().await?;
+                    commands = commands.submit_and_go_on().await?;
                 }
                 self.encode_screened(&mut commands, count)?;
             }

@@ -108,7 +108,7 @@ fn integers(gpu: &Arc<Gpu>, shape: &RowShape) -> Result<Option<GpuRows>> {
     let &RowShape { metric, elements, dim, expected, quantization, .. } = shape;
     if quantization == Quantization::None {
         let needed = "Quantization::Auto or Quantization::Int8 for rows on the host, whose copy on the device is a screen";
-        return Err(Error::argument("screen", needed, "Quantization::None"));
+        return Err(Error::argument("quantization", needed, "Quantization::None"));
     }
     if !quantization.is_wanted_on_host(dim) {
         return Ok(None);

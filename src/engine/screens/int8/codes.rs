@@ -76,15 +76,20 @@ impl QuantizedSegment {
 
 impl QuantizedRows {
     /// None if the index keeps no copy.
-    pub(crate) fn new(gpu: &Gpu, screen: Quantization, metric: Metric, dim: usize) -> Result<Option<Self>> {
-        if !screen.is_wanted(gpu, dim) {
+    pub(crate) fn new(
+        gpu: &Gpu,
+        quantization: Quantization,
+        metric: Metric,
+        dim: usize,
+    ) -> Result<Option<Self>> {
+        if !quantization.is_wanted(gpu, dim) {
             return Ok(None);
         }
         let layout = RowLayout::padded(ElementKind::F32, dim);
         Ok(Some(Self {
             metric,
             dim,
-            is_optional: screen == Quantization::Auto,
+            is_optional: quantization == Quantization::Auto,
             centre: Centre::new(metric, dim),
             centre_buffer: gpu.create_storage("centre", layout.row_bytes())?,
         }))

@@ -5,10 +5,10 @@ use crate::engine::device::vectors::Vectors;
 use crate::engine::rows::segments::GpuRows;
 use crate::engine::search::batches::{Again, Pass, Sink};
 use crate::engine::search::hybrid::refining::Asked;
+use crate::engine::search::nearest::SearchState;
 use crate::engine::search::plan::Plan;
 use crate::engine::search::request::{SearchRequest, SearchResult};
 use crate::engine::search::screening::Screening;
-use crate::engine::search::state::SearchState;
 use crate::error::{Error, Result};
 use crate::future::Boxed;
 

@@ -33,7 +33,7 @@ Distances of l2sq are squared; those of cosine are 1 - cosine; those of ip are n
   probes              as requested or found for --recall, or null
   allowed_rows        rows that --filter allows, or null
   device              {name, backend, driver, kind}
-  residency           where the rows were: device, host or file
+  residency           where the rows were: device, host or mapped
   plan                how the search ran, as text
   load_seconds        reading the rows, or reading and sending the index
   upload_seconds      sending them to the device
@@ -104,8 +104,8 @@ pub(crate) struct Args {
     /// Probe as many lists of an ivf index as find this part of the neighbours, from 0 to 1: measured on up to 500 of the queries
     #[arg(long, value_name = "PART", allow_negative_numbers = true, value_parser = arguments::part, conflicts_with_all = ["rows", "probes", "radius"])]
     pub(super) recall: Option<f64>,
-    /// Copy of the rows in 8-bit integers, which excludes most rows without changing the answers: auto, none or i8
-    #[arg(long, value_name = "SCREEN", default_value = "auto", value_parser = arguments::word::<Quantization>)]
+    /// Copy of the rows in 8-bit integers, which excludes most rows without changing the answers: auto, none or int8
+    #[arg(long, value_name = "QUANTIZATION", default_value = "auto", value_parser = arguments::word::<Quantization>)]
     pub(super) quantization: Quantization,
     #[command(flatten)]
     pub(super) places: Places,
