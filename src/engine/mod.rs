@@ -1,4 +1,4 @@
-//! The seam between indexes and what computes for them. Indexes call [`Rows`], [`EngineLists`] and the operations on [`Device`].
+//! The seam between indexes and what computes for them. Indexes call [`Rows`], [`Training`] and the operations on [`Device`].
 
 pub(crate) mod device;
 pub(crate) mod lists;
@@ -18,10 +18,10 @@ pub use device::record::Recorder;
 pub use device::values::{DeviceVector, ValueRows, Values};
 pub use device::vectors::Vectors;
 pub(crate) use lists::assign::Assigned;
-pub(crate) use lists::device_lists::{DeviceLists, Training, most_training_rows};
-pub(crate) use lists::engine_lists::EngineLists;
+pub(crate) use lists::given::{DeviceCentroids, GivenCentroids};
 pub(crate) use lists::sample::Sample;
 pub(crate) use lists::tables::PAGE;
+pub(crate) use lists::training::{Training, most_training_rows};
 pub(crate) use ops::job::Job;
 pub use ops::job::Stages;
 pub(crate) use ops::reductions::{reduce_rows, reduce_vector, squared_deviations, squared_deviations_rows};
@@ -31,7 +31,7 @@ pub(crate) use parts::open::open_rows;
 pub(crate) use parts::reading::open_file;
 pub(crate) use rows::allowed::Allowed;
 pub(crate) use rows::changing::change;
-pub(crate) use rows::contract::{Probed, Recovered, RowSource, Rows, search_rows};
+pub(crate) use rows::contract::{Recovered, RowSource, Rows, search_rows};
 pub(crate) use rows::edit::Edit;
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) use rows::hybrid::of_file::FileRows;

@@ -10,9 +10,7 @@ use std::time::Duration;
 use crate::elements::MatrixView;
 use crate::engine::device::vectors::Vectors;
 use crate::engine::lists::ahead;
-use crate::engine::lists::centroids::Centroids;
 use crate::engine::lists::probing::Probing;
-use crate::engine::lists::tables::ListTables;
 use crate::engine::rows::segments::GpuRows;
 use crate::engine::screens::int8::tiles::Tiles;
 use crate::engine::screens::list::Codes;
@@ -73,17 +71,17 @@ pub struct TunedKernel {
 
 /// What trials search.
 pub(crate) enum Tried<'a> {
+    /// Rows, or their lists where they have such.
     Rows(&'a GpuRows),
     /// Rows of the host, and their quantised copy.
     #[cfg(not(target_arch = "wasm32"))]
     Hybrid(&'a HybridRows, &'a GpuRows),
-    Lists(&'a GpuRows, &'a Centroids, &'a ListTables),
 }
 
 impl Tried<'_> {
     fn on_gpu(&self) -> &GpuRows {
         match self {
-            Self::Rows(rows) | Self::Lists(rows, ..) => rows,
+            Self::Rows(rows) => rows,
             #[cfg(not(target_arch = "wasm32"))]
             Self::Hybrid(_, integers) => integers,
         }
@@ -94,12 +92,9 @@ impl Tried<'_> {
         let (most, end) = (QUERIES[QUERIES.len() - 1] as u64, self.on_gpu().end());
         let slots: Vec<u32> = (0..most).map(|number| (number * end / most) as u32).collect();
         match self {
-            Self::Rows(rows) | Self::Lists(rows, ..) => rows.fetch(&slots).await,
+            Self::Rows(rows) => rows.fetch(&slots).await,
             #[cfg(not(target_arch = "wasm32"))]
-            Self::Hybrid(hybrid, _) => {
-                hybrid.rows.check_file()?;
-                hybrid.rows.fetch(&slots)
-            }
+            Self::Hybrid(hybrid, _) => hybrid.rows.fetch(&slots),
         }
     }
 
@@ -113,24 +108,17 @@ impl Tried<'_> {
         Box::pin(async move {
             let budget = self.on_gpu().gpu.options.budget_bytes;
             let request = SearchRequest::nearest(metric, NEIGHBORS, budget);
-            let request = &SearchRequest { profile: true, forms, ..request };
+            let lists = self.on_gpu().lists.as_ref();
+            // As many as an index probes that is not told otherwise.
+            let probes = lists.map(|lists| (lists.centroids.lists / 64).max(1));
+            let request = &SearchRequest { probes, profile: true, forms, ..request };
             match *self {
-                Self::Rows(rows) => nearest::search(rows, &queries, request).await,
+                Self::Rows(rows) => match Probing::of(rows, request) {
+                    Some(probing) => probing.search(&queries).await,
+                    None => nearest::search(rows, &queries, request).await,
+                },
                 #[cfg(not(target_arch = "wasm32"))]
                 Self::Hybrid(rows, _) => hybrid::search(rows, &queries, request).await,
-                Self::Lists(rows, centroids, tables) => {
-                    let probing = Probing {
-                        rows,
-                        centroids,
-                        tables,
-                        request,
-                        #[cfg(not(target_arch = "wasm32"))]
-                        asked: None,
-                        // As many as an index probes that is not told otherwise.
-                        probes: (centroids.lists / 64).max(1),
-                    };
-                    probing.search(&queries).await
-                }
             }
         })
     }
@@ -156,13 +144,10 @@ pub(crate) fn tune(tried: Tried<'_>, metric: Metric, is_again: bool) -> Boxed<'_
         let all = MatrixView::new(&values, tried.on_gpu().dim)?;
         let trial = |count, forms| tried.search(all.slice(0..count).into(), metric, forms);
         let searched = Searched::of(tried.on_gpu(), metric);
-        let wanted = match tried {
-            Tried::Lists(..) => ahead::probing(searched),
-            _ => searched.kernels(),
-        };
         let rows = tried.on_gpu();
-        let has_tiles =
-            matches!(tried, Tried::Rows(_)) && rows.keeps_rows && searched.codes == Codes::Int8(Tiles::Bytes);
+        let has_lists = rows.lists.is_some();
+        let wanted = if has_lists { ahead::probing(searched) } else { searched.kernels() };
+        let has_tiles = !has_lists && rows.keeps_rows && searched.codes == Codes::Int8(Tiles::Bytes);
         timed(rows, &wanted, &trial, (is_again, has_tiles)).await
     })
 }

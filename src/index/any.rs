@@ -124,20 +124,12 @@ impl Index {
         delegate!(self.boxed_remove(ids))
     }
 
-    fn taken_back<'s>(&'s mut self, recovered: Recovered, device: &'s Device) -> Boxed<'s, ()> {
-        delegate!(self.taken_back(recovered, device))
+    fn taken_back(&mut self, recovered: Recovered) -> Boxed<'_, ()> {
+        delegate!(self.taken_back(recovered))
     }
 
     fn boxed_compact(&mut self) -> Boxed<'_, ()> {
         delegate!(self.boxed_compact())
-    }
-
-    fn boxed_warm_up(&self) -> Boxed<'_, ()> {
-        delegate!(self.boxed_warm_up())
-    }
-
-    fn tuned(&self, is_again: bool) -> Boxed<'_, Vec<TunedKernel>> {
-        delegate!(self.tuned(is_again))
     }
 
     fn saving(&self) -> Boxed<'_, Saving<'_>> {

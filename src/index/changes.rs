@@ -218,7 +218,7 @@ macro_rules! change_methods {
                         let store = &self.common().store;
                         store.recovered(device, other.map(|other| &*other.common().store)).await?
                     };
-                    self.taken_back(recovered, device).await
+                    self.taken_back(recovered).await
                 })
             }
 

@@ -1,7 +1,7 @@
 //! `Clusters`: trained centroids, and the nearest one of any row.
 
 use crate::elements::MatrixView;
-use crate::engine::{Device, DeviceLists, Sample, Vectors};
+use crate::engine::{Device, DeviceCentroids, GivenCentroids, Sample, Vectors};
 use crate::error::{Error, Result};
 use crate::future::{Boxed, blocking_and_async};
 use crate::memory;
@@ -75,7 +75,8 @@ pub(super) async fn nearest(
     (metric, quantization): (Metric, Quantization),
     sample: Sample<'_>,
 ) -> Result<(Vec<u32>, f64)> {
-    let lists = DeviceLists::around(device, metric, MatrixView::new(centroids, dim)?, quantization).await?;
+    let given = GivenCentroids { values: MatrixView::new(centroids, dim)?, metric, quantization };
+    let centroids = DeviceCentroids::of(&given, device).await?;
     let pieces: Vec<Vectors<'_>> = match sample {
         Sample::Host(rows) => {
             let starts = (0..rows.rows()).step_by(ROWS);
@@ -92,7 +93,7 @@ pub(super) async fn nearest(
         }
         piece.check_device("rows", &device.engine)?;
         piece.check_values("rows").map_err(|error| error.with_rows(|row| first + row))?;
-        let assigned = lists.assign(piece).await.map_err(|error| error.with_rows(|row| first + row))?;
+        let assigned = centroids.assign(piece).await.map_err(|error| error.with_rows(|row| first + row))?;
         inertia += assigned.iter().map(|row| f64::from(row.distance)).sum::<f64>();
         numbers.extend(assigned.iter().map(|row| row.list));
         first += rows as u64;

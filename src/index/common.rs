@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::elements::{ElementKind, Matrix};
+use crate::elements::{ElementKind, Matrix, MatrixView};
 use crate::engine::{
-    CopyOptions, Device, Devices, EngineLists, Probed, Recovered, RowShape, SearchRequest, SearchResult,
-    Vectors, open_rows,
+    CopyOptions, Device, Devices, GivenCentroids, Recovered, RowShape, SearchRequest, SearchResult, Vectors,
+    open_rows,
 };
 use crate::error::{Error, Result};
 use crate::future::Boxed;
@@ -210,17 +210,6 @@ pub(crate) fn check_recall(recall: f64) -> Result<()> {
     }
 }
 
-/// Mutable access to a part of an index that joint searches share.
-///
-/// # Errors
-/// [`Error::Argument`] when such a search was never finished or dropped.
-pub(crate) fn changing<T>(shared: &mut Arc<T>) -> Result<&mut T> {
-    Arc::get_mut(shared).ok_or_else(|| {
-        let needed = "futures of searches that are finished or dropped before a change";
-        Error::argument("index", needed, "one that was forgotten")
-    })
-}
-
 impl Common {
     /// Rows that are copied from this index at a time.
     pub(crate) fn piece(&self) -> usize {
@@ -233,15 +222,33 @@ impl Common {
         Matrix::of_bytes(self.elements, &bytes, self.dim)
     }
 
+    /// Mutable access to what joint searches share.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] when such a search was never finished or dropped.
     pub(crate) fn store_mut(&mut self) -> Result<&mut RowStore> {
-        changing(&mut self.store)
+        Arc::get_mut(&mut self.store).ok_or_else(|| {
+            let needed = "futures of searches that are finished or dropped before a change";
+            Error::argument("index", needed, "one that was forgotten")
+        })
     }
 
-    /// Starts to compile the kernels of searches in lists, and gives the copy of the rows such lists too.
-    pub(crate) async fn make_ready(&self, lists: &mut EngineLists) -> Result<()> {
-        lists.mirror(&*self.store.rows, self.metric, self.dim, self.quantization).await?;
-        self.store.rows.compile_ahead(lists.parts(), self.metric);
-        Ok(())
+    /// Gives the rows lists around these centroids, `[lists, dim]`.
+    pub(crate) async fn attach_lists(&mut self, centroids: &[f32]) -> Result<()> {
+        let &mut Self { metric, dim, quantization, .. } = self;
+        let values = MatrixView::new(centroids, dim)?;
+        self.store_mut()?.rows.attach_lists(GivenCentroids { values, metric, quantization }).await
+    }
+
+    /// Waits until the kernels of searches are compiled, and times them where the device is to do that.
+    pub(crate) fn warm_up(&self) -> Boxed<'_, ()> {
+        Box::pin(async move {
+            self.store.rows.warm_up(self.metric).await?;
+            if self.device.options().tune {
+                self.store.rows.tune(self.metric, false).await?;
+            }
+            Ok(())
+        })
     }
 
     pub(crate) fn replace(&mut self, recovered: Recovered) -> Result<()> {
@@ -310,12 +317,12 @@ impl Common {
         }
     }
 
-    /// Searches for checked queries: the nearest rows of all or of some lists, or all rows within a radius.
+    /// Searches for checked queries: the nearest rows of all or of this many lists, or all rows within a radius.
     pub(crate) async fn search(
         &self,
         queries: Vectors<'_>,
         options: &SearchOptions<'_>,
-        lists: Probed<'_>,
+        probes: Option<u32>,
     ) -> Result<SearchResult> {
         let allowed = options.filter.map(|filter| self.store.allowed(&filter)).transpose()?;
         let radius = options.unlimited();
@@ -324,12 +331,13 @@ impl Common {
         let request = SearchRequest {
             radius,
             allowed: allowed.as_ref(),
+            probes,
             widens: options.iterative_scan || allowed.is_some(),
             profile: options.profile,
             progress: options.progress,
             ..SearchRequest::nearest(self.metric, k, self.budget)
         };
-        let mut found = self.store.search(&queries, &request, lists).await?;
+        let mut found = self.store.search(&queries, &request).await?;
         if let Some(limit) = options.radius.filter(|_| radius.is_none()) {
             found.neighbors.cut_at(limit);
         }

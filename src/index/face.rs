@@ -2,7 +2,7 @@
 
 /// Writes the methods that [`Flat`](crate::Flat), [`Ivf`](crate::Ivf) and [`Index`](crate::Index) share.
 ///
-/// The type has `common`, `boxed_add`, `boxed_remove`, `boxed_update`, `boxed_compact`, `boxed_search`, `boxed_warm_up`, `tuned` and `saving`, and
+/// The type has `common`, `boxed_add`, `boxed_remove`, `boxed_update`, `boxed_compact`, `boxed_search` and `saving`, and
 /// implements [`Load`](crate::index::loader::Load).
 macro_rules! index_methods {
     ($Index:ident) => {
@@ -32,7 +32,7 @@ macro_rules! index_methods {
                 /// # Ok::<(), nearfield::Error>(())
                 /// ```
                 pub fn warm_up(&self) -> Result<()> {
-                    self.boxed_warm_up()
+                    self.common().warm_up()
                 }
                 async warm_up_async;
 
@@ -64,7 +64,7 @@ macro_rules! index_methods {
                 /// # Ok::<(), nearfield::Error>(())
                 /// ```
                 pub fn tune(&self) -> Result<Vec<TunedKernel>> {
-                    self.tuned(true)
+                    self.common().store.rows.tune(self.common().metric, true)
                 }
                 async tune_async;
 

@@ -182,22 +182,8 @@ impl Flat {
         Box::pin(async move { self.common.store_mut()?.compact().await })
     }
 
-    pub(crate) fn taken_back<'s>(&'s mut self, recovered: Recovered, _: &'s Device) -> Boxed<'s, ()> {
+    pub(crate) fn taken_back(&mut self, recovered: Recovered) -> Boxed<'_, ()> {
         Box::pin(async move { self.common.replace(recovered) })
-    }
-
-    pub(crate) fn boxed_warm_up(&self) -> Boxed<'_, ()> {
-        Box::pin(async move {
-            self.common.store.rows.warm_up(self.common.metric, None).await?;
-            if self.common.device.options().tune {
-                self.tuned(false).await?;
-            }
-            Ok(())
-        })
-    }
-
-    pub(crate) fn tuned(&self, is_again: bool) -> Boxed<'_, Vec<TunedKernel>> {
-        Box::pin(self.common.store.rows.tune(self.common.metric, is_again, None))
     }
 
     pub(crate) fn saving(&self) -> Boxed<'_, Saving<'_>> {

@@ -1,10 +1,8 @@
 //! Searches of an index for several callers at once.
 
-use std::sync::Arc;
-
 use crate::batcher::{Batcher, MANY, Request};
 use crate::elements::MatrixView;
-use crate::engine::{EngineLists, Probed, SearchRequest, SearchResult, Statistics, Vectors};
+use crate::engine::{SearchRequest, SearchResult, Statistics, Vectors};
 use crate::error::Result;
 use crate::future::Boxed;
 use crate::gpu::is_blocked;
@@ -24,9 +22,6 @@ const MOST_NEIGHBORS: usize = 4096;
 
 /// Searches of this many elements run beside: one that waits has a copy of its queries.
 const MOST_ELEMENTS: usize = 1 << 18;
-
-/// The lists of an `Ivf`, to be kept while others search, and how many of them a query probes.
-type Shared<'l> = Option<(&'l Arc<EngineLists>, u32)>;
 
 /// What searches have in common that run as one. An index has one metric.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -51,16 +46,11 @@ impl SharedSearches {
         common: &Common,
         queries: Vectors<'_>,
         options: &SearchOptions<'_>,
-        lists: Shared<'_>,
+        probes: Option<u32>,
     ) -> Result<SearchResult> {
-        let kind = Kind {
-            k: options.k,
-            iterative_scan: options.iterative_scan,
-            probes: lists.map(|(_, probes)| probes),
-        };
-        let alone = common.search(queries, options, borrowed(lists));
-        let share = lists.map_or([1, 1], |(lists, probes)| [probes.into(), lists.count()]);
-        if !is_joinable(common, &queries, options) || !common.store.rows.gain_together(share) {
+        let kind = Kind { k: options.k, iterative_scan: options.iterative_scan, probes };
+        let alone = common.search(queries, options, probes);
+        if !is_joinable(common, &queries, options) || !common.store.rows.gain_together(probes) {
             return alone.await;
         }
         let request = || {
@@ -72,16 +62,16 @@ impl SharedSearches {
         };
         let run = |kind: Kind, values: Vec<f32>, counts: Vec<usize>| {
             // It borrows nothing, so that whoever of the callers is awake can run it.
-            let (store, lists) = (common.store.clone(), lists.map(|(lists, _)| lists.clone()));
-            let (dim, Kind { k, iterative_scan, probes }) = (common.dim, kind);
+            let (store, dim) = (common.store.clone(), common.dim);
+            let Kind { k, iterative_scan: widens, probes } = kind;
             // A part of the index's, so that searches in flight do not wait for each other's scratch memory, nor for that of a future that
             // is not polled again. Where it is too little, each caller has the whole for itself.
             let budget = common.budget / in_flight(common) as u64;
             let request =
-                SearchRequest { widens: iterative_scan, ..SearchRequest::nearest(common.metric, k, budget) };
+                SearchRequest { probes, widens, ..SearchRequest::nearest(common.metric, k, budget) };
             let joint = async move {
                 let queries = MatrixView::new(&values, dim)?.into();
-                let found = store.search(&queries, &request, borrowed(lists.as_ref().zip(probes))).await?;
+                let found = store.search(&queries, &request).await?;
                 shares(&found, &counts)
             };
             Box::pin(joint) as Boxed<'static, Vec<SearchResult>>
@@ -93,10 +83,6 @@ impl SharedSearches {
 fn in_flight(common: &Common) -> usize {
     let of_each = if common.device.is_host() { ON_HOST } else { ON_GPU };
     of_each * common.store.rows.side_by_side()
-}
-
-fn borrowed(lists: Shared<'_>) -> Probed<'_> {
-    lists.map(|(lists, probes)| (lists.parts(), probes))
 }
 
 /// Whether a search can run together with others.

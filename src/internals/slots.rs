@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::elements::{ElementKind, MatrixView};
 use crate::engine::rows::open::open_on;
 use crate::engine::{
-    Device, DeviceLists, Edit, Placing, RowShape, Rows, SearchRequest, SearchResult, Vectors, change,
+    Device, Edit, GivenCentroids, Placing, RowShape, Rows, SearchRequest, SearchResult, Vectors, change,
 };
 use crate::error::{Error, Result};
 use crate::gpu::{Commands, words};
@@ -124,7 +124,7 @@ impl Slots {
     /// [`Error::OutOfMemory`].
     pub fn search<'q>(&self, queries: impl Into<Vectors<'q>>, k: usize) -> Result<SearchResult> {
         let request = SearchRequest::nearest(self.metric, k, BUDGET_BYTES);
-        self.device.block_on(self.rows.search(&queries.into(), &request, None))
+        self.device.block_on(self.rows.search(&queries.into(), &request))
     }
 
     /// The k nearest rows of each query in the nearest list around centroids `[lists, dim]`. Lists are pages of 32 slots and numbers of
@@ -133,21 +133,23 @@ impl Slots {
     /// # Errors
     /// [`Error::OutOfMemory`].
     pub fn search_lists<'q>(
-        &self,
+        &mut self,
         centroids: MatrixView<'_, f32>,
         lists: Option<(&[Vec<u32>], &[u32])>,
         queries: impl Into<Vectors<'q>>,
         k: usize,
     ) -> Result<SearchResult> {
-        let request = SearchRequest::nearest(self.metric, k, BUDGET_BYTES);
+        let Self { device, metric, rows } = self;
+        let request = SearchRequest { probes: Some(1), ..SearchRequest::nearest(*metric, k, BUDGET_BYTES) };
         let queries = queries.into();
-        self.device.block_on(async {
-            let mut around =
-                DeviceLists::around(&self.device, self.metric, centroids, Quantization::None).await?;
+        let quantization = Quantization::None;
+        let centroids = GivenCentroids { values: centroids, metric: *metric, quantization };
+        device.block_on(async {
+            rows.attach_lists(centroids).await?;
             if let Some((pages, sizes)) = lists {
-                self.rows.set_lists(std::slice::from_mut(&mut around), pages, sizes).await?;
+                rows.set_pages(pages, sizes).await?;
             }
-            self.rows.search(&queries, &request, Some((std::slice::from_ref(&around), 1))).await
+            rows.search(&queries, &request).await
         })
     }
 }

@@ -10,7 +10,7 @@ use std::collections::HashSet;
 
 use crate::bits::Bits;
 use crate::engine::{
-    Device, Edit, Placing, Probed, Recovered, RowSource, Rows, SearchRequest, SearchResult, Vectors, change,
+    Device, Edit, Placing, Recovered, RowSource, Rows, SearchRequest, SearchResult, Vectors, change,
     search_rows,
 };
 use crate::error::{Error, Result};
@@ -66,9 +66,8 @@ impl RowStore {
         &'f self,
         queries: &'f Vectors<'f>,
         request: &'f SearchRequest<'f>,
-        lists: Probed<'f>,
     ) -> Boxed<'f, SearchResult> {
-        search_rows(&*self.rows, lists, queries, request)
+        search_rows(&*self.rows, queries, request)
     }
 
     /// Copies the rows of a lost device to another one: from a store of the same ids, from a copy on the host, or from a replica.

@@ -4,8 +4,8 @@ pub(crate) mod ahead;
 pub(crate) mod assign;
 pub(crate) mod centroids;
 pub(crate) mod coarse;
-pub(crate) mod device_lists;
-pub(crate) mod engine_lists;
+pub(crate) mod given;
+pub(crate) mod gpu_training;
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) mod hybrid;
 pub(crate) mod on_host;

@@ -11,10 +11,9 @@ use crate::memory;
 /// The nearest rows in the lists nearest to each query, or in more lists where these have too few rows and the request widens.
 pub(crate) fn search(
     rows: &HostRows,
-    lists: &HostLists,
+    (lists, probes): (&HostLists, u32),
     queries: HostVectors<'_>,
     request: &SearchRequest<'_>,
-    probes: u32,
 ) -> Result<SearchResult> {
     let present = request.allowed.map_or(rows.len() as u64, |allowed| allowed.count);
     let wanted = request.widens.then_some((request.k as u64).min(present) as usize);

@@ -1,13 +1,30 @@
 //! The slots of each list of an `Ivf`, as kernels read them.
 
+use std::ops::Range;
+
 use crate::bits::Bits;
-use crate::engine::rows::segments::GpuRows;
+use crate::engine::lists::centroids::Centroids;
 use crate::error::Result;
 use crate::gpu::{Buffer, BufferSlice, Gpu, words};
 pub(crate) use crate::kernels::PAGE;
 use crate::kernels::{NO_PAGE, PAGES};
 use crate::options::residency::Residency;
 use crate::usage::Memory;
+
+/// The lists of rows on a GPU.
+#[derive(Debug)]
+pub(crate) struct GpuLists {
+    pub(crate) centroids: Centroids,
+    /// None before the first row, and where they did not fit the device's memory.
+    pub(crate) tables: Option<ListTables>,
+}
+
+impl GpuLists {
+    pub(crate) fn measure(&self, memory: &mut Memory) {
+        self.centroids.measure(memory);
+        self.tables.iter().for_each(|tables| tables.measure(memory));
+    }
+}
 
 /// The pages of all lists, segment by segment.
 #[derive(Debug)]
@@ -49,12 +66,17 @@ fn sums_of_largest(mut numbers: Vec<u32>) -> Vec<u64> {
 }
 
 impl ListTables {
-    /// Makes the tables from the pages of each list, which ascend, and the number of its rows.
-    pub(crate) async fn new(rows: &GpuRows, pages: &[Vec<u32>], sizes: Vec<u32>) -> Result<Self> {
-        let gpu: &Gpu = &rows.gpu;
+    /// Makes the tables from the pages of each list, which ascend, and the number of its rows. The rows have an end, and lie in segments
+    /// of these slots.
+    pub(crate) async fn new(
+        gpu: &Gpu,
+        (slots, end): (Vec<Range<u32>>, u64),
+        pages: &[Vec<u32>],
+        sizes: Vec<u32>,
+    ) -> Result<Self> {
         let mut segments = vec![];
-        for segment in &rows.segments {
-            let range = segment.first_slot / PAGE..(segment.first_slot + segment.capacity) / PAGE;
+        for slots in slots {
+            let range = slots.start / PAGE..slots.end / PAGE;
             let mut tiles: Vec<[u32; PAGES]> = vec![];
             let mut starts = vec![0];
             let mut counts = vec![];
@@ -80,7 +102,7 @@ impl ListTables {
             segments.push(SegmentTables { tables, tiles: first as u32, count, largest });
         }
         // The last page may have slots behind the last row. They hold nothing, or rows that were removed.
-        let bits = Bits::ones(rows.end() as usize)?;
+        let bits = Bits::ones(end as usize)?;
         let full = gpu.create_storage("all slots", bits.words().len() as u64 * 4)?;
         gpu.upload_bytes(&full, 0, bytemuck::cast_slice(bits.words())).await?;
         Ok(Self { segments, largest: sums_of_largest(sizes.clone()), sizes, full })
@@ -102,7 +124,7 @@ impl ListTables {
         self.largest[(lists as usize).min(self.sizes.len())]
     }
 
-    pub(crate) fn measure(&self, memory: &mut Memory) {
+    fn measure(&self, memory: &mut Memory) {
         let tables: u64 = self.segments.iter().map(|segment| segment.tables.size()).sum();
         memory.add("lists", Residency::Device, tables + self.full.size());
         memory.add_vec("lists", &self.sizes);

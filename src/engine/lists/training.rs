@@ -1,191 +1,94 @@
-//! K-means on a GPU: the rows to train on, the nearest centroid of each, and the means of the rows of each list.
+//! The training of centroids, on either engine.
 
-use std::sync::Arc;
-
-use crate::elements::ElementKind;
-use crate::engine::lists::assign::{Assigned, Assigning, assign};
-use crate::engine::lists::centroids::Centroids;
-use crate::engine::lists::sample::{Piece, Sample};
-use crate::engine::pass::{BufferVectors, Refining, Table, encode_norms, keys_and_ids, reset_refused};
+use crate::engine::device::engine::Engine;
+use crate::engine::device::handle::Device;
+use crate::engine::lists::ahead;
+use crate::engine::lists::assign::Assigned;
+use crate::engine::lists::gpu_training::{GpuTraining, most_rows};
+use crate::engine::lists::sample::Sample;
 use crate::error::Result;
-use crate::future::Boxed;
-use crate::gpu::{Buffer, BufferSlice, Commands, Gpu, RowLayout, words};
-use crate::kernels::average::{self, Normalize};
-use crate::kernels::{norms, refine, value_of};
+use crate::host::HostTraining;
 use crate::memory;
 use crate::metric::Metric;
+use crate::options::quantization::Quantization;
 
-/// Rows to train on, f32, and the centroids so far.
+/// Rows to train on, and the centroids so far.
 #[derive(Debug)]
-pub(crate) struct GpuTraining {
-    gpu: Arc<Gpu>,
-    layout: RowLayout,
-    pieces: Vec<TrainingPiece>,
-    count: usize,
-    pub(crate) centroids: Centroids,
-    /// The numbers of rows, list by list.
-    order: Buffer,
-    /// Where each list starts in `order`.
-    offsets: Buffer,
-    /// Receives the ids that a kernel writes beside distances. They are not read.
-    unread_ids: Buffer,
-    refused: Buffer,
+pub(crate) enum Training<'a> {
+    Gpu(GpuTraining),
+    Host(HostTraining<'a>),
 }
 
-/// Rows to train on that share a buffer.
-#[derive(Debug)]
-struct TrainingPiece {
-    /// Number of the first row.
-    first: u32,
-    count: u32,
-    rows: Buffer,
-    norms: Buffer,
-}
-
-impl TrainingPiece {
-    fn vectors(&self, layout: RowLayout) -> BufferVectors<'_> {
-        BufferVectors { values: BufferSlice::all(&self.rows), layout }
+pub(crate) fn most_training_rows(device: &Device) -> usize {
+    match &device.engine {
+        Engine::Gpu(gpu) => most_rows(gpu),
+        Engine::Host(_) => u32::MAX as usize,
     }
 }
 
-/// The largest number of rows to train on: an id for each fits one binding.
-pub(crate) fn most_rows(gpu: &Gpu) -> usize {
-    (gpu.adapter.capabilities.max_binding_bytes / 8).min(u32::MAX.into()) as usize
-}
-
-impl GpuTraining {
-    /// Training of `lists` centroids on the rows with these numbers, which ascend. The metric is squared L2, or cosine with means of
-    /// length 1.
-    pub(crate) fn new<'f>(
-        gpu: &'f Arc<Gpu>,
+impl<'a> Training<'a> {
+    /// Training of `lists` centroids on the rows with these numbers. The metric is squared L2 or cosine.
+    pub(crate) async fn on(
+        device: &Device,
         metric: Metric,
-        source: Sample<'f>,
-        numbers: &'f [u64],
+        rows: Sample<'a>,
+        numbers: &[u64],
         lists: u32,
-        is_quantized: bool,
-    ) -> Boxed<'f, Self> {
-        Box::pin(async move {
-            let (count, dim) = (numbers.len(), source.dim());
-            let layout = RowLayout::padded(ElementKind::F32, dim);
-            let refused = gpu.create_storage("refused", 8)?;
-            reset_refused(gpu, &refused).await?;
-            let (mut pieces, mut first) = (vec![], 0);
-            for Piece { rows, count } in source.to_pieces(gpu, layout, numbers).await? {
-                let (count, norms) = (count as u32, gpu.create_storage("norms", count as u64 * 8)?);
-                pieces.push(TrainingPiece { first, count, rows, norms });
-                first += count;
+        quantization: Quantization,
+    ) -> Result<Self> {
+        rows.check(&device.engine)?;
+        let dim = rows.dim();
+        match &device.engine {
+            Engine::Gpu(gpu) => {
+                let is_quantized = quantization.is_wanted(gpu, dim);
+                gpu.compile_ahead(dim, || ahead::training(gpu, metric, is_quantized));
+                Ok(Self::Gpu(GpuTraining::new(gpu, metric, rows, numbers, lists, is_quantized).await?))
             }
-            let mut commands = Commands::new(gpu, None);
-            for piece in &pieces {
-                let into = ((&piece.norms).into(), (&refused).into());
-                encode_norms(&mut commands, piece.vectors(layout), ([0, piece.count], piece.first), into)?;
+            Engine::Host(host) => {
+                let (rows, is_quantized) = (rows.to_host(numbers)?, quantization.is_wanted_on_host(dim));
+                Ok(Self::Host(HostTraining::new(host, metric, (rows, dim), lists, is_quantized)?))
             }
-            let parts = commands.read(&[(&refused, 0, 8)]).await?;
-            norms::check("rows", &parts[0])?;
-            let order = gpu.create_storage("order of rows", count as u64 * 4)?;
-            let offsets = gpu.create_storage("starts of lists", (u64::from(lists) + 1) * 4)?;
-            let unread_ids = gpu.create_storage("numbers of rows", count as u64 * 8)?;
-            let centroids = Centroids::new(gpu, metric, dim, lists, None).await?;
-            let gpu = gpu.clone();
-            let mut training =
-                Self { gpu, layout, pieces, count, centroids, order, offsets, unread_ids, refused };
-            if is_quantized {
-                // The centre is the mean of the first rows, as in an index.
-                let first = count.min(4096);
-                let order: Vec<u32> = (0..first as u32).collect();
-                training.encode_means(&order, &[0, first as u32]).await?.submit();
-                let centre = training.centroid(0).await?;
-                let gpu = training.gpu.clone();
-                training.centroids = Centroids::new(&gpu, metric, dim, lists, Some(centre)).await?;
-            }
-            Ok(training)
-        })
-    }
-
-    pub(crate) async fn seed(&self, seeds: &[(u32, u32)]) -> Result<()> {
-        let mut seeds = seeds.to_vec();
-        seeds.sort_unstable();
-        let order: Vec<u32> = seeds.iter().map(|&(_, row)| row).collect();
-        let start = |list| seeds.partition_point(|&(other, _)| other < list) as u32;
-        let offsets: Vec<u32> = (0..=self.centroids.lists).map(start).collect();
-        self.update(&order, &offsets).await
-    }
-
-    /// The distance of every row to the centroid that row `row` would be. Two vectors have the same distance whichever of them is the
-    /// query, so the bits are those of [`assign`].
-    pub(crate) async fn distances(&self, row: u32) -> Result<Vec<f32>> {
-        // The centroid overwrites the first one, because a query has to start where a slice of a buffer can.
-        let mut commands = self.encode_means(&[row], &[0, 1]).await?;
-        for piece in &self.pieces {
-            let table = Table {
-                vectors: piece.vectors(self.layout),
-                rows: piece.count,
-                first_slot: piece.first,
-                // Placeholder: ids are not read back.
-                ids: BufferSlice::all(&piece.norms),
-            };
-            let refining = Refining {
-                metric: self.centroids.metric,
-                queries: BufferSlice::all(&self.centroids.rows),
-                count: 1,
-                candidates: refine::Candidates::Dense {
-                    first: piece.first,
-                    count: piece.count,
-                    found_pitch: 0,
-                    found_first: piece.first,
-                    allowed: None,
-                },
-                // The means were computed from `order` by then.
-                found: keys_and_ids(&self.order, &self.unread_ids),
-            };
-            refining.encode(&mut commands, table, true)?;
         }
-        let parts = commands.read(&[(&self.order, 0, self.count as u64 * 4)]).await?;
-        let mut distances = memory::with_room(self.count)?;
-        distances.extend(words(&parts[0]).map(value_of));
-        Ok(distances)
     }
 
+    /// Makes rows centroids: each pair is a list and the row that becomes its centroid, as the mean of that row alone.
+    pub(crate) async fn seed(&mut self, seeds: &[(u32, u32)]) -> Result<()> {
+        match self {
+            Self::Gpu(training) => training.seed(seeds).await,
+            Self::Host(training) => training.seed(seeds),
+        }
+    }
+
+    /// Distances of all rows to row `row` as a centroid, bit for bit as [`Training::assign`] computes them. That centroid replaces
+    /// the first one until the next call of [`Training::seed`] or [`Training::update`].
+    pub(crate) async fn distances(&mut self, row: u32) -> Result<Vec<f32>> {
+        match self {
+            Self::Gpu(training) => training.distances(row).await,
+            Self::Host(training) => training.distances(row),
+        }
+    }
+
+    /// The nearest of the centroids for every row.
     pub(crate) async fn assign(&self) -> Result<Vec<Assigned>> {
-        let mut assigned = memory::with_room(self.count)?;
-        for TrainingPiece { rows, norms, count, .. } in &self.pieces {
-            let known = Assigning::Known { rows, norms, count: *count as usize };
-            assigned.append(&mut assign(&self.centroids, &known).await?);
+        match self {
+            Self::Gpu(training) => training.assign().await,
+            Self::Host(training) => memory::collect(training.assign()?.iter().map(Assigned::from)),
         }
-        Ok(assigned)
     }
 
-    pub(crate) async fn update(&self, order: &[u32], offsets: &[u32]) -> Result<()> {
-        let mut commands = self.encode_means(order, offsets).await?;
-        self.centroids.encode_update(&mut commands, BufferSlice::all(&self.refused))?;
-        commands.submit();
-        Ok(())
-    }
-
-    async fn encode_means(&self, order: &[u32], offsets: &[u32]) -> Result<Commands<'_>> {
-        self.gpu.upload_bytes(&self.order, 0, bytemuck::cast_slice(order)).await?;
-        self.gpu.upload_bytes(&self.offsets, 0, bytemuck::cast_slice(offsets)).await?;
-        let mut commands = Commands::new(&self.gpu, None);
-        let normalize = match self.centroids.metric.compares_directions() {
-            true => Normalize::MeansAndRows,
-            false => Normalize::Nothing,
-        };
-        let (lists, vectors) = (offsets.len() as u32 - 1, (self.layout.stride / 4) as u32);
-        let Self { order, offsets, centroids, .. } = self;
-        for TrainingPiece { first, count, rows, norms: row_norms } in &self.pieces {
-            let (first_row, end_row) = (*first, first + count);
-            let is_last = (end_row as usize == self.count).into();
-            let buffers = average::Buffers { rows, row_norms, order, offsets, means: &centroids.rows };
-            let params = average::Params { lists, vectors, first_row, end_row, is_last };
-            average::encode(&mut commands, normalize, &params, &buffers)?;
+    /// Replaces centroids by the means of their rows. `order` has the rows list by list, those of list `l` from `offsets[l]` on, in
+    /// ascending order. Lists without rows keep their centroid.
+    pub(crate) async fn update(&mut self, order: &[u32], offsets: &[u32]) -> Result<()> {
+        match self {
+            Self::Gpu(training) => training.update(order, offsets).await,
+            Self::Host(training) => training.update(order, offsets),
         }
-        Ok(commands)
     }
 
-    async fn centroid(&self, list: u32) -> Result<Vec<f32>> {
-        let bytes = self.layout.row_bytes();
-        let range = (&self.centroids.rows, u64::from(list) * bytes, self.centroids.dim as u64 * 4);
-        let parts = Commands::new(&self.gpu, None).read(&[range]).await?;
-        Ok(words(&parts[0]).collect())
+    pub(crate) async fn centroids(&self) -> Result<Vec<f32>> {
+        match self {
+            Self::Gpu(training) => training.centroids.to_host().await,
+            Self::Host(training) => training.centroids.all(),
+        }
     }
 }

@@ -5,6 +5,7 @@ use crate::engine::device::handle::Device;
 use crate::engine::device::matrices::DeviceMatrix;
 use crate::engine::device::vectors::Vectors;
 use crate::engine::rows::contract::Rows;
+use crate::engine::rows::on_host::ListedRows;
 use crate::engine::rows::segments::GpuRows;
 use crate::engine::search::request::SearchRequest;
 use crate::error::{Error, Result};
@@ -78,7 +79,7 @@ impl Device {
                 }
             };
             let request = SearchRequest::nearest(metric, k, self.options().budget_bytes);
-            let found = self.rows_of(matrix, metric).await?.search(&queries, &request, None).await?;
+            let found = self.rows_of(matrix, metric).await?.search(&queries, &request).await?;
             Ok(found.with_roots(metric, Residency::Device).neighbors)
         })
     }
@@ -95,7 +96,8 @@ impl Device {
             }
             Engine::Host(host) => {
                 let (values, squared) = (matrix.shared_on_host(), matrix.normed_on_host()?.squared);
-                Box::new(HostRows::of_matrix(host.clone(), metric, dim, values, squared)) as _
+                let rows = HostRows::of_matrix(host.clone(), metric, dim, values, squared);
+                Box::new(ListedRows::from(rows)) as _
             }
         })
     }

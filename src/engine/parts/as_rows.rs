@@ -1,21 +1,23 @@
 //! Rows on several devices, as an index asks for them.
 
+use std::future::ready;
 use std::sync::Arc;
 
 use crate::bits::Bits;
 use crate::engine::device::handle::Device;
 use crate::engine::device::vectors::Vectors;
 use crate::engine::lists::assign::Assigned;
-use crate::engine::lists::device_lists::DeviceLists;
+use crate::engine::lists::given::GivenCentroids;
 use crate::engine::parts::rows::Parts;
 use crate::engine::rows::change::{Prepared, RowChange};
-use crate::engine::rows::contract::{Probed, Recovered, RowSource, Rows, Slots};
+use crate::engine::rows::contract::{Recovered, RowSource, Rows, Slots, without_lists};
 use crate::engine::rows::edit::Edit;
 use crate::engine::search::plan::Plan;
 use crate::engine::search::request::{SearchRequest, SearchResult};
 use crate::engine::tune::TunedKernel;
 use crate::error::Result;
 use crate::future::{Boxed, RowProgress};
+use crate::memory;
 use crate::metric::Metric;
 use crate::options::residency::Residency;
 use crate::usage::{Memory, MemoryPart};
@@ -60,6 +62,7 @@ impl Rows for Parts {
         if let Some(bits) = &self.alive {
             memory.add("tombstones", Residency::Host, 4 * bits.words().len() as u64);
         }
+        self.centroids.iter().for_each(|values| memory.add_vec("centroids", values));
     }
 
     fn plan(&self, queries: usize, k: usize, budget: u64) -> Result<Plan> {
@@ -70,17 +73,16 @@ impl Rows for Parts {
         &'f self,
         queries: &'f Vectors<'f>,
         request: &'f SearchRequest<'f>,
-        lists: Probed<'f>,
     ) -> Boxed<'f, SearchResult> {
-        match lists {
+        match request.probes {
             // One device alone cannot tell that all have too few rows.
-            Some(lists) if self.layout.is_some() => Box::pin(self.search_widening(lists, queries, request)),
-            _ => self.search_once(lists, queries, request),
+            Some(probes) if self.layout.is_some() => Box::pin(self.search_widening(probes, queries, request)),
+            _ => self.search_once(queries, request),
         }
     }
 
-    fn gain_together(&self, share: [u64; 2]) -> bool {
-        self.parts.iter().any(|part| part.gain_together(share))
+    fn gain_together(&self, probes: Option<u32>) -> bool {
+        self.parts.iter().any(|part| part.gain_together(probes))
     }
 
     fn side_by_side(&self) -> usize {
@@ -95,51 +97,42 @@ impl Rows for Parts {
         self.gathered(slots)
     }
 
-    fn compile_ahead(&self, lists: &[DeviceLists], metric: Metric) {
-        let parts = self.parts.iter().zip(lists.chunks(1));
-        parts.for_each(|(part, own)| part.compile_ahead(own, metric));
+    fn warm_up(&self, metric: Metric) -> Boxed<'_, ()> {
+        Box::pin(async move { self.on_live(|place| self.parts[place].warm_up(metric)).await.map(drop) })
     }
 
-    fn warm_up<'f>(&'f self, metric: Metric, lists: Option<&'f [DeviceLists]>) -> Boxed<'f, ()> {
+    fn tune(&self, metric: Metric, is_again: bool) -> Boxed<'_, Vec<TunedKernel>> {
+        Box::pin(
+            async move { Ok(self.on_live(|place| self.parts[place].tune(metric, is_again)).await?.concat()) },
+        )
+    }
+
+    fn attach_lists<'f>(&'f mut self, centroids: GivenCentroids<'f>) -> Boxed<'f, ()> {
         Box::pin(async move {
-            let own = |place: usize| lists.map(|lists| &lists[place..=place]);
-            self.on_live(|place| self.parts[place].warm_up(metric, own(place))).await.map(drop)
+            for part in &mut self.parts {
+                part.attach_lists(centroids).await?;
+            }
+            self.centroids = Some(memory::copied(centroids.values.values())?);
+            Ok(())
         })
     }
 
-    fn tune<'f>(
-        &'f self,
-        metric: Metric,
-        is_again: bool,
-        lists: Option<&'f [DeviceLists]>,
-    ) -> Boxed<'f, Vec<TunedKernel>> {
-        Box::pin(async move {
-            let own = |place: usize| lists.map(|lists| &lists[place..=place]);
-            let tuned = self.on_live(|place| self.parts[place].tune(metric, is_again, own(place)));
-            Ok(tuned.await?.concat())
-        })
+    fn set_pages<'f>(&'f mut self, pages: &'f [Vec<u32>], sizes: &'f [u32]) -> Boxed<'f, ()> {
+        Box::pin(self.set_on_all(pages, sizes))
     }
 
-    fn assign<'f>(&'f self, lists: &'f [DeviceLists], rows: Vectors<'f>) -> Boxed<'f, Vec<Assigned>> {
+    fn assign<'f>(&'f self, rows: Vectors<'f>) -> Boxed<'f, Vec<Assigned>> {
         Box::pin(async move {
             match rows {
-                Vectors::Host(rows) => self.assign_on_all(lists, rows).await,
-                Vectors::Device(_) => lists[self.first_live()?].assign(rows).await,
+                Vectors::Host(rows) => self.assign_on_all(rows).await,
+                Vectors::Device(_) => self.parts[self.first_live()?].assign(rows).await,
             }
         })
     }
 
-    fn centroids<'f>(&'f self, lists: &'f [DeviceLists]) -> Boxed<'f, Vec<f32>> {
-        Box::pin(async move { lists[self.first_live()?].centroids().await })
-    }
-
-    fn set_lists<'f>(
-        &'f self,
-        lists: &'f mut [DeviceLists],
-        pages: &'f [Vec<u32>],
-        sizes: &'f [u32],
-    ) -> Boxed<'f, ()> {
-        Box::pin(self.set_on_all(lists, pages, sizes))
+    fn centroids(&self) -> Boxed<'_, Vec<f32>> {
+        let values = self.centroids.as_ref().ok_or_else(without_lists);
+        Box::pin(ready(values.and_then(|values| memory::copied(values))))
     }
 
     fn takes_matrices(&self) -> bool {

@@ -4,7 +4,6 @@ use crate::bits::Bits;
 use crate::elements::HostVectors;
 use crate::engine::device::vectors::Vectors;
 use crate::engine::lists::assign::Assigned;
-use crate::engine::lists::device_lists::DeviceLists;
 use crate::engine::lists::tables::PAGE;
 use crate::engine::lists::widening::Widening;
 use crate::engine::parts::layout::Layout;
@@ -21,13 +20,9 @@ type Pages = (Vec<Vec<u32>>, Vec<u32>);
 
 impl Parts {
     /// The list of each row. Replicas that are left have all centroids, and take the rows of one that is lost.
-    pub(super) async fn assign_on_all(
-        &self,
-        lists: &[DeviceLists],
-        rows: HostVectors<'_>,
-    ) -> Result<Vec<Assigned>> {
+    pub(super) async fn assign_on_all(&self, rows: HostVectors<'_>) -> Result<Vec<Assigned>> {
         loop {
-            match self.assign_on_live(lists, rows).await {
+            match self.assign_on_live(rows).await {
                 Err(Error::DeviceLost { .. }) if self.layout.is_none() && !self.live().is_empty() => {}
                 assigned => return assigned,
             }
@@ -35,7 +30,7 @@ impl Parts {
     }
 
     /// Divides rows among the devices that are not lost.
-    async fn assign_on_live(&self, lists: &[DeviceLists], rows: HostVectors<'_>) -> Result<Vec<Assigned>> {
+    async fn assign_on_live(&self, rows: HostVectors<'_>) -> Result<Vec<Assigned>> {
         let live = self.live();
         let (count, devices) = (rows.rows(), live.len());
         if devices == 0 {
@@ -45,7 +40,7 @@ impl Parts {
         let works = live.iter().enumerate().map(|(part, &place)| -> Work<'_, Vec<Assigned>> {
             let first = start(part);
             let own = rows.slice(first..start(part + 1));
-            let assigning = lists[place].assign(own.into());
+            let assigning = self.parts[place].assign(own.into());
             let work =
                 async move { assigning.await.map_err(|error| error.with_rows(|row| first as u64 + row)) };
             (self.engine(place), Box::pin(work))
@@ -55,49 +50,39 @@ impl Parts {
         Ok(all_or_first(assigned.collect())?.concat())
     }
 
-    pub(super) async fn set_on_all(
-        &self,
-        lists: &mut [DeviceLists],
-        pages: &[Vec<u32>],
-        sizes: &[u32],
-    ) -> Result<()> {
+    pub(super) async fn set_on_all(&mut self, pages: &[Vec<u32>], sizes: &[u32]) -> Result<()> {
         let divided = match &self.layout {
             Some(layout) => divided(self, layout, pages)?,
             None => vec![],
         };
-        let live = self.live();
-        let mut works: Vec<Work<'_, ()>> = vec![];
-        for (place, (own, part)) in lists.chunks_mut(1).zip(&self.parts).enumerate() {
-            let (pages, sizes) = match divided.get(place) {
-                Some((pages, sizes)) => (&pages[..], &sizes[..]),
-                None if live.contains(&place) => (pages, sizes),
-                None => continue,
-            };
-            works.push((self.engine(place), part.set_lists(own, pages, sizes)));
-        }
-        all_or_first(together(works).await).map(drop)
+        let works = self.changing()?.into_iter().map(|(place, engine, part)| -> Work<'_, ()> {
+            let (pages, sizes) = divided.get(place).map_or((pages, sizes), |own| (&own.0[..], &own.1[..]));
+            (engine, part.set_pages(pages, sizes))
+        });
+        all_or_first(together(works.collect()).await).map(drop)
     }
 
     /// A query with too few rows in the lists of all devices together probes more lists on all of them.
     pub(super) async fn search_widening(
         &self,
-        (lists, probes): (&[DeviceLists], u32),
+        probes: u32,
         queries: &Vectors<'_>,
         request: &SearchRequest<'_>,
     ) -> Result<SearchResult> {
         let present = request.allowed.map_or(self.len(), |allowed| allowed.count);
         let wanted = request.widens.then_some((request.k as u64).min(present) as usize);
-        let mut widening = Widening { probes, lists: lists[0].count() as u32, wanted };
+        let lists = self.centroids.as_ref().map_or(0, |values| values.len() / self.shape.dim) as u32;
+        let mut widening = Widening { probes, lists, wanted };
         let once = SearchRequest { widens: false, ..*request };
-        let mut found = self.search_once(Some((lists, probes)), queries, &once).await?;
+        let mut found = self.search_once(queries, &once).await?;
         let count = queries.rows();
         while let Some(short) = widening.short(count, |query| found.neighbors.row(query).len()) {
             let some = queries.fetched().await?.vectors().chosen(&short)?;
             let some = Vectors::from(&some);
             let before = count - short.len();
             let progress = |answered| request.report(before + answered);
-            let once = SearchRequest { progress: Some(&progress), ..once };
-            let more = self.search_once(Some((lists, widening.probes)), &some, &once).await?;
+            let once = SearchRequest { probes: Some(widening.probes), progress: Some(&progress), ..once };
+            let more = self.search_once(&some, &once).await?;
             found.neighbors.replace(&short, &more.neighbors)?;
             found.statistics.add(&more.statistics);
         }

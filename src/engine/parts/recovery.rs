@@ -1,7 +1,8 @@
 //! Puts another device in the place of a lost one.
 
-use crate::elements::Matrix;
+use crate::elements::{Matrix, MatrixView};
 use crate::engine::device::handle::Device;
+use crate::engine::lists::given::GivenCentroids;
 use crate::engine::parts::rows::Parts;
 use crate::engine::rows::changing::apply;
 use crate::engine::rows::contract::{Recovered, RowSource, Rows};
@@ -39,7 +40,7 @@ impl Parts {
             };
             let shape = self.shape;
             if let Some(file) = has_left.and_then(|left| self.parts[left].in_file()) {
-                let rows = read_again(device, &shape, file).await?;
+                let rows = self.with_lists(read_again(device, &shape, file).await?).await?;
                 return Ok(Recovered { place, devices, rows });
             }
             let source = match (source, has_left) {
@@ -78,8 +79,18 @@ impl Parts {
                 let prepared = rows.prepare(edit, &mut |_| ()).await?.ready()?;
                 apply(&mut rows, prepared)?;
             }
-            Ok(Recovered { place, devices, rows })
+            Ok(Recovered { place, devices, rows: self.with_lists(rows).await? })
         })
+    }
+
+    /// Gives rows of another device the lists that the others have, without pages.
+    async fn with_lists(&self, mut rows: Box<dyn Rows>) -> Result<Box<dyn Rows>> {
+        if let Some(values) = &self.centroids {
+            let RowShape { metric, dim, quantization, .. } = self.shape;
+            let values = MatrixView::new(values, dim)?;
+            rows.attach_lists(GivenCentroids { values, metric, quantization }).await?;
+        }
+        Ok(rows)
     }
 
     pub(super) fn take_back(&mut self, recovered: Recovered) {

@@ -32,6 +32,8 @@ pub(crate) struct Parts {
     /// The slots of the index that have a row; none if all have.
     pub(super) alive: Option<Bits>,
     pub(super) end: usize,
+    /// The centroids of lists, `[lists, dim]`, for a device that comes when the others are lost.
+    pub(super) centroids: Option<Vec<f32>>,
     /// The devices that are lost.
     lost: Vec<AtomicBool>,
     /// How many searches run on each device.
@@ -99,7 +101,8 @@ impl Parts {
         let Plan { distribution, shape, layout, .. } = plan;
         let lost = parts.iter().map(|_| AtomicBool::new(false)).collect();
         let busy = parts.iter().map(|_| AtomicUsize::new(0)).collect();
-        Self { devices: devices.clone(), parts, distribution, shape, layout, alive, end, lost, busy }
+        let (devices, centroids) = (devices.clone(), None);
+        Self { devices, parts, distribution, shape, layout, alive, end, centroids, lost, busy }
     }
 
     pub(super) fn engine(&self, place: usize) -> Engine {

@@ -8,7 +8,7 @@ use crate::engine::parts::merging::{Counts, all_or_first, joined, merged};
 use crate::engine::parts::rows::Parts;
 use crate::engine::parts::together::{Work, together, together_briefly};
 use crate::engine::rows::allowed::Allowed;
-use crate::engine::rows::contract::{Probed, Rows};
+use crate::engine::rows::contract::Rows;
 use crate::engine::search::plan::Plan;
 use crate::engine::search::request::{SearchRequest, SearchResult};
 use crate::error::{Error, Result};
@@ -18,11 +18,6 @@ use crate::options::distribution::Distribution;
 /// Queries that are worth another replica's launches, or another thread: with fewer, one replica answers all, and one thread waits for all
 /// shards.
 const LEAST_QUERIES: usize = 32;
-
-/// The lists of one of the devices.
-fn own(lists: Probed<'_>, device: usize) -> Probed<'_> {
-    lists.map(|(lists, probes)| (&lists[device..=device], probes))
-}
 
 /// A function for each device that notes how many queries it has answered, and tells how many all have.
 fn notes<'a>(
@@ -69,22 +64,20 @@ impl Parts {
     /// Searches on all devices. Distances of L2 are its squares still.
     pub(super) fn search_once<'f>(
         &'f self,
-        lists: Probed<'f>,
         queries: &'f Vectors<'f>,
         request: &'f SearchRequest<'f>,
     ) -> Boxed<'f, SearchResult> {
         Box::pin(async move {
             let queries = queries.fetched().await?;
             match self.distribution {
-                Distribution::Sharded => self.search_shards(lists, queries.vectors(), request).await,
-                Distribution::Replicated => self.search_replicas(lists, queries.vectors(), request).await,
+                Distribution::Sharded => self.search_shards(queries.vectors(), request).await,
+                Distribution::Replicated => self.search_replicas(queries.vectors(), request).await,
             }
         })
     }
 
     async fn search_shards(
         &self,
-        lists: Probed<'_>,
         queries: HostVectors<'_>,
         request: &SearchRequest<'_>,
     ) -> Result<SearchResult> {
@@ -97,7 +90,7 @@ impl Parts {
             let allowed = allowed.as_ref().map(|allowed| &allowed[device]);
             let progress = request.progress.map(|_| &notes[device] as _);
             let (request, queries) = (SearchRequest { allowed, progress, ..*request }, &queries);
-            let work = async move { rows.search(queries, &request, own(lists, device)).await };
+            let work = async move { rows.search(queries, &request).await };
             (self.engine(device), Box::pin(work))
         });
         let works = works.collect();
@@ -123,7 +116,6 @@ impl Parts {
     /// Divides queries among the devices that are left. Where one is lost meanwhile, the others answer its queries.
     async fn search_replicas(
         &self,
-        lists: Probed<'_>,
         queries: HostVectors<'_>,
         request: &SearchRequest<'_>,
     ) -> Result<SearchResult> {
@@ -155,7 +147,7 @@ impl Parts {
                 let request = SearchRequest { progress, ..*request };
                 let work = async move {
                     let _busy = busy;
-                    self.parts[device].search(&queries, &request, own(lists, device)).await
+                    self.parts[device].search(&queries, &request).await
                 };
                 (self.engine(device), Box::pin(work))
             });

@@ -57,8 +57,8 @@ mod tests {
     use super::*;
     use crate::bits::Bits;
     use crate::engine::device::vectors::Vectors;
-    use crate::engine::lists::device_lists::DeviceLists;
-    use crate::engine::rows::contract::Probed;
+    use crate::engine::lists::assign::Assigned;
+    use crate::engine::lists::given::GivenCentroids;
     use crate::engine::rows::write::Placing;
     use crate::engine::search::plan::Plan;
     use crate::engine::search::request::{SearchRequest, SearchResult};
@@ -119,12 +119,7 @@ mod tests {
             Err(full())
         }
 
-        fn search<'f>(
-            &'f self,
-            _: &'f Vectors<'f>,
-            _: &'f SearchRequest<'f>,
-            _: Probed<'f>,
-        ) -> Boxed<'f, SearchResult> {
+        fn search<'f>(&'f self, _: &'f Vectors<'f>, _: &'f SearchRequest<'f>) -> Boxed<'f, SearchResult> {
             Box::pin(async { Err(full()) })
         }
 
@@ -136,25 +131,27 @@ mod tests {
             Box::pin(async { Err(full()) })
         }
 
-        fn warm_up<'f>(&'f self, _: Metric, _: Option<&'f [DeviceLists]>) -> Boxed<'f, ()> {
+        fn warm_up(&self, _: Metric) -> Boxed<'_, ()> {
             Box::pin(async { Err(full()) })
         }
 
-        fn tune<'f>(
-            &'f self,
-            _: Metric,
-            _: bool,
-            _: Option<&'f [DeviceLists]>,
-        ) -> Boxed<'f, Vec<TunedKernel>> {
+        fn tune(&self, _: Metric, _: bool) -> Boxed<'_, Vec<TunedKernel>> {
             Box::pin(async { Err(full()) })
         }
 
-        fn set_lists<'f>(
-            &'f self,
-            _: &'f mut [DeviceLists],
-            _: &'f [Vec<u32>],
-            _: &'f [u32],
-        ) -> Boxed<'f, ()> {
+        fn attach_lists<'f>(&'f mut self, _: GivenCentroids<'f>) -> Boxed<'f, ()> {
+            Box::pin(async { Err(full()) })
+        }
+
+        fn set_pages<'f>(&'f mut self, _: &'f [Vec<u32>], _: &'f [u32]) -> Boxed<'f, ()> {
+            Box::pin(async { Err(full()) })
+        }
+
+        fn assign<'f>(&'f self, _: Vectors<'f>) -> Boxed<'f, Vec<Assigned>> {
+            Box::pin(async { Err(full()) })
+        }
+
+        fn centroids(&self) -> Boxed<'_, Vec<f32>> {
             Box::pin(async { Err(full()) })
         }
 

@@ -1,6 +1,6 @@
-//! The trait [`Rows`]: an index calls it, and knows nothing else of where its rows are. [`GpuRows`] and [`HostRows`] implement it for
+//! The trait [`Rows`]: an index calls it, and knows nothing else of where its rows are. [`GpuRows`] and `ListedRows` implement it for
 //! one engine, `HybridRows` for rows on the host with a quantised copy on a GPU, `Parts` for several devices, and `MirroredRows` for rows
-//! with a second copy on the host.
+//! with a second copy on the host. Rows have the lists of an `Ivf` too: wherever they go, the lists go with them.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::bits::Bits;
 use crate::engine::device::handle::Device;
 use crate::engine::device::vectors::Vectors;
 use crate::engine::lists::assign::Assigned;
-use crate::engine::lists::device_lists::DeviceLists;
+use crate::engine::lists::given::GivenCentroids;
 use crate::engine::parts::devices::Devices;
 use crate::engine::rows::change::{Prepared, RowChange};
 use crate::engine::rows::edit::Edit;
@@ -24,9 +24,6 @@ use crate::memory;
 use crate::metric::Metric;
 use crate::options::residency::Residency;
 use crate::usage::Memory;
-
-/// The lists of each device, and how many lists a query probes; none for a search of all rows. Rows ignore lists behind their own.
-pub(crate) type Probed<'l> = Option<(&'l [DeviceLists], u32)>;
 
 /// Rows to move from slots to as many others.
 pub(crate) type Moves = (Vec<u32>, Vec<u32>);
@@ -89,12 +86,11 @@ pub(crate) trait Rows: Debug + Send + Sync {
         &'f self,
         queries: &'f Vectors<'f>,
         request: &'f SearchRequest<'f>,
-        lists: Probed<'f>,
     ) -> Boxed<'f, SearchResult>;
 
-    /// Whether searches of this share of the rows, `[probes, lists]`, are faster together. On the host those that one thread answers
-    /// are faster side by side.
-    fn gain_together(&self, _share: [u64; 2]) -> bool {
+    /// Whether searches of all rows, or of this many lists a query, are faster together. On the host those that one thread answers are
+    /// faster side by side.
+    fn gain_together(&self, _probes: Option<u32>) -> bool {
         true
     }
 
@@ -109,42 +105,23 @@ pub(crate) trait Rows: Debug + Send + Sync {
     /// The rows in these slots, `[slots, dim]`: their bytes as they are stored, without padding.
     fn fetch_bytes<'f>(&'f self, slots: &'f [u32]) -> Boxed<'f, Vec<u8>>;
 
-    /// Starts to compile the kernels of searches in lists.
-    fn compile_ahead(&self, _lists: &[DeviceLists], _metric: Metric) {}
+    /// Compiles the kernels of searches in these rows and in their lists, tests those that need it, and waits for both.
+    fn warm_up(&self, metric: Metric) -> Boxed<'_, ()>;
 
-    /// Compiles the kernels of searches in these rows, or in these lists too, tests those that need it, and waits for both.
-    fn warm_up<'f>(&'f self, metric: Metric, lists: Option<&'f [DeviceLists]>) -> Boxed<'f, ()>;
+    /// Times the kernels of searches in these rows, or in their lists where they have such, and uses the faster forms.
+    fn tune(&self, metric: Metric, is_again: bool) -> Boxed<'_, Vec<TunedKernel>>;
 
-    /// Times the kernels of searches in these rows or lists, and uses the faster forms.
-    fn tune<'f>(
-        &'f self,
-        metric: Metric,
-        is_again: bool,
-        lists: Option<&'f [DeviceLists]>,
-    ) -> Boxed<'f, Vec<TunedKernel>>;
-
-    /// The list of each row, which is that of its nearest centroid.
-    fn assign<'f>(&'f self, lists: &'f [DeviceLists], rows: Vectors<'f>) -> Boxed<'f, Vec<Assigned>> {
-        Box::pin(lists[0].assign(rows))
-    }
-
-    /// All centroids, `[lists, dim]`.
-    fn centroids<'f>(&'f self, lists: &'f [DeviceLists]) -> Boxed<'f, Vec<f32>> {
-        Box::pin(lists[0].centroids())
-    }
-
-    /// Whether there is a second copy of the rows on the host, for which lists have one more part, the last.
-    fn has_copy(&self) -> bool {
-        false
-    }
+    /// Makes lists without pages around these centroids, and starts to compile the kernels of searches in lists.
+    fn attach_lists<'f>(&'f mut self, centroids: GivenCentroids<'f>) -> Boxed<'f, ()>;
 
     /// Sets the pages of each list, ascending, and the number of its rows. Searches go through all rows before this is done.
-    fn set_lists<'f>(
-        &'f self,
-        lists: &'f mut [DeviceLists],
-        pages: &'f [Vec<u32>],
-        sizes: &'f [u32],
-    ) -> Boxed<'f, ()>;
+    fn set_pages<'f>(&'f mut self, pages: &'f [Vec<u32>], sizes: &'f [u32]) -> Boxed<'f, ()>;
+
+    /// The list of each row, which is that of its nearest centroid.
+    fn assign<'f>(&'f self, rows: Vectors<'f>) -> Boxed<'f, Vec<Assigned>>;
+
+    /// The centroids of all lists, `[lists, dim]`.
+    fn centroids(&self) -> Boxed<'_, Vec<f32>>;
 
     /// Whether new rows may be a matrix of the device.
     fn takes_matrices(&self) -> bool {
@@ -210,6 +187,11 @@ pub(crate) trait Rows: Debug + Send + Sync {
     fn replace(&mut self, _recovered: Recovered) {}
 }
 
+/// The error of a call that needs lists.
+pub(crate) fn without_lists() -> Error {
+    Error::internal("rows that have no lists")
+}
+
 impl dyn Rows {
     /// Whether GPUs have the quantised copy alone.
     pub(crate) fn is_hybrid(&self) -> bool {
@@ -241,12 +223,11 @@ impl dyn Rows {
 /// Searches rows. Distances are those of the request's metric.
 pub(crate) fn search_rows<'f>(
     rows: &'f dyn Rows,
-    lists: Probed<'f>,
     queries: &'f Vectors<'f>,
     request: &'f SearchRequest<'f>,
 ) -> Boxed<'f, SearchResult> {
     Box::pin(async move {
-        let found = rows.search(queries, request, lists).await?;
+        let found = rows.search(queries, request).await?;
         Ok(found.with_roots(request.metric, rows.residency()))
     })
 }

@@ -11,7 +11,7 @@ pub(crate) mod hybrid;
 pub(crate) mod mirrored;
 pub(crate) mod moves;
 mod on_gpu;
-mod on_host;
+pub(crate) mod on_host;
 pub(crate) mod open;
 pub(crate) mod segments;
 pub(crate) mod shape;

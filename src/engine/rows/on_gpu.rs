@@ -1,15 +1,18 @@
 //! Rows on a GPU, as an index asks for them.
 
+use std::future::ready;
 use std::sync::Arc;
 
 use crate::bits::Bits;
 use crate::engine::device::vectors::Vectors;
 use crate::engine::lists::ahead;
-use crate::engine::lists::device_lists::DeviceLists;
+use crate::engine::lists::assign::{Assigned, Assigning, assign};
+use crate::engine::lists::given::GivenCentroids;
 use crate::engine::lists::probing::Probing;
+use crate::engine::lists::tables::{GpuLists, ListTables};
 use crate::engine::rows::allowed::Scope;
 use crate::engine::rows::change::{Prepared, RowChange};
-use crate::engine::rows::contract::{Probed, Rows};
+use crate::engine::rows::contract::{Rows, without_lists};
 use crate::engine::rows::edit::Edit;
 use crate::engine::rows::segments::GpuRows;
 use crate::engine::screens::int8::tiles::Tiles;
@@ -66,30 +69,17 @@ impl Rows for GpuRows {
         &'f self,
         queries: &'f Vectors<'f>,
         request: &'f SearchRequest<'f>,
-        lists: Probed<'f>,
     ) -> Boxed<'f, SearchResult> {
         Box::pin(async move {
-            let Some((lists, probes)) = lists else {
-                return match request.radius {
-                    Some(_) => within::search(self, queries, request).await,
-                    None => nearest::search(self, queries, request).await,
-                };
+            if let Some(probing) = Probing::of(self, request) {
+                return probing.search(queries).await;
+            }
+            let mut found = match request.radius {
+                Some(_) => within::search(self, queries, request).await?,
+                None => nearest::search(self, queries, request).await?,
             };
-            let (centroids, Some(tables)) = lists[0].on_gpu()? else {
-                let mut found = self.search(queries, request, None).await?;
-                found.statistics.tables_missing = self.len() > 0;
-                return Ok(found);
-            };
-            let probing = Probing {
-                rows: self,
-                centroids,
-                tables,
-                request,
-                #[cfg(not(target_arch = "wasm32"))]
-                asked: None,
-                probes,
-            };
-            probing.search(queries).await
+            found.statistics.tables_missing = request.probes.is_some() && self.len() > 0;
+            Ok(found)
         })
     }
 
@@ -106,14 +96,10 @@ impl Rows for GpuRows {
         })
     }
 
-    fn compile_ahead(&self, _lists: &[DeviceLists], metric: Metric) {
-        self.gpu.compile_ahead(self.dim, || ahead::probing(Searched::of(self, metric)));
-    }
-
-    fn warm_up<'f>(&'f self, metric: Metric, lists: Option<&'f [DeviceLists]>) -> Boxed<'f, ()> {
+    fn warm_up(&self, metric: Metric) -> Boxed<'_, ()> {
         Box::pin(async move {
             let searched = Searched::of(self, metric);
-            let of_lists = lists.map_or(vec![], |_| ahead::probing(searched));
+            let of_lists = self.lists.as_ref().map_or(vec![], |_| ahead::probing(searched));
             self.gpu.compile_all(self.dim, &[of_lists, searched.kernels()].concat()).await?;
             if self.quantized.is_some() {
                 Tiles::tested(&self.gpu, Form::quantized(metric)).await?;
@@ -122,30 +108,45 @@ impl Rows for GpuRows {
         })
     }
 
-    fn tune<'f>(
-        &'f self,
-        metric: Metric,
-        is_again: bool,
-        lists: Option<&'f [DeviceLists]>,
-    ) -> Boxed<'f, Vec<TunedKernel>> {
+    fn tune(&self, metric: Metric, is_again: bool) -> Boxed<'_, Vec<TunedKernel>> {
+        match &self.lists {
+            Some(GpuLists { tables: None, .. }) => Box::pin(ready(Ok(vec![]))),
+            _ => tune(Tried::Rows(self), metric, is_again),
+        }
+    }
+
+    fn attach_lists<'f>(&'f mut self, centroids: GivenCentroids<'f>) -> Boxed<'f, ()> {
         Box::pin(async move {
-            match lists.map(|lists| lists[0].on_gpu()).transpose()? {
-                None => tune(Tried::Rows(self), metric, is_again).await,
-                Some((centroids, Some(tables))) => {
-                    tune(Tried::Lists(self, centroids, tables), metric, is_again).await
-                }
-                Some((_, None)) => Ok(vec![]),
-            }
+            let metric = centroids.metric;
+            let centroids = centroids.on_gpu(&self.gpu).await?;
+            self.lists = Some(GpuLists { centroids, tables: None });
+            self.gpu.compile_ahead(self.dim, || ahead::probing(Searched::of(self, metric)));
+            Ok(())
         })
     }
 
-    fn set_lists<'f>(
-        &'f self,
-        lists: &'f mut [DeviceLists],
-        pages: &'f [Vec<u32>],
-        sizes: &'f [u32],
-    ) -> Boxed<'f, ()> {
-        Box::pin(lists[0].set_on_gpu(self, pages, sizes))
+    fn set_pages<'f>(&'f mut self, pages: &'f [Vec<u32>], sizes: &'f [u32]) -> Boxed<'f, ()> {
+        Box::pin(async move {
+            let end = self.end();
+            let Self { gpu, segments, lists: Some(lists), .. } = self else { return Err(without_lists()) };
+            lists.tables = None;
+            let slots =
+                segments.iter().map(|segment| segment.first_slot..segment.first_slot + segment.capacity);
+            let tables = ListTables::new(gpu, (slots.collect(), end), pages, memory::copied(sizes)?);
+            lists.tables = Some(tables.await?);
+            Ok(())
+        })
+    }
+
+    fn assign<'f>(&'f self, rows: Vectors<'f>) -> Boxed<'f, Vec<Assigned>> {
+        Box::pin(async move {
+            let lists = self.lists.as_ref().ok_or_else(without_lists)?;
+            assign(&lists.centroids, &Assigning::New(rows)).await
+        })
+    }
+
+    fn centroids(&self) -> Boxed<'_, Vec<f32>> {
+        Box::pin(async move { self.lists.as_ref().ok_or_else(without_lists)?.centroids.to_host().await })
     }
 
     fn prepare<'f, 'a: 'f>(
@@ -199,6 +200,7 @@ impl Rows for GpuRows {
             RowChange::Outgrown(outgrown) => {
                 let Outgrown { mut rows, change, loan } = *outgrown;
                 rows.apply(change)?;
+                rows.integers.iter_mut().for_each(|integers| integers.lists = self.lists.take());
                 loan.settle();
                 Ok(Some(Box::new(rows)))
             }

@@ -7,6 +7,7 @@ use crate::engine::rows::contract::Rows;
 use crate::engine::rows::hybrid::HybridRows;
 #[cfg(not(target_arch = "wasm32"))]
 use crate::engine::rows::hybrid::outgrown;
+use crate::engine::rows::on_host::ListedRows;
 use crate::engine::rows::segments::GpuRows;
 use crate::engine::rows::shape::RowShape;
 use crate::engine::screens::int8::codes::QuantizedRows;
@@ -49,11 +50,12 @@ pub(crate) fn open_on<'f>(device: &'f Device, shape: &'f RowShape) -> Boxed<'f, 
 }
 
 /// Rows of the host engine.
-pub(crate) fn open_on_host(device: &Device, shape: &RowShape) -> Result<HostRows> {
+pub(crate) fn open_on_host(device: &Device, shape: &RowShape) -> Result<ListedRows> {
     let Engine::Host(host) = &device.engine else {
         return Err(Error::internal("rows of the host engine on a GPU"));
     };
     let &RowShape { metric, elements, dim, expected, quantization, .. } = shape;
     let is_quantized = quantization.is_wanted_on_host(dim);
-    HostRows::new(host.clone(), metric, elements, dim, is_quantized).expecting(expected)
+    let rows = HostRows::new(host.clone(), metric, elements, dim, is_quantized);
+    rows.expecting(expected).map(ListedRows::from)
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::elements::ElementKind;
+use crate::engine::lists::tables::GpuLists;
 use crate::engine::pass::{BufferVectors, Refining, Table};
 use crate::engine::rows::alive::Alive;
 use crate::engine::rows::shape::RowShape;
@@ -33,6 +34,7 @@ pub(crate) struct GpuRows {
     pub(crate) segment_rows: u32,
     /// Rows that the caller expects in total. Segments are made for them, so that they need not grow.
     expected: u64,
+    pub(crate) lists: Option<GpuLists>,
 }
 
 /// Bytes of a row's norms and id.
@@ -146,7 +148,7 @@ impl GpuRows {
             return Err(Error::unsupported(format!("rows of dim {dim}"), needed, gpu.segment_bytes()));
         }
         let segment_rows = blocks as u32 * BLOCK_ROWS;
-        let (gpu, segments, alive, outgrown) = (gpu.clone(), vec![], None, None);
+        let (gpu, segments, alive, outgrown, lists) = (gpu.clone(), vec![], None, None, None);
         Ok(Self {
             gpu,
             layout,
@@ -158,6 +160,7 @@ impl GpuRows {
             outgrown,
             segment_rows,
             expected,
+            lists,
         })
     }
 
@@ -170,8 +173,20 @@ impl GpuRows {
     ) -> Self {
         let (gpu, quantized) = (self.gpu.clone(), Some(quantized));
         let &Self { layout, dim, segment_rows, expected, .. } = self;
-        let (keeps_rows, outgrown) = (false, None);
-        Self { gpu, layout, dim, segments, quantized, alive, keeps_rows, outgrown, segment_rows, expected }
+        let (keeps_rows, outgrown, lists) = (false, None, None);
+        Self {
+            gpu,
+            layout,
+            dim,
+            segments,
+            quantized,
+            alive,
+            keeps_rows,
+            outgrown,
+            segment_rows,
+            expected,
+            lists,
+        }
     }
 
     /// The rows of a matrix, to be searched: f32, with their norms, and with a u64 for each as its id.
@@ -349,6 +364,7 @@ impl GpuRows {
             memory.add("tombstones", Residency::Device, alive.buffer.size());
             memory.add("tombstones", Residency::Host, 4 * alive.bits.words().len() as u64);
         }
+        self.lists.iter().for_each(|lists| lists.measure(memory));
     }
 }
 

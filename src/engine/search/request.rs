@@ -17,6 +17,8 @@ pub(crate) struct SearchRequest<'a> {
     pub(crate) budget: u64,
     /// The rows that pass the filter. None without a filter.
     pub(crate) allowed: Option<&'a Allowed>,
+    /// How many lists a query probes; none for all rows. Rows without lists ignore it.
+    pub(crate) probes: Option<u32>,
     /// Whether a query that finds fewer than k rows in lists probes more of them.
     pub(crate) widens: bool,
     /// Measures the time of each stage on the device.
@@ -30,8 +32,8 @@ pub(crate) struct SearchRequest<'a> {
 impl SearchRequest<'_> {
     /// The k nearest of all rows, and nothing besides.
     pub(crate) fn nearest(metric: Metric, k: usize, budget: u64) -> Self {
-        let (radius, allowed, progress, forms) = (None, None, None, FormChoice::Tuned);
-        Self { metric, k, radius, budget, allowed, widens: false, profile: false, forms, progress }
+        let (radius, allowed, probes, progress, forms) = (None, None, None, None, FormChoice::Tuned);
+        Self { metric, k, radius, budget, allowed, probes, widens: false, profile: false, forms, progress }
     }
 
     /// An upper bound of the distances within the radius, as engines compute them: L2 as its square.

@@ -16,6 +16,7 @@ use crate::host::rows::values::RowValues;
 use crate::interrupt;
 use crate::memory;
 use crate::metric::Metric;
+use crate::options::residency::Residency;
 
 /// Rows of an index on the host engine, by slot.
 #[derive(Debug)]
@@ -136,6 +137,15 @@ impl HostRows {
             self.ids[slot as usize] = id;
         }
         Ok(())
+    }
+
+    pub(crate) fn residency(&self) -> Residency {
+        if self.values.file().is_some() { Residency::Mapped } else { Residency::Host }
+    }
+
+    /// The rows, where they lie in a file.
+    pub(crate) fn in_file(&self) -> Option<&Self> {
+        self.values.file().map(|_| self)
     }
 
     /// An error if the rows lie in a file that was written to since it was mapped.
@@ -316,6 +326,7 @@ impl HostRows {
 
     /// The rows in these slots, `[slots, dim]`, widened to f32.
     pub(crate) fn fetch(&self, slots: &[u32]) -> Result<Vec<f32>> {
+        self.check_file()?;
         let mut scratch = vec![0.0; self.dim()];
         let mut rows = memory::with_room(slots.len() * self.dim())?;
         for slots in slots.chunks((WORK / self.dim()).max(1)) {
@@ -328,6 +339,7 @@ impl HostRows {
 
     /// The bytes of the rows in these slots, `[slots, dim]`, as they are stored.
     pub(crate) fn fetch_bytes(&self, slots: &[u32]) -> Result<Vec<u8>> {
+        self.check_file()?;
         let row_bytes = slots.first().map_or(0, |&slot| self.values.bytes(slot as usize).len());
         let mut bytes = memory::with_room(slots.len() * row_bytes)?;
         for slots in slots.chunks((WORK / self.dim()).max(1)) {

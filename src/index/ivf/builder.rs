@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use crate::elements::ElementKind;
-use crate::engine::{DeviceMatrix, Devices, EngineLists, Sample, Vectors};
+use crate::elements::{ElementKind, MatrixView};
+use crate::engine::{DeviceCentroids, DeviceMatrix, Devices, GivenCentroids, Sample, Vectors};
 use crate::error::{Error, Result};
 use crate::future::{Boxed, blocking_and_async};
 use crate::index::common::{Settings, resource_methods};
@@ -116,19 +116,15 @@ impl<'a> IvfBuilder<'a> {
                 settings.shape()?;
                 check_sample(settings.dim)?;
                 let vectors = MappedVectors::open(path, settings.metric, settings.dim)?;
-                let devices = settings.resources.devices.clone();
-                let training = means.run(devices.first()?, sample).await?.training;
-                let engine =
-                    EngineLists::of(training, &devices, settings.metric, settings.quantization).await?;
-                return Ivf::of_file(settings, vectors, engine, lists).await;
+                let device = settings.resources.devices.first()?;
+                let centroids = means.run(device, sample).await?.training.centroids().await?;
+                return Ivf::of_file(settings, vectors, &centroids, lists).await;
             }
-            let common = settings.open().await?;
+            let mut common = settings.open().await?;
             check_sample(common.dim)?;
-            let training = means.run(&common.device, sample).await?.training;
-            let mut engine =
-                EngineLists::of(training, &common.devices, common.metric, common.quantization).await?;
-            common.make_ready(&mut engine).await?;
-            Ok(Ivf::of(common, engine, Pages::new(lists)))
+            let centroids = means.run(&common.device, sample).await?.training.centroids().await?;
+            common.attach_lists(&centroids).await?;
+            Ok(Ivf::of(common, Pages::new(lists)))
         })
     }
 }
@@ -139,28 +135,33 @@ impl Ivf {
     async fn of_file(
         settings: Settings,
         vectors: MappedVectors,
-        mut engine: EngineLists,
+        centroids: &[f32],
         lists: usize,
     ) -> Result<Self> {
         let path = vectors.rows.file.path().to_owned();
+        let Settings { resources, metric, dim, quantization, .. } = &settings;
+        let values = MatrixView::new(centroids, *dim)?;
+        let given = GivenCentroids { values, metric: *metric, quantization: *quantization };
+        let on_device = DeviceCentroids::of(&given, resources.devices.first()?).await?;
         let mut of_rows = memory::with_room(vectors.rows.rows)?;
         for piece in vectors.rows.pieces() {
             let (first, rows) = piece?;
-            let assigned = engine
-                .assign_on_first((&rows).into())
+            let assigned = on_device
+                .assign((&rows).into())
                 .await
                 .map_err(|error| blame(&path, error.with_rows(|row| first as u64 + row)))?;
             of_rows.extend(assigned.iter().map(|row| row.list));
         }
+        drop(on_device);
         let mut pages = Pages::new(lists);
         let slots = pages.place(&of_rows, &|_| false)?;
         let mut common = vectors.read(settings, slots).await?;
-        common.store.rows.compile_ahead(engine.parts(), common.metric);
+        common.attach_lists(centroids).await?;
         let store = common.store_mut()?;
         if store.len() > 0 {
-            engine.set(&*store.rows, &pages.of_list, &pages.sizes).await?;
+            store.rows.set_pages(&pages.of_list, &pages.sizes).await?;
         }
-        Ok(Self::of(common, engine, pages))
+        Ok(Self::of(common, pages))
     }
 
     /// Starts a new index of vectors with `dim` elements.

@@ -1,9 +1,8 @@
 //! Adds, updates, removes and compacts rows of an `Ivf`. Their ids stay.
 
-use crate::engine::{Device, Recovered, Vectors};
+use crate::engine::{Recovered, Vectors};
 use crate::error::Result;
 use crate::future::Boxed;
-use crate::index::common::changing;
 use crate::index::ivf::{Ivf, Pages};
 use crate::memory;
 use crate::options::AddOptions;
@@ -71,14 +70,9 @@ impl Ivf {
         })
     }
 
-    pub(crate) fn taken_back<'s>(&'s mut self, recovered: Recovered, device: &'s Device) -> Boxed<'s, ()> {
+    pub(crate) fn taken_back(&mut self, recovered: Recovered) -> Boxed<'_, ()> {
         Box::pin(async move {
-            let Self { common, engine, .. } = self;
-            let place = recovered.place;
-            let lists = engine.around_again(device, common.metric, common.quantization).await?;
-            let engine = changing(engine)?;
-            common.replace(recovered)?;
-            engine.replace(place, lists);
+            self.common.replace(recovered)?;
             self.announce_pages().await;
             Ok(())
         })
@@ -86,7 +80,7 @@ impl Ivf {
 
     /// Slots for rows in the lists of their nearest centroids, and the pages when the rows are there.
     async fn placed(&self, rows: Vectors<'_>) -> Result<(Vec<u32>, Pages)> {
-        let assigned = self.common.store.rows.assign(self.engine.parts(), rows).await?;
+        let assigned = self.common.store.rows.assign(rows).await?;
         let lists = memory::collect(assigned.iter().map(|row| row.list))?;
         let mut pages = self.pages.copied()?;
         let slots = pages.place(&lists, &self.common.store.rows.has_row())?;
@@ -97,15 +91,14 @@ impl Ivf {
         self.pages.leave(slots, &self.common.store.rows.has_row());
     }
 
-    /// Tells the engine which pages the lists have. The change is made by then: the store has taken it, and so have the pages,
+    /// Tells the rows which pages the lists have. The change is made by then: the store has taken it, and so have the pages,
     /// with no await between. Where there is no memory for the tables, or the future is dropped, searches look at all rows until the
     /// next change.
     async fn announce_pages(&mut self) {
         self.recalls.forget();
-        let Self { common, engine, pages, .. } = self;
-        // Neither is shared, because the change is made.
-        if let (Ok(store), Ok(engine)) = (common.store_mut(), changing(engine)) {
-            let _ = engine.set(&*store.rows, &pages.of_list, &pages.sizes).await;
+        // The store is not shared, because the change is made.
+        if let Ok(store) = self.common.store_mut() {
+            let _ = store.rows.set_pages(&self.pages.of_list, &self.pages.sizes).await;
         }
     }
 }

@@ -9,9 +9,8 @@ mod recall;
 
 use std::io::Write;
 use std::path::Path;
-use std::sync::Arc;
 
-use crate::engine::{Device, Devices, EngineLists, SearchResult, TunedKernel, Vectors};
+use crate::engine::{Device, Devices, SearchResult, TunedKernel, Vectors};
 use crate::error::{Error, Result};
 use crate::future::{Boxed, blocking_and_async};
 use crate::index::common::Common;
@@ -54,7 +53,6 @@ pub struct Ivf {
     lists: usize,
     pages: Pages,
     recalls: Recalls,
-    engine: Arc<EngineLists>,
     searches: SharedSearches,
 }
 
@@ -106,7 +104,7 @@ impl Ivf {
         /// # Errors
         /// [`Error::DeviceLost`].
         pub fn centroids(&self) -> Result<Vec<f32>> {
-            Box::pin(self.engine.centroids(&*self.common.store.rows)) as Boxed<'_, Vec<f32>>
+            self.common.store.rows.centroids()
         }
         async centroids_async;
     }
@@ -127,10 +125,9 @@ impl Ivf {
         self.pages.sizes.iter().map(|&size| size as usize).collect()
     }
 
-    fn of(common: Common, engine: EngineLists, pages: Pages) -> Self {
+    fn of(common: Common, pages: Pages) -> Self {
         let (searches, lists) = (SharedSearches::new(&common), pages.sizes.len());
-        let recalls = Recalls::default();
-        Self { searches, common, lists, pages, recalls, engine: Arc::new(engine) }
+        Self { searches, common, lists, pages, recalls: Recalls::default() }
     }
 
     pub(crate) fn common(&self) -> &Common {
@@ -138,7 +135,6 @@ impl Ivf {
     }
 
     pub(crate) fn measure_lists(&self, memory: &mut Memory) {
-        self.engine.measure(memory);
         self.pages.measure(memory);
     }
 
@@ -151,20 +147,6 @@ impl Ivf {
         let is_quicker =
             self.common.store.len() < FLAT_ROWS || probes.saturating_mul(FLAT_SHARE) >= self.lists;
         !device.is_host() && device.options().exact_if_faster && is_quicker
-    }
-
-    pub(crate) fn boxed_warm_up(&self) -> Boxed<'_, ()> {
-        Box::pin(async move {
-            self.common.store.rows.warm_up(self.common.metric, Some(self.engine.parts())).await?;
-            if self.common.device.options().tune {
-                self.tuned(false).await?;
-            }
-            Ok(())
-        })
-    }
-
-    pub(crate) fn tuned(&self, is_again: bool) -> Boxed<'_, Vec<TunedKernel>> {
-        Box::pin(self.common.store.rows.tune(self.common.metric, is_again, Some(self.engine.parts())))
     }
 
     pub(crate) fn boxed_search<'s>(
@@ -186,8 +168,8 @@ impl Ivf {
                 return Err(Error::argument("probes", needed, probes));
             }
             let is_flat = self.is_flat(probes);
-            let lists = (!is_flat).then_some((&self.engine, probes as u32));
-            let mut found = self.searches.search(&self.common, queries, options, lists).await?;
+            let probed = (!is_flat).then_some(probes as u32);
+            let mut found = self.searches.search(&self.common, queries, options, probed).await?;
             if is_flat {
                 found.statistics.searched_flat = queries.rows() as u64;
             }

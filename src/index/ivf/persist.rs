@@ -1,7 +1,6 @@
 //! Saves and loads an `Ivf`.
 
-use crate::elements::MatrixView;
-use crate::engine::{EngineLists, PAGE};
+use crate::engine::PAGE;
 use crate::error::{Error, Result};
 use crate::future::Boxed;
 use crate::index::common::Resources;
@@ -15,7 +14,7 @@ impl Ivf {
         Box::pin(async move {
             let store = &self.common.store;
             let (slots, offsets) = self.pages.in_order(&store.rows.has_row())?;
-            let centroids = self.engine.centroids(&*store.rows).await?;
+            let centroids = store.rows.centroids().await?;
             Ok(Saving { common: &self.common, slots, lists: Some(SavedLists { offsets, centroids }) })
         })
     }
@@ -34,17 +33,14 @@ impl FromSaved for Ivf {
                 slots.iter().max().map_or(0, |&last| (last as usize + 1).next_multiple_of(PAGE as usize));
             let settings = loading.settings(resources, expected).with_lists()?;
             let mut common = settings.open().await?;
-            let centroids = MatrixView::new(&centroids, common.dim)?;
-            let mut engine =
-                EngineLists::around(&common.devices, common.metric, centroids, common.quantization).await?;
-            common.make_ready(&mut engine).await?;
+            common.attach_lists(&centroids).await?;
             let store = common.store_mut()?;
             loading.fill(store, &ids, &slots).await?;
             if store.len() > 0 {
                 // Without them a search would look at all rows, and answer otherwise than the saved index.
-                engine.set(&*store.rows, &pages.of_list, &pages.sizes).await?;
+                store.rows.set_pages(&pages.of_list, &pages.sizes).await?;
             }
-            Ok(Self::of(common, engine, pages))
+            Ok(Self::of(common, pages))
         })
     }
 }

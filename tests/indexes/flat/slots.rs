@@ -195,7 +195,7 @@ fn a_search_without_tables_finds_rows_of_all_lists_and_says_so() {
     let mut rows = Slots::new(device, Metric::L2Squared, 1, Quantization::None, 0).expect("no rows");
     // Each list has a page of 32 slots, with one row.
     rows.put(view(&[1.0f32, 2.0], 1), (&[0, 32], &[7, 8]), &[]).expect("good rows");
-    let search = |lists: Option<(&[Vec<u32>], &[u32])>| {
+    let mut search = |lists: Option<(&[Vec<u32>], &[u32])>| {
         let found = rows.search_lists(view(&[1.0, 2.0], 1), lists, view(&[1.0f32], 1), 2).expect("an answer");
         let ids: Vec<u64> = found.neighbors.row(0).iter().map(|hit| hit.id).collect();
         (ids, found.statistics.tables_missing)

@@ -12,7 +12,7 @@ mod screened;
 mod search;
 
 use crate::engine::lists::centroids::Centroids;
-use crate::engine::lists::tables::ListTables;
+use crate::engine::lists::tables::{GpuLists, ListTables};
 use crate::engine::rows::segments::GpuRows;
 #[cfg(not(target_arch = "wasm32"))]
 use crate::engine::search::hybrid::refining::Asked;
@@ -32,7 +32,21 @@ pub(crate) struct Probing<'a> {
     pub(crate) probes: u32,
 }
 
-impl Probing<'_> {
+impl<'a> Probing<'a> {
+    /// The search that a request asks for; none where that is for all rows, or there are no tables of lists.
+    pub(crate) fn of(rows: &'a GpuRows, request: &'a SearchRequest<'a>) -> Option<Self> {
+        let GpuLists { centroids, tables: Some(tables) } = rows.lists.as_ref()? else { return None };
+        Some(Self {
+            rows,
+            centroids,
+            tables,
+            request,
+            #[cfg(not(target_arch = "wasm32"))]
+            asked: None,
+            probes: request.probes?,
+        })
+    }
+
     pub(super) fn lists(&self) -> u32 {
         self.centroids.lists
     }

@@ -9,6 +9,7 @@ use crate::engine::device::handle::Device;
 use crate::engine::rows::contract::Rows;
 use crate::engine::rows::hybrid::HybridRows;
 use crate::engine::rows::hybrid::changes::{Quantizing, spread_out};
+use crate::engine::rows::on_host::ListedRows;
 use crate::engine::rows::shape::RowShape;
 use crate::engine::search::ahead::Searched;
 use crate::error::{Error, Result};
@@ -131,7 +132,7 @@ impl Reading {
     /// The rows, when all were taken.
     pub(crate) async fn finished(self) -> Result<Box<dyn Rows>> {
         Ok(match self {
-            Self::Host(rows) => rows,
+            Self::Host(rows) => Box::new(ListedRows::from(*rows)),
             Self::Hybrid(mut rows, quantizing) => {
                 if let Some(quantizing) = quantizing {
                     rows.quantized(quantizing).await?;

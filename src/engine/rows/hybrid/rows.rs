@@ -1,13 +1,16 @@
 //! Rows that the host keeps for an index on a GPU, as the index asks for them.
 
+use std::future::ready;
 use std::sync::Arc;
 
 use crate::bits::Bits;
 use crate::engine::device::vectors::Vectors;
-use crate::engine::lists::device_lists::DeviceLists;
+use crate::engine::lists::assign::Assigned;
+use crate::engine::lists::given::GivenCentroids;
 use crate::engine::lists::hybrid as in_lists;
+use crate::engine::lists::probing::Probing;
 use crate::engine::rows::change::{Prepared, RowChange};
-use crate::engine::rows::contract::{Probed, Rows};
+use crate::engine::rows::contract::{Rows, without_lists};
 use crate::engine::rows::edit::Edit;
 use crate::engine::rows::hybrid::HybridRows;
 use crate::engine::rows::segments::GpuRows;
@@ -15,7 +18,7 @@ use crate::engine::search::hybrid;
 use crate::engine::search::plan::Plan;
 use crate::engine::search::request::{SearchRequest, SearchResult};
 use crate::engine::tune::{Tried, TunedKernel, tune};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::future::{Boxed, RowProgress};
 use crate::host::HostRows;
 use crate::metric::Metric;
@@ -24,7 +27,7 @@ use crate::usage::Memory;
 
 impl Rows for HybridRows {
     fn residency(&self) -> Residency {
-        Rows::residency(&self.rows)
+        self.rows.residency()
     }
 
     fn kept(&self) -> Residency {
@@ -67,65 +70,61 @@ impl Rows for HybridRows {
         &'f self,
         queries: &'f Vectors<'f>,
         request: &'f SearchRequest<'f>,
-        lists: Probed<'f>,
     ) -> Boxed<'f, SearchResult> {
         Box::pin(async move {
             self.rows.check_file()?;
-            let Some((lists, probes)) = lists else { return hybrid::search(self, queries, request).await };
-            let (centroids, Some(tables)) = lists[0].on_gpu()? else {
-                let mut found = hybrid::search(self, queries, request).await?;
-                found.statistics.tables_missing = self.rows.len() > 0;
-                return Ok(found);
-            };
-            in_lists::search(self, (centroids, tables), queries, request, probes).await
+            if let Some(probing) = self.integers.as_ref().and_then(|integers| Probing::of(integers, request))
+            {
+                return in_lists::search(self, probing, queries).await;
+            }
+            let mut found = hybrid::search(self, queries, request).await?;
+            found.statistics.tables_missing = request.probes.is_some() && self.rows.len() > 0;
+            Ok(found)
         })
     }
 
     fn fetch<'f>(&'f self, slots: &'f [u32]) -> Boxed<'f, Vec<f32>> {
-        Rows::fetch(&self.rows, slots)
+        Box::pin(async move { self.rows.fetch(slots) })
     }
 
     fn fetch_bytes<'f>(&'f self, slots: &'f [u32]) -> Boxed<'f, Vec<u8>> {
-        Rows::fetch_bytes(&self.rows, slots)
+        Box::pin(async move { self.rows.fetch_bytes(slots) })
     }
 
-    fn compile_ahead(&self, lists: &[DeviceLists], metric: Metric) {
-        if let Some(integers) = self.on_gpu() {
-            integers.compile_ahead(lists, metric);
-        }
-    }
-
-    fn warm_up<'f>(&'f self, metric: Metric, lists: Option<&'f [DeviceLists]>) -> Boxed<'f, ()> {
+    fn warm_up(&self, metric: Metric) -> Boxed<'_, ()> {
         match self.on_gpu() {
-            Some(integers) => integers.warm_up(metric, lists),
-            None => self.rows.warm_up(metric, lists),
+            Some(integers) => integers.warm_up(metric),
+            None => Box::pin(ready(Ok(()))),
         }
     }
 
-    fn tune<'f>(
-        &'f self,
-        metric: Metric,
-        is_again: bool,
-        lists: Option<&'f [DeviceLists]>,
-    ) -> Boxed<'f, Vec<TunedKernel>> {
-        Box::pin(async move {
-            match (&self.integers, lists) {
-                (Some(integers), None) => tune(Tried::Hybrid(self, integers), metric, is_again).await,
-                _ => Ok(vec![]),
+    fn tune(&self, metric: Metric, is_again: bool) -> Boxed<'_, Vec<TunedKernel>> {
+        match &self.integers {
+            Some(integers) if integers.lists.is_none() => {
+                tune(Tried::Hybrid(self, integers), metric, is_again)
             }
-        })
+            _ => Box::pin(ready(Ok(vec![]))),
+        }
     }
 
-    fn set_lists<'f>(
-        &'f self,
-        lists: &'f mut [DeviceLists],
-        pages: &'f [Vec<u32>],
-        sizes: &'f [u32],
-    ) -> Boxed<'f, ()> {
-        Box::pin(async move {
-            let without = || Error::internal("lists of rows on the host have no screen");
-            lists[0].set_on_gpu(self.on_gpu().ok_or_else(without)?, pages, sizes).await
-        })
+    fn attach_lists<'f>(&'f mut self, centroids: GivenCentroids<'f>) -> Boxed<'f, ()> {
+        Box::pin(
+            async move { self.integers.as_mut().ok_or_else(without_lists)?.attach_lists(centroids).await },
+        )
+    }
+
+    fn set_pages<'f>(&'f mut self, pages: &'f [Vec<u32>], sizes: &'f [u32]) -> Boxed<'f, ()> {
+        Box::pin(
+            async move { self.integers.as_mut().ok_or_else(without_lists)?.set_pages(pages, sizes).await },
+        )
+    }
+
+    fn assign<'f>(&'f self, rows: Vectors<'f>) -> Boxed<'f, Vec<Assigned>> {
+        Box::pin(async move { self.integers.as_ref().ok_or_else(without_lists)?.assign(rows).await })
+    }
+
+    fn centroids(&self) -> Boxed<'_, Vec<f32>> {
+        Box::pin(async move { self.integers.as_ref().ok_or_else(without_lists)?.centroids().await })
     }
 
     fn takes_matrices(&self) -> bool {

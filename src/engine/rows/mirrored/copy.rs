@@ -1,20 +1,18 @@
 //! A copy of an index's rows in the host's memory, beside those on a GPU. It answers searches that the processor finishes before a GPU
 //! could, and takes over when the GPU is lost.
 
-use std::slice::from_ref;
 use std::sync::OnceLock;
 use std::time::Duration;
 
 use crate::engine::device::handle::Device;
 use crate::engine::device::vectors::Vectors;
-use crate::engine::lists::device_lists::DeviceLists;
-use crate::engine::rows::contract::{Probed, Rows};
+use crate::engine::rows::contract::Rows;
 use crate::engine::rows::mirrored::crossover::{Crossover, Ran};
+use crate::engine::rows::on_host::ListedRows;
 use crate::engine::rows::open::open_on_host;
 use crate::engine::rows::shape::RowShape;
 use crate::engine::search::request::{SearchRequest, SearchResult};
 use crate::error::{Error, Result};
-use crate::host::HostRows;
 use crate::options::residency::Residency;
 use crate::platform::{CAN_WAIT, Instant};
 
@@ -25,7 +23,7 @@ const LEAST_LATENCY: Duration = if CAN_WAIT { Duration::ZERO } else { Duration::
 /// The copy of the rows on a GPU.
 #[derive(Debug)]
 pub(super) struct HostCopy {
-    pub(super) rows: HostRows,
+    pub(super) rows: ListedRows,
     /// The GPU.
     device: Device,
     /// The time of a launch and a readback there; a search takes longer.
@@ -33,9 +31,6 @@ pub(super) struct HostCopy {
     crossover: Crossover,
     is_fallback: bool,
 }
-
-/// The lists of the copy, and how many of them a query probes.
-type OwnLists<'l> = Option<(&'l DeviceLists, u32)>;
 
 impl HostCopy {
     /// An empty copy for an index on this device.
@@ -47,17 +42,16 @@ impl HostCopy {
     /// Searches the copy where that is expected to be faster or the GPU fails, and the rows on the GPU otherwise.
     pub(super) async fn search(
         &self,
-        (on_gpu, lists): (&dyn Rows, Probed<'_>),
-        own: OwnLists<'_>,
+        on_gpu: &dyn Rows,
         queries: &Vectors<'_>,
         request: &SearchRequest<'_>,
     ) -> Result<SearchResult> {
-        let there = || on_gpu.search(queries, request, lists);
+        let there = || on_gpu.search(queries, request);
         if let Vectors::Device(_) = queries {
             return there().await;
         }
-        let here = || self.search_here(queries, request, own);
-        let expected = self.expected(queries.rows(), request, own);
+        let here = || self.search_here(queries, request);
+        let expected = self.expected(queries.rows(), request);
         // Filtered searches take less time than others of their size: they are not noted.
         let size = expected.filter(|_| request.allowed.is_none());
         if self.is_quicker(expected).await {
@@ -74,14 +68,15 @@ impl HostCopy {
     }
 
     /// The expected duration on the copy; none where it cannot be predicted.
-    fn expected(&self, queries: usize, request: &SearchRequest<'_>, lists: OwnLists<'_>) -> Option<Duration> {
-        let Some((lists, probes)) = lists else { return self.rows.expected(queries) };
+    fn expected(&self, queries: usize, request: &SearchRequest<'_>) -> Option<Duration> {
+        let rows = &self.rows.rows;
+        let Some((lists, probes)) = self.rows.probed(request) else { return rows.expected(queries) };
+        let count = lists.len() as u64;
         // Under a filter, searches probe more lists until they find enough rows.
-        let enough = request.allowed.map_or(0, |allowed| {
-            (request.k as u64).saturating_mul(lists.count()).div_ceil(allowed.count.max(1))
-        });
-        let probes = u64::from(probes).max(enough).min(lists.count());
-        lists.on_host().ok()?.expected(&self.rows, queries, probes as usize)
+        let enough = request
+            .allowed
+            .map_or(0, |allowed| (request.k as u64).saturating_mul(count).div_ceil(allowed.count.max(1)));
+        lists.expected(rows, queries, u64::from(probes).max(enough).min(count) as usize)
     }
 
     /// Whether a search of this expected duration is likely to finish before the GPU would.
@@ -108,14 +103,8 @@ impl HostCopy {
         done
     }
 
-    async fn search_here(
-        &self,
-        queries: &Vectors<'_>,
-        request: &SearchRequest<'_>,
-        lists: OwnLists<'_>,
-    ) -> Result<SearchResult> {
-        let lists = lists.map(|(lists, probes)| (from_ref(lists), probes));
-        let mut found = Rows::search(&self.rows, queries, request, lists).await?;
+    async fn search_here(&self, queries: &Vectors<'_>, request: &SearchRequest<'_>) -> Result<SearchResult> {
+        let mut found = self.rows.search(queries, request).await?;
         (found.statistics.on_host, found.statistics.rows) = (true, Residency::Host);
         Ok(found)
     }

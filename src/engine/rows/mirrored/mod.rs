@@ -10,10 +10,10 @@ use crate::bits::Bits;
 use crate::engine::device::handle::Device;
 use crate::engine::device::vectors::Vectors;
 use crate::engine::lists::assign::Assigned;
-use crate::engine::lists::device_lists::DeviceLists;
+use crate::engine::lists::given::GivenCentroids;
 use crate::engine::rows::change::{MirroredChange, Prepared, RowChange};
 use crate::engine::rows::changing::apply;
-use crate::engine::rows::contract::{Probed, Recovered, RowSource, Rows, Slots};
+use crate::engine::rows::contract::{Recovered, RowSource, Rows, Slots};
 use crate::engine::rows::edit::Edit;
 use crate::engine::rows::segments::GpuRows;
 use crate::engine::rows::shape::RowShape;
@@ -59,7 +59,7 @@ impl CopyOptions {
     }
 }
 
-/// The rows, and their copy: the same rows in the same slots. The lists of an `Ivf` have one more part, of the copy, behind the others.
+/// The rows, and their copy: the same rows in the same slots, and in the same lists.
 #[derive(Debug)]
 pub(crate) struct MirroredRows {
     rows: Box<dyn Rows>,
@@ -124,15 +124,15 @@ impl Rows for MirroredRows {
         &'f self,
         queries: &'f Vectors<'f>,
         request: &'f SearchRequest<'f>,
-        lists: Probed<'f>,
     ) -> Boxed<'f, SearchResult> {
-        let Some(copy) = &self.copy else { return self.rows.search(queries, request, lists) };
-        let here = lists.and_then(|(lists, probes)| Some((lists.last()?, probes)));
-        Box::pin(copy.search((&*self.rows, lists), here, queries, request))
+        match &self.copy {
+            Some(copy) => Box::pin(copy.search(&*self.rows, queries, request)),
+            None => self.rows.search(queries, request),
+        }
     }
 
-    fn gain_together(&self, share: [u64; 2]) -> bool {
-        self.nearest().gain_together(share)
+    fn gain_together(&self, probes: Option<u32>) -> bool {
+        self.nearest().gain_together(probes)
     }
 
     fn side_by_side(&self) -> usize {
@@ -147,53 +147,41 @@ impl Rows for MirroredRows {
         self.nearest().fetch_bytes(slots)
     }
 
-    fn compile_ahead(&self, lists: &[DeviceLists], metric: Metric) {
-        self.rows.compile_ahead(lists, metric);
+    fn warm_up(&self, metric: Metric) -> Boxed<'_, ()> {
+        self.rows.warm_up(metric)
     }
 
-    fn warm_up<'f>(&'f self, metric: Metric, lists: Option<&'f [DeviceLists]>) -> Boxed<'f, ()> {
-        self.rows.warm_up(metric, lists)
+    fn tune(&self, metric: Metric, is_again: bool) -> Boxed<'_, Vec<TunedKernel>> {
+        self.rows.tune(metric, is_again)
     }
 
-    fn tune<'f>(
-        &'f self,
-        metric: Metric,
-        is_again: bool,
-        lists: Option<&'f [DeviceLists]>,
-    ) -> Boxed<'f, Vec<TunedKernel>> {
-        self.rows.tune(metric, is_again, lists)
+    fn attach_lists<'f>(&'f mut self, centroids: GivenCentroids<'f>) -> Boxed<'f, ()> {
+        Box::pin(async move {
+            if let Some(copy) = &mut self.copy {
+                copy.rows.attach_lists(centroids).await?;
+            }
+            self.rows.attach_lists(centroids).await
+        })
     }
 
-    fn has_copy(&self) -> bool {
-        self.copy.is_some()
-    }
-
-    fn assign<'f>(&'f self, lists: &'f [DeviceLists], rows: Vectors<'f>) -> Boxed<'f, Vec<Assigned>> {
-        self.rows.assign(lists, rows)
-    }
-
-    fn centroids<'f>(&'f self, lists: &'f [DeviceLists]) -> Boxed<'f, Vec<f32>> {
-        match (&self.copy, lists) {
-            (Some(_), [.., of_copy]) => Box::pin(of_copy.centroids()),
-            _ => self.rows.centroids(lists),
-        }
-    }
-
-    fn set_lists<'f>(
-        &'f self,
-        lists: &'f mut [DeviceLists],
-        pages: &'f [Vec<u32>],
-        sizes: &'f [u32],
-    ) -> Boxed<'f, ()> {
+    fn set_pages<'f>(&'f mut self, pages: &'f [Vec<u32>], sizes: &'f [u32]) -> Boxed<'f, ()> {
         Box::pin(async move {
             // The copy is done at once; it comes first, so that a dropped future does not leave it out. It gets the pages even if the GPU
             // does not.
-            let here = match (&self.copy, lists.last_mut()) {
-                (Some(_), Some(of_copy)) => of_copy.set_on_host(pages, sizes),
-                _ => Ok(()),
+            let here = match &mut self.copy {
+                Some(copy) => copy.rows.set_pages(pages, sizes).await,
+                None => Ok(()),
             };
-            self.rows.set_lists(lists, pages, sizes).await.and(here)
+            self.rows.set_pages(pages, sizes).await.and(here)
         })
+    }
+
+    fn assign<'f>(&'f self, rows: Vectors<'f>) -> Boxed<'f, Vec<Assigned>> {
+        self.rows.assign(rows)
+    }
+
+    fn centroids(&self) -> Boxed<'_, Vec<f32>> {
+        self.nearest().centroids()
     }
 
     fn takes_matrices(&self) -> bool {
@@ -211,7 +199,7 @@ impl Rows for MirroredRows {
             let mut mirrored = None;
             if let Some(copy) = &mut self.copy {
                 let here = edit.fetched().await?;
-                let change = copy.rows.prepared(here.rows_on_host()?, &here.filled, &here.freed)?;
+                let change = copy.rows.rows.prepared(here.rows_on_host()?, &here.filled, &here.freed)?;
                 mirrored = Some((change, here));
             }
             Ok(match self.rows.prepare(edit, progress).await? {
@@ -246,11 +234,11 @@ impl Rows for MirroredRows {
         // Nothing interrupts it, because the GPU has the change already.
         if let Some(rows) = edit.rows_on_host()? {
             let places = (&*edit.filled, &*edit.ids);
-            copy.rows.put(rows, places, &mut change, (&mut |_| (), || Ok(())))?;
+            copy.rows.rows.put(rows, places, &mut change, (&mut |_| (), || Ok(())))?;
         } else if edit.moves() {
-            copy.rows.relocate(&edit.freed, &edit.filled, &change, || Ok(()))?;
+            copy.rows.rows.relocate(&edit.freed, &edit.filled, &change, || Ok(()))?;
         }
-        copy.rows.apply(change);
+        copy.rows.rows.apply(change);
         Ok(None)
     }
 
@@ -261,7 +249,7 @@ impl Rows for MirroredRows {
     }
 
     fn shrink(&mut self) -> Result<()> {
-        self.copy.iter_mut().for_each(|copy| copy.rows.shrink());
+        self.copy.iter_mut().for_each(|copy| copy.rows.rows.shrink());
         self.rows.shrink()
     }
 
