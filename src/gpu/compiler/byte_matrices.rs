@@ -70,8 +70,13 @@ fn first(op: Op, length: usize) -> u32 {
     (length as u32) << 16 | op as u32
 }
 
+/// The SPIR-V of a variant for matrices of bytes.
+pub(crate) fn words_of_bytes(kernel: &Kernel, variant: &Variant, source: &str) -> Result<Vec<u32>> {
+    with_byte_matrices(&words(kernel, variant, source)?, variant.matrix_bytes)
+}
+
 /// The SPIR-V of a variant's text, with the bounds checks that wgpu asks for.
-pub(super) fn words(kernel: &Kernel, variant: &Variant, source: &str) -> Result<Vec<u32>> {
+fn words(kernel: &Kernel, variant: &Variant, source: &str) -> Result<Vec<u32>> {
     let failed = |fault: String| Error::Device { message: format!("kernel {}: {fault}", kernel.name) };
     let module = front::wgsl::parse_str(source).map_err(|fault| failed(fault.emit_to_string(source)))?;
     let mut validator = Validator::new(ValidationFlags::all(), Capabilities::all());
@@ -102,7 +107,7 @@ pub(super) fn words(kernel: &Kernel, variant: &Variant, source: &str) -> Result<
 ///
 /// # Errors
 /// [`Error::Internal`] for a module that has other matrices, or does with them what is not known here.
-pub(super) fn with_byte_matrices(words: &[u32], depth: u32) -> Result<Vec<u32>> {
+fn with_byte_matrices(words: &[u32], depth: u32) -> Result<Vec<u32>> {
     let all = instructions(words)?;
     let mut constants = HashMap::new();
     let (mut floats, mut integers, mut matrices) = (vec![], None, vec![]);

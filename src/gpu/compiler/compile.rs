@@ -7,9 +7,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 #[cfg(any(target_os = "linux", target_os = "android", windows))]
-use super::byte_matrices;
+use super::byte_matrices::words_of_bytes;
 use super::file::CacheFile;
 use super::forms::{FormChoice, Forms};
+#[cfg(not(any(target_os = "linux", target_os = "android", windows)))]
+use super::no_byte_matrices::words_of_bytes;
 use super::refusals::{Refusal, with_spelled_products};
 use crate::elements::ElementKind;
 use crate::error::{Error, Result};
@@ -390,16 +392,4 @@ impl Compiler {
             self.device.create_shader_module_passthrough(descriptor)
         }
     }
-}
-
-/// The SPIR-V of a variant for matrices of bytes.
-#[cfg(any(target_os = "linux", target_os = "android", windows))]
-pub(crate) fn words_of_bytes(kernel: &Kernel, variant: &Variant, source: &str) -> Result<Vec<u32>> {
-    byte_matrices::with_byte_matrices(&byte_matrices::words(kernel, variant, source)?, variant.matrix_bytes)
-}
-
-/// No adapter lists such matrices.
-#[cfg(not(any(target_os = "linux", target_os = "android", windows)))]
-pub(crate) fn words_of_bytes(kernel: &Kernel, _: &Variant, _: &str) -> Result<Vec<u32>> {
-    Err(Error::internal(format!("kernel {}: matrices of bytes without Vulkan", kernel.name)))
 }

@@ -7,14 +7,18 @@ mod choice;
 mod compile;
 mod file;
 mod forms;
+#[cfg(not(any(target_os = "linux", target_os = "android", windows)))]
+mod no_byte_matrices;
 mod refusals;
 
 pub(crate) use ahead::Wanted;
 pub(super) use ahead::{Ahead, WantedForms};
+#[cfg(all(feature = "internals", any(target_os = "linux", target_os = "android", windows)))]
+pub(crate) use byte_matrices::words_of_bytes;
 pub(super) use compile::Compiler;
-#[cfg(feature = "internals")]
-pub(crate) use compile::words_of_bytes;
 pub(crate) use forms::{FormChoice, FormTimes};
+#[cfg(all(feature = "internals", not(any(target_os = "linux", target_os = "android", windows))))]
+pub(crate) use no_byte_matrices::words_of_bytes;
 pub(super) use refusals::multiplies_bytes;
 #[cfg(feature = "internals")]
 pub(crate) use refusals::with_spelled_products;
