@@ -44,7 +44,9 @@ pub(crate) async fn is_usable(gpu: &Gpu, form: Form) -> Result<bool> {
 /// Whether both kernels compute correctly in the forms of this device.
 async fn is_tested(gpu: &Gpu, form: Form) -> Result<bool> {
     match is_right(gpu, form).await {
-        Err(error @ (Error::OutOfMemory { .. } | Error::DeviceLost { .. } | Error::Interrupted)) => Err(error),
+        Err(error @ (Error::OutOfMemory { .. } | Error::DeviceLost { .. } | Error::Interrupted)) => {
+            Err(error)
+        }
         done => Ok(done.unwrap_or(false)),
     }
 }
