@@ -1,4 +1,4 @@
-//! The door to an index's searches.
+//! Takes searches of many callers, and runs those that wait together as one.
 
 use std::fmt;
 use std::future::Future;
