@@ -117,6 +117,10 @@ impl Rows for Parts {
         })
     }
 
+    fn forget_pages(&mut self) {
+        self.parts.iter_mut().for_each(|part| part.forget_pages());
+    }
+
     fn set_pages<'f>(&'f mut self, pages: &'f [Vec<u32>], sizes: &'f [u32]) -> Boxed<'f, ()> {
         Box::pin(self.set_on_all(pages, sizes))
     }

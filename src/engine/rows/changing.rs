@@ -143,6 +143,8 @@ mod tests {
             Box::pin(async { Err(full()) })
         }
 
+        fn forget_pages(&mut self) {}
+
         fn set_pages<'f>(&'f mut self, _: &'f [Vec<u32>], _: &'f [u32]) -> Boxed<'f, ()> {
             Box::pin(async { Err(full()) })
         }

@@ -114,7 +114,11 @@ pub(crate) trait Rows: Debug + Send + Sync {
     /// Makes lists without pages around these centroids, and starts to compile the kernels of searches in lists.
     fn attach_lists<'f>(&'f mut self, centroids: GivenCentroids<'f>) -> Boxed<'f, ()>;
 
-    /// Sets the pages of each list, ascending, and the number of its rows. Searches go through all rows before this is done.
+    /// Forgets the pages of lists, which a change has made wrong. Searches go through all rows from now on.
+    fn forget_pages(&mut self);
+
+    /// Sets the pages of each list, ascending, and the number of its rows, of rows that have no pages. Until this is done, and after an error,
+    /// searches go through all rows.
     fn set_pages<'f>(&'f mut self, pages: &'f [Vec<u32>], sizes: &'f [u32]) -> Boxed<'f, ()>;
 
     /// The list of each row, which is that of its nearest centroid.

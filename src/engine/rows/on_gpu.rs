@@ -125,11 +125,14 @@ impl Rows for GpuRows {
         })
     }
 
+    fn forget_pages(&mut self) {
+        self.lists.iter_mut().for_each(|lists| lists.tables = None);
+    }
+
     fn set_pages<'f>(&'f mut self, pages: &'f [Vec<u32>], sizes: &'f [u32]) -> Boxed<'f, ()> {
         Box::pin(async move {
             let end = self.end();
             let Self { gpu, segments, lists: Some(lists), .. } = self else { return Err(without_lists()) };
-            lists.tables = None;
             let slots =
                 segments.iter().map(|segment| segment.first_slot..segment.first_slot + segment.capacity);
             let tables = ListTables::new(gpu, (slots.collect(), end), pages, memory::copied(sizes)?);

@@ -124,9 +124,13 @@ impl Rows for ListedRows {
         })
     }
 
+    fn forget_pages(&mut self) {
+        self.lists.iter_mut().for_each(HostLists::forget_pages);
+    }
+
     fn set_pages<'f>(&'f mut self, pages: &'f [Vec<u32>], sizes: &'f [u32]) -> Boxed<'f, ()> {
         let lists = self.lists.as_mut().ok_or_else(without_lists);
-        Box::pin(ready(lists.and_then(|lists| lists.set(pages, PAGE as usize, sizes))))
+        Box::pin(ready(lists.and_then(|lists| lists.set_pages(pages, PAGE as usize, sizes))))
     }
 
     fn assign<'f>(&'f self, rows: Vectors<'f>) -> Boxed<'f, Vec<Assigned>> {

@@ -77,10 +77,13 @@ impl HostLists {
         self.centroids.lists()
     }
 
-    /// Sets the pages of each list, ascending and each of `page` slots, and the number of its rows. Before that, and after an error, all
-    /// rows are searched.
-    pub(crate) fn set(&mut self, pages: &[Vec<u32>], page: usize, sizes: &[u32]) -> Result<()> {
+    /// Forgets which pages the lists have: all rows are searched until they are set.
+    pub(crate) fn forget_pages(&mut self) {
         self.tables = None;
+    }
+
+    /// Sets the pages of each list, ascending and each of `page` slots, and the number of its rows.
+    pub(crate) fn set_pages(&mut self, pages: &[Vec<u32>], page: usize, sizes: &[u32]) -> Result<()> {
         let groups = page / GROUP;
         let mut runs = memory::with_room(pages.len())?;
         for pages in pages {

@@ -92,13 +92,49 @@ impl Ivf {
     }
 
     /// Tells the rows which pages the lists have. The change is made by then: the store has taken it, and so have the pages,
-    /// with no await between. Where there is no memory for the tables, or the future is dropped, searches look at all rows until the
-    /// next change.
+    /// with no await between. The pages from before are forgotten first: where the host or a device has no memory for the new ones, or the
+    /// future is dropped, searches look at all rows until the next change.
     async fn announce_pages(&mut self) {
         self.recalls.forget();
         // The store is not shared, because the change is made.
         if let Ok(store) = self.common.store_mut() {
+            store.rows.forget_pages();
             let _ = store.rows.set_pages(&self.pages.of_list, &self.pages.sizes).await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::index::VectorIndex;
+    use crate::options::SearchOptions;
+    use crate::{Device, Distribution, IvfBuilder, MatrixView, Metric};
+
+    #[test]
+    fn without_pages_all_rows_are_searched_wherever_they_are() -> Result<()> {
+        let host = Device::open("host")?;
+        // Two clusters, each with a list, and a query whose nearest row is in the list of the farther centroid.
+        let rows: Vec<f32> =
+            (0..64).map(|row| if row < 32 { row as f32 } else { 100.0 + row as f32 }).collect();
+        let rows = MatrixView::new(&rows, 1)?;
+        let devices = [host.clone(), host.clone()];
+        for distribution in [None, Some(Distribution::Sharded), Some(Distribution::Replicated)] {
+            let builder: IvfBuilder<'_> = match distribution {
+                None => Ivf::builder(&host, Metric::L2Squared, 1),
+                Some(distribution) => Ivf::builder(&devices, Metric::L2Squared, 1).distribution(distribution),
+            };
+            let mut index = builder.lists(2).train(rows)?;
+            index.add(rows)?;
+            let found = |index: &Ivf| -> Result<usize> {
+                let query = MatrixView::new(&[10.0], 1)?;
+                let found = index.search_with(query, &SearchOptions::new(64).probes(1))?;
+                Ok(found.neighbors.row(0).len())
+            };
+            assert_eq!(found(&index)?, 32, "{distribution:?}");
+            index.common.store_mut()?.rows.forget_pages();
+            assert_eq!(found(&index)?, 64, "{distribution:?}");
+        }
+        Ok(())
     }
 }

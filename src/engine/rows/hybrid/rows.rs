@@ -113,6 +113,10 @@ impl Rows for HybridRows {
         )
     }
 
+    fn forget_pages(&mut self) {
+        self.integers.iter_mut().for_each(GpuRows::forget_pages);
+    }
+
     fn set_pages<'f>(&'f mut self, pages: &'f [Vec<u32>], sizes: &'f [u32]) -> Boxed<'f, ()> {
         Box::pin(
             async move { self.integers.as_mut().ok_or_else(without_lists)?.set_pages(pages, sizes).await },

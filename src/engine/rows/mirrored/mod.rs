@@ -164,6 +164,11 @@ impl Rows for MirroredRows {
         })
     }
 
+    fn forget_pages(&mut self) {
+        self.copy.iter_mut().for_each(|copy| copy.rows.forget_pages());
+        self.rows.forget_pages();
+    }
+
     fn set_pages<'f>(&'f mut self, pages: &'f [Vec<u32>], sizes: &'f [u32]) -> Boxed<'f, ()> {
         Box::pin(async move {
             // The copy is done at once; it comes first, so that a dropped future does not leave it out. It gets the pages even if the GPU
