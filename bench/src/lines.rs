@@ -18,7 +18,7 @@ const IDENTITY: [(&str, &str); 7] = [
     ("exact", "rows dim queries k metric data screened scratch places"),
     ("ivf", "rows dim lists iterations probes queries k metric data screened scratch"),
     ("breakeven", "rows dim queries k metric data scratch"),
-    ("serve", "rows dim lists probes queries k metric data screened scratch threads rate joined"),
+    ("serve", "rows dim lists probes queries k metric data screened scratch threads rate joined places"),
 ];
 
 /// The identity fields of a suite, or none if the suite is unknown.

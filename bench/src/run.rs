@@ -159,15 +159,20 @@ impl Run {
         let keeps_rows = matches!(places.residency, Residency::Auto | Residency::Device);
         ensure!(
             takes_places || self.devices.len() == 1 && keeps_rows,
-            "--device, --distribution, --residency: needed one device that keeps the rows, which `nearfield-bench exact` alone does without; given {}",
+            "--device, --distribution, --residency: needed one device that keeps the rows, which `exact` and `serve` alone do without; given {}",
             places.words().join(" ")
         );
         Ok(())
     }
 
+    /// How rows lie on several devices; nothing of one.
+    pub(super) fn spread(&self) -> String {
+        self.places.as_ref().map_or(String::new(), |places| places.spread(self.devices.len()))
+    }
+
     /// How rows lie on several devices, and where those of an index are if not on the device, for the name of a case.
     pub(super) fn of_places(&self, index: &Flat, plan: &Plan) -> String {
-        let spread = self.places.as_ref().map_or(String::new(), |places| places.spread(self.devices.len()));
+        let spread = self.spread();
         let is_on_host = index.device().adapter().kind == AdapterKind::Host;
         let kept = match (index.residency(), plan.windows > 0) {
             (Residency::Host, _) if is_on_host => "",

@@ -292,6 +292,8 @@ fn many_callers_have_latencies_and_the_answers_of_one() -> Result<()> {
         assert!(case["threads"] == 8 || of("together")? == 2.0, "one thread searches alone: {case}");
         assert_eq!((&case["verified"], &case["late"]), (&case["runs"], &0.into()), "{case}");
     }
+    let shared = lines(&format!("serve {made} --threads 2 --device host,host --distribution replicated"))?;
+    assert_eq!(cases(&shared)[0]["places"], "2 replicas", "{shared:?}");
     let open = lines(&format!("serve {made} --threads 4 --rate 200 --apart"))?;
     let open = cases(&open)[0];
     assert!(

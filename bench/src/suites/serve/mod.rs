@@ -5,7 +5,10 @@ mod load;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use nearfield::{AdapterKind, Device, Flat, Index, Ivf, Metric, Neighbors, Quantization, SearchOptions};
+use nearfield::{
+    AdapterKind, Device, Distribution, Flat, Index, Ivf, Metric, Neighbors, Quantization, Residency,
+    SearchOptions,
+};
 use serde_json::json;
 
 use crate::answers;
@@ -55,6 +58,7 @@ pub(crate) struct Args {
 pub(crate) const HELP: &str = "\
 Examples:
   nearfield-bench serve --count 1000000 --dim 768 --threads 1,4,16,64
+  nearfield-bench serve --count 1000000 --dim 768 --device all --distribution replicated
   nearfield-bench serve --count 1000000 --dim 768 --probes 16 --threads 64 --rate 50000,100000,150000
 
 `ms` is the median latency and `ms_most` the largest. In an open loop (--rate) a latency counts from the arrival. docs/benchmark.md says how cases are checked and timed, and lists the fields of the JSON lines.";
@@ -63,7 +67,16 @@ Examples:
 const SEARCHES: usize = 128;
 
 impl Suite for Args {
+    fn takes_places(&self) -> bool {
+        true
+    }
+
     fn run(&self, run: &mut Run) -> Result<()> {
+        let residency = run.places.as_ref().map_or(Residency::Auto, |places| places.residency);
+        ensure!(
+            residency != Residency::Mapped,
+            "--residency: needed auto, device, host or streamed, given mapped"
+        );
         let there = self.source.queries_there()?;
         let searches = (there / self.queries).min(SEARCHES);
         ensure!(searches > 0, "--batch: needed at most {there}, as the file has, given {}", self.queries);
@@ -79,8 +92,11 @@ impl Suite for Args {
         if run.is_over(&name)? {
             return Ok(());
         }
-        let device = if self.apart { apart(&run.device)? } else { run.device.clone() };
-        let index = self.built(&device, rows, lists)?;
+        let devices =
+            run.devices.iter().map(|device| if self.apart { apart(device) } else { Ok(device.clone()) });
+        let devices = devices.collect::<Result<Vec<Device>>>()?;
+        let distribution = run.places.as_ref().map(|places| places.distribution).unwrap_or_default();
+        let index = self.built(&devices, (distribution, residency), rows, lists)?;
         let searches: Vec<View<'_>> = (0..searches)
             .map(|number| queries.slice(number * self.queries..(number + 1) * self.queries))
             .collect();
@@ -125,15 +141,23 @@ impl Suite for Args {
 }
 
 impl Args {
-    fn built(&self, device: &Device, rows: View<'_>, lists: Option<usize>) -> Result<Index> {
+    fn built(
+        &self,
+        devices: &[Device],
+        (distribution, residency): (Distribution, Residency),
+        rows: View<'_>,
+        lists: Option<usize>,
+    ) -> Result<Index> {
         let Some(lists) = lists else {
-            let builder = Flat::builder(device, self.metric, rows.dim()).quantization(self.quantization);
+            let builder = Flat::builder(devices, self.metric, rows.dim()).quantization(self.quantization);
+            let builder = builder.distribution(distribution).residency(residency);
             let mut index = builder.capacity(rows.rows()).build()?;
             index.add(rows)?;
             return Ok(index.into());
         };
         let builder =
-            Ivf::builder(device, self.metric, rows.dim()).lists(lists).quantization(self.quantization);
+            Ivf::builder(devices, self.metric, rows.dim()).lists(lists).quantization(self.quantization);
+        let builder = builder.distribution(distribution).residency(residency);
         let mut index = builder.capacity(rows.rows() + 16 * lists).train(rows)?;
         index.add(rows)?;
         Ok(index.into())
@@ -145,6 +169,7 @@ impl Args {
             "rows": index.len(), "dim": index.dim(), "lists": index.lists(), "probes": options.probes, "queries": self.queries,
             "k": self.k, "metric": self.metric.name(), "data": self.source.name(), "screened": index.is_quantized(),
             "scratch": run.scratch(), "threads": threads, "rate": rate, "joined": !self.apart,
+            "places": run.spread(),
         });
         let Some(mut case) = run.start(identity)? else { return Ok(()) };
         let seen = load.serve()?;
