@@ -11,10 +11,13 @@ pub(crate) const BLOCK_SHIFT: u32 = BLOCK_ROWS.trailing_zeros();
 /// Where the score of a query and a column lies.
 pub(crate) const SCORES: Snippet = wgsl!("lib/screen/scores", BLOCK_ROWS, BLOCK_SHIFT);
 
+/// Where the granules of a quantised vector start.
+pub(crate) const GRANULE_PLACES: Snippet = wgsl!("lib/screen/granules", BLOCK_ROWS, BLOCK_SHIFT);
+
 /// The products of a tile by four-way integer products.
 pub(crate) const TILE_I8: Snippet = wgsl!("lib/screen/tile_i8", BLOCK_ROWS);
 
-/// The products of a tile on cooperative matrices.
+/// The products of a tile on cooperative matrices. Kernels declare the constant `HEIGHT`, the most queries of a tile.
 pub(crate) const TILE_COOP: Snippet = wgsl!("lib/screen/tile_coop", BLOCK_ROWS);
 
 /// The blocks of one segment whose scores share a buffer with those of other segments: `blocks` blocks of [`BLOCK_ROWS`]

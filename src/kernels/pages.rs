@@ -1,7 +1,7 @@
 //! Pages: how the slots of an `Ivf` are shared out among its lists. Tiles are made of them, and blocks of queries and tiles.
 
 use crate::gpu::{Snippet, wgsl};
-use crate::kernels::blocks::{BLOCK_ROWS, BLOCK_SHIFT};
+use crate::kernels::blocks::BLOCK_ROWS;
 
 /// Slots of a page, all of one list.
 pub(crate) const PAGE: u32 = 32;
@@ -22,10 +22,10 @@ pub(crate) fn table_bytes(blocks: u64, height: u32) -> u64 {
 }
 
 /// Terms of queries, states of their searches, and rows of pages in WGSL.
-pub(crate) const SCREENED: Snippet = wgsl!("lib/lists/screened", BLOCK_ROWS, BLOCK_SHIFT, PAGE);
+pub(crate) const SCREENED: Snippet = wgsl!("lib/lists/screened", PAGE);
 
 /// The lists that a query probes, and the scores of their rows.
 pub(crate) const PROBES: Snippet = wgsl!("lib/lists/probes", BLOCK_ROWS, PAGE, PAGES = PAGES);
 
-/// The table of blocks. Kernels declare the constant `BLOCK_QUERIES`, the most queries of a block.
+/// The table of blocks. Kernels declare the constant `HEIGHT`, the most queries of a block.
 pub(crate) const LIST_BLOCKS: Snippet = wgsl!("lib/lists/blocks", PAGE, PAGES = PAGES, HEADER);

@@ -203,10 +203,12 @@ fn every_declared_buffer_and_override_is_there_and_limits_of_webgpu_hold() {
         bound.sort_unstable_by_key(|variable| variable.binding.as_ref().map(|place| place.binding));
         let names = bound.iter().filter_map(|variable| variable.name.as_deref());
         assert!(names.eq(kernel.storage_buffers().iter().map(|(name, _)| *name)), "{}", kernel.name());
-        let overrides: HashSet<_> =
-            module.overrides.iter().filter_map(|(_, one)| one.name.as_deref()).collect();
+        let overrides = module.overrides.iter().filter_map(|(_, one)| one.name.as_deref());
+        // The height of a tile shapes the text, and is a constant there.
+        let constants = module.constants.iter().filter_map(|(_, one)| one.name.as_deref());
+        let names: HashSet<_> = overrides.chain(constants).collect();
         for (name, _) in kernel.override_constants() {
-            assert!(overrides.contains(name), "{}: no override {name}", kernel.name());
+            assert!(names.contains(name), "{}: no override {name}", kernel.name());
         }
         assert!(kernel.storage_buffers().len() <= 8, "{}: WebGPU promises 8 storage buffers", kernel.name());
         // No adapter with cooperative matrices has less than 32 KiB.
@@ -267,6 +269,12 @@ fn with_matrices_of_bytes(kernel: &Kernel, variant: &Variant, text: &str) -> Vec
             Op::CooperativeMatrixMulAddKHR => {
                 assert_eq!(own[6..], [0xf], "signed numbers");
                 products += 1;
+            }
+            Op::ControlBarrier => {
+                assert_eq!(
+                    constants[&own[3]], 0x108,
+                    "barriers order the workgroup's memory, as they acquire and release"
+                );
             }
             _ => {}
         }

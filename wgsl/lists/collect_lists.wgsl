@@ -11,8 +11,8 @@ const NOTHING = vec4(0x80808080u); // zeros, stored with 128 added
 @group(0) @binding(1) var<storage, read> queries: array<vec4<u32>>; // quantised, blocks of TILE queries; then their terms
 @group(0) @binding(2) var<storage, read> rows: array<vec4<u32>>; // quantised, blocks of TILE rows
 
-var<workgroup> query_slice: array<array<vec4<u32>, BLOCK_QUERIES>, SLICE>;
-var<workgroup> sides: array<Query, BLOCK_QUERIES>;
+var<workgroup> query_slice: array<array<vec4<u32>, HEIGHT>, SLICE>;
+var<workgroup> sides: array<Query, HEIGHT>;
 
 @compute @workgroup_size(WORKGROUP)
 fn collect_lists(
@@ -24,9 +24,9 @@ fn collect_lists(
   for (var number = workgroup.x; number < end; number += workgroups.x) {
     let entry = entry_of(number);
     let count = queries_of(entry);
-    let own_query = blocks[entry + min(index % BLOCK_QUERIES, count - 1u)];
+    let own_query = blocks[entry + min(index % HEIGHT, count - 1u)];
     let first_query = granules_of(own_query);
-    if (index < BLOCK_QUERIES) { sides[index] = query_of(query_terms_of(own_query), value_of(threshold_of(own_query))); }
+    if (index < HEIGHT) { sides[index] = query_of(query_terms_of(own_query), value_of(threshold_of(own_query))); }
     var own_row: array<u32, ROWS>;
     var first_row: array<u32, ROWS>;
     var terms: array<vec4<f32>, ROWS>;
@@ -44,15 +44,15 @@ fn collect_lists(
       }
       terms[r] = row_side(row_terms[some_row]);
     }
-    var sums: array<array<i32, BLOCK_QUERIES>, ROWS>;
+    var sums: array<array<i32, HEIGHT>, ROWS>;
     for (var start = 0u; start < params.granules; start += SLICE) {
       workgroupBarrier();
       // unroll
-      for (var s = 0u; s < SLICE; s += WORKGROUP / BLOCK_QUERIES) {
-        let g = s + index / BLOCK_QUERIES;
+      for (var s = 0u; s < SLICE; s += WORKGROUP / HEIGHT) {
+        let g = s + index / HEIGHT;
         // Flipping the highest bit subtracts 128.
         if (start + g < params.granules) {
-          query_slice[g][index % BLOCK_QUERIES] = queries[first_query + (start + g) * TILE] ^ NOTHING;
+          query_slice[g][index % HEIGHT] = queries[first_query + (start + g) * TILE] ^ NOTHING;
         }
       }
       workgroupBarrier();
@@ -72,7 +72,7 @@ fn collect_lists(
         // unroll
         for (var g = 0u; g < AHEAD; g++) {
           // unroll
-          for (var q = 0u; q < BLOCK_QUERIES; q++) {
+          for (var q = 0u; q < HEIGHT; q++) {
             // Behind the last granule, whatever is there is multiplied by zeros.
             let granule = query_slice[first + g][q];
             // unroll
@@ -91,7 +91,7 @@ fn collect_lists(
       let floor_x = vec4(terms[r].w - slack_of(terms[r]));
       var passing = 0u;
       // unroll on hardware
-      for (var q = 0u; q < BLOCK_QUERIES; q++) {
+      for (var q = 0u; q < HEIGHT; q++) {
         let side = sides[q];
         let score = vec4(f32(totals[r][q]));
         let lower = lower_end(side, score, vec4(terms[r].x), vec4(terms[r].y), vec4(terms[r].z), floor_x).x;
@@ -103,7 +103,7 @@ fn collect_lists(
         passing &= passing - 1u;
         var score = 0i;
         // unroll on hardware
-        for (var q = 0u; q < BLOCK_QUERIES; q++) { score = select(score, totals[r][q], q == place); }
+        for (var q = 0u; q < HEIGHT; q++) { score = select(score, totals[r][q], q == place); }
         keep_row(blocks[entry + place], own_row[r], f32(score));
       }
     }

@@ -21,10 +21,9 @@ fn collect_lists_coop(
     let place = Place(entry_of(number));
     let count = queries_of(place.entry);
     // Others stand for rows and queries that are not there.
-    let vector = vector_of(index);
-    let own_row = row_at(place.entry, vector);
+    let own_row = row_at(place.entry, own_row_of(index));
     let some_row = min(own_row, params.rows - 1u);
-    let own_place = vector % BLOCK_QUERIES;
+    let own_place = own_query_of(index);
     let own_query = blocks[place.entry + min(own_place, count - 1u)];
     // Loaded before the products, so that nothing waits for memory after them.
     let own_row_terms = row_terms[some_row];
@@ -33,10 +32,12 @@ fn collect_lists_coop(
     var sums: Sums;
     multiply_tile(granules_of(own_query), granules_of(some_row), index, &sums);
     share_row(index, coarse_row(own_row, own_row_terms));
-    if (is_first(index) && vector < BLOCK_QUERIES) {
+    if (is_first_of_query(index)) {
       // No row passes for a query that is not there.
-      pieces[QUERIES + vector] = coarse_query(select(params.queries, own_query, vector < count), own_query_terms, own_threshold);
+      shared_terms[QUERIES + own_place] = coarse_query(select(params.queries, own_query, own_place < count), own_query_terms, own_threshold);
     }
     keep_passing(index, subgroup_size, place, &sums);
+    // Slices of the next block lie where subgroups may still sweep.
+    workgroupBarrier();
   }
 }

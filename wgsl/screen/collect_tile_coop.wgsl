@@ -16,17 +16,18 @@ fn collect_tile_coop(
   @builtin(subgroup_size) subgroup_size: u32,
 ) {
   let block = block_of(workgroup.y);
-  let place = Place(workgroup.x * TILE, block * TILE);
+  let place = Place(workgroup.x * HEIGHT, block * TILE);
   // Loaded before the products, so that nothing waits for memory after them.
-  let vector = vector_of(index);
-  let own_row = place.row + vector;
-  let own_query = place.query + vector;
+  let own_row = place.row + own_row_of(index);
+  let own_query = place.query + own_query_of(index);
   let own_row_terms = row_terms[own_row];
   let own_query_terms = query_terms[own_query];
   let own_threshold = thresholds[own_query];
   var sums: Sums;
-  multiply_tile(first_of(workgroup.x, vector), first_of(block, vector), index, &sums);
+  multiply_tile(granules_of(own_query), granules_of(own_row), index, &sums);
   share_row(index, coarse_row(own_row, own_row_terms));
-  if (is_first(index)) { pieces[QUERIES + vector] = coarse_query(own_query, own_query_terms, own_threshold); }
+  if (is_first_of_query(index)) {
+    shared_terms[QUERIES + own_query_of(index)] = coarse_query(own_query, own_query_terms, own_threshold);
+  }
   keep_passing(index, subgroup_size, place, &sums);
 }

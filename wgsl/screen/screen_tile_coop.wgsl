@@ -8,11 +8,12 @@ fn screen_tile_coop(
 ) {
   var sums: Sums;
   let block = params.block_first + workgroup.y * params.block_step;
-  multiply_tile(first_of(workgroup.x, vector_of(index)), first_of(block, vector_of(index)), index, &sums);
-  let query = workgroup.x * TILE + part_query(index);
+  let query = workgroup.x * HEIGHT + part_query(index);
+  let own_query = workgroup.x * HEIGHT + own_query_of(index);
+  multiply_tile(granules_of(own_query), granules_of(block * TILE + own_row_of(index)), index, &sums);
   let first = score_place(query, params.column_first + workgroup.y * TILE, params.room) + part_row(index);
   // unroll
-  for (var i = 0u; i < MATRICES; i++) {
+  for (var i = 0u; i < MATRICES_DOWN; i++) {
     // unroll
     for (var j = 0u; j < MATRICES; j++) {
       // naga 30 accepts only named values as arguments of coopStoreT.

@@ -38,7 +38,7 @@ pub(crate) fn probing(searched: Searched) -> Vec<Wanted> {
     let mut wanted = vec![];
     if let Codes::Int8(tiles) = codes {
         let mut screens = vec![&collect_lists::KERNEL, &probe_thresholds::KERNEL, &screen_probes::KERNEL];
-        screens.extend(tiles.of_shared_lists().map(|lists| lists.kernel));
+        screens.extend(tiles.of_shared_lists(0).map(|lists| lists.kernel));
         let form = Form::quantized(metric) as u32;
         wanted.extend(screens.into_iter().map(|kernel| Wanted::of(kernel).with("FORM", form)));
         wanted.extend([

@@ -2,12 +2,15 @@
 //!
 //! A kernel names matrices of floats in their place, and moves integers in and out by `bitcast`. naga validates that text and writes its
 //! SPIR-V with all bounds checks. [`with_byte_matrices`] then makes the left and right matrices those of signed bytes and the sums those of
-//! 32-bit integers, and marks the products as signed. Nothing else changes, so every access stays where naga checked it. What it does not
-//! know it refuses: matrices of other shapes, and arithmetic on them besides products.
+//! 32-bit integers, and marks the products as signed. It also gives barriers of a subgroup the meaning that Vulkan asks for. Nothing else
+//! changes, so every access stays where naga checked it. What it does not know it refuses: matrices of other shapes, and arithmetic on them
+//! besides products.
 
 use std::collections::HashMap;
 
-use spirv::{Capability, CooperativeMatrixOperands, CooperativeMatrixUse, MAGIC_NUMBER, Op};
+use spirv::{
+    Capability, CooperativeMatrixOperands, CooperativeMatrixUse, MAGIC_NUMBER, MemorySemantics, Op, Scope,
+};
 use wgpu::naga::back::pipeline_constants::process_overrides;
 use wgpu::naga::back::spv::{self, WriterFlags, ZeroInitializeWorkgroupMemoryMode};
 use wgpu::naga::proc::{BoundsCheckPolicies, BoundsCheckPolicy};
@@ -127,6 +130,8 @@ fn with_byte_matrices(words: &[u32], depth: u32) -> Result<Vec<u32>> {
         }
     }
     let value = |id: &u32| constants.get(id).map(|(_, value)| *value);
+    let shared = (MemorySemantics::ACQUIRE_RELEASE | MemorySemantics::WORKGROUP_MEMORY).bits();
+    let shared = constants.iter().filter(|(_, (_, value))| *value == shared).map(|(id, _)| *id).min();
     let mut out = words[..HEADER].to_vec();
     let mut ids = words[BOUND]..;
     let mut fresh = || ids.next().unwrap_or(u32::MAX);
@@ -174,6 +179,11 @@ fn with_byte_matrices(words: &[u32], depth: u32) -> Result<Vec<u32>> {
             (Op::CooperativeMatrixMulAddKHR, &[of, id, left, right, before]) => {
                 let signed = CooperativeMatrixOperands::all().bits();
                 out.extend([first(*op, 7), of, id, left, right, before, signed & 0xf]);
+            }
+            // naga 30 names the memory of a subgroup, which Vulkan has not: lanes exchange through that of the workgroup.
+            (Op::ControlBarrier, &[by, among, _]) if value(&by) == Some(Scope::Subgroup as u32) => {
+                let shared = shared.ok_or_else(|| refusal("no barrier of a workgroup"))?;
+                out.extend([words[0], by, among, shared]);
             }
             (Op::TypeCooperativeMatrixKHR | Op::CooperativeMatrixMulAddKHR, _) => {
                 return Err(refusal("matrices of an unknown form"));

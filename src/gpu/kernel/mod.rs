@@ -111,6 +111,10 @@ pub struct Kernel {
 /// constants; in the text of all others it is a `const`.
 pub const WORKGROUP: &str = "WORKGROUP";
 
+/// The constant that sets the queries of a tile, for kernels that have it among their override constants. It shapes the text, so it is a
+/// `const` there.
+pub(crate) const HEIGHT: &str = "HEIGHT";
+
 /// Sums of a tile: the products of 128 queries and 128 rows.
 const TILE: u32 = 128 * 128;
 
@@ -239,8 +243,8 @@ impl Kernel {
         Self { multiplies_matrices: true, ..self }
     }
 
-    /// Multiplies matrices of bytes where the adapter has them: its text takes vectors of slices and sums by the functions of
-    /// `lib/variants/slices_*`.
+    /// Multiplies matrices of bytes where the adapter has them: its text takes vectors of slices by the functions of
+    /// `lib/variants/slices_*`, and sums by those of `lib/variants/sums_*`.
     pub(crate) const fn takes_byte_matrices(self) -> Self {
         Self { takes_byte_matrices: true, ..self }
     }
@@ -286,6 +290,17 @@ impl Kernel {
     /// Bytes of workgroup memory, of the largest variant.
     pub fn workgroup_bytes(&self) -> u32 {
         self.workgroup_bytes
+    }
+
+    /// The queries of a tile, ascending, where the kernel has several forms of it.
+    pub fn heights(&self) -> &'static [u32] {
+        self.overrides.iter().find(|(name, _)| *name == HEIGHT).map_or(&[], |(_, heights)| *heights)
+    }
+
+    /// Of those the least that holds this many queries, or else the largest.
+    pub(crate) fn height_for(&self, queries: u32) -> Option<u32> {
+        let heights = self.heights();
+        heights.iter().copied().find(|height| *height >= queries).or(heights.last().copied())
     }
 
     /// Whether there are variants for one number of elements.

@@ -1,6 +1,6 @@
 //! The WGSL text of a kernel's variants.
 
-use super::{Kernel, REGISTERS, Snippet, Variant, WORKGROUP, wgsl};
+use super::{HEIGHT, Kernel, REGISTERS, Snippet, Variant, WORKGROUP, wgsl};
 use crate::elements::ElementKind;
 use crate::error::{Error, Result};
 use crate::gpu::unroll::{ALWAYS, Driver, ON_HARDWARE, WITH_REGISTERS, unroll};
@@ -23,9 +23,10 @@ impl Kernel {
         let has_size = self.overrides.iter().any(|(name, _)| *name == WORKGROUP);
         let size = (WORKGROUP, self.invocations(variant));
         let registers = (variant.registers > 0).then_some(("REGISTERS", variant.registers));
+        let height = self.height(variant).map(|height| (HEIGHT, height));
         let constants = snippets.iter().flat_map(|snippet| snippet.constants).copied();
         let mut written = vec![];
-        for constant in constants.chain((!has_size).then_some(size)).chain(registers) {
+        for constant in constants.chain((!has_size).then_some(size)).chain(registers).chain(height) {
             // Snippets may share a constant. Two values of one name are an error that naga reports.
             if !written.contains(&constant) {
                 text.push_str(&format!("const {} = {}u;\n", constant.0, constant.1));
@@ -100,9 +101,9 @@ impl Kernel {
                 _ => wgsl!("lib/variants/matrices_16"),
             });
             if self.takes_byte_matrices {
-                snippets.push(match variant.matrix_bytes {
-                    0 => wgsl!("lib/variants/slices_f16"),
-                    _ => wgsl!("lib/variants/slices_bytes"),
+                snippets.extend(match variant.matrix_bytes {
+                    0 => [wgsl!("lib/variants/slices_f16"), wgsl!("lib/variants/sums_f16")],
+                    _ => [wgsl!("lib/variants/slices_bytes"), wgsl!("lib/variants/sums_bytes")],
                 });
             }
         }

@@ -1,6 +1,6 @@
 //! The variants of a kernel: what exchanges text, and the values of its override constants.
 
-use super::{Kernel, REGISTERS, TILE, WORKGROUP};
+use super::{HEIGHT, Kernel, REGISTERS, TILE, WORKGROUP};
 use crate::elements::ElementKind;
 
 /// One of a kernel's variants.
@@ -133,9 +133,16 @@ impl Kernel {
         sizes.find(|((name, _), _)| *name == WORKGROUP).map_or(self.workgroup_size, |(_, &size)| size)
     }
 
-    /// Names and values of the override constants of a variant.
+    /// Names and values of the override constants of a variant, without those of its text.
     pub fn constants(&self, variant: &Variant) -> Vec<(&'static str, f64)> {
         let names = self.overrides.iter().map(|(name, _)| *name);
-        names.zip(variant.constants.iter().map(|&value| f64::from(value))).collect()
+        let values = variant.constants.iter().map(|&value| f64::from(value));
+        names.zip(values).filter(|(name, _)| *name != HEIGHT).collect()
+    }
+
+    /// The queries of a variant's tile, where it has several forms.
+    pub(super) fn height(&self, variant: &Variant) -> Option<u32> {
+        let mut values = self.overrides.iter().zip(&variant.constants);
+        values.find(|((name, _), _)| *name == HEIGHT).map(|(_, &height)| height)
     }
 }

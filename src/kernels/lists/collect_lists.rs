@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::gpu::{Buffer, BufferSlice, CANDIDATES, Commands, Grid, KEEP_ROW, Kernel, USABLE, buffers, wgsl};
-use crate::kernels::blocks::BLOCK_ROWS;
+use crate::kernels::blocks::{BLOCK_ROWS, GRANULE_PLACES};
 use crate::kernels::intervals::INTERVALS;
 use crate::kernels::keys::KEYS;
 use crate::kernels::lengths::GRANULES;
@@ -13,8 +13,8 @@ pub use crate::kernels::lists::screening::{Form, Params};
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("collect_lists")
-    .library(&[KEYS, INTERVALS, USABLE, CANDIDATES, SCREENED, KEEP_ROW, LIST_BLOCKS])
-    .source(wgsl!("lists/collect_lists", BLOCK_ROWS, BLOCK_QUERIES))
+    .library(&[KEYS, INTERVALS, USABLE, CANDIDATES, GRANULE_PLACES, SCREENED, KEEP_ROW, LIST_BLOCKS])
+    .source(wgsl!("lists/collect_lists", BLOCK_ROWS, HEIGHT = BLOCK_QUERIES))
     .buffers(BUFFERS)
     .fits_registers()
     .overrides(OVERRIDES)
@@ -61,6 +61,9 @@ pub(crate) fn encode(
     buffers: &Buffers<'_>,
     most: u64,
 ) -> Result<()> {
-    let pipeline = commands.gpu().pipeline(kernel.kernel, &[form as u32, has_bits.into()])?;
+    let ListKernel { kernel, height } = kernel;
+    let height = kernel.heights().contains(&height).then_some(height);
+    let constants: Vec<u32> = [form as u32, has_bits.into()].into_iter().chain(height).collect();
+    let pipeline = commands.gpu().pipeline(kernel, &constants)?;
     commands.dispatch(&pipeline, params, &buffers.slices(), Grid::Tiles(most.min(WORKGROUPS) as u32, 1))
 }

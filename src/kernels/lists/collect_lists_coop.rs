@@ -1,13 +1,13 @@
 //! Scores the rows of lists for many queries a list on cooperative matrices, and collects those that thresholds do not exclude.
 
 use crate::gpu::{CANDIDATES, COARSE_TEST, INTEGERS, KEEP_ROW, Kernel, SWEEP_COOP, USABLE, wgsl};
-use crate::kernels::blocks::TILE_COOP;
+use crate::kernels::blocks::{BLOCK_ROWS, GRANULE_PLACES, TILE_COOP};
 use crate::kernels::intervals::INTERVALS;
 use crate::kernels::keys::KEYS;
 use crate::kernels::lengths::GRANULES;
 use crate::kernels::lists::collect_lists::{BUFFERS, ListKernel};
-use crate::kernels::lists::screening::OVERRIDES;
 use crate::kernels::pages::{LIST_BLOCKS, SCREENED};
+use crate::kernels::screen::collect_tile_coop::OVERRIDES;
 
 pub use crate::kernels::lists::screening::Params;
 
@@ -20,13 +20,14 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("collect_lists_coop")
         CANDIDATES,
         COARSE_TEST,
         INTEGERS,
+        GRANULE_PLACES,
         TILE_COOP,
         SWEEP_COOP,
         SCREENED,
         KEEP_ROW,
         LIST_BLOCKS,
     ])
-    .source(wgsl!("lists/collect_lists_coop", BLOCK_QUERIES))
+    .source(wgsl!("lists/collect_lists_coop"))
     .buffers(BUFFERS)
     .overrides(OVERRIDES)
     .multiplies_matrices()
@@ -35,8 +36,7 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("collect_lists_coop")
     .workgroup(256, 2 * 128 * 10 * 8 + 4 * 1024)
     .holds_tile();
 
-/// The most queries of a block.
-const BLOCK_QUERIES: u32 = 128;
-
-/// The kernel, as `collect_lists::encode` takes it.
-pub(crate) const TILES: ListKernel = ListKernel { kernel: &KERNEL, height: BLOCK_QUERIES };
+/// The kernel for about this many queries a list, as `collect_lists::encode` takes it.
+pub(crate) fn for_queries(queries_a_list: u32) -> ListKernel {
+    ListKernel { kernel: &KERNEL, height: KERNEL.height_for(queries_a_list).unwrap_or(BLOCK_ROWS) }
+}

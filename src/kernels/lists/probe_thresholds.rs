@@ -2,6 +2,7 @@
 
 use crate::error::Result;
 use crate::gpu::{Buffer, BufferSlice, Commands, GRID, Grid, Kernel, USABLE, buffers, wgsl};
+use crate::kernels::blocks::GRANULE_PLACES;
 use crate::kernels::intervals::INTERVALS;
 use crate::kernels::keys::KEYS;
 use crate::kernels::lengths::GRANULES;
@@ -13,7 +14,7 @@ pub use crate::kernels::lists::screening::{Form, Params};
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("probe_thresholds")
-    .library(&[KEYS, GRID, INTERVALS, USABLE, DIGITS, SCREENED, PROBES])
+    .library(&[KEYS, GRID, INTERVALS, USABLE, DIGITS, GRANULE_PLACES, SCREENED, PROBES])
     .source(wgsl!("lists/probe_thresholds", UPPERS, LONG, SHARE, ROUNDED_BITS))
     .buffers(BUFFERS)
     .overrides(OVERRIDES)

@@ -2,6 +2,7 @@
 
 use crate::error::Result;
 use crate::gpu::{Buffer, BufferSlice, CANDIDATES, Commands, GRID, Grid, Kernel, USABLE, buffers, wgsl};
+use crate::kernels::blocks::GRANULE_PLACES;
 use crate::kernels::intervals::INTERVALS;
 use crate::kernels::keys::KEYS;
 use crate::kernels::lengths::GRANULES;
@@ -12,7 +13,7 @@ pub use crate::kernels::lists::screening::{Form, Params};
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("screen_probes")
-    .library(&[KEYS, GRID, INTERVALS, USABLE, CANDIDATES, SCREENED, PROBES])
+    .library(&[KEYS, GRID, INTERVALS, USABLE, CANDIDATES, GRANULE_PLACES, SCREENED, PROBES])
     .source(wgsl!("lists/screen_probes", SHARE))
     .buffers(BUFFERS)
     .overrides(OVERRIDES)

@@ -2,15 +2,15 @@
 
 use crate::future::Boxed;
 use crate::gpu::{
-    Buffer, CANDIDATES, COARSE_TEST, COLLECT_TILE, Commands, Gpu, INTEGERS, KEEP_ROW, Kernel, SWEEP_COOP,
-    USABLE, wgsl, words,
+    Buffer, CANDIDATES, COARSE_TEST, COLLECT_TILE, Commands, Gpu, HEIGHT, INTEGERS, KEEP_ROW, Kernel,
+    SWEEP_COOP, USABLE, wgsl, words,
 };
-use crate::kernels::blocks::{BLOCK_ROWS, TILE_COOP};
+use crate::kernels::blocks::{BLOCK_ROWS, GRANULE_PLACES, TILE_COOP};
 use crate::kernels::intervals::INTERVALS;
 use crate::kernels::keys::{KEYS, key_of};
 use crate::kernels::lengths::GRANULES;
 use crate::kernels::screen::collect::Round;
-use crate::kernels::screen::collect_tile_i8::{self, BUFFERS, Buffers, Form, OVERRIDES, RoundPart};
+use crate::kernels::screen::collect_tile_i8::{self, BUFFERS, Buffers, Form, RoundPart};
 use crate::screen::certificate::{Margin, Terms};
 
 pub use crate::kernels::screen::collect_tile_i8::Params;
@@ -26,6 +26,7 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("collect_tile_coop")
         COLLECT_TILE,
         KEEP_ROW,
         INTEGERS,
+        GRANULE_PLACES,
         TILE_COOP,
         SWEEP_COOP,
     ])
@@ -38,8 +39,12 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("collect_tile_coop")
     .workgroup(256, 2 * 128 * 10 * 8 + 4 * 1024)
     .holds_tile();
 
+/// The override constants of kernels that collect tiles on cooperative matrices. Few queries take a low tile, whose products cost less.
+pub(in crate::kernels) const OVERRIDES: &[(&str, &[u32])] =
+    &[("FORM", Form::QUANTIZED), ("HAS_BITSET", &[0, 1]), (HEIGHT, &[32, 64, 128])];
+
 /// Whether the kernel keeps, of one tile with these scores `[queries, rows]`, the rows whose score reaches a threshold. Each form is
-/// a kernel of its own to the compiler, so the one that searches need is tested.
+/// a kernel of its own to the compiler, so those that searches need are tested, one after the other.
 pub(super) fn is_right<'f>(
     gpu: &'f Gpu,
     form: Form,
@@ -60,13 +65,7 @@ pub(super) fn is_right<'f>(
         gpu.upload_bytes(&row_terms, 0, bytemuck::cast_slice(&terms)).await?;
         gpu.upload_bytes(&thresholds, 0, bytemuck::cast_slice(&[key_of(distance(LEAST)); SIDE])).await?;
         let part = RoundPart { segment: 0, round: Round { step: 1, skip: 0 }, base: 0, first: 0, blocks: 1 };
-        let params = Params {
-            granules,
-            queries: BLOCK_ROWS,
-            rows: BLOCK_ROWS,
-            capacity: BLOCK_ROWS,
-            ..Params::default()
-        };
+        let params = Params { granules, rows: BLOCK_ROWS, capacity: BLOCK_ROWS, ..Params::default() };
         let buffers = Buffers {
             queries,
             rows,
@@ -77,23 +76,31 @@ pub(super) fn is_right<'f>(
             counts: (&counts).into(),
             candidates: &candidates,
         };
-        let mut commands = Commands::new(gpu, None);
-        commands.clear(&counts, 0, SIDE as u64 * 4);
-        collect_tile_i8::encode(&mut commands, &KERNEL, (form, false), &part, params, &buffers)?;
-        let bytes = SIDE as u64 * 4;
-        let lists = bytes * SIDE as u64;
-        let parts = commands.read(&[(&counts, 0, bytes), (&candidates, 0, 2 * lists)]).await?;
-        let entries: Vec<u32> = words(&parts[1]).collect();
-        let (slots, lowers) = entries.split_at(SIDE * SIDE);
-        Ok(scores.chunks(SIDE).zip(words::<u32>(&parts[0])).enumerate().all(|(query, (scores, count))| {
-            let passing = scores.iter().zip(0u32..).filter(|(score, _)| **score >= LEAST);
-            let wanted: Vec<(u32, u32)> =
-                passing.map(|(score, row)| (row, key_of(distance(*score)))).collect();
-            let own = query * SIDE..query * SIDE + (count as usize).min(SIDE);
-            let mut found: Vec<(u32, u32)> =
-                slots[own.clone()].iter().copied().zip(lowers[own].iter().copied()).collect();
-            found.sort_unstable();
-            found == wanted
-        }))
+        for &height in KERNEL.heights() {
+            let mut commands = Commands::new(gpu, None);
+            commands.clear(&counts, 0, SIDE as u64 * 4);
+            let params = Params { queries: height, ..params };
+            collect_tile_i8::encode(&mut commands, &KERNEL, (form, false), &part, params, &buffers)?;
+            let bytes = u64::from(height) * 4;
+            let lists = bytes * SIDE as u64;
+            let parts = commands.read(&[(&counts, 0, bytes), (&candidates, 0, 2 * lists)]).await?;
+            let entries: Vec<u32> = words(&parts[1]).collect();
+            let (slots, lowers) = entries.split_at(entries.len() / 2);
+            let mut queries = scores.chunks(SIDE).zip(words::<u32>(&parts[0])).enumerate();
+            let is_right = queries.all(|(query, (scores, count))| {
+                let passing = scores.iter().zip(0u32..).filter(|(score, _)| **score >= LEAST);
+                let wanted: Vec<(u32, u32)> =
+                    passing.map(|(score, row)| (row, key_of(distance(*score)))).collect();
+                let own = query * SIDE..query * SIDE + (count as usize).min(SIDE);
+                let mut found: Vec<(u32, u32)> =
+                    slots[own.clone()].iter().copied().zip(lowers[own].iter().copied()).collect();
+                found.sort_unstable();
+                found == wanted
+            });
+            if !is_right {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     })
 }

@@ -44,13 +44,10 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("collect_tile_i8")
     .library(&[KEYS, INTERVALS, USABLE, CANDIDATES, COARSE_TEST, COLLECT_TILE, KEEP_ROW, TILE_I8])
     .source(wgsl!("screen/collect_tile_i8"))
     .buffers(BUFFERS)
-    .overrides(OVERRIDES)
+    .overrides(&[("FORM", Form::QUANTIZED), ("HAS_BITSET", &[0, 1])])
     .lengths(&[GRANULES])
     .workgroup(256, 2 * 8 * 33 * 16 + 8)
     .holds_tile();
-
-/// The override constants of both kernels.
-pub(super) const OVERRIDES: &[(&str, &[u32])] = &[("FORM", Form::QUANTIZED), ("HAS_BITSET", &[0, 1])];
 
 buffers! {
     /// The rows to score, and where to put the ones that are kept.
@@ -93,9 +90,11 @@ pub(crate) fn encode(
     buffers: &Buffers<'_>,
 ) -> Result<()> {
     let &RoundPart { round: Round { step, skip }, base, first, blocks, .. } = part;
-    let pipeline = commands.gpu().pipeline(kernel, &[form as u32, has_bits.into()])?;
+    let height = kernel.height_for(params.queries);
+    let constants: Vec<u32> = [form as u32, has_bits.into()].into_iter().chain(height).collect();
+    let pipeline = commands.gpu().pipeline(kernel, &constants)?;
     let plane = params.queries * params.capacity;
     let params = Params { first, step, ratio: skip / step, base, plane, ..params };
-    let grid = Grid::Tiles(params.queries.div_ceil(BLOCK_ROWS), blocks);
+    let grid = Grid::Tiles(params.queries.div_ceil(height.unwrap_or(BLOCK_ROWS)), blocks);
     commands.dispatch(&pipeline, &params, &buffers.slices(), grid)
 }

@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::future::Boxed;
 use crate::gpu::{Commands, Gpu, INTEGERS, Kernel, SLICES_F16, wgsl};
-use crate::kernels::blocks::{BLOCK_ROWS, Part, SCORE_BUFFERS, SCORES, Scored, TILE_COOP};
+use crate::kernels::blocks::{BLOCK_ROWS, GRANULE_PLACES, Part, SCORE_BUFFERS, SCORES, Scored, TILE_COOP};
 use crate::kernels::lengths::GRANULES;
 use crate::kernels::screen::{collect_tile_coop, screen_tile_i8};
 use crate::platform::HAS_NATIVE_FEATURES;
@@ -13,8 +13,8 @@ use crate::metric::Form;
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("screen_tile_coop")
-    .library(&[SCORES, INTEGERS, SLICES_F16, TILE_COOP])
-    .source(wgsl!("screen/screen_tile_coop"))
+    .library(&[SCORES, INTEGERS, SLICES_F16, GRANULE_PLACES, TILE_COOP])
+    .source(wgsl!("screen/screen_tile_coop", HEIGHT = BLOCK_ROWS))
     .buffers(SCORE_BUFFERS)
     .multiplies_matrices()
     .lengths(&[GRANULES])

@@ -24,11 +24,14 @@ fn quantized(form: Form, dim: usize, queries: usize) -> Quantized {
     Quantized::new(&mut Random::new((dim * 31 + queries) as u64), form, dim, [queries, BLOCKS * BLOCK])
 }
 
-/// Checks both kernels, where the device has them.
+/// Checks both kernels, where the device has them, and all heights of tiles.
 fn check(bench: Bench<'_>, quantized: &Quantized, round: Round, allowed: Option<&[u32]>) {
-    let mut kernels = vec![&collect_tile_i8::KERNEL];
+    let mut kernels = vec![(&collect_tile_i8::KERNEL, None)];
     match bench.device.capabilities().matrix_side() {
-        Some(_) => kernels.push(&collect_tile_coop::KERNEL),
+        Some(_) => {
+            let kernel = &collect_tile_coop::KERNEL;
+            kernels.extend(kernel.heights().iter().map(|&height| (kernel, Some(height))));
+        }
         None => println!("skipped: no cooperative matrices of f16"),
     }
     let usable =
@@ -49,7 +52,7 @@ fn check(bench: Bench<'_>, quantized: &Quantized, round: Round, allowed: Option<
 
 fn collected(
     bench: Bench<'_>,
-    kernel: &'static Kernel,
+    (kernel, height): (&'static Kernel, Option<u32>),
     quantized: &Quantized,
     (step, ratio, blocks): Round,
     allowed: Option<&[u32]>,
@@ -77,8 +80,8 @@ fn collected(
         ..collect_tile_i8::Params::of(margin)
     };
     let buffers = [&queries, &rows, &row_terms, &query_terms, &limits, &bits, &counts, &candidates];
-    let constants = [form as u32, allowed.is_some().into()];
-    let grid = [count.div_ceil(BLOCK) as u32, blocks.len() as u32];
+    let constants: Vec<u32> = [form as u32, allowed.is_some().into()].into_iter().chain(height).collect();
+    let grid = [(count as u32).div_ceil(height.unwrap_or(BLOCK_ROWS)), blocks.len() as u32];
     bench.dispatch(kernel, &constants, &params, &buffers, grid);
     Lists { counts: bench.read(&counts), words: bench.read(&candidates), ..lists }
 }

@@ -127,11 +127,11 @@ impl Probed {
         states
     }
 
-    /// Collects with this kernel from lists that hold `capacity` rows.
+    /// Collects with this kernel, of this height where it has several, from lists that hold `capacity` rows.
     fn collect(
         &self,
         bench: Bench<'_>,
-        kernel: &'static Kernel,
+        (kernel, height): (&'static Kernel, Option<u32>),
         thresholds: &[u32],
         capacity: usize,
     ) -> Lists {
@@ -153,17 +153,18 @@ impl Probed {
             let mut grouped = group::reference(&probed, self.tables.lists());
             // In any order.
             grouped.iter_mut().for_each(|own| own.reverse());
-            let height = if kernel.name() == "collect_lists_coop" { 128 } else { 8 };
-            let blocks = bench.input(&group::table(&grouped, &self.tables.by_list(), height));
+            let queries = height.unwrap_or(8) as usize;
+            let blocks = bench.input(&group::table(&grouped, &self.tables.by_list(), queries));
+            let constants: Vec<u32> = self.constants().into_iter().chain(height).collect();
             let buffers = [&queries, &rows, &row_terms, &allowed, &states, &blocks, &candidates];
-            bench.dispatch(kernel, &self.constants(), &params, &buffers, [5, 1]);
+            bench.dispatch(kernel, &constants, &params, &buffers, [5, 1]);
         }
         let mut counts = bench.read(&states);
         counts.truncate(self.count());
         Lists { counts, words: bench.read(&candidates), ..lists }
     }
 
-    fn check(&self, bench: Bench<'_>, kernel: &'static Kernel) {
+    fn check(&self, bench: Bench<'_>, kernel: (&'static Kernel, Option<u32>)) {
         self.quantized.check_collecting(
             FIRST_SLOT,
             |query| {
@@ -224,7 +225,7 @@ impl Probed {
     }
 }
 
-fn check_all(bench: Bench<'_>, kernel: &'static Kernel) {
+fn check_all(bench: Bench<'_>, kernel: (&'static Kernel, Option<u32>)) {
     for (turn, form) in FORMS.into_iter().enumerate() {
         for (number, (dim, queries, round)) in
             [(1, 3, 0..1), (33, 130, 0..9), (100, 40, 2..7), (384, 5, 1..12)].into_iter().enumerate()
@@ -240,17 +241,18 @@ fn check_all(bench: Bench<'_>, kernel: &'static Kernel) {
 #[test]
 fn probes_keep_exactly_the_rows_of_lists_that_thresholds_do_not_exclude() {
     let Some(bench) = Bench::open() else { return };
-    check_all(bench, &screen_probes::KERNEL);
+    check_all(bench, (&screen_probes::KERNEL, None));
 }
 
 #[test]
 fn blocks_keep_exactly_the_rows_of_lists_that_thresholds_do_not_exclude() {
     let Some(bench) = Bench::open() else { return };
-    check_all(bench, &collect_lists::KERNEL);
+    check_all(bench, (&collect_lists::KERNEL, None));
     if bench.device.capabilities().matrix_side().is_none() {
         return println!("skipped: no cooperative matrices of f16");
     }
-    check_all(bench, &collect_lists_coop::KERNEL);
+    let kernel = &collect_lists_coop::KERNEL;
+    kernel.heights().iter().for_each(|&height| check_all(bench, (kernel, Some(height))));
 }
 
 #[test]

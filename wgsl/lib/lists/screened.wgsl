@@ -13,8 +13,3 @@ fn next_place(query: u32) -> u32 { return atomicAdd(&states[query], 1u); }
 
 // The row at a place of a page. It is not usable if there is no page.
 fn row_of(page: u32, place: u32) -> u32 { return page * PAGE + (place & (PAGE - 1u)) - params.first_slot; }
-
-// Where the granules of a quantised vector start.
-fn granules_of(vector: u32) -> u32 {
-  return (vector >> BLOCK_SHIFT) * params.granules * BLOCK_ROWS + (vector & (BLOCK_ROWS - 1u));
-}

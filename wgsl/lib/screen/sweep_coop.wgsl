@@ -1,6 +1,7 @@
 // Collects from the sums of a workgroup's subgroups, on cooperative matrices. A subgroup sweeps over its sums: it stores 16 x 16 of
 // them at a time to workgroup memory, where each invocation reads eight back, two queries by four rows, or of 64 lanes four. An
 // invocation notes the first four that pass and keeps their rows after the sweep. In the rare case that more pass, the subgroup sweeps again.
+// `sums_f16` and `sums_bytes` say where sums are stored, and that of each form is read back as scores.
 //
 // A file in front declares the sums: `Sums`, [PART_QUERIES, PART_ROWS] of each subgroup, with `part_query` and `part_row`. The kernel
 // declares `Place`, which tells where its queries and rows are, and gives their numbers.
@@ -11,12 +12,12 @@ const PIECES_DOWN = PART_QUERIES / PIECE;
 const LAST = PIECES * PIECES_DOWN - 1u;
 
 // 24,576 bytes of workgroup memory in all: with more, an H200 runs one workgroup at a time on a multiprocessor, at 63% of the
-// speed. Before the sums, `pieces` holds what invocations share: from 0 on the scales of four rows each, from BIASES on their
-// biases, from LONGEST on the largest length and residual of each subgroup's rows, from QUERIES on the query's side.
-var<workgroup> pieces: array<vec4<f32>, 256>;
+// speed. `shared_terms` holds what invocations share: from 0 on the scales of four rows each, from BIASES on their biases, from LONGEST on
+// the largest length and residual of each subgroup's rows, from QUERIES on the query's side.
+var<workgroup> shared_terms: array<vec4<f32>, SHARED>;
 const BIASES = 32u;
 const LONGEST = 64u;
-const QUERIES = 128u;
+const QUERIES = 68u;
 
 const HALVES = 64u / LANES; // of a piece: lanes of 32 read two, the low and the high one
 const HIGH_QUERY = (HALVES - 1u) * PIECE / 2u;
@@ -59,12 +60,12 @@ fn test_sums(
 
 // Shares the coarse terms of an invocation's own row.
 fn share_row(index: u32, row: vec4<f32>) {
-  if (is_first(index)) {
-    pieces[index / 4u][index % 4u] = row.x;
-    pieces[BIASES + index / 4u][index % 4u] = row.y;
+  if (is_first_of_row(index)) {
+    shared_terms[index / 4u][index % 4u] = row.x;
+    shared_terms[BIASES + index / 4u][index % 4u] = row.y;
   }
   let longest_here = vec2(subgroupMax(row.z), subgroupMax(row.w));
-  if (index % LANES == 0u) { pieces[LONGEST + index / LANES] = vec4(longest_here, 0.0, 0.0); }
+  if (index % LANES == 0u) { shared_terms[LONGEST + index / LANES] = vec4(longest_here, 0.0, 0.0); }
 }
 
 // Keeps the rows whose sums pass. The invocations have shared the terms of rows and queries. Nothing passes on subgroups of another size than
@@ -78,16 +79,16 @@ fn keep_passing(index: u32, subgroup_size: u32, place: Place, sums: ptr<function
   var bias: array<vec4<f32>, PIECES>;
   // unroll
   for (var j = 0u; j < PIECES; j++) {
-    scale[j] = pieces[(first_row + j * PIECE) / 4u];
-    bias[j] = pieces[BIASES + (first_row + j * PIECE) / 4u];
+    scale[j] = shared_terms[(first_row + j * PIECE) / 4u];
+    bias[j] = shared_terms[BIASES + (first_row + j * PIECE) / 4u];
   }
   // A subgroup's rows are those of one or two subgroups' invocations.
-  let longest = max(pieces[LONGEST + part_row(index) / LANES], pieces[LONGEST + (part_row(index) + PART_ROWS - 1u) / LANES]).xy;
+  let longest = max(shared_terms[LONGEST + part_row(index) / LANES], shared_terms[LONGEST + (part_row(index) + PART_ROWS - 1u) / LANES]).xy;
   var sides: array<vec4<f32>, PIECES_DOWN>;
   // unroll
   for (var i = 0u; i < PIECES_DOWN; i++) {
-    let low_side = pieces[QUERIES + first_query + i * PIECE];
-    let high_side = pieces[QUERIES + first_query + i * PIECE + HIGH_QUERY];
+    let low_side = shared_terms[QUERIES + first_query + i * PIECE];
+    let high_side = shared_terms[QUERIES + first_query + i * PIECE + HIGH_QUERY];
     let limits = vec4(limit_of(low_side, longest), limit_of(high_side, longest));
     sides[i] = select(vec4(FAR, 0.0, FAR, 0.0), limits, subgroup_size == LANES);
   }
@@ -107,15 +108,13 @@ fn keep_passing(index: u32, subgroup_size: u32, place: Place, sums: ptr<function
       for (var a = 0u; a < PARTS; a++) {
         // unroll
         for (var b = 0u; b < PARTS; b++) {
-          // naga 30 accepts only named values as arguments of coopStoreT.
-          let sum = (*sums)[n / PIECES * PARTS + a][n % PIECES * PARTS + b];
           let at = own_piece + a * SIDE * 4u + b * (SIDE / 4u);
-          coopStoreT(sum, &pieces[at], 4u);
+          store_sums((*sums)[n / PIECES * PARTS + a][n % PIECES * PARTS + b], at);
         }
       }
       subgroupBarrier();
-      let next_low = sums_of(pieces[own_piece + lane]);
-      let next_high = sums_of(pieces[own_piece + HIGH + lane]);
+      let next_low = stored_sums(own_piece + lane);
+      let next_high = stored_sums(own_piece + HIGH + lane);
       // The sums of one piece are tested while those of the next are on their way.
       if (n > 0u) {
         const last = (n + LAST) % (LAST + 1u);

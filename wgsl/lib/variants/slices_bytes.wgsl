@@ -11,6 +11,3 @@ fn slice_vector(granule: vec4<u32>, w: u32, turn: u32) -> vec4<f32> {
 }
 
 fn place_in_granule(w: u32, turn: u32) -> u32 { return w; }
-
-// Sums as `coopStoreT` left them. Below 2^24 they are exact.
-fn sums_of(stored: vec4<f32>) -> vec4<f32> { return vec4<f32>(bitcast<vec4<i32>>(stored)); }

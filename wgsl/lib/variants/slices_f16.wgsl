@@ -13,6 +13,3 @@ fn slice_vector(granule: vec4<u32>, w: u32, turn: u32) -> vec4<f16> {
 }
 
 fn place_in_granule(w: u32, turn: u32) -> u32 { return w ^ turn; }
-
-// Sums as `coopStoreT` left them.
-fn sums_of(stored: vec4<f32>) -> vec4<f32> { return stored; }

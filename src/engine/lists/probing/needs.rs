@@ -40,8 +40,7 @@ pub(crate) struct ProbePlan {
 /// Queries whose nearest centroids are found while the next ones are on their way to the device: a multiple of what tiles need.
 const COARSE_BATCH: u64 = 2560;
 
-/// Tiles on matrices are faster than integer products where each list has at least this many queries. A tile takes as long for one query
-/// as for 128.
+/// Tiles on matrices are faster than integer products where each list has at least this many queries.
 const SHARED: u64 = 32;
 
 impl ProbePlan {
@@ -122,8 +121,19 @@ impl Probing<'_> {
     /// The kernel for a round of lists. It does not change during a search: whoever made the centroids waited for the test of matrices.
     pub(super) fn list_kernel(&self, queries: u32, probes: u32) -> ListKernel {
         let queries_a_list = u64::from(queries) * u64::from(probes) / u64::from(self.lists());
-        let shared = Tiles::expected(&self.rows.gpu).of_shared_lists();
+        let shared = Tiles::expected(&self.rows.gpu).of_shared_lists(queries_a_list as u32);
         shared.filter(|_| queries_a_list >= SHARED).unwrap_or(collect_lists::LISTS)
+    }
+
+    /// The heights of blocks that [`list_kernel`](Self::list_kernel) takes, each with the queries a list that are too many for it.
+    fn list_heights(&self) -> Vec<(u32, u64)> {
+        let shared = Tiles::expected(&self.rows.gpu).heights();
+        let heights = [collect_lists::LISTS.height].into_iter().chain(shared.iter().copied());
+        let least = shared.iter().take(1).map(|_| SHARED);
+        let below = least.chain(shared.iter().map(|&height| u64::from(height) + 1));
+        let mut heights: Vec<_> = heights.zip(below.chain([u64::MAX])).collect();
+        heights.last_mut().into_iter().for_each(|(_, below)| *below = u64::MAX);
+        heights
     }
 
     /// Bytes of the table of blocks that batches of a plan need.
@@ -135,13 +145,11 @@ impl Probing<'_> {
         let mut most = 0;
         for round in &plan.rounds {
             let probes = round.end - round.start;
-            // A last batch may have fewer queries, and another kernel.
-            let low = collect_lists::LISTS.height;
-            let few = (u64::from(self.lists()) * SHARED).div_ceil(probes.into()).min(batch.into()) as u32;
-            let height = self.list_kernel(batch, probes).height;
-            for segment in &self.tables.segments {
-                // The bound holds for whole blocks of queries.
-                for (queries, height) in [(batch, height), (few.next_multiple_of(low), low)] {
+            // A last batch may have fewer queries, and another kernel: of each the most queries, in whole blocks.
+            for (height, below) in self.list_heights() {
+                let queries = u64::from(self.lists()).saturating_mul(below).div_ceil(probes.into());
+                let queries = queries.min(batch.into()).next_multiple_of(height.into()) as u32;
+                for segment in &self.tables.segments {
                     most = most.max(table_bytes(segment.most_blocks(queries, probes, height), height));
                 }
             }

@@ -15,7 +15,7 @@ use crate::metric::Form;
 pub(in crate::engine::screens) const INTEGERS: ScreenKernels =
     ScreenKernels { kernels: &[&SCAN_I8, &TILE_I8], selective_share: 64 };
 pub(in crate::engine::screens) const INTEGERS_COOP: ScreenKernels =
-    ScreenKernels { kernels: &[&SCAN_I8, &TILE_COOP], ..INTEGERS };
+    ScreenKernels { kernels: &[&SCAN_BEFORE_MATRICES, &TILE_COOP], ..INTEGERS };
 
 pub(in crate::engine::screens) const SCAN_I8: ScoreKernel = ScoreKernel {
     name: ScreenKernel::ScanI8,
@@ -49,6 +49,9 @@ pub(in crate::engine::screens) const SCAN_I8: ScoreKernel = ScoreKernel {
         ]
     },
 };
+
+/// The scan where a low tile on matrices takes more queries in as little time (docs/lessons.md).
+const SCAN_BEFORE_MATRICES: ScoreKernel = ScoreKernel { most_queries: 12, ..SCAN_I8 };
 
 pub(in crate::engine::screens) const TILE_I8: ScoreKernel = ScoreKernel {
     name: ScreenKernel::TileI8,

@@ -44,8 +44,13 @@ impl Tiles {
         }
     }
 
-    /// The kernel for lists that many queries probe, where there is one besides that for few.
-    pub(crate) fn of_shared_lists(self) -> Option<ListKernel> {
-        (self == Self::Matrices).then_some(collect_lists_coop::TILES)
+    /// The queries of the tiles that collect, ascending, where there are several forms.
+    pub(crate) fn heights(self) -> &'static [u32] {
+        self.collects().heights()
+    }
+
+    /// The kernel for lists that many queries probe, about this many each, where there is one besides that for few.
+    pub(crate) fn of_shared_lists(self, queries_a_list: u32) -> Option<ListKernel> {
+        (self == Self::Matrices).then(|| collect_lists_coop::for_queries(queries_a_list))
     }
 }
