@@ -41,7 +41,7 @@ pub(crate) struct ProbePlan {
 const COARSE_BATCH: u64 = 2560;
 
 /// Tiles on matrices are faster than integer products where each list has at least this many queries.
-const SHARED: u64 = 32;
+const SHARED: u64 = 12;
 
 impl ProbePlan {
     /// The plan for batches of this many queries.
