@@ -3,6 +3,8 @@
 //! No crate does this in less: `fixedbitset` cannot fail for want of memory and has words of a target's own size; `bitvec` needs all of the
 //! constructors below, leaves bits behind the end undefined, and brings four crates.
 
+use std::ops::Range;
+
 use crate::error::Result;
 use crate::memory;
 
@@ -75,13 +77,12 @@ impl Bits {
     }
 
     /// Whether any bit of a range is set.
-    pub(crate) fn has_any(&self, range: std::ops::Range<usize>) -> bool {
-        let words = range.start / WORD..range.end.min(self.len).div_ceil(WORD);
-        // A word that is only partly in the range is checked bit by bit.
-        words.clone().any(|word| {
-            self.words[word] != 0
-                && (word * WORD >= range.start && (word + 1) * WORD <= range.end
-                    || (range.start.max(word * WORD)..range.end.min((word + 1) * WORD)).any(|i| self.get(i)))
+    pub(crate) fn has_any(&self, range: Range<usize>) -> bool {
+        let end = range.end.min(self.len);
+        (range.start / WORD..end.div_ceil(WORD)).any(|word| {
+            let first = range.start.saturating_sub(word * WORD);
+            let behind = WORD - (end - word * WORD).min(WORD);
+            self.words[word] & (u32::MAX << first) & (u32::MAX >> behind) != 0
         })
     }
 
@@ -156,6 +157,22 @@ impl Bits {
         places(self.words.iter().copied())
     }
 
+    /// The first set bit from bit `i` on.
+    pub(crate) fn next_one(&self, i: usize) -> Option<usize> {
+        let first = i / WORD;
+        let own = self.words.get(first)? & (u32::MAX << (i % WORD));
+        let behind = self.words[first + 1..].iter().copied();
+        let (place, word) = [own].into_iter().chain(behind).enumerate().find(|&(_, word)| word != 0)?;
+        Some((first + place) * WORD + word.trailing_zeros() as usize)
+    }
+
+    /// The set bits of a range, ascending.
+    pub(crate) fn ones_within(&self, range: Range<usize>) -> impl Iterator<Item = usize> + '_ {
+        let first = range.start / WORD;
+        let words = self.words.get(first..range.end.div_ceil(WORD).min(self.words.len())).unwrap_or_default();
+        places(words.iter().copied()).map(move |i| first * WORD + i).filter(move |i| range.contains(i))
+    }
+
     /// The indices of the bits that are not set, ascending.
     pub(crate) fn zeros_in_order(&self) -> impl Iterator<Item = usize> + '_ {
         places(self.words.iter().map(|word| !word)).take_while(|&i| i < self.len)
@@ -186,6 +203,14 @@ mod tests {
             assert!(bits.ones_in_order().eq(ones.iter().copied()), "{len}");
             assert!(bits.zeros_in_order().eq((0..len).filter(|&i| !is_set(i))), "{len}");
             assert_eq!((bits.count_ones(), bits.last_one()), (ones.len(), ones.last().copied()));
+            let next = |i: usize| ones.iter().copied().find(|&one| one >= i);
+            assert!((0..len + 99).all(|i| bits.next_one(i) == next(i)), "{len}");
+            for range in [0..0, 0..1, 3..17, 16..32, 31..33, 32..64, 5..999, 64..200, 70..70, 900..2000] {
+                let within = bits.ones_within(range.clone());
+                assert!(within.eq(ones.iter().copied().filter(|i| range.contains(i))), "{len} {range:?}");
+                let has_any = ones.iter().any(|i| range.contains(i));
+                assert_eq!(bits.has_any(range.clone()), has_any, "{len} {range:?}");
+            }
             assert!((0..len + 99).all(|i| bits.get(i) == (i < len && is_set(i))));
             assert_eq!(Bits::ones(len)?.count_ones(), len);
             let mut both = Bits::ones(len)?;

@@ -2,6 +2,7 @@
 //! times with ceilings measured in the same run.
 
 mod all;
+mod allowed;
 mod answers;
 mod case;
 mod ceilings;

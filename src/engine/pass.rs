@@ -147,10 +147,10 @@ pub(crate) struct CandidateLists<'a> {
 }
 
 impl<'a> CandidateLists<'a> {
-    /// The candidates as [`Refining`] takes them.
-    pub(crate) fn to_refine(self) -> refine::Candidates<'a> {
+    /// The candidates as [`Refining`] takes them. With `slots` they are places on that list, of this length.
+    pub(crate) fn to_refine(self, slots: Option<(BufferSlice<'a>, u32)>) -> refine::Candidates<'a> {
         let Self { slots: candidates, counts, capacity: pitch } = self;
-        refine::Candidates::Lists { candidates, counts, pitch }
+        refine::Candidates::Lists { candidates, counts, slots, pitch }
     }
 
     /// The refined candidates as [`Selection`] takes them.

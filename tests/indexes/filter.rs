@@ -194,8 +194,8 @@ fn filters_that_go_with_the_order_of_rows_are_answered_right(engine: Engine) {
 #[test_matrix([Adapter, Host])]
 fn a_filter_that_allows_few_rows_looks_at_no_others(engine: Engine) {
     let Some(device) = engine.device() else { return };
-    let rows = 10_000;
-    let values = Random::new(4).floats(rows * DIM);
+    let group = if engine == Host { 16 } else { 1 };
+    let values = Random::new(4).floats(10_000 * DIM);
     for quantization in [Quantization::None, Quantization::Int8] {
         let index = filled(device, Metric::L2Squared, quantization, &values, None);
         for (count, every) in [(1, 10_000), (32, 10_000), (40, 1000), (3, 100)] {
@@ -207,10 +207,13 @@ fn a_filter_that_allows_few_rows_looks_at_no_others(engine: Engine) {
             let count = count as u64;
             assert_eq!(scored(&SearchOptions::new(2)), count * 10_000);
             let options = SearchOptions::new(2).filter(Filter::by(&few));
-            assert_eq!(scored(&options), count * (10_000 / every));
+            // The host scores groups of 16 rows where they lie for few queries.
+            let rows = 10_000 / every;
+            let is_near = |scored: u64| (count * rows..=count * rows * group).contains(&scored);
+            assert!(is_near(scored(&options)), "{count} queries, {rows} rows: {}", scored(&options));
             let within = SearchOptions::within(9.0).filter(Filter::by(&few));
             let SearchResult { statistics, .. } = index.search_with(queries, &within).expect("an answer");
-            assert_eq!(statistics.scored, count * (10_000 / every));
+            assert!(is_near(statistics.scored), "{count} queries, {rows} rows: {}", statistics.scored);
             assert_eq!((statistics.searched_again, statistics.searched_exhaustively), (0, 0));
             // Those that are not allowed are few.
             let many = |id: u64| !id.is_multiple_of(4);
@@ -246,21 +249,69 @@ fn eight_threads_have_filters_of_their_own(engine: Engine) {
     }
 }
 
-/// The more rows a filter excludes, the less the host has to do.
-#[test]
-fn the_work_of_a_filtered_search_on_the_host_falls_with_the_rows_allowed() {
+/// The more rows a filter excludes, the less the host has to do: many queries score the allowed rows alone, few score groups of 16 where they lie.
+#[test_matrix([Quantization::None, Quantization::Int8], [1, 4, 64])]
+fn the_work_of_a_filtered_search_on_the_host_falls_with_the_rows_allowed(
+    quantization: Quantization,
+    count: usize,
+) {
     let Some(device) = Host.device() else { return };
     let mut random = Random::new(0x3a11);
-    let (values, asked) = (random.floats(20_000 * DIM), random.floats(64 * DIM));
-    let index = flat(device, Metric::L2Squared, view(&values, DIM), Quantization::Int8);
+    let (values, asked) = (random.floats(20_000 * DIM), random.floats(count * DIM));
+    let index = flat(device, Metric::L2Squared, view(&values, DIM), quantization);
     let statistics = |options: &SearchOptions<'_>| {
         index.search_with(view(&asked, DIM), options).expect("an answer").statistics
     };
     let all = statistics(&SearchOptions::new(10));
-    for share in [100, 500, 2000] {
-        let listed: Vec<u64> = (0..20_000).filter(|&id| is_in(share, id)).collect();
-        let some = statistics(&SearchOptions::new(10).filter(&listed));
-        assert_eq!(some.scored, 64 * listed.len() as u64);
-        assert!(some.refined < all.refined * 2, "{share}: {} of {}", some.refined, all.refined);
+    let are_gathered = quantization == Quantization::None || count >= 8;
+    for share in [100, 500, 2000, 4000, 10_000] {
+        let neighbours = 777..777 + share * 19_000 / 10_000;
+        for listed in [(0..20_000).filter(|&id| is_in(share, id)).collect(), neighbours.collect::<Vec<u64>>()]
+        {
+            let mut groups: Vec<u64> = listed.iter().map(|id| id / 16).collect();
+            groups.dedup();
+            let is_few = if count < 8 { 4 } else { 2 } * listed.len() <= 20_000;
+            // One query computes the distances of rows that are alone in their groups.
+            let are_alone = !are_gathered && 2 * count * listed.len() < 3 * groups.len();
+            let takes_rows = are_gathered && is_few || are_alone;
+            let each = if takes_rows { listed.len() } else { 16 * groups.len() };
+            let some = statistics(&SearchOptions::new(10).filter(&listed));
+            assert_eq!(some.scored, (count * each) as u64, "{share}");
+            let few = if are_alone { some.scored } else { all.refined * 2 };
+            assert!(some.refined <= few, "{share}: {} of {}", some.refined, all.refined);
+        }
+    }
+}
+
+/// Many queries of a GPU screen copies of the allowed rows alone.
+#[test_matrix([Adapter, Host])]
+fn many_queries_score_the_allowed_rows_alone(engine: Engine) {
+    // In one segment, and in several.
+    let devices = [engine.device().cloned(), engine.confined(4096 * 64, 64 << 20)];
+    for device in devices.iter().flatten() {
+        let mut random = Random::new(0x6a7e);
+        let (values, asked) = (random.integers(20_000 * DIM, 6), random.integers(150 * DIM, 6));
+        let ids: Vec<u64> = (0..20_000).collect();
+        for metric in [Metric::L2, Metric::Cosine] {
+            let mut index = filled(device, metric, Quantization::Int8, &values, None);
+            let removed = |id: u64| id % 7 == 3;
+            for share in [2000, 4900] {
+                let kept = |id: u64| is_in(share, id) && (index.len() == 20_000 || !removed(id));
+                let fresh = alone(device, metric, &values, &ids, kept);
+                let (queries, options) = (view(&asked, DIM), SearchOptions::new(10));
+                let allowed = |id: u64| is_in(share, id);
+                let found =
+                    index.search_with(queries, &options.filter(Filter::by(&allowed))).expect("an answer");
+                let said = format!("{metric}, {share} of 10,000, {} rows", index.len());
+                assert_eq!(found.neighbors, fresh.search(queries, 10).expect("an answer"), "{said}");
+                let again = found.statistics.searched_again * 20_000;
+                assert_eq!(found.statistics.scored, 150 * fresh.len() as u64 + again, "{said}");
+                if index.len() == 20_000 {
+                    index
+                        .remove(&ids.iter().copied().filter(|&id| removed(id)).collect::<Vec<_>>())
+                        .expect("they are there");
+                }
+            }
+        }
     }
 }

@@ -11,6 +11,7 @@ mod certificate_rounding;
 mod compile_times;
 mod distances;
 mod forms;
+mod gather;
 mod ivf;
 mod move_rows;
 mod pairs;

@@ -284,7 +284,12 @@ fn lists_of_a_fixed_pitch_and_ranges_of_slots_give_the_same_bits() {
         // The last list overflowed and fills its room.
         let lists: [Vec<u32>; 3] = [(1005..1015).collect(), vec![u32::MAX; 10], (1060..1070).collect()];
         let (candidates, counts) = (bench.input(&lists.concat()), bench.input(&[4u32, 0, 17]));
-        let pitched = Candidates::Lists { candidates: candidates.slice(), counts: counts.slice(), pitch: 10 };
+        let pitched = Candidates::Lists {
+            candidates: candidates.slice(),
+            counts: counts.slice(),
+            slots: None,
+            pitch: 10,
+        };
         check(pitched, 10, &|query, place| {
             (place < [4, 0, 10][query]).then(|| of(query, lists[query][place]))
         });

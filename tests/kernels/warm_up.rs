@@ -38,7 +38,7 @@ fn search_in_every_way(index: &Index, queries: &[f32]) {
         .iter()
         .for_each(|options| drop(index.search_with(some, options).expect("an answer")));
     }
-    for (count, share) in [(1, 2), (1, 50), (100, 2), (100, 50)] {
+    for (count, share) in [(1, 2), (1, 50), (100, 2), (100, 50), (500, 2)] {
         let some: Vec<u64> = (0..ROWS as u64 / share).collect();
         let options = SearchOptions::new(10).filter(Filter::ids(&some));
         index.search_with(view(&queries[..count * DIM], DIM), &options).expect("an answer");

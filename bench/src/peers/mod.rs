@@ -11,6 +11,7 @@ use nearfield::{Device, Error, Ivf, Metric};
 
 use serde_json::{Value, json};
 
+use crate::allowed::Allowed;
 use crate::data::{Source, View, asked_or};
 use crate::lines::{Line, identity, words};
 use crate::run::{Run, Suite};
@@ -29,6 +30,9 @@ const ENDLESS: Duration = Duration::from_secs(400_000);
 const LEAST_QUERIES: usize = 200;
 /// Rows that are checked at a time, in a copy of their own.
 const CHECKED_AT_ONCE: usize = 1 << 14;
+
+/// The file of the numbers that filters compare.
+const DRAWS: &str = "draws.npy";
 
 const SUITES: [&str; 5] = ["exact", "ivf", "distance", "select", "reduce"];
 const PEERS: [&str; 9] =
@@ -59,6 +63,8 @@ pub(super) struct Args {
     /// Lists that a query probes, one case each; 1,4,16,64, or as many as there are lists
     #[arg(long, value_delimiter = ',', value_name = "P,…", value_parser = arguments::count)]
     probes: Vec<usize>,
+    #[command(flatten)]
+    allowed: Allowed,
     /// Rows to select from and their length, one case each; 20000x500,1000x10000,100x100000,10x1000000
     #[arg(long, value_delimiter = ',', value_name = "ROWSxLENGTH,…")]
     shapes: Vec<Shape>,
@@ -131,6 +137,9 @@ fn told(line: &Value) -> String {
 impl Args {
     /// Refuses the options of suites that do not run.
     fn check_suites(&self) -> Result<()> {
+        let searches = self.suites.iter().any(|suite| ["exact", "ivf"].contains(&suite.as_str()));
+        let (is_unused, suites) = (self.allowed.parts.is_empty(), self.suites.join(","));
+        ensure!(searches || is_unused, "--allowed: needed --suites exact or ivf, given {suites}");
         for (option, is_given, suite) in [
             ("--lists", self.lists.is_some(), "ivf"),
             ("--probes", !self.probes.is_empty(), "ivf"),
@@ -181,6 +190,11 @@ impl Args {
                 options[name] = json!(numbers);
             }
             let [(rows_file, _), (queries_file, _)] = self.files(scratch);
+            // Without a filter there is one case, of no part.
+            let parts = &self.allowed.parts;
+            options["allowed"] = if parts.is_empty() { json!([null]) } else { json!(parts) };
+            options["contiguous"] = json!(self.allowed.contiguous);
+            options["draws"] = json!(text("TMPDIR", &scratch.join(DRAWS))?);
             options["lists"] = json!(lists);
             options["data"] = json!(self.source.name());
             options["rows"] = json!(text("--rows", &rows_file)?);
@@ -205,6 +219,10 @@ impl Args {
     fn write(&self, scratch: &Path) -> Result<()> {
         let counts = self.source.counts(&self.queries, &QUERIES)?;
         let (rows, queries) = self.source.both_at_least(&counts, LEAST_QUERIES)?;
+        if !self.allowed.parts.is_empty() {
+            let draws = self.allowed.draws(rows.view()?.rows());
+            write_npy(scratch.join(DRAWS), [draws.len(), 1], &draws).context("TMPDIR")?;
+        }
         let arguments = ["--rows", "--queries"].into_iter().zip([rows, queries]);
         for ((argument, vectors), (path, is_made)) in arguments.zip(self.files(scratch)) {
             let view = vectors.view()?;

@@ -60,23 +60,30 @@ def distances(metric, queries, rows):
     return np.sqrt(np.maximum(squares, 0))
 
 
+def mask_of(args, part):
+    """Whether a filter of this part allows each row."""
+    return np.load(args.draws)[:, 0] < np.float64(part)
+
+
 def prepare(args):
     """Finds the distance of the k-th true neighbour of some queries for each k, for searches. Returns identity fields."""
     rows, queries = np.load(args.rows, mmap_mode="r"), np.load(args.queries, mmap_mode="r")[:CHECKED]
-    best = np.empty((len(queries), 0))
-    for piece in np.split(rows, range(PIECE, len(rows), PIECE)) if {"exact", "ivf"} & {*args.suites} else []:
-        best = np.sort(np.hstack([best, distances(args.metric, queries, piece)]), axis=1)[:, : max(args.k)]
-    args.limits = best[:, [k - 1 for k in args.k]].T if best.size else None
+    args.limits = {part: np.empty((len(queries), 0)) for part in args.allowed}
+    for start in range(0, len(rows), PIECE) if {"exact", "ivf"} & {*args.suites} else []:
+        found = distances(args.metric, queries, rows[start : start + PIECE])
+        for part, best in args.limits.items():
+            some = found[:, mask_of(args, part)[start : start + PIECE]] if part is not None else found
+            args.limits[part] = np.sort(np.hstack([best, some]), axis=1)[:, : max(args.k)]
     return {"rows": len(rows), "dim": rows.shape[1], "metric": args.metric, "data": args.data}
 
 
-def recall(metric, rows, queries, ids, limits):
-    """The share of the results that are no farther than the k-th true neighbour. An id counts once."""
+def recall(metric, rows, queries, ids, limits, wanted):
+    """The share of the `wanted` results of each query that are no farther than the k-th true neighbour. An id counts once."""
     right = 0
     for query, found, limit in zip(queries, ids, limits):
         found = np.unique(found[found >= 0])
         right += int((distances(metric, query[None], rows[found]) <= limit + TOLERANCE).sum())
-    return {"recall": round(right / ids.size, 6), "verified": len(limits)}
+    return {"recall": round(right / (wanted * len(ids)), 6), "verified": len(limits)}
 
 
 def measure(args, case, check, call, torch=None, launch=None, moved=None):
@@ -149,15 +156,15 @@ def hnswlib_index(_, rows, metric, lists):
         exact = module.BFIndex(space, rows.shape[1])
         exact.init_index(len(rows))
         exact.add_items(rows)
-        return lambda queries, k, probes: exact.knn_query(queries, k)[0].astype(np.int64)
+        return lambda queries, k, probes, **how: exact.knn_query(queries, k, **how)[0].astype(np.int64)
     index = module.Index(space, rows.shape[1])
     index.init_index(len(rows), M=16, ef_construction=200, random_seed=1)
     index.set_num_threads(THREADS)
     index.add_items(rows)
 
-    def search(queries, k, probes):
+    def search(queries, k, probes, **how):
         index.set_ef(max(k, probes))
-        return index.knn_query(queries, k)[0].astype(np.int64)
+        return index.knn_query(queries, k, **how)[0].astype(np.int64)
 
     return search
 
@@ -174,10 +181,11 @@ def faiss_index(peer, rows, metric, lists):
     index.train(rows)
     index.add(rows)
 
-    def search(queries, k, probes):
+    def search(queries, k, probes, sel=None):
+        how = {} if sel is None else {"params": faiss.SearchParametersIVF(sel=sel, nprobe=probes) if probes else faiss.SearchParameters(sel=sel)}
         if probes:
             index.nprobe = probes
-        return index.search(prepared(queries), k)[1]
+        return index.search(prepared(queries), k, **how)[1]
 
     return search
 
@@ -231,7 +239,22 @@ def nearfield_index(_, rows, metric, lists):
     nearfield = importlib.import_module("nearfield")
     index = nearfield.Ivf(rows, lists=lists, metric=metric) if lists else nearfield.Flat(rows, metric=metric)
     index.warm_up()
-    return lambda queries, k, probes: index.search(queries, k, **({"probes": probes} if probes else {})).ids
+    return lambda queries, k, probes, **how: index.search(queries, k, **how, **({"probes": probes} if probes else {})).ids
+
+
+def faiss_filter(mask):
+    """Of few rows their ids, which faiss goes through; of many a bit each."""
+    faiss = importlib.import_module("faiss")
+    few = mask.sum() * 16 < len(mask)
+    return {"sel": faiss.IDSelectorArray(np.flatnonzero(mask)) if few else faiss.IDSelectorBitmap(np.packbits(mask, bitorder="little"))}
+
+
+# What a search takes beside its queries to find allowed rows alone. hnswlib calls Python, which one thread at a time can.
+FILTERS = {
+    "faiss-cpu": faiss_filter,
+    "hnswlib": lambda mask: {"filter": mask.tolist().__getitem__, "num_threads": 1},
+    "nearfield-python": lambda mask: {"filter": mask},
+}
 
 
 # Each builds an index and returns its search: queries to ids, or on a GPU, where all are tensors, to ids and distances.
@@ -256,20 +279,29 @@ def search(args, line):
         line["on"], line["threads"] = os.environ.get("NEARFIELD_ADAPTER") or "best", None
     upload = lambda array: torch.from_numpy(array).to("cuda")
     from_host = (lambda array, *how: [part.cpu() for part in find(upload(array), *how)][0].numpy()) if torch else find
-    limits = list(zip(args.k, args.limits))[: 1 if lists else None]
-    for probes, count, (k, limit) in itertools.product(args.probes if lists else [None], args.batch, limits):
+    ks = args.k[: 1 if lists else None]
+    for probes, part, count, k in itertools.product(args.probes if lists else [None], args.allowed, args.batch, ks):
+        limit, how, mask = args.limits[part][:, :k][:, -1], {}, None
+        if part is not None:
+            if peer not in FILTERS:
+                raise ValueError("this script has no filter of it")
+            mask = mask_of(args, part)
+            how = FILTERS[peer](mask)
         turns = max(1, min(BATCHES, len(queries) // count))
         batches, there = [queries[turn * count : (turn + 1) * count] for turn in range(turns)], []
 
         def check():
             if torch:
                 there.extend(map(upload, batches))
-            return recall(args.metric, rows, queries, from_host(queries[: len(limit)], k, probes), limit)
+            found, findable = from_host(queries[: len(limit)], k, probes, **how), len(rows)
+            if part is not None:
+                found, findable = np.where(mask[found], found, -1), int(mask.sum())
+            return recall(args.metric, rows, queries, found, limit, min(k, findable))
 
-        call = lambda turn: from_host(batches[turn % turns], k, probes)
+        call = lambda turn: from_host(batches[turn % turns], k, probes, **how)
         launch = lambda turn: find(there[turn % turns], k, probes)
-        how = {"lists": None if peer in GRAPHS else lists, "probes": probes} if lists else {}
-        case = {**line, **how, "queries": len(batches[0]), "k": k}
+        case = {**line, **({"lists": None if peer in GRAPHS else lists, "probes": probes} if lists else {})}
+        case |= {"queries": len(batches[0]), "k": k, **({} if part is None else {"allowed": part, "contiguous": args.contiguous})}
         attempt(measure, args, {**case, "rotated": turns}, check, call, torch, launch)
 
 

@@ -9,6 +9,7 @@ use nearfield::{
 use rayon::prelude::*;
 use serde_json::json;
 
+use crate::allowed::{Allowed, Mask, found};
 use crate::answers;
 use crate::case::Case;
 use crate::ceilings::{Unit, Work};
@@ -40,6 +41,8 @@ pub(crate) struct Args {
     /// 8-bit copy of the rows, which excludes most rows early, one case each: auto, none, int8
     #[arg(long, value_delimiter = ',', default_value = "auto", value_name = "QUANTIZATION,…", value_parser = nearfield_cli::given::arguments::word::<Quantization>)]
     quantization: Vec<Quantization>,
+    #[command(flatten)]
+    allowed: Allowed,
 }
 
 pub(crate) const HELP: &str = "\
@@ -51,6 +54,7 @@ Examples:
   nearfield-bench exact --count 1000000 --sizes 500000,1000000 --memory 1GiB --report out
   nearfield-bench exact --rows base.fbin --queries query.fbin --residency mapped
   nearfield-bench exact --count 1000000 --dim 128 --sizes 1000,10000,100000,1000000 --report out
+  nearfield-bench exact --count 1000000 --dim 128 --allowed 0.0001,0.01,0.1,0.5,1
 
 `share` refers to the whole search, `scoring_share` to its scoring stage. docs/benchmark.md says how cases are checked and timed, and lists the fields of the JSON lines.";
 
@@ -73,10 +77,11 @@ impl Suite for Args {
         let (rows, queries) = self.source.both_at_least(&counts, BATCHES)?;
         let (rows, queries) = (rows.view()?, queries.view()?);
         let sizes = self.source.sizes(&self.sizes, rows)?;
-        let each = self.k.len() * counts.len();
+        let each = self.k.len() * counts.len() * self.allowed.parts.len().max(1);
         run.begin("exact", sizes.len() * self.metric.len() * self.quantization.len() * each)?;
         let mut is_first = true;
         for size in sizes {
+            let masks = self.allowed.masks(size)?;
             for &metric in &self.metric {
                 for &quantization in &self.quantization {
                     let rows = rows.slice(0..size);
@@ -92,9 +97,9 @@ impl Suite for Args {
                     }
                     let (index, [_, time]) = filled(self, run, (metric, quantization), rows)?;
                     tell_upload(run, rows, time)?;
-                    for &k in &self.k {
+                    for (mask, &k) in masks.iter().flat_map(|mask| self.k.iter().map(move |k| (mask, k))) {
                         for &count in &counts {
-                            case(self, run, (&index, rows), (queries, count), k)?;
+                            case(self, run, (&index, rows, mask.as_ref()), (queries, count), k)?;
                         }
                     }
                 }
@@ -132,28 +137,31 @@ fn filled(
 fn case(
     args: &Args,
     run: &mut Run,
-    (index, rows): (&Flat, View<'_>),
+    (index, rows, mask): (&Flat, View<'_>, Option<&Mask>),
     (queries, count): (View<'_>, usize),
     k: usize,
 ) -> Result<()> {
     let plan = index.plan(count, k)?;
+    let mut options = SearchOptions::new(k);
+    options.filter = mask.map(Mask::filter);
     let identity = json!({
         "rows": index.len(), "dim": index.dim(), "queries": count, "k": k, "metric": index.metric().name(),
         "data": args.source.name_of(index.len()), "screened": index.is_quantized(), "scratch": run.scratch(),
-        "places": run.of_places(index, &plan),
+        "places": run.of_places(index, &plan), "allowed": mask.map(|mask| mask.part),
+        "contiguous": mask.map(|_| args.allowed.contiguous),
     });
     let Some(mut case) = run.start(identity)? else { return Ok(()) };
     let batches = batches(queries, count);
     // The first search compiles kernels and fills the pool.
     let (mut answers, mut verified) = (vec![], 0);
-    let (mut refined, mut searched_again, mut searched_exhaustively) = (0, 0, 0);
+    let (mut scored, mut refined, mut searched_again, mut searched_exhaustively) = (0, 0, 0, 0);
     let checked = args.verify.div_ceil(batches.len()).min(count);
     for &queries in &batches {
-        let SearchResult { neighbors: answer, statistics, .. } =
-            index.search_with(queries, &SearchOptions::new(k))?;
-        verify(index.metric(), rows, queries, &answer, k, checked)?;
+        let SearchResult { neighbors: answer, statistics, .. } = index.search_with(queries, &options)?;
+        verify(index.metric(), (rows, mask), queries, &answer, k, checked)?;
         verified += checked;
         answers.push(answer);
+        scored += statistics.scored;
         refined += statistics.refined;
         searched_again += statistics.searched_again;
         searched_exhaustively += statistics.searched_exhaustively;
@@ -164,13 +172,13 @@ fn case(
         1,
         |number| {
             let (queries, answer) = turn(number);
-            answers::timed(answer, || index.search(queries, k))
+            answers::timed(answer, || Ok(index.search_with(queries, &options)?.neighbors))
         },
         |number| {
             let (queries, answer) = turn(number);
             let mut stages = None;
             answers::timed(answer, || {
-                let found = index.search_with(queries, &SearchOptions::new(k).profile(true))?;
+                let found = index.search_with(queries, &options.clone().profile(true))?;
                 stages = parts.add(&found.statistics.stages);
                 Ok(found.neighbors)
             })?;
@@ -178,7 +186,8 @@ fn case(
         },
     )?;
     let found = parts.medians();
-    let (work, scoring) = work(index, &plan, count);
+    // The least work under a filter is not that of the plan.
+    let (work, scoring) = if mask.is_some() { (None, None) } else { work(index, &plan, count) };
     let scoring = scoring.and_then(|stage| Some(found.0.get(stage)?.0)).zip(work);
     let scoring_share = scoring.and_then(|(time, work)| Some(run.reached(&work, time)?.bound?.1));
     let survivors = refined as f64 / (count * batches.len()) as f64;
@@ -193,7 +202,8 @@ fn case(
     case.add(json!({
         "devices": index.devices().len(), "residency": index.residency().to_string(),
         "device_bytes": index.memory().at(Residency::Device), "queries_per_s": rounded(queries_per_s),
-        "plan": plan.to_string(), "stages": found.to_json(), "scoring_share": scoring_share.map(rounded), "refined": refined,
+        "plan": plan.to_string(), "stages": found.to_json(), "scoring_share": scoring_share.map(rounded), "scored": scored,
+        "refined": refined,
         "survivors_per_query": rounded(survivors), "searched_again": searched_again,
         "searched_exhaustively": searched_exhaustively,
     }));
@@ -269,7 +279,7 @@ fn tell_upload(run: &mut Run, rows: View<'_>, time: Duration) -> Result<()> {
 /// out that is certainly nearer than the last one.
 fn verify(
     metric: Metric,
-    rows: View<'_>,
+    (rows, mask): (View<'_>, Option<&Mask>),
     queries: View<'_>,
     answer: &Neighbors,
     k: usize,
@@ -278,12 +288,16 @@ fn verify(
     for query in 0..count {
         let vector = queries.row(query);
         let all = (0..rows.rows()).into_par_iter();
-        let mut exact: Vec<f64> = all.map(|row| metric.exact(vector, rows.row(row))).collect();
+        let is_allowed = |row| mask.is_none_or(|mask| mask.allows(row));
+        let distance =
+            |row| if is_allowed(row) { metric.exact(vector, rows.row(row)) } else { f64::INFINITY };
+        let mut exact: Vec<f64> = all.map(distance).collect();
         let hits = answer.row(query);
-        ensure!(hits.len() == k.min(rows.rows()), "query {query}: {} neighbours", hits.len());
+        ensure!(hits.len() == k.min(found(mask, rows)), "query {query}: {} neighbours", hits.len());
         let (mut last, mut slack) = (f64::NEG_INFINITY, 0.0f64);
         for hit in answers::one(metric, rows, vector, hits).with_context(|| format!("query {query}"))? {
             let id = hit.id as usize;
+            ensure!(is_allowed(id), "query {query}: row {id} is not allowed");
             slack = slack.max(metric.error_bound(vector, rows.row(id)));
             last = last.max(hit.distance);
             exact[id] = f64::INFINITY;

@@ -126,16 +126,19 @@ fn the_script_is_given_the_vectors_and_what_is_asked_for() -> Result<()> {
         echo "{\"record\":\"peer\",\"sizes\":\"$sizes\",\"options\":$2}""#;
     let place = Place::new(script)?;
     nearfield::io::write_npy(place.all.path().join("some.npy"), [4, 1], &[0f32, 1.0, 2.0, 3.0])?;
-    let asked = "--metric l2sq --suites exact,ivf --peers numpy,faiss-cpu --lists 5 --probes 1,5 --runs 7";
+    let asked = "--metric l2sq --suites exact,ivf --peers numpy,faiss-cpu --lists 5 --probes 1,5 --runs 7 --allowed 0.25,1";
     for (arguments, wanted) in [
         (
             format!("{SMALL} {asked}"),
             json!({
                 "suites": ["exact", "ivf"], "peers": ["numpy", "faiss-cpu"], "batch": [2], "metric": "l2sq", "probes": [1, 5],
-                "lists": 5, "runs": 7, "k": [4], "data": "clustered", "select_k": [1, 16, 256],
+                "lists": 5, "runs": 7, "k": [4], "allowed": [0.25, 1.0], "data": "clustered", "select_k": [1, 16, 256],
             }),
         ),
-        ("peers --count 9 --dim 2 --suites exact".to_owned(), json!({ "batch": [1, 1024] })),
+        (
+            "peers --count 9 --dim 2 --suites exact".to_owned(),
+            json!({ "batch": [1, 1024], "allowed": [null] }),
+        ),
         // Python reads these itself, and there are only four.
         (
             "peers --rows some.npy --queries some.npy --suites exact".to_owned(),

@@ -205,7 +205,7 @@ impl Coarse {
                 let slots = buffers.candidates.into();
                 let lists = CandidateLists { slots, counts: survivors, capacity: self.capacity };
                 self.encode_screen(commands, centroids, (quantized, copy), queries, buffers, survivors)?;
-                (lists.to_refine(), lists.to_select())
+                (lists.to_refine(None), lists.to_select())
             }
             _ => {
                 let length = centroids.lists;

@@ -6,6 +6,7 @@ pub(crate) mod change;
 pub(crate) mod changing;
 pub(crate) mod contract;
 pub(crate) mod edit;
+pub(crate) mod gathered;
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) mod hybrid;
 pub(crate) mod mirrored;

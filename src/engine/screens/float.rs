@@ -9,7 +9,7 @@ use crate::kernels::{Part, Scored, distance_scan, distance_tile};
 use crate::metric::Form;
 use crate::screen::certificate::Intervals;
 
-pub(super) const FLOATS: ScreenKernels = ScreenKernels { kernels: &[&SCAN, &TILE], selective_share: 16 };
+pub(super) const FLOATS: ScreenKernels = ScreenKernels { kernels: &[&SCAN, &TILE], selective_share: 20 };
 
 pub(super) const SCAN: ScoreKernel = ScoreKernel {
     name: ScreenKernel::Scan,

@@ -7,7 +7,7 @@ use crate::engine::screens::list::Codes;
 use crate::engine::screens::score::ScoreKernel;
 use crate::gpu::{Gpu, Wanted};
 use crate::kernels::metrics::metric_constant;
-use crate::kernels::{collect, compact, norms, refine, select_k, tighten};
+use crate::kernels::{collect, compact, gather, norms, refine, select_k, tighten};
 use crate::metric::Metric;
 
 /// What the kernels of an index depend on.
@@ -68,7 +68,9 @@ impl Searched {
         }
         // Without bits first, and then with them too.
         let without_bits = wanted.iter().map(|one| one.clone().or_all("HAS_BITSET", 0));
-        without_bits.chain(wanted.iter().cloned()).collect()
+        let gathers = keeps_rows && codes != Codes::None;
+        let gathering = gathers.then(|| Wanted::of(&gather::KERNEL));
+        without_bits.chain(wanted.iter().cloned()).chain(gathering).collect()
     }
 }
 

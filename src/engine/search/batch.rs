@@ -8,6 +8,7 @@ use crate::engine::lists::tables::ALIGNED_WORDS;
 use crate::engine::pass::{
     BufferVectors, CandidateLists, Refining, Selection, encode_norms, keys_and_ids, reset_refused,
 };
+use crate::engine::rows::gathered::GatheredBuffers;
 use crate::engine::rows::segments::GpuRows;
 use crate::engine::search::request::SearchRequest;
 use crate::error::Result;
@@ -23,8 +24,8 @@ scratch! {
         queries, query_norms, refused, quantized, query_terms, allowed,
         counts, thresholds, overflowed, candidates, keys, ids,
         selected_keys, selected_ids, selected_counts, spare_keys, spare_ids,
-        // The scores of a screen of all rows.
-        scores, best,
+        // The scores of a screen of all rows, and the codes of rows that it gathers.
+        scores, best, gathered, gathered_terms,
         // The coarse step of a search in lists, and what it finds.
         coarse_quantized, coarse_terms, coarse_candidates, coarse_survivors, probed_keys, probed, probed_counts,
         // Queries grouped by list.
@@ -87,6 +88,8 @@ impl SearchBuffers<u64> {
 pub(crate) struct Batch<'a> {
     pub(crate) rows: &'a GpuRows,
     pub(crate) request: &'a SearchRequest<'a>,
+    /// The allowed rows, if these alone are screened. Candidates are then their places; the slots are in `allowed`.
+    gathered: Option<GpuRows>,
     pub(crate) room: Room,
     /// Whether `counts` has the thresholds and the flags of full lists too, as kernels of lists take them.
     is_packed: bool,
@@ -94,16 +97,30 @@ pub(crate) struct Batch<'a> {
 }
 
 impl<'a> Batch<'a> {
-    /// Takes scratch buffers of these bytes.
+    /// Takes scratch buffers of these bytes. Rows that are to be gathered are copied into them.
     pub(crate) async fn reserve(
-        rows: &'a GpuRows,
+        (rows, gathered): (&'a GpuRows, Option<GpuRows>),
         request: &'a SearchRequest<'a>,
         room: Room,
         bytes: SearchBuffers<u64>,
     ) -> Result<Self> {
         let buffers = bytes.reserve(&rows.gpu).await?;
-        request.scope().upload_bits(rows, &buffers.allowed).await?;
-        Ok(Self { rows, request, room, is_packed: bytes.thresholds == 0, buffers })
+        let SearchBuffers { allowed: slots, gathered: codes, gathered_terms: terms, .. } = &*buffers;
+        let gathered = match (gathered, request.allowed) {
+            (Some(gathered), Some(allowed)) => {
+                Some(gathered.gather(rows, allowed, GatheredBuffers { slots, codes, terms }).await?)
+            }
+            _ => {
+                request.scope().upload_bits(rows, &buffers.allowed).await?;
+                None
+            }
+        };
+        Ok(Self { rows, request, gathered, room, is_packed: bytes.thresholds == 0, buffers })
+    }
+
+    /// The rows that are screened.
+    pub(crate) fn screened(&self) -> &GpuRows {
+        self.gathered.as_ref().unwrap_or(self.rows)
     }
 
     pub(crate) fn queries(&self) -> QueryBuffers<'_> {
@@ -128,7 +145,8 @@ impl<'a> Batch<'a> {
 
     /// A bit for each slot: 1 for rows that may be found. None if all may be.
     pub(crate) fn allowed(&self) -> Option<&Buffer> {
-        self.request.allowed.map(|_| &self.buffers.allowed).or(self.rows.alive_buffer())
+        let bits = self.request.allowed.map(|_| &self.buffers.allowed).or(self.rows.alive_buffer());
+        bits.filter(|_| self.gathered.is_none())
     }
 
     pub(crate) fn lists(&self, count: u32) -> CandidateLists<'_> {
@@ -165,7 +183,11 @@ impl<'a> Batch<'a> {
     pub(crate) fn encode_refine(&self, commands: &mut Commands<'_>, count: u32) -> Result<()> {
         let SearchBuffers { queries, keys, ids, .. } = &*self.buffers;
         let (metric, queries) = (self.request.metric, queries.into());
-        let (candidates, found) = (self.lists(count).to_refine(), keys_and_ids(keys, ids));
+        let slots = self.gathered.as_ref().map(|gathered| {
+            let entries = gathered.end();
+            (BufferSlice::range(&self.buffers.allowed, 0, entries * 4), entries as u32)
+        });
+        let (candidates, found) = (self.lists(count).to_refine(slots), keys_and_ids(keys, ids));
         self.rows.encode_refining(commands, &Refining { metric, queries, count, candidates, found })
     }
 

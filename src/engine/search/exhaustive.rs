@@ -120,7 +120,8 @@ pub(crate) async fn exhaustive(
     let mut from = (&buffers.keys, &buffers.ids);
     let mut to = (&buffers.other_keys, &buffers.other_ids);
     let mut kept = 0;
-    for stretch in batch.stretches() {
+    let stretches = batch.stretches();
+    for (number, &stretch) in stretches.iter().enumerate() {
         let place = keys_and_ids(from.0, from.1);
         commands.stage("refine");
         batch.encode_chunk(&mut commands, stretch, kept, place)?;
@@ -128,7 +129,8 @@ pub(crate) async fn exhaustive(
         let selection = Selection {
             k,
             selected: keys_and_ids(to.0, to.1),
-            pitch,
+            // The last results lie side by side, to be read at once: a copy for each query takes the driver some microseconds.
+            pitch: if number + 1 == stretches.len() { k } else { pitch },
             counts: (&buffers.counts).into(),
             spare: Some(keys_and_ids(&buffers.spare_keys, &buffers.spare_ids)),
         };
@@ -138,25 +140,16 @@ pub(crate) async fn exhaustive(
         kept = k;
         commands = commands.submit_and_go_on().await?;
     }
-    // The first k results of each row are needed. While rows are short, one copy of everything is faster than a copy for each row.
     let (keys, ids) = from;
-    let (queries, pitch, k) = (u64::from(count), u64::from(pitch), u64::from(k));
-    let bytes = queries * pitch;
-    let mut ranges = vec![(&buffers.refused, 0, 8), (&buffers.counts, 0, queries * 4)];
-    let whole = bytes * 12 <= 1 << 20;
-    if whole {
-        ranges.push((keys, 0, bytes * 4));
-        ranges.push((ids, 0, bytes * 8));
-    } else {
-        ranges.extend((0..queries).map(|query| (keys, query * pitch * 4, k * 4)));
-        ranges.extend((0..queries).map(|query| (ids, query * pitch * 8, k * 8)));
-    }
+    let queries = u64::from(count);
+    let results = queries * u64::from(k);
+    let ranges = [
+        (&buffers.refused, 0, 8),
+        (&buffers.counts, 0, queries * 4),
+        (keys, 0, results * 4),
+        (ids, 0, results * 8),
+    ];
     let mut parts = commands.read(&ranges).await?;
     numbers.check(&parts[0])?;
-    let k = k as usize;
-    if whole {
-        return Ok(Results::new([k, pitch as usize], [2, 3, 1].map(|part| take(&mut parts[part]))));
-    }
-    let (keys, ids) = parts[2..].split_at(count as usize);
-    Ok(Results::new([k; 2], [keys.concat(), ids.concat(), parts[1].clone()]))
+    Ok(Results::new([k as usize; 2], [2, 3, 1].map(|part| take(&mut parts[part]))))
 }

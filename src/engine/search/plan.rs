@@ -48,6 +48,8 @@ pub struct Plan {
     /// Queries that are searched together.
     pub batch: u32,
     pub(crate) route: Route,
+    /// Whether the codes of the rows that a filter allows are gathered, and these rows screened alone.
+    pub(crate) gathers: bool,
     /// Scratch bytes of a batch.
     pub scratch_bytes: u64,
     /// The number of devices. The rest is the plan of the one that has most to do.
@@ -74,6 +76,7 @@ impl Plan {
             k,
             batch,
             route,
+            gathers: false,
             scratch_bytes,
             devices,
             distribution,

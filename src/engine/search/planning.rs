@@ -13,6 +13,12 @@ use crate::kernels::BLOCK_ROWS;
 use crate::kernels::distance_tile::TILE_QUERIES;
 use crate::kernels::select_k::SORTED_MAX;
 
+/// For fewer queries, the codes of allowed rows stay where they are: copying them takes as long as scoring them.
+const GATHERING: u64 = 8;
+
+/// Of allowed rows, up to this many distances are computed by `refine` alone: gathering their codes and screening them takes about as long.
+const REFINED_PAIRS: u64 = 1 << 19;
+
 /// Candidates that a query's list holds: at least, and at most if there are few queries. Long lists need fewer rounds.
 const CAPACITY: [u64; 2] = [2048, 32_768];
 
@@ -45,10 +51,30 @@ impl Plan {
         let (queries, k) = (queries.max(1), k.min(found).max(1));
         let is_small = rows.end().saturating_mul(queries) <= SMALL_PAIRS;
         // If many of the rows may be among the nearest, screening saves nothing.
-        if is_small || k * 16 > found || is_selective(rows, scope) {
+        if is_small || k * 16 > found {
             return None;
         }
+        let gathered = Self::gathered(rows, (queries, k), scope);
+        if gathered.is_some() || is_selective(rows, scope) {
+            return gathered;
+        }
         Self::by_screens(&screens(rows), rows, (queries, k), least_capacity(k), scope)
+    }
+
+    /// The plan that screens the allowed rows alone; none where computing all their distances takes no longer, and where they do not fit the
+    /// budget.
+    fn gathered(rows: &GpuRows, (queries, k): (u64, u64), scope: Scope<'_>) -> Option<Self> {
+        if queries < GATHERING || scope.found(rows).saturating_mul(queries) <= REFINED_PAIRS {
+            return None;
+        }
+        let gathered = rows.to_gather(scope)?;
+        let bytes: u64 = gathered.gathered_bytes().iter().sum();
+        let rest = Scope { budget: scope.budget.saturating_sub(budget_for(bytes)), allowed: None };
+        let screen = screens(&gathered).into_iter().next()?;
+        let plan = Self::by_screen(screen, &gathered, queries, k, least_capacity(k), rest)?;
+        let Route::Screened { kernel, .. } = plan.route else { return None };
+        let scratch_bytes = plan.scratch_bytes + bytes;
+        kernel.kernel().is_quantized().then_some(Self { gathers: true, scratch_bytes, ..plan })
     }
 
     /// The plan for queries whose candidates overflowed under this one: with the next screen, then exhaustive.

@@ -49,7 +49,7 @@ impl CandidateSource for Screening<'_> {
     }
 
     fn scored(&self, queries: u64, _refined: u64, _others: &[Vec<u8>]) -> u64 {
-        queries * self.batch.rows.end()
+        queries * self.batch.screened().end()
     }
 }
 
@@ -86,7 +86,7 @@ impl Screening<'_> {
 
     /// Records the scores of all chunks, the rounds that make rows candidates, and the rounds that score and collect at once.
     async fn encode_chunks<'c>(&self, mut commands: Commands<'c>, count: u32) -> Result<Commands<'c>> {
-        let Batch { rows, room, .. } = self.batch;
+        let (rows, room) = (self.batch.screened(), self.batch.room);
         let (padded, all) = (room.padded as u32, rows.end());
         let padded_rows: u64 =
             rows.segments.iter().map(|segment| u64::from(segment.blocks()) * u64::from(BLOCK_ROWS)).sum();

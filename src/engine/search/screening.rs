@@ -49,38 +49,47 @@ impl<'a> Screening<'a> {
             let Route::Screened { kernel, capacity, chunks, stored_chunks, .. } = plan.route else {
                 return Ok(None);
             };
+            let gathered = if plan.gathers { rows.to_gather(request.scope()) } else { None };
+            let screened = gathered.as_ref().unwrap_or(rows);
             let kernel = kernel.kernel().tested(&rows.gpu, request.metric).await?;
             let scores_with = kernel.scores_with(plan.batch.into());
             let (count, k) = (u64::from(plan.batch), u64::from(plan.k));
             let padded = kernel.padded(count);
-            let most = chunk_limit(rows, kernel, padded) as u32;
+            let most = chunk_limit(screened, kernel, padded) as u32;
             let rounds = match stored_chunks {
                 0 => vec![Round { step: 1, skip: 0 }],
                 1 if chunks > 1 => block_rounds(chunks, plan.k, capacity, kernel.spread, count),
                 _ => vec![],
             };
-            let rounds = rounds.into_iter().map(|round| round_parts(&rows.segments, round, most)).collect();
+            let rounds =
+                rounds.into_iter().map(|round| round_parts(&screened.segments, round, most)).collect();
             // Where every chunk finds a threshold, rows need not be alike in all of them.
-            let all_blocks: u64 = rows.segments.iter().map(|segment| u64::from(segment.blocks())).sum();
+            let all_blocks: u64 = screened.segments.iter().map(|segment| u64::from(segment.blocks())).sum();
             let picks_all = scores_with.has_bests()
                 && stored_chunks == chunks
                 && all_blocks >= PICKED_BLOCKS * k * u64::from(chunks.max(1));
             let parts_of = if picks_all { neighbouring_parts } else { chunk_parts };
             let chunks: Vec<Vec<Part>> =
-                (0..stored_chunks).map(|chunk| parts_of(&rows.segments, chunk, chunks)).collect();
+                (0..stored_chunks).map(|chunk| parts_of(&screened.segments, chunk, chunks)).collect();
             let columns = chunks.iter().map(|parts| blocks(parts)).max().unwrap_or(0) * BLOCK_ROWS;
             let planes = kernel.planes(count);
             let plane_bytes = rows.quantized.as_ref().map_or(0, |quantized| quantized.plane_bytes(padded));
             let candidate = Candidate { bytes: 12, words: 2 };
             let room = Room { queries: count, padded, k: plan.k, capacity, candidate };
+            let of_rows = SearchBuffers::of(rows, request, room);
+            let [allowed, gathered_codes, gathered_terms] =
+                gathered.as_ref().map_or([of_rows.allowed, 0, 0], GpuRows::gathered_bytes);
             let bytes = SearchBuffers {
+                allowed,
+                gathered: gathered_codes,
+                gathered_terms,
                 scores: padded * u64::from(columns) * 4,
                 best: if scores_with.has_bests() { padded * u64::from(columns / BLOCK_ROWS) * 8 } else { 0 },
                 quantized: u64::from(planes) * plane_bytes,
                 query_terms: u64::from(planes.min(1)) * padded * TERMS_BYTES,
-                ..SearchBuffers::of(rows, request, room)
+                ..of_rows
             };
-            let batch = Batch::reserve(rows, request, room, bytes).await?;
+            let batch = Batch::reserve((rows, gathered), request, room, bytes).await?;
             let intervals = (kernel.intervals)(rows, request.metric)?;
             Ok(Some(Self { batch, kernel, scores_with, chunks, rounds, planes, intervals }))
         })
@@ -112,10 +121,10 @@ impl<'a> Screening<'a> {
 
     /// The scoring of a batch and a chunk.
     pub(crate) fn scoring(&self, count: u32, parts: &[Part]) -> Scoring<'_> {
-        let Batch { rows, request, room, buffers, .. } = &self.batch;
+        let Batch { request, room, buffers, .. } = &self.batch;
         Scoring {
             kernel: self.scores_with,
-            rows,
+            rows: self.batch.screened(),
             metric: request.metric,
             queries: &buffers.queries,
             quantized_queries: &buffers.quantized,
@@ -166,8 +175,8 @@ impl<'a> Screening<'a> {
         round: Round,
         sample: Option<u32>,
     ) -> Result<()> {
-        let Batch { rows, room, buffers, .. } = &self.batch;
-        let segment = &rows.segments[part.segment];
+        let Batch { room, buffers, .. } = &self.batch;
+        let segment = &self.batch.screened().segments[part.segment];
         let (row_terms, query_terms) = match &segment.quantized {
             Some(quantized) if self.kernel.is_quantized() => (&quantized.terms, &buffers.query_terms),
             _ => (&segment.stored()?.norms, &buffers.query_norms),

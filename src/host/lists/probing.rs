@@ -9,6 +9,7 @@ use crate::elements::HostVectors;
 use crate::error::{Error, Result};
 use crate::host::integers::packed::GROUP;
 use crate::host::lists::centroids::HostCentroids;
+use crate::host::rows::gathered::{FEW, Gathered};
 use crate::host::rows::norms;
 use crate::host::rows::store::HostRows;
 use crate::host::search::batch::{Batch, by_batch};
@@ -108,34 +109,41 @@ impl HostLists {
     ) -> Result<Hits> {
         let squared = norms::checked("queries", queries)?;
         let eligible = request.eligible(rows);
-        let Some(tables) = self.tables.as_ref().filter(|_| eligible > 0) else {
+        // All lists have all rows, and a filter may leave few of them to each.
+        let takes_all = eligible == 0 || probes == self.len() && request.allowed.is_some();
+        let Some(tables) = self.tables.as_ref().filter(|_| !takes_all) else {
             return rows.search_checked((queries, &squared), request);
         };
+        let shared = queries.rows() * probes / self.len();
+        let taken = Taken::new(tables, rows, request, (eligible, shared))?;
+        let held = taken.rows().map_or(0, |gathered| gathered.bytes(rows.dim()));
         let k = request.limit.k_of(eligible);
         let purpose = format!("a search of {probes} of {} lists", self.len());
         let more = probes * size_of::<((u32, u64), Pair)>();
-        let schedule = Schedule::of_free_memory(request.budget, |budget| {
+        let schedule = Schedule::of_free_memory(request.budget - held, |budget| {
             rows.schedule_with(queries.rows(), budget, more, (k, purpose.clone()))
         })?;
         let mut hits = Hits::with_room(queries.rows())?;
         by_batch((queries, &squared), &schedule, request, |batch| {
             let probed = self.probed(batch, request, probes)?;
-            let scored: usize = probed.iter().map(|&list| tables.sizes[list as usize] as usize).sum();
+            let scored: usize = probed.iter().map(|&list| taken.rows_of(list)).sum();
             hits.scored += scored as u64;
             let count = batch.vectors.rows();
             let chunk = self.chunk(count, schedule.threads, probes);
-            let groups_of = |list: &u32| tables.runs[*list as usize].iter().map(Range::len).sum::<usize>();
-            let groups = probed[..probes].iter().map(groups_of).sum();
+            let places = probed[..probes].iter().flat_map(|&list| taken.places(list)).map(|run| run.len());
+            let groups = places.sum::<usize>().div_ceil(GROUP);
             let parts = parts_of(count.div_ceil(chunk), groups, schedule.threads).min(probes);
             let parts = schedule.limit_parts(parts, count);
             let task = (count, scored.saturating_mul(rows.dim()));
             let by_query = divide(task, [chunk, parts], schedule.threads, |chunk, part, stop| {
                 let ranks = part * probes / parts..(part + 1) * probes / parts;
                 let lists = probed[chunk.start * probes..chunk.end * probes].chunks_exact(probes);
-                let pairs = Pair::ordered(lists.map(|lists| &lists[ranks.clone()]))?;
+                let mut pairs = Pair::ordered(lists.map(|lists| &lists[ranks.clone()]))?;
+                // A filter leaves many lists without a row.
+                pairs.retain(|pair| taken.rows_of(pair.list) > 0);
                 let mut candidates = request.candidates(chunk.len(), eligible)?;
-                let scorer = Scorer::new(rows, None, batch.slice(chunk), stop)?;
-                tables.scan((rows, schedule.groups), scorer, &pairs, request, &mut candidates)?;
+                let scorer = Scorer::new(rows, taken.rows(), batch.slice(chunk), stop)?;
+                taken.scan((rows, schedule.groups), scorer, &pairs, request, &mut candidates)?;
                 Ok(candidates)
             })?;
             rows.finish(batch, by_query, &mut hits)
@@ -195,7 +203,59 @@ impl HostLists {
     }
 }
 
-impl Tables {
+/// The rows that a search takes from lists.
+struct Taken<'a> {
+    tables: &'a Tables,
+    /// The rows that a filter allows, list by list, and where those of each list begin; none where they are taken where they are.
+    gathered: Option<(Gathered, Vec<usize>)>,
+}
+
+impl<'a> Taken<'a> {
+    /// For a search in which each list is probed by about `shared` queries.
+    fn new(
+        tables: &'a Tables,
+        rows: &HostRows,
+        request: &HostRequest<'_>,
+        (eligible, shared): (usize, usize),
+    ) -> Result<Self> {
+        let Some(allowed) = request.allowed.filter(|_| shared >= FEW) else {
+            return Ok(Self { tables, gathered: None });
+        };
+        let slots_of = |runs: &'a Vec<Range<usize>>| {
+            runs.iter().flat_map(|run| allowed.ones_within(run.start * GROUP..run.end * GROUP))
+        };
+        let mut begins = memory::with_room(tables.runs.len() + 1)?;
+        begins.push(0);
+        let mut before = 0;
+        begins.extend(tables.runs.iter().map(|runs| {
+            before += slots_of(runs).count();
+            before
+        }));
+        let slots = tables.runs.iter().flat_map(slots_of);
+        let gathered = rows.gathered(allowed, (eligible, shared), request.budget, slots);
+        Ok(Self { tables, gathered: gathered.map(|gathered| (gathered, begins)) })
+    }
+
+    fn rows(&self) -> Option<&Gathered> {
+        self.gathered.as_ref().map(|(gathered, _)| gathered)
+    }
+
+    /// The places of a list's rows.
+    fn places(&self, list: u32) -> impl Iterator<Item = Range<usize>> {
+        let list = list as usize;
+        let own = self.gathered.as_ref().map(|(_, begins)| begins[list]..begins[list + 1]);
+        let runs = if own.is_some() { &[][..] } else { &self.tables.runs[list] };
+        own.into_iter().chain(runs.iter().map(|run| run.start * GROUP..run.end * GROUP))
+    }
+
+    /// The number of a list's rows.
+    fn rows_of(&self, list: u32) -> usize {
+        match &self.gathered {
+            Some(_) => self.places(list).map(|places| places.len()).sum(),
+            None => self.tables.sizes[list as usize] as usize,
+        }
+    }
+
     /// Scores the rows of the lists that each query probes, in the order of `pairs`, and adds the rows that intervals cannot exclude to its candidates.
     fn scan(
         &self,
@@ -211,9 +271,9 @@ impl Tables {
                 if !pairs.iter().map(|pair| pair.query).eq(chosen.places.iter().copied()) {
                     chosen = scorer.choose(memory::collect(pairs.iter().map(|pair| pair.query))?)?;
                 }
-                for run in &self.runs[pairs[0].list as usize] {
-                    let run = run.start..run.end.min(rows.end().div_ceil(GROUP));
-                    rows.scan(&mut scorer, &chosen, (run, step), (request.allowed, None), candidates)?;
+                for places in self.places(pairs[0].list) {
+                    let places = (places.start..places.end.min(rows.end()), step);
+                    rows.scan(&mut scorer, &chosen, places, (request.allowed, self.rows()), candidates)?;
                 }
             }
         }

@@ -93,14 +93,29 @@ impl RowValues {
                 if let Some(neighbours) = rows.neighbours(slots.clone()) {
                     return neighbours;
                 }
-                scratch.resize(range.len(), 0.0);
-                let mut wide = vec![0.0; self.scratch_len()];
-                for (slot, place) in slots.zip(scratch.chunks_exact_mut(self.dim)) {
-                    place.copy_from_slice(self.row(slot, &mut wide));
-                }
-                scratch
+                self.copied(slots, scratch)
             }
         }
+    }
+
+    /// The rows in these slots, `[slots, dim]`, in f32.
+    pub(crate) fn chosen<'a>(&self, slots: &[u32], scratch: &'a mut Vec<f32>) -> &'a [f32] {
+        let slots = slots.iter().map(|&slot| slot as usize);
+        self.announce(slots.clone());
+        self.copied(slots, scratch)
+    }
+
+    fn copied<'a>(
+        &self,
+        slots: impl ExactSizeIterator<Item = usize>,
+        scratch: &'a mut Vec<f32>,
+    ) -> &'a [f32] {
+        scratch.resize(slots.len() * self.dim, 0.0);
+        let mut wide = vec![0.0; self.scratch_len()];
+        for (slot, place) in slots.zip(scratch.chunks_exact_mut(self.dim)) {
+            place.copy_from_slice(self.row(slot, &mut wide));
+        }
+        scratch
     }
 
     /// The bytes of the row in a slot, as it is stored.

@@ -1,6 +1,7 @@
 //! The candidates of a query: rows that intervals cannot exclude from a query's result, and the nearest of those already refined.
 
 use std::collections::BinaryHeap;
+use std::mem;
 
 use crate::error::Result;
 use crate::kernels::{key_of, value_of};
@@ -11,6 +12,9 @@ pub(crate) type Hit = (u32, u64);
 
 /// Rows are refined together once at least this many wait.
 const MIN_WAITING: usize = 512;
+
+/// Rows that are on their way to the caches while one is refined.
+const AHEAD: usize = 2;
 
 /// The state of a query while its rows are scored. The limit only falls: a row whose lower end lies above it comes after k others.
 #[derive(Debug)]
@@ -112,8 +116,8 @@ impl Candidates {
         }
     }
 
-    /// Refines the waiting rows and keeps the nearest.
-    pub(crate) fn settle(&mut self, mut refine: impl FnMut(u32) -> Hit) {
+    /// Refines the waiting rows and keeps the nearest. `refine` is also told a slot that follows soon.
+    pub(crate) fn settle(&mut self, mut refine: impl FnMut(u32, Option<u32>) -> Hit) {
         let limit = self.limit;
         self.waiting.retain(|&(lower, _)| lower <= limit);
         // Doubling would exceed what `bytes` counts.
@@ -125,14 +129,15 @@ impl Candidates {
             return self.give_up();
         }
         self.refined += self.waiting.len() as u64;
-        let hits = self.waiting.drain(..).map(|(_, slot)| refine(slot));
-        let Some(k) = self.k else {
-            // Where all rows of a filter are candidates, most are far away.
-            let most = key_of(limit);
-            self.best.extend(hits.filter(|&(key, _)| key <= most));
-            return;
-        };
-        self.best.extend(hits);
+        let mut waiting = mem::take(&mut self.waiting);
+        let soon = |place: usize| waiting.get(place + AHEAD).map(|&(_, slot)| slot);
+        let hits = waiting.iter().enumerate().map(|(place, &(_, slot))| refine(slot, soon(place)));
+        // The interval of a row that is too far may reach the limit.
+        let most = if self.k.is_none() { key_of(limit) } else { u32::MAX };
+        self.best.extend(hits.filter(|&(key, _)| key <= most));
+        waiting.clear();
+        self.waiting = waiting;
+        let Some(k) = self.k else { return };
         self.best.sort_unstable();
         self.best.truncate(k);
         if let (Some(&(key, _)), true) = (self.best.last(), self.best.len() == k) {
@@ -186,7 +191,7 @@ mod tests {
     fn memory_stays_within_what_is_counted_when_no_row_can_be_excluded() {
         for k in [1, 10, 300, 5000] {
             let rows = 20 * k as u32 + 5000;
-            let refine = |slot| (rows - slot, u64::from(slot));
+            let refine = |slot, _: Option<u32>| (rows - slot, u64::from(slot));
             let mut candidates = Candidates::nearest(k, rows as usize).expect("memory");
             for slot in 0..rows {
                 if candidates.add(f32::NEG_INFINITY, f32::INFINITY, slot) {

@@ -2,6 +2,9 @@
 //!
 //! Threads take chunks of queries. Where there are too few of them, each chunk's rows are divided too.
 
+use std::ops::Range;
+
+use crate::bits::Bits;
 use crate::elements::HostVectors;
 use crate::error::Result;
 use crate::host::integers::packed::GROUP;
@@ -13,12 +16,6 @@ use crate::host::search::request::{Hits, HostRequest};
 use crate::host::search::schedule::{QUERIES, Schedule, divide, parts_of};
 use crate::host::search::scorer::Scorer;
 use crate::memory;
-
-/// Where fewer than one row in this many is allowed, and they are not gathered, their distances are computed without scoring any.
-const SELECTIVE: usize = 32;
-
-/// For fewer queries than this, rows stay where they are: gathering takes as long as scoring for some of them.
-const FEW: usize = 8;
 
 impl HostRows {
     /// Checks the queries and searches all rows.
@@ -39,8 +36,9 @@ impl HostRows {
             hits.ends.resize(queries.rows(), 0);
             return Ok(hits);
         }
-        let filter = request.allowed.filter(|_| queries.rows() >= FEW);
-        let gathered = filter.and_then(|allowed| self.gathered(allowed, eligible, request.budget));
+        let gathered = request.allowed.and_then(|allowed| {
+            self.gathered(allowed, (eligible, queries.rows()), request.budget, allowed.ones_in_order())
+        });
         let taken = gathered.as_ref().map_or(0, |gathered| gathered.bytes(self.dim()));
         let schedule = Schedule::of_free_memory(request.budget - taken, |budget| {
             self.schedule(queries.rows(), &HostRequest { budget, ..*request }, eligible)
@@ -59,39 +57,45 @@ impl HostRows {
         hits: &mut Hits,
     ) -> Result<()> {
         let count = batch.vectors.rows();
-        let is_selective = gathered.is_none() && eligible * SELECTIVE < self.end();
-        let selective = request.allowed.filter(|_| is_selective);
+        // Groups without an allowed row are passed over.
+        let open = request.allowed.filter(|_| gathered.is_none());
         let rows = gathered.map_or(self.end(), |gathered| gathered.slots.len());
-        let groups = rows.div_ceil(GROUP);
-        let parts = match selective {
-            Some(_) => 1,
-            None => parts_of(count.div_ceil(QUERIES), groups, schedule.threads),
-        };
-        let parts = schedule.limit_parts(parts, count);
-        let each = groups.div_ceil(parts).next_multiple_of(2);
-        let scored = count * if selective.is_some() { eligible } else { rows };
+        let groups = open.map_or(rows.div_ceil(GROUP), Self::groups_with);
+        let scored = count * rows.min(groups * GROUP);
+        let is_scored = gathered.is_none_or(|gathered| gathered.is_scored);
+        // A distance takes about as long as the scores of a group.
+        let tasks = if is_scored { groups } else { rows };
+        let parts = parts_of(count.div_ceil(QUERIES), tasks, schedule.threads);
+        let parts = self.divided(open, rows, schedule.limit_parts(parts, count));
         let task = (count, scored.saturating_mul(self.dim()));
-        let by_query = divide(task, [QUERIES, parts], schedule.threads, |chunk, part, stop| {
+        let by_query = divide(task, [QUERIES, parts.len()], schedule.threads, |chunk, part, stop| {
             let queries = batch.slice(chunk.clone());
             let mut candidates = request.candidates(chunk.len(), eligible)?;
-            match selective {
-                Some(allowed) => self.keep_all(queries, allowed, stop, &mut candidates)?,
-                None => {
-                    let mut scorer = Scorer::new(self, gathered, queries, stop)?;
-                    let chosen = scorer.choose(memory::collect(0..chunk.len() as u32)?)?;
-                    let groups = part * each..groups.min((part + 1) * each);
-                    self.scan(
-                        &mut scorer,
-                        &chosen,
-                        (groups, schedule.groups),
-                        (request.allowed, gathered),
-                        &mut candidates,
-                    )?;
-                }
+            if let Some(gathered) = gathered.filter(|_| !is_scored) {
+                let slots = &gathered.slots[parts[part].clone()];
+                self.keep_all(queries, slots, stop, &mut candidates)?;
+                return Ok(candidates);
             }
+            let mut scorer = Scorer::new(self, gathered, queries, stop)?;
+            let chosen = scorer.choose(memory::collect(0..chunk.len() as u32)?)?;
+            let places = (parts[part].clone(), schedule.groups);
+            self.scan(&mut scorer, &chosen, places, (request.allowed, gathered), &mut candidates)?;
             Ok(candidates)
         })?;
         hits.scored += scored as u64;
         self.finish(batch, by_query, hits)
+    }
+
+    /// Divides places of rows into up to `parts` ranges of whole groups, with about as many groups that have an allowed row in each.
+    fn divided(&self, allowed: Option<&Bits>, rows: usize, parts: usize) -> Vec<Range<usize>> {
+        if parts == 1 {
+            return std::iter::once(0..rows).collect();
+        }
+        let open = allowed.map_or(rows.div_ceil(GROUP), Self::groups_with);
+        let each = open.div_ceil(parts).next_multiple_of(2).max(1);
+        let is_open = |&start: &usize| allowed.is_none_or(|allowed| allowed.has_any(start..start + GROUP));
+        let starts: Vec<usize> = (0..rows).step_by(GROUP).filter(is_open).step_by(each).collect();
+        let ends = starts.iter().skip(1).copied().chain([rows]);
+        starts.iter().copied().zip(ends).map(|(start, end)| start..end).collect()
     }
 }

@@ -22,14 +22,17 @@ use crate::memory;
 /// Fewer queries are finished by the calling thread: waking others takes longer.
 const FEW: usize = 64;
 
+/// Groups without an allowed row that are scored with their neighbours: starting anew behind them takes as long.
+const BRIDGED: usize = 2;
+
 impl HostRows {
-    /// Scores groups of rows, or of gathered ones, `step` groups at a time, for the chosen queries, and adds the rows that intervals cannot
-    /// exclude to their candidates.
+    /// Scores the rows at some places, of all or of gathered ones, up to `step` groups at a time, for the chosen queries, and adds those that
+    /// intervals cannot exclude to their candidates. Groups without an allowed row are passed over.
     pub(crate) fn scan(
         &self,
         scorer: &mut Scorer<'_>,
         chosen: &Chosen,
-        (groups, step): (Range<usize>, usize),
+        (within, step): (Range<usize>, usize),
         (allowed, gathered): (Option<&Bits>, Option<&Gathered>),
         candidates: &mut [Candidates],
     ) -> Result<()> {
@@ -37,19 +40,26 @@ impl HostRows {
         let Chosen { places, terms: query_terms } = chosen;
         let mut limits = memory::collect(places.iter().map(|&place| candidates[place as usize].limit))?;
         let allowed = allowed.or(self.alive()).filter(|_| gathered.is_none());
-        let end = gathered.map_or(self.end(), |gathered| gathered.slots.len());
-        for start in groups.clone().step_by(step) {
-            let range = start..groups.end.min(start + step);
-            let slots = range.start * GROUP..end.min(range.end * GROUP);
-            if allowed.is_some_and(|bits| !bits.has_any(slots.clone())) {
-                continue;
+        let end = within.end.div_ceil(GROUP);
+        // The next group with an allowed row.
+        let open = |from: usize| match allowed {
+            Some(bits) => bits.next_one(from * GROUP).map(|slot| slot / GROUP),
+            None => Some(from),
+        };
+        let mut next = open(within.start / GROUP);
+        while let Some(start) = next.filter(|&start| start < end) {
+            let most = end.min(start + step);
+            let mut range = start..start;
+            while let Some(group) = next.filter(|&group| group < most && group <= range.end + BRIDGED) {
+                range.end = group + 1;
+                next = open(range.end);
             }
             let (terms, scores) = scorer.score(range)?;
             let keep = |query: usize, group: usize, lane: usize, lower: f32| {
                 let slot = (start + group) * GROUP + lane;
                 let place = places[query] as usize;
                 let candidates = &mut candidates[place];
-                if slot < slots.end && allowed.is_none_or(|bits| bits.get(slot)) {
+                if within.contains(&slot) && allowed.is_none_or(|bits| bits.get(slot)) {
                     let upper = query_terms[query].upper_end(&terms[group], lane, lower);
                     let slot = gathered.map_or(slot as u32, |gathered| gathered.slots[slot]);
                     if candidates.add(lower, upper, slot) {
@@ -72,18 +82,18 @@ impl HostRows {
         Ok(())
     }
 
-    /// Keeps every allowed row without scoring it.
+    /// Keeps the rows in these slots without scoring them.
     pub(crate) fn keep_all(
         &self,
         queries: Batch<'_>,
-        allowed: &Bits,
+        slots: &[u32],
         stop: Stop<'_>,
         candidates: &mut [Candidates],
     ) -> Result<()> {
         for (query, candidates) in candidates.iter_mut().enumerate() {
             stop.check()?;
-            for slot in allowed.ones_in_order() {
-                if candidates.add(f32::NEG_INFINITY, f32::INFINITY, slot as u32) {
+            for &slot in slots {
+                if candidates.add(f32::NEG_INFINITY, f32::INFINITY, slot) {
                     stop.check()?;
                     self.settle(queries, query, candidates);
                 }
@@ -124,8 +134,9 @@ impl HostRows {
             return candidates.give_up();
         };
         let query = NormedVector { values: batch.vectors.row(query), squared: batch.squared[query] };
-        candidates.settle(|slot| {
+        candidates.settle(|slot, soon| {
             let slot = slot as usize;
+            soon.into_iter().for_each(|soon| self.values.prefetch(soon as usize));
             let values = self.values.row(slot, &mut scratch);
             let row = NormedVector { values, squared: self.values.squared[slot] };
             (key_of(distance(self.metric, query, row)), self.ids[slot])

@@ -59,6 +59,8 @@ enum Operands<'a> {
         chosen: Vec<f32>,
         scores: Vec<f32>,
         widened: Vec<f32>,
+        /// The slots of the rows; none where a row lies in the slot of its place.
+        slots: Option<&'a [u32]>,
     },
 }
 
@@ -91,6 +93,7 @@ impl<'a> Scorer<'a> {
                 chosen: vec![],
                 scores: vec![],
                 widened: vec![],
+                slots: gathered.map(|gathered| &gathered.slots[..]),
             };
             return Ok(Self { rows, queries, terms, operands, stop, work: 0, chosen: 0 });
         };
@@ -99,8 +102,8 @@ impl<'a> Scorer<'a> {
         let (integers, terms) = quantizer.quantize_all(queries.vectors, queries.squared)?;
         let terms = memory::collect(terms.into_iter().map(|terms| QueryTerms::new(form, margin, terms)))?;
         let packed = PackedQueries::new(&[], rows.dim(), Isa::detect())?;
-        let (packed_rows, row_terms) = match gathered {
-            Some(gathered) => (&gathered.rows, &gathered.terms[..]),
+        let (packed_rows, row_terms) = match gathered.and_then(|gathered| gathered.codes.as_ref()) {
+            Some(codes) => (&codes.rows, &codes.terms[..]),
             None => (&quantized.rows, &quantized.terms[..]),
         };
         let operands =
@@ -145,18 +148,24 @@ impl<'a> Scorer<'a> {
                 dots(rows, groups.clone(), packed, scores);
                 (&terms[groups], Scores::Integers(scores))
             }
-            Operands::Floats { form, margin, terms, chosen, scores, widened } => {
-                let slots = groups.start * GROUP..self.rows.end().min(groups.end * GROUP);
+            Operands::Floats { form, margin, terms, chosen, scores, widened, slots } => {
+                let values = &self.rows.values;
+                let end = slots.map_or(self.rows.end(), <[u32]>::len);
+                let places = groups.start * GROUP..end.min(groups.end * GROUP);
                 terms.clear();
                 memory::resize(terms, groups.len(), GroupTerms::default())?;
-                for slot in slots.clone() {
-                    let (group, lane) = (slot / GROUP - groups.start, slot % GROUP);
-                    terms[group].set(lane, *form, *margin, terms_of(*form, self.rows.values.squared[slot]));
+                for place in places.clone() {
+                    let (group, lane) = (place / GROUP - groups.start, place % GROUP);
+                    let slot = slots.map_or(place, |slots| slots[place] as usize);
+                    terms[group].set(lane, *form, *margin, terms_of(*form, values.squared[slot]));
                 }
                 let pitch = groups.len() * GROUP;
                 memory::resize(scores, chosen.len() / self.rows.dim() * pitch, 0.0)?;
-                memory::reserve(widened, slots.len() * self.rows.dim())?;
-                let rows = self.rows.values.widened(slots, widened);
+                memory::reserve(widened, places.len() * self.rows.dim())?;
+                let rows = match slots {
+                    Some(slots) => values.chosen(&slots[places], widened),
+                    None => values.widened(places, widened),
+                };
                 products((chosen, self.rows.dim()), rows, scores, pitch);
                 (terms, Scores::Floats(scores))
             }

@@ -64,10 +64,12 @@ pub enum Candidates<'a> {
     },
     /// Query `q` has the first `counts[q]` candidates from `q * pitch` on, and its results lie in the same places.
     Lists {
-        /// Slots, `u32`.
+        /// Slots, `u32`, or indices into `slots`.
         candidates: BufferSlice<'a>,
         /// `[queries]`, `u32`; at most `pitch` are taken.
         counts: BufferSlice<'a>,
+        /// If candidates are indices: the slots they refer to, and their number.
+        slots: Option<(BufferSlice<'a>, u32)>,
         /// Distance between the lists of two queries.
         pitch: u32,
     },
@@ -153,8 +155,9 @@ impl Refine<'_> {
                 offsets.check_rows("offsets", count.saturating_add(1), [1; 2], 4)?;
                 slots.map_or(Ok(()), |(slots, entries)| slots.check_rows("slots", entries, [1; 2], 4))
             }
-            Candidates::Lists { candidates, counts, pitch } => {
+            Candidates::Lists { candidates, counts, slots, pitch } => {
                 candidates.check_rows("candidates", count, [pitch; 2], 4)?;
+                slots.map_or(Ok(()), |(slots, entries)| slots.check_rows("slots", entries, [1; 2], 4))?;
                 counts.check_rows("counts", count, [1; 2], 4)?;
                 results(pitch, pitch)
             }
@@ -193,11 +196,12 @@ pub(crate) fn encode(commands: &mut Commands<'_>, refine: &Refine<'_>) -> Result
             let grid = Grid::Tiles(columns, 1);
             (slots.map_or(unused, |(slots, _)| slots), candidates, offsets, grid)
         }
-        Candidates::Lists { candidates, counts, pitch } => {
+        Candidates::Lists { candidates, counts, slots, pitch } => {
             params.list_pitch = pitch;
+            params.entries = slots.map_or(0, |(_, entries)| entries);
             // Lists are far from full, so a few workgroups stride over each. More would find nothing and still cost time.
             let columns = (4096 / refine.count.max(1)).clamp(4, 128).min(limit).min(pitch.div_ceil(at_once));
-            (unused, candidates, counts, each(columns))
+            (slots.map_or(unused, |(slots, _)| slots), candidates, counts, each(columns))
         }
         Candidates::Dense { first, count, found_pitch, found_first, allowed } => {
             params.dense_first = first;

@@ -1,5 +1,6 @@
 //! Searches of an `Ivf` with a screen: exact among the rows of the probed lists, in every way that a search can take.
 
+use super::{ivf, numbers};
 use crate::common::Engine::{self, Adapter, Host};
 use crate::common::{confined, gpu, has_kernels, options};
 use crate::support::{MANY_LISTS, few_iterations, flat, rows_of_many_lists};
@@ -304,5 +305,30 @@ fn a_query_that_is_refused_has_its_number_wherever_it_lies_in_a_batch() {
             matches!(refused, Err(Error::NotFinite { row, .. }) if Some(row) == first),
             "{bad:?}: {refused:?}"
         );
+    }
+}
+
+/// Many queries share copies of the rows that a filter allows in each list; one query passes over groups of 16 without such a row.
+#[test_matrix([Quantization::None, Quantization::Int8])]
+fn the_work_in_lists_on_the_host_falls_with_the_rows_allowed(quantization: Quantization) {
+    let Some(device) = Host.device() else { return };
+    let (values, asked) = (numbers(6000, 16, 5), numbers(60, 16, 6));
+    let index = ivf(device, Metric::L2Squared, view(&values, 16), 40, quantization);
+    let search = |queries: MatrixView<'_, f32>, filter: Option<Filter<'_>>| {
+        let mut options = SearchOptions::new(10).probes(8);
+        options.filter = filter;
+        index.search_with(queries, &options).expect("an answer")
+    };
+    let all = search(view(&asked, 16), None).statistics.scored;
+    for every in [3, 10, 100, 1999] {
+        let allowed = |id: u64| id.is_multiple_of(every);
+        let found = search(view(&asked, 16), Some(Filter::by(&allowed)));
+        // Few rows in the probed lists make queries probe more of them.
+        let most = if every > 10 { all } else { all * 3 / (2 * every) };
+        assert!(found.statistics.scored <= most, "{every}: {} of {all}", found.statistics.scored);
+        for (query, vector) in asked.chunks(16).enumerate() {
+            let alone = search(view(vector, 16), Some(Filter::by(&allowed)));
+            assert_eq!(found.neighbors.row(query), alone.neighbors.row(0), "{every}, query {query}");
+        }
     }
 }

@@ -23,7 +23,7 @@ pub(super) struct ProbeBatches<'a> {
 impl<'a> ProbeBatches<'a> {
     pub(super) async fn reserve(probing: Probing<'a>, plan: ProbePlan) -> Result<Self> {
         let (room, bytes) = (probing.room(&plan), probing.buffers(&plan));
-        let batch = Batch::reserve(probing.rows, probing.request, room, bytes).await?;
+        let batch = Batch::reserve((probing.rows, None), probing.request, room, bytes).await?;
         Ok(Self { probing, plan, batch })
     }
 
