@@ -6,9 +6,6 @@
 @group(0) @binding(4) var<storage, read_write> gathered: array<vec4<u32>>; // blocks of BLOCK_ROWS rows
 @group(0) @binding(5) var<storage, read_write> gathered_terms: array<vec4<f32>>; // [places]
 
-// Where the granules of a row start.
-fn first_of(row: u32) -> u32 { return row / BLOCK_ROWS * params.granules * BLOCK_ROWS + row % BLOCK_ROWS; }
-
 @compute @workgroup_size(WORKGROUP)
 fn gather(
   @builtin(workgroup_id) workgroup: vec3<u32>,
@@ -24,7 +21,7 @@ fn gather(
   // For a place behind the last row no slot is read, and for a smaller slot the row wraps and exceeds any.
   let row = select(0u, slots[min(place, params.entries - 1u)] - params.first_slot, is_row);
   if (is_row && row >= params.rows) { return; }
-  let copied = codes[first_of(row) + granule * BLOCK_ROWS];
-  gathered[first_of(place) + granule * BLOCK_ROWS] = select(vec4(0u), copied, is_row);
+  let copied = codes[granules_of(row) + granule * BLOCK_ROWS];
+  gathered[granules_of(place) + granule * BLOCK_ROWS] = select(vec4(0u), copied, is_row);
   if (granule == 0u) { gathered_terms[place] = select(vec4(0.0), terms[row], is_row); }
 }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::error::Result;
 use crate::gpu::{Buffer, Commands, GRID, Grid, Kernel, buffers, params, wgsl};
-use crate::kernels::BLOCK_ROWS;
+use crate::kernels::blocks::{BLOCK_ROWS, GRANULE_PLACES};
 
 params! {
     pub struct Params {
@@ -25,8 +25,8 @@ params! {
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("gather")
-    .library(&[GRID])
-    .source(wgsl!("screen/gather", BLOCK_ROWS))
+    .library(&[GRID, GRANULE_PLACES])
+    .source(wgsl!("screen/gather"))
     .buffers(BUFFERS)
     .workgroup(INVOCATIONS, 0);
 
