@@ -242,16 +242,9 @@ def nearfield_index(_, rows, metric, lists):
     return lambda queries, k, probes, **how: index.search(queries, k, **how, **({"probes": probes} if probes else {})).ids
 
 
-def faiss_filter(mask):
-    """Of few rows their ids, which faiss goes through; of many a bit each."""
-    faiss = importlib.import_module("faiss")
-    few = mask.sum() * 16 < len(mask)
-    return {"sel": faiss.IDSelectorArray(np.flatnonzero(mask)) if few else faiss.IDSelectorBitmap(np.packbits(mask, bitorder="little"))}
-
-
 # What a search takes beside its queries to find allowed rows alone. hnswlib calls Python, which one thread at a time can.
 FILTERS = {
-    "faiss-cpu": faiss_filter,
+    "faiss-cpu": lambda mask: {"sel": importlib.import_module("faiss").IDSelectorArray(np.flatnonzero(mask))},
     "hnswlib": lambda mask: {"filter": mask.tolist().__getitem__, "num_threads": 1},
     "nearfield-python": lambda mask: {"filter": mask},
 }
