@@ -11,7 +11,6 @@ mod certificate_rounding;
 mod compile_times;
 mod distances;
 mod forms;
-mod gather;
 mod ivf;
 mod move_rows;
 mod pairs;
