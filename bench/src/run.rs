@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use clap::Args as ClapArgs;
-use nearfield::{AdapterKind, Device, Flat, Plan, Residency};
+use nearfield::{AdapterKind, Device, Residency};
 use serde_json::{Value, json};
 use sysinfo::System;
 
@@ -165,16 +165,11 @@ impl Run {
         Ok(())
     }
 
-    /// How rows lie on several devices; nothing of one.
-    pub(super) fn spread(&self) -> String {
-        self.places.as_ref().map_or(String::new(), |places| places.spread(self.devices.len()))
-    }
-
     /// How rows lie on several devices, and where those of an index are if not on the device, for the name of a case.
-    pub(super) fn of_places(&self, index: &Flat, plan: &Plan) -> String {
-        let spread = self.spread();
-        let is_on_host = index.device().adapter().kind == AdapterKind::Host;
-        let kept = match (index.residency(), plan.windows > 0) {
+    pub(super) fn of_places(&self, residency: Residency, is_streamed: bool) -> String {
+        let spread = self.places.as_ref().map_or(String::new(), |places| places.spread(self.devices.len()));
+        let is_on_host = self.device.adapter().kind == AdapterKind::Host;
+        let kept = match (residency, is_streamed) {
             (Residency::Host, _) if is_on_host => "",
             (Residency::Host, false) => "rows on the host",
             (Residency::Host, true) => "rows streamed",

@@ -23,6 +23,8 @@ pub(crate) struct Gpu {
     pub(crate) subgroups: bool,
     /// Whether cooperative matrices passed the self-test, once it ran.
     pub(crate) multiplies_matrices: OnceLock<bool>,
+    /// The heights of tiles on matrices, each with what its self-test said; none while its kernel is compiled.
+    pub(crate) tile_heights: Mutex<Vec<(u32, Option<bool>)>>,
     pub(crate) compiler: Arc<Compiler>,
     pub(super) ahead: Ahead,
     pub(super) pool: Mutex<Pool>,
@@ -98,6 +100,7 @@ impl Gpu {
             adapter,
             options,
             multiplies_matrices: OnceLock::new(),
+            tile_heights: Mutex::default(),
             ahead: Ahead::new(compiler.clone()),
             compiler,
             pool: Mutex::default(),

@@ -34,6 +34,12 @@ impl Gpu {
         self.compiler.get(kernel, self.compiler.variant(kernel, elements, constants.to_vec()))
     }
 
+    /// Whether the variant of `kernel` with these values of its override constants is compiled.
+    pub(crate) fn has_pipeline(&self, kernel: &'static Kernel, constants: &[u32]) -> bool {
+        let variant = self.compiler.variant(kernel, ElementKind::F32, constants.to_vec());
+        self.compiler.has(kernel, &variant)
+    }
+
     /// Starts threads that compile these kernels, and returns at once; without threads it does nothing. A search that needs a kernel earlier compiles it or waits for the
     /// thread that does. Vectors have `dim` elements.
     pub(crate) fn compile_ahead(&self, dim: usize, wanted: impl FnOnce() -> Vec<Wanted>) {

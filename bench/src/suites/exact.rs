@@ -147,7 +147,7 @@ fn case(
     let identity = json!({
         "rows": index.len(), "dim": index.dim(), "queries": count, "k": k, "metric": index.metric().name(),
         "data": args.source.name_of(index.len()), "screened": index.is_quantized(), "scratch": run.scratch(),
-        "places": run.of_places(index, &plan), "allowed": mask.map(|mask| mask.part),
+        "places": run.of_places(index.residency(), plan.windows > 0), "allowed": mask.map(|mask| mask.part),
         "contiguous": mask.map(|_| args.allowed.contiguous),
     });
     let Some(mut case) = run.start(identity)? else { return Ok(()) };

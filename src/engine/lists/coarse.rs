@@ -14,7 +14,9 @@ use crate::kernels::collect::Round;
 use crate::kernels::collect_tile_i8::RoundPart;
 use crate::kernels::distance_tile::TILE_QUERIES;
 use crate::kernels::winnow::K_MAX;
-use crate::kernels::{BLOCK_ROWS, Part, Scored, collect_tile_i8, refine, select_k, tighten, winnow};
+use crate::kernels::{
+    BLOCK_ROWS, Part, Scored, collect_tile_coop, collect_tile_i8, refine, select_k, tighten, winnow,
+};
 
 /// For up to this many queries all distances are computed: that is less work than the dozen dispatches of a screen.
 const FEW: u64 = 64;
@@ -289,6 +291,7 @@ impl Coarse {
             candidates,
         };
         let kernel = Tiles::expected(commands.gpu()).collects();
+        let kernel = (kernel, collect_tile_coop::height_for(commands.gpu(), kernel, params.queries));
         collect_tile_i8::encode(commands, kernel, (intervals.form, false), &part, params, &into)?;
         commands.stage("coarse_tighten");
         // The lists have the k smallest upper ends of all centroids, so no earlier threshold is needed.

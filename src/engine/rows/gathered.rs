@@ -7,8 +7,11 @@ use crate::error::{Error, Result};
 use crate::gpu::{Buffer, Commands, usable};
 use crate::kernels::{BLOCK_ROWS, gather};
 
-/// Rows are gathered where at most one in this many is allowed, and where copies of their codes take at most this part of the scratch memory.
+/// Rows are gathered where at most one in this many is allowed.
 const SHARE: u64 = 2;
+
+/// Copies of their codes take at most one byte in this many of the scratch memory.
+const SCRATCH_SHARE: u64 = 2;
 
 /// The buffers of gathered rows.
 #[derive(Debug, Clone, Copy)]
@@ -26,7 +29,7 @@ impl GpuRows {
         let (quantized, count) = (self.quantized.clone()?, scope.allowed?.count);
         let codes = quantized.plane_bytes(count);
         let fits = codes <= self.gpu.adapter.capabilities.max_binding_bytes
-            && SHARE * codes <= usable(scope.budget)
+            && SCRATCH_SHARE * codes <= usable(scope.budget)
             && SHARE * count <= self.end();
         let (len, capacity) = (count as u32, (count as u32).next_multiple_of(BLOCK_ROWS));
         let segment = Segment { stored: None, quantized: None, first_slot: 0, len, capacity };

@@ -16,7 +16,7 @@ use crate::kernels::select_k::SORTED_MAX;
 /// For fewer queries, the codes of allowed rows stay where they are: copying them takes as long as scoring them.
 const GATHERING: u64 = 8;
 
-/// Of allowed rows, up to this many distances are computed by `refine` alone: gathering their codes and screening them takes about as long.
+/// For up to this many distances of allowed rows, gathering their codes and screening them takes about as long as to compute them.
 const REFINED_PAIRS: u64 = 1 << 19;
 
 /// Candidates that a query's list holds: at least, and at most if there are few queries. Long lists need fewer rounds.
@@ -61,8 +61,8 @@ impl Plan {
         Self::by_screens(&screens(rows), rows, (queries, k), least_capacity(k), scope)
     }
 
-    /// The plan that screens the allowed rows alone; none where computing all their distances takes no longer, and where they do not fit the
-    /// budget.
+    /// The plan that screens the allowed rows alone. None where computing all their distances takes no longer, and where they do not fit
+    /// the budget.
     fn gathered(rows: &GpuRows, (queries, k): (u64, u64), scope: Scope<'_>) -> Option<Self> {
         if queries < GATHERING || scope.found(rows).saturating_mul(queries) <= REFINED_PAIRS {
             return None;

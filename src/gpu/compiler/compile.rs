@@ -196,7 +196,7 @@ impl Compiler {
     }
 
     /// Whether this variant is compiled.
-    pub(super) fn has(&self, kernel: &'static Kernel, variant: &Variant) -> bool {
+    pub(in crate::gpu) fn has(&self, kernel: &'static Kernel, variant: &Variant) -> bool {
         let key = (std::ptr::from_ref(kernel).addr(), variant.clone());
         lock(&self.cells).get(&key).is_some_and(|cell| cell.compiled.get().is_some())
     }

@@ -221,7 +221,7 @@ impl Kernel {
         Self { fits_registers: true, ..self }
     }
 
-    /// Computes a tile of 128 x 128 sums a workgroup, one a register: its `WORKGROUP` follows from `REGISTERS`.
+    /// Computes a tile of up to 128 x 128 sums a workgroup, one a register: its `WORKGROUP` follows from `REGISTERS`.
     pub(crate) const fn holds_tile(self) -> Self {
         let workgroup_size = TILE / REGISTERS[REGISTERS.len() - 1];
         Self { fits_registers: true, holds_tile: true, workgroup_size, ..self }
@@ -295,12 +295,6 @@ impl Kernel {
     /// The queries of a tile, ascending, where the kernel has several forms of it.
     pub fn heights(&self) -> &'static [u32] {
         self.overrides.iter().find(|(name, _)| *name == HEIGHT).map_or(&[], |(_, heights)| *heights)
-    }
-
-    /// Of those the least that holds this many queries, or else the largest.
-    pub(crate) fn height_for(&self, queries: u32) -> Option<u32> {
-        let heights = self.heights();
-        heights.iter().copied().find(|height| *height >= queries).or(heights.last().copied())
     }
 
     /// Whether there are variants for one number of elements.

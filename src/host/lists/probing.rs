@@ -115,14 +115,27 @@ impl HostLists {
             return rows.search_checked((queries, &squared), request);
         };
         let shared = queries.rows() * probes / self.len();
-        let taken = Taken::new(tables, rows, request, (eligible, shared))?;
-        let held = taken.rows().map_or(0, |gathered| gathered.bytes(rows.dim()));
+        let mut taken = Taken::new(tables, rows, request, (eligible, shared))?;
         let k = request.limit.k_of(eligible);
         let purpose = format!("a search of {probes} of {} lists", self.len());
         let more = probes * size_of::<((u32, u64), Pair)>();
-        let schedule = Schedule::of_free_memory(request.budget - held, |budget| {
-            rows.schedule_with(queries.rows(), budget, more, (k, purpose.clone()))
-        })?;
+        // What copies of rows leave of the budget, and the schedule within it.
+        let scheduled = |taken: &Taken<'_>| {
+            let left = request.budget - taken.rows().map_or(0, |gathered| gathered.bytes(rows.dim()));
+            let schedule = Schedule::of_free_memory(left, |budget| {
+                rows.schedule_with(queries.rows(), budget, more, (k, purpose.clone()))
+            });
+            schedule.map(|schedule| (left, schedule))
+        };
+        let (budget, schedule) = match scheduled(&taken) {
+            // The budget may suffice without them.
+            Err(Error::Budget { .. }) if taken.gathered.is_some() => {
+                taken.gathered = None;
+                scheduled(&taken)?
+            }
+            scheduled => scheduled?,
+        };
+        let request = &HostRequest { budget, ..*request };
         let mut hits = Hits::with_room(queries.rows())?;
         by_batch((queries, &squared), &schedule, request, |batch| {
             let probed = self.probed(batch, request, probes)?;

@@ -13,7 +13,7 @@ const SHARES: [usize; 2] = [4, 2];
 /// For fewer queries than this, codes stay where they are: copying those of a row takes as long as scoring it for some queries.
 pub(crate) const FEW: usize = 8;
 
-/// Few queries compute the distances of the allowed rows, without scores, if there are fewer than 3 for every 2 groups of 16 that have one:
+/// One query computes the distances of the allowed rows, without scores, if there are fewer than 3 for every 2 groups of 16 that have one:
 /// the scores of a group that is read alone take about as long as two distances.
 const DENSE: [usize; 2] = [3, 2];
 
@@ -46,8 +46,8 @@ impl Gathered {
 }
 
 impl HostRows {
-    /// The allowed rows, given by their slots in any order, of which so many queries score each. None where it takes less time to score rows where they are, or where a
-    /// quarter of the budget or the memory does not hold them.
+    /// The allowed rows, given by their slots in any order, each of which so many queries score. None where it takes less time to score rows
+    /// where they are, or where a quarter of the budget or the memory does not hold them.
     pub(crate) fn gathered(
         &self,
         allowed: &Bits,

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use crate::bits::Bits;
 use crate::elements::HostVectors;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::host::integers::packed::GROUP;
 use crate::host::rows::gathered::Gathered;
 use crate::host::rows::norms;
@@ -39,10 +39,17 @@ impl HostRows {
         let gathered = request.allowed.and_then(|allowed| {
             self.gathered(allowed, (eligible, queries.rows()), request.budget, allowed.ones_in_order())
         });
-        let taken = gathered.as_ref().map_or(0, |gathered| gathered.bytes(self.dim()));
-        let schedule = Schedule::of_free_memory(request.budget - taken, |budget| {
-            self.schedule(queries.rows(), &HostRequest { budget, ..*request }, eligible)
-        })?;
+        let schedule = |gathered: Option<&Gathered>| {
+            let taken = gathered.map_or(0, |gathered| gathered.bytes(self.dim()));
+            Schedule::of_free_memory(request.budget - taken, |budget| {
+                self.schedule(queries.rows(), &HostRequest { budget, ..*request }, eligible)
+            })
+        };
+        let (gathered, schedule) = match schedule(gathered.as_ref()) {
+            // The budget may suffice without copies.
+            Err(Error::Budget { .. }) if gathered.is_some() => (None, schedule(None)?),
+            scheduled => (gathered, scheduled?),
+        };
         by_batch((queries, squared), &schedule, request, |batch| {
             self.search_batch(batch, (request, gathered.as_ref()), (eligible, schedule), &mut hits)
         })?;

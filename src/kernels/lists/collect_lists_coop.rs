@@ -38,5 +38,6 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("collect_lists_coop")
 
 /// The kernel for about this many queries a list, as `collect_lists::encode` takes it.
 pub(crate) fn for_queries(queries_a_list: u32) -> ListKernel {
-    ListKernel { kernel: &KERNEL, height: KERNEL.height_for(queries_a_list).unwrap_or(BLOCK_ROWS) }
+    let height = KERNEL.heights().iter().copied().find(|&height| height >= queries_a_list);
+    ListKernel { kernel: &KERNEL, height: height.unwrap_or(BLOCK_ROWS) }
 }

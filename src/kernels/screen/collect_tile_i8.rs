@@ -79,18 +79,17 @@ pub struct RoundPart {
     pub blocks: u32,
 }
 
-/// Records this kernel or `collect_tile_coop`. `params` has what does not follow from the part: the granules, the margin, the queries,
+/// Records this kernel, or `collect_tile_coop` with its height. `params` has what does not follow from the part: the granules, the margin, the queries,
 /// the rows and the capacity.
 pub(crate) fn encode(
     commands: &mut Commands<'_>,
-    kernel: &'static Kernel,
+    (kernel, height): (&'static Kernel, Option<u32>),
     (form, has_bits): (Form, bool),
     part: &RoundPart,
     params: Params,
     buffers: &Buffers<'_>,
 ) -> Result<()> {
     let &RoundPart { round: Round { step, skip }, base, first, blocks, .. } = part;
-    let height = kernel.height_for(params.queries);
     let constants: Vec<u32> = [form as u32, has_bits.into()].into_iter().chain(height).collect();
     let pipeline = commands.gpu().pipeline(kernel, &constants)?;
     let plane = params.queries * params.capacity;

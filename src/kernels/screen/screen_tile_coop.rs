@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::future::Boxed;
-use crate::gpu::{Commands, Gpu, INTEGERS, Kernel, SLICES_F16, wgsl};
+use crate::gpu::{Buffer, Commands, Gpu, INTEGERS, Kernel, SLICES_F16, wgsl};
 use crate::kernels::blocks::{BLOCK_ROWS, GRANULE_PLACES, Part, SCORE_BUFFERS, SCORES, Scored, TILE_COOP};
 use crate::kernels::lengths::GRANULES;
 use crate::kernels::screen::{collect_tile_coop, screen_tile_i8};
@@ -21,8 +21,9 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("screen_tile_coop")
     .workgroup(256, 2 * 128 * 10 * 8)
     .holds_tile();
 
-/// Whether this device multiplies matrices, and this kernel and `collect_tile_coop` compute correctly on it. One tile of integers, the
-/// largest among them, tests that once per device, with this form of distances.
+/// Whether this device multiplies matrices, and this kernel and the lowest tile of `collect_tile_coop` compute correctly on it. One tile of
+/// integers, the largest among them, tests that once per device, with this form of distances. Higher tiles are tested once they are
+/// compiled, and used from then on.
 ///
 /// # Errors
 /// What says nothing about the kernels, and passes or ends the device: then the next search tests them again.
@@ -30,20 +31,26 @@ pub(crate) async fn is_usable(gpu: &Gpu, form: Form) -> Result<bool> {
     if !HAS_NATIVE_FEATURES {
         return Ok(false);
     }
-    if let Some(&known) = gpu.multiplies_matrices.get() {
-        return Ok(known);
+    let usable = match gpu.multiplies_matrices.get() {
+        Some(&known) => known,
+        None => {
+            let mut usable = is_expected(gpu) && unless_it_passes(is_right(gpu, form).await)?;
+            if !usable && is_expected(gpu) && gpu.compiler.byte_matrices().is_some() {
+                gpu.compiler.leave_byte_matrices();
+                usable = unless_it_passes(is_right(gpu, form).await)?;
+            }
+            *gpu.multiplies_matrices.get_or_init(|| usable)
+        }
+    };
+    if usable {
+        collect_tile_coop::test_compiled(gpu, form).await?;
     }
-    let mut usable = is_expected(gpu) && is_tested(gpu, form).await?;
-    if !usable && is_expected(gpu) && gpu.compiler.byte_matrices().is_some() {
-        gpu.compiler.leave_byte_matrices();
-        usable = is_tested(gpu, form).await?;
-    }
-    Ok(*gpu.multiplies_matrices.get_or_init(|| usable))
+    Ok(usable)
 }
 
-/// Whether both kernels compute correctly in the forms of this device.
-async fn is_tested(gpu: &Gpu, form: Form) -> Result<bool> {
-    match is_right(gpu, form).await {
+/// What a test said: an error that passes or ends the device says nothing about a kernel, any other that it is wrong.
+pub(super) fn unless_it_passes(tested: Result<bool>) -> Result<bool> {
+    match tested {
         Err(error @ (Error::OutOfMemory { .. } | Error::DeviceLost { .. } | Error::Interrupted)) => {
             Err(error)
         }
@@ -67,13 +74,22 @@ pub(crate) fn is_expected(gpu: &Gpu) -> bool {
             .all(|kernel| gpu.compiler.check_limits(kernel).is_ok())
 }
 
-/// Whether a tile gets the correct scores, and keeps the correct rows.
-fn is_right(gpu: &Gpu, form: Form) -> Boxed<'_, bool> {
-    Box::pin(async move {
-        // Sums of 1,024 products of 127 by 127 come near 2^24.
-        const GRANULES: usize = 64;
-        const DIM: usize = 16 * GRANULES;
-        const SIDE: usize = BLOCK_ROWS as usize;
+/// Granules of the vectors of a tested tile: sums of 1,024 products of 127 by 127 come near 2^24.
+pub(super) const TILE_GRANULES: usize = 64;
+
+/// A tile of integers, the largest among them.
+pub(super) struct TestTile {
+    pub(super) queries: Buffer,
+    pub(super) rows: Buffer,
+    /// The products of its vectors, `[queries, rows]`.
+    pub(super) scores: Vec<f32>,
+}
+
+const SIDE: usize = BLOCK_ROWS as usize;
+
+impl TestTile {
+    pub(super) async fn new(gpu: &Gpu) -> Result<Self> {
+        const DIM: usize = 16 * TILE_GRANULES;
         // A fixed mixture of small, large and opposite numbers.
         let element = |vector: usize, dimension: usize, seed: usize| -> i32 {
             let mixed = (vector * 7919 + dimension * 104_729 + seed).wrapping_mul(2_654_435_761) >> 7;
@@ -86,39 +102,45 @@ fn is_right(gpu: &Gpu, form: Form) -> Boxed<'_, bool> {
         let vectors = |seed: usize| -> Vec<Vec<i32>> {
             (0..SIDE).map(|v| (0..DIM).map(|d| element(v, d, seed)).collect()).collect()
         };
-        let (queries, rows) = (vectors(1), vectors(2));
+        let vectors = [vectors(1), vectors(2)];
         let packed = |vectors: &[Vec<i32>]| {
             let mut bytes = vec![0u8; SIDE * DIM];
             for (v, vector) in vectors.iter().enumerate() {
                 for (d, &t) in vector.iter().enumerate() {
-                    bytes[crate::kernels::screen::quantize::place(v, d, GRANULES)] = (t + 128) as u8;
+                    bytes[crate::kernels::screen::quantize::place(v, d, TILE_GRANULES)] = (t + 128) as u8;
                 }
             }
             bytes
         };
-        let buffer = |bytes: usize| gpu.create_storage("self-test", bytes as u64);
-        let (query_buffer, row_buffer, scores) =
-            (buffer(SIDE * DIM)?, buffer(SIDE * DIM)?, buffer(SIDE * SIDE * 4)?);
-        gpu.upload_bytes(&query_buffer, 0, &packed(&queries)).await?;
-        gpu.upload_bytes(&row_buffer, 0, &packed(&rows)).await?;
+        let buffer = || gpu.create_storage("self-test", (SIDE * DIM) as u64);
+        let [queries, rows] = [buffer()?, buffer()?];
+        gpu.upload_bytes(&queries, 0, &packed(&vectors[0])).await?;
+        gpu.upload_bytes(&rows, 0, &packed(&vectors[1])).await?;
+        let products = |query: &Vec<i32>| -> Vec<f32> {
+            vectors[1].iter().map(|row| reference(query, row) as f32).collect()
+        };
+        Ok(Self { queries, rows, scores: vectors[0].iter().flat_map(products).collect() })
+    }
+}
+
+/// Whether a tile gets the correct scores, and the lowest collecting tile keeps the correct rows.
+fn is_right(gpu: &Gpu, form: Form) -> Boxed<'_, bool> {
+    Box::pin(async move {
+        let tile = TestTile::new(gpu).await?;
+        let scores = gpu.create_storage("self-test", (SIDE * SIDE * 4) as u64)?;
         let part = Part { segment: 0, block_first: 0, block_step: 1, blocks: 1, column_first: 0 };
         let scored = Scored {
-            queries: &query_buffer,
+            queries: &tile.queries,
             count: BLOCK_ROWS,
-            rows: &row_buffer,
+            rows: &tile.rows,
             scores: &scores,
             room: BLOCK_ROWS,
             part,
         };
         let mut commands = Commands::new(gpu, None);
-        screen_tile_i8::encode(&mut commands, &KERNEL, &scored, GRANULES as u32)?;
+        screen_tile_i8::encode(&mut commands, &KERNEL, &scored, TILE_GRANULES as u32)?;
         let parts = commands.read(&[(&scores, 0, (SIDE * SIDE * 4) as u64)]).await?;
-        let wanted: Vec<f32> = queries
-            .iter()
-            .flat_map(|query| rows.iter().map(move |row| reference(query, row) as f32))
-            .collect();
-        Ok(crate::gpu::words::<f32>(&parts[0]).eq(wanted.iter().copied())
-            && collect_tile_coop::is_right(gpu, form, [&query_buffer, &row_buffer], GRANULES as u32, &wanted)
-                .await?)
+        Ok(crate::gpu::words::<f32>(&parts[0]).eq(tile.scores.iter().copied())
+            && collect_tile_coop::is_lowest_right(gpu, form, &tile).await?)
     })
 }

@@ -262,6 +262,30 @@ fn reductions_take_nothing_of_a_budget_and_their_bits_depend_on_the_length_alone
 }
 
 #[test]
+fn a_budget_that_suffices_without_copies_of_allowed_rows_suffices_with_a_filter() {
+    let values = Random::new(13).floats(10_000 * 16);
+    let rows = view(&values, 16);
+    let allowed = |id: u64| id % 10 == 3;
+    for (quantization, queries) in
+        [(Quantization::None, 1), (Quantization::None, 20), (Quantization::Int8, 1), (Quantization::Int8, 20)]
+    {
+        let queries = rows.slice(0..queries);
+        let search = |budget: u64| {
+            let options = SearchOptions::new(10).filter(&allowed);
+            let index = flat(&with_budget(budget), Metric::L2, rows, quantization);
+            index.search_with(queries, &options).map(|found| found.neighbors)
+        };
+        let Err(Error::Budget { needed, budget: 1, .. }) = search(1) else {
+            panic!("{quantization:?}, a budget of one byte");
+        };
+        let refused = search(needed - 1);
+        assert!(matches!(refused, Err(Error::Budget { .. })), "{quantization:?} {}", queries.rows());
+        let found = search(needed).expect("what is needed");
+        assert_eq!(found, search(1 << 30).expect("an answer"), "{quantization:?} {}", queries.rows());
+    }
+}
+
+#[test]
 fn parts_of_a_query_stay_within_the_budget() {
     let mut random = Random::new(12);
     let values = random.floats(20_000 * 8);

@@ -1,7 +1,7 @@
 // Collects from the sums of a workgroup's subgroups, on cooperative matrices. A subgroup sweeps over its sums: it stores 16 x 16 of
 // them at a time to workgroup memory, where each invocation reads eight back, two queries by four rows, or of 64 lanes four. An
 // invocation notes the first four that pass and keeps their rows after the sweep. In the rare case that more pass, the subgroup sweeps again.
-// `sums_f16` and `sums_bytes` say where sums are stored, and that of each form is read back as scores.
+// `sums_f16` and `sums_bytes` store sums, and read them back as scores.
 //
 // A file in front declares the sums: `Sums`, [PART_QUERIES, PART_ROWS] of each subgroup, with `part_query` and `part_row`. The kernel
 // declares `Place`, which tells where its queries and rows are, and gives their numbers.
@@ -96,7 +96,8 @@ fn keep_passing(index: u32, subgroup_size: u32, place: Place, sums: ptr<function
 
   let own_piece = index / LANES * 64u;
   // The lanes of a subgroup exchange sums through workgroup memory. naga 30 gives `subgroupBarrier` no semantics for that memory on
-  // Vulkan, where this relies on a driver that keeps the order of a subgroup's accesses across it; the self-test checks that it does.
+  // Vulkan. Forms for bytes get them (byte_matrices.rs). Those for f16 rely on a driver that keeps the order of a subgroup's accesses
+  // across it; the self-test checks that it does.
   var next = 0u;
   loop {
     var sweep = Sweep(vec4(0u), vec4(0.0), 0u, false);

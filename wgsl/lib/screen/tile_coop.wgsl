@@ -79,7 +79,7 @@ fn multiply_tile(first_query: u32, first_row: u32, index: u32, sums: ptr<functio
         // unroll
         for (var g = 0u; g < QUERY_LOADS; g++) {
           let granule = g * QUERY_LOADERS + query_loader;
-          let is_there = AHEAD == 1u && GRANULES == 2u || start + granule < params.granules;
+          let is_there = (AHEAD == 1u && GRANULES == 2u) || start + granule < params.granules;
           let own = select(NOTHING, next_query[s][g], is_there);
           // unroll
           for (var w = 0u; w < GRANULE_VECTORS; w++) {

@@ -1,5 +1,5 @@
-// Sums of matrices of bytes on their way to invocations, in the memory of the rows' slices, which is free by then: a low tile takes so little
-// that three workgroups of it run on a multiprocessor of an H200, and not two. Below 2^24 sums are exact as floats.
+// Sums of matrices of bytes on their way to invocations, in the memory of the rows' slices, which is free by then. So a low tile takes
+// little memory: three workgroups of it run on a multiprocessor of an H200, and not two. Below 2^24 sums are exact as floats.
 const SHARED = QUERIES + HEIGHT; // vectors
 
 fn store_sums(sums: Sum, at: u32) { coopStoreT(sums, &row_slice[at], 4u); }

@@ -165,11 +165,12 @@ impl Args {
 
     fn case(&self, run: &mut Run, load: &Load<'_>) -> Result<()> {
         let &Load { index, options, threads, rate, .. } = load;
+        let is_streamed = run.places.as_ref().is_some_and(|places| places.residency == Residency::Streamed);
         let identity = json!({
             "rows": index.len(), "dim": index.dim(), "lists": index.lists(), "probes": options.probes, "queries": self.queries,
             "k": self.k, "metric": self.metric.name(), "data": self.source.name(), "screened": index.is_quantized(),
             "scratch": run.scratch(), "threads": threads, "rate": rate, "joined": !self.apart,
-            "places": run.spread(),
+            "places": run.of_places(index.residency(), is_streamed),
         });
         let Some(mut case) = run.start(identity)? else { return Ok(()) };
         let seen = load.serve()?;

@@ -9,7 +9,9 @@ use crate::gpu::{Commands, Wanted};
 use crate::kernels::collect_tile_i8::RoundPart;
 use crate::kernels::distance_tile::TILE_QUERIES;
 use crate::kernels::pick::Picked;
-use crate::kernels::{Kernel, Part, Scored, collect, collect_tile_i8, pick, screen_scan_i8};
+use crate::kernels::{
+    Kernel, Part, Scored, collect, collect_tile_coop, collect_tile_i8, pick, screen_scan_i8,
+};
 use crate::metric::Form;
 
 pub(in crate::engine::screens) const INTEGERS: ScreenKernels =
@@ -141,7 +143,8 @@ fn encode_collecting(
         candidates: into.candidates,
     };
     let constants = (scoring.intervals.form, scoring.allowed.is_some());
-    collect_tile_i8::encode(commands, kernel, constants, part, params, &buffers)
+    let height = collect_tile_coop::height_for(commands.gpu(), kernel, into.queries);
+    collect_tile_i8::encode(commands, (kernel, height), constants, part, params, &buffers)
 }
 
 /// How rows are quantised, and the copy of a segment.
