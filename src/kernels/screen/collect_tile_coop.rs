@@ -50,8 +50,8 @@ pub(in crate::kernels) const OVERRIDES: &[(&str, &[u32])] =
 /// a kernel without heights.
 pub(crate) fn height_for(gpu: &Gpu, kernel: &Kernel, queries: u32) -> Option<u32> {
     let tested = lock(&gpu.tile_heights);
-    let right = kernel.heights().iter().copied().filter(|height| tested.contains(&(*height, Some(true))));
-    right.clone().find(|height| *height >= queries).or(right.last())
+    let mut right = kernel.heights().iter().copied().filter(|height| tested.contains(&(*height, Some(true))));
+    right.clone().find(|height| *height >= queries).or(right.next_back())
 }
 
 /// Tests the lowest tile, whose kernel is compiled first if need be.
