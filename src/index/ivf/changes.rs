@@ -107,13 +107,12 @@ impl Ivf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::index::VectorIndex;
     use crate::options::SearchOptions;
     use crate::{Device, Distribution, IvfBuilder, MatrixView, Metric};
 
     #[test]
     fn without_pages_all_rows_are_searched_wherever_they_are() -> Result<()> {
-        let host = Device::open("host")?;
+        let host = Device::host();
         // Two clusters, each with a list, and a query whose nearest row is in the list of the farther centroid.
         let rows: Vec<f32> =
             (0..64).map(|row| if row < 32 { row as f32 } else { 100.0 + row as f32 }).collect();

@@ -153,8 +153,8 @@ impl Probed {
             let mut grouped = group::reference(&probed, self.tables.lists());
             // In any order.
             grouped.iter_mut().for_each(|own| own.reverse());
-            let queries = height.unwrap_or(8) as usize;
-            let blocks = bench.input(&group::table(&grouped, &self.tables.by_list(), queries));
+            let most = height.unwrap_or(8) as usize;
+            let blocks = bench.input(&group::table(&grouped, &self.tables.by_list(), most));
             let constants: Vec<u32> = self.constants().into_iter().chain(height).collect();
             let buffers = [&queries, &rows, &row_terms, &allowed, &states, &blocks, &candidates];
             bench.dispatch(kernel, &constants, &params, &buffers, [5, 1]);
