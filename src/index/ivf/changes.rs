@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn without_pages_all_rows_are_searched_wherever_they_are() -> Result<()> {
         let host = Device::host();
-        // Two clusters, each with a list, and a query whose nearest row is in the list of the farther centroid.
+        // Two clusters, each with a list.
         let rows: Vec<f32> =
             (0..64).map(|row| if row < 32 { row as f32 } else { 100.0 + row as f32 }).collect();
         let rows = MatrixView::new(&rows, 1)?;
