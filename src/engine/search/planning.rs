@@ -77,8 +77,12 @@ impl Plan {
         kernel.kernel().is_quantized().then_some(Self { gathers: true, scratch_bytes, ..plan })
     }
 
-    /// The plan for queries whose candidates overflowed under this one: with the next screen, then exhaustive.
+    /// The plan for queries whose candidates overflowed under this one: with the next screen, then exhaustive. Where a filter allows few rows,
+    /// their distances cost less than the next screen of all.
     pub(crate) fn again(&self, rows: &GpuRows, queries: u64, scope: Scope<'_>) -> Result<Self> {
+        if is_selective(rows, scope) {
+            return Self::exhaustive(rows, queries, self.k.into(), scope);
+        }
         let screens = screens(rows);
         let rest = match self.route {
             Route::Screened { kernel, .. } => behind(&screens, kernel),
