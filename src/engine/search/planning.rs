@@ -13,8 +13,8 @@ use crate::kernels::BLOCK_ROWS;
 use crate::kernels::distance_tile::TILE_QUERIES;
 use crate::kernels::select_k::SORTED_MAX;
 
-/// For fewer queries, the codes of allowed rows stay where they are: copying them takes as long as scoring them.
-const GATHERING: u64 = 8;
+/// Listing and copying an allowed row takes as long as scoring another row for about this many queries (on an H200, at dims 128 and 768).
+const GATHERING: u64 = 2000;
 
 /// For up to this many distances of allowed rows, gathering their codes and screening them takes about as long as to compute them.
 const REFINED_PAIRS: u64 = 1 << 19;
@@ -64,7 +64,9 @@ impl Plan {
     /// The plan that screens the allowed rows alone. None where computing all their distances takes no longer, and where they do not fit
     /// the budget.
     fn gathered(rows: &GpuRows, (queries, k): (u64, u64), scope: Scope<'_>) -> Option<Self> {
-        if queries < GATHERING || scope.found(rows).saturating_mul(queries) <= REFINED_PAIRS {
+        let found = scope.found(rows);
+        let saved = queries.saturating_mul(rows.end().saturating_sub(found));
+        if saved < GATHERING.saturating_mul(found) || found.saturating_mul(queries) <= REFINED_PAIRS {
             return None;
         }
         let gathered = rows.to_gather(scope)?;
