@@ -29,6 +29,7 @@ mod lengths;
 pub(crate) mod metrics;
 mod pages;
 mod sixteen;
+mod test_tile;
 
 pub mod distance;
 pub mod lists;

@@ -12,7 +12,7 @@ use crate::kernels::keys::{KEYS, key_of};
 use crate::kernels::lengths::GRANULES;
 use crate::kernels::screen::collect::Round;
 use crate::kernels::screen::collect_tile_i8::{self, BUFFERS, Buffers, Form, RoundPart};
-use crate::kernels::screen::screen_tile_coop::{TILE_GRANULES, TestTile, unless_it_passes};
+use crate::kernels::test_tile::{SIDE, TILE_GRANULES, TestTile, unless_it_passes};
 use crate::lock::lock;
 use crate::screen::certificate::{Margin, Terms};
 
@@ -95,7 +95,6 @@ fn note(gpu: &Gpu, height: u32, is_right: Option<bool>) {
 /// compiler, so the one that searches need is tested.
 fn is_right<'f>(gpu: &'f Gpu, form: Form, height: u32, tile: &'f TestTile) -> Boxed<'f, bool> {
     Box::pin(async move {
-        const SIDE: usize = BLOCK_ROWS as usize;
         const LEAST: f32 = 100_000.0;
         // Of vectors in steps of 1 without any error, an interval is one number, which f32 represents.
         let terms = Terms { scale: 1.0, ..Terms::default() };

@@ -1,0 +1,66 @@
+//! What tests the kernels that multiply tiles on cooperative matrices, before searches use them.
+
+use crate::error::{Error, Result};
+use crate::gpu::{Buffer, Gpu};
+use crate::kernels::blocks::BLOCK_ROWS;
+use crate::kernels::screen::{quantize, screen_tile_i8};
+
+/// What a test said: an error that passes or ends the device says nothing about a kernel, any other that it is wrong.
+pub(super) fn unless_it_passes(tested: Result<bool>) -> Result<bool> {
+    match tested {
+        Err(error @ (Error::OutOfMemory { .. } | Error::DeviceLost { .. } | Error::Interrupted)) => {
+            Err(error)
+        }
+        done => Ok(done.unwrap_or(false)),
+    }
+}
+
+/// Granules of the vectors of a tested tile: sums of 1,024 products of 127 by 127 come near 2^24.
+pub(super) const TILE_GRANULES: usize = 64;
+
+/// A tile of integers, the largest among them.
+pub(super) struct TestTile {
+    pub(super) queries: Buffer,
+    pub(super) rows: Buffer,
+    /// The products of its vectors, `[queries, rows]`.
+    pub(super) scores: Vec<f32>,
+}
+
+/// Queries, and rows.
+pub(super) const SIDE: usize = BLOCK_ROWS as usize;
+
+impl TestTile {
+    pub(super) async fn new(gpu: &Gpu) -> Result<Self> {
+        const DIM: usize = 16 * TILE_GRANULES;
+        // A fixed mixture of small, large and opposite numbers.
+        let element = |vector: usize, dimension: usize, seed: usize| -> i32 {
+            let mixed = (vector * 7919 + dimension * 104_729 + seed).wrapping_mul(2_654_435_761) >> 7;
+            match vector % 4 {
+                0 => [127, -127][mixed % 2],
+                1 => 127,
+                _ => (mixed % 255) as i32 - 127,
+            }
+        };
+        let vectors = |seed: usize| -> Vec<Vec<i32>> {
+            (0..SIDE).map(|v| (0..DIM).map(|d| element(v, d, seed)).collect()).collect()
+        };
+        let vectors = [vectors(1), vectors(2)];
+        let packed = |vectors: &[Vec<i32>]| {
+            let mut bytes = vec![0u8; SIDE * DIM];
+            for (v, vector) in vectors.iter().enumerate() {
+                for (d, &t) in vector.iter().enumerate() {
+                    bytes[quantize::place(v, d, TILE_GRANULES)] = (t + 128) as u8;
+                }
+            }
+            bytes
+        };
+        let buffer = || gpu.create_storage("self-test", (SIDE * DIM) as u64);
+        let [queries, rows] = [buffer()?, buffer()?];
+        gpu.upload_bytes(&queries, 0, &packed(&vectors[0])).await?;
+        gpu.upload_bytes(&rows, 0, &packed(&vectors[1])).await?;
+        let products = |query: &Vec<i32>| -> Vec<f32> {
+            vectors[1].iter().map(|row| screen_tile_i8::reference(query, row) as f32).collect()
+        };
+        Ok(Self { queries, rows, scores: vectors[0].iter().flat_map(products).collect() })
+    }
+}
