@@ -23,7 +23,7 @@ pub(crate) struct Gpu {
     pub(crate) subgroups: bool,
     /// Whether cooperative matrices passed the self-test, once it ran.
     pub(crate) multiplies_matrices: OnceLock<bool>,
-    /// The heights of tiles on matrices, each with what its self-test said; none while its kernel is compiled.
+    /// The heights of tiles on matrices, each with what its self-test said: nothing as long as threads compile its kernel.
     pub(crate) tile_heights: Mutex<Vec<(u32, Option<bool>)>>,
     pub(crate) compiler: Arc<Compiler>,
     pub(super) ahead: Ahead,

@@ -5,7 +5,7 @@ use crate::gpu::{Buffer, Gpu};
 use crate::kernels::blocks::BLOCK_ROWS;
 use crate::kernels::screen::{quantize, screen_tile_i8};
 
-/// What a test said: an error that passes or ends the device says nothing about a kernel, any other that it is wrong.
+/// Takes an error for a wrong kernel, unless the error passes or ends the device: then the next search tests again.
 pub(super) fn unless_it_passes(tested: Result<bool>) -> Result<bool> {
     match tested {
         Err(error @ (Error::OutOfMemory { .. } | Error::DeviceLost { .. } | Error::Interrupted)) => {

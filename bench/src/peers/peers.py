@@ -242,7 +242,7 @@ def nearfield_index(_, rows, metric, lists):
     return lambda queries, k, probes, **how: index.search(queries, k, **how, **({"probes": probes} if probes else {})).ids
 
 
-# What a search takes beside its queries to find allowed rows alone. hnswlib calls Python, which one thread at a time can.
+# The arguments with which a library finds allowed rows alone. hnswlib calls a Python function, so one thread searches.
 FILTERS = {
     "faiss-cpu": lambda mask: {"sel": importlib.import_module("faiss").IDSelectorArray(np.flatnonzero(mask))},
     "hnswlib": lambda mask: {"filter": mask.tolist().__getitem__, "num_threads": 1},

@@ -23,7 +23,7 @@ impl Kernel {
         let has_size = self.overrides.iter().any(|(name, _)| *name == WORKGROUP);
         let size = (WORKGROUP, self.invocations(variant));
         let registers = (variant.registers > 0).then_some(("REGISTERS", variant.registers));
-        let height = self.height(variant).map(|height| (HEIGHT, height));
+        let height = self.value(variant, HEIGHT).map(|height| (HEIGHT, height));
         let constants = snippets.iter().flat_map(|snippet| snippet.constants).copied();
         let mut written = vec![];
         for constant in constants.chain((!has_size).then_some(size)).chain(registers).chain(height) {

@@ -129,8 +129,13 @@ impl Kernel {
         if self.holds_tile {
             return TILE / variant.registers;
         }
-        let mut sizes = self.overrides.iter().zip(&variant.constants);
-        sizes.find(|((name, _), _)| *name == WORKGROUP).map_or(self.workgroup_size, |(_, &size)| size)
+        self.value(variant, WORKGROUP).unwrap_or(self.workgroup_size)
+    }
+
+    /// The value of an override constant, if the kernel has it.
+    pub(super) fn value(&self, variant: &Variant, constant: &str) -> Option<u32> {
+        let mut values = self.overrides.iter().zip(&variant.constants);
+        values.find(|((name, _), _)| *name == constant).map(|(_, &value)| value)
     }
 
     /// Names and values of the override constants of a variant, without those of its text.
@@ -138,11 +143,5 @@ impl Kernel {
         let names = self.overrides.iter().map(|(name, _)| *name);
         let values = variant.constants.iter().map(|&value| f64::from(value));
         names.zip(values).filter(|(name, _)| *name != HEIGHT).collect()
-    }
-
-    /// The queries of a variant's tile, where it has several forms.
-    pub(super) fn height(&self, variant: &Variant) -> Option<u32> {
-        let mut values = self.overrides.iter().zip(&variant.constants);
-        values.find(|((name, _), _)| *name == HEIGHT).map(|(_, &height)| height)
     }
 }

@@ -46,8 +46,8 @@ impl Gathered {
 }
 
 impl HostRows {
-    /// The allowed rows, given by their slots in any order, each of which so many queries score. None where it takes less time to score rows
-    /// where they are, or where a quarter of the budget or the memory does not hold them.
+    /// Lists the allowed rows, given by their slots in any order, and copies their codes where enough queries score each. None where scoring
+    /// rows in place takes less time, or where a quarter of the budget or the memory does not hold them.
     pub(crate) fn gathered(
         &self,
         allowed: &Bits,
