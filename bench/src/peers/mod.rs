@@ -35,8 +35,18 @@ const CHECKED_AT_ONCE: usize = 1 << 14;
 const DRAWS: &str = "draws.npy";
 
 const SUITES: [&str; 5] = ["exact", "ivf", "distance", "select", "reduce"];
-const PEERS: [&str; 9] =
-    ["numpy", "scipy", "faiss-cpu", "usearch", "hnswlib", "torch", "cuvs", "faiss-gpu", "nearfield"];
+const PEERS: [&str; 10] = [
+    "numpy",
+    "scipy",
+    "faiss-cpu",
+    "usearch",
+    "hnswlib",
+    "torch",
+    "flashlib",
+    "cuvs",
+    "faiss-gpu",
+    "nearfield",
+];
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {

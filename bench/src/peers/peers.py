@@ -194,7 +194,7 @@ def torch_index(peer, rows, metric, lists):
     torch = importlib.import_module("torch")
     torch.backends.cuda.matmul.allow_tf32 = False
     prepared = torch.nn.functional.normalize if metric == "cosine" else lambda vectors: vectors
-    rows, kind = torch.from_numpy(rows).to("cuda"), getattr(torch, peer.replace("torch-f", "float"))
+    rows, kind = torch.from_numpy(rows).to("cuda"), getattr(torch, peer.replace("torch-", "").replace("f", "float", 1))
     squares = (rows * rows).sum(1).to(kind) if metric in ("l2sq", "l2") else None
     rows = prepared(rows).to(kind)
     # A block of scores takes a quarter of the free memory, because selecting from it takes as much again.
@@ -209,6 +209,22 @@ def torch_index(peer, rows, metric, lists):
             return ids, 1 - best.float() if metric == "cosine" else -best.float()
         best, ids = torch.addmm(squares, queries.to(kind), rows.T, beta=-1, alpha=2).topk(k, dim=1)
         return ids, (queries * queries).sum(1, keepdim=True) - best.float()
+
+    return search
+
+
+def flashlib_index(peer, rows, metric, lists):
+    torch, knn = importlib.import_module("torch"), importlib.import_module("flashlib.primitives.knn")
+    if metric == "ip":
+        raise ValueError("it has no inner product")
+    # On vectors of norm 1 the order by L2 is the order by cosine.
+    prepared = torch.nn.functional.normalize if metric == "cosine" else lambda vectors: vectors
+    kind = {"flashlib-f32": torch.float32, "flashlib-bf16": torch.bfloat16}[peer]
+    rows = prepared(torch.from_numpy(rows).to("cuda")).to(kind)
+
+    def search(queries, k, probes):
+        distances, ids = knn.flash_knn(prepared(queries).to(kind), rows, k)
+        return ids, distances
 
     return search
 
@@ -253,7 +269,7 @@ FILTERS = {
 # Each builds an index and returns its search: queries to ids, or on a GPU, where all are tensors, to ids and distances.
 BUILD = {
     "numpy": numpy_index, "faiss": faiss_index, "usearch": usearch_index, "hnswlib": hnswlib_index, "torch": torch_index,
-    "cuvs": cuvs_index, "nearfield": nearfield_index,
+    "flashlib": flashlib_index, "cuvs": cuvs_index, "nearfield": nearfield_index,
 }
 GRAPHS = {"hnswlib", "cuvs-cagra"}  # They have no lists: the number of probes is the width of a search.
 
@@ -266,7 +282,7 @@ def search(args, line):
     start = time.perf_counter()
     find = BUILD[peer.split("-")[0]](peer, rows, args.metric, lists)
     line["build_ms"] = round((time.perf_counter() - start) * 1e3, 3)
-    torch = importlib.import_module("torch") if peer.startswith(("torch", "cuvs")) else None
+    torch = importlib.import_module("torch") if peer.startswith(("torch", "cuvs", "flashlib")) else None
     line["on"], line["threads"] = ("cuda", None) if torch or peer == "faiss-gpu" else ("cpu", THREADS)
     if peer.startswith("nearfield"):
         line["on"], line["threads"] = os.environ.get("NEARFIELD_ADAPTER") or "best", None
@@ -414,7 +430,8 @@ def reduce(args, line):
 
 
 SUITES = {  # The function that runs each suite, and the libraries.
-    "exact": (search, ["numpy", "faiss-cpu", "usearch", "hnswlib", "torch-f32", "torch-f16", "cuvs", "faiss-gpu", "nearfield-python"]),
+    "exact": (search, ["numpy", "faiss-cpu", "usearch", "hnswlib", "torch-f32", "torch-f16", "torch-bf16", "flashlib-f32", "flashlib-bf16",
+                       "cuvs", "faiss-gpu", "nearfield-python"]),
     "ivf": (search, ["faiss-cpu", "hnswlib", "cuvs", "cuvs-cagra", "faiss-gpu", "nearfield-python"]),
     "distance": (all_pairs, ["numpy", "scipy", "faiss-cpu", "torch-matmul", "torch-cdist", "torch-direct"]),
     "select": (select, ["torch"]),
