@@ -22,8 +22,11 @@ impl BufferVectors<'_> {
 
 /// Writes that no vector was refused yet, as [`encode_norms`] needs it.
 pub(crate) async fn reset_refused(gpu: &Gpu, refused: &Buffer) -> Result<()> {
-    gpu.upload_bytes(refused, 0, &[0xff; 8]).await
+    gpu.upload_bytes(refused, 0, &NONE_REFUSED).await
 }
+
+/// What says that no vector was refused.
+pub(crate) const NONE_REFUSED: [u8; 8] = [0xff; 8];
 
 /// Records the norms of the vectors `range`, and the check of their values. `refused` then tells the first vector with a bad value,
 /// counted from `first_number`: see [`norms::check`].

@@ -21,8 +21,9 @@ pub(crate) struct Gpu {
     pub(crate) options: DeviceOptions,
     /// Whether kernels use subgroup operations.
     pub(crate) subgroups: bool,
-    /// Whether cooperative matrices passed the self-test, once it ran.
-    pub(crate) multiplies_matrices: OnceLock<bool>,
+    /// Whether tiles on cooperative matrices passed the self-tests, once these ran: of collecting from them, and of scoring them.
+    pub(crate) collects_on_matrices: OnceLock<bool>,
+    pub(crate) scores_on_matrices: OnceLock<bool>,
     /// The heights of tiles on matrices, each with what its self-test said: nothing as long as threads compile its kernel.
     pub(crate) tile_heights: Mutex<Vec<(u32, Option<bool>)>>,
     pub(crate) compiler: Arc<Compiler>,
@@ -99,7 +100,8 @@ impl Gpu {
             queue,
             adapter,
             options,
-            multiplies_matrices: OnceLock::new(),
+            collects_on_matrices: OnceLock::new(),
+            scores_on_matrices: OnceLock::new(),
             tile_heights: Mutex::default(),
             ahead: Ahead::new(compiler.clone()),
             compiler,
@@ -134,7 +136,10 @@ impl Gpu {
             byte_products: self.compiler.multiplies_bytes(),
             registers: self.adapter.registers(),
             matrix_side: self.adapter.capabilities.matrix_side(),
-            matrices_are_right: self.multiplies_matrices.get().copied(),
+            matrices_are_right: self
+                .collects_on_matrices
+                .get()
+                .map(|collects| *collects && self.scores_on_matrices.get() != Some(&false)),
             refusals: self.compiler.refused(),
         }
     }

@@ -66,7 +66,7 @@ impl RowLayout {
     }
 
     /// Whether rows lie in memory like this.
-    fn is_of(self, rows: HostVectors<'_>) -> bool {
+    pub(super) fn is_of(self, rows: HostVectors<'_>) -> bool {
         rows.kind() == self.elements && rows.dim() == self.stride
     }
 }

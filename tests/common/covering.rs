@@ -9,8 +9,25 @@ const ALL_CHECKED: usize = 32;
 
 /// The properties of a variant, each with its place.
 fn values(variant: &Variant) -> Vec<(usize, u32)> {
-    let Variant { elements, subgroups, matrix_side, matrix_bytes, registers, constants, dimension } = variant;
-    let own = [*elements as u32, u32::from(*subgroups), *matrix_side, *matrix_bytes, *registers, *dimension];
+    let Variant {
+        elements,
+        subgroups,
+        matrix_side,
+        matrix_bytes,
+        sums_in_registers,
+        registers,
+        constants,
+        dimension,
+    } = variant;
+    let own = [
+        *elements as u32,
+        u32::from(*subgroups),
+        *matrix_side,
+        *matrix_bytes,
+        u32::from(*sums_in_registers),
+        *registers,
+        *dimension,
+    ];
     own.into_iter().chain(constants.iter().copied()).enumerate().collect()
 }
 

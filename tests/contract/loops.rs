@@ -69,6 +69,7 @@ const ENDS: &[(&str, &[(&str, &str)])] = &[
             ("sort", "var pair = index; pair < length / 2u; pair += WORKGROUP"),
             ("collect_lists", "var first = 0u; first < slice_end; first += AHEAD"),
             ("probe_thresholds", "var i = index; i < count; i += WORKGROUP"),
+            ("digits", "var v = 0u; v < count; v += 4u"),
             ("collect", "var four = first; four < end; four += AT_ONCE"),
             ("collect", "var hit = index; hit < min(atomicLoad(&hit_count), HITS); hit += WORKGROUP"),
             ("pick", "var next = index / BLOCK_ROWS; next < count; next += TURNS * BESIDE"),
@@ -100,7 +101,6 @@ const ENDS: &[(&str, &[(&str, &str)])] = &[
         "counts to the length of a query's list, at most `params.capacity` entries of a buffer",
         &[
             ("compact", "var i = index; i < length; i += WORKGROUP"),
-            ("tighten", "var i = 0u; i < length; i += 4u"),
             ("tighten", "var i = index + HELD * WORKGROUP; i < length; i += WORKGROUP"),
             ("tighten", "var start = 0u; start < length; start += HELD * WORKGROUP"),
         ],

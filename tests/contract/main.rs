@@ -257,6 +257,7 @@ fn with_matrices_of_bytes(kernel: &Kernel, variant: &Variant, text: &str) -> Vec
         .unwrap_or_else(|fault| panic!("{} {variant:?}: {fault}", kernel.name()));
     let (mut at, mut integers, mut constants, mut matrices, mut products) =
         (5, HashMap::new(), HashMap::new(), vec![], 0);
+    let (mut kinds, mut parameter, mut elements) = (vec![], 0, vec![]);
     while at < words.len() {
         let own = &words[at..at + (words[at] >> 16) as usize];
         match Op::from_u32(own[0] & 0xffff).expect("an instruction") {
@@ -265,11 +266,14 @@ fn with_matrices_of_bytes(kernel: &Kernel, variant: &Variant, text: &str) -> Vec
             Op::TypeCooperativeMatrixKHR => {
                 let [rows, columns] = [own[4], own[5]].map(|id| constants[&id]);
                 matrices.push((integers[&own[2]], rows, columns));
+                kinds.push(own[1]);
             }
             Op::CooperativeMatrixMulAddKHR => {
                 assert_eq!(own[6..], [0xf], "signed numbers");
                 products += 1;
             }
+            Op::FunctionParameter if kinds.contains(&own[1]) => parameter = own[2],
+            Op::CompositeExtract if own[3] == parameter => elements.push(own[4]),
             Op::ControlBarrier => {
                 assert_eq!(
                     constants[&own[3]], 0x108,
@@ -285,6 +289,9 @@ fn with_matrices_of_bytes(kernel: &Kernel, variant: &Variant, text: &str) -> Vec
     let mut wanted = [((8, 1), 16, depth), ((8, 1), depth, 16), ((32, 1), 16, 16)];
     wanted.sort_unstable();
     assert_eq!(matrices, wanted, "{} {variant:?}", kernel.name());
+    elements.sort_unstable();
+    let held: Vec<u32> = if variant.sums_in_registers { (0..8).collect() } else { vec![] };
+    assert_eq!(elements, held, "{} {variant:?}: an invocation takes each of its sums", kernel.name());
     assert!(products > 0 && integers.values().filter(|&&of| of == (32, 1)).count() == 1);
     words
 }

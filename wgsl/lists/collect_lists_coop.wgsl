@@ -31,6 +31,7 @@ fn collect_lists_coop(
     let own_threshold = threshold_of(own_query);
     var sums: Sums;
     multiply_tile(granules_of(own_query), granules_of(some_row), index, &sums);
+    share_terms(index, own_row_terms, own_query_terms, own_threshold);
     share_row(index, coarse_row(own_row, own_row_terms));
     if (is_first_of_query(index)) {
       // No row passes for a query that is not there.

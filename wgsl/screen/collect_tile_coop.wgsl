@@ -25,6 +25,7 @@ fn collect_tile_coop(
   let own_threshold = thresholds[own_query];
   var sums: Sums;
   multiply_tile(granules_of(own_query), granules_of(own_row), index, &sums);
+  share_terms(index, own_row_terms, own_query_terms, own_threshold);
   share_row(index, coarse_row(own_row, own_row_terms));
   if (is_first_of_query(index)) {
     shared_terms[QUERIES + own_query_of(index)] = coarse_query(own_query, own_query_terms, own_threshold);

@@ -39,7 +39,7 @@ fn collect_tile_i8(
         let scale = bitcast<vec4<f32>>(row_slice[0][four]);
         let bias = bitcast<vec4<f32>>(row_slice[1][four]);
         let score = vec4<f32>(totals[i * 4u + e][j]);
-        passing[j] |= passing_rows(nearness(limit, score, scale, bias)) << ((i * 4u + e) * 4u);
+        passing[j] |= passing_rows(limit.x, nearness(limit.y, score, scale, bias)) << ((i * 4u + e) * 4u);
       }
     }
   }

@@ -11,6 +11,8 @@
 @group(0) @binding(7) var<storage, read_write> counts: array<atomic<u32>>; // [queries]
 @group(0) @binding(8) var<storage, read_write> candidates: array<u32>; // [3, queries, capacity]: slots, lower, upper keys
 
+override RADIX: u32 = 0u; // 1: for a k above FEW
+
 const HELD = 16u; // blocks that an invocation looks at together
 const BESIDE = WORKGROUP / BLOCK_ROWS; // blocks whose rows are tested at the same time
 const TURNS = 4u; // times that many, loaded together
@@ -29,8 +31,17 @@ fn pick(
   let first = query * params.blocks;
   // Another workgroup may have lowered it already: that one is valid, too.
   var limit = atomicLoad(&thresholds[query]);
-  // The highest 22 bits, by two digits. The others are set: a threshold that is larger by 2^-13 of itself is still valid.
-  if (params.k <= params.blocks) {
+  if (params.k <= params.blocks && RADIX == 0u) {
+    var least = ABSENT;
+    for (var start = index; start < params.blocks; start += HELD * WORKGROUP) {
+      // unroll on hardware
+      for (var h = 0u; h < HELD; h++) {
+        if (start + h * WORKGROUP < params.blocks) { least = min(least, best[first + start + h * WORKGROUP].y); }
+      }
+    }
+    limit = min(limit, key_of_rank(index, least, WORKGROUP, params.k - 1u));
+  } else if (params.k <= params.blocks) {
+    // The highest 22 bits, by two digits. The others are set: a threshold that is larger by 2^-13 of itself is still valid.
     var found = vec2(0u, params.k - 1u);
     for (var turn = 0u; turn < 2u; turn++) {
       let shift = 21u - 11u * turn;

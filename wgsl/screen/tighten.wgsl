@@ -6,9 +6,10 @@
 @group(0) @binding(4) var<storage, read_write> overflowed: array<u32>; // [queries]: 1 if rows were dropped
 @group(0) @binding(5) var<storage, read> exact: array<u32>; // [queries, capacity]: keys, if EXACT = 1
 
+override RADIX: u32 = 0u; // 1: for a k above FEW
 override EXACT: u32 = 0u; // 1: intervals become the distances that will be reported
 
-const HELD = 16u; // entries that an invocation loads together
+const HELD = 8u; // entries that an invocation loads together
 
 var<workgroup> list_length: u32;
 var<workgroup> threshold: u32;
@@ -46,30 +47,14 @@ fn tighten(
       if (index + h * WORKGROUP < length) { uppers[h] = upper_of(query, index + h * WORKGROUP); }
     }
     let rank = params.k - 1u;
-    if (length <= SHORT) {
-      // Few enough to compare all with all.
+    if (RADIX == 0u || length <= WORKGROUP) {
+      var least = ABSENT;
       // unroll on hardware
-      for (var h = 0u; h < SHORT / WORKGROUP; h++) {
-        let i = index + h * WORKGROUP;
-        bins[i] = select(ABSENT, uppers[h], i < length);
+      for (var h = 0u; h < HELD; h++) {
+        if (index + h * WORKGROUP < length) { least = min(least, uppers[h]); }
       }
-      workgroupBarrier();
-      // unroll on hardware
-      for (var h = 0u; h < SHORT / WORKGROUP; h++) {
-        if (index + h * WORKGROUP < length) {
-          let own = vec4(uppers[h]);
-          var below = vec4(0u);
-          var equal = vec4(0u);
-          for (var i = 0u; i < length; i += 4u) {
-            let others = vec4(bins[i], bins[i + 1u], bins[i + 2u], bins[i + 3u]);
-            below += vec4<u32>(others < own);
-            equal += vec4<u32>(others == own);
-          }
-          let least = below.x + below.y + below.z + below.w;
-          if (least <= rank && rank < least + equal.x + equal.y + equal.z + equal.w) { picked = vec2(uppers[h], 0u); }
-        }
-      }
-      limit = min(limit, workgroupUniformLoad(&picked).x);
+      for (var i = index + HELD * WORKGROUP; i < length; i += WORKGROUP) { least = min(least, upper_of(query, i)); }
+      limit = min(limit, key_of_rank(index, least, min(length, WORKGROUP), rank));
     } else {
       // The highest 22 bits of the k-th smallest, by two digits. The others are set: a threshold that is larger by 2^-13 of
       // itself is still valid.

@@ -18,7 +18,7 @@ pub(crate) fn coarse(metric: Metric, codes: Codes) -> Vec<Wanted> {
         let form = Form::quantized(metric) as u32;
         wanted.insert(0, Wanted::of(tiles.scores()));
         wanted.insert(1, Wanted::of(tiles.collects()).with("FORM", form).with("HAS_BITSET", 0));
-        wanted.push(Wanted::of(&winnow::KERNEL).with("FORM", form));
+        wanted.push(Wanted::of(&winnow::KERNEL).with("FORM", form).with("HAS_BITSET", 0));
         wanted.push(Wanted::of(&tighten::KERNEL).with("EXACT", 0));
         wanted.extend(quantizing(metric, ElementKind::F32));
     }

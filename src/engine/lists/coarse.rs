@@ -258,14 +258,23 @@ impl Coarse {
             capacity,
             plane,
             room,
-            blocks,
+            part_blocks: blocks,
             block_step: self.step,
             rows: centroids.lists,
+            is_first: 1,
             ..winnow::Params::of(intervals.margin)
         };
         let (row_terms, query_terms) = (&copy.terms, terms);
-        let into = winnow::Buffers { scores, row_terms, query_terms, counts, thresholds, candidates };
-        winnow::encode(commands, intervals.form, &params, &into)?;
+        let into = winnow::Buffers {
+            scores,
+            row_terms,
+            query_terms,
+            counts,
+            thresholds: thresholds.into(),
+            candidates,
+            allowed: terms,
+        };
+        winnow::encode(commands, (intervals.form, false), &params, &into)?;
         if self.step == 1 {
             return Ok(());
         }

@@ -31,7 +31,7 @@ pub(crate) async fn on_gpu(
     let takes_halves = options.precision == Precision::Half
         && all_pairs::has_tiles(queries.rows())
         && gpu.compiler.check_limits(&pairs_tile_coop::KERNEL).is_ok()
-        && Tiles::tested(gpu, Form::OF_INTEGERS).await? == Tiles::Matrices;
+        && Tiles::tested(gpu, Form::OF_INTEGERS, true).await? == Tiles::Matrices;
     if takes_halves {
         queries.make_halves(gpu)?;
         rows.make_halves(gpu)?;

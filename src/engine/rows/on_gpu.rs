@@ -102,7 +102,7 @@ impl Rows for GpuRows {
             let of_lists = self.lists.as_ref().map_or(vec![], |_| ahead::probing(searched));
             self.gpu.compile_all(self.dim, &[of_lists, searched.kernels()].concat()).await?;
             if self.quantized.is_some() {
-                Tiles::tested(&self.gpu, Form::quantized(metric)).await?;
+                Tiles::tested(&self.gpu, Form::quantized(metric), true).await?;
             }
             Ok(())
         })

@@ -12,6 +12,7 @@ use crate::kernels::distance_tile::TILE_QUERIES;
 use crate::kernels::pick::Picked;
 use crate::kernels::{BLOCK_ROWS, Kernel, Part, Scored};
 use crate::metric::{Form, Metric};
+use crate::platform::CAN_WAIT;
 use crate::screen::certificate::Intervals;
 
 /// A kernel whose scores tell which rows may be among the nearest.
@@ -93,6 +94,16 @@ pub(crate) struct ScreenKernels {
     pub(crate) selective_share: u64,
 }
 
+impl ScreenKernels {
+    /// Whether the lowest tile on matrices is not compiled yet, which takes longer than all other kernels of a search for few queries. Threads
+    /// compile it from the making of an index on.
+    pub(crate) fn is_compiling(&self, rows: &GpuRows) -> bool {
+        let on_matrices = CAN_WAIT && self.kernels.last().is_some_and(|tile| tile.replaced_by.is_some());
+        let codes = rows.quantized.as_ref().filter(|_| on_matrices);
+        codes.is_some_and(|codes| !Tiles::are_compiled(&rows.gpu, codes.intervals().form))
+    }
+}
+
 impl ScoreKernel {
     /// How many queries buffers have to hold for this many.
     pub(crate) fn padded(&self, queries: u64) -> u64 {
@@ -101,9 +112,15 @@ impl ScoreKernel {
 
     /// This kernel, or the one in its place where cooperative matrices compute wrongly. The first tiles of a device wait for that test,
     /// and it for the compiler.
-    pub(crate) async fn tested(&'static self, gpu: &Gpu, metric: Metric) -> Result<&'static Self> {
+    pub(crate) async fn tested(
+        &'static self,
+        gpu: &Gpu,
+        metric: Metric,
+        queries: u64,
+    ) -> Result<&'static Self> {
         let Some(other) = self.replaced_by else { return Ok(self) };
-        let tiles = Tiles::tested(gpu, (self.form)(metric)).await?;
+        let scores = std::ptr::eq(self.scores_with(queries), self);
+        let tiles = Tiles::tested(gpu, (self.form)(metric), scores).await?;
         Ok(if tiles == Tiles::Matrices { self } else { other })
     }
 

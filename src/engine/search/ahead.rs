@@ -5,9 +5,10 @@ use crate::engine::rows::segments::GpuRows;
 use crate::engine::screens::int8::codes::quantizing;
 use crate::engine::screens::list::Codes;
 use crate::engine::screens::score::ScoreKernel;
-use crate::gpu::{Gpu, Wanted};
+use crate::gpu::{Gpu, HEIGHT, Kernel, Wanted};
 use crate::kernels::metrics::metric_constant;
-use crate::kernels::{collect, compact, gather, norms, refine, select_k, tighten};
+use crate::kernels::tighten::RADIX;
+use crate::kernels::{collect, compact, gather, norms, refine, select_k, tighten, winnow};
 use crate::metric::Metric;
 
 /// What the kernels of an index depend on.
@@ -33,41 +34,44 @@ impl Searched {
     }
 
     /// The kernels of searches for up to [`select_k::SORTED_MAX`] neighbours, and of new rows. The order is that of need: what new rows
-    /// wait for, then the kernels that take longest to compile, those of a search for one query, and all others. Last come those of
-    /// queries whose candidates overflowed, and those of filters and tombstones.
+    /// wait for, then the kernels of a search for one query, of one for some more and of one for many. Last come those of queries whose
+    /// candidates overflowed, and those of filters and tombstones.
     pub(crate) fn kernels(self) -> Vec<Wanted> {
         let Self { metric, elements, codes, keeps_rows } = self;
         let form = |kernel: &ScoreKernel| (kernel.form)(metric) as u32;
-        let collecting = |kernel: &ScoreKernel| Wanted::of(&collect::KERNEL).with("FORM", form(kernel));
+        let of_form =
+            |wanted: &'static Kernel, kernel: &ScoreKernel| Wanted::of(wanted).with("FORM", form(kernel));
         let quantizing = if codes == Codes::None { vec![] } else { quantizing(metric, elements) };
         let mut wanted = vec![Wanted::of(&norms::KERNEL).rows(elements)];
         wanted.extend(quantizing.first().cloned());
         let mut screens = codes.screens();
-        if keeps_rows {
-            wanted.push(selecting());
-        } else {
-            screens.pop();
+        match keeps_rows {
+            true => wanted.extend(reporting(metric, elements)),
+            false => {
+                wanted.extend([Wanted::of(&compact::KERNEL), Wanted::of(&norms::KERNEL)]);
+                screens.pop();
+            }
         }
+        let tightening = Wanted::of(&tighten::KERNEL);
+        let tightening = if keeps_rows { tightening } else { tightening.with("EXACT", 0) };
         for (number, screen) in screens.into_iter().enumerate() {
-            for &kernel in screen.kernels.iter().rev() {
-                let collects =
-                    kernel.collects.map(|collects| Wanted::of(collects.kernel).with("FORM", form(kernel)));
-                wanted.extend(collects);
-                wanted.extend((kernel.scoring)(metric, elements));
-            }
-            if number == 0 {
-                match keeps_rows {
-                    true => wanted.extend(reporting(metric, elements)),
-                    false => wanted.extend([Wanted::of(&compact::KERNEL), Wanted::of(&norms::KERNEL)]),
+            for &kernel in screen.kernels {
+                if let Some(collects) = kernel.collects {
+                    let collecting = of_form(collects.kernel, kernel);
+                    let lowest = collects.kernel.heights().first();
+                    wanted.extend(lowest.map(|&lowest| collecting.clone().with(HEIGHT, lowest)));
+                    wanted.extend([tightening.clone(), collecting, of_form(&winnow::KERNEL, kernel)]);
                 }
-                wanted.extend(quantizing.iter().cloned());
-                let tightening = Wanted::of(&tighten::KERNEL);
-                wanted.push(if keeps_rows { tightening } else { tightening.with("EXACT", 0) });
+                wanted.extend((kernel.scoring)(metric, elements));
+                if number == 0 {
+                    wanted.extend(quantizing.iter().cloned());
+                }
             }
-            wanted.extend(screen.kernels.iter().map(|&kernel| collecting(kernel)));
+            wanted.push(tightening.clone());
+            wanted.extend(screen.kernels.iter().map(|&kernel| of_form(&collect::KERNEL, kernel)));
         }
-        // Without bits first, and then with them too.
-        let without_bits = wanted.iter().map(|one| one.clone().or_all("HAS_BITSET", 0));
+        // Without bits and for a small k first, and then with them too.
+        let without_bits = wanted.iter().map(|one| one.clone().or_all("HAS_BITSET", 0).or_all(RADIX.0, 0));
         let gathers = keeps_rows && codes != Codes::None;
         let gathering = gathers.then(|| Wanted::of(&gather::KERNEL));
         without_bits.chain(wanted.iter().cloned()).chain(gathering).collect()
@@ -77,13 +81,9 @@ impl Searched {
 /// The kernels that compute and select distances as they are reported, and the norms of queries and rows.
 pub(crate) fn reporting(metric: Metric, elements: ElementKind) -> Vec<Wanted> {
     vec![
+        Wanted::of(&select_k::KERNEL).with("POSITIONS", 0).with("FLOATS", 0).with("ONLY", 0),
         Wanted::of(&refine::KERNEL).rows(elements).with("METRIC", metric_constant(metric)),
-        selecting(),
         Wanted::of(&norms::KERNEL),
         Wanted::of(&norms::KERNEL).rows(elements),
     ]
-}
-
-fn selecting() -> Wanted {
-    Wanted::of(&select_k::KERNEL).with("POSITIONS", 0).with("FLOATS", 0).with("ONLY", 0)
 }

@@ -6,15 +6,13 @@ use crate::engine::device::queries::QueryNumbers;
 use crate::engine::device::vectors::Vectors;
 use crate::engine::lists::tables::ALIGNED_WORDS;
 use crate::engine::pass::{
-    BufferVectors, CandidateLists, Refining, Selection, encode_norms, keys_and_ids, reset_refused,
+    BufferVectors, CandidateLists, NONE_REFUSED, Refining, Selection, encode_norms, keys_and_ids,
 };
 use crate::engine::rows::gathered::GatheredBuffers;
 use crate::engine::rows::segments::GpuRows;
 use crate::engine::search::request::SearchRequest;
 use crate::error::Result;
-use crate::gpu::{
-    Buffer, BufferSlice, Commands, Gpu, Profile, ReadRange, Reading, Reserved, RowLayout, scratch,
-};
+use crate::gpu::{Buffer, BufferSlice, Commands, ReadRange, Reading, Reserved, RowLayout, scratch};
 use crate::kernels::{select_k, tighten};
 
 scratch! {
@@ -236,18 +234,15 @@ pub(crate) struct QueryBuffers<'a> {
     pub(crate) refused: &'a Buffer,
 }
 impl<'a> QueryBuffers<'a> {
-    /// Copies queries to the device, and begins a recording with their norms and the check of their values.
-    pub(crate) async fn begin<'c>(
+    /// Copies queries to the device, and records their norms and the check of their values.
+    pub(crate) async fn begin(
         self,
-        gpu: &'c Gpu,
+        commands: &mut Commands<'_>,
         queries: &Vectors<'_>,
         numbers: &QueryNumbers,
-        profile: Option<&'c mut Profile>,
-    ) -> Result<Commands<'c>> {
-        let mut commands = Commands::new(gpu, profile);
-        reset_refused(gpu, self.refused).await?;
-        self.add(&mut commands, queries, numbers, 0).await?;
-        Ok(commands)
+    ) -> Result<()> {
+        commands.write((self.refused, 0), &NONE_REFUSED).await?;
+        self.add(commands, queries, numbers, 0).await
     }
 
     /// Copies a part of a batch's queries to the device, from place `first` on, and records their norms and the check of their values.

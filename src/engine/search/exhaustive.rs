@@ -81,7 +81,9 @@ impl<'a> Exhaustive<'a> {
         profile: Option<&'c mut Profile>,
     ) -> Result<Commands<'c>> {
         let ExhaustiveBuffers { queries: values, query_norms: norms, refused, .. } = &*self.buffers;
-        QueryBuffers { values, norms, refused }.begin(&self.rows.gpu, queries, numbers, profile).await
+        let mut commands = Commands::new(&self.rows.gpu, profile);
+        QueryBuffers { values, norms, refused }.begin(&mut commands, queries, numbers).await?;
+        Ok(commands)
     }
 
     pub(crate) fn stretches(&self) -> Vec<Stretch> {

@@ -146,7 +146,9 @@ impl Plan {
         scope: Scope<'_>,
     ) -> Option<Self> {
         let kernels = screen.kernels;
-        let fitting = kernels.iter().position(|kernel| queries <= kernel.most_queries);
+        // A first search of some queries does not wait for the compiler of its tile.
+        let few = if screen.is_compiling(rows) { TILE_QUERIES.into() } else { 0 };
+        let fitting = kernels.iter().position(|kernel| queries <= kernel.most_queries.max(few));
         let fitting = fitting.map_or(kernels, |place| &kernels[..=place]);
         let mut plans = fitting.iter().rev().flat_map(|kernel| {
             let is_slow = rows.gpu.adapter.kind == AdapterKind::Software && kernel.unit == TILE_QUERIES;

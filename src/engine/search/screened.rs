@@ -10,9 +10,9 @@ use crate::engine::search::chunks::{rounds, submission_flops};
 use crate::engine::search::screening::{Screening, blocks};
 use crate::error::Result;
 use crate::gpu::{Commands, Profile};
+use crate::kernels::BLOCK_ROWS;
 use crate::kernels::collect::{GROUP, Round};
 use crate::kernels::distance_tile::TILE_QUERIES;
-use crate::kernels::{BLOCK_ROWS, key_of};
 
 impl CandidateSource for Screening<'_> {
     fn batch(&self) -> &Batch<'_> {
@@ -26,26 +26,17 @@ impl CandidateSource for Screening<'_> {
         thresholds: Option<&[u32]>,
         profile: Option<&'c mut Profile>,
     ) -> Result<Commands<'c>> {
-        let Batch { rows, buffers, .. } = &self.batch;
-        let (gpu, count) = (&rows.gpu, numbers.len() as u32);
-        if let Some(thresholds) = thresholds {
-            gpu.upload_bytes(&buffers.thresholds, 0, bytemuck::cast_slice(thresholds)).await?;
-            let commands = self.begin(queries, numbers, profile).await?;
-            return self.encode_within(commands, count).await;
+        let count = numbers.len() as u32;
+        let commands = self.begin(queries, numbers, thresholds, profile).await?;
+        match thresholds {
+            Some(_) => self.encode_within(commands, count).await,
+            None => self.encode_chunks(commands, count).await,
         }
-        if self.chunks.iter().any(|parts| self.picks(parts)) {
-            for (buffer, value) in [(&buffers.thresholds, key_of(f32::MAX)), (&buffers.counts, 0)] {
-                let values = vec![value; numbers.len()];
-                gpu.upload_bytes(buffer, 0, bytemuck::cast_slice(&values)).await?;
-            }
-        }
-        let commands = self.begin(queries, numbers, profile).await?;
-        self.encode_chunks(commands, count).await
     }
 
-    /// Without `tighten`, nothing is dropped from a list but what exceeds its capacity.
+    /// Without rounds, `pick` and `winnow` do without `tighten`, which alone drops rows from a list whose count tells that it overflowed.
     fn has_flags(&self) -> bool {
-        !self.rounds.is_empty() || !self.chunks.iter().all(|parts| self.picks(parts))
+        !self.rounds.is_empty() || !self.winnows() && !self.chunks.iter().all(|parts| self.picks(parts))
     }
 
     fn scored(&self, queries: u64, _refined: u64, _others: &[Vec<u8>]) -> u64 {
@@ -96,6 +87,11 @@ impl Screening<'_> {
         let mut is_first = true;
         // For few queries, the dispatches of refining take longer than the rows that they save. It needs the rows on the device.
         let mut is_sharpened = !self.kernel.is_quantized() || padded <= TILE_QUERIES || !rows.keeps_rows;
+        if self.winnows() {
+            // `tighten` is never the first then.
+            let [_, _, overflowed] = self.batch.states(count);
+            commands.clear(overflowed.buffer, overflowed.offset, overflowed.bytes);
+        }
         for parts in &self.chunks {
             let scoring = self.scoring(count, parts);
             commands.stage(self.scores_with.stage);
@@ -115,6 +111,20 @@ impl Screening<'_> {
             if self.picks(parts) {
                 self.encode_pick(&mut commands, &scoring, parts)?;
                 seen += chunk_rows;
+                continue;
+            }
+            if self.winnows() {
+                commands.stage("winnow");
+                for part in parts {
+                    self.encode_winnow(&mut commands, &scoring, *part, take(&mut is_first))?;
+                }
+                // The list has the k nearest rows of each part, and `sharpen` would find those of all. Without rounds nothing needs them,
+                // and counts tell what overflowed.
+                if parts.len() > 1 && is_sharpened && !self.rounds.is_empty() {
+                    self.encode_tighten(&mut commands, count, false)?;
+                }
+                seen += chunk_rows;
+                tightened = seen;
                 continue;
             }
             let rounds = rounds(blocks(parts), seen, room.k, room.capacity, self.kernel.spread);

@@ -17,7 +17,7 @@ use crate::gpu::{Commands, Profile};
 use crate::kernels::collect::Round;
 use crate::kernels::collect_tile_i8::RoundPart;
 use crate::kernels::pick::Picked;
-use crate::kernels::{BLOCK_ROWS, Part, collect};
+use crate::kernels::{BLOCK_ROWS, Part, collect, key_of, winnow};
 use crate::screen::certificate::Intervals;
 
 /// Blocks for each of the k nearest rows, from which on the best row of each block makes a good threshold.
@@ -51,7 +51,7 @@ impl<'a> Screening<'a> {
             };
             let gathered = if plan.gathers { rows.to_gather(request.scope()) } else { None };
             let screened = gathered.as_ref().unwrap_or(rows);
-            let kernel = kernel.kernel().tested(&rows.gpu, request.metric).await?;
+            let kernel = kernel.kernel().tested(&rows.gpu, request.metric, plan.batch.into()).await?;
             let scores_with = kernel.scores_with(plan.batch.into());
             let (count, k) = (u64::from(plan.batch), u64::from(plan.k));
             let padded = kernel.padded(count);
@@ -95,16 +95,26 @@ impl<'a> Screening<'a> {
         })
     }
 
-    /// Copies queries to the device, and begins a recording with their norms and, for screens on integers, their quantising.
+    /// Copies queries and thresholds, if there are some, to the device, and begins a recording with the queries' norms and, for screens on
+    /// integers, their quantising.
     pub(crate) async fn begin<'p>(
         &'p self,
         queries: &Vectors<'_>,
         numbers: &QueryNumbers,
+        thresholds: Option<&[u32]>,
         profile: Option<&'p mut Profile>,
     ) -> Result<Commands<'p>> {
         let Batch { rows, buffers, .. } = &self.batch;
         let on_device = self.batch.queries();
-        let mut commands = on_device.begin(&rows.gpu, queries, numbers, profile).await?;
+        let mut commands = Commands::new(&rows.gpu, profile);
+        if let Some(thresholds) = thresholds {
+            commands.write((&buffers.thresholds, 0), bytemuck::cast_slice(thresholds)).await?;
+        } else if self.chunks.iter().any(|parts| self.picks(parts)) {
+            let none = vec![key_of(f32::MAX); numbers.len()];
+            commands.write((&buffers.thresholds, 0), bytemuck::cast_slice(&none)).await?;
+            commands.clear(&buffers.counts, 0, numbers.len() as u64 * 4);
+        }
+        on_device.begin(&mut commands, queries, numbers).await?;
         if let (Some(quantized), true) = (&rows.quantized, self.kernel.is_quantized()) {
             let into = Integers {
                 values: (&buffers.quantized).into(),
@@ -163,6 +173,43 @@ impl<'a> Screening<'a> {
         let SearchBuffers { thresholds, counts, candidates, .. } = &*self.batch.buffers;
         let Room { k, capacity, .. } = self.batch.room;
         Picked { queries, k, thresholds, counts, candidates, capacity }
+    }
+
+    /// Whether a sample of tiles is winnowed: `collect` and `tighten` would take several passes over it.
+    pub(crate) fn winnows(&self) -> bool {
+        let takes_all = !self.scores_with.has_bests() && self.kernel.collects.is_some();
+        takes_all && self.kernel.is_quantized() && self.batch.room.k <= winnow::K_MAX
+    }
+
+    /// Takes thresholds from the scores of a sample's part, and makes its rows candidates that these do not exclude.
+    pub(crate) fn encode_winnow(
+        &self,
+        commands: &mut Commands<'_>,
+        scoring: &Scoring<'_>,
+        part: Part,
+        is_first: bool,
+    ) -> Result<()> {
+        let Batch { room, buffers, .. } = &self.batch;
+        let scan = scoring.scan(part)?;
+        let params = winnow::Params {
+            queries: scoring.count,
+            part_blocks: part.blocks,
+            k: room.k,
+            capacity: room.capacity,
+            plane: scoring.count * room.capacity,
+            is_first: is_first.into(),
+            ..scan.params(room.padded as u32, part)
+        };
+        let into = winnow::Buffers {
+            scores: &buffers.scores,
+            row_terms: scan.row_terms,
+            query_terms: scan.query_terms,
+            counts: (&buffers.counts).into(),
+            thresholds: (&buffers.thresholds).into(),
+            candidates: &buffers.candidates,
+            allowed: scan.allowed.unwrap_or(scan.query_terms),
+        };
+        winnow::encode(commands, (scan.form, scan.allowed.is_some()), &params, &into)
     }
 
     /// Makes the rows of a round candidates, unless their scores exclude them. In a chunk of `sample` groups there are no thresholds yet, and

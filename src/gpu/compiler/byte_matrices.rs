@@ -2,9 +2,10 @@
 //!
 //! A kernel names matrices of floats in their place, and moves integers in and out by `bitcast`. naga validates that text and writes its
 //! SPIR-V with all bounds checks. [`with_byte_matrices`] then makes the left and right matrices those of signed bytes and the sums those of
-//! 32-bit integers, and marks the products as signed. It also gives barriers of a subgroup the meaning that Vulkan asks for. Nothing else
-//! changes, so every access stays where naga checked it. What it does not know it refuses: matrices of other shapes, and arithmetic on them
-//! besides products.
+//! 32-bit integers, and marks the products as signed. A function of a matrix that returns a constant vector of four integers returns the
+//! matrix's elements of these numbers instead, those in the registers of an invocation. Barriers of a subgroup get the meaning that Vulkan
+//! asks for. Nothing else changes, so every access stays where naga checked it. What it does not know it refuses: matrices of other shapes,
+//! and arithmetic on them besides products.
 
 use std::collections::HashMap;
 
@@ -22,6 +23,9 @@ use crate::gpu::kernel::{Kernel, Variant};
 
 /// Rows and columns of the matrices that a kernel names, and of the sums.
 const SIDE: u32 = 16;
+
+/// Sums that each of 32 invocations has of a matrix.
+const LEAST_ELEMENTS: u32 = SIDE * SIDE / 32;
 
 /// Words of a module before its first instruction. The fourth is the number of ids.
 const HEADER: usize = 5;
@@ -114,6 +118,7 @@ fn with_byte_matrices(words: &[u32], depth: u32) -> Result<Vec<u32>> {
     let all = instructions(words)?;
     let mut constants = HashMap::new();
     let (mut floats, mut integers, mut matrices) = (vec![], None, vec![]);
+    let mut vectors = HashMap::new();
     for Instruction { op, words } in &all {
         match (op, &words[1..]) {
             (Op::TypeFloat, [id, 32, ..]) => floats.push(*id),
@@ -121,6 +126,9 @@ fn with_byte_matrices(words: &[u32], depth: u32) -> Result<Vec<u32>> {
             (Op::TypeInt, [_, 8, _]) => return Err(refusal("types of bytes")),
             (Op::Constant, &[of, id, value]) => {
                 constants.insert(id, (of, value));
+            }
+            (Op::ConstantComposite, &[of, id, a, b, c, d]) => {
+                vectors.insert(id, (of, [a, b, c, d]));
             }
             (Op::TypeCooperativeMatrixKHR, [id, ..]) => matrices.push(*id),
             (op, [of, ..]) if matrices.contains(of) && !MOVES.contains(op) => {
@@ -138,6 +146,8 @@ fn with_byte_matrices(words: &[u32], depth: u32) -> Result<Vec<u32>> {
     let (byte, long) = (fresh(), fresh());
     let sum = integers.unwrap_or_else(&mut fresh);
     let mut is_written = [false; 2];
+    // The matrix that a function is called with.
+    let mut called_with = None;
     for Instruction { op, words } in &all {
         match (op, &words[1..]) {
             (Op::Capability, _) if !is_written[0] => {
@@ -184,6 +194,30 @@ fn with_byte_matrices(words: &[u32], depth: u32) -> Result<Vec<u32>> {
             (Op::ControlBarrier, &[by, among, _]) if value(&by) == Some(Scope::Subgroup as u32) => {
                 let shared = shared.ok_or_else(|| refusal("no barrier of a workgroup"))?;
                 out.extend([words[0], by, among, shared]);
+            }
+            (Op::Function, _) => {
+                called_with = None;
+                out.extend_from_slice(words);
+            }
+            (Op::FunctionParameter, &[of, id]) => {
+                called_with = called_with.or(matrices.contains(&of).then_some(id));
+                out.extend_from_slice(words);
+            }
+            (Op::ReturnValue, &[returned]) if called_with.is_some() && vectors.contains_key(&returned) => {
+                let (of, numbers) = vectors[&returned];
+                let matrix = called_with.unwrap_or_default();
+                let mut elements = vec![];
+                for number in numbers {
+                    let number = value(&number).filter(|number| *number < LEAST_ELEMENTS);
+                    let number = number.ok_or_else(|| refusal("an element that no invocation has"))?;
+                    let element = fresh();
+                    out.extend([first(Op::CompositeExtract, 5), sum, element, matrix, number]);
+                    elements.push(element);
+                }
+                let vector = fresh();
+                out.extend([first(Op::CompositeConstruct, 7), of, vector]);
+                out.extend(elements);
+                out.extend([first(Op::ReturnValue, 2), vector]);
             }
             (Op::TypeCooperativeMatrixKHR | Op::CooperativeMatrixMulAddKHR, _) => {
                 return Err(refusal("matrices of an unknown form"));

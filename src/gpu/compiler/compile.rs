@@ -13,7 +13,6 @@ use super::forms::{FormChoice, Forms};
 #[cfg(not(any(target_os = "linux", target_os = "android", windows)))]
 use super::no_byte_matrices::words_of_bytes;
 use super::refusals::{Refusal, with_spelled_products};
-use crate::elements::ElementKind;
 use crate::error::{Error, Result};
 use crate::gpu::adapter::{Adapter, AdapterKind};
 use crate::gpu::kernel::{Access, Kernel, Variant};
@@ -40,8 +39,8 @@ struct Cell {
 /// Compiles the kernels of a device, and keeps them.
 pub(crate) struct Compiler {
     device: wgpu::Device,
-    adapter: Adapter,
-    options: DeviceOptions,
+    pub(super) adapter: Adapter,
+    pub(super) options: DeviceOptions,
     faults: Arc<Mutex<Faults>>,
     cells: Mutex<HashMap<Key, Arc<Cell>>>,
     /// How many variants were compiled.
@@ -59,8 +58,8 @@ pub(crate) struct Compiler {
     driver: OnceLock<Driver>,
     /// Whether the driver refuses products of four bytes, which texts then spell out.
     spells_products: AtomicBool,
-    /// Whether matrices of bytes gave wrong sums.
-    lacks_byte_matrices: AtomicBool,
+    /// The forms of matrices of bytes that gave wrong sums: the first has sums in registers, the second passes them through memory.
+    pub(super) wrong_matrices: AtomicUsize,
     /// What the driver refused, and why.
     refused: Mutex<Vec<Refusal>>,
     /// Texts with these words are refused, to test what follows.
@@ -106,43 +105,12 @@ impl Compiler {
             unsaved: AtomicUsize::new(0),
             driver: OnceLock::new(),
             spells_products: AtomicBool::new(false),
-            lacks_byte_matrices: AtomicBool::new(false),
+            wrong_matrices: AtomicUsize::new(0),
             refused: Mutex::default(),
             #[cfg(feature = "internals")]
             refuses: Mutex::default(),
             file: OnceLock::new(),
         }
-    }
-
-    /// The variant that this device runs, for rows of this element type and these values of the override constants.
-    pub(crate) fn variant(&self, kernel: &Kernel, elements: ElementKind, constants: Vec<u32>) -> Variant {
-        let capabilities = &self.adapter.capabilities;
-        let matrices = capabilities.matrices().filter(|_| kernel.multiplies_matrices);
-        Variant {
-            elements: if kernel.loads_rows { elements } else { ElementKind::default() },
-            subgroups: kernel.sums_lanes && self.options.subgroups && capabilities.subgroup_sizes.is_some(),
-            matrix_side: matrices.map_or(0, |[side, _]| side),
-            matrix_bytes: self.byte_matrices().filter(|_| kernel.takes_byte_matrices).unwrap_or(0),
-            registers: match matrices {
-                _ if !kernel.fits_registers => 0,
-                // A subgroup holds 64 x 64 sums.
-                Some([_, lanes]) => 64 * 64 / lanes,
-                None => self.adapter.registers(),
-            },
-            constants,
-            dimension: 0,
-        }
-    }
-
-    /// Elements that matrices of bytes share in a product; none where the device has no such matrices, or its self-test found wrong sums.
-    pub(crate) fn byte_matrices(&self) -> Option<u32> {
-        let are_right = !self.lacks_byte_matrices.load(Ordering::Relaxed);
-        self.adapter.capabilities.byte_matrices().filter(|_| are_right)
-    }
-
-    /// Kernels take matrices of f16 from now on.
-    pub(crate) fn leave_byte_matrices(&self) {
-        self.lacks_byte_matrices.store(true, Ordering::Relaxed);
     }
 
     /// This variant of `kernel`, compiled on first use. Threads that want the same one wait for the first of them. The adapter must be able
@@ -386,8 +354,8 @@ impl Compiler {
             unsafe_code,
             reason = "wgpu 30 knows no matrices of bytes, and takes words alone that name them"
         )]
-        // SAFETY: naga validated the text and wrote it with bounds checks. `byte_matrices` exchanged the types of matrices' elements alone, and
-        // refuses what it does not know. Every loop ends, as in `module`.
+        // SAFETY: naga validated the text and wrote it with bounds checks. `byte_matrices` exchanged the types of matrices' elements, and constants for
+        // elements of matrices, and refuses what it does not know. Every loop ends, as in `module`.
         unsafe {
             self.device.create_shader_module_passthrough(descriptor)
         }

@@ -10,6 +10,7 @@ mod forms;
 #[cfg(not(any(target_os = "linux", target_os = "android", windows)))]
 mod no_byte_matrices;
 mod refusals;
+mod variant;
 
 pub(crate) use ahead::Wanted;
 pub(super) use ahead::{Ahead, WantedForms};

@@ -101,10 +101,16 @@ impl Kernel {
                 _ => wgsl!("lib/variants/matrices_16"),
             });
             if self.takes_byte_matrices {
-                snippets.extend(match variant.matrix_bytes {
-                    0 => [wgsl!("lib/variants/slices_f16"), wgsl!("lib/variants/sums_f16")],
-                    _ => [wgsl!("lib/variants/slices_bytes"), wgsl!("lib/variants/sums_bytes")],
+                snippets.push(match (variant.matrix_bytes, variant.sums_in_registers) {
+                    (0, _) => wgsl!("lib/variants/sums_f16"),
+                    (_, false) => wgsl!("lib/variants/sums_bytes"),
+                    (_, true) => wgsl!("lib/variants/sums_registers"),
                 });
+                match variant.matrix_bytes {
+                    0 => snippets.push(wgsl!("lib/variants/slices_f16")),
+                    _ => snippets
+                        .extend([wgsl!("lib/variants/slices_bytes"), wgsl!("lib/variants/terms_bytes")]),
+                }
             }
         }
         if self.loads_rows {

@@ -14,6 +14,8 @@ pub struct Variant {
     pub matrix_side: u32,
     /// Elements that such matrices of bytes share in a product, 16 or 32; 0 for matrices of f16.
     pub matrix_bytes: u32,
+    /// Whether invocations find the sums of matrices of bytes in their registers. Otherwise sums pass through workgroup memory.
+    pub sums_in_registers: bool,
     /// Registers of an invocation, 128 or 64, for kernels that have forms for both; 0 otherwise.
     pub registers: u32,
     /// Values of all override constants, in the declaration's order.
@@ -25,7 +27,16 @@ pub struct Variant {
 /// The form as the files of a tuner name it.
 impl std::fmt::Display for Variant {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { elements, subgroups, matrix_side, matrix_bytes, registers, constants, dimension } = self;
+        let Self {
+            elements,
+            subgroups,
+            matrix_side,
+            matrix_bytes,
+            sums_in_registers,
+            registers,
+            constants,
+            dimension,
+        } = self;
         write!(f, "{elements:?}")?;
         if *subgroups {
             write!(f, " subgroups")?;
@@ -35,6 +46,9 @@ impl std::fmt::Display for Variant {
         }
         if *matrix_bytes > 0 {
             write!(f, " x {matrix_bytes} bytes")?;
+        }
+        if *sums_in_registers {
+            write!(f, " sums in registers")?;
         }
         if *registers > 0 {
             write!(f, " {registers} registers")?;
@@ -59,6 +73,8 @@ impl Kernel {
             }
         };
         let general = Variant { dimension: 0, ..variant.clone() };
+        add(general.clone());
+        let general = Variant { sums_in_registers: false, ..general };
         add(general.clone());
         let general = Variant { matrix_bytes: 0, ..general };
         add(general.clone());
@@ -87,12 +103,23 @@ impl Kernel {
     /// of each override constant.
     pub fn variants(&self) -> Vec<Variant> {
         let elements: &[ElementKind] = if self.loads_rows { &ElementKind::ALL } else { &[ElementKind::F32] };
-        let sides: &[(u32, u32)] = match (self.multiplies_matrices, self.takes_byte_matrices) {
-            (true, true) => &[(8, 0), (16, 0), (16, 16), (16, 32)],
-            (true, false) => &[(8, 0), (16, 0)],
-            (false, _) => &[(0, 0)],
+        let sides: &[(u32, u32, bool)] = match (self.multiplies_matrices, self.takes_byte_matrices) {
+            (true, true) => &[
+                (8, 0, false),
+                (16, 0, false),
+                (16, 16, false),
+                (16, 16, true),
+                (16, 32, false),
+                (16, 32, true),
+            ],
+            (true, false) => &[(8, 0, false), (16, 0, false)],
+            (false, _) => &[(0, 0, false)],
         };
         let registers: &[u32] = if self.fits_registers { &REGISTERS } else { &[0] };
+        // Subgroups of 32 lanes alone hold sums in a known order.
+        let is_known = |&(&(_, _, sums_in_registers), &number): &(&(u32, u32, bool), &u32)| {
+            !sums_in_registers || number == REGISTERS[0]
+        };
         let subgroups: &[bool] = if self.sums_lanes { &[false, true] } else { &[false] };
         let mut constants = vec![vec![]];
         for (_, values) in self.overrides {
@@ -106,14 +133,14 @@ impl Kernel {
         let mut variants = vec![];
         for &elements in elements {
             for &subgroups in subgroups {
-                for (&(matrix_side, matrix_bytes), &registers) in
-                    sides.iter().flat_map(|side| registers.iter().map(move |number| (side, number)))
-                {
+                let sides = sides.iter().flat_map(|side| registers.iter().map(move |number| (side, number)));
+                for (&(matrix_side, matrix_bytes, sums_in_registers), &registers) in sides.filter(is_known) {
                     variants.extend(constants.iter().map(|constants| Variant {
                         elements,
                         subgroups,
                         matrix_side,
                         matrix_bytes,
+                        sums_in_registers,
                         registers,
                         constants: constants.clone(),
                         dimension: 0,

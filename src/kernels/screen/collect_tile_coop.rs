@@ -55,9 +55,9 @@ pub(crate) fn height_for(gpu: &Gpu, kernel: &Kernel, queries: u32) -> Option<u32
 }
 
 /// Tests the lowest tile, whose kernel is compiled first if need be.
-pub(super) async fn is_lowest_right(gpu: &Gpu, form: Form, tile: &TestTile) -> Result<bool> {
+pub(super) async fn is_lowest_right(gpu: &Gpu, form: Form) -> Result<bool> {
     let lowest = KERNEL.heights()[0];
-    let is_right = is_right(gpu, form, lowest, tile).await?;
+    let is_right = is_right(gpu, form, lowest, &TestTile::new(gpu).await?).await?;
     note(gpu, lowest, Some(is_right));
     Ok(is_right)
 }

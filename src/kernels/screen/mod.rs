@@ -3,5 +3,5 @@
 kernels! {
     SCREEN:
     quantize screen_scan_i8 screen_tile_i8 screen_tile_coop collect collect_tile_i8 collect_tile_coop
-    pick tighten compact gather
+    pick winnow tighten compact gather
 }

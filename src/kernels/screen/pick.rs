@@ -6,7 +6,7 @@ use crate::kernels::blocks::{Part, SCORES};
 use crate::kernels::intervals::INTERVALS;
 use crate::kernels::keys::KEYS;
 use crate::kernels::screen::screen_scan_i8::Scan;
-use crate::kernels::screen::tighten::{DIGITS, ROUNDED_BITS};
+use crate::kernels::screen::tighten::{DIGITS, FEW, RADIX, ROUNDED_BITS, SHORT, radix, threshold_of};
 use crate::metric::Form;
 
 pub use crate::kernels::screen::screen_scan_i8::Params;
@@ -16,8 +16,8 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("pick")
     .library(&[KEYS, SCORES, INTERVALS, USABLE, CANDIDATES, DIGITS])
     .source(wgsl!("screen/pick", ROUNDED_BITS))
     .buffers(BUFFERS)
-    .overrides(&[("FORM", Form::QUANTIZED), ("HAS_BITSET", &[0, 1])])
-    .workgroup(256, (2048 + 512 + 1024) * 4 + 8 + 4);
+    .overrides(&[("FORM", Form::QUANTIZED), ("HAS_BITSET", &[0, 1]), RADIX])
+    .workgroup(256, (2048 + SHORT + 1024) * 4 + 8 + 4);
 
 buffers! {
     /// The scores of a scan, and the candidates.
@@ -61,7 +61,8 @@ pub(crate) fn encode(
     into: &Picked<'_>,
 ) -> Result<()> {
     let &Picked { queries, k, thresholds, counts, candidates, capacity } = into;
-    let pipeline = commands.gpu().pipeline(&KERNEL, &[scan.form as u32, scan.allowed.is_some().into()])?;
+    let constants = [scan.form as u32, scan.allowed.is_some().into(), radix(into.k)];
+    let pipeline = commands.gpu().pipeline(&KERNEL, &constants)?;
     let plane = queries * capacity;
     let params = Params { queries, part_blocks: part.blocks, k, capacity, plane, ..scan.params(room, part) };
     let &Scan { best, row_terms, query_terms, .. } = scan;
@@ -75,9 +76,9 @@ pub(crate) fn encode(
 /// The threshold and the slots that stay, from the lower and upper keys of each block's rows, `(slot, lower key, upper key)`.
 pub fn reference(threshold: u32, blocks: &[Vec<(u32, u32, u32)>], k: usize) -> (u32, Vec<u32>) {
     let best = |block: &Vec<(u32, u32, u32)>| block.iter().map(|row| row.2).min();
-    let mut uppers: Vec<u32> = blocks.iter().filter_map(best).collect();
-    uppers.sort_unstable();
-    let threshold = uppers.get(k - 1).map_or(threshold, |&upper| threshold.min(upper | ROUNDED_BITS));
+    let uppers: Vec<u32> = blocks.iter().filter_map(best).collect();
+    let upper = threshold_of(&uppers, k, k <= FEW as usize);
+    let threshold = upper.map_or(threshold, |upper| threshold.min(upper));
     let staying = blocks.iter().flatten().filter(|row| row.1 <= threshold);
     (threshold, staying.map(|row| row.0).collect())
 }

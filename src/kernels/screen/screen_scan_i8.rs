@@ -11,7 +11,7 @@ pub use crate::metric::Form;
 pub use crate::screen::certificate::Margin;
 
 params_with_margin! {
-    /// Of `screen_scan_i8`, of `pick`, and of `winnow`, which has no parts.
+    /// Of `screen_scan_i8`, of `pick`, and of `winnow`.
     pub struct Params {
         queries: u32,
         /// Queries that a block of scores has room for.
@@ -34,7 +34,7 @@ params_with_margin! {
         query_plane: u32,
         /// Step of the second plane, in steps of the first, for `screen_scan_i8`.
         fraction: f32,
-        /// Blocks of this part, for `pick`.
+        /// Blocks of this part, for `pick` and `winnow`.
         part_blocks: u32,
         /// Neighbours wanted, for `pick` and, up to 512, for `winnow`.
         k: u32,
@@ -42,6 +42,8 @@ params_with_margin! {
         capacity: u32,
         /// Candidates of all queries, for the same kernels.
         plane: u32,
+        /// 1: no earlier part has left thresholds and candidates, for `winnow`.
+        is_first: u32,
     }
 }
 
@@ -98,7 +100,7 @@ pub(crate) struct Scan<'a> {
 
 impl Scan<'_> {
     /// What kernels that score a part or pick from it have in common.
-    pub(super) fn params(&self, room: u32, part: Part) -> Params {
+    pub(crate) fn params(&self, room: u32, part: Part) -> Params {
         let Part { column_first, block_first, block_step, .. } = part;
         let &Self { blocks, rows, first_slot, .. } = self;
         Params {

@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::future::Boxed;
-use crate::gpu::{Commands, Gpu, INTEGERS, Kernel, SLICES_F16, wgsl};
+use crate::gpu::{Commands, Gpu, INTEGERS, Kernel, SLICES_F16, wgsl, words};
 use crate::kernels::blocks::{BLOCK_ROWS, GRANULE_PLACES, Part, SCORE_BUFFERS, SCORES, Scored, TILE_COOP};
 use crate::kernels::lengths::GRANULES;
 use crate::kernels::screen::{collect_tile_coop, screen_tile_i8};
@@ -22,31 +22,40 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("screen_tile_coop")
     .workgroup(256, 2 * 128 * 10 * 8)
     .holds_tile();
 
-/// Whether this device multiplies matrices, and this kernel and the lowest tile of `collect_tile_coop` compute correctly on it. One tile of
-/// integers, the largest among them, tests that once per device, with this form of distances. Higher tiles are tested once they are
+/// Whether this device multiplies matrices correctly: the lowest tile of `collect_tile_coop` with this form of distances and, if it `scores`
+/// tiles too, this kernel. One tile of integers, the largest among them, tests each once per device. Higher tiles are tested once they are
 /// compiled, and used from then on.
 ///
 /// # Errors
 /// What says nothing about the kernels, and passes or ends the device: then the next search tests them again.
-pub(crate) async fn is_usable(gpu: &Gpu, form: Form) -> Result<bool> {
+pub(crate) async fn is_usable(gpu: &Gpu, form: Form, scores: bool) -> Result<bool> {
     if !HAS_NATIVE_FEATURES {
         return Ok(false);
     }
-    let usable = match gpu.multiplies_matrices.get() {
+    let collects = match gpu.collects_on_matrices.get() {
         Some(&known) => known,
         None => {
-            let mut usable = is_expected(gpu) && unless_it_passes(is_right(gpu, form).await)?;
-            if !usable && is_expected(gpu) && gpu.compiler.byte_matrices().is_some() {
-                gpu.compiler.leave_byte_matrices();
-                usable = unless_it_passes(is_right(gpu, form).await)?;
+            let mut collects = is_expected(gpu);
+            let mut wrong = gpu.compiler.wrong_matrices();
+            while collects && !unless_it_passes(collect_tile_coop::is_lowest_right(gpu, form).await)? {
+                collects = gpu.compiler.leave_matrices(wrong);
+                wrong = gpu.compiler.wrong_matrices();
             }
-            *gpu.multiplies_matrices.get_or_init(|| usable)
+            *gpu.collects_on_matrices.get_or_init(|| collects)
         }
     };
-    if usable {
-        collect_tile_coop::test_compiled(gpu, form).await?;
+    if !collects {
+        return Ok(false);
     }
-    Ok(usable)
+    collect_tile_coop::test_compiled(gpu, form).await?;
+    match gpu.scores_on_matrices.get() {
+        _ if !scores => Ok(true),
+        Some(&known) => Ok(known),
+        None => {
+            let scores = unless_it_passes(is_right(gpu).await)?;
+            Ok(*gpu.scores_on_matrices.get_or_init(|| scores))
+        }
+    }
 }
 
 /// Whether [`is_usable`] is expected to say yes: what it said, or else what the adapter lists.
@@ -54,8 +63,9 @@ pub(crate) fn is_expected(gpu: &Gpu) -> bool {
     if !HAS_NATIVE_FEATURES {
         return false;
     }
-    if let Some(&known) = gpu.multiplies_matrices.get() {
-        return known;
+    let known = [&gpu.collects_on_matrices, &gpu.scores_on_matrices].map(|known| known.get().copied());
+    if known.contains(&Some(false)) {
+        return false;
     }
     let has_them =
         gpu.subgroups && gpu.has_subgroup_barriers() && gpu.adapter.capabilities.matrix_side().is_some();
@@ -65,8 +75,8 @@ pub(crate) fn is_expected(gpu: &Gpu) -> bool {
             .all(|kernel| gpu.compiler.check_limits(kernel).is_ok())
 }
 
-/// Whether a tile gets the correct scores, and the lowest collecting tile keeps the correct rows.
-fn is_right(gpu: &Gpu, form: Form) -> Boxed<'_, bool> {
+/// Whether a tile gets the correct scores.
+fn is_right(gpu: &Gpu) -> Boxed<'_, bool> {
     Box::pin(async move {
         let tile = TestTile::new(gpu).await?;
         let scores = gpu.create_storage("self-test", (SIDE * SIDE * 4) as u64)?;
@@ -82,7 +92,6 @@ fn is_right(gpu: &Gpu, form: Form) -> Boxed<'_, bool> {
         let mut commands = Commands::new(gpu, None);
         screen_tile_i8::encode(&mut commands, &KERNEL, &scored, TILE_GRANULES as u32)?;
         let parts = commands.read(&[(&scores, 0, (SIDE * SIDE * 4) as u64)]).await?;
-        Ok(crate::gpu::words::<f32>(&parts[0]).eq(tile.scores.iter().copied())
-            && collect_tile_coop::is_lowest_right(gpu, form, &tile).await?)
+        Ok(words::<f32>(&parts[0]).eq(tile.scores.iter().copied()))
     })
 }

@@ -21,13 +21,22 @@ params! {
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("tighten")
     .library(&[KEYS, GRID, DIGITS])
-    .source(wgsl!("screen/tighten", SHORT, ROUNDED_BITS))
+    .source(wgsl!("screen/tighten", ROUNDED_BITS))
     .buffers(BUFFERS)
-    .overrides(&[("EXACT", &[0, 1])])
+    .overrides(&[("EXACT", &[0, 1]), RADIX])
     .workgroup(256, (2048 + SHORT) * 4 + 8 + 3 * 4);
 
 /// The key of a rank, by its digits.
 pub(crate) const DIGITS: Snippet = wgsl!("lib/screen/digits", SHORT);
+
+/// The override constant of kernels that find a k-th smallest key: 0 for a k up to [`FEW`], whose form compiles sooner and takes little
+/// workgroup memory, and 1 for a larger one.
+pub(crate) const RADIX: (&str, &[u32]) = ("RADIX", &[0, 1]);
+
+/// The value of [`RADIX`] for a k.
+pub(crate) fn radix(k: u32) -> u32 {
+    (k > FEW).into()
+}
 
 buffers! {
     /// The candidates of a search. Without thresholds yet, `thresholds` and `overflowed` are overwritten.
@@ -54,20 +63,36 @@ pub(crate) fn encode(
     params: &Params,
     buffers: &Buffers<'_>,
 ) -> Result<()> {
-    let pipeline = commands.gpu().pipeline(&KERNEL, &[is_exact.into()])?;
+    let pipeline = commands.gpu().pipeline(&KERNEL, &[is_exact.into(), radix(params.k)])?;
     commands.dispatch(&pipeline, params, &buffers.slices(), Grid::Linear(params.queries.into()))
 }
 
-/// Among up to this many candidates, exactly the k-th smallest upper end is found.
+/// Invocations, each of which takes the least of its own upper ends.
 pub(crate) const SHORT: u32 = 256;
-/// Among more, its highest 22 bits are found, and the others set.
+/// Up to this k, the k-th smallest of those is found, for up to an eighth of [`SHORT`] of the lesser one of two each: some of the k
+/// smallest upper ends may share invocations, so that it is a little larger than the k-th smallest of all.
+pub(crate) const FEW: u32 = 64;
+/// For a larger k, the highest 22 bits are found, and the others set.
 pub(crate) const ROUNDED_BITS: u32 = (1 << 10) - 1;
+
+/// A threshold from the upper ends of a list: at least k of them are not above it. `is_few` if each invocation, or two of them, takes its
+/// least one.
+pub(crate) fn threshold_of(uppers: &[u32], k: usize, is_few: bool) -> Option<u32> {
+    let each = if k <= SHORT as usize / 8 { SHORT / 2 } else { SHORT } as usize;
+    let mut ranked = match is_few {
+        true => {
+            (0..each).filter_map(|first| uppers.iter().skip(first).step_by(each).copied().min()).collect()
+        }
+        false => uppers.to_vec(),
+    };
+    ranked.sort_unstable();
+    ranked.get(k - 1).map(|&upper| if is_few { upper } else { upper | ROUNDED_BITS })
+}
 
 /// The threshold and the slots that stay, from `(slot, lower key, upper key)`.
 pub fn reference(threshold: u32, list: &[(u32, u32, u32)], k: usize) -> (u32, Vec<u32>) {
-    let mut uppers: Vec<u32> = list.iter().map(|entry| entry.2).collect();
-    uppers.sort_unstable();
-    let rounded = |upper: u32| if list.len() > SHORT as usize { upper | ROUNDED_BITS } else { upper };
-    let threshold = uppers.get(k - 1).map_or(threshold, |&upper| threshold.min(rounded(upper)));
+    let uppers: Vec<u32> = list.iter().map(|entry| entry.2).collect();
+    let is_few = k <= FEW as usize || uppers.len() <= SHORT as usize;
+    let threshold = threshold_of(&uppers, k, is_few).map_or(threshold, |upper| threshold.min(upper));
     (threshold, list.iter().filter(|entry| entry.1 <= threshold).map(|entry| entry.0).collect())
 }

@@ -333,7 +333,7 @@ impl Tightened {
         let params = tighten::Params { queries, k, capacity, plane: queries * capacity, is_first };
         let buffers = [&limits, &counts, &lists, &flags, &exact_keys];
         let grid = two_rows(queries as usize);
-        bench.dispatch(&tighten::KERNEL, &[exact.is_some().into()], &params, &buffers, grid);
+        bench.dispatch(&tighten::KERNEL, &[exact.is_some().into(), (k > 64).into()], &params, &buffers, grid);
         self.thresholds = bench.read(&limits);
         self.lists.counts = bench.read(&counts);
         self.lists.words = bench.read(&lists);
@@ -341,9 +341,9 @@ impl Tightened {
     }
 }
 
-/// Lengths around the count that is compared all with all, the entries that a workgroup holds, and the capacity.
+/// Lengths around the counts of keys that are compared, the entries that a workgroup holds, and the capacity.
 const LENGTHS: [usize; 19] =
-    [0, 1, 9, 10, 11, 255, 256, 257, 511, 512, 513, 700, 1000, 4095, 4096, 4097, 4352, 4353, 8200];
+    [0, 1, 9, 10, 11, 127, 128, 129, 255, 256, 257, 700, 1000, 4095, 4096, 4097, 4352, 4353, 8200];
 
 /// The last list overflowed: it is tightened like a full one, and flagged.
 #[test]
@@ -355,6 +355,7 @@ fn thresholds_become_the_kth_upper_bound_and_lists_are_thinned() {
         (1, 1000, 0, 0.0),
         (10, 1000, 7, 0.0),
         (10, 3, 0, 0.0),
+        (40, 5000, 3, 0.0),
         (256, 50, 3, 0.0),
         (512, 1 << 20, 5, 0.0),
         (1000, 1 << 20, 0, 0.0),

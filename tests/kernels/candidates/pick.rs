@@ -99,7 +99,7 @@ impl Chunk {
             };
             let buffers =
                 [&scores, &best, &row_terms, &query_terms, &allowed, &thresholds, &counts, &candidates];
-            let constants = [FORM as u32, has_bits.into()];
+            let constants = [FORM as u32, has_bits.into(), (k > 64).into()];
             bench.dispatch(&pick::KERNEL, &constants, &params, &buffers, [3, self.queries as u32]);
         }
         let lists = Lists { counts: bench.read(&counts), words: bench.read(&candidates), ..lists };
@@ -142,7 +142,7 @@ fn rows_are_picked_that_the_best_of_k_blocks_do_not_exclude() {
     let mut random = Random::new(77);
     for (queries, blocks) in [(1, [3, 2]), (5, [40, 7]), (3, [1, 1100])] {
         let chunk = Chunk::new(&mut random, queries, blocks);
-        for k in [1, 5, 47] {
+        for k in [1, 5, 47, 65, 200] {
             chunk.check(bench, k, k == 5);
         }
     }

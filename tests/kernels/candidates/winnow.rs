@@ -25,6 +25,8 @@ struct Winnowing {
     step: usize,
     /// `[blocks / step, room, 128]`.
     scores: Vec<f32>,
+    /// A bit for each slot, where only rows may be found whose bit is 1.
+    allowed: Option<Vec<u32>>,
 }
 
 impl Winnowing {
@@ -35,7 +37,7 @@ impl Winnowing {
         let scores = (0..blocks.div_ceil(step) * room * BLOCK).map(|_| random.below(400) as f32 - 150.0);
         let scores = scores.collect();
         let terms = random_terms(&mut random, form, [queries, blocks * BLOCK]);
-        Self { form, margin: WIDE, terms, rows, first_slot: 70, room, step, scores }
+        Self { form, margin: WIDE, terms, rows, first_slot: 70, room, step, scores, allowed: None }
     }
 
     /// Every row scored, with intervals without width: distances are the negated scores.
@@ -56,7 +58,11 @@ impl Winnowing {
     }
 
     fn rows_of(&self, query: usize) -> Vec<Row> {
-        let scored = (0..self.rows).filter(|row| (row / BLOCK).is_multiple_of(self.step));
+        let is_allowed = |row: usize| {
+            let slot = self.first_slot as usize + row;
+            self.allowed.as_ref().is_none_or(|bits| bits[slot / 32] >> (slot % 32) & 1 == 1)
+        };
+        let scored = (0..self.rows).filter(|row| (row / BLOCK).is_multiple_of(self.step) && is_allowed(*row));
         let of_row = |row: usize| {
             let block = row / BLOCK / self.step;
             let score = self.scores[(block * self.room + query) * BLOCK + row % BLOCK];
@@ -68,25 +74,39 @@ impl Winnowing {
 
     /// The lists, and the threshold of each query.
     fn run(&self, bench: Bench<'_>, k: usize, before: &Lists) -> (Lists, Vec<u32>) {
+        self.run_parts(bench, k, before, &[self.rows.div_ceil(BLOCK).div_ceil(self.step)])
+    }
+
+    /// The same in parts of so many blocks of scores.
+    fn run_parts(&self, bench: Bench<'_>, k: usize, before: &Lists, parts: &[usize]) -> (Lists, Vec<u32>) {
         let scores = bench.input(&self.scores);
         let [queries, rows] = [0, 1].map(|which| bench.input(&self.terms[which]));
         let (counts, lists) = (bench.filled(&before.counts), bench.filled(&before.words));
         let limits = bench.output(self.queries());
         let capacity = before.capacity as u32;
-        let params = winnow::Params {
-            queries: self.queries() as u32,
-            k: k as u32,
-            capacity,
-            plane: self.queries() as u32 * capacity,
-            room: self.room as u32,
-            blocks: self.rows.div_ceil(BLOCK).div_ceil(self.step) as u32,
-            block_step: self.step as u32,
-            rows: self.rows as u32,
-            first_slot: self.first_slot,
-            ..winnow::Params::of(self.margin)
-        };
-        let buffers = [&scores, &rows, &queries, &counts, &limits, &lists];
-        bench.dispatch(&winnow::KERNEL, &[self.form as u32], &params, &buffers, two_rows(self.queries()));
+        let allowed = bench.input(self.allowed.as_deref().unwrap_or(&[]));
+        let mut first = 0;
+        for &blocks in parts {
+            let params = winnow::Params {
+                queries: self.queries() as u32,
+                k: k as u32,
+                capacity,
+                plane: self.queries() as u32 * capacity,
+                room: self.room as u32,
+                part_blocks: blocks as u32,
+                column_first: (first * BLOCK) as u32,
+                block_first: (first * self.step) as u32,
+                is_first: u32::from(first == 0),
+                block_step: self.step as u32,
+                rows: self.rows as u32,
+                first_slot: self.first_slot,
+                ..winnow::Params::of(self.margin)
+            };
+            let buffers = [&scores, &rows, &queries, &counts, &limits, &lists, &allowed];
+            let constants = [self.form as u32, self.allowed.is_some().into(), (k > 64).into()];
+            bench.dispatch(&winnow::KERNEL, &constants, &params, &buffers, two_rows(self.queries()));
+            first += blocks;
+        }
         let lists =
             Lists { counts: bench.read(&counts), words: bench.read(&lists), capacity: before.capacity };
         (lists, bench.read(&limits))
@@ -206,6 +226,30 @@ fn winnow_keeps_k_rows_where_the_nearest_are_scattered() {
                     (0..k).map(|number| winnowing.first_slot + nearest(number)[query] as u32).collect();
                 want.sort_unstable();
                 assert_eq!(lists.slots(query), want, "{form:?}, k {k}: the k nearest and no others");
+            }
+        }
+    }
+}
+
+#[test]
+fn winnow_goes_on_with_the_next_part_and_leaves_out_rows_without_a_bit() {
+    let Some(bench) = Bench::open() else { return };
+    let mut random = Random::new(9);
+    for form in FORMS {
+        for (step, parts) in [(1, [30, 12]), (1, [1, 41]), (4, [6, 5])] {
+            let mut winnowing = Winnowing::new(form, 5, 5300, step);
+            for has_bits in [false, true] {
+                winnowing.allowed =
+                    has_bits.then(|| (0..200).map(|_| random.below(1 << 16) as u32 * 65_537).collect());
+                for k in KS {
+                    let (lists, _) = winnowing.run_parts(bench, k, &Lists::new(5, 5300), &parts);
+                    for query in 0..5 {
+                        let said = format!("{form:?}, step {step}, {parts:?}, k {k}, query {query}");
+                        let (_, must) = winnowing.check(&lists, query, k, &said);
+                        let kept = lists.slots(query).len();
+                        assert!(k > 65 || kept < must.len() + 6 * k + 60, "{said}: {kept} of {}", must.len());
+                    }
+                }
             }
         }
     }

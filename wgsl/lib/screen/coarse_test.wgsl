@@ -23,13 +23,13 @@ fn limit_of(query: vec4<f32>, longest: vec2<f32>) -> vec2<f32> {
   return vec2(fma(-query.w, longest.y, fma(-query.z, longest.x, query.x)), query.y);
 }
 
-// The nearness of four rows, above the limit. Rows pass that are not below it.
-fn nearness(limit: vec2<f32>, score: vec4<f32>, scale: vec4<f32>, bias: vec4<f32>) -> vec4<f32> {
-  return fma(vec4(limit.y), scale * score, bias) - vec4(limit.x);
+// The nearness of four rows. Rows pass that are not below the limit.
+fn nearness(factor: f32, score: vec4<f32>, scale: vec4<f32>, bias: vec4<f32>) -> vec4<f32> {
+  return fma(vec4(factor), scale * score, bias);
 }
 
 // One bit for each of four rows: whether it passes.
-fn passing_rows(nearness: vec4<f32>) -> u32 {
-  let near = vec4<u32>(nearness >= vec4(0.0));
+fn passing_rows(limit: f32, nearness: vec4<f32>) -> u32 {
+  let near = vec4<u32>(nearness >= vec4(limit));
   return near.x | (near.y << 1u) | (near.z << 2u) | (near.w << 3u);
 }

@@ -9,9 +9,14 @@ struct Kept {
 
 // Whether a row stays: if it is there, and its interval does not exclude it.
 fn test_row(query: u32, row: u32, score: f32) -> Kept {
+  return test_terms(query, row, score, query_terms_of(query), row_terms[row], threshold_of(query));
+}
+
+// The same with terms at hand.
+fn test_terms(query: u32, row: u32, score: f32, of_query: vec4<f32>, of_row: vec4<f32>, threshold: u32) -> Kept {
   if (query >= params.queries || !is_usable(row)) { return Kept(); }
-  let ends = keys_of(query_of(query_terms_of(query), 0.0), score, row_side(row_terms[row]));
-  return Kept(ends.x <= threshold_of(query), query, params.first_slot + row, ends);
+  let ends = keys_of(query_of(of_query, 0.0), score, row_side(of_row));
+  return Kept(ends.x <= threshold, query, params.first_slot + row, ends);
 }
 
 fn keep_row(query: u32, row: u32, score: f32) {

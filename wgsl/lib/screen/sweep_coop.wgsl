@@ -1,7 +1,7 @@
-// Collects from the sums of a workgroup's subgroups, on cooperative matrices. A subgroup sweeps over its sums: it stores 16 x 16 of
-// them at a time to workgroup memory, where each invocation reads eight back, two queries by four rows, or of 64 lanes four. An
-// invocation notes the first four that pass and keeps their rows after the sweep. In the rare case that more pass, the subgroup sweeps again.
-// `sums_f16` and `sums_bytes` store sums, and read them back as scores.
+// Collects from the sums of a workgroup's subgroups, on cooperative matrices. A subgroup sweeps over its sums, pieces of 16 x 16. An
+// invocation tests eight of each, two queries by four rows, or of 64 lanes four. It notes the first four that pass and keeps their
+// rows after the sweep. In the rare case that more pass, the subgroup sweeps again. `sums_f16` and `sums_bytes` store sums to workgroup
+// memory and read them back as scores; `sums_registers` reads them in the registers that hold them.
 //
 // A file in front declares the sums: `Sums`, [PART_QUERIES, PART_ROWS] of each subgroup, with `part_query` and `part_row`. The kernel
 // declares `Place`, which tells where its queries and rows are, and gives their numbers.
@@ -9,7 +9,6 @@ const PIECE = 16u;
 const PARTS = PIECE / SIDE; // matrices across a piece
 const PIECES = PART_ROWS / PIECE; // pieces across
 const PIECES_DOWN = PART_QUERIES / PIECE;
-const LAST = PIECES * PIECES_DOWN - 1u;
 
 // 24,576 bytes of workgroup memory in all: with more, an H200 runs one workgroup at a time on a multiprocessor, at 63% of the
 // speed. `shared_terms` holds what invocations share: from 0 on the scales of four rows each, from BIASES on their biases, from LONGEST on
@@ -30,29 +29,50 @@ struct Sweep {
   has_more: bool,
 }
 
-// Tests a lane's sums of a piece. Those before `next` were kept by earlier sweeps.
-fn test_sums(
+// What a lane tests at a time: scores of TOGETHER pieces side by side, and the terms of their rows.
+alias Scores = array<vec4<f32>, TOGETHER>;
+alias Terms = array<vec4<f32>, TOGETHER>;
+
+// Tests a lane's sums of some pieces: those of its low query, and those of its high one. Sums before `next` were kept by earlier sweeps.
+fn test_pieces(
   sweep: ptr<function, Sweep>,
   next: u32,
-  piece: u32,
+  first: u32, // number of the first sum
   sides: vec4<f32>,
-  low: vec4<f32>,
-  high: vec4<f32>,
-  scale: vec4<f32>,
-  bias: vec4<f32>,
+  low: ptr<function, Scores>,
+  high: ptr<function, Scores>,
+  scale: ptr<function, Terms>,
+  bias: ptr<function, Terms>,
 ) {
-  let near_low = nearness(sides.xy, low, scale, bias);
-  let near_high = select(vec4(-1.0), nearness(sides.zw, high, scale, bias), HALVES == 2u);
-  let most = max(near_low, near_high);
-  if (max(max(most.x, most.y), max(most.z, most.w)) < 0.0) { return; }
-  var passing = passing_rows(near_low) | (passing_rows(near_high) << 4u);
-  let first = piece << 3u;
-  if (next > first) { passing &= select(0u, 0xffu << (next - first), next - first < 8u); }
+  // One condition for all: the sums of most rows pass nowhere.
+  var most_low = nearness(sides.y, (*low)[0], (*scale)[0], (*bias)[0]);
+  var most_high = nearness(sides.w, (*high)[0], (*scale)[0], (*bias)[0]);
+  // unroll
+  for (var j = 1u; j < TOGETHER; j++) {
+    most_low = max(most_low, nearness(sides.y, (*low)[j], (*scale)[j], (*bias)[j]));
+    most_high = max(most_high, nearness(sides.w, (*high)[j], (*scale)[j], (*bias)[j]));
+  }
+  let passes_low = max(max(most_low.x, most_low.y), max(most_low.z, most_low.w)) >= sides.x;
+  let passes_high = max(max(most_high.x, most_high.y), max(most_high.z, most_high.w)) >= sides.z;
+  if (!passes_low && !(HALVES == 2u && passes_high)) { return; }
+  var passing = 0u;
+  // unroll
+  for (var j = 0u; j < TOGETHER; j++) {
+    passing |= passing_rows(sides.x, nearness(sides.y, (*low)[j], (*scale)[j], (*bias)[j])) << (j * 8u);
+    if (HALVES == 2u) { passing |= passing_rows(sides.z, nearness(sides.w, (*high)[j], (*scale)[j], (*bias)[j])) << (j * 8u + 4u); }
+  }
+  if (next > first) { passing &= select(0u, 0xffffffffu << (next - first), next - first < 32u); }
   while (passing != 0u && (*sweep).count < 4u) {
     let number = firstTrailingBit(passing);
     passing &= passing - 1u;
-    (*sweep).kept = vec4(first | number, (*sweep).kept.xyz);
-    (*sweep).scores = vec4(select(low, high, number >= 4u)[number & 3u], (*sweep).scores.xyz);
+    var four: vec4<f32>;
+    // unroll
+    for (var j = 0u; j < TOGETHER; j++) {
+      if (number / 8u == j) { four = select((*low)[j], (*high)[j], (number & 4u) != 0u); }
+    }
+    (*sweep).kept = vec4(first + number, (*sweep).kept.xyz);
+    let scores = four; // An index into a variable would keep it in memory.
+    (*sweep).scores = vec4(scores[number & 3u], (*sweep).scores.xyz);
     (*sweep).count += 1u;
   }
   (*sweep).has_more = (*sweep).has_more || passing != 0u;
@@ -61,8 +81,9 @@ fn test_sums(
 // Shares the coarse terms of an invocation's own row.
 fn share_row(index: u32, row: vec4<f32>) {
   if (is_first_of_row(index)) {
-    shared_terms[index / 4u][index % 4u] = row.x;
-    shared_terms[BIASES + index / 4u][index % 4u] = row.y;
+    let place = place_of_row(index);
+    shared_terms[place / 4u][place % 4u] = row.x;
+    shared_terms[BIASES + place / 4u][place % 4u] = row.y;
   }
   let longest_here = vec2(subgroupMax(row.z), subgroupMax(row.w));
   if (index % LANES == 0u) { shared_terms[LONGEST + index / LANES] = vec4(longest_here, 0.0, 0.0); }
@@ -73,14 +94,14 @@ fn share_row(index: u32, row: vec4<f32>) {
 fn keep_passing(index: u32, subgroup_size: u32, place: Place, sums: ptr<function, Sums>) {
   workgroupBarrier();
   let lane = index % LANES;
-  let first_row = part_row(index) + lane % 4u * 4u;
+  let first_vector = part_row(index) / 4u + lane % 4u;
   let first_query = part_query(index) + lane / 4u;
   var scale: array<vec4<f32>, PIECES>;
   var bias: array<vec4<f32>, PIECES>;
   // unroll
   for (var j = 0u; j < PIECES; j++) {
-    scale[j] = shared_terms[(first_row + j * PIECE) / 4u];
-    bias[j] = shared_terms[BIASES + (first_row + j * PIECE) / 4u];
+    scale[j] = shared_terms[first_vector + j * PIECE / 4u];
+    bias[j] = shared_terms[BIASES + first_vector + j * PIECE / 4u];
   }
   // A subgroup's rows are those of one or two subgroups' invocations.
   let longest = max(shared_terms[LONGEST + part_row(index) / LANES], shared_terms[LONGEST + (part_row(index) + PART_ROWS - 1u) / LANES]).xy;
@@ -101,31 +122,31 @@ fn keep_passing(index: u32, subgroup_size: u32, place: Place, sums: ptr<function
   var next = 0u;
   loop {
     var sweep = Sweep(vec4(0u), vec4(0.0), 0u, false);
-    var low: vec4<f32>;
-    var high: vec4<f32>;
     // unroll
-    for (var n = 0u; n <= LAST; n++) {
+    for (var n = 0u; n < PIECES * PIECES_DOWN; n += TOGETHER) {
+      var low: Scores;
+      var high: Scores;
+      var own_scale: Terms;
+      var own_bias: Terms;
       // unroll
-      for (var a = 0u; a < PARTS; a++) {
+      for (var m = 0u; m < TOGETHER; m++) {
         // unroll
-        for (var b = 0u; b < PARTS; b++) {
-          let at = own_piece + a * SIDE * 4u + b * (SIDE / 4u);
-          store_sums((*sums)[n / PIECES * PARTS + a][n % PIECES * PARTS + b], at);
+        for (var a = 0u; a < PARTS; a++) {
+          // unroll
+          for (var b = 0u; b < PARTS; b++) {
+            let at = own_piece + a * SIDE * 4u + b * (SIDE / 4u);
+            store_sums((*sums)[n / PIECES * PARTS + a][(n + m) % PIECES * PARTS + b], at);
+          }
         }
+        exchange();
+        low[m] = low_sums((*sums)[n / PIECES * PARTS][(n + m) % PIECES * PARTS], own_piece + lane);
+        high[m] = high_sums((*sums)[n / PIECES * PARTS][(n + m) % PIECES * PARTS], own_piece + HIGH + lane);
+        exchange();
+        own_scale[m] = scale[(n + m) % PIECES];
+        own_bias[m] = bias[(n + m) % PIECES];
       }
-      subgroupBarrier();
-      let next_low = stored_sums(own_piece + lane);
-      let next_high = stored_sums(own_piece + HIGH + lane);
-      // The sums of one piece are tested while those of the next are on their way.
-      if (n > 0u) {
-        const last = (n + LAST) % (LAST + 1u);
-        test_sums(&sweep, next, last, sides[last / PIECES], low, high, scale[last % PIECES], bias[last % PIECES]);
-      }
-      subgroupBarrier();
-      low = next_low;
-      high = next_high;
+      test_pieces(&sweep, next, n * 8u, sides[n / PIECES], &low, &high, &own_scale, &own_bias);
     }
-    test_sums(&sweep, next, LAST, sides[PIECES_DOWN - 1u], low, high, scale[PIECES - 1u], bias[PIECES - 1u]);
     if (sweep.count > 0u) { next = sweep.kept.x + 1u; }
     // Step by step for all four, so that they wait for memory together.
     var kept: array<Kept, 4>;
@@ -135,8 +156,8 @@ fn keep_passing(index: u32, subgroup_size: u32, place: Place, sums: ptr<function
       if (h < sweep.count) {
         let piece = sweep.kept[h] >> 3u;
         let query = first_query + piece / PIECES * PIECE + ((sweep.kept[h] >> 2u) & 1u) * (PIECE / 2u);
-        let row = first_row + piece % PIECES * PIECE + (sweep.kept[h] & 3u);
-        kept[h] = test_row(query_number(place, query), row_number(place, row), sweep.scores[h]);
+        let row = part_row(index) + piece % PIECES * PIECE + row_of_sum(lane, sweep.kept[h] & 3u);
+        kept[h] = test_sum(query, row, sweep.scores[h], place);
       }
     }
     // unroll

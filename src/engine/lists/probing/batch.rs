@@ -6,7 +6,7 @@ use crate::engine::device::vectors::Vectors;
 use crate::engine::lists::coarse::{CoarseBuffers, CoarseQueries};
 use crate::engine::lists::probing::Probing;
 use crate::engine::lists::probing::needs::ProbePlan;
-use crate::engine::pass::{BufferVectors, Selection, keys_and_ids, reset_refused};
+use crate::engine::pass::{BufferVectors, NONE_REFUSED, Selection, keys_and_ids};
 use crate::engine::search::batch::{Batch, SearchBuffers};
 use crate::error::Result;
 use crate::gpu::{BufferSlice, Commands, Profile, RowLayout};
@@ -37,8 +37,8 @@ impl<'a> ProbeBatches<'a> {
     ) -> Result<Commands<'c>> {
         let rows = self.probing.rows;
         let batch = self.batch.queries();
-        reset_refused(&rows.gpu, batch.refused).await?;
         let mut commands = Commands::new(&rows.gpu, profile);
+        commands.write((batch.refused, 0), &NONE_REFUSED).await?;
         let mut first = 0;
         for part in numbers.batches(self.plan.coarse.batch as usize) {
             if first > 0 {

@@ -98,7 +98,7 @@ impl QuantizedRows {
     /// Quantising around a centre that does not move.
     pub(crate) async fn around(gpu: &Arc<Gpu>, metric: Metric, dim: usize, centre: Vec<f32>) -> Result<Self> {
         // The coarse step has no plan that could wait for the test.
-        Tiles::tested(gpu, Form::quantized(metric)).await?;
+        Tiles::tested(gpu, Form::quantized(metric), true).await?;
         Ok(Self {
             metric,
             dim,

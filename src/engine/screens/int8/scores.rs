@@ -44,8 +44,8 @@ pub(in crate::engine::screens) const SCAN_I8: ScoreKernel = ScoreKernel {
         let scan = |planes| Wanted::of(&screen_scan_i8::KERNEL).with("FORM", form).with("PLANES", planes);
         // Two planes are for one or two queries.
         vec![
-            Wanted::of(&pick::KERNEL).with("FORM", form),
             scan(2).with("QUERIES", 1),
+            Wanted::of(&pick::KERNEL).with("FORM", form),
             scan(2).with("QUERIES", 2),
             scan(1),
         ]
@@ -97,7 +97,7 @@ impl Scoring<'_> {
     }
 
     /// The intervals of quantised rows.
-    fn scan(&self, part: Part) -> Result<screen_scan_i8::Scan<'_>> {
+    pub(crate) fn scan(&self, part: Part) -> Result<screen_scan_i8::Scan<'_>> {
         let segment = &self.rows.segments[part.segment];
         let (_, copy) = quantized_segment(self.rows, part.segment)?;
         Ok(screen_scan_i8::Scan {

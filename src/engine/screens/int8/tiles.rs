@@ -23,9 +23,17 @@ impl Tiles {
         if screen_tile_coop::is_expected(gpu) { Self::Matrices } else { Self::Bytes }
     }
 
-    /// What computes correctly. The first call on a device tests it, with kernels of this form, and waits for their compiler.
-    pub(crate) async fn tested(gpu: &Gpu, form: Form) -> Result<Self> {
-        Ok(if screen_tile_coop::is_usable(gpu, form).await? { Self::Matrices } else { Self::Bytes })
+    /// What computes correctly. The first call on a device tests it, with kernels of this form, and waits for their compiler. Without
+    /// `scores` tiles are only collected from.
+    pub(crate) async fn tested(gpu: &Gpu, form: Form, scores: bool) -> Result<Self> {
+        Ok(if screen_tile_coop::is_usable(gpu, form, scores).await? { Self::Matrices } else { Self::Bytes })
+    }
+
+    /// Whether what [`Tiles::tested`] needs without `scores` is compiled.
+    pub(crate) fn are_compiled(gpu: &Gpu, form: Form) -> bool {
+        let kernel = Self::expected(gpu).collects();
+        let lowest = kernel.heights().first().copied();
+        lowest.is_none_or(|lowest| gpu.has_pipeline(kernel, &[form as u32, 0, lowest]))
     }
 
     /// The kernel that scores tiles.

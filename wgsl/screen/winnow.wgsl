@@ -1,35 +1,35 @@
-// Keeps the rows that can be among a query's k nearest, where its scores of all rows, or of every `block_step`-th block, are there
-// at once. One workgroup per query. A score gives an interval (lib/intervals.wgsl). Each invocation keeps the smallest upper ends
+// Keeps the rows that can be among a query's k nearest, where its scores of a part's rows, all or those of every `block_step`-th
+// block, are there at once. One workgroup per query. A score gives an interval (lib/intervals.wgsl). Each invocation keeps the smallest upper ends
 // of its rows; the k-th smallest of those of all invocations is a threshold, and rows whose lower end is not above it go on the
 // query's list. k rows lie at or below the threshold, so it is valid for the other blocks, too; that it is not the smallest valid
-// one costs a few rows more.
+// one costs a few rows more. Earlier parts may have lowered the threshold, and put rows on the list.
 @group(0) @binding(1) var<storage, read> scores: array<vec4<f32>>; // [blocks, room, BLOCK_ROWS]
 @group(0) @binding(2) var<storage, read> row_terms: array<vec4<f32>>; // [rows]
 @group(0) @binding(3) var<storage, read> query_terms: array<vec4<f32>>; // [queries]
 @group(0) @binding(4) var<storage, read_write> counts: array<u32>; // [queries]
 @group(0) @binding(5) var<storage, read_write> thresholds: array<u32>; // [queries]: keys
 @group(0) @binding(6) var<storage, read_write> candidates: array<u32>; // [3, queries, capacity]: slots, lower, upper keys
+@group(0) @binding(7) var<storage, read> allowed: array<u32>; // one bit per slot of the index, if HAS_BITSET = 1
+
+override RADIX: u32 = 0u; // 1: for a k above FEW
 
 const BESIDE = 8u; // blocks of scores that a workgroup visits at the same time
-const FEW = 64u; // up to this k, one upper end per invocation suffices
 const HELD = 4u; // turns whose intervals stay in registers: those of 4,096 rows
 
 var<workgroup> side: Query;
-var<workgroup> smallest: array<vec4<u32>, WORKGROUP / 4u>;
-var<workgroup> threshold: u32;
 var<workgroup> kept: atomic<u32>;
 
 struct Ends { lower: vec4<u32>, upper: vec4<u32> }
 
 // The first of four neighbouring rows in block number `block` of the scores.
-fn row_of(block: u32, lane: u32) -> u32 { return block * params.block_step * BLOCK_ROWS + lane * 4u; }
+fn row_of(block: u32, lane: u32) -> u32 { return (params.block_first + block * params.block_step) * BLOCK_ROWS + lane * 4u; }
 
 // The intervals of four neighbouring rows. Those of rows that are not there end nowhere.
 fn ends_of(query: u32, block: u32, lane: u32) -> Ends {
   let row = row_of(block, lane);
   var ends = Ends(vec4(ABSENT), vec4(ABSENT));
-  if (row >= params.rows) { return ends; }
-  let score = scores[(block * params.room + query) * (BLOCK_ROWS / 4u) + lane];
+  if (block >= params.part_blocks || row >= params.rows) { return ends; }
+  let score = scores[((params.column_first / BLOCK_ROWS + block) * params.room + query) * (BLOCK_ROWS / 4u) + lane];
   var scale: vec4<f32>;
   var length: vec4<f32>;
   var residual: vec4<f32>;
@@ -48,7 +48,7 @@ fn ends_of(query: u32, block: u32, lane: u32) -> Ends {
   let upper = lower + 2.0 * margin_of(side, score, length, residual, slack);
   // unroll on hardware
   for (var r = 0u; r < 4u; r++) {
-    if (row + r < params.rows) {
+    if (is_usable(row + r)) {
       ends.lower[r] = key_of(lower[r]);
       ends.upper[r] = key_of(upper[r]);
     }
@@ -73,19 +73,6 @@ fn keep(query: u32, block: u32, lane: u32, ends: Ends, limit: u32) {
   }
 }
 
-// The rank of an invocation's upper end, ties by place.
-fn rank_of(own: u32, place: u32) -> u32 {
-  var rank = 0u;
-  for (var v = 0u; v < WORKGROUP / 4u; v++) {
-    let others = smallest[v];
-    let places = vec4(v * 4u) + vec4(0u, 1u, 2u, 3u);
-    let before = (others < vec4(own)) | ((others == vec4(own)) & (places < vec4(place)));
-    let ones = select(vec4(0u), vec4(1u), before);
-    rank += ones.x + ones.y + ones.z + ones.w;
-  }
-  return rank;
-}
-
 @compute @workgroup_size(WORKGROUP)
 fn winnow(
   @builtin(workgroup_id) workgroup: vec3<u32>,
@@ -98,8 +85,7 @@ fn winnow(
   let beside = index >> 5u;
   if (index == 0u) {
     side = query_of(terms_of(query_terms[query]), 0.0);
-    threshold = LARGEST_KEY;
-    atomicStore(&kept, 0u);
+    atomicStore(&kept, select(counts[query], 0u, params.is_first == 1u));
   }
   workgroupBarrier();
 
@@ -113,25 +99,15 @@ fn winnow(
     held[turn] = ends_of(query, beside + turn * BESIDE, lane);
     if (turn % 2u == 0u) { even = min(even, held[turn].upper); } else { odd = min(odd, held[turn].upper); }
   }
-  for (var block = beside + HELD * BESIDE; block < params.blocks; block += 2u * BESIDE) {
+  for (var block = beside + HELD * BESIDE; block < params.part_blocks; block += 2u * BESIDE) {
     even = min(even, ends_of(query, block, lane).upper);
     odd = min(odd, ends_of(query, block + BESIDE, lane).upper);
   }
-  if (params.k <= FEW) {
+  var limit: u32;
+  if (RADIX == 0u) {
     let both = min(even, odd);
     let own = min(min(both.x, both.y), min(both.z, both.w));
-    smallest[index >> 2u][index & 3u] = own;
-    workgroupBarrier();
-    if (params.k == 1u) {
-      // The smallest takes a sixteenth of the instructions of a rank.
-      if (index == 0u) {
-        var least = vec4(LARGEST_KEY);
-        for (var v = 0u; v < WORKGROUP / 4u; v++) { least = min(least, smallest[v]); }
-        threshold = min(min(least.x, least.y), min(least.z, least.w));
-      }
-    } else if (own < LARGEST_KEY && rank_of(own, index) == params.k - 1u) {
-      threshold = own;
-    }
+    limit = min(key_of_rank(index, own, WORKGROUP, params.k - 1u), LARGEST_KEY);
   } else {
     var found = vec2(0u, params.k - 1u);
     for (var digit = 0u; digit < 3u; digit++) {
@@ -144,13 +120,14 @@ fn winnow(
       }
       found = pick_digit(index, found, shift);
     }
-    if (index == 0u) { threshold = min(found.x, LARGEST_KEY); }
+    limit = min(found.x, LARGEST_KEY);
   }
-  let limit = workgroupUniformLoad(&threshold);
+
+  if (params.is_first == 0u) { limit = min(limit, thresholds[query]); }
 
   // unroll on hardware
   for (var turn = 0u; turn < HELD; turn++) { keep(query, beside + turn * BESIDE, lane, held[turn], limit); }
-  for (var block = beside + HELD * BESIDE; block < params.blocks; block += BESIDE) {
+  for (var block = beside + HELD * BESIDE; block < params.part_blocks; block += BESIDE) {
     keep(query, block, lane, ends_of(query, block, lane), limit);
   }
   let all = workgroupUniformLoad(&kept);

@@ -1,21 +1,21 @@
 //! Keeps the rows, of all that were scored for a query, that can be among its k nearest, and finds a threshold for other rows.
 
 use crate::error::Result;
-use crate::gpu::{Buffer, BufferSlice, Commands, GRID, Grid, Kernel, buffers, wgsl};
+use crate::gpu::{Buffer, BufferSlice, Commands, GRID, Grid, Kernel, USABLE, buffers, wgsl};
 use crate::kernels::blocks::BLOCK_ROWS;
 use crate::kernels::intervals::INTERVALS;
 use crate::kernels::keys::KEYS;
-use crate::kernels::screen::tighten::{DIGITS, SHORT};
+use crate::kernels::screen::tighten::{DIGITS, RADIX, SHORT, radix};
 
 pub use crate::kernels::screen::screen_scan_i8::{Form, Margin, Params};
 
-/// The declaration. Its parameters are those of `screen_scan_i8`: the scores are those of every `block_step`-th block of the segment.
+/// The declaration. Its parameters are those of `screen_scan_i8`.
 pub static KERNEL: Kernel = Kernel::new::<Params>("winnow")
-    .library(&[KEYS, GRID, INTERVALS, DIGITS])
-    .source(wgsl!("lists/winnow", BLOCK_ROWS))
+    .library(&[KEYS, GRID, INTERVALS, USABLE, DIGITS])
+    .source(wgsl!("screen/winnow", BLOCK_ROWS))
     .buffers(BUFFERS)
-    .overrides(&[("FORM", Form::QUANTIZED)])
-    .workgroup(256, 256 * 4 + (2048 + SHORT) * 4 + 8 + 32 + 2 * 4);
+    .overrides(&[("FORM", Form::QUANTIZED), ("HAS_BITSET", &[0, 1]), RADIX])
+    .workgroup(256, (2048 + SHORT) * 4 + 8 + 32 + 4);
 
 /// The largest k. A workgroup keeps four times as many upper ends, so that the nearest rows rarely compete for one.
 pub const K_MAX: u32 = 512;
@@ -27,18 +27,21 @@ buffers! {
         row_terms: Read &'a Buffer,
         query_terms: Read &'a Buffer,
         counts: Write BufferSlice<'a>,
-        thresholds: Write &'a Buffer,
+        thresholds: Write BufferSlice<'a>,
         candidates: Write &'a Buffer,
+        /// One bit per slot: rows whose bit is 0 are skipped. Any buffer if there are no bits.
+        allowed: Read &'a Buffer,
     }
 }
 
+/// Records the kernel. `has_bits` if `allowed` has a bit for each slot.
 pub(crate) fn encode(
     commands: &mut Commands<'_>,
-    form: Form,
+    (form, has_bits): (Form, bool),
     params: &Params,
     buffers: &Buffers<'_>,
 ) -> Result<()> {
-    let pipeline = commands.gpu().pipeline(&KERNEL, &[form as u32])?;
+    let pipeline = commands.gpu().pipeline(&KERNEL, &[form as u32, has_bits.into(), radix(params.k)])?;
     commands.dispatch(&pipeline, params, &buffers.slices(), Grid::Linear(params.queries.into()))
 }
 
