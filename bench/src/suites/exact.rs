@@ -97,6 +97,8 @@ impl Suite for Args {
                     }
                     let (index, [_, time]) = filled(self, run, (metric, quantization), rows)?;
                     tell_upload(run, rows, time)?;
+                    // Threads that still compile would slow down the device and the host.
+                    index.warm_up()?;
                     for (mask, &k) in masks.iter().flat_map(|mask| self.k.iter().map(move |k| (mask, k))) {
                         for &count in &counts {
                             case(self, run, (&index, rows, mask.as_ref()), (queries, count), k)?;
