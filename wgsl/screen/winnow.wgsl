@@ -1,7 +1,7 @@
-// Keeps the rows that can be among a query's k nearest, where its scores of a part's rows, all or those of every `block_step`-th
-// block, are there at once. One workgroup per query. A score gives an interval (lib/intervals.wgsl). Each invocation keeps the smallest upper ends
+// Puts the rows of a part on a query's list that can be among its k nearest. All scores of the part are in memory: those of every
+// `block_step`-th block. One workgroup per query. A score gives an interval (lib/intervals.wgsl). Each invocation keeps the smallest upper ends
 // of its rows; the k-th smallest of those of all invocations is a threshold, and rows whose lower end is not above it go on the
-// query's list. k rows lie at or below the threshold, so it is valid for the other blocks, too; that it is not the smallest valid
+// list. k rows lie at or below the threshold, so it is valid for the other blocks, too; that it is not the smallest valid
 // one costs a few rows more. Earlier parts may have lowered the threshold, and put rows on the list.
 @group(0) @binding(1) var<storage, read> scores: array<vec4<f32>>; // [blocks, room, BLOCK_ROWS]
 @group(0) @binding(2) var<storage, read> row_terms: array<vec4<f32>>; // [rows]

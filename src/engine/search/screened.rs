@@ -34,7 +34,7 @@ impl CandidateSource for Screening<'_> {
         }
     }
 
-    /// Without rounds, `pick` and `winnow` do without `tighten`, which alone drops rows from a list whose count tells that it overflowed.
+    /// `tighten` shortens a list that overflowed, and flags its query. Where it does not run, the count of the list tells.
     fn has_flags(&self) -> bool {
         !self.rounds.is_empty() || !self.winnows() && !self.chunks.iter().all(|parts| self.picks(parts))
     }

@@ -354,8 +354,8 @@ impl Compiler {
             unsafe_code,
             reason = "wgpu 30 knows no matrices of bytes, and takes words alone that name them"
         )]
-        // SAFETY: naga validated the text and wrote it with bounds checks. `byte_matrices` exchanged the types of matrices' elements, and constants for
-        // elements of matrices, and refuses what it does not know. Every loop ends, as in `module`.
+        // SAFETY: naga validated the text and wrote it with bounds checks. `byte_matrices` exchanged the types of matrices' elements, put
+        // elements in the place of constants, and refuses what it does not know. Every loop ends, as in `module`.
         unsafe {
             self.device.create_shader_module_passthrough(descriptor)
         }

@@ -43,8 +43,9 @@ impl Compiler {
         self.wrong_matrices.load(Ordering::Relaxed)
     }
 
-    /// Takes the next form of matrices, after a test that began with so many wrong ones: sums that pass through workgroup memory, or else
-    /// matrices of f16. False if those of f16 were tested. Of two tests of one form, one counts.
+    /// Moves on to the next form of matrices after a test failed: from sums in registers to sums in workgroup memory, then to matrices of
+    /// f16. `wrong` is what [`Compiler::wrong_matrices`] said before the test, so that two searches that test one form leave it once.
+    /// Returns false if the test was that of f16.
     pub(crate) fn leave_matrices(&self, wrong: usize) -> bool {
         let is_last = wrong == FORMS || self.adapter.capabilities.byte_matrices().is_none();
         if !is_last {

@@ -77,7 +77,7 @@ impl Winnowing {
         self.run_parts(bench, k, before, &[self.rows.div_ceil(BLOCK).div_ceil(self.step)])
     }
 
-    /// The same in parts of so many blocks of scores.
+    /// The same for several parts, given the blocks of each.
     fn run_parts(&self, bench: Bench<'_>, k: usize, before: &Lists, parts: &[usize]) -> (Lists, Vec<u32>) {
         let scores = bench.input(&self.scores);
         let [queries, rows] = [0, 1].map(|which| bench.input(&self.terms[which]));

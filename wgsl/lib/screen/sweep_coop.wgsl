@@ -29,7 +29,7 @@ struct Sweep {
   has_more: bool,
 }
 
-// What a lane tests at a time: scores of TOGETHER pieces side by side, and the terms of their rows.
+// A lane tests TOGETHER neighbouring pieces at a time. These are their scores, and the terms of their rows.
 alias Scores = array<vec4<f32>, TOGETHER>;
 alias Terms = array<vec4<f32>, TOGETHER>;
 
