@@ -65,6 +65,15 @@ impl RowLayout {
         (self.stride * self.elements.size()) as u64
     }
 
+    /// Moves rows of `dim` f32 each, which were read from the device, together.
+    pub(crate) fn remove_padding(self, values: &mut Vec<f32>, dim: usize) {
+        let (rows, stride) = (values.len() / self.stride, self.stride);
+        if dim < stride {
+            (1..rows).for_each(|row| values.copy_within(row * stride..row * stride + dim, row * dim));
+            values.truncate(rows * dim);
+        }
+    }
+
     /// Whether rows lie in memory like this.
     pub(super) fn is_of(self, rows: HostVectors<'_>) -> bool {
         rows.kind() == self.elements && rows.dim() == self.stride

@@ -137,15 +137,15 @@ impl<'a> KMeans<'a> {
 
     fn clusters<'s>(&'s self, device: &'s Device, rows: Sample<'s>) -> Boxed<'s, Clusters> {
         Box::pin(async move {
-            let trained = self.run(device, rows).await?;
-            let last = trained.training.assign().await?;
+            let mut trained = self.run(device, rows).await?;
+            trained.training.assign(&mut trained.nearest).await?;
             let centroids = trained.training.centroids().await?;
             let (dim, metric) = (rows.dim(), self.metric.of_centroids());
             let is_sample = trained.rows.len() < rows.rows();
             let (assignments, inertia) = if self.assign_all && is_sample {
                 nearest(device, (&centroids, dim), (metric, self.quantization), rows).await?
             } else {
-                let last = if self.assign_all { &last[..] } else { &[] };
+                let last = if self.assign_all { &trained.nearest[..] } else { &[] };
                 (
                     memory::collect(last.iter().map(|row| row.list))?,
                     last.iter().map(|row| f64::from(row.distance)).sum(),
@@ -186,9 +186,10 @@ impl<'a> KMeans<'a> {
             let number = |row: u64| numbers.get(row as usize).copied().unwrap_or(row);
             let training = Training::on(device, metric, sample, &numbers, lists, self.quantization).await;
             let training = training.map_err(|error| error.with_rows(number))?;
-            let mut trained = Trained { training, rows: numbers, inertia: vec![] };
-            let nearest = self.start(&mut trained, &mut random).await?;
-            self.iterate(&mut trained, nearest).await?;
+            let nearest = memory::filled(numbers.len(), Assigned::NOWHERE)?;
+            let mut trained = Trained { training, rows: numbers, nearest, inertia: vec![] };
+            let is_assigned = self.start(&mut trained, &mut random).await?;
+            self.iterate(&mut trained, is_assigned).await?;
             Ok(trained)
         })
     }
@@ -214,24 +215,19 @@ impl<'a> KMeans<'a> {
     }
 
     /// Chooses the first centroids: random rows if there are many, and k-means++ if there are few (D. Arthur, S. Vassilvitskii,
-    /// *k-means++: the advantages of careful seeding*, SODA 2007). k-means++ also finds each row's nearest centroid.
-    async fn start(
-        &self,
-        trained: &mut Trained<'_>,
-        random: &mut fastrand::Rng,
-    ) -> Result<Option<Vec<Assigned>>> {
-        let (training, count) = (&mut trained.training, trained.rows.len());
+    /// *k-means++: the advantages of careful seeding*, SODA 2007). Returns whether it found each row's nearest centroid, as k-means++ does.
+    async fn start(&self, trained: &mut Trained<'_>, random: &mut fastrand::Rng) -> Result<bool> {
+        let (training, nearest, count) = (&mut trained.training, &mut trained.nearest, trained.rows.len());
         let rows = 0..count as u32;
         if self.clusters > FEW || self.clusters == count {
             let chosen = random.choose_multiple(rows, self.clusters);
             let seeds: Vec<(u32, u32)> = (0..).zip(chosen).collect();
             training.seed(&seeds).await?;
-            return Ok(None);
+            return Ok(false);
         }
         let mut seeds = vec![];
-        let mut nearest = memory::filled(count, Assigned { list: 0, distance: f32::INFINITY })?;
         for list in 0..self.clusters as u32 {
-            let row = if list == 0 { random.u32(rows.clone()) } else { far_by_chance(&nearest, random) };
+            let row = if list == 0 { random.u32(rows.clone()) } else { far_by_chance(nearest, random) };
             seeds.push((list, row));
             // Only the new centroid can be nearer than the nearest so far. The first of equally near ones counts.
             for (nearest, distance) in nearest.iter_mut().zip(training.distances(row).await?) {
@@ -241,22 +237,23 @@ impl<'a> KMeans<'a> {
             }
         }
         training.seed(&seeds).await?;
-        Ok(Some(nearest))
+        Ok(true)
     }
 
-    /// Iterates until the inertia settles. `nearest` is each row's nearest first centroid, if known.
-    async fn iterate(&self, trained: &mut Trained<'_>, mut nearest: Option<Vec<Assigned>>) -> Result<()> {
+    /// Iterates until the inertia settles. `is_assigned` tells whether each row's nearest first centroid is known.
+    async fn iterate(&self, trained: &mut Trained<'_>, is_assigned: bool) -> Result<()> {
+        let mut grouped = Grouped::default();
         for iteration in 1..=self.iterations {
-            let assigned = match nearest.take() {
-                Some(nearest) => nearest,
-                None => trained.training.assign().await?,
-            };
+            if iteration > 1 || !is_assigned {
+                trained.training.assign(&mut trained.nearest).await?;
+            }
+            let assigned = &trained.nearest;
             let inertia: f64 = assigned.iter().map(|row| f64::from(row.distance)).sum();
             let before = trained.inertia.last().copied();
             trained.inertia.push(inertia);
-            let grouped = Grouped::new(assigned.iter().map(|row| row.list), self.clusters)?;
+            grouped.group(assigned.iter().map(|row| row.list), self.clusters)?;
             trained.training.update(&grouped.order, &grouped.offsets).await?;
-            let seeds = restarts(&grouped, &assigned, self.balance);
+            let seeds = restarts(&grouped, assigned, self.balance);
             if !seeds.is_empty() {
                 trained.training.seed(&seeds).await?;
             }
@@ -288,6 +285,8 @@ fn far_by_chance(nearest: &[Assigned], random: &mut fastrand::Rng) -> u32 {
 pub(crate) struct Trained<'a> {
     pub(crate) training: Training<'a>,
     rows: Vec<u64>,
+    /// The nearest centroid of each training row, as far as it is known.
+    nearest: Vec<Assigned>,
     inertia: Vec<f64>,
 }
 

@@ -8,7 +8,7 @@ use nearfield::{BufferSlice, Device, Recorder};
 use super::bench::{Bench, GUARD, ids_of};
 use nearfield_testing::Random;
 
-/// Rows to select from: `pitch` apart on the device, or the segments between offsets.
+/// Rows to select from: `pitch` apart on the device, with a count each if they are lists, or the segments between offsets.
 #[derive(Clone, Copy)]
 pub(crate) struct Case<'a> {
     /// Floats, or keys.
@@ -20,6 +20,8 @@ pub(crate) struct Case<'a> {
     pub(crate) length: usize,
     pub(crate) pitch: usize,
     pub(crate) offsets: Option<&'a [u32]>,
+    /// More than `pitch` in a list that overflowed.
+    pub(crate) counts: Option<&'a [u32]>,
     pub(crate) k: usize,
     pub(crate) has_scratch: bool,
 }
@@ -29,7 +31,7 @@ impl<'a> Case<'a> {
     pub(crate) fn of(words: &'a [u32], length: usize, k: usize) -> Self {
         let (rows, pitch) = (words.len() / length, length);
         let (floats, has_scratch) = (true, true);
-        Self { words, floats, ids: None, rows, length, pitch, offsets: None, k, has_scratch }
+        Self { words, floats, ids: None, rows, length, pitch, offsets: None, counts: None, k, has_scratch }
     }
 
     /// Rows of keys that have ids, one behind the other.
@@ -39,9 +41,11 @@ impl<'a> Case<'a> {
 
     /// The k smallest elements of a row.
     fn wanted(&self, row: usize) -> Vec<(u32, u64)> {
-        let range = match self.offsets {
-            Some(offsets) => offsets[row] as usize..offsets[row + 1] as usize,
-            None => row * self.pitch..row * self.pitch + self.length,
+        let first = row * self.pitch;
+        let range = match (self.offsets, self.counts) {
+            (Some(offsets), _) => offsets[row] as usize..offsets[row + 1] as usize,
+            (None, Some(counts)) => first..first + self.pitch.min(counts[row] as usize),
+            (None, None) => first..first + self.length,
         };
         let key = |&word: &u32| if self.floats { key_of(f32::from_bits(word)) } else { word };
         let keys: Vec<u32> = self.words[range.clone()].iter().map(key).collect();
@@ -61,7 +65,7 @@ impl<'a> Case<'a> {
     pub(crate) fn check_rows(&self, device: &Device) -> (Vec<bool>, Option<Vec<&'static str>>) {
         let bench = Bench::new(device);
         let (values, ids_there) = (bench.input(self.words), self.ids.map(|ids| bench.input(ids)));
-        let offsets = bench.input(self.offsets.unwrap_or(&[]));
+        let offsets = bench.input(self.offsets.or(self.counts).unwrap_or(&[]));
         let (rows, k, pitch) = (self.rows, self.k, self.k + 1);
         let place = || (bench.output(rows * pitch), bench.output(2 * rows * pitch));
         let ((keys, ids), (spare_keys, spare_ids)) = (place(), place());
@@ -75,9 +79,10 @@ impl<'a> Case<'a> {
                 keys: BufferSlice::range(&values, 0, (self.words.len() as u64 * 4).max(16)),
                 ids: ids_there.as_ref().map(|ids| ids.slice()),
                 floats: self.floats,
-                rows: match self.offsets {
-                    Some(_) => Rows::Csr { offsets: BufferSlice::all(&offsets) },
-                    None => Rows::Equal { length: self.length as u32, pitch: self.pitch as u32 },
+                rows: match (self.offsets, self.counts, self.pitch as u32) {
+                    (Some(_), ..) => Rows::Csr { offsets: BufferSlice::all(&offsets) },
+                    (_, Some(_), pitch) => Rows::Lists { counts: BufferSlice::all(&offsets), pitch },
+                    (None, None, pitch) => Rows::Equal { length: self.length as u32, pitch },
                 },
                 count: rows as u32,
                 k: k as u32,

@@ -93,7 +93,7 @@ const ENDS: &[(&str, &[(&str, &str)])] = &[
             ("deviations", "var vector = from_vector + lane; vector < to_vector; vector += HELD * width"),
             ("locate", "var i = from_vector + lane; i < to_vector; i += 8u * width"),
             ("select_filter", "var first = from_vector; first < to_vector; first += 4u * WORKGROUP"),
-            ("select_k", "var start = index; start < length; start += TURNS * WORKGROUP"),
+            ("select_k", "var start = index; start < length; start += turns() * WORKGROUP"),
             ("select_row", "var i = lanes.index; i < count; i += WORKGROUP"),
         ],
     ),

@@ -159,6 +159,25 @@ fn csr_segments_of_any_length_are_selected_from() {
 }
 
 #[test]
+fn lists_of_any_length_are_selected_from() {
+    let Some(device) = gpu() else { return };
+    let pitch = 4500;
+    // The last list has overflowed.
+    let counts = [0, 1, 3, 127, 128, 129, 255, 256, 700, 1024, 1025, 4096, 4097, 4500, 9000];
+    let mut random = Random::new(13);
+    let few: Vec<u32> = (0..counts.len() * pitch).map(|_| random.below(300) as u32 * 0x00d0_0001).collect();
+    let many: Vec<u32> = few.iter().map(|_| random.next() as u32).collect();
+    // Ids differ in both of their words, so keys that tie are told apart by all digits.
+    let ids: Vec<u64> = (0..few.len() as u64).map(|place| (place * 7919 % 4099) << 32 | place).collect();
+    for keys in [&few, &many, &vec![77; few.len()]] {
+        for k in [1, 10, 64, 128, 129, 1000] {
+            let case = Case::with_ids(keys, &ids, pitch, k);
+            Case { counts: Some(&counts), ..case }.check(device);
+        }
+    }
+}
+
+#[test]
 fn rows_at_a_pitch_are_selected_from() {
     let Some(device) = gpu() else { return };
     let mut random = Random::new(13);

@@ -13,9 +13,9 @@
 
 override RADIX: u32 = 0u; // 1: for a k above FEW
 
-const HELD = 16u; // blocks that an invocation looks at together
+const HELD = 4u; // blocks that an invocation looks at together
 const BESIDE = WORKGROUP / BLOCK_ROWS; // blocks whose rows are tested at the same time
-const TURNS = 4u; // times that many, loaded together
+const TURNS = 2u; // times that many, loaded together
 const NEAR = 4u * WORKGROUP;
 
 var<workgroup> near: array<u32, NEAR>; // blocks that can have rows that stay

@@ -12,24 +12,31 @@
 
 override POSITIONS: u32 = 0u; // 1: an element's id is its position in the row
 override FLOATS: u32 = 0u; // 1: keys are still floats
-override ONLY: u32 = 0u; // 0: every row; 1: rows marked FAILED
+override ONLY: u32 = 0u; // 0: every row; 1: rows marked FAILED; 2: every row, for a k up to RANKED: less to compile
 
 const DIGITS = 12u; // of 8 bits: 4 of the key, 8 of the id
 
 var<workgroup> taken: atomic<u32>;
 var<workgroup> waiting: atomic<u32>; // one bit per row that is left to do
 
-/// Keys that an invocation loads together.
+/// Keys that an invocation loads together, at most.
 const TURNS = 8u;
+
+/// Few results come from short rows: there, fewer take less to compile.
+fn turns() -> u32 { return select(TURNS, 2u, ONLY == 2u); }
 
 /// Every WORKGROUP-th key of a row, from number `start` on.
 fn keys_from(first: u32, start: u32, length: u32) -> array<u32, TURNS> {
   var keys: array<u32, TURNS>;
   // unroll on hardware
-  for (var i = 0u; i < TURNS; i++) { keys[i] = keys_or_floats[first + min(start + i * WORKGROUP, length - 1u)]; }
+  for (var i = 0u; i < TURNS; i++) {
+    if (i < turns()) { keys[i] = keys_or_floats[first + min(start + i * WORKGROUP, length - 1u)]; }
+  }
   if (FLOATS == 1u) {
     // unroll on hardware
-    for (var i = 0u; i < TURNS; i++) { keys[i] = key_of(bitcast<f32>(keys[i])); }
+    for (var i = 0u; i < TURNS; i++) {
+      if (i < turns()) { keys[i] = key_of(bitcast<f32>(keys[i])); }
+    }
   }
   return keys;
 }
@@ -67,13 +74,11 @@ fn compare_leading(key: u32, first: u32, place: u32, prefix: vec3<u32>, digits: 
   return 0;
 }
 
-/// Up to this many elements are ranked by comparing all with all, which needs no barriers.
-const RANKED = 128u;
-
-/// Sorts the first `count` elements of workgroup memory, and writes the first k as a row's results.
+/// Sorts the first `count` elements of workgroup memory, and writes the first k as a row's results. Up to RANKED of them are ranked by
+/// comparing all with all, which needs no barriers.
 fn write_sorted(index: u32, row: u32, count: u32) {
   let start = row * params.selected_pitch;
-  if (count <= RANKED) {
+  if (ONLY == 2u || count <= RANKED) {
     if (index < count) {
       let key = sort_keys[index];
       let id = sort_ids[index];
@@ -163,7 +168,7 @@ fn select_k(
   @builtin(num_workgroups) workgroups: vec3<u32>,
 ) {
   let number = workgroup_number(workgroup, workgroups);
-  if (ONLY == 0u) {
+  if (ONLY != 1u) {
     if (number < params.rows) { select_one(number, lanes); }
     return;
   }
@@ -193,7 +198,7 @@ fn select_one(row: u32, lanes: Lanes) {
   // Each way only takes elements, and one place writes them: drivers compile what is called as often as it is called.
   var count = 0u;
   var is_taken = length == 0u;
-  if (ONLY == 0u && length > 0u && length <= RANKED && params.k <= SORTED_MAX) {
+  if (ONLY != 1u && length > 0u && length <= RANKED && params.k <= SORTED_MAX) {
     // Few elements need no threshold, and their ids are loaded with the keys.
     if (index < length) {
       let key = keys_from(first, index, length)[0];
@@ -226,12 +231,12 @@ fn take_by_digits(index: u32, row: u32, first: u32, length: u32) {
   // With k = length every element is selected, whatever its digits.
   while (digits < DIGITS && params.k < length) {
     histogram_clear(index);
-    for (var start = index; start < length; start += TURNS * WORKGROUP) {
+    for (var start = index; start < length; start += turns() * WORKGROUP) {
       let keys = keys_from(first, start, length);
       // unroll on hardware
       for (var i = 0u; i < TURNS; i++) {
         let place = first + start + i * WORKGROUP;
-        if (start + i * WORKGROUP < length && compare_leading(keys[i], first, place, prefix, digits) == 0) {
+        if (i < turns() && start + i * WORKGROUP < length && compare_leading(keys[i], first, place, prefix, digits) == 0) {
           var id = vec2(0u);
           if (digits >= 4u) { id = id_at(first, place); }
           atomicAdd(&histogram[digit_of(keys[i], id, digits)], 1u);
@@ -247,13 +252,13 @@ fn take_by_digits(index: u32, row: u32, first: u32, length: u32) {
     if (rank + 1u == found.z) { break; }
   }
   workgroupBarrier();
-  for (var start = index; start < length; start += TURNS * WORKGROUP) {
+  for (var start = index; start < length; start += turns() * WORKGROUP) {
     let keys = keys_from(first, start, length);
     // unroll on hardware
     for (var i = 0u; i < TURNS; i++) {
       let place = first + start + i * WORKGROUP;
       // If fewer than k are present, the ABSENT ones tie with each other and must not take a place.
-      let is_there = start + i * WORKGROUP < length && keys[i] != ABSENT;
+      let is_there = i < turns() && start + i * WORKGROUP < length && keys[i] != ABSENT;
       if (is_there && compare_leading(keys[i], first, place, prefix, digits) <= 0) {
         take(row, keys[i], id_at(first, place));
       }

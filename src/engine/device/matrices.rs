@@ -152,10 +152,7 @@ impl DeviceMatrix {
     pub(crate) async fn fetched(&self) -> Result<Matrix> {
         let Self { dim, stride, .. } = *self;
         let mut values = self.memory.read(&self.engine, self.rows * stride).await?;
-        if dim < stride {
-            (1..self.rows).for_each(|row| values.copy_within(row * stride..row * stride + dim, row * dim));
-            values.truncate(self.rows * dim);
-        }
+        RowLayout { elements: ElementKind::F32, stride }.remove_padding(&mut values, dim);
         Ok(Matrix::F32(values, dim))
     }
 

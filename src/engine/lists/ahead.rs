@@ -3,8 +3,9 @@
 use crate::elements::ElementKind;
 use crate::engine::screens::int8::codes::quantizing;
 use crate::engine::screens::list::Codes;
-use crate::engine::search::ahead::{Searched, reporting};
+use crate::engine::search::ahead::{Searched, reporting, selecting};
 use crate::gpu::{Gpu, Wanted};
+use crate::kernels::select_k::Only;
 use crate::kernels::{
     average, collect_lists, compact, group, list_work, probe_slots, probe_thresholds, screen_probes, tighten,
     winnow,
@@ -14,6 +15,8 @@ use crate::metric::{Form, Metric};
 /// The kernels that find the nearest centroids, by the metric of centroids and the codes that these have.
 pub(crate) fn coarse(metric: Metric, codes: Codes) -> Vec<Wanted> {
     let mut wanted = reporting(metric, ElementKind::F32);
+    // Few queries compare the distances of all centroids.
+    wanted.push(selecting(Only::Every));
     if let Codes::Int8(tiles) = codes {
         let form = Form::quantized(metric) as u32;
         wanted.insert(0, Wanted::of(tiles.scores()));

@@ -11,12 +11,18 @@ use crate::gpu::{Buffer, BufferSlice, Commands, scratch, usable, words};
 use crate::kernels::distance_tile::TILE_QUERIES;
 use crate::kernels::select_k::Selected;
 use crate::kernels::{norms, value_of};
+use crate::memory;
 
 /// The list of a row, and the distance to its centroid.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Assigned {
     pub(crate) list: u32,
     pub(crate) distance: f32,
+}
+
+impl Assigned {
+    /// A row whose list is not known yet.
+    pub(crate) const NOWHERE: Self = Self { list: u32::MAX, distance: f32::INFINITY };
 }
 
 impl From<&(u32, u32)> for Assigned {
@@ -68,8 +74,19 @@ const RESULT_BYTES: u64 = 20;
 
 /// The nearest of the centroids for each row, under the budget of the device.
 pub(crate) async fn assign(centroids: &Centroids, rows: &Assigning<'_>) -> Result<Vec<Assigned>> {
+    let mut assigned = memory::filled(rows.count(), Assigned::NOWHERE)?;
+    assign_into(centroids, rows, &mut assigned).await?;
+    Ok(assigned)
+}
+
+/// The same into memory that is there already.
+pub(super) async fn assign_into(
+    centroids: &Centroids,
+    rows: &Assigning<'_>,
+    mut assigned: &mut [Assigned],
+) -> Result<()> {
     let count = rows.count();
-    let mut assigned = vec![Assigned { list: u32::MAX, distance: 0.0 }; count];
+    assigned.fill(Assigned::NOWHERE);
     let mut coarse = Coarse::new(centroids, 1, count as u64);
     let mut open: Vec<_> = std::iter::once(0..count).collect();
     while !open.is_empty() {
@@ -81,7 +98,7 @@ pub(crate) async fn assign(centroids: &Centroids, rows: &Assigning<'_>) -> Resul
         open = overflowed;
     }
     match assigned.iter().position(|row| row.list >= centroids.lists) {
-        None => Ok(assigned),
+        None => Ok(()),
         Some(row) => Err(Error::internal(format!("row {row} has no nearest centroid"))),
     }
 }

@@ -9,6 +9,7 @@ use crate::error::Result;
 use crate::future::Boxed;
 use crate::gpu::{Buffer, BufferSlice, Commands, Gpu, RowLayout, words};
 use crate::kernels::BLOCK_ROWS;
+use crate::memory;
 use crate::metric::Metric;
 use crate::options::residency::Residency;
 use crate::usage::Memory;
@@ -107,11 +108,13 @@ impl Centroids {
     }
 
     pub(crate) async fn to_host(&self) -> Result<Vec<f32>> {
-        let (lists, stride) = (self.lists as usize, self.layout().stride);
-        let range = (&self.rows, 0, (lists * stride * 4) as u64);
-        let parts = Commands::new(&self.gpu, None).read(&[range]).await?;
-        let padded: Vec<f32> = words(&parts[0]).collect();
-        Ok(padded.chunks(stride).flat_map(|row| row[..self.dim].iter().copied()).collect())
+        let layout = self.layout();
+        let bytes = u64::from(self.lists) * layout.row_bytes();
+        let mut values = memory::with_room(bytes as usize / 4)?;
+        let take = &mut |_, bytes: &[u8]| values.extend(words::<f32>(bytes));
+        Commands::new(&self.gpu, None).read_each(&[(&self.rows, 0, bytes)], take).await?;
+        layout.remove_padding(&mut values, self.dim);
+        Ok(values)
     }
 
     pub(crate) fn measure(&self, memory: &mut Memory) {

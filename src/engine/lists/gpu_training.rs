@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::elements::ElementKind;
-use crate::engine::lists::assign::{Assigned, Assigning, assign};
+use crate::engine::lists::assign::{Assigned, Assigning, assign_into};
 use crate::engine::lists::centroids::Centroids;
 use crate::engine::lists::sample::{Piece, Sample};
 use crate::engine::pass::{BufferVectors, Refining, Table, encode_norms, keys_and_ids, reset_refused};
@@ -146,13 +146,13 @@ impl GpuTraining {
         Ok(distances)
     }
 
-    pub(crate) async fn assign(&self) -> Result<Vec<Assigned>> {
-        let mut assigned = memory::with_room(self.count)?;
-        for TrainingPiece { rows, norms, count, .. } in &self.pieces {
-            let known = Assigning::Known { rows, norms, count: *count as usize };
-            assigned.append(&mut assign(&self.centroids, &known).await?);
+    pub(crate) async fn assign(&self, assigned: &mut [Assigned]) -> Result<()> {
+        for TrainingPiece { first, rows, norms, count } in &self.pieces {
+            let (first, count) = (*first as usize, *count as usize);
+            let known = Assigning::Known { rows, norms, count };
+            assign_into(&self.centroids, &known, &mut assigned[first..first + count]).await?;
         }
-        Ok(assigned)
+        Ok(())
     }
 
     pub(crate) async fn update(&self, order: &[u32], offsets: &[u32]) -> Result<()> {

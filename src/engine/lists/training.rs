@@ -8,7 +8,6 @@ use crate::engine::lists::gpu_training::{GpuTraining, most_rows};
 use crate::engine::lists::sample::Sample;
 use crate::error::Result;
 use crate::host::HostTraining;
-use crate::memory;
 use crate::metric::Metric;
 use crate::options::quantization::Quantization;
 
@@ -68,11 +67,15 @@ impl<'a> Training<'a> {
         }
     }
 
-    /// The nearest of the centroids for every row.
-    pub(crate) async fn assign(&self) -> Result<Vec<Assigned>> {
+    /// Writes the nearest of the centroids for every row.
+    pub(crate) async fn assign(&self, assigned: &mut [Assigned]) -> Result<()> {
         match self {
-            Self::Gpu(training) => training.assign().await,
-            Self::Host(training) => memory::collect(training.assign()?.iter().map(Assigned::from)),
+            Self::Gpu(training) => training.assign(assigned).await,
+            Self::Host(training) => {
+                let found = training.assign()?;
+                assigned.iter_mut().zip(&found).for_each(|(row, found)| *row = found.into());
+                Ok(())
+            }
         }
     }
 

@@ -7,6 +7,7 @@ use crate::engine::screens::list::Codes;
 use crate::engine::screens::score::ScoreKernel;
 use crate::gpu::{Gpu, HEIGHT, Kernel, Wanted};
 use crate::kernels::metrics::metric_constant;
+use crate::kernels::select_k::Only;
 use crate::kernels::tighten::RADIX;
 use crate::kernels::{collect, compact, gather, norms, refine, select_k, tighten, winnow};
 use crate::metric::Metric;
@@ -74,14 +75,20 @@ impl Searched {
         let without_bits = wanted.iter().map(|one| one.clone().or_all("HAS_BITSET", 0).or_all(RADIX.0, 0));
         let gathers = keeps_rows && codes != Codes::None;
         let gathering = gathers.then(|| Wanted::of(&gather::KERNEL));
-        without_bits.chain(wanted.iter().cloned()).chain(gathering).collect()
+        let selecting = keeps_rows.then(|| selecting(Only::Every));
+        without_bits.chain(wanted.iter().cloned()).chain(selecting).chain(gathering).collect()
     }
 }
 
-/// The kernels that compute and select distances as they are reported, and the norms of queries and rows.
+/// The kernel that selects from distances with their slots.
+pub(crate) fn selecting(only: Only) -> Wanted {
+    Wanted::of(&select_k::KERNEL).with("POSITIONS", 0).with("FLOATS", 0).with("ONLY", only as u32)
+}
+
+/// The kernels that compute distances as they are reported and select a few of them, and the norms of queries and rows.
 pub(crate) fn reporting(metric: Metric, elements: ElementKind) -> Vec<Wanted> {
     vec![
-        Wanted::of(&select_k::KERNEL).with("POSITIONS", 0).with("FLOATS", 0).with("ONLY", 0),
+        selecting(Only::EveryOfFew),
         Wanted::of(&refine::KERNEL).rows(elements).with("METRIC", metric_constant(metric)),
         Wanted::of(&norms::KERNEL),
         Wanted::of(&norms::KERNEL).rows(elements),

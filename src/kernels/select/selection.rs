@@ -176,7 +176,7 @@ pub(crate) fn encode(commands: &mut Commands<'_>, select: &Select<'_>) -> Result
 }
 
 fn encode_cut(commands: &mut Commands<'_>, select: &Select<'_>) -> Result<()> {
-    cut(commands, select, Only::Every)?;
+    cut(commands, select, Only::every(select.rows, select.k))?;
     sort(commands, select, None)
 }
 
