@@ -65,7 +65,7 @@ impl RowLayout {
         (self.stride * self.elements.size()) as u64
     }
 
-    /// Moves rows of `dim` f32 each, which were read from the device, together.
+    /// Removes the padding between rows of `dim` f32 each that were read from the device.
     pub(crate) fn remove_padding(self, values: &mut Vec<f32>, dim: usize) {
         let (rows, stride) = (values.len() / self.stride, self.stride);
         if dim < stride {

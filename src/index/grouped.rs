@@ -19,7 +19,7 @@ impl Grouped {
         Ok(grouped)
     }
 
-    /// The same in place of earlier rows. Fresh memory of a million rows takes longer than grouping them.
+    /// Groups other rows in the same memory: fresh memory for a million rows takes longer than grouping them.
     pub(crate) fn group(
         &mut self,
         list_of: impl ExactSizeIterator<Item = u32> + Clone,
@@ -57,5 +57,14 @@ mod tests {
         let grouped = Grouped::new([3, 0, 3, 1, 0, 3].into_iter(), 5).expect("memory");
         assert_eq!(grouped, Grouped { order: vec![1, 4, 3, 0, 2, 5], offsets: vec![0, 2, 3, 3, 6, 6] });
         assert_eq!((grouped.rows(3), grouped.rows(2)), (&[0, 2, 5][..], &[][..]));
+    }
+
+    #[test]
+    fn rows_are_grouped_again_in_the_same_memory() {
+        let mut grouped = Grouped::new([3, 0, 3, 1].into_iter(), 5).expect("memory");
+        for (lists, of) in [(2, &[1, 1, 0][..]), (7, &[6, 0, 6, 3, 3, 1]), (1, &[])] {
+            grouped.group(of.iter().copied(), lists).expect("memory");
+            assert_eq!(grouped, Grouped::new(of.iter().copied(), lists).expect("memory"));
+        }
     }
 }

@@ -226,6 +226,7 @@ impl<'a> KMeans<'a> {
             return Ok(false);
         }
         let mut seeds = vec![];
+        nearest.fill(Assigned { list: 0, distance: f32::INFINITY });
         for list in 0..self.clusters as u32 {
             let row = if list == 0 { random.u32(rows.clone()) } else { far_by_chance(nearest, random) };
             seeds.push((list, row));

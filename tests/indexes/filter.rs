@@ -191,6 +191,28 @@ fn filters_that_go_with_the_order_of_rows_are_answered_right(engine: Engine) {
     }
 }
 
+/// Filters that allow neighbouring rows, as those of a tenant or of a day are: most blocks have none of them.
+#[test_matrix([Adapter, Host])]
+fn filters_of_neighbouring_rows_leave_blocks_out(engine: Engine) {
+    let Some(device) = engine.device() else { return };
+    let rows = 3000;
+    let (values, ids) = (Random::new(21).floats(rows * DIM), (0..rows as u64).collect::<Vec<_>>());
+    let index = filled(device, Metric::Cosine, Quantization::Int8, &values, None);
+    let filters: [&(dyn Fn(u64) -> bool + Sync + Send); 4] =
+        [&|id| (300..1000).contains(&id), &|id| id >= 2999, &|id| (id / 128) % 2 == 1, &|id| {
+            [127, 128, 1500].contains(&id)
+        }];
+    for (number, allowed) in filters.iter().enumerate() {
+        let fresh = alone(device, Metric::Cosine, &values, &ids, allowed);
+        for count in [1, 3, 40] {
+            let queries = Random::new(number as u64).floats(count * DIM);
+            let want = fresh.search(view(&queries, DIM), 10).expect("an answer");
+            let answer = found(&index, view(&queries, DIM), 10, Filter::by(allowed));
+            assert_eq!(answer, want, "filter {number}, {count} queries");
+        }
+    }
+}
+
 #[test_matrix([Adapter, Host])]
 fn a_filter_that_allows_few_rows_looks_at_no_others(engine: Engine) {
     let Some(device) = engine.device() else { return };

@@ -16,6 +16,7 @@ fn collect_tile_coop(
   @builtin(subgroup_size) subgroup_size: u32,
 ) {
   let block = block_of(workgroup.y);
+  if (!has_usable(block)) { return; }
   let place = Place(workgroup.x * HEIGHT, block * TILE);
   // Loaded before the products, so that nothing waits for memory after them.
   let own_row = place.row + own_row_of(index);

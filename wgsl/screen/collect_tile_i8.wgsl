@@ -8,6 +8,7 @@ fn collect_tile_i8(
   @builtin(local_invocation_index) index: u32,
 ) {
   let block = block_of(workgroup.y);
+  if (!has_usable(block)) { return; }
   // The barriers of the tile separate this from the maxima below.
   if (index < 2u) { atomicStore(&longest_bits[index], 0u); }
   var sums: Sums;

@@ -46,6 +46,13 @@ fn screen_scan_i8(
   let block = params.block_first + workgroup.y * params.block_step;
   let first_row = block * params.granules * TILE + index;
   let first_query = workgroup.x * QUERIES;
+  let query = first_query + index;
+  let best_place = query * params.blocks + (params.column_first >> BLOCK_SHIFT) + workgroup.y;
+  if (!has_usable(block)) {
+    // Nobody looks at scores of rows that may not be found.
+    if (index < QUERIES && query < params.queries) { best[best_place] = vec2(ABSENT); }
+    return;
+  }
   if (index < ENDS) { atomicStore(&smallest[index], ABSENT); }
   // Loaded before the products, so that nothing waits for memory after them.
   var terms: array<vec4<f32>, ROWS>;
@@ -137,9 +144,7 @@ fn screen_scan_i8(
     atomicMin(&smallest[kind], least);
   }
   workgroupBarrier();
-  let query = first_query + index;
   if (index < QUERIES && query < params.queries) {
-    let both = vec2(atomicLoad(&smallest[2u * index]), atomicLoad(&smallest[2u * index + 1u]));
-    best[query * params.blocks + (params.column_first >> BLOCK_SHIFT) + workgroup.y] = both;
+    best[best_place] = vec2(atomicLoad(&smallest[2u * index]), atomicLoad(&smallest[2u * index + 1u]));
   }
 }

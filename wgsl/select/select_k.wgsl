@@ -1,5 +1,5 @@
 // The k smallest elements of each row by (key, id), one workgroup per row, for rows of any kind and any k. A row of up to
-// 4,096 elements is held in registers; a threshold that few more than k elements pass is found, and those are sorted. A
+// 4,096 elements is held in registers, unless ONLY is 2; a threshold that few more than k elements pass is found, and those are sorted. A
 // longer row, or one in which too many elements tie, is cut down by radix selection over the digits of the key and, where
 // keys tie, of the id. Up to 1,024 results leave sorted; more leave in any order, and `sort_runs` and `merge_runs` sort
 // them. The kernel also takes rows for which faster kernels found no threshold.
@@ -17,12 +17,13 @@ override ONLY: u32 = 0u; // 0: every row; 1: rows marked FAILED; 2: every row, f
 const DIGITS = 12u; // of 8 bits: 4 of the key, 8 of the id
 
 var<workgroup> taken: atomic<u32>;
+var<workgroup> tied: atomic<u32>; // elements whose digits are those of the prefix
 var<workgroup> waiting: atomic<u32>; // one bit per row that is left to do
 
 /// Keys that an invocation loads together, at most.
 const TURNS = 8u;
 
-/// Few results come from short rows: there, fewer take less to compile.
+/// How many it loads. A kernel that loads two together compiles sooner.
 fn turns() -> u32 { return select(TURNS, 2u, ONLY == 2u); }
 
 /// Every WORKGROUP-th key of a row, from number `start` on.
@@ -251,6 +252,7 @@ fn take_by_digits(index: u32, row: u32, first: u32, length: u32) {
     // All elements with these digits are wanted.
     if (rank + 1u == found.z) { break; }
   }
+  if (index == 0u) { atomicStore(&tied, 0u); }
   workgroupBarrier();
   for (var start = index; start < length; start += turns() * WORKGROUP) {
     let keys = keys_from(first, start, length);
@@ -258,9 +260,10 @@ fn take_by_digits(index: u32, row: u32, first: u32, length: u32) {
     for (var i = 0u; i < TURNS; i++) {
       let place = first + start + i * WORKGROUP;
       // If fewer than k are present, the ABSENT ones tie with each other and must not take a place.
-      let is_there = i < turns() && start + i * WORKGROUP < length && keys[i] != ABSENT;
-      if (is_there && compare_leading(keys[i], first, place, prefix, digits) <= 0) {
-        take(row, keys[i], id_at(first, place));
+      if (i < turns() && start + i * WORKGROUP < length && keys[i] != ABSENT) {
+        let order = compare_leading(keys[i], first, place, prefix, digits);
+        // Equal elements may be more than are wanted. They must not take the places of smaller ones.
+        if (order < 0 || (order == 0 && atomicAdd(&tied, 1u) <= rank)) { take(row, keys[i], id_at(first, place)); }
       }
     }
   }

@@ -15,8 +15,8 @@ use crate::metric::{Form, Metric};
 /// The kernels that find the nearest centroids, by the metric of centroids and the codes that these have.
 pub(crate) fn coarse(metric: Metric, codes: Codes) -> Vec<Wanted> {
     let mut wanted = reporting(metric, ElementKind::F32);
-    // Few queries compare the distances of all centroids.
-    wanted.push(selecting(Only::Every));
+    // A search for few queries selects from the distances of all centroids, and waits for this kernel longest.
+    wanted.insert(0, selecting(Only::Every));
     if let Codes::Int8(tiles) = codes {
         let form = Form::quantized(metric) as u32;
         wanted.insert(0, Wanted::of(tiles.scores()));

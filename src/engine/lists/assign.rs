@@ -79,7 +79,7 @@ pub(crate) async fn assign(centroids: &Centroids, rows: &Assigning<'_>) -> Resul
     Ok(assigned)
 }
 
-/// The same into memory that is there already.
+/// Writes the nearest of the centroids for each row into memory that is there already.
 pub(super) async fn assign_into(
     centroids: &Centroids,
     rows: &Assigning<'_>,

@@ -36,7 +36,7 @@ impl Searched {
 
     /// The kernels of searches for up to [`select_k::SORTED_MAX`] neighbours, and of new rows. The order is that of need: what new rows
     /// wait for, then the kernels of a search for one query, of one for some more and of one for many. Last come those of queries whose
-    /// candidates overflowed, and those of filters and tombstones.
+    /// candidates overflowed, of more neighbours, and of filters and tombstones.
     pub(crate) fn kernels(self) -> Vec<Wanted> {
         let Self { metric, elements, codes, keeps_rows } = self;
         let form = |kernel: &ScoreKernel| (kernel.form)(metric) as u32;
@@ -76,7 +76,7 @@ impl Searched {
         let gathers = keeps_rows && codes != Codes::None;
         let gathering = gathers.then(|| Wanted::of(&gather::KERNEL));
         let selecting = keeps_rows.then(|| selecting(Only::Every));
-        without_bits.chain(wanted.iter().cloned()).chain(selecting).chain(gathering).collect()
+        without_bits.chain(selecting).chain(wanted.iter().cloned()).chain(gathering).collect()
     }
 }
 
