@@ -213,6 +213,22 @@ fn filters_of_neighbouring_rows_leave_blocks_out(engine: Engine) {
     }
 }
 
+/// Fewer than k blocks of a sample have allowed rows, so that it gives no threshold by its best ones.
+#[test]
+fn a_filter_of_neighbouring_rows_fills_no_lists() {
+    let Some(device) = Adapter.device() else { return };
+    // More than a list holds.
+    let (rows, allowed) = (150_000, |id: u64| (70_000..103_500).contains(&id));
+    let (values, queries) = (Random::new(22).floats(rows * DIM), Random::new(23).floats(40 * DIM));
+    let index = filled(device, Metric::Cosine, Quantization::Int8, &values, None);
+    let (queries, options) = (view(&queries, DIM), SearchOptions::new(18));
+    let found = index.search_with(queries, &options.filter(Filter::by(&allowed))).expect("an answer");
+    assert_eq!(found.statistics.searched_again, 0);
+    let ids: Vec<u64> = (0..rows as u64).collect();
+    let fresh = alone(device, Metric::Cosine, &values, &ids, allowed);
+    assert_eq!(found.neighbors, fresh.search(queries, 18).expect("an answer"));
+}
+
 #[test_matrix([Adapter, Host])]
 fn a_filter_that_allows_few_rows_looks_at_no_others(engine: Engine) {
     let Some(device) = engine.device() else { return };

@@ -110,6 +110,10 @@ impl Screening<'_> {
             }
             if self.picks(parts) {
                 self.encode_pick(&mut commands, &scoring, parts)?;
+                // Of fewer than k blocks with allowed rows, as neighbouring ones may lie in, there is no threshold yet: all of them are candidates.
+                if self.batch.allowed().is_some() && !self.rounds.is_empty() {
+                    self.encode_tighten(&mut commands, count, take(&mut is_first))?;
+                }
                 seen += chunk_rows;
                 continue;
             }
