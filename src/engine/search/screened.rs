@@ -70,6 +70,11 @@ impl Screening<'_> {
         Ok(commands)
     }
 
+    fn clear_overflowed(&self, commands: &mut Commands<'_>, count: u32) {
+        let [_, _, overflowed] = self.batch.states(count);
+        commands.clear(overflowed.buffer, overflowed.offset, overflowed.bytes);
+    }
+
     fn encode_tighten(&self, commands: &mut Commands<'_>, count: u32, is_first: bool) -> Result<()> {
         commands.stage("tighten");
         self.batch.encode_tighten(commands, count, is_first, false)
@@ -89,8 +94,7 @@ impl Screening<'_> {
         let mut is_sharpened = !self.kernel.is_quantized() || padded <= TILE_QUERIES || !rows.keeps_rows;
         if self.winnows() {
             // `tighten` is never the first then.
-            let [_, _, overflowed] = self.batch.states(count);
-            commands.clear(overflowed.buffer, overflowed.offset, overflowed.bytes);
+            self.clear_overflowed(&mut commands, count);
         }
         for parts in &self.chunks {
             let scoring = self.scoring(count, parts);
@@ -110,9 +114,12 @@ impl Screening<'_> {
             }
             if self.picks(parts) {
                 self.encode_pick(&mut commands, &scoring, parts)?;
-                // Of fewer than k blocks with allowed rows, as neighbouring ones may lie in, there is no threshold yet: all of them are candidates.
-                if self.batch.allowed().is_some() && !self.rounds.is_empty() {
-                    self.encode_tighten(&mut commands, count, take(&mut is_first))?;
+                // Neighbouring allowed rows may lie in fewer than k blocks of the sample. Then there is no threshold yet, and all of them are
+                // candidates: the rounds would fill the lists.
+                if self.batch.request.allowed.is_some() && !self.rounds.is_empty() {
+                    self.clear_overflowed(&mut commands, count);
+                    is_first = false;
+                    self.encode_tighten(&mut commands, count, false)?;
                 }
                 seen += chunk_rows;
                 continue;
