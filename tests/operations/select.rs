@@ -172,7 +172,7 @@ fn lists_of_any_length_are_selected_from() {
     for keys in [&few, &many, &vec![77; few.len()]] {
         // Equal elements are as many as other ids.
         for ids in [&ids, &vec![5; ids.len()]] {
-            for k in [1, 10, 64, 128, 129, 1000] {
+            for k in [1, 64, 128, 129] {
                 let case = Case::with_ids(keys, ids, pitch, k);
                 Case { counts: Some(&counts), ..case }.check(device);
             }
