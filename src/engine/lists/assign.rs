@@ -79,14 +79,13 @@ pub(crate) async fn assign(centroids: &Centroids, rows: &Assigning<'_>) -> Resul
     Ok(assigned)
 }
 
-/// Writes the nearest of the centroids for each row into memory that is there already.
+/// Writes the nearest of the centroids for each row. `assigned` has [`Assigned::NOWHERE`] for every row.
 pub(super) async fn assign_into(
     centroids: &Centroids,
     rows: &Assigning<'_>,
     mut assigned: &mut [Assigned],
 ) -> Result<()> {
     let count = rows.count();
-    assigned.fill(Assigned::NOWHERE);
     let mut coarse = Coarse::new(centroids, 1, count as u64);
     let mut open: Vec<_> = std::iter::once(0..count).collect();
     while !open.is_empty() {

@@ -147,6 +147,7 @@ impl GpuTraining {
     }
 
     pub(crate) async fn assign(&self, assigned: &mut [Assigned]) -> Result<()> {
+        assigned.fill(Assigned::NOWHERE);
         for TrainingPiece { first, rows, norms, count } in &self.pieces {
             let (first, count) = (*first as usize, *count as usize);
             let known = Assigning::Known { rows, norms, count };

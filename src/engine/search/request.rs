@@ -76,7 +76,8 @@ impl SearchRequest<'_> {
 #[non_exhaustive]
 pub struct Statistics {
     /// Rows with a computed score or distance, summed over all queries. In a `Flat` these are all rows, or under a filter those that it allows
-    /// where only these are computed (on the host also all groups of 16 rows that have one); in an [`Ivf`](crate::Ivf) the rows of the
+    /// where only these are computed (on the host also all groups of 16 rows that have one); blocks that kernels leave out because a filter
+    /// allows none of their rows count too. In an [`Ivf`](crate::Ivf) the rows of the
     /// probed lists. Tombstones that removed rows left count in a `Flat`, and rows of a query that was searched again count again.
     pub scored: u64,
     /// Rows that screens could not exclude, summed over all queries that have an answer by them. Their distances were computed as they are

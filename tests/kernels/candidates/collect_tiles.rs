@@ -104,7 +104,7 @@ fn a_tile_keeps_exactly_the_rows_that_thresholds_do_not_exclude() {
 #[test]
 fn blocks_without_an_allowed_row_keep_nothing() {
     let Some(bench) = Bench::open() else { return };
-    // The last row of block 0, and a stretch from the last row of block 3 to the first of block 5. Blocks share words of bits.
+    // The last row of block 0, and the range from the last row of block 3 to the first of block 5. Blocks share words of bits.
     let rows = [BLOCK - 1..BLOCK, 4 * BLOCK - 1..5 * BLOCK + 1];
     let mut allowed = vec![0u32; 40];
     for slot in rows.into_iter().flatten().map(|row| FIRST_SLOT as usize + row) {
