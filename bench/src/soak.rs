@@ -151,9 +151,9 @@ fn live(args: &Args, roomy: &Device, seed: u64, step: &mut String, tally: &mut T
 fn draw(random: &mut Random) -> Case {
     let kind = [Kind::Flat, Kind::Ivf][random.below(2)];
     if random.below(4) == 0 {
-        return Case::confined(kind)[random.below(4)];
+        return Case::confined(kind)[random.below(5)];
     }
-    let elements = [ElementKind::F32, ElementKind::F32, ElementKind::F16][random.below(3)];
+    let elements = ElementKind::ALL[random.below(ElementKind::ALL.len())];
     let values = [Values::Whole, Values::Floats, Values::Adversarial][random.below(3)];
     let dim = DIMS[random.below(DIMS.len())];
     let row_bytes = 4 * dim.next_multiple_of(8) as u64;

@@ -90,6 +90,9 @@ fn bits(matrix: &Matrix) -> Vec<u32> {
     match matrix {
         Matrix::F32(values, _) => values.iter().map(|value| value.to_bits()).collect(),
         Matrix::F16(values, _) => values.iter().map(|value| value.to_bits().into()).collect(),
+        Matrix::BF16(values, _) => values.iter().map(|value| value.to_bits().into()).collect(),
+        Matrix::I8(values, _) => values.iter().map(|&value| value as u32).collect(),
+        Matrix::U8(values, _) => values.iter().map(|&value| value.into()).collect(),
     }
 }
 

@@ -1,4 +1,4 @@
-"""Arrays, tensors and lists as the arrays that the Rust part reads: float32 or float16, in C order.
+"""Arrays, tensors and lists as the arrays that the Rust part reads: float32, float16, int8 or uint8, in C order.
 
 The Rust part takes such arrays as they are, and Arrow's lists by itself. It calls these functions for everything else.
 """
@@ -18,15 +18,15 @@ def to_rows(given: Any, argument: str, dim: int | None) -> NDArray[Any]:
     array = _to_array(given, argument)
     if array.ndim == 1 and dim is not None and array.shape[0] == dim:
         array = array[None, :]
-    return _to_float(array, argument, (2,), "two dimensions, [n, dim]")
+    return _to_elements(array, argument, (2,), "two dimensions, [n, dim]")
 
 
 def to_values(given: Any, argument: str, each_row: bool) -> NDArray[Any]:
     """Rows `[rows, n]`, or where all values are reduced to one, also values of one dimension."""
     array = _to_array(given, argument)
     if each_row:
-        return _to_float(array, argument, (2,), "two dimensions, [rows, n], where an axis is given")
-    return _to_float(array, argument, (1, 2), "one or two dimensions")
+        return _to_elements(array, argument, (2,), "two dimensions, [rows, n], where an axis is given")
+    return _to_elements(array, argument, (1, 2), "one or two dimensions")
 
 
 def to_number(given: Any, argument: str) -> np.float64:
@@ -87,8 +87,9 @@ def _on_host(given: Any, argument: str) -> Any:
         return given
     # A tensor of PyTorch that records gradients does not give its memory away.
     tensor = given.detach() if hasattr(given, "detach") else given
-    if "bfloat16" in str(getattr(tensor, "dtype", "")):
-        _refuse(TypeError, argument, "float32 or float16", f"bfloat16: convert it by {argument}.float()")
+    if "bfloat16" in str(getattr(tensor, "dtype", "")) and hasattr(tensor, "float"):
+        # numpy reads no such tensor of PyTorch's. float32 holds each of its numbers.
+        tensor = tensor.float()
     try:
         if tensor.__dlpack_device__()[0] not in _HOST_MEMORY:
             # PyTorch has `cpu`, CuPy has `get`; others copy when they are asked for an array on the processor.
@@ -146,16 +147,18 @@ def _from_list(rows: list[Any] | tuple[Any, ...], argument: str) -> NDArray[Any]
         return array.astype(np.float32)
 
 
-def _to_float(array: NDArray[Any], argument: str, dimensions: tuple[int, ...], needed: str) -> NDArray[Any]:
+def _to_elements(array: NDArray[Any], argument: str, dimensions: tuple[int, ...], needed: str) -> NDArray[Any]:
     shape, dtype = f"shape {list(array.shape)}", array.dtype
     if array.ndim not in dimensions:
         _refuse(ValueError, argument, needed, shape)
     if array.ndim == 2 and array.shape[1] == 0:
         _refuse(ValueError, argument, "rows of at least one element", shape)
-    if dtype == np.float64 or dtype.kind in "biu":
-        _refuse(TypeError, argument, "float32 or float16", f"{dtype}: convert it by {argument}.astype(np.float32)")
-    if dtype.newbyteorder("=") not in (np.float32, np.float16):
-        _refuse(TypeError, argument, "float32 or float16", dtype)
+    if dtype.name == "bfloat16":
+        # numpy has this type from other packages. float32 holds each of its numbers.
+        array, dtype = array.astype(np.float32), np.dtype(np.float32)
+    if dtype.newbyteorder("=") not in (np.float32, np.float16, np.int8, np.uint8):
+        mend = f": convert it by {argument}.astype(np.float32)" if dtype.kind in "biuf" else ""
+        _refuse(TypeError, argument, "float32, float16, int8 or uint8", f"{dtype}{mend}")
     if not dtype.isnative:
         mend = f"{argument}.astype(np.{dtype.name})"
         _refuse(TypeError, argument, "the byte order of this machine", f"{dtype.str}: convert it by {mend}")

@@ -1,6 +1,6 @@
 """Sums, norms, extremes and dot products on a GPU, of all values or of each row.
 
-`values` is an array of float32 or float16, or what `nearfield.Flat` takes as rows. Without `axis` all values are reduced to one; `axis=1`
+`values` is an array of float32, float16, int8 or uint8, or what `nearfield.Flat` takes as rows. Without `axis` all values are reduced to one; `axis=1`
 reduces each row `[rows, n]` by itself, to `[rows]`. Sums are added in float32: `compensated=True` adds as if in twice the precision.
 
 `min`, `max`, `argmin` and `argmax` pass over NaN, where numpy's answer is NaN: theirs are `np.nanmin` and so on. Where all is NaN, they

@@ -1,4 +1,4 @@
-//! Vectors of Arrow's: fixed-size lists of float32 or float16 through the PyCapsule interface
+//! Vectors of Arrow's: fixed-size lists of float32, float16, int8 or uint8 through the PyCapsule interface
 //! (<https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html>), without pyarrow.
 
 use std::ffi::{CStr, c_int};
@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 use arrow_array::cast::AsArray;
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi_and_data_type};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
-use arrow_array::types::{ArrowPrimitiveType, Float16Type, Float32Type};
+use arrow_array::types::{ArrowPrimitiveType, Float16Type, Float32Type, Int8Type, UInt8Type};
 use arrow_array::{Array, PrimitiveArray, make_array};
 use arrow_schema::DataType;
 use nearfield::{HostVectors, MatrixView, Result};
@@ -27,6 +27,8 @@ const STREAM: &CStr = c"arrow_array_stream";
 pub(crate) enum ArrowRows {
     F32(PrimitiveArray<Float32Type>, usize),
     F16(PrimitiveArray<Float16Type>, usize),
+    I8(PrimitiveArray<Int8Type>, usize),
+    U8(PrimitiveArray<UInt8Type>, usize),
 }
 
 /// An Arrow array or a stream of them, taken out of its capsule. Its owner releases it.
@@ -267,8 +269,15 @@ impl ArrowRows {
             Some((DataType::Float16, dim)) => {
                 joined(py, arrays, (&kind, dim), argument).map(|elements| Some(Self::F16(elements, dim)))
             }
+            Some((DataType::Int8, dim)) => {
+                joined(py, arrays, (&kind, dim), argument).map(|elements| Some(Self::I8(elements, dim)))
+            }
+            Some((DataType::UInt8, dim)) => {
+                joined(py, arrays, (&kind, dim), argument).map(|elements| Some(Self::U8(elements, dim)))
+            }
             _ => {
-                let needed = "a FixedSizeList of float32 or float16, or a table of one such column";
+                let needed =
+                    "a FixedSizeList of float32, float16, int8 or uint8, or a table of one such column";
                 let given = kind_of(&kind);
                 Err(PyTypeError::new_err(format!("{argument}: needed {needed}, given {given}")))
             }
@@ -280,6 +289,8 @@ impl ArrowRows {
         match self {
             Self::F32(values, dim) => [values.len() / dim, *dim],
             Self::F16(values, dim) => [values.len() / dim, *dim],
+            Self::I8(values, dim) => [values.len() / dim, *dim],
+            Self::U8(values, dim) => [values.len() / dim, *dim],
         }
     }
 
@@ -288,6 +299,8 @@ impl ArrowRows {
         match self {
             Self::F32(values, dim) => MatrixView::new(values.values(), *dim).map(HostVectors::from),
             Self::F16(values, dim) => MatrixView::new(values.values(), *dim).map(HostVectors::from),
+            Self::I8(values, dim) => MatrixView::new(values.values(), *dim).map(HostVectors::from),
+            Self::U8(values, dim) => MatrixView::new(values.values(), *dim).map(HostVectors::from),
         }
     }
 }

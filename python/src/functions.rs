@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 use crate::answers::Out;
 use crate::given::{Given, refused};
 use crate::ids::RowFilter;
-use crate::kinds::{dtype_name, named};
+use crate::kinds::named;
 use crate::vectors::Vectors;
 use crate::{answers, call, device, errors};
 
@@ -156,7 +156,7 @@ pub(crate) fn reduce<'py>(
     }
     if let (Some(others), Some(other_view)) = (&others, other_view) {
         let traits = |of: &Vectors<'_>, view: HostVectors<'_>| {
-            [format!("shape {:?}", of.shape()), dtype_name(view.kind())]
+            [format!("shape {:?}", of.shape()), view.kind().numpy_name().to_owned()]
         };
         for (needed, given) in traits(&values, view).into_iter().zip(traits(others, other_view)) {
             if needed != given {

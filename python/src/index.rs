@@ -7,7 +7,7 @@ use numpy::{PyArray1, PyArray2};
 use parking_lot::{Mutex, RwLock};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
 
 use crate::answers::{self, Asked, Out};
 use crate::call::{self, Cancel, Ending, Kept, Progress};
@@ -325,10 +325,14 @@ impl Index {
         self.metric.name()
     }
 
-    /// How rows are stored: float32 or float16.
+    /// How rows are stored: float32, float16, int8 or uint8; or the word "bfloat16", for which numpy has no type of its own.
     #[getter]
     fn dtype<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        python::dtype(py)?.call1((kinds::dtype_name(self.elements),))
+        let name = self.elements.numpy_name();
+        match self.elements {
+            ElementKind::BF16 => Ok(PyString::new(py, name).into_any()),
+            _ => python::dtype(py)?.call1((name,)),
+        }
     }
 
     /// Bytes that the index takes, on its device and beside it.
@@ -358,7 +362,7 @@ impl Index {
             self.told(py, |index| (index.len(), index.memory().total(), index.lists()))?;
         let kind = if lists.is_some() { "Ivf" } else { "Flat" };
         let lists = lists.map_or(String::new(), |lists| format!(" in {lists} lists"));
-        let (dim, dtype, metric) = (self.dim, kinds::dtype_name(self.elements), self.metric);
+        let (dim, dtype, metric) = (self.dim, self.elements.numpy_name(), self.metric);
         let size = bytes as f64 / f64::from(1 << 20);
         let device = &self.device.adapter().name;
         Ok(format!(

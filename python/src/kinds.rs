@@ -16,11 +16,6 @@ use crate::index::Index;
 use crate::vectors::Vectors;
 use crate::{answers, device, errors, python};
 
-/// numpy's name of an element type.
-pub(crate) fn dtype_name(elements: ElementKind) -> String {
-    format!("float{}", 8 * elements.size())
-}
-
 /// A metric or another option by its name.
 pub(crate) fn named<T: FromStr<Err = nearfield::Error>>(py: Python<'_>, name: &str) -> PyResult<T> {
     name.parse().map_err(|error| errors::exception(py, error))
@@ -33,7 +28,15 @@ fn elements_of(
     rows: Option<HostVectors<'_>>,
 ) -> PyResult<ElementKind> {
     let Some(dtype) = dtype else { return Ok(rows.map_or(ElementKind::F32, |rows| rows.kind())) };
-    let refused = |given| PyTypeError::new_err(format!("dtype: needed float32 or float16, given {given}"));
+    let refused = |given| {
+        PyTypeError::new_err(format!(
+            "dtype: needed float32, float16, bfloat16, int8 or uint8, given {given}"
+        ))
+    };
+    // numpy itself has no such type.
+    if dtype.extract::<&str>().is_ok_and(|name| name == ElementKind::BF16.numpy_name()) {
+        return Ok(ElementKind::BF16);
+    }
     let known = python::dtype(py)?.call1((dtype,)).map_err(|_| refused(described(dtype)))?;
     let name: String = known.getattr("name")?.extract()?;
     name.parse().map_err(|_| refused(name))
@@ -51,9 +54,9 @@ pub(crate) fn object(py: Python<'_>, index: nearfield::Index) -> PyResult<Bound<
 
 /// An exact index: every search finds the k rows of smallest distance, ties by the smaller id.
 ///
-/// `rows` is `[n, dim]`: a numpy array of float32 or float16, anything with `__dlpack__` or `__arrow_c_array__`, or lists. Without rows,
+/// `rows` is `[n, dim]`: a numpy array of float32, float16, int8 or uint8, anything with `__dlpack__` or `__arrow_c_array__`, or lists. Without rows,
 /// `dim` says how long they will be. `dtype` is how rows are stored, by default as they are given: float16 takes half the memory, and float16
-/// rows only. `quantization` is "auto", "none" or "int8": whether an 8-bit copy of the rows speeds up searches; answers are the same.
+/// rows only; int8 and uint8 take a quarter, and their distances ("l2sq", "l2", "ip") to queries of integers are exact, rounded once. `quantization` is "auto", "none" or "int8": whether an 8-bit copy of the rows speeds up searches; answers are the same.
 #[pyclass(frozen, subclass, extends = Index, module = "nearfield")]
 #[derive(Debug)]
 pub(crate) struct Flat;

@@ -16,6 +16,8 @@ use crate::{errors, python};
 pub(crate) enum Vectors<'py> {
     F32(PyReadonlyArrayDyn<'py, f32>),
     F16(PyReadonlyArrayDyn<'py, f16>),
+    I8(PyReadonlyArrayDyn<'py, i8>),
+    U8(PyReadonlyArrayDyn<'py, u8>),
     Arrow(ArrowRows),
 }
 
@@ -67,7 +69,7 @@ impl<'py> Vectors<'py> {
         Self::read(given, argument, fits, convert)
     }
 
-    /// A plain array whose shape fits, Arrow's lists, or what the package's Python code makes of other objects: f32 or f16, in C order.
+    /// A plain array whose shape fits, Arrow's lists, or what the package's Python code makes of other objects: f32, f16, i8 or u8, in C order.
     fn read(
         given: &Bound<'py, PyAny>,
         argument: &'static str,
@@ -88,7 +90,11 @@ impl<'py> Vectors<'py> {
     }
 
     fn direct(given: &Bound<'py, PyAny>) -> Option<Self> {
-        direct(given).map(Self::F32).or_else(|| direct(given).map(Self::F16))
+        direct(given)
+            .map(Self::F32)
+            .or_else(|| direct(given).map(Self::F16))
+            .or_else(|| direct(given).map(Self::I8))
+            .or_else(|| direct(given).map(Self::U8))
     }
 
     /// The lengths of its axes.
@@ -96,6 +102,8 @@ impl<'py> Vectors<'py> {
         match self {
             Self::F32(array) => array.shape().to_vec(),
             Self::F16(array) => array.shape().to_vec(),
+            Self::I8(array) => array.shape().to_vec(),
+            Self::U8(array) => array.shape().to_vec(),
             Self::Arrow(rows) => rows.shape().to_vec(),
         }
     }
@@ -105,6 +113,8 @@ impl<'py> Vectors<'py> {
         let view = match self {
             Self::F32(array) => MatrixView::new(slice(array)?, last(array)).map(HostVectors::from),
             Self::F16(array) => MatrixView::new(slice(array)?, last(array)).map(HostVectors::from),
+            Self::I8(array) => MatrixView::new(slice(array)?, last(array)).map(HostVectors::from),
+            Self::U8(array) => MatrixView::new(slice(array)?, last(array)).map(HostVectors::from),
             Self::Arrow(rows) => rows.view(),
         };
         view.map_err(|error| errors::exception(py, error))

@@ -130,11 +130,11 @@ def test_an_array_in_c_order_is_not_copied_and_another_is(child: Any) -> None:
 
 
 REFUSED = [
-    (lambda v: v.astype(np.float64), TypeError, r"needed float32 or float16, given float64: convert it by NAME.astype\(np.float32\)"),
-    (lambda v: v.astype(np.int32), TypeError, r"needed float32 or float16, given int32: convert it by NAME.astype\(np.float32\)"),
-    (lambda v: v > 0, TypeError, "needed float32 or float16, given bool"),
-    (lambda v: v.astype(np.longdouble), TypeError, "needed float32 or float16, given"),
-    (lambda v: v.astype(object), TypeError, "needed float32 or float16, given object"),
+    (lambda v: v.astype(np.float64), TypeError, r"needed float32, float16, int8 or uint8, given float64: convert it by NAME.astype\(np.float32\)"),
+    (lambda v: v.astype(np.int32), TypeError, r"needed float32, float16, int8 or uint8, given int32: convert it by NAME.astype\(np.float32\)"),
+    (lambda v: v > 0, TypeError, "needed float32, float16, int8 or uint8, given bool"),
+    (lambda v: v.astype(np.longdouble), TypeError, "needed float32, float16, int8 or uint8, given"),
+    (lambda v: v.astype(object), TypeError, "needed float32, float16, int8 or uint8, given object"),
     (lambda v: v.astype(">f4"), TypeError, r"needed the byte order of this machine, given >f4: convert it by NAME.astype\(np.float32\)"),
     (lambda v: v.astype(">f2"), TypeError, r"needed the byte order of this machine, given >f2: convert it by NAME.astype\(np.float16\)"),
     (lambda v: np.float32(1), ValueError, r"needed two dimensions, \[n, dim\], given shape \[\]"),
@@ -146,7 +146,7 @@ REFUSED = [
     (lambda v: [[1, 2], [3, 4], [5]], ValueError, r"needed rows of one length, \[2\] as row 0, given \[1\] in row 2"),
     (lambda v: [v[0], v[1][:3]], ValueError, r"needed rows of one length, \[12\] as row 0, given \[3\] in row 1"),
     (lambda v: [[1, [2]]], ValueError, "needed an array, given what numpy refuses"),
-    (lambda v: [v[0].astype(np.float64)], TypeError, "needed float32 or float16, given float64"),
+    (lambda v: [v[0].astype(np.float64)], TypeError, "needed float32, float16, int8 or uint8, given float64"),
     (lambda v: [["a"] * 12], TypeError, "needed numbers, given <U1"),
     (lambda v: [[10**400] * 12], TypeError, "needed numbers, given object"),
     (lambda v: [[1e300] * 12], ValueError, "needed finite values, row 0 holds a NaN or an infinity"),
@@ -252,8 +252,7 @@ def test_a_tensor_that_cannot_be_read_is_refused_in_one_line(index: nf.Flat, int
         (Tensor(None, 1), unreadable),
         (Tensor(None, 2), unreadable),
         (Nowhere(integers[1], 1), unreadable),
-        (Tensor(integers[1], 1, dtype="torch.bfloat16"), r"float32 or float16, given bfloat16: convert it by queries.float\(\)$"),
-        (Tensor(integers[1].astype(np.float64), 1), "float32 or float16, given float64"),
+        (Tensor(integers[1].astype(np.float64), 1), "float32, float16, int8 or uint8, given float64"),
     ):
         with pytest.raises(TypeError, match=f"^queries: needed {words}") as raised:
             index.search(wrong)

@@ -95,7 +95,7 @@ def test_series_of_polars(integers: Any) -> None:
     expected = nearest(rows, queries, 9, "l2sq")
     assert_same(nf.Flat(series, metric="l2sq").search(queries, 9), expected)
     assert_same(nf.Flat(pl.DataFrame({"vector": series}), metric="l2sq").search(queries, 9), expected)
-    with pytest.raises(TypeError, match="^rows: needed a FixedSizeList of float32 or float16.*given"):
+    with pytest.raises(TypeError, match="^rows: needed a FixedSizeList of float32, float16, int8 or uint8.*given"):
         nf.Flat(pl.Series("vector", rows.tolist()))
 
 
@@ -110,7 +110,7 @@ def test_data_frames_are_rows_of_their_columns_however_many_there_are(integers: 
             assert (len(index), index.dim) == part.shape
             np.testing.assert_array_equal(index.get(index.ids), part)
     assert nf.reduce.argmax(pa.table({"a": rows[:, 0], "b": rows[:, 1]}), axis=1).tolist() == rows[:, :2].argmax(1).tolist()
-    with pytest.raises(TypeError, match="^rows: needed float32 or float16, given float64: convert it by"):
+    with pytest.raises(TypeError, match="^rows: needed float32, float16, int8 or uint8, given float64: convert it by"):
         nf.Flat(pa.table({"a": [1.0], "b": [2.0]}))
 
 
@@ -119,7 +119,7 @@ def test_a_frame_that_pyarrow_refuses_is_read_by_numpy(index: nf.Flat, integers:
     frame = pd.DataFrame(integers[0], columns=["same"] * 12)
     assert_same(nf.Flat(frame, metric="l2sq").search(integers[1], 9), index.search(integers[1], 9))
     assert nf.reduce.sum(pd.Series(integers[0][0])) == integers[0][0].sum()
-    with pytest.raises(TypeError, match="^rows: needed float32 or float16, given object"):
+    with pytest.raises(TypeError, match="^rows: needed float32, float16, int8 or uint8, given object"):
         nf.Flat(pd.DataFrame({"a": [1, "x"]}))
 
 
@@ -141,9 +141,9 @@ def failing(array: Any) -> Any:
         (lambda v: pa.FixedSizeListArray.from_arrays(pa.array([1.0, None, 2.0, 3.0, 1.0, None], pa.float32()), 2), ValueError, "needed values, given a null in row 0"),
         (lambda v: pa.StructArray.from_arrays([lists(v)], ["v"], mask=pa.array(np.arange(len(v)) == 4)), ValueError, "needed values, given a null in row 4"),
         (lambda v: pa.chunked_array([lists(v[:2]), with_nulls(v, [3])]), ValueError, "needed values, given a null in row 5"),
-        (lambda v: lists(v.astype(np.float64)), TypeError, "needed a FixedSizeList of float32 or float16, .*given one of Arrow's Float64"),
-        (lambda v: lists(v.astype(np.int8)), TypeError, "needed a FixedSizeList of float32 or float16"),
-        (lambda v: pa.array(v.tolist()), TypeError, "needed a FixedSizeList of float32 or float16, or a table of one such column, given Arrow's List"),
+        (lambda v: lists(v.astype(np.float64)), TypeError, "needed a FixedSizeList of float32, float16, int8 or uint8, .*given one of Arrow's Float64"),
+        (lambda v: lists(v.astype(np.int16)), TypeError, "needed a FixedSizeList of float32, float16, int8 or uint8"),
+        (lambda v: pa.array(v.tolist()), TypeError, "needed a FixedSizeList of float32, float16, int8 or uint8, or a table of one such column, given Arrow's List"),
         (lambda v: pa.array(["a"]), TypeError, "needed a FixedSizeList"),
         (lambda v: pa.table({"a": lists(v), "b": lists(v)}), TypeError, "needed a FixedSizeList of .*, given a table of 2 columns"),
         (lambda v: pa.table({"a\nb": pa.array([[1.0]])}), TypeError, "needed a FixedSizeList"),

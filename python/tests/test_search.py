@@ -9,10 +9,10 @@ from reference import DATA, METRICS, all_distances, assert_nearest, assert_same,
 import nearfield as nf
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int8, np.uint8])
 @pytest.mark.parametrize("metric", METRICS)
 def test_all_metrics_find_the_nearest(integers: Any, metric: Any, dtype: Any) -> None:
-    rows, queries = (values.astype(dtype) for values in integers)
+    rows, queries = (abs(values).astype(dtype) if dtype is np.uint8 else values.astype(dtype) for values in integers)
     found = nf.Flat(rows, metric=metric).search(queries, 17)
     assert_nearest(found, rows, queries, 17, metric)
     if metric in ("l2sq", "ip"):
@@ -28,6 +28,24 @@ def test_real_data_give_their_ground_truth(real: Any, metric: Any) -> None:
         # Rows at distances that differ by less than rounding may change places.
         assert (ids == truth["ids"]).mean() > 0.999
     assert_nearest((distances[:5], ids[:5]), rows, queries[:5], 20, metric)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+@pytest.mark.parametrize("metric", ["l2sq", "l2", "ip"])
+def test_distances_of_integers_are_exact_and_rounded_once(metric: Any, dtype: Any) -> None:
+    limits = np.iinfo(dtype)
+    numbers = np.random.default_rng(5).integers(limits.min, limits.max, (520, 1000), dtype, endpoint=True)
+    rows, queries = numbers[20:], numbers[:20]
+    for kind in (nf.Flat, nf.Ivf):
+        index = kind(rows, metric=metric)
+        assert index.dtype == dtype and len(index.get([3]).shape) == 2
+        options = {} if kind is nf.Flat else {"probes": index.lists}
+        found = index.search(queries, 30, **options)
+        wanted = nearest(rows, queries, 30, metric)
+        np.testing.assert_array_equal(found.distances, np.sqrt((wanted[0] ** 2).round().astype(np.float32)) if metric == "l2" else wanted[0].astype(np.float32))
+        np.testing.assert_array_equal(found.ids, wanted[1])
+    with pytest.raises(nf.Error, match=f"^rows: needed {dtype().dtype.kind}8 rows, because the index stores"):
+        index.add(rows.astype(np.float32))
 
 
 @pytest.mark.parametrize("quantization", ["auto", "none", "int8"])

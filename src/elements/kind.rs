@@ -3,18 +3,22 @@
 use std::fmt;
 use std::str::FromStr;
 
-use half::f16;
+use half::{bf16, f16};
 use safetensors::Dtype;
 
+use crate::elements::widen::widen;
 use crate::error::{Error, Result};
 
 mod sealed {
     pub trait Sealed {}
     impl Sealed for f32 {}
     impl Sealed for half::f16 {}
+    impl Sealed for half::bf16 {}
+    impl Sealed for i8 {}
+    impl Sealed for u8 {}
 }
 
-/// The element types of vectors on the host: `f32` and [`half::f16`].
+/// The element types of vectors on the host: `f32`, [`half::f16`], [`half::bf16`], `i8` and `u8`.
 pub trait Element: sealed::Sealed + bytemuck::Pod + Send + Sync + 'static {
     /// The element type as a value.
     const KIND: ElementKind;
@@ -25,6 +29,15 @@ pub trait Element: sealed::Sealed + bytemuck::Pod + Send + Sync + 'static {
 
     /// Widens the element to f32, exactly.
     fn widen(self) -> f32;
+
+    /// The nearest value of this type, ties to even. Beyond its range, floats become infinite and integers the largest or smallest.
+    fn nearest(value: f32) -> Self;
+
+    /// Widens elements; `wide` is as long.
+    #[doc(hidden)]
+    fn widen_all(elements: &[Self], wide: &mut [f32]) {
+        elements.iter().zip(wide).for_each(|(element, wide)| *wide = element.widen());
+    }
 }
 
 /// Runs an expression with the Rust type of an [`ElementKind`].
@@ -39,6 +52,18 @@ macro_rules! with_type {
                 type $T = half::f16;
                 $run
             }
+            $crate::elements::ElementKind::BF16 => {
+                type $T = half::bf16;
+                $run
+            }
+            $crate::elements::ElementKind::I8 => {
+                type $T = i8;
+                $run
+            }
+            $crate::elements::ElementKind::U8 => {
+                type $T = u8;
+                $run
+            }
         }
     };
 }
@@ -51,6 +76,10 @@ impl Element for f32 {
     fn widen(self) -> f32 {
         self
     }
+
+    fn nearest(value: f32) -> Self {
+        value
+    }
 }
 
 impl Element for f16 {
@@ -59,6 +88,53 @@ impl Element for f16 {
 
     fn widen(self) -> f32 {
         self.to_f32()
+    }
+
+    fn nearest(value: f32) -> Self {
+        Self::from_f32(value)
+    }
+
+    fn widen_all(elements: &[Self], wide: &mut [f32]) {
+        widen(elements, wide);
+    }
+}
+
+impl Element for bf16 {
+    const KIND: ElementKind = ElementKind::BF16;
+    const ZERO: Self = bf16::ZERO;
+
+    fn widen(self) -> f32 {
+        self.to_f32()
+    }
+
+    fn nearest(value: f32) -> Self {
+        Self::from_f32(value)
+    }
+}
+
+impl Element for i8 {
+    const KIND: ElementKind = ElementKind::I8;
+    const ZERO: Self = 0;
+
+    fn widen(self) -> f32 {
+        self.into()
+    }
+
+    fn nearest(value: f32) -> Self {
+        value.round_ties_even() as Self
+    }
+}
+
+impl Element for u8 {
+    const KIND: ElementKind = ElementKind::U8;
+    const ZERO: Self = 0;
+
+    fn widen(self) -> f32 {
+        self.into()
+    }
+
+    fn nearest(value: f32) -> Self {
+        value.round_ties_even() as Self
     }
 }
 
@@ -71,15 +147,36 @@ pub enum ElementKind {
     F32,
     /// 16-bit IEEE floating point. Values widen to f32 exactly, and arithmetic uses f32.
     F16,
+    /// The upper half of an f32, likewise.
+    BF16,
+    /// Integers from -128 to 127. Squared L2 distances and inner products of two vectors of integers are computed exactly and rounded once.
+    I8,
+    /// Integers from 0 to 255, likewise.
+    U8,
 }
 
 impl ElementKind {
     /// Every element type.
-    pub const ALL: [Self; TYPES.len()] = [Self::F32, Self::F16];
+    pub const ALL: [Self; TYPES.len()] = [Self::F32, Self::F16, Self::BF16, Self::I8, Self::U8];
 
     /// Whether values of this type are f32 as they lie, so that nothing has to widen them.
     pub(crate) fn is_wide(self) -> bool {
         self == Self::F32
+    }
+
+    /// Whether values are integers, whose sums of products are exact.
+    pub const fn is_integer(self) -> bool {
+        matches!(self, Self::I8 | Self::U8)
+    }
+
+    /// Whether this type has every value of another.
+    pub(crate) fn holds(self, other: Self) -> bool {
+        match self {
+            Self::F32 => true,
+            // f16 has eleven digits, bf16 eight.
+            Self::F16 | Self::BF16 => self == other || other.is_integer(),
+            Self::I8 | Self::U8 => self == other,
+        }
     }
 
     /// Rows of this dim that are copied at a time: some 16 MiB, at least one.
@@ -92,9 +189,15 @@ impl ElementKind {
         self.about().size
     }
 
-    /// The name that `Display` writes. [`FromStr`] reads it, and those that other languages have: `float32` and `float16`.
+    /// The name that `Display` writes. [`FromStr`] reads it, and those that other languages have: `float32`, `float16`,
+    /// `bfloat16`, `int8` and `uint8`.
     pub const fn name(self) -> &'static str {
         self.about().name
+    }
+
+    /// The name that numpy and Arrow have for it: `float32`.
+    pub const fn numpy_name(self) -> &'static str {
+        self.about().wide_name
     }
 
     /// The tag of tensors in saved indexes.
@@ -118,12 +221,19 @@ impl ElementKind {
 
     /// The names of all types, as errors list them.
     fn names() -> String {
-        TYPES.map(|about| about.name).join(" or ")
+        let names = TYPES.map(|about| about.name);
+        let [first @ .., last] = &names;
+        format!("{} or {last}", first.join(", "))
     }
 }
 
-const _: () = assert!(TYPES[ElementKind::F32 as usize].kind as u32 == ElementKind::F32 as u32);
-const _: () = assert!(TYPES[ElementKind::F16 as usize].kind as u32 == ElementKind::F16 as u32);
+const _: () = {
+    let mut place = 0;
+    while place < TYPES.len() {
+        assert!(TYPES[place].kind as usize == place && ElementKind::ALL[place] as usize == place);
+        place += 1;
+    }
+};
 
 /// The names, the size and the tags of an element type.
 pub(crate) struct About {
@@ -134,19 +244,19 @@ pub(crate) struct About {
     wide_name: &'static str,
     pub(crate) dtype: Dtype,
     /// Its code in npy files, whose bytes are little endian.
-    pub(crate) npy: &'static str,
+    pub(crate) npy: Option<&'static str>,
     pub(crate) extension: &'static str,
 }
 
 /// All types, in the order of their declaration.
-pub(crate) const TYPES: [About; 2] = [
+pub(crate) const TYPES: [About; 5] = [
     About {
         kind: ElementKind::F32,
         size: 4,
         name: "f32",
         wide_name: "float32",
         dtype: Dtype::F32,
-        npy: "<f4",
+        npy: Some("<f4"),
         extension: "fbin",
     },
     About {
@@ -155,8 +265,35 @@ pub(crate) const TYPES: [About; 2] = [
         name: "f16",
         wide_name: "float16",
         dtype: Dtype::F16,
-        npy: "<f2",
+        npy: Some("<f2"),
         extension: "f16bin",
+    },
+    About {
+        kind: ElementKind::BF16,
+        size: 2,
+        name: "bf16",
+        wide_name: "bfloat16",
+        dtype: Dtype::BF16,
+        npy: None,
+        extension: "bf16bin",
+    },
+    About {
+        kind: ElementKind::I8,
+        size: 1,
+        name: "i8",
+        wide_name: "int8",
+        dtype: Dtype::I8,
+        npy: Some("|i1"),
+        extension: "i8bin",
+    },
+    About {
+        kind: ElementKind::U8,
+        size: 1,
+        name: "u8",
+        wide_name: "uint8",
+        dtype: Dtype::U8,
+        npy: Some("|u1"),
+        extension: "u8bin",
     },
 ];
 
@@ -170,8 +307,8 @@ impl fmt::Display for ElementKind {
 /// use nearfield::ElementKind;
 ///
 /// assert_eq!(["f16", "float16"].map(str::parse).map(Result::ok), [Some(ElementKind::F16); 2]);
-/// let refused = "int8".parse::<ElementKind>().unwrap_err();
-/// assert_eq!(refused.to_string(), "elements: needed f32 or f16, given int8");
+/// let refused = "int4".parse::<ElementKind>().unwrap_err();
+/// assert_eq!(refused.to_string(), "elements: needed f32, f16, bf16, i8 or u8, given int4");
 /// ```
 impl FromStr for ElementKind {
     type Err = Error;

@@ -1,6 +1,6 @@
 //! Vectors on the host whose element type is known: a borrowed view, and an owned matrix.
 
-use half::f16;
+use half::{bf16, f16};
 
 use crate::elements::{Element, ElementKind, with_type};
 use crate::error::{Error, Result};
@@ -83,7 +83,27 @@ pub enum Matrix {
     F32(Vec<f32>, usize),
     /// f16 elements, and the dim.
     F16(Vec<f16>, usize),
+    /// bf16 elements, and the dim.
+    BF16(Vec<bf16>, usize),
+    /// i8 elements, and the dim.
+    I8(Vec<i8>, usize),
+    /// u8 elements, and the dim.
+    U8(Vec<u8>, usize),
 }
+
+/// Runs an expression on the vector and the dim inside a [`Matrix`], whatever its type.
+macro_rules! with_matrix {
+    ($matrix:expr, $values:ident, $dim:ident => $run:expr) => {
+        match $matrix {
+            $crate::elements::Matrix::F32($values, $dim) => $run,
+            $crate::elements::Matrix::F16($values, $dim) => $run,
+            $crate::elements::Matrix::BF16($values, $dim) => $run,
+            $crate::elements::Matrix::I8($values, $dim) => $run,
+            $crate::elements::Matrix::U8($values, $dim) => $run,
+        }
+    };
+}
+pub(crate) use with_matrix;
 
 impl Matrix {
     /// Copies vectors that lie apart, such as `&[Vec<f32>]`, `[rows]` of `[dim]` each.
@@ -110,11 +130,25 @@ impl Matrix {
         Ok(Self::of(values, dim))
     }
 
-    /// Elements of either type.
+    /// No vectors yet, with memory for `rows` of them.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] for dim 0; [`Error::OutOfMemory`].
+    pub fn with_room(kind: ElementKind, rows: usize, dim: usize) -> Result<Self> {
+        if dim == 0 {
+            return Err(Error::argument("dim", "at least 1", dim));
+        }
+        with_type!(kind, T => Ok(Self::of::<T>(memory::with_room(rows.saturating_mul(dim))?, dim)))
+    }
+
+    /// Elements of any type.
     pub(crate) fn of<T: Element>(values: Vec<T>, dim: usize) -> Self {
         match T::KIND {
             ElementKind::F32 => Self::F32(bytemuck::cast_vec(values), dim),
             ElementKind::F16 => Self::F16(bytemuck::cast_vec(values), dim),
+            ElementKind::BF16 => Self::BF16(bytemuck::cast_vec(values), dim),
+            ElementKind::I8 => Self::I8(bytemuck::cast_vec(values), dim),
+            ElementKind::U8 => Self::U8(bytemuck::cast_vec(values), dim),
         }
     }
 
@@ -130,45 +164,39 @@ impl Matrix {
 
     /// Number of vectors; 0 for dim 0.
     pub fn rows(&self) -> usize {
-        match self {
-            Self::F32(values, dim) => values.len().checked_div(*dim).unwrap_or(0),
-            Self::F16(values, dim) => values.len().checked_div(*dim).unwrap_or(0),
-        }
+        with_matrix!(self, values, dim => values.len().checked_div(*dim).unwrap_or(0))
     }
 
     /// Elements per vector.
     pub fn dim(&self) -> usize {
-        match self {
-            Self::F32(_, dim) | Self::F16(_, dim) => *dim,
-        }
+        with_matrix!(self, _values, dim => *dim)
     }
 
     /// The element type.
     pub fn kind(&self) -> ElementKind {
-        match self {
-            Self::F32(..) => ElementKind::F32,
-            Self::F16(..) => ElementKind::F16,
+        fn of<T: Element>(_: &[T]) -> ElementKind {
+            T::KIND
         }
+        with_matrix!(self, values, _dim => of(values))
     }
 
-    /// The same vectors with elements of this type: f16 widens exactly, and f32 is rounded to the nearest f16. Values of 65,520 and more
-    /// become infinite, which indexes refuse.
+    /// The same vectors with elements of this type, each the nearest ([`Element::nearest`]): every type widens to f32 exactly. Numbers of
+    /// 65,520 and more become infinite in f16, which indexes refuse; integers end at the limits of their type.
     #[must_use]
     pub fn to_kind(self, kind: ElementKind) -> Self {
-        match (self, kind) {
-            (Self::F32(values, dim), ElementKind::F16) => {
-                Self::F16(values.into_iter().map(f16::from_f32).collect(), dim)
-            }
-            (half @ Self::F16(_, dim), ElementKind::F32) => Self::F32(half.into_f32(), dim),
-            (same, _) => same,
+        if self.kind() == kind {
+            return self;
         }
+        with_type!(kind, T => with_matrix!(self, values, dim => {
+            Self::of(values.into_iter().map(|value| T::nearest(value.widen())).collect(), dim)
+        }))
     }
 
     /// The elements in f32, exactly.
     pub fn into_f32(self) -> Vec<f32> {
         match self {
             Self::F32(values, _) => values,
-            Self::F16(values, _) => values.into_iter().map(f16::to_f32).collect(),
+            other => with_matrix!(other, values, _dim => values.into_iter().map(Element::widen).collect()),
         }
     }
 }

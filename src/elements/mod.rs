@@ -16,4 +16,3 @@ pub use slice::Elements;
 pub(crate) use slice::with_elements;
 pub use vectors::HostVectors;
 pub(crate) use vectors::with_view;
-pub(crate) use widen::widen;

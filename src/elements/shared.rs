@@ -3,9 +3,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use half::f16;
+use half::{bf16, f16};
 
-use crate::elements::{Element, ElementKind, Elements, widen, with_type};
+use crate::elements::{Element, ElementKind, Elements, with_elements, with_type};
 use crate::error::Result;
 use crate::memory;
 use crate::parallel::*;
@@ -18,6 +18,9 @@ const COPIED_ALONE: usize = 1 << 18;
 pub(crate) enum SharedElements {
     F32(Arc<Vec<f32>>),
     F16(Arc<Vec<f16>>),
+    BF16(Arc<Vec<bf16>>),
+    I8(Arc<Vec<i8>>),
+    U8(Arc<Vec<u8>>),
 }
 
 /// Runs an expression on the shared vector inside, whatever its type.
@@ -26,6 +29,9 @@ macro_rules! with_vec {
         match $elements {
             SharedElements::F32($values) => $run,
             SharedElements::F16($values) => $run,
+            SharedElements::BF16($values) => $run,
+            SharedElements::I8($values) => $run,
+            SharedElements::U8($values) => $run,
         }
     };
 }
@@ -46,6 +52,9 @@ impl SharedElements {
         match T::KIND {
             ElementKind::F32 => Self::F32(Arc::new(bytemuck::cast_vec(values))),
             ElementKind::F16 => Self::F16(Arc::new(bytemuck::cast_vec(values))),
+            ElementKind::BF16 => Self::BF16(Arc::new(bytemuck::cast_vec(values))),
+            ElementKind::I8 => Self::I8(Arc::new(bytemuck::cast_vec(values))),
+            ElementKind::U8 => Self::U8(Arc::new(bytemuck::cast_vec(values))),
         }
     }
 
@@ -58,38 +67,39 @@ impl SharedElements {
         self.elements().kind()
     }
 
-    /// Writes values from `at` on: f16 widens exactly, and f32 is rounded to the nearest f16, which an index refuses at its door.
+    /// Writes values from `at` on. Those of another type are rounded to the nearest of this one: an index takes them where that is exact.
     pub(crate) fn write(&mut self, at: usize, values: Elements<'_>) {
-        let range = at..at + values.len();
-        match (self, values) {
-            (Self::F32(own), Elements::F32(values)) => Arc::make_mut(own)[range].copy_from_slice(values),
-            (Self::F32(own), Elements::F16(values)) => widen(values, &mut Arc::make_mut(own)[range]),
-            (Self::F16(own), Elements::F16(values)) => Arc::make_mut(own)[range].copy_from_slice(values),
-            (Self::F16(own), Elements::F32(values)) => {
-                let own = Arc::make_mut(own)[range].iter_mut();
-                own.zip(values).for_each(|(own, &value)| *own = f16::from_f32(value));
+        fn convert<T: Element>(own: &mut [T], values: Elements<'_>) {
+            if values.kind() == T::KIND {
+                return own.copy_from_slice(bytemuck::cast_slice(values.bytes()));
             }
+            if T::KIND.is_wide() {
+                return values.widen_into(bytemuck::cast_slice_mut(own));
+            }
+            with_elements!(values, values => {
+                own.iter_mut().zip(values).for_each(|(own, value)| *own = T::nearest(value.widen()));
+            });
         }
+        let range = at..at + values.len();
+        with_vec!(self, own => convert(&mut Arc::make_mut(own)[range], values));
     }
 
     /// Appends values, for which memory was reserved. Threads share the work where the types agree: the memory is fresh, and its pages take
     /// longer than the copy.
     pub(crate) fn append(&mut self, more: Elements<'_>) {
-        fn extend<T: Element>(values: &mut Vec<T>, more: &[T]) {
+        fn extend<T: Element>(values: &mut Vec<T>, more: &[u8]) {
+            let more: &[T] = bytemuck::cast_slice(more);
             if more.len() <= COPIED_ALONE {
                 return values.extend_from_slice(more);
             }
             values.par_extend(more.par_iter().with_min_len(COPIED_ALONE / 4).map(|&value| value));
         }
-        match (&mut *self, more) {
-            (Self::F32(values), Elements::F32(more)) => extend(Arc::make_mut(values), more),
-            (Self::F16(values), Elements::F16(more)) => extend(Arc::make_mut(values), more),
-            _ => {
-                let at = self.elements().len();
-                with_vec!(&mut *self, values => Arc::make_mut(values).resize(at + more.len(), Element::ZERO));
-                self.write(at, more);
-            }
+        if self.kind() == more.kind() {
+            return with_vec!(self, values => extend(Arc::make_mut(values), more.bytes()));
         }
+        let at = self.elements().len();
+        with_vec!(&mut *self, values => Arc::make_mut(values).resize(at + more.len(), Element::ZERO));
+        self.write(at, more);
     }
 
     pub(crate) fn resize(&mut self, len: usize) -> Result<()> {

@@ -3,9 +3,8 @@
 
 use std::ops::Range;
 
-use half::f16;
+use half::{bf16, f16};
 
-use crate::elements::widen::widen;
 use crate::elements::{Element, ElementKind, with_type};
 
 /// Borrowed values of any element type, one after another.
@@ -16,6 +15,12 @@ pub enum Elements<'a> {
     F32(&'a [f32]),
     /// f16 values.
     F16(&'a [f16]),
+    /// bf16 values.
+    BF16(&'a [bf16]),
+    /// i8 values.
+    I8(&'a [i8]),
+    /// u8 values.
+    U8(&'a [u8]),
 }
 
 /// Runs an expression on the slice inside [`Elements`], whatever its type.
@@ -24,6 +29,9 @@ macro_rules! with_elements {
         match $elements {
             $crate::elements::Elements::F32($values) => $run,
             $crate::elements::Elements::F16($values) => $run,
+            $crate::elements::Elements::BF16($values) => $run,
+            $crate::elements::Elements::I8($values) => $run,
+            $crate::elements::Elements::U8($values) => $run,
         }
     };
 }
@@ -34,6 +42,9 @@ impl<'a, T: Element> From<&'a [T]> for Elements<'a> {
         match T::KIND {
             ElementKind::F32 => Self::F32(bytemuck::cast_slice(values)),
             ElementKind::F16 => Self::F16(bytemuck::cast_slice(values)),
+            ElementKind::BF16 => Self::BF16(bytemuck::cast_slice(values)),
+            ElementKind::I8 => Self::I8(bytemuck::cast_slice(values)),
+            ElementKind::U8 => Self::U8(bytemuck::cast_slice(values)),
         }
     }
 }
@@ -49,6 +60,9 @@ impl<'a> Elements<'a> {
         match self {
             Self::F32(_) => ElementKind::F32,
             Self::F16(_) => ElementKind::F16,
+            Self::BF16(_) => ElementKind::BF16,
+            Self::I8(_) => ElementKind::I8,
+            Self::U8(_) => ElementKind::U8,
         }
     }
 
@@ -67,20 +81,18 @@ impl<'a> Elements<'a> {
         with_elements!(self, values => values[range].into())
     }
 
-    /// The values in f32: f32 ones as they lie, f16 ones widened into the start of `scratch`, which is at least as long.
+    /// The values in f32: f32 ones as they lie, others widened into the start of `scratch`, which is at least as long.
     #[inline]
     pub(crate) fn widened<'s>(self, scratch: &'s mut [f32]) -> &'s [f32]
     where
         'a: 's,
     {
-        match self {
-            Self::F32(values) => values,
-            Self::F16(values) => {
-                let wide = &mut scratch[..values.len()];
-                widen(values, wide);
-                wide
-            }
+        if let Self::F32(values) = self {
+            return values;
         }
+        let wide = &mut scratch[..self.len()];
+        self.widen_into(wide);
+        wide
     }
 
     /// [`widened`](Self::widened) with scratch memory that grows as needed.
@@ -88,9 +100,14 @@ impl<'a> Elements<'a> {
     where
         'a: 's,
     {
-        if let Self::F16(values) = self {
-            scratch.resize(values.len(), 0.0);
+        if !self.kind().is_wide() {
+            scratch.resize(self.len(), 0.0);
         }
         self.widened(scratch)
+    }
+
+    /// Copies the values to a place as long, in f32.
+    pub(crate) fn widen_into(self, wide: &mut [f32]) {
+        with_elements!(self, values => Element::widen_all(values, wide));
     }
 }

@@ -1,8 +1,9 @@
 //! Vectors in the host's memory, of any element type.
 
+use crate::elements::matrix::with_matrix;
 use crate::elements::slice::with_elements;
 use crate::elements::{Element, ElementKind, Elements, Matrix, MatrixView};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::memory;
 
@@ -35,10 +36,7 @@ impl<'a> From<&'a Matrix> for HostVectors<'a> {
     /// # Panics
     /// When the dim is 0 or does not divide the number of elements.
     fn from(rows: &'a Matrix) -> Self {
-        match rows {
-            Matrix::F32(values, dim) => MatrixView::of_whole_rows(values, *dim).into(),
-            Matrix::F16(values, dim) => MatrixView::of_whole_rows(values, *dim).into(),
-        }
+        with_matrix!(rows, values, dim => MatrixView::of_whole_rows(values, *dim).into())
     }
 }
 
@@ -107,5 +105,38 @@ impl<'a> HostVectors<'a> {
     /// All elements in f32, exactly.
     pub fn to_f32(self) -> Vec<f32> {
         with_elements!(self.elements, values => values.iter().map(|x| x.widen()).collect())
+    }
+}
+
+impl Matrix {
+    /// Appends vectors of the same dim, each element as the nearest of this matrix's type.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] for another dim; [`Error::OutOfMemory`], and then the matrix is as it was.
+    ///
+    /// ```
+    /// use nearfield::{ElementKind, Matrix, MatrixView};
+    ///
+    /// let mut matrix = Matrix::with_room(ElementKind::I8, 2, 2)?;
+    /// matrix.extend(MatrixView::new(&[1i8, 2], 2)?)?;
+    /// matrix.extend(MatrixView::new(&[3.0f32, 4.0], 2)?)?;
+    /// assert_eq!(matrix, Matrix::I8(vec![1, 2, 3, 4], 2));
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
+    pub fn extend<'a>(&mut self, rows: impl Into<HostVectors<'a>>) -> Result<()> {
+        fn append<T: Element, V: Element>(own: &mut Vec<T>, more: &[V]) -> Result<()> {
+            memory::reserve(own, more.len())?;
+            own.extend(more.iter().map(|value| T::nearest(value.widen())));
+            Ok(())
+        }
+        let rows = rows.into();
+        if rows.dim() != self.dim() {
+            return Err(Error::argument(
+                "rows",
+                format!("dim {}, as the matrix has", self.dim()),
+                rows.dim(),
+            ));
+        }
+        with_matrix!(self, own, _dim => with_elements!(rows.elements(), more => append(own, more)))
     }
 }

@@ -57,6 +57,8 @@ pub(crate) struct Refining<'a> {
     /// f32, padded as rows are.
     pub(crate) queries: BufferSlice<'a>,
     pub(crate) count: u32,
+    /// Whether their elements are integers: see [`refine::Refine::integral`].
+    pub(crate) integral: bool,
     pub(crate) candidates: refine::Candidates<'a>,
     /// Receives the keys of the distances and the ids of their rows.
     pub(crate) found: select_k::Selected<'a>,
@@ -71,6 +73,7 @@ impl Refining<'_> {
             count: self.count,
             rows: table.vectors.values,
             elements: table.vectors.layout.elements,
+            integral: self.integral,
             vectors: table.vectors.quads(),
             row_count: table.rows,
             first_slot: table.first_slot,

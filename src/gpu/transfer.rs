@@ -8,7 +8,7 @@ use futures_intrusive::sync::SharedSemaphoreReleaser;
 
 use super::device::Gpu;
 use super::state::lock;
-use crate::elements::{Element, ElementKind, HostVectors, with_view};
+use crate::elements::{Element, ElementKind, HostVectors, with_type, with_view};
 use crate::error::Result;
 use crate::future::{Boxed, RowProgress};
 use crate::interrupt;
@@ -84,7 +84,7 @@ impl Gpu {
     /// Copies rows into `buffer` from byte `offset` on. Resolves when the last piece is on its way;
     /// what is submitted afterwards sees the rows.
     ///
-    /// `rows` must have the layout's element type, or the layout f32.
+    /// The layout's element type holds every value of `rows`.
     pub(crate) fn upload_rows<'f>(
         &'f self,
         buffer: &'f wgpu::Buffer,
@@ -288,7 +288,9 @@ fn encode_row<T: Element>(row: &[T], layout: RowLayout, write: impl FnOnce(&[u8]
     if T::KIND == layout.elements {
         write(bytemuck::cast_slice(row));
     } else {
-        let widened: Vec<f32> = row.iter().map(|&value| value.widen()).collect();
-        write(bytemuck::cast_slice(&widened));
+        with_type!(layout.elements, U => {
+            let converted: Vec<U> = row.iter().map(|value| U::nearest(value.widen())).collect();
+            write(bytemuck::cast_slice(&converted));
+        });
     }
 }

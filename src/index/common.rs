@@ -263,7 +263,7 @@ impl Common {
     pub(crate) fn check_rows(&self, rows: &Vectors<'_>) -> Result<()> {
         self.check_vectors("rows", rows)?;
         let (own, given) = (self.elements, rows.kind());
-        if given.size() > own.size() {
+        if !own.holds(given) {
             let needed = format!("{own} rows, because the index stores {own}");
             return Err(Error::argument("rows", needed, format!("{given} rows")));
         }
@@ -329,6 +329,7 @@ impl Common {
         // Plans have no use for a k that a radius stands for.
         let k = if radius.is_some() { 1 } else { options.k };
         let request = SearchRequest {
+            integral: queries.kind().is_integer(),
             radius,
             allowed: allowed.as_ref(),
             probes,

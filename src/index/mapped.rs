@@ -100,9 +100,11 @@ impl MappedVectors {
 /// The error of a file that is no index names the other files that can be mapped.
 fn named(error: Error) -> Error {
     match error {
-        Error::File { path, needed, found } if needed.starts_with("an index of nearfield") => {
-            mismatch(&path, format!("rows of .npy, .fbin or .f16bin, or {needed}"), found)
-        }
+        Error::File { path, needed, found } if needed.starts_with("an index of nearfield") => mismatch(
+            &path,
+            format!("rows of .npy, .fbin, .f16bin, .bf16bin, .i8bin or .u8bin, or {needed}"),
+            found,
+        ),
         other => other,
     }
 }
@@ -114,8 +116,8 @@ fn npy(path: &Path, bytes: &[u8]) -> Result<Place> {
         std::io::Read::read_exact(&mut &*rest, buffer)
     };
     let NpyHeader { dtype, shape, fortran, length } = NpyHeader::read(path, bytes.len() as u64, fill)?;
-    let needed = "dtype '<f4' or '<f2': f32 or f16 in little endian, which is used in place";
-    let elements = ElementKind::find(|about| about.npy == dtype)
+    let needed = "dtype '<f4', '<f2', '|i1' or '|u1', in little endian, which is used in place";
+    let elements = ElementKind::find(|about| about.npy == Some(dtype.as_str()))
         .ok_or_else(|| mismatch(path, needed, format!("dtype '{dtype}'")))?;
     let &[rows, dim] = shape.as_slice() else {
         let found = format!("{} (shape {shape:?})", shape.len());

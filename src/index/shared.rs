@@ -27,6 +27,8 @@ const MOST_ELEMENTS: usize = 1 << 18;
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Kind {
     k: usize,
+    /// Whether queries are of integers: distances to rows of integers are summed exactly then.
+    integral: bool,
     iterative_scan: bool,
     probes: Option<u32>,
 }
@@ -48,7 +50,8 @@ impl SharedSearches {
         options: &SearchOptions<'_>,
         probes: Option<u32>,
     ) -> Result<SearchResult> {
-        let kind = Kind { k: options.k, iterative_scan: options.iterative_scan, probes };
+        let SearchOptions { k, iterative_scan, .. } = *options;
+        let kind = Kind { k, integral: queries.kind().is_integer(), iterative_scan, probes };
         let alone = common.search(queries, options, probes);
         if !is_joinable(common, &queries, options) || !common.store.rows.gain_together(probes) {
             return alone.await;
@@ -63,12 +66,12 @@ impl SharedSearches {
         let run = |kind: Kind, values: Vec<f32>, counts: Vec<usize>| {
             // It borrows nothing, so that whoever of the callers is awake can run it.
             let (store, dim) = (common.store.clone(), common.dim);
-            let Kind { k, iterative_scan: widens, probes } = kind;
+            let Kind { k, integral, iterative_scan: widens, probes } = kind;
             // A part of the index's, so that searches in flight do not wait for each other's scratch memory, nor for that of a future that
             // is not polled again. Where it is too little, each caller has the whole for itself.
             let budget = common.budget / in_flight(common) as u64;
-            let request =
-                SearchRequest { probes, widens, ..SearchRequest::nearest(common.metric, k, budget) };
+            let nearest = SearchRequest::nearest(common.metric, k, budget);
+            let request = SearchRequest { integral, probes, widens, ..nearest };
             let joint = async move {
                 let queries = MatrixView::new(&values, dim)?.into();
                 let found = store.search(&queries, &request).await?;

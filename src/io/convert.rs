@@ -5,6 +5,7 @@ use std::fmt::{Display, LowerExp};
 use half::{bf16, f16};
 
 use super::element_type::ElementType;
+use crate::elements::Element;
 
 /// A number that the wanted type cannot hold. Those before it were appended.
 #[derive(Debug)]
@@ -39,9 +40,10 @@ pub(super) fn to_f32(element: ElementType, bytes: &[u8], to: &mut Vec<f32>) -> R
     }
 }
 
-/// Appends numbers as f16, in which they are.
-pub(super) fn to_f16(bytes: &[u8], to: &mut Vec<f16>) -> Result<(), Misfit> {
-    append(bytes, to, f16::from_le_bytes, Some, "float16")
+/// Appends numbers of the type in which they are.
+pub(super) fn as_is<T: Element>(bytes: &[u8], to: &mut Vec<T>) -> Result<(), Misfit> {
+    to.extend(bytes.chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned::<T>));
+    Ok(())
 }
 
 /// Appends integers as i64.

@@ -2,6 +2,8 @@
 
 use safetensors::Dtype;
 
+use crate::elements::ElementKind;
+
 /// The element types of all formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ElementType {
@@ -44,6 +46,11 @@ impl ElementType {
     /// The type's name in numpy.
     pub(super) fn name(self) -> &'static str {
         TYPES[self as usize].2
+    }
+
+    /// The library's own type of the same values, which are read as they are.
+    pub(super) fn kept(self) -> Option<ElementKind> {
+        ElementKind::find(|about| about.dtype == TYPES[self as usize].4)
     }
 
     pub(super) fn is_integer(self) -> bool {

@@ -5,14 +5,14 @@ use std::iter::FusedIterator;
 use std::ops::Range;
 use std::path::Path;
 
-use super::convert::{to_f16, to_f32};
+use super::convert::{as_is, to_f32};
 use super::element_type::ElementType;
 use super::formats::text::{Form, TextTable};
 use super::input::Input;
 use super::location::Location;
 use super::open::{Accepted, Format, open};
 use super::table::{Table, reserve};
-use crate::elements::{ElementKind, Matrix};
+use crate::elements::{ElementKind, Matrix, with_type};
 use crate::error::{Error, Result};
 use crate::files::PositionedFile;
 
@@ -33,6 +33,7 @@ const VECTORS: Accepted = Accepted {
         ("bvecs", Format::RowHeaders(ElementType::U8)),
         ("fbin", Format::Header(ElementType::F32)),
         ("f16bin", Format::Header(ElementType::F16)),
+        ("bf16bin", Format::Header(ElementType::BF16)),
         ("u8bin", Format::Header(ElementType::U8)),
         ("i8bin", Format::Header(ElementType::I8)),
     ],
@@ -119,11 +120,11 @@ impl VectorFile {
         self.about().1[1]
     }
 
-    /// The element type that reading returns: f16 for f16 files, f32 for all others.
+    /// The element type that reading returns: that of files of f16, bf16, i8 and u8, f32 for all others.
     pub fn kind(&self) -> ElementKind {
         match &self.rows {
-            Rows::Binary(table) if table.element() == ElementType::F16 => ElementKind::F16,
-            _ => ElementKind::F32,
+            Rows::Binary(table) => table.element().kept().unwrap_or_default(),
+            Rows::Text(_) => ElementKind::F32,
         }
     }
 
@@ -132,7 +133,7 @@ impl VectorFile {
         self.about().0
     }
 
-    /// What reading changes, as a note for people: `float64 rounded to float32`, say. `None` if the file has f32 or f16 as the
+    /// What reading changes, as a note for people: `float64 rounded to float32`, say. `None` if the file has elements as the
     /// library uses them.
     pub fn converted(&self) -> Option<String> {
         let table = match &self.rows {
@@ -140,7 +141,7 @@ impl VectorFile {
             Rows::Text(table) => return table.has_header.then(|| "without its header line".to_owned()),
         };
         let element = match table.element() {
-            ElementType::F32 | ElementType::F16 => None,
+            element if element.kept().is_some() => None,
             ElementType::F64 => Some("float64 rounded to float32".to_owned()),
             element => Some(format!("{} to float32", element.name())),
         };
@@ -163,13 +164,14 @@ impl VectorFile {
         }
         let dim = self.dim();
         match &self.rows {
-            Rows::Binary(table) if table.element() == ElementType::F16 => {
-                Ok(Matrix::F16(table.read(range, to_f16)?, dim))
-            }
-            Rows::Binary(table) => {
-                let convert = |bytes: &[u8], values: &mut Vec<f32>| to_f32(table.element(), bytes, values);
-                Ok(Matrix::F32(table.read(range, convert)?, dim))
-            }
+            Rows::Binary(table) => match table.element().kept() {
+                None => {
+                    let convert =
+                        |bytes: &[u8], values: &mut Vec<f32>| to_f32(table.element(), bytes, values);
+                    Ok(Matrix::F32(table.read(range, convert)?, dim))
+                }
+                Some(kept) => with_type!(kept, T => Ok(Matrix::of(table.read(range, as_is::<T>)?, dim))),
+            },
             Rows::Text(table) => {
                 let mut values = reserve(&table.path, range.len().saturating_mul(dim))?;
                 table.read(range, &mut values)?;

@@ -25,6 +25,12 @@ mod sealed {
     impl Sealed for half::f16 {
         const DTYPE: &'static str = "<f2";
     }
+    impl Sealed for i8 {
+        const DTYPE: &'static str = "|i1";
+    }
+    impl Sealed for u8 {
+        const DTYPE: &'static str = "|u1";
+    }
     impl Sealed for i64 {
         const DTYPE: &'static str = "<i8";
     }
@@ -34,11 +40,13 @@ mod sealed {
 }
 use sealed::Sealed;
 
-/// The element types that [`write_npy`] accepts: `f32`, [`half::f16`] and `i64`.
+/// The element types that [`write_npy`] accepts: `f32`, [`half::f16`], `i8`, `u8` and `i64`.
 pub trait NpyValue: Sealed {}
 
 impl NpyValue for f32 {}
 impl NpyValue for f16 {}
+impl NpyValue for i8 {}
+impl NpyValue for u8 {}
 impl NpyValue for i64 {}
 
 /// Writes a file that appears under its name when it is complete: `write` fills a temporary file in the same directory, which then
@@ -83,7 +91,7 @@ pub fn write_npy<T: NpyValue>(path: impl AsRef<Path>, shape: [usize; 2], values:
     })
 }
 
-/// Writes vectors, `[rows, dim]` of f32 or f16, in pieces, so that they need not all be in memory.
+/// Writes vectors, `[rows, dim]` of f32, f16, i8 or u8, in pieces, so that they need not all be in memory.
 ///
 /// The bytes go to a temporary file in the same directory. [`finish`](Self::finish) puts it in its place once all bytes are on
 /// the disk. A writer that is dropped before that leaves nothing behind.
@@ -106,8 +114,8 @@ pub struct VectorWriter<T> {
 }
 
 impl<T: Element + NpyValue> VectorWriter<T> {
-    /// Starts a file of the given shape, `[rows, dim]`. The extension selects the format: `.npy`, or `.fbin` for f32 and
-    /// `.f16bin` for f16.
+    /// Starts a file of the given shape, `[rows, dim]`. The extension selects the format: `.npy`, or `.fbin` for f32,
+    /// `.f16bin` for f16, `.i8bin` for i8 and `.u8bin` for u8.
     ///
     /// # Errors
     /// [`Error::File`] if the extension is another, or the shape is too large for the format or for a file.

@@ -1,8 +1,8 @@
 //! Indexes of either kind, which live the same lives.
 
 use nearfield::{
-    AddOptions, Device, ElementKind, Error, Flat, Index, Ivf, MatrixView, Metric, Neighbors, Quantization,
-    SearchOptions, Vectors,
+    AddOptions, Device, ElementKind, Error, Flat, Index, Ivf, Metric, Neighbors, Quantization, SearchOptions,
+    Vectors,
 };
 
 use super::{Random, view};
@@ -70,9 +70,9 @@ pub fn ids(index: &Index) -> Vec<u64> {
 }
 
 /// The answer of an index; a `Flat` has no probes.
-pub fn answer(
+pub fn answer<'q>(
     index: &Index,
-    queries: MatrixView<'_, f32>,
+    queries: impl Into<Vectors<'q>>,
     options: &SearchOptions<'_>,
     probes: usize,
 ) -> Neighbors {

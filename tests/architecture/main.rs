@@ -145,7 +145,7 @@ fn wgpu_stays_in_the_folder_of_the_gpu() {
 }
 
 /// Files outside `src/elements` that a new element type changes: the text that kernels load it by, and what files call it.
-const NAMES_TYPES: &[&str] = &["gpu/kernel/text.rs", "io/element_type.rs", "io/vectors.rs"];
+const NAMES_TYPES: &[&str] = &["gpu/kernel/text.rs", "io/element_type.rs"];
 
 #[test]
 fn few_files_name_every_element_type() {

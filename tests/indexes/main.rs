@@ -14,6 +14,7 @@ mod filter;
 mod flat;
 mod host;
 mod hybrid;
+mod integers;
 mod interrupt;
 mod ivf;
 mod kmeans;

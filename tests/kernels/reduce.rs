@@ -5,30 +5,29 @@ use crate::common::bench::{Bench, Buffer, GUARD};
 use crate::common::covering::covering;
 use crate::common::{gpu, is_nightly, without_subgroups};
 use crate::compile_times::run_text;
-use half::f16;
-use nearfield::ElementKind;
 use nearfield::internals::kernels::reduce_blocks::{self, Operation, Params, reference};
 use nearfield::internals::kernels::{
     Driver, Kernel, Variant, deviations, locate, reduce_partials, reduce_rows,
 };
+use nearfield::{ElementKind, Matrix};
 use nearfield_testing::Random;
 
 /// The key of nothing.
 const NOTHING: u32 = u32::MAX;
 
 /// The variants of a kernel, each with a device that runs it, except redundant ones: compensation changes nothing in operations
-/// that do not sum; and f16 changes only how a vector is loaded, so half of the combinations of override constants run on f32
-/// and the others on f16. Without the nightly tier a covering set stands for the rest.
+/// that do not sum; and element types differ only in how a vector is loaded, so each combination of override constants runs on one
+/// of them. Without the nightly tier a covering set stands for the rest.
 fn variants(kernel: &Kernel) -> Vec<(Variant, Bench<'static>)> {
-    let has_halves = kernel.override_constants().iter().len() > 1
+    let has_types = kernel.override_constants().iter().len() > 1
         && kernel.variants().iter().any(|variant| variant.elements == ElementKind::F16);
     let is_wanted = |variant: &Variant| {
         let adds = Operation::ALL[variant.constants[0] as usize].is_sum();
         let values = kernel.override_constants().iter().zip(&variant.constants);
         let places = values.clone().map(|((_, values), value)| values.iter().position(|one| one == value));
-        let odd = places.flatten().sum::<usize>() % 2 == 1;
+        let number = places.flatten().sum::<usize>() % ElementKind::ALL.len();
         let compensated = values.clone().any(|((name, _), value)| *name == "COMPENSATED" && *value == 1);
-        (adds || !compensated) && (!has_halves || odd == (variant.elements == ElementKind::F16))
+        (adds || !compensated) && (!has_types || ElementKind::ALL[number] == variant.elements)
     };
     let wanted: Vec<_> = kernel.variants().into_iter().filter(is_wanted).collect();
     let covering = covering(&wanted);
@@ -71,32 +70,39 @@ impl Layout {
         Params { first, stride, length, rows, scale: 1.0, ..Params::default() }
     }
 
-    fn data(self, random: &mut Random, operation: Operation) -> Data {
+    fn data(self, random: &mut Random, operation: Operation, elements: ElementKind) -> Data {
         let outside = match operation {
             Operation::Min | Operation::ArgMin => f32::NEG_INFINITY,
             Operation::Max | Operation::ArgMax => f32::INFINITY,
+            _ if elements.is_integer() => 77.0,
             _ => f32::NAN,
         };
         let count = (self.begin(self.rows - 1) + self.length).next_multiple_of(4);
         let operand = |random: &mut Random| {
             let mut operand = vec![outside; count];
             for row in 0..self.rows {
-                operand[self.begin(row)..][..self.length].copy_from_slice(&random.integers(self.length, 9));
+                let values = random.integers(self.length, 9).into_iter().map(|value| value + least(elements));
+                operand[self.begin(row)..][..self.length].copy_from_slice(&values.collect::<Vec<f32>>());
             }
-            operand
+            Matrix::F32(operand, 1).to_kind(elements).into_f32()
         };
         Data { values: operand(random), others: operand(random) }
     }
 }
 
+/// Added to numbers from -9 on: u8 has no negative ones.
+fn least(elements: ElementKind) -> f32 {
+    if elements == ElementKind::U8 { 9.0 } else { 0.0 }
+}
+
 /// A buffer with an operand in a variant's element type.
 fn input(bench: Bench<'_>, elements: ElementKind, values: &[f32]) -> Buffer {
-    match elements {
-        ElementKind::F32 => bench.input(values),
-        ElementKind::F16 => {
-            bench.input(&values.iter().map(|&value| f16::from_f32(value)).collect::<Vec<_>>())
-        }
-        other => unreachable!("no operand of {other:?}"),
+    match Matrix::F32(values.to_vec(), 1).to_kind(elements) {
+        Matrix::F32(values, _) => bench.input(&values),
+        Matrix::F16(values, _) => bench.input(&values),
+        Matrix::BF16(values, _) => bench.input(&values),
+        Matrix::I8(values, _) => bench.input(&values),
+        Matrix::U8(values, _) => bench.input(&values),
     }
 }
 
@@ -128,7 +134,7 @@ fn every_variant_of_reduce_blocks_writes_one_record_per_block_and_nothing_else()
             Layout { first: 1, stride: 3, length: 2, rows: 9 },
         ];
         for (scale, layout) in [1.0, 4.0, 0.5].into_iter().zip(layouts) {
-            let data = layout.data(&mut random, operation);
+            let data = layout.data(&mut random, operation, variant.elements);
             let blocks = (3 + layout.length).div_ceil(block);
             let (first_block, pitch) = (2, blocks + 3);
             let params = Params {
@@ -176,8 +182,8 @@ fn every_variant_of_reduce_rows_writes_one_word_per_row_and_nothing_else() {
             [(1, 33, 0, 0), (2, 9, 3, 1), (3, 70, 1, 0), (4, 8, 4, 4), (31, 9, 0, 2), (1029, 11, 5, 1)]
         {
             let layout = Layout { first, stride: length + gap, length, rows };
-            let mut data = layout.data(&mut random, operation);
-            if length == 31 && !operation.is_sum() {
+            let mut data = layout.data(&mut random, operation, variant.elements);
+            if length == 31 && !operation.is_sum() && !variant.elements.is_integer() {
                 data.values[layout.begin(2)..][..length].fill(f32::NAN);
             }
             let scale = if length == 31 { 0.25 } else { 1.0 };
@@ -255,7 +261,7 @@ fn every_variant_of_locate_finds_the_first_place_of_a_key_in_its_block_alone() {
         let operation = if variant.constants[0] == 5 { Operation::ArgMin } else { Operation::ArgMax };
         let (block_vectors, first_block) = (700, 5);
         let layout = Layout { first: 6, stride: 7001, length: 6998, rows: 8 };
-        let data = layout.data(&mut random, operation);
+        let data = layout.data(&mut random, operation, variant.elements);
         let blocks = (3 + layout.length).div_ceil(4 * block_vectors);
         let mut wanted = vec![];
         let mut records = vec![];
@@ -263,7 +269,7 @@ fn every_variant_of_locate_finds_the_first_place_of_a_key_in_its_block_alone() {
             let begin = layout.begin(row);
             // Each block has all numbers from -9 to 9, many times; only the named block counts. Two of those are in other buffers.
             let block = row % (blocks + 2);
-            let key = operation.key((row % 19) as f32 - 9.0);
+            let key = operation.key((row % 19) as f32 - 9.0 + least(variant.elements));
             let from = ((begin / 4 + block * block_vectors) * 4).max(begin) - begin;
             let in_block = data.values.get(begin + from..begin + layout.length).filter(|_| block < blocks);
             let place = in_block.and_then(|values| locate::reference(operation, values, key));
@@ -298,7 +304,7 @@ fn every_variant_of_deviations_writes_one_record_per_block_and_nothing_else() {
         ];
         for (layout, (words, scale)) in layouts.into_iter().zip([(1, 1.0), (3, 4.0), (3, 0.5), (1, 1.0)]) {
             // NaN lie between the rows.
-            let data = layout.data(&mut random, Operation::Sum).values;
+            let data = layout.data(&mut random, Operation::Sum, variant.elements).values;
             // Rows that groups of lanes take, and rows of one word, have one block.
             if is_of_lanes && layout.length > block {
                 continue;
@@ -361,7 +367,7 @@ fn lanes_that_are_absent_leave_no_element_out() {
     let leaves = format!("if (subgroup_invocation_id + 1u == subgroup_size) {{ return; }}\n  {begins}");
     let text = text.replace(counts, "if (true)").replace(begins, &leaves);
     let layout = Layout { first: 1, stride: 4000, length: 3990, rows: 70 };
-    let data = layout.data(&mut Random::new(77), Operation::Sum);
+    let data = layout.data(&mut Random::new(77), Operation::Sum, ElementKind::F32);
     let [values, others] = [&data.values, &data.others].map(|values| bench.input(values));
     let (params, results) = (bench.uniform(&layout.params()), bench.output(layout.rows));
     let buffers = [&params, &*values, &*others, &*results];

@@ -93,6 +93,7 @@ impl Case {
                     count: self.offsets.len() as u32 - 1,
                     rows: rows.slice(),
                     elements: T::KIND,
+                    integral: T::KIND.is_integer(),
                     vectors: self.dim.div_ceil(4) as u32,
                     row_count: *row_count,
                     first_slot: *first_slot,
@@ -312,6 +313,47 @@ fn lists_of_a_fixed_pitch_and_ranges_of_slots_give_the_same_bits() {
                 let is_allowed = allowed.is_none() || words[slot as usize / 32] >> (slot % 32) & 1 == 1;
                 (2..22).contains(&place).then(|| if is_allowed { of(query, slot) } else { (ABSENT, NOBODY) })
             });
+        }
+    }
+}
+
+#[test]
+fn integers_are_summed_exactly_and_rounded_once() {
+    fn check<T: Element>(bench: Bench<'_>, dim: usize) {
+        let mut random = Random::new(dim as u64);
+        // The limits of the type come often, so that sums are as large as they get.
+        let mut vectors = |count: usize| {
+            let one = || [T::nearest(-1e9), T::nearest(1e9), T::nearest(random.below(256) as f32 - 60.0)];
+            let mut values: Vec<T> = std::iter::repeat_with(one).flatten().take(count * dim).collect();
+            random.shuffle(&mut values);
+            values
+        };
+        let (rows, queries) = (vectors(30), vectors(3));
+        let wide = |values: &[T]| values.iter().map(|value| value.widen()).collect::<Vec<f32>>();
+        let slots: Vec<u32> = (0..30).collect();
+        let case = Case::new(dim, wide(&queries), &wide(&rows), &slots, 30);
+        let case = case.looks_at(0..30).looks_at(7..12).looks_at(0..30);
+        for metric in Metric::ALL {
+            let (keys, ids) = case.run_on(bench, metric, 11, &rows);
+            let [values, storage] = [&case.queries, &case.storage].map(|values| view(values, dim));
+            let want = reference(metric, values, storage, &case.slots, &case.candidates, &case.offsets);
+            for ((key, id), (distance, slot)) in keys.into_iter().zip(ids).zip(want) {
+                assert_eq!(id, id_of(slot));
+                let said = format!("{metric}, {}, dim {dim}, slot {slot}", T::KIND);
+                match metric {
+                    Metric::Cosine => assert!((f64::from(value_of(key)) - distance).abs() < 2e-6, "{said}"),
+                    _ => assert_eq!(key, exact_key(distance), "{said}"),
+                }
+            }
+        }
+    }
+    let Some(bench) = Bench::open() else { return };
+    let device = Adapter.open(options().cache_dir(None)).expect("the same adapter");
+    device.write_for_hardware();
+    for bench in [bench, Bench::new(&device)] {
+        for dim in [1, 6, 64, 385, 1024, 20_000] {
+            check::<i8>(bench, dim);
+            check::<u8>(bench, dim);
         }
     }
 }

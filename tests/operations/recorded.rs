@@ -44,6 +44,7 @@ fn counts_that_no_buffer_holds_are_refused() {
         count: 1,
         rows: all,
         elements: ElementKind::F32,
+        integral: false,
         vectors: 1,
         row_count: 8,
         first_slot: 0,

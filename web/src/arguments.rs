@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use half::f16;
-use js_sys::{Float32Array, Float64Array, JSON, Reflect, Uint16Array};
+use js_sys::{Float32Array, Float64Array, Int8Array, JSON, Reflect, Uint8Array, Uint16Array};
 use nearfield::{Device, DeviceMatrix, ElementKind, Error, MatrixView, Metric, Quantization};
 use wasm_bindgen::prelude::*;
 
@@ -49,16 +49,28 @@ pub(crate) fn check_there(name: &str, array: &JsValue) -> Result<()> {
 pub(crate) enum Vectors {
     F32(Vec<f32>),
     F16(Vec<f16>),
+    I8(Vec<i8>),
+    U8(Vec<u8>),
     Device(DeviceMatrix),
 }
 
 impl Vectors {
-    /// Copies a `Float32Array`, the bits of a `Float16Array` in a `Uint16Array`, or vectors of `dim` elements in a `GPUBuffer` of the device.
+    /// Copies a `Float32Array`, the bits of a `Float16Array` in a `Uint16Array`, an `Int8Array`, a `Uint8Array`, or vectors of `dim` elements in a `GPUBuffer` of the device.
     pub(crate) async fn copied(device: &Device, name: &str, values: &JsValue, dim: usize) -> Result<Self> {
         if let Some(values) = values.dyn_ref::<Float32Array>() {
             check_there(name, values)?;
             check_room(values.length(), size_of::<f32>())?;
             return Ok(Self::F32(values.to_vec()));
+        }
+        if let Some(values) = values.dyn_ref::<Int8Array>() {
+            check_there(name, values)?;
+            check_room(values.length(), size_of::<i8>())?;
+            return Ok(Self::I8(values.to_vec()));
+        }
+        if let Some(values) = values.dyn_ref::<Uint8Array>() {
+            check_there(name, values)?;
+            check_room(values.length(), size_of::<u8>())?;
+            return Ok(Self::U8(values.to_vec()));
         }
         match values.dyn_ref::<Uint16Array>() {
             Some(bits) => {
@@ -68,7 +80,11 @@ impl Vectors {
                 Ok(Self::F16(bits.to_vec().into_iter().map(f16::from_bits).collect()))
             }
             None if values.is_object() => Ok(Self::Device(vectors_of(device, values, dim).await?)),
-            None => Err(argument(name, "a Float32Array or a Float16Array", "something else")),
+            None => Err(argument(
+                name,
+                "a Float32Array, a Float16Array, an Int8Array or a Uint8Array",
+                "something else",
+            )),
         }
     }
 
@@ -77,6 +93,8 @@ impl Vectors {
         match self {
             Self::F32(values) => Ok(MatrixView::new(values, dim).map_err(thrown)?.into()),
             Self::F16(values) => Ok(MatrixView::new(values, dim).map_err(thrown)?.into()),
+            Self::I8(values) => Ok(MatrixView::new(values, dim).map_err(thrown)?.into()),
+            Self::U8(values) => Ok(MatrixView::new(values, dim).map_err(thrown)?.into()),
             Self::Device(matrix) => Ok(matrix.into()),
         }
     }
@@ -145,6 +163,6 @@ impl Settings {
 
     pub(crate) fn elements(&self) -> Result<ElementKind> {
         let Some(word) = self.word("dtype") else { return Ok(ElementKind::F32) };
-        word.parse().map_err(|_| argument("dtype", "float32 or float16", &word))
+        word.parse().map_err(|_| argument("dtype", "float32, float16, int8 or uint8", &word))
     }
 }

@@ -66,7 +66,7 @@ impl CoreIndex {
             ("kind", if index.lists().is_some() { "ivf" } else { "flat" }.into()),
             ("size", (index.len() as f64).into()),
             ("dim", (index.dim() as f64).into()),
-            ("dtype", format!("float{}", 8 * index.elements().size()).into()),
+            ("dtype", index.elements().numpy_name().into()),
             ("metric", index.metric().to_string().into()),
             ("lists", index.lists().map_or(JsValue::NULL, |lists| (lists as f64).into())),
             ("nextId", (index.next_id() as f64).into()),

@@ -2,8 +2,8 @@ import type { Device } from './device.js';
 import type { Calls, Engine, Vectors } from './engine.js';
 import { argument, DeviceLostError, NearfieldError } from './errors.js';
 import { CALL, check, heard, WARM_UP, whole, WITHIN } from './options.js';
-import type { AddOptions, Metric, SearchOptions, SearchResult, SignalOptions, WarmUpOptions, WithinOptions } from './types.js';
-import { above, allowOf, bytesOf, type Ids, idsOf, isBuffer, stays, type VectorData, vectorsOf } from './values.js';
+import type { AddOptions, Dtype, Metric, SearchOptions, SearchResult, SignalOptions, WarmUpOptions, WithinOptions } from './types.js';
+import { above, allowOf, bytesOf, type Ids, idsOf, isBuffer, type Numbers, stays, type VectorData, vectorsOf } from './values.js';
 
 /** What an index is made of: its handle, what it tells of itself, its settings, and the handle of the device that it was made on. @internal */
 export type Made = [handle: number, about: string, settings: string, deviceHandle: number];
@@ -12,7 +12,7 @@ export type Made = [handle: number, about: string, settings: string, deviceHandl
 interface About {
   size: number;
   dim: number;
-  dtype: 'float32' | 'float16';
+  dtype: Dtype;
   metric: Metric;
   lists: number | null;
   nextId: number;
@@ -29,13 +29,19 @@ const released = new FinalizationRegistry<{ engine: Engine; handle: number }>(({
   void engine.call('free', [handle]).catch(() => undefined);
 });
 
-const isArray = (values: Vectors): values is Float32Array | Uint16Array => ArrayBuffer.isView(values);
+const isArray = (values: Vectors): values is Numbers => ArrayBuffer.isView(values);
 
 /** `GPUBufferUsage.COPY_SRC`, which contexts without WebGPU lack. */
 const COPY_SRC = 4;
 
-/** The bits of 1 as a 16-bit float; the 1,023 numbers after it go up to 2. */
-const HALF_ONE = 0x3c00;
+/** For each type of rows: the class of arrays, a number that is not zero, and how many that differ follow each other from it on. */
+const MADE_UP = {
+  float32: [Float32Array, 1, 1 << 24],
+  // The bits of 1 as a 16-bit float; the 1,023 numbers after it go up to 2.
+  float16: [Uint16Array, 0x3c00, 1024],
+  int8: [Int8Array, 1, 127],
+  uint8: [Uint8Array, 1, 255],
+} as const;
 
 /** Rows of an empty index that is warmed up, unless the caller tells how many there will be. */
 const FEW_ROWS = 2000;
@@ -259,11 +265,10 @@ export abstract class BaseIndex {
   }
 
   /** Vectors of one element each that is not zero; successive ones differ. */
-  #madeUp(name: string, count: number): Float32Array<ArrayBuffer> | Uint16Array<ArrayBuffer> {
-    const isHalf = this.#about.dtype === 'float16';
-    const [length, start, steps] = isHalf ? [count * this.dim, HALF_ONE, 1024] : [count * this.dim, 1, count];
+  #madeUp(name: string, count: number): Numbers<ArrayBuffer> {
+    const [Kind, start, steps] = MADE_UP[this.#about.dtype];
     try {
-      const made = isHalf ? new Uint16Array(length) : new Float32Array(length);
+      const made = new Kind(count * this.dim);
       for (let row = 0; row < count; row++) made[row * this.dim + (row % this.dim)] = start + (row % steps);
       return made;
     } catch {

@@ -4,7 +4,7 @@ import init, { CoreDevice, CoreIndex } from './core/core.js';
 import { argument, closed, NearfieldError, typed } from './errors.js';
 import * as files from './files.js';
 import type { GpuInfo, SearchResult } from './types.js';
-import type { Allow } from './values.js';
+import type { Allow, Numbers } from './values.js';
 
 /** What a call may do beside its arguments. */
 export interface CallOptions {
@@ -22,7 +22,7 @@ export interface Engine {
 }
 
 /** Vectors as the module takes them. The buffer is one of the device's. */
-export type Vectors = Float32Array | Uint16Array | { buffer: GPUBuffer; offset: number; rows: number };
+export type Vectors = Numbers | { buffer: GPUBuffer; offset: number; rows: number };
 
 export interface Opened {
   handle: number;

@@ -8,6 +8,9 @@ export type Instance<Name extends string, Otherwise> = typeof globalThis extends
 /** How distances are measured: the squared or plain Euclidean distance, one minus the cosine, or the negative inner product. */
 export type Metric = 'l2sq' | 'l2' | 'cosine' | 'ip';
 
+/** How rows are stored. */
+export type Dtype = 'float32' | 'float16' | 'int8' | 'uint8';
+
 /** Options that both kinds of index take. */
 export interface StoreOptions {
   /**
@@ -25,8 +28,11 @@ export interface IndexOptions extends StoreOptions {
   dim: number;
   /** Default: `cosine`. */
   metric?: Metric;
-  /** How rows are stored: `float16` takes half the memory and `Float16Array`s only. Default: `float32`. */
-  dtype?: 'float32' | 'float16';
+  /**
+   * How rows are stored. `float16` takes half the memory and `Float16Array`s only. `int8` and `uint8` take a quarter, and `Int8Array`s or
+   * `Uint8Array`s only; `l2sq`, `l2` and `ip` between integers are exact, rounded once. Default: `float32`.
+   */
+  dtype?: Dtype;
   /** Whether rows are screened by a copy in 8-bit integers. Answers are the same, bit for bit. Default: `auto`. */
   quantization?: 'auto' | 'none' | 'int8';
 }

@@ -3,10 +3,12 @@
 import { argument } from './errors.js';
 import type { Instance } from './types.js';
 
-/** Vectors, one after the other: 32-bit or 16-bit floats, numbers, or a buffer on the GPU. */
+/** Vectors, one after the other: 32-bit or 16-bit floats, integers of 8 bits, numbers, or a buffer on the GPU. */
 export type VectorData =
   | Float32Array
   | Instance<'Float16Array', never>
+  | Int8Array
+  | Uint8Array
   | readonly number[]
   | readonly (readonly number[] | Float32Array)[]
   | BufferData;
@@ -49,18 +51,29 @@ export function stays<T>(name: string, values: T): T {
   return kindOf(values) ? there(name, values, 'an array that stays until the call has ended') : values;
 }
 
-function numbersOf(name: string, values: ArrayBufferView): Float32Array | Uint16Array | undefined {
-  const kind = kindOf(values);
-  if (kind !== 'Float32Array' && kind !== 'Float16Array') return undefined;
+/** Vectors as the module takes them: 32-bit floats, the bits of 16-bit floats, or integers. */
+export type Numbers<B extends ArrayBufferLike = ArrayBufferLike> = Float32Array<B> | Uint16Array<B> | Int8Array<B> | Uint8Array<B>;
+
+/** The class that the module takes for each class of vectors. */
+const TAKEN = new Map<string, new (buffer: ArrayBufferLike, offset: number, length: number) => Numbers>([
+  ['Float32Array', Float32Array],
+  ['Float16Array', Uint16Array],
+  ['Int8Array', Int8Array],
+  ['Uint8Array', Uint8Array],
+]);
+
+function numbersOf(name: string, values: ArrayBufferView): Numbers | undefined {
+  const Taken = TAKEN.get(kindOf(values) ?? '');
+  if (!Taken) return undefined;
   const { buffer, byteOffset, length } = there(name, values as Float32Array);
-  return kind === 'Float32Array' ? new Float32Array(buffer, byteOffset, length) : new Uint16Array(buffer, byteOffset, length);
+  return new Taken(buffer, byteOffset, length);
 }
 
-/** Vectors of `dim` elements as the module takes them: floats, or the bits of 16-bit floats. */
-export function vectorsOf(name: string, vectors: Exclude<VectorData, BufferData>, dim: number): Float32Array | Uint16Array {
+/** Vectors of `dim` elements as the module takes them. */
+export function vectorsOf(name: string, vectors: Exclude<VectorData, BufferData>, dim: number): Numbers {
   const values: unknown = vectors;
   const numbers = ArrayBuffer.isView(values) ? numbersOf(name, values) : Array.isArray(values) ? flat(name, values, dim) : undefined;
-  if (!numbers) throw argument(name, 'a Float32Array, a Float16Array or an array of numbers', values);
+  if (!numbers) throw argument(name, 'a Float32Array, a Float16Array, an Int8Array, a Uint8Array or an array of numbers', values);
   if (numbers.length % dim !== 0) throw argument(name, `a multiple of dim, ${dim}, as its length`, numbers.length);
   return numbers;
 }

@@ -8,6 +8,8 @@
 // - lists of a fixed pitch, each with its count: list_pitch > 0, one row of workgroups per query;
 // - a range for all queries: dense_count > 0, one row of workgroups per query. With list_pitch > 0 it is a range of places in
 //   `candidates`, otherwise a range of slots.
+// Sums of integers are exact whatever their order: `INTEGRAL` sums them in i32, and rounds each total once.
+//
 // With entries > 0 a candidate is an index into `slots`; otherwise it is a slot. For a range, `slots` then has one bit per slot,
 // and slots whose bit is 0 are skipped.
 @group(0) @binding(1) var<storage, read> queries: array<vec4<f32>>; // [queries, dim]
@@ -20,6 +22,7 @@
 @group(0) @binding(8) var<storage, read_write> found_ids: array<vec2<u32>>;
 
 override METRIC: u32 = 0u;
+override INTEGRAL: u32 = 0u; // 1: elements of queries and rows are integers from -128 to 255
 
 const AHEAD = 6u; // vectors of an invocation that are loaded together
 
@@ -34,10 +37,15 @@ fn query_of(candidate: u32) -> u32 {
   return low;
 }
 
-struct Sums { dots: vec4<f32>, query_squares: vec4<f32>, row_squares: vec4<f32> }
+struct Sums { dots: vec4<f32>, query_squares: vec4<f32>, row_squares: vec4<f32>, whole: WholeSums }
+struct WholeSums { dots: vec4<i32>, query_squares: vec4<i32>, row_squares: vec4<i32> }
 
 fn take(sums: Sums, q: vec4<f32>, x: vec4<f32>) -> Sums {
   var next = sums;
+  if (INTEGRAL == 1u) {
+    next.whole = take_whole(sums.whole, vec4<i32>(q), vec4<i32>(x));
+    return next;
+  }
   if (METRIC == METRIC_L2) {
     let difference = q - x;
     next.dots = fma(difference, difference, sums.dots);
@@ -51,6 +59,69 @@ fn take(sums: Sums, q: vec4<f32>, x: vec4<f32>) -> Sums {
   return next;
 }
 
+fn take_whole(sums: WholeSums, q: vec4<i32>, x: vec4<i32>) -> WholeSums {
+  var next = sums;
+  if (METRIC == METRIC_L2) {
+    next.dots += (q - x) * (q - x);
+  } else {
+    next.dots += q * x;
+  }
+  if (METRIC == METRIC_COSINE) {
+    next.query_squares += q * q;
+    next.row_squares += x * x;
+  }
+  return next;
+}
+
+const SPLIT = 12u; // bits of the low part of a whole sum
+
+/// The high and the low part of a sum that i32 holds and f32 need not: sixteen of each add up exactly in f32.
+fn parts(four: vec4<i32>) -> vec2<f32> {
+  let sum = (four.x + four.y) + (four.z + four.w);
+  return vec2(f32(sum >> SPLIT), f32(sum & ((1 << SPLIT) - 1)));
+}
+
+/// The sum of both parts, rounded once: the product is exact.
+fn joined(both: vec2<f32>) -> f32 { return both.x * f32(1u << SPLIT) + both.y; }
+
+/// The sums of one of sixteen invocations, for sixteen to be added up.
+fn floats(sums: Sums) -> vec4<f32> {
+  if (INTEGRAL == 1u) { return vec4(parts(sums.whole.dots), 0.0, 0.0); }
+  return vec4(across(sums.dots), across(sums.query_squares), across(sums.row_squares), 0.0);
+}
+
+/// The squares among whole sums, likewise.
+fn squares(sums: Sums) -> vec4<f32> {
+  return vec4(parts(sums.whole.query_squares), parts(sums.whole.row_squares));
+}
+
+/// The totals from what was added up.
+fn totals(floats: vec4<f32>, squares: vec4<f32>) -> vec4<f32> {
+  if (INTEGRAL == 0u) { return floats; }
+  return vec4(joined(floats.xy), joined(squares.xy), joined(squares.zw), 0.0);
+}
+
+fn none() -> Sums {
+  let zero = vec4(0.0);
+  let whole = vec4(0i);
+  return Sums(zero, zero, zero, WholeSums(whole, whole, whole));
+}
+
+/// The totals of a row by one invocation alone.
+fn whole_alone(query: u32, row: u32) -> vec4<f32> {
+  var all = vec4(0.0);
+  var all_squares = vec4(0.0);
+  for (var turn = 0u; turn < WIDTH; turn++) {
+    var sums_of = none();
+    for (var i = turn; i < params.vectors; i += WIDTH) {
+      sums_of = take(sums_of, queries[query * params.vectors + i], widen(rows[row * params.vectors + i]));
+    }
+    all += floats(sums_of);
+    all_squares += squares(sums_of);
+  }
+  return totals(all, all_squares);
+}
+
 /// What `sixteen_sum` gives sixteen invocations, by one alone. It takes their parts in an order in which at most four wait for the part
 /// that the tree adds to them.
 fn sums_alone(query: u32, row: u32) -> vec4<f32> {
@@ -59,12 +130,12 @@ fn sums_alone(query: u32, row: u32) -> vec4<f32> {
   var fours = vec4(0.0);
   var eights = vec4(0.0);
   for (var turn = 0u; turn < WIDTH; turn++) {
-    var sums_of = Sums(vec4(0.0), vec4(0.0), vec4(0.0));
+    var sums_of = none();
     // 0, 8, 4, 12, 2 and so on: the tree adds places that are 8 apart first.
     for (var i = reverseBits(turn) >> 28u; i < params.vectors; i += WIDTH) {
       sums_of = take(sums_of, queries[query * params.vectors + i], widen(rows[row * params.vectors + i]));
     }
-    var part = vec4(across(sums_of.dots), across(sums_of.query_squares), across(sums_of.row_squares), 0.0);
+    var part = floats(sums_of);
     if ((turn & 1u) == 0u) { ones = part; continue; }
     part = ones + part;
     if ((turn & 2u) == 0u) { twos = part; continue; }
@@ -121,8 +192,10 @@ fn refine(
     var id = vec2(0xffffffffu);
     if (here) { id = ids[row]; }
     var sums = vec4(0.0);
-    if (IS_SOFTWARE && here) { sums = sums_alone(query, row); }
-    var sums_of = Sums(vec4(0.0), vec4(0.0), vec4(0.0));
+    if (IS_SOFTWARE && here) {
+      if (INTEGRAL == 1u) { sums = whole_alone(query, row); } else { sums = sums_alone(query, row); }
+    }
+    var sums_of = none();
     if (!IS_SOFTWARE && here) {
       var i = index % WIDTH;
       // Six vectors are loaded together and added one after the other.
@@ -142,7 +215,10 @@ fn refine(
       }
     }
     if (!IS_SOFTWARE) {
-      sums = sixteen_sum(index, vec4(across(sums_of.dots), across(sums_of.query_squares), across(sums_of.row_squares), 0.0));
+      sums = sixteen_sum(index, floats(sums_of));
+      var squares_of = vec4(0.0);
+      if (INTEGRAL == 1u && METRIC == METRIC_COSINE) { squares_of = sixteen_sum(index, squares(sums_of)); }
+      sums = totals(sums, squares_of);
     }
     if ((IS_SOFTWARE || index % WIDTH == 0u) && candidate < total) {
       if (here) {

@@ -1,8 +1,8 @@
 // Moves rows between a buffer in their order and the slots of a segment: scatters them to their slots, or gathers them. A
-// row is any number of words of 8 bytes, so one kernel moves rows, norms and ids. Slots of other segments are skipped.
+// row is any number of words, so one kernel moves rows, norms and ids. Slots of other segments are skipped.
 @group(0) @binding(1) var<storage, read> slots: array<u32>; // [positions]
-@group(0) @binding(2) var<storage, read> moved_from: array<vec2<u32>>; // [positions, words]; with GATHER = 1 [rows, words]
-@group(0) @binding(3) var<storage, read_write> moved_to: array<vec2<u32>>; // [rows, words]; with GATHER = 1 [positions, words]
+@group(0) @binding(2) var<storage, read> moved_from: array<u32>; // [positions, words]; with GATHER = 1 [rows, words]
+@group(0) @binding(3) var<storage, read_write> moved_to: array<u32>; // [rows, words]; with GATHER = 1 [positions, words]
 
 override GATHER: u32 = 0u;
 

@@ -32,6 +32,9 @@ impl Block {
         match vectors {
             Matrix::F32(values, dim) => Self::of(values, *dim, not_finite),
             Matrix::F16(values, dim) => Self::of(values, *dim, not_finite),
+            Matrix::BF16(values, dim) => Self::of(values, *dim, not_finite),
+            Matrix::I8(values, dim) => Self::of(values, *dim, not_finite),
+            Matrix::U8(values, dim) => Self::of(values, *dim, not_finite),
         }
     }
 

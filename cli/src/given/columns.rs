@@ -8,7 +8,7 @@ use std::io::{BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use arrow::array::types::{Float16Type, Float32Type};
+use arrow::array::types::{Float16Type, Float32Type, Int8Type, UInt8Type};
 use arrow::array::{Array, ArrayRef, AsArray, GenericListArray, OffsetSizeTrait, RecordBatch};
 use arrow::compute::cast;
 use arrow::compute::kernels::cmp::distinct;
@@ -121,8 +121,12 @@ fn choose(schema: &Schema, name: Option<&str>) -> Result<usize> {
 
 /// Copies a column to a file in a directory.
 fn copy(path: &Path, column: usize, field: &Field, directory: &Path) -> Result<VectorFile> {
-    let is_half = element(field) == Some(&DataType::Float16);
-    let copy = directory.join(if is_half { "vectors.f16bin" } else { "vectors.fbin" });
+    let copy = directory.join(match element(field) {
+        Some(DataType::Float16) => "vectors.f16bin",
+        Some(DataType::Int8) => "vectors.i8bin",
+        Some(DataType::UInt8) => "vectors.u8bin",
+        _ => "vectors.fbin",
+    });
     let mut out = BufWriter::new(File::create(&copy)?);
     // The numbers of rows and elements, known in the end.
     out.write_all(&[0; 8])?;
@@ -176,9 +180,12 @@ impl Block {
             bail!("needed numbers, element {} of row {} is NULL", place % dim, first + place / dim);
         }
         self.bytes.clear();
-        if elements.data_type() == &DataType::Float16 {
-            let values = elements.as_primitive::<Float16Type>().values();
-            self.bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+        if let Some(values) = elements.as_primitive_opt::<Float16Type>() {
+            self.bytes.extend(values.values().iter().flat_map(|value| value.to_le_bytes()));
+        } else if let Some(values) = elements.as_primitive_opt::<Int8Type>() {
+            self.bytes.extend(values.values().iter().map(|&value| value as u8));
+        } else if let Some(values) = elements.as_primitive_opt::<UInt8Type>() {
+            self.bytes.extend_from_slice(values.values());
         } else {
             let values = cast(&elements, &DataType::Float32)?;
             if let Some((place, needed)) = first_misfit(&elements, &values)? {

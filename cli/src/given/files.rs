@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use nearfield::io::read_row_ids;
-use nearfield::{AddOptions, Error, Index, Metric, SavedIndex};
+use nearfield::{AddOptions, ElementKind, Error, HostVectors, Index, Matrix, Metric, SavedIndex};
 
 use super::vectors::{Vectors, file_of};
 use crate::terminal::progress::bar;
@@ -96,6 +96,23 @@ pub fn row_ids(path: &Path, rows: usize) -> Result<Vec<u64>> {
     Ok(ids)
 }
 
+/// Rows as an index of this element type stores them: f32 may be rounded to f16, but no number to an integer.
+/// `first` is the number of the first one.
+pub fn stored(rows: Matrix, kind: ElementKind, first: usize) -> Result<Matrix> {
+    if !kind.is_integer() || rows.kind() == kind {
+        return Ok(rows.to_kind(kind));
+    }
+    let (dim, given) = (rows.dim(), HostVectors::from(&rows).to_f32());
+    let rows = rows.to_kind(kind);
+    let kept = HostVectors::from(&rows).to_f32();
+    let misfit = given.iter().zip(&kept).position(|(given, kept)| given != kept);
+    if let Some(place) = misfit {
+        let (value, row) = (given[place], first + place / dim);
+        bail!("--elements: needed numbers that {kind} holds exactly, found {value} in row {row}");
+    }
+    Ok(rows)
+}
+
 /// Adds all rows of a file to an empty index, piece after piece, under these ids or their numbers.
 pub fn fill(index: &mut Index, file: &Vectors, ids: Option<&[u64]>) -> Result<Filled> {
     let bar = bar("upload", file.rows());
@@ -107,7 +124,7 @@ pub fn fill(index: &mut Index, file: &Vectors, ids: Option<&[u64]>) -> Result<Fi
             return Ok(filled);
         };
         let (first, rows) = piece.context("--rows")?;
-        let rows = rows.to_kind(index.elements());
+        let rows = stored(rows, index.elements(), first)?;
         filled.load += start.elapsed();
         let start = Instant::now();
         let progress = |done| bar.set_position((first + done) as u64);

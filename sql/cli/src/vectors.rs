@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use datafusion::arrow::array::{ArrayRef, FixedSizeListArray, PrimitiveArray, RecordBatch, UInt64Array};
-use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Float16Type, Float32Type, Schema, SchemaRef};
+use datafusion::arrow::datatypes::{
+    DataType, Field, FieldRef, Float16Type, Float32Type, Int8Type, Schema, SchemaRef, UInt8Type,
+};
 use datafusion::catalog::streaming::StreamingTable;
 use datafusion::catalog::{DynamicFileCatalog, TableProvider, UrlTableFactory};
 use datafusion::common::{DataFusionError, Result};
@@ -44,7 +46,13 @@ pub(crate) fn table(file: Vectors) -> anyhow::Result<Arc<dyn TableProvider>> {
 }
 
 fn element(kind: ElementKind) -> FieldRef {
-    let kind = if kind == ElementKind::F16 { DataType::Float16 } else { DataType::Float32 };
+    // Arrow has no bf16, and f32 holds its numbers.
+    let kind = match kind {
+        ElementKind::F16 => DataType::Float16,
+        ElementKind::I8 => DataType::Int8,
+        ElementKind::U8 => DataType::UInt8,
+        _ => DataType::Float32,
+    };
     // As in literals and casts.
     Field::new_list_field(kind, true).into()
 }
@@ -76,6 +84,11 @@ fn batch(schema: &SchemaRef, first: usize, rows: Matrix) -> Result<RecordBatch> 
     let values: ArrayRef = match rows {
         Matrix::F32(values, _) => Arc::new(PrimitiveArray::<Float32Type>::from_iter_values(values)),
         Matrix::F16(values, _) => Arc::new(PrimitiveArray::<Float16Type>::from_iter_values(values)),
+        Matrix::I8(values, _) => Arc::new(PrimitiveArray::<Int8Type>::from_iter_values(values)),
+        Matrix::U8(values, _) => Arc::new(PrimitiveArray::<UInt8Type>::from_iter_values(values)),
+        wide @ Matrix::BF16(..) => {
+            Arc::new(PrimitiveArray::<Float32Type>::from_iter_values(wide.into_f32()))
+        }
     };
     let ids = UInt64Array::from_iter_values(first as u64..(first + count) as u64);
     let vectors = FixedSizeListArray::try_new(element(kind), dim as i32, values, None)?;

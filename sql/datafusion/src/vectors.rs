@@ -1,8 +1,10 @@
-//! Vectors in Arrow arrays: lists of floating-point numbers, read where they lie.
+//! Vectors in Arrow arrays: lists of floating-point numbers or of integers of 8 bits, read where they lie.
 
 use std::ops::Range;
 
-use datafusion::arrow::array::types::{ArrowPrimitiveType, Float16Type, Float32Type, Float64Type};
+use datafusion::arrow::array::types::{
+    ArrowPrimitiveType, Float16Type, Float32Type, Float64Type, Int8Type, UInt8Type,
+};
 use datafusion::arrow::array::{Array, ArrayRef, ArrowNativeTypeOp, AsArray, ListLikeArray};
 use datafusion::arrow::buffer::NullBuffer;
 use datafusion::arrow::datatypes::{DataType, Field};
@@ -32,6 +34,8 @@ macro_rules! number {
 }
 number!(f16, f16::to_f64, f16::to_f32);
 number!(f32, f64::from, std::convert::identity);
+number!(i8, f64::from, f32::from);
+number!(u8, f64::from, f32::from);
 number!(f64, std::convert::identity, |x: f64| x as f32);
 
 /// The elements of all vectors, one after the other.
@@ -40,6 +44,8 @@ pub(crate) enum Elements<'a> {
     F16(&'a [f16]),
     F32(&'a [f32]),
     F64(&'a [f64]),
+    I8(&'a [i8]),
+    U8(&'a [u8]),
 }
 
 /// Runs the same expression for whichever type the elements have.
@@ -49,6 +55,8 @@ macro_rules! with_elements {
             $crate::vectors::Elements::F16($values) => $body,
             $crate::vectors::Elements::F32($values) => $body,
             $crate::vectors::Elements::F64($values) => $body,
+            $crate::vectors::Elements::I8($values) => $body,
+            $crate::vectors::Elements::U8($values) => $body,
         }
     };
 }
@@ -64,8 +72,8 @@ pub(crate) struct Vectors<'a> {
 
 /// Whether a column of this type holds vectors that need no conversion.
 pub(crate) fn holds_vectors(data_type: &DataType) -> bool {
-    element_type(data_type)
-        .is_some_and(|element| matches!(element, DataType::Float16 | DataType::Float32 | DataType::Float64))
+    use DataType::{Float16, Float32, Float64, Int8, UInt8};
+    element_type(data_type).is_some_and(|element| matches!(element, Float16 | Float32 | Float64 | Int8 | UInt8))
 }
 
 /// The type of the elements of a list.
@@ -98,7 +106,7 @@ fn is_number(data_type: &DataType) -> bool {
 }
 
 impl<'a> Vectors<'a> {
-    /// Reads a column of lists with f16, f32 or f64 elements.
+    /// Reads a column of lists with f16, f32, f64, i8 or u8 elements.
     pub(crate) fn new(column: &'a ArrayRef) -> Result<Self> {
         let lists: &dyn ListLikeArray = match column.data_type() {
             DataType::FixedSizeList(..) => column.as_fixed_size_list(),
@@ -111,7 +119,9 @@ impl<'a> Vectors<'a> {
             DataType::Float16 => Elements::F16(slice::<Float16Type>(values)),
             DataType::Float32 => Elements::F32(slice::<Float32Type>(values)),
             DataType::Float64 => Elements::F64(slice::<Float64Type>(values)),
-            other => return exec_err!("vectors: needed elements of f16, f32 or f64, given {other}"),
+            DataType::Int8 => Elements::I8(slice::<Int8Type>(values)),
+            DataType::UInt8 => Elements::U8(slice::<UInt8Type>(values)),
+            other => return exec_err!("vectors: needed elements of f16, f32, f64, i8 or u8, given {other}"),
         };
         let null_elements = values.logical_nulls().filter(|nulls| nulls.null_count() > 0);
         Ok(Self { elements, lists, null_elements })

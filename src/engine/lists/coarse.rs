@@ -217,7 +217,8 @@ impl Coarse {
         commands.stage("coarse_refine");
         let found = keys_and_ids(buffers.keys, buffers.ids);
         let (metric, count) = (centroids.metric, queries.count);
-        let refining = Refining { metric, queries: queries.vectors.values, count, candidates, found };
+        let (queries, integral) = (queries.vectors.values, false);
+        let refining = Refining { metric, queries, count, integral, candidates, found };
         refining.encode(commands, centroids.table(), true)?;
         commands.stage("coarse_select");
         selection.encode(commands, found, rows, count)?;

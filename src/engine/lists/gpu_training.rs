@@ -128,6 +128,7 @@ impl GpuTraining {
                 metric: self.centroids.metric,
                 queries: BufferSlice::all(&self.centroids.rows),
                 count: 1,
+                integral: false,
                 candidates: refine::Candidates::Dense {
                     first: piece.first,
                     count: piece.count,

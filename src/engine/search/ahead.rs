@@ -87,10 +87,17 @@ pub(crate) fn selecting(only: Only) -> Wanted {
 
 /// The kernels that compute distances as they are reported and select a few of them, and the norms of queries and rows.
 pub(crate) fn reporting(metric: Metric, elements: ElementKind) -> Vec<Wanted> {
-    vec![
+    let refine = |integral| {
+        let refine = Wanted::of(&refine::KERNEL).rows(elements).with("METRIC", metric_constant(metric));
+        refine.with("INTEGRAL", integral)
+    };
+    let mut wanted = vec![
         selecting(Only::EveryOfFew),
-        Wanted::of(&refine::KERNEL).rows(elements).with("METRIC", metric_constant(metric)),
+        refine(elements.is_integer().into()),
         Wanted::of(&norms::KERNEL),
         Wanted::of(&norms::KERNEL).rows(elements),
-    ]
+    ];
+    // Rows of integers are searched for floats, too.
+    wanted.extend(elements.is_integer().then(|| refine(0)));
+    wanted
 }

@@ -180,13 +180,14 @@ impl<'a> Batch<'a> {
     /// Computes the distances of the candidates as they are reported.
     pub(crate) fn encode_refine(&self, commands: &mut Commands<'_>, count: u32) -> Result<()> {
         let SearchBuffers { queries, keys, ids, .. } = &*self.buffers;
-        let (metric, queries) = (self.request.metric, queries.into());
+        let SearchRequest { metric, integral, .. } = *self.request;
+        let queries = queries.into();
         let slots = self.gathered.as_ref().map(|gathered| {
             let entries = gathered.end();
             (BufferSlice::range(&self.buffers.allowed, 0, entries * 4), entries as u32)
         });
         let (candidates, found) = (self.lists(count).to_refine(slots), keys_and_ids(keys, ids));
-        self.rows.encode_refining(commands, &Refining { metric, queries, count, candidates, found })
+        self.rows.encode_refining(commands, &Refining { metric, queries, count, integral, candidates, found })
     }
 
     /// Selects the nearest candidates, submits, and reads them: what was refused, keys, ids and counts of the nearest, counts of candidates,

@@ -99,8 +99,9 @@ impl<'a> Exhaustive<'a> {
         found: Selected<'_>,
     ) -> Result<()> {
         let candidates = self.visited.candidates(stretch, [self.pitch, kept], &self.buffers.allowed);
-        let (metric, queries) = (self.request.metric, (&self.buffers.queries).into());
-        let refining = Refining { metric, queries, count: self.count, candidates, found };
+        let SearchRequest { metric, integral, .. } = *self.request;
+        let (queries, count) = ((&self.buffers.queries).into(), self.count);
+        let refining = Refining { metric, queries, count, integral, candidates, found };
         refining.encode(commands, self.rows.segments[stretch.segment].table(self.rows.layout)?, true)
     }
 }

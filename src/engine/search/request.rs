@@ -12,6 +12,8 @@ use crate::options::residency::Residency;
 pub(crate) struct SearchRequest<'a> {
     pub(crate) metric: Metric,
     pub(crate) k: usize,
+    /// Whether the queries are of integers, so that their distances to rows of integers are exact.
+    pub(crate) integral: bool,
     /// All rows within it are to be found, instead of the k nearest.
     pub(crate) radius: Option<f32>,
     pub(crate) budget: u64,
@@ -32,8 +34,19 @@ pub(crate) struct SearchRequest<'a> {
 impl SearchRequest<'_> {
     /// The k nearest of all rows, and nothing besides.
     pub(crate) fn nearest(metric: Metric, k: usize, budget: u64) -> Self {
-        let (radius, allowed, probes, progress, forms) = (None, None, None, None, FormChoice::Tuned);
-        Self { metric, k, radius, budget, allowed, probes, widens: false, profile: false, forms, progress }
+        Self {
+            metric,
+            k,
+            integral: false,
+            radius: None,
+            budget,
+            allowed: None,
+            probes: None,
+            widens: false,
+            profile: false,
+            forms: FormChoice::Tuned,
+            progress: None,
+        }
     }
 
     /// An upper bound of the distances within the radius, as engines compute them: L2 as its square.

@@ -115,8 +115,11 @@ impl Kernel {
         }
         if self.loads_rows {
             snippets.push(match variant.elements {
-                ElementKind::F32 => wgsl!("lib/variants/rows_f32"),
-                ElementKind::F16 => wgsl!("lib/variants/rows_f16"),
+                ElementKind::F32 => wgsl!("lib/rows/f32"),
+                ElementKind::F16 => wgsl!("lib/rows/f16"),
+                ElementKind::BF16 => wgsl!("lib/rows/bf16"),
+                ElementKind::I8 => wgsl!("lib/rows/i8"),
+                ElementKind::U8 => wgsl!("lib/rows/u8"),
             });
         }
         if self.sums_lanes {

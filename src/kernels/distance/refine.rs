@@ -43,10 +43,16 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("refine")
         queries: Read, rows: Read, ids: Read, slots: Read, candidates: Read, offsets: Read, keys: Write,
         found_ids: Write,
     ))
-    .overrides(&[("METRIC", REFINED_METRICS)])
+    .overrides(&[("METRIC", REFINED_METRICS), ("INTEGRAL", &[0, 1])])
     .loads_rows()
     .lengths(&[VECTORS])
     .workgroup(INVOCATIONS, INVOCATIONS * 16);
+
+/// The most dimensions whose sums of integers are exact: an invocation adds a sixteenth of 383^2 for each, the largest difference of an i8
+/// and a u8, and i32 holds that.
+pub const INTEGRAL_DIM: u32 = 1 << 17;
+
+const _: () = assert!((INTEGRAL_DIM as u64 / 16) * 383 * 383 < 1 << 31);
 
 /// The candidates of the queries.
 #[derive(Debug, Clone, Copy)]
@@ -121,6 +127,8 @@ pub struct Refine<'a> {
     pub rows: BufferSlice<'a>,
     /// Element type of the rows.
     pub elements: ElementKind,
+    /// Whether elements of queries are integers from -128 to 255. With rows of integers, sums are exact then, and rounded once.
+    pub integral: bool,
     /// Vectors of four elements per row.
     pub vectors: u32,
     /// Rows of the segment.
@@ -171,7 +179,9 @@ impl Refine<'_> {
 
 pub(crate) fn encode(commands: &mut Commands<'_>, refine: &Refine<'_>) -> Result<()> {
     let gpu = commands.gpu();
-    let pipeline = gpu.pipeline_for(&KERNEL, refine.elements, &[metric_constant(refine.metric)])?;
+    let integral = refine.integral && refine.elements.is_integer() && refine.vectors * 4 <= INTEGRAL_DIM;
+    let constants = [metric_constant(refine.metric), integral.into()];
+    let pipeline = gpu.pipeline_for(&KERNEL, refine.elements, &constants)?;
     let mut params = Params {
         queries: refine.count,
         vectors: refine.vectors,

@@ -7,7 +7,7 @@ use crate::gpu::{BufferSlice, Commands, GRID, Grid, Kernel, params, wgsl};
 
 params! {
     pub struct Params {
-        /// Words of 8 bytes per row.
+        /// Words of 4 bytes per row.
         words: u32,
         /// First position of the list of slots.
         first_position: u32,
@@ -29,10 +29,10 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("move_rows")
     .workgroup(INVOCATIONS, 0);
 
 /// Bytes of a word.
-pub const WORD_BYTES: u64 = 8;
+pub const WORD_BYTES: u64 = 4;
 
 /// Words that an invocation moves.
-const WORDS_EACH: u32 = 4;
+const WORDS_EACH: u32 = 8;
 
 /// Invocations per workgroup.
 const INVOCATIONS: u32 = 256;
@@ -88,9 +88,9 @@ pub fn reference(
     slots: &[u32],
     first_slot: u32,
     rows: u32,
-    from: &[u64],
-    to: &[u64],
-) -> Vec<u64> {
+    from: &[u32],
+    to: &[u32],
+) -> Vec<u32> {
     let mut after = to.to_vec();
     for (position, &slot) in slots.iter().enumerate() {
         let Some(row) = slot.checked_sub(first_slot).filter(|&row| row < rows) else { continue };

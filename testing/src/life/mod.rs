@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use nearfield::{
-    Device, DeviceOptions, Devices, Distribution, ElementKind, Error, Index, Metric, Quantization,
+    Device, DeviceOptions, Devices, Distribution, ElementKind, Error, Index, Matrix, Metric, Quantization,
 };
 
 use super::living::{self, Kind, MOST};
-use super::{Random, rounded, view};
+use super::{Random, view};
 
 /// The most elements that a life holds.
 const MOST_ELEMENTS: usize = 300_000;
@@ -43,14 +43,15 @@ pub struct Case {
 }
 
 impl Case {
-    /// Four cases with little memory.
-    pub fn confined(kind: Kind) -> [Self; 4] {
-        // Rows of both element types take no more than 32 bytes each.
+    /// Cases with little memory.
+    pub fn confined(kind: Kind) -> [Self; 5] {
+        // Rows of all element types take no more than 32 bytes each.
         [
             (Metric::L2, ElementKind::F32, Quantization::Int8, 128 * 32, 128, 0),
-            (Metric::InnerProduct, ElementKind::F16, Quantization::None, 128 * 32, 128, 0),
+            (Metric::InnerProduct, ElementKind::I8, Quantization::None, 128 * 32, 128, 0),
             (Metric::Cosine, ElementKind::F16, Quantization::Int8, 128 * 32, 128, 300),
             (Metric::L2Squared, ElementKind::F32, Quantization::None, 4096 * 32, 512, 6000),
+            (Metric::L2Squared, ElementKind::U8, Quantization::Int8, 128 * 32, 128, 0),
         ]
         .map(|(metric, elements, quantization, segment_bytes, kib, rows)| Self {
             kind,
@@ -145,18 +146,22 @@ impl<'d> Life<'d> {
             Values::Floats => self.random.floats(count * dim),
             Values::Adversarial => self.random.adversarial(count, dim),
         };
-        match self.case.elements {
-            ElementKind::F16 => rounded(&values).1,
-            _ => values,
-        }
+        // Integers take more than one of a range that is 1 wide, and u8 no negative ones.
+        let (scale, least) = match (self.case.elements, self.case.values) {
+            (ElementKind::I8 | ElementKind::U8, Values::Floats) => (30.0, 0.0),
+            (ElementKind::U8, Values::Whole) => (1.0, MOST as f32),
+            _ => (1.0, 0.0),
+        };
+        self.stored(&values.iter().map(|value| value * scale + least).collect::<Vec<f32>>()).into_f32()
+    }
+
+    /// Vectors as the index stores them.
+    fn stored(&self, values: &[f32]) -> Matrix {
+        Matrix::F32(values.to_vec(), self.case.dim).to_kind(self.case.elements)
     }
 
     fn add(&self, index: &mut Index, rows: &[f32], ids: Option<&[u64]>) -> Result<(), Error> {
-        let dim = self.case.dim;
-        match self.case.elements {
-            ElementKind::F16 => living::add(index, view(&rounded(rows).0, dim), ids),
-            _ => living::add(index, view(rows, dim), ids),
-        }
+        living::add(index, &self.stored(rows), ids)
     }
 
     /// An index of the same lists without rows.
@@ -222,10 +227,7 @@ impl<'d> Life<'d> {
     }
 
     fn update(&mut self, index: &mut Index, ids: &[u64], rows: &[f32]) -> Result<(), Error> {
-        match self.case.elements {
-            ElementKind::F16 => index.update(ids, view(&rounded(rows).0, self.case.dim))?,
-            _ => index.update(ids, view(rows, self.case.dim))?,
-        }
+        index.update(ids, &self.stored(rows))?;
         self.hold(ids, rows);
         Ok(())
     }
@@ -243,11 +245,14 @@ impl<'d> Life<'d> {
         bad[first * dim] = f32::NAN;
         bad[count * dim - 1] = f32::INFINITY;
         let ids = self.free_ids(count);
-        for ids in [None, Some(&ids[..]).filter(|ids| ids.len() == count)] {
+        // No integer is infinite.
+        let can_be_bad = !self.case.elements.is_integer();
+        for ids in [None, Some(&ids[..]).filter(|ids| ids.len() == count)].into_iter().filter(|_| can_be_bad)
+        {
             let error = self.add(index, &bad, ids).expect_err("not finite");
             assert!(matches!(error, Error::NotFinite { row, .. } if row == first as u64), "{error}");
         }
-        if let Some(id) = known {
+        if let (Some(id), true) = (known, can_be_bad) {
             let error = self.update(index, &[id], &bad[first * dim..][..dim]).expect_err("not finite");
             assert!(matches!(error, Error::NotFinite { row: 0, .. }), "{error}");
         }

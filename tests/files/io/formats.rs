@@ -19,8 +19,16 @@ fn every_format_reads_the_same_vectors() -> Result<()> {
         let file = VectorFile::open(&path).with_context(|| path.display().to_string())?;
         assert_eq!((file.rows(), file.dim()), (35, 11), "{file:?}");
         let name = path.display().to_string();
-        let half = ["f16", "deflated", "big"].iter().any(|part| name.contains(part));
-        assert_eq!(file.kind(), if half { ElementKind::F16 } else { ElementKind::F32 });
+        let kinds = [
+            ("f16", ElementKind::F16),
+            ("deflated", ElementKind::F16),
+            ("big", ElementKind::F16),
+            ("bvecs", ElementKind::U8),
+            ("u8bin", ElementKind::U8),
+            ("i8bin", ElementKind::I8),
+        ];
+        let kind = kinds.iter().find(|(part, _)| name.contains(part));
+        assert_eq!(file.kind(), kind.map_or(ElementKind::F32, |(_, kind)| *kind), "{name}");
         let all = file.read_all()?;
         assert_eq!(all.kind(), file.kind());
         assert_eq!(all.into_f32(), expected, "{name}");

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
-use nearfield::{Device, ElementKind, Flat, Index, Ivf, Matrix, Metric, Quantization};
+use nearfield::{Device, ElementKind, Flat, HostVectors, Index, Ivf, Matrix, Metric, Quantization};
 use serde_json::json;
 
 use nearfield_cli::given::arguments::{self, Threads};
@@ -14,7 +14,6 @@ use nearfield_cli::given::device;
 use nearfield_cli::given::files::{self, Filled};
 use nearfield_cli::given::places::Places;
 use nearfield_cli::given::vectors::Vectors;
-use nearfield_cli::memory;
 use nearfield_cli::terminal::output;
 use nearfield_cli::terminal::progress::bar;
 
@@ -29,7 +28,7 @@ safetensors file, described in docs/files.md, which appears under its name when 
 
 --json prints one object, in one line:
   rows, dim                of the file
-  elements                 f32 or f16, how rows are stored
+  elements                 f32, f16, i8 or u8, how rows are stored
   index, lists, metric     as requested; lists is null for flat
   device                   {name, backend, driver, kind}
   residency                where the rows were: device, host or mapped
@@ -74,7 +73,8 @@ pub(crate) struct Args {
     /// Ids of the rows instead of their numbers: a .npy of whole numbers, one a row
     #[arg(long, value_name = "FILE")]
     row_ids: Option<PathBuf>,
-    /// How rows are stored, f32 or f16; by default as in the file. f16 takes half the memory, and rounds f32 rows
+    /// How rows are stored, f32, f16, i8 or u8; by default as in the file. f16 takes half the memory, and rounds f32 rows;
+    /// i8 and u8 take a quarter, and refuse rows of other numbers than their integers
     #[arg(long, value_name = "TYPE", value_parser = arguments::word::<ElementKind>)]
     elements: Option<ElementKind>,
     /// Iterations of k-means that train the lists of an ivf index; by default 10
@@ -202,7 +202,7 @@ fn train(
     (lists, mapped): (usize, Option<&Path>),
 ) -> Result<Ivf> {
     let wanted = lists.saturating_mul(ROWS_A_LIST).min(rows.rows());
-    let sample = sample(rows, wanted)?.to_kind(args.stored(rows));
+    let sample = files::stored(sample(rows, wanted)?, args.stored(rows), 0)?;
     let iterations = args.iterations.unwrap_or(ITERATIONS);
     let bar = bar("train", iterations);
     let progress = |iteration: usize, _: f64| bar.set_position(iteration as u64);
@@ -235,23 +235,16 @@ const ITERATIONS: usize = 10;
 /// Reads `wanted` rows, spread over the file, in one pass.
 fn sample(file: &Vectors, wanted: usize) -> Result<Matrix> {
     let bar = bar("sample", file.rows());
-    let is_half = file.kind() == ElementKind::F16;
-    let room = |is_taken: bool| if is_taken { wanted.checked_mul(file.dim()) } else { Some(0) };
     let about = || format!("--rows: no memory for a sample of {wanted} rows");
-    let (mut wide, mut half) =
-        (memory::with_room(room(!is_half), about)?, memory::with_room(room(is_half), about)?);
+    let mut sample = Matrix::with_room(file.kind(), wanted, file.dim()).with_context(about)?;
     let mut numbers = (0..wanted).map(|number| sampled(file, wanted, number)).peekable();
     for piece in file.pieces(files::PIECE_BYTES) {
         let (first, rows) = piece.context("--rows")?;
-        let (end, dim) = (first + rows.rows(), rows.dim());
+        let end = first + rows.rows();
         while let Some(number) = numbers.next_if(|&number| number < end) {
-            let range = (number - first) * dim..(number - first + 1) * dim;
-            match &rows {
-                Matrix::F32(values, _) => wide.extend_from_slice(&values[range]),
-                Matrix::F16(values, _) => half.extend_from_slice(&values[range]),
-            }
+            sample.extend(HostVectors::from(&rows).slice(number - first..number - first + 1))?;
         }
         bar.set_position(end as u64);
     }
-    Ok(if is_half { Matrix::F16(half, file.dim()) } else { Matrix::F32(wide, file.dim()) })
+    Ok(sample)
 }

@@ -103,6 +103,8 @@ impl Queries {
             Elements::F64(x) => (gathered(x, &ranges, dim, Number::to_f64).into(), OnceLock::new()),
             Elements::F32(x) => (OnceLock::new(), gathered(x, &ranges, dim, Number::to_f32).into()),
             Elements::F16(x) => (OnceLock::new(), gathered(x, &ranges, dim, Number::to_f32).into()),
+            Elements::I8(x) => (OnceLock::new(), gathered(x, &ranges, dim, Number::to_f32).into()),
+            Elements::U8(x) => (OnceLock::new(), gathered(x, &ranges, dim, Number::to_f32).into()),
         };
         Ok(Self { dim, numbers, in_f64, in_f32 })
     }

@@ -1,0 +1,3 @@
+// Rows of u8, four elements per load. Unpacking is part of plain WGSL and needs no adapter feature.
+alias Row = u32;
+fn widen(four: Row) -> vec4<f32> { return vec4<f32>(unpack4xU8(four)); }
