@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail, ensure};
-use nearfield::{Ivf, MatrixView};
+use half::{bf16, f16};
+use nearfield::{Element, ElementKind, Ivf, Matrix, MatrixView};
 use rayon::prelude::*;
 
 use crate::generate::recipe::{Part, Recipe, Set};
@@ -52,7 +53,49 @@ pub(super) struct Vectors {
     pub(super) dim: usize,
 }
 
+/// Vectors as an index stores them.
+pub(super) enum Stored<'v> {
+    /// f32, as they are.
+    Wide(View<'v>),
+    Other(Matrix),
+}
+
+impl<'v> Stored<'v> {
+    pub(super) fn new(vectors: View<'v>, kind: ElementKind) -> Result<Self> {
+        if kind == ElementKind::F32 {
+            return Ok(Self::Wide(vectors));
+        }
+        let mut stored = Matrix::with_room(kind, vectors.rows(), vectors.dim())?;
+        stored.extend(vectors)?;
+        Ok(Self::Other(stored))
+    }
+
+    pub(super) fn vectors(&self) -> nearfield::Vectors<'_> {
+        match self {
+            Self::Wide(view) => (*view).into(),
+            Self::Other(matrix) => matrix.into(),
+        }
+    }
+}
+
 impl Vectors {
+    /// Rounds the elements to numbers of this type. For integers each vector is scaled so that its largest element is the largest of the
+    /// type; for u8, 0 is in the middle.
+    pub(super) fn round_to(&mut self, kind: ElementKind) {
+        let nearest = |value: f32| match kind {
+            ElementKind::I8 => i8::nearest(value * 127.0).widen(),
+            ElementKind::U8 => u8::nearest(127.5 + value * 127.5).widen(),
+            ElementKind::F16 => f16::nearest(value).widen(),
+            ElementKind::BF16 => bf16::nearest(value).widen(),
+            _ => value,
+        };
+        self.values.par_chunks_mut(self.dim).for_each(|vector| {
+            let largest = vector.iter().fold(0.0f32, |most, x| most.max(x.abs()));
+            let scale = if kind.is_integer() && largest > 0.0 { 1.0 / largest } else { 1.0 };
+            vector.iter_mut().for_each(|x| *x = nearest(*x * scale));
+        });
+    }
+
     pub(super) fn view(&self) -> Result<View<'_>> {
         Ok(MatrixView::new(&self.values, self.dim)?)
     }

@@ -15,7 +15,7 @@ const IDENTITY: [(&str, &str); 7] = [
     ("distance", "rows dim queries metric elements precision data"),
     ("reduce", "operation elements summation length row_length"),
     ("select", "rows length k values"),
-    ("exact", "rows dim queries k metric data screened scratch places allowed contiguous"),
+    ("exact", "rows dim queries k metric elements data screened scratch places allowed contiguous"),
     ("ivf", "rows dim lists iterations probes queries k metric data screened scratch allowed contiguous"),
     ("breakeven", "rows dim queries k metric data scratch"),
     ("serve", "rows dim lists probes queries k metric data screened scratch threads rate joined places"),

@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use nearfield::{
-    Flat, Metric, Neighbors, Plan, Quantization, Residency, Route, ScreenKernel, SearchOptions, SearchResult,
+    ElementKind, Flat, Metric, Neighbors, Plan, Quantization, Residency, Route, ScreenKernel, SearchOptions,
+    SearchResult,
 };
 use rayon::prelude::*;
 use serde_json::json;
@@ -13,7 +14,7 @@ use crate::allowed::{Allowed, Mask, found};
 use crate::answers;
 use crate::case::Case;
 use crate::ceilings::{Unit, Work};
-use crate::data::{BATCHES, Source, View, batches};
+use crate::data::{BATCHES, Source, Stored, View, batches};
 use crate::run::{Run, Suite};
 use crate::times::Parts;
 use crate::units::{milliseconds, rounded};
@@ -41,6 +42,9 @@ pub(crate) struct Args {
     /// 8-bit copy of the rows, which excludes most rows early, one case each: auto, none, int8
     #[arg(long, value_delimiter = ',', default_value = "auto", value_name = "QUANTIZATION,…", value_parser = nearfield_cli::given::arguments::word::<Quantization>)]
     quantization: Vec<Quantization>,
+    /// How rows are stored: f32, f16, bf16, i8 or u8. Vectors are rounded to it, for integers after scaling each to the range of the type
+    #[arg(long, default_value = "f32", value_name = "TYPE", value_parser = nearfield_cli::given::arguments::word::<ElementKind>)]
+    elements: ElementKind,
     #[command(flatten)]
     allowed: Allowed,
 }
@@ -54,6 +58,7 @@ Examples:
   nearfield-bench exact --count 1000000 --sizes 500000,1000000 --memory 1GiB --report out
   nearfield-bench exact --rows base.fbin --queries query.fbin --residency mapped
   nearfield-bench exact --count 1000000 --dim 128 --sizes 1000,10000,100000,1000000 --report out
+  nearfield-bench exact --count 1000000 --dim 768 --data embedding --elements i8 --batch 1,10000
   nearfield-bench exact --count 1000000 --dim 128 --allowed 0.0001,0.01,0.1,0.5,1
 
 `share` refers to the whole search, `scoring_share` to its scoring stage. docs/benchmark.md says how cases are checked and timed, and lists the fields of the JSON lines.";
@@ -74,7 +79,11 @@ impl Suite for Args {
             );
         }
         let counts = self.source.counts(&self.queries, &QUERIES)?;
-        let (rows, queries) = self.source.both_at_least(&counts, BATCHES)?;
+        let (mut rows, mut queries) = self.source.both_at_least(&counts, BATCHES)?;
+        if self.elements != ElementKind::F32 {
+            rows.round_to(self.elements);
+            queries.round_to(self.elements);
+        }
         let (rows, queries) = (rows.view()?, queries.view()?);
         let sizes = self.source.sizes(&self.sizes, rows)?;
         let each = self.k.len() * counts.len() * self.allowed.parts.len().max(1);
@@ -96,7 +105,7 @@ impl Suite for Args {
                         is_first = false;
                     }
                     let (index, [_, time]) = filled(self, run, (metric, quantization), rows)?;
-                    tell_upload(run, rows, time)?;
+                    tell_upload(self, run, rows, time)?;
                     // Threads that still compile would slow down the device and the host.
                     index.warm_up()?;
                     for (mask, &k) in masks.iter().flat_map(|mask| self.k.iter().map(move |k| (mask, k))) {
@@ -118,8 +127,10 @@ fn filled(
     (metric, quantization): (Metric, Quantization),
     rows: View<'_>,
 ) -> Result<(Flat, [Duration; 2])> {
+    let stored = Stored::new(rows, args.elements)?;
     let started = Instant::now();
-    let mut builder = Flat::builder(&run.devices, metric, rows.dim()).quantization(quantization);
+    let builder = Flat::builder(&run.devices, metric, rows.dim()).quantization(quantization);
+    let mut builder = builder.elements(args.elements);
     let mut is_mapped = false;
     if let Some(places) = &run.places {
         builder = builder.distribution(places.distribution).residency(places.residency);
@@ -132,7 +143,9 @@ fn filled(
     if is_mapped {
         return Ok((index, [Duration::ZERO, made]));
     }
-    index.add(rows).with_context(|| format!("--count: {} rows of dim {}", rows.rows(), rows.dim()))?;
+    index
+        .add(stored.vectors())
+        .with_context(|| format!("--count: {} rows of dim {}", rows.rows(), rows.dim()))?;
     Ok((index, [made, started.elapsed() - made]))
 }
 
@@ -151,15 +164,19 @@ fn case(
         "data": args.source.name_of(index.len()), "screened": index.is_quantized(), "scratch": run.scratch(),
         "places": run.of_places(index.residency(), plan.windows > 0), "allowed": mask.map(|mask| mask.part),
         "contiguous": mask.map(|_| args.allowed.contiguous),
+        "elements": (args.elements != ElementKind::F32).then(|| args.elements.name()),
     });
     let Some(mut case) = run.start(identity)? else { return Ok(()) };
     let batches = batches(queries, count);
+    let asked: Vec<Stored<'_>> =
+        batches.iter().map(|&queries| Stored::new(queries, args.elements)).collect::<Result<_>>()?;
     // The first search compiles kernels and fills the pool.
     let (mut answers, mut verified) = (vec![], 0);
     let (mut scored, mut refined, mut searched_again, mut searched_exhaustively) = (0, 0, 0, 0);
     let checked = args.verify.div_ceil(batches.len()).min(count);
-    for &queries in &batches {
-        let SearchResult { neighbors: answer, statistics, .. } = index.search_with(queries, &options)?;
+    for (&queries, asked) in batches.iter().zip(&asked) {
+        let found = index.search_with(asked.vectors(), &options)?;
+        let SearchResult { neighbors: answer, statistics, .. } = found;
         verify(index.metric(), (rows, mask), queries, &answer, k, checked)?;
         verified += checked;
         answers.push(answer);
@@ -169,7 +186,7 @@ fn case(
         searched_exhaustively += statistics.searched_exhaustively;
     }
     let mut parts = Parts::default();
-    let turn = |number: usize| (batches[number % batches.len()], &answers[number % batches.len()]);
+    let turn = |number: usize| (asked[number % asked.len()].vectors(), &answers[number % asked.len()]);
     let (wall, on_device) = run.time(
         1,
         |number| {
@@ -253,9 +270,10 @@ fn tell_first(
     let [made, filling] = times.map(milliseconds);
     let mut searches = vec![];
     for &count in counts {
+        let asked = Stored::new(queries.slice(0..count), args.elements)?;
         let started = Instant::now();
         // The case that searches for them tells what is wrong.
-        let Ok(_) = index.search(queries.slice(0..count), args.k[0]) else { break };
+        let Ok(_) = index.search(asked.vectors(), args.k[0]) else { break };
         searches.push((count, milliseconds(started.elapsed())));
     }
     let records = searches.iter().map(|(count, ms)| json!({ "queries": count, "ms": ms }));
@@ -268,9 +286,9 @@ fn tell_first(
     run.tell(line, &format!("exact     first index {made:.1} ms, its rows {filling:.1} ms{told}"))
 }
 
-fn tell_upload(run: &mut Run, rows: View<'_>, time: Duration) -> Result<()> {
+fn tell_upload(args: &Args, run: &mut Run, rows: View<'_>, time: Duration) -> Result<()> {
     let (count, dim, ms) = (rows.rows(), rows.dim(), milliseconds(time));
-    let rate = (rows.values().len() * 4) as f64 / time.as_secs_f64();
+    let rate = (rows.values().len() * args.elements.size()) as f64 / time.as_secs_f64();
     let line = json!({
         "record": "upload", "suite": "exact", "rows": count, "dim": dim, "ms": ms, "bytes_per_s": rounded(rate),
     });
