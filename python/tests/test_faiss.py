@@ -560,3 +560,37 @@ def test_a_call_from_within_another_one_does_not_wait_for_itself() -> None:
 
     assert index.remove_ids(Odd()) == 10
     assert index.search(ROWS[:1], 3, params=ours.SearchParameters(sel=Odd()))[1].tolist()[0][0] % 2 == 1
+
+
+@METRICS
+@pytest.mark.parametrize("qtype", ["QT_fp16", "QT_8bit_direct", "QT_8bit_direct_signed"])
+def test_a_scalar_quantizer_answers_as_that_of_faiss(qtype: str, metric: int) -> None:
+    scale, least = {"QT_fp16": (1, 0), "QT_8bit_direct": (300, 100), "QT_8bit_direct_signed": (300, 0)}[qtype]
+    rows, queries = ((np.clip(values[:1500] * scale + least, -120 if "signed" in qtype else 0, 250) if scale > 1 else values) for values in (ROWS, QUERIES))
+    index = Both(lambda module: module.IndexScalarQuantizer(D, getattr(module.ScalarQuantizer, qtype), metric))
+    index.add(rows)
+    index.search(queries, 10)
+    index.reconstruct_n(3, 9)
+    again = ours.deserialize_index(ours.serialize_index(index.mine))
+    assert type(again) is ours.IndexScalarQuantizer and again.sq.qtype == getattr(ours.ScalarQuantizer, qtype)
+    assert_same(again.search(queries, 5), index.mine.search(queries, 5))
+
+
+@pytest.mark.parametrize("description", ["SQfp16", "SQ8_direct", "IDMap,SQ8_direct_signed"])
+def test_scalar_quantizers_are_made_by_their_descriptions(description: str) -> None:
+    index = ours.index_factory(D, description)
+    kinds = [type(one).__name__ for one in (index, theirs.index_factory(D, description))]
+    assert kinds[0] == kinds[1]
+    whole = np.trunc(ROWS[:9] * 50).clip(0)
+    index.add_with_ids(whole, range(9)) if "IDMap" in description else index.add(whole)
+    np.testing.assert_array_equal(index.search(whole, 1)[1][:, 0], np.arange(9))
+
+
+def test_a_scalar_quantizer_refuses_what_its_integers_do_not_hold() -> None:
+    index = ours.IndexScalarQuantizer(2, ours.ScalarQuantizer.QT_8bit_direct)
+    for wrong in (-1.0, 256.0, np.nan, np.inf):
+        with pytest.raises(ValueError, match="^x: needed numbers from 0 to 255, given others in row 1$"):
+            index.add([[1, 2], [wrong, 0]])
+    assert index.ntotal == 0
+    with pytest.raises(ValueError, match="^qtype: needed QT_fp16, QT_8bit_direct or QT_8bit_direct_signed, given 0$"):
+        ours.IndexScalarQuantizer(2, 0)

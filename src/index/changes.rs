@@ -11,7 +11,7 @@ macro_rules! change_methods {
                 /// The rows of one call have successive numbers. Where a row has one of them as an id of the caller's, all of them come
                 /// after that id: numbers skip ids that are taken.
                 ///
-                /// Rows are a [`MatrixView`](crate::MatrixView) of f32 or f16, a [`Matrix`](crate::Matrix), or a
+                /// Rows are a [`MatrixView`](crate::MatrixView), a [`Matrix`](crate::Matrix), or a
                 /// [`DeviceMatrix`](crate::DeviceMatrix) on the index's device, which stays the caller's. They take the memory of
                 /// removed rows first. In an [`Ivf`](crate::Ivf) each row enters the list of its nearest centroid.
                 ///

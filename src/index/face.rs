@@ -265,7 +265,7 @@ macro_rules! search_methods {
                 /// The k nearest rows of each query, `[queries, up to k]`, nearest first, ties by the smaller id. Fewer than k rows
                 /// give shorter answers. An [`Ivf`](crate::Ivf) probes [`Ivf::default_probes`](crate::Ivf::default_probes) lists.
                 ///
-                /// Queries are a [`MatrixView`](crate::MatrixView) of f32 or f16, a [`Matrix`](crate::Matrix), or a
+                /// Queries are a [`MatrixView`](crate::MatrixView), a [`Matrix`](crate::Matrix), or a
                 /// [`DeviceMatrix`](crate::DeviceMatrix) on this device.
                 ///
                 /// # Errors

@@ -9,15 +9,15 @@
 //! | `.csv`, `.tsv` | a row a line, between commas, semicolons, tabs or spaces | decimal numbers |
 //! | `.jsonl`, `.ndjson` | a row a line: an array of JSON, or an object with one | decimal numbers |
 //! | `.fvecs`, `.bvecs`, `.ivecs` | rows, each after its own dim | f32, u8, i32 |
-//! | `.fbin`, `.f16bin`, `.u8bin`, `.i8bin`, `.ibin` | rows after one header: u32 rows, u32 dim | f32, f16, u8, i8, i32 |
+//! | `.fbin`, `.f16bin`, `.bf16bin`, `.u8bin`, `.i8bin`, `.ibin` | rows after one header: u32 rows, u32 dim | f32, f16, bf16, u8, i8, i32 |
 //! | `.bin` | true neighbours after one header, u32 queries, u32 width: all ids, then all distances | i32, f32 |
 //!
 //! Arrays are 2-D `[rows, dim]`. Those of numpy may have either byte order, and C or Fortran order; the other formats are little
 //! endian. `FILE.npz:MEMBER`, `FILE.safetensors:TENSOR` and `FILE.hdf5:GROUP/DATASET` name an array, `FILE.jsonl:FIELD` the
 //! field of objects that holds the row.
 //!
-//! **Vectors are f32 or f16.** f16 stays f16, and everything else becomes f32: f64 and decimal numbers are rounded to the nearest f32,
-//! and integers are converted exactly. An integer that f32 cannot hold is an error that names its row, and so is a number that exceeds
+//! **Vectors are f32, f16, bf16, i8 or u8.** These stay what they are, and everything else becomes f32: f64 and decimal numbers are rounded to the nearest f32,
+//! and larger integers are converted exactly. An integer that f32 cannot hold is an error that names its row, and so is a number that exceeds
 //! the largest f32. [`VectorFile::converted`] tells what is converted.
 //!
 //! **Lines of text.** The first line of a CSV file is taken for a header if none of its fields is a number, or if its fields are 0, 1,

@@ -63,7 +63,7 @@ pub enum Residency {
     /// through once, to check and to quantise the rows (an [`Ivf`](crate::Ivf) twice), whatever the number of devices, and takes some MiB of the
     /// host's memory and about 40 bytes a row.
     ///
-    /// **Files.** npy (2-d, C order, little-endian f32 or f16), `.fbin` and `.f16bin`, and saved indexes of the same metric, `Flat` or `Ivf`, whose rows keep
+    /// **Files.** npy (2-d, C order, little-endian f32, f16, i8 or u8), `.fbin`, `.f16bin`, `.bf16bin`, `.i8bin` and `.u8bin`, and saved indexes of the same metric, `Flat` or `Ivf`, whose rows keep
     /// their ids and whose checksum is verified. Other rows are numbered. The index stores the file's element type. Elements that do not
     /// lie at a multiple of their size in the file are copied, a row at a time, whenever they are read; files that numpy and this library
     /// write are aligned.

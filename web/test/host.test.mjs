@@ -43,6 +43,23 @@ test('answers are those of sums in f64, bit for bit where sums are whole, for an
   }
 });
 
+test('distances of integers are exact and rounded once, and an index refuses rows that it cannot hold', async () => {
+  const dim = 1000;
+  const next = random(7);
+  for (const [dtype, Kind, least] of [['int8', Int8Array, -128], ['uint8', Uint8Array, 0]]) {
+    const [base, query] = [300, 5].map((count) => Kind.from({ length: count * dim }, () => least + Math.floor(next() * 256)));
+    for (const metric of ['l2sq', 'ip']) {
+      const index = await Flat.create(device, { dim, metric, dtype });
+      await index.add(base);
+      const wanted = nearest(base, query, dim, 9, { metric }).map((row) => row.map(([distance, id]) => [Math.fround(distance), id]));
+      assert.deepEqual(rows(await index.search(query, { k: 9 })), wanted, `${dtype}, ${metric}`);
+      await index.warmUp();
+      await assert.rejects(index.add(new Float32Array(dim)), fails('Argument', /^Argument, rows: needed [iu]8 rows/));
+      await index.free();
+    }
+  }
+});
+
 test('true neighbours of the shipped vectors are found on all metrics, from f32 and f16', async () => {
   const { base, query, dim } = await shipped((name) => readFile(join(DATA, name)));
   const some = query.vectors.subarray(0, 20 * dim);

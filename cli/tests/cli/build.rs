@@ -62,6 +62,35 @@ fn a_saved_index_finds_what_its_rows_do() -> Result<()> {
 }
 
 #[test]
+fn rows_of_integers_are_stored_as_they_are() -> Result<()> {
+    if !has_device() {
+        return Ok(());
+    }
+    let here = Here::new()?;
+    let rows: Vec<u8> = (0..900u32 * 20).map(|at| (at * at % 251) as u8).collect();
+    let wide: Vec<f32> = rows.iter().map(|&x| x.into()).collect();
+    write_npy(here.at("b.npy"), [900, 20], &rows)?;
+    here.write("wide.npy", [900, 20], &wide)?;
+    write_npy(here.at("q.npy"), [9, 20], &rows[40 * 20..49 * 20])?;
+    let search = "--queries q.npy -k 7 --metric l2sq --force --ids ids.npy --distances d.npy";
+    let record = here.record(&format!("search --rows b.npy {search}"))?;
+    assert_eq!((&record["elements"], &record["converted"]), (&"u8".into(), &serde_json::Value::Null));
+    let wanted = (here.ids("ids.npy")?, here.read("d.npy")?);
+    // Whole numbers of another type fit, too, where all are in its range.
+    for build in ["--rows b.npy", "--rows wide.npy --elements u8", "--rows wide.npy --elements u8 --index ivf --lists 6"] {
+        here.run(&format!("build {build} --metric l2sq --out b.nf --force"))?;
+        let probes = if build.contains("ivf") { "--probes 6" } else { "" };
+        let record = here.record(&format!("search --index-file b.nf {probes} {search}"))?;
+        assert_eq!(record["elements"], "u8", "{build}");
+        assert!((here.ids("ids.npy")?, here.read("d.npy")?) == wanted, "{build}: another answer");
+    }
+    here.fail(
+        "build --rows wide.npy --metric l2sq --out other.nf",
+        &[("--elements i8", &["--elements: needed numbers that i8 holds exactly", "in row 0"])],
+    )
+}
+
+#[test]
 fn a_row_that_no_index_takes_is_named_by_its_number_in_the_file() -> Result<()> {
     if !has_device() {
         return Ok(());

@@ -1,6 +1,7 @@
 """The interface of faiss over nearfield: a script runs by importing `nearfield.faiss as faiss`.
 
 Indexes: `IndexFlat(d, metric)`, `IndexFlatL2(d)`, `IndexFlatIP(d)`, `IndexIVFFlat(quantizer, d, nlist, metric)`,
+`IndexScalarQuantizer(d, qtype, metric)` with `ScalarQuantizer.QT_fp16`, `QT_8bit_direct` and `QT_8bit_direct_signed`,
 `IndexIDMap(index)` and `IndexIDMap2(index)`, with
 
 - `add`, `add_with_ids`, `train`, `search`, `range_search`, `assign`, `remove_ids`, `reconstruct`, `reconstruct_n`,
@@ -9,8 +10,8 @@ Indexes: `IndexFlat(d, metric)`, `IndexFlatL2(d)`, `IndexFlatIP(d)`, `IndexIVFFl
   `IndexIVFFlat`; `index` and `id_map` of an `IndexIDMap`.
 
 Beside them: `METRIC_L2`, `METRIC_INNER_PRODUCT`, `SearchParameters`, `SearchParametersIVF`, `IDSelectorArray`,
-`IDSelectorBatch`, `IDSelectorRange`, `IDSelectorNot`, `normalize_L2`, `index_factory` ("Flat", "IVF256,Flat", "IDMap,Flat" and the
-like), `write_index`, `read_index`, `serialize_index`, `deserialize_index`, `PyCallbackIOWriter`, `PyCallbackIOReader`,
+`IDSelectorBatch`, `IDSelectorRange`, `IDSelectorNot`, `normalize_L2`, `index_factory` ("Flat", "IVF256,Flat", "IDMap,Flat", "SQ8_direct"
+and the like), `write_index`, `read_index`, `serialize_index`, `deserialize_index`, `PyCallbackIOWriter`, `PyCallbackIOReader`,
 `BufferedIOWriter`, `BufferedIOReader`, `downcast_index`, `extract_index_ivf`, `vector_to_array`, and for scripts that use a GPU
 `StandardGpuResources`, `index_cpu_to_gpu`, `index_cpu_to_all_gpus`, `index_gpu_to_cpu`, `get_num_gpus`.
 Any other name is an `AttributeError`, also where it is set on an index or on parameters.
@@ -68,6 +69,8 @@ from nearfield.faiss._indexes import (
     IndexIDMap,
     IndexIDMap2,
     IndexIVFFlat,
+    IndexScalarQuantizer,
+    ScalarQuantizer,
 )
 from nearfield.faiss._selectors import (
     IDSelector,
@@ -99,8 +102,10 @@ __all__ = [
     "IndexIDMap",
     "IndexIDMap2",
     "IndexIVFFlat",
+    "IndexScalarQuantizer",
     "PyCallbackIOReader",
     "PyCallbackIOWriter",
+    "ScalarQuantizer",
     "SearchParameters",
     "SearchParametersIVF",
     "StandardGpuResources",
@@ -134,18 +139,24 @@ def normalize_L2(x: NDArray[np.float32]) -> None:
 
 
 def index_factory(d: int, description: str, metric: int = METRIC_L2, *, device: Any | None = None) -> Any:
-    """An index by its description: "Flat" or "IVF256,Flat", for ids of one's own with "IDMap," or "IDMap2," in front."""
+    """An index by its description: "Flat", "IVF256,Flat", "SQfp16", "SQ8_direct" or "SQ8_direct_signed".
+
+    For ids of one's own with "IDMap," or "IDMap2," in front.
+    """
     check_kind("description", description, str)
-    found = re.fullmatch(r"(?:(IDMap2?),)?(?:IVF([0-9]{1,9}),)?Flat(?:,(IDMap2?))?", description)
-    if found is None or (found[1] and found[3]):
-        needed = '"Flat", "IVFn,Flat", "IDMap,Flat", "IDMap2,Flat" or "IDMap,IVFn,Flat"'
+    found = re.fullmatch(r"(?:(IDMap2?),)?(?:(?:IVF([0-9]{1,9}),)?Flat|SQ(fp16|8_direct|8_direct_signed))(?:,(IDMap2?))?", description)
+    if found is None or (found[1] and found[4]):
+        needed = '"Flat", "IVFn,Flat", "SQfp16", "SQ8_direct", "SQ8_direct_signed", or one of them behind "IDMap," or "IDMap2,"'
         raise RuntimeError(f'description: needed {needed}, given "{description}"')
-    index: IndexFlat | IndexIVFFlat
-    if found[2]:
+    index: IndexFlat | IndexIVFFlat | IndexScalarQuantizer
+    if found[3]:
+        names = {"fp16": "QT_fp16", "8_direct": "QT_8bit_direct", "8_direct_signed": "QT_8bit_direct_signed"}
+        index = IndexScalarQuantizer(d, getattr(ScalarQuantizer, names[found[3]]), metric, device=device)
+    elif found[2]:
         index = IndexIVFFlat(IndexFlat(d, metric, device=device), d, int(found[2]), metric, device=device)
     else:
         index = IndexFlat(d, metric, device=device)
-    kind = found[1] or found[3]
+    kind = found[1] or found[4]
     return {"IDMap": IndexIDMap, "IDMap2": IndexIDMap2}[kind](index) if kind else index
 
 

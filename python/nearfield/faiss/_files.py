@@ -29,6 +29,7 @@ from nearfield.faiss._indexes import (
     IndexIDMap,
     IndexIDMap2,
     IndexIVFFlat,
+    IndexScalarQuantizer,
 )
 from nearfield.faiss._rows import Column, Rows
 
@@ -130,6 +131,8 @@ def _written(index: Index, whole: Path, folder: Path) -> Path:
         layer: Index | None = index
         while layer is not None:
             settings: dict[str, Any] = {"class": type(layer).__name__, "d": layer.d, "metric_type": layer.metric_type}
+            if isinstance(layer, IndexScalarQuantizer):
+                settings["qtype"] = layer.sq.qtype
             if isinstance(layer, IndexIVFFlat):
                 settings |= {"nlist": layer.nlist, "nprobe": layer.nprobe}
             if layer._labels is not None:
@@ -213,6 +216,8 @@ def _empty(settings: dict[str, Any], inner: Index | None, device: Any | None) ->
             return IndexFlatL2(d, device=device)
         case "IndexFlatIP", None:
             return IndexFlatIP(d, device=device)
+        case "IndexScalarQuantizer", None:
+            return IndexScalarQuantizer(d, settings["qtype"], metric, device=device)
         case "IndexIVFFlat", None:
             index = IndexIVFFlat(IndexFlat(d, metric, device=device), d, settings["nlist"], metric, device=device)
             index.nprobe = settings["nprobe"]

@@ -113,7 +113,7 @@ class Index(Settings):
             raise ValueError(f"ids: needed one for each of {len(rows)} rows, given {len(labels)}")
         self._add(rows, labels)
 
-    def _add(self, x: NDArray[np.float32], labels: NDArray[np.int64] | None) -> None:
+    def _add(self, x: NDArray[Any], labels: NDArray[np.int64] | None) -> None:
         self._trained().add(x)
         self._label(len(x), labels)
 
@@ -271,6 +271,62 @@ class IndexFlatIP(IndexFlat):
 
     def __init__(self, d: int, *, device: Any | None = None) -> None:
         super().__init__(d, METRIC_INNER_PRODUCT, device=device)
+
+
+class ScalarQuantizer:
+    """How the elements of an `IndexScalarQuantizer` are stored: as float16, or as integers from 0 to 255 or -128 to 127."""
+
+    QT_fp16 = 4
+    QT_8bit_direct = 5
+    QT_8bit_direct_signed = 8
+
+    def __init__(self, d: int, qtype: int) -> None:
+        if qtype not in _STORED:
+            raise ValueError(f"qtype: needed QT_fp16, QT_8bit_direct or QT_8bit_direct_signed, given {qtype}")
+        self.d, self.qtype = as_integer("d", d, 1), qtype
+
+
+# The types of nearfield's rows.
+_STORED: dict[int, type[np.float16 | np.uint8 | np.int8]] = {
+    ScalarQuantizer.QT_fp16: np.float16,
+    ScalarQuantizer.QT_8bit_direct: np.uint8,
+    ScalarQuantizer.QT_8bit_direct_signed: np.int8,
+}
+
+
+class IndexScalarQuantizer(Index):
+    """Exact search of rows that are stored as float16 or as integers, in a half or a quarter of the memory.
+
+    Rows are rounded to float16, or towards zero to an integer, as in faiss. Numbers beyond the range of the integers are refused.
+    """
+
+    _SETTINGS = Index._SETTINGS | {"sq"}
+
+    def __init__(
+        self, d: int, qtype: int, metric: int = METRIC_L2, *, device: Any | None = None
+    ) -> None:
+        super().__init__(d, metric)
+        self.sq = ScalarQuantizer(d, qtype)
+        with faiss_names():
+            self._rows = Rows(Flat(dim=self.d, metric=NAMES[metric], dtype=_STORED[qtype], device=device))
+
+    def add_with_ids(self, x: ArrayLike, ids: ArrayLike) -> None:
+        """Not there, as in faiss: an `IndexIDMap` around this index keeps ids."""
+        raise RuntimeError("ids: needed none for an IndexScalarQuantizer, wrap it into an IndexIDMap")
+
+    def _add(self, x: NDArray[np.float32], labels: NDArray[np.int64] | None) -> None:
+        stored = _STORED[self.sq.qtype]
+        if stored is np.float16:
+            # Too large a number becomes infinite, which is refused.
+            with np.errstate(over="ignore"):
+                return super()._add(x.astype(stored), labels)
+        whole, limits = np.trunc(x), np.iinfo(stored)
+        # A NaN is in no range.
+        wrong = np.flatnonzero(~((whole >= limits.min) & (whole <= limits.max)).all(axis=1))
+        if len(wrong):
+            needed = f"numbers from {limits.min} to {limits.max}"
+            raise ValueError(f"x: needed {needed}, given others in row {wrong[0]}")
+        super()._add(whole.astype(stored), labels)
 
 
 class IndexIVFFlat(Index):

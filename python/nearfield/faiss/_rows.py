@@ -70,7 +70,7 @@ class Rows:
         return ids if self._ids is None else np.searchsorted(self._ids.values, ids).astype(np.int64, copy=False)
 
     @faiss_names()
-    def add(self, rows: NDArray[np.float32]) -> None:
+    def add(self, rows: NDArray[Any]) -> None:
         """Adds rows `[n, d]` at the end."""
         if len(rows):
             ids = self.native.add(rows)

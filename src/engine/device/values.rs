@@ -196,7 +196,7 @@ impl<'a> ValueRows<'a> {
     }
 }
 
-/// Values on a device, f32 or f16, any count: in several buffers where one binding cannot hold them.
+/// Values on a device, of any element type, any count: in several buffers where one binding cannot hold them.
 ///
 /// Unlike [`DeviceMatrix`](crate::DeviceMatrix) it may hold NaN and infinities.
 #[derive(Debug, Clone)]

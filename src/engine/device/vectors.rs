@@ -6,7 +6,7 @@ use crate::engine::device::matrices::DeviceMatrix;
 use crate::error::Result;
 use crate::host;
 
-/// Vectors, `[rows, dim]`: a view of the host's memory, f32 or f16, or a matrix on the index's device.
+/// Vectors, `[rows, dim]`: a view of the host's memory, of any element type, or a matrix on the index's device.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub enum Vectors<'a> {

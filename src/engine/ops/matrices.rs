@@ -108,7 +108,7 @@ impl Device {
         async distances_into_async;
 
         /// The k smallest values of each row with their column numbers as ids, ties by the smaller column, `[rows, up to k]`. NaN is
-        /// never selected; infinities are values like others. Rows are a matrix on the host (f32 or f16), vectors on the device, or
+        /// never selected; infinities are values like others. Rows are a matrix on the host (of any element type), vectors on the device, or
         /// distances on the device.
         ///
         /// # Errors

@@ -21,7 +21,7 @@ impl Device {
         /// without an index. Ids are row numbers. Fewer than k rows give shorter answers.
         ///
         /// The answers are those of a [`Flat`](crate::Flat) of these rows, bit for bit, and are computed in pieces that fit the
-        /// device's scratch budget. Queries and rows are a [`MatrixView`](crate::MatrixView) of f32 or f16, a
+        /// device's scratch budget. Queries and rows are a [`MatrixView`](crate::MatrixView), a
         /// [`Matrix`](crate::Matrix), or a [`DeviceMatrix`] on this device. Rows on the host are uploaded first, so rows that
         /// several calls search belong on the device, and rows that stay for many searches into a `Flat`, which keeps an 8-bit
         /// copy besides and searches large batches several times as fast.

@@ -5,7 +5,7 @@ mod truth;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
-use half::f16;
+use half::{bf16, f16};
 use nearfield::{Element, ElementKind, MatrixView, Reduce, Reduced, Reduction, Stages};
 use serde_json::json;
 
@@ -30,7 +30,7 @@ pub(crate) struct Args {
     /// Kinds of summation, one case each
     #[arg(long, value_delimiter = ',', default_value = "plain", value_name = "HOW,…")]
     summation: Vec<How>,
-    /// Element types, f32 or f16, one case each
+    /// Element types, f32, f16, bf16, i8 or u8, one case each
     #[arg(long, value_delimiter = ',', default_value = "f32", value_name = "TYPE,…", value_parser = arguments::word::<ElementKind>)]
     elements: Vec<ElementKind>,
     /// Reduce rows of this length (f32) instead of the whole, one case each
@@ -70,10 +70,13 @@ impl Suite for Args {
             }
             let of_all: &[ElementKind] = if self.row_length.is_empty() { &self.elements } else { &[] };
             for &elements in of_all {
-                let narrow = |values: &[f32]| values.iter().map(|&x| f16::from_f32(x)).collect::<Vec<_>>();
                 match elements {
                     ElementKind::F32 => bench.whole(elements, a, b)?,
-                    _ => bench.whole(elements, &narrow(a), &narrow(b))?,
+                    ElementKind::F16 => bench.narrow::<f16>(a, b)?,
+                    ElementKind::BF16 => bench.narrow::<bf16>(a, b)?,
+                    ElementKind::I8 => bench.narrow::<i8>(a, b)?,
+                    ElementKind::U8 => bench.narrow::<u8>(a, b)?,
+                    other => bail!("--elements: needed f32, f16, bf16, i8 or u8, given {other}"),
                 }
             }
         }
@@ -95,6 +98,12 @@ struct Shape {
 }
 
 impl Bench<'_> {
+    /// [`whole`](Self::whole) for the nearest numbers of a type.
+    fn narrow<T: Element>(&mut self, a: &[f32], b: &[f32]) -> Result<()> {
+        let [a, b] = [a, b].map(|values| values.iter().map(|&value| T::nearest(value)).collect::<Vec<T>>());
+        self.whole(T::KIND, &a, &b)
+    }
+
     fn whole<T: Element>(&mut self, elements: ElementKind, a: &[T], b: &[T]) -> Result<()> {
         let device = self.run.device.clone();
         self.cases(

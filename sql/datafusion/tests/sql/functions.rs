@@ -19,7 +19,7 @@ fn exact(function: &str, a: &[f32], b: &[f32]) -> f64 {
 }
 
 #[test_matrix(
-    [Stored::FixedF32, Stored::ListF32, Stored::FixedF16, Stored::LargeListF64],
+    [Stored::FixedF32, Stored::ListF32, Stored::FixedF16, Stored::LargeListF64, Stored::FixedI8],
     ["array_distance", "l2_distance", "cosine_distance", "inner_product"]
 )]
 #[tokio::test]

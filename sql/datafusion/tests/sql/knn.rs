@@ -66,7 +66,8 @@ async fn ties_go_to_the_first_rows_of_the_table(metric: &str, files: usize) {
     for device in devices() {
         let sql = Sql::new(device).await;
         let values: Vec<f32> = (0..6400 * 3).map(|i| ((i * 7919 + i / 31) % 5) as f32 - 2.0).collect();
-        sql.parquet("t", &table(&vectors(&values, 3), 3, Stored::FixedF32), files).await;
+        let stored = if files == 1 { Stored::FixedF32 } else { Stored::FixedI8 };
+        sql.parquet("t", &table(&vectors(&values, 3), 3, stored), files).await;
         sql.run("SET datafusion.execution.target_partitions = 64").await;
         let queries: Vec<&[f32]> = values.chunks(3).step_by(640).collect();
         let all: Vec<String> = queries.iter().map(|query| literal(query)).collect();

@@ -46,6 +46,7 @@ pub(crate) enum Stored {
     ListF32,
     FixedF16,
     LargeListF64,
+    FixedI8,
 }
 
 /// A column of vectors. Every one has `dim` elements, or is NULL.
@@ -59,6 +60,7 @@ pub(crate) fn column(vectors: &[Option<Vec<f32>>], dim: usize, stored: Stored) -
         Stored::ListF32 => DataType::List(element(DataType::Float32)),
         Stored::FixedF16 => DataType::FixedSizeList(element(DataType::Float16), dim as i32),
         Stored::LargeListF64 => DataType::LargeList(element(DataType::Float64)),
+        Stored::FixedI8 => DataType::FixedSizeList(element(DataType::Int8), dim as i32),
     };
     cast(&lists, &data_type).expect("a cast")
 }

@@ -27,7 +27,7 @@ Distances of l2sq are squared; those of cosine are 1 - cosine; those of ip are n
 
 --json prints one object, in one line:
   rows, queries, dim  counts
-  elements            f32, f16, i8 or u8, how rows are stored
+  elements            f32, f16, bf16, i8 or u8, how rows are stored
   metric, k           as requested; k is null with --radius
   radius              as requested (the text inf if it is infinite), or null
   probes              as requested or found for --recall, or null
