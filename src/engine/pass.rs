@@ -73,6 +73,7 @@ impl Refining<'_> {
             count: self.count,
             rows: table.vectors.values,
             elements: table.vectors.layout.elements,
+            in_blocks: table.vectors.layout.in_blocks,
             integral: self.integral,
             vectors: table.vectors.quads(),
             row_count: table.rows,

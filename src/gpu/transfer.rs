@@ -52,15 +52,27 @@ type Fill<'a> = dyn Fn(Range<u64>, &mut wgpu::WriteOnly<'_, [u8]>) + Sync + 'a;
 pub(crate) struct RowLayout {
     pub(crate) elements: ElementKind,
     pub(crate) stride: usize,
+    /// Whether rows lie as their codes do (`lib/rows/place.wgsl`), in place of one after another.
+    pub(crate) in_blocks: bool,
 }
 
 impl RowLayout {
     /// Rows padded to whole vectors of four elements, so that kernels load vectors.
     pub(crate) fn padded(elements: ElementKind, dim: usize) -> Self {
-        Self { elements, stride: dim.next_multiple_of(4) }
+        Self::new(elements, dim.next_multiple_of(4))
     }
 
-    /// Bytes a row.
+    /// Rows of `stride` elements, one after another.
+    pub(crate) fn new(elements: ElementKind, stride: usize) -> Self {
+        Self { elements, stride, in_blocks: false }
+    }
+
+    /// The same rows one after another, as they are staged.
+    pub(crate) fn staged(self) -> Self {
+        Self { in_blocks: false, ..self }
+    }
+
+    /// Bytes a row, where rows lie one after another.
     pub(crate) fn row_bytes(self) -> u64 {
         (self.stride * self.elements.size()) as u64
     }

@@ -38,8 +38,8 @@ pub mod screen;
 pub mod select;
 
 pub use crate::gpu::{Access, Driver, Kernel, Variant, WORKGROUP};
-pub(crate) use blocks::Scored;
 pub use blocks::{BLOCK_ROWS, Part};
+pub(crate) use blocks::{BLOCKS, Scored};
 pub use distance::*;
 pub use keys::{ABSENT, key_of, value_of};
 pub use lengths::DIMENSIONS;

@@ -218,6 +218,9 @@ impl Intervals {
     }
 }
 
+/// The largest magnitude of an 8-bit integer.
+const WHOLE: u32 = 128;
+
 /// How vectors of a dim are quantised: the constants of the kernel `quantize`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Quantizing {
@@ -240,7 +243,20 @@ pub struct Quantizing {
 impl Quantizing {
     /// The constants for a metric and a dim.
     pub fn of(metric: Metric, dim: usize) -> Self {
-        let levels = ((f64::from(1 << 24) / dim.max(1) as f64).sqrt() as u32).clamp(1, 127);
+        Self::up_to(((f64::from(1 << 24) / dim.max(1) as f64).sqrt() as u32).clamp(1, 127), metric, dim)
+    }
+
+    /// Those of integers that are their own codes.
+    pub(crate) fn whole(metric: Metric, dim: usize) -> Self {
+        Self::up_to(WHOLE, metric, dim)
+    }
+
+    /// Those of queries for such rows.
+    pub(crate) fn beside_whole(metric: Metric, dim: usize) -> Self {
+        Self::up_to(((1 << 24) / (WHOLE as usize * dim.max(1))).clamp(1, 127) as u32, metric, dim)
+    }
+
+    fn up_to(levels: u32, metric: Metric, dim: usize) -> Self {
         let finer = (2 * levels + 2).next_power_of_two();
         let finer = if finer > 2 * levels + 2 { finer / 2 } else { finer };
         let half = (0.54 * dim as f32 + 32.0) * UNIT;

@@ -14,7 +14,6 @@ mod filter;
 mod flat;
 mod host;
 mod hybrid;
-mod integers;
 mod interrupt;
 mod ivf;
 mod kmeans;

@@ -93,6 +93,7 @@ impl Case {
                     count: self.offsets.len() as u32 - 1,
                     rows: rows.slice(),
                     elements: T::KIND,
+                    in_blocks: false,
                     integral: T::KIND.is_integer(),
                     vectors: self.dim.div_ceil(4) as u32,
                     row_count: *row_count,

@@ -47,9 +47,9 @@ fn scores<T: Element>(
     let groups = count.div_ceil(at_once) as u32;
     let (kernel, constants, grid) = match kernel {
         Kernel::Scan { direct } => {
-            (&distance_scan::KERNEL, vec![direct.into(), at_once as u32], [workgroups, groups])
+            (&distance_scan::KERNEL, vec![direct.into(), at_once as u32, 0], [workgroups, groups])
         }
-        Kernel::Tile => (&distance_tile::KERNEL, vec![], [groups, blocks]),
+        Kernel::Tile => (&distance_tile::KERNEL, vec![0], [groups, blocks]),
     };
     bench.dispatch_on(T::KIND, kernel, &constants, &params, &buffers, grid);
     floats_of(&picked_scores(&bench.read(&found), part, room, count, written))

@@ -8,7 +8,7 @@ use std::task::{Context, Waker};
 use crate::common::Engine::Adapter;
 use crate::common::options;
 use nearfield::{
-    AdapterKind, Device, ElementKind, Filter, Flat, Index, Ivf, Metric, Quantization, Residency,
+    AdapterKind, Device, ElementKind, Filter, Flat, Index, Ivf, Matrix, Metric, Quantization, Residency,
     SearchOptions,
 };
 use nearfield_testing::{Random, rounded, view};
@@ -46,10 +46,13 @@ fn search_in_every_way(index: &Index, queries: &[f32]) {
     index.search(view(&queries[..DIM], DIM), 1024).expect("an answer");
     let (halves, _) = rounded(&queries[..DIM]);
     index.search(view(&halves, DIM), 10).expect("an answer");
+    index.search(&[1i8; DIM], 10).expect("an answer");
 }
 
 #[test_case(Metric::L2, ElementKind::F32, Quantization::Int8, None, Residency::Device)]
 #[test_case(Metric::Cosine, ElementKind::F16, Quantization::Int8, None, Residency::Device)]
+#[test_case(Metric::L2, ElementKind::U8, Quantization::Int8, Some(64), Residency::Device)]
+#[test_case(Metric::Cosine, ElementKind::I8, Quantization::None, None, Residency::Device)]
 #[test_case(Metric::InnerProduct, ElementKind::F32, Quantization::None, None, Residency::Device)]
 #[test_case(Metric::InnerProduct, ElementKind::F16, Quantization::Int8, Some(64), Residency::Device)]
 #[test_case(Metric::L2, ElementKind::F32, Quantization::None, Some(64), Residency::Device)]
@@ -64,7 +67,9 @@ fn no_search_compiles_a_kernel_after_warming_up(
 ) {
     let Some(device) = opened(None) else { return };
     let mut random = Random::new(1);
-    let (halves, rows) = rounded(&random.floats(ROWS * DIM));
+    let scale = if elements.is_integer() { 40.0 } else { 1.0 };
+    let rows: Vec<f32> = random.floats(ROWS * DIM).iter().map(|x| x * scale).collect();
+    let rows = Matrix::F32(rows, DIM).to_kind(elements);
     let queries = random.floats(QUERIES * DIM);
     let mut index = match lists {
         None => {
@@ -74,13 +79,10 @@ fn no_search_compiles_a_kernel_after_warming_up(
         Some(lists) => {
             let builder =
                 Ivf::builder(&device, metric, DIM).elements(elements).quantization(quantization).lists(lists);
-            Index::from(builder.residency(place).train(view(&rows, DIM)).expect("trains"))
+            Index::from(builder.residency(place).train(&rows).expect("trains"))
         }
     };
-    match elements {
-        ElementKind::F16 => index.add(view(&halves, DIM)).expect("good rows"),
-        _ => index.add(view(&rows, DIM)).expect("good rows"),
-    }
+    index.add(&rows).expect("good rows");
     index.warm_up().expect("good kernels");
     let warm = device.compiled_kernels();
     search_in_every_way(&index, &queries);

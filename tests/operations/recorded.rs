@@ -44,6 +44,7 @@ fn counts_that_no_buffer_holds_are_refused() {
         count: 1,
         rows: all,
         elements: ElementKind::F32,
+        in_blocks: false,
         integral: false,
         vectors: 1,
         row_count: 8,

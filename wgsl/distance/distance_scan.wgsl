@@ -28,7 +28,7 @@ fn distance_scan(
       var four: array<vec4<f32>, 4>;
       // unroll
       for (var r = 0u; r < 4u; r++) {
-        four[r] = widen(rows[(row + r) * vectors + i]);
+        four[r] = four_of(row + r, i);
       }
       // unroll
       for (var q = 0u; q < QUERIES_AT_ONCE; q++) {

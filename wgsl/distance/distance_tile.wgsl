@@ -43,7 +43,7 @@ fn distance_tile(
     // A row may end within the first slice.
     if (load_vector < vectors) {
       next_query[i] = queries[(first_query + i * LOAD_STEP) * vectors + load_vector];
-      next_row[i] = widen(rows[(first_row + i * LOAD_STEP) * vectors + load_vector]);
+      next_row[i] = four_of(first_row + i * LOAD_STEP, load_vector);
     }
   }
   for (var start = 0u; start < vectors; start += SLICE) {
@@ -62,7 +62,7 @@ fn distance_tile(
     for (var i = 0u; i < LOADS; i++) {
       if (ahead < vectors) {
         next_query[i] = queries[(first_query + i * LOAD_STEP) * vectors + ahead];
-        next_row[i] = widen(rows[(first_row + i * LOAD_STEP) * vectors + ahead]);
+        next_row[i] = four_of(first_row + i * LOAD_STEP, ahead);
       } else {
         next_query[i] = vec4(0.0);
         next_row[i] = vec4(0.0);

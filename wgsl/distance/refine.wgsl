@@ -114,7 +114,7 @@ fn whole_alone(query: u32, row: u32) -> vec4<f32> {
   for (var turn = 0u; turn < WIDTH; turn++) {
     var sums_of = none();
     for (var i = turn; i < params.vectors; i += WIDTH) {
-      sums_of = take(sums_of, queries[query * params.vectors + i], widen(rows[row * params.vectors + i]));
+      sums_of = take(sums_of, queries[query * params.vectors + i], four_of(row, i));
     }
     all += floats(sums_of);
     all_squares += squares(sums_of);
@@ -133,7 +133,7 @@ fn sums_alone(query: u32, row: u32) -> vec4<f32> {
     var sums_of = none();
     // 0, 8, 4, 12, 2 and so on: the tree adds places that are 8 apart first.
     for (var i = reverseBits(turn) >> 28u; i < params.vectors; i += WIDTH) {
-      sums_of = take(sums_of, queries[query * params.vectors + i], widen(rows[row * params.vectors + i]));
+      sums_of = take(sums_of, queries[query * params.vectors + i], four_of(row, i));
     }
     var part = floats(sums_of);
     if ((turn & 1u) == 0u) { ones = part; continue; }
@@ -205,13 +205,13 @@ fn refine(
         // unroll
         for (var v = 0u; v < AHEAD; v++) {
           q[v] = queries[query * vectors + i + v * WIDTH];
-          x[v] = widen(rows[row * vectors + i + v * WIDTH]);
+          x[v] = four_of(row, i + v * WIDTH);
         }
         // unroll
         for (var v = 0u; v < AHEAD; v++) { sums_of = take(sums_of, q[v], x[v]); }
       }
       for (; i < vectors; i += WIDTH) {
-        sums_of = take(sums_of, queries[query * vectors + i], widen(rows[row * vectors + i]));
+        sums_of = take(sums_of, queries[query * vectors + i], four_of(row, i));
       }
     }
     if (!IS_SOFTWARE) {

@@ -24,11 +24,15 @@ fn move_rows(
       let row = slots[position] - params.first_slot; // for a smaller slot it wraps and exceeds any row
       if (row < params.rows) {
         let in_order = position * words + word;
-        let in_slots = row * words + word;
+        var in_slots = row * words + word;
+        if (params.granules > 0u) {
+          let first = ((row >> BLOCK_SHIFT) * params.granules * BLOCK_ROWS + (row & (BLOCK_ROWS - 1u))) * 4u;
+          in_slots = first + (word >> 2u) * (4u * BLOCK_ROWS) + (word & 3u);
+        }
         if (GATHER == 1u) {
-          moved_to[in_order] = moved_from[in_slots];
+          moved_to[in_order] = moved_from[in_slots] ^ params.flipped;
         } else {
-          moved_to[in_slots] = moved_from[in_order];
+          moved_to[in_slots] = moved_from[in_order] ^ params.flipped;
         }
       }
     }

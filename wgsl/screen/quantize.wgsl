@@ -64,6 +64,11 @@ fn quantize(
   if (!is_tiny) {
     scale = most / params.levels;
     steps = params.levels / most;
+    if (params.whole == 1u) {
+      // Of integers, which for cosine were divided by their norm.
+      scale = inverse;
+      steps = 1.0 / inverse;
+    }
   }
   var squares = vec4(0.0);
   var residuals = vec4(0.0);

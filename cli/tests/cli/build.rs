@@ -72,12 +72,16 @@ fn rows_of_integers_are_stored_as_they_are() -> Result<()> {
     write_npy(here.at("b.npy"), [900, 20], &rows)?;
     here.write("wide.npy", [900, 20], &wide)?;
     write_npy(here.at("q.npy"), [9, 20], &rows[40 * 20..49 * 20])?;
-    let search = "--queries q.npy -k 7 --metric l2sq --force --ids ids.npy --distances d.npy";
-    let record = here.record(&format!("search --rows b.npy {search}"))?;
+    let search = "--queries q.npy -k 7 --force --ids ids.npy --distances d.npy";
+    let record = here.record(&format!("search --rows b.npy --metric l2sq {search}"))?;
     assert_eq!((&record["elements"], &record["converted"]), (&"u8".into(), &serde_json::Value::Null));
     let wanted = (here.ids("ids.npy")?, here.read("d.npy")?);
     // Whole numbers of another type fit, too, where all are in its range.
-    for build in ["--rows b.npy", "--rows wide.npy --elements u8", "--rows wide.npy --elements u8 --index ivf --lists 6"] {
+    for build in [
+        "--rows b.npy",
+        "--rows wide.npy --elements u8",
+        "--rows wide.npy --elements u8 --index ivf --lists 6",
+    ] {
         here.run(&format!("build {build} --metric l2sq --out b.nf --force"))?;
         let probes = if build.contains("ivf") { "--probes 6" } else { "" };
         let record = here.record(&format!("search --index-file b.nf {probes} {search}"))?;

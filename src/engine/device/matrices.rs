@@ -152,7 +152,7 @@ impl DeviceMatrix {
     pub(crate) async fn fetched(&self) -> Result<Matrix> {
         let Self { dim, stride, .. } = *self;
         let mut values = self.memory.read(&self.engine, self.rows * stride).await?;
-        RowLayout { elements: ElementKind::F32, stride }.remove_padding(&mut values, dim);
+        RowLayout::new(ElementKind::F32, stride).remove_padding(&mut values, dim);
         Ok(Matrix::F32(values, dim))
     }
 

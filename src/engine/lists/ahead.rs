@@ -14,7 +14,7 @@ use crate::metric::{Form, Metric};
 
 /// The kernels that find the nearest centroids, by the metric of centroids and the codes that these have.
 pub(crate) fn coarse(metric: Metric, codes: Codes) -> Vec<Wanted> {
-    let mut wanted = reporting(metric, ElementKind::F32);
+    let mut wanted = reporting(metric, ElementKind::F32, false);
     // A search for few queries selects from the distances of all centroids, and waits for this kernel longest.
     wanted.insert(0, selecting(Only::Every));
     if let Codes::Int8(tiles) = codes {
@@ -37,7 +37,7 @@ pub(crate) fn training(gpu: &Gpu, metric: Metric, is_quantized: bool) -> Vec<Wan
 
 /// The kernels of searches in the lists of an index.
 pub(crate) fn probing(searched: Searched) -> Vec<Wanted> {
-    let Searched { metric, elements, codes, keeps_rows } = searched;
+    let Searched { metric, elements, codes, in_blocks, keeps_rows } = searched;
     let mut wanted = vec![];
     if let Codes::Int8(tiles) = codes {
         let mut screens = vec![&collect_lists::KERNEL, &probe_thresholds::KERNEL, &screen_probes::KERNEL];
@@ -53,6 +53,9 @@ pub(crate) fn probing(searched: Searched) -> Vec<Wanted> {
     }
     wanted.extend(coarse(metric.of_centroids(), codes));
     wanted.push(Wanted::of(&probe_slots::KERNEL));
-    wanted.extend(if keeps_rows { reporting(metric, elements) } else { vec![Wanted::of(&compact::KERNEL)] });
+    wanted.extend(match keeps_rows {
+        true => reporting(metric, elements, in_blocks),
+        false => vec![Wanted::of(&compact::KERNEL)],
+    });
     wanted
 }

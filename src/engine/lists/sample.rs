@@ -178,6 +178,7 @@ async fn gather(
             positions: start as u32..end as u32,
             first_slot,
             rows,
+            in_blocks: None,
             from: matrix.as_slice()?,
             to: BufferSlice::all(to),
         };

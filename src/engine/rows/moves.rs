@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::elements::{Element, with_type};
+use crate::elements::{Element, ElementKind, with_type};
 use crate::engine::rows::alive::Change;
 use crate::engine::rows::segments::{GpuRows, Segment, StoredRows, cut};
 use crate::engine::screens::int8::codes::QuantizedRows;
@@ -66,12 +66,17 @@ impl GpuRows {
     ) -> Result<()> {
         for (segment, positions) in places(segments, staged.slots) {
             let StoredRows { rows, norms, ids, .. } = segment.stored()?;
+            let in_blocks = self.in_blocks();
             let parts = [
-                (self.layout.row_bytes(), rows, staged.rows),
-                (8, norms, staged.norms),
-                (8, ids, staged.ids),
+                (self.layout.row_bytes(), rows, staged.rows, in_blocks),
+                (8, norms, staged.norms, None),
+                (8, ids, staged.ids, None),
             ];
-            for (row_bytes, there, here) in parts {
+            for (row_bytes, there, here, in_blocks) in parts {
+                // `encode_scatter` quantises them into their slots.
+                if in_blocks.is_some() && direction == Direction::Scatter {
+                    continue;
+                }
                 let (from, to) = match direction {
                     Direction::Gather => (there.into(), here),
                     Direction::Scatter => (here, there.into()),
@@ -83,6 +88,7 @@ impl GpuRows {
                     positions: positions.clone(),
                     first_slot: segment.first_slot,
                     rows: segment.capacity,
+                    in_blocks,
                     from,
                     to,
                 };
@@ -104,9 +110,14 @@ impl GpuRows {
         let Some(quantized) = quantized else { return Ok(()) };
         for (segment, positions) in places(segments, staged.slots) {
             let (rows, range) = ((staged.rows, staged.norms), [positions.start, positions.end]);
-            quantized.encode_staged(commands, self.layout, rows, staged.list, segment, range)?;
+            quantized.encode_staged(commands, self.layout.staged(), rows, staged.list, segment, range)?;
         }
         Ok(())
+    }
+
+    /// The element type of rows that lie as their codes do.
+    fn in_blocks(&self) -> Option<ElementKind> {
+        Some(self.layout.elements).filter(|_| self.layout.in_blocks)
     }
 
     pub(crate) async fn prepared_release(&self, freed: &[u32]) -> Result<GpuChange> {
@@ -193,6 +204,7 @@ impl GpuRows {
                     positions: 0..slots.len() as u32,
                     first_slot,
                     rows,
+                    in_blocks: Some(layout.elements).filter(|_| layout.in_blocks),
                     from,
                     to: BufferSlice::all(&scratch[0]),
                 };

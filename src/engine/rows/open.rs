@@ -10,7 +10,7 @@ use crate::engine::rows::hybrid::outgrown;
 use crate::engine::rows::on_host::ListedRows;
 use crate::engine::rows::segments::GpuRows;
 use crate::engine::rows::shape::RowShape;
-use crate::engine::screens::int8::codes::QuantizedRows;
+use crate::engine::screens::int8::codes::{QuantizedRows, are_codes};
 use crate::engine::search::ahead::Searched;
 use crate::error::{Error, Result};
 use crate::future::Boxed;
@@ -35,8 +35,18 @@ pub(crate) fn open_on<'f>(device: &'f Device, shape: &'f RowShape) -> Boxed<'f, 
         }
         // Before anything runs: what this thread needs first, it compiles itself, and the rest is ready when rows are.
         let is_quantized = quantization.is_wanted(gpu, dim);
-        gpu.compile_ahead(dim, || Searched::expected(gpu, metric, elements, is_quantized).kernels());
-        let quantized = QuantizedRows::new(gpu, quantization, metric, dim)?;
+        #[cfg(not(target_arch = "wasm32"))]
+        let stays = outgrown::next(shape).is_none();
+        #[cfg(target_arch = "wasm32")]
+        let stays = true;
+        // Rows that go to the host leave their codes here, which are those of a copy.
+        let are_codes = is_quantized && stays && are_codes(metric, elements, dim);
+        let expects = Searched::expected(gpu, (metric, elements), is_quantized, are_codes);
+        gpu.compile_ahead(dim, || expects.kernels());
+        let quantized = match are_codes {
+            true => Some(QuantizedRows::of_codes(gpu, (metric, elements), dim).await?),
+            false => QuantizedRows::new(gpu, quantization, metric, dim)?,
+        };
         #[cfg(not(target_arch = "wasm32"))]
         if outgrown::next(shape).is_some() {
             // With a place to go to, rows leave the device before their copy does.

@@ -136,7 +136,8 @@ impl GpuRows {
         for kernel in kernels::of_indexes().filter(|kernel| !kernel.multiplies_matrices) {
             gpu.compiler.check_limits(kernel)?;
         }
-        let layout = RowLayout::padded(elements, dim);
+        let in_blocks = quantized.as_ref().is_some_and(|codes| codes.are_rows);
+        let layout = RowLayout { in_blocks, ..RowLayout::padded(elements, dim) };
         // The quantised copy of short vectors may be larger than the rows.
         let quantized_bytes = quantized.as_ref().map_or(0, QuantizedRows::row_bytes);
         let row_bytes = if keeps_rows { layout.row_bytes() } else { 0 };
@@ -201,10 +202,6 @@ impl GpuRows {
         let stored = Some(StoredRows { rows, norms, ids, share: None });
         of_matrix.segments.push(Segment { stored, quantized: None, first_slot, len, capacity });
         Ok(of_matrix)
-    }
-
-    pub(crate) fn vectors(&self) -> u32 {
-        (self.layout.stride / 4) as u32
     }
 
     /// Records the distances of candidates that may lie in any segment: each segment in turn writes those of its rows.
@@ -288,7 +285,9 @@ impl GpuRows {
         let other = self.create(segment.first_slot, capacity)?;
         let rows = u64::from(segment.len);
         if let (Some(segment), Some(other)) = (&segment.stored, &other.stored) {
-            commands.copy((&segment.rows, 0), (&other.rows, 0), rows * self.layout.row_bytes());
+            if !self.layout.in_blocks {
+                commands.copy((&segment.rows, 0), (&other.rows, 0), rows * self.layout.row_bytes());
+            }
             commands.copy((&segment.norms, 0), (&other.norms, 0), rows * 8);
             commands.copy((&segment.ids, 0), (&other.ids, 0), rows * 8);
         }
@@ -328,21 +327,26 @@ impl GpuRows {
 
     fn create(&self, first_slot: u32, rows: u64) -> Result<Segment> {
         let capacity = rows.min(self.segment_rows.into()).next_multiple_of(BLOCK_ROWS.into());
+        let quantized = match &self.quantized {
+            Some(quantized) => quantized.within_limit(&self.gpu, capacity)?,
+            None => None,
+        };
+        let codes = quantized.as_ref().filter(|_| self.layout.in_blocks);
         let stored = || {
             let purpose = || format!("rows, norms and ids of {capacity} rows");
-            let share =
-                self.gpu.rows_limit.take(purpose, capacity * (self.layout.row_bytes() + STORED_BYTES))?;
-            let rows = self.gpu.create_storage("rows", capacity * self.layout.row_bytes())?;
+            let row_bytes = if codes.is_some() { 0 } else { self.layout.row_bytes() };
+            let share = self.gpu.rows_limit.take(purpose, capacity * (row_bytes + STORED_BYTES))?;
+            let rows = match codes {
+                Some(codes) => codes.rows.clone(),
+                None => self.gpu.create_storage("rows", capacity * row_bytes)?,
+            };
             let norms = self.gpu.create_storage("norms", capacity * 8)?;
             let ids = self.gpu.create_storage("ids", capacity * 8)?;
             Ok(StoredRows { rows, norms, ids, share: Some(share) })
         };
         Ok(Segment {
             stored: if self.keeps_rows { Some(stored()?) } else { None },
-            quantized: match &self.quantized {
-                Some(quantized) => quantized.within_limit(&self.gpu, capacity)?,
-                None => None,
-            },
+            quantized,
             first_slot,
             len: 0,
             capacity: capacity as u32,
@@ -357,7 +361,9 @@ impl GpuRows {
                 memory.add("ids", Residency::Device, ids.size());
             }
             if let Some(copy) = &segment.quantized {
-                memory.add("integers", Residency::Device, copy.rows.size() + copy.terms.size());
+                // Rows that are their own codes are counted above.
+                let codes = if self.layout.in_blocks { 0 } else { copy.rows.size() };
+                memory.add("integers", Residency::Device, codes + copy.terms.size());
             }
         }
         if let Some(alive) = &self.alive {

@@ -64,7 +64,9 @@ impl GpuRows {
             let entering = Entering { segments, quantized, is_moved, placing: *placing, refused };
             let is_appended = placing.slots.iter().zip(self.end() as u32..).all(|(&slot, next)| slot == next);
             let commands = match source {
-                Vectors::Host(view) if is_appended => self.append(&entering, view, progress).await?,
+                Vectors::Host(view) if is_appended && !self.layout.in_blocks => {
+                    self.append(&entering, view, progress).await?
+                }
                 _ => self.scatter(&entering, source, progress).await?,
             };
             let parts = commands.read(&[(&entering.refused, 0, 8)]).await?;
@@ -82,7 +84,7 @@ impl GpuRows {
             Vectors::Host(view) => return quantized.count(&self.gpu, view).await,
             Vectors::Device(matrix) => matrix,
         };
-        let layout = RowLayout { elements: ElementKind::F32, stride: matrix.stride() };
+        let layout = RowLayout::new(ElementKind::F32, matrix.stride());
         let most = (STAGED_BYTES / layout.row_bytes()).max(1) as usize;
         let wanted = quantized.wanted(matrix.rows()).min(most) as u64;
         if wanted == 0 {
@@ -143,7 +145,8 @@ impl GpuRows {
     ) -> Result<Commands<'_>> {
         let gpu = &*self.gpu;
         let Placing { slots, ids, .. } = entering.placing;
-        let row_bytes = self.layout.row_bytes();
+        let layout = self.layout.staged();
+        let row_bytes = layout.row_bytes();
         let (staged_bytes, multiple) = match source {
             Vectors::Host(_) => (row_bytes, 1),
             Vectors::Device(_) => (0, ALIGNED_ROWS),
@@ -166,8 +169,7 @@ impl GpuRows {
             let rows = match source {
                 Vectors::Host(view) => {
                     let mut sent = |sent| progress(done + sent);
-                    gpu.upload_rows(&scratch[0], 0, self.layout, view.slice(range.clone()), &mut sent)
-                        .await?;
+                    gpu.upload_rows(&scratch[0], 0, layout, view.slice(range.clone()), &mut sent).await?;
                     BufferSlice::all(&scratch[0])
                 }
                 Vectors::Device(matrix) => {
@@ -179,7 +181,7 @@ impl GpuRows {
             gpu.upload_bytes(&scratch[2], 0, bytemuck::cast_slice(&ids[range.clone()])).await?;
             gpu.upload_bytes(&scratch[3], 0, bytemuck::cast_slice(&slots[range.clone()])).await?;
             let mut commands = Commands::new(gpu, None);
-            let vectors = BufferVectors { values: rows, layout: self.layout };
+            let vectors = BufferVectors { values: rows, layout };
             let into = ((&scratch[1]).into(), (&entering.refused).into());
             encode_norms(&mut commands, vectors, ([0, count], done as u32), into)?;
             let staged = Staged {

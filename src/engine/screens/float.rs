@@ -1,9 +1,8 @@
 //! The screen that scores rows as they are.
 
-use crate::elements::ElementKind;
 use crate::engine::screens::score::{ScoreKernel, Scoring, ScreenKernel, ScreenKernels};
 use crate::error::Result;
-use crate::gpu::Wanted;
+use crate::gpu::{RowLayout, Wanted};
 use crate::kernels::distance_tile::TILE_QUERIES;
 use crate::kernels::{Part, Scored, distance_scan, distance_tile};
 use crate::metric::Form;
@@ -54,9 +53,9 @@ pub(super) const TILE: ScoreKernel = ScoreKernel {
 };
 
 impl Scoring<'_> {
-    /// The queries, the rows of a part as they are, and the rows' element type and length in vectors of four.
-    fn floats(&self, part: Part) -> Result<(Scored<'_>, (ElementKind, u32))> {
+    /// The queries and the rows of a part as they are, and how the rows lie.
+    fn floats(&self, part: Part) -> Result<(Scored<'_>, RowLayout)> {
         let rows = &self.rows.segments[part.segment].stored()?.rows;
-        Ok((self.scored(self.queries, rows, part), (self.rows.layout.elements, self.rows.vectors())))
+        Ok((self.scored(self.queries, rows, part), self.rows.layout))
     }
 }

@@ -5,11 +5,11 @@ use crate::engine::rows::segments::GpuRows;
 use crate::engine::screens::int8::codes::quantizing;
 use crate::engine::screens::list::Codes;
 use crate::engine::screens::score::ScoreKernel;
-use crate::gpu::{Gpu, HEIGHT, Kernel, Wanted};
+use crate::gpu::{Gpu, HEIGHT, Kernel, RowLayout, Wanted};
 use crate::kernels::metrics::metric_constant;
 use crate::kernels::select_k::Only;
 use crate::kernels::tighten::RADIX;
-use crate::kernels::{collect, compact, gather, norms, refine, select_k, tighten, winnow};
+use crate::kernels::{BLOCKS, collect, compact, gather, norms, refine, select_k, tighten, winnow};
 use crate::metric::Metric;
 
 /// What the kernels of an index depend on.
@@ -18,19 +18,27 @@ pub(crate) struct Searched {
     pub(crate) metric: Metric,
     pub(crate) elements: ElementKind,
     pub(crate) codes: Codes,
+    /// Whether rows lie as their codes do.
+    pub(crate) in_blocks: bool,
     /// Whether the device has the rows, and reports distances. Otherwise the host does.
     pub(crate) keeps_rows: bool,
 }
 
 impl Searched {
     /// Describes an index that is still to be made.
-    pub(crate) fn expected(gpu: &Gpu, metric: Metric, elements: ElementKind, is_quantized: bool) -> Self {
-        Self { metric, elements, codes: Codes::expected(gpu, is_quantized), keeps_rows: true }
+    pub(crate) fn expected(
+        gpu: &Gpu,
+        (metric, elements): (Metric, ElementKind),
+        is_quantized: bool,
+        in_blocks: bool,
+    ) -> Self {
+        Self { metric, elements, codes: Codes::expected(gpu, is_quantized), in_blocks, keeps_rows: true }
     }
 
     pub(crate) fn of(rows: &GpuRows, metric: Metric) -> Self {
         let is_quantized = rows.quantized.is_some();
-        let expected = Self::expected(&rows.gpu, metric, rows.layout.elements, is_quantized);
+        let RowLayout { elements, in_blocks, .. } = rows.layout;
+        let expected = Self::expected(&rows.gpu, (metric, elements), is_quantized, in_blocks);
         Self { keeps_rows: rows.keeps_rows, ..expected }
     }
 
@@ -38,7 +46,7 @@ impl Searched {
     /// wait for, then the kernels of a search for one query, of one for some more and of one for many. Last come those of queries whose
     /// candidates overflowed, of more neighbours, and of filters and tombstones.
     pub(crate) fn kernels(self) -> Vec<Wanted> {
-        let Self { metric, elements, codes, keeps_rows } = self;
+        let Self { metric, elements, codes, in_blocks, keeps_rows } = self;
         let form = |kernel: &ScoreKernel| (kernel.form)(metric) as u32;
         let of_form =
             |wanted: &'static Kernel, kernel: &ScoreKernel| Wanted::of(wanted).with("FORM", form(kernel));
@@ -47,7 +55,7 @@ impl Searched {
         wanted.extend(quantizing.first().cloned());
         let mut screens = codes.screens();
         match keeps_rows {
-            true => wanted.extend(reporting(metric, elements)),
+            true => wanted.extend(reporting(metric, elements, in_blocks)),
             false => {
                 wanted.extend([Wanted::of(&compact::KERNEL), Wanted::of(&norms::KERNEL)]);
                 screens.pop();
@@ -76,7 +84,8 @@ impl Searched {
         let gathers = keeps_rows && codes != Codes::None;
         let gathering = gathers.then(|| Wanted::of(&gather::KERNEL));
         let selecting = keeps_rows.then(|| selecting(Only::Every));
-        without_bits.chain(selecting).chain(wanted.iter().cloned()).chain(gathering).collect()
+        let all = without_bits.chain(selecting).chain(wanted.iter().cloned()).chain(gathering);
+        all.map(|one| one.or_all(BLOCKS.0, in_blocks.into())).collect()
     }
 }
 
@@ -86,10 +95,10 @@ pub(crate) fn selecting(only: Only) -> Wanted {
 }
 
 /// The kernels that compute distances as they are reported and select a few of them, and the norms of queries and rows.
-pub(crate) fn reporting(metric: Metric, elements: ElementKind) -> Vec<Wanted> {
+pub(crate) fn reporting(metric: Metric, elements: ElementKind, in_blocks: bool) -> Vec<Wanted> {
     let refine = |integral| {
         let refine = Wanted::of(&refine::KERNEL).rows(elements).with("METRIC", metric_constant(metric));
-        refine.with("INTEGRAL", integral)
+        refine.with("INTEGRAL", integral).with(BLOCKS.0, in_blocks.into())
     };
     let mut wanted = vec![
         selecting(Only::EveryOfFew),

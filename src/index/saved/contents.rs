@@ -1,7 +1,7 @@
 //! The contents of an index file: its description and its lists.
 
 use crate::elements::ElementKind;
-use crate::engine::{PAGE, STORED_BYTES, TERMS_BYTES};
+use crate::engine::{PAGE, STORED_BYTES, TERMS_BYTES, are_codes};
 use crate::gpu::RowLayout;
 use crate::kernels::quantize;
 use crate::metric::Metric;
@@ -44,8 +44,10 @@ impl SavedIndex {
         let is_quantized = self.quantization.is_wanted_on_host(self.dim);
         let of = |vectors: u64, elements| {
             let integers = quantize::plane_bytes(vectors, self.dim) + vectors * TERMS_BYTES;
-            let row = RowLayout::padded(elements, self.dim).row_bytes() + STORED_BYTES;
-            vectors * row + if is_quantized { integers } else { 0 }
+            // Rows of integers are their own codes.
+            let are_codes = is_quantized && are_codes(self.metric, elements, self.dim);
+            let row = if are_codes { 0 } else { RowLayout::padded(elements, self.dim).row_bytes() };
+            vectors * (row + STORED_BYTES) + if is_quantized { integers } else { 0 }
         };
         of(slots, self.elements) + of(lists, ElementKind::F32)
     }

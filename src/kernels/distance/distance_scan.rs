@@ -1,9 +1,9 @@
 //! Scores of few queries: reads every row once, at the speed of memory.
 
-use crate::elements::{Element, ElementKind, MatrixView};
+use crate::elements::{Element, MatrixView};
 use crate::error::Result;
-use crate::gpu::{Commands, Grid, Kernel, params, wgsl};
-use crate::kernels::blocks::{BLOCK_ROWS, Part, SCORE_BUFFERS, SCORES, Scored};
+use crate::gpu::{Commands, Grid, Kernel, RowLayout, params, wgsl};
+use crate::kernels::blocks::{BLOCK_ROWS, BLOCKS, Part, ROW_PLACE, SCORE_BUFFERS, SCORES, Scored};
 use crate::kernels::lengths::VECTORS;
 
 params! {
@@ -29,30 +29,31 @@ pub const QUERIES_AT_ONCE: u32 = 4;
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("distance_scan")
-    .library(&[SCORES])
+    .library(&[SCORES, ROW_PLACE])
     .source(wgsl!("distance/distance_scan", QUERIES_AT_ONCE))
     .buffers(SCORE_BUFFERS)
-    .overrides(&[("DIRECT", &[0, 1]), ("QUERIES", &[1, 2, QUERIES_AT_ONCE])])
+    .overrides(&[("DIRECT", &[0, 1]), ("QUERIES", &[1, 2, QUERIES_AT_ONCE]), BLOCKS])
     .loads_rows()
     .sums_lanes()
     .lengths(&[VECTORS])
     .workgroup(256, 256 * 16);
 
 impl Params {
-    /// Those of a part of rows of `vectors` vectors of four elements.
-    pub(super) fn of(scored: &Scored<'_>, vectors: u32) -> Self {
+    /// Those of a part of rows.
+    pub(super) fn of(scored: &Scored<'_>, layout: RowLayout) -> Self {
+        let vectors = (layout.stride / 4) as u32;
         let Part { blocks, column_first, block_first, block_step, .. } = scored.part;
         let (room, part_columns) = (scored.room, blocks * BLOCK_ROWS);
         Self { vectors, room, part_columns, column_first, block_first, block_step }
     }
 }
 
-/// Records the kernel for rows of `vectors` vectors of four elements: dot products or, if `direct`, sums of `(q - x)^2`. `queries` and
+/// Records the kernel: dot products or, if `direct`, sums of `(q - x)^2`. `queries` and
 /// `scores` have room for a multiple of four queries.
 pub(crate) fn encode(
     commands: &mut Commands<'_>,
     scored: &Scored<'_>,
-    (elements, vectors): (ElementKind, u32),
+    layout: RowLayout,
     direct: bool,
 ) -> Result<()> {
     let at_once = match scored.count {
@@ -61,8 +62,8 @@ pub(crate) fn encode(
         _ => QUERIES_AT_ONCE,
     };
     let gpu = commands.gpu();
-    let pipeline = gpu.pipeline_for(&KERNEL, elements, &[direct.into(), at_once])?;
-    let params = Params::of(scored, vectors);
+    let pipeline = gpu.pipeline_for(&KERNEL, layout.elements, &[direct.into(), at_once, layout.in_blocks.into()])?;
+    let params = Params::of(scored, layout);
     // The kernel strides over the columns, so any number of workgroups is correct; with this one each group of 32 lanes has
     // one turn.
     let limit = gpu.adapter.capabilities.max_workgroups;

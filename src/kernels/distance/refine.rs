@@ -3,8 +3,9 @@
 use crate::elements::{ElementKind, MatrixView};
 use crate::error::{Error, Result};
 use crate::gpu::{ACROSS, BufferSlice, Commands, Grid, Kernel, params, wgsl};
+use crate::kernels::blocks::{BLOCK_ROWS, BLOCKS, ROW_PLACE};
 use crate::kernels::keys::{KEYS, key_of};
-use crate::kernels::lengths::VECTORS;
+use crate::kernels::lengths::{GRANULE, VECTORS, granules};
 use crate::kernels::metrics::{METRIC, metric_constant};
 use crate::kernels::sixteen::{AT_ONCE, INVOCATIONS, SIXTEEN};
 use crate::metric::{Metric, REFINED_METRICS};
@@ -37,13 +38,13 @@ params! {
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("refine")
-    .library(&[KEYS, ACROSS, SIXTEEN, METRIC])
+    .library(&[KEYS, ACROSS, SIXTEEN, METRIC, ROW_PLACE])
     .source(wgsl!("distance/refine"))
     .buffers(bindings!(
         queries: Read, rows: Read, ids: Read, slots: Read, candidates: Read, offsets: Read, keys: Write,
         found_ids: Write,
     ))
-    .overrides(&[("METRIC", REFINED_METRICS), ("INTEGRAL", &[0, 1])])
+    .overrides(&[("METRIC", REFINED_METRICS), ("INTEGRAL", &[0, 1]), BLOCKS])
     .loads_rows()
     .lengths(&[VECTORS])
     .workgroup(INVOCATIONS, INVOCATIONS * 16);
@@ -127,6 +128,8 @@ pub struct Refine<'a> {
     pub rows: BufferSlice<'a>,
     /// Element type of the rows.
     pub elements: ElementKind,
+    /// Whether rows lie as their codes do; those of a matrix do not.
+    pub in_blocks: bool,
     /// Whether elements of queries are integers from -128 to 255. With rows of integers, sums are exact then, and rounded once.
     pub integral: bool,
     /// Vectors of four elements per row.
@@ -152,7 +155,11 @@ impl Refine<'_> {
     pub(crate) fn check(&self) -> Result<()> {
         let &Self { vectors, count, row_count, keys, found_ids, .. } = self;
         self.queries.check_rows("queries", count, [vectors; 2], 16)?;
-        self.rows.check_rows("rows", row_count, [vectors; 2], 4 * self.elements.size() as u64)?;
+        let (rows, length, bytes) = match self.in_blocks {
+            true => (row_count.div_ceil(BLOCK_ROWS), BLOCK_ROWS * granules(4 * vectors as usize), GRANULE as u64),
+            false => (row_count, vectors, 4 * self.elements.size() as u64),
+        };
+        self.rows.check_rows("rows", rows, [length; 2], bytes)?;
         self.ids.check_rows("ids", row_count, [1; 2], 8)?;
         let results = |pitch: u32, length: u32| {
             keys.check_rows("keys", count, [pitch, length], 4)?;
@@ -180,7 +187,7 @@ impl Refine<'_> {
 pub(crate) fn encode(commands: &mut Commands<'_>, refine: &Refine<'_>) -> Result<()> {
     let gpu = commands.gpu();
     let integral = refine.integral && refine.elements.is_integer() && refine.vectors * 4 <= INTEGRAL_DIM;
-    let constants = [metric_constant(refine.metric), integral.into()];
+    let constants = [metric_constant(refine.metric), integral.into(), refine.in_blocks.into()];
     let pipeline = gpu.pipeline_for(&KERNEL, refine.elements, &constants)?;
     let mut params = Params {
         queries: refine.count,

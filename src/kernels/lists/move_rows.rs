@@ -2,8 +2,11 @@
 
 use std::ops::Range;
 
+use crate::elements::ElementKind;
 use crate::error::Result;
 use crate::gpu::{BufferSlice, Commands, GRID, Grid, Kernel, params, wgsl};
+use crate::kernels::blocks::{BLOCK_ROWS, BLOCK_SHIFT};
+use crate::kernels::lengths::granules;
 
 params! {
     pub struct Params {
@@ -17,13 +20,17 @@ params! {
         first_slot: u32,
         /// Rows that the segment has room for.
         rows: u32,
+        /// Granules of a row whose slots lie in blocks; 0 where rows lie one after another.
+        granules: u32,
+        /// Bits that differ between a word in its slot and in order.
+        flipped: u32,
     }
 }
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("move_rows")
     .library(&[GRID])
-    .source(wgsl!("lists/move_rows", WORDS_EACH))
+    .source(wgsl!("lists/move_rows", WORDS_EACH, BLOCK_ROWS, BLOCK_SHIFT))
     .buffers(bindings!(slots: Read, moved_from: Read, moved_to: Write))
     .overrides(&[("GATHER", &[0, 1])])
     .workgroup(INVOCATIONS, 0);
@@ -61,6 +68,8 @@ pub(crate) struct Move<'a> {
     pub(crate) first_slot: u32,
     /// Rows that the segment has room for.
     pub(crate) rows: u32,
+    /// The element type of rows that lie in their slots as their codes do.
+    pub(crate) in_blocks: Option<ElementKind>,
     pub(crate) from: BufferSlice<'a>,
     pub(crate) to: BufferSlice<'a>,
 }
@@ -76,6 +85,9 @@ pub(crate) fn encode(commands: &mut Commands<'_>, moving: &Move<'_>) -> Result<(
         end_position: moving.positions.end,
         first_slot: moving.first_slot,
         rows: moving.rows,
+        granules: moving.in_blocks.map_or(0, |_| granules(moving.row_bytes as usize)),
+        // Codes are stored with 128 added: to signed bytes that is their first bit.
+        flipped: if moving.in_blocks == Some(ElementKind::I8) { 0x8080_8080 } else { 0 },
     };
     let grid = Grid::Linear((moving.positions.len() as u64 * words).div_ceil(WORDS_A_WORKGROUP));
     commands.dispatch(&pipeline, &params, &[moving.slots, moving.from, moving.to], grid)

@@ -45,6 +45,8 @@ params! {
         smallest: f32,
         /// A length greater than that of any such vector.
         tiny: f32,
+        /// 1: vectors minus the centre are integers, which become their own codes.
+        whole: u32,
     }
 }
 

@@ -1,6 +1,7 @@
 //! `Flat` compared with the truth: whole numbers bit for bit, floats within the promised bounds.
 
 mod dynamic;
+mod integers;
 mod paths;
 mod screen;
 mod slots;

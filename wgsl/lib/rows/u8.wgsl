@@ -1,3 +1,4 @@
 // Rows of u8, four elements per load. Unpacking is part of plain WGSL and needs no adapter feature.
 alias Row = u32;
 fn widen(four: Row) -> vec4<f32> { return vec4<f32>(unpack4xU8(four)); }
+fn of_code(code: Row) -> Row { return code; }

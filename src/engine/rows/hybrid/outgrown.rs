@@ -119,7 +119,7 @@ impl GpuRows {
             HostRows::new(host, metric, elements, dim, false).expecting(expected.max(self.end()))?;
         rows.resize(self.end() as usize)?;
         let alive = self.alive.as_ref().map(|alive| &alive.bits);
-        let of_ids = RowLayout { elements: ElementKind::F32, stride: 2 };
+        let of_ids = RowLayout::new(ElementKind::F32, 2);
         let mut buffers = vec![];
         for segment in &self.segments {
             let ids = BufferSlice::all(&segment.stored()?.ids);

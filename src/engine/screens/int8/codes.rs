@@ -30,11 +30,28 @@ impl Quantization {
     }
 }
 
+/// The most elements of rows that are their own codes. Codes of queries shrink as rows get longer, so that sums of products stay below
+/// 2^24: at this length they go up to 16.
+const WHOLE_DIM: usize = 8192;
+
+/// Whether rows are integers that can be their own codes. For cosine vectors are divided by their norms and lie around a centre, which u8
+/// would move to another place for each norm.
+pub(crate) fn are_codes(metric: Metric, elements: ElementKind, dim: usize) -> bool {
+    let is_fitting = match elements {
+        ElementKind::I8 => true,
+        ElementKind::U8 => !metric.compares_directions(),
+        _ => false,
+    };
+    is_fitting && dim <= WHOLE_DIM
+}
+
 /// How the rows of an index are quantised.
 #[derive(Debug, Clone)]
 pub(crate) struct QuantizedRows {
     metric: Metric,
     dim: usize,
+    /// Whether rows are integers and their own codes: then there is no copy beside them.
+    pub(crate) are_rows: bool,
     /// Whether an index without memory for the copy goes without it.
     is_optional: bool,
     centre: Centre,
@@ -89,10 +106,29 @@ impl QuantizedRows {
         Ok(Some(Self {
             metric,
             dim,
+            are_rows: false,
             is_optional: quantization == Quantization::Auto,
             centre: Centre::new(metric, dim),
             centre_buffer: gpu.create_storage("centre", layout.row_bytes())?,
         }))
+    }
+
+    /// Rows of integers that are their own codes, which are signed: the centre of u8 is 128, also in the padding.
+    pub(crate) async fn of_codes(
+        gpu: &Gpu,
+        (metric, elements): (Metric, ElementKind),
+        dim: usize,
+    ) -> Result<Self> {
+        let middle = if elements == ElementKind::U8 { 128.0 } else { 0.0 };
+        let centre = vec![middle; dim.next_multiple_of(4)];
+        Ok(Self {
+            metric,
+            dim,
+            are_rows: true,
+            is_optional: false,
+            centre_buffer: upload_centre(gpu, &centre, centre.len()).await?,
+            centre: Centre::fixed(metric, centre),
+        })
     }
 
     /// Quantising around a centre that does not move.
@@ -102,6 +138,7 @@ impl QuantizedRows {
         Ok(Self {
             metric,
             dim,
+            are_rows: false,
             is_optional: false,
             centre_buffer: upload_centre(gpu, &centre, dim).await?,
             centre: Centre::fixed(metric, centre),
@@ -144,7 +181,8 @@ impl QuantizedRows {
     /// [`allocate`](Self::allocate) for rows of an index, whose memory counts.
     pub(crate) fn within_limit(&self, gpu: &Gpu, capacity: u64) -> Result<Option<QuantizedSegment>> {
         let bytes = self.plane_bytes(capacity) + capacity * TERMS_BYTES;
-        match gpu.rows_limit.take(|| format!("8-bit copies of {capacity} rows"), bytes) {
+        let of = if self.are_rows { "" } else { "8-bit copies of " };
+        match gpu.rows_limit.take(|| format!("{of}{capacity} rows"), bytes) {
             Ok(share) => {
                 let copy = self.allocate(gpu, capacity)?;
                 Ok(copy.map(|copy| QuantizedSegment { share: Some(share), ..copy }))
@@ -197,7 +235,8 @@ impl QuantizedRows {
             plane: (into.plane_bytes / quantize::GRANULE as u64) as u32,
             first_slot: slots.map_or(0, |slots| slots.first_slot),
             rows: slots.map_or(0, |slots| slots.rows),
-            ..quantize::Params::of(Quantizing::of(self.metric, self.dim))
+            whole: (self.are_rows && vectors.layout.elements.is_integer()).into(),
+            ..quantize::Params::of(self.quantizing(vectors.layout.elements))
         };
         let buffers = quantize::Buffers {
             rows: vectors.values,
@@ -219,7 +258,7 @@ impl QuantizedRows {
         scan: &screen_scan_i8::Scan<'_>,
         planes: u32,
     ) -> Result<()> {
-        let finer = Quantizing::of(self.metric, self.dim).finer;
+        let finer = self.quantizing(ElementKind::F32).finer;
         screen_scan_i8::encode(commands, scored, scan, self.granules(), (planes, finer))
     }
 
@@ -230,6 +269,15 @@ impl QuantizedRows {
         scored: &Scored<'_>,
     ) -> Result<()> {
         screen_tile_i8::encode(commands, tiles.scores(), scored, self.granules())
+    }
+
+    /// How vectors of this element type are quantised: queries are f32.
+    fn quantizing(&self, elements: ElementKind) -> Quantizing {
+        match (self.are_rows, elements.is_integer()) {
+            (false, _) => Quantizing::of(self.metric, self.dim),
+            (true, true) => Quantizing::whole(self.metric, self.dim),
+            (true, false) => Quantizing::beside_whole(self.metric, self.dim),
+        }
     }
 
     /// Granules of a quantised vector, as kernels count them.

@@ -81,6 +81,15 @@ fn check<T: Element>(device: &Device, metric: Metric, dim: usize) {
             let found = index.search_with(&queries, &options).expect("an answer").neighbors;
             let said = format!("{metric}, {} of {}, dim {dim}, {index:?}", queries.kind(), rows.kind());
             assert_eq!(bits(&found), wanted, "{said}");
+            assert!(
+                index
+                    .get(&[0, 131, 699])
+                    .expect("rows")
+                    .chunks(dim)
+                    .zip([0, 131, 699])
+                    .all(|(row, id)| { row == &HostVectors::from(&rows).to_f32()[id * dim..][..dim] }),
+                "{said}"
+            );
         }
     }
 }
@@ -115,6 +124,28 @@ fn queries_of_floats_and_cosines_are_within_the_bounds_of_all_rows(engine: Engin
                 assert_eq!(truth.judge(metric, &ids, 20, &found), Ok(()), "{metric}, {index:?}");
             }
         }
+    }
+}
+
+/// Whole slices of 32 elements, 16 bytes of terms, and norms and ids.
+#[test]
+fn a_gpu_has_integers_once() {
+    let Some(device) = gpu() else { return };
+    for (elements, metric, copies) in [
+        (ElementKind::I8, Metric::Cosine, 1),
+        (ElementKind::U8, Metric::L2, 1),
+        (ElementKind::U8, Metric::Cosine, 2),
+        (ElementKind::I8, Metric::InnerProduct, 1),
+    ] {
+        let builder = Flat::builder(device, metric, 768).elements(elements).quantization(Quantization::Int8);
+        let mut index = builder.capacity(1024).build().expect("an index");
+        index.add(&Matrix::F32(vec![3.0; 1024 * 768], 768).to_kind(elements)).expect("good rows");
+        let bytes = index.memory().at(Residency::Device);
+        assert_eq!(bytes, 1024 * (copies * 768 + 16 + 16), "{elements}, {metric}");
+        let folder = tempfile::tempdir().expect("a folder");
+        index.save(folder.path().join("index.nf")).expect("saved");
+        let about = nearfield::SavedIndex::read(folder.path().join("index.nf")).expect("an index");
+        assert_eq!(about.device_bytes(), bytes, "{elements}, {metric}");
     }
 }
 
