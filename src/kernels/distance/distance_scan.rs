@@ -62,7 +62,8 @@ pub(crate) fn encode(
         _ => QUERIES_AT_ONCE,
     };
     let gpu = commands.gpu();
-    let pipeline = gpu.pipeline_for(&KERNEL, layout.elements, &[direct.into(), at_once, layout.in_blocks.into()])?;
+    let pipeline =
+        gpu.pipeline_for(&KERNEL, layout.elements, &[direct.into(), at_once, layout.in_blocks.into()])?;
     let params = Params::of(scored, layout);
     // The kernel strides over the columns, so any number of workgroups is correct; with this one each group of 32 lanes has
     // one turn.

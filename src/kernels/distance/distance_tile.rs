@@ -21,11 +21,7 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("distance_tile")
     .workgroup(256, 2 * 8 * 33 * 16)
     .holds_tile();
 
-pub(crate) fn encode(
-    commands: &mut Commands<'_>,
-    scored: &Scored<'_>,
-    layout: RowLayout,
-) -> Result<()> {
+pub(crate) fn encode(commands: &mut Commands<'_>, scored: &Scored<'_>, layout: RowLayout) -> Result<()> {
     let pipeline = commands.gpu().pipeline_for(&KERNEL, layout.elements, &[layout.in_blocks.into()])?;
     let grid = Grid::Tiles(scored.count.div_ceil(TILE_QUERIES), scored.part.blocks);
     commands.dispatch(&pipeline, &Params::of(scored, layout), &scored.buffers(), grid)

@@ -156,7 +156,9 @@ impl Refine<'_> {
         let &Self { vectors, count, row_count, keys, found_ids, .. } = self;
         self.queries.check_rows("queries", count, [vectors; 2], 16)?;
         let (rows, length, bytes) = match self.in_blocks {
-            true => (row_count.div_ceil(BLOCK_ROWS), BLOCK_ROWS * granules(4 * vectors as usize), GRANULE as u64),
+            true => {
+                (row_count.div_ceil(BLOCK_ROWS), BLOCK_ROWS * granules(4 * vectors as usize), GRANULE as u64)
+            }
             false => (row_count, vectors, 4 * self.elements.size() as u64),
         };
         self.rows.check_rows("rows", rows, [length; 2], bytes)?;
