@@ -86,9 +86,7 @@ fn batch(schema: &SchemaRef, first: usize, rows: Matrix) -> Result<RecordBatch> 
         Matrix::F16(values, _) => Arc::new(PrimitiveArray::<Float16Type>::from_iter_values(values)),
         Matrix::I8(values, _) => Arc::new(PrimitiveArray::<Int8Type>::from_iter_values(values)),
         Matrix::U8(values, _) => Arc::new(PrimitiveArray::<UInt8Type>::from_iter_values(values)),
-        wide @ Matrix::BF16(..) => {
-            Arc::new(PrimitiveArray::<Float32Type>::from_iter_values(wide.into_f32()))
-        }
+        wide @ Matrix::BF16(..) => Arc::new(PrimitiveArray::<Float32Type>::from_iter_values(wide.into_f32())),
     };
     let ids = UInt64Array::from_iter_values(first as u64..(first + count) as u64);
     let vectors = FixedSizeListArray::try_new(element(kind), dim as i32, values, None)?;

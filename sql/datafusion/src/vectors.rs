@@ -73,7 +73,8 @@ pub(crate) struct Vectors<'a> {
 /// Whether a column of this type holds vectors that need no conversion.
 pub(crate) fn holds_vectors(data_type: &DataType) -> bool {
     use DataType::{Float16, Float32, Float64, Int8, UInt8};
-    element_type(data_type).is_some_and(|element| matches!(element, Float16 | Float32 | Float64 | Int8 | UInt8))
+    element_type(data_type)
+        .is_some_and(|element| matches!(element, Float16 | Float32 | Float64 | Int8 | UInt8))
 }
 
 /// The type of the elements of a list.

@@ -43,7 +43,10 @@ async fn wrong_arguments_are_refused_by_name() {
         ("knn(t, id, [1.0], 3)", "column \"id\": needed lists of f16, f32, f64, i8 or u8, given Int64"),
         ("knn(t, vec)", "needed knn(table, column, query, k [, metric, filter]), given 2 arguments"),
         ("knn(twice, vec, [1.0], 3)", "the answer would have two columns \"rank\""),
-        ("knn_join(t, vec, t, part, 3)", "column \"part\": needed lists of f16, f32, f64, i8 or u8, given Int64"),
+        (
+            "knn_join(t, vec, t, part, 3)",
+            "column \"part\": needed lists of f16, f32, f64, i8 or u8, given Int64",
+        ),
         ("knn_join(t, vec, t, vec)", "needed knn_join(queries, query_column, base, column, k [, metric])"),
     ] {
         let error = sql.error(&format!("SELECT * FROM {call}")).await;
