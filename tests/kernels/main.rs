@@ -5,6 +5,7 @@
 mod common;
 
 mod average;
+mod blocks;
 mod candidates;
 mod certificate;
 mod certificate_rounding;
