@@ -84,6 +84,30 @@ impl<'a> HostVectors<'a> {
         Self { elements: self.elements.slice(range.start * self.dim..range.end * self.dim), dim: self.dim }
     }
 
+    /// Copies of some elements of each vector, `[rows, columns.len()]`: the first 256, say, of embeddings that were trained to be cut short.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] for no columns, and for columns beyond the dim; [`Error::OutOfMemory`].
+    ///
+    /// ```
+    /// use nearfield::{HostVectors, Matrix, MatrixView};
+    ///
+    /// let rows = MatrixView::new(&[1i8, 2, 3, 4, 5, 6], 3)?;
+    /// assert_eq!(HostVectors::from(rows).columns(0..2)?, Matrix::I8(vec![1, 2, 4, 5], 2));
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
+    pub fn columns(&self, columns: std::ops::Range<usize>) -> Result<Matrix> {
+        if columns.is_empty() || columns.end > self.dim {
+            let needed = format!("some within 0..{}", self.dim);
+            return Err(Error::argument("columns", needed, format!("{columns:?}")));
+        }
+        let mut matrix = Matrix::with_room(self.kind(), self.rows(), columns.len())?;
+        with_view!(*self, view => {
+            (0..view.rows()).try_for_each(|row| matrix.extend(MatrixView::of_whole_rows(&view.row(row)[columns.clone()], columns.len())))?;
+        });
+        Ok(matrix)
+    }
+
     /// Copies of some vectors, in the order of their numbers.
     pub(crate) fn chosen(&self, numbers: &[usize]) -> Result<Matrix> {
         fn copied<T: Element>(view: MatrixView<'_, T>, numbers: &[usize]) -> Result<Vec<T>> {
