@@ -87,9 +87,9 @@ def _on_host(given: Any, argument: str) -> Any:
         return given
     # A tensor of PyTorch that records gradients does not give its memory away.
     tensor = given.detach() if hasattr(given, "detach") else given
-    if "bfloat16" in str(getattr(tensor, "dtype", "")) and hasattr(tensor, "float"):
-        # numpy reads no such tensor of PyTorch's. float32 holds each of its numbers.
-        tensor = tensor.float()
+    if "bfloat16" in str(getattr(tensor, "dtype", "")):
+        # numpy reads no such tensor. float32 holds each of its numbers.
+        tensor = tensor.float() if hasattr(tensor, "float") else tensor.astype("float32")
     try:
         if tensor.__dlpack_device__()[0] not in _HOST_MEMORY:
             # PyTorch has `cpu`, CuPy has `get`; others copy when they are asked for an array on the processor.

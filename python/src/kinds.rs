@@ -28,18 +28,13 @@ fn elements_of(
     rows: Option<HostVectors<'_>>,
 ) -> PyResult<ElementKind> {
     let Some(dtype) = dtype else { return Ok(rows.map_or(ElementKind::F32, |rows| rows.kind())) };
-    let refused = |given| {
-        PyTypeError::new_err(format!(
-            "dtype: needed float32, float16, bfloat16, int8 or uint8, given {given}"
-        ))
-    };
-    // numpy itself has no such type.
-    if dtype.extract::<&str>().is_ok_and(|name| name == ElementKind::BF16.numpy_name()) {
-        return Ok(ElementKind::BF16);
-    }
+    let refused =
+        |given| PyTypeError::new_err(format!("dtype: needed float32, float16, int8 or uint8, given {given}"));
     let known = python::dtype(py)?.call1((dtype,)).map_err(|_| refused(described(dtype)))?;
     let name: String = known.getattr("name")?.extract()?;
-    name.parse().map_err(|_| refused(name))
+    // numpy has bfloat16 from other packages alone, and arrays of it are widened.
+    let kind = name.parse().ok().filter(|kind| *kind != ElementKind::BF16);
+    kind.ok_or_else(|| refused(name))
 }
 
 /// An index as the Python object of its kind.
@@ -55,8 +50,8 @@ pub(crate) fn object(py: Python<'_>, index: nearfield::Index) -> PyResult<Bound<
 /// An exact index: every search finds the k rows of smallest distance, ties by the smaller id.
 ///
 /// `rows` is `[n, dim]`: a numpy array of float32, float16, int8 or uint8, anything with `__dlpack__` or `__arrow_c_array__`, or lists. Without rows,
-/// `dim` says how long they will be. `dtype` is how rows are stored, by default as they are given: float16 takes half the memory, and float16
-/// rows only; int8 and uint8 take a quarter, and their distances ("l2sq", "l2", "ip") to queries of integers are exact, rounded once. `quantization` is "auto", "none" or "int8": whether an 8-bit copy of the rows speeds up searches; answers are the same.
+/// `dim` says how long they will be. `dtype` is how rows are stored, by default as they are given: float16 takes half the memory, and rows of
+/// float16, int8 and uint8 only; int8 and uint8 take a quarter, and rows of their own type, whose "l2sq" and "ip" to integers are exact, rounded once. `quantization` is "auto", "none" or "int8": whether an 8-bit copy of the rows speeds up searches; answers are the same.
 #[pyclass(frozen, subclass, extends = Index, module = "nearfield")]
 #[derive(Debug)]
 pub(crate) struct Flat;

@@ -30,7 +30,8 @@ pub trait Element: sealed::Sealed + bytemuck::Pod + Send + Sync + 'static {
     /// Widens the element to f32, exactly.
     fn widen(self) -> f32;
 
-    /// The nearest value of this type, ties to even. Beyond its range, floats become infinite and integers the largest or smallest.
+    /// The nearest value of this type, ties to even. Beyond its range, floats become infinite and integers the largest or smallest; a NaN
+    /// becomes the integer 0.
     fn nearest(value: f32) -> Self;
 
     /// Widens elements; `wide` is as long.
@@ -149,7 +150,8 @@ pub enum ElementKind {
     F16,
     /// The upper half of an f32, likewise.
     BF16,
-    /// Integers from -128 to 127. Squared L2 distances and inner products of two vectors of integers are computed exactly and rounded once.
+    /// Integers from -128 to 127. In searches squared L2 distances and inner products of two vectors of integers, of up to 131,072 elements, are
+    /// computed exactly and rounded once.
     I8,
     /// Integers from 0 to 255, likewise.
     U8,

@@ -57,7 +57,7 @@ pub(crate) struct Refining<'a> {
     /// f32, padded as rows are.
     pub(crate) queries: BufferSlice<'a>,
     pub(crate) count: u32,
-    /// Whether their elements are integers: see [`refine::Refine::integral`].
+    /// Whether elements of queries and rows are integers: see [`refine::Refine::integral`].
     pub(crate) integral: bool,
     pub(crate) candidates: refine::Candidates<'a>,
     /// Receives the keys of the distances and the ids of their rows.

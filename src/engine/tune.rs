@@ -107,7 +107,8 @@ impl Tried<'_> {
     ) -> Boxed<'f, SearchResult> {
         Box::pin(async move {
             let budget = self.on_gpu().gpu.options.budget_bytes;
-            let request = SearchRequest::nearest(metric, NEIGHBORS, budget);
+            let integral = self.on_gpu().layout.elements.is_integer();
+            let request = SearchRequest { integral, ..SearchRequest::nearest(metric, NEIGHBORS, budget) };
             let lists = self.on_gpu().lists.as_ref();
             // As many as an index probes that is not told otherwise.
             let probes = lists.map(|lists| (lists.centroids.lists / 64).max(1));

@@ -67,6 +67,11 @@ impl RowLayout {
         Self { elements, stride, in_blocks: false }
     }
 
+    /// The element type of rows that lie as their codes do.
+    pub(crate) fn codes(self) -> Option<ElementKind> {
+        self.in_blocks.then_some(self.elements)
+    }
+
     /// The same rows one after another, as they are staged.
     pub(crate) fn staged(self) -> Self {
         Self { in_blocks: false, ..self }

@@ -16,7 +16,7 @@ macro_rules! change_methods {
                 /// removed rows first. In an [`Ivf`](crate::Ivf) each row enters the list of its nearest centroid.
                 ///
                 /// # Errors
-                /// [`Error::Argument`] for another dim, f32 rows in an index that stores f16 (matrices on the device are f32), or a
+                /// [`Error::Argument`] for another dim, rows of another type whose numbers the index does not hold (matrices on the device are f32), or a
                 /// matrix on another device; [`Error::NotFinite`] and [`Error::NormOutOfRange`] with the row's number;
                 /// [`Error::IdTooLarge`] when all numbers below 2^63 are used up; [`Error::OutOfMemory`]; [`Error::Budget`] when not
                 /// one row fits the device's; [`Error::Unsupported`] where rows lie in a file
@@ -113,7 +113,7 @@ macro_rules! change_methods {
                 /// had taken by then are not given again). The other may be on another device; it stays as it is.
                 ///
                 /// # Errors
-                /// [`Error::Argument`] for another dim or metric, or f32 rows in an index that stores f16; [`Error::DuplicateId`] for
+                /// [`Error::Argument`] for another dim or metric, or rows of another type whose numbers the index does not hold; [`Error::DuplicateId`] for
                 /// an id that both have; otherwise as [`add`](Self::add).
                 ///
                 /// ```no_run

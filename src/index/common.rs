@@ -294,6 +294,11 @@ impl Common {
         }
     }
 
+    /// Whether queries and rows are of integers, so that distances are exact.
+    pub(crate) fn is_integral(&self, queries: &Vectors<'_>) -> bool {
+        self.elements.is_integer() && queries.kind().is_integer()
+    }
+
     /// Checks that the index can answer these queries with these options, as far as all kinds of indexes do.
     pub(crate) fn check_search(&self, queries: &Vectors<'_>, options: &SearchOptions<'_>) -> Result<()> {
         self.check_vectors("queries", queries)?;
@@ -329,7 +334,7 @@ impl Common {
         // Plans have no use for a k that a radius stands for.
         let k = if radius.is_some() { 1 } else { options.k };
         let request = SearchRequest {
-            integral: queries.kind().is_integer(),
+            integral: self.is_integral(&queries),
             radius,
             allowed: allowed.as_ref(),
             probes,

@@ -68,7 +68,7 @@ macro_rules! index_methods {
                 }
                 async tune_async;
 
-                /// The rows with these ids, `[ids, dim]`, in the order of the ids: as they were given, f16 widened to f32.
+                /// The rows with these ids, `[ids, dim]`, in the order of the ids: as they were given, widened to f32.
                 ///
                 /// # Errors
                 /// [`Error::UnknownId`]; [`Error::Budget`] when a row does not fit the device's; [`Error::OutOfMemory`].

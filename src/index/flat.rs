@@ -55,11 +55,12 @@ pub struct FlatBuilder {
 
 impl FlatBuilder {
     setters! { options => options.settings;
-        /// Sets how rows are stored. f32 (the default) takes f32 and f16 rows; f16 takes f16 rows and half the memory.
+        /// Sets how rows are stored. An index takes rows of its own type, and of those whose numbers it holds exactly: f32 (the default) of
+        /// all, f16 and bf16 also of i8 and u8.
         elements: ElementKind;
         /// Whether the index keeps a copy of its rows in 8-bit integers, by which it excludes most rows before it computes any
         /// distance. The copy takes `dim` bytes per row (rounded up to a multiple of 32) and 16 more: a quarter of what f32 rows
-        /// take. Answers are the same, bit for bit. Default: [`Quantization::Auto`].
+        /// take. On a GPU rows of i8 and u8 are such integers themselves ([`Quantization`]). Answers are the same, bit for bit. Default: [`Quantization::Auto`].
         quantization: Quantization;
     }
 

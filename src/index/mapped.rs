@@ -117,8 +117,12 @@ fn npy(path: &Path, bytes: &[u8]) -> Result<Place> {
     };
     let NpyHeader { dtype, shape, fortran, length } = NpyHeader::read(path, bytes.len() as u64, fill)?;
     let needed = "dtype '<f4', '<f2', '|i1' or '|u1', in little endian, which is used in place";
-    let elements = ElementKind::find(|about| about.npy == Some(dtype.as_str()))
-        .ok_or_else(|| mismatch(path, needed, format!("dtype '{dtype}'")))?;
+    // A single byte has no order.
+    let elements = ElementKind::find(|about| {
+        let is_same = |npy: &str| npy == dtype || npy.starts_with('|') && dtype.get(1..) == npy.get(1..);
+        about.npy.is_some_and(is_same)
+    });
+    let elements = elements.ok_or_else(|| mismatch(path, needed, format!("dtype '{dtype}'")))?;
     let &[rows, dim] = shape.as_slice() else {
         let found = format!("{} (shape {shape:?})", shape.len());
         return Err(mismatch(path, "an array of 2 dimensions", found));

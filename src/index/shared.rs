@@ -27,7 +27,7 @@ const MOST_ELEMENTS: usize = 1 << 18;
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Kind {
     k: usize,
-    /// Whether queries are of integers: distances to rows of integers are summed exactly then.
+    /// Whether queries and rows are of integers: their distances are summed exactly then.
     integral: bool,
     iterative_scan: bool,
     probes: Option<u32>,
@@ -51,7 +51,7 @@ impl SharedSearches {
         probes: Option<u32>,
     ) -> Result<SearchResult> {
         let SearchOptions { k, iterative_scan, .. } = *options;
-        let kind = Kind { k, integral: queries.kind().is_integer(), iterative_scan, probes };
+        let kind = Kind { k, integral: common.is_integral(&queries), iterative_scan, probes };
         let alone = common.search(queries, options, probes);
         if !is_joinable(common, &queries, options) || !common.store.rows.gain_together(probes) {
             return alone.await;

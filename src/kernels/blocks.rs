@@ -11,11 +11,14 @@ pub(crate) const BLOCK_SHIFT: u32 = BLOCK_ROWS.trailing_zeros();
 /// Where the score of a query and a column lies.
 pub(crate) const SCORES: Snippet = wgsl!("lib/screen/scores", BLOCK_ROWS, BLOCK_SHIFT);
 
-/// Loads rows, which may lie as their codes do. Kernels have the override [`BLOCKS`] for it.
-pub(crate) const ROW_PLACE: Snippet = wgsl!("lib/rows/place", BLOCK_ROWS, BLOCK_SHIFT);
+/// Where the words of codes lie.
+pub(crate) const WORDS_IN_BLOCKS: Snippet = wgsl!("lib/rows/blocks", BLOCK_ROWS, BLOCK_SHIFT);
+
+/// Loads rows, which may lie as their codes do. Kernels have the override [`IN_BLOCKS`] for it, and [`WORDS_IN_BLOCKS`].
+pub(crate) const ROW_PLACE: Snippet = wgsl!("lib/rows/place");
 
 /// Whether rows lie as their codes do.
-pub(crate) const BLOCKS: (&str, &[u32]) = ("BLOCKS", &[0, 1]);
+pub(crate) const IN_BLOCKS: (&str, &[u32]) = ("IN_BLOCKS", &[0, 1]);
 
 /// Where the granules of a quantised vector start.
 pub(crate) const GRANULE_PLACES: Snippet = wgsl!("lib/screen/granules", BLOCK_ROWS, BLOCK_SHIFT);

@@ -30,9 +30,9 @@ pub enum Norm {
 /// Reductions on a device, returned by [`Device::reduce`]: sums, dot products, norms, extremes and standard deviations of
 /// vectors of any length, and of every row of a matrix.
 ///
-/// Operands are either on the host (`&[f32]`, `&[f16]`), which are sent to the device in pieces within the scratch budget, or on
+/// Operands are either on the host (`&[f32]`, `&[f16]`, `&[i8]` and the like), which are sent to the device in pieces within the scratch budget, or on
 /// the device ([`DeviceVector`](crate::DeviceVector), [`DeviceMatrix`](crate::DeviceMatrix),
-/// [`DistanceMatrix`](crate::DistanceMatrix)). f16 is widened and accumulated in f32.
+/// [`DistanceMatrix`](crate::DistanceMatrix)). Other types are widened and accumulated in f32.
 ///
 /// - **Deterministic**: on one adapter the same values give the same bits on every call, on the host or on the device. The order
 ///   of additions depends only on the length. (Rows have their own order, which in a

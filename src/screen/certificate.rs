@@ -218,7 +218,7 @@ impl Intervals {
     }
 }
 
-/// The largest magnitude of an 8-bit integer.
+/// The largest magnitude of the codes of integers.
 const WHOLE: u32 = 128;
 
 /// How vectors of a dim are quantised: the constants of the kernel `quantize`.
@@ -253,7 +253,9 @@ impl Quantizing {
 
     /// Those of queries for such rows.
     pub(crate) fn beside_whole(metric: Metric, dim: usize) -> Self {
-        Self::up_to(((1 << 24) / (WHOLE as usize * dim.max(1))).clamp(1, 127) as u32, metric, dim)
+        // The padding has codes, too.
+        let padded = dim.next_multiple_of(4).max(4);
+        Self::up_to(((1 << 24) / (WHOLE as usize * padded)).clamp(1, 127) as u32, metric, dim)
     }
 
     fn up_to(levels: u32, metric: Metric, dim: usize) -> Self {

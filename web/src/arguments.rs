@@ -163,6 +163,9 @@ impl Settings {
 
     pub(crate) fn elements(&self) -> Result<ElementKind> {
         let Some(word) = self.word("dtype") else { return Ok(ElementKind::F32) };
-        word.parse().map_err(|_| argument("dtype", "float32, float16, int8 or uint8", &word))
+        let named = ElementKind::ALL.into_iter().find(|kind| kind.numpy_name() == word);
+        // JavaScript has no arrays of bfloat16.
+        let taken = named.filter(|kind| *kind != ElementKind::BF16);
+        taken.ok_or_else(|| argument("dtype", "float32, float16, int8 or uint8", &word))
     }
 }

@@ -12,7 +12,8 @@ export type Made = [handle: number, about: string, settings: string, deviceHandl
 interface About {
   size: number;
   dim: number;
-  dtype: Dtype;
+  /** An index that another program saved may also have bfloat16. */
+  dtype: Dtype | 'bfloat16';
   metric: Metric;
   lists: number | null;
   nextId: number;
@@ -41,6 +42,8 @@ const MADE_UP = {
   float16: [Uint16Array, 0x3c00, 1024],
   int8: [Int8Array, 1, 127],
   uint8: [Uint8Array, 1, 255],
+  // Which takes integers.
+  bfloat16: [Int8Array, 1, 127],
 } as const;
 
 /** Rows of an empty index that is warmed up, unless the caller tells how many there will be. */

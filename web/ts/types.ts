@@ -29,8 +29,8 @@ export interface IndexOptions extends StoreOptions {
   /** Default: `cosine`. */
   metric?: Metric;
   /**
-   * How rows are stored. `float16` takes half the memory and `Float16Array`s only. `int8` and `uint8` take a quarter, and `Int8Array`s or
-   * `Uint8Array`s only; `l2sq`, `l2` and `ip` between integers are exact, rounded once. Default: `float32`.
+   * How rows are stored. `float16` takes half the memory, and `Float16Array`s and integers only. `int8` and `uint8` take a quarter, and
+   * `Int8Array`s or `Uint8Array`s only; `l2sq` and `ip` between integers are exact, rounded once. Default: `float32`.
    */
   dtype?: Dtype;
   /** Whether rows are screened by a copy in 8-bit integers. Answers are the same, bit for bit. Default: `auto`. */

@@ -25,14 +25,13 @@ fn move_rows(
       if (row < params.rows) {
         let in_order = position * words + word;
         var in_slots = row * words + word;
-        if (params.granules > 0u) {
-          let first = ((row >> BLOCK_SHIFT) * params.granules * BLOCK_ROWS + (row & (BLOCK_ROWS - 1u))) * 4u;
-          in_slots = first + (word >> 2u) * (4u * BLOCK_ROWS) + (word & 3u);
+        if (GATHER == 1u && params.granules > 0u) {
+          in_slots = word_in_blocks(row, word, params.granules);
         }
         if (GATHER == 1u) {
           moved_to[in_order] = moved_from[in_slots] ^ params.flipped;
         } else {
-          moved_to[in_slots] = moved_from[in_order] ^ params.flipped;
+          moved_to[in_slots] = moved_from[in_order];
         }
       }
     }

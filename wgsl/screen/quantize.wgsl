@@ -74,13 +74,12 @@ fn quantize(
   var residuals = vec4(0.0);
   var products = vec4(0.0);
   if (here) {
-    let first = ((place_of_row >> BLOCK_SHIFT) * params.granules * BLOCK_ROWS + (place_of_row & (BLOCK_ROWS - 1u))) * 4u;
     for (var i = lane; i < params.granules * 4u; i += WIDTH) {
       let four = centred(row, i, inverse) * steps;
       let most_steps = vec4(params.levels);
       let whole = clamp(round(four), -most_steps, most_steps);
       var rest = four - whole;
-      let place = first + (i >> 2u) * (4u * BLOCK_ROWS) + (i & 3u);
+      let place = word_in_blocks(place_of_row, i, params.granules);
       quantized[place] = packed(whole);
       if (PLANES == 2u) {
         let finer = clamp(round(rest * params.finer), -most_steps, most_steps);

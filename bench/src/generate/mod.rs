@@ -158,8 +158,8 @@ impl Args {
             (Some("fbin"), Some(ElementKind::F16)) => {
                 bail!("--elements: needed f32 for {argument} .fbin, given f16")
             }
-            (_, Some(other)) if other.is_integer() => {
-                bail!("--elements: needed f32 or f16, given {other}: no recipe has integers alone")
+            (_, Some(other)) if !matches!(other, ElementKind::F32 | ElementKind::F16) => {
+                bail!("--elements: needed f32 or f16, given {other}")
             }
             (Some("f16bin"), _) | (_, Some(ElementKind::F16)) => ElementKind::F16,
             _ => ElementKind::F32,

@@ -50,7 +50,7 @@ pub(super) fn open(path: &Path, column: Option<&str>) -> Result<Column> {
     let copy = copy(path, column, field, directory.path()).context(name.clone())?;
     let converted = match element(field) {
         Some(DataType::Float64) => Some("float64 rounded to float32".to_owned()),
-        Some(DataType::Float16 | DataType::Float32) | None => None,
+        Some(DataType::Float16 | DataType::Float32 | DataType::Int8 | DataType::UInt8) | None => None,
         Some(other) => Some(format!("{} to float32", other.to_string().to_lowercase())),
     };
     Ok(Column { copy, name: name.into(), converted, directory })

@@ -102,15 +102,18 @@ pub fn stored(rows: Matrix, kind: ElementKind, first: usize) -> Result<Matrix> {
     if !kind.is_integer() || rows.kind() == kind {
         return Ok(rows.to_kind(kind));
     }
-    let (dim, given) = (rows.dim(), HostVectors::from(&rows).to_f32());
-    let rows = rows.to_kind(kind);
-    let kept = HostVectors::from(&rows).to_f32();
-    let misfit = given.iter().zip(&kept).position(|(given, kept)| given != kept);
-    if let Some(place) = misfit {
-        let (value, row) = (given[place], first + place / dim);
-        bail!("--elements: needed numbers that {kind} holds exactly, found {value} in row {row}");
+    let mut stored = Matrix::with_room(kind, rows.rows(), rows.dim())?;
+    for row in 0..rows.rows() {
+        let given = HostVectors::from(&rows).slice(row..row + 1);
+        stored.extend(given)?;
+        let (given, kept) = (given.to_f32(), HostVectors::from(&stored).slice(row..row + 1).to_f32());
+        let misfit = given.iter().zip(kept).find(|(given, kept)| *given != kept);
+        if let Some((value, _)) = misfit {
+            let row = first + row;
+            bail!("--elements: needed numbers that {kind} holds exactly, found {value} in row {row}");
+        }
     }
-    Ok(rows)
+    Ok(stored)
 }
 
 /// Adds all rows of a file to an empty index, piece after piece, under these ids or their numbers.

@@ -34,6 +34,7 @@ What differs from faiss:
 - An `IndexIVFFlat` trains its own centroids; after `train` the quantizer holds them. A quantizer that has rows before is refused.
 - `reconstruct` of an `IndexIVFFlat` needs no `make_direct_map`, and `IndexIDMap` has it too.
 - `remove_ids` of an `IndexIDMap` over an `IndexIVFFlat` keeps rows and ids together.
+- An `IndexScalarQuantizer` rounds rows alone, to the nearest float16 or down to an integer, and refuses numbers beyond the integers.
 - `write_index` writes a format of its own. `read_index` reads no files of faiss.
 - Arguments of a wrong shape are a `ValueError`; what the state of an index forbids is a `RuntimeError`, as in faiss.
 """

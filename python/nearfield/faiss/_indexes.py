@@ -297,7 +297,8 @@ _STORED: dict[int, type[np.float16 | np.uint8 | np.int8]] = {
 class IndexScalarQuantizer(Index):
     """Exact search of rows that are stored as float16 or as integers, in a half or a quarter of the memory.
 
-    Rows are rounded to float16, or towards zero to an integer, as in faiss. Numbers beyond the range of the integers are refused.
+    Rows are rounded to the nearest float16, or down to an integer as in faiss. Numbers beyond the range of the integers are refused.
+    Queries are not rounded.
     """
 
     _SETTINGS = Index._SETTINGS | {"sq"}
@@ -320,7 +321,10 @@ class IndexScalarQuantizer(Index):
             # Too large a number becomes infinite, which is refused.
             with np.errstate(over="ignore"):
                 return super()._add(x.astype(stored), labels)
-        whole, limits = np.trunc(x), np.iinfo(stored)
+        limits = np.iinfo(stored)
+        # faiss adds 128 to signed numbers before it cuts the fraction off.
+        shift = np.float32(-limits.min)
+        whole = np.trunc(x + shift) - shift
         # A NaN is in no range.
         wrong = np.flatnonzero(~((whole >= limits.min) & (whole <= limits.max)).all(axis=1))
         if len(wrong):

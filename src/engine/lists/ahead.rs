@@ -23,7 +23,7 @@ pub(crate) fn coarse(metric: Metric, codes: Codes) -> Vec<Wanted> {
         wanted.insert(1, Wanted::of(tiles.collects()).with("FORM", form).with("HAS_BITSET", 0));
         wanted.push(Wanted::of(&winnow::KERNEL).with("FORM", form).with("HAS_BITSET", 0));
         wanted.push(Wanted::of(&tighten::KERNEL).with("EXACT", 0));
-        wanted.extend(quantizing(metric, ElementKind::F32));
+        wanted.extend(quantizing(metric, ElementKind::F32, false));
     }
     wanted
 }
@@ -49,7 +49,7 @@ pub(crate) fn probing(searched: Searched) -> Vec<Wanted> {
             Wanted::of(&list_work::KERNEL),
             Wanted::of(&tighten::KERNEL),
         ]);
-        wanted.extend(quantizing(metric, elements));
+        wanted.extend(quantizing(metric, elements, in_blocks));
     }
     wanted.extend(coarse(metric.of_centroids(), codes));
     wanted.push(Wanted::of(&probe_slots::KERNEL));

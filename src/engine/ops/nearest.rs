@@ -70,6 +70,7 @@ impl Device {
             }
             queries.check_device("queries", &self.engine)?;
             rows.check_device("rows", &self.engine)?;
+            let integral = queries.kind().is_integer() && rows.kind().is_integer();
             let uploaded;
             let matrix = match rows {
                 Vectors::Device(matrix) => matrix,
@@ -78,7 +79,8 @@ impl Device {
                     &uploaded
                 }
             };
-            let request = SearchRequest::nearest(metric, k, self.options().budget_bytes);
+            let nearest = SearchRequest::nearest(metric, k, self.options().budget_bytes);
+            let request = SearchRequest { integral, ..nearest };
             let found = self.rows_of(matrix, metric).await?.search(&queries, &request).await?;
             Ok(found.with_roots(metric, Residency::Device).neighbors)
         })

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::elements::{Element, ElementKind, with_type};
+use crate::elements::{Element, with_type};
 use crate::engine::rows::alive::Change;
 use crate::engine::rows::segments::{GpuRows, Segment, StoredRows, cut};
 use crate::engine::screens::int8::codes::QuantizedRows;
@@ -66,9 +66,8 @@ impl GpuRows {
     ) -> Result<()> {
         for (segment, positions) in places(segments, staged.slots) {
             let StoredRows { rows, norms, ids, .. } = segment.stored()?;
-            let in_blocks = self.in_blocks();
             let parts = [
-                (self.layout.row_bytes(), rows, staged.rows, in_blocks),
+                (self.layout.row_bytes(), rows, staged.rows, self.layout.codes()),
                 (8, norms, staged.norms, None),
                 (8, ids, staged.ids, None),
             ];
@@ -113,11 +112,6 @@ impl GpuRows {
             quantized.encode_staged(commands, self.layout.staged(), rows, staged.list, segment, range)?;
         }
         Ok(())
-    }
-
-    /// The element type of rows that lie as their codes do.
-    fn in_blocks(&self) -> Option<ElementKind> {
-        Some(self.layout.elements).filter(|_| self.layout.in_blocks)
     }
 
     pub(crate) async fn prepared_release(&self, freed: &[u32]) -> Result<GpuChange> {
@@ -204,7 +198,7 @@ impl GpuRows {
                     positions: 0..slots.len() as u32,
                     first_slot,
                     rows,
-                    in_blocks: Some(layout.elements).filter(|_| layout.in_blocks),
+                    in_blocks: layout.codes(),
                     from,
                     to: BufferSlice::all(&scratch[0]),
                 };

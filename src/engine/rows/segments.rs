@@ -212,7 +212,7 @@ impl GpuRows {
         Ok(())
     }
 
-    /// Bytes of a query, which is f32 even if rows are f16.
+    /// Bytes of a query, which is f32 whatever rows are.
     pub(crate) fn query_bytes(&self) -> u64 {
         self.layout.stride as u64 * 4
     }
@@ -327,12 +327,11 @@ impl GpuRows {
 
     fn create(&self, first_slot: u32, rows: u64) -> Result<Segment> {
         let capacity = rows.min(self.segment_rows.into()).next_multiple_of(BLOCK_ROWS.into());
-        let quantized = match &self.quantized {
-            Some(quantized) => quantized.within_limit(&self.gpu, capacity)?,
-            None => None,
+        let copy = || match &self.quantized {
+            Some(quantized) => quantized.within_limit(&self.gpu, capacity),
+            None => Ok(None),
         };
-        let codes = quantized.as_ref().filter(|_| self.layout.in_blocks);
-        let stored = || {
+        let stored = |codes: Option<&QuantizedSegment>| {
             let purpose = || format!("rows, norms and ids of {capacity} rows");
             let row_bytes = if codes.is_some() { 0 } else { self.layout.row_bytes() };
             let share = self.gpu.rows_limit.take(purpose, capacity * (row_bytes + STORED_BYTES))?;
@@ -344,13 +343,15 @@ impl GpuRows {
             let ids = self.gpu.create_storage("ids", capacity * 8)?;
             Ok(StoredRows { rows, norms, ids, share: Some(share) })
         };
-        Ok(Segment {
-            stored: if self.keeps_rows { Some(stored()?) } else { None },
-            quantized,
-            first_slot,
-            len: 0,
-            capacity: capacity as u32,
-        })
+        let (stored, quantized) = if self.layout.in_blocks {
+            let codes = copy()?;
+            (Some(stored(codes.as_ref())?), codes)
+        } else {
+            // Rows come before an optional copy.
+            let stored = if self.keeps_rows { Some(stored(None)?) } else { None };
+            (stored, copy()?)
+        };
+        Ok(Segment { stored, quantized, first_slot, len: 0, capacity: capacity as u32 })
     }
 
     pub(crate) fn measure(&self, memory: &mut Memory) {

@@ -9,7 +9,9 @@ use crate::gpu::{Gpu, HEIGHT, Kernel, RowLayout, Wanted};
 use crate::kernels::metrics::metric_constant;
 use crate::kernels::select_k::Only;
 use crate::kernels::tighten::RADIX;
-use crate::kernels::{BLOCKS, collect, compact, gather, norms, refine, select_k, tighten, winnow};
+use crate::kernels::{
+    IN_BLOCKS, collect, compact, gather, move_rows, norms, refine, select_k, tighten, winnow,
+};
 use crate::metric::Metric;
 
 /// What the kernels of an index depend on.
@@ -50,9 +52,11 @@ impl Searched {
         let form = |kernel: &ScoreKernel| (kernel.form)(metric) as u32;
         let of_form =
             |wanted: &'static Kernel, kernel: &ScoreKernel| Wanted::of(wanted).with("FORM", form(kernel));
-        let quantizing = if codes == Codes::None { vec![] } else { quantizing(metric, elements) };
+        let quantizing = if codes == Codes::None { vec![] } else { quantizing(metric, elements, in_blocks) };
         let mut wanted = vec![Wanted::of(&norms::KERNEL).rows(elements)];
         wanted.extend(quantizing.first().cloned());
+        // Norms and ids of rows that are their own codes go to their slots with them.
+        wanted.extend(in_blocks.then(|| Wanted::of(&move_rows::KERNEL).with("GATHER", 0)));
         let mut screens = codes.screens();
         match keeps_rows {
             true => wanted.extend(reporting(metric, elements, in_blocks)),
@@ -85,7 +89,7 @@ impl Searched {
         let gathering = gathers.then(|| Wanted::of(&gather::KERNEL));
         let selecting = keeps_rows.then(|| selecting(Only::Every));
         let all = without_bits.chain(selecting).chain(wanted.iter().cloned()).chain(gathering);
-        all.map(|one| one.or_all(BLOCKS.0, in_blocks.into())).collect()
+        all.map(|one| one.or_all(IN_BLOCKS.0, in_blocks.into())).collect()
     }
 }
 
@@ -98,7 +102,7 @@ pub(crate) fn selecting(only: Only) -> Wanted {
 pub(crate) fn reporting(metric: Metric, elements: ElementKind, in_blocks: bool) -> Vec<Wanted> {
     let refine = |integral| {
         let refine = Wanted::of(&refine::KERNEL).rows(elements).with("METRIC", metric_constant(metric));
-        refine.with("INTEGRAL", integral).with(BLOCKS.0, in_blocks.into())
+        refine.with("INTEGRAL", integral).with(IN_BLOCKS.0, in_blocks.into())
     };
     let mut wanted = vec![
         selecting(Only::EveryOfFew),

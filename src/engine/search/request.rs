@@ -12,7 +12,7 @@ use crate::options::residency::Residency;
 pub(crate) struct SearchRequest<'a> {
     pub(crate) metric: Metric,
     pub(crate) k: usize,
-    /// Whether the queries are of integers, so that their distances to rows of integers are exact.
+    /// Whether queries and rows are of integers, so that their distances are exact.
     pub(crate) integral: bool,
     /// All rows within it are to be found, instead of the k nearest.
     pub(crate) radius: Option<f32>,

@@ -1,4 +1,4 @@
-//! Arithmetic on vectors of f32 and f16, compiled for the widest registers.
+//! Arithmetic on vectors, compiled for the widest registers.
 
 pub(crate) mod prefetch;
 pub(crate) mod registers;

@@ -94,7 +94,7 @@ struct Piece<'a, 'h> {
 struct Task<'a, 'h> {
     pieces: Vec<Piece<'a, 'h>>,
     rows: usize,
-    /// Room for a query and a row in f32, where they are f16.
+    /// Room for a query and a row in f32, where they are of another type.
     wide: [Vec<f32>; 2],
 }
 

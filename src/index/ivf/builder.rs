@@ -32,7 +32,8 @@ impl<'a> IvfBuilder<'a> {
     }
 
     setters! { options => options.settings;
-        /// Sets how rows are stored. f32 (the default) takes f32 and f16 rows; f16 takes f16 rows and half the memory.
+        /// Sets how rows are stored. An index takes rows of its own type, and of those whose numbers it holds exactly: f32 (the default) of
+        /// all, f16 and bf16 also of i8 and u8.
         elements: ElementKind;
     }
 

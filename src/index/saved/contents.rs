@@ -35,7 +35,7 @@ pub struct SavedIndex {
 }
 
 impl SavedIndex {
-    /// About how many bytes the index takes on a GPU once it is loaded with its rows there, without the scratch memory of searches.
+    /// About how many bytes the index takes on a GPU once it is loaded with its rows there ([`Residency::Device`](crate::Residency::Device)), without the scratch memory of searches.
     /// [`Index::memory`](crate::Index::memory) tells the exact ones of a loaded index.
     pub fn device_bytes(&self) -> u64 {
         // A list leaves half of its last page empty, on average.

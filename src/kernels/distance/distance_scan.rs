@@ -3,7 +3,9 @@
 use crate::elements::{Element, MatrixView};
 use crate::error::Result;
 use crate::gpu::{Commands, Grid, Kernel, RowLayout, params, wgsl};
-use crate::kernels::blocks::{BLOCK_ROWS, BLOCKS, Part, ROW_PLACE, SCORE_BUFFERS, SCORES, Scored};
+use crate::kernels::blocks::{
+    BLOCK_ROWS, IN_BLOCKS, Part, ROW_PLACE, SCORE_BUFFERS, SCORES, Scored, WORDS_IN_BLOCKS,
+};
 use crate::kernels::lengths::VECTORS;
 
 params! {
@@ -29,10 +31,10 @@ pub const QUERIES_AT_ONCE: u32 = 4;
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("distance_scan")
-    .library(&[SCORES, ROW_PLACE])
+    .library(&[SCORES, WORDS_IN_BLOCKS, ROW_PLACE])
     .source(wgsl!("distance/distance_scan", QUERIES_AT_ONCE))
     .buffers(SCORE_BUFFERS)
-    .overrides(&[("DIRECT", &[0, 1]), ("QUERIES", &[1, 2, QUERIES_AT_ONCE]), BLOCKS])
+    .overrides(&[("DIRECT", &[0, 1]), ("QUERIES", &[1, 2, QUERIES_AT_ONCE]), IN_BLOCKS])
     .loads_rows()
     .sums_lanes()
     .lengths(&[VECTORS])

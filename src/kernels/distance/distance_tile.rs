@@ -2,7 +2,9 @@
 
 use crate::error::Result;
 use crate::gpu::{Commands, Grid, Kernel, RowLayout, wgsl};
-use crate::kernels::blocks::{BLOCK_ROWS, BLOCKS, ROW_PLACE, SCORE_BUFFERS, SCORES, Scored};
+use crate::kernels::blocks::{
+    BLOCK_ROWS, IN_BLOCKS, ROW_PLACE, SCORE_BUFFERS, SCORES, Scored, WORDS_IN_BLOCKS,
+};
 use crate::kernels::lengths::VECTORS;
 
 pub use crate::kernels::distance::distance_scan::Params;
@@ -12,10 +14,10 @@ pub const TILE_QUERIES: u32 = BLOCK_ROWS;
 
 /// The declaration. Its parameters are those of `distance_scan`.
 pub static KERNEL: Kernel = Kernel::new::<Params>("distance_tile")
-    .library(&[SCORES, ROW_PLACE])
+    .library(&[SCORES, WORDS_IN_BLOCKS, ROW_PLACE])
     .source(wgsl!("distance/distance_tile"))
     .buffers(SCORE_BUFFERS)
-    .overrides(&[BLOCKS])
+    .overrides(&[IN_BLOCKS])
     .loads_rows()
     .lengths(&[VECTORS])
     .workgroup(256, 2 * 8 * 33 * 16)

@@ -3,7 +3,7 @@
 use crate::elements::{ElementKind, MatrixView};
 use crate::error::{Error, Result};
 use crate::gpu::{ACROSS, BufferSlice, Commands, Grid, Kernel, params, wgsl};
-use crate::kernels::blocks::{BLOCK_ROWS, BLOCKS, ROW_PLACE};
+use crate::kernels::blocks::{BLOCK_ROWS, IN_BLOCKS, ROW_PLACE, WORDS_IN_BLOCKS};
 use crate::kernels::keys::{KEYS, key_of};
 use crate::kernels::lengths::{GRANULE, VECTORS, granules};
 use crate::kernels::metrics::{METRIC, metric_constant};
@@ -38,19 +38,19 @@ params! {
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("refine")
-    .library(&[KEYS, ACROSS, SIXTEEN, METRIC, ROW_PLACE])
+    .library(&[KEYS, ACROSS, SIXTEEN, METRIC, WORDS_IN_BLOCKS, ROW_PLACE])
     .source(wgsl!("distance/refine"))
     .buffers(bindings!(
         queries: Read, rows: Read, ids: Read, slots: Read, candidates: Read, offsets: Read, keys: Write,
         found_ids: Write,
     ))
-    .overrides(&[("METRIC", REFINED_METRICS), ("INTEGRAL", &[0, 1]), BLOCKS])
+    .overrides(&[("METRIC", REFINED_METRICS), ("INTEGRAL", &[0, 1]), IN_BLOCKS])
     .loads_rows()
     .lengths(&[VECTORS])
     .workgroup(INVOCATIONS, INVOCATIONS * 16);
 
-/// The most dimensions whose sums of integers are exact: an invocation adds a sixteenth of 383^2 for each, the largest difference of an i8
-/// and a u8, and i32 holds that.
+/// The most dimensions whose sums of integers are exact: an invocation adds a sixteenth of the products, each at most 383^2, the square of
+/// the largest difference of an i8 and a u8, and i32 holds that.
 pub const INTEGRAL_DIM: u32 = 1 << 17;
 
 const _: () = assert!((INTEGRAL_DIM as u64 / 16) * 383 * 383 < 1 << 31);
@@ -130,7 +130,7 @@ pub struct Refine<'a> {
     pub elements: ElementKind,
     /// Whether rows lie as their codes do; those of a matrix do not.
     pub in_blocks: bool,
-    /// Whether elements of queries are integers from -128 to 255. With rows of integers, sums are exact then, and rounded once.
+    /// Whether elements of queries and rows are integers from -128 to 255. Sums are exact then, and rounded once.
     pub integral: bool,
     /// Vectors of four elements per row.
     pub vectors: u32,
@@ -188,7 +188,7 @@ impl Refine<'_> {
 
 pub(crate) fn encode(commands: &mut Commands<'_>, refine: &Refine<'_>) -> Result<()> {
     let gpu = commands.gpu();
-    let integral = refine.integral && refine.elements.is_integer() && refine.vectors * 4 <= INTEGRAL_DIM;
+    let integral = refine.integral && refine.vectors * 4 <= INTEGRAL_DIM;
     let constants = [metric_constant(refine.metric), integral.into(), refine.in_blocks.into()];
     let pipeline = gpu.pipeline_for(&KERNEL, refine.elements, &constants)?;
     let mut params = Params {

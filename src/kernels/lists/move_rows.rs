@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::elements::ElementKind;
 use crate::error::Result;
 use crate::gpu::{BufferSlice, Commands, GRID, Grid, Kernel, params, wgsl};
-use crate::kernels::blocks::{BLOCK_ROWS, BLOCK_SHIFT};
+use crate::kernels::blocks::WORDS_IN_BLOCKS;
 use crate::kernels::lengths::granules;
 
 params! {
@@ -20,17 +20,17 @@ params! {
         first_slot: u32,
         /// Rows that the segment has room for.
         rows: u32,
-        /// Granules of a row whose slots lie in blocks; 0 where rows lie one after another.
+        /// Granules of a row to gather whose slots lie in blocks; 0 where rows lie one after another.
         granules: u32,
-        /// Bits that differ between a word in its slot and in order.
+        /// Bits of a word to gather that differ in its slot.
         flipped: u32,
     }
 }
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("move_rows")
-    .library(&[GRID])
-    .source(wgsl!("lists/move_rows", WORDS_EACH, BLOCK_ROWS, BLOCK_SHIFT))
+    .library(&[GRID, WORDS_IN_BLOCKS])
+    .source(wgsl!("lists/move_rows", WORDS_EACH))
     .buffers(bindings!(slots: Read, moved_from: Read, moved_to: Write))
     .overrides(&[("GATHER", &[0, 1])])
     .workgroup(INVOCATIONS, 0);

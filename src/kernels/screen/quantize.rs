@@ -3,7 +3,7 @@
 use crate::elements::ElementKind;
 use crate::error::Result;
 use crate::gpu::{ACROSS, Buffer, BufferSlice, Commands, GRID, Grid, Kernel, buffers, params, wgsl};
-use crate::kernels::blocks::{BLOCK_ROWS, BLOCK_SHIFT};
+use crate::kernels::blocks::{BLOCK_ROWS, WORDS_IN_BLOCKS};
 use crate::kernels::lengths::{GRANULES, VECTORS};
 use crate::kernels::metrics::{METRIC, metric_constant};
 use crate::kernels::sixteen::{AT_ONCE, INVOCATIONS, SIXTEEN};
@@ -52,8 +52,8 @@ params! {
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("quantize")
-    .library(&[GRID, ACROSS, SIXTEEN, METRIC])
-    .source(wgsl!("screen/quantize", BLOCK_ROWS, BLOCK_SHIFT))
+    .library(&[GRID, ACROSS, SIXTEEN, METRIC, WORDS_IN_BLOCKS])
+    .source(wgsl!("screen/quantize"))
     .buffers(BUFFERS)
     .overrides(&[("METRIC", REFINED_METRICS), ("PLANES", &[1, 2]), ("SLOTS", &[0, 1])])
     .loads_rows()

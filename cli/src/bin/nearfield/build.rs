@@ -202,7 +202,8 @@ fn train(
     (lists, mapped): (usize, Option<&Path>),
 ) -> Result<Ivf> {
     let wanted = lists.saturating_mul(ROWS_A_LIST).min(rows.rows());
-    let sample = files::stored(sample(rows, wanted)?, args.stored(rows), 0)?;
+    // Numbers that the index does not hold are named when its rows come in.
+    let sample = sample(rows, wanted)?.to_kind(args.stored(rows));
     let iterations = args.iterations.unwrap_or(ITERATIONS);
     let bar = bar("train", iterations);
     let progress = |iteration: usize, _: f64| bar.set_position(iteration as u64);

@@ -286,13 +286,15 @@ impl QuantizedRows {
     }
 }
 
-/// The kernels that quantise rows, queries, and rows that go to the slots of a list.
-pub(crate) fn quantizing(metric: Metric, elements: ElementKind) -> Vec<Wanted> {
+/// The kernels that quantise rows, queries, and rows that go to the slots of a list. Rows that are their own codes do so all.
+pub(crate) fn quantizing(metric: Metric, elements: ElementKind, in_blocks: bool) -> Vec<Wanted> {
     let metric = metric_constant(metric);
     let quantize = |planes, slots| {
         Wanted::of(&quantize::KERNEL).with("METRIC", metric).with("PLANES", planes).with("SLOTS", slots)
     };
-    vec![quantize(1, 0).rows(elements), quantize(1, 0), quantize(2, 0), quantize(1, 1).rows(elements)]
+    let (one_by_one, of_list) = (quantize(1, 0).rows(elements), quantize(1, 1).rows(elements));
+    let (first, last) = if in_blocks { (of_list, None) } else { (one_by_one, Some(of_list)) };
+    [first, quantize(1, 0), quantize(2, 0)].into_iter().chain(last).collect()
 }
 
 async fn upload_centre(gpu: &Gpu, centre: &[f32], dim: usize) -> Result<Buffer> {

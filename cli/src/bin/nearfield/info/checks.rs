@@ -21,6 +21,7 @@ const TRAINED: usize = 1_000;
 /// the last bits of a distance.
 const CENTRES: usize = 64;
 const PROBES: usize = 8;
+const ELEMENTS: [ElementKind; 3] = [ElementKind::F32, ElementKind::F16, ElementKind::I8];
 const K: usize = 10;
 /// One query and a few are scanned for.
 const FEW: [usize; 2] = [1, 8];
@@ -53,9 +54,9 @@ pub(super) fn run(device: &Device) -> Result<Vec<Check>> {
     let has_copies = device.adapter().kind != AdapterKind::Software || !forms.subgroups;
     let is_needed = |quantization| quantization == Quantization::Auto || has_copies;
     let indexes: Vec<_> = INDEXES.into_iter().filter(|&(_, quantization)| is_needed(quantization)).collect();
-    let bar = bar("test", indexes.len() * 2 * Metric::ALL.len());
+    let bar = bar("test", indexes.len() * ELEMENTS.len() * Metric::ALL.len());
     for (kind, quantization) in indexes {
-        for elements in [ElementKind::F32, ElementKind::F16] {
+        for elements in ELEMENTS {
             for metric in Metric::ALL {
                 let wanted = filled((kind, quantization), elements, metric)?;
                 let differed =
@@ -118,6 +119,8 @@ fn compared(wanted: &Index, device: &Device, many: usize) -> Result<Option<Strin
     options.probes = index.lists().map(|_| PROBES);
     for count in FEW.into_iter().chain([many]) {
         let queries = Matrix::F32(vectors(wanted.metric(), 3, count), DIM);
+        let is_integer = wanted.elements().is_integer();
+        let queries = if is_integer { queries.to_kind(wanted.elements()) } else { queries };
         let [wanted, found] = [wanted, &index].map(|index| index.search_with(&queries, &options));
         if let Some(differed) = difference(&wanted?.neighbors, &found?.neighbors, index.metric()) {
             return Ok(Some(format!("of {}, {differed}", output::queries(count))));

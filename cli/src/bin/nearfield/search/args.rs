@@ -15,11 +15,11 @@ use nearfield_cli::terminal::output;
 const LONG: &str = "\
 Find the rows of a file, or of a saved index, that are nearest to each query of another file.
 
-Rows are sent to the device piece by piece, so a file may be larger than the memory; f16 rows stay f16. The id of a row is its \
+Rows are sent to the device piece by piece, so a file may be larger than the memory; rows of f16, bf16, i8 and u8 stay what they are. The id of a row is its \
 number in the file, from 0, unless --row-ids gives others. --index-file searches an index that `nearfield build` saved. The search \
 time includes compiling the kernels.
 
-Files of vectors are .npy, .npz, .safetensors, .hdf5 (FILE.npz:MEMBER names a member), .csv, .tsv, .jsonl, .fvecs, .bvecs, .fbin, .f16bin, \
+Files of vectors are .npy, .npz, .safetensors, .hdf5 (FILE.npz:MEMBER names a member), .csv, .tsv, .jsonl, .fvecs, .bvecs, .fbin, .f16bin, .bf16bin, \
 .u8bin and .i8bin, of any type of numbers, and in a program with the feature `parquet` columns of .parquet and .arrow (FILE.parquet:COLUMN); - is the standard input. docs/files.md has the rules.
 
 The first answers are printed: for each query the ids and distances of its nearest rows, nearest first. --out writes all of them. \

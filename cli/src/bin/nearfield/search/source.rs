@@ -85,7 +85,8 @@ impl<'a> Source<'a> {
             |device: &Device, bytes| device.memory_usage().is_none_or(|usage| usage.free_bytes >= bytes);
         let are_roomy = devices.iter().all(|device| has_room(device, share));
         let ending = rows.stored().extension().and_then(|ending| ending.to_str()).map(str::to_lowercase);
-        let is_mappable = matches!(ending.as_deref(), Some("npy" | "fbin" | "f16bin" | "i8bin" | "u8bin"));
+        let is_mappable =
+            matches!(ending.as_deref(), Some("npy" | "fbin" | "f16bin" | "bf16bin" | "i8bin" | "u8bin"));
         let is_as_stored = self.row_ids.is_none() && rows.converted().is_none();
         is_mappable && is_as_stored && !are_roomy && !has_room(&Device::host(), bytes)
     }
