@@ -54,7 +54,7 @@ test('distances of integers are exact and rounded once, and an index refuses row
       const wanted = nearest(base, query, dim, 9, { metric }).map((row) => row.map(([distance, id]) => [Math.fround(distance), id]));
       assert.deepEqual(rows(await index.search(query, { k: 9 })), wanted, `${dtype}, ${metric}`);
       await index.warmUp();
-      await assert.rejects(index.add(new Float32Array(dim)), fails('Argument', /^Argument, rows: needed [iu]8 rows/));
+      await assert.rejects(index.add(new Float32Array(dim)), fails('Argument', /^vectors: needed [iu]8 rows, because/));
       await index.free();
     }
   }
