@@ -247,7 +247,7 @@ impl Quantizing {
     }
 
     /// Those of integers that are their own codes.
-    pub(crate) fn whole(metric: Metric, dim: usize) -> Self {
+    pub fn whole(metric: Metric, dim: usize) -> Self {
         Self::up_to(WHOLE, metric, dim)
     }
 

@@ -60,6 +60,9 @@ impl Vectors {
         let centre_buffer = bench.input(&padded(centre, dim));
         let refused = bench.filled(&[u32::MAX; 2]);
         let list = bench.input(slots.map_or(&[], |slots| slots.list));
+        // Integers are their own codes.
+        let is_whole = T::KIND.is_integer();
+        let quantizing = if is_whole { Quantizing::whole(metric, dim) } else { Quantizing::of(metric, dim) };
         let params = quantize::Params {
             vectors: made.vectors,
             granules: granules as u32,
@@ -68,7 +71,8 @@ impl Vectors {
             plane: plane_words as u32 / 4,
             first_slot: slots.map_or(0, |slots| slots.first),
             rows: slots.map_or(0, |slots| slots.rows as u32),
-            ..quantize::Params::of(Quantizing::of(metric, dim))
+            whole: T::KIND.is_integer().into(),
+            ..quantize::Params::of(quantizing)
         };
         bench.run(|recorder| {
             let (values, norms) = (made.values.slice(), made.norms.slice());

@@ -5,7 +5,6 @@
 mod common;
 
 mod average;
-mod blocks;
 mod candidates;
 mod certificate;
 mod certificate_rounding;

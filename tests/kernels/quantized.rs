@@ -228,6 +228,61 @@ fn quantized_vectors_are_within_their_terms_at_large_dims() {
     quantizes(&[384, 768, 1536, 2049, 4096]);
 }
 
+#[test]
+fn integers_are_their_own_codes() {
+    fn check<T: Element>(bench: Bench<'_>, metric: Metric, dim: usize) {
+        let mut random = Random::new(dim as u64);
+        let middle = if T::nearest(-1.0).widen() < 0.0 { 0.0 } else { 128.0 };
+        let limits = [T::nearest(-1e9), T::nearest(1e9)];
+        let mut rows: Vec<T> = (0..40 * dim)
+            .map(|at| {
+                if at % 3 == 0 {
+                    limits[random.below(2)]
+                } else {
+                    T::nearest(random.below(256) as f32 - 128.0 + middle)
+                }
+            })
+            .collect();
+        rows[..dim].fill(T::nearest(0.0));
+        rows[dim..2 * dim].fill(T::nearest(middle));
+        let centre = vec![middle; dim];
+        let quantized = Vectors::quantize(bench, metric, &rows, &centre, (0, 1), None);
+        let (words, terms) = (bench.read(&quantized.integers), quantized.read_terms(bench));
+        for (number, (row, terms)) in rows.chunks(dim).zip(terms).enumerate() {
+            let said = format!("{metric}, {}, dim {dim}, row {number}: {terms:?}", T::KIND);
+            let codes: Vec<f64> = row.iter().map(|x| f64::from(x.widen() - middle)).collect();
+            for (dimension, code) in codes.iter().enumerate() {
+                let place = quantize::place(number, dimension, quantized.granules);
+                let byte = words[place / 4] >> (place % 4 * 8) & 255;
+                assert_eq!(f64::from(byte) - 128.0, *code, "{said}");
+            }
+            let unit = if metric == Metric::Cosine && length(&codes) > 0.0 { length(&codes) } else { 1.0 };
+            let wanted = length(&codes) / unit;
+            let [scale, residual, own] = [terms.scale, terms.residual, terms.length].map(f64::from);
+            if wanted > 0.0 {
+                assert!((scale * unit - 1.0).abs() < 1e-6, "{said}");
+                assert!(own >= wanted && own < wanted * 1.001 && residual < wanted * 1e-3, "{said}");
+            }
+            let bias = match metric {
+                Metric::Cosine => 0.0,
+                Metric::InnerProduct => {
+                    codes.iter().map(|t| (t + f64::from(middle)) * f64::from(middle)).sum()
+                }
+                _ => wanted * wanted,
+            };
+            assert!((f64::from(terms.bias) - bias).abs() <= 1e-6 * bias.abs(), "{said}, bias {bias}");
+        }
+    }
+    let Some(bench) = Bench::open() else { return };
+    for dim in [4, 32, 100, 1032] {
+        for metric in [Metric::L2, Metric::InnerProduct, Metric::Cosine] {
+            check::<i8>(bench, metric, dim);
+        }
+        check::<u8>(bench, Metric::L2, dim);
+        check::<u8>(bench, Metric::InnerProduct, dim);
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Screen {
     /// Queries that a workgroup takes at a time, and planes.
