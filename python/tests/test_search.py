@@ -44,7 +44,7 @@ def test_distances_of_integers_are_exact_and_rounded_once(metric: Any, dtype: An
         wanted = nearest(rows, queries, 30, metric)
         np.testing.assert_array_equal(found.distances, np.sqrt((wanted[0] ** 2).round().astype(np.float32)) if metric == "l2" else wanted[0].astype(np.float32))
         np.testing.assert_array_equal(found.ids, wanted[1])
-    with pytest.raises(nf.Error, match=f"^rows: needed {dtype().dtype.kind}8 rows, because the index stores"):
+    with pytest.raises(ValueError, match=f"^rows: needed {dtype().dtype.kind}8 rows, because the index stores"):
         index.add(rows.astype(np.float32))
 
 

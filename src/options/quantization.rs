@@ -17,7 +17,7 @@ pub enum Quantization {
     /// No copy: rows are screened as they are.
     None,
     /// A copy in 8-bit integers: `dim` bytes for each row, rounded up to a multiple of 32, and 16 more. Rows of i8, and of u8 under other metrics
-    /// than cosine, are their own copy where they stay on a GPU ([`Residency::Device`](crate::Residency::Device)) and have up to 8,192 elements.
+    /// than cosine, are their own copy where a GPU has them and they have up to 8,192 elements.
     Int8,
 }
 

@@ -251,7 +251,12 @@ impl Quantizing {
         Self::up_to(WHOLE, metric, dim)
     }
 
-    /// Those of queries for such rows.
+    /// Whether queries may be their own codes beside such rows: sums of products stay below 2^24.
+    pub(crate) fn fits_whole(dim: usize) -> bool {
+        (WHOLE * WHOLE) as usize * dim.next_multiple_of(4) <= 1 << 24
+    }
+
+    /// Those of other queries for such rows.
     pub(crate) fn beside_whole(metric: Metric, dim: usize) -> Self {
         // The padding has codes, too.
         let padded = dim.next_multiple_of(4).max(4);

@@ -110,8 +110,8 @@ fn pairs(
             let params =
                 distance_scan::Params { vectors, room, part_columns, column_first, block_first, block_step };
             let (kernel, constants, grid) = match screen {
-                Screen::Scan => (&distance_scan::KERNEL, vec![(form == Form::Direct).into(), 4], [4, 2]),
-                _ => (&distance_tile::KERNEL, vec![], [1, 1]),
+                Screen::Scan => (&distance_scan::KERNEL, vec![(form == Form::Direct).into(), 4, 0], [4, 2]),
+                _ => (&distance_tile::KERNEL, vec![0], [1, 1]),
             };
             bench.dispatch(kernel, &constants, &params, &whole, grid);
         }

@@ -76,13 +76,14 @@ fn quantize(
   if (here) {
     for (var i = lane; i < params.granules * 4u; i += WIDTH) {
       let four = centred(row, i, inverse) * steps;
-      let most_steps = vec4(params.levels);
-      let whole = clamp(round(four), -most_steps, most_steps);
+      let least_steps = vec4(-params.levels);
+      let most_steps = vec4(min(params.levels, 127.0)); // a byte has one integer more below 0
+      let whole = clamp(round(four), least_steps, most_steps);
       var rest = four - whole;
       let place = word_in_blocks(place_of_row, i, params.granules);
       quantized[place] = packed(whole);
       if (PLANES == 2u) {
-        let finer = clamp(round(rest * params.finer), -most_steps, most_steps);
+        let finer = clamp(round(rest * params.finer), least_steps, most_steps);
         rest -= finer * params.fraction;
         quantized[params.plane * 4u + place] = packed(finer);
       }

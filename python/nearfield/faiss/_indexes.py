@@ -321,14 +321,13 @@ class IndexScalarQuantizer(Index):
             # Too large a number becomes infinite, which is refused.
             with np.errstate(over="ignore"):
                 return super()._add(x.astype(stored), labels)
-        limits = np.iinfo(stored)
+        least = 0 if stored is np.uint8 else -128
         # faiss adds 128 to signed numbers before it cuts the fraction off.
-        shift = np.float32(-limits.min)
-        whole = np.trunc(x + shift) - shift
+        whole = np.trunc(x - np.float32(least)) + np.float32(least)
         # A NaN is in no range.
-        wrong = np.flatnonzero(~((whole >= limits.min) & (whole <= limits.max)).all(axis=1))
+        wrong = np.flatnonzero(~((whole >= least) & (whole <= least + 255)).all(axis=1))
         if len(wrong):
-            needed = f"numbers from {limits.min} to {limits.max}"
+            needed = f"numbers from {least} to {least + 255}"
             raise ValueError(f"x: needed {needed}, given others in row {wrong[0]}")
         super()._add(whole.astype(stored), labels)
 

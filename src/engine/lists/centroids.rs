@@ -104,7 +104,7 @@ impl Centroids {
         let (range, norms) = ([0, self.lists], BufferSlice::all(&self.norms));
         encode_norms(commands, self.vectors(), (range, 0), (norms, refused))?;
         let Some((quantized, copy)) = &self.quantized else { return Ok(()) };
-        quantized.encode_vectors(commands, (self.vectors(), norms), range, copy.integers(), None)
+        quantized.encode_vectors(commands, (self.vectors(), norms), range, copy.integers(), None, false)
     }
 
     pub(crate) async fn to_host(&self) -> Result<Vec<f32>> {

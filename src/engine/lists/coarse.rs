@@ -246,7 +246,7 @@ impl Coarse {
         let (capacity, plane) = (self.capacity, count * self.capacity);
         commands.stage("coarse_quantize");
         let into = Integers::single(integers.into(), terms.into());
-        quantized.encode_vectors(commands, (vectors, norms), [0, count], into, None)?;
+        quantized.encode_vectors(commands, (vectors, norms), [0, count], into, None, false)?;
         commands.stage("coarse_scores");
         let part = Part { segment: 0, block_first: 0, block_step: self.step, blocks, column_first: 0 };
         let scored = Scored { queries: integers, count, rows: &copy.rows, scores, room, part };

@@ -35,12 +35,7 @@ pub(crate) fn open_on<'f>(device: &'f Device, shape: &'f RowShape) -> Boxed<'f, 
         }
         // Before anything runs: what this thread needs first, it compiles itself, and the rest is ready when rows are.
         let is_quantized = quantization.is_wanted(gpu, dim);
-        #[cfg(not(target_arch = "wasm32"))]
-        let stays = outgrown::next(shape).is_none();
-        #[cfg(target_arch = "wasm32")]
-        let stays = true;
-        // Rows that go to the host leave their codes here, which are those of a copy.
-        let are_codes = is_quantized && stays && are_codes(metric, elements, dim);
+        let are_codes = is_quantized && are_codes(metric, elements, dim);
         let expects = Searched::expected(gpu, (metric, elements), is_quantized, are_codes);
         gpu.compile_ahead(dim, || expects.kernels());
         let quantized = match are_codes {

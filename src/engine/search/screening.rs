@@ -124,7 +124,8 @@ impl<'a> Screening<'a> {
                 plane_bytes: quantized.plane_bytes(self.kernel.padded(numbers.len() as u64)),
             };
             let vectors = (on_device.vectors(rows.dim), on_device.norms.into());
-            quantized.encode_vectors(&mut commands, vectors, [0, numbers.len() as u32], into, None)?;
+            let (range, integral) = ([0, numbers.len() as u32], self.batch.request.integral);
+            quantized.encode_vectors(&mut commands, vectors, range, into, None, integral)?;
         }
         Ok(commands)
     }

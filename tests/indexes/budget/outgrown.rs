@@ -1,8 +1,8 @@
 //! Rows that outgrow their device go to the host, where answers are those of the host engine, bit for bit.
 
 use nearfield::{
-    AddOptions, Device, Distribution, ElementKind, Error, Filter, Flat, Index, Ivf, Metric, Quantization,
-    Residency, SearchOptions,
+    AddOptions, Device, Distribution, ElementKind, Error, Filter, Flat, Index, Ivf, Matrix, Metric,
+    Quantization, Residency, SearchOptions,
 };
 use test_case::{test_case, test_matrix};
 
@@ -67,6 +67,46 @@ fn an_index_that_outgrows_its_device_answers_as_the_host_engine(quantization: Qu
     let mut index = of(&device);
     grow(&mut index, &mut of(&Device::host()));
     assert!(held(&index) <= LIMIT && index.memory().at(Residency::Host) > 7000 * STORED);
+}
+
+/// Rows that were their own codes get a copy when they leave.
+#[test_matrix([ElementKind::I8, ElementKind::U8])]
+fn integers_that_outgrow_their_device_are_answered_as_by_the_host_engine(elements: ElementKind) {
+    let Some(device) = limited(LIMIT) else { return };
+    let rows = |seed: u64, count: usize| {
+        let values = values(seed, count).iter().map(|x| x * 30.0 + 50.0).collect();
+        Matrix::F32(values, DIM).to_kind(elements)
+    };
+    let [mut index, mut host] = [&*device, &Device::host()].map(|device| {
+        let builder = Flat::builder(device, Metric::L2, DIM).elements(elements);
+        builder.quantization(Quantization::Int8).residency(Residency::Auto).build().expect("an index")
+    });
+    let queries = [rows(50, 20), Matrix::F32(values(51, 20), DIM)];
+    let same = |index: &Flat, host: &Flat| {
+        queries.iter().all(|queries| {
+            let [found, wanted] = [index, host].map(|index| index.search(queries, 30).expect("an answer"));
+            bits(&found) == bits(&wanted)
+        })
+    };
+    for index in [&mut index, &mut host] {
+        index.add(&rows(52, 3000)).expect("good rows");
+        index.remove(&(500..600).collect::<Vec<u64>>()).expect("there");
+    }
+    assert_eq!(index.residency(), Residency::Device);
+    assert!(held(&index) < 3072 * (32 + 16 + 16) + 8192, "{}", index.memory());
+    for index in [&mut index, &mut host] {
+        index.add(&rows(53, 9500)).expect("good rows");
+    }
+    assert_eq!((index.residency(), index.len()), (Residency::Host, 12_400));
+    assert!(same(&index, &host) && held(&index) <= LIMIT, "{}", index.memory());
+    for index in [&mut index, &mut host] {
+        index.update(&[7, 3007], &rows(54, 2)).expect("there");
+        index.remove(&(2000..5000).collect::<Vec<u64>>()).expect("there");
+        index.compact().expect("compacted");
+        index.add(&rows(55, 300)).expect("good rows");
+    }
+    assert!(same(&index, &host));
+    assert!(index.to_bytes().expect("bytes") == host.to_bytes().expect("bytes"), "saved alike");
 }
 
 #[test_matrix([Distribution::Sharded, Distribution::Replicated] => ignore["nightly"])]

@@ -206,7 +206,7 @@ fn files_that_are_something_else_are_refused() {
     let bytes = [4, 0, 0, 0, 1, 2, 3, 4];
     refused(
         &given.write("x.bvecs", &[&bytes]),
-        &["rows of .npy, .fbin or .f16bin, or an index of nearfield"],
+        &["rows of .npy, .fbin, .f16bin, .bf16bin, .i8bin or .u8bin, or an index of nearfield"],
     );
     refused(&given.write("header.npy", &[&whole[..100]]), &["100 bytes"]);
     let counts = |rows: u32, dim: u32| [rows.to_le_bytes(), dim.to_le_bytes()].concat();

@@ -73,6 +73,7 @@ impl ProbeBatches<'_> {
             [0, count],
             Integers::single(values, terms),
             None,
+            self.batch.request.integral,
         )
     }
 

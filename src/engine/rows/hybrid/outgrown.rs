@@ -10,7 +10,7 @@ use crate::engine::rows::hybrid::HybridRows;
 use crate::engine::rows::hybrid::changes::{HybridChange, spread_out};
 use crate::engine::rows::segments::{GpuRows, STORED_BYTES, Segment};
 use crate::engine::rows::shape::RowShape;
-use crate::engine::screens::int8::codes::TERMS_BYTES;
+use crate::engine::screens::int8::codes::{TERMS_BYTES, are_codes};
 use crate::error::{Error, Result};
 use crate::gpu::{BufferSlice, Gpu, Loan, RowLayout};
 use crate::host::{self, Host, HostRows};
@@ -45,8 +45,10 @@ fn first(gpu: &Gpu, shape: &RowShape) -> Residency {
     let Some(next) = next(shape) else { return shape.kept };
     let quantized = quantize::plane_bytes(128, shape.dim) / 128 + TERMS_BYTES;
     let is_stored = shape.kept != Residency::Host;
-    let stored = RowLayout::padded(shape.elements, shape.dim).row_bytes() + STORED_BYTES;
     let is_quantized = !is_stored || shape.quantization.is_wanted(gpu, shape.dim);
+    let are_codes = is_quantized && are_codes(shape.metric, shape.elements, shape.dim);
+    let rows = if are_codes { 0 } else { RowLayout::padded(shape.elements, shape.dim).row_bytes() };
+    let stored = rows + STORED_BYTES;
     let row_bytes = u64::from(is_stored) * stored + u64::from(is_quantized) * quantized;
     let needed = shape.expected.saturating_mul(row_bytes);
     let granted = || gpu.memory_usage().map_or(u64::MAX, |usage| usage.free_bytes);
@@ -76,16 +78,22 @@ pub(crate) struct Outgrown<'a> {
 
 impl GpuRows {
     pub(crate) fn lent(&self) -> Loan {
-        let stored = self.segments.iter().filter_map(|segment| segment.stored.as_ref());
-        Loan::new(stored.filter_map(|stored| stored.share.clone()))
+        let of_segment = |segment: &Segment| {
+            let stored = segment.stored.as_ref().and_then(|stored| stored.share.clone());
+            // Codes that are rows go with them, and a copy is made anew.
+            let codes = segment.quantized.as_ref().filter(|_| self.layout.in_blocks);
+            [stored, codes.and_then(|codes| codes.share.clone())]
+        };
+        Loan::new(self.segments.iter().flat_map(of_segment).flatten())
     }
 
-    /// The same rows in the host's memory. Their quantised copy is that of these rows, whose segments share it; without one, it is made.
+    /// The same rows in the host's memory. Their quantised copy is that of these rows, whose segments share it. Without one, and where rows were
+    /// their own codes, it is made.
     pub(crate) async fn brought_to_host(&self) -> Result<HybridRows> {
         let shape = self.outgrown.ok_or_else(|| Error::internal("rows that stay on the device"))?;
         let shape = RowShape { kept: next(&shape).unwrap_or(shape.kept), ..shape };
         let rows = self.read_back(&shape).await?;
-        if let Some(quantized) = &self.quantized {
+        if let Some(quantized) = self.quantized.as_ref().filter(|quantized| !quantized.are_rows) {
             let without_rows = |segment: &Segment| Segment { stored: None, ..segment.clone() };
             let integers = self.quantized_from(
                 quantized.clone(),

@@ -218,7 +218,8 @@ impl QuantizedRows {
         self.centre.wanted(rows)
     }
 
-    /// Quantises the vectors `range`, whose norms are known. With a list of slots, vectors go to the slots on it.
+    /// Quantises the vectors `range`, whose norms are known. With a list of slots, vectors go to the slots on it. `are_integers` tells that all
+    /// elements are integers, which become their own codes where those of rows are.
     pub(crate) fn encode_vectors(
         &self,
         commands: &mut Commands<'_>,
@@ -226,7 +227,10 @@ impl QuantizedRows {
         [first_row, end_row]: [u32; 2],
         into: Integers<'_>,
         slots: Option<quantize::Slots<'_>>,
+        are_integers: bool,
     ) -> Result<()> {
+        let is_of_rows = vectors.layout.elements.is_integer();
+        let is_whole = self.are_rows && are_integers && (is_of_rows || Quantizing::fits_whole(self.dim));
         let params = quantize::Params {
             vectors: (vectors.layout.stride / 4) as u32,
             granules: self.granules(),
@@ -235,8 +239,8 @@ impl QuantizedRows {
             plane: (into.plane_bytes / quantize::GRANULE as u64) as u32,
             first_slot: slots.map_or(0, |slots| slots.first_slot),
             rows: slots.map_or(0, |slots| slots.rows),
-            whole: (self.are_rows && vectors.layout.elements.is_integer()).into(),
-            ..quantize::Params::of(self.quantizing(vectors.layout.elements))
+            whole: is_whole.into(),
+            ..quantize::Params::of(self.quantizing(is_whole))
         };
         let buffers = quantize::Buffers {
             rows: vectors.values,
@@ -258,7 +262,8 @@ impl QuantizedRows {
         scan: &screen_scan_i8::Scan<'_>,
         planes: u32,
     ) -> Result<()> {
-        let finer = self.quantizing(ElementKind::F32).finer;
+        // Queries of integers have the same.
+        let finer = self.quantizing(false).finer;
         screen_scan_i8::encode(commands, scored, scan, self.granules(), (planes, finer))
     }
 
@@ -271,9 +276,9 @@ impl QuantizedRows {
         screen_tile_i8::encode(commands, tiles.scores(), scored, self.granules())
     }
 
-    /// How vectors of this element type are quantised: queries are f32.
-    fn quantizing(&self, elements: ElementKind) -> Quantizing {
-        match (self.are_rows, elements.is_integer()) {
+    /// How vectors are quantised: whole ones are their own codes.
+    fn quantizing(&self, is_whole: bool) -> Quantizing {
+        match (self.are_rows, is_whole) {
             (false, _) => Quantizing::of(self.metric, self.dim),
             (true, true) => Quantizing::whole(self.metric, self.dim),
             (true, false) => Quantizing::beside_whole(self.metric, self.dim),

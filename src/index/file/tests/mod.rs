@@ -253,8 +253,8 @@ fn what_is_missing_is_named() -> Result<()> {
         "needed tensor rows: F16 [5, 2], found tensor rows: F32 [5, 2]",
         "needed tensor rows: F32 [2, 5], found tensor rows: F32 [5, 2]",
         "needed tensor ids: U64 [6], found tensor ids: U64 [5]",
-        "needed tensor rows: F32 or F16 [rows, 3], found tensor rows: F32 [5, 2]",
-        "needed tensor ids: F32 or F16 [rows, 1], found tensor ids: U64 [5]",
+        "needed tensor rows: F32 or F16 or BF16 or I8 or U8 [rows, 3], found tensor rows: F32 [5, 2]",
+        "needed tensor ids: F32 or F16 or BF16 or I8 or U8 [rows, 1], found tensor ids: U64 [5]",
     ];
     for (message, expected) in messages.into_iter().zip(expected) {
         let message = message.err().context("an error")?.to_string();
