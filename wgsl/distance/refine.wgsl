@@ -8,7 +8,7 @@
 // - lists of a fixed pitch, each with its count: list_pitch > 0, one row of workgroups per query;
 // - a range for all queries: dense_count > 0, one row of workgroups per query. With list_pitch > 0 it is a range of places in
 //   `candidates`, otherwise a range of slots.
-// Sums of integers are exact whatever their order: `INTEGRAL` sums them in i32, and rounds each total once.
+// Sums of integers are exact whatever their order: `INTEGRAL` sums them in i32 but for cosine, and rounds each total once.
 //
 // With entries > 0 a candidate is an index into `slots`; otherwise it is a slot. For a range, `slots` then has one bit per slot,
 // and slots whose bit is 0 are skipped.
@@ -37,13 +37,14 @@ fn query_of(candidate: u32) -> u32 {
   return low;
 }
 
-struct Sums { dots: vec4<f32>, query_squares: vec4<f32>, row_squares: vec4<f32>, whole: WholeSums }
-struct WholeSums { dots: vec4<i32>, query_squares: vec4<i32>, row_squares: vec4<i32> }
+struct Sums { dots: vec4<f32>, query_squares: vec4<f32>, row_squares: vec4<f32>, whole: vec4<i32> }
 
 fn take(sums: Sums, q: vec4<f32>, x: vec4<f32>) -> Sums {
   var next = sums;
-  if (INTEGRAL == 1u) {
-    next.whole = take_whole(sums.whole, vec4<i32>(q), vec4<i32>(x));
+  if (is_whole()) {
+    let whole = vec4<i32>(q);
+    let other = vec4<i32>(x);
+    if (METRIC == METRIC_L2) { next.whole += (whole - other) * (whole - other); } else { next.whole += whole * other; }
     return next;
   }
   if (METRIC == METRIC_L2) {
@@ -59,68 +60,27 @@ fn take(sums: Sums, q: vec4<f32>, x: vec4<f32>) -> Sums {
   return next;
 }
 
-fn take_whole(sums: WholeSums, q: vec4<i32>, x: vec4<i32>) -> WholeSums {
-  var next = sums;
-  if (METRIC == METRIC_L2) {
-    next.dots += (q - x) * (q - x);
-  } else {
-    next.dots += q * x;
-  }
-  if (METRIC == METRIC_COSINE) {
-    next.query_squares += q * q;
-    next.row_squares += x * x;
-  }
-  return next;
-}
+/// Cosine is a quotient of roots, which is not whole.
+fn is_whole() -> bool { return INTEGRAL == 1u && METRIC != METRIC_COSINE; }
 
-const SPLIT = 12u; // bits of the low part of a whole sum
+const SPLIT = 12u; // bits of the low half of a whole sum
 
-/// The high and the low part of a sum that i32 holds and f32 need not: sixteen of each add up exactly in f32.
-fn parts(four: vec4<i32>) -> vec2<f32> {
-  let sum = (four.x + four.y) + (four.z + four.w);
-  return vec2(f32(sum >> SPLIT), f32(sum & ((1 << SPLIT) - 1)));
-}
-
-/// The sum of both parts, rounded once: the product is exact.
-fn joined(both: vec2<f32>) -> f32 { return both.x * f32(1u << SPLIT) + both.y; }
-
-/// The sums of one of sixteen invocations, for sixteen to be added up.
+/// The sums of one of sixteen invocations, for sixteen to be added up. A whole sum is two halves, of which sixteen add up exactly in f32.
 fn floats(sums: Sums) -> vec4<f32> {
-  if (INTEGRAL == 1u) { return vec4(parts(sums.whole.dots), 0.0, 0.0); }
+  if (is_whole()) {
+    let sum = (sums.whole.x + sums.whole.y) + (sums.whole.z + sums.whole.w);
+    return vec4(f32(sum >> SPLIT), f32(sum & ((1 << SPLIT) - 1)), 0.0, 0.0);
+  }
   return vec4(across(sums.dots), across(sums.query_squares), across(sums.row_squares), 0.0);
 }
 
-/// The squares among whole sums, likewise.
-fn squares(sums: Sums) -> vec4<f32> {
-  return vec4(parts(sums.whole.query_squares), parts(sums.whole.row_squares));
+/// The totals from what was added up. The product with a power of two is exact, so a whole total is rounded once.
+fn totals(sums: vec4<f32>) -> vec4<f32> {
+  if (is_whole()) { return vec4(sums.x * f32(1u << SPLIT) + sums.y, 0.0, 0.0, 0.0); }
+  return sums;
 }
 
-/// The totals from what was added up.
-fn totals(floats: vec4<f32>, squares: vec4<f32>) -> vec4<f32> {
-  if (INTEGRAL == 0u) { return floats; }
-  return vec4(joined(floats.xy), joined(squares.xy), joined(squares.zw), 0.0);
-}
-
-fn none() -> Sums {
-  let zero = vec4(0.0);
-  let whole = vec4(0i);
-  return Sums(zero, zero, zero, WholeSums(whole, whole, whole));
-}
-
-/// The totals of a row by one invocation alone.
-fn whole_alone(query: u32, row: u32) -> vec4<f32> {
-  var all = vec4(0.0);
-  var all_squares = vec4(0.0);
-  for (var turn = 0u; turn < WIDTH; turn++) {
-    var sums_of = none();
-    for (var i = turn; i < params.vectors; i += WIDTH) {
-      sums_of = take(sums_of, queries[query * params.vectors + i], four_of(row, i));
-    }
-    all += floats(sums_of);
-    all_squares += squares(sums_of);
-  }
-  return totals(all, all_squares);
-}
+fn none() -> Sums { return Sums(vec4(0.0), vec4(0.0), vec4(0.0), vec4(0i)); }
 
 /// What `sixteen_sum` gives sixteen invocations, by one alone. It takes their parts in an order in which at most four wait for the part
 /// that the tree adds to them.
@@ -192,9 +152,7 @@ fn refine(
     var id = vec2(0xffffffffu);
     if (here) { id = ids[row]; }
     var sums = vec4(0.0);
-    if (IS_SOFTWARE && here) {
-      if (INTEGRAL == 1u) { sums = whole_alone(query, row); } else { sums = sums_alone(query, row); }
-    }
+    if (IS_SOFTWARE && here) { sums = totals(sums_alone(query, row)); }
     var sums_of = none();
     if (!IS_SOFTWARE && here) {
       var i = index % WIDTH;
@@ -215,10 +173,7 @@ fn refine(
       }
     }
     if (!IS_SOFTWARE) {
-      sums = sixteen_sum(index, floats(sums_of));
-      var squares_of = vec4(0.0);
-      if (INTEGRAL == 1u && METRIC == METRIC_COSINE) { squares_of = sixteen_sum(index, squares(sums_of)); }
-      sums = totals(sums, squares_of);
+      sums = totals(sixteen_sum(index, floats(sums_of)));
     }
     if ((IS_SOFTWARE || index % WIDTH == 0u) && candidate < total) {
       if (here) {
