@@ -8,8 +8,8 @@ use crate::options::residency::Residency;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MemoryPart {
-    /// What it holds: `rows`, `norms`, `ids`, `integers` (the 8-bit copy of the rows, or only its terms where rows are their own copy), `tombstones` (which slots have a row), `centroids`,
-    /// `lists`, `host copy`.
+    /// What it holds: `rows`, `norms`, `ids`, `integers` (the 8-bit copy of the rows, or only its terms where rows are their own copy), `tombstones`
+    /// (which slots have a row), `centroids`, `lists`, `host copy`.
     pub name: &'static str,
     /// Where it is: `Device`, `Host` or `Mapped`.
     pub residency: Residency,

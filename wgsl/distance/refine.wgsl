@@ -2,14 +2,13 @@
 // elements with explicit fma, and a fixed tree sums the sixteen. The order of additions never depends on the batch, the
 // other candidates or the adapter's subgroups. On software drivers one invocation adds all in the same order: there, memory that
 // invocations share costs more than the sums.
+// Sums of integers are exact whatever their order: but for cosine, `INTEGRAL` sums them in i32 and rounds each total once.
 //
 // Candidates are one of three:
 // - a CSR list: query q has those from offsets[q] to offsets[q + 1];
 // - lists of a fixed pitch, each with its count: list_pitch > 0, one row of workgroups per query;
 // - a range for all queries: dense_count > 0, one row of workgroups per query. With list_pitch > 0 it is a range of places in
 //   `candidates`, otherwise a range of slots.
-// Sums of integers are exact whatever their order: `INTEGRAL` sums them in i32 but for cosine, and rounds each total once.
-//
 // With entries > 0 a candidate is an index into `slots`; otherwise it is a slot. For a range, `slots` then has one bit per slot,
 // and slots whose bit is 0 are skipped.
 @group(0) @binding(1) var<storage, read> queries: array<vec4<f32>>; // [queries, dim]
