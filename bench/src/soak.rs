@@ -151,7 +151,8 @@ fn live(args: &Args, roomy: &Device, seed: u64, step: &mut String, tally: &mut T
 fn draw(random: &mut Random) -> Case {
     let kind = [Kind::Flat, Kind::Ivf][random.below(2)];
     if random.below(4) == 0 {
-        return Case::confined(kind)[random.below(5)];
+        let cases = Case::confined(kind);
+        return cases[random.below(cases.len())];
     }
     let elements = ElementKind::ALL[random.below(ElementKind::ALL.len())];
     let values = [Values::Whole, Values::Floats, Values::Adversarial][random.below(3)];

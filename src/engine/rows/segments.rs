@@ -102,7 +102,7 @@ impl QuantizedRows {
         let (Some(copy), true) = (&segment.quantized, range[0] < range[1]) else { return Ok(()) };
         let StoredRows { rows, norms, .. } = segment.stored()?;
         let rows = (BufferVectors { values: rows.into(), layout }, norms.into());
-        self.encode_vectors(commands, rows, range, copy.integers(), None, layout.elements.is_integer())
+        self.encode_vectors(commands, rows, range, copy.integers(), None, false)
     }
 
     /// Quantises staged rows, with their norms, into the slots of a list that belong to a segment. `range` are positions on the list.
@@ -118,8 +118,7 @@ impl QuantizedRows {
         let (Some(copy), true) = (&segment.quantized, range[0] < range[1]) else { return Ok(()) };
         let rows = (BufferVectors { values, layout }, norms);
         let slots = quantize::Slots { list, first_slot: segment.first_slot, rows: segment.capacity };
-        let are_integers = layout.elements.is_integer();
-        self.encode_vectors(commands, rows, range, copy.integers(), Some(slots), are_integers)
+        self.encode_vectors(commands, rows, range, copy.integers(), Some(slots), false)
     }
 }
 

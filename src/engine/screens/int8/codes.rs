@@ -218,8 +218,8 @@ impl QuantizedRows {
         self.centre.wanted(rows)
     }
 
-    /// Quantises the vectors `range`, whose norms are known. With a list of slots, vectors go to the slots on it. `are_integers` tells that all
-    /// elements are integers, which become their own codes where those of rows are.
+    /// Quantises the vectors `range`, whose norms are known. With a list of slots, vectors go to the slots on it. Vectors
+    /// of integers become their own codes where those of rows are; `integral` tells that f32 are integers.
     pub(crate) fn encode_vectors(
         &self,
         commands: &mut Commands<'_>,
@@ -227,10 +227,10 @@ impl QuantizedRows {
         [first_row, end_row]: [u32; 2],
         into: Integers<'_>,
         slots: Option<quantize::Slots<'_>>,
-        are_integers: bool,
+        integral: bool,
     ) -> Result<()> {
         let is_of_rows = vectors.layout.elements.is_integer();
-        let is_whole = self.are_rows && are_integers && (is_of_rows || Quantizing::fits_whole(self.dim));
+        let is_whole = self.are_rows && (is_of_rows || integral && Quantizing::fits_whole(self.dim));
         let params = quantize::Params {
             vectors: (vectors.layout.stride / 4) as u32,
             granules: self.granules(),
@@ -291,7 +291,7 @@ impl QuantizedRows {
     }
 }
 
-/// The kernels that quantise rows, queries, and rows that go to the slots of a list. Rows that are their own codes do so all.
+/// The kernels that quantise rows, queries, and rows that go to the slots of a list. Rows that are their own codes all go to slots.
 pub(crate) fn quantizing(metric: Metric, elements: ElementKind, in_blocks: bool) -> Vec<Wanted> {
     let metric = metric_constant(metric);
     let quantize = |planes, slots| {
