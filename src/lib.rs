@@ -142,7 +142,7 @@ mod screen;
 mod store;
 mod usage;
 
-pub use elements::{Element, ElementKind, Elements, HostVectors, Matrix, MatrixView};
+pub use elements::{Element, ElementKind, Elements, HostVectors, Matrix, MatrixView, PackedBits};
 pub use engine::{
     Device, DeviceMatrix, DeviceVector, Devices, DistanceMatrix, Plan, SearchResult, Stages, Statistics,
     TunedKernel, ValueRows, Values, Vectors,

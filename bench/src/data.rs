@@ -80,18 +80,24 @@ impl<'v> Stored<'v> {
 
 impl Vectors {
     /// Rounds the elements to numbers of this type. For integers each vector is scaled so that its largest element is the largest of the
-    /// type; for u8, 0 is in the middle.
+    /// type; for u8, 0 is in the middle, and so it is for the numbers whose code are bytes of bits.
     pub(super) fn round_to(&mut self, kind: ElementKind) {
         let nearest = |value: f32| match kind {
             ElementKind::I8 => i8::nearest(value * 127.0).widen(),
             ElementKind::U8 => u8::nearest(127.5 + value * 127.5).widen(),
             ElementKind::F16 => f16::nearest(value).widen(),
             ElementKind::BF16 => bf16::nearest(value).widen(),
+            // Gray's code: neighbouring numbers differ in one bit.
+            ElementKind::Bits => {
+                let number = u8::nearest(127.5 + value * 127.5);
+                f32::from(number ^ number >> 1)
+            }
             _ => value,
         };
         self.values.par_chunks_mut(self.dim).for_each(|vector| {
             let largest = vector.iter().fold(0.0f32, |most, x| most.max(x.abs()));
-            let scale = if kind.is_integer() && largest > 0.0 { 1.0 / largest } else { 1.0 };
+            let is_scaled = kind.is_integer() || kind == ElementKind::Bits;
+            let scale = if is_scaled && largest > 0.0 { 1.0 / largest } else { 1.0 };
             vector.iter_mut().for_each(|x| *x = nearest(*x * scale));
         });
     }

@@ -93,6 +93,7 @@ fn bits(matrix: &Matrix) -> Vec<u32> {
         Matrix::BF16(values, _) => values.iter().map(|value| value.to_bits().into()).collect(),
         Matrix::I8(values, _) => values.iter().map(|&value| value as u32).collect(),
         Matrix::U8(values, _) => values.iter().map(|&value| value.into()).collect(),
+        Matrix::Bits(values, _) => values.iter().map(|byte| byte.0.into()).collect(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Answers as numpy arrays.
 
-use nearfield::{Error, HostVectors, MatrixView, Neighbor, Neighbors, Result};
+use nearfield::{Error, HostVectors, Matrix, Neighbor, Neighbors, Result};
 use numpy::{
     Element, PyArray1, PyArray2, PyArrayMethods, PyReadwriteArray2, PyUntypedArray, PyUntypedArrayMethods,
 };
@@ -162,28 +162,31 @@ pub(crate) fn zeros<T: Element>(py: Python<'_>, shape: [usize; 2]) -> PyResult<B
 /// The queries of a search. In the place of none there is one of zeros, whose answer tells how long answers are.
 pub(crate) enum Asked<'a> {
     Queries(HostVectors<'a>),
-    Zeros(Vec<f32>),
+    Zeros(Matrix),
 }
 
 impl<'a> Asked<'a> {
     pub(crate) fn of(queries: HostVectors<'a>) -> Self {
-        if queries.rows() > 0 { Self::Queries(queries) } else { Self::Zeros(vec![0.0; queries.dim()]) }
+        if queries.rows() > 0 {
+            return Self::Queries(queries);
+        }
+        Self::Zeros(Matrix::F32(vec![0.0; queries.dim()], queries.dim()).to_kind(queries.kind()))
     }
 
     pub(crate) fn view(&self) -> Result<HostVectors<'_>> {
         match self {
             Self::Queries(queries) => Ok(*queries),
-            Self::Zeros(zeros) => MatrixView::new(zeros, zeros.len()).map(HostVectors::from),
+            Self::Zeros(zeros) => Ok(zeros.into()),
         }
     }
 }
 
 /// Values as an array of shape `[values / dim, dim]`.
-pub(crate) fn matrix<'py>(
+pub(crate) fn matrix<'py, T: Element>(
     py: Python<'py>,
-    values: Vec<f32>,
+    values: Vec<T>,
     dim: usize,
-) -> PyResult<Bound<'py, PyArray2<f32>>> {
+) -> PyResult<Bound<'py, PyArray2<T>>> {
     let rows = values.len().checked_div(dim).unwrap_or(0);
     PyArray1::from_vec(py, values).reshape([rows, dim])
 }

@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use nearfield::{
-    DeviceMatrix, DistanceOptions, Error, HostVectors, Metric, Precision, Quantization, Reduced, Reduction,
-    Result, SearchOptions, Summation, ValueRows,
+    DeviceMatrix, DistanceOptions, ElementKind, Error, HostVectors, Metric, Precision, Quantization, Reduced,
+    Reduction, Result, SearchOptions, Summation, ValueRows,
 };
 use numpy::{PyArray1, PyArray2, PyArrayMethods};
 use pyo3::IntoPyObjectExt;
@@ -36,9 +36,11 @@ pub(crate) fn knn<'py>(
     let _running = call::check(py)?;
     let (k, metric): (usize, Metric) = (k.count("k")?, named(py, metric.word("metric")?)?);
     let rows = Vectors::of(rows, "rows", None)?;
-    let rows = rows.view(py)?;
+    let of_bits = Metric::OF_BITS.contains(&metric);
+    let elements = if of_bits { ElementKind::Bits } else { ElementKind::F32 };
+    let rows = rows.view_of(py, "rows", elements)?;
     let queries = Vectors::of(queries, "queries", Some(rows.dim()))?;
-    let queries = queries.view(py)?;
+    let queries = queries.view_of(py, "queries", elements)?;
     let count = rows.rows() as u64;
     let all = || answers::collected(rows.rows(), 0..count).map_err(|error| errors::exception(py, error));
     let largest = || Ok(count.checked_sub(1));
@@ -47,7 +49,8 @@ pub(crate) fn knn<'py>(
     let asked = answers::Asked::of(queries);
     let found = call::run(py, |_| {
         let queries = asked.view()?;
-        if filter.is_none() {
+        // Bits are in an index alone.
+        if filter.is_none() && !of_bits {
             match device.nearest(queries, rows, metric, k) {
                 // More rows than the adapter can bind at once: an index has them in segments.
                 Err(Error::Unsupported { .. }) => {}

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use nearfield::{AdapterKind, AddOptions, ElementKind, Metric, Result, SearchOptions};
-use numpy::{PyArray1, PyArray2};
+use numpy::PyArray1;
 use parking_lot::{Mutex, RwLock};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -16,7 +16,7 @@ use crate::given::{Given, refused};
 use crate::ids::{Ids, RowFilter};
 use crate::kinds::{Flat, Ivf};
 use crate::vectors::Vectors;
-use crate::{kinds, python};
+use crate::{errors, kinds, python};
 
 /// What `nf.Flat` and `nf.Ivf` share. Searches run from many threads at once; a change waits for them, and they for it.
 // A call that waits for `index` gives up now and then, to look at signals, and a change would never find it free while searches of other
@@ -104,7 +104,7 @@ impl Index {
         ids: Option<&Bound<'py, PyAny>>,
         progress: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyArray1<i64>>> {
-        let rows = rows.view(py)?;
+        let rows = rows.view_of(py, "rows", self.elements)?;
         let given = ids.map(Ids::of).transpose()?;
         let ids = given.as_ref().map(Ids::view).transpose()?;
         let shown = Progress::start(py, progress, "adding", rows.rows())?;
@@ -167,16 +167,21 @@ impl Index {
     fn update(&self, py: Python<'_>, ids: &Bound<'_, PyAny>, rows: &Bound<'_, PyAny>) -> PyResult<()> {
         let _running = call::check(py)?;
         let (ids, rows) = (Ids::of(ids)?, Vectors::of(rows, "rows", Some(self.dim))?);
-        let (ids, rows) = (ids.view()?, rows.view(py)?);
+        let (ids, rows) = (ids.view()?, rows.view_of(py, "rows", self.elements)?);
         self.change(py, |index, _| index.update(&ids, rows))
     }
 
     /// The rows with these ids, float32 `[ids, dim]`, in their order.
-    fn get<'py>(&self, py: Python<'py>, ids: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyArray2<f32>>> {
+    fn get<'py>(&self, py: Python<'py>, ids: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let ids = Ids::of(ids)?;
         let ids = ids.view()?;
         let values = self.read(py, |index, _| index.get(&ids))?;
-        answers::matrix(py, values, self.dim)
+        if self.elements == ElementKind::Bits {
+            let bytes = answers::collected(values.len(), values.iter().map(|&value| value as u8));
+            let bytes = bytes.map_err(|error| errors::exception(py, error))?;
+            return Ok(answers::matrix(py, bytes, self.dim)?.into_any());
+        }
+        Ok(answers::matrix(py, values, self.dim)?.into_any())
     }
 
     /// Adds the rows of another index under their ids: all or, after an error, none.
@@ -227,7 +232,7 @@ impl Index {
         let (k, probes) = (k.count("k")?, probes.map(|probes| probes.count("probes")).transpose()?);
         let recall = recall.map(|recall| recall.take("recall", "a number from 0 to 1")).transpose()?;
         let queries = Vectors::of(queries, "queries", Some(self.dim))?;
-        let queries = queries.view(py)?;
+        let queries = queries.view_of(py, "queries", self.elements)?;
         let out = out.map(|out| Out::given(out, queries.rows(), k)).transpose()?;
         let filter = self.filter(py, filter)?;
         let shown = Progress::start(py, progress, "searching", queries.rows())?;
@@ -272,7 +277,7 @@ impl Index {
         let rounded = radius as f32;
         let radius = if f64::from(rounded) < radius { rounded.next_up() } else { rounded };
         let queries = Vectors::of(queries, "queries", Some(self.dim))?;
-        let queries = queries.view(py)?;
+        let queries = queries.view_of(py, "queries", self.elements)?;
         let filter = self.filter(py, filter)?;
         let shown = Progress::start(py, progress, "searching", queries.rows())?;
         let found = self.read(py, |index, ending| {
@@ -319,18 +324,19 @@ impl Index {
         self.dim
     }
 
-    /// "cosine", "ip", "l2" or "l2sq".
+    /// "cosine", "ip", "l2" or "l2sq", and of bits "hamming" or "jaccard".
     #[getter]
     fn metric(&self) -> &'static str {
         self.metric.name()
     }
 
-    /// How rows are stored: float32, float16, int8 or uint8; or the word "bfloat16", for which numpy has no type of its own.
+    /// How rows are stored: float32, float16, int8 or uint8; or the word "bfloat16" or "ubinary" (bytes of eight bits), for which numpy has
+    /// no type of its own.
     #[getter]
     fn dtype<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let name = self.elements.numpy_name();
         match self.elements {
-            ElementKind::BF16 => Ok(PyString::new(py, name).into_any()),
+            ElementKind::BF16 | ElementKind::Bits => Ok(PyString::new(py, name).into_any()),
             _ => python::dtype(py)?.call1((name,)),
         }
     }

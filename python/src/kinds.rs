@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use nearfield::{ElementKind, HostVectors, Metric, Quantization, Result};
+use nearfield::{ElementKind, Metric, Quantization, Result};
 use numpy::PyArray2;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -21,19 +21,29 @@ pub(crate) fn named<T: FromStr<Err = nearfield::Error>>(py: Python<'_>, name: &s
     name.parse().map_err(|error| errors::exception(py, error))
 }
 
-/// How rows are stored: as the caller says, or as they are.
+/// How rows are stored: as the caller says, or as they are; bytes as bits for a metric of bits.
 fn elements_of(
     py: Python<'_>,
     dtype: Option<&Bound<'_, PyAny>>,
-    rows: Option<HostVectors<'_>>,
+    (metric, rows): (Metric, Option<ElementKind>),
 ) -> PyResult<ElementKind> {
-    let Some(dtype) = dtype else { return Ok(rows.map_or(ElementKind::F32, |rows| rows.kind())) };
-    let refused =
-        |given| PyTypeError::new_err(format!("dtype: needed float32, float16, int8 or uint8, given {given}"));
+    let Some(dtype) = dtype else {
+        let is_of_bits = Metric::OF_BITS.contains(&metric);
+        return Ok(if is_of_bits { ElementKind::Bits } else { rows.unwrap_or_default() });
+    };
+    if dtype.extract::<&str>().is_ok_and(|word| word == ElementKind::Bits.numpy_name()) {
+        return Ok(ElementKind::Bits);
+    }
+    let refused = |given| {
+        PyTypeError::new_err(format!(
+            "dtype: needed float32, float16, int8, uint8 or \"ubinary\", given {given}"
+        ))
+    };
     let known = python::dtype(py)?.call1((dtype,)).map_err(|_| refused(described(dtype)))?;
     let name: String = known.getattr("name")?.extract()?;
     // numpy has bfloat16 from other packages alone, and arrays of it are widened.
-    let kind = name.parse().ok().filter(|kind| *kind != ElementKind::BF16);
+    let kind =
+        name.parse().ok().filter(|kind| ElementKind::NUMBERS.contains(kind) && *kind != ElementKind::BF16);
     kind.ok_or_else(|| refused(name))
 }
 
@@ -51,7 +61,9 @@ pub(crate) fn object(py: Python<'_>, index: nearfield::Index) -> PyResult<Bound<
 ///
 /// `rows` is `[n, dim]`: a numpy array of float32, float16, int8 or uint8, anything with `__dlpack__` or `__arrow_c_array__`, or lists. Without rows,
 /// `dim` says how long they will be. `dtype` is how rows are stored, by default as they are given: float16 takes half the memory, and rows of
-/// float16, int8 and uint8 only; int8 and uint8 take a quarter, and rows of their own type, whose "l2sq" and "ip" to integers are exact, rounded once. `quantization` is "auto", "none" or "int8": whether an 8-bit copy of the rows speeds up searches; answers are the same.
+/// float16, int8 and uint8 only; int8 and uint8 take a quarter, and rows of their own type, whose "l2sq" and "ip" to integers are exact, rounded once.
+/// The metrics "hamming" and "jaccard" are of bits: rows and queries are then uint8 `[n, dim]`, bytes of eight bits as `np.packbits` makes them,
+/// which are stored as such (`dtype="ubinary"`) and compared exactly. `quantization` is "auto", "none" or "int8": whether an 8-bit copy of the rows speeds up searches; answers are the same.
 #[pyclass(frozen, subclass, extends = Index, module = "nearfield")]
 #[derive(Debug)]
 pub(crate) struct Flat;
@@ -89,7 +101,7 @@ impl Flat {
         if ids.is_some() && rows.is_none() {
             return Err(refused("ids", "rows beside them", "none"));
         }
-        let elements = elements_of(py, dtype, view)?;
+        let elements = elements_of(py, dtype, (metric, view.map(|view| view.kind())))?;
         let device = device::chosen(py, device)?;
         let capacity = view.map_or(0, |view| view.rows());
         let index = call::run(py, |_| {
@@ -145,7 +157,7 @@ impl Ivf {
         }
         let rows = Vectors::of(rows, "rows", None)?;
         let view = rows.view(py)?;
-        let elements = elements_of(py, dtype, Some(view))?;
+        let elements = elements_of(py, dtype, (metric, Some(view.kind())))?;
         let device = device::chosen(py, device)?;
         // Ids that do not fit are refused before the training.
         let count = ids.map(Ids::of).transpose()?.as_ref().map(Ids::view).transpose()?.map(|ids| ids.len());

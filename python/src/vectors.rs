@@ -1,11 +1,11 @@
 //! Rows, queries and values of Python objects, as views of their memory where its layout allows that.
 
 use half::f16;
-use nearfield::{HostVectors, MatrixView};
+use nearfield::{ElementKind, HostVectors, MatrixView};
 use numpy::{
     Element, PyArray, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedArray, PyUntypedArrayMethods,
 };
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
 use crate::arrow::ArrowRows;
@@ -106,6 +106,25 @@ impl<'py> Vectors<'py> {
             Self::U8(array) => array.shape().to_vec(),
             Self::Arrow(rows) => rows.shape().to_vec(),
         }
+    }
+
+    /// [`view`](Self::view) for an index of these elements: one of bits takes bytes for eight bits each.
+    pub(crate) fn view_of(
+        &self,
+        py: Python<'_>,
+        argument: &str,
+        elements: ElementKind,
+    ) -> PyResult<HostVectors<'_>> {
+        let view = self.view(py)?;
+        if elements != ElementKind::Bits {
+            return Ok(view);
+        }
+        let given = view.kind().numpy_name();
+        view.of_bits().map_err(|_| {
+            PyTypeError::new_err(format!(
+                "{argument}: needed uint8, whose bytes are of eight bits each (np.packbits), given {given}"
+            ))
+        })
     }
 
     /// A view that the library reads.

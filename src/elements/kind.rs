@@ -16,9 +16,16 @@ mod sealed {
     impl Sealed for half::bf16 {}
     impl Sealed for i8 {}
     impl Sealed for u8 {}
+    impl Sealed for super::PackedBits {}
 }
 
-/// The element types of vectors on the host: `f32`, [`half::f16`], [`half::bf16`], `i8` and `u8`.
+/// Eight bits of a vector of bits: numpy's `packbits` makes such bytes, and models call embeddings of them `ubinary`. The order of the bits does
+/// not matter, as long as it is the same in all vectors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(transparent)]
+pub struct PackedBits(pub u8);
+
+/// The element types of vectors on the host: `f32`, [`half::f16`], [`half::bf16`], `i8`, `u8` and [`PackedBits`].
 pub trait Element: sealed::Sealed + bytemuck::Pod + Send + Sync + 'static {
     /// The element type as a value.
     const KIND: ElementKind;
@@ -27,7 +34,7 @@ pub trait Element: sealed::Sealed + bytemuck::Pod + Send + Sync + 'static {
     #[doc(hidden)]
     const ZERO: Self;
 
-    /// Widens the element to f32, exactly.
+    /// Widens the element to f32, exactly. Of [`PackedBits`] it is the byte as a number.
     fn widen(self) -> f32;
 
     /// The nearest value of this type, ties to even. Beyond its range, floats become infinite and integers the largest or smallest; a NaN
@@ -63,6 +70,10 @@ macro_rules! with_type {
             }
             $crate::elements::ElementKind::U8 => {
                 type $T = u8;
+                $run
+            }
+            $crate::elements::ElementKind::Bits => {
+                type $T = $crate::elements::PackedBits;
                 $run
             }
         }
@@ -139,6 +150,19 @@ impl Element for u8 {
     }
 }
 
+impl Element for PackedBits {
+    const KIND: ElementKind = ElementKind::Bits;
+    const ZERO: Self = Self(0);
+
+    fn widen(self) -> f32 {
+        self.0.into()
+    }
+
+    fn nearest(value: f32) -> Self {
+        Self(u8::nearest(value))
+    }
+}
+
 /// The element type of vectors in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
@@ -155,11 +179,16 @@ pub enum ElementKind {
     I8,
     /// Integers from 0 to 255, likewise.
     U8,
+    /// [`PackedBits`], bytes of eight bits: a vector of 1,024 bits has dim 128. Only [`Metric::OF_BITS`](crate::Metric::OF_BITS) compare them.
+    Bits,
 }
 
 impl ElementKind {
     /// Every element type.
-    pub const ALL: [Self; TYPES.len()] = [Self::F32, Self::F16, Self::BF16, Self::I8, Self::U8];
+    pub const ALL: [Self; TYPES.len()] = [Self::F32, Self::F16, Self::BF16, Self::I8, Self::U8, Self::Bits];
+
+    /// The element types that are numbers: all but [`ElementKind::Bits`].
+    pub const NUMBERS: [Self; 5] = [Self::F32, Self::F16, Self::BF16, Self::I8, Self::U8];
 
     /// Whether values of this type are f32 as they lie, so that nothing has to widen them.
     pub(crate) fn is_wide(self) -> bool {
@@ -174,10 +203,18 @@ impl ElementKind {
     /// Whether this type has every value of another.
     pub(crate) fn holds(self, other: Self) -> bool {
         match self {
-            Self::F32 => true,
+            Self::F32 => other != Self::Bits,
             // f16 has eleven digits, bf16 eight.
             Self::F16 | Self::BF16 => self == other || other.is_integer(),
-            Self::I8 | Self::U8 => self == other,
+            Self::I8 | Self::U8 | Self::Bits => self == other,
+        }
+    }
+
+    /// An error if elements of this type are no numbers, to calculate with.
+    pub(crate) fn check_numbers(self, argument: &'static str) -> Result<()> {
+        match self {
+            Self::Bits => Err(Error::argument(argument, "numbers: a Flat alone takes bits", self)),
+            _ => Ok(()),
         }
     }
 
@@ -192,12 +229,12 @@ impl ElementKind {
     }
 
     /// The name that `Display` writes. [`FromStr`] reads it, and those that other languages have: `float32`, `float16`,
-    /// `bfloat16`, `int8` and `uint8`.
+    /// `bfloat16`, `int8`, `uint8` and, of models that write bits, `ubinary`.
     pub const fn name(self) -> &'static str {
         self.about().name
     }
 
-    /// The name that numpy and Arrow have for it: `float32`.
+    /// The name that numpy and Arrow have for it: `float32`. Bits have the name `ubinary`.
     pub const fn numpy_name(self) -> &'static str {
         self.about().wide_name
     }
@@ -251,7 +288,7 @@ pub(crate) struct About {
 }
 
 /// All types, in the order of their declaration.
-pub(crate) const TYPES: [About; 5] = [
+pub(crate) const TYPES: [About; 6] = [
     About {
         kind: ElementKind::F32,
         size: 4,
@@ -297,6 +334,16 @@ pub(crate) const TYPES: [About; 5] = [
         npy: Some("|u1"),
         extension: "u8bin",
     },
+    // Files have bytes, and do not tell that these are of bits: what a tag finds first is u8.
+    About {
+        kind: ElementKind::Bits,
+        size: 1,
+        name: "bits",
+        wide_name: "ubinary",
+        dtype: Dtype::U8,
+        npy: Some("|u1"),
+        extension: "u8bin",
+    },
 ];
 
 impl fmt::Display for ElementKind {
@@ -310,7 +357,7 @@ impl fmt::Display for ElementKind {
 ///
 /// assert_eq!(["f16", "float16"].map(str::parse).map(Result::ok), [Some(ElementKind::F16); 2]);
 /// let refused = "int4".parse::<ElementKind>().unwrap_err();
-/// assert_eq!(refused.to_string(), "elements: needed f32, f16, bf16, i8 or u8, given int4");
+/// assert_eq!(refused.to_string(), "elements: needed f32, f16, bf16, i8, u8 or bits, given int4");
 /// ```
 impl FromStr for ElementKind {
     type Err = Error;

@@ -2,7 +2,7 @@
 
 use half::{bf16, f16};
 
-use crate::elements::{Element, ElementKind, with_type};
+use crate::elements::{Element, ElementKind, PackedBits, with_type};
 use crate::error::{Error, Result};
 use crate::memory;
 
@@ -89,6 +89,8 @@ pub enum Matrix {
     I8(Vec<i8>, usize),
     /// u8 elements, and the dim.
     U8(Vec<u8>, usize),
+    /// Bytes of eight bits, and how many of them a vector has.
+    Bits(Vec<PackedBits>, usize),
 }
 
 /// Runs an expression on the vector and the dim inside a [`Matrix`], whatever its type.
@@ -100,6 +102,7 @@ macro_rules! with_matrix {
             $crate::elements::Matrix::BF16($values, $dim) => $run,
             $crate::elements::Matrix::I8($values, $dim) => $run,
             $crate::elements::Matrix::U8($values, $dim) => $run,
+            $crate::elements::Matrix::Bits($values, $dim) => $run,
         }
     };
 }
@@ -149,6 +152,7 @@ impl Matrix {
             ElementKind::BF16 => Self::BF16(bytemuck::cast_vec(values), dim),
             ElementKind::I8 => Self::I8(bytemuck::cast_vec(values), dim),
             ElementKind::U8 => Self::U8(bytemuck::cast_vec(values), dim),
+            ElementKind::Bits => Self::Bits(bytemuck::cast_vec(values), dim),
         }
     }
 

@@ -9,7 +9,7 @@ mod widen;
 
 pub(crate) use kind::TYPES;
 pub(crate) use kind::with_type;
-pub use kind::{Element, ElementKind};
+pub use kind::{Element, ElementKind, PackedBits};
 pub use matrix::{Matrix, MatrixView};
 pub(crate) use shared::SharedElements;
 pub use slice::Elements;

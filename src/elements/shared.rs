@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use half::{bf16, f16};
 
-use crate::elements::{Element, ElementKind, Elements, with_elements, with_type};
+use crate::elements::{Element, ElementKind, Elements, PackedBits, with_elements, with_type};
 use crate::error::Result;
 use crate::memory;
 use crate::parallel::*;
@@ -21,6 +21,7 @@ pub(crate) enum SharedElements {
     BF16(Arc<Vec<bf16>>),
     I8(Arc<Vec<i8>>),
     U8(Arc<Vec<u8>>),
+    Bits(Arc<Vec<PackedBits>>),
 }
 
 /// Runs an expression on the shared vector inside, whatever its type.
@@ -32,6 +33,7 @@ macro_rules! with_vec {
             SharedElements::BF16($values) => $run,
             SharedElements::I8($values) => $run,
             SharedElements::U8($values) => $run,
+            SharedElements::Bits($values) => $run,
         }
     };
 }
@@ -55,6 +57,7 @@ impl SharedElements {
             ElementKind::BF16 => Self::BF16(Arc::new(bytemuck::cast_vec(values))),
             ElementKind::I8 => Self::I8(Arc::new(bytemuck::cast_vec(values))),
             ElementKind::U8 => Self::U8(Arc::new(bytemuck::cast_vec(values))),
+            ElementKind::Bits => Self::Bits(Arc::new(bytemuck::cast_vec(values))),
         }
     }
 

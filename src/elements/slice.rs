@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use half::{bf16, f16};
 
-use crate::elements::{Element, ElementKind, with_type};
+use crate::elements::{Element, ElementKind, PackedBits, with_type};
 
 /// Borrowed values of any element type, one after another.
 #[derive(Debug, Clone, Copy)]
@@ -21,6 +21,8 @@ pub enum Elements<'a> {
     I8(&'a [i8]),
     /// u8 values.
     U8(&'a [u8]),
+    /// Bytes of eight bits.
+    Bits(&'a [PackedBits]),
 }
 
 /// Runs an expression on the slice inside [`Elements`], whatever its type.
@@ -32,6 +34,7 @@ macro_rules! with_elements {
             $crate::elements::Elements::BF16($values) => $run,
             $crate::elements::Elements::I8($values) => $run,
             $crate::elements::Elements::U8($values) => $run,
+            $crate::elements::Elements::Bits($values) => $run,
         }
     };
 }
@@ -45,6 +48,7 @@ impl<'a, T: Element> From<&'a [T]> for Elements<'a> {
             ElementKind::BF16 => Self::BF16(bytemuck::cast_slice(values)),
             ElementKind::I8 => Self::I8(bytemuck::cast_slice(values)),
             ElementKind::U8 => Self::U8(bytemuck::cast_slice(values)),
+            ElementKind::Bits => Self::Bits(bytemuck::cast_slice(values)),
         }
     }
 }
@@ -63,6 +67,7 @@ impl<'a> Elements<'a> {
             Self::BF16(_) => ElementKind::BF16,
             Self::I8(_) => ElementKind::I8,
             Self::U8(_) => ElementKind::U8,
+            Self::Bits(_) => ElementKind::Bits,
         }
     }
 

@@ -84,6 +84,26 @@ impl<'a> HostVectors<'a> {
         Self { elements: self.elements.slice(range.start * self.dim..range.end * self.dim), dim: self.dim }
     }
 
+    /// The same bytes as vectors of bits: [`ElementKind::Bits`].
+    ///
+    /// # Errors
+    /// [`Error::Argument`] for elements that are neither u8 nor bits.
+    ///
+    /// ```
+    /// use nearfield::{ElementKind, HostVectors, MatrixView};
+    ///
+    /// let rows = HostVectors::from(MatrixView::new(&[0b1000_0001u8, 255], 2)?).of_bits()?;
+    /// assert_eq!((rows.kind(), rows.rows(), rows.dim()), (ElementKind::Bits, 1, 2));
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
+    pub fn of_bits(self) -> Result<Self> {
+        match self.elements {
+            Elements::U8(bytes) => Ok(Self { elements: Elements::Bits(bytemuck::cast_slice(bytes)), ..self }),
+            Elements::Bits(_) => Ok(self),
+            other => Err(Error::argument("vectors", "u8, whose bytes are of eight bits each", other.kind())),
+        }
+    }
+
     /// Copies of some elements of each vector, `[rows, columns.len()]`: the first 256, say, of embeddings that were trained to be cut short.
     ///
     /// # Errors

@@ -91,6 +91,7 @@ pub(super) async fn nearest(
         if piece.dim() != dim {
             return Err(Error::argument("rows", format!("dim {dim}, as the centroids have"), piece.dim()));
         }
+        piece.kind().check_numbers("rows")?;
         piece.check_device("rows", &device.engine)?;
         piece.check_values("rows").map_err(|error| error.with_rows(|row| first + row))?;
         let assigned = centroids.assign(piece).await.map_err(|error| error.with_rows(|row| first + row))?;

@@ -55,7 +55,8 @@ pub(crate) struct Settings {
 
 impl Settings {
     pub(crate) fn new(devices: Devices, metric: Metric, dim: usize) -> Self {
-        let (elements, quantization) = (ElementKind::F32, Quantization::default());
+        let elements = if metric.counts_bits() { ElementKind::Bits } else { ElementKind::F32 };
+        let quantization = Quantization::default();
         Self { resources: Resources::of(devices), metric, dim, elements, quantization }
     }
 
@@ -73,6 +74,9 @@ impl Settings {
     pub(crate) fn shape(&self) -> Result<RowShape> {
         let &Self { ref resources, metric, dim, elements, quantization } = self;
         check_dim(dim)?;
+        metric.check(elements)?;
+        // Bits are always their own codes.
+        let quantization = if metric.counts_bits() { Quantization::Int8 } else { quantization };
         resources.devices.check()?;
         budget_of(&resources.devices, resources.budget)?;
         let (kept, expected) = (self.kept()?, resources.capacity as u64);
@@ -111,6 +115,14 @@ impl Settings {
     /// has of the rows.
     pub(crate) fn with_lists(mut self) -> Result<Self> {
         self.resources.streams = false;
+        if self.metric.counts_bits() || self.elements == ElementKind::Bits {
+            // Lists lie around means, which bits do not have.
+            return Err(Error::argument(
+                "metric",
+                "l2sq, l2, cosine or ip for an Ivf: a Flat takes bits",
+                self.metric,
+            ));
+        }
         let Self { resources: Resources { devices, residency, .. }, dim, quantization, .. } = &self;
         let is_host = devices.first().is_ok_and(Device::is_host);
         if *residency == Residency::Streamed && !is_host {
@@ -302,6 +314,7 @@ impl Common {
     /// Checks that the index can answer these queries with these options, as far as all kinds of indexes do.
     pub(crate) fn check_search(&self, queries: &Vectors<'_>, options: &SearchOptions<'_>) -> Result<()> {
         self.check_vectors("queries", queries)?;
+        self.metric.check(queries.kind())?;
         check_k(options.k)?;
         if let Some(recall) = options.recall {
             check_recall(recall)?;

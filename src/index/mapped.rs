@@ -12,7 +12,7 @@ use crate::files::npy::{MAGIC, NpyHeader};
 use crate::files::{MappedFile, mismatch};
 use crate::index::common::{Common, Resources, Settings};
 use crate::index::file::{self, Reader};
-use crate::index::saved::{Loading, blame};
+use crate::index::saved::{Loading, blame, of_metric};
 use crate::memory;
 use crate::metric::Metric;
 use crate::store::RowStore;
@@ -56,6 +56,7 @@ impl MappedVectors {
             (place, Some(saved))
         };
         let Place { elements, shape: [rows, given], start } = place;
+        let elements = of_metric(path, metric, elements)?;
         if given != dim as u64 {
             let needed = format!("rows of dim {dim}, as the index has");
             return Err(mismatch(path, needed, format!("rows of dim {given}")));

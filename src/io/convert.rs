@@ -5,7 +5,7 @@ use std::fmt::{Display, LowerExp};
 use half::{bf16, f16};
 
 use super::element_type::ElementType;
-use crate::elements::Element;
+use crate::elements::{Element, PackedBits};
 
 /// A number that the wanted type cannot hold. Those before it were appended.
 #[derive(Debug)]
@@ -37,12 +37,23 @@ pub(super) fn to_f32(element: ElementType, bytes: &[u8], to: &mut Vec<f32>) -> R
         ElementType::I64 => {
             append(bytes, to, i64::from_le_bytes, |x| exact(x.unsigned_abs(), x as f32), EXACT)
         }
+        ElementType::Bool => Err(Misfit {
+            needed: "numbers, or --bits (VectorFile::of_bits), which takes bools for bits",
+            found: "bool".to_owned(),
+        }),
     }
 }
 
 /// Appends numbers of the type in which they are.
 pub(super) fn as_is<T: Element>(bytes: &[u8], to: &mut Vec<T>) -> Result<(), Misfit> {
     to.extend(bytes.chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned::<T>));
+    Ok(())
+}
+
+/// Appends bytes of eight bools each, the first of which is the highest bit, as numpy's `packbits` does.
+pub(super) fn packed(bytes: &[u8], to: &mut Vec<PackedBits>) -> Result<(), Misfit> {
+    let byte = |bools: &[u8; 8]| bools.iter().fold(0, |byte, &bool| byte << 1 | u8::from(bool != 0));
+    to.extend(bytes.as_chunks().0.iter().map(|bools| PackedBits(byte(bools))));
     Ok(())
 }
 
@@ -58,7 +69,7 @@ pub(super) fn to_i64(element: ElementType, bytes: &[u8], to: &mut Vec<i64>) -> R
         ElementType::I32 => append(bytes, to, i32::from_le_bytes, |x| Some(x.into()), IDS),
         ElementType::U64 => append(bytes, to, u64::from_le_bytes, |x| x.try_into().ok(), IDS),
         ElementType::I64 => append(bytes, to, i64::from_le_bytes, Some, IDS),
-        ElementType::F16 | ElementType::BF16 | ElementType::F32 | ElementType::F64 => {
+        ElementType::F16 | ElementType::BF16 | ElementType::F32 | ElementType::F64 | ElementType::Bool => {
             Err(Misfit { needed: "integers", found: element.name().to_owned() })
         }
     }

@@ -19,10 +19,11 @@ pub(super) enum ElementType {
     I32,
     U64,
     I64,
+    Bool,
 }
 
 /// Each type in the order of its declaration: its bytes, its name in numpy, its code in npy, which has none for bfloat16, and in safetensors.
-const TYPES: [(ElementType, usize, &str, Option<&str>, Dtype); 12] = [
+const TYPES: [(ElementType, usize, &str, Option<&str>, Dtype); 13] = [
     (ElementType::F16, 2, "float16", Some("f2"), Dtype::F16),
     (ElementType::BF16, 2, "bfloat16", None, Dtype::BF16),
     (ElementType::F32, 4, "float32", Some("f4"), Dtype::F32),
@@ -35,6 +36,7 @@ const TYPES: [(ElementType, usize, &str, Option<&str>, Dtype); 12] = [
     (ElementType::I32, 4, "int32", Some("i4"), Dtype::I32),
     (ElementType::U64, 8, "uint64", Some("u8"), Dtype::U64),
     (ElementType::I64, 8, "int64", Some("i8"), Dtype::I64),
+    (ElementType::Bool, 1, "bool", Some("b1"), Dtype::BOOL),
 ];
 
 impl ElementType {
@@ -54,7 +56,7 @@ impl ElementType {
     }
 
     pub(super) fn is_integer(self) -> bool {
-        !matches!(self, Self::F16 | Self::BF16 | Self::F32 | Self::F64)
+        !matches!(self, Self::F16 | Self::BF16 | Self::F32 | Self::F64 | Self::Bool)
     }
 
     /// The type of this name in numpy.

@@ -19,6 +19,7 @@
 //! **Vectors are f32, f16, bf16, i8 or u8.** These stay what they are, and everything else becomes f32: f64 and decimal numbers are rounded to the nearest f32,
 //! and larger integers are converted exactly. An integer that f32 cannot hold is an error that names its row, and so is a number that exceeds
 //! the largest f32. [`VectorFile::converted`] tells what is converted.
+//! [`VectorFile::of_bits`] takes bytes, and bools of numpy, for bits; without it a file of bools is an error.
 //!
 //! **Lines of text.** The first line of a CSV file is taken for a header if none of its fields is a number, or if its fields are 0, 1,
 //! 2 and so on, as pandas writes. All lines have as many numbers as the first row, and empty lines may be at the end only. A line

@@ -5,7 +5,7 @@ use std::iter::FusedIterator;
 use std::ops::Range;
 use std::path::Path;
 
-use super::convert::{as_is, to_f32};
+use super::convert::{as_is, packed, to_f32};
 use super::element_type::ElementType;
 use super::formats::text::{Form, TextTable};
 use super::input::Input;
@@ -14,7 +14,7 @@ use super::open::{Accepted, Format, open};
 use super::table::{Table, reserve};
 use crate::elements::{ElementKind, Matrix, with_type};
 use crate::error::{Error, Result};
-use crate::files::PositionedFile;
+use crate::files::{PositionedFile, mismatch};
 
 const VECTORS: Accepted = Accepted {
     formats: &[
@@ -50,6 +50,7 @@ const VECTORS: Accepted = Accepted {
 #[derive(Debug)]
 pub struct VectorFile {
     rows: Rows,
+    of_bits: bool,
 }
 
 /// Where the rows are.
@@ -100,7 +101,41 @@ impl VectorFile {
             }
             _ => Rows::Binary(open(input, &VECTORS)?),
         };
-        Ok(Self { rows })
+        Ok(Self { rows, of_bits: false })
+    }
+
+    /// The same file, whose bytes are of eight bits each: [`ElementKind::Bits`]. Bools of numpy in C order are packed, the first of eight as the
+    /// highest bit, as numpy's `packbits` does. No file tells that it has bits, so nothing else makes them.
+    ///
+    /// ```
+    /// use nearfield::{Matrix, PackedBits, io::VectorFile};
+    ///
+    /// let bytes = [1u32.to_le_bytes(), 2u32.to_le_bytes()].concat().into_iter().chain([0b1000_0001, 255]);
+    /// let file = VectorFile::from_bytes("rows.u8bin", bytes.collect::<Vec<u8>>())?.of_bits()?;
+    /// assert_eq!(file.read_all()?, Matrix::Bits(vec![PackedBits(129), PackedBits(255)], 2));
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::File`] for elements other than u8 and bool, and for a number of bools that is no multiple of eight.
+    pub fn of_bits(self) -> Result<Self> {
+        let needed = "bits: bytes of eight (u8), or bools in C order, a multiple of eight a row";
+        let found = match &self.rows {
+            Rows::Text(_) => "text".to_owned(),
+            Rows::Binary(table) => match table.element() {
+                ElementType::U8 => return Ok(Self { of_bits: true, ..self }),
+                ElementType::Bool if table.dim.is_multiple_of(8) && !table.layout.is_fortran => {
+                    return Ok(Self { of_bits: true, ..self });
+                }
+                other => format!("{} of {}", table.dim, other.name()),
+            },
+        };
+        Err(mismatch(self.path(), needed, found))
+    }
+
+    /// Whether eight bools become one element.
+    fn is_packed(&self) -> bool {
+        self.of_bits && matches!(&self.rows, Rows::Binary(table) if table.element() == ElementType::Bool)
     }
 
     fn about(&self) -> (&Path, [usize; 2]) {
@@ -117,12 +152,13 @@ impl VectorFile {
 
     /// Elements per vector, at least 1.
     pub fn dim(&self) -> usize {
-        self.about().1[1]
+        self.about().1[1] / if self.is_packed() { 8 } else { 1 }
     }
 
-    /// The element type that reading returns: that of files of f16, bf16, i8 and u8, f32 for all others.
+    /// The element type that reading returns: that of files of f16, bf16, i8 and u8, and of [bits](Self::of_bits), f32 for all others.
     pub fn kind(&self) -> ElementKind {
         match &self.rows {
+            _ if self.of_bits => ElementKind::Bits,
             Rows::Binary(table) => table.element().kept().unwrap_or_default(),
             Rows::Text(_) => ElementKind::F32,
         }
@@ -142,6 +178,7 @@ impl VectorFile {
         };
         let element = match table.element() {
             element if element.kept().is_some() => None,
+            ElementType::Bool if self.of_bits => Some("bool to bits".to_owned()),
             ElementType::F64 => Some("float64 rounded to float32".to_owned()),
             element => Some(format!("{} to float32", element.name())),
         };
@@ -164,6 +201,8 @@ impl VectorFile {
         }
         let dim = self.dim();
         match &self.rows {
+            Rows::Binary(table) if self.is_packed() => Ok(Matrix::Bits(table.read(range, packed)?, dim)),
+            Rows::Binary(table) if self.of_bits => Ok(Matrix::Bits(table.read(range, as_is)?, dim)),
             Rows::Binary(table) => match table.element().kept() {
                 None => {
                     let convert =

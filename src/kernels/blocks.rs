@@ -1,6 +1,8 @@
 //! Blocks of rows, and where their scores lie.
 
+use crate::elements::ElementKind;
 use crate::gpu::{Access, Buffer, BufferSlice, Snippet, wgsl};
+use crate::metric::Form;
 
 /// Rows that are screened together: the width of a tile, and the unit in which segments are sized and sampled.
 pub const BLOCK_ROWS: u32 = 128;
@@ -20,10 +22,28 @@ pub(crate) const ROW_PLACE: Snippet = wgsl!("lib/rows/place");
 /// Whether rows lie as their codes do.
 pub(crate) const IN_BLOCKS: (&str, &[u32]) = ("IN_BLOCKS", &[0, 1]);
 
+/// Whether rows of this type may lie so, where a kernel is compiled for it.
+pub(crate) fn lie_in_blocks(elements: ElementKind, value: &dyn Fn(&str) -> u32) -> bool {
+    value(IN_BLOCKS.0) == 0 || elements.is_integer() || elements == ElementKind::Bits
+}
+
+/// Whether intervals of this form are of codes such as these, where a kernel is compiled for both.
+pub(crate) fn has_form(_: ElementKind, value: &dyn Fn(&str) -> u32) -> bool {
+    let (form, of_bits) = (value("FORM"), value(OF_BITS.0) == 1);
+    let is_for_bits = form == Form::Jaccard as u32 || form == Form::QuantizedL2 as u32;
+    if of_bits { is_for_bits && value("PLANES") < 2 } else { form != Form::Jaccard as u32 }
+}
+
 /// Where the granules of a quantised vector start.
 pub(crate) const GRANULE_PLACES: Snippet = wgsl!("lib/screen/granules", BLOCK_ROWS, BLOCK_SHIFT);
 
-/// The products of a tile by four-way integer products.
+/// What a word of codes adds to a score. Kernels have the override [`OF_BITS`] for it.
+pub(crate) const PRODUCTS: Snippet = wgsl!("lib/screen/products");
+
+/// Whether codes are bytes of bits.
+pub(crate) const OF_BITS: (&str, &[u32]) = ("OF_BITS", &[0, 1]);
+
+/// The scores of a tile by four-way integer products, or by counting bits: behind [`PRODUCTS`].
 pub(crate) const TILE_I8: Snippet = wgsl!("lib/screen/tile_i8", BLOCK_ROWS);
 
 /// The products of a tile on cooperative matrices. Kernels declare the constant `HEIGHT`, the most queries of a tile.

@@ -39,7 +39,7 @@ pub mod select;
 
 pub use crate::gpu::{Access, Driver, Kernel, Variant, WORKGROUP};
 pub use blocks::{BLOCK_ROWS, Part};
-pub(crate) use blocks::{IN_BLOCKS, Scored};
+pub(crate) use blocks::{IN_BLOCKS, OF_BITS, Scored};
 pub use distance::*;
 pub use keys::{ABSENT, key_of, value_of};
 pub use lengths::DIMENSIONS;

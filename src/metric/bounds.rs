@@ -21,6 +21,8 @@ impl Metric {
             }
             Self::InnerProduct => (dim + 4.0) * unit * norm(query) * norm(row) + dim * 2f64.powi(-126),
             Self::Cosine => (dim + 16.0) * unit,
+            Self::Hamming => 0.0,
+            Self::Jaccard => unit / 2.0,
         }
     }
 }
@@ -31,7 +33,7 @@ impl Precision {
     /// # Panics
     /// If the vectors differ in length.
     pub fn error_bound(self, metric: Metric, query: &[f32], row: &[f32]) -> f64 {
-        if self == Self::Fast {
+        if self == Self::Fast || metric.counts_bits() {
             return metric.error_bound(query, row);
         }
         let (dim, unit) = (query.len() as f64, 2f64.powi(-23));
@@ -42,7 +44,7 @@ impl Precision {
             return match metric {
                 Metric::Cosine => rounded + 16.0 * unit,
                 Metric::InnerProduct => rounded * norm(query) * norm(row) + dim * 2f64.powi(-126),
-                Metric::L2 | Metric::L2Squared => metric.error_bound(query, row),
+                _ => metric.error_bound(query, row),
             };
         }
         let (tail, lost) = ((dim * unit).powi(2), 8.0 * dim * 2f64.powi(-126));
@@ -56,7 +58,7 @@ impl Precision {
                 (squared + bound).sqrt() - (squared - bound).max(0.0).sqrt() + unit * exact
             }
             Metric::InnerProduct => 4.0 * unit * exact.abs() + 2.0 * tail * norm(query) * norm(row) + lost,
-            Metric::Cosine => 20.0 * unit + 2.0 * tail,
+            _ => 20.0 * unit + 2.0 * tail,
         }
     }
 }

@@ -13,8 +13,10 @@ pub enum Form {
     InnerProduct,
     /// One minus the dot product times the inverse norms.
     Cosine,
-    /// Squared L2 distance from the dot product of integers.
+    /// Squared L2 distance from the dot product of integers, and Hamming distance from the number of bits that both have.
     QuantizedL2,
+    /// Jaccard distance from the number of bits that both have.
+    Jaccard,
     /// Inner product from the dot product of integers.
     QuantizedInnerProduct,
     /// Cosine from the dot product of integers.
@@ -31,6 +33,7 @@ impl Form {
         // The first one of integers.
         ("FORM_QUANTIZED", Self::QuantizedL2 as u32),
         ("FORM_QUANTIZED_L2", Self::QuantizedL2 as u32),
+        ("FORM_JACCARD", Self::Jaccard as u32),
         ("FORM_QUANTIZED_INNER_PRODUCT", Self::QuantizedInnerProduct as u32),
         ("FORM_QUANTIZED_COSINE", Self::QuantizedCosine as u32),
     ];
@@ -42,10 +45,14 @@ impl Form {
         Self::InnerProduct as u32,
         Self::Cosine as u32,
         Self::QuantizedL2 as u32,
+        Self::Jaccard as u32,
         Self::QuantizedInnerProduct as u32,
         Self::QuantizedCosine as u32,
     ];
     pub(crate) const QUANTIZED: &'static [u32] = Self::ALL.split_at(Self::QuantizedL2 as usize).1;
+    /// Those of numbers.
+    pub(crate) const QUANTIZED_NUMBERS: &'static [u32] =
+        &[Self::QuantizedL2 as u32, Self::QuantizedInnerProduct as u32, Self::QuantizedCosine as u32];
 
     /// The form whose distance is the integer score itself, negated.
     pub(crate) const OF_INTEGERS: Self = Self::QuantizedInnerProduct;
@@ -53,18 +60,21 @@ impl Form {
     /// The form of f32 dot products.
     pub fn of_products(metric: Metric) -> Self {
         match metric {
-            Metric::L2Squared | Metric::L2 => Self::L2,
+            Metric::L2Squared | Metric::L2 | Metric::Hamming => Self::L2,
             Metric::InnerProduct => Self::InnerProduct,
             Metric::Cosine => Self::Cosine,
+            Metric::Jaccard => Self::Jaccard,
         }
     }
 
     /// The form of a screen on integers.
     pub fn quantized(metric: Metric) -> Self {
         match metric {
-            Metric::L2Squared | Metric::L2 => Self::QuantizedL2,
+            // The squared length of bits is their number.
+            Metric::L2Squared | Metric::L2 | Metric::Hamming => Self::QuantizedL2,
             Metric::InnerProduct => Self::QuantizedInnerProduct,
             Metric::Cosine => Self::QuantizedCosine,
+            Metric::Jaccard => Self::Jaccard,
         }
     }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::elements::ElementKind;
 use crate::error::{Error, Result};
 use crate::metric::Output;
 
@@ -54,8 +55,11 @@ pub(crate) const PAIRS_OF_PRODUCTS: &[u32] = &[PAIRS_DIVIDED, PAIRS_PRODUCTS];
 /// | `L2` | its square root | half the relative error above, plus one rounding |
 /// | `Cosine` | `1 - q.x / (\|q\| \|x\|)` | `(dim + 16) * 2^-23` |
 /// | `InnerProduct` | `-(q.x)` | `(dim + 4) * 2^-23 * \|q\| \|x\|` |
+/// | `Hamming`, of bits | how many bits differ | 0 |
+/// | `Jaccard`, of bits | bits that differ, over those that either vector has | one rounding |
 ///
-/// Cosine similarities are clamped to `[-1, 1]`. A zero vector has similarity 0 to every vector, so distance 1.
+/// Cosine similarities are clamped to `[-1, 1]`. A zero vector has similarity 0 to every vector, so distance 1. So have two
+/// vectors without a bit by `Jaccard`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Metric {
@@ -67,16 +71,40 @@ pub enum Metric {
     Cosine,
     /// The inner product, negated.
     InnerProduct,
+    /// The number of different bits, of [`ElementKind::Bits`].
+    Hamming,
+    /// One minus the share of the bits of either vector that both have, of [`ElementKind::Bits`].
+    Jaccard,
 }
 
 impl Metric {
-    /// Every metric.
+    /// Every metric of vectors of numbers.
     pub const ALL: [Self; 4] = [Self::L2Squared, Self::L2, Self::Cosine, Self::InnerProduct];
+
+    /// Every metric of vectors of bits.
+    pub const OF_BITS: [Self; 2] = [Self::Hamming, Self::Jaccard];
+
+    /// Whether it compares bits, and not numbers.
+    #[inline]
+    pub(crate) fn counts_bits(self) -> bool {
+        matches!(self, Self::Hamming | Self::Jaccard)
+    }
+
+    /// An error if vectors of this type have no such distance.
+    pub(crate) fn check(self, elements: ElementKind) -> Result<()> {
+        match (self.counts_bits(), elements == ElementKind::Bits) {
+            (true, false) => {
+                Err(Error::argument("elements", format!("bits for the metric {self}"), elements))
+            }
+            (false, true) => Err(Error::argument("metric", "hamming or jaccard for bits", self)),
+            _ => Ok(()),
+        }
+    }
 
     /// Whether it adds up the squared differences of elements. Otherwise it adds up their products.
     #[inline]
     pub(crate) fn adds_differences(self) -> bool {
-        matches!(self, Self::L2Squared | Self::L2)
+        matches!(self, Self::L2Squared | Self::L2 | Self::Hamming)
     }
 
     /// Whether it compares the directions of vectors: sums are divided by both norms, and a mean is one of directions.
@@ -87,7 +115,7 @@ impl Metric {
 
     /// Whether there is a similarity, which is larger for nearer vectors.
     pub(crate) fn has_similarity(self) -> bool {
-        !self.adds_differences()
+        matches!(self, Self::Cosine | Self::InnerProduct)
     }
 
     /// Whether searches order by the squares of its distances.
@@ -121,6 +149,9 @@ impl Metric {
         if self.compares_directions() && squared > 0.0 { 1.0 / squared.sqrt() } else { 1.0 }
     }
 
+    /// The names of all, as errors list them.
+    pub(crate) const NAMES: &'static str = "l2sq, l2, cosine, ip, hamming or jaccard";
+
     /// The name that [`FromStr`] reads and `Display` writes.
     pub fn name(self) -> &'static str {
         match self {
@@ -128,6 +159,8 @@ impl Metric {
             Self::L2 => "l2",
             Self::Cosine => "cosine",
             Self::InnerProduct => "ip",
+            Self::Hamming => "hamming",
+            Self::Jaccard => "jaccard",
         }
     }
 
@@ -136,14 +169,17 @@ impl Metric {
         match self {
             Self::L2 | Self::L2Squared => Self::L2Squared,
             Self::Cosine | Self::InnerProduct => Self::Cosine,
+            // No lists have rows of bits.
+            Self::Hamming | Self::Jaccard => self,
         }
     }
 
     /// The value of `METRIC` in the kernels that compute what searches order by.
     pub(crate) fn refined_constant(self) -> u32 {
         match self {
-            Self::L2Squared | Self::L2 => METRIC_L2,
-            Self::Cosine => METRIC_COSINE,
+            // Kernels for rows of bits count where others add up squares.
+            Self::L2Squared | Self::L2 | Self::Hamming => METRIC_L2,
+            Self::Cosine | Self::Jaccard => METRIC_COSINE,
             Self::InnerProduct => METRIC_INNER_PRODUCT,
         }
     }
@@ -151,7 +187,8 @@ impl Metric {
     /// The value of `METRIC` in the kernels of all pairs. Vectors that are known to have norm 1 need no norms.
     pub(crate) fn pairs_constant(self, unit_vectors: bool) -> u32 {
         match self {
-            Self::L2Squared => PAIRS_L2_SQUARED,
+            // None of these kernels takes bits.
+            Self::L2Squared | Self::Hamming | Self::Jaccard => PAIRS_L2_SQUARED,
             Self::L2 => PAIRS_L2,
             Self::Cosine if unit_vectors => PAIRS_COSINE_OF_UNITS,
             Self::Cosine => PAIRS_COSINE,
@@ -163,7 +200,7 @@ impl Metric {
     #[inline(always)]
     pub(crate) fn value(self, sum: f64, output: Output) -> f64 {
         match (self, output) {
-            (Self::L2Squared, _) => sum,
+            (Self::L2Squared | Self::Hamming | Self::Jaccard, _) => sum,
             (Self::L2, _) => sum.sqrt(),
             (Self::InnerProduct, Output::Distance) => -sum,
             (Self::InnerProduct, Output::Similarity) => sum,
@@ -188,6 +225,9 @@ impl Metric {
     /// If the vectors differ in length.
     pub fn exact(self, query: &[f32], row: &[f32]) -> f64 {
         assert_eq!(query.len(), row.len(), "vectors of different lengths have no distance");
+        if self.counts_bits() {
+            return self.of_bits(query, row);
+        }
         let pairs = || query.iter().zip(row).map(|(&q, &x)| (f64::from(q), f64::from(x)));
         let sum: f64 = match self.adds_differences() {
             true => pairs().map(|(q, x)| (q - x) * (q - x)).sum(),
@@ -196,6 +236,24 @@ impl Metric {
         let squares = || [pairs().map(|(q, _)| q * q).sum::<f64>(), pairs().map(|(_, x)| x * x).sum::<f64>()];
         let sum = self.divided(sum, || squares().into_iter().map(f64::sqrt).product());
         self.value(sum, Output::Distance)
+    }
+}
+
+/// The distance of vectors of bits, given as the numbers of their bytes.
+impl Metric {
+    pub(crate) fn of_bits(self, query: &[f32], row: &[f32]) -> f64 {
+        let counted = |count: fn(u8, u8) -> u8| {
+            query.iter().zip(row).map(|(&q, &x)| u64::from(count(q as u8, x as u8).count_ones())).sum::<u64>()
+                as f64
+        };
+        let different = counted(|q, x| q ^ x);
+        match self {
+            Self::Jaccard => match counted(|q, x| q | x) {
+                0.0 => 1.0,
+                either => different / either,
+            },
+            _ => different,
+        }
     }
 }
 
@@ -214,7 +272,9 @@ impl FromStr for Metric {
             "l2" => Ok(Self::L2),
             "cosine" | "cos" => Ok(Self::Cosine),
             "ip" | "dot" => Ok(Self::InnerProduct),
-            other => Err(Error::argument("metric", "l2sq, l2, cosine or ip", other)),
+            "hamming" => Ok(Self::Hamming),
+            "jaccard" => Ok(Self::Jaccard),
+            other => Err(Error::argument("metric", Self::NAMES, other)),
         }
     }
 }

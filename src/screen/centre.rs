@@ -21,7 +21,9 @@ pub(crate) struct Centre {
 
 impl Centre {
     pub(crate) fn new(metric: Metric, dim: usize) -> Self {
-        Self { metric, sums: vec![0.0; dim], squares: 0.0, counted: 0, used: 0, values: vec![0.0; dim] }
+        // Nothing is subtracted from bits.
+        let counted = if metric.counts_bits() { SAMPLE } else { 0 };
+        Self { metric, sums: vec![0.0; dim], squares: 0.0, counted, used: counted, values: vec![0.0; dim] }
     }
 
     /// A centre that does not move.

@@ -28,6 +28,11 @@ pub struct Terms {
 }
 
 impl Terms {
+    /// Terms of a vector of bits, which nothing is left out of: its number of bits.
+    pub fn of_bits(count: u32) -> Self {
+        Self { scale: 1.0, length: 0.0, residual: 0.0, bias: count as f32 }
+    }
+
     /// Terms of a vector that is not quantised, from its squared norm and its inverse norm.
     #[inline(always)]
     pub fn of_norms(form: Form, squared: f32, inverse: f32) -> Self {
@@ -36,6 +41,7 @@ impl Terms {
             Form::L2 => Self { scale: 1.0, length, residual: 0.0, bias: squared },
             Form::InnerProduct => Self { scale: 1.0, length, residual: 0.0, bias: 0.0 },
             Form::Cosine => Self { scale: inverse, ..Self::default() },
+            Form::Jaccard => Self::of_bits(squared as u32),
             _ => Self::default(),
         }
     }
@@ -92,9 +98,11 @@ impl Margin {
             Form::QuantizedInnerProduct => 3.25 * dim + 96.0,
             // The same, of vectors whose inverse norms are off by half as much again.
             Form::QuantizedCosine => 4.5 * dim + 160.0,
+            // A division of exact numbers.
+            Form::Jaccard => 8.0,
         };
         let floor = match form {
-            Form::Cosine => 0.0,
+            Form::Cosine | Form::Jaccard => 0.0,
             Form::Direct | Form::L2 | Form::InnerProduct => 4.0 * dim * 2f32.powi(-126),
             // With a zero vector the scale may be small, but not the 1 from which the product is taken off.
             Form::QuantizedCosine => 8.0 * UNIT,
@@ -130,6 +138,11 @@ impl Margin {
                 let value = q[3] + x[3] - 2.0 * q[0] * x[0] * score;
                 (value, 2.0 * width + relative * (q[1].powi(2) + x[1].powi(2)))
             }
+            Form::Jaccard if score > 0.0 => {
+                let either = q[3] + x[3] - score;
+                ((either - score) / either, relative)
+            }
+            Form::Jaccard => (1.0, relative),
             Form::QuantizedInnerProduct | Form::QuantizedCosine => {
                 let one = if form == Form::QuantizedCosine { 1.0 } else { 0.0 };
                 let value = one - (q[0] * x[0] * score + x[3] + q[3] - centre_squared);
@@ -150,6 +163,8 @@ pub(crate) struct QueryTerms {
     pub(crate) slack: f32,
     /// The margin's part of a score, over the score's part of the lower end.
     pub(crate) share: f32,
+    /// Whether the score is divided by what it leaves of both vectors: [`Form::Jaccard`].
+    pub(crate) divides: bool,
 }
 
 impl QueryTerms {
@@ -191,8 +206,14 @@ impl QueryTerms {
                 across = terms.length + terms.residual;
                 slack += reach * margin.centre_length;
             }
+            Form::Jaccard => {
+                // The slack comes off the quotient.
+                slack += relative;
+                base = terms.bias + slack;
+            }
         }
-        Self { base: base - slack, factor, along, across, slack, share }
+        let divides = form == Form::Jaccard;
+        Self { base: base - slack, factor, along, across, slack, share, divides }
     }
 }
 

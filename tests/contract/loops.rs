@@ -146,6 +146,10 @@ const ENDS: &[(&str, &[(&str, &str)])] = &[
         "each turn begins behind the last sum that the turn before has kept, of a lane's 64",
         &[("sweep_coop", "loop")],
     ),
+    (
+        "doubles a number of at least 1 until it reaches another, below 2^31",
+        &[("refine", "while (rest < divisor)")],
+    ),
     ("has a digit less to go, of 12", &[("select_k", "while (digits < DIGITS && params.k < length)")]),
     (
         "divides a number from 1 to 2^31 by 128 and takes 1 away from the quotient, rounded up",

@@ -98,12 +98,12 @@ fn pairs(
             };
             let best = bench.output(2 * QUERIES);
             let buffers = [&q.integers, &x.integers, &scores, &row_terms, &query_terms, &unused, &best];
-            let constants = [8, planes as u32, form as u32, 0];
+            let constants = [8, planes as u32, form as u32, 0, 0];
             bench.dispatch(&screen_scan_i8::KERNEL, &constants, &params, &buffers, [1, 1]);
         }
         Screen::TileI8 => {
             let params = screen_tile_i8::Params { granules, room, column_first, block_first, block_step };
-            bench.dispatch(&screen_tile_i8::KERNEL, &[], &params, &quantized, [1, 1]);
+            bench.dispatch(&screen_tile_i8::KERNEL, &[0], &params, &quantized, [1, 1]);
         }
         Screen::Scan | Screen::Tile => {
             let part_columns = BLOCK_ROWS;

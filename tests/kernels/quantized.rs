@@ -336,7 +336,7 @@ fn check_scores(bench: Bench<'_>, screen: Screen, count: usize, dim: usize, part
                 fraction: 1.0 / finer as f32,
                 ..Default::default()
             };
-            let constants = [at_once as u32, planes as u32, Form::QuantizedInnerProduct as u32, 1];
+            let constants = [at_once as u32, planes as u32, Form::QuantizedInnerProduct as u32, 1, 0];
             let buffers = [&query_buffer, &row_buffer, &scores, &terms, &terms, &allowed, &best];
             bench.dispatch(&screen_scan_i8::KERNEL, &constants, &params, &buffers, grid);
             let found = bench.read_records::<2>(&best);
@@ -362,7 +362,7 @@ fn check_scores(bench: Bench<'_>, screen: Screen, count: usize, dim: usize, part
                 assert_eq!(found, [want; 2], "{said}");
             }
         }
-        Screen::Tile => bench.dispatch(&screen_tile_i8::KERNEL, &[], &tile, &buffers, grid),
+        Screen::Tile => bench.dispatch(&screen_tile_i8::KERNEL, &[0], &tile, &buffers, grid),
         Screen::Coop => bench.dispatch(&screen_tile_coop::KERNEL, &[], &tile, &buffers, grid),
     }
     let found = floats_of(&picked_scores(&bench.read(&scores), part, room, count, written));

@@ -25,9 +25,9 @@ fn variants(kernel: &Kernel) -> Vec<(Variant, Bench<'static>)> {
         let adds = Operation::ALL[variant.constants[0] as usize].is_sum();
         let values = kernel.override_constants().iter().zip(&variant.constants);
         let places = values.clone().map(|((_, values), value)| values.iter().position(|one| one == value));
-        let number = places.flatten().sum::<usize>() % ElementKind::ALL.len();
+        let number = places.flatten().sum::<usize>() % ElementKind::NUMBERS.len();
         let compensated = values.clone().any(|((name, _), value)| *name == "COMPENSATED" && *value == 1);
-        (adds || !compensated) && (!has_types || ElementKind::ALL[number] == variant.elements)
+        (adds || !compensated) && (!has_types || ElementKind::NUMBERS[number] == variant.elements)
     };
     let wanted: Vec<_> = kernel.variants().into_iter().filter(is_wanted).collect();
     let covering = covering(&wanted);
@@ -103,6 +103,7 @@ fn input(bench: Bench<'_>, elements: ElementKind, values: &[f32]) -> Buffer {
         Matrix::BF16(values, _) => bench.input(&values),
         Matrix::I8(values, _) => bench.input(&values),
         Matrix::U8(values, _) => bench.input(&values),
+        Matrix::Bits(..) => unreachable!("reductions take numbers"),
     }
 }
 

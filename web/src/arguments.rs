@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use half::f16;
 use js_sys::{Float32Array, Float64Array, Int8Array, JSON, Reflect, Uint8Array, Uint16Array};
-use nearfield::{Device, DeviceMatrix, ElementKind, Error, MatrixView, Metric, Quantization};
+use nearfield::{Device, DeviceMatrix, ElementKind, Error, HostVectors, MatrixView, Metric, Quantization};
 use wasm_bindgen::prelude::*;
 
 use crate::buffer::vectors_of;
@@ -88,12 +88,16 @@ impl Vectors {
         }
     }
 
-    /// As vectors of `dim` elements.
-    pub(crate) fn view(&self, dim: usize) -> Result<nearfield::Vectors<'_>> {
+    /// As vectors of `dim` elements, for an index that stores such ones: one of bits takes bytes for eight bits each.
+    pub(crate) fn view(&self, dim: usize, stored: ElementKind) -> Result<nearfield::Vectors<'_>> {
         match self {
             Self::F32(values) => Ok(MatrixView::new(values, dim).map_err(thrown)?.into()),
             Self::F16(values) => Ok(MatrixView::new(values, dim).map_err(thrown)?.into()),
             Self::I8(values) => Ok(MatrixView::new(values, dim).map_err(thrown)?.into()),
+            Self::U8(values) if stored == ElementKind::Bits => {
+                let rows = MatrixView::new(values, dim).map(HostVectors::from);
+                Ok(rows.and_then(HostVectors::of_bits).map_err(thrown)?.into())
+            }
             Self::U8(values) => Ok(MatrixView::new(values, dim).map_err(thrown)?.into()),
             Self::Device(matrix) => Ok(matrix.into()),
         }
@@ -162,10 +166,13 @@ impl Settings {
     }
 
     pub(crate) fn elements(&self) -> Result<ElementKind> {
-        let Some(word) = self.word("dtype") else { return Ok(ElementKind::F32) };
+        let Some(word) = self.word("dtype") else {
+            let is_of_bits = Metric::OF_BITS.contains(&self.metric()?);
+            return Ok(if is_of_bits { ElementKind::Bits } else { ElementKind::F32 });
+        };
         let named = ElementKind::ALL.into_iter().find(|kind| kind.numpy_name() == word);
         // JavaScript has no arrays of bfloat16.
         let taken = named.filter(|kind| *kind != ElementKind::BF16);
-        taken.ok_or_else(|| argument("dtype", "float32, float16, int8 or uint8", &word))
+        taken.ok_or_else(|| argument("dtype", "float32, float16, int8, uint8 or ubinary", &word))
     }
 }

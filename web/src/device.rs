@@ -1,7 +1,7 @@
 //! Devices.
 
 use js_sys::{Array, Function, JSON, JsString, Promise, Uint8Array};
-use nearfield::{Device, DeviceOptions, Flat, Index, Ivf};
+use nearfield::{Device, DeviceOptions, ElementKind, Flat, Index, Ivf};
 use wasm_bindgen::prelude::*;
 
 use crate::arguments::{LARGEST_ID, Settings, Vectors, check_room, check_there};
@@ -122,7 +122,7 @@ impl CoreDevice {
             builder = builder.lists(lists);
         }
         let builder = with_resources!(builder, settings);
-        let trained = of_argument("sample", 0, builder.train_async(sample.view(dim)?));
+        let trained = of_argument("sample", 0, builder.train_async(sample.view(dim, ElementKind::F32)?));
         let trained = unless(aborted, trained).await?;
         Ok(CoreIndex::new(trained))
     }

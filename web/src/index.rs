@@ -90,7 +90,7 @@ impl CoreIndex {
         if let Some(ids) = &ids {
             options = options.ids(ids);
         }
-        let added = self.0.add_with_async(rows.view(dim)?, &options);
+        let added = self.0.add_with_async(rows.view(dim, self.0.elements())?, &options);
         unless(aborted, of_argument("vectors", first as u64, added)).await
     }
 
@@ -104,7 +104,11 @@ impl CoreIndex {
         let rows = self.taken("vectors", &values).await?;
         let dim = self.0.dim();
         let ids = arguments::ids(&ids)?;
-        unless(aborted, of_argument("vectors", 0, self.0.update_async(&ids, rows.view(dim)?))).await
+        unless(
+            aborted,
+            of_argument("vectors", 0, self.0.update_async(&ids, rows.view(dim, self.0.elements())?)),
+        )
+        .await
     }
 
     /// Removes the rows with these ids.
@@ -140,7 +144,7 @@ impl CoreIndex {
         if let Some(allowed) = &allowed {
             options = options.filter(allowed.filter());
         }
-        let search = self.0.search_with_async(queries.view(self.0.dim())?, &options);
+        let search = self.0.search_with_async(queries.view(self.0.dim(), self.0.elements())?, &options);
         answer(&unless(aborted, search).await?)
     }
 
@@ -161,7 +165,7 @@ impl CoreIndex {
         if let Some(allowed) = &allowed {
             options = options.filter(allowed.filter());
         }
-        let search = self.0.search_with_async(queries.view(self.0.dim())?, &options);
+        let search = self.0.search_with_async(queries.view(self.0.dim(), self.0.elements())?, &options);
         answer(&unless(aborted, search).await?)
     }
 

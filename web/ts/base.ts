@@ -42,6 +42,7 @@ const MADE_UP = {
   float16: [Uint16Array, 0x3c00, 1024],
   int8: [Int8Array, 1, 127],
   uint8: [Uint8Array, 1, 255],
+  ubinary: [Uint8Array, 1, 255],
   // Which takes integers.
   bfloat16: [Int8Array, 1, 127],
 } as const;

@@ -5,11 +5,12 @@ import type { Allowed, Ids } from './values.js';
 /** A class that the caller's TypeScript may lack, by its name: WebGPU and `Float16Array` are in newer libraries only. */
 export type Instance<Name extends string, Otherwise> = typeof globalThis extends Record<Name, { prototype: infer T }> ? T : Otherwise;
 
-/** How distances are measured: the squared or plain Euclidean distance, one minus the cosine, or the negative inner product. */
-export type Metric = 'l2sq' | 'l2' | 'cosine' | 'ip';
+/** How distances are measured: the squared or plain Euclidean distance, one minus the cosine, or the negative inner product; of bits
+ * how many differ, or their part of those that either vector has. */
+export type Metric = 'l2sq' | 'l2' | 'cosine' | 'ip' | 'hamming' | 'jaccard';
 
 /** How rows are stored. */
-export type Dtype = 'float32' | 'float16' | 'int8' | 'uint8';
+export type Dtype = 'float32' | 'float16' | 'int8' | 'uint8' | 'ubinary';
 
 /** Options that both kinds of index take. */
 export interface StoreOptions {
@@ -30,7 +31,8 @@ export interface IndexOptions extends StoreOptions {
   metric?: Metric;
   /**
    * How rows are stored. `float16` takes half the memory, and `Float16Array`s and integers only. `int8` and `uint8` take a quarter, and
-   * `Int8Array`s or `Uint8Array`s only; `l2sq` and `ip` between integers are exact, rounded once. Default: `float32`.
+   * `Int8Array`s or `Uint8Array`s only; `l2sq` and `ip` between integers are exact, rounded once. `ubinary` are bytes of eight bits,
+   * in `Uint8Array`s, whose `dim` counts bytes: the metrics `hamming` and `jaccard` have them. Default: `float32`, and for these metrics `ubinary`.
    */
   dtype?: Dtype;
   /** Whether rows are screened by a copy in 8-bit integers. Answers are the same, bit for bit. Default: `auto`. */

@@ -2,7 +2,9 @@
 // elements with explicit fma, and a fixed tree sums the sixteen. The order of additions never depends on the batch, the
 // other candidates or the adapter's subgroups. On software drivers one invocation adds all in the same order: there, memory that
 // invocations share costs more than the sums.
-// Sums of integers are exact whatever their order: but for cosine, `INTEGRAL` sums them in i32 and rounds each total once.
+// Sums of integers are exact whatever their order: but for cosine, `INTEGRAL` sums them in i32 and rounds each total once. So are the
+// numbers of bits that stand in the places of sums where rows are of bits: different ones for Hamming, and for Jaccard those that differ
+// and those that either has.
 //
 // Candidates are one of three:
 // - a CSR list: query q has those from offsets[q] to offsets[q + 1];
@@ -40,6 +42,13 @@ struct Sums { dots: vec4<f32>, query_squares: vec4<f32>, row_squares: vec4<f32>,
 
 fn take(sums: Sums, q: vec4<f32>, x: vec4<f32>) -> Sums {
   var next = sums;
+  if (COUNTS_BITS == 1u) {
+    let a = vec4<u32>(q);
+    let b = vec4<u32>(x);
+    next.dots += vec4<f32>(countOneBits(a ^ b));
+    if (METRIC == METRIC_COSINE) { next.query_squares += vec4<f32>(countOneBits(a | b)); }
+    return next;
+  }
   if (is_whole()) {
     let whole = vec4<i32>(q);
     let other = vec4<i32>(x);
@@ -57,6 +66,28 @@ fn take(sums: Sums, q: vec4<f32>, x: vec4<f32>) -> Sums {
     next.row_squares = fma(x, x, sums.row_squares);
   }
   return next;
+}
+
+/// The f32 nearest to the quotient of two integers, of which the first is not the larger. Adapters divide in different ways, which would
+/// order rows of the same distance differently.
+fn share_of(part: f32, all: f32) -> f32 {
+  if (part <= 0.0 || part >= all) { return select(0.0, 1.0, part > 0.0 || all <= 0.0); }
+  let divisor = u32(all);
+  var rest = max(u32(part), 1u);
+  var step = 1.0;
+  while (rest < divisor) {
+    rest <<= 1u;
+    step *= 0.5;
+  }
+  var digits = 0u; // 24 of them, the first of which is 1
+  for (var i = 0u; i < 24u; i++) {
+    let fits = rest >= divisor;
+    digits = (digits << 1u) | u32(fits);
+    rest = (rest - select(0u, divisor, fits)) << 1u;
+  }
+  // The next digit rounds. Nothing lies in the middle of two f32.
+  digits += u32(rest >= divisor);
+  return f32(digits) * (step / 8388608.0);
 }
 
 /// Cosine is a quotient of roots, which is not whole.
@@ -177,7 +208,9 @@ fn refine(
     if ((IS_SOFTWARE || index % WIDTH == 0u) && candidate < total) {
       if (here) {
         var distance = sums.x;
-        if (METRIC == METRIC_COSINE) {
+        if (COUNTS_BITS == 1u) {
+          if (METRIC == METRIC_COSINE) { distance = share_of(sums.x, sums.y); }
+        } else if (METRIC == METRIC_COSINE) {
           var similarity = 0.0;
           if (sums.y > 0.0 && sums.z > 0.0) {
             similarity = clamp(sums.x / (sqrt(sums.y) * sqrt(sums.z)), -1.0, 1.0);

@@ -47,6 +47,11 @@ fn query_of(terms: vec4<f32>, threshold: f32) -> Query {
       across = 2.0 * (terms.y + terms.z);
       slack += params.margin * terms.y * terms.y;
     }
+    case FORM_JACCARD: {
+      // The slack comes off the quotient.
+      slack += params.margin;
+      base = terms.w + slack;
+    }
     default: {
       base = select(0.0, 1.0, FORM == FORM_QUANTIZED_COSINE) - (terms.w - params.centre_squared);
       factor = terms.x;
@@ -81,6 +86,11 @@ fn lower_end(
 ) -> vec4<f32> {
   let one = side.one;
   if (FORM == FORM_DIRECT) { return fma(vec4(-one.y), score, vec4(one.x)); }
+  if (FORM == FORM_JACCARD) {
+    // Bits of either are those of both vectors less those that they share.
+    let either = floor_x + vec4(one.x) - score;
+    return select(vec4(1.0), (either - score) / either, score > vec4(0.0)) - side.two.y;
+  }
   var rest = fma(vec4(-one.z), length, floor_x);
   if (FORM >= FORM_QUANTIZED) { rest = fma(vec4(-one.w), residual, rest); }
   // The row's scale first: the product of the two scales may be subnormal where that of all three factors is not.
@@ -90,6 +100,7 @@ fn lower_end(
 // Half the width of the intervals.
 fn margin_of(side: Query, score: vec4<f32>, length: vec4<f32>, residual: vec4<f32>, slack: vec4<f32>) -> vec4<f32> {
   if (FORM == FORM_DIRECT) { return score * params.margin + side.two.y; }
+  if (FORM == FORM_JACCARD) { return vec4(side.two.y); }
   return side.one.z * length + side.one.w * residual + (slack + side.two.y);
 }
 

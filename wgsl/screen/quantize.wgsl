@@ -8,7 +8,7 @@
 @group(0) @binding(5) var<storage, read_write> terms: array<vec4<f32>>; // [rows]: scale, length, residual, bias
 @group(0) @binding(6) var<storage, read> slots: array<u32>; // [rows], if SLOTS = 1
 
-override METRIC: u32 = 0u;
+override METRIC: u32 = 0u; // L2 also for bits
 override PLANES: u32 = 1u; // 2: the residual is quantised, too
 override SLOTS: u32 = 0u; // 1: rows lie in the order of a list; their integers and terms go to their slots
 
@@ -81,7 +81,14 @@ fn quantize(
       let whole = clamp(round(four), least_steps, most_steps);
       var rest = four - whole;
       let place = word_in_blocks(place_of_row, i, params.granules);
-      quantized[place] = packed(whole);
+      var word = packed(whole);
+      if (params.whole == BITS) {
+        // Bytes of bits as they are.
+        word = 0u;
+        if (i < params.vectors) { word = pack4xU8(vec4<u32>(widen(rows[row * params.vectors + i]))); }
+        products.x += f32(countOneBits(word));
+      }
+      quantized[place] = word;
       if (PLANES == 2u) {
         let finer = clamp(round(rest * params.finer), least_steps, most_steps);
         rest -= finer * params.fraction;
@@ -106,5 +113,6 @@ fn quantize(
     var bias = scale * (scale * sums.x);
     if (METRIC != METRIC_L2) { bias = sums.z; }
     terms[place_of_row] = vec4(scale, length, residual, bias);
+    if (params.whole == BITS) { terms[place_of_row] = vec4(1.0, 0.0, 0.0, sums.z); }
   }
 }

@@ -30,12 +30,10 @@ const PITCH = WORKGROUP + SHARE; // avoids bank conflicts
 var<workgroup> ends: array<array<u32, PITCH>, ENDS>;
 var<workgroup> smallest: array<atomic<u32>, ENDS>;
 
-const ZEROS = vec4(0x80808080u); // stored with 128 added
-
 // Granule number `number` of a row whose first lies at `first`; beyond the last, zeros.
 fn granule_of(first: u32, number: u32) -> vec4<u32> {
-  if (number >= params.granules) { return ZEROS; }
-  return rows[first + number * TILE];
+  if (number >= params.granules) { return vec4(0u); }
+  return codes_of(rows[first + number * TILE]);
 }
 
 @compute @workgroup_size(WORKGROUP)
@@ -76,8 +74,7 @@ fn screen_scan_i8(
     for (var r = 0u; r < ROWS; r++) {
       // unroll
       for (var g = 0u; g < SLICE; g++) {
-        // Stored with 128 added: flipping the highest bit subtracts it.
-        rows_slice[r][g] = ahead[r][g] ^ ZEROS;
+        rows_slice[r][g] = ahead[r][g];
         ahead[r][g] = granule_of(first_row + r * WORKGROUP, start + SLICE + g);
       }
     }
@@ -89,7 +86,7 @@ fn screen_scan_i8(
       let g = i / (QUERIES * PLANES);
       var granule = vec4(0u);
       if (start + g < params.granules) {
-        granule = queries[plane * params.query_plane + (start + g) * TILE + first_query + query] ^ ZEROS;
+        granule = codes_of(queries[plane * params.query_plane + (start + g) * TILE + first_query + query]);
       }
       query_slice[g][plane][query] = granule;
     }
@@ -106,8 +103,8 @@ fn screen_scan_i8(
               // unroll
               for (var r = 0u; r < ROWS; r++) {
                 let four = rows_slice[r][g];
-                sums[r][p][q] += dot4I8Packed(granule.x, four.x) + dot4I8Packed(granule.y, four.y)
-                  + dot4I8Packed(granule.z, four.z) + dot4I8Packed(granule.w, four.w);
+                sums[r][p][q] += product(granule.x, four.x) + product(granule.y, four.y)
+                  + product(granule.z, four.z) + product(granule.w, four.w);
               }
             }
           }

@@ -59,6 +59,7 @@ Examples:
   nearfield-bench exact --rows base.fbin --queries query.fbin --residency mapped
   nearfield-bench exact --count 1000000 --dim 128 --sizes 1000,10000,100000,1000000 --report out
   nearfield-bench exact --count 1000000 --dim 768 --data embedding --elements i8 --batch 1,10000
+  nearfield-bench exact --count 10000000 --dim 128 --elements bits --metric hamming --batch 1,10000
   nearfield-bench exact --count 1000000 --dim 128 --allowed 0.0001,0.01,0.1,0.5,1
 
 `share` refers to the whole search, `scoring_share` to its scoring stage. docs/benchmark.md says how cases are checked and timed, and lists the fields of the JSON lines.";
@@ -246,6 +247,8 @@ fn work(index: &Flat, plan: &Plan, queries: usize) -> (Option<Work>, Option<&'st
             ScreenKernel::Scan => (Unit::Floats, Some("distance_scan")),
             ScreenKernel::Tile => (Unit::Floats, Some("distance_tile")),
             ScreenKernel::ScanI8 => (Unit::Integers, Some("screen_scan_i8")),
+            // A row of bits has as many bytes as one of integers of its dim.
+            ScreenKernel::ScanBits => (Unit::Integers, Some("screen_scan_bits")),
             ScreenKernel::TileI8 => (Unit::Integers, Some("collect_tile_i8")),
             ScreenKernel::TileCoop => (Unit::Matrices, Some("collect_tile_coop")),
             _ => return (None, None),

@@ -35,6 +35,7 @@ impl Block {
             Matrix::BF16(values, dim) => Self::of(values, *dim, not_finite),
             Matrix::I8(values, dim) => Self::of(values, *dim, not_finite),
             Matrix::U8(values, dim) => Self::of(values, *dim, not_finite),
+            Matrix::Bits(values, dim) => Self::of(values, *dim, not_finite),
         }
     }
 

@@ -34,7 +34,7 @@ pub struct Comparison {
 impl Comparison {
     pub fn open(&self) -> Result<[Vectors; 2]> {
         let rows = open(&self.rows, "--rows")?;
-        let queries = open_queries(&self.queries, rows.dim(), "--rows")?;
+        let queries = open_queries(&self.queries, (rows.dim(), false), "--rows")?;
         Ok([rows, queries])
     }
 }
@@ -48,6 +48,21 @@ pub fn open(path: &Path, argument: &str) -> Result<Vectors> {
         ),
         Err(_) => error.context(argument.to_owned()),
     })
+}
+
+/// Opens the file of vectors that an argument names, whose bytes or bools are bits where `bits` says so.
+pub fn open_as(path: &Path, argument: &str, bits: bool) -> Result<Vectors> {
+    let vectors = open(path, argument)?;
+    if bits { vectors.of_bits().with_context(|| format!("{argument} with --bits")) } else { Ok(vectors) }
+}
+
+/// Refuses a metric of bits without bits, and bits without such a metric.
+pub fn check_bits(metric: Metric, bits: bool) -> Result<()> {
+    match (Metric::OF_BITS.contains(&metric), bits) {
+        (true, false) => bail!("--metric {metric}: needed --bits, for rows of packed bits or of bools"),
+        (false, true) => bail!("--bits: needed --metric hamming or jaccard, given {metric}"),
+        _ => Ok(()),
+    }
 }
 
 /// The error of a file that is no index. Vectors are called by their name.
@@ -65,9 +80,9 @@ pub fn no_index(error: Error, path: &Path) -> anyhow::Error {
     )
 }
 
-/// Opens the file of `--queries`, which has the dim of another argument.
-pub fn open_queries(queries: &Path, dim: usize, argument: &str) -> Result<Vectors> {
-    let queries = open(queries, "--queries")?;
+/// Opens the file of `--queries`, which has the dim of another argument, and is of bits where that is.
+pub fn open_queries(queries: &Path, (dim, bits): (usize, bool), argument: &str) -> Result<Vectors> {
+    let queries = open_as(queries, "--queries", bits)?;
     let given = queries.dim();
     ensure!(given == dim, "--queries: needed dim {dim}, as {argument} has, given dim {given}");
     Ok(queries)

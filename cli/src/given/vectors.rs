@@ -41,6 +41,13 @@ impl Vectors {
         }
     }
 
+    /// The same vectors, whose bytes or bools are bits.
+    pub fn of_bits(self) -> Result<Self> {
+        let file = self.file.of_bits()?;
+        let converted = self.converted.or_else(|| file.converted());
+        Ok(Self { file, converted, ..self })
+    }
+
     /// The path of the vectors, with the name of the array or column.
     pub fn path(&self) -> &Path {
         &self.path

@@ -2,7 +2,8 @@
 
 Indexes: `IndexFlat(d, metric)`, `IndexFlatL2(d)`, `IndexFlatIP(d)`, `IndexIVFFlat(quantizer, d, nlist, metric)`,
 `IndexScalarQuantizer(d, qtype, metric)` with `ScalarQuantizer.QT_fp16`, `QT_8bit_direct` and `QT_8bit_direct_signed`,
-`IndexIDMap(index)` and `IndexIDMap2(index)`, with
+`IndexIDMap(index)` and `IndexIDMap2(index)`; of bits, Hamming distances: `IndexBinaryFlat(d)`, `IndexBinaryIDMap(index)` and
+`IndexBinaryIDMap2(index)`; with
 
 - `add`, `add_with_ids`, `train`, `search`, `range_search`, `assign`, `remove_ids`, `reconstruct`, `reconstruct_n`,
   `reconstruct_batch`, `merge_from`, `reset`;
@@ -11,7 +12,7 @@ Indexes: `IndexFlat(d, metric)`, `IndexFlatL2(d)`, `IndexFlatIP(d)`, `IndexIVFFl
 
 Beside them: `METRIC_L2`, `METRIC_INNER_PRODUCT`, `SearchParameters`, `SearchParametersIVF`, `IDSelectorArray`,
 `IDSelectorBatch`, `IDSelectorRange`, `IDSelectorNot`, `normalize_L2`, `index_factory` ("Flat", "IVF256,Flat", "IDMap,Flat", "SQ8_direct"
-and the like), `write_index`, `read_index`, `serialize_index`, `deserialize_index`, `PyCallbackIOWriter`, `PyCallbackIOReader`,
+and the like), `write_index`, `read_index`, `write_index_binary`, `read_index_binary`, `serialize_index`, `deserialize_index`, `PyCallbackIOWriter`, `PyCallbackIOReader`,
 `BufferedIOWriter`, `BufferedIOReader`, `downcast_index`, `extract_index_ivf`, `vector_to_array`, and for scripts that use a GPU
 `StandardGpuResources`, `index_cpu_to_gpu`, `index_cpu_to_all_gpus`, `index_gpu_to_cpu`, `get_num_gpus`.
 Any other name is an `AttributeError`, also where it is set on an index or on parameters.
@@ -64,6 +65,9 @@ from nearfield.faiss._indexes import (
     METRIC_INNER_PRODUCT,
     METRIC_L2,
     Index,
+    IndexBinaryFlat,
+    IndexBinaryIDMap,
+    IndexBinaryIDMap2,
     IndexFlat,
     IndexFlatIP,
     IndexFlatL2,
@@ -97,6 +101,9 @@ __all__ = [
     "IDSelectorNot",
     "IDSelectorRange",
     "Index",
+    "IndexBinaryFlat",
+    "IndexBinaryIDMap",
+    "IndexBinaryIDMap2",
     "IndexFlat",
     "IndexFlatIP",
     "IndexFlatL2",
@@ -120,10 +127,15 @@ __all__ = [
     "index_gpu_to_cpu",
     "normalize_L2",
     "read_index",
+    "read_index_binary",
     "serialize_index",
     "vector_to_array",
     "write_index",
+    "write_index_binary",
 ]
+
+# faiss has functions of their own for indexes of bits.
+read_index_binary, write_index_binary = read_index, write_index
 
 
 def normalize_L2(x: NDArray[np.float32]) -> None:

@@ -23,6 +23,9 @@ from nearfield.faiss._given import as_integer, check_kind
 from nearfield.faiss._indexes import (
     NAMES,
     Index,
+    IndexBinaryFlat,
+    IndexBinaryIDMap,
+    IndexBinaryIDMap2,
     IndexFlat,
     IndexFlatIP,
     IndexFlatL2,
@@ -190,7 +193,10 @@ def _read(file: zipfile.ZipFile, device: Any | None) -> Index:
     if "native.nf" in file.namelist():
         with tempfile.TemporaryDirectory(prefix=".nearfield-") as folder:
             native = load(file.extract("native.nf", folder), device)
-        if (native.dim, native.metric) != (innermost.d, NAMES[innermost.metric_type]):
+        empty = innermost._held()
+        # Lists are there only now.
+        wanted = (innermost.d, NAMES[innermost.metric_type]) if empty is None else (empty.native.dim, empty.native.metric)
+        if (native.dim, native.metric) != wanted:
             raise ValueError(f"native.nf has dim {native.dim} and metric {native.metric}")
         ids = _read_column(file, "ids.npy", len(native)) if "ids.npy" in file.namelist() else None
         innermost._rows = Rows(native, ids)
@@ -210,6 +216,12 @@ def _empty(settings: dict[str, Any], inner: Index | None, device: Any | None) ->
             return IndexIDMap(inner)
         case "IndexIDMap2", Index():
             return IndexIDMap2(inner)
+        case "IndexBinaryIDMap", Index():
+            return IndexBinaryIDMap(inner)
+        case "IndexBinaryIDMap2", Index():
+            return IndexBinaryIDMap2(inner)
+        case "IndexBinaryFlat", None:
+            return IndexBinaryFlat(d, device=device)
         case "IndexFlat", None:
             return IndexFlat(d, metric, device=device)
         case "IndexFlatL2", None:

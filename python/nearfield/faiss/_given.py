@@ -66,6 +66,16 @@ def as_vectors(name: str, given: Any, d: int) -> NDArray[np.float32]:
         return np.ascontiguousarray(array, dtype=np.float32)
 
 
+def as_bits(name: str, given: Any, code_size: int) -> NDArray[np.uint8]:
+    """Bytes `[n, code_size]` of eight bits each, in C order."""
+    array = _to_array(given, name)
+    if array.dtype != np.uint8:
+        raise TypeError(f"{name}: needed uint8, whose bytes are of eight bits each, given {array.dtype}")
+    if array.ndim != 2 or array.shape[1] != code_size:
+        raise ValueError(f"{name}: needed the shape [n, {code_size}], given {list(array.shape)}")
+    return np.ascontiguousarray(array)
+
+
 def as_ids(name: str, given: Any) -> NDArray[np.int64]:
     """Ids `[n]` as int64, which every integer type converts to; floats do not. As in faiss, 2^63 and more become negative."""
     ids = to_integers(given, name)

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from nearfield import Flat, Ivf
 from nearfield._arrays import to_number
-from nearfield.faiss._given import Settings, as_ids, as_integer, as_vectors, check_kind, faiss_names
+from nearfield.faiss._given import Settings, as_bits, as_ids, as_integer, as_vectors, check_kind, faiss_names
 from nearfield.faiss._locks import Lock, changes, reads
 from nearfield.faiss._rows import Column, Rows
 from nearfield.faiss._selectors import IDSelector, IDSelectorArray, SearchParameters
@@ -21,7 +21,7 @@ NAMES: dict[int, Literal["ip", "l2sq"]] = {METRIC_INNER_PRODUCT: "ip", METRIC_L2
 # The distance of a row that is missing; for inner products its negative.
 _LARGEST = np.finfo(np.float32).max
 
-Found: TypeAlias = tuple[NDArray[np.float32], NDArray[np.int64]]
+Found: TypeAlias = tuple[NDArray[Any], NDArray[np.int64]]
 
 
 def _check_output(name: str, array: NDArray[Any] | None, shape: tuple[int, int], dtype: type) -> None:
@@ -95,19 +95,31 @@ class Index(Settings):
         check_kind("params.sel", params.sel, IDSelector)
         return params.sel.mask(self._ids())
 
+    def _vectors(self, x: ArrayLike) -> NDArray[Any]:
+        """Rows or queries, checked."""
+        return as_vectors("x", x, self.d)
+
+    def _reported(self, distances: NDArray[np.float32]) -> NDArray[Any]:
+        """Distances as this index reports them."""
+        return distances if self.metric_type == METRIC_L2 else -distances
+
+    def _missing(self) -> Any:
+        """The distance of a row that is missing, which tells the type of all."""
+        return _LARGEST if self.metric_type == METRIC_L2 else -_LARGEST
+
     def train(self, x: ArrayLike) -> None:
         """Checks the vectors `[n, d]`. There is nothing to train."""
-        as_vectors("x", x, self.d)
+        self._vectors(x)
 
     @changes
     def add(self, x: ArrayLike) -> None:
         """Adds rows `[n, d]`, whose ids go on from `ntotal`."""
-        self._add(as_vectors("x", x, self.d), None)
+        self._add(self._vectors(x), None)
 
     @changes
     def add_with_ids(self, x: ArrayLike, ids: ArrayLike) -> None:
         """Adds rows `[n, d]` with int64 ids `[n]`, which may repeat."""
-        rows = as_vectors("x", x, self.d)
+        rows = self._vectors(x)
         labels = as_ids("ids", ids)
         if len(labels) != len(rows):
             raise ValueError(f"ids: needed one for each of {len(rows)} rows, given {len(labels)}")
@@ -131,29 +143,29 @@ class Index(Settings):
         k: int,
         *,
         params: SearchParameters | None = None,
-        D: NDArray[np.float32] | None = None,
+        D: NDArray[Any] | None = None,
         I: NDArray[np.int64] | None = None,
     ) -> Found:
         """Distances and ids of the k nearest rows of each query, `[n, k]` both, nearest first.
 
         Missing rows have the id -1. `params` restricts the ids and sets the probes; results are also written to `D` and `I`.
         """
-        queries = as_vectors("x", x, self.d)
+        queries = self._vectors(x)
         k = as_integer("k", k, 1)
         rows = self._trained()
         shape = (len(queries), k)
-        _check_output("D", D, shape, np.float32)
+        missing = self._missing()
+        _check_output("D", D, shape, type(missing))
         _check_output("I", I, shape, np.int64)
         distances, positions = rows.search(queries, k, self._allowed(params), self._probes(params))
-        is_l2 = self.metric_type == METRIC_L2
-        distances, ids = distances if is_l2 else -distances, self._labelled(positions)
+        distances, ids = self._reported(distances), self._labelled(positions)
         count = distances.shape[1]
         if count == k and D is None and I is None:
             return distances, ids
-        D = np.empty(shape, dtype=np.float32) if D is None else D
+        D = np.empty(shape, dtype=type(missing)) if D is None else D
         I = np.empty(shape, dtype=np.int64) if I is None else I
         D[:, :count], I[:, :count] = distances, ids
-        D[:, count:], I[:, count:] = _LARGEST if is_l2 else -_LARGEST, -1
+        D[:, count:], I[:, count:] = missing, -1
         return D, I
 
     def assign(self, x: ArrayLike, k: int = 1) -> NDArray[np.int64]:
@@ -163,19 +175,18 @@ class Index(Settings):
     @reads
     def range_search(
         self, x: ArrayLike, thresh: float, *, params: SearchParameters | None = None
-    ) -> tuple[NDArray[np.uint64], NDArray[np.float32], NDArray[np.int64]]:
+    ) -> tuple[NDArray[np.uint64], NDArray[Any], NDArray[np.int64]]:
         """Rows with a squared L2 distance below `thresh`, or an inner product above it: (lims, D, I).
 
         Those of query i are `D[lims[i]:lims[i + 1]]` and `I[lims[i]:lims[i + 1]]`, nearest first.
         """
-        queries = as_vectors("x", x, self.d)
+        queries = self._vectors(x)
         radius = float(to_number(thresh, "thresh"))
         if np.isnan(radius):
             raise ValueError("thresh: needed a number, given nan")
         is_l2 = self.metric_type == METRIC_L2
         found = self._trained().within(queries, radius if is_l2 else -radius, self._allowed(params))
-        distances = found.distances if is_l2 else -found.distances
-        return found.offsets.astype(np.uint64), distances, self._labelled(found.ids)
+        return found.offsets.astype(np.uint64), self._reported(found.distances), self._labelled(found.ids)
 
     @changes
     def remove_ids(self, x: ArrayLike | IDSelector) -> int:
@@ -213,10 +224,11 @@ class Index(Settings):
             self._add(rows, None if self._labels is None else otherIndex._ids() + add_id)
             otherIndex._remove(np.ones(len(rows), dtype=np.bool_))
 
-    def _rows_of(self, name: str, keys: NDArray[np.int64]) -> NDArray[np.float32]:
+    def _rows_of(self, name: str, keys: NDArray[np.int64]) -> NDArray[Any]:
         """The row of each id; of rows with the same id the last one, as in faiss."""
         if not len(keys):
-            return np.empty((0, self.d), dtype=np.float32)
+            held = self._held()
+            return self._vectors(np.empty((0, self.d if held is None else held.native.dim), dtype=np.uint8))
         if self._labels is None:
             positions = np.where(keys < self.ntotal, keys, -1)
         else:
@@ -226,18 +238,18 @@ class Index(Settings):
         return self._trained().get(positions)
 
     @reads
-    def reconstruct(self, key: int) -> NDArray[np.float32]:
+    def reconstruct(self, key: int) -> NDArray[Any]:
         """The row with this id, `[d]`."""
-        row: NDArray[np.float32] = self._rows_of("key", np.array([as_integer("key", key)], dtype=np.int64))[0]
+        row: NDArray[Any] = self._rows_of("key", np.array([as_integer("key", key)], dtype=np.int64))[0]
         return row
 
     @reads
-    def reconstruct_batch(self, key: ArrayLike) -> NDArray[np.float32]:
+    def reconstruct_batch(self, key: ArrayLike) -> NDArray[Any]:
         """The rows with these ids, `[n, d]`."""
         return self._rows_of("key", as_ids("key", key))
 
     @reads
-    def reconstruct_n(self, n0: int = 0, ni: int = -1) -> NDArray[np.float32]:
+    def reconstruct_n(self, n0: int = 0, ni: int = -1) -> NDArray[Any]:
         """The rows with the ids n0, n0 + 1, …, ni of them, `[ni, d]`; `ntotal - n0` if ni is -1."""
         n0, ni = as_integer("n0", n0), as_integer("ni", ni)
         count = self.ntotal - n0 if ni == -1 else ni
@@ -332,6 +344,32 @@ class IndexScalarQuantizer(Index):
         super()._add(whole.astype(stored), labels)
 
 
+class IndexBinaryFlat(Index):
+    """Exact search of `d` bits by Hamming distance. Rows and queries are uint8 `[n, d / 8]`, and distances int32, as in faiss."""
+
+    _SETTINGS = Index._SETTINGS | {"code_size"}
+
+    def __init__(self, d: int, *, device: Any | None = None) -> None:
+        super().__init__(d, METRIC_L2)
+        if self.d % 8:
+            raise ValueError(f"d: needed a multiple of 8 bits, given {d}")
+        self.code_size = self.d // 8
+        self._rows = Rows(Flat(dim=self.code_size, metric="hamming", device=device))
+
+    def _vectors(self, x: ArrayLike) -> NDArray[Any]:
+        return as_bits("x", x, self.code_size)
+
+    def _reported(self, distances: NDArray[np.float32]) -> NDArray[Any]:
+        return distances.astype(np.int32)
+
+    def _missing(self) -> Any:
+        return np.int32(2**31 - 1)
+
+    def add_with_ids(self, x: ArrayLike, ids: ArrayLike) -> None:
+        """Not there, as in faiss: an `IndexBinaryIDMap` around this index keeps ids."""
+        raise RuntimeError("ids: needed none for an IndexBinaryFlat, wrap it into an IndexBinaryIDMap")
+
+
 class IndexIVFFlat(Index):
     """Search in `nprobe` of `nlist` lists, each around a centroid. `quantizer` is an empty index, which gets the centroids."""
 
@@ -405,6 +443,15 @@ class IndexIDMap(Index):
     def _probes(self, params: SearchParameters | None) -> int | None:
         return self.index._probes(params)
 
+    def _vectors(self, x: ArrayLike) -> NDArray[Any]:
+        return self.index._vectors(x)
+
+    def _reported(self, distances: NDArray[np.float32]) -> NDArray[Any]:
+        return self.index._reported(distances)
+
+    def _missing(self) -> Any:
+        return self.index._missing()
+
     def train(self, x: ArrayLike) -> None:
         """Trains the other index."""
         self.index.train(x)
@@ -426,3 +473,11 @@ class IndexIDMap(Index):
 
 class IndexIDMap2(IndexIDMap):
     """In faiss the `IndexIDMap` with `reconstruct`. Here both have it."""
+
+
+class IndexBinaryIDMap(IndexIDMap):
+    """The `IndexIDMap` of an `IndexBinaryFlat`."""
+
+
+class IndexBinaryIDMap2(IndexBinaryIDMap):
+    """In faiss the `IndexBinaryIDMap` with `reconstruct`. Here both have it."""

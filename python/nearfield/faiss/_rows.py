@@ -86,7 +86,7 @@ class Rows:
             self._ids = Column(ids[~removed])
         return count
 
-    def get(self, positions: NDArray[np.int64]) -> NDArray[np.float32]:
+    def get(self, positions: NDArray[np.int64]) -> NDArray[Any]:
         """The rows at these positions, `[n, d]`."""
         return self.native.get(self._ids_at(positions))
 
@@ -95,14 +95,14 @@ class Rows:
 
     @faiss_names()
     def search(
-        self, queries: NDArray[np.float32], k: int, allowed: NDArray[np.bool_] | None, probes: int | None
+        self, queries: NDArray[Any], k: int, allowed: NDArray[np.bool_] | None, probes: int | None
     ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
         """Distances and positions of up to k nearest rows, `[queries, at most k]`."""
         found = self.native.search(queries, k, probes=probes, filter=self._filter(allowed))
         return found.distances, self._positions_of(found.ids)
 
     @faiss_names()
-    def within(self, queries: NDArray[np.float32], radius: float, allowed: NDArray[np.bool_] | None) -> Ragged:
+    def within(self, queries: NDArray[Any], radius: float, allowed: NDArray[np.bool_] | None) -> Ragged:
         """The rows nearer than a radius; `ids` are positions."""
         found = self.native.search_within(queries, radius, filter=self._filter(allowed))
         return found._replace(ids=self._positions_of(found.ids))

@@ -50,7 +50,7 @@ fn element(kind: ElementKind) -> FieldRef {
     let kind = match kind {
         ElementKind::F16 => DataType::Float16,
         ElementKind::I8 => DataType::Int8,
-        ElementKind::U8 => DataType::UInt8,
+        ElementKind::U8 | ElementKind::Bits => DataType::UInt8,
         _ => DataType::Float32,
     };
     // As in literals and casts.
@@ -86,6 +86,9 @@ fn batch(schema: &SchemaRef, first: usize, rows: Matrix) -> Result<RecordBatch> 
         Matrix::F16(values, _) => Arc::new(PrimitiveArray::<Float16Type>::from_iter_values(values)),
         Matrix::I8(values, _) => Arc::new(PrimitiveArray::<Int8Type>::from_iter_values(values)),
         Matrix::U8(values, _) => Arc::new(PrimitiveArray::<UInt8Type>::from_iter_values(values)),
+        Matrix::Bits(values, _) => {
+            Arc::new(PrimitiveArray::<UInt8Type>::from_iter_values(values.into_iter().map(|byte| byte.0)))
+        }
         wide @ Matrix::BF16(..) => Arc::new(PrimitiveArray::<Float32Type>::from_iter_values(wide.into_f32())),
     };
     let ids = UInt64Array::from_iter_values(first as u64..(first + count) as u64);

@@ -23,8 +23,11 @@ use crate::vectors::{Vectors, coerced, with_elements};
 /// | `array_distance`, `list_distance`, `l2_distance` | the root of the sum of squared differences |
 /// | `cosine_distance`, `list_cosine_distance` | one minus the cosine of the angle |
 /// | `inner_product`, `list_inner_product`, `dot_product` | the sum of products: larger is nearer |
+/// | `hamming_distance` | how many bits differ, of lists of bytes |
+/// | `jaccard_distance` | the part of these bits of those that either list has |
 ///
-/// The result is a double, computed in f64. It is NULL where a vector or one of its elements is NULL, and for the cosine of a zero vector.
+/// The result is a double, computed in f64. It is NULL where a vector or one of its elements is NULL, and for the cosine of a zero vector, and for
+/// the bits of numbers that are no bytes.
 /// Vectors of different lengths are an error.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub struct Distance {
@@ -119,6 +122,8 @@ pub fn scalar_functions() -> Vec<Arc<ScalarUDF>> {
         Distance::new("l2_distance", &[], Metric::L2),
         Distance::new("cosine_distance", &["list_cosine_distance"], Metric::Cosine),
         Distance::new("inner_product", &["list_inner_product", "dot_product"], Metric::InnerProduct),
+        Distance::new("hamming_distance", &[], Metric::Hamming),
+        Distance::new("jaccard_distance", &[], Metric::Jaccard),
     ]
     .map(|function| Arc::new(ScalarUDF::from(function)))
     .into()

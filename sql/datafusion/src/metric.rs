@@ -10,9 +10,11 @@ use crate::vectors::Number;
 /// neither do the bits of a distance.
 const LANES: usize = 16;
 
-/// The metric of a name.
+/// The metric of a name. Those of bits are of indexes alone, and of functions.
 pub(crate) fn named(name: &str) -> Result<Metric> {
-    name.parse().map_err(|error: nearfield::Error| plan_datafusion_err!("{error}"))
+    let metric: Option<Metric> = name.parse().ok();
+    let metric = metric.filter(|metric| Metric::ALL.contains(metric));
+    metric.ok_or_else(|| plan_datafusion_err!("metric: needed l2sq, l2, cosine or ip, given {name}"))
 }
 
 /// Metrics in messages.
@@ -50,8 +52,29 @@ pub(crate) fn distance<A: Number, B: Number>(metric: Metric, a: &[A], b: &[B]) -
             let is_defined = a_squared != 0.0 && b_squared != 0.0;
             is_defined.then(|| 1.0 - dot(a, b) / (a_squared.sqrt() * b_squared.sqrt()))
         }
+        Metric::Hamming | Metric::Jaccard => {
+            let [different, either] = bits(a, b)?;
+            match metric {
+                Metric::Hamming => Some(different),
+                // As in pgvector.
+                _ if either == 0.0 => Some(1.0),
+                _ => Some(different / either),
+            }
+        }
         _ => None,
     }
+}
+
+/// The bits that differ and those that either vector has, of bytes; none for other numbers.
+fn bits<A: Number, B: Number>(a: &[A], b: &[B]) -> Option<[f64; 2]> {
+    let byte = |number: f64| (number == f64::from(number as u8)).then_some(number as u8);
+    let mut counts = [0u64; 2];
+    for (a, b) in a.iter().zip(b) {
+        let (a, b) = (byte(a.to_f64())?, byte(b.to_f64())?);
+        counts[0] += u64::from((a ^ b).count_ones());
+        counts[1] += u64::from((a | b).count_ones());
+    }
+    Some(counts.map(|count| count as f64))
 }
 
 /// The length of a vector.

@@ -12,8 +12,8 @@ use datafusion::prelude::{Expr, lit};
 use crate::functions::scalar_functions;
 use crate::vectors::element_type;
 
-/// Between lists of numbers, plans `<->` as `l2_distance`, `<=>` as `cosine_distance` and `<#>` as the negative of `inner_product`. The parser takes the first and
-/// the last where `datafusion.sql_parser.dialect` is `PostgreSQL`, and the second in every dialect.
+/// Between lists of numbers, plans `<->` as `l2_distance`, `<=>` as `cosine_distance`, `<#>` as the negative of `inner_product`, `<~>` as
+/// `hamming_distance` and `<%>` as `jaccard_distance`. The parser takes all but the second where `datafusion.sql_parser.dialect` is `PostgreSQL`, and that one in every dialect.
 #[derive(Debug, Default)]
 pub(crate) struct Operators;
 
@@ -22,7 +22,12 @@ impl ExprPlanner for Operators {
         let name = match &expr.op {
             BinaryOperator::LtDashGt => "l2_distance",
             BinaryOperator::Spaceship => "cosine_distance",
-            BinaryOperator::Custom(operator) if operator == "<#>" => "inner_product",
+            BinaryOperator::Custom(operator) => match operator.as_str() {
+                "<#>" => "inner_product",
+                "<~>" => "hamming_distance",
+                "<%>" => "jaccard_distance",
+                _ => return Ok(PlannerResult::Original(expr)),
+            },
             _ => return Ok(PlannerResult::Original(expr)),
         };
         let is_list = |side: &Expr| {

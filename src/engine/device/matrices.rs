@@ -70,6 +70,7 @@ impl Device {
 
 impl DeviceMatrix {
     async fn upload(engine: &Engine, vectors: HostVectors<'_>) -> Result<Self> {
+        vectors.kind().check_numbers("rows")?;
         let (rows, dim) = (vectors.rows(), vectors.dim());
         let (memory, norms, stride) = match engine {
             Engine::Gpu(gpu) => {

@@ -7,8 +7,8 @@ use crate::engine::search::ahead::{Searched, reporting, selecting};
 use crate::gpu::{Gpu, Wanted};
 use crate::kernels::select_k::Only;
 use crate::kernels::{
-    average, collect_lists, compact, group, list_work, probe_slots, probe_thresholds, screen_probes, tighten,
-    winnow,
+    OF_BITS, average, collect_lists, compact, group, list_work, probe_slots, probe_thresholds, screen_probes,
+    tighten, winnow,
 };
 use crate::metric::{Form, Metric};
 
@@ -19,8 +19,9 @@ pub(crate) fn coarse(metric: Metric, codes: Codes) -> Vec<Wanted> {
     wanted.insert(0, selecting(Only::Every));
     if let Codes::Int8(tiles) = codes {
         let form = Form::quantized(metric) as u32;
-        wanted.insert(0, Wanted::of(tiles.scores()));
-        wanted.insert(1, Wanted::of(tiles.collects()).with("FORM", form).with("HAS_BITSET", 0));
+        let of_numbers = |kernel| Wanted::of(kernel).or_all(OF_BITS.0, 0);
+        wanted.insert(0, of_numbers(tiles.scores()));
+        wanted.insert(1, of_numbers(tiles.collects()).with("FORM", form).with("HAS_BITSET", 0));
         wanted.push(Wanted::of(&winnow::KERNEL).with("FORM", form).with("HAS_BITSET", 0));
         wanted.push(Wanted::of(&tighten::KERNEL).with("EXACT", 0));
         wanted.extend(quantizing(metric, ElementKind::F32, false));
@@ -30,7 +31,7 @@ pub(crate) fn coarse(metric: Metric, codes: Codes) -> Vec<Wanted> {
 
 pub(crate) fn training(gpu: &Gpu, metric: Metric, is_quantized: bool) -> Vec<Wanted> {
     // The test of matrices runs both kernels of tiles.
-    let mut wanted = coarse(metric, Codes::expected(gpu, is_quantized));
+    let mut wanted = coarse(metric, Codes::expected(gpu, metric, is_quantized));
     wanted.push(Wanted::of(&average::KERNEL));
     wanted
 }

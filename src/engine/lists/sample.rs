@@ -47,7 +47,10 @@ impl<'a> Sample<'a> {
 
     /// Refuses pieces on another device and pieces of different dims.
     pub(crate) fn check(&self, engine: &Engine) -> Result<()> {
-        let Self::Device(pieces) = self else { return Ok(()) };
+        let pieces = match self {
+            Self::Host(rows) => return rows.kind().check_numbers("rows"),
+            Self::Device(pieces) => pieces,
+        };
         for piece in *pieces {
             piece.check_device("rows", engine)?;
             if piece.dim() != self.dim() {

@@ -165,6 +165,7 @@ impl Device {
 
     fn top_k_boxed<'a>(&'a self, rows: ValueRows<'a>, k: usize) -> Boxed<'a, Neighbors> {
         Box::pin(async move {
+            rows.kind().check_numbers("rows")?;
             rows.check_device("rows", &self.engine)?;
             if k == 0 {
                 return Err(Error::argument("k", "at least 1", k));

@@ -1,5 +1,6 @@
 //! The nearest rows of a matrix, without an index.
 
+use crate::elements::ElementKind;
 use crate::engine::device::engine::Engine;
 use crate::engine::device::handle::Device;
 use crate::engine::device::matrices::DeviceMatrix;
@@ -68,6 +69,8 @@ impl Device {
                 let needed = format!("dim {}, as the rows have", rows.dim());
                 return Err(Error::argument("queries", needed, queries.dim()));
             }
+            metric.check(ElementKind::F32)?;
+            queries.kind().check_numbers("queries")?;
             queries.check_device("queries", &self.engine)?;
             rows.check_device("rows", &self.engine)?;
             let integral = queries.kind().is_integer() && rows.kind().is_integer();

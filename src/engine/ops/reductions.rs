@@ -95,6 +95,7 @@ fn in_buffers() -> Error {
 
 /// An error unless both operands fit each other and live on this device.
 fn check_vectors(engine: &Engine, values: &Values<'_>, others: Option<&Values<'_>>) -> Result<()> {
+    values.kind().check_numbers("values")?;
     for (argument, operand) in [("values", Some(values)), ("others", others)] {
         if let Some(Values::Device(vector)) = operand {
             vector.check_device(argument, engine)?;
@@ -113,6 +114,7 @@ fn check_vectors(engine: &Engine, values: &Values<'_>, others: Option<&Values<'_
 }
 
 fn check_rows(engine: &Engine, values: &ValueRows<'_>, others: Option<&ValueRows<'_>>) -> Result<()> {
+    values.kind().check_numbers("values")?;
     values.check_device("values", engine)?;
     let Some(others) = others else { return Ok(()) };
     others.check_device("others", engine)?;

@@ -2,10 +2,13 @@
 
 use crate::engine::rows::segments::GpuRows;
 use crate::engine::screens::float::{FLOATS, SCAN, TILE};
-use crate::engine::screens::int8::scores::{INTEGERS, INTEGERS_COOP, SCAN_I8, TILE_COOP, TILE_I8};
+use crate::engine::screens::int8::scores::{
+    BITS, INTEGERS, INTEGERS_COOP, SCAN_BITS, SCAN_I8, TILE_BITS, TILE_COOP, TILE_I8,
+};
 use crate::engine::screens::int8::tiles::Tiles;
 use crate::engine::screens::score::{ScoreKernel, ScreenKernel, ScreenKernels};
 use crate::gpu::Gpu;
+use crate::metric::Metric;
 
 impl ScreenKernel {
     pub(crate) fn kernel(self) -> &'static ScoreKernel {
@@ -15,6 +18,8 @@ impl ScreenKernel {
             Self::ScanI8 => &SCAN_I8,
             Self::TileI8 => &TILE_I8,
             Self::TileCoop => &TILE_COOP,
+            Self::ScanBits => &SCAN_BITS,
+            Self::TileBits => &TILE_BITS,
         }
     }
 }
@@ -26,25 +31,38 @@ pub(crate) enum Codes {
     None,
     /// 8-bit integers, of which this multiplies tiles.
     Int8(Tiles),
+    /// Bytes of bits.
+    Bits,
 }
 
 impl Codes {
     /// The codes of an index on this device that is still to be made.
-    pub(crate) fn expected(gpu: &Gpu, is_quantized: bool) -> Self {
-        if is_quantized { Self::Int8(Tiles::expected(gpu)) } else { Self::None }
+    pub(crate) fn expected(gpu: &Gpu, metric: Metric, is_quantized: bool) -> Self {
+        match (is_quantized, metric.counts_bits()) {
+            (true, true) => Self::Bits,
+            (true, false) => Self::Int8(Tiles::expected(gpu)),
+            (false, _) => Self::None,
+        }
     }
 
     pub(crate) fn of(rows: &GpuRows) -> Self {
-        Self::expected(&rows.gpu, rows.quantized.is_some())
+        match &rows.quantized {
+            Some(codes) if codes.of_bits() => Self::Bits,
+            Some(_) => Self::Int8(Tiles::expected(&rows.gpu)),
+            None => Self::None,
+        }
     }
 
-    /// The screens of an index with these codes and its rows.
-    pub(crate) fn screens(self) -> Vec<&'static ScreenKernels> {
-        match self {
-            Self::Int8(Tiles::Matrices) => vec![&INTEGERS_COOP, &FLOATS],
-            Self::Int8(Tiles::Bytes) => vec![&INTEGERS, &FLOATS],
-            Self::None => vec![&FLOATS],
-        }
+    /// The screens of an index with these codes, where the device has its rows or only these.
+    pub(crate) fn screens(self, keeps_rows: bool) -> Vec<&'static ScreenKernels> {
+        let of_codes = match self {
+            Self::Int8(Tiles::Matrices) => Some(&INTEGERS_COOP),
+            Self::Int8(Tiles::Bytes) => Some(&INTEGERS),
+            Self::Bits => Some(&BITS),
+            Self::None => None,
+        };
+        let of_rows = (keeps_rows && self != Self::Bits).then_some(&FLOATS);
+        of_codes.into_iter().chain(of_rows).collect()
     }
 }
 
@@ -52,18 +70,16 @@ impl Codes {
 const INTEGERS_BUT_TILES: ScreenKernels = ScreenKernels { kernels: &[&SCAN_I8, &TILE], ..INTEGERS };
 
 /// The screens of an index, fastest first. A query whose candidates overflow with one is searched again with the next. The last
-/// one scores the rows as they are, where the device has them.
+/// one scores the rows as they are, where the device has them and they are no bits.
 pub(crate) fn screens(rows: &GpuRows) -> Vec<&'static ScreenKernels> {
     let codes = Codes::of(rows);
-    let mut screens = codes.screens();
+    let mut screens = codes.screens(rows.keeps_rows);
     if rows.keeps_rows
         && codes == Codes::Int8(Tiles::Bytes)
         && rows.gpu.compiler.batches_take_floats(rows.dim, rows.layout.elements)
     {
         screens[0] = &INTEGERS_BUT_TILES;
     }
-    // The last one needs the rows on the device.
-    screens.truncate(screens.len() - usize::from(!rows.keeps_rows));
     screens
 }
 
@@ -84,7 +100,7 @@ mod tests {
     fn a_screen_that_its_test_replaced_is_followed_by_that_of_floats() {
         let names =
             |screens: &[&ScreenKernels]| screens.iter().map(|one| one.kernels[0].name).collect::<Vec<_>>();
-        let follows = |codes: Codes, kernel| names(behind(&codes.screens(), kernel));
+        let follows = |codes: Codes, kernel| names(behind(&codes.screens(true), kernel));
         for tiles in [Tiles::Matrices, Tiles::Bytes] {
             for kernel in [ScreenKernel::TileCoop, ScreenKernel::TileI8] {
                 assert_eq!(follows(Codes::Int8(tiles), kernel), names(&[&FLOATS]), "{tiles:?} {kernel:?}");

@@ -29,6 +29,10 @@ pub enum ScreenKernel {
     TileI8,
     /// `collect_tile_coop`: the same tiles on cooperative matrices.
     TileCoop,
+    /// `screen_scan_i8` for rows of bits, which it counts.
+    ScanBits,
+    /// `collect_tile_i8` for rows of bits, which it counts.
+    TileBits,
 }
 
 /// One kernel of a screen.

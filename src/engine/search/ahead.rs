@@ -10,7 +10,7 @@ use crate::kernels::metrics::metric_constant;
 use crate::kernels::select_k::Only;
 use crate::kernels::tighten::RADIX;
 use crate::kernels::{
-    IN_BLOCKS, collect, compact, gather, move_rows, norms, refine, select_k, tighten, winnow,
+    IN_BLOCKS, OF_BITS, collect, compact, gather, move_rows, norms, refine, select_k, tighten, winnow,
 };
 use crate::metric::Metric;
 
@@ -34,7 +34,13 @@ impl Searched {
         is_quantized: bool,
         in_blocks: bool,
     ) -> Self {
-        Self { metric, elements, codes: Codes::expected(gpu, is_quantized), in_blocks, keeps_rows: true }
+        Self {
+            metric,
+            elements,
+            codes: Codes::expected(gpu, metric, is_quantized),
+            in_blocks,
+            keeps_rows: true,
+        }
     }
 
     pub(crate) fn of(rows: &GpuRows, metric: Metric) -> Self {
@@ -57,13 +63,10 @@ impl Searched {
         wanted.extend(quantizing.first().cloned());
         // Norms and ids of rows that are their own codes go to their slots with them.
         wanted.extend(in_blocks.then(|| Wanted::of(&move_rows::KERNEL).with("GATHER", 0)));
-        let mut screens = codes.screens();
+        let screens = codes.screens(keeps_rows);
         match keeps_rows {
             true => wanted.extend(reporting(metric, elements, in_blocks)),
-            false => {
-                wanted.extend([Wanted::of(&compact::KERNEL), Wanted::of(&norms::KERNEL)]);
-                screens.pop();
-            }
+            false => wanted.extend([Wanted::of(&compact::KERNEL), Wanted::of(&norms::KERNEL)]),
         }
         let tightening = Wanted::of(&tighten::KERNEL);
         let tightening = if keeps_rows { tightening } else { tightening.with("EXACT", 0) };
@@ -89,7 +92,8 @@ impl Searched {
         let gathering = gathers.then(|| Wanted::of(&gather::KERNEL));
         let selecting = keeps_rows.then(|| selecting(Only::Every));
         let all = without_bits.chain(selecting).chain(wanted.iter().cloned()).chain(gathering);
-        all.map(|one| one.or_all(IN_BLOCKS.0, in_blocks.into())).collect()
+        let of_bits = codes == Codes::Bits;
+        all.map(|one| one.or_all(IN_BLOCKS.0, in_blocks.into()).or_all(OF_BITS.0, of_bits.into())).collect()
     }
 }
 

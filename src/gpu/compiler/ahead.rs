@@ -57,10 +57,12 @@ impl Wanted {
     fn variants(&self, compiler: &Compiler) -> Vec<(&'static Kernel, Variant)> {
         let Self { kernel, elements, given } = self;
         let is_wanted = |variant: &Variant| {
-            given.iter().all(|(name, value)| {
-                let place = kernel.overrides.iter().position(|(other, _)| other == name);
-                place.is_some_and(|place| variant.constants[place] == *value)
-            })
+            let is_of_type = kernel.row_types.is_empty() || variant.elements == *elements;
+            is_of_type
+                && given.iter().all(|(name, value)| {
+                    let place = kernel.overrides.iter().position(|(other, _)| other == name);
+                    place.is_some_and(|place| variant.constants[place] == *value)
+                })
         };
         let of_device = |variant: Variant| (*kernel, compiler.variant(kernel, *elements, variant.constants));
         let variants: Vec<_> = kernel.variants().into_iter().filter(is_wanted).map(of_device).collect();

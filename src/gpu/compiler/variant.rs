@@ -17,7 +17,7 @@ impl Compiler {
         let matrix_bytes = self.byte_matrices().filter(|_| kernel.takes_byte_matrices).unwrap_or(0);
         let lanes = matrices.map_or(0, |[_, lanes]| lanes);
         Variant {
-            elements: if kernel.loads_rows { elements } else { ElementKind::default() },
+            elements: if kernel.row_types.is_empty() { ElementKind::default() } else { elements },
             subgroups: kernel.sums_lanes && self.options.subgroups && capabilities.subgroup_sizes.is_some(),
             matrix_side: matrices.map_or(0, |[side, _]| side),
             matrix_bytes,

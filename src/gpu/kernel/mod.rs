@@ -3,6 +3,7 @@
 mod text;
 mod variants;
 
+use crate::elements::ElementKind;
 use crate::error::{Error, Result};
 use crate::gpu::compiler::multiplies_bytes;
 use crate::platform::HAS_NATIVE_FEATURES;
@@ -77,6 +78,9 @@ pub enum Access {
     Write,
 }
 
+/// Whether a variant is of use, by its element type and the values of its override constants.
+type IsUsed = fn(ElementKind, &dyn Fn(&str) -> u32) -> bool;
+
 /// A kernel as it is declared beside its WGSL file. Binding 0 is `params`; the buffers follow in order.
 ///
 /// Only this crate makes kernels: their text is compiled without loop bounds checks.
@@ -92,7 +96,10 @@ pub struct Kernel {
     pub(crate) params_bytes: usize,
     pub(crate) buffers: &'static [(&'static str, Access)],
     pub(crate) overrides: &'static [(&'static str, &'static [u32])],
-    pub(crate) loads_rows: bool,
+    /// The element types of the rows that it loads; none if it loads no rows.
+    pub(crate) row_types: &'static [ElementKind],
+    /// Which variants there are.
+    is_used: IsUsed,
     pub(crate) sums_lanes: bool,
     pub(crate) multiplies_matrices: bool,
     /// Whether there is a form for matrices of bytes.
@@ -168,7 +175,8 @@ impl Kernel {
             params_bytes: size_of::<P>(),
             buffers: &[],
             overrides: &[],
-            loads_rows: false,
+            row_types: &[],
+            is_used: |_, _| true,
             sums_lanes: false,
             multiplies_matrices: false,
             takes_byte_matrices: false,
@@ -206,9 +214,19 @@ impl Kernel {
         Self { workgroup_size: size, workgroup_bytes: bytes, ..self }
     }
 
-    /// Loads rows: a variant for each element type, with its `Row` and `widen`.
+    /// Loads rows of numbers: a variant for each element type, with its `Row` and `widen`.
     pub(crate) const fn loads_rows(self) -> Self {
-        Self { loads_rows: true, ..self }
+        Self { row_types: &ElementKind::NUMBERS, ..self }
+    }
+
+    /// Loads rows of numbers or of bits: where `COUNTS_BITS` is 1, elements are bytes of bits.
+    pub(crate) const fn loads_rows_and_bits(self) -> Self {
+        Self { row_types: &ElementKind::ALL, ..self }
+    }
+
+    /// Has no variant of which this is false.
+    pub(crate) const fn only(self, is_used: IsUsed) -> Self {
+        Self { is_used, ..self }
     }
 
     /// Sums over lanes: a variant with subgroups and one without, each with its `Lanes` and `lanes_sum`.

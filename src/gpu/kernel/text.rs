@@ -113,13 +113,22 @@ impl Kernel {
                 }
             }
         }
-        if self.loads_rows {
+        if !self.row_types.is_empty() {
+            snippets.push(Snippet {
+                text: "",
+                constants: if variant.elements == ElementKind::Bits {
+                    &[("COUNTS_BITS", 1)]
+                } else {
+                    &[("COUNTS_BITS", 0)]
+                },
+            });
             snippets.push(match variant.elements {
                 ElementKind::F32 => wgsl!("lib/rows/f32"),
                 ElementKind::F16 => wgsl!("lib/rows/f16"),
                 ElementKind::BF16 => wgsl!("lib/rows/bf16"),
                 ElementKind::I8 => wgsl!("lib/rows/i8"),
-                ElementKind::U8 => wgsl!("lib/rows/u8"),
+                // A byte of bits is the number that it makes.
+                ElementKind::U8 | ElementKind::Bits => wgsl!("lib/rows/u8"),
             });
         }
         if self.sums_lanes {

@@ -100,9 +100,9 @@ impl Kernel {
     }
 
     /// Every variant that takes the lengths of vectors from the parameters: element types, with and without subgroups, and each value
-    /// of each override constant.
+    /// of each override constant, as far as they are of use together.
     pub fn variants(&self) -> Vec<Variant> {
-        let elements: &[ElementKind] = if self.loads_rows { &ElementKind::ALL } else { &[ElementKind::F32] };
+        let elements = if self.row_types.is_empty() { &[ElementKind::F32] } else { self.row_types };
         let sides: &[(u32, u32, bool)] = match (self.multiplies_matrices, self.takes_byte_matrices) {
             (true, true) => &[
                 (8, 0, false),
@@ -148,6 +148,9 @@ impl Kernel {
                 }
             }
         }
+        variants.retain(|variant| {
+            (self.is_used)(variant.elements, &|name| self.value(variant, name).unwrap_or(0))
+        });
         variants
     }
 

@@ -1,4 +1,4 @@
-//! Integer dot products of many i8 rows with i8 queries, exact in i32.
+//! Integer dot products of many i8 rows with i8 queries, exact in i32; of vectors of bits, the number of bits that both have.
 //!
 //! Scores come out as `[group][query][16]`: their reader keeps the constants of 16 rows in one register and walks over queries.
 //!
@@ -10,6 +10,7 @@ use std::ops::Range;
 
 #[cfg(target_arch = "aarch64")]
 use crate::host::integers::arm;
+use crate::host::integers::bits::common_bits;
 use crate::host::integers::isa::Instructions;
 use crate::host::integers::packed::{GROUP, PANEL, PackedQueries, PackedRows};
 use crate::host::integers::portable::portable;
@@ -59,6 +60,7 @@ pub(crate) fn dots(rows: &PackedRows, groups: Range<usize>, queries: &PackedQuer
                     Instructions::Neon => arm::neon(tile, count),
                     #[cfg(target_arch = "wasm32")]
                     Instructions::Simd128 => wasm::simd128(tile, count),
+                    Instructions::Bits => common_bits(tile, count),
                     _ => portable(tile, count),
                 }
             }

@@ -23,6 +23,8 @@ pub(super) enum Instructions {
     Simd128,
     /// Plain Rust, left to the compiler.
     Portable,
+    /// Plain Rust that counts common bits in place of products.
+    Bits,
 }
 
 /// Instructions that this machine has: only [`Isa::detect`] and [`Isa::all`] make one, so that kernels can rely on it.
@@ -43,7 +45,12 @@ impl Isa {
         *FASTEST
     }
 
-    /// All sets of this machine, the fastest last.
+    /// The set that counts the bits that rows and queries have in common.
+    pub(crate) fn of_bits() -> Self {
+        Self(Instructions::Bits)
+    }
+
+    /// All sets of this machine that multiply, the fastest last.
     pub(crate) fn all() -> Vec<Self> {
         #[cfg_attr(
             not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "wasm32")),

@@ -153,6 +153,11 @@ impl PackedQueries {
         Ok(PackedQueries { isa, words, starts, queries: count, dim })
     }
 
+    /// The instruction set that they are packed for.
+    pub(crate) fn isa(&self) -> Isa {
+        self.isa
+    }
+
     pub(crate) fn panels(&self) -> usize {
         self.queries.div_ceil(PANEL)
     }

@@ -2,7 +2,7 @@
 
 use crate::parallel::*;
 
-use crate::elements::HostVectors;
+use crate::elements::{Elements, HostVectors};
 use crate::error::{Error, Result};
 use crate::host::arithmetic::sums::squares;
 use crate::interrupt;
@@ -18,14 +18,17 @@ const PIECE: usize = 256;
 /// Elements that are read between two looks at whether to stop.
 const WORK: usize = 1 << 26;
 
-/// The squared norm of each row, or an error for the first row that is refused.
+/// The squared norm of each row, of bits how many there are, or an error for the first row that is refused.
 pub(crate) fn checked(argument: &'static str, rows: HostVectors<'_>) -> Result<Vec<f64>> {
     start_threads()?;
     let mut squared = memory::filled(rows.rows(), 0.0)?;
     let fill = |(piece, squared): (usize, &mut [f64])| {
         let mut scratch = vec![0.0; rows.dim()];
         for (row, squared) in squared.iter_mut().enumerate() {
-            *squared = squares(rows.row(piece * PIECE + row).widened(&mut scratch));
+            *squared = match rows.row(piece * PIECE + row) {
+                Elements::Bits(bytes) => bytes.iter().map(|byte| f64::from(byte.0.count_ones())).sum(),
+                row => squares(row.widened(&mut scratch)),
+            };
         }
     };
     // Waking a thread costs more than a little work.

@@ -30,11 +30,15 @@ impl Quantizer {
         Self { metric, quantizing: Quantizing::of(metric, dim), centre, form, margin }
     }
 
-    /// Quantises a vector to integers and returns its terms.
+    /// Quantises a vector to integers and returns its terms. Bytes of bits are their own integers.
     ///
     /// Everything is computed in f64, so only the terms are rounded, and by far less than [`Quantizing`] allows for: its constants hold for
     /// f32 in any order.
     pub(crate) fn quantize(&self, vector: &[f32], squared: f64, integers: &mut [i8]) -> Terms {
+        if self.metric.counts_bits() {
+            integers.iter_mut().zip(vector).for_each(|(byte, &value)| *byte = (value as u8).cast_signed());
+            return Terms::of_bits(integers.iter().map(|byte| byte.count_ones()).sum());
+        }
         let centre = self.centre.values();
         let unit = self.metric.scale(squared);
         let Quantizing { levels, inflation, step_error, unit_error, smallest, tiny, .. } = self.quantizing;
@@ -57,6 +61,16 @@ impl Quantizer {
         let length = upper(lengths) + unit_error;
         let residual = upper(residuals) + step_error * length + unit_error;
         Terms { scale, length, residual, bias }
+    }
+
+    /// What an integer is stored as on a GPU: less its sign, or a byte of bits as it is.
+    pub(crate) fn offset(&self) -> u8 {
+        if self.metric.counts_bits() { 0 } else { 128 }
+    }
+
+    /// Whether vectors are bits.
+    pub(crate) fn counts_bits(&self) -> bool {
+        self.metric.counts_bits()
     }
 
     /// Quantises several vectors: their integers, one vector after another, and the terms of each.

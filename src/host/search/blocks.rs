@@ -12,9 +12,6 @@ use crate::memory;
 use crate::parallel::current_thread_index;
 use crate::screen::certificate::Terms;
 
-/// Kernels read integers with this added.
-const OFFSET: u8 = 128;
-
 impl HostRows {
     /// The integers and the terms of neighbouring slots, the first of which starts a block. Slots without a row have integers of zeros.
     pub(crate) fn quantized_blocks(
@@ -25,7 +22,9 @@ impl HostRows {
         let block = BLOCK_ROWS as usize;
         let block_bytes = granules(self.dim()) as usize * GRANULE * block;
         let blocks = slots.len().div_ceil(block);
-        let mut integers = memory::filled(blocks * block_bytes, OFFSET)?;
+        // Kernels read integers with this added.
+        let offset = quantizer.offset();
+        let mut integers = memory::filled(blocks * block_bytes, offset)?;
         let mut terms = memory::filled(blocks * block, Terms::default())?;
         let quantize = |number: usize, integers: &mut [u8], terms: &mut [Terms]| {
             let (mut wide, mut row_integers) = (vec![0.0; self.dim()], vec![0i8; self.dim()]);
@@ -42,7 +41,7 @@ impl HostRows {
                     let into = &mut integers[start..start + from.len()];
                     into.iter_mut()
                         .zip(from)
-                        .for_each(|(into, &from)| *into = OFFSET.wrapping_add_signed(from));
+                        .for_each(|(into, &from)| *into = offset.wrapping_add_signed(from));
                 }
             }
         };

@@ -12,6 +12,9 @@ pub(crate) struct NormedVector<'a> {
 
 /// The reported distance; for L2 its square.
 pub(crate) fn distance(metric: Metric, query: NormedVector<'_>, row: NormedVector<'_>) -> f32 {
+    if metric.counts_bits() {
+        return metric.of_bits(query.values, row.values) as f32;
+    }
     let sum = match metric.adds_differences() {
         true => squared_differences(query.values, row.values),
         false => dot(query.values, row.values),

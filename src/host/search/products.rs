@@ -1,4 +1,4 @@
-//! Dot products of f32 rows with f32 queries.
+//! Dot products of f32 rows with f32 queries, and common bits.
 
 use crate::host::arithmetic::registers::with_widest_registers;
 use crate::host::arithmetic::sums::quick_sum_of;
@@ -47,6 +47,21 @@ pub(super) fn products((queries, dim): (&[f32], usize), rows: &[f32], products: 
             false,
             false,
             gemm_common::Parallelism::None,
+        );
+    }
+}
+
+/// The number of bits that every query and every row have in common, given as the numbers of their bytes: as [`products`] lie.
+pub(super) fn common_bits((queries, dim): (&[f32], usize), rows: &[f32], counts: &mut [f32], pitch: usize) {
+    for (query, counts) in queries.chunks_exact(dim).zip(counts.chunks_exact_mut(pitch)) {
+        with_widest_registers(
+            #[inline(always)]
+            || {
+                for (row, count) in rows.chunks_exact(dim).zip(counts) {
+                    let pairs = query.iter().zip(row);
+                    *count = pairs.map(|(&q, &x)| (q as u32 & x as u32).count_ones()).sum::<u32>() as f32;
+                }
+            },
         );
     }
 }

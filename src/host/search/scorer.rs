@@ -1,4 +1,5 @@
-//! Scores of groups of 16 rows for some queries: dot products of integers, or of f32 where there is no quantised copy.
+//! Scores of groups of 16 rows for some queries: dot products of integers, or of f32 where there is no quantised copy; of bits, how many both
+//! vectors have.
 
 use std::ops::Range;
 
@@ -11,7 +12,7 @@ use crate::host::rows::group::GroupTerms;
 use crate::host::rows::norms::SHORTEST;
 use crate::host::rows::store::HostRows;
 use crate::host::search::batch::Batch;
-use crate::host::search::products::products;
+use crate::host::search::products::{common_bits, products};
 use crate::interrupt::Stop;
 use crate::memory;
 use crate::metric::Form;
@@ -101,7 +102,8 @@ impl<'a> Scorer<'a> {
         let (form, margin) = (quantizer.form, quantizer.margin);
         let (integers, terms) = quantizer.quantize_all(queries.vectors, queries.squared)?;
         let terms = memory::collect(terms.into_iter().map(|terms| QueryTerms::new(form, margin, terms)))?;
-        let packed = PackedQueries::new(&[], rows.dim(), Isa::detect())?;
+        let isa = if quantizer.counts_bits() { Isa::of_bits() } else { Isa::detect() };
+        let packed = PackedQueries::new(&[], rows.dim(), isa)?;
         let (packed_rows, row_terms) = match gathered.and_then(|gathered| gathered.codes.as_ref()) {
             Some(codes) => (&codes.rows, &codes.terms[..]),
             None => (&quantized.rows, &quantized.terms[..]),
@@ -120,7 +122,7 @@ impl<'a> Scorer<'a> {
                 places
                     .iter()
                     .for_each(|&place| some.extend_from_slice(&integers[place as usize * dim..][..dim]));
-                *packed = PackedQueries::new(&some, dim, Isa::detect())?;
+                *packed = PackedQueries::new(&some, dim, packed.isa())?;
             }
             Operands::Floats { chosen, .. } => {
                 chosen.clear();
@@ -166,7 +168,8 @@ impl<'a> Scorer<'a> {
                     Some(slots) => values.chosen(&slots[places], widened),
                     None => values.widened(places, widened),
                 };
-                products((chosen, self.rows.dim()), rows, scores, pitch);
+                let multiply = if self.rows.metric.counts_bits() { common_bits } else { products };
+                multiply((chosen, self.rows.dim()), rows, scores, pitch);
                 (terms, Scores::Floats(scores))
             }
         })

@@ -41,7 +41,7 @@ impl SavedIndex {
         // A list leaves half of its last page empty, on average.
         let lists = self.lists.unwrap_or(0) as u64;
         let slots = self.rows as u64 + lists * u64::from(PAGE) / 2;
-        let is_quantized = self.quantization.is_wanted_on_host(self.dim);
+        let is_quantized = self.metric.counts_bits() || self.quantization.is_wanted_on_host(self.dim);
         let of = |vectors: u64, elements| {
             let integers = quantize::plane_bytes(vectors, self.dim) + vectors * TERMS_BYTES;
             // Rows of integers are their own codes.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::Path;
 
-use crate::elements::{Elements, HostVectors, Matrix};
+use crate::elements::{ElementKind, Elements, HostVectors, Matrix};
 use crate::engine::Vectors;
 use crate::error::{Error, Result};
 use crate::files::mismatch;
@@ -11,6 +11,7 @@ use crate::index::common::{Resources, Settings};
 use crate::index::file::{Dtype, Reader};
 use crate::index::saved::contents::{PIECE_BYTES, SavedIndex, SavedLists, kind_word};
 use crate::memory;
+use crate::metric::Metric;
 use crate::options::quantization::Tag;
 use crate::store::{ID_LIMIT, MAX_DIM, RowStore};
 
@@ -57,7 +58,7 @@ impl<'a> Loading<'a> {
     /// Starts to read an index. `has_lists` says which kind it has to be; none where either will do.
     pub(crate) fn new(reader: Reader<'a>, has_lists: Option<bool>) -> Result<Self> {
         let kind: String = reader.get("index", "flat or ivf")?;
-        let metric = reader.get("metric", "l2sq, l2, cosine or ip")?;
+        let metric: Metric = reader.get("metric", Metric::NAMES)?;
         let needed = format!("1 to {MAX_DIM}");
         let dim: usize = reader.get("dim", &needed)?;
         if dim == 0 || dim > MAX_DIM {
@@ -66,6 +67,7 @@ impl<'a> Loading<'a> {
         let Tag(quantization) = reader.get("screen", "auto, none or i8")?;
         let next: u64 = reader.get("next", "a whole number")?;
         let (elements, rows) = reader.rows("rows", dim)?;
+        let elements = of_metric(reader.path(), metric, elements)?;
         // Every row that was added counts.
         if next < rows as u64 || next > ID_LIMIT {
             let needed = format!("metadata `next`, from {rows}, the number of rows, to {ID_LIMIT}");
@@ -164,6 +166,17 @@ impl<'a> Loading<'a> {
         }
         store.go_on_with(self.about.next);
         Ok(())
+    }
+}
+
+/// The element type of rows whose tensor has this one: the metric tells which bytes are of bits.
+pub(in crate::index) fn of_metric(path: &Path, metric: Metric, stored: ElementKind) -> Result<ElementKind> {
+    match (metric.counts_bits(), stored) {
+        (true, ElementKind::U8 | ElementKind::Bits) => Ok(ElementKind::Bits),
+        (true, other) => {
+            Err(mismatch(path, format!("rows of U8 for the metric {metric}"), format!("rows of {other}")))
+        }
+        (false, other) => Ok(other),
     }
 }
 

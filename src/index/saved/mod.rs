@@ -7,5 +7,6 @@ mod saving;
 
 pub use contents::SavedIndex;
 pub(crate) use contents::SavedLists;
+pub(super) use loading::of_metric;
 pub(crate) use loading::{Loading, blame};
 pub(crate) use saving::Saving;

@@ -4,7 +4,7 @@ use crate::elements::{Element, MatrixView};
 use crate::error::Result;
 use crate::gpu::{Commands, Grid, Kernel, RowLayout, params, wgsl};
 use crate::kernels::blocks::{
-    BLOCK_ROWS, IN_BLOCKS, Part, ROW_PLACE, SCORE_BUFFERS, SCORES, Scored, WORDS_IN_BLOCKS,
+    BLOCK_ROWS, IN_BLOCKS, Part, ROW_PLACE, SCORE_BUFFERS, SCORES, Scored, WORDS_IN_BLOCKS, lie_in_blocks,
 };
 use crate::kernels::lengths::VECTORS;
 
@@ -36,6 +36,7 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("distance_scan")
     .buffers(SCORE_BUFFERS)
     .overrides(&[("DIRECT", &[0, 1]), ("QUERIES", &[1, 2, QUERIES_AT_ONCE]), IN_BLOCKS])
     .loads_rows()
+    .only(lie_in_blocks)
     .sums_lanes()
     .lengths(&[VECTORS])
     .workgroup(256, 256 * 16);

@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::gpu::{Commands, Grid, Kernel, RowLayout, wgsl};
 use crate::kernels::blocks::{
-    BLOCK_ROWS, IN_BLOCKS, ROW_PLACE, SCORE_BUFFERS, SCORES, Scored, WORDS_IN_BLOCKS,
+    BLOCK_ROWS, IN_BLOCKS, ROW_PLACE, SCORE_BUFFERS, SCORES, Scored, WORDS_IN_BLOCKS, lie_in_blocks,
 };
 use crate::kernels::lengths::VECTORS;
 
@@ -19,6 +19,7 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("distance_tile")
     .buffers(SCORE_BUFFERS)
     .overrides(&[IN_BLOCKS])
     .loads_rows()
+    .only(lie_in_blocks)
     .lengths(&[VECTORS])
     .workgroup(256, 2 * 8 * 33 * 16)
     .holds_tile();

@@ -29,7 +29,7 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("norms")
     .library(&[GRID, ACROSS, SIXTEEN])
     .source(wgsl!("distance/norms", SMALLEST_SQUARED, LARGEST_SQUARED))
     .buffers(bindings!(rows: Read, row_norms: Write, refused: Write))
-    .loads_rows()
+    .loads_rows_and_bits()
     .lengths(&[VECTORS])
     .workgroup(INVOCATIONS, INVOCATIONS * 16 + AT_ONCE * 4);
 

@@ -3,7 +3,7 @@
 use crate::elements::{ElementKind, MatrixView};
 use crate::error::{Error, Result};
 use crate::gpu::{ACROSS, BufferSlice, Commands, Grid, Kernel, params, wgsl};
-use crate::kernels::blocks::{BLOCK_ROWS, IN_BLOCKS, ROW_PLACE, WORDS_IN_BLOCKS};
+use crate::kernels::blocks::{BLOCK_ROWS, IN_BLOCKS, ROW_PLACE, WORDS_IN_BLOCKS, lie_in_blocks};
 use crate::kernels::keys::{KEYS, key_of};
 use crate::kernels::lengths::{GRANULE, VECTORS, granules};
 use crate::kernels::metrics::{METRIC, metric_constant};
@@ -45,7 +45,16 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("refine")
         found_ids: Write,
     ))
     .overrides(&[("METRIC", REFINED_METRICS), ("INTEGRAL", &[0, 1]), IN_BLOCKS])
-    .loads_rows()
+    .loads_rows_and_bits()
+    .only(|elements, value| {
+        let is_integral = value("INTEGRAL") == 1;
+        let fits = match elements {
+            ElementKind::Bits => !is_integral && value("METRIC") != metric_constant(Metric::InnerProduct),
+            ElementKind::F16 | ElementKind::BF16 => !is_integral,
+            _ => true,
+        };
+        fits && lie_in_blocks(elements, value)
+    })
     .lengths(&[VECTORS])
     .workgroup(INVOCATIONS, INVOCATIONS * 16);
 

@@ -46,4 +46,4 @@ params_with_margin! {
 }
 
 /// The override constants of these kernels.
-pub(super) const OVERRIDES: &[(&str, &[u32])] = &[("FORM", Form::QUANTIZED), ("HAS_BITSET", &[0, 1])];
+pub(super) const OVERRIDES: &[(&str, &[u32])] = &[("FORM", Form::QUANTIZED_NUMBERS), ("HAS_BITSET", &[0, 1])];

@@ -44,7 +44,7 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("collect_tile_coop")
 
 /// The override constants of kernels that collect tiles on cooperative matrices. Few queries take a low tile, whose products cost less.
 pub(in crate::kernels) const OVERRIDES: &[(&str, &[u32])] =
-    &[("FORM", Form::QUANTIZED), ("HAS_BITSET", &[0, 1]), (HEIGHT, &[32, 64, 128])];
+    &[("FORM", Form::QUANTIZED_NUMBERS), ("HAS_BITSET", &[0, 1]), (HEIGHT, &[32, 64, 128])];
 
 /// The height of tiles for this many queries: the least that holds them, or else the largest, of those that passed their self-test. None for
 /// a kernel without heights.
@@ -129,7 +129,7 @@ fn is_right<'f>(gpu: &'f Gpu, form: Form, height: u32, tile: &'f TestTile) -> Bo
         collect_tile_i8::encode(
             &mut commands,
             (&KERNEL, Some(height)),
-            (form, false),
+            (form, false, false),
             &part,
             params,
             &buffers,

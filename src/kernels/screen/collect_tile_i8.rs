@@ -5,7 +5,7 @@ use crate::gpu::{
     Buffer, BufferSlice, CANDIDATES, COARSE_TEST, COLLECT_TILE, Commands, Grid, KEEP_ROW, Kernel, USABLE,
     buffers, wgsl,
 };
-use crate::kernels::blocks::{BLOCK_ROWS, TILE_I8};
+use crate::kernels::blocks::{BLOCK_ROWS, OF_BITS, PRODUCTS, TILE_I8, has_form};
 use crate::kernels::intervals::{INTERVALS, params_with_margin};
 use crate::kernels::keys::KEYS;
 use crate::kernels::lengths::GRANULES;
@@ -41,10 +41,11 @@ params_with_margin! {
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("collect_tile_i8")
-    .library(&[KEYS, INTERVALS, USABLE, CANDIDATES, COARSE_TEST, COLLECT_TILE, KEEP_ROW, TILE_I8])
+    .library(&[KEYS, INTERVALS, USABLE, CANDIDATES, COARSE_TEST, COLLECT_TILE, KEEP_ROW, PRODUCTS, TILE_I8])
     .source(wgsl!("screen/collect_tile_i8"))
     .buffers(BUFFERS)
-    .overrides(&[("FORM", Form::QUANTIZED), ("HAS_BITSET", &[0, 1])])
+    .overrides(&[("FORM", Form::QUANTIZED), ("HAS_BITSET", &[0, 1]), OF_BITS])
+    .only(has_form)
     .lengths(&[GRANULES])
     .workgroup(256, 2 * 8 * 33 * 16 + 8)
     .holds_tile();
@@ -84,14 +85,15 @@ pub struct RoundPart {
 pub(crate) fn encode(
     commands: &mut Commands<'_>,
     (kernel, height): (&'static Kernel, Option<u32>),
-    (form, has_bits): (Form, bool),
+    (form, has_bitset, of_bits): (Form, bool, bool),
     part: &RoundPart,
     params: Params,
     buffers: &Buffers<'_>,
 ) -> Result<()> {
     let &RoundPart { round: Round { step, skip }, base, first, blocks, .. } = part;
-    let constants: Vec<u32> = [form as u32, has_bits.into()].into_iter().chain(height).collect();
-    let pipeline = commands.gpu().pipeline(kernel, &constants)?;
+    // Matrices, which have a height, multiply integers alone.
+    let last = height.unwrap_or(of_bits.into());
+    let pipeline = commands.gpu().pipeline(kernel, &[form as u32, has_bitset.into(), last])?;
     let plane = params.queries * params.capacity;
     let params = Params { first, step, ratio: skip / step, base, plane, ..params };
     let grid = Grid::Tiles(params.queries.div_ceil(height.unwrap_or(BLOCK_ROWS)), blocks);

@@ -45,18 +45,21 @@ params! {
         smallest: f32,
         /// A length greater than that of any such vector.
         tiny: f32,
-        /// 1: vectors minus the centre are integers, which become their own codes.
+        /// 1: vectors minus the centre are integers, which become their own codes. [`BITS`]: vectors are bytes of bits, which are so without a centre.
         whole: u32,
     }
 }
 
+/// The value of `whole` for bits.
+pub const BITS: u32 = 2;
+
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("quantize")
     .library(&[GRID, ACROSS, SIXTEEN, METRIC, WORDS_IN_BLOCKS])
-    .source(wgsl!("screen/quantize"))
+    .source(wgsl!("screen/quantize", BITS))
     .buffers(BUFFERS)
     .overrides(&[("METRIC", REFINED_METRICS), ("PLANES", &[1, 2]), ("SLOTS", &[0, 1])])
-    .loads_rows()
+    .loads_rows_and_bits()
     .lengths(&[VECTORS, GRANULES])
     .workgroup(INVOCATIONS, INVOCATIONS * 16 + AT_ONCE * 4);
 
@@ -90,6 +93,11 @@ pub(crate) struct Slots<'a> {
     pub(crate) rows: u32,
 }
 
+/// The value of `METRIC`: bits are quantised alike for all metrics.
+pub(crate) fn constant_of(metric: Metric) -> u32 {
+    metric_constant(if metric.counts_bits() { Metric::Hamming } else { metric })
+}
+
 /// Records the kernel for vectors of this element type, quantised to one plane or two. `has_slots` if they go to the slots of a list.
 pub(crate) fn encode(
     commands: &mut Commands<'_>,
@@ -98,7 +106,7 @@ pub(crate) fn encode(
     params: &Params,
     buffers: &Buffers<'_>,
 ) -> Result<()> {
-    let constants = [metric_constant(metric), planes, has_slots.into()];
+    let constants = [constant_of(metric), planes, has_slots.into()];
     let pipeline = commands.gpu().pipeline_for(&KERNEL, elements, &constants)?;
     let grid = Grid::Linear(u64::from(params.end_row - params.first_row).div_ceil(AT_ONCE.into()));
     commands.dispatch(&pipeline, params, &buffers.slices(), grid)

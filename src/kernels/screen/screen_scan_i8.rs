@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::gpu::{Buffer, Commands, Grid, Kernel, USABLE, buffers, wgsl};
-use crate::kernels::blocks::{BLOCK_ROWS, Part, SCORES, Scored};
+use crate::kernels::blocks::{BLOCK_ROWS, OF_BITS, PRODUCTS, Part, SCORES, Scored, has_form};
 use crate::kernels::intervals::{INTERVALS, params_with_margin};
 use crate::kernels::keys::KEYS;
 use crate::kernels::lengths::GRANULES;
@@ -52,7 +52,7 @@ pub const QUERIES_AT_ONCE: u32 = 8;
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("screen_scan_i8")
-    .library(&[KEYS, SCORES, INTERVALS, USABLE])
+    .library(&[KEYS, SCORES, INTERVALS, USABLE, PRODUCTS])
     .source(wgsl!("screen/screen_scan_i8", QUERIES_AT_ONCE))
     .buffers(BUFFERS)
     .overrides(&[
@@ -60,7 +60,9 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("screen_scan_i8")
         ("PLANES", &[1, 2]),
         ("FORM", Form::QUANTIZED),
         ("HAS_BITSET", &[0, 1]),
+        OF_BITS,
     ])
+    .only(has_form)
     .lengths(&[GRANULES])
     .fits_registers()
     .workgroup(64, 4 * 2 * 8 * 16 + 16 * 68 * 4 + 16 * 4);
@@ -117,17 +119,18 @@ impl Scan<'_> {
 }
 
 /// Records the kernel for quantised queries of one plane or two, of one block each, with `finer` steps of the second plane in a step of
-/// the first. `scores` has room for all queries.
+/// the first; or with `of_bits` for bytes of bits. `scores` has room for all queries.
 pub(crate) fn encode(
     commands: &mut Commands<'_>,
     scored: &Scored<'_>,
     scan: &Scan<'_>,
     granules: u32,
     (planes, finer): (u32, u32),
+    of_bits: bool,
 ) -> Result<()> {
     let &Scored { queries, count, rows, scores, room, part } = scored;
     let at_once = count.next_power_of_two().min(QUERIES_AT_ONCE);
-    let constants = [at_once, planes, scan.form as u32, scan.allowed.is_some().into()];
+    let constants = [at_once, planes, scan.form as u32, scan.allowed.is_some().into(), of_bits.into()];
     let pipeline = commands.gpu().pipeline(&KERNEL, &constants)?;
     let params = Params {
         queries: count,

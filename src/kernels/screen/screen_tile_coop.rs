@@ -90,7 +90,7 @@ fn is_right(gpu: &Gpu) -> Boxed<'_, bool> {
             part,
         };
         let mut commands = Commands::new(gpu, None);
-        screen_tile_i8::encode(&mut commands, &KERNEL, &scored, TILE_GRANULES as u32)?;
+        screen_tile_i8::encode(&mut commands, &KERNEL, &scored, TILE_GRANULES as u32, false)?;
         let parts = commands.read(&[(&scores, 0, (SIDE * SIDE * 4) as u64)]).await?;
         Ok(words::<f32>(&parts[0]).eq(tile.scores.iter().copied()))
     })

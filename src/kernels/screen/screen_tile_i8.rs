@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::gpu::{Commands, Grid, Kernel, params, wgsl};
-use crate::kernels::blocks::{SCORE_BUFFERS, SCORES, Scored, TILE_I8};
+use crate::kernels::blocks::{OF_BITS, PRODUCTS, SCORE_BUFFERS, SCORES, Scored, TILE_I8};
 use crate::kernels::distance::distance_tile::TILE_QUERIES;
 use crate::kernels::lengths::GRANULES;
 
@@ -24,22 +24,26 @@ params! {
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("screen_tile_i8")
-    .library(&[SCORES, TILE_I8])
+    .library(&[SCORES, PRODUCTS, TILE_I8])
     .source(wgsl!("screen/screen_tile_i8"))
     .buffers(SCORE_BUFFERS)
+    .overrides(&[OF_BITS])
     .lengths(&[GRANULES])
     .workgroup(256, 2 * 8 * 33 * 16)
     .holds_tile();
 
-/// Records this kernel or `screen_tile_coop` for quantised queries and rows.
+/// Records this kernel or `screen_tile_coop` for quantised queries and rows, which with `of_bits` are bytes of bits.
 pub(crate) fn encode(
     commands: &mut Commands<'_>,
     kernel: &'static Kernel,
     scored: &Scored<'_>,
     granules: u32,
+    of_bits: bool,
 ) -> Result<()> {
     let &Scored { count, room, part, .. } = scored;
-    let pipeline = commands.gpu().pipeline(kernel, &[])?;
+    // Tiles on matrices have no such constant: they multiply integers alone.
+    let constants: Vec<u32> = kernel.overrides.iter().map(|_| of_bits.into()).collect();
+    let pipeline = commands.gpu().pipeline(kernel, &constants)?;
     let params = Params {
         granules,
         room,

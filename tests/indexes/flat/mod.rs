@@ -1,5 +1,6 @@
 //! `Flat` compared with the truth: whole numbers bit for bit, floats within the promised bounds.
 
+mod bits;
 mod dynamic;
 mod integers;
 mod paths;

@@ -15,6 +15,12 @@ fn coarse_row(row: u32, terms: vec4<f32>) -> vec4<f32> {
 fn coarse_query(query: u32, terms: vec4<f32>, threshold: u32) -> vec4<f32> {
   if (query >= params.queries) { return vec4(FAR, 0.0, 0.0, 0.0); }
   let one = query_of(terms, 0.0).one;
+  if (FORM == FORM_JACCARD) {
+    // At a distance of up to `most`, the bits that both have, times this factor, are no fewer than those of both vectors together.
+    let most = value_of(threshold) + 4.0 * params.margin;
+    if (most >= 1.0) { return vec4(-0.5 * FAR, 0.0, 0.0, 0.0); }
+    return vec4(terms.w, (2.0 - most) / (1.0 - most), 0.0, 0.0);
+  }
   return vec4(one.x - value_of(threshold), one.yzw);
 }
 

@@ -1,4 +1,4 @@
-// The dot products of a tile of quantised queries and rows by four-way integer products. A workgroup computes a tile of 128 x
+// The scores of a tile of quantised queries and rows by four-way integer products, or by counting bits. A workgroup computes a tile of 128 x
 // 128, each invocation 8 x 16 or 8 x 8 of it in registers. Slices of 32 dimensions of both operands lie transposed in workgroup memory,
 // four dimensions per word, while the next ones are loaded. Sums stay below 2^24, so f32 holds them exactly.
 const TILE = BLOCK_ROWS; // queries, and rows
@@ -38,9 +38,8 @@ fn multiply_tile(query_block: u32, row_block: u32, index: u32, sums: ptr<functio
     for (var i = 0u; i < LOADS; i++) {
       // unroll
       for (var w = 0u; w < 4u; w++) {
-        // Stored with 128 added: flipping the highest bit subtracts it.
-        query_slice[first_word + i * 4u + w][column / 4u][column % 4u] = next_query[i][w] ^ 0x80808080u;
-        row_slice[first_word + i * 4u + w][column / 4u][column % 4u] = next_row[i][w] ^ 0x80808080u;
+        query_slice[first_word + i * 4u + w][column / 4u][column % 4u] = codes_of(next_query[i])[w];
+        row_slice[first_word + i * 4u + w][column / 4u][column % 4u] = codes_of(next_row[i])[w];
       }
     }
     workgroupBarrier();
@@ -67,10 +66,10 @@ fn multiply_tile(query_block: u32, row_block: u32, index: u32, sums: ptr<functio
           // unroll
           for (var j = 0u; j < FOURS; j++) {
             (*sums)[i * 4u + e][j] += vec4(
-              dot4I8Packed(query[e], four[j].x),
-              dot4I8Packed(query[e], four[j].y),
-              dot4I8Packed(query[e], four[j].z),
-              dot4I8Packed(query[e], four[j].w),
+              product(query[e], four[j].x),
+              product(query[e], four[j].y),
+              product(query[e], four[j].z),
+              product(query[e], four[j].w),
             );
           }
         }

@@ -28,7 +28,7 @@ safetensors file, described in docs/files.md, which appears under its name when 
 
 --json prints one object, in one line:
   rows, dim                of the file
-  elements                 f32, f16, bf16, i8 or u8, how rows are stored
+  elements                 f32, f16, bf16, i8, u8 or bits, how rows are stored
   index, lists, metric     as requested; lists is null for flat
   device                   {name, backend, driver, kind}
   residency                where the rows were: device, host or mapped
@@ -43,6 +43,7 @@ Examples:
   nearfield build --rows base.npy --index flat --metric cosine --out index.nf
   nearfield build --rows base.npy --index ivf --lists 4096 --iterations 20 --out index.nf
   nearfield build --rows base.npy --row-ids ids.npy --elements f16 --out index.nf
+  nearfield build --rows ubinary.npy --bits --metric hamming --out index.nf
   nearfield build --rows large.fbin --memory 20GiB --out index.nf
   nearfield search --index-file index.nf --queries query.npy -k 10 --probes 16";
 
@@ -67,9 +68,12 @@ pub(crate) struct Args {
     /// Lists of an ivf index; by default about four times the square root of the number of rows
     #[arg(long, value_name = "N", value_parser = arguments::count)]
     lists: Option<usize>,
-    /// Metric: cosine, l2sq, l2 or ip (the inner product, negated)
-    #[arg(long, value_name = "METRIC", default_value = "cosine", value_parser = arguments::word::<Metric>)]
+    /// Metric: cosine, l2sq, l2 or ip (the inner product, negated), and of bits hamming (with --bits the default) or jaccard
+    #[arg(long, value_name = "METRIC", default_value = "cosine", default_value_if("bits", "true", "hamming"), value_parser = arguments::word::<Metric>)]
     metric: Metric,
+    /// Bytes (u8) of the files are eight bits each, and bools are bits, eight of which make an element
+    #[arg(long)]
+    bits: bool,
     /// Ids of the rows instead of their numbers: a .npy of whole numbers, one a row
     #[arg(long, value_name = "FILE")]
     row_ids: Option<PathBuf>,
@@ -104,7 +108,11 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let inputs = [("--rows", Some(args.rows.as_path())), ("--row-ids", args.row_ids.as_deref())];
     files::check_outputs(&inputs, &[("--out", Some(&args.out))], args.force)?;
-    let rows = files::open(&args.rows, "--rows")?;
+    files::check_bits(args.metric, args.bits)?;
+    if let (true, Some(elements)) = (args.bits, args.elements) {
+        ensure!(elements == ElementKind::Bits, "--elements: needed bits with --bits, given {elements}");
+    }
+    let rows = files::open_as(&args.rows, "--rows", args.bits)?;
     let ids = args.row_ids.as_deref().map(|ids| files::row_ids(ids, rows.rows())).transpose()?;
     let of_lists = [
         ("--lists", args.lists.is_some()),

@@ -18,7 +18,7 @@ use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::StreamExt;
-use nearfield::{MatrixView, interruptible};
+use nearfield::{ElementKind, MatrixView, PackedBits, Vectors, interruptible};
 use serde::{Deserialize, Serialize};
 use tokio::sync::OnceCell;
 
@@ -160,7 +160,20 @@ fn searched(
         );
     }
     let search = wanted.probes.options(&index, wanted.k);
-    let run = || index.search_with(MatrixView::new(values, queries.dim())?, &search);
+    let bytes: Vec<PackedBits>;
+    let asked: Vectors<'_> = match index.elements() {
+        ElementKind::Bits => {
+            if let Some(other) = values.iter().find(|&&x| x != f32::from(x as u8)) {
+                return exec_err!(
+                    "queries: needed bytes from 0 to 255, as the index is of bits, given {other:e}"
+                );
+            }
+            bytes = values.iter().map(|&x| PackedBits(x as u8)).collect();
+            MatrixView::new(&bytes, queries.dim()).map_err(in_file)?.into()
+        }
+        _ => MatrixView::new(values, queries.dim()).map_err(in_file)?.into(),
+    };
+    let run = || index.search_with(asked, &search);
     let found = interruptible(move || !stop.load(Ordering::Relaxed), run).map_err(in_file)?;
     let hits = found.neighbors.hits();
     let ids: Vec<u64> = hits.iter().map(|hit| hit.id).collect();

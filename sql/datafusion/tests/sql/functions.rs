@@ -67,6 +67,12 @@ async fn functions_and_operators_have_values_or_null() {
         ("[1.0, 2.0] <-> [4.0, 6.0]", Some(5.0)),
         ("[1.0, 2.0] <#> [4.0, 6.0]", Some(-16.0)),
         ("[3.0, 4.0] <=> [4.0, 3.0]", Some(1.0 - 24.0 / 25.0)),
+        ("hamming_distance([255, 3], [15, 2])", Some(5.0)),
+        ("[255, 3] <~> [15, 2]", Some(5.0)),
+        ("[255, 3] <%> [15, 2]", Some(0.5)),
+        ("jaccard_distance([0, 0], [0, 0])", Some(1.0)),
+        ("hamming_distance([255, 256], [0, 0])", None),
+        ("hamming_distance([0.5], [0])", None),
     ] {
         let found = sql.run(&format!("SELECT {expression}")).await;
         let found = found.column(0).as_primitive::<Float64Type>();

@@ -11,7 +11,7 @@ use crate::engine::screens::int8::tiles::Tiles;
 use crate::error::{Error, Result};
 use crate::gpu::{AdapterKind, Buffer, BufferSlice, Commands, Gpu, RowLayout, Share, Wanted};
 use crate::host::Quantizer;
-use crate::kernels::{BLOCK_ROWS, Scored, metric_constant, quantize, screen_scan_i8, screen_tile_i8};
+use crate::kernels::{BLOCK_ROWS, Scored, quantize, screen_scan_i8, screen_tile_i8};
 use crate::metric::{Form, Metric};
 use crate::options::quantization::Quantization;
 use crate::screen::centre::Centre;
@@ -34,12 +34,13 @@ impl Quantization {
 /// 2^24: at this length they go up to 16.
 const WHOLE_DIM: usize = 8192;
 
-/// Whether rows are integers that can be their own codes. For cosine vectors are divided by their norms and lie around a centre, which u8
+/// Whether rows are integers or bits that can be their own codes. For cosine vectors are divided by their norms and lie around a centre, which u8
 /// would move to another place for each norm.
 pub(crate) fn are_codes(metric: Metric, elements: ElementKind, dim: usize) -> bool {
     let is_fitting = match elements {
         ElementKind::I8 => true,
         ElementKind::U8 => !metric.compares_directions(),
+        ElementKind::Bits => true,
         _ => false,
     };
     is_fitting && dim <= WHOLE_DIM
@@ -219,7 +220,7 @@ impl QuantizedRows {
     }
 
     /// Quantises the vectors `range`, whose norms are known. With a list of slots, vectors go to the slots on it. Vectors
-    /// of integers become their own codes where those of rows are; `integral` tells that f32 are integers.
+    /// of integers become their own codes where those of rows are, and bytes of bits always; `integral` tells that f32 are integers.
     pub(crate) fn encode_vectors(
         &self,
         commands: &mut Commands<'_>,
@@ -231,6 +232,7 @@ impl QuantizedRows {
     ) -> Result<()> {
         let is_of_rows = vectors.layout.elements.is_integer();
         let is_whole = self.are_rows && (is_of_rows || integral && Quantizing::fits_whole(self.dim));
+        let whole = if self.of_bits() { quantize::BITS } else { is_whole.into() };
         let params = quantize::Params {
             vectors: (vectors.layout.stride / 4) as u32,
             granules: self.granules(),
@@ -239,7 +241,7 @@ impl QuantizedRows {
             plane: (into.plane_bytes / quantize::GRANULE as u64) as u32,
             first_slot: slots.map_or(0, |slots| slots.first_slot),
             rows: slots.map_or(0, |slots| slots.rows),
-            whole: is_whole.into(),
+            whole,
             ..quantize::Params::of(self.quantizing(is_whole))
         };
         let buffers = quantize::Buffers {
@@ -264,7 +266,8 @@ impl QuantizedRows {
     ) -> Result<()> {
         // Queries of integers have the same.
         let finer = self.quantizing(false).finer;
-        screen_scan_i8::encode(commands, scored, scan, self.granules(), (planes, finer))
+        let of_bits = self.of_bits();
+        screen_scan_i8::encode(commands, scored, scan, self.granules(), (planes, finer), of_bits)
     }
 
     pub(crate) fn encode_tile(
@@ -273,7 +276,7 @@ impl QuantizedRows {
         tiles: Tiles,
         scored: &Scored<'_>,
     ) -> Result<()> {
-        screen_tile_i8::encode(commands, tiles.scores(), scored, self.granules())
+        screen_tile_i8::encode(commands, tiles.scores(), scored, self.granules(), self.of_bits())
     }
 
     /// How vectors are quantised: whole ones are their own codes.
@@ -285,6 +288,11 @@ impl QuantizedRows {
         }
     }
 
+    /// Whether codes are bytes of bits.
+    pub(crate) fn of_bits(&self) -> bool {
+        self.metric.counts_bits()
+    }
+
     /// Granules of a quantised vector, as kernels count them.
     pub(crate) fn granules(&self) -> u32 {
         quantize::granules(self.dim)
@@ -293,7 +301,7 @@ impl QuantizedRows {
 
 /// The kernels that quantise rows, queries, and rows that go to the slots of a list. Rows that are their own codes all go to slots.
 pub(crate) fn quantizing(metric: Metric, elements: ElementKind, in_blocks: bool) -> Vec<Wanted> {
-    let metric = metric_constant(metric);
+    let metric = quantize::constant_of(metric);
     let quantize = |planes, slots| {
         Wanted::of(&quantize::KERNEL).with("METRIC", metric).with("PLANES", planes).with("SLOTS", slots)
     };

@@ -52,6 +52,26 @@ pub(in crate::engine::screens) const SCAN_I8: ScoreKernel = ScoreKernel {
     },
 };
 
+/// The screen of bits, whose codes are the rows themselves: their scores tell the distances.
+pub(in crate::engine::screens) const BITS: ScreenKernels =
+    ScreenKernels { kernels: &[&SCAN_BITS, &TILE_BITS], ..INTEGERS };
+
+pub(in crate::engine::screens) const SCAN_BITS: ScoreKernel = ScoreKernel {
+    name: ScreenKernel::ScanBits,
+    stage: "screen_scan_bits",
+    // A query has no residual.
+    planes: [1, 1],
+    scoring: |metric, _| {
+        let form = Form::quantized(metric) as u32;
+        let scan = Wanted::of(&screen_scan_i8::KERNEL).with("FORM", form).with("PLANES", 1);
+        vec![scan.clone().with("QUERIES", 1), Wanted::of(&pick::KERNEL).with("FORM", form), scan]
+    },
+    ..SCAN_I8
+};
+
+pub(in crate::engine::screens) const TILE_BITS: ScoreKernel =
+    ScoreKernel { name: ScreenKernel::TileBits, stage: "screen_tile_bits", few: Some(&SCAN_BITS), ..TILE_I8 };
+
 /// The scan where a low tile on matrices takes more queries in as little time (docs/lessons.md).
 const SCAN_BEFORE_MATRICES: ScoreKernel = ScoreKernel { most_queries: 12, ..SCAN_I8 };
 
@@ -142,7 +162,7 @@ fn encode_collecting(
         counts: into.counts.into(),
         candidates: into.candidates,
     };
-    let constants = (scoring.intervals.form, scoring.allowed.is_some());
+    let constants = (scoring.intervals.form, scoring.allowed.is_some(), quantized.of_bits());
     let height = collect_tile_coop::height_for(commands.gpu(), kernel, into.queries);
     collect_tile_i8::encode(commands, (kernel, height), constants, part, params, &buffers)
 }

@@ -23,11 +23,12 @@ Files of vectors are .npy, .npz, .safetensors, .hdf5 (FILE.npz:MEMBER names a me
 .u8bin and .i8bin, of any type of numbers, and in a program with the feature `parquet` columns of .parquet and .arrow (FILE.parquet:COLUMN); - is the standard input. docs/files.md has the rules.
 
 The first answers are printed: for each query the ids and distances of its nearest rows, nearest first. --out writes all of them. \
-Distances of l2sq are squared; those of cosine are 1 - cosine; those of ip are negated, so that smaller is nearer in every metric.
+Distances of l2sq are squared; those of cosine are 1 - cosine; those of ip are negated, so that smaller is nearer in every metric. With --bits, \
+hamming counts the bits that differ, and jaccard is their share of the bits that either vector has.
 
 --json prints one object, in one line:
   rows, queries, dim  counts
-  elements            f32, f16, bf16, i8 or u8, how rows are stored
+  elements            f32, f16, bf16, i8, u8 or bits, how rows are stored
   metric, k           as requested; k is null with --radius
   radius              as requested (the text inf if it is infinite), or null
   probes              as requested or found for --recall, or null
@@ -63,6 +64,7 @@ Examples:
   nearfield search --rows base.npy --labels names.txt --queries query.npy --radius 0.3
   nearfield search --rows sift.fvecs --queries query.fvecs --metric l2sq --truth groundtruth.ivecs
   nearfield search --rows a.npz:train --queries a.npz:test --filter allowed.npy --device radeon
+  nearfield search --rows ubinary.npy --queries query.npy --bits --metric jaccard
   nearfield search --rows large.fbin --queries query.fbin --device all --residency host
   nearfield search --rows large.fbin --queries query.fbin --memory 20GiB
   nearfield search --rows larger.fbin --queries query.fbin --residency mapped
@@ -86,9 +88,12 @@ pub(crate) struct Args {
     /// Find all rows within this distance instead of the k nearest
     #[arg(long, value_name = "R", allow_negative_numbers = true, value_parser = arguments::radius, conflicts_with_all = ["k", "probes", "truth", "ids", "distances"])]
     pub(super) radius: Option<f32>,
-    /// Metric: cosine, l2sq, l2 or ip (the inner product, negated)
-    #[arg(long, value_name = "METRIC", default_value = "cosine", value_parser = arguments::word::<Metric>)]
+    /// Metric: cosine, l2sq, l2 or ip (the inner product, negated), and of bits hamming (with --bits the default) or jaccard
+    #[arg(long, value_name = "METRIC", default_value = "cosine", default_value_if("bits", "true", "hamming"), value_parser = arguments::word::<Metric>)]
     pub(super) metric: Metric,
+    /// Bytes (u8) of the files are eight bits each, and bools are bits, eight of which make an element
+    #[arg(long, conflicts_with = "index_file")]
+    pub(super) bits: bool,
     /// Ids of the rows instead of their numbers: a .npy of whole numbers, one a row
     #[arg(long, value_name = "FILE", conflicts_with_all = ["index_file", "truth"])]
     pub(super) row_ids: Option<PathBuf>,

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use nearfield::io::{Selection, read_selection};
-use nearfield::{Filter, Index, Matrix, MatrixView, SearchOptions, SearchResult, Statistics};
+use nearfield::{ElementKind, Filter, Index, Matrix, MatrixView, SearchOptions, SearchResult, Statistics};
 use serde_json::json;
 
 pub(crate) use args::Args;
@@ -30,7 +30,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let source = Source::open(args)?;
     let labels = args.labels.as_deref().map(|path| source.labels(path)).transpose()?;
     let allowed = args.filter.as_ref().map(read_selection).transpose().context("--filter")?;
-    let query_file = files::open_queries(&args.queries, source.dim, source.argument)?;
+    let of = (source.dim, source.kind == ElementKind::Bits);
+    let query_file = files::open_queries(&args.queries, of, source.argument)?;
     args.ensure_fit(query_file.rows())?;
     let truth_of = |rows: usize| -> Result<Option<Truth>> {
         args.truth.as_ref().map(|path| Truth::open(path, query_file.rows(), rows)).transpose()

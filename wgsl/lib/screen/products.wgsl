@@ -1,0 +1,13 @@
+// What a word of codes adds to a score: the products of four integers, or the number of common bits of 32.
+override OF_BITS: u32 = 0u; // 1: codes are bytes of bits
+
+/// Codes as they are multiplied. Integers are stored with 128 added: flipping the highest bit subtracts it.
+fn codes_of(stored: vec4<u32>) -> vec4<u32> {
+  if (OF_BITS == 1u) { return stored; }
+  return stored ^ vec4(0x80808080u);
+}
+
+fn product(a: u32, b: u32) -> i32 {
+  if (OF_BITS == 1u) { return i32(countOneBits(a & b)); }
+  return dot4I8Packed(a, b);
+}
