@@ -105,7 +105,7 @@ def test_an_index_may_be_trained_empty_take_ids_and_tell_of_its_progress(integer
         ({"empty": True, "ids": range(500)}, ValueError, "ids: needed an index that holds its rows"),
         ({"ids": [1, 2]}, ValueError, "ids: needed 500 ids, one a row, given 2"),
         ({"ids": [7] * 500}, ValueError, "ids: needed .* given 7 again"),
-        ({"metric": "cos\nine"}, ValueError, "metric: needed l2sq, l2, cosine or ip, given cos ine"),
+        ({"metric": "cos\nine"}, ValueError, "metric: needed l2sq, l2, cosine, ip, hamming or jaccard, given cos ine"),
         ({"metric": 3}, TypeError, "metric: needed a word, given 3"),
         ({"dtype": "f8"}, TypeError, "dtype: needed float32, float16, int8 or uint8, given float64"),
         ({"device": 3}, TypeError, "device: needed a nearfield.Device, a name or None, given 3"),

@@ -73,13 +73,17 @@ impl Accepted {
         if self.floats { "floats or integers" } else { "integers" }
     }
 
-    /// Whether an array fits, and how well: floats before integers, so that an archive of vectors and ids has one answer.
+    /// Whether an array fits, and how well: floats before integers and bools last, so that an archive of vectors, ids and masks has one answer.
     fn rank(&self, header: &Header) -> Option<usize> {
         let (element, _) = header.element?;
         let is_column = self.dimensions == 1 && matches!(header.shape.as_slice(), [_, 1]);
         let fits =
             (header.shape.len() == self.dimensions || is_column) && (self.floats || element.is_integer());
-        fits.then_some(usize::from(self.floats && element.is_integer()))
+        let rank = match element {
+            ElementType::Bool => 2,
+            _ => usize::from(self.floats && element.is_integer()),
+        };
+        fits.then_some(rank)
     }
 
     fn choose(&self, archive: &dyn Archive, name: Option<&str>) -> Result<Array> {

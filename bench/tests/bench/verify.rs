@@ -99,7 +99,10 @@ fn refuses_bad_input() -> Result<()> {
         ("--rows two.npy --queries wide.npy", &["--queries", "needed dim 2", "given dim 3"]),
         ("--rows broken.npy --queries two.npy --device host", &["--rows", "broken.npy", "row 1"]),
         ("--rows two.npy --queries broken.npy --device host", &["--queries", "broken.npy", "row 1"]),
-        ("--rows two.npy --queries two.npy --metric far", &["'far'", "--metric", "l2sq, l2, cosine or ip"]),
+        (
+            "--rows two.npy --queries two.npy --metric far",
+            &["'far'", "--metric", "l2sq, l2, cosine, ip, hamming or jaccard"],
+        ),
         ("--rows two.npy --queries two.npy --sample few", &["'few'", "--sample"]),
         ("--rows two.npy --queries two.npy -k 0", &["'0'", "at least 1"]),
         ("--rows two.npy --queries two.npy --device nobody", &["--device", "\"nobody\""]),

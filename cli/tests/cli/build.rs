@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use nearfield::Metric;
 use nearfield::io::{Ids, write_npy, write_truth};
 use nearfield_testing::programs::has_device;
@@ -92,6 +92,72 @@ fn rows_of_integers_are_stored_as_they_are() -> Result<()> {
         "build --rows wide.npy --metric l2sq --out other.nf",
         &[("--elements i8", &["--elements: needed numbers that i8 holds exactly", "in row 0"])],
     )
+}
+
+#[test]
+fn bits_are_searched_as_bits_where_the_caller_says_so() -> Result<()> {
+    if !has_device() {
+        return Ok(());
+    }
+    let here = Here::new()?;
+    let rows: Vec<u8> = (0..700u32 * 3).map(|at| (at * at % 253) as u8).collect();
+    let bools: Vec<u8> = rows.iter().flat_map(|byte| (0..8).rev().map(move |bit| byte >> bit & 1)).collect();
+    write_npy(here.at("b.npy"), [700, 3], &rows)?;
+    write_npy(here.at("q.npy"), [4, 3], &rows[30..42])?;
+    // The header of bytes says that they are bools.
+    let npy = |name: &str, shape: [usize; 2], values: &[u8]| -> Result<()> {
+        write_npy(here.at(name), shape, values)?;
+        let bytes = here.read(name)?;
+        let place = bytes.windows(3).position(|word| word == b"|u1").context("a header")?;
+        fs::write(here.at(name), [&bytes[..place], b"|b1", &bytes[place + 3..]].concat())?;
+        Ok(())
+    };
+    npy("bools.npy", [700, 24], &bools)?;
+    npy("odd.npy", [2, 12], &bools[..24])?;
+    let wanted: Vec<Vec<(u32, i64)>> = rows[30..42]
+        .chunks(3)
+        .map(|query| {
+            let distance = |row: &[u8]| query.iter().zip(row).map(|(q, x)| (q ^ x).count_ones()).sum();
+            let mut all: Vec<(u32, i64)> = rows.chunks(3).map(distance).zip(0..).collect();
+            all.sort_unstable();
+            all.truncate(6);
+            all
+        })
+        .collect();
+    let check = |arguments: &str| -> Result<()> {
+        let record =
+            here.record(&format!("search {arguments} -k 6 --force --ids ids.npy --distances d.npy"))?;
+        assert_eq!(
+            (&record["elements"], &record["metric"]),
+            (&"bits".into(), &"hamming".into()),
+            "{arguments}"
+        );
+        let ids: Vec<i64> = wanted.iter().flatten().map(|hit| hit.1).collect();
+        assert_eq!(here.ids("ids.npy")?.values, ids, "{arguments}");
+        Ok(())
+    };
+    check("--rows b.npy --queries q.npy --bits")?;
+    check("--rows bools.npy --queries q.npy --bits")?;
+    check("--rows b.npy --queries q.npy --bits --metric hamming --residency mapped")?;
+    here.run("build --rows bools.npy --bits --metric hamming --out b.nf")?;
+    check("--index-file b.nf --queries q.npy")?;
+    here.fail(
+        "search",
+        &[
+            ("--rows b.npy --queries q.npy --metric hamming", &["--metric hamming: needed --bits"]),
+            (
+                "--rows b.npy --queries q.npy --bits --metric l2",
+                &["--bits: needed --metric hamming or jaccard"],
+            ),
+            ("--rows bools.npy --queries q.npy", &["needed dim 24"]),
+            ("--rows bools.npy --queries bools.npy", &["needed numbers, or --bits", "bool in row 0"]),
+            (
+                "--rows odd.npy --queries q.npy --bits",
+                &["--rows with --bits", "a multiple of eight", "12 of bool"],
+            ),
+        ],
+    )?;
+    here.fail("build --out i.nf --rows b.npy --bits", &[("--index ivf --lists 4", &["a Flat takes bits"])])
 }
 
 #[test]

@@ -79,7 +79,7 @@ fn refuses_bad_arguments() -> Result<()> {
         &[
             ("--k 0", &["'0'", "--k", "at least 1"]),
             ("--k ten", &["'ten'", "--k", "at least 1"]),
-            ("--metric manhattan", &["'manhattan'", "--metric", "l2sq, l2, cosine or ip"]),
+            ("--metric manhattan", &["'manhattan'", "--metric", "l2sq, l2, cosine, ip, hamming or jaccard"]),
             ("--scratch many", &["'many'", "--scratch", "like 256MiB"]),
             ("--ids ids.txt", &["'ids.txt'", "--ids", ".npy"]),
             ("--distances missing/d.npy", &["--distances", "directory", "missing"]),

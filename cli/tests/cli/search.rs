@@ -219,7 +219,7 @@ fn mistakes_get_a_suggestion() -> Result<()> {
             ("search rows.npy queries.npy", &["'rows.npy'", usage]),
         ],
     )?;
-    let metric = "METRIC>': needed l2sq, l2, cosine or ip; did you mean l2?";
+    let metric = "METRIC>': needed l2sq, l2, cosine, ip, hamming or jaccard; did you mean l2?";
     here.fail(
         SEARCH,
         &[
