@@ -154,7 +154,7 @@ fn draw(random: &mut Random) -> Case {
         let cases = Case::confined(kind);
         return cases[random.below(cases.len())];
     }
-    let elements = ElementKind::ALL[random.below(ElementKind::ALL.len())];
+    let elements = ElementKind::NUMBERS[random.below(ElementKind::NUMBERS.len())];
     let values = [Values::Whole, Values::Floats, Values::Adversarial][random.below(3)];
     let dim = DIMS[random.below(DIMS.len())];
     let row_bytes = 4 * dim.next_multiple_of(8) as u64;

@@ -36,8 +36,7 @@ pub(crate) fn knn<'py>(
     let _running = call::check(py)?;
     let (k, metric): (usize, Metric) = (k.count("k")?, named(py, metric.word("metric")?)?);
     let rows = Vectors::of(rows, "rows", None)?;
-    let of_bits = Metric::OF_BITS.contains(&metric);
-    let elements = if of_bits { ElementKind::Bits } else { ElementKind::F32 };
+    let elements = metric.default_elements();
     let rows = rows.view_of(py, "rows", elements)?;
     let queries = Vectors::of(queries, "queries", Some(rows.dim()))?;
     let queries = queries.view_of(py, "queries", elements)?;
@@ -50,7 +49,7 @@ pub(crate) fn knn<'py>(
     let found = call::run(py, |_| {
         let queries = asked.view()?;
         // Bits are in an index alone.
-        if filter.is_none() && !of_bits {
+        if filter.is_none() && elements != ElementKind::Bits {
             match device.nearest(queries, rows, metric, k) {
                 // More rows than the adapter can bind at once: an index has them in segments.
                 Err(Error::Unsupported { .. }) => {}

@@ -171,7 +171,7 @@ impl Index {
         self.change(py, |index, _| index.update(&ids, rows))
     }
 
-    /// The rows with these ids, float32 `[ids, dim]`, in their order.
+    /// The rows with these ids, `[ids, dim]`, in their order: float32, or of bits uint8.
     fn get<'py>(&self, py: Python<'py>, ids: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let ids = Ids::of(ids)?;
         let ids = ids.view()?;

@@ -28,8 +28,10 @@ fn elements_of(
     (metric, rows): (Metric, Option<ElementKind>),
 ) -> PyResult<ElementKind> {
     let Some(dtype) = dtype else {
-        let is_of_bits = Metric::OF_BITS.contains(&metric);
-        return Ok(if is_of_bits { ElementKind::Bits } else { rows.unwrap_or_default() });
+        return Ok(match (metric.default_elements(), rows) {
+            (ElementKind::F32, Some(rows)) => rows,
+            (elements, _) => elements,
+        });
     };
     if dtype.extract::<&str>().is_ok_and(|word| word == ElementKind::Bits.numpy_name()) {
         return Ok(ElementKind::Bits);

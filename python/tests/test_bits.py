@@ -63,7 +63,7 @@ def test_what_is_no_byte_is_refused() -> None:
         nf.Flat(rows, dtype="ubinary")
     with pytest.raises(ValueError, match="elements: needed bits for the metric hamming, given u8"):
         nf.Flat(rows, metric="hamming", dtype=np.uint8)
-    with pytest.raises(ValueError, match="a Flat takes bits"):
+    with pytest.raises(ValueError, match="a Flat alone compares bits"):
         nf.Ivf(rows, lists=2, metric="hamming")
 
 
@@ -80,6 +80,7 @@ def test_faiss_has_an_index_of_bits(tmp_path: Path) -> None:
     padded = index.search(queries, 301)
     assert (padded[0][:, 300] == 2**31 - 1).all() and (padded[1][:, 300] == -1).all()
     limits, near, _ = index.range_search(queries, 20)
+    assert near.dtype == np.float32
     assert (near < 20).all() and limits[-1] == len(near)
     np.testing.assert_array_equal(index.reconstruct(7), rows[7])
     assert index.reconstruct_n(0, 0).shape == (0, 8)
@@ -95,6 +96,9 @@ def test_faiss_has_an_index_of_bits(tmp_path: Path) -> None:
     assert named.remove_ids(np.array([1000, 1001])) == 2
     with pytest.raises(TypeError, match="x: needed uint8"):
         index.add(rows.astype(np.float32))
+    with pytest.raises(TypeError, match="index: needed an object of IndexBinaryFlat, given IndexFlatL2"):
+        faiss.IndexBinaryIDMap(faiss.IndexFlatL2(8))
+    assert type(faiss.index_binary_factory(64, "BFlat")) is faiss.IndexBinaryFlat
     with pytest.raises(ValueError, match="multiple of 8"):
         faiss.IndexBinaryFlat(12)
     with pytest.raises(ValueError, match=r"x: needed the shape \[n, 8\]"):

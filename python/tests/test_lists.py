@@ -107,7 +107,7 @@ def test_an_index_may_be_trained_empty_take_ids_and_tell_of_its_progress(integer
         ({"ids": [7] * 500}, ValueError, "ids: needed .* given 7 again"),
         ({"metric": "cos\nine"}, ValueError, "metric: needed l2sq, l2, cosine, ip, hamming or jaccard, given cos ine"),
         ({"metric": 3}, TypeError, "metric: needed a word, given 3"),
-        ({"dtype": "f8"}, TypeError, "dtype: needed float32, float16, int8 or uint8, given float64"),
+        ({"dtype": "f8"}, TypeError, 'dtype: needed float32, float16, int8, uint8 or "ubinary", given float64'),
         ({"device": 3}, TypeError, "device: needed a nearfield.Device, a name or None, given 3"),
         ({"device": "no such"}, nf.Error, "device: needed an adapter"),
         ({"progress": "yes"}, TypeError, "progress: needed True, False or a function"),

@@ -55,8 +55,7 @@ pub(crate) struct Settings {
 
 impl Settings {
     pub(crate) fn new(devices: Devices, metric: Metric, dim: usize) -> Self {
-        let elements = if metric.counts_bits() { ElementKind::Bits } else { ElementKind::F32 };
-        let quantization = Quantization::default();
+        let (elements, quantization) = (metric.default_elements(), Quantization::default());
         Self { resources: Resources::of(devices), metric, dim, elements, quantization }
     }
 
@@ -75,8 +74,9 @@ impl Settings {
         let &Self { ref resources, metric, dim, elements, quantization } = self;
         check_dim(dim)?;
         metric.check(elements)?;
-        // Bits are always their own codes.
-        let quantization = if metric.counts_bits() { Quantization::Int8 } else { quantization };
+        // A GPU has bits as codes.
+        let is_host = resources.devices.first()?.is_host();
+        let quantization = if metric.counts_bits() && !is_host { Quantization::Int8 } else { quantization };
         resources.devices.check()?;
         budget_of(&resources.devices, resources.budget)?;
         let (kept, expected) = (self.kept()?, resources.capacity as u64);
@@ -115,14 +115,9 @@ impl Settings {
     /// has of the rows.
     pub(crate) fn with_lists(mut self) -> Result<Self> {
         self.resources.streams = false;
-        if self.metric.counts_bits() || self.elements == ElementKind::Bits {
-            // Lists lie around means, which bits do not have.
-            return Err(Error::argument(
-                "metric",
-                "l2sq, l2, cosine or ip for an Ivf: a Flat takes bits",
-                self.metric,
-            ));
-        }
+        // Lists lie around means, which bits do not have.
+        self.metric.check_numbers()?;
+        self.elements.check_numbers("elements")?;
         let Self { resources: Resources { devices, residency, .. }, dim, quantization, .. } = &self;
         let is_host = devices.first().is_ok_and(Device::is_host);
         if *residency == Residency::Streamed && !is_host {
@@ -314,7 +309,10 @@ impl Common {
     /// Checks that the index can answer these queries with these options, as far as all kinds of indexes do.
     pub(crate) fn check_search(&self, queries: &Vectors<'_>, options: &SearchOptions<'_>) -> Result<()> {
         self.check_vectors("queries", queries)?;
-        self.metric.check(queries.kind())?;
+        if (queries.kind() == ElementKind::Bits) != self.metric.counts_bits() {
+            let needed = if self.metric.counts_bits() { "bits" } else { "numbers" };
+            return Err(Error::argument("queries", format!("{needed}, as the index stores"), queries.kind()));
+        }
         check_k(options.k)?;
         if let Some(recall) = options.recall {
             check_recall(recall)?;

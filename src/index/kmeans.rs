@@ -1,6 +1,5 @@
 //! `KMeans`: trains centroids on the device.
 
-use crate::elements::ElementKind;
 use crate::engine::{Assigned, Device, DeviceMatrix, Sample, Training, Vectors, most_training_rows};
 use crate::error::{Error, Result};
 use crate::future::{Boxed, blocking_and_async};
@@ -163,7 +162,7 @@ impl<'a> KMeans<'a> {
             if let Sample::Device([]) = sample {
                 return Err(Error::argument("rows", "at least one matrix", 0));
             }
-            self.metric.check(ElementKind::F32)?;
+            self.metric.check_numbers()?;
             let rows = sample.rows();
             check_dim(sample.dim())?;
             self.check(rows)?;

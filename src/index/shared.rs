@@ -1,7 +1,7 @@
 //! Searches of an index for several callers at once.
 
 use crate::batcher::{Batcher, MANY, Request};
-use crate::elements::MatrixView;
+use crate::elements::{ElementKind, Matrix};
 use crate::engine::{SearchRequest, SearchResult, Statistics, Vectors};
 use crate::error::Result;
 use crate::future::Boxed;
@@ -65,7 +65,7 @@ impl SharedSearches {
         };
         let run = |kind: Kind, values: Vec<f32>, counts: Vec<usize>| {
             // It borrows nothing, so that whoever of the callers is awake can run it.
-            let (store, dim) = (common.store.clone(), common.dim);
+            let (store, dim, elements) = (common.store.clone(), common.dim, common.elements);
             let Kind { k, integral, iterative_scan: widens, probes } = kind;
             // A part of the index's, so that searches in flight do not wait for each other's scratch memory, nor for that of a future that
             // is not polled again. Where it is too little, each caller has the whole for itself.
@@ -73,8 +73,10 @@ impl SharedSearches {
             let nearest = SearchRequest::nearest(common.metric, k, budget);
             let request = SearchRequest { integral, probes, widens, ..nearest };
             let joint = async move {
-                let queries = MatrixView::new(&values, dim)?.into();
-                let found = store.search(&queries, &request).await?;
+                let queries = Matrix::F32(values, dim);
+                // Bits are told from numbers by their type.
+                let queries = if elements == ElementKind::Bits { queries.to_kind(elements) } else { queries };
+                let found = store.search(&(&queries).into(), &request).await?;
                 shares(&found, &counts)
             };
             Box::pin(joint) as Boxed<'static, Vec<SearchResult>>

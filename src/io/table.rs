@@ -94,7 +94,9 @@ impl Table {
         if self.layout.is_fortran {
             return self.read_columns(range, convert);
         }
-        let mut values = reserve(&self.path, range.len() * self.dim)?;
+        // Eight bools become one element.
+        let per = if self.element() == ElementType::Bool { 8 } else { 1 };
+        let mut values = reserve(&self.path, range.len() * self.dim.div_ceil(per))?;
         // Rows with headers are read whole, so that the headers lie at known positions.
         let step = if self.layout.row_header == 0 { STEP } else { (STEP / self.row).max(1) * self.row };
         let [start, end] =

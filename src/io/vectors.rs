@@ -127,7 +127,10 @@ impl VectorFile {
                 ElementType::Bool if table.dim.is_multiple_of(8) && !table.layout.is_fortran => {
                     return Ok(Self { of_bits: true, ..self });
                 }
-                other => format!("{} of {}", table.dim, other.name()),
+                other => {
+                    let order = if table.layout.is_fortran { " in Fortran order" } else { "" };
+                    format!("{} of {}{order}", table.dim, other.name())
+                }
             },
         };
         Err(mismatch(self.path(), needed, found))

@@ -90,6 +90,21 @@ impl Metric {
         matches!(self, Self::Hamming | Self::Jaccard)
     }
 
+    /// The element type of rows unless a caller asks for another: [`ElementKind::Bits`] for metrics of bits, and f32.
+    pub fn default_elements(self) -> ElementKind {
+        if self.counts_bits() { ElementKind::Bits } else { ElementKind::F32 }
+    }
+
+    /// An error for a metric of bits.
+    pub(crate) fn check_numbers(self) -> Result<()> {
+        match self.counts_bits() {
+            true => {
+                Err(Error::argument("metric", "l2sq, l2, cosine or ip: a Flat alone compares bits", self))
+            }
+            false => Ok(()),
+        }
+    }
+
     /// An error if vectors of this type have no such distance.
     pub(crate) fn check(self, elements: ElementKind) -> Result<()> {
         match (self.counts_bits(), elements == ElementKind::Bits) {
@@ -219,7 +234,8 @@ impl Metric {
         if norms == 0.0 { 0.0 } else { sum / norms }
     }
 
-    /// The distance of two vectors in f64, by its definition. Tests and benchmarks compare with it.
+    /// The distance of two vectors in f64, by its definition. Tests and benchmarks compare with it. Bits are given as the numbers of their
+    /// bytes.
     ///
     /// # Panics
     /// If the vectors differ in length.

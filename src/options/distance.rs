@@ -1,6 +1,5 @@
 //! Options of the distances of all pairs: the metric, what is written, and how exactly it is computed.
 
-use crate::elements::ElementKind;
 use crate::error::{Error, Result};
 use crate::metric::{Metric, Output, Precision};
 use crate::options::setters;
@@ -38,7 +37,7 @@ impl DistanceOptions {
 
     /// Checks that the metric has such an output, and such a precision.
     pub(crate) fn check(&self) -> Result<()> {
-        self.metric.check(ElementKind::F32)?;
+        self.metric.check_numbers()?;
         let similar = self.metric.has_similarity();
         if self.precision == Precision::Half && !similar {
             let needed = "fast or compensated, because products of f16 would lose near vectors by L2";

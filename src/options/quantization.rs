@@ -16,8 +16,8 @@ pub enum Quantization {
     Auto,
     /// No copy: rows are screened as they are.
     None,
-    /// A copy in 8-bit integers: `dim` bytes for each row, rounded up to a multiple of 32, and 16 more. Rows of i8, and of u8 under other metrics
-    /// than cosine, are their own copy where a GPU has them and they have up to 8,192 elements.
+    /// A copy in 8-bit integers, or of bits: `dim` bytes for each row, rounded up to a multiple of 32, and 16 more. Rows of i8, and of u8 under other metrics
+    /// than cosine, are their own copy where a GPU has them and they have up to 8,192 elements. Bits on a GPU are always so, whatever is asked for; longer ones have a copy.
     Int8,
 }
 

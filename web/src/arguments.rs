@@ -166,10 +166,7 @@ impl Settings {
     }
 
     pub(crate) fn elements(&self) -> Result<ElementKind> {
-        let Some(word) = self.word("dtype") else {
-            let is_of_bits = Metric::OF_BITS.contains(&self.metric()?);
-            return Ok(if is_of_bits { ElementKind::Bits } else { ElementKind::F32 });
-        };
+        let Some(word) = self.word("dtype") else { return Ok(self.metric()?.default_elements()) };
         let named = ElementKind::ALL.into_iter().find(|kind| kind.numpy_name() == word);
         // JavaScript has no arrays of bfloat16.
         let taken = named.filter(|kind| *kind != ElementKind::BF16);

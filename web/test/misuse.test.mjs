@@ -222,7 +222,7 @@ test('arguments that are wrong, in value, type or name, are named and change not
     [() => Flat.create(device, { dim: 4, metrik: 'l2' }), /^Argument, options: .* given metrik/],
     [() => Flat.create(device, { dim: 4, metric: 'angle' }), /^Argument, .*angle/],
     [() => Flat.create(device, { dim: 4, metric: 5 }), /^Argument, metric: needed a string/],
-    [() => Flat.create(device, { dim: 4, dtype: 'int4' }), /^Argument, dtype: needed float32, float16, int8 or uint8, given int4/],
+    [() => Flat.create(device, { dim: 4, dtype: 'int4' }), /^Argument, dtype: needed float32, float16, int8, uint8 or ubinary, given int4/],
     [() => Flat.create(device, { dim: 4, hostCopy: 'no' }), /^Argument, hostCopy: needed a boolean/],
     [() => Flat.fromBytes(null, new Uint8Array(4)), /^Argument, device: needed a Device/],
     [() => Flat.fromBytes(device, new ArrayBuffer(8)), /^Argument, bytes: needed a Uint8Array, given an ArrayBuffer/],

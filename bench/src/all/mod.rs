@@ -30,7 +30,7 @@ pub(super) struct Args {
     #[arg(long = "queries", value_name = "FILE", requires = "rows_file")]
     queries_file: Option<PathBuf>,
     /// Metric for the files: l2sq, l2, cosine, ip
-    #[arg(long, default_value = "cosine", requires = "rows_file", value_parser = nearfield_cli::given::arguments::word::<Metric>)]
+    #[arg(long, default_value = "cosine", requires = "rows_file", value_parser = nearfield_cli::given::arguments::metric_of_numbers)]
     metric: Metric,
     /// Run other libraries at the same work afterwards, as `nearfield-bench peers` does
     #[arg(long)]

@@ -65,7 +65,7 @@ pub(super) struct Args {
     #[arg(short, long, value_delimiter = ',', value_name = "K,…", value_parser = arguments::count)]
     k: Vec<usize>,
     /// Metric: l2sq, l2, cosine, ip
-    #[arg(long, default_value = "cosine", value_parser = arguments::word::<Metric>)]
+    #[arg(long, default_value = "cosine", value_parser = arguments::metric_of_numbers)]
     metric: Metric,
     /// Lists; by default as many as nearfield-bench ivf has
     #[arg(long, value_name = "N", value_parser = arguments::count)]

@@ -24,7 +24,7 @@ pub(crate) struct Args {
     #[arg(short, long, default_value_t = 10, value_parser = nearfield_cli::given::arguments::count)]
     k: usize,
     /// Metric: l2sq, l2, cosine, ip
-    #[arg(long, default_value = "cosine", value_parser = nearfield_cli::given::arguments::word::<Metric>)]
+    #[arg(long, default_value = "cosine", value_parser = nearfield_cli::given::arguments::metric_of_numbers)]
     metric: Metric,
 }
 

@@ -27,7 +27,7 @@ pub(crate) struct Args {
     #[arg(long = "batch", value_delimiter = ',', value_name = "Q,…", value_parser = nearfield_cli::given::arguments::count)]
     queries: Vec<usize>,
     /// Metrics, one case each: l2sq, l2, cosine, ip
-    #[arg(long, value_delimiter = ',', default_value = "l2sq,cosine", value_name = "METRIC,…", value_parser = nearfield_cli::given::arguments::word::<Metric>)]
+    #[arg(long, value_delimiter = ',', default_value = "l2sq,cosine", value_name = "METRIC,…", value_parser = nearfield_cli::given::arguments::metric_of_numbers)]
     metric: Vec<Metric>,
     /// Precisions, one case each: fast, compensated, half (cosine and ip)
     #[arg(long, value_delimiter = ',', default_value = "fast", value_name = "PRECISION,…", value_parser = nearfield_cli::given::arguments::word::<Precision>)]

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use anyhow::{Context, Result, anyhow};
 use clap::ValueEnum;
-use nearfield::Error;
+use nearfield::{Error, Metric};
 use rayon::ThreadPoolBuilder;
 
 /// The most threads: each takes memory, and systems allow a program some thousands.
@@ -39,6 +39,19 @@ pub fn word<T: FromStr<Err = Error>>(text: &str) -> Result<T> {
         let tip = if is_word { format!("; did you mean {lower}?") } else { String::new() };
         anyhow!("needed {needed}{tip}")
     })
+}
+
+/// Reads the name of a metric of vectors of numbers.
+pub fn metric_of_numbers(text: &str) -> Result<Metric> {
+    let metric = word(text).ok().filter(|metric| Metric::ALL.contains(metric));
+    metric.map_or_else(
+        || {
+            Err(word::<Metric>(text)
+                .err()
+                .unwrap_or_else(|| anyhow!("needed l2sq, l2, cosine or ip, which compare numbers")))
+        },
+        Ok,
+    )
 }
 
 pub fn threads(text: &str) -> Result<usize> {

@@ -27,7 +27,7 @@ pub struct Comparison {
     #[arg(short, long, value_name = "N", default_value = "10", value_parser = crate::given::arguments::count)]
     pub k: usize,
     /// Metric: cosine, l2sq, l2 or ip (the inner product, negated)
-    #[arg(long, value_name = "METRIC", default_value = "cosine", value_parser = crate::given::arguments::word::<Metric>)]
+    #[arg(long, value_name = "METRIC", default_value = "cosine", value_parser = crate::given::arguments::metric_of_numbers)]
     pub metric: Metric,
 }
 
@@ -53,13 +53,15 @@ pub fn open(path: &Path, argument: &str) -> Result<Vectors> {
 /// Opens the file of vectors that an argument names, whose bytes or bools are bits where `bits` says so.
 pub fn open_as(path: &Path, argument: &str, bits: bool) -> Result<Vectors> {
     let vectors = open(path, argument)?;
-    if bits { vectors.of_bits().with_context(|| format!("{argument} with --bits")) } else { Ok(vectors) }
+    if bits { vectors.of_bits().context(argument.to_owned()) } else { Ok(vectors) }
 }
 
 /// Refuses a metric of bits without bits, and bits without such a metric.
 pub fn check_bits(metric: Metric, bits: bool) -> Result<()> {
     match (Metric::OF_BITS.contains(&metric), bits) {
-        (true, false) => bail!("--metric {metric}: needed --bits, for rows of packed bits or of bools"),
+        (true, false) => bail!(
+            "--metric {metric}: needed --bits, which `search` and `build` have for rows of packed bits or of bools"
+        ),
         (false, true) => bail!("--bits: needed --metric hamming or jaccard, given {metric}"),
         _ => Ok(()),
     }
@@ -90,7 +92,8 @@ pub fn open_queries(queries: &Path, (dim, bits): (usize, bool), argument: &str) 
 
 /// The shape and the path of a file, and what reading it converts.
 pub fn describe(file: &Vectors) -> String {
-    let (rows, dim, kind, path) = (file.rows(), file.dim(), file.kind(), file.path().display());
+    let (rows, kind, path) = (file.rows(), file.kind(), file.path().display());
+    let dim = file.dim() * if kind == ElementKind::Bits { 8 } else { 1 };
     let note = file.converted().map(|note| format!(" ({note})")).unwrap_or_default();
     format!("{rows} x {dim} {kind}, {path}{note}")
 }

@@ -44,7 +44,8 @@ impl Vectors {
     /// The same vectors, whose bytes or bools are bits.
     pub fn of_bits(self) -> Result<Self> {
         let file = self.file.of_bits()?;
-        let converted = self.converted.or_else(|| file.converted());
+        // A copy of a column has a note of its own.
+        let converted = if self._directory.is_some() { self.converted } else { file.converted() };
         Ok(Self { file, converted, ..self })
     }
 

@@ -12,7 +12,7 @@ Indexes: `IndexFlat(d, metric)`, `IndexFlatL2(d)`, `IndexFlatIP(d)`, `IndexIVFFl
 
 Beside them: `METRIC_L2`, `METRIC_INNER_PRODUCT`, `SearchParameters`, `SearchParametersIVF`, `IDSelectorArray`,
 `IDSelectorBatch`, `IDSelectorRange`, `IDSelectorNot`, `normalize_L2`, `index_factory` ("Flat", "IVF256,Flat", "IDMap,Flat", "SQ8_direct"
-and the like), `write_index`, `read_index`, `write_index_binary`, `read_index_binary`, `serialize_index`, `deserialize_index`, `PyCallbackIOWriter`, `PyCallbackIOReader`,
+and the like), `index_binary_factory` ("BFlat"), `write_index`, `read_index`, `write_index_binary`, `read_index_binary`, `serialize_index`, `deserialize_index`, `PyCallbackIOWriter`, `PyCallbackIOReader`,
 `BufferedIOWriter`, `BufferedIOReader`, `downcast_index`, `extract_index_ivf`, `vector_to_array`, and for scripts that use a GPU
 `StandardGpuResources`, `index_cpu_to_gpu`, `index_cpu_to_all_gpus`, `index_gpu_to_cpu`, `get_num_gpus`.
 Any other name is an `AttributeError`, also where it is set on an index or on parameters.
@@ -121,6 +121,7 @@ __all__ = [
     "downcast_index",
     "extract_index_ivf",
     "get_num_gpus",
+    "index_binary_factory",
     "index_cpu_to_all_gpus",
     "index_cpu_to_gpu",
     "index_factory",
@@ -171,6 +172,14 @@ def index_factory(d: int, description: str, metric: int = METRIC_L2, *, device: 
         index = IndexFlat(d, metric, device=device)
     kind = found[1] or found[4]
     return {"IDMap": IndexIDMap, "IDMap2": IndexIDMap2}[kind](index) if kind else index
+
+
+def index_binary_factory(d: int, description: str, *, device: Any | None = None) -> Any:
+    """An index of `d` bits by its description: "BFlat", the exact one."""
+    check_kind("description", description, str)
+    if description != "BFlat":
+        raise RuntimeError(f'description: needed "BFlat", given "{description}"')
+    return IndexBinaryFlat(d, device=device)
 
 
 def downcast_index(index: Index) -> Index:

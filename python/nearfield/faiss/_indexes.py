@@ -52,8 +52,11 @@ class Index(Settings):
         self._labels: Column | None = None
 
     def __repr__(self) -> str:
-        metric = "METRIC_L2" if self.metric_type == METRIC_L2 else "METRIC_INNER_PRODUCT"
-        return f"<nearfield.faiss.{type(self).__name__} d={self.d} ntotal={self.ntotal} {metric}>"
+        return f"<nearfield.faiss.{type(self).__name__} d={self.d} ntotal={self.ntotal} {self._measure()}>"
+
+    def _measure(self) -> str:
+        """What distances are."""
+        return "METRIC_L2" if self.metric_type == METRIC_L2 else "METRIC_INNER_PRODUCT"
 
     @property
     def ntotal(self) -> int:
@@ -186,7 +189,8 @@ class Index(Settings):
             raise ValueError("thresh: needed a number, given nan")
         is_l2 = self.metric_type == METRIC_L2
         found = self._trained().within(queries, radius if is_l2 else -radius, self._allowed(params))
-        return found.offsets.astype(np.uint64), self._reported(found.distances), self._labelled(found.ids)
+        distances = self._reported(found.distances).astype(np.float32, copy=False)
+        return found.offsets.astype(np.uint64), distances, self._labelled(found.ids)
 
     @changes
     def remove_ids(self, x: ArrayLike | IDSelector) -> int:
@@ -354,7 +358,8 @@ class IndexBinaryFlat(Index):
         if self.d % 8:
             raise ValueError(f"d: needed a multiple of 8 bits, given {d}")
         self.code_size = self.d // 8
-        self._rows = Rows(Flat(dim=self.code_size, metric="hamming", device=device))
+        with faiss_names():
+            self._rows = Rows(Flat(dim=self.code_size, metric="hamming", device=device))
 
     def _vectors(self, x: ArrayLike) -> NDArray[Any]:
         return as_bits("x", x, self.code_size)
@@ -364,6 +369,9 @@ class IndexBinaryFlat(Index):
 
     def _missing(self) -> Any:
         return np.int32(2**31 - 1)
+
+    def _measure(self) -> str:
+        return "Hamming"
 
     def add_with_ids(self, x: ArrayLike, ids: ArrayLike) -> None:
         """Not there, as in faiss: an `IndexBinaryIDMap` around this index keeps ids."""
@@ -452,6 +460,9 @@ class IndexIDMap(Index):
     def _missing(self) -> Any:
         return self.index._missing()
 
+    def _measure(self) -> str:
+        return self.index._measure()
+
     def train(self, x: ArrayLike) -> None:
         """Trains the other index."""
         self.index.train(x)
@@ -477,6 +488,10 @@ class IndexIDMap2(IndexIDMap):
 
 class IndexBinaryIDMap(IndexIDMap):
     """The `IndexIDMap` of an `IndexBinaryFlat`."""
+
+    def __init__(self, index: IndexBinaryFlat) -> None:
+        check_kind("index", index, IndexBinaryFlat)
+        super().__init__(index)
 
 
 class IndexBinaryIDMap2(IndexBinaryIDMap):

@@ -1,6 +1,5 @@
 //! The nearest rows of a matrix, without an index.
 
-use crate::elements::ElementKind;
 use crate::engine::device::engine::Engine;
 use crate::engine::device::handle::Device;
 use crate::engine::device::matrices::DeviceMatrix;
@@ -69,7 +68,7 @@ impl Device {
                 let needed = format!("dim {}, as the rows have", rows.dim());
                 return Err(Error::argument("queries", needed, queries.dim()));
             }
-            metric.check(ElementKind::F32)?;
+            metric.check_numbers()?;
             queries.kind().check_numbers("queries")?;
             queries.check_device("queries", &self.engine)?;
             rows.check_device("rows", &self.engine)?;

@@ -14,30 +14,21 @@ pub(super) unsafe fn common_bits(tile: Tile, count: usize) {
     )
 }
 
-/// Steps whose counts a byte holds: each has up to 8 bits.
-const STEPS: usize = 31;
-
 #[inline(always)]
 unsafe fn common_bits_tile<const Q: usize>(tile: Tile) {
     let mut sums = [[0i32; GROUP]; Q];
-    for start in (0..tile.steps).step_by(STEPS) {
-        // Counted by bytes, for which processors have instructions.
-        let mut counts = [[0u8; 4 * GROUP]; Q];
-        for step in start..tile.steps.min(start + STEPS) {
-            // SAFETY: below `steps`, and below the panel's queries.
-            let (line, words) = unsafe { (&(*tile.lines.add(step)).0, tile.words.add(step * PANEL)) };
-            for (query, counts) in counts.iter_mut().enumerate() {
-                // SAFETY: as above.
-                let word = unsafe { *words.add(query) }.to_le_bytes();
-                for at in 0..4 * GROUP {
-                    counts[at] += (line[at].cast_unsigned() & word[at % 4]).count_ones() as u8;
-                }
-            }
+    for step in 0..tile.steps {
+        // SAFETY: below `steps`, and below the panel's queries.
+        let (line, words) = unsafe { (&(*tile.lines.add(step)).0, tile.words.add(step * PANEL)) };
+        let mut rows = [0u32; GROUP];
+        for (row, four) in rows.iter_mut().zip(line.as_chunks::<4>().0) {
+            *row = u32::from_le_bytes(four.map(i8::cast_unsigned));
         }
-        for (sums, counts) in sums.iter_mut().zip(&counts) {
+        for (query, sums) in sums.iter_mut().enumerate() {
+            // SAFETY: as above.
+            let word = unsafe { *words.add(query) }.cast_unsigned();
             for lane in 0..GROUP {
-                let four = [0, 1, 2, 3].map(|byte| i32::from(counts[4 * lane + byte]));
-                sums[lane] += (four[0] + four[1]) + (four[2] + four[3]);
+                sums[lane] += (rows[lane] & word).count_ones().cast_signed();
             }
         }
     }

@@ -53,6 +53,8 @@ pub(crate) fn dots(rows: &PackedRows, groups: Range<usize>, queries: &PackedQuer
                     #[cfg(target_arch = "x86_64")]
                     Instructions::Avx2 => x86::avx2(tile, count),
                     #[cfg(target_arch = "x86_64")]
+                    Instructions::Avx2Bits => x86::avx2_bits(tile, count),
+                    #[cfg(target_arch = "x86_64")]
                     Instructions::Sse2 => x86::sse2(tile, count),
                     #[cfg(target_arch = "aarch64")]
                     Instructions::NeonDot => arm::neon_dot(tile, count),

@@ -23,7 +23,9 @@ pub(super) enum Instructions {
     Simd128,
     /// Plain Rust, left to the compiler.
     Portable,
-    /// Plain Rust that counts common bits in place of products.
+    /// `vpshufb` on 256 bits, which counts common bits in place of products.
+    Avx2Bits,
+    /// Plain Rust that counts common bits.
     Bits,
 }
 
@@ -45,9 +47,18 @@ impl Isa {
         *FASTEST
     }
 
-    /// The set that counts the bits that rows and queries have in common.
+    /// The fastest set of this machine that counts common bits.
     pub(crate) fn of_bits() -> Self {
-        Self(Instructions::Bits)
+        Self::all_of_bits().pop().unwrap_or(Self(Instructions::Bits))
+    }
+
+    /// All sets of this machine that count common bits, the fastest last.
+    pub(super) fn all_of_bits() -> Vec<Self> {
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("avx2") {
+            return vec![Self(Instructions::Bits), Self(Instructions::Avx2Bits)];
+        }
+        vec![Self(Instructions::Bits)]
     }
 
     /// All sets of this machine that multiply, the fastest last.
@@ -85,9 +96,16 @@ impl Isa {
         self.0
     }
 
-    /// 32-bit words of a query in each step: `vpmaddwd` and its likes want its components widened to 16 bits beforehand.
+    /// 32-bit words of a query in each step: `vpmaddwd` and its likes want its components widened to 16 bits beforehand, and lookups of four bits
+    /// the lower ones and the higher ones apart.
     pub(super) fn words(self) -> usize {
-        if matches!(self.0, Instructions::Avx2 | Instructions::Sse2 | Instructions::Simd128) { 2 } else { 1 }
+        use Instructions::{Avx2, Avx2Bits, Simd128, Sse2};
+        if matches!(self.0, Avx2 | Sse2 | Simd128 | Avx2Bits) { 2 } else { 1 }
+    }
+
+    /// Whether bits of queries are looked up four at a time.
+    pub(super) fn looks_up_bits(self) -> bool {
+        self.0 == Instructions::Avx2Bits
     }
 
     /// `vpdpbusd` takes one unsigned operand: rows get 128 added, and 128 times the query's sum is subtracted again.

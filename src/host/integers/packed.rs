@@ -135,7 +135,11 @@ impl PackedQueries {
                 let mut q = [0i8; 4];
                 q[..four.len()].copy_from_slice(four);
                 let at = panel + step * PANEL * per + number % PANEL * per;
-                if per == 2 {
+                if isa.looks_up_bits() {
+                    let word = u32::from_le_bytes(q.map(i8::cast_unsigned));
+                    let halves = [word, word >> 4].map(|word| (word & 0x0f0f_0f0f).cast_signed());
+                    words[at..at + 2].copy_from_slice(&halves);
+                } else if per == 2 {
                     // Even components and odd ones apart, as the kernels split those of rows.
                     let pair = |low: i8, high: i8| {
                         (low as i16 as u16 as u32 | (high as i16 as u16 as u32) << 16) as i32

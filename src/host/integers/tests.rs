@@ -65,6 +65,33 @@ fn every_instruction_set_computes_the_definition() {
 }
 
 #[test]
+fn every_instruction_set_counts_common_bits() {
+    for isa in Isa::all_of_bits() {
+        // Bytes of counts are full after 31 steps of four.
+        for dim in [1, 3, 4, 5, 16, 96, 124, 125, 129, 400] {
+            for (count, queries) in [(1, 1), (15, 3), (17, 13), (33, 6)] {
+                for full in [false, true] {
+                    let [rows, wanted] = [(count, 7), (queries, 11)].map(|(vectors, seed)| {
+                        if full { vec![-1; vectors * dim] } else { numbers(vectors * dim, seed, false) }
+                    });
+                    let (packed, panels) =
+                        (packed_rows(&rows, dim), PackedQueries::new(&wanted, dim, isa).expect("memory"));
+                    let mut out = vec![i32::MIN; packed.groups() * GROUP * queries];
+                    dots(&packed, 0..packed.groups(), &panels, &mut out);
+                    for (query, q) in wanted.chunks(dim).enumerate() {
+                        for (row, x) in rows.chunks(dim).enumerate() {
+                            let truth: u32 = q.iter().zip(x).map(|(q, x)| (q & x).count_ones()).sum();
+                            let got = out[(row / GROUP * queries + query) * GROUP + row % GROUP];
+                            assert_eq!(got, truth.cast_signed(), "{isa:?} dim {dim} row {row} query {query}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn ranges_of_groups_equal_the_whole() {
     let (dim, queries, count) = (37, 29, 100);
     let (rows, wanted) = (numbers(count * dim, 1, false), numbers(queries * dim, 2, false));

@@ -1,4 +1,4 @@
-//! Integer dot products by the instructions of x86-64.
+//! Integer dot products and common bits by the instructions of x86-64.
 
 use std::arch::x86_64::*;
 
@@ -157,6 +157,66 @@ unsafe fn avx2_tile<const Q: usize>(tile: Tile) {
                         _mm256_madd_epi16(odd[half], q[1]),
                     );
                     sums[query][half] = _mm256_add_epi32(sums[query][half], sum);
+                }
+            }
+        }
+        for query in 0..Q {
+            let out: *mut __m256i = tile.out.add(query * GROUP).cast();
+            _mm256_storeu_si256(out, sums[query][0]);
+            _mm256_storeu_si256(out.add(1), sums[query][1]);
+        }
+    }
+}
+
+/// # Safety
+/// `tile` points at operands and results of `count` queries; the processor has avx2.
+#[target_feature(enable = "avx2")]
+pub(super) unsafe fn avx2_bits(tile: Tile, count: usize) {
+    // SAFETY: the caller promises the same.
+    unsafe { by_count!(avx2_bits_tile, tile, count, 2, [4, 2, 1]) }
+}
+
+/// The bits that Q queries and 16 rows have in common, looked up four at a time. Counts are bytes, each of which holds those of 31 steps.
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn avx2_bits_tile<const Q: usize>(tile: Tile) {
+    const STEPS: usize = 31;
+    // SAFETY: lines below `steps`, words of a panel, 16 places of output for each query.
+    unsafe {
+        let mask = _mm256_set1_epi8(0x0f);
+        let ones = _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4));
+        let mut sums = [[_mm256_setzero_si256(); 2]; Q];
+        // Closures and iterators here would not be compiled for these registers.
+        let mut step = 0;
+        while step < tile.steps {
+            let mut counts = [[_mm256_setzero_si256(); 2]; Q];
+            let end = tile.steps.min(step + STEPS);
+            while step < end {
+                let line: *const __m256i = tile.lines.add(step).cast();
+                let [a, b] = [_mm256_load_si256(line), _mm256_load_si256(line.add(1))];
+                let low = [_mm256_and_si256(a, mask), _mm256_and_si256(b, mask)];
+                let high = [
+                    _mm256_and_si256(_mm256_srli_epi16::<4>(a), mask),
+                    _mm256_and_si256(_mm256_srli_epi16::<4>(b), mask),
+                ];
+                let words = tile.words.add(step * PANEL * 2);
+                for query in 0..Q {
+                    let q_low = _mm256_set1_epi32(*words.add(query * 2));
+                    let q_high = _mm256_set1_epi32(*words.add(query * 2 + 1));
+                    for half in 0..2 {
+                        let of_low = _mm256_shuffle_epi8(ones, _mm256_and_si256(low[half], q_low));
+                        let of_high = _mm256_shuffle_epi8(ones, _mm256_and_si256(high[half], q_high));
+                        let found = _mm256_add_epi8(of_low, of_high);
+                        counts[query][half] = _mm256_add_epi8(counts[query][half], found);
+                    }
+                }
+                step += 1;
+            }
+            for query in 0..Q {
+                for half in 0..2 {
+                    let pairs = _mm256_maddubs_epi16(counts[query][half], _mm256_set1_epi8(1));
+                    let fours = _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
+                    sums[query][half] = _mm256_add_epi32(sums[query][half], fours);
                 }
             }
         }

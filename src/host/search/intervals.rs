@@ -15,10 +15,12 @@ impl QueryTerms {
                 group.floor[lane] - self.along * group.length[lane] - self.across * group.residual[lane];
             // The row's scale first: the product of both scales may be subnormal where that of all three factors is not.
             ends[lane] = rest + self.base - self.factor * (group.scale[lane] * scores[lane].value());
-            if self.divides {
-                // The number of bits of either is that of both less those that they share.
-                let both = scores[lane].value();
-                ends[lane] = if both > 0.0 { (ends[lane] - both) / ends[lane] } else { 1.0 } - self.slack;
+        }
+        if self.divides {
+            // The number of bits of either is that of both less those that they share.
+            for lane in 0..GROUP {
+                let (either, both) = (ends[lane], scores[lane].value());
+                ends[lane] = if both > 0.0 { (either - both) / either } else { 1.0 } - self.slack;
             }
         }
         ends

@@ -81,6 +81,13 @@ impl<'a> Loading<'a> {
                 return Err(mismatch(reader.path(), "metadata `index`, flat or ivf", format!("{other:?}")));
             }
         };
+        if lists.is_some() && metric.counts_bits() {
+            return Err(mismatch(
+                reader.path(),
+                "an ivf index of numbers",
+                format!("one of metric {metric}"),
+            ));
+        }
         let parts = reader.parts();
         let about = SavedIndex { lists, metric, dim, elements, rows, quantization, next, parts };
         let found = about.lists.is_some();

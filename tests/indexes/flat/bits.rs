@@ -185,6 +185,44 @@ fn rows_of_bits_are_mapped_from_files_of_bytes() {
     }
 }
 
+/// Searches that share a batch, also of rows that the host has without codes.
+#[test_matrix([Adapter, Host], [Metric::Hamming, Metric::Jaccard])]
+fn callers_that_are_searched_for_together_have_their_own_answers(engine: Engine, metric: Metric) {
+    let Some(device) = engine.device() else { return };
+    // The host joins searches only where one takes all threads.
+    let count = if engine == Host { 4 * 4096 * rayon::current_num_threads() + 100 } else { 1000 };
+    let (rows, queries) = (vectors(count, 16, 1), vectors(8, 16, 2));
+    let wanted = nearest(metric, &queries, &numbered(&rows), 100);
+    for index in indexes(device, metric, &rows) {
+        std::thread::scope(|scope| {
+            for (query, wanted) in bytes(&queries).into_iter().zip(&wanted) {
+                let (index, query) = (&index, query.into_iter().map(PackedBits).collect::<Vec<_>>());
+                scope.spawn(move || {
+                    for _ in 0..4 {
+                        let found = index.search(&query, 100).expect("an answer");
+                        assert_eq!(&bits(&found)[0], wanted, "{}", index.residency());
+                    }
+                });
+            }
+        });
+    }
+}
+
+/// Rows and codes lie apart beyond 8,192 bytes.
+#[test]
+fn long_rows_of_bits_have_a_copy_that_is_screened() {
+    let Some(device) = gpu() else { return };
+    for metric in Metric::OF_BITS {
+        let (rows, queries) = (vectors(300, 8200, 1), vectors(20, 8200, 2));
+        let mut index = Flat::builder(device, metric, 8200).build().expect("an index");
+        index.add(&rows).expect("good rows");
+        assert_eq!(
+            bits(&index.search(&queries, 7).expect("an answer")),
+            nearest(metric, &queries, &numbered(&rows), 7)
+        );
+    }
+}
+
 /// More rows at one distance than a list of candidates holds.
 #[test_matrix([Adapter, Host])]
 fn many_rows_at_one_distance_are_told_apart_by_their_ids(engine: Engine) {
@@ -217,25 +255,25 @@ fn bits_and_numbers_are_told_apart() {
         "rows: needed bits rows, because the index stores bits, given f32 rows"
     );
     index.add(&row).expect("a row of bits");
-    assert_eq!(refused(index.search(&number, 1)), "elements: needed bits for the metric hamming, given f32");
+    assert_eq!(refused(index.search(&number, 1)), "queries: needed bits, as the index stores, given f32");
     let mut numbers = builder(Metric::L2).build().expect("an index");
     assert_eq!(
         refused(numbers.add(&row)),
         "rows: needed f32 rows, because the index stores f32, given bits rows"
     );
     numbers.add(&number).expect("a row");
-    assert_eq!(refused(numbers.search(&row, 1)), "metric: needed hamming or jaccard for bits, given l2");
+    assert_eq!(refused(numbers.search(&row, 1)), "queries: needed numbers, as the index stores, given bits");
 
     let needed = "needed numbers: a Flat alone takes bits, given bits";
     assert_eq!(refused(device.upload(&row)), format!("rows: {needed}"));
     assert_eq!(refused(device.nearest(&row, &number, Metric::L2, 1)), format!("queries: {needed}"));
-    assert!(refused(device.nearest(&row, &row, Metric::Hamming, 1)).starts_with("elements: needed bits"));
+    let compares = "metric: needed l2sq, l2, cosine or ip: a Flat alone compares bits, given hamming";
+    assert_eq!(refused(device.nearest(&row, &row, Metric::Hamming, 1)), compares);
     assert_eq!(refused(KMeans::new(Metric::L2, 1).train(&device, &row)), format!("rows: {needed}"));
     let view = MatrixView::new(&[PackedBits(1), PackedBits(2)], 2).expect("a row");
     assert_eq!(refused(device.reduce().sum_rows(view)), format!("values: {needed}"));
     let lists = Ivf::builder(&device, Metric::Hamming, 2).lists(1).train(&row);
-    assert_eq!(
-        refused(lists),
-        "metric: needed l2sq, l2, cosine or ip for an Ivf: a Flat takes bits, given hamming"
-    );
+    assert_eq!(refused(lists), compares);
+    let lists = Ivf::builder(&device, Metric::L2, 2).elements(ElementKind::Bits).lists(1).train(&number);
+    assert_eq!(refused(lists), needed.replace("needed", "elements: needed"));
 }

@@ -45,7 +45,7 @@ pub(crate) struct Args {
     #[arg(short, long, default_value_t = 10, value_parser = arguments::count)]
     k: usize,
     /// Metric: l2sq, l2, cosine, ip
-    #[arg(long, default_value = "cosine", value_parser = arguments::word::<Metric>)]
+    #[arg(long, default_value = "cosine", value_parser = arguments::metric_of_numbers)]
     metric: Metric,
     /// 8-bit copy of the rows, which excludes most rows early: auto, none, int8
     #[arg(long, default_value = "auto", value_name = "QUANTIZATION", value_parser = arguments::word::<Quantization>)]

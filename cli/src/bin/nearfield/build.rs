@@ -77,7 +77,7 @@ pub(crate) struct Args {
     /// Ids of the rows instead of their numbers: a .npy of whole numbers, one a row
     #[arg(long, value_name = "FILE")]
     row_ids: Option<PathBuf>,
-    /// How rows are stored, f32, f16, bf16, i8 or u8; by default as in the file. f16 and bf16 take half the memory, and round f32 rows;
+    /// How rows are stored, f32, f16, bf16, i8, u8 or bits (with --bits); by default as in the file. f16 and bf16 take half the memory, and round f32 rows;
     /// i8 and u8 take a quarter, and refuse rows of other numbers than their integers
     #[arg(long, value_name = "TYPE", value_parser = arguments::word::<ElementKind>)]
     elements: Option<ElementKind>,

@@ -48,7 +48,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = arguments::count)]
     clusters: usize,
     /// Metric: cosine, l2sq, l2 or ip
-    #[arg(long, value_name = "METRIC", default_value = "cosine", value_parser = arguments::word::<Metric>)]
+    #[arg(long, value_name = "METRIC", default_value = "cosine", value_parser = arguments::metric_of_numbers)]
     metric: Metric,
     /// Most iterations; fewer if the inertia settles
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = arguments::count)]

@@ -45,7 +45,7 @@ pub(crate) struct Args {
     #[arg(long, value_delimiter = ',', value_name = "DIM,…", value_parser = arguments::count, required = true)]
     dim: Vec<usize>,
     /// Metrics, one index each: l2sq, l2, cosine, ip
-    #[arg(long, value_delimiter = ',', default_value = "cosine", value_name = "METRIC,…", value_parser = arguments::word::<Metric>)]
+    #[arg(long, value_delimiter = ',', default_value = "cosine", value_name = "METRIC,…", value_parser = arguments::metric_of_numbers)]
     metric: Vec<Metric>,
     /// Kinds of index
     #[arg(long, value_enum, value_delimiter = ',', default_value = "flat", value_name = "INDEX,…")]

@@ -162,7 +162,9 @@ pub(crate) fn search(search: &Search, columns: &[ArrayRef], first: u64, hits: Hi
     }
     let vectors = rows.check_dim(search.queries.dim(), &search.wanted.column)?;
     let mut block = Block { search, rows, first, hits, work: Work::default() };
-    match count < LEAST_QUERIES || count * block.rows.len < LEAST_PAIRS {
+    // The library has bits in indexes alone.
+    let is_of_bits = Metric::OF_BITS.contains(&search.wanted.metric);
+    match is_of_bits || count < LEAST_QUERIES || count * block.rows.len < LEAST_PAIRS {
         true => block.compare_all(&(0..count).collect::<Vec<_>>())?,
         false => block.by_library(vectors)?,
     }

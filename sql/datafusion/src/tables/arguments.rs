@@ -139,7 +139,12 @@ impl<'a> Arguments<'a> {
         if place >= self.exprs.len() || self.is_null(place) {
             return Ok(metric_of(table).unwrap_or(METRIC));
         }
-        named(&self.name(place, "metric")?)
+        let name = self.name(place, "metric")?;
+        // One of bits is that of indexes alone.
+        match metric_of(table) {
+            Some(metric) if metric.name() == name => Ok(metric),
+            _ => named(&name),
+        }
     }
 
     fn is_null(&self, place: usize) -> bool {

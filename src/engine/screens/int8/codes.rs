@@ -301,13 +301,16 @@ impl QuantizedRows {
 
 /// The kernels that quantise rows, queries, and rows that go to the slots of a list. Rows that are their own codes all go to slots.
 pub(crate) fn quantizing(metric: Metric, elements: ElementKind, in_blocks: bool) -> Vec<Wanted> {
+    // Queries of bits have one plane.
+    let is_of_bits = metric.counts_bits();
     let metric = quantize::constant_of(metric);
     let quantize = |planes, slots| {
         Wanted::of(&quantize::KERNEL).with("METRIC", metric).with("PLANES", planes).with("SLOTS", slots)
     };
     let (one_by_one, of_list) = (quantize(1, 0).rows(elements), quantize(1, 1).rows(elements));
     let (first, last) = if in_blocks { (of_list, None) } else { (one_by_one, Some(of_list)) };
-    [first, quantize(1, 0), quantize(2, 0)].into_iter().chain(last).collect()
+    let planes = (!is_of_bits).then(|| quantize(2, 0));
+    [first, quantize(1, 0)].into_iter().chain(planes).chain(last).collect()
 }
 
 async fn upload_centre(gpu: &Gpu, centre: &[f32], dim: usize) -> Result<Buffer> {

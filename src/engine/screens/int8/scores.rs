@@ -58,7 +58,6 @@ pub(in crate::engine::screens) const BITS: ScreenKernels =
 
 pub(in crate::engine::screens) const SCAN_BITS: ScoreKernel = ScoreKernel {
     name: ScreenKernel::ScanBits,
-    stage: "screen_scan_bits",
     // A query has no residual.
     planes: [1, 1],
     scoring: |metric, _| {
