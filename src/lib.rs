@@ -31,7 +31,7 @@
 //!
 //! # Vectors and ids
 //!
-//! Rows and queries are f32, f16, bf16, i8 or u8 and lie one after the other: a [`MatrixView`] of your memory, a [`Matrix`], arrays (`&[[f32; 3]]`), one
+//! Rows and queries are f32, f16, bf16, i8, u8 or [bits](PackedBits) and lie one after the other: a [`MatrixView`] of your memory, a [`Matrix`], arrays (`&[[f32; 3]]`), one
 //! vector (`&[f32]`), or a [`DeviceMatrix`] that is on the device already. [`Matrix::from_rows`] copies vectors that lie apart.
 //!
 //! ```

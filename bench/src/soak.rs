@@ -154,13 +154,16 @@ fn draw(random: &mut Random) -> Case {
         let cases = Case::confined(kind);
         return cases[random.below(cases.len())];
     }
-    let elements = ElementKind::NUMBERS[random.below(ElementKind::NUMBERS.len())];
+    let elements = ElementKind::ALL[random.below(ElementKind::ALL.len())];
+    let is_of_bits = elements == ElementKind::Bits;
+    let metrics: &[Metric] = if is_of_bits { &Metric::OF_BITS } else { &Metric::ALL };
     let values = [Values::Whole, Values::Floats, Values::Adversarial][random.below(3)];
     let dim = DIMS[random.below(DIMS.len())];
     let row_bytes = 4 * dim.next_multiple_of(8) as u64;
     Case {
-        kind,
-        metric: Metric::ALL[random.below(Metric::ALL.len())],
+        // Lists have no bits.
+        kind: if is_of_bits { Kind::Flat } else { kind },
+        metric: metrics[random.below(metrics.len())],
         elements,
         quantization: [Quantization::Auto, Quantization::Int8, Quantization::None][random.below(3)],
         dim,

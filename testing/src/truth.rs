@@ -25,6 +25,8 @@ pub struct Truth {
     pairs: Vec<[f64; 2]>,
     query_norms: Vec<f64>,
     row_norms: Vec<f64>,
+    /// The vectors themselves, whose bits are counted when that is asked for.
+    vectors: [Vec<f32>; 2],
     /// Answers of `exact` by metric, k and query; ids are always the same.
     answers: Mutex<HashMap<(Metric, usize, usize), Answer>>,
 }
@@ -43,6 +45,7 @@ impl Truth {
             pairs: (0..queries.rows()).flat_map(pairs_of).collect(),
             query_norms: norms(queries),
             row_norms: norms(rows),
+            vectors: [queries, rows].map(|vectors| vectors.values().to_vec()),
             answers: Mutex::default(),
         }
     }
@@ -58,8 +61,23 @@ impl Truth {
                 let norms = self.query_norms[query] * self.row_norms[row];
                 if norms == 0.0 { 1.0 } else { 1.0 - (dot / norms).clamp(-1.0, 1.0) }
             }
+            Metric::Hamming => self.bits(query, row)[0],
+            Metric::Jaccard => match self.bits(query, row) {
+                [_, 0.0] => 1.0,
+                [different, either] => different / either,
+            },
             other => unreachable!("no reference for {other:?}"),
         }
+    }
+
+    /// How many bits differ, and how many either vector has, of bytes.
+    fn bits(&self, query: usize, row: usize) -> [f64; 2] {
+        let [queries, rows] = &self.vectors;
+        let pairs = queries[query * self.dim..].iter().zip(&rows[row * self.dim..][..self.dim]);
+        pairs.fold([0.0, 0.0], |[different, either], (&q, &x)| {
+            let (q, x) = (q as u8, x as u8);
+            [different + f64::from((q ^ x).count_ones()), either + f64::from((q | x).count_ones())]
+        })
     }
 
     /// As `Metric::error_bound`.
@@ -78,6 +96,8 @@ impl Truth {
                 (dim + 4.0) * unit * self.query_norms[query] * self.row_norms[row] + least
             }
             Metric::Cosine => (dim + 16.0) * unit,
+            Metric::Hamming => 0.0,
+            Metric::Jaccard => unit / 2.0,
             other => unreachable!("no reference for {other:?}"),
         }
     }
@@ -114,9 +134,9 @@ impl Truth {
         Ok(())
     }
 
-    /// The one right answer on whole numbers, `(distance, id)`, for every metric but cosine. `ids` must always be the same.
+    /// The one right answer on whole numbers, `(distance, id)`, for every metric but those that divide. `ids` must always be the same.
     pub fn exact(&self, metric: Metric, ids: &[u64], k: usize, query: usize) -> Answer {
-        assert_ne!(metric, Metric::Cosine, "quotients and roots of norms are not whole");
+        assert!(!divides(metric), "quotients and roots of norms are not whole");
         let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(answer) = answers.get(&(metric, k, query)) {
             return answer.clone();
@@ -139,7 +159,7 @@ impl Truth {
 
     /// As `judge`, for whole numbers: bit for bit where that is promised.
     pub fn judge_exact<'a>(&self, metric: Metric, ids: &[u64], k: usize, found: impl Answers<'a>) -> Verdict {
-        if metric == Metric::Cosine {
+        if divides(metric) {
             return self.judge(metric, ids, k, found);
         }
         let found = found.into_iter();
@@ -194,6 +214,11 @@ impl Truth {
         }
         Ok(())
     }
+}
+
+/// Whether distances are quotients.
+fn divides(metric: Metric) -> bool {
+    matches!(metric, Metric::Cosine | Metric::Jaccard)
 }
 
 /// Checks the hits of one query by the promises of `Metric`: no row is found twice, distances are within their bounds and in order.

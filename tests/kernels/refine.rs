@@ -5,7 +5,7 @@ use crate::common::bench::{Bench, GUARD, ids_of};
 use crate::common::{DIMS, options, padded};
 use nearfield::internals::kernels::refine::{Candidates, Refine, exact_key, reference};
 use nearfield::internals::kernels::{ABSENT, value_of};
-use nearfield::{BufferSlice, Element, Metric};
+use nearfield::{BufferSlice, Element, Metric, PackedBits};
 use nearfield_testing::{Random, rounded, view};
 use proptest::prelude::*;
 
@@ -357,6 +357,40 @@ fn integers_are_summed_exactly_and_rounded_once() {
         for dim in [1, 6, 64, 385, 1024, 20_000] {
             check::<i8>(bench, dim);
             check::<u8>(bench, dim);
+        }
+    }
+}
+
+/// Vectors with the first bits set: of two of them, the shares of bits are all fractions of small numbers.
+#[test]
+fn bits_are_counted_and_their_shares_are_the_nearest_f32() {
+    let Some(bench) = Bench::open() else { return };
+    let with = |dim: usize, bits: usize| {
+        (0..dim).map(move |byte| {
+            PackedBits((255u32 << 8usize.saturating_sub(bits.saturating_sub(8 * byte))) as u8)
+        })
+    };
+    for (dim, counts) in [
+        (13, (0..=104).collect::<Vec<usize>>()),
+        // Beside powers of two, where quotients have few digits or many.
+        (1 << 14, vec![0, 1, 2, 3, 1000, 65_537, 99_991, 131_071, 131_072]),
+    ] {
+        let all: Vec<PackedBits> = counts.iter().flat_map(|&bits| with(dim, bits)).collect();
+        let wide: Vec<f32> = all.iter().map(|byte| byte.widen()).collect();
+        let slots: Vec<u32> = (0..counts.len() as u32).collect();
+        let case = Case::new(dim, wide, &[], &slots, 0);
+        let case = counts.iter().fold(case, |case, _| case.looks_at(slots.clone()));
+        for metric in Metric::OF_BITS {
+            let (keys, _) = case.run_on(bench, metric, counts.len(), &all);
+            for (place, key) in keys.into_iter().enumerate() {
+                let [q, x] = [counts[place / counts.len()], counts[place % counts.len()]];
+                let wanted = match metric {
+                    Metric::Hamming => q.abs_diff(x) as f32,
+                    _ if q.max(x) == 0 => 1.0,
+                    _ => (q.abs_diff(x) as f64 / q.max(x) as f64) as f32,
+                };
+                assert_eq!(value_of(key), wanted, "{metric} of {q} and {x} bits");
+            }
         }
     }
 }

@@ -44,29 +44,34 @@ pub struct Case {
 
 impl Case {
     /// Cases with little memory.
-    pub fn confined(kind: Kind) -> [Self; 5] {
+    pub fn confined(kind: Kind) -> Vec<Self> {
         // Rows of all element types take no more than 32 bytes each.
-        [
+        let mut cases = vec![
             (Metric::L2, ElementKind::F32, Quantization::Int8, 128 * 32, 128, 0),
             (Metric::InnerProduct, ElementKind::I8, Quantization::None, 128 * 32, 128, 0),
             (Metric::Cosine, ElementKind::F16, Quantization::Int8, 128 * 32, 128, 300),
             (Metric::L2Squared, ElementKind::F32, Quantization::None, 4096 * 32, 512, 6000),
             (Metric::L2Squared, ElementKind::U8, Quantization::Int8, 128 * 32, 128, 0),
-        ]
-        .map(|(metric, elements, quantization, segment_bytes, kib, rows)| Self {
-            kind,
-            metric,
-            elements,
-            quantization,
-            dim: 6,
-            values: Values::Whole,
-            rows,
-            segment_bytes,
-            budget_bytes: match kind {
-                Kind::Flat => kib << 10,
-                Kind::Ivf => 4 << 20,
-            },
-        })
+        ];
+        if matches!(kind, Kind::Flat) {
+            cases.push((Metric::Jaccard, ElementKind::Bits, Quantization::Auto, 128 * 32, 128, 300));
+        }
+        let of =
+            |(metric, elements, quantization, segment_bytes, kib, rows): (_, _, _, u64, u64, usize)| Self {
+                kind,
+                metric,
+                elements,
+                quantization,
+                dim: 6,
+                values: Values::Whole,
+                rows,
+                segment_bytes,
+                budget_bytes: match kind {
+                    Kind::Flat => kib << 10,
+                    Kind::Ivf => 4 << 20,
+                },
+            };
+        cases.into_iter().map(of).collect()
     }
 
     /// Options of the device. An `Ivf` always searches its lists: those of lives are so short that it seldom would.
@@ -141,6 +146,11 @@ impl<'d> Life<'d> {
     /// Values of vectors.
     fn values(&mut self, count: usize) -> Vec<f32> {
         let dim = self.case.dim;
+        if self.case.elements == ElementKind::Bits {
+            return (0..count * dim)
+                .map(|_| (self.random.next() & self.random.next()) as u8 as f32)
+                .collect();
+        }
         let values = match self.case.values {
             Values::Whole => self.random.integers(count * dim, MOST),
             Values::Floats => self.random.floats(count * dim),
@@ -246,7 +256,8 @@ impl<'d> Life<'d> {
         bad[count * dim - 1] = f32::INFINITY;
         let ids = self.free_ids(count);
         // No integer is infinite.
-        let can_be_bad = !self.case.elements.is_integer();
+        let is_of_bits = self.case.elements == ElementKind::Bits;
+        let can_be_bad = !self.case.elements.is_integer() && !is_of_bits;
         for ids in [None, Some(&ids[..]).filter(|ids| ids.len() == count)].into_iter().filter(|_| can_be_bad)
         {
             let error = self.add(index, &bad, ids).expect_err("not finite");
@@ -257,7 +268,13 @@ impl<'d> Life<'d> {
             assert!(matches!(error, Error::NotFinite { row: 0, .. }), "{error}");
         }
         let error = index.search(view(&bad[first * dim..], dim), 1).expect_err("not finite");
-        assert!(matches!(error, Error::NotFinite { argument: "queries", row: 0 }), "{error}");
+        let is_told = match &error {
+            Error::NotFinite { argument: "queries", row: 0 } => !is_of_bits,
+            // Numbers are no bits.
+            Error::Argument { argument: "queries", .. } => is_of_bits,
+            _ => false,
+        };
+        assert!(is_told, "{error}");
     }
 
     /// Rows of an index of its own come in.

@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use nearfield::{Filter, Index, Neighbor, Quantization, SearchOptions, Vectors};
+use nearfield::{ElementKind, Filter, Index, Matrix, Neighbor, Quantization, SearchOptions, Vectors};
 
 use super::super::living::{self, Kind, LISTS, answer, bits};
 use super::super::truth::Truth;
@@ -35,7 +35,8 @@ impl Life<'_> {
         let queries = view(&values, self.case.dim);
         // Distances of integers to integers are summed by another form of the kernel than those of floats to integers.
         let same_type = self.stored(&values);
-        let asked: Vectors<'_> = if self.random.below(2) == 0 { queries.into() } else { (&same_type).into() };
+        let is_wide = self.case.elements != ElementKind::Bits && self.random.below(2) == 0;
+        let asked: Vectors<'_> = if is_wide { queries.into() } else { (&same_type).into() };
         let share = [0, 1, 5, 30, 100][self.random.below(5)];
         let (next, number) = (self.next, self.random.below(3));
         // A bitmap has no bits for ids beyond its end.
@@ -104,10 +105,13 @@ impl Life<'_> {
         let copy = index.clone_to(self.device).expect("a copy");
         let exact = self.exact();
         let asked: Vec<Vec<f32>> = (0..THREADS).map(|thread| self.values(1 + thread)).collect();
-        let dim = self.case.dim;
-        let answer = |index: &Index, values: &[f32]| {
-            bits(&answer(index, view(values, dim), &SearchOptions::new(9), LISTS))
-        };
+        let (dim, is_of_bits) = (self.case.dim, self.case.elements == ElementKind::Bits);
+        let asked: Vec<Matrix> = asked
+            .into_iter()
+            .map(|values| if is_of_bits { self.stored(&values) } else { Matrix::F32(values, dim) })
+            .collect();
+        let answer =
+            |index: &Index, queries: &Matrix| bits(&answer(index, queries, &SearchOptions::new(9), LISTS));
         let wanted: Vec<_> = asked.iter().map(|values| answer(&exact, values)).collect();
         let found = thread::scope(|scope| {
             let copy = &copy;

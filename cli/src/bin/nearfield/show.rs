@@ -16,7 +16,7 @@ Show what a saved index holds, without loading it: its kind, rows, metric, lists
 --json prints one object, in one line:
   index               flat or ivf
   rows, dim           counts
-  elements            f32, f16, bf16, i8 or u8, how rows are stored
+  elements            f32, f16, bf16, i8, u8 or bits, how rows are stored
   metric, quantization  as built
   next                id of the next row that is added without one
   lists               {count, empty, smallest, median, mean, largest}: numbers of rows; null for flat
