@@ -13,6 +13,9 @@ use crate::error::{Error, Result};
 use crate::options::device::DeviceOptions;
 use crate::platform::CAN_WAIT;
 
+/// The height of a tile on matrices, and whether it is of bits.
+pub(crate) type TileHeight = (u32, bool);
+
 /// One opened GPU, and what it keeps between calls.
 pub(crate) struct Gpu {
     pub(crate) device: wgpu::Device,
@@ -24,8 +27,11 @@ pub(crate) struct Gpu {
     /// Whether tiles on cooperative matrices passed the self-tests, once these ran: of collecting from them, and of scoring them.
     pub(crate) collects_on_matrices: OnceLock<bool>,
     pub(crate) scores_on_matrices: OnceLock<bool>,
-    /// The heights of tiles on matrices, each with what its self-test said: nothing as long as threads compile its kernel.
-    pub(crate) tile_heights: Mutex<Vec<(u32, Option<bool>)>>,
+    /// The same of tiles of bits.
+    pub(crate) counts_on_matrices: OnceLock<bool>,
+    /// The heights of tiles on matrices, of integers and of bits, each with what its self-test said: nothing as long as threads compile its
+    /// kernel.
+    pub(crate) tile_heights: Mutex<Vec<(TileHeight, Option<bool>)>>,
     pub(crate) compiler: Arc<Compiler>,
     pub(super) ahead: Ahead,
     pub(super) pool: Mutex<Pool>,
@@ -102,6 +108,7 @@ impl Gpu {
             options,
             collects_on_matrices: OnceLock::new(),
             scores_on_matrices: OnceLock::new(),
+            counts_on_matrices: OnceLock::new(),
             tile_heights: Mutex::default(),
             ahead: Ahead::new(compiler.clone()),
             compiler,

@@ -1,7 +1,7 @@
 //! Blocks of rows, and where their scores lie.
 
 use crate::elements::ElementKind;
-use crate::gpu::{Access, Buffer, BufferSlice, Snippet, wgsl};
+use crate::gpu::{self, Access, Buffer, BufferSlice, Snippet, wgsl};
 use crate::metric::Form;
 
 /// Rows that are screened together: the width of a tile, and the unit in which segments are sized and sampled.
@@ -27,11 +27,11 @@ pub(crate) fn lie_in_blocks(elements: ElementKind, value: &dyn Fn(&str) -> u32) 
     value(IN_BLOCKS.0) == 0 || elements.is_integer() || elements == ElementKind::Bits
 }
 
-/// Whether intervals of this form are of codes such as these, where a kernel is compiled for both.
+/// Whether scores of this form are of codes such as these, where a kernel is compiled for both.
 pub(crate) fn has_form(_: ElementKind, value: &dyn Fn(&str) -> u32) -> bool {
-    let (form, of_bits) = (value("FORM"), value(OF_BITS.0) == 1);
-    let is_for_bits = form == Form::Jaccard as u32 || form == Form::QuantizedL2 as u32;
-    if of_bits { is_for_bits && value("PLANES") < 2 } else { form != Form::Jaccard as u32 }
+    let of_bits = value(OF_BITS.0) == 1;
+    [Form::Hamming as u32, Form::Jaccard as u32].contains(&value("FORM")) == of_bits
+        && !(of_bits && value("PLANES") == 2)
 }
 
 /// Where the granules of a quantised vector start.
@@ -41,7 +41,7 @@ pub(crate) const GRANULE_PLACES: Snippet = wgsl!("lib/screen/granules", BLOCK_RO
 pub(crate) const PRODUCTS: Snippet = wgsl!("lib/screen/products");
 
 /// Whether codes are bytes of bits.
-pub(crate) const OF_BITS: (&str, &[u32]) = ("OF_BITS", &[0, 1]);
+pub(crate) const OF_BITS: (&str, &[u32]) = (gpu::OF_BITS, &[0, 1]);
 
 /// The scores of a tile by four-way integer products, or by counting bits: behind [`PRODUCTS`].
 pub(crate) const TILE_I8: Snippet = wgsl!("lib/screen/tile_i8", BLOCK_ROWS);

@@ -4,6 +4,7 @@ use crate::error::{Error, Result};
 use crate::gpu::{Buffer, Gpu};
 use crate::kernels::blocks::BLOCK_ROWS;
 use crate::kernels::screen::{quantize, screen_tile_i8};
+use crate::screen::certificate::Terms;
 
 /// Takes an error for a wrong kernel, unless the error passes or ends the device: then the next search tests again.
 pub(super) fn unless_it_passes(tested: Result<bool>) -> Result<bool> {
@@ -18,19 +19,21 @@ pub(super) fn unless_it_passes(tested: Result<bool>) -> Result<bool> {
 /// Granules of the vectors of a tested tile: sums of 1,024 products of 127 by 128 come near 2^24.
 pub(super) const TILE_GRANULES: usize = 64;
 
-/// A tile of integers, the largest among them.
+/// A tile of integers, the largest among them, or of bytes of bits.
 pub(super) struct TestTile {
     pub(super) queries: Buffer,
     pub(super) rows: Buffer,
-    /// The products of its vectors, `[queries, rows]`.
+    /// The products of its vectors, or the numbers of their common bits, `[queries, rows]`.
     pub(super) scores: Vec<f32>,
+    /// The terms of queries and of rows.
+    pub(super) terms: [Vec<Terms>; 2],
 }
 
 /// Queries, and rows.
 pub(super) const SIDE: usize = BLOCK_ROWS as usize;
 
 impl TestTile {
-    pub(super) async fn new(gpu: &Gpu) -> Result<Self> {
+    pub(super) async fn new(gpu: &Gpu, of_bits: bool) -> Result<Self> {
         const DIM: usize = 16 * TILE_GRANULES;
         // A fixed mixture of small, large and opposite numbers.
         let element = |vector: usize, dimension: usize, seed: usize| -> i32 {
@@ -51,7 +54,8 @@ impl TestTile {
             let mut bytes = vec![0u8; SIDE * DIM];
             for (v, vector) in vectors.iter().enumerate() {
                 for (d, &t) in vector.iter().enumerate() {
-                    bytes[quantize::place(v, d, TILE_GRANULES)] = (t + 128) as u8;
+                    let offset = if of_bits { 0 } else { 128 };
+                    bytes[quantize::place(v, d, TILE_GRANULES)] = (t + offset) as u8;
                 }
             }
             bytes
@@ -60,9 +64,23 @@ impl TestTile {
         let [queries, rows] = [buffer()?, buffer()?];
         gpu.upload_bytes(&queries, 0, &packed(&vectors[0])).await?;
         gpu.upload_bytes(&rows, 0, &packed(&vectors[1])).await?;
-        let products = |query: &Vec<i32>| -> Vec<f32> {
-            vectors[1].iter().map(|row| screen_tile_i8::reference(query, row) as f32).collect()
+        let common = |query: &[i32], row: &[i32]| {
+            query.iter().zip(row).map(|(&q, &x)| ((q & x) as u8).count_ones()).sum::<u32>() as f32
         };
-        Ok(Self { queries, rows, scores: vectors[0].iter().flat_map(products).collect() })
+        let score = |query: &[i32], row: &[i32]| match of_bits {
+            true => common(query, row),
+            false => screen_tile_i8::reference(query, row) as f32,
+        };
+        let scores =
+            vectors[0].iter().flat_map(|query| vectors[1].iter().map(move |row| score(query, row))).collect();
+        // Of vectors in steps of 1 without any error, an interval is one number.
+        let terms = vectors.each_ref().map(|vectors| {
+            let terms = |vector: &Vec<i32>| match of_bits {
+                true => Terms::of_bits(common(vector, vector) as u32),
+                false => Terms { scale: 1.0, ..Terms::default() },
+            };
+            vectors.iter().map(terms).collect()
+        });
+        Ok(Self { queries, rows, scores, terms })
     }
 }

@@ -13,8 +13,10 @@ pub enum Form {
     InnerProduct,
     /// One minus the dot product times the inverse norms.
     Cosine,
-    /// Squared L2 distance from the dot product of integers, and Hamming distance from the number of bits that both have.
+    /// Squared L2 distance from the dot product of integers.
     QuantizedL2,
+    /// Hamming distance from the number of bits that both have.
+    Hamming,
     /// Jaccard distance from the number of bits that both have.
     Jaccard,
     /// Inner product from the dot product of integers.
@@ -33,6 +35,7 @@ impl Form {
         // The first one of integers.
         ("FORM_QUANTIZED", Self::QuantizedL2 as u32),
         ("FORM_QUANTIZED_L2", Self::QuantizedL2 as u32),
+        ("FORM_HAMMING", Self::Hamming as u32),
         ("FORM_JACCARD", Self::Jaccard as u32),
         ("FORM_QUANTIZED_INNER_PRODUCT", Self::QuantizedInnerProduct as u32),
         ("FORM_QUANTIZED_COSINE", Self::QuantizedCosine as u32),
@@ -45,6 +48,7 @@ impl Form {
         Self::InnerProduct as u32,
         Self::Cosine as u32,
         Self::QuantizedL2 as u32,
+        Self::Hamming as u32,
         Self::Jaccard as u32,
         Self::QuantizedInnerProduct as u32,
         Self::QuantizedCosine as u32,
@@ -70,8 +74,8 @@ impl Form {
     /// The form of a screen on integers.
     pub fn quantized(metric: Metric) -> Self {
         match metric {
-            // The squared length of bits is their number.
-            Metric::L2Squared | Metric::L2 | Metric::Hamming => Self::QuantizedL2,
+            Metric::L2Squared | Metric::L2 => Self::QuantizedL2,
+            Metric::Hamming => Self::Hamming,
             Metric::InnerProduct => Self::QuantizedInnerProduct,
             Metric::Cosine => Self::QuantizedCosine,
             Metric::Jaccard => Self::Jaccard,
@@ -81,6 +85,11 @@ impl Form {
     /// The form of f32 sums of what the metric adds up: squared differences are distances already.
     pub(crate) fn of_sums(metric: Metric) -> Self {
         if metric.adds_differences() { Self::Direct } else { Self::of_products(metric) }
+    }
+
+    /// Whether scores are numbers of bits.
+    pub(crate) fn counts_bits(self) -> bool {
+        matches!(self, Self::Hamming | Self::Jaccard)
     }
 
     /// Whether scores are of integers.

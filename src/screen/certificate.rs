@@ -98,11 +98,12 @@ impl Margin {
             Form::QuantizedInnerProduct => 3.25 * dim + 96.0,
             // The same, of vectors whose inverse norms are off by half as much again.
             Form::QuantizedCosine => 4.5 * dim + 160.0,
+            Form::Hamming => 0.0,
             // A division of exact numbers.
             Form::Jaccard => 8.0,
         };
         let floor = match form {
-            Form::Cosine | Form::Jaccard => 0.0,
+            Form::Cosine | Form::Hamming | Form::Jaccard => 0.0,
             Form::Direct | Form::L2 | Form::InnerProduct => 4.0 * dim * 2f32.powi(-126),
             // With a zero vector the scale may be small, but not the 1 from which the product is taken off.
             Form::QuantizedCosine => 8.0 * UNIT,
@@ -134,7 +135,7 @@ impl Margin {
             Form::L2 => (q[3] + x[3] - 2.0 * score, relative * (q[1] + x[1]).powi(2)),
             Form::InnerProduct => (-score, relative * q[1] * x[1]),
             Form::Cosine => (1.0 - q[0] * x[0] * score, relative),
-            Form::QuantizedL2 => {
+            Form::QuantizedL2 | Form::Hamming => {
                 let value = q[3] + x[3] - 2.0 * q[0] * x[0] * score;
                 (value, 2.0 * width + relative * (q[1].powi(2) + x[1].powi(2)))
             }
@@ -191,7 +192,8 @@ impl QueryTerms {
                 across = 1.0;
                 slack += relative;
             }
-            Form::QuantizedL2 => {
+            // Nothing is left out of bits: their number is their squared length, and the rest is 0.
+            Form::QuantizedL2 | Form::Hamming => {
                 base = terms.bias;
                 factor = 2.0 * terms.scale;
                 along = 2.0 * terms.residual;

@@ -60,6 +60,28 @@ test('distances of integers are exact and rounded once, and an index refuses row
   }
 });
 
+test('bits are counted, and an index of bits takes bytes alone', async () => {
+  const [dim, next] = [12, random(8)];
+  const [base, query] = [200, 4].map((count) => Uint8Array.from({ length: count * dim }, () => Math.floor(next() * 256)));
+  const ones = (byte) => byte.toString(2).replaceAll('0', '').length;
+  const counted = (q, x, of) => base.subarray(x * dim, (x + 1) * dim).reduce((sum, byte, at) => sum + ones(of(byte, query[q * dim + at])), 0);
+  for (const metric of ['hamming', 'jaccard']) {
+    const index = await Flat.create(device, { dim, metric });
+    await index.add(base);
+    const distance = (q, x) => {
+      const different = counted(q, x, (a, b) => a ^ b);
+      return metric === 'hamming' ? different : Math.fround(different / counted(q, x, (a, b) => a | b));
+    };
+    const wanted = [0, 1, 2, 3].map((q) => [...Array(200).keys()].map((x) => [distance(q, x), x]).sort((a, b) => a[0] - b[0] || a[1] - b[1]).slice(0, 9));
+    assert.deepEqual(rows(await index.search(query, { k: 9 })), wanted, metric);
+    assert.deepEqual([...(await index.get([3]))], [...base.subarray(3 * dim, 4 * dim)]);
+    await assert.rejects(index.add(new Float32Array(dim)), fails('Argument', /^vectors: needed bits rows, because/));
+    await assert.rejects(index.search(new Int8Array(dim)), fails('Argument', /^queries: needed bits, as the index stores/));
+    await index.warmUp();
+    await index.free();
+  }
+});
+
 test('true neighbours of the shipped vectors are found on all metrics, from f32 and f16', async () => {
   const { base, query, dim } = await shipped((name) => readFile(join(DATA, name)));
   const some = query.vectors.subarray(0, 20 * dim);

@@ -152,7 +152,7 @@ export abstract class BaseIndex {
     return this.#queue(signal, () => this.#call('within', [this.#handle, values, above(radius), allow], { signal, onProgress }));
   }
 
-  /** The rows with these ids, `[ids, dim]`. */
+  /** The rows with these ids, `[ids, dim]`. Those of bits are their bytes, as numbers. */
   async get(ids: Ids): Promise<Float32Array<ArrayBuffer>> {
     const numbers = idsOf('ids', ids);
     return this.#queue(undefined, () => this.#call('get', [this.#handle, numbers]));

@@ -40,7 +40,7 @@ fn query_of(terms: vec4<f32>, threshold: f32) -> Query {
       factor = terms.x;
       slack += params.margin;
     }
-    case FORM_QUANTIZED_L2: {
+    case FORM_QUANTIZED_L2, FORM_HAMMING: {
       base = terms.w;
       factor = 2.0 * terms.x;
       along = 2.0 * terms.z;

@@ -250,6 +250,7 @@ fn work(index: &Flat, plan: &Plan, queries: usize) -> (Option<Work>, Option<&'st
             // A row of bits has as many bytes as one of integers of its dim.
             ScreenKernel::ScanBits => (Unit::Integers, Some("screen_scan_i8")),
             ScreenKernel::TileI8 => (Unit::Integers, Some("collect_tile_i8")),
+            ScreenKernel::TileBitsCoop => (Unit::Integers, Some("collect_tile_coop")),
             ScreenKernel::TileCoop => (Unit::Matrices, Some("collect_tile_coop")),
             _ => return (None, None),
         },

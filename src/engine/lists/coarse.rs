@@ -301,8 +301,8 @@ impl Coarse {
             candidates,
         };
         let kernel = Tiles::expected(commands.gpu()).collects();
-        let kernel = (kernel, collect_tile_coop::height_for(commands.gpu(), kernel, params.queries));
-        collect_tile_i8::encode(commands, kernel, (intervals.form, false, false), &part, params, &into)?;
+        let kernel = (kernel, collect_tile_coop::height_for(commands.gpu(), kernel, false, params.queries));
+        collect_tile_i8::encode(commands, kernel, (intervals.form, false), &part, params, &into)?;
         commands.stage("coarse_tighten");
         // The lists have the k smallest upper ends of all centroids, so no earlier threshold is needed.
         let params = tighten::Params::new(count, self.k, capacity, true);

@@ -3,7 +3,8 @@
 use crate::engine::rows::segments::GpuRows;
 use crate::engine::screens::float::{FLOATS, SCAN, TILE};
 use crate::engine::screens::int8::scores::{
-    BITS, INTEGERS, INTEGERS_COOP, SCAN_BITS, SCAN_I8, TILE_BITS, TILE_COOP, TILE_I8,
+    BITS, BITS_COOP, INTEGERS, INTEGERS_COOP, SCAN_BITS, SCAN_I8, TILE_BITS, TILE_BITS_COOP, TILE_COOP,
+    TILE_I8,
 };
 use crate::engine::screens::int8::tiles::Tiles;
 use crate::engine::screens::score::{ScoreKernel, ScreenKernel, ScreenKernels};
@@ -20,6 +21,7 @@ impl ScreenKernel {
             Self::TileCoop => &TILE_COOP,
             Self::ScanBits => &SCAN_BITS,
             Self::TileBits => &TILE_BITS,
+            Self::TileBitsCoop => &TILE_BITS_COOP,
         }
     }
 }
@@ -31,15 +33,15 @@ pub(crate) enum Codes {
     None,
     /// 8-bit integers, of which this multiplies tiles.
     Int8(Tiles),
-    /// Bytes of bits.
-    Bits,
+    /// Bytes of bits, of which this compares tiles.
+    Bits(Tiles),
 }
 
 impl Codes {
     /// The codes of an index on this device that is still to be made.
     pub(crate) fn expected(gpu: &Gpu, metric: Metric, is_quantized: bool) -> Self {
         match (is_quantized, metric.counts_bits()) {
-            (true, true) => Self::Bits,
+            (true, true) => Self::Bits(Tiles::expected(gpu)),
             (true, false) => Self::Int8(Tiles::expected(gpu)),
             (false, _) => Self::None,
         }
@@ -47,10 +49,14 @@ impl Codes {
 
     pub(crate) fn of(rows: &GpuRows) -> Self {
         match &rows.quantized {
-            Some(codes) if codes.of_bits() => Self::Bits,
+            Some(codes) if codes.of_bits() => Self::Bits(Tiles::expected(&rows.gpu)),
             Some(_) => Self::Int8(Tiles::expected(&rows.gpu)),
             None => Self::None,
         }
+    }
+
+    pub(crate) fn are_bits(self) -> bool {
+        matches!(self, Self::Bits(_))
     }
 
     /// The screens of an index with these codes, where the device has its rows or only these.
@@ -58,10 +64,11 @@ impl Codes {
         let of_codes = match self {
             Self::Int8(Tiles::Matrices) => Some(&INTEGERS_COOP),
             Self::Int8(Tiles::Bytes) => Some(&INTEGERS),
-            Self::Bits => Some(&BITS),
+            Self::Bits(Tiles::Matrices) => Some(&BITS_COOP),
+            Self::Bits(Tiles::Bytes) => Some(&BITS),
             Self::None => None,
         };
-        let of_rows = (keeps_rows && self != Self::Bits).then_some(&FLOATS);
+        let of_rows = (keeps_rows && !self.are_bits()).then_some(&FLOATS);
         of_codes.into_iter().chain(of_rows).collect()
     }
 }

@@ -33,6 +33,8 @@ pub enum ScreenKernel {
     ScanBits,
     /// `collect_tile_i8` for rows of bits, which it counts.
     TileBits,
+    /// `collect_tile_coop` for rows of bits, whose bytes of 0 and 1 it multiplies.
+    TileBitsCoop,
 }
 
 /// One kernel of a screen.

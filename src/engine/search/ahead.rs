@@ -3,6 +3,7 @@
 use crate::elements::ElementKind;
 use crate::engine::rows::segments::GpuRows;
 use crate::engine::screens::int8::codes::quantizing;
+use crate::engine::screens::int8::tiles::Tiles;
 use crate::engine::screens::list::Codes;
 use crate::engine::screens::score::ScoreKernel;
 use crate::gpu::{Gpu, HEIGHT, Kernel, RowLayout, Wanted};
@@ -92,8 +93,11 @@ impl Searched {
         let gathering = gathers.then(|| Wanted::of(&gather::KERNEL));
         let selecting = keeps_rows.then(|| selecting(Only::Every));
         let all = without_bits.chain(selecting).chain(wanted.iter().cloned()).chain(gathering);
-        let of_bits = codes == Codes::Bits;
-        all.map(|one| one.or_all(IN_BLOCKS.0, in_blocks.into()).or_all(OF_BITS.0, of_bits.into())).collect()
+        let of_bits = codes.are_bits();
+        let all = all.map(|one| one.or_all(IN_BLOCKS.0, in_blocks.into()).or_all(OF_BITS.0, of_bits.into()));
+        // On matrices alone.
+        let tests = (codes == Codes::Bits(Tiles::Matrices)).then(Tiles::tested_first).flatten();
+        all.chain(tests).collect()
     }
 }
 

@@ -122,6 +122,12 @@ pub const WORKGROUP: &str = "WORKGROUP";
 /// `const` there.
 pub(crate) const HEIGHT: &str = "HEIGHT";
 
+/// The constant that tells kernels of codes that these are bytes of bits, likewise.
+pub(crate) const OF_BITS: &str = "OF_BITS";
+
+/// The override constants that are a `const` of the text.
+const OF_TEXT: [&str; 2] = [HEIGHT, OF_BITS];
+
 /// Sums of a tile: the products of 128 queries and 128 rows.
 const TILE: u32 = 128 * 128;
 

@@ -1,6 +1,6 @@
 //! The WGSL text of a kernel's variants.
 
-use super::{HEIGHT, Kernel, REGISTERS, Snippet, Variant, WORKGROUP, wgsl};
+use super::{Kernel, OF_TEXT, REGISTERS, Snippet, Variant, WORKGROUP, wgsl};
 use crate::elements::ElementKind;
 use crate::error::{Error, Result};
 use crate::gpu::unroll::{ALWAYS, Driver, ON_HARDWARE, WITH_REGISTERS, unroll};
@@ -23,10 +23,10 @@ impl Kernel {
         let has_size = self.overrides.iter().any(|(name, _)| *name == WORKGROUP);
         let size = (WORKGROUP, self.invocations(variant));
         let registers = (variant.registers > 0).then_some(("REGISTERS", variant.registers));
-        let height = self.value(variant, HEIGHT).map(|height| (HEIGHT, height));
+        let of_text = OF_TEXT.iter().filter_map(|&name| Some((name, self.value(variant, name)?)));
         let constants = snippets.iter().flat_map(|snippet| snippet.constants).copied();
         let mut written = vec![];
-        for constant in constants.chain((!has_size).then_some(size)).chain(registers).chain(height) {
+        for constant in constants.chain((!has_size).then_some(size)).chain(registers).chain(of_text) {
             // Snippets may share a constant. Two values of one name are an error that naga reports.
             if !written.contains(&constant) {
                 text.push_str(&format!("const {} = {}u;\n", constant.0, constant.1));

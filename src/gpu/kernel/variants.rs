@@ -1,6 +1,6 @@
 //! The variants of a kernel: what exchanges text, and the values of its override constants.
 
-use super::{HEIGHT, Kernel, REGISTERS, TILE, WORKGROUP};
+use super::{Kernel, OF_TEXT, REGISTERS, TILE, WORKGROUP};
 use crate::elements::ElementKind;
 
 /// One of a kernel's variants.
@@ -172,6 +172,6 @@ impl Kernel {
     pub fn constants(&self, variant: &Variant) -> Vec<(&'static str, f64)> {
         let names = self.overrides.iter().map(|(name, _)| *name);
         let values = variant.constants.iter().map(|&value| f64::from(value));
-        names.zip(values).filter(|(name, _)| *name != HEIGHT).collect()
+        names.zip(values).filter(|(name, _)| !OF_TEXT.contains(name)).collect()
     }
 }

@@ -59,6 +59,13 @@ impl<'a> Loading<'a> {
     pub(crate) fn new(reader: Reader<'a>, has_lists: Option<bool>) -> Result<Self> {
         let kind: String = reader.get("index", "flat or ivf")?;
         let metric: Metric = reader.get("metric", Metric::NAMES)?;
+        if kind == kind_word(true) && metric.counts_bits() {
+            return Err(mismatch(
+                reader.path(),
+                "an ivf index of numbers",
+                format!("one of metric {metric}"),
+            ));
+        }
         let needed = format!("1 to {MAX_DIM}");
         let dim: usize = reader.get("dim", &needed)?;
         if dim == 0 || dim > MAX_DIM {
@@ -81,13 +88,6 @@ impl<'a> Loading<'a> {
                 return Err(mismatch(reader.path(), "metadata `index`, flat or ivf", format!("{other:?}")));
             }
         };
-        if lists.is_some() && metric.counts_bits() {
-            return Err(mismatch(
-                reader.path(),
-                "an ivf index of numbers",
-                format!("one of metric {metric}"),
-            ));
-        }
         let parts = reader.parts();
         let about = SavedIndex { lists, metric, dim, elements, rows, quantization, next, parts };
         let found = about.lists.is_some();

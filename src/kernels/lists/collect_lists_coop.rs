@@ -7,7 +7,8 @@ use crate::kernels::keys::KEYS;
 use crate::kernels::lengths::GRANULES;
 use crate::kernels::lists::collect_lists::{BUFFERS, ListKernel};
 use crate::kernels::pages::{LIST_BLOCKS, SCREENED};
-use crate::kernels::screen::collect_tile_coop::OVERRIDES;
+use crate::kernels::screen::collect_tile_coop::HEIGHTS;
+use crate::metric::Form;
 
 pub use crate::kernels::lists::screening::Params;
 
@@ -27,9 +28,9 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("collect_lists_coop")
         KEEP_ROW,
         LIST_BLOCKS,
     ])
-    .source(wgsl!("lists/collect_lists_coop"))
+    .source(wgsl!("lists/collect_lists_coop", OF_BITS = 0))
     .buffers(BUFFERS)
-    .overrides(OVERRIDES)
+    .overrides(&[("FORM", Form::QUANTIZED_NUMBERS), ("HAS_BITSET", &[0, 1]), HEIGHTS])
     .multiplies_matrices()
     .takes_byte_matrices()
     .lengths(&[GRANULES])

@@ -6,15 +6,15 @@ use crate::gpu::{
     CANDIDATES, COARSE_TEST, COLLECT_TILE, Commands, Gpu, HEIGHT, INTEGERS, KEEP_ROW, Kernel, SWEEP_COOP,
     USABLE, Wanted, wgsl, words,
 };
-use crate::kernels::blocks::{BLOCK_ROWS, GRANULE_PLACES, TILE_COOP};
+use crate::kernels::blocks::{BLOCK_ROWS, GRANULE_PLACES, OF_BITS, TILE_COOP, has_form};
 use crate::kernels::intervals::INTERVALS;
-use crate::kernels::keys::{KEYS, key_of};
+use crate::kernels::keys::{KEYS, key_of, value_of};
 use crate::kernels::lengths::GRANULES;
 use crate::kernels::screen::collect::Round;
 use crate::kernels::screen::collect_tile_i8::{self, BUFFERS, Buffers, Form, RoundPart};
 use crate::kernels::test_tile::{SIDE, TILE_GRANULES, TestTile, unless_it_passes};
 use crate::lock::lock;
-use crate::screen::certificate::{Margin, Terms};
+use crate::screen::certificate::Margin;
 
 pub use crate::kernels::screen::collect_tile_i8::Params;
 
@@ -35,47 +35,50 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("collect_tile_coop")
     ])
     .source(wgsl!("screen/collect_tile_coop"))
     .buffers(BUFFERS)
-    .overrides(OVERRIDES)
+    .overrides(&[("FORM", Form::QUANTIZED), ("HAS_BITSET", &[0, 1]), HEIGHTS, OF_BITS])
+    .only(has_form)
     .multiplies_matrices()
     .takes_byte_matrices()
     .lengths(&[GRANULES])
     .workgroup(256, 2 * 128 * 10 * 8 + 4 * 1024)
     .holds_tile();
 
-/// The override constants of kernels that collect tiles on cooperative matrices. Few queries take a low tile, whose products cost less.
-pub(in crate::kernels) const OVERRIDES: &[(&str, &[u32])] =
-    &[("FORM", Form::QUANTIZED_NUMBERS), ("HAS_BITSET", &[0, 1]), (HEIGHT, &[32, 64, 128])];
+/// The heights of tiles on cooperative matrices. Few queries take a low tile, whose products cost less.
+pub(in crate::kernels) const HEIGHTS: (&str, &[u32]) = (HEIGHT, &[32, 64, 128]);
 
 /// The height of tiles for this many queries: the least that holds them, or else the largest, of those that passed their self-test. None for
 /// a kernel without heights.
-pub(crate) fn height_for(gpu: &Gpu, kernel: &Kernel, queries: u32) -> Option<u32> {
+pub(crate) fn height_for(gpu: &Gpu, kernel: &Kernel, of_bits: bool, queries: u32) -> Option<u32> {
     let tested = lock(&gpu.tile_heights);
-    let mut right = kernel.heights().iter().copied().filter(|height| tested.contains(&(*height, Some(true))));
+    let is_right = |height: &u32| tested.contains(&((*height, of_bits), Some(true)));
+    let mut right = kernel.heights().iter().copied().filter(is_right);
     right.clone().find(|height| *height >= queries).or(right.next_back())
 }
 
 /// Tests the lowest tile, whose kernel is compiled first if need be.
 pub(super) async fn is_lowest_right(gpu: &Gpu, form: Form) -> Result<bool> {
     let lowest = KERNEL.heights()[0];
-    let is_right = is_right(gpu, form, lowest, &TestTile::new(gpu).await?).await?;
-    note(gpu, lowest, Some(is_right));
+    let tile = TestTile::new(gpu, form.counts_bits()).await?;
+    let is_right = is_right(gpu, form, lowest, &tile).await?;
+    note(gpu, (lowest, form.counts_bits()), Some(is_right));
     Ok(is_right)
 }
 
 /// Tests the other tiles whose kernels are compiled by now, and starts to compile the rest: a first search does not wait for them.
 pub(super) async fn test_compiled(gpu: &Gpu, form: Form) -> Result<()> {
     for &height in KERNEL.heights() {
-        let known = lock(&gpu.tile_heights).iter().find(|(own, _)| *own == height).copied();
+        let (of_bits, constant) = (form.counts_bits(), form.counts_bits().into());
+        let known = lock(&gpu.tile_heights).iter().find(|(own, _)| *own == (height, of_bits)).copied();
         match known {
             Some((_, Some(_))) => {}
-            _ if gpu.has_pipeline(&KERNEL, &[form as u32, 0, height]) => {
-                let tile = TestTile::new(gpu).await?;
+            _ if gpu.has_pipeline(&KERNEL, &[form as u32, 0, height, constant]) => {
+                let tile = TestTile::new(gpu, of_bits).await?;
                 let is_right = unless_it_passes(is_right(gpu, form, height, &tile).await)?;
-                note(gpu, height, Some(is_right));
+                note(gpu, (height, of_bits), Some(is_right));
             }
             Some((_, None)) => {}
             None => {
-                note(gpu, height, None);
+                note(gpu, (height, of_bits), None);
                 let wanted = Wanted::of(&KERNEL).with("FORM", form as u32).with("HAS_BITSET", 0);
                 gpu.compile_ahead(0, || vec![wanted.with(HEIGHT, height)]);
             }
@@ -84,8 +87,8 @@ pub(super) async fn test_compiled(gpu: &Gpu, form: Form) -> Result<()> {
     Ok(())
 }
 
-/// Notes what is known of a height.
-fn note(gpu: &Gpu, height: u32, is_right: Option<bool>) {
+/// Notes what is known of a height, of tiles of integers or of bits.
+fn note(gpu: &Gpu, height: (u32, bool), is_right: Option<bool>) {
     let mut heights = lock(&gpu.tile_heights);
     heights.retain(|(own, _)| *own != height);
     heights.push((height, is_right));
@@ -95,18 +98,24 @@ fn note(gpu: &Gpu, height: u32, is_right: Option<bool>) {
 /// compiler, so the one that searches need is tested.
 fn is_right<'f>(gpu: &'f Gpu, form: Form, height: u32, tile: &'f TestTile) -> Boxed<'f, bool> {
     Box::pin(async move {
-        const LEAST: f32 = 100_000.0;
-        // Of vectors in steps of 1 without any error, an interval is one number, which f32 represents.
-        let terms = Terms { scale: 1.0, ..Terms::default() };
-        let distance = |score: f32| Margin::default().interval(form, score.into(), terms, terms)[0] as f32;
-        let terms = vec![terms; SIDE];
+        let TestTile { queries, rows, scores, terms } = tile;
+        let distance = |query: usize, row: usize| {
+            let score = scores[query * SIDE + row].into();
+            Margin::default().interval(form, score, terms[0][query], terms[1][row])[0]
+        };
+        let all = || (0..height as usize).flat_map(|query| (0..SIDE).map(move |row| (query, row)));
+        // A fifth of the rows pass: those below the middle of two distances that lie apart.
+        let mut distances: Vec<f64> = all().map(|(query, row)| distance(query, row)).collect();
+        distances.sort_unstable_by(f64::total_cmp);
+        let apart = distances.windows(2).skip(distances.len() / 5).find(|pair| pair[1] - pair[0] > 1e-5);
+        let threshold = apart.map_or(0.0, |pair| (pair[0] + pair[1]) / 2.0) as f32;
         let buffer = |words: usize| gpu.create_storage("self-test", words as u64 * 4);
-        let (row_terms, thresholds) = (buffer(SIDE * 4)?, buffer(SIDE)?);
-        let (counts, candidates) = (buffer(SIDE)?, buffer(3 * SIDE * SIDE)?);
-        gpu.upload_bytes(&row_terms, 0, bytemuck::cast_slice(&terms)).await?;
-        gpu.upload_bytes(&thresholds, 0, bytemuck::cast_slice(&[key_of(distance(LEAST)); SIDE])).await?;
+        let [query_terms, row_terms] = [buffer(SIDE * 4)?, buffer(SIDE * 4)?];
+        let (thresholds, counts, candidates) = (buffer(SIDE)?, buffer(SIDE)?, buffer(3 * SIDE * SIDE)?);
+        gpu.upload_bytes(&query_terms, 0, bytemuck::cast_slice(&terms[0])).await?;
+        gpu.upload_bytes(&row_terms, 0, bytemuck::cast_slice(&terms[1])).await?;
+        gpu.upload_bytes(&thresholds, 0, bytemuck::cast_slice(&[key_of(threshold); SIDE])).await?;
         let part = RoundPart { segment: 0, round: Round { step: 1, skip: 0 }, base: 0, first: 0, blocks: 1 };
-        let TestTile { queries, rows, scores } = tile;
         let params = Params {
             granules: TILE_GRANULES as u32,
             queries: height,
@@ -118,7 +127,7 @@ fn is_right<'f>(gpu: &'f Gpu, form: Form, height: u32, tile: &'f TestTile) -> Bo
             queries,
             rows,
             row_terms: &row_terms,
-            query_terms: &row_terms,
+            query_terms: &query_terms,
             thresholds: &thresholds,
             allowed: &thresholds,
             counts: (&counts).into(),
@@ -129,7 +138,7 @@ fn is_right<'f>(gpu: &'f Gpu, form: Form, height: u32, tile: &'f TestTile) -> Bo
         collect_tile_i8::encode(
             &mut commands,
             (&KERNEL, Some(height)),
-            (form, false, false),
+            (form, false),
             &part,
             params,
             &buffers,
@@ -139,16 +148,18 @@ fn is_right<'f>(gpu: &'f Gpu, form: Form, height: u32, tile: &'f TestTile) -> Bo
         let parts = commands.read(&[(&counts, 0, bytes), (&candidates, 0, 2 * lists)]).await?;
         let entries: Vec<u32> = words(&parts[1]).collect();
         let (slots, lowers) = entries.split_at(entries.len() / 2);
-        let mut queries = scores.chunks(SIDE).zip(words::<u32>(&parts[0])).enumerate();
-        Ok(queries.all(|(query, (scores, count))| {
-            let passing = scores.iter().zip(0u32..).filter(|(score, _)| **score >= LEAST);
-            let wanted: Vec<(u32, u32)> =
-                passing.map(|(score, row)| (row, key_of(distance(*score)))).collect();
+        Ok(words::<u32>(&parts[0]).enumerate().all(|(query, count)| {
             let own = query * SIDE..query * SIDE + (count as usize).min(SIDE);
             let mut found: Vec<(u32, u32)> =
                 slots[own.clone()].iter().copied().zip(lowers[own].iter().copied()).collect();
             found.sort_unstable();
-            found == wanted
+            let wanted = (0..SIDE).filter(|&row| distance(query, row) <= threshold.into());
+            // Adapters divide in different ways.
+            let is_same = |(&(slot, key), row): (&(u32, u32), usize)| {
+                let off = (f64::from(value_of(key)) - distance(query, row)).abs();
+                slot as usize == row && if form == Form::Jaccard { off < 1e-6 } else { off == 0.0 }
+            };
+            found.len() == wanted.clone().count() && found.iter().zip(wanted).all(is_same)
         }))
     })
 }

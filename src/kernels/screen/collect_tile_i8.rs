@@ -85,15 +85,15 @@ pub struct RoundPart {
 pub(crate) fn encode(
     commands: &mut Commands<'_>,
     (kernel, height): (&'static Kernel, Option<u32>),
-    (form, has_bitset, of_bits): (Form, bool, bool),
+    (form, has_bitset): (Form, bool),
     part: &RoundPart,
     params: Params,
     buffers: &Buffers<'_>,
 ) -> Result<()> {
     let &RoundPart { round: Round { step, skip }, base, first, blocks, .. } = part;
-    // Matrices, which have a height, multiply integers alone.
-    let last = height.unwrap_or(of_bits.into());
-    let pipeline = commands.gpu().pipeline(kernel, &[form as u32, has_bitset.into(), last])?;
+    let constants = [form as u32, has_bitset.into()].into_iter().chain(height);
+    let constants: Vec<u32> = constants.chain([form.counts_bits().into()]).collect();
+    let pipeline = commands.gpu().pipeline(kernel, &constants)?;
     let plane = params.queries * params.capacity;
     let params = Params { first, step, ratio: skip / step, base, plane, ..params };
     let grid = Grid::Tiles(params.queries.div_ceil(height.unwrap_or(BLOCK_ROWS)), blocks);

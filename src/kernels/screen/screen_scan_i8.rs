@@ -119,18 +119,18 @@ impl Scan<'_> {
 }
 
 /// Records the kernel for quantised queries of one plane or two, of one block each, with `finer` steps of the second plane in a step of
-/// the first; or with `of_bits` for bytes of bits. `scores` has room for all queries.
+/// the first. `scores` has room for all queries.
 pub(crate) fn encode(
     commands: &mut Commands<'_>,
     scored: &Scored<'_>,
     scan: &Scan<'_>,
     granules: u32,
     (planes, finer): (u32, u32),
-    of_bits: bool,
 ) -> Result<()> {
     let &Scored { queries, count, rows, scores, room, part } = scored;
     let at_once = count.next_power_of_two().min(QUERIES_AT_ONCE);
-    let constants = [at_once, planes, scan.form as u32, scan.allowed.is_some().into(), of_bits.into()];
+    let constants =
+        [at_once, planes, scan.form as u32, scan.allowed.is_some().into(), scan.form.counts_bits().into()];
     let pipeline = commands.gpu().pipeline(&KERNEL, &constants)?;
     let params = Params {
         queries: count,

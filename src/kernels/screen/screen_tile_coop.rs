@@ -15,7 +15,7 @@ use crate::metric::Form;
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("screen_tile_coop")
     .library(&[SCORES, INTEGERS, SLICES_F16, GRANULE_PLACES, TILE_COOP])
-    .source(wgsl!("screen/screen_tile_coop", HEIGHT = BLOCK_ROWS))
+    .source(wgsl!("screen/screen_tile_coop", HEIGHT = BLOCK_ROWS, OF_BITS = 0))
     .buffers(SCORE_BUFFERS)
     .multiplies_matrices()
     .lengths(&[GRANULES])
@@ -32,12 +32,13 @@ pub(crate) async fn is_usable(gpu: &Gpu, form: Form, scores: bool) -> Result<boo
     if !HAS_NATIVE_FEATURES {
         return Ok(false);
     }
+    let of_integers = if form.counts_bits() { Form::OF_INTEGERS } else { form };
     let collects = match gpu.collects_on_matrices.get() {
         Some(&known) => known,
         None => {
             let mut collects = is_expected(gpu);
             let mut wrong = gpu.compiler.wrong_matrices();
-            while collects && !unless_it_passes(collect_tile_coop::is_lowest_right(gpu, form).await)? {
+            while collects && !unless_it_passes(collect_tile_coop::is_lowest_right(gpu, of_integers).await)? {
                 collects = gpu.compiler.leave_matrices(wrong);
                 wrong = gpu.compiler.wrong_matrices();
             }
@@ -46,6 +47,20 @@ pub(crate) async fn is_usable(gpu: &Gpu, form: Form, scores: bool) -> Result<boo
     };
     if !collects {
         return Ok(false);
+    }
+    if form.counts_bits() {
+        // Matrices themselves were tested with integers. Tiles of bits are never scored to memory.
+        let known = match gpu.counts_on_matrices.get() {
+            Some(&known) => known,
+            None => {
+                let counts = unless_it_passes(collect_tile_coop::is_lowest_right(gpu, form).await)?;
+                *gpu.counts_on_matrices.get_or_init(|| counts)
+            }
+        };
+        if known {
+            collect_tile_coop::test_compiled(gpu, form).await?;
+        }
+        return Ok(known);
     }
     collect_tile_coop::test_compiled(gpu, form).await?;
     match gpu.scores_on_matrices.get() {
@@ -78,7 +93,7 @@ pub(crate) fn is_expected(gpu: &Gpu) -> bool {
 /// Whether a tile gets the correct scores.
 fn is_right(gpu: &Gpu) -> Boxed<'_, bool> {
     Box::pin(async move {
-        let tile = TestTile::new(gpu).await?;
+        let tile = TestTile::new(gpu, false).await?;
         let scores = gpu.create_storage("self-test", (SIDE * SIDE * 4) as u64)?;
         let part = Part { segment: 0, block_first: 0, block_step: 1, blocks: 1, column_first: 0 };
         let scored = Scored {

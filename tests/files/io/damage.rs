@@ -52,7 +52,11 @@ fn damaged_files_say_what_was_needed() -> Result<()> {
         ("g.npy", float("(4294967296, 4294967296)", 0), &["below 2^64 bytes"]),
         ("h.npy", float("(1099511627776, 1024)", 8), &["needed 4503599627370", "bytes"]),
         ("i.npy", float("(-1, 3)", 0), &["an npy header", "found {'descr': '<f4'", "(-1, 3)"]),
-        ("j.npy", npy("|b1", "False", "(1, 1)", &[0; 1]), &["floats or integers", "found dtype |b1"]),
+        (
+            "j.npy",
+            npy("|b1", "False", "(1, 1)", &[0; 1]),
+            &["needed numbers, or --bits", "found bool in row 0"],
+        ),
         ("k.npy", npy("<c8", "False", "(1, 1)", &[0; 8]), &["floats or integers", "found dtype <c8"]),
         ("l.npy", npy("<f16", "False", "(1, 1)", &[0; 16]), &["at most 8 bytes", "found dtype <f16"]),
         ("m.npy", npy_text(&deep, b""), &["an npy header", "found {'shape': (((("]),

@@ -80,7 +80,8 @@ fn collected(
         ..collect_tile_i8::Params::of(margin)
     };
     let buffers = [&queries, &rows, &row_terms, &query_terms, &limits, &bits, &counts, &candidates];
-    let constants = [form as u32, allowed.is_some().into(), height.unwrap_or(0)];
+    let constants = [form as u32, allowed.is_some().into()].into_iter().chain(height);
+    let constants: Vec<u32> = constants.chain([0]).collect();
     let grid = [(count as u32).div_ceil(height.unwrap_or(BLOCK_ROWS)), blocks.len() as u32];
     bench.dispatch(kernel, &constants, &params, &buffers, grid);
     Lists { counts: bench.read(&counts), words: bench.read(&candidates), ..lists }

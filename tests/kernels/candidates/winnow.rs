@@ -32,7 +32,8 @@ struct Winnowing {
 impl Winnowing {
     /// Every `step`-th block scored for every query.
     fn new(form: Form, queries: usize, rows: usize, step: usize) -> Self {
-        let mut random = Random::new(form as u64 * 1000 + rows as u64);
+        let place = FORMS.iter().position(|one| *one == form).map_or(0, |place| place as u64 + 4);
+        let mut random = Random::new(place * 1000 + rows as u64);
         let (blocks, room) = (rows.div_ceil(BLOCK), queries + 3);
         let scores = (0..blocks.div_ceil(step) * room * BLOCK).map(|_| random.below(400) as f32 - 150.0);
         let scores = scores.collect();

@@ -1,5 +1,4 @@
-// What a word of codes adds to a score: the products of four integers, or the number of common bits of 32.
-override OF_BITS: u32 = 0u; // 1: codes are bytes of bits
+// What a word of codes adds to a score: the products of four integers, or with OF_BITS = 1 the number of common bits of 32.
 
 /// Codes as they are multiplied. Integers are stored with 128 added: flipping the highest bit subtracts it.
 fn codes_of(stored: vec4<u32>) -> vec4<u32> {

@@ -1,7 +1,8 @@
 // The dot products of a tile of quantised queries and rows on cooperative matrices. A workgroup of four subgroups, of 32 lanes or of
 // 64, computes a tile of HEIGHT queries by 128 rows: each subgroup 64 x 64 of 128 queries, or all of fewer queries by 32 rows. Slices of
 // DEPTH dimensions lie in workgroup memory while the next ones are loaded. Sums of products stay below 2^24, so f32 holds them exactly
-// in whatever order the hardware adds.
+// in whatever order the hardware adds. Where OF_BITS is 1, a granule has 128 bits, which become bytes of 0 and 1 on their way to workgroup memory:
+// products then count the bits that both vectors have.
 const TILE = BLOCK_ROWS; // rows
 const ACROSS = 4u / (1u + HEIGHT / 128u); // subgroups side by side
 const PART_QUERIES = HEIGHT * ACROSS / 4u; // of a subgroup
@@ -15,7 +16,9 @@ const LOADERS = WORKGROUP / TILE; // invocations that load a row's granules
 const LOADS = GRANULES / LOADERS; // granules that each of them loads
 const QUERY_LOADERS = WORKGROUP / HEIGHT; // the same of a query: those beyond GRANULES load nothing
 const QUERY_LOADS = (GRANULES + QUERY_LOADERS - 1u) / QUERY_LOADERS;
-const AHEAD = 2u / (1u + HEIGHT / 128u); // slices that are on their way: fewer queries are multiplied before the next one arrives
+// Slices of a turn, which are on their way: fewer queries are multiplied before the next one arrives. Of bits they are those of a granule.
+const AHEAD = 2u / (1u + HEIGHT / 128u) * (1u - OF_BITS) + 8u / GRANULES * OF_BITS;
+const TURN = AHEAD * GRANULES * (1u - OF_BITS) + OF_BITS; // granules of a turn as they are stored
 const NOTHING = vec4(0x80808080u); // of a granule
 alias Sums = array<array<Sum, MATRICES>, MATRICES_DOWN>;
 
@@ -24,6 +27,20 @@ alias Sums = array<array<Sum, MATRICES>, MATRICES_DOWN>;
 
 var<workgroup> query_slice: array<SliceVector, HEIGHT * PITCH>;
 var<workgroup> row_slice: array<SliceVector, TILE * PITCH>;
+
+// Sixteen bits as a granule of codes: bytes of 0 and 1, with 128 added.
+fn bytes_of(bits: u32) -> vec4<u32> {
+  let fours = (vec4(bits) >> vec4(0u, 4u, 8u, 12u)) & vec4(15u);
+  // Bit i of four comes to bit 8 i.
+  return ((fours * 0x00204081u) & vec4(0x01010101u)) | NOTHING;
+}
+
+// Granule `number` of the slice with number `s` in a turn. Its bits lie in one of two words.
+fn granule_of_bits(stored: vec4<u32>, s: u32, number: u32) -> vec4<u32> {
+  let word = s * GRANULES / 2u;
+  let bits = select(stored[word], stored[word + GRANULES / 2u - 1u], number >= 2u);
+  return bytes_of(bits >> (16u * (number & 1u)));
+}
 
 // The first query, or row, of a subgroup's part.
 fn part_query(index: u32) -> u32 { return index / (ACROSS * LANES) * PART_QUERIES; }
@@ -52,9 +69,13 @@ fn multiply_tile(first_query: u32, first_row: u32, index: u32, sums: ptr<functio
   // slices behind the last are multiplied too, with queries of nothing, which leave the sums as they are.
   var next_query: array<array<vec4<u32>, QUERY_LOADS>, AHEAD>;
   var next_row: array<array<vec4<u32>, LOADS>, AHEAD>;
+  if (OF_BITS == 1u) {
+    next_row[0][0] = rows[first_row];
+    if (loads_query) { next_query[0][0] = queries[first_query]; }
+  }
   // unroll
   for (var s = 0u; s < AHEAD; s++) {
-    if (s * GRANULES < params.granules) {
+    if (OF_BITS == 0u && s * GRANULES < params.granules) {
       // unroll
       for (var g = 0u; g < LOADS; g++) { next_row[s][g] = rows[own_row + (s * GRANULES + g * LOADERS) * TILE]; }
       if (loads_query) {
@@ -63,16 +84,20 @@ fn multiply_tile(first_query: u32, first_row: u32, index: u32, sums: ptr<functio
       }
     }
   }
-  for (var first = 0u; first < params.granules; first += AHEAD * GRANULES) {
+  for (var first = 0u; first < params.granules; first += TURN) {
+    var coming_row: vec4<u32>;
+    var coming_query: vec4<u32>;
     // unroll
     for (var s = 0u; s < AHEAD; s++) {
       let start = first + s * GRANULES;
       // unroll
       for (var g = 0u; g < LOADS; g++) {
+        var own = next_row[s][g];
+        if (OF_BITS == 1u) { own = granule_of_bits(next_row[0][0], s, g * LOADERS + row_loader); }
         // unroll
         for (var w = 0u; w < GRANULE_VECTORS; w++) {
           let place = (g * LOADERS + row_loader) * GRANULE_VECTORS + place_in_granule(w, turn);
-          row_slice[row + place] = slice_vector(next_row[s][g], w, turn);
+          row_slice[row + place] = slice_vector(own, w, turn);
         }
       }
       if (loads_query) {
@@ -80,7 +105,8 @@ fn multiply_tile(first_query: u32, first_row: u32, index: u32, sums: ptr<functio
         for (var g = 0u; g < QUERY_LOADS; g++) {
           let granule = g * QUERY_LOADERS + query_loader;
           let is_there = (AHEAD == 1u && GRANULES == 2u) || start + granule < params.granules;
-          let own = select(NOTHING, next_query[s][g], is_there);
+          var own = select(NOTHING, next_query[s][g], is_there);
+          if (OF_BITS == 1u) { own = granule_of_bits(next_query[0][0], s, granule); }
           // unroll
           for (var w = 0u; w < GRANULE_VECTORS; w++) {
             query_slice[query + granule * GRANULE_VECTORS + place_in_granule(w, turn)] = slice_vector(own, w, turn);
@@ -88,8 +114,12 @@ fn multiply_tile(first_query: u32, first_row: u32, index: u32, sums: ptr<functio
         }
       }
       workgroupBarrier();
+      if (OF_BITS == 1u && s == 0u && first + 1u < params.granules) {
+        coming_row = rows[first_row + (first + 1u) * TILE];
+        if (loads_query) { coming_query = queries[first_query + (first + 1u) * TILE]; }
+      }
       let ahead = start + AHEAD * GRANULES;
-      if (ahead < params.granules) {
+      if (OF_BITS == 0u && ahead < params.granules) {
         // unroll
         for (var g = 0u; g < LOADS; g++) { next_row[s][g] = rows[own_row + (ahead + g * LOADERS) * TILE]; }
         if (loads_query) {
@@ -114,6 +144,10 @@ fn multiply_tile(first_query: u32, first_row: u32, index: u32, sums: ptr<functio
         }
       }
       workgroupBarrier();
+    }
+    if (OF_BITS == 1u) {
+      next_row[0][0] = coming_row;
+      next_query[0][0] = coming_query;
     }
   }
 }

@@ -266,8 +266,7 @@ impl QuantizedRows {
     ) -> Result<()> {
         // Queries of integers have the same.
         let finer = self.quantizing(false).finer;
-        let of_bits = self.of_bits();
-        screen_scan_i8::encode(commands, scored, scan, self.granules(), (planes, finer), of_bits)
+        screen_scan_i8::encode(commands, scored, scan, self.granules(), (planes, finer))
     }
 
     pub(crate) fn encode_tile(

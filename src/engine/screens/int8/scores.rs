@@ -52,9 +52,11 @@ pub(in crate::engine::screens) const SCAN_I8: ScoreKernel = ScoreKernel {
     },
 };
 
-/// The screen of bits, whose codes are the rows themselves: their scores tell the distances.
+/// The screens of bits, whose codes are the rows themselves: their scores tell the distances.
 pub(in crate::engine::screens) const BITS: ScreenKernels =
     ScreenKernels { kernels: &[&SCAN_BITS, &TILE_BITS], ..INTEGERS };
+pub(in crate::engine::screens) const BITS_COOP: ScreenKernels =
+    ScreenKernels { kernels: &[&SCAN_BITS_BEFORE_MATRICES, &TILE_BITS_COOP], ..INTEGERS };
 
 pub(in crate::engine::screens) const SCAN_BITS: ScoreKernel = ScoreKernel {
     name: ScreenKernel::ScanBits,
@@ -70,6 +72,19 @@ pub(in crate::engine::screens) const SCAN_BITS: ScoreKernel = ScoreKernel {
 
 pub(in crate::engine::screens) const TILE_BITS: ScoreKernel =
     ScoreKernel { name: ScreenKernel::TileBits, stage: "screen_tile_bits", few: Some(&SCAN_BITS), ..TILE_I8 };
+
+/// The tiles of [`TILE_BITS`] on cooperative matrices, which multiply bytes of 0 and 1. The sample is counted as there.
+pub(in crate::engine::screens) const TILE_BITS_COOP: ScoreKernel = ScoreKernel {
+    name: ScreenKernel::TileBitsCoop,
+    collects: Some(Collecting { kernel: Tiles::Matrices.collects(), encode: encode_collecting }),
+    replaced_by: Some(&TILE_BITS),
+    speed: 10,
+    most_queries: 2048,
+    ..TILE_BITS
+};
+
+/// The scan where a low tile on matrices takes more queries in as little time (docs/performance.md).
+const SCAN_BITS_BEFORE_MATRICES: ScoreKernel = ScoreKernel { most_queries: 16, ..SCAN_BITS };
 
 /// The scan where a low tile on matrices takes more queries in as little time (docs/lessons.md).
 const SCAN_BEFORE_MATRICES: ScoreKernel = ScoreKernel { most_queries: 12, ..SCAN_I8 };
@@ -161,8 +176,9 @@ fn encode_collecting(
         counts: into.counts.into(),
         candidates: into.candidates,
     };
-    let constants = (scoring.intervals.form, scoring.allowed.is_some(), quantized.of_bits());
-    let height = collect_tile_coop::height_for(commands.gpu(), kernel, into.queries);
+    let constants = (scoring.intervals.form, scoring.allowed.is_some());
+    let of_bits = scoring.intervals.form.counts_bits();
+    let height = collect_tile_coop::height_for(commands.gpu(), kernel, of_bits, into.queries);
     collect_tile_i8::encode(commands, (kernel, height), constants, part, params, &buffers)
 }
 

@@ -1,10 +1,10 @@
 //! What multiplies tiles of codes on a device. Plans, recordings and lists of kernels to compile ahead ask this file, and it alone chooses.
 
 use crate::error::Result;
-use crate::gpu::Gpu;
+use crate::gpu::{Gpu, HEIGHT, Wanted};
 use crate::kernels::collect_lists::ListKernel;
 use crate::kernels::{
-    Kernel, collect_lists_coop, collect_tile_coop, collect_tile_i8, screen_tile_coop, screen_tile_i8,
+    Kernel, OF_BITS, collect_lists_coop, collect_tile_coop, collect_tile_i8, screen_tile_coop, screen_tile_i8,
 };
 use crate::metric::Form;
 
@@ -29,11 +29,25 @@ impl Tiles {
         Ok(if screen_tile_coop::is_usable(gpu, form, scores).await? { Self::Matrices } else { Self::Bytes })
     }
 
+    /// The kernel that tests matrices with integers before tiles of bits are tested.
+    pub(crate) fn tested_first() -> Option<Wanted> {
+        let kernel = Self::Matrices.collects();
+        let wanted = Wanted::of(kernel).with("FORM", Form::OF_INTEGERS as u32).with("HAS_BITSET", 0);
+        Some(wanted.with(HEIGHT, *kernel.heights().first()?).with(OF_BITS.0, 0))
+    }
+
     /// Whether what [`Tiles::tested`] needs without `scores` is compiled.
     pub(crate) fn are_compiled(gpu: &Gpu, form: Form) -> bool {
         let kernel = Self::expected(gpu).collects();
         let lowest = kernel.heights().first().copied();
-        lowest.is_none_or(|lowest| gpu.has_pipeline(kernel, &[form as u32, 0, lowest]))
+        let has = |form: Form, lowest: u32| {
+            gpu.has_pipeline(kernel, &[form as u32, 0, lowest, form.counts_bits().into()])
+        };
+        // Before tiles of bits, those of integers are tested.
+        let is_tested = |lowest| {
+            !form.counts_bits() || gpu.collects_on_matrices.get().is_some() || has(Form::OF_INTEGERS, lowest)
+        };
+        lowest.is_none_or(|lowest| has(form, lowest) && is_tested(lowest))
     }
 
     /// The kernel that scores tiles.
