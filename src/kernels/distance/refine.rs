@@ -47,13 +47,11 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("refine")
     .overrides(&[("METRIC", REFINED_METRICS), ("INTEGRAL", &[0, 1]), IN_BLOCKS])
     .loads_rows_and_bits()
     .only(|elements, value| {
-        let is_integral = value("INTEGRAL") == 1;
-        let fits = match elements {
-            ElementKind::Bits => !is_integral && value("METRIC") != metric_constant(Metric::InnerProduct),
-            ElementKind::F16 | ElementKind::BF16 => !is_integral,
-            _ => true,
-        };
-        fits && lie_in_blocks(elements, value)
+        let has_metric = |metric: &Metric| value("METRIC") == metric_constant(*metric);
+        let fits = elements != ElementKind::Bits || Metric::OF_BITS.iter().any(has_metric);
+        // f32 may be integers, and so are their queries.
+        let may_be_whole = elements.is_wide() || elements.is_integer();
+        fits && (may_be_whole || value("INTEGRAL") == 0) && lie_in_blocks(elements, value)
     })
     .lengths(&[VECTORS])
     .workgroup(INVOCATIONS, INVOCATIONS * 16);
