@@ -101,7 +101,7 @@ fn damaged_files_say_what_was_needed() -> Result<()> {
         (
             "e.safetensors",
             safetensors(&[("x", "BOOL", [1, 1], &[0])]),
-            &["one member that", "x (BOOL [1, 1])"],
+            &["needed numbers, or --bits", "found bool in row 0"],
         ),
         ("a.txt", Vec::new(), &["a name that ends in .npy, .npz, .safetensors", "found .txt"]),
         ("plain", Vec::new(), &["a name that ends in .npy", "found none"]),
