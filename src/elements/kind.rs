@@ -288,7 +288,7 @@ pub(crate) struct About {
 }
 
 /// All types, in the order of their declaration.
-pub(crate) const TYPES: [About; 6] = [
+const TYPES: [About; 6] = [
     About {
         kind: ElementKind::F32,
         size: 4,

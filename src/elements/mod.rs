@@ -7,7 +7,6 @@ mod slice;
 mod vectors;
 mod widen;
 
-pub(crate) use kind::TYPES;
 pub(crate) use kind::with_type;
 pub use kind::{Element, ElementKind, PackedBits};
 pub use matrix::{Matrix, MatrixView};

@@ -8,7 +8,7 @@ use safetensors::Dtype;
 use safetensors::tensor::TensorInfo;
 use xxhash_rust::xxh3::Xxh3Default;
 
-use crate::elements::{ElementKind, TYPES};
+use crate::elements::ElementKind;
 use crate::error::Result;
 use crate::files::{PositionedFile, failed, mismatch};
 use crate::index::file::header::{Header, LONGEST, PREFIX, describe, digits};
@@ -103,7 +103,7 @@ impl<'a> Reader<'a> {
         match (ElementKind::find(|about| about.dtype == info.dtype), info.shape.as_slice()) {
             (Some(kind), &[rows, given]) if given == dim => Ok((kind, rows)),
             (_, shape) => {
-                let types = TYPES.map(|about| format!("{:?}", about.dtype)).join(" or ");
+                let types = ElementKind::NUMBERS.map(|kind| format!("{:?}", kind.dtype())).join(" or ");
                 let needed = format!("tensor {name}: {types} [rows, {dim}]");
                 Err(mismatch(self.path(), needed, describe(name, info.dtype, shape)))
             }
