@@ -216,9 +216,9 @@ def _empty(settings: dict[str, Any], inner: Index | None, device: Any | None) ->
             return IndexIDMap(inner)
         case "IndexIDMap2", Index():
             return IndexIDMap2(inner)
-        case "IndexBinaryIDMap", Index():
+        case "IndexBinaryIDMap", IndexBinaryFlat():
             return IndexBinaryIDMap(inner)
-        case "IndexBinaryIDMap2", Index():
+        case "IndexBinaryIDMap2", IndexBinaryFlat():
             return IndexBinaryIDMap2(inner)
         case "IndexBinaryFlat", None:
             return IndexBinaryFlat(d, device=device)
