@@ -1,13 +1,14 @@
 //! Index files with right checksums: what loads is an index that can be searched, changed, saved and loaded again.
 
 use std::collections::BTreeMap;
+use std::slice;
 
-use nearfield::{AddOptions, Device, ElementKind, Error, Index, MatrixView, Metric, Quantization};
+use nearfield::{Device, ElementKind, Error, Index, Matrix, Metric, Quantization};
 use serde_json::Value;
 use xxhash_rust::xxh3::xxh3_64;
 
+use nearfield_testing::Random;
 use nearfield_testing::living::{self, Kind};
-use nearfield_testing::{Random, rounded, view};
 
 /// The key of the header's own checksum.
 const OWN: &str = "xxh3.header";
@@ -19,8 +20,8 @@ pub(crate) fn index(data: &[u8]) {
     let Ok(mut index) = Index::loader(&device).load_bytes(sealed.as_deref().unwrap_or(data)) else { return };
     let ids = living::ids(&index);
     assert!(ids.is_sorted_by(|one, next| one < next), "each id once");
-    let query = vec![1.0f32; index.dim()];
-    let found = index.search(&query[..], 3).expect("an answer");
+    let query = Matrix::F32(vec![1.0; index.dim()], index.dim()).to_kind(index.elements());
+    let found = index.search(&query, 3).expect("an answer");
     assert!(found.hits().len() <= ids.len().min(3), "as many as there are rows");
     assert!(index.lists().is_some() || found.hits().len() == ids.len().min(3), "all that were asked for");
     if let Some(&first) = ids.first() {
@@ -28,9 +29,9 @@ pub(crate) fn index(data: &[u8]) {
         index.remove(&[first]).expect("it is there");
     }
     // Ids and numbers may both be used up or taken.
-    for own in [None, Some(1 << 50)] {
+    for own in [None, Some(1u64 << 50)] {
         let before = index.len();
-        match add(&mut index, &query, own) {
+        match living::add(&mut index, &query, own.as_ref().map(slice::from_ref)) {
             Ok(()) => assert_eq!(index.len(), before + 1),
             Err(Error::DuplicateId { .. }) if own.is_some() => {}
             Err(Error::IdTooLarge { .. }) if own.is_none() => {}
@@ -42,19 +43,8 @@ pub(crate) fn index(data: &[u8]) {
     let again = Index::loader(&device).load_bytes(&bytes).expect("what was saved");
     assert_eq!(living::ids(&again), living::ids(&index));
     let [one, other] =
-        [&index, &again].map(|index| living::bits(&index.search(&query[..], 5).expect("an answer")));
+        [&index, &again].map(|index| living::bits(&index.search(&query, 5).expect("an answer")));
     assert_eq!(one, other, "the same answer");
-}
-
-fn add(index: &mut Index, row: &[f32], own: Option<u64>) -> Result<(), Error> {
-    let (halves, _) = rounded(row);
-    let ids = own.map(|id| [id]);
-    let mut options = AddOptions::new();
-    options.ids = ids.as_ref().map(|ids| &ids[..]);
-    match index.elements() {
-        ElementKind::F16 => index.add_with(view(&halves, row.len()), &options),
-        _ => index.add_with(view(row, row.len()), &options),
-    }
 }
 
 /// The file with the checksums of its content, as nearfield writes it. None where its text is no header.
@@ -97,27 +87,24 @@ fn rendered(
     Some([&(text.len() as u64).to_le_bytes(), text.as_bytes()].concat())
 }
 
-/// Files of both kinds and of every metric, with and without tombstones and ids of their own.
+/// Files of every type of elements, of both kinds and of every metric, with and without tombstones and ids of their own.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let device = Device::host();
     let mut random = Random::new(7);
     let mut files = vec![];
-    for (number, metric) in Metric::ALL.into_iter().cycle().take(16).enumerate() {
-        let dim = [1, 3, 8, 20][number / 4];
-        let elements = [ElementKind::F32, ElementKind::F16][number % 2];
+    for (number, elements) in ElementKind::ALL.into_iter().cycle().take(24).enumerate() {
+        let round = number / ElementKind::ALL.len();
+        let dim = [1, 3, 8, 20][round];
+        let (metric, kind) = match elements {
+            ElementKind::Bits => ([Metric::Hamming, Metric::Jaccard][round % 2], Kind::Flat),
+            _ => (Metric::ALL[(number + round) % 4], [Kind::Flat, Kind::Ivf][round % 2]),
+        };
         let quantization = [Quantization::Int8, Quantization::None][number / 2 % 2];
-        let mut index =
-            [Kind::Flat, Kind::Ivf][number / 4 % 2].make(&device, metric, dim, elements, quantization);
-        let rows = random.integers([0, 1, 40, 90][number % 4] * dim, 9);
-        let ids: Vec<u64> = (0..rows.len() / dim).map(|row| row as u64 * 7919 % 100_003).collect();
-        let mut options = AddOptions::new();
-        options.ids = (number % 3 > 0).then_some(&ids[..]);
-        let (halves, _) = rounded(&rows);
-        match elements {
-            ElementKind::F16 => index.add_with(view(&halves, dim), &options),
-            _ => index.add_with(MatrixView::new(&rows, dim).expect("whole rows"), &options),
-        }
-        .expect("good rows");
+        let mut index = kind.make(&device, metric, dim, elements, quantization);
+        let rows = Matrix::F32(random.integers([0, 1, 40, 90][(number + round) % 4] * dim, 9), dim);
+        let ids: Vec<u64> = (0..rows.rows() as u64).map(|row| row * 7919 % 100_003).collect();
+        let ids = (number % 5 > 0).then_some(&ids[..]);
+        living::add(&mut index, &rows.to_kind(elements), ids).expect("good rows");
         let gone: Vec<u64> = index.ids().expect("memory").into_iter().step_by(3).collect();
         index.remove(&gone).expect("they are there");
         let bytes = index.to_bytes().expect("it is saved");

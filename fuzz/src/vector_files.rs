@@ -54,7 +54,12 @@ fn read(data: &[u8], ending: &str, members: &[&str]) {
     fs::write(&path, data).expect("it is written");
     for member in members {
         let path = PathBuf::from(format!("{}{member}", path.display()));
-        vectors(&path);
+        if let Ok(file) = VectorFile::open(&path) {
+            vectors(&file);
+        }
+        if let Ok(file) = VectorFile::open(&path).and_then(VectorFile::of_bits) {
+            vectors(&file);
+        }
         if let Ok(ids) = read_ids(&path) {
             assert_eq!(ids.values.len(), ids.rows * ids.width, "ids");
         }
@@ -65,8 +70,7 @@ fn read(data: &[u8], ending: &str, members: &[&str]) {
     }
 }
 
-fn vectors(path: &Path) {
-    let Ok(file) = VectorFile::open(path) else { return };
+fn vectors(file: &VectorFile) {
     let (rows, dim) = (file.rows(), file.dim());
     assert!(dim > 0, "no dim");
     assert!(file.read(0..rows + 1).is_err(), "rows behind the end");
@@ -111,6 +115,13 @@ fn truth() -> (Ids, Vec<f32>) {
     (ids, (0..24).map(|value| value as f32 * 0.5).collect())
 }
 
+/// An array of three rows of sixteen bools, which numpy writes and nearfield only reads.
+fn bools() -> Vec<u8> {
+    let header = "{'descr': '|b1', 'fortran_order': False, 'shape': (3, 16), }";
+    let header = format!("{header:<117}\n");
+    [b"\x93NUMPY\x01\x00\x76\x00", header.as_bytes(), &[0, 1, 1].repeat(16)].concat()
+}
+
 pub(crate) fn npy_seeds() -> Vec<Vec<u8>> {
     let values: Vec<f32> = (0..60).map(|value| value as f32).collect();
     let halves: Vec<half::f16> = values.iter().map(|&value| half::f16::from_f32(value)).collect();
@@ -118,6 +129,7 @@ pub(crate) fn npy_seeds() -> Vec<Vec<u8>> {
         written("a.npy", |path| write_npy(path, [12, 5], &values)),
         written("a.npy", |path| write_npy(path, [60, 1], &halves)),
         written("a.npy", |path| write_npy(path, [6, 4], &truth().0.values)),
+        bools(),
     ]
 }
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from typing_extensions import disjoint_base
 
-from nearfield._types import Adapter, Filter, Metric, Neighbors, Precision, Progress, Quantization, Ragged, Vectors
+from nearfield._types import Adapter, BitMetric, Filter, Metric, Neighbors, Precision, Progress, Quantization, Ragged, Vectors
 
 __all__ = [
     "Device",
@@ -97,7 +97,7 @@ class Index:
     @property
     def dim(self) -> int: ...
     @property
-    def metric(self) -> Metric: ...
+    def metric(self) -> Metric | BitMetric: ...
     @property
     def dtype(self) -> np.dtype[Any] | str: ...
     @property
@@ -114,7 +114,7 @@ class Flat(Index):
         rows: Vectors | None = None,
         *,
         dim: int | None = None,
-        metric: Metric = "cosine",
+        metric: Metric | BitMetric = "cosine",
         dtype: DTypeLike | None = None,
         ids: ArrayLike | None = None,
         device: Device | Adapter | str | None = None,
@@ -152,7 +152,7 @@ def knn(
     queries: Vectors,
     k: int = 10,
     *,
-    metric: Metric = "l2sq",
+    metric: Metric | BitMetric = "l2sq",
     filter: Filter | None = None,
     device: Device | Adapter | str | None = None,
 ) -> Neighbors: ...

@@ -7,7 +7,9 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Metric: TypeAlias = Literal["cosine", "ip", "l2", "l2sq", "hamming", "jaccard"]
+Metric: TypeAlias = Literal["cosine", "ip", "l2", "l2sq"]
+BitMetric: TypeAlias = Literal["hamming", "jaccard"]
+"""Of rows of bits, which `Flat` and `knn` take."""
 Quantization: TypeAlias = Literal["auto", "none", "int8"]
 Precision: TypeAlias = Literal["fast", "compensated", "half"]
 Filter: TypeAlias = ArrayLike | Set[int] | Callable[[int], object]
