@@ -106,13 +106,30 @@ pub(crate) fn integers(random: &mut Random, count: usize, dim: usize, levels: us
     (0..count).map(&mut one).collect()
 }
 
-/// A plane of integer vectors, as kernels take it, in as many whole blocks as they fill.
-pub(crate) fn packed(vectors: &[Vec<i32>], dim: usize) -> Vec<u8> {
+/// Vectors of bytes of eight bits: all bits, none, alternating, random.
+pub(crate) fn bytes_of_bits(random: &mut Random, count: usize, dim: usize) -> Vec<Vec<i32>> {
+    let mut one = |number: usize| match number % 5 {
+        0 => vec![0xff; dim],
+        1 => vec![0; dim],
+        2 => vec![0x55; dim],
+        _ => (0..dim).map(|_| random.below(256) as i32).collect(),
+    };
+    (0..count).map(&mut one).collect()
+}
+
+/// The number of bits that two vectors of [`bytes_of_bits`] both have.
+pub(crate) fn common_bits(one: &[i32], other: &[i32]) -> u32 {
+    one.iter().zip(other).map(|(a, b)| (a & b).count_ones()).sum()
+}
+
+/// A plane of vectors, as kernels take it, in as many whole blocks as they fill. `zero` is the byte that stands for 0: 128 of integers,
+/// 0 of bits.
+pub(crate) fn packed(vectors: &[Vec<i32>], dim: usize, zero: u8) -> Vec<u8> {
     let granules = quantize::granules(dim) as usize;
-    let mut bytes = vec![128; quantize::plane_bytes(vectors.len() as u64, dim) as usize];
+    let mut bytes = vec![zero; quantize::plane_bytes(vectors.len() as u64, dim) as usize];
     for (number, vector) in vectors.iter().enumerate() {
         for (dimension, &integer) in vector.iter().enumerate() {
-            bytes[quantize::place(number, dimension, granules)] = (integer + 128) as u8;
+            bytes[quantize::place(number, dimension, granules)] = (integer + i32::from(zero)) as u8;
         }
     }
     bytes

@@ -1,7 +1,7 @@
 //! The kernel `quantize` compared with f64, and the integer screens, bit for bit.
 
 use crate::common::bench::{Bench, GUARD, PARTS, columns_of, floats_of, picked_scores};
-use crate::common::quantized::{Slots, Vectors, integers, packed};
+use crate::common::quantized::{Slots, Vectors, bytes_of_bits, common_bits, integers, packed};
 use crate::common::vectors::{METRICS, norm};
 use nearfield::internals::certificate::{Form, Quantizing, Terms};
 use nearfield::internals::kernels::{
@@ -291,26 +291,45 @@ enum Screen {
     Coop,
 }
 
-/// Scores of integer queries and rows, bit for bit, and nothing written elsewhere.
-fn check_scores(bench: Bench<'_>, screen: Screen, count: usize, dim: usize, part: &Part) {
+/// What codes are.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Codes {
+    Integers,
+    Bits,
+}
+
+/// Scores of queries and rows of such codes, bit for bit, and nothing written elsewhere.
+fn check_scores(bench: Bench<'_>, (screen, codes): (Screen, Codes), count: usize, dim: usize, part: &Part) {
     let mut random = Random::new((dim * 131 + count) as u64);
     let Quantizing { levels, finer, .. } = Quantizing::of(Metric::L2, dim);
     let blocks = (part.block_first + (part.blocks - 1) * part.block_step + 1) as usize;
-    let rows = integers(&mut random, blocks * BLOCK, dim, levels as usize);
+    let zero = if codes == Codes::Bits { 0 } else { 128 };
+    let mut made = |count: usize| match codes {
+        Codes::Integers => integers(&mut random, count, dim, levels as usize),
+        Codes::Bits => bytes_of_bits(&mut random, count, dim),
+    };
+    let rows = made(blocks * BLOCK);
     let granules = quantize::granules(dim);
     let plane_bytes = quantize::plane_bytes(count as u64, dim);
     let (at_once, planes) =
         if let Screen::Scan(at_once, planes) = screen { (at_once, planes) } else { (BLOCK, 1) };
-    let queries: Vec<Vec<Vec<i32>>> =
-        (0..planes).map(|_| integers(&mut random, count, dim, levels as usize)).collect();
-    let bytes: Vec<u8> = queries.iter().flat_map(|plane| packed(plane, dim)).collect();
-    let (query_buffer, row_buffer) = (bench.input(&bytes), bench.input(&packed(&rows, dim)));
+    let queries: Vec<Vec<Vec<i32>>> = (0..planes).map(|_| made(count)).collect();
+    let score = |query: usize, row: usize| match codes {
+        Codes::Integers => {
+            let vectors: Vec<&[i32]> = queries.iter().map(|plane| &plane[query][..]).collect();
+            screen_scan_i8::reference(&vectors, finer, &rows[row])
+        }
+        Codes::Bits => common_bits(&queries[0][query], &rows[row]) as f32,
+    };
+    let bytes: Vec<u8> = queries.iter().flat_map(|plane| packed(plane, dim, zero)).collect();
+    let (query_buffer, row_buffer) = (bench.input(&bytes), bench.input(&packed(&rows, dim, zero)));
     let written = if at_once == BLOCK { count.next_multiple_of(BLOCK) } else { count };
     let room = (written + 4).next_multiple_of(4);
     let columns = (part.column_first / BLOCK_ROWS + part.blocks + 1) as usize;
     let scores = bench.output(columns * room * BLOCK);
     let buffers = [&query_buffer, &row_buffer, &scores];
-    // Inner products in steps of 1 without any error: an interval is the negative score.
+    // Inner products in steps of 1 without any error, and numbers of bits where no vector has any: an interval is the negative score, or
+    // twice that.
     let terms = bench.input(&vec![Terms { scale: 1.0, ..Terms::default() }; rows.len().max(count)]);
     let bits: Vec<u32> = (0..rows.len() as u32).map(|word| word.wrapping_mul(0x9e37_79b9) | 0x0100).collect();
     let (allowed, best) = (bench.input(&bits), bench.output(2 * count * columns));
@@ -336,14 +355,14 @@ fn check_scores(bench: Bench<'_>, screen: Screen, count: usize, dim: usize, part
                 fraction: 1.0 / finer as f32,
                 ..Default::default()
             };
-            let constants = [at_once as u32, planes as u32, Form::QuantizedInnerProduct as u32, 1, 0];
+            let (form, of_bits, per_score) = match codes {
+                Codes::Integers => (Form::QuantizedInnerProduct, 0, -1.0),
+                Codes::Bits => (Form::Hamming, 1, -2.0),
+            };
+            let constants = [at_once as u32, planes as u32, form as u32, 1, of_bits];
             let buffers = [&query_buffer, &row_buffer, &scores, &terms, &terms, &allowed, &best];
             bench.dispatch(&screen_scan_i8::KERNEL, &constants, &params, &buffers, grid);
             let found = bench.read_records::<2>(&best);
-            let score = |query: usize, row: usize| {
-                let vectors: Vec<&[i32]> = queries.iter().map(|plane| &plane[query][..]).collect();
-                screen_scan_i8::reference(&vectors, finer, &rows[row])
-            };
             let is_usable = |row: &usize| {
                 let slot = row + first_slot as usize;
                 *row < row_count && bits[slot / 32] >> (slot % 32) & 1 == 1
@@ -354,24 +373,26 @@ fn check_scores(bench: Bench<'_>, screen: Screen, count: usize, dim: usize, part
                 let want = if number < part.blocks as usize {
                     let block = block_first as usize + number * block_step as usize;
                     let usable = (block * BLOCK..(block + 1) * BLOCK).filter(is_usable);
-                    usable.map(|row| key_of(-score(query, row))).min().unwrap_or(ABSENT)
+                    usable.map(|row| key_of(per_score * score(query, row))).min().unwrap_or(ABSENT)
                 } else {
                     GUARD
                 };
-                let said = format!("{screen:?}, dim {dim}, {part:?}, query {query}, block {column}");
+                let said =
+                    format!("{screen:?} of {codes:?}, dim {dim}, {part:?}, query {query}, block {column}");
                 assert_eq!(found, [want; 2], "{said}");
             }
         }
-        Screen::Tile => bench.dispatch(&screen_tile_i8::KERNEL, &[0], &tile, &buffers, grid),
+        Screen::Tile => {
+            bench.dispatch(&screen_tile_i8::KERNEL, &[u32::from(codes == Codes::Bits)], &tile, &buffers, grid)
+        }
         Screen::Coop => bench.dispatch(&screen_tile_coop::KERNEL, &[], &tile, &buffers, grid),
     }
     let found = floats_of(&picked_scores(&bench.read(&scores), part, room, count, written));
     let places = (0..count).flat_map(|query| columns_of(part).map(move |(_, row)| (query, row)));
     for ((query, row), found) in places.zip(found) {
-        let vectors: Vec<&[i32]> = queries.iter().map(|plane| &plane[query][..]).collect();
-        let want = screen_scan_i8::reference(&vectors, finer, &rows[row]);
+        let want = score(query, row);
         assert!(want.abs() <= 2f32.powi(24) * 1.01, "sums stay in the range of exact f32 integers");
-        let said = || format!("{screen:?}, dim {dim}, {part:?}, query {query}, row {row}");
+        let said = || format!("{screen:?} of {codes:?}, dim {dim}, {part:?}, query {query}, row {row}");
         assert_eq!(found.to_bits(), (want + 0.0).to_bits(), "{}: {found}, not {want}", said());
     }
 }
@@ -381,12 +402,12 @@ const SUMS: [usize; 3] = [1040, 1041, 4096];
 const ONE_BLOCK: Part = Part { segment: 0, block_first: 1, block_step: 1, blocks: 1, column_first: 128 };
 
 #[test]
-fn scans_of_integers_are_exact_in_every_variant() {
+fn scans_are_exact_in_every_variant() {
     let Some(bench) = Bench::open() else { return };
     let mut turn = 0;
     for at_once in [1, 2, 4, 8] {
-        for planes in [1, 2] {
-            let screen = Screen::Scan(at_once, planes);
+        for (planes, codes) in [(1, Codes::Integers), (2, Codes::Integers), (1, Codes::Bits)] {
+            let screen = (Screen::Scan(at_once, planes), codes);
             for dim in [1, 16, 31, 32, 33, 129, 384] {
                 for count in [1, at_once, at_once + 1] {
                     check_scores(bench, screen, count, dim, &PARTS[turn % 4]);
@@ -396,27 +417,28 @@ fn scans_of_integers_are_exact_in_every_variant() {
             check_scores(bench, screen, at_once.min(3), SUMS[turn % 3], &ONE_BLOCK);
         }
     }
-    check_scores(bench, Screen::Scan(8, 1), 37, 17, &PARTS[2]);
+    check_scores(bench, (Screen::Scan(8, 1), Codes::Integers), 37, 17, &PARTS[2]);
 }
 
-fn check_tiles(bench: Bench<'_>, screen: Screen) {
+fn check_tiles(bench: Bench<'_>, screen: Screen, codes: Codes) {
     for (turn, dim) in [1, 16, 31, 32, 33, 129].into_iter().enumerate() {
         for count in [1, 8, 130] {
-            check_scores(bench, screen, count, dim, &PARTS[(turn + count) % 4]);
+            check_scores(bench, (screen, codes), count, dim, &PARTS[(turn + count) % 4]);
         }
-        check_scores(bench, screen, 128, dim, &PARTS[3]);
+        check_scores(bench, (screen, codes), 128, dim, &PARTS[3]);
     }
     for dim in SUMS {
-        check_scores(bench, screen, 5, dim, &ONE_BLOCK);
+        check_scores(bench, (screen, codes), 5, dim, &ONE_BLOCK);
     }
 }
 
 #[test]
-fn tiles_of_integers_are_exact_with_and_without_cooperative_matrices() {
+fn tiles_are_exact_with_and_without_cooperative_matrices() {
     let Some(bench) = Bench::open() else { return };
-    check_tiles(bench, Screen::Tile);
+    check_tiles(bench, Screen::Tile, Codes::Integers);
+    check_tiles(bench, Screen::Tile, Codes::Bits);
     match bench.device.capabilities().matrix_side() {
-        Some(_) => check_tiles(bench, Screen::Coop),
+        Some(_) => check_tiles(bench, Screen::Coop, Codes::Integers),
         None => println!("skipped: no cooperative matrices of f16"),
     }
 }

@@ -1,6 +1,6 @@
 //! The kernels that score a tile and collect from it: `collect_tile_i8` and `collect_tile_coop`.
 
-use super::{FORMS, Lists, Quantized, WIDE, bitset, has};
+use super::{FORMS, FORMS_OF_BITS, Lists, Quantized, WIDE, bitset, has};
 use crate::common::bench::Bench;
 use crate::common::quantized::packed;
 use nearfield::internals::certificate::{Form, Margin};
@@ -60,7 +60,8 @@ fn collected(
 ) -> Lists {
     let Quantized { form, dim, margin, ref queries, ref rows, ref terms } = *quantized;
     let count = queries.len();
-    let [queries, rows] = [queries, rows].map(|vectors| bench.input(&packed(vectors, dim)));
+    let zero = if quantized.is_of_bits() { 0 } else { 128 };
+    let [queries, rows] = [queries, rows].map(|vectors| bench.input(&packed(vectors, dim, zero)));
     let [query_terms, row_terms] = [0, 1].map(|which| bench.input(&terms[which]));
     let (limits, bits) = (bench.input(thresholds), bench.input(allowed.unwrap_or(&[0])));
     let lists = Lists::empty(count, capacity);
@@ -81,7 +82,7 @@ fn collected(
     };
     let buffers = [&queries, &rows, &row_terms, &query_terms, &limits, &bits, &counts, &candidates];
     let constants = [form as u32, allowed.is_some().into()].into_iter().chain(height);
-    let constants: Vec<u32> = constants.chain([0]).collect();
+    let constants: Vec<u32> = constants.chain([quantized.is_of_bits().into()]).collect();
     let grid = [(count as u32).div_ceil(height.unwrap_or(BLOCK_ROWS)), blocks.len() as u32];
     bench.dispatch(kernel, &constants, &params, &buffers, grid);
     Lists { counts: bench.read(&counts), words: bench.read(&candidates), ..lists }
@@ -92,7 +93,7 @@ fn a_tile_keeps_exactly_the_rows_that_thresholds_do_not_exclude() {
     let Some(bench) = Bench::open() else { return };
     let allowed = bitset(40);
     let mut turn = 0;
-    for form in FORMS {
+    for form in FORMS.into_iter().chain(FORMS_OF_BITS) {
         for (dim, queries) in [(1, 3), (33, 130), (100, 40), (384, 5)] {
             let quantized = quantized(form, dim, queries);
             check(bench, &quantized, ROUNDS[turn % 4], None);
@@ -111,7 +112,7 @@ fn blocks_without_an_allowed_row_keep_nothing() {
     for slot in rows.into_iter().flatten().map(|row| FIRST_SLOT as usize + row) {
         allowed[slot / 32] |= 1 << (slot % 32);
     }
-    for form in FORMS {
+    for form in FORMS.into_iter().chain(FORMS_OF_BITS) {
         let quantized = quantized(form, 64, 20);
         ROUNDS.iter().for_each(|round| check(bench, &quantized, *round, Some(&allowed)));
     }

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 
 use crate::common::bench::GUARD;
-use crate::common::quantized::integers;
+use crate::common::quantized::{bytes_of_bits, common_bits, integers};
 use nearfield::Metric;
 use nearfield::internals::certificate::{Form, Margin, Quantizing, Terms};
 use nearfield::internals::kernels::{key_of, screen_tile_i8, value_of};
@@ -20,6 +20,9 @@ use nearfield_testing::Random;
 
 /// The forms of quantised vectors.
 pub(crate) const FORMS: [Form; 3] = [Form::QuantizedL2, Form::QuantizedInnerProduct, Form::QuantizedCosine];
+
+/// The forms of vectors of bits.
+pub(crate) const FORMS_OF_BITS: [Form; 2] = [Form::Hamming, Form::Jaccard];
 
 /// A margin wide enough that the interval matters and rounding does not.
 pub(crate) const WIDE: Margin =
@@ -80,7 +83,7 @@ impl Lists {
     }
 }
 
-/// Quantised queries and rows of small integers, so that intervals of [`WIDE`] overlap, with any terms.
+/// Quantised queries and rows: small integers, so that intervals of [`WIDE`] overlap, with any terms, or bits with theirs.
 pub(crate) struct Quantized {
     pub(crate) form: Form,
     pub(crate) dim: usize,
@@ -93,14 +96,28 @@ pub(crate) struct Quantized {
 
 impl Quantized {
     pub(crate) fn new(random: &mut Random, form: Form, dim: usize, counts: [usize; 2]) -> Self {
+        if FORMS_OF_BITS.contains(&form) {
+            let [queries, rows] = counts.map(|count| bytes_of_bits(random, count, dim));
+            let terms = [&queries, &rows]
+                .map(|vectors| vectors.iter().map(|one| Terms::of_bits(common_bits(one, one))).collect());
+            return Self { form, dim, margin: Margin::of_rounding(form, dim), queries, rows, terms };
+        }
         let levels = (Quantizing::of(Metric::L2, dim).levels as usize).min(4);
         let [queries, rows] = counts.map(|count| integers(random, count, dim, levels));
         let terms = random_terms(random, form, counts);
         Self { form, dim, margin: WIDE, queries, rows, terms }
     }
 
+    pub(crate) fn is_of_bits(&self) -> bool {
+        FORMS_OF_BITS.contains(&self.form)
+    }
+
     pub(crate) fn interval(&self, query: usize, row: usize) -> [f64; 2] {
-        let score = screen_tile_i8::reference(&self.queries[query], &self.rows[row]) as f64;
+        let (query_codes, row_codes) = (&self.queries[query], &self.rows[row]);
+        let score = match self.is_of_bits() {
+            true => f64::from(common_bits(query_codes, row_codes)),
+            false => screen_tile_i8::reference(query_codes, row_codes) as f64,
+        };
         self.margin.interval(self.form, score, self.terms[0][query], self.terms[1][row])
     }
 

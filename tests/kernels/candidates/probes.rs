@@ -85,13 +85,13 @@ impl Probed {
     /// Buffers, and the parameters that follow from them: integers of the queries lie before their terms.
     fn inputs(&self, bench: Bench<'_>) -> (Inputs, screen_probes::Params) {
         let Quantized { dim, queries, rows, terms, .. } = &self.quantized;
-        let mut bytes = packed(queries, *dim);
+        let mut bytes = packed(queries, *dim, 128);
         let query_terms = bytes.len() as u32 / 16;
         bytes.extend(bytemuck::cast_slice::<Terms, u8>(&terms[0]));
         let (words, tiles) = self.tables.words();
         let inputs = Inputs {
             queries: bench.input(&bytes),
-            rows: bench.input(&packed(rows, *dim)),
+            rows: bench.input(&packed(rows, *dim, 128)),
             row_terms: bench.input(&terms[1]),
             allowed: bench.input(self.allowed.as_deref().unwrap_or(&[0])),
             probed: bench.input(&wide(&self.probed, self.tables.lists())),
