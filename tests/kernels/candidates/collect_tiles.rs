@@ -4,7 +4,9 @@ use super::{FORMS, FORMS_OF_BITS, Lists, Quantized, WIDE, bitset, has};
 use crate::common::bench::Bench;
 use crate::common::quantized::packed;
 use nearfield::internals::certificate::{Form, Margin};
-use nearfield::internals::kernels::{BLOCK_ROWS, Kernel, collect_tile_coop, collect_tile_i8, quantize};
+use nearfield::internals::kernels::{
+    BLOCK_ROWS, Kernel, collect_tile_coop, collect_tile_i8, key_of, quantize, value_of,
+};
 use nearfield_testing::Random;
 
 const BLOCK: usize = BLOCK_ROWS as usize;
@@ -45,9 +47,20 @@ fn check(bench: Bench<'_>, quantized: &Quantized, round: Round, allowed: Option<
             |thresholds, capacity| {
                 collected(bench, kernel, quantized, round, allowed, (thresholds, capacity))
             },
-            |query, lowers| lowers[(lowers.len() - 1) * (query % 5) / 7],
+            |query, lowers| threshold(quantized, &lowers[(lowers.len() - 1) * (query % 5) / 7..]),
         );
     }
+}
+
+/// A threshold not below the first of these lower ends, which ascend. Rounding decides about a row whose end is the threshold
+/// (docs/certified-search.md), and may do so either way: so the threshold lies half-way to the next end. Ends of bits are exact.
+fn threshold(quantized: &Quantized, lowers: &[u32]) -> u32 {
+    if quantized.is_of_bits() {
+        return lowers[0];
+    }
+    let values: Vec<f32> = lowers.iter().map(|&key| value_of(key)).collect();
+    let gap = values.windows(2).find(|ends| ends[1] - ends[0] > 1e-4 * ends[0].abs().max(10.0));
+    key_of(gap.map_or(f32::MAX, |ends| (ends[0] + ends[1]) / 2.0))
 }
 
 fn collected(

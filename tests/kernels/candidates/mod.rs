@@ -156,7 +156,12 @@ impl Quantized {
                 found.sort_unstable();
                 let wanted: Vec<_> =
                     rows.values().copied().filter(|entry| entry[1] <= thresholds[query]).collect();
-                assert_eq!(lists.counts[query] as usize, wanted.len(), "a full list goes on counting");
+                assert_eq!(
+                    lists.counts[query] as usize,
+                    wanted.len(),
+                    "{}: a full list goes on counting",
+                    said(query)
+                );
                 if capacity == room {
                     assert_eq!(found, wanted, "{}", said(query));
                 } else {
