@@ -37,7 +37,7 @@ pub(crate) fn has_form(_: ElementKind, value: &dyn Fn(&str) -> u32) -> bool {
 /// Where the granules of a quantised vector start.
 pub(crate) const GRANULE_PLACES: Snippet = wgsl!("lib/screen/granules", BLOCK_ROWS, BLOCK_SHIFT);
 
-/// What a word of codes adds to a score. Kernels have the override [`OF_BITS`] for it.
+/// Multiplies words of codes, or counts their common bits. Kernels choose by the override [`OF_BITS`].
 pub(crate) const PRODUCTS: Snippet = wgsl!("lib/screen/products");
 
 /// Whether codes are bytes of bits.

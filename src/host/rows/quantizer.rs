@@ -63,7 +63,7 @@ impl Quantizer {
         Terms { scale, length, residual, bias }
     }
 
-    /// What an integer is stored as on a GPU: less its sign, or a byte of bits as it is.
+    /// The number that codes on a GPU have added: 128 for integers, so that they have no sign, and 0 for bits.
     pub(crate) fn offset(&self) -> u8 {
         if self.metric.counts_bits() { 0 } else { 128 }
     }

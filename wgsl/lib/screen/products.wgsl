@@ -1,4 +1,4 @@
-// What a word of codes adds to a score: the products of four integers, or with OF_BITS = 1 the number of common bits of 32.
+// Multiplies two words of codes: four products of integers, added up. With OF_BITS = 1 it counts the bits that both words have.
 
 /// Codes as they are multiplied. Integers are stored with 128 added: flipping the highest bit subtracts it.
 fn codes_of(stored: vec4<u32>) -> vec4<u32> {

@@ -16,7 +16,7 @@ const LOADERS = WORKGROUP / TILE; // invocations that load a row's granules
 const LOADS = GRANULES / LOADERS; // granules that each of them loads
 const QUERY_LOADERS = WORKGROUP / HEIGHT; // the same of a query: those beyond GRANULES load nothing
 const QUERY_LOADS = (GRANULES + QUERY_LOADERS - 1u) / QUERY_LOADERS;
-// Slices of a turn, which are on their way: fewer queries are multiplied before the next one arrives. Of bits they are those of a granule.
+// Slices of a turn: low tiles load two ahead, because they multiply few queries before the next one arrives. A turn of bits has one granule.
 const AHEAD = 2u / (1u + HEIGHT / 128u) * (1u - OF_BITS) + 8u / GRANULES * OF_BITS;
 const TURN = AHEAD * GRANULES * (1u - OF_BITS) + OF_BITS; // granules of a turn as they are stored
 const NOTHING = vec4(0x80808080u); // of a granule
