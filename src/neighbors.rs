@@ -76,6 +76,27 @@ impl Neighbors {
         Self { hits, offsets, arrays: OnceLock::new() }
     }
 
+    /// Candidates that the caller names, for [`Flat::refine`](crate::Flat::refine): query `q` has `ids[offsets[q]..offsets[q + 1]]`. They have
+    /// no distances yet: those are NaN.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] for offsets that do not ascend from 0 to the number of ids; [`Error::OutOfMemory`].
+    ///
+    /// ```
+    /// let candidates = nearfield::Neighbors::of_ids(&[7, 3, 9], &[0, 2, 3])?;
+    /// assert_eq!((candidates.queries(), candidates.row(0)[1].id), (2, 3));
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
+    pub fn of_ids(ids: &[u64], offsets: &[usize]) -> Result<Self> {
+        let fits = offsets.first() == Some(&0) && offsets.last() == Some(&ids.len()) && offsets.is_sorted();
+        if !fits {
+            let needed = format!("numbers that ascend from 0 to {}, the number of ids", ids.len());
+            return Err(Error::argument("offsets", needed, "others"));
+        }
+        let hits = memory::collect(ids.iter().map(|&id| Neighbor { id, distance: f32::NAN }))?;
+        Ok(Self { hits, offsets: memory::copied(offsets)?, arrays: OnceLock::new() })
+    }
+
     pub(crate) fn push_row(&mut self, hits: impl IntoIterator<Item = Neighbor>) {
         self.hits.extend(hits);
         self.offsets.push(self.hits.len());

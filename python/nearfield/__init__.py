@@ -36,6 +36,7 @@ from nearfield._native import (
     from_bytes,
     knn,
     load,
+    quantize,
 )
 from nearfield._types import Adapter, Error, Neighbors, OutOfMemory, Ragged
 
@@ -56,6 +57,7 @@ __all__ = [
     "from_bytes",
     "knn",
     "load",
+    "quantize",
     "reduce",
 ]
 

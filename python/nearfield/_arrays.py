@@ -62,6 +62,15 @@ def to_ids(given: Any, argument: str, needed: str = "integers") -> NDArray[np.in
     return np.require(array, np.int64, ["C", "ALIGNED"])
 
 
+def to_candidates(given: Any, queries: int) -> NDArray[np.int64]:
+    """Ids `[queries, candidates]`, of one query also `[candidates]`: all of them, one query after the other."""
+    array = _to_array(given, "ids", _as_array)
+    rows = array if array.ndim == 2 else array[None, :] if array.ndim == 1 and queries == 1 else None
+    if rows is None or rows.shape[0] != queries:
+        _refuse(ValueError, "ids", f"[{queries}, candidates], a row for each query", f"shape {list(array.shape)}")
+    return to_ids(rows.reshape(-1), "ids")
+
+
 def to_filter(given: Any) -> NDArray[Any]:
     """Ids, or a boolean mask."""
     given = list(given) if isinstance(given, (set, frozenset, range)) else given

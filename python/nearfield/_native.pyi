@@ -26,6 +26,7 @@ __all__ = [
     "from_bytes",
     "knn",
     "load",
+    "quantize",
 ]
 
 __version__: str
@@ -89,6 +90,7 @@ class Index:
     def search_within(
         self, queries: Vectors, radius: float, *, filter: Filter | None = None, progress: Progress | None = None
     ) -> Ragged: ...
+    def refine(self, queries: Vectors, ids: ArrayLike, k: int = 10) -> Neighbors: ...
     def save(self, path: str | os.PathLike[str]) -> None: ...
     def to_bytes(self) -> bytes: ...
     def to(self, device: Device | Adapter | str | None) -> Self: ...
@@ -116,6 +118,7 @@ class Flat(Index):
         dim: int | None = None,
         metric: Metric | BitMetric = "cosine",
         dtype: DTypeLike | None = None,
+        store: DTypeLike | None = None,
         ids: ArrayLike | None = None,
         device: Device | Adapter | str | None = None,
         quantization: Quantization = "auto",
@@ -128,8 +131,9 @@ class Ivf(Index):
         rows: Vectors,
         *,
         lists: int | Literal["auto"] = "auto",
-        metric: Metric = "cosine",
+        metric: Metric | BitMetric = "cosine",
         dtype: DTypeLike | None = None,
+        store: DTypeLike | None = None,
         ids: ArrayLike | None = None,
         device: Device | Adapter | str | None = None,
         seed: int = 0,
@@ -156,6 +160,9 @@ def knn(
     filter: Filter | None = None,
     device: Device | Adapter | str | None = None,
 ) -> Neighbors: ...
+def quantize(
+    rows: Vectors, dtype: DTypeLike = "int8"
+) -> NDArray[np.int8] | NDArray[np.float16] | NDArray[np.uint8]: ...
 def distances(
     rows: Vectors,
     queries: Vectors,

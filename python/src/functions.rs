@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use nearfield::{
-    DeviceMatrix, DistanceOptions, ElementKind, Error, HostVectors, Metric, Precision, Quantization, Reduced,
-    Reduction, Result, SearchOptions, Summation, ValueRows,
+    DeviceMatrix, DistanceOptions, ElementKind, Error, HostVectors, Matrix, Metric, Precision, Quantization,
+    Reduced, Reduction, Result, SearchOptions, Summation, ValueRows,
 };
 use numpy::{PyArray1, PyArray2, PyArrayMethods};
 use pyo3::IntoPyObjectExt;
@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 use crate::answers::Out;
 use crate::given::{Given, refused};
 use crate::ids::RowFilter;
-use crate::kinds::named;
+use crate::kinds::{kind_of, named};
 use crate::vectors::Vectors;
 use crate::{answers, call, device, errors};
 
@@ -65,6 +65,28 @@ pub(crate) fn knn<'py>(
         Ok(index.search_with(queries, &options)?.neighbors)
     })?;
     Out::of_shape(py, None, [queries.rows(), answers::width(&found)?])?.filled(&found)
+}
+
+/// Copies of rows in fewer bits: "int8" scales each row so that its largest magnitude is 127, and rounds; "ubinary" is a bit for each number, 1 above
+/// 0, packed as by `np.packbits`: uint8 `[rows, dim / 8]`; "float16" is the nearest numbers.
+#[pyfunction]
+#[pyo3(signature = (rows, dtype=None), text_signature = "(rows, dtype='int8')")]
+pub(crate) fn quantize<'py>(
+    py: Python<'py>,
+    rows: &Bound<'py, PyAny>,
+    dtype: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let _running = call::check(py)?;
+    let kind = dtype.map_or(Ok(ElementKind::I8), |dtype| kind_of(py, "dtype", dtype))?;
+    let rows = Vectors::of(rows, "rows", None)?;
+    let view = rows.view(py)?;
+    let quantized = call::run(py, |_| view.quantized(kind).map_err(|error| error.for_argument("rows", 0)))?;
+    Ok(match quantized {
+        Matrix::I8(values, dim) => answers::matrix(py, values, dim)?.into_any(),
+        Matrix::F16(values, dim) => answers::matrix(py, values, dim)?.into_any(),
+        Matrix::Bits(bytes, dim) => answers::matrix(py, bytemuck::cast_vec::<_, u8>(bytes), dim)?.into_any(),
+        other => return Err(refused("dtype", "\"int8\", \"float16\" or \"ubinary\"", other.kind())),
+    })
 }
 
 /// The distances of all pairs, float32 `[queries, rows]`.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use nearfield::{AdapterKind, AddOptions, ElementKind, Metric, Result, SearchOptions};
+use nearfield::{AdapterKind, AddOptions, ElementKind, Metric, Neighbors, Result, SearchOptions};
 use numpy::PyArray1;
 use parking_lot::{Mutex, RwLock};
 use pyo3::exceptions::PyTypeError;
@@ -288,6 +288,35 @@ impl Index {
             Ok(index.search_with(queries, &options)?.neighbors)
         });
         answers::ragged(py, &shown.close(py, found)?)
+    }
+
+    /// The k nearest of each query's candidates, `Neighbors(distances, ids)`, both `[queries, min(k, candidates)]`: `ids` is `[queries, candidates]`, such as
+    /// the ids that a search of an index of bits or of int8 found, each once for a query. Distances are computed from the rows of this index.
+    #[pyo3(signature = (queries, ids, k=Given::from(10)), text_signature = "($self, queries, ids, k=10)")]
+    fn refine<'py>(
+        &self,
+        py: Python<'py>,
+        queries: &Bound<'py, PyAny>,
+        ids: &Bound<'py, PyAny>,
+        k: Given<i64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let _running = call::check(py)?;
+        let k: usize = k.count("k")?;
+        let queries = Vectors::of(queries, "queries", Some(self.dim))?;
+        let queries = queries.view_of(py, "queries", self.elements)?;
+        let flat = python::to_candidates(py)?.call1((ids, queries.rows()))?;
+        let ids = Ids::of(&flat)?;
+        let ids = ids.view()?;
+        let width = ids.len().checked_div(queries.rows()).unwrap_or(0);
+        let offsets = answers::collected(queries.rows() + 1, (0..=queries.rows()).map(|query| query * width));
+        let offsets = offsets.map_err(|error| errors::exception(py, error))?;
+        let found =
+            self.read(py, |index, _| index.refine(queries, &Neighbors::of_ids(&ids, &offsets)?, k))?;
+        let width = width.min(k);
+        if found.hits().len() != queries.rows() * width {
+            return Err(refused("ids", "each id once for a query", "one twice"));
+        }
+        Out::of_shape(py, None, [queries.rows(), width])?.filled(&found)
     }
 
     /// Writes the index to a file, whole or not at all. `nearfield.load` reads it.

@@ -21,24 +21,36 @@ pub(crate) fn named<T: FromStr<Err = nearfield::Error>>(py: Python<'_>, name: &s
     name.parse().map_err(|error| errors::exception(py, error))
 }
 
-/// How rows are stored: as the caller says, or as they are; bytes as bits for a metric of bits.
-fn elements_of(
+/// How rows are stored, and whether those of other types are quantised to that one: as the caller says, or as they are; bytes as bits for a
+/// metric of bits.
+fn stored_as(
     py: Python<'_>,
-    dtype: Option<&Bound<'_, PyAny>>,
+    (dtype, store): (Option<&Bound<'_, PyAny>>, Option<&Bound<'_, PyAny>>),
     (metric, rows): (Metric, Option<ElementKind>),
+) -> PyResult<(ElementKind, bool)> {
+    match (dtype, store) {
+        (Some(_), Some(_)) => Err(refused("store", "dtype or store", "both")),
+        (Some(dtype), None) => Ok((kind_of(py, "dtype", dtype)?, false)),
+        (None, Some(store)) => Ok((kind_of(py, "store", store)?, true)),
+        (None, None) => Ok(match (metric.default_elements(), rows) {
+            (ElementKind::F32, Some(rows)) => (rows, false),
+            (elements, _) => (elements, false),
+        }),
+    }
+}
+
+/// An element type: a dtype of numpy, or the word for bits.
+pub(crate) fn kind_of(
+    py: Python<'_>,
+    argument: &'static str,
+    dtype: &Bound<'_, PyAny>,
 ) -> PyResult<ElementKind> {
-    let Some(dtype) = dtype else {
-        return Ok(match (metric.default_elements(), rows) {
-            (ElementKind::F32, Some(rows)) => rows,
-            (elements, _) => elements,
-        });
-    };
     if dtype.extract::<&str>().is_ok_and(|word| word == ElementKind::Bits.numpy_name()) {
         return Ok(ElementKind::Bits);
     }
     let refused = |given| {
         PyTypeError::new_err(format!(
-            "dtype: needed float32, float16, int8, uint8 or \"ubinary\", given {given}"
+            "{argument}: needed float32, float16, int8, uint8 or \"ubinary\", given {given}"
         ))
     };
     let known = python::dtype(py)?.call1((dtype,)).map_err(|_| refused(described(dtype)))?;
@@ -65,7 +77,8 @@ pub(crate) fn object(py: Python<'_>, index: nearfield::Index) -> PyResult<Bound<
 /// `dim` says how long they will be. `dtype` is how rows are stored, by default as they are given: float16 takes half the memory, and rows of
 /// float16, int8 and uint8 only; int8 and uint8 take a quarter, and rows of their own type, whose "l2sq" and "ip" to integers are exact, rounded once.
 /// The metrics "hamming" and "jaccard" are of bits: rows and queries are then uint8 `[n, dim]`, bytes of eight bits as `np.packbits` makes them,
-/// which are stored as such (`dtype="ubinary"`) and compared exactly. `quantization` is "auto", "none" or "int8": whether an 8-bit copy of the rows speeds up searches; answers are the same.
+/// which are stored as such (`dtype="ubinary"`) and compared exactly. `store` in place of `dtype` quantises rows of other types: "int8" under
+/// cosine, where the scale of a row has no effect, or "float16"; searches of the quantised rows are exact. `quantization` is "auto", "none" or "int8": whether an 8-bit copy of the rows speeds up searches; answers are the same.
 #[pyclass(frozen, subclass, extends = Index, module = "nearfield")]
 #[derive(Debug)]
 pub(crate) struct Flat;
@@ -73,7 +86,7 @@ pub(crate) struct Flat;
 #[pymethods]
 impl Flat {
     #[new]
-    #[pyo3(signature = (rows=None, *, dim=None, metric=Given::from("cosine"), dtype=None, ids=None, device=None, quantization=Given::from("auto"), progress=None), text_signature = "(rows=None, *, dim=None, metric='cosine', dtype=None, ids=None, device=None, quantization='auto', progress=None)")]
+    #[pyo3(signature = (rows=None, *, dim=None, metric=Given::from("cosine"), dtype=None, store=None, ids=None, device=None, quantization=Given::from("auto"), progress=None), text_signature = "(rows=None, *, dim=None, metric='cosine', dtype=None, store=None, ids=None, device=None, quantization='auto', progress=None)")]
     #[expect(clippy::too_many_arguments, reason = "keywords of Python")]
     fn new<'py>(
         py: Python<'py>,
@@ -81,6 +94,7 @@ impl Flat {
         dim: Option<Given<i64>>,
         metric: Given<&str>,
         dtype: Option<&Bound<'py, PyAny>>,
+        store: Option<&Bound<'py, PyAny>>,
         ids: Option<&Bound<'py, PyAny>>,
         device: Option<&Bound<'py, PyAny>>,
         quantization: Given<&str>,
@@ -103,15 +117,14 @@ impl Flat {
         if ids.is_some() && rows.is_none() {
             return Err(refused("ids", "rows beside them", "none"));
         }
-        let elements = elements_of(py, dtype, (metric, view.map(|view| view.kind())))?;
+        let kind = view.map(|view| view.kind());
+        let (elements, quantizes) = stored_as(py, (dtype, store), (metric, kind))?;
         let device = device::chosen(py, device)?;
         let capacity = view.map_or(0, |view| view.rows());
         let index = call::run(py, |_| {
-            nearfield::Flat::builder(&device, metric, dim)
-                .elements(elements)
-                .quantization(quantization)
-                .capacity(capacity)
-                .build()
+            let builder = nearfield::Flat::builder(&device, metric, dim);
+            let builder = if quantizes { builder.store(elements) } else { builder.elements(elements) };
+            builder.quantization(quantization).capacity(capacity).build()
         })?;
         let index = Index::from(nearfield::Index::from(index));
         if let Some(rows) = &rows {
@@ -133,7 +146,7 @@ pub(crate) struct Ivf;
 #[pymethods]
 impl Ivf {
     #[new]
-    #[pyo3(signature = (rows, *, lists=Given::from(Lists(None)), metric=Given::from("cosine"), dtype=None, ids=None, device=None, seed=Given::from(0), iterations=Given::from(10), empty=Given::from(false), progress=None), text_signature = "(rows, *, lists='auto', metric='cosine', dtype=None, ids=None, device=None, seed=0, iterations=10, empty=False, progress=None)")]
+    #[pyo3(signature = (rows, *, lists=Given::from(Lists(None)), metric=Given::from("cosine"), dtype=None, store=None, ids=None, device=None, seed=Given::from(0), iterations=Given::from(10), empty=Given::from(false), progress=None), text_signature = "(rows, *, lists='auto', metric='cosine', dtype=None, store=None, ids=None, device=None, seed=0, iterations=10, empty=False, progress=None)")]
     #[expect(clippy::too_many_arguments, reason = "keywords of Python")]
     fn new<'py>(
         py: Python<'py>,
@@ -141,6 +154,7 @@ impl Ivf {
         lists: Given<Lists>,
         metric: Given<&str>,
         dtype: Option<&Bound<'py, PyAny>>,
+        store: Option<&Bound<'py, PyAny>>,
         ids: Option<&Bound<'py, PyAny>>,
         device: Option<&Bound<'py, PyAny>>,
         seed: Given<i64>,
@@ -158,8 +172,8 @@ impl Ivf {
             return Err(refused("ids", "an index that holds its rows", "empty=True"));
         }
         let rows = Vectors::of(rows, "rows", None)?;
-        let view = rows.view(py)?;
-        let elements = elements_of(py, dtype, (metric, Some(view.kind())))?;
+        let view = rows.view_of(py, "rows", metric.default_elements())?;
+        let (elements, quantizes) = stored_as(py, (dtype, store), (metric, Some(view.kind())))?;
         let device = device::chosen(py, device)?;
         // Ids that do not fit are refused before the training.
         let count = ids.map(Ids::of).transpose()?.as_ref().map(Ids::view).transpose()?.map(|ids| ids.len());
@@ -170,8 +184,8 @@ impl Ivf {
         let trained = call::run(py, |ending| {
             let report = shown.iterations(ending);
             let capacity = if empty { 0 } else { view.rows() };
-            let builder =
-                nearfield::Ivf::builder(&device, metric, view.dim()).elements(elements).capacity(capacity);
+            let builder = nearfield::Ivf::builder(&device, metric, view.dim()).capacity(capacity);
+            let builder = if quantizes { builder.store(elements) } else { builder.elements(elements) };
             let builder = builder.kmeans(|means| means.iterations(iterations).seed(seed).progress(&report));
             match lists {
                 Some(lists) => builder.lists(lists),
@@ -198,10 +212,12 @@ impl Ivf {
         of_ivf(slf, |ivf| Ok(ivf.default_probes()))
     }
 
-    /// The centroids, float32 `[lists, dim]`.
+    /// The centroids, float32 `[lists, dim]`; of bits `[lists, 8 dim]`, the share of a list's rows that have each bit.
     #[getter]
     fn centroids<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyArray2<f32>>> {
-        answers::matrix(slf.py(), of_ivf(slf, |ivf| ivf.centroids())?, slf.as_super().get().dim)
+        let (centroids, lists) = of_ivf(slf, |ivf| Ok((ivf.centroids()?, ivf.lists())))?;
+        let dim = centroids.len() / lists;
+        answers::matrix(slf.py(), centroids, dim)
     }
 
     /// The fewest probes with which queries like these find at least `recall` of their k nearest rows, on average and with a margin for
@@ -214,8 +230,9 @@ impl Ivf {
         recall: Given<f64>,
     ) -> PyResult<usize> {
         let (k, recall) = (k.count("k")?, recall.take("recall", "a number from 0 to 1")?);
-        let queries = Vectors::of(queries, "queries", Some(slf.as_super().get().dim))?;
-        let queries = queries.view(slf.py())?;
+        let index = slf.as_super().get();
+        let queries = Vectors::of(queries, "queries", Some(index.dim))?;
+        let queries = queries.view_of(slf.py(), "queries", index.elements)?;
         of_ivf(slf, |ivf| ivf.probes_for_recall(queries, k, recall))
     }
 }

@@ -25,7 +25,7 @@ mod _native {
     #[pymodule_export]
     use crate::device::{Device, devices};
     #[pymodule_export]
-    use crate::functions::{distances, knn, reduce};
+    use crate::functions::{distances, knn, quantize, reduce};
     #[pymodule_export]
     use crate::index::Index;
     #[pymodule_export]

@@ -27,6 +27,8 @@ imports! {
     to_rows = "nearfield._arrays" "to_rows";
     to_values = "nearfield._arrays" "to_values";
     to_ids = "nearfield._arrays" "to_ids";
+    /// The ids `[queries, candidates]`, one query after the other: `to_candidates(object, queries)`.
+    to_candidates = "nearfield._arrays" "to_candidates";
     /// A filter that is no function: `to_filter(object)` gives ids or a boolean mask.
     to_filter = "nearfield._arrays" "to_filter";
     start_progress = "nearfield._progress" "start";

@@ -63,8 +63,21 @@ def test_what_is_no_byte_is_refused() -> None:
         nf.Flat(rows, dtype="ubinary")
     with pytest.raises(ValueError, match="elements: needed bits for the metric hamming, given u8"):
         nf.Flat(rows, metric="hamming", dtype=np.uint8)
-    with pytest.raises(ValueError, match="a Flat alone compares bits"):
-        nf.Ivf(rows, lists=2, metric="hamming")
+    with pytest.raises(TypeError, match="rows: needed uint8.*given float32"):
+        nf.Ivf(np.zeros((9, 4), np.float32), lists=2, metric="hamming")
+
+
+def test_lists_of_bits_answer_as_all_rows() -> None:
+    rows, queries = bits(900, 16, 1), bits(9, 16, 2)
+    lists = nf.Ivf(rows, lists=8, metric="jaccard")
+    assert (lists.dtype, lists.dim, lists.lists, lists.centroids.shape) == ("ubinary", 16, 8, (8, 128))
+    distances, ids = truth("jaccard", queries, rows, 12)
+    again = nf.from_bytes(lists.to_bytes())
+    for index in (lists, again):
+        found = index.search(queries, 12, probes=8)
+        np.testing.assert_array_equal(found.ids, ids)
+        np.testing.assert_array_equal(found.distances, distances)
+    assert 1 <= lists.probes_for_recall(queries, 5, 0.8) <= 8
 
 
 def test_faiss_has_an_index_of_bits(tmp_path: Path) -> None:
@@ -103,3 +116,45 @@ def test_faiss_has_an_index_of_bits(tmp_path: Path) -> None:
         faiss.IndexBinaryFlat(12)
     with pytest.raises(ValueError, match=r"x: needed the shape \[n, 8\]"):
         index.search(bits(1, 9, 5), 1)
+
+
+def test_candidates_of_bits_are_refined() -> None:
+    random = np.random.default_rng(5)
+    rows, queries = (random.standard_normal((n, 40), dtype=np.float32) for n in (600, 7))
+    index = nf.Flat(nf.quantize(rows, "ubinary"), metric="hamming")
+    np.testing.assert_array_equal(index.get(np.arange(600)), np.packbits(rows > 0, axis=1))
+    candidates = index.search(nf.quantize(queries, "ubinary"), 50).ids
+    exact = nf.Flat(rows, device="host")
+    found = exact.refine(queries, candidates, 9)
+    assert found.ids.shape == found.distances.shape == (7, 9)
+    for query, ids, near, distances in zip(queries, candidates, *(found.ids, found.distances)):
+        wanted = exact.search(query, 9, filter=ids)
+        np.testing.assert_array_equal(near, wanted.ids[0])
+        np.testing.assert_array_equal(distances, wanted.distances[0])
+    np.testing.assert_array_equal(exact.refine(queries[0], candidates[0], 60).ids[0, :9], found.ids[0])
+    with pytest.raises(ValueError, match=r"ids: needed \[7, candidates\], a row for each query, given shape \[6, 50\]"):
+        exact.refine(queries, candidates[:6])
+    with pytest.raises(ValueError, match="ids: needed each id once for a query"):
+        exact.refine(queries[0], [3, 3, 4])
+    with pytest.raises(ValueError, match="given 600, which no row has"):
+        exact.refine(queries[0], [600])
+
+
+def test_rows_are_quantised_on_their_way_in() -> None:
+    rows = np.random.default_rng(6).standard_normal((300, 24), dtype=np.float32)
+    scaled = nf.quantize(rows)
+    np.testing.assert_array_equal(scaled, np.round(rows * (127 / np.abs(rows).max(axis=1, keepdims=True).astype(np.float64))))
+    index = nf.Flat(rows, store="int8")
+    assert index.dtype == np.int8
+    np.testing.assert_array_equal(index.get(np.arange(300)), scaled)
+    again = nf.from_bytes(index.to_bytes())
+    again.add(rows[:2])
+    np.testing.assert_array_equal(again.get([301]), scaled[1:2])
+    lists = nf.Ivf(rows, store=np.int8, lists=4)
+    np.testing.assert_array_equal(lists.get([7]), scaled[7:8])
+    with pytest.raises(ValueError, match="store: needed dtype or store, given both"):
+        nf.Flat(rows, store="int8", dtype="int8")
+    with pytest.raises(ValueError, match="store: needed f32, f16 or bf16, or i8 under the metric cosine"):
+        nf.Flat(rows, store="int8", metric="ip")
+    with pytest.raises(ValueError, match="u8"):
+        nf.quantize(rows, "uint8")

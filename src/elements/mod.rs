@@ -14,4 +14,4 @@ pub(crate) use shared::SharedElements;
 pub use slice::Elements;
 pub(crate) use slice::with_elements;
 pub use vectors::HostVectors;
-pub(crate) use vectors::with_view;
+pub(crate) use vectors::{bits_of, with_view};

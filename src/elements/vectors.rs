@@ -141,6 +141,15 @@ impl<'a> HostVectors<'a> {
         with_view!(self, view => Ok(Matrix::of(copied(view, numbers)?, view.dim())))
     }
 
+    /// Vectors as the centroids of lists are compared with them: copies of bits as numbers 0 and 1, `[rows, 8 dim]`, the highest of a byte first; none
+    /// where they are numbers.
+    pub(crate) fn as_numbers(&self) -> Result<Option<Matrix>> {
+        let Elements::Bits(bytes) = self.elements else { return Ok(None) };
+        let mut numbers: Vec<u8> = memory::with_room(bytes.len() * 8)?;
+        numbers.extend(bytes.iter().flat_map(|byte| bits_of(byte.0)));
+        Ok(Some(Matrix::of(numbers, self.dim * 8)))
+    }
+
     /// All elements as they lie in memory.
     pub(crate) fn bytes(&self) -> &'a [u8] {
         self.elements.bytes()
@@ -150,6 +159,11 @@ impl<'a> HostVectors<'a> {
     pub fn to_f32(self) -> Vec<f32> {
         with_elements!(self.elements, values => values.iter().map(|x| x.widen()).collect())
     }
+}
+
+/// The bits of a byte, the highest first.
+pub(crate) fn bits_of(byte: u8) -> [u8; 8] {
+    std::array::from_fn(|place| byte >> (7 - place) & 1)
 }
 
 impl Matrix {

@@ -39,7 +39,7 @@ pub(crate) use rows::mirrored::CopyOptions;
 pub(crate) use rows::segments::STORED_BYTES;
 pub(crate) use rows::shape::RowShape;
 pub(crate) use rows::write::Placing;
-pub(crate) use screens::int8::codes::{TERMS_BYTES, are_codes};
+pub(crate) use screens::int8::codes::TERMS_BYTES;
 pub use screens::score::ScreenKernel;
 pub use search::plan::{Plan, Route};
 pub(crate) use search::request::SearchRequest;

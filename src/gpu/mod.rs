@@ -33,7 +33,7 @@ pub(crate) use compiler::{FormChoice, FormTimes, Wanted};
 pub use compiler::{KernelForms, Refusal};
 #[cfg(feature = "internals")]
 pub(crate) use compiler::{with_spelled_products, words_of_bytes};
-pub(crate) use device::Gpu;
+pub(crate) use device::{Gpu, TileHeight};
 pub use kernel::{Access, Kernel, Variant, WORKGROUP};
 pub(crate) use kernel::{HEIGHT, Length, OF_BITS, Snippet, Uniform, params, wgsl};
 pub(crate) use limit::{Limit, Loan, Share};

@@ -10,6 +10,7 @@ use crate::engine::{
 };
 use crate::error::{Error, Result};
 use crate::future::Boxed;
+use crate::index::quantizing;
 use crate::memory;
 use crate::metric::Metric;
 use crate::options::SearchOptions;
@@ -50,13 +51,15 @@ pub(crate) struct Settings {
     pub(crate) metric: Metric,
     pub(crate) dim: usize,
     pub(crate) elements: ElementKind,
+    /// Whether rows of other types are quantised to `elements`.
+    pub(crate) quantizes: bool,
     pub(crate) quantization: Quantization,
 }
 
 impl Settings {
     pub(crate) fn new(devices: Devices, metric: Metric, dim: usize) -> Self {
         let (elements, quantization) = (metric.default_elements(), Quantization::default());
-        Self { resources: Resources::of(devices), metric, dim, elements, quantization }
+        Self { resources: Resources::of(devices), metric, dim, elements, quantizes: false, quantization }
     }
 
     /// Checks the settings, and makes the store without rows.
@@ -71,9 +74,14 @@ impl Settings {
 
     /// Checks the settings, and makes the kind of rows that they describe.
     pub(crate) fn shape(&self) -> Result<RowShape> {
-        let &Self { ref resources, metric, dim, elements, quantization } = self;
+        let &Self { ref resources, metric, dim, elements, quantizes, quantization } = self;
         check_dim(dim)?;
         metric.check(elements)?;
+        if quantizes && !quantizing::keeps_order(metric, elements) {
+            let needed =
+                "f32, f16 or bf16, or i8 under the metric cosine, where the scale of a row has no effect";
+            return Err(Error::argument("store", needed, format!("{elements} under the metric {metric}")));
+        }
         // A GPU has bits as codes.
         let is_host = resources.devices.first()?.is_host();
         let quantization = if metric.counts_bits() && !is_host { Quantization::Int8 } else { quantization };
@@ -115,9 +123,6 @@ impl Settings {
     /// has of the rows.
     pub(crate) fn with_lists(mut self) -> Result<Self> {
         self.resources.streams = false;
-        // Lists lie around means, which bits do not have.
-        self.metric.check_numbers()?;
-        self.elements.check_numbers("elements")?;
         let Self { resources: Resources { devices, residency, .. }, dim, quantization, .. } = &self;
         let is_host = devices.first().is_ok_and(Device::is_host);
         if *residency == Residency::Streamed && !is_host {
@@ -126,6 +131,7 @@ impl Settings {
         }
         if matches!(residency, Residency::Auto | Residency::Device)
             || is_host
+            || self.metric.counts_bits()
             || quantization.is_wanted_on_host(*dim)
         {
             return Ok(self);
@@ -136,10 +142,11 @@ impl Settings {
 
     /// The common part of an index over a store.
     pub(crate) fn over(self, store: RowStore) -> Result<Common> {
-        let Self { resources: Resources { devices, budget, .. }, metric, dim, elements, quantization } = self;
+        let Self { resources, metric, dim, elements, quantizes, quantization } = self;
+        let Resources { devices, budget, .. } = resources;
         let budget = budget_of(&devices, budget)?;
-        let device = devices.first()?.clone();
-        Ok(Common { device, devices, metric, dim, elements, budget, quantization, store: Arc::new(store) })
+        let (device, store) = (devices.first()?.clone(), Arc::new(store));
+        Ok(Common { device, devices, metric, dim, elements, quantizes, budget, quantization, store })
     }
 }
 
@@ -200,6 +207,8 @@ pub(crate) struct Common {
     pub(crate) metric: Metric,
     pub(crate) dim: usize,
     pub(crate) elements: ElementKind,
+    /// Whether rows of other types are quantised to `elements`.
+    pub(crate) quantizes: bool,
     /// Bytes of scratch memory per search.
     pub(crate) budget: u64,
     /// As the caller asked for it.
@@ -240,10 +249,10 @@ impl Common {
         })
     }
 
-    /// Gives the rows lists around these centroids, `[lists, dim]`.
+    /// Gives the rows lists around these centroids, `[lists, dim]`, of bits `[lists, 8 dim]`.
     pub(crate) async fn attach_lists(&mut self, centroids: &[f32]) -> Result<()> {
         let &mut Self { metric, dim, quantization, .. } = self;
-        let values = MatrixView::new(centroids, dim)?;
+        let values = MatrixView::new(centroids, metric.dim_of_centroids(dim))?;
         self.store_mut()?.rows.attach_lists(GivenCentroids { values, metric, quantization }).await
     }
 
@@ -266,15 +275,19 @@ impl Common {
         Ok(())
     }
 
-    /// Checks that the index can store these rows.
-    pub(crate) fn check_rows(&self, rows: &Vectors<'_>) -> Result<()> {
+    /// Checks that the index can store these rows. Gives them quantised where their type is not its own.
+    pub(crate) async fn taken(&self, rows: &Vectors<'_>) -> Result<Option<Matrix>> {
         self.check_vectors("rows", rows)?;
         let (own, given) = (self.elements, rows.kind());
-        if !own.holds(given) {
+        if own.holds(given) {
+            return Ok(None);
+        }
+        if !self.quantizes || given == ElementKind::Bits {
             let needed = format!("{own} rows, because the index stores {own}");
             return Err(Error::argument("rows", needed, format!("{given} rows")));
         }
-        Ok(())
+        let rows = rows.fetched().await?;
+        rows.vectors().quantized(own).map(Some)
     }
 
     /// Checks that vectors have the index's dim, and lie on its device or in the host's memory.
@@ -288,7 +301,6 @@ impl Common {
 
     /// Checks that an update has one row per id, and gives the slots of the rows that it replaces.
     pub(crate) fn replaced(&self, ids: &[u64], rows: &Vectors<'_>) -> Result<Vec<u32>> {
-        self.check_rows(rows)?;
         if rows.rows() != ids.len() {
             return Err(Error::argument("rows", format!("{} rows, one per id", ids.len()), rows.rows()));
         }

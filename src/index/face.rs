@@ -243,6 +243,11 @@ macro_rules! index_methods {
                 self.common().elements
             }
 
+            /// Whether rows of other types are quantised to that one: see [`FlatBuilder::store`](crate::FlatBuilder::store).
+            pub fn quantizes(&self) -> bool {
+                self.common().quantizes
+            }
+
             /// The device; the first of several.
             pub fn device(&self) -> &Device {
                 &self.common().device
@@ -294,6 +299,46 @@ macro_rules! search_methods {
                     self.boxed_search(queries.into(), options)
                 }
                 async search_with_async;
+
+                /// The k nearest of each query's candidates, `[queries, up to k]`, nearest first, ties by the smaller id. Distances are computed
+                /// from the rows of this index; those of the candidates are not looked at. A candidate that is named twice counts once.
+                ///
+                /// This finds again what an index of few bits loses. Search that index for more candidates than are wanted, and refine them by
+                /// an index of the rows in f32, under the same ids: one that keeps them in the host's memory, or in a file
+                /// ([`FlatBuilder::mapped`](crate::FlatBuilder::mapped)), with [`Quantization::None`](crate::Quantization::None) so that it has no
+                /// copy of them.
+                ///
+                /// The host computes the distances, from rows that a device sends where the host has none. They are those of
+                /// [`Device::host`](crate::Device::host), bit for bit, wherever the rows are.
+                ///
+                /// # Errors
+                /// [`Error::Argument`] for k = 0, another dim, or candidates of another number of queries; [`Error::UnknownId`];
+                /// [`Error::NotFinite`] and [`Error::NormOutOfRange`] with the query's number; [`Error::OutOfMemory`]; [`Error::DeviceLost`].
+                ///
+                /// ```
+                /// use nearfield::{Device, Flat, HostVectors, MatrixView, Metric, ElementKind};
+                /// let values: Vec<f32> = (0..800).map(|i| (i as f32 * 0.7).sin()).collect();
+                /// let rows = HostVectors::from(MatrixView::new(&values, 8)?);
+                /// let mut coarse = Flat::builder(&Device::host(), Metric::Hamming, 1).build()?;
+                /// coarse.add(&rows.quantized(ElementKind::Bits)?)?; // the sign of each number
+                /// let mut fine = Flat::builder(&Device::host(), Metric::Cosine, 8).build()?;
+                /// fine.add(rows)?;
+                ///
+                /// let queries = rows.slice(3..5);
+                /// let candidates = coarse.search(&queries.quantized(ElementKind::Bits)?, 40)?;
+                /// let found = fine.refine(queries, &candidates, 2)?;
+                /// assert_eq!((found.row(0)[0].id, found.row(1)[0].id), (3, 4));
+                /// # Ok::<(), nearfield::Error>(())
+                /// ```
+                pub fn refine<'q>(
+                    &self,
+                    queries: impl Into<Vectors<'q>>,
+                    candidates: &Neighbors,
+                    k: usize,
+                ) -> Result<Neighbors> {
+                    self.common().refine(queries.into(), candidates, k)
+                }
+                async refine_async;
             }
         }
     };

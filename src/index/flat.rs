@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use std::io::Write;
 use std::path::Path;
 
-use crate::elements::ElementKind;
 use crate::engine::{Device, Devices, Plan, Recovered, SearchResult, TunedKernel, Vectors};
 use crate::error::{Error, Result};
 use crate::future::{Boxed, blocking_and_async};
 use crate::index::common::{Common, Resources, Settings, resource_methods};
 use crate::index::face::{index_methods, search_methods};
 use crate::index::loader::{FromSaved, Loader};
+use crate::index::quantizing::element_methods;
 use crate::index::saved::{Loading, Saving};
 use crate::index::shared::SharedSearches;
 use crate::index::vector_index::vector_index;
@@ -54,10 +54,9 @@ pub struct FlatBuilder {
 }
 
 impl FlatBuilder {
+    element_methods!(settings);
+
     setters! { options => options.settings;
-        /// Sets how rows are stored. An index takes rows of its own type, and of those whose numbers it holds exactly: f32 (the default) of
-        /// all, f16 and bf16 also of i8 and u8.
-        elements: ElementKind;
         /// Whether the index keeps a copy of its rows in 8-bit integers, by which it excludes most rows before it computes any
         /// distance. The copy takes `dim` bytes per row (rounded up to a multiple of 32) and 16 more: a quarter of what f32 rows
         /// take. On a GPU rows of i8 and u8 are such integers themselves ([`Quantization`]). Answers are the same, bit for bit. Default: [`Quantization::Auto`].
@@ -151,7 +150,8 @@ impl Flat {
         options: &'s AddOptions<'_>,
     ) -> Boxed<'s, ()> {
         Box::pin(async move {
-            self.common.check_rows(&rows)?;
+            let quantized = self.common.taken(&rows).await?;
+            let rows = quantized.as_ref().map_or(rows, Vectors::from);
             let store = self.common.store_mut()?;
             let slots = store.vacant(rows.rows())?;
             store.add_at(rows, options.ids, &slots, &mut |rows| options.report(rows)).await
@@ -160,6 +160,8 @@ impl Flat {
 
     pub(crate) fn boxed_update<'s>(&'s mut self, ids: &'s [u64], rows: Vectors<'s>) -> Boxed<'s, ()> {
         Box::pin(async move {
+            let quantized = self.common.taken(&rows).await?;
+            let rows = quantized.as_ref().map_or(rows, Vectors::from);
             self.common.replaced(ids, &rows)?;
             let store = self.common.store_mut()?;
             let slots = store.vacant(ids.len())?;

@@ -137,6 +137,8 @@ impl<'a> KMeans<'a> {
 
     fn clusters<'s>(&'s self, device: &'s Device, rows: Sample<'s>) -> Boxed<'s, Clusters> {
         Box::pin(async move {
+            self.metric.check_numbers()?;
+            rows.check_numbers()?;
             let mut trained = self.run(device, rows).await?;
             trained.training.assign(&mut trained.nearest).await?;
             let centroids = trained.training.centroids().await?;
@@ -162,7 +164,6 @@ impl<'a> KMeans<'a> {
             if let Sample::Device([]) = sample {
                 return Err(Error::argument("rows", "at least one matrix", 0));
             }
-            self.metric.check_numbers()?;
             let rows = sample.rows();
             check_dim(sample.dim())?;
             self.check(rows)?;

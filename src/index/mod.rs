@@ -13,6 +13,8 @@ pub(crate) mod kmeans;
 pub(crate) mod loader;
 #[cfg(not(target_arch = "wasm32"))]
 mod mapped;
+pub(crate) mod quantizing;
+mod refining;
 pub(crate) mod saved;
 mod shared;
 pub(crate) mod vector_index;

@@ -30,7 +30,7 @@ pub(crate) fn lie_in_blocks(elements: ElementKind, value: &dyn Fn(&str) -> u32) 
 /// Whether scores of this form are of codes such as these, where a kernel is compiled for both.
 pub(crate) fn has_form(_: ElementKind, value: &dyn Fn(&str) -> u32) -> bool {
     let of_bits = value(OF_BITS.0) == 1;
-    [Form::Hamming as u32, Form::Jaccard as u32].contains(&value("FORM")) == of_bits
+    Form::OF_BITS.iter().any(|&form| form as u32 == value("FORM")) == of_bits
         && !(of_bits && value("PLANES") == 2)
 }
 

@@ -87,9 +87,12 @@ impl Form {
         if metric.adds_differences() { Self::Direct } else { Self::of_products(metric) }
     }
 
+    /// The forms whose scores are numbers of bits.
+    pub(crate) const OF_BITS: [Self; 2] = [Self::Hamming, Self::Jaccard];
+
     /// Whether scores are numbers of bits.
     pub(crate) fn counts_bits(self) -> bool {
-        matches!(self, Self::Hamming | Self::Jaccard)
+        Self::OF_BITS.contains(&self)
     }
 
     /// Whether scores are of integers.

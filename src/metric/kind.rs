@@ -99,7 +99,7 @@ impl Metric {
     pub(crate) fn check_numbers(self) -> Result<()> {
         match self.counts_bits() {
             true => {
-                Err(Error::argument("metric", "l2sq, l2, cosine or ip: a Flat alone compares bits", self))
+                Err(Error::argument("metric", "l2sq, l2, cosine or ip: an index alone compares bits", self))
             }
             false => Ok(()),
         }
@@ -179,14 +179,18 @@ impl Metric {
         }
     }
 
-    /// The metric that assigns rows to centroids. Inner product uses cosine, because its lists are cones as well.
+    /// The metric that assigns rows to centroids. Inner product uses cosine, because its lists are cones as well. Bits are numbers 0 and 1
+    /// there ([`HostVectors::as_numbers`](crate::HostVectors::as_numbers)), and centroids their means.
     pub(crate) fn of_centroids(self) -> Self {
         match self {
-            Self::L2 | Self::L2Squared => Self::L2Squared,
+            Self::L2 | Self::L2Squared | Self::Hamming | Self::Jaccard => Self::L2Squared,
             Self::Cosine | Self::InnerProduct => Self::Cosine,
-            // No lists have rows of bits.
-            Self::Hamming | Self::Jaccard => self,
         }
+    }
+
+    /// Elements of the centroids of rows with this many.
+    pub(crate) fn dim_of_centroids(self, dim: usize) -> usize {
+        if self.counts_bits() { 8 * dim } else { dim }
     }
 
     /// The value of `METRIC` in the kernels that compute what searches order by.

@@ -89,10 +89,7 @@ fn content_that_no_index_has_is_an_error_of_the_file() -> Result<()> {
         let mut forged = vec![
             (sound().with("index", "tree"), "flat or ivf"),
             (sound().with("metric", "near"), "l2sq, l2, cosine, ip, hamming or jaccard"),
-            (
-                sound().with("metric", "jaccard"),
-                if kind == "ivf" { "an ivf index of numbers" } else { "rows of U8" },
-            ),
+            (sound().with("metric", "jaccard"), "rows of U8"),
             (sound().with("dim", "0"), "1 to 1048576"),
             (sound().with("dim", "3"), "[rows, 3]"),
             (sound().with("dim", "two"), "`dim`"),

@@ -8,7 +8,10 @@ fn the_examples_are_those_that_ci_runs() {
     };
     for (document, examples) in [
         ("README.md", &["search"][..]),
-        ("docs/guide.md", &["changes", "distances", "integers", "ivf", "memory", "place", "reduce"]),
+        (
+            "docs/guide.md",
+            &["bits", "changes", "distances", "integers", "ivf", "memory", "place", "reduce", "refine"],
+        ),
     ] {
         for name in examples {
             let example = read(&format!("examples/{name}.rs"));

@@ -145,7 +145,7 @@ pub fn fill(index: &mut Index, file: &Vectors, ids: Option<&[u64]>) -> Result<Fi
             return Ok(filled);
         };
         let (first, rows) = piece.context("--rows")?;
-        let rows = stored(rows, index.elements(), first)?;
+        let rows = if index.quantizes() { rows } else { stored(rows, index.elements(), first)? };
         filled.load += start.elapsed();
         let start = Instant::now();
         let progress = |done| bar.set_position((first + done) as u64);

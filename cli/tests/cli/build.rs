@@ -154,9 +154,26 @@ fn bits_are_searched_as_bits_where_the_caller_says_so() -> Result<()> {
             ("--rows odd.npy --queries q.npy --bits", &["--rows", "a multiple of eight", "12 of bool"]),
         ],
     )?;
+    here.run("build --rows b.npy --bits --index ivf --lists 4 --out lists.nf")?;
+    check("--index-file lists.nf --queries q.npy --probes 4")
+}
+
+#[test]
+fn store_quantises_rows_and_says_so() -> Result<()> {
+    let here = Here::new()?;
+    here.write("a.npy", [2, 4], &[0.5f32, -1.0, 0.25, 0.0, 2.0, 0.0, 0.0, 1.0])?;
+    here.run("build --device host --rows a.npy --store i8 --out i.nf")?;
+    let record = here.record("show i.nf")?;
+    assert_eq!((&record["elements"], &record["quantises"]), (&"i8".into(), &true.into()));
+    let record = here.record("search --device host --index-file i.nf --queries a.npy -k 1")?;
+    assert_eq!(record["rows"], 2);
     here.fail(
-        "build --out i.nf --rows b.npy --bits",
-        &[("--index ivf --lists 4", &["a Flat alone compares bits"])],
+        "build --device host --rows a.npy --out j.nf --store i8",
+        &[
+            ("--metric ip", &["store: needed f32, f16 or bf16, or i8 under the metric cosine", "metric ip"]),
+            ("--elements i8", &["cannot be used with"]),
+            ("--residency mapped", &["rows as the file has them, given --store"]),
+        ],
     )
 }
 

@@ -52,7 +52,7 @@ pub(crate) fn probing(searched: Searched) -> Vec<Wanted> {
         ]);
         wanted.extend(quantizing(metric, elements, in_blocks));
     }
-    wanted.extend(coarse(metric.of_centroids(), codes));
+    wanted.extend(coarse(metric.of_centroids(), codes.of_numbers()));
     wanted.push(Wanted::of(&probe_slots::KERNEL));
     wanted.extend(match keeps_rows {
         true => reporting(metric, elements, in_blocks),

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use crate::elements::HostVectors;
 use crate::engine::device::vectors::Vectors;
 use crate::engine::lists::centroids::Centroids;
 use crate::engine::lists::coarse::{Coarse, CoarseBuffers, CoarseQueries};
@@ -176,14 +177,10 @@ async fn assign_range(
                     (slice(matrix.buffer()?, first, row_bytes), BufferSlice::all(norms_on_their_way))
                 }
                 Assigning::New(Vectors::Host(view)) => {
-                    gpu.upload_rows(
-                        rows_on_their_way,
-                        0,
-                        layout,
-                        view.slice(first..first + many),
-                        &mut |_| (),
-                    )
-                    .await?;
+                    let part = view.slice(first..first + many);
+                    let bits = part.as_numbers()?;
+                    let part = bits.as_ref().map_or(part, HostVectors::from);
+                    gpu.upload_rows(rows_on_their_way, 0, layout, part, &mut |_| ()).await?;
                     (BufferSlice::all(rows_on_their_way), BufferSlice::all(norms_on_their_way))
                 }
             };

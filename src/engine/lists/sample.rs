@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::elements::{Elements, HostVectors, MatrixView};
+use crate::elements::{ElementKind, Elements, HostVectors, MatrixView};
 use crate::engine::device::engine::Engine;
 use crate::engine::device::matrices::DeviceMatrix;
 use crate::engine::device::vectors::Vectors;
@@ -37,18 +37,32 @@ impl<'a> Sample<'a> {
         }
     }
 
-    /// Elements of a row; 0 if there is no piece.
+    /// Numbers of a row: its elements, or its bits; 0 if there is no piece.
     pub(crate) fn dim(&self) -> usize {
         match self {
+            Self::Host(rows) if self.are_bits() => 8 * rows.dim(),
             Self::Host(rows) => rows.dim(),
             Self::Device(pieces) => pieces.first().map_or(0, |piece| piece.dim()),
+        }
+    }
+
+    /// Whether rows are bits, which are trained on as numbers 0 and 1.
+    pub(crate) fn are_bits(&self) -> bool {
+        matches!(self, Self::Host(rows) if rows.kind() == ElementKind::Bits)
+    }
+
+    /// An error if rows are bits.
+    pub(crate) fn check_numbers(&self) -> Result<()> {
+        match self {
+            Self::Host(rows) => rows.kind().check_numbers("rows"),
+            Self::Device(_) => Ok(()),
         }
     }
 
     /// Refuses pieces on another device and pieces of different dims.
     pub(crate) fn check(&self, engine: &Engine) -> Result<()> {
         let pieces = match self {
-            Self::Host(rows) => return rows.kind().check_numbers("rows"),
+            Self::Host(_) => return Ok(()),
             Self::Device(pieces) => pieces,
         };
         for piece in *pieces {
@@ -91,7 +105,10 @@ impl<'a> Sample<'a> {
                     for numbers in numbers.chunks(at_once) {
                         interrupt::check()?;
                         for &number in numbers {
-                            sample.extend_from_slice(rows.row(number as usize).widened_in(&mut wide));
+                            let row = rows.slice(number as usize..number as usize + 1);
+                            let bits = row.as_numbers()?;
+                            let row = bits.as_ref().map_or(row, HostVectors::from);
+                            sample.extend_from_slice(row.elements().widened_in(&mut wide));
                         }
                     }
                     Cow::Owned(sample)
@@ -129,14 +146,19 @@ impl<'a> Sample<'a> {
         for numbers in numbers.chunks(most) {
             let rows = gpu.create_storage("rows to train on", numbers.len() as u64 * row_bytes)?;
             match self {
-                Self::Host(all) if is_whole => {
-                    let part = all.slice(first..first + numbers.len());
-                    gpu.upload_rows(&rows, 0, layout, part, &mut |_| ()).await?;
-                }
                 Self::Host(all) => {
-                    let numbers = memory::collect(numbers.iter().map(|&number| number as usize))?;
-                    let picked = all.chosen(&numbers)?;
-                    gpu.upload_rows(&rows, 0, layout, (&picked).into(), &mut |_| ()).await?;
+                    let picked;
+                    let part = match is_whole {
+                        true => all.slice(first..first + numbers.len()),
+                        false => {
+                            let numbers = memory::collect(numbers.iter().map(|&number| number as usize))?;
+                            picked = all.chosen(&numbers)?;
+                            (&picked).into()
+                        }
+                    };
+                    let bits = part.as_numbers()?;
+                    let part = bits.as_ref().map_or(part, HostVectors::from);
+                    gpu.upload_rows(&rows, 0, layout, part, &mut |_| ()).await?;
                 }
                 Self::Device(matrices) => gather(gpu, matrices, row_bytes, numbers, &rows).await?,
             }

@@ -39,7 +39,7 @@ impl Parts {
                 None => live.first().copied(),
             };
             let shape = self.shape;
-            if let Some(file) = has_left.and_then(|left| self.parts[left].in_file()) {
+            if let Some(file) = has_left.and_then(|left| self.parts[left].on_host()?.in_file()) {
                 let rows = self.with_lists(read_again(device, &shape, file).await?).await?;
                 return Ok(Recovered { place, devices, rows });
             }
@@ -87,7 +87,7 @@ impl Parts {
     async fn with_lists(&self, mut rows: Box<dyn Rows>) -> Result<Box<dyn Rows>> {
         if let Some(values) = &self.centroids {
             let RowShape { metric, dim, quantization, .. } = self.shape;
-            let values = MatrixView::new(values, dim)?;
+            let values = MatrixView::new(values, metric.dim_of_centroids(dim))?;
             rows.attach_lists(GivenCentroids { values, metric, quantization }).await?;
         }
         Ok(rows)

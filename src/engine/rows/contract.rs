@@ -63,8 +63,8 @@ pub(crate) trait Rows: Debug + Send + Sync {
         None
     }
 
-    /// The rows, where they lie in a file.
-    fn in_file(&self) -> Option<&HostRows> {
+    /// The rows, where the host has them: in memory or in a file.
+    fn on_host(&self) -> Option<&HostRows> {
         None
     }
 

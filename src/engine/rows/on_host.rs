@@ -55,8 +55,8 @@ impl Rows for ListedRows {
         self.rows.is_quantized()
     }
 
-    fn in_file(&self) -> Option<&HostRows> {
-        self.rows.in_file()
+    fn on_host(&self) -> Option<&HostRows> {
+        Some(&self.rows)
     }
 
     fn alive(&self) -> Option<&Bits> {

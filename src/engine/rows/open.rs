@@ -10,13 +10,14 @@ use crate::engine::rows::hybrid::outgrown;
 use crate::engine::rows::on_host::ListedRows;
 use crate::engine::rows::segments::GpuRows;
 use crate::engine::rows::shape::RowShape;
-use crate::engine::screens::int8::codes::{QuantizedRows, are_codes};
+use crate::engine::screens::int8::codes::QuantizedRows;
 use crate::engine::search::ahead::Searched;
 use crate::error::{Error, Result};
 use crate::future::Boxed;
 use crate::host::HostRows;
 #[cfg(not(target_arch = "wasm32"))]
 use crate::options::residency::Residency;
+use crate::screen::certificate::are_codes;
 
 pub(crate) fn open_on<'f>(device: &'f Device, shape: &'f RowShape) -> Boxed<'f, Box<dyn Rows>> {
     Box::pin(async move {

@@ -2,6 +2,7 @@
 
 use crate::engine::rows::segments::GpuRows;
 use crate::engine::screens::float::{FLOATS, SCAN, TILE};
+use crate::engine::screens::int8::codes::QuantizedRows;
 use crate::engine::screens::int8::scores::{
     BITS, BITS_COOP, INTEGERS, INTEGERS_COOP, SCAN_BITS, SCAN_I8, TILE_BITS, TILE_BITS_COOP, TILE_COOP,
     TILE_I8,
@@ -40,19 +41,25 @@ pub(crate) enum Codes {
 impl Codes {
     /// The codes of an index on this device that is still to be made.
     pub(crate) fn expected(gpu: &Gpu, metric: Metric, is_quantized: bool) -> Self {
-        match (is_quantized, metric.counts_bits()) {
-            (true, true) => Self::Bits(Tiles::expected(gpu)),
-            (true, false) => Self::Int8(Tiles::expected(gpu)),
-            (false, _) => Self::None,
-        }
+        Self::of_bits(gpu, is_quantized.then(|| metric.counts_bits()))
     }
 
     pub(crate) fn of(rows: &GpuRows) -> Self {
-        match &rows.quantized {
-            Some(codes) if codes.of_bits() => Self::Bits(Tiles::expected(&rows.gpu)),
-            Some(_) => Self::Int8(Tiles::expected(&rows.gpu)),
+        Self::of_bits(&rows.gpu, rows.quantized.as_ref().map(QuantizedRows::of_bits))
+    }
+
+    /// Codes of bits or of integers; none without codes.
+    fn of_bits(gpu: &Gpu, of_bits: Option<bool>) -> Self {
+        match of_bits {
+            Some(true) => Self::Bits(Tiles::expected(gpu)),
+            Some(false) => Self::Int8(Tiles::expected(gpu)),
             None => Self::None,
         }
+    }
+
+    /// Those of the centroids of rows with these.
+    pub(crate) fn of_numbers(self) -> Self {
+        if let Self::Bits(tiles) = self { Self::Int8(tiles) } else { self }
     }
 
     pub(crate) fn are_bits(self) -> bool {

@@ -25,7 +25,7 @@ scratch! {
         // The scores of a screen of all rows, and the codes of rows that it gathers.
         scores, best, gathered, gathered_terms,
         // The coarse step of a search in lists, and what it finds.
-        coarse_quantized, coarse_terms, coarse_candidates, coarse_survivors, probed_keys, probed, probed_counts,
+        coarse_queries, coarse_norms, coarse_quantized, coarse_terms, coarse_candidates, coarse_survivors, probed_keys, probed, probed_counts,
         // Queries grouped by list.
         list_counts, ranks, starts, blocks,
     }

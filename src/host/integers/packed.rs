@@ -50,9 +50,9 @@ impl PackedRows {
         memory::reserve_exact(&mut self.lines, rows.div_ceil(GROUP).saturating_mul(self.steps))
     }
 
-    /// The bytes of a group of rows.
-    pub(crate) fn group_bytes(&self) -> u64 {
-        (self.steps * size_of::<Line>()) as u64
+    /// The bytes that this many rows take.
+    pub(crate) fn bytes_of(&self, rows: u64) -> u64 {
+        rows.div_ceil(GROUP as u64).saturating_mul((self.steps * size_of::<Line>()) as u64)
     }
 
     /// The bytes that the rows take, with the room for others.
@@ -74,6 +74,17 @@ impl PackedRows {
     /// The lines of each group.
     pub(crate) fn groups_mut(&mut self) -> impl Iterator<Item = &mut [Line]> {
         self.lines.chunks_exact_mut(self.steps)
+    }
+
+    /// The lines of a group; none behind the last.
+    pub(crate) fn group_mut(&mut self, group: usize) -> Option<&mut [Line]> {
+        self.lines.chunks_exact_mut(self.steps).nth(group)
+    }
+
+    /// The components of a row, and zeros up to a multiple of four.
+    pub(crate) fn lane(&self, row: usize) -> impl Iterator<Item = i8> {
+        let (first, at) = (row / GROUP * self.steps, row % GROUP * 4);
+        self.lines[first..first + self.steps].iter().flat_map(move |line| line.0[at..at + 4].iter().copied())
     }
 
     /// The lines of each group, for several threads.

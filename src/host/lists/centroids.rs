@@ -98,7 +98,10 @@ impl HostCentroids {
         let mut assigned = memory::with_room(rows.rows())?;
         for start in (0..rows.rows()).step_by(PIECE) {
             let range = start..rows.rows().min(start + PIECE);
-            let hits = self.rows.search_checked((rows.slice(range.clone()), &squared[range]), &request)?;
+            let part = rows.slice(range.clone());
+            let bits = part.as_numbers()?;
+            let part = bits.as_ref().map_or(part, HostVectors::from);
+            let hits = self.rows.search_checked((part, &squared[range]), &request)?;
             assigned.extend(hits.rows.iter().map(|&(key, list)| (list as u32, key)));
         }
         Ok(assigned)

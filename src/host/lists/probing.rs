@@ -5,7 +5,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use crate::elements::HostVectors;
+use crate::elements::{HostVectors, MatrixView, bits_of};
 use crate::error::{Error, Result};
 use crate::host::integers::packed::GROUP;
 use crate::host::lists::centroids::HostCentroids;
@@ -179,12 +179,26 @@ impl HostLists {
         }
         let limit = SearchLimit::Nearest(probes);
         let coarse = HostRequest { limit, allowed: None, progress: None, ..*request };
-        let nearest =
-            self.centroids.rows.search_checked((queries.vectors.into(), queries.squared), &coarse)?;
+        let (mut vectors, bits) = (queries.vectors, self.bits_of(queries.vectors)?);
+        if let Some(bits) = &bits {
+            vectors = MatrixView::new(bits, self.centroids.rows.dim())?;
+        }
+        let nearest = self.centroids.rows.search_checked((vectors.into(), queries.squared), &coarse)?;
         if nearest.rows.len() != queries.vectors.rows() * probes {
             return Err(Error::internal("a query has fewer nearest centroids than probes"));
         }
         memory::collect(nearest.rows.iter().map(|&(_, list)| list as u32))
+    }
+
+    /// Queries as the centroids of rows of bits are compared with them: each byte becomes eight numbers 0 and 1, the highest bit first. None where
+    /// rows are numbers.
+    fn bits_of(&self, queries: MatrixView<'_, f32>) -> Result<Option<Vec<f32>>> {
+        if self.centroids.rows.dim() == queries.dim() {
+            return Ok(None);
+        }
+        let mut bits = memory::with_room(queries.values().len() * 8)?;
+        bits.extend(queries.values().iter().flat_map(|&byte| bits_of(byte as u8).map(f32::from)));
+        Ok(Some(bits))
     }
 
     /// Roughly how long a search of `probes` lists for each query takes; `probes` does not exceed the number of lists.

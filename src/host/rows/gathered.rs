@@ -81,7 +81,7 @@ impl HostRows {
 
     /// Copies of the codes of rows; none where there is no memory for them.
     fn codes_of(&self, slots: &[u32]) -> Option<Codes> {
-        let quantized = self.quantized.as_ref()?;
+        let (own, own_terms) = self.codes()?;
         let mut rows = PackedRows::new(self.dim());
         rows.resize(slots.len()).ok()?;
         let mut terms = memory::filled(slots.len().div_ceil(GROUP), GroupTerms::default()).ok()?;
@@ -89,8 +89,8 @@ impl HostRows {
         groups.for_each(|((lines, terms), slots)| {
             for (lane, &slot) in slots.iter().enumerate() {
                 let slot = slot as usize;
-                quantized.rows.copy_lane(slot, lines, lane);
-                terms.put(lane, quantized.terms[slot / GROUP].lane(slot % GROUP));
+                own.copy_lane(slot, lines, lane);
+                terms.put(lane, own_terms[slot / GROUP].lane(slot % GROUP));
             }
         });
         Some(Codes { rows, terms })

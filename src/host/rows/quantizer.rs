@@ -1,6 +1,6 @@
 //! Quantising: a vector becomes small integers, a scale, and bounds on what the integers leave out.
 
-use crate::elements::MatrixView;
+use crate::elements::{ElementKind, MatrixView};
 use crate::error::Result;
 use crate::host::arithmetic::registers::with_widest_registers;
 use crate::memory;
@@ -13,6 +13,8 @@ use crate::screen::certificate::{Margin, Quantizing, Terms};
 pub(crate) struct Quantizer {
     metric: Metric,
     quantizing: Quantizing,
+    /// Whether rows are integers and their own codes. The centre of u8 is 128 then, and that of i8 and bits 0.
+    of_codes: bool,
     pub(super) centre: Centre,
     pub(crate) form: Form,
     pub(crate) margin: Margin,
@@ -27,7 +29,30 @@ impl Quantizer {
     pub(crate) fn around(metric: Metric, centre: Centre) -> Self {
         let form = Form::quantized(metric);
         let (margin, dim) = (Margin::around(form, centre.values()), centre.values().len());
-        Self { metric, quantizing: Quantizing::of(metric, dim), centre, form, margin }
+        Self { metric, quantizing: Quantizing::of(metric, dim), of_codes: false, centre, form, margin }
+    }
+
+    /// For rows that are their own codes, and for queries beside them.
+    pub(crate) fn of_codes(metric: Metric, elements: ElementKind, dim: usize) -> Self {
+        let middle = if elements == ElementKind::U8 { 128.0 } else { 0.0 };
+        let around = Self::around(metric, Centre::fixed(metric, vec![middle; dim]));
+        Self { quantizing: Quantizing::beside_whole(metric, dim), of_codes: true, ..around }
+    }
+
+    /// Quantises a row of the index: [`quantize`](Self::quantize), but rows that are their own codes keep every bit.
+    pub(crate) fn quantize_row(&self, row: &[f32], squared: f64, integers: &mut [i8]) -> Terms {
+        self.quantize_as(row, squared, integers, self.of_codes)
+    }
+
+    /// Whether a query is integers that may be its codes beside such rows.
+    fn is_whole(&self, query: &[f32]) -> bool {
+        let fits = |(x, m): (&f32, &f32)| {
+            let code = x - m;
+            (-128.0..=127.0).contains(&code) && code == code.round_ties_even()
+        };
+        self.of_codes
+            && Quantizing::fits_whole(query.len())
+            && query.iter().zip(self.centre.values()).all(fits)
     }
 
     /// Quantises a vector to integers and returns its terms. Bytes of bits are their own integers.
@@ -35,19 +60,26 @@ impl Quantizer {
     /// Everything is computed in f64, so only the terms are rounded, and by far less than [`Quantizing`] allows for: its constants hold for
     /// f32 in any order.
     pub(crate) fn quantize(&self, vector: &[f32], squared: f64, integers: &mut [i8]) -> Terms {
+        self.quantize_as(vector, squared, integers, self.is_whole(vector))
+    }
+
+    /// `whole` tells that the vector is integers, which become its codes.
+    fn quantize_as(&self, vector: &[f32], squared: f64, integers: &mut [i8], whole: bool) -> Terms {
         if self.metric.counts_bits() {
             integers.iter_mut().zip(vector).for_each(|(byte, &value)| *byte = (value as u8).cast_signed());
             return Terms::of_bits(integers.iter().map(|byte| byte.count_ones()).sum());
         }
         let centre = self.centre.values();
         let unit = self.metric.scale(squared);
-        let Quantizing { levels, inflation, step_error, unit_error, smallest, tiny, .. } = self.quantizing;
+        let quantizing = if whole { Quantizing::whole(self.metric, vector.len()) } else { self.quantizing };
+        let Quantizing { levels, inflation, step_error, unit_error, smallest, tiny, .. } = quantizing;
         let most = with_widest_registers(
             #[inline(always)]
             || largest(vector, centre, unit),
         );
         let is_tiny = most < f64::from(smallest);
-        let scale = if is_tiny { 0.0 } else { (most / f64::from(levels)) as f32 };
+        let step = if whole { unit } else { most / f64::from(levels) };
+        let scale = if is_tiny { 0.0 } else { step as f32 };
         let [lengths, residuals, products] = with_widest_registers(
             #[inline(always)]
             || steps(vector, centre, [unit, scale.into(), levels.into()], integers),

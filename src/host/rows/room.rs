@@ -1,6 +1,7 @@
 //! The memory of rows on the host: reserved before a change, so that the change cannot fail, and counted towards the limit.
 
 use crate::error::Result;
+use crate::host::integers::packed::PackedRows;
 use crate::host::rows::store::HostRows;
 use crate::memory;
 use crate::options::residency::Residency;
@@ -97,7 +98,8 @@ impl HostRows {
             memory.add("tombstones", Residency::Host, 4 * alive.words().len() as u64);
         }
         if let Some(quantized) = &self.quantized {
-            memory.add("integers", Residency::Host, quantized.rows.capacity_bytes());
+            let copy = quantized.copy.as_ref().map_or(0, PackedRows::capacity_bytes);
+            memory.add("integers", Residency::Host, copy);
             memory.add_vec("integers", &quantized.terms);
         }
     }

@@ -7,16 +7,17 @@ use crate::bits::Bits;
 use crate::elements::{ElementKind, HostVectors};
 use crate::error::{Error, Result};
 use crate::gpu::Share;
-use crate::host::integers::packed::GROUP;
+use crate::host::integers::packed::{GROUP, PackedRows};
 use crate::host::processor::Host;
+use crate::host::rows::group::GroupTerms;
 use crate::host::rows::mapped::MappedRows;
 use crate::host::rows::norms;
 use crate::host::rows::quantized::QuantizedRows;
 use crate::host::rows::values::RowValues;
-use crate::interrupt;
 use crate::memory;
 use crate::metric::Metric;
 use crate::options::residency::Residency;
+use crate::screen::certificate::are_codes;
 
 /// Rows of an index on the host engine, by slot.
 #[derive(Debug)]
@@ -57,7 +58,7 @@ const PIECES: usize = 64;
 const PIECE: usize = 4096;
 
 /// Elements that are cleared, moved or copied between two looks at whether to stop.
-const WORK: usize = 1 << 24;
+pub(super) const WORK: usize = 1 << 24;
 
 /// Tells between the pieces of a change whether to go on. An error undoes the change.
 pub(crate) type Check = fn() -> Result<()>;
@@ -70,8 +71,11 @@ impl HostRows {
         dim: usize,
         is_quantized: bool,
     ) -> Self {
-        let values = RowValues::new(elements, dim);
-        let quantized = is_quantized.then(|| QuantizedRows::new(metric, dim));
+        let are_codes = is_quantized && are_codes(metric, elements, dim);
+        let (values, quantized) = match are_codes {
+            true => (RowValues::whole(elements, dim), Some(QuantizedRows::of_codes(metric, elements, dim))),
+            false => (RowValues::new(elements, dim), is_quantized.then(|| QuantizedRows::new(metric, dim))),
+        };
         Self::with((host, metric), values, (vec![], None), quantized)
     }
 
@@ -182,6 +186,12 @@ impl HostRows {
 
     pub(crate) fn is_quantized(&self) -> bool {
         self.quantized.is_some()
+    }
+
+    /// The codes of rows and their terms: a copy, or the rows themselves.
+    pub(crate) fn codes(&self) -> Option<(&PackedRows, &[GroupTerms])> {
+        let quantized = self.quantized.as_ref()?;
+        Some((quantized.copy.as_ref().or(self.values.codes())?, &quantized.terms))
     }
 
     /// Checks new rows and takes the memory of a change: slots without a row are filled, others are freed.
@@ -322,31 +332,6 @@ impl HostRows {
             }
         }
         Ok(())
-    }
-
-    /// The rows in these slots, `[slots, dim]`, widened to f32.
-    pub(crate) fn fetch(&self, slots: &[u32]) -> Result<Vec<f32>> {
-        self.check_file()?;
-        let mut scratch = vec![0.0; self.dim()];
-        let mut rows = memory::with_room(slots.len() * self.dim())?;
-        for slots in slots.chunks((WORK / self.dim()).max(1)) {
-            interrupt::check()?;
-            let each = |&slot: &u32| rows.extend_from_slice(self.values.row(slot as usize, &mut scratch));
-            slots.iter().for_each(each);
-        }
-        Ok(rows)
-    }
-
-    /// The bytes of the rows in these slots, `[slots, dim]`, as they are stored.
-    pub(crate) fn fetch_bytes(&self, slots: &[u32]) -> Result<Vec<u8>> {
-        self.check_file()?;
-        let row_bytes = slots.first().map_or(0, |&slot| self.values.bytes(slot as usize).len());
-        let mut bytes = memory::with_room(slots.len() * row_bytes)?;
-        for slots in slots.chunks((WORK / self.dim()).max(1)) {
-            interrupt::check()?;
-            slots.iter().for_each(|&slot| bytes.extend_from_slice(self.values.bytes(slot as usize)));
-        }
-        Ok(bytes)
     }
 
     /// Quantises the rows of the groups whose flag is set, and clears the flags.

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use crate::elements::{ElementKind, Elements, HostVectors, Matrix, SharedElements};
 use crate::error::Result;
 use crate::host::arithmetic::prefetch::prefetch;
+use crate::host::integers::packed::PackedRows;
 use crate::host::rows::mapped::{MappedRows, joined};
+use crate::host::rows::whole::WholeRows;
 use crate::memory::{self, out_of_memory};
 
 /// Rows by slot, with their squared norms.
@@ -22,12 +24,18 @@ pub(crate) struct RowValues {
 #[derive(Debug)]
 enum Stored {
     Memory(SharedElements),
+    Whole(WholeRows),
     Mapped(MappedRows),
 }
 
 impl RowValues {
     pub(crate) fn new(elements: ElementKind, dim: usize) -> Self {
         Self { dim, stored: Stored::Memory(SharedElements::new(elements)), squared: vec![] }
+    }
+
+    /// Rows that are their own codes.
+    pub(crate) fn whole(elements: ElementKind, dim: usize) -> Self {
+        Self { dim, stored: Stored::Whole(WholeRows::new(elements, dim)), squared: vec![] }
     }
 
     /// The rows of a matrix, with their squared norms.
@@ -40,40 +48,40 @@ impl RowValues {
         Self { dim: rows.dim, stored: Stored::Mapped(rows), squared: vec![] }
     }
 
-    /// The elements in memory, to be written to; none of a file.
-    fn owned(&mut self) -> Option<&mut SharedElements> {
-        match &mut self.stored {
-            Stored::Memory(elements) => Some(elements),
-            Stored::Mapped(_) => None,
-        }
-    }
-
     /// The rows as they lie in a file; none where they are in memory.
     pub(crate) fn file(&self) -> Option<&MappedRows> {
         match &self.stored {
-            Stored::Memory(_) => None,
             Stored::Mapped(rows) => Some(rows),
+            _ => None,
         }
     }
 
-    /// The elements of a row. None where they have to be copied.
-    #[inline]
-    fn elements(&self, slot: usize) -> Option<Elements<'_>> {
+    /// The codes that rows are; none where they are others.
+    pub(crate) fn codes(&self) -> Option<&PackedRows> {
         match &self.stored {
-            Stored::Memory(all) => Some(all.elements().slice(slot * self.dim..(slot + 1) * self.dim)),
-            Stored::Mapped(rows) => rows.values(rows.of_slot(slot)),
+            Stored::Whole(rows) => Some(&rows.codes),
+            _ => None,
         }
     }
 
     /// The row in a slot, in f32. `scratch` has room for one row.
     #[inline]
     pub(crate) fn row<'a>(&'a self, slot: usize, scratch: &'a mut [f32]) -> &'a [f32] {
-        match (self.elements(slot), self.file()) {
-            (None, Some(rows)) => {
-                rows.copy_to(rows.of_slot(slot), scratch);
+        match &self.stored {
+            Stored::Memory(all) => {
+                all.elements().slice(slot * self.dim..(slot + 1) * self.dim).widened(scratch)
+            }
+            Stored::Whole(rows) => {
+                rows.widen(slot, scratch);
                 scratch
             }
-            (values, _) => values.unwrap_or(Elements::F32(&[])).widened(scratch),
+            Stored::Mapped(rows) => match rows.values(rows.of_slot(slot)) {
+                Some(values) => values.widened(scratch),
+                None => {
+                    rows.copy_to(rows.of_slot(slot), scratch);
+                    scratch
+                }
+            },
         }
     }
 
@@ -88,6 +96,7 @@ impl RowValues {
         let range = slots.start * self.dim..slots.end * self.dim;
         match &self.stored {
             Stored::Memory(all) => all.elements().slice(range).widened_in(scratch),
+            Stored::Whole(_) => self.copied(slots, scratch),
             Stored::Mapped(rows) => {
                 self.announce(slots.clone());
                 if let Some(neighbours) = rows.neighbours(slots.clone()) {
@@ -118,11 +127,20 @@ impl RowValues {
         scratch
     }
 
-    /// The bytes of the row in a slot, as it is stored.
-    pub(crate) fn bytes(&self, slot: usize) -> &[u8] {
+    /// The bytes of the row in a slot as they lie; none where they lie apart.
+    fn bytes(&self, slot: usize) -> Option<&[u8]> {
         match &self.stored {
-            Stored::Mapped(rows) => rows.bytes(rows.of_slot(slot)),
-            Stored::Memory(_) => self.elements(slot).map_or(&[], Elements::bytes),
+            Stored::Memory(all) => Some(all.elements().slice(slot * self.dim..(slot + 1) * self.dim).bytes()),
+            Stored::Whole(_) => None,
+            Stored::Mapped(rows) => Some(rows.bytes(rows.of_slot(slot))),
+        }
+    }
+
+    /// Appends the bytes of the row in a slot, as it is stored.
+    pub(crate) fn append_bytes(&self, slot: usize, bytes: &mut Vec<u8>) {
+        match &self.stored {
+            Stored::Whole(rows) => bytes.extend(rows.bytes(slot)),
+            _ => bytes.extend_from_slice(self.bytes(slot).unwrap_or_default()),
         }
     }
 
@@ -137,38 +155,46 @@ impl RowValues {
     #[inline]
     pub(crate) fn prefetch(&self, slot: usize) {
         // What is on the disk would be waited for.
-        if self.file().is_none() {
-            prefetch(self.bytes(slot));
+        if let (None, Some(bytes)) = (self.file(), self.bytes(slot)) {
+            prefetch(bytes);
         }
     }
 
     /// Copies of the rows in these slots, one after another.
     pub(crate) fn gathered(&self, slots: &[u32]) -> Result<Matrix> {
         self.announce(slots.iter().map(|&slot| slot as usize));
-        joined(slots.len(), |place| self.bytes(slots[place] as usize), self.kind(), self.dim)
+        if let Stored::Whole(_) = self.stored {
+            let mut bytes = memory::with_room(slots.len() * self.dim)?;
+            slots.iter().for_each(|&slot| self.append_bytes(slot as usize, &mut bytes));
+            return Matrix::of_bytes(self.kind(), &bytes, self.dim);
+        }
+        let bytes = |place: usize| self.bytes(slots[place] as usize).unwrap_or_default();
+        joined(slots.len(), bytes, self.kind(), self.dim)
     }
 
     /// How the elements are stored.
     pub(crate) fn kind(&self) -> ElementKind {
         match &self.stored {
             Stored::Memory(elements) => elements.kind(),
+            Stored::Whole(rows) => rows.elements,
             Stored::Mapped(rows) => rows.elements,
         }
     }
 
     /// Writes a row into a slot.
     pub(crate) fn write(&mut self, slot: usize, row: Elements<'_>, squared: f64) {
-        let at = slot * self.dim;
-        // A change that writes rows of a file is refused before.
-        if let Some(elements) = self.owned() {
-            elements.write(at, row);
+        match &mut self.stored {
+            Stored::Memory(elements) => elements.write(slot * self.dim, row),
+            Stored::Whole(rows) => rows.write(slot, row),
+            // A change that writes rows of a file is refused before.
+            Stored::Mapped(_) => {}
         }
         self.squared[slot] = squared;
     }
 
     /// Appends rows, for which memory was reserved.
     pub(crate) fn append(&mut self, rows: HostVectors<'_>, squared: &[f64]) {
-        if let Some(elements) = self.owned() {
+        if let Stored::Memory(elements) = &mut self.stored {
             elements.append(rows.elements());
         }
         self.squared.extend_from_slice(squared);
@@ -176,20 +202,31 @@ impl RowValues {
 
     pub(crate) fn resize(&mut self, slots: usize) -> Result<()> {
         let len = self.len_of(slots)?;
-        self.owned().map_or(Ok(()), |elements| elements.resize(len))?;
+        match &mut self.stored {
+            Stored::Memory(elements) => elements.resize(len)?,
+            Stored::Whole(rows) => rows.codes.resize(slots)?,
+            Stored::Mapped(_) => {}
+        }
         memory::resize(&mut self.squared, slots, 0.0)
     }
 
     /// Reserves memory for the slots below `slots`, and for no more.
     pub(crate) fn reserve(&mut self, slots: usize) -> Result<()> {
         let len = self.len_of(slots)?;
-        self.owned().map_or(Ok(()), |elements| elements.reserve_exact(len))?;
+        match &mut self.stored {
+            Stored::Memory(elements) => elements.reserve_exact(len)?,
+            Stored::Whole(rows) => rows.codes.reserve(slots)?,
+            Stored::Mapped(_) => {}
+        }
         memory::reserve_exact(&mut self.squared, slots)
     }
 
     /// Bytes of the elements of this many rows.
     pub(crate) fn bytes_of(&self, rows: u64) -> u64 {
-        rows.saturating_mul(self.dim as u64).saturating_mul(self.kind().size() as u64)
+        match &self.stored {
+            Stored::Whole(whole) => whole.codes.bytes_of(rows),
+            _ => rows.saturating_mul(self.dim as u64).saturating_mul(self.kind().size() as u64),
+        }
     }
 
     fn len_of(&self, slots: usize) -> Result<usize> {
@@ -199,45 +236,49 @@ impl RowValues {
     /// Copies the row in slot `from` to slot `to`.
     pub(crate) fn relocate(&mut self, from: usize, to: usize) {
         let dim = self.dim;
-        if let Some(elements) = self.owned() {
-            elements.copy_within(from * dim..(from + 1) * dim, to * dim);
+        match &mut self.stored {
+            Stored::Memory(elements) => elements.copy_within(from * dim..(from + 1) * dim, to * dim),
+            Stored::Whole(rows) => rows.codes.relocate(from, to),
+            Stored::Mapped(_) => {}
         }
         self.squared[to] = self.squared[from];
     }
 
     /// Drops the slots from `end` on.
     pub(crate) fn truncate(&mut self, end: usize) {
-        let len = end * self.dim;
-        if let Some(elements) = self.owned() {
-            elements.truncate(len);
+        match &mut self.stored {
+            Stored::Memory(elements) => elements.truncate(end * self.dim),
+            Stored::Whole(rows) => rows.codes.truncate(end),
+            Stored::Mapped(_) => {}
         }
         self.squared.truncate(end);
     }
 
     /// Frees memory beyond that of `slots` slots.
     pub(crate) fn shrink(&mut self, slots: usize) {
-        let len = slots.saturating_mul(self.dim);
-        if let Some(elements) = self.owned() {
-            elements.shrink_to(len);
+        match &mut self.stored {
+            Stored::Memory(elements) => elements.shrink_to(slots.saturating_mul(self.dim)),
+            Stored::Whole(rows) => rows.codes.shrink(slots),
+            Stored::Mapped(_) => {}
         }
         self.squared.shrink_to(slots);
     }
 
     /// The bytes that the elements take in memory, with the room for others.
     pub(super) fn capacity_bytes(&self) -> u64 {
-        self.allocated().map_or(0, |elements| elements.capacity() * self.kind().size()) as u64
+        match &self.stored {
+            Stored::Memory(elements) => (elements.capacity() * self.kind().size()) as u64,
+            Stored::Whole(rows) => rows.codes.capacity_bytes(),
+            Stored::Mapped(_) => 0,
+        }
     }
 
     /// Where the elements lie in memory, and for how many there is room.
     #[cfg(test)]
     pub(super) fn allocation(&self) -> (usize, usize) {
-        self.allocated().map_or((0, 0), |all| (all.elements().bytes().as_ptr() as usize, all.capacity()))
-    }
-
-    fn allocated(&self) -> Option<&SharedElements> {
         match &self.stored {
-            Stored::Memory(elements) => Some(elements),
-            Stored::Mapped(_) => None,
+            Stored::Memory(all) => (all.elements().bytes().as_ptr() as usize, all.capacity()),
+            _ => (0, 0),
         }
     }
 }

@@ -44,7 +44,7 @@ pub(crate) struct Chosen {
 
 /// The operands of scores, and scratch memory.
 enum Operands<'a> {
-    /// The quantised copy, or gathered rows of it, and queries quantised alike.
+    /// The codes of rows, or of gathered ones, and queries quantised alike.
     Integers {
         rows: &'a PackedRows,
         terms: &'a [GroupTerms],
@@ -81,7 +81,7 @@ impl<'a> Scorer<'a> {
         queries: Batch<'a>,
         stop: Stop<'a>,
     ) -> Result<Self> {
-        let Some(quantized) = &rows.quantized else {
+        let (Some(quantized), Some((codes, row_terms))) = (&rows.quantized, rows.codes()) else {
             let form = Form::of_products(rows.metric);
             let margin = Margin::of_rounding(form, rows.dim());
             let terms =
@@ -105,8 +105,8 @@ impl<'a> Scorer<'a> {
         let isa = if quantizer.counts_bits() { Isa::of_bits() } else { Isa::detect() };
         let packed = PackedQueries::new(&[], rows.dim(), isa)?;
         let (packed_rows, row_terms) = match gathered.and_then(|gathered| gathered.codes.as_ref()) {
-            Some(codes) => (&codes.rows, &codes.terms[..]),
-            None => (&quantized.rows, &quantized.terms[..]),
+            Some(own) => (&own.rows, &own.terms[..]),
+            None => (codes, row_terms),
         };
         let operands =
             Operands::Integers { rows: packed_rows, terms: row_terms, integers, packed, scores: vec![] };

@@ -88,6 +88,11 @@ impl<'a> Reader<'a> {
         self.header.tensors().iter().map(|(name, info)| (name.clone(), bytes(info))).collect()
     }
 
+    /// Whether the metadata has a key.
+    pub(crate) fn has(&self, key: &str) -> bool {
+        self.header.get(key).is_some()
+    }
+
     /// The metadata value of a key; `needed` describes valid values.
     pub(crate) fn get<T: FromStr>(&self, key: &str, needed: &str) -> Result<T> {
         let text = self.header.get(key);

@@ -2,13 +2,14 @@
 
 use std::path::PathBuf;
 
-use crate::elements::{ElementKind, MatrixView};
+use crate::elements::MatrixView;
 use crate::engine::{DeviceCentroids, DeviceMatrix, Devices, GivenCentroids, Sample, Vectors};
 use crate::error::{Error, Result};
 use crate::future::{Boxed, blocking_and_async};
 use crate::index::common::{Settings, resource_methods};
 use crate::index::ivf::{Ivf, Pages};
 use crate::index::kmeans::KMeans;
+use crate::index::quantizing::element_methods;
 #[cfg(not(target_arch = "wasm32"))]
 use crate::index::{mapped::MappedVectors, saved::blame};
 use crate::memory;
@@ -31,11 +32,7 @@ impl<'a> IvfBuilder<'a> {
         lists: usize => Some;
     }
 
-    setters! { options => options.settings;
-        /// Sets how rows are stored. An index takes rows of its own type, and of those whose numbers it holds exactly: f32 (the default) of
-        /// all, f16 and bf16 also of i8 and u8.
-        elements: ElementKind;
-    }
+    element_methods!(settings);
 
     /// Whether the index keeps a copy of its rows in 8-bit integers: see [`FlatBuilder::quantization`](crate::FlatBuilder::quantization).
     /// Searches of many queries are much faster with it. Default: [`Quantization::Auto`].
@@ -105,12 +102,18 @@ impl<'a> IvfBuilder<'a> {
         Box::pin(async move {
             let Self { settings, lists, means } = self;
             let settings = settings.with_lists()?;
-            let check_sample = |dim: usize| match sample.dim() == dim {
+            let metric = settings.metric;
+            let check_sample = |dim: usize| match sample.dim() == metric.dim_of_centroids(dim) {
+                _ if sample.are_bits() != metric.counts_bits() => {
+                    let needed = if metric.counts_bits() { "bits" } else { "numbers" };
+                    let given = if sample.are_bits() { "bits" } else { "numbers" };
+                    Err(Error::argument("sample", format!("{needed}, as the index stores"), given))
+                }
                 true => Ok(()),
                 false => Err(Error::argument("sample", format!("dim {dim}, as the index has"), sample.dim())),
             };
             let lists = lists.unwrap_or_else(|| Ivf::recommend(sample.rows()));
-            let means = means.of(settings.metric, lists);
+            let means = means.of(metric.of_centroids(), lists);
             #[cfg(not(target_arch = "wasm32"))]
             if let (Residency::Mapped, Some(path)) = (settings.resources.residency, &settings.resources.file)
             {
@@ -141,7 +144,7 @@ impl Ivf {
     ) -> Result<Self> {
         let path = vectors.rows.file.path().to_owned();
         let Settings { resources, metric, dim, quantization, .. } = &settings;
-        let values = MatrixView::new(centroids, *dim)?;
+        let values = MatrixView::new(centroids, metric.dim_of_centroids(*dim))?;
         let given = GivenCentroids { values, metric: *metric, quantization: *quantization };
         let on_device = DeviceCentroids::of(&given, resources.devices.first()?).await?;
         let mut of_rows = memory::with_room(vectors.rows.rows)?;

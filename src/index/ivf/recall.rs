@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::elements::MatrixView;
+use crate::elements::Matrix;
 use crate::engine::Vectors;
 use crate::error::{Error, Result};
 use crate::future::Boxed;
@@ -35,9 +35,8 @@ impl Ivf {
             if probes == self.lists || ids.is_empty() {
                 return Ok(probes);
             }
-            let rows = self.common.store.get(&ids).await?;
-            let rows = MatrixView::new(&rows, self.common.dim)?;
-            Ok(probes.max(self.probes_of(rows.into(), &ids, k, recall).await?))
+            let rows = self.common.fetch(&ids).await?;
+            Ok(probes.max(self.probes_of((&rows).into(), &ids, k, recall).await?))
         })
     }
 
@@ -49,8 +48,9 @@ impl Ivf {
         };
         let before = seen.len() / queries.dim();
         append(&mut seen, queries.fetched().await?.vectors())?;
-        let all = MatrixView::new(&seen, queries.dim())?;
-        let probes = self.boxed_probes(all.into(), wanted.0, wanted.1).await;
+        // Bits are bytes again.
+        let all = Matrix::F32(seen, queries.dim()).to_kind(self.common.metric.default_elements());
+        let probes = self.boxed_probes((&all).into(), wanted.0, wanted.1).await;
         // Those before were searched for, so they are good.
         let probes = probes.map_err(|error| error.with_rows(|row| row.saturating_sub(before as u64)))?;
         self.recalls.learn(wanted, all.rows(), probes);

@@ -1,11 +1,12 @@
 //! The contents of an index file: its description and its lists.
 
 use crate::elements::ElementKind;
-use crate::engine::{PAGE, STORED_BYTES, TERMS_BYTES, are_codes};
+use crate::engine::{PAGE, STORED_BYTES, TERMS_BYTES};
 use crate::gpu::RowLayout;
 use crate::kernels::quantize;
 use crate::metric::Metric;
 use crate::options::quantization::Quantization;
+use crate::screen::certificate::are_codes;
 
 /// Bytes of rows on the host at a time: enough that the device and the disk are busy.
 pub(super) const PIECE_BYTES: usize = 16 << 20;
@@ -24,6 +25,8 @@ pub struct SavedIndex {
     pub dim: usize,
     /// How rows are stored.
     pub elements: ElementKind,
+    /// Whether rows of other types are quantised to that one: see [`FlatBuilder::store`](crate::FlatBuilder::store).
+    pub quantizes: bool,
     /// How many rows there are.
     pub rows: usize,
     /// The quantisation that was asked for.
@@ -42,14 +45,15 @@ impl SavedIndex {
         let lists = self.lists.unwrap_or(0) as u64;
         let slots = self.rows as u64 + lists * u64::from(PAGE) / 2;
         let is_quantized = self.metric.counts_bits() || self.quantization.is_wanted_on_host(self.dim);
-        let of = |vectors: u64, elements| {
-            let integers = quantize::plane_bytes(vectors, self.dim) + vectors * TERMS_BYTES;
+        let of = |vectors: u64, elements, dim| {
+            let integers = quantize::plane_bytes(vectors, dim) + vectors * TERMS_BYTES;
             // Rows of integers are their own codes.
-            let are_codes = is_quantized && are_codes(self.metric, elements, self.dim);
-            let row = if are_codes { 0 } else { RowLayout::padded(elements, self.dim).row_bytes() };
+            let are_codes = is_quantized && are_codes(self.metric, elements, dim);
+            let row = if are_codes { 0 } else { RowLayout::padded(elements, dim).row_bytes() };
             vectors * (row + STORED_BYTES) + if is_quantized { integers } else { 0 }
         };
-        of(slots, self.elements) + of(lists, ElementKind::F32)
+        let of_rows = of(slots, self.elements, self.dim);
+        of_rows + of(lists, ElementKind::F32, self.metric.dim_of_centroids(self.dim))
     }
 }
 

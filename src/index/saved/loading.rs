@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::files::mismatch;
 use crate::index::common::{Resources, Settings};
 use crate::index::file::{Dtype, Reader};
+use crate::index::quantizing;
 use crate::index::saved::contents::{PIECE_BYTES, SavedIndex, SavedLists, kind_word};
 use crate::memory;
 use crate::metric::Metric;
@@ -59,19 +60,13 @@ impl<'a> Loading<'a> {
     pub(crate) fn new(reader: Reader<'a>, has_lists: Option<bool>) -> Result<Self> {
         let kind: String = reader.get("index", "flat or ivf")?;
         let metric: Metric = reader.get("metric", Metric::NAMES)?;
-        if kind == kind_word(true) && metric.counts_bits() {
-            return Err(mismatch(
-                reader.path(),
-                "an ivf index of numbers",
-                format!("one of metric {metric}"),
-            ));
-        }
         let needed = format!("1 to {MAX_DIM}");
         let dim: usize = reader.get("dim", &needed)?;
         if dim == 0 || dim > MAX_DIM {
             return Err(mismatch(reader.path(), format!("metadata `dim`, {needed}"), format!("{dim}")));
         }
         let Tag(quantization) = reader.get("screen", "auto, none or i8")?;
+        let quantizes = reader.has("quantises");
         let next: u64 = reader.get("next", "a whole number")?;
         let (elements, rows) = reader.rows("rows", dim)?;
         let elements = of_metric(reader.path(), metric, elements)?;
@@ -83,13 +78,17 @@ impl<'a> Loading<'a> {
         // The centroids' type is checked where they are read.
         let lists = match kind.as_str() {
             "flat" => None,
-            "ivf" => Some(reader.rows("centroids", dim)?.1),
+            "ivf" => Some(reader.rows("centroids", metric.dim_of_centroids(dim))?.1),
             other => {
                 return Err(mismatch(reader.path(), "metadata `index`, flat or ivf", format!("{other:?}")));
             }
         };
         let parts = reader.parts();
-        let about = SavedIndex { lists, metric, dim, elements, rows, quantization, next, parts };
+        let about = SavedIndex { lists, metric, dim, elements, quantizes, rows, quantization, next, parts };
+        if quantizes && !quantizing::keeps_order(metric, elements) {
+            let needed = "rows of a type that others are quantised to under its metric";
+            return Err(mismatch(reader.path(), needed, format!("{elements} under the metric {metric}")));
+        }
         let found = about.lists.is_some();
         if let Some(needed) = has_lists.filter(|&needed| needed != found) {
             let needed = format!("an index of kind {}", kind_word(needed));
@@ -100,10 +99,11 @@ impl<'a> Loading<'a> {
 
     /// The settings of the index. Memory for the expected rows is taken at once where all of them are known to be there.
     pub(crate) fn settings(&self, resources: Resources, expected: usize) -> Settings {
-        let SavedIndex { metric, dim, elements, quantization, .. } = self.about;
+        let SavedIndex { metric, dim, elements, quantizes, quantization, .. } = self.about;
         let expected = if self.reader.has_length() { expected } else { 0 };
         let capacity = resources.capacity.max(expected);
-        Settings { resources: Resources { capacity, ..resources }, metric, dim, elements, quantization }
+        let resources = Resources { capacity, ..resources };
+        Settings { resources, metric, dim, elements, quantizes, quantization }
     }
 
     pub(crate) fn ids(&self) -> Result<Vec<u64>> {
@@ -112,7 +112,7 @@ impl<'a> Loading<'a> {
 
     /// The lists, whose offsets ascend from 0 to the number of rows.
     pub(crate) fn lists(&self) -> Result<SavedLists> {
-        let (dim, path) = (self.about.dim, self.reader.path());
+        let (dim, path) = (self.about.metric.dim_of_centroids(self.about.dim), self.reader.path());
         let lists = self.about.lists.unwrap_or(0);
         let offsets = self.offsets(lists)?;
         let mut pieces = self.reader.tensor("centroids", Dtype::F32, &[lists, dim], PIECE_BYTES)?;

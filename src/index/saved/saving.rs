@@ -39,16 +39,20 @@ impl Saving<'_> {
         start: impl FnOnce(&[(&str, String)], &[(&str, Dtype, &[usize])]) -> Result<Writer<'w>>,
     ) -> Result<Writer<'w>> {
         let common = self.common;
-        let metadata = [
+        let mut metadata = vec![
             ("index", kind_word(self.lists.is_some()).to_owned()),
             ("metric", common.metric.name().to_owned()),
             ("dim", common.dim.to_string()),
             ("screen", Tag(common.quantization).to_string()),
             ("next", common.store.next_number().to_string()),
         ];
+        if common.quantizes {
+            metadata.push(("quantises", "yes".to_owned()));
+        }
         let rows = self.slots.len();
         let lists = self.lists.as_ref().map_or(0, |lists| lists.offsets.len() - 1);
-        let (offsets_shape, centroids_shape) = ([lists + 1], [lists, common.dim]);
+        let dim_of_centroids = common.metric.dim_of_centroids(common.dim);
+        let (offsets_shape, centroids_shape) = ([lists + 1], [lists, dim_of_centroids]);
         let (ids_shape, rows_shape) = ([rows], [rows, common.dim]);
         let mut tensors: Vec<(&str, Dtype, &[usize])> = vec![("ids", Dtype::U64, &ids_shape)];
         if self.lists.is_some() {

@@ -4,7 +4,7 @@ use crate::error::Result;
 use crate::future::Boxed;
 use crate::gpu::{
     CANDIDATES, COARSE_TEST, COLLECT_TILE, Commands, Gpu, HEIGHT, INTEGERS, KEEP_ROW, Kernel, SWEEP_COOP,
-    USABLE, Wanted, wgsl, words,
+    TileHeight, USABLE, Wanted, wgsl, words,
 };
 use crate::kernels::blocks::{BLOCK_ROWS, GRANULE_PLACES, OF_BITS, TILE_COOP, has_form};
 use crate::kernels::intervals::INTERVALS;
@@ -88,7 +88,7 @@ pub(super) async fn test_compiled(gpu: &Gpu, form: Form) -> Result<()> {
 }
 
 /// Notes what is known of a height, of tiles of integers or of bits.
-fn note(gpu: &Gpu, height: (u32, bool), is_right: Option<bool>) {
+fn note(gpu: &Gpu, height: TileHeight, is_right: Option<bool>) {
     let mut heights = lock(&gpu.tile_heights);
     heights.retain(|(own, _)| *own != height);
     heights.push((height, is_right));

@@ -2,6 +2,7 @@
 
 mod bits;
 mod dynamic;
+mod fewer_bits;
 mod integers;
 mod paths;
 mod screen;

@@ -1,5 +1,6 @@
 //! `Ivf` answers like `Flat` when it probes all lists, and exactly among the rows of the probed lists when it probes fewer.
 
+mod bits;
 mod recall;
 mod screen;
 

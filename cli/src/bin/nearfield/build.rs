@@ -29,6 +29,7 @@ safetensors file, described in docs/files.md, which appears under its name when 
 --json prints one object, in one line:
   rows, dim                of the file
   elements                 f32, f16, bf16, i8, u8 or bits, how rows are stored
+  quantises                whether rows of other types are quantised when they are added (--store)
   index, lists, metric     as requested; lists is null for flat
   device                   {name, backend, driver, kind}
   residency                where the rows were: device, host or mapped
@@ -44,6 +45,7 @@ Examples:
   nearfield build --rows base.npy --index ivf --lists 4096 --iterations 20 --out index.nf
   nearfield build --rows base.npy --row-ids ids.npy --elements f16 --out index.nf
   nearfield build --rows ubinary.npy --bits --metric hamming --out index.nf
+  nearfield build --rows base.npy --store i8 --out index.nf
   nearfield build --rows large.fbin --memory 20GiB --out index.nf
   nearfield search --index-file index.nf --queries query.npy -k 10 --probes 16";
 
@@ -81,6 +83,9 @@ pub(crate) struct Args {
     /// i8 and u8 take a quarter, and refuse rows of other numbers than their integers
     #[arg(long, value_name = "TYPE", value_parser = arguments::word::<ElementKind>)]
     elements: Option<ElementKind>,
+    /// Quantise the rows: to i8, with the metric cosine, each by its largest magnitude, or to f16 or bf16. What that loses is in docs/performance.md
+    #[arg(long, value_name = "TYPE", conflicts_with = "elements", value_parser = arguments::word::<ElementKind>)]
+    store: Option<ElementKind>,
     /// Iterations of k-means that train the lists of an ivf index; by default 10
     #[arg(long, value_name = "N", value_parser = arguments::count)]
     iterations: Option<usize>,
@@ -139,8 +144,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mapped = args.places.mapped(Some(rows.stored()))?;
     let is_mapped = mapped.is_some();
     if is_mapped {
-        let other =
-            [("--row-ids", args.row_ids.is_some()), ("--elements", args.stored(&rows) != rows.kind())];
+        let other = [
+            ("--row-ids", args.row_ids.is_some()),
+            ("--elements", args.stored(&rows) != rows.kind()),
+            ("--store", args.store.is_some()),
+        ];
         if let Some((argument, _)) = other.iter().find(|(_, given)| *given) {
             anyhow::bail!("--residency mapped: needed rows as the file has them, given {argument}");
         }
@@ -148,7 +156,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let start = Instant::now();
     let mut index = match lists {
         None => {
-            let builder = Flat::builder(&devices, args.metric, rows.dim()).elements(args.stored(&rows));
+            let builder = Flat::builder(&devices, args.metric, rows.dim());
+            let builder = match args.store {
+                Some(kind) => builder.store(kind),
+                None => builder.elements(args.stored(&rows)),
+            };
             let builder = builder.distribution(args.places.distribution).residency(args.places.residency);
             let builder = match mapped {
                 Some(file) => builder.mapped(file),
@@ -171,7 +183,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
     let kind = index.elements().name();
     let record = json!({
-        "rows": index.len(), "dim": rows.dim(), "elements": kind, "index": arguments::name(args.index),
+        "rows": index.len(), "dim": rows.dim(), "elements": kind, "quantises": args.store.is_some(), "index": arguments::name(args.index),
         "lists": lists, "metric": args.metric.name(), "device": device::to_json(devices[0].adapter()),
         "residency": index.residency().to_string(),
         "load_seconds": filled.load.as_secs_f64(), "train_seconds": train.as_secs_f64(),
@@ -219,10 +231,13 @@ fn train(
         .lists(lists)
         .distribution(args.places.distribution)
         .residency(args.places.residency)
-        .elements(args.stored(rows))
         .capacity(rows.rows())
         .quantization(args.quantization)
         .kmeans(|means| means.iterations(iterations).seed(args.seed.unwrap_or(1)).progress(&progress));
+    let builder = match args.store {
+        Some(kind) => builder.store(kind),
+        None => builder.elements(args.stored(rows)),
+    };
     let builder = match mapped {
         Some(file) => builder.mapped(file),
         None => builder,

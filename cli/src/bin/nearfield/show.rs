@@ -17,6 +17,7 @@ Show what a saved index holds, without loading it: its kind, rows, metric, lists
   index               flat or ivf
   rows, dim           counts
   elements            f32, f16, bf16, i8, u8 or bits, how rows are stored
+  quantises           whether rows of other types are quantised when they are added (build --store)
   metric, quantization  as built
   next                id of the next row that is added without one
   lists               {count, empty, smallest, median, mean, largest}: numbers of rows; null for flat
@@ -64,14 +65,22 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let parts: serde_json::Map<_, _> =
         about.parts.iter().map(|(name, bytes)| (name.clone(), json!(bytes))).collect();
     let record = json!({
-        "index": index, "rows": about.rows, "dim": about.dim, "elements": kind, "metric": about.metric.name(),
+        "index": index, "rows": about.rows, "dim": about.dim, "elements": kind, "quantises": about.quantizes, "metric": about.metric.name(),
         "quantization": about.quantization.name(), "next": about.next,
         "lists": lists.as_ref().map(|(record, _)| record),
         "bytes": bytes, "device_bytes": about.device_bytes(), "parts": parts,
     });
     let mut lines = vec![
         ("index", format!("{index}, {}", path.display())),
-        ("rows", format!("{} x {} {kind}", about.rows, about.dim)),
+        (
+            "rows",
+            format!(
+                "{} x {} {kind}{}",
+                about.rows,
+                about.dim,
+                if about.quantizes { ", quantised" } else { "" }
+            ),
+        ),
         ("metric", about.metric.to_string()),
         ("quantization", about.quantization.name().to_owned()),
         ("next id", about.next.to_string()),

@@ -1,12 +1,12 @@
 //! Batches of a search in lists: the probed lists of each query, and all of their rows as candidates.
 
-use crate::elements::ElementKind;
+use crate::elements::{ElementKind, HostVectors};
 use crate::engine::device::queries::QueryNumbers;
 use crate::engine::device::vectors::Vectors;
 use crate::engine::lists::coarse::{CoarseBuffers, CoarseQueries};
 use crate::engine::lists::probing::Probing;
 use crate::engine::lists::probing::needs::ProbePlan;
-use crate::engine::pass::{BufferVectors, NONE_REFUSED, Selection, keys_and_ids};
+use crate::engine::pass::{BufferVectors, NONE_REFUSED, Selection, encode_norms, keys_and_ids};
 use crate::engine::search::batch::{Batch, SearchBuffers};
 use crate::error::Result;
 use crate::gpu::{BufferSlice, Commands, Profile, RowLayout};
@@ -45,10 +45,31 @@ impl<'a> ProbeBatches<'a> {
                 commands = commands.submit_and_go_on().await?;
             }
             batch.add(&mut commands, queries, &part, first).await?;
+            if let (true, Vectors::Host(queries)) = (self.probing.of_bits(), queries) {
+                self.add_bits(&mut commands, *queries, &part).await?;
+            }
             self.encode_coarse(&mut commands, first, part.len() as u32)?;
             first += part.len();
         }
         Ok(commands)
+    }
+
+    /// Copies queries of bits to the device as centroids see them, with their norms.
+    async fn add_bits(
+        &self,
+        commands: &mut Commands<'_>,
+        queries: HostVectors<'_>,
+        numbers: &QueryNumbers,
+    ) -> Result<()> {
+        let SearchBuffers { coarse_queries, coarse_norms, refused, .. } = &*self.batch.buffers;
+        let layout = self.probing.centroids.layout();
+        let chosen = queries.chosen(&numbers.iter().collect::<Vec<_>>())?;
+        if let Some(bits) = HostVectors::from(&chosen).as_numbers()? {
+            commands.upload_rows((coarse_queries, 0), layout, (&bits).into()).await?;
+        }
+        let vectors = BufferVectors { values: coarse_queries.into(), layout };
+        let range = ([0, numbers.len() as u32], 0);
+        encode_norms(commands, vectors, range, (coarse_norms.into(), refused.into()))
     }
 
     /// Records the search for the lists of `count` queries from place `first` on.
@@ -69,10 +90,19 @@ impl<'a> ProbeBatches<'a> {
             counts: slice(probed_counts, 4),
             spare: Some(keys_and_ids(spare_keys, spare_ids)),
         };
-        let layout = RowLayout::padded(ElementKind::F32, rows.dim);
         let SearchBuffers { queries, query_norms, coarse_survivors, .. } = buffers;
-        let vectors = BufferVectors { values: slice(queries, layout.row_bytes()), layout };
-        let queries = CoarseQueries { vectors, norms: slice(query_norms, 8), count };
+        let queries = match self.probing.of_bits() {
+            true => {
+                let layout = centroids.layout();
+                let vectors = BufferVectors { values: (&buffers.coarse_queries).into(), layout };
+                CoarseQueries { vectors, norms: (&buffers.coarse_norms).into(), count }
+            }
+            false => {
+                let layout = RowLayout::padded(ElementKind::F32, rows.dim);
+                let vectors = BufferVectors { values: slice(queries, layout.row_bytes()), layout };
+                CoarseQueries { vectors, norms: slice(query_norms, 8), count }
+            }
+        };
         self.plan.coarse.encode(
             commands,
             centroids,

@@ -11,6 +11,7 @@ mod plan;
 mod screened;
 mod search;
 
+use crate::elements::ElementKind;
 use crate::engine::lists::centroids::Centroids;
 use crate::engine::lists::tables::{GpuLists, ListTables};
 use crate::engine::rows::segments::GpuRows;
@@ -49,5 +50,10 @@ impl<'a> Probing<'a> {
 
     pub(super) fn lists(&self) -> u32 {
         self.centroids.lists
+    }
+
+    /// Whether rows are bits, which centroids see as numbers 0 and 1.
+    pub(super) fn of_bits(&self) -> bool {
+        self.rows.layout.elements == ElementKind::Bits
     }
 }

@@ -76,6 +76,7 @@ impl Probing<'_> {
         let coarse = plan.coarse.bytes(self.centroids);
         let all = SearchBuffers::of(self.rows, self.request, room);
         let if_by_list = |bytes: u64| if plan.way == Way::Lists { bytes } else { 0 };
+        let if_bits = |bytes: u64| if self.of_bits() { u64::from(plan.coarse.batch) * bytes } else { 0 };
         let spare = if self.probes > select_k::SORTED_MAX { pairs } else { 0 };
         let screened = self.rows.quantized.as_ref().filter(|_| plan.way != Way::Rows);
         let terms = count.next_multiple_of(BLOCK_ROWS.into()) * TERMS_BYTES;
@@ -91,6 +92,8 @@ impl Probing<'_> {
             ids: all.ids.max(coarse.ids),
             spare_keys: all.spare_keys.max(spare * 4),
             spare_ids: all.spare_ids.max(spare * 8),
+            coarse_queries: if_bits(self.centroids.layout().row_bytes()),
+            coarse_norms: if_bits(8),
             coarse_quantized: coarse.quantized,
             coarse_terms: coarse.terms,
             coarse_candidates: coarse.candidates,

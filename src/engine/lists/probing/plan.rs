@@ -61,7 +61,8 @@ impl Probing<'_> {
         let pairs = queries * u64::from(self.probes);
         let is_small = pairs * self.rows_a_list() <= SMALL;
         let is_last = before.is_some_and(|plan| plan.way == Way::Rows || !plan.can_be_longer());
-        if self.rows.quantized.is_some() && !is_last && !is_small && k <= K_MAX {
+        // The screens of lists multiply integers.
+        if self.rows.quantized.is_some() && !self.of_bits() && !is_last && !is_small && k <= K_MAX {
             let is_many = pairs > FEW_A_LIST * u64::from(self.lists());
             let way = if is_many { Way::Lists } else { Way::Queries };
             let least = CAPACITY[usize::from(before.is_some())];

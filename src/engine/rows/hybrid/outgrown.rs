@@ -10,7 +10,7 @@ use crate::engine::rows::hybrid::HybridRows;
 use crate::engine::rows::hybrid::changes::{HybridChange, spread_out};
 use crate::engine::rows::segments::{GpuRows, STORED_BYTES, Segment};
 use crate::engine::rows::shape::RowShape;
-use crate::engine::screens::int8::codes::{TERMS_BYTES, are_codes};
+use crate::engine::screens::int8::codes::TERMS_BYTES;
 use crate::error::{Error, Result};
 use crate::gpu::{BufferSlice, Gpu, Loan, RowLayout};
 use crate::host::{self, Host, HostRows};
@@ -18,6 +18,7 @@ use crate::interrupt;
 use crate::kernels::quantize;
 use crate::memory;
 use crate::options::residency::Residency;
+use crate::screen::certificate::are_codes;
 
 /// Where rows go that the memory of their device has no room for; none where they stay. Each place takes less of the device's memory than
 /// the one before it: whoever adds a place below the 8-bit copy adds it here.

@@ -42,8 +42,8 @@ impl Rows for HybridRows {
         self.on_gpu()
     }
 
-    fn in_file(&self) -> Option<&HostRows> {
-        self.rows.in_file()
+    fn on_host(&self) -> Option<&HostRows> {
+        Some(&self.rows)
     }
 
     fn alive(&self) -> Option<&Bits> {

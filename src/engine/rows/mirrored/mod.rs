@@ -91,8 +91,8 @@ impl Rows for MirroredRows {
         self.rows.on_gpu()
     }
 
-    fn in_file(&self) -> Option<&HostRows> {
-        self.rows.in_file()
+    fn on_host(&self) -> Option<&HostRows> {
+        self.nearest().on_host()
     }
 
     fn alive(&self) -> Option<&Bits> {

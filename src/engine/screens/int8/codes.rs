@@ -30,22 +30,6 @@ impl Quantization {
     }
 }
 
-/// The most elements of rows that are their own codes. Codes of queries shrink as rows get longer, so that sums of products stay below
-/// 2^24: at this length they go up to 16.
-const WHOLE_DIM: usize = 8192;
-
-/// Whether rows are integers or bits that can be their own codes. For cosine vectors are divided by their norms and lie around a centre, which u8
-/// would move to another place for each norm.
-pub(crate) fn are_codes(metric: Metric, elements: ElementKind, dim: usize) -> bool {
-    let is_fitting = match elements {
-        ElementKind::I8 => true,
-        ElementKind::U8 => !metric.compares_directions(),
-        ElementKind::Bits => true,
-        _ => false,
-    };
-    is_fitting && dim <= WHOLE_DIM
-}
-
 /// How the rows of an index are quantised.
 #[derive(Debug, Clone)]
 pub(crate) struct QuantizedRows {

@@ -83,11 +83,10 @@ pub(in crate::engine::screens) const TILE_BITS_COOP: ScoreKernel = ScoreKernel {
     ..TILE_BITS
 };
 
-/// The scan where a low tile on matrices takes more queries in as little time (docs/performance.md).
-const SCAN_BITS_BEFORE_MATRICES: ScoreKernel = ScoreKernel { most_queries: 16, ..SCAN_BITS };
-
-/// The scan where a low tile on matrices takes more queries in as little time (docs/lessons.md).
-const SCAN_BEFORE_MATRICES: ScoreKernel = ScoreKernel { most_queries: 12, ..SCAN_I8 };
+/// Queries that are scanned where matrices multiply tiles: a low tile takes more of them in as little time (docs/lessons.md).
+const BEFORE_MATRICES: u64 = 12;
+const SCAN_BITS_BEFORE_MATRICES: ScoreKernel = ScoreKernel { most_queries: BEFORE_MATRICES, ..SCAN_BITS };
+const SCAN_BEFORE_MATRICES: ScoreKernel = ScoreKernel { most_queries: BEFORE_MATRICES, ..SCAN_I8 };
 
 pub(in crate::engine::screens) const TILE_I8: ScoreKernel = ScoreKernel {
     name: ScreenKernel::TileI8,
