@@ -1,14 +1,15 @@
-//! Vectors of Arrow's: fixed-size lists of float32, float16, int8 or uint8 through the PyCapsule interface
+//! Vectors of Arrow's: fixed-size lists of float32, float16, int8 or uint8, and fixed-size binary of bits, through the PyCapsule interface
 //! (<https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html>), without pyarrow.
 
 use std::ffi::{CStr, c_int};
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi_and_data_type};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::types::{ArrowPrimitiveType, Float16Type, Float32Type, Int8Type, UInt8Type};
-use arrow_array::{Array, PrimitiveArray, make_array};
+use arrow_array::{Array, PrimitiveArray, UInt8Array, make_array};
 use arrow_schema::DataType;
 use nearfield::{HostVectors, MatrixView, Result};
 use parking_lot::Mutex;
@@ -29,6 +30,8 @@ pub(crate) enum ArrowRows {
     F16(PrimitiveArray<Float16Type>, usize),
     I8(PrimitiveArray<Int8Type>, usize),
     U8(PrimitiveArray<UInt8Type>, usize),
+    /// Bytes of eight bits each.
+    Bits(PrimitiveArray<UInt8Type>, usize),
 }
 
 /// An Arrow array or a stream of them, taken out of its capsule. Its owner releases it.
@@ -148,7 +151,8 @@ fn is_whole(array: &FFI_ArrowArray, kind: &DataType, least: i64) -> bool {
     let (child, each, buffers) = match kind {
         DataType::Struct(columns) => (columns.first().map(|column| column.data_type()), 1, 1),
         DataType::FixedSizeList(element, dim) => (Some(element.data_type()), i64::from(*dim), 1),
-        // No value has more than 64 bits.
+        DataType::FixedSizeBinary(dim) => (None, 8 * i64::from(*dim), 2),
+        // No other value has more than 64 bits.
         _ => (None, 64, 2),
     };
     let end = array.offset.checked_add(array.length).and_then(|end| end.checked_mul(each));
@@ -171,6 +175,7 @@ fn vectors_in(kind: &DataType) -> Option<(&DataType, usize)> {
     match kind {
         DataType::Struct(columns) if columns.len() == 1 => vectors_in(columns[0].data_type()),
         DataType::FixedSizeList(element, dim) => Some((element.data_type(), usize::try_from(*dim).ok()?)),
+        DataType::FixedSizeBinary(dim) => Some((kind, usize::try_from(*dim).ok()?)),
         _ => None,
     }
 }
@@ -215,11 +220,13 @@ fn elements<T: ArrowPrimitiveType>(
             let row = first + place / (array.len() / rows).max(1);
             return Err(refused(argument, "values", format_args!("a null in row {row}")));
         }
-        // A table holds its column, lists hold their elements.
+        // A table holds its column, lists and binary values hold their elements.
         array = if let Some(table) = array.as_struct_opt() {
             table.column(0).clone()
         } else if let Some(lists) = array.as_fixed_size_list_opt() {
             lists.values().clone()
+        } else if let Some(binary) = array.as_fixed_size_binary_opt() {
+            Arc::new(UInt8Array::new(binary.values().clone().into(), None))
         } else {
             let elements = array.as_primitive_opt().cloned();
             return elements.ok_or_else(|| refused(argument, needed, "another"));
@@ -275,9 +282,12 @@ impl ArrowRows {
             Some((DataType::UInt8, dim)) => {
                 joined(py, arrays, (&kind, dim), argument).map(|elements| Some(Self::U8(elements, dim)))
             }
+            Some((DataType::FixedSizeBinary(_), dim)) => {
+                joined(py, arrays, (&kind, dim), argument).map(|elements| Some(Self::Bits(elements, dim)))
+            }
             _ => {
-                let needed =
-                    "a FixedSizeList of float32, float16, int8 or uint8, or a table of one such column";
+                let needed = "a FixedSizeList of float32, float16, int8 or uint8, a FixedSizeBinary of bits, \
+                              or a table of one such column";
                 let given = kind_of(&kind);
                 Err(PyTypeError::new_err(format!("{argument}: needed {needed}, given {given}")))
             }
@@ -290,7 +300,7 @@ impl ArrowRows {
             Self::F32(values, dim) => [values.len() / dim, *dim],
             Self::F16(values, dim) => [values.len() / dim, *dim],
             Self::I8(values, dim) => [values.len() / dim, *dim],
-            Self::U8(values, dim) => [values.len() / dim, *dim],
+            Self::U8(values, dim) | Self::Bits(values, dim) => [values.len() / dim, *dim],
         }
     }
 
@@ -301,6 +311,7 @@ impl ArrowRows {
             Self::F16(values, dim) => MatrixView::new(values.values(), *dim).map(HostVectors::from),
             Self::I8(values, dim) => MatrixView::new(values.values(), *dim).map(HostVectors::from),
             Self::U8(values, dim) => MatrixView::new(values.values(), *dim).map(HostVectors::from),
+            Self::Bits(values, dim) => HostVectors::from(MatrixView::new(values.values(), *dim)?).of_bits(),
         }
     }
 }

@@ -1,4 +1,4 @@
-"""Vectors of Arrow: fixed-size lists through the PyCapsule interface, without pyarrow on our side."""
+"""Vectors of Arrow: fixed-size lists and binary through the PyCapsule interface, without pyarrow on our side."""
 
 from importlib import import_module
 from importlib.util import find_spec
@@ -123,6 +123,48 @@ def test_a_frame_that_pyarrow_refuses_is_read_by_numpy(index: nf.Flat, integers:
         nf.Flat(pd.DataFrame({"a": [1, "x"]}))
 
 
+def binary(values: Any) -> Any:
+    return pa.array([row.tobytes() for row in values.astype(np.uint8)], pa.binary(values.shape[1]))
+
+
+@pytest.mark.parametrize("metric", ["hamming", "jaccard"])
+@pytest.mark.parametrize(
+    "form",
+    [
+        binary,
+        lambda v: binary(np.vstack([v[:5], v, v[:3]])).slice(5, len(v)),
+        lambda v: pa.chunked_array([binary(v[:7]), binary(v[7:])]),
+        lambda v: pa.table({"bits": binary(v)}),
+        lambda v: pa.record_batch({"bits": binary(np.vstack([v[:2], v]))}).slice(2),
+    ],
+    ids="array sliced chunks table sliced-batch".split(),
+)
+def test_binary_of_a_fixed_size_is_rows_of_bits(form: Any, metric: Any) -> None:
+    rows = np.random.default_rng(1).integers(0, 256, (300, 5), dtype=np.uint8)
+    index = nf.Flat(form(rows), metric=metric)
+    assert (len(index), index.dim, index.dtype) == (300, 5, "ubinary")
+    expected = nf.Flat(rows, metric=metric).search(rows[:9], 7)
+    for found in (index.search(form(rows[:9]), 7), nf.knn(form(rows), form(rows[:9]), 7, metric=metric)):
+        np.testing.assert_array_equal(found.ids, expected.ids)
+        np.testing.assert_array_equal(found.distances, expected.distances)
+    assert len(nf.Flat(form(rows[:0]), metric=metric)) == 0
+
+
+def test_binary_is_no_numbers(index: nf.Flat) -> None:
+    rows = np.arange(24, dtype=np.uint8).reshape(2, 12)
+    with pytest.raises(ValueError, match="metric: needed hamming or jaccard for bits, given cosine"):
+        nf.Flat(binary(rows))
+    for call in (index.search, index.add, nf.KMeans(1).fit, nf.reduce.sum, lambda v: nf.knn(v, v, 1)):
+        with pytest.raises(ValueError, match="given bits"):
+            call(binary(rows))
+    with pytest.raises(ValueError, match="^rows: needed values, given a null in row 1"):
+        nf.Flat(pa.array([b"ab", None], pa.binary(2)), metric="hamming")
+    with pytest.raises(ValueError, match="^rows: needed rows of at least one element"):
+        nf.Flat(pa.array([b""], pa.binary(0)), metric="hamming")
+    with pytest.raises(TypeError, match="^rows: needed a FixedSizeList .*, a FixedSizeBinary of bits, .* given Arrow's Binary"):
+        nf.Flat(pa.array([b"ab"]), metric="hamming")
+
+
 def failing(array: Any) -> Any:
     batch = pa.record_batch({"vector": array})
 
@@ -143,7 +185,7 @@ def failing(array: Any) -> Any:
         (lambda v: pa.chunked_array([lists(v[:2]), with_nulls(v, [3])]), ValueError, "needed values, given a null in row 5"),
         (lambda v: lists(v.astype(np.float64)), TypeError, "needed a FixedSizeList of float32, float16, int8 or uint8, .*given one of Arrow's Float64"),
         (lambda v: lists(v.astype(np.int16)), TypeError, "needed a FixedSizeList of float32, float16, int8 or uint8"),
-        (lambda v: pa.array(v.tolist()), TypeError, "needed a FixedSizeList of float32, float16, int8 or uint8, or a table of one such column, given Arrow's List"),
+        (lambda v: pa.array(v.tolist()), TypeError, "needed a FixedSizeList of float32, float16, int8 or uint8, a FixedSizeBinary of bits, or a table of one such column, given Arrow's List"),
         (lambda v: pa.array(["a"]), TypeError, "needed a FixedSizeList"),
         (lambda v: pa.table({"a": lists(v), "b": lists(v)}), TypeError, "needed a FixedSizeList of .*, given a table of 2 columns"),
         (lambda v: pa.table({"a\nb": pa.array([[1.0]])}), TypeError, "needed a FixedSizeList"),
@@ -200,6 +242,8 @@ def test_capsules_that_are_no_pair_are_refused_and_stay_whole(integers: Any) -> 
         (lambda v: lists(v.reshape(60, 100)), lambda v: lists(v)),
         (lambda v: pa.array(v.ravel()), lambda v: lists(v)),
         (lambda v: pa.array(["a"]), lambda v: pa.array(v.ravel())),
+        (lambda v: binary(v), lambda v: lists(v)),
+        (lambda v: lists(v), lambda v: binary(v)),
     ],
 )
 def test_an_array_of_another_type_than_its_schema_is_refused(integers: Any, described: Any, given: Any) -> None:

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use arrow::array::types::{Float16Type, Float32Type, Int8Type, UInt8Type};
-use arrow::array::{Array, ArrayRef, AsArray, GenericListArray, OffsetSizeTrait, RecordBatch};
+use arrow::array::{Array, ArrayRef, AsArray, OffsetSizeTrait, RecordBatch, UInt8Array};
+use arrow::buffer::OffsetBuffer;
 use arrow::compute::cast;
 use arrow::compute::kernels::cmp::distinct;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -39,15 +40,21 @@ pub(super) struct Column {
     pub(super) directory: TempDir,
 }
 
-/// Opens a column of a file: the one of this name, or the only one of vectors.
-pub(super) fn open(path: &Path, column: Option<&str>) -> Result<Column> {
+/// Opens a column of a file: the one of this name, or the only one of vectors. `bits` says whether they are bits; else their type does.
+pub(super) fn open(path: &Path, column: Option<&str>, bits: Option<bool>) -> Result<Column> {
     let file = path.display();
     let schema = batches(path, None).with_context(|| file.to_string())?.0;
-    let column = choose(&schema, column).with_context(|| file.to_string())?;
+    let column = choose(&schema, column, bits == Some(true)).with_context(|| file.to_string())?;
     let field = schema.field(column);
     let name = format!("{file}:{}", field.name());
+    ensure!(
+        bits != Some(false) || !is_binary(field),
+        "{name}: needed lists of numbers, or --bits, which `search` and `build` have for bytes of eight bits, found {}",
+        field.data_type()
+    );
     let directory = interrupt::temporary_directory()?;
     let copy = copy(path, column, field, directory.path()).context(name.clone())?;
+    let copy = if bits.unwrap_or(is_binary(field)) { copy.of_bits()? } else { copy };
     let converted = match element(field) {
         Some(DataType::Float64) => Some("float64 rounded to float32".to_owned()),
         Some(DataType::Float16 | DataType::Float32 | DataType::Int8 | DataType::UInt8) | None => None,
@@ -81,18 +88,29 @@ fn batches(path: &Path, column: Option<usize>) -> Result<(SchemaRef, Batches)> {
     })
 }
 
+/// Whether a column has binary values: bytes that are no numbers.
+fn is_binary(field: &Field) -> bool {
+    use DataType::{Binary, BinaryView, FixedSizeBinary, LargeBinary};
+    matches!(field.data_type(), Binary | LargeBinary | BinaryView | FixedSizeBinary(_))
+}
+
 /// The type of the elements of a column of vectors; none for another column.
 fn element(field: &Field) -> Option<&DataType> {
     match field.data_type() {
         DataType::FixedSizeList(element, _) | DataType::List(element) | DataType::LargeList(element) => {
             Some(element.data_type()).filter(|element| element.is_floating() || element.is_integer())
         }
+        _ if is_binary(field) => Some(&DataType::UInt8),
         _ => None,
     }
 }
 
-/// The position of a column: by its name, or the only one of vectors of floats, or of integers if there is none of floats.
-fn choose(schema: &Schema, name: Option<&str>) -> Result<usize> {
+/// The position of a column: by its name, or the only one that fits. Where rows are bits it has bytes. Else it has lists of floats, or of
+/// integers if none has floats, or binary values if none has lists.
+fn choose(schema: &Schema, name: Option<&str>, of_bits: bool) -> Result<usize> {
+    let fits =
+        |field: &Field| element(field).is_some_and(|element| !of_bits || matches!(element, DataType::UInt8));
+    let needed = if of_bits { "binary values or lists of uint8" } else { "lists of numbers" };
     let columns = || {
         let texts: Vec<String> =
             schema.fields().iter().map(|field| format!("{} ({})", field.name(), field.data_type())).collect();
@@ -108,14 +126,15 @@ fn choose(schema: &Schema, name: Option<&str>) -> Result<usize> {
         ensure!(named.len() == 1, "needed one column {name}, found {}", named.len());
         let field = schema.field(named[0]);
         let kind = field.data_type();
-        ensure!(element(field).is_some(), "{name}: needed a column of lists of numbers, found {kind}");
+        ensure!(fits(field), "{name}: needed a column of {needed}, found {kind}");
         return Ok(named[0]);
     }
-    let floats = of(&|field| element(field).is_some_and(DataType::is_floating));
-    let fitting = if floats.is_empty() { of(&|field| element(field).is_some()) } else { floats };
-    match fitting[..] {
-        [column] => Ok(column),
-        _ => bail!("needed one column of lists of numbers, or FILE:COLUMN to name one, found {}", columns()),
+    let floats = of(&|field| fits(field) && element(field).is_some_and(DataType::is_floating));
+    let lists = of(&|field| fits(field) && (of_bits || !is_binary(field)));
+    let mut by_preference = [floats, lists, of(&fits)].into_iter();
+    match by_preference.find(|fitting| !fitting.is_empty()).as_deref() {
+        Some([column]) => Ok(*column),
+        _ => bail!("needed one column of {needed}, or FILE:COLUMN to name one, found {}", columns()),
     }
 }
 
@@ -131,7 +150,7 @@ fn copy(path: &Path, column: usize, field: &Field, directory: &Path) -> Result<V
     // The numbers of rows and elements, known in the end.
     out.write_all(&[0; 8])?;
     let dim = match field.data_type() {
-        DataType::FixedSizeList(_, dim) => usize::try_from(*dim).ok(),
+        DataType::FixedSizeList(_, dim) | DataType::FixedSizeBinary(dim) => usize::try_from(*dim).ok(),
         _ => None,
     };
     let mut block = Block { dim, rows: 0, bytes: vec![] };
@@ -172,8 +191,19 @@ impl Block {
         }
         let elements = match column.data_type() {
             DataType::FixedSizeList(..) => column.as_fixed_size_list().values().clone(),
-            DataType::List(_) => self.elements(column.as_list::<i32>())?,
-            _ => self.elements(column.as_list_opt::<i64>().context("needed a column of lists")?)?,
+            DataType::List(_) => {
+                let lists = column.as_list::<i32>();
+                self.elements(lists.offsets(), lists.values())?
+            }
+            DataType::LargeList(_) => {
+                let lists = column.as_list::<i64>();
+                self.elements(lists.offsets(), lists.values())?
+            }
+            _ => {
+                let binary = cast(column, &DataType::LargeBinary)?;
+                let (offsets, bytes, _) = binary.as_binary::<i64>().clone().into_parts();
+                self.elements(&offsets, &UInt8Array::new(bytes.into(), None))?
+            }
         };
         let dim = self.dim.unwrap_or(0).max(1);
         if let Some(place) = first_null(&elements) {
@@ -199,9 +229,12 @@ impl Block {
         Ok(())
     }
 
-    /// The elements of lists, which all have the length of the first.
-    fn elements<O: OffsetSizeTrait>(&mut self, list: &GenericListArray<O>) -> Result<ArrayRef> {
-        let offsets = list.offsets();
+    /// The elements of vectors between offsets, which all have the length of the first.
+    fn elements<O: OffsetSizeTrait>(
+        &mut self,
+        offsets: &OffsetBuffer<O>,
+        values: &dyn Array,
+    ) -> Result<ArrayRef> {
         for (row, ends) in (self.rows..).zip(offsets.windows(2)) {
             let length = (ends[1] - ends[0]).as_usize();
             let dim = *self.dim.get_or_insert(length);
@@ -210,8 +243,8 @@ impl Block {
                 "needed {dim} elements in each row, as row 0 has, found {length} in row {row}"
             );
         }
-        let (first, last) = (offsets[0], offsets[list.len()]);
-        Ok(list.values().slice(first.as_usize(), (last - first).as_usize()))
+        let (first, last) = (offsets[0], offsets[offsets.len() - 1]);
+        Ok(values.slice(first.as_usize(), (last - first).as_usize()))
     }
 }
 

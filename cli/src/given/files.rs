@@ -39,21 +39,20 @@ impl Comparison {
     }
 }
 
-/// Opens the file of vectors that an argument names.
+/// Opens the file of vectors of numbers that an argument names.
 pub fn open(path: &Path, argument: &str) -> Result<Vectors> {
-    Vectors::open(path).map_err(|error| match SavedIndex::read(path) {
+    open_as(path, argument, Some(false))
+}
+
+/// Opens the file of vectors that an argument names, with `bits` as [`Vectors::open`] takes it.
+pub fn open_as(path: &Path, argument: &str, bits: Option<bool>) -> Result<Vectors> {
+    Vectors::open(path, bits).map_err(|error| match SavedIndex::read(path) {
         Ok(_) => anyhow!(
             "{argument}: needed a file of vectors, {} is an index, which `nearfield search` takes as --index-file",
             path.display()
         ),
         Err(_) => error.context(argument.to_owned()),
     })
-}
-
-/// Opens the file of vectors that an argument names, whose bytes or bools are bits where `bits` says so.
-pub fn open_as(path: &Path, argument: &str, bits: bool) -> Result<Vectors> {
-    let vectors = open(path, argument)?;
-    if bits { vectors.of_bits().context(argument.to_owned()) } else { Ok(vectors) }
 }
 
 /// Refuses a metric of bits without bits, and bits without such a metric.
@@ -69,7 +68,7 @@ pub fn check_bits(metric: Metric, bits: bool) -> Result<()> {
 
 /// The error of a file that is no index. Vectors are called by their name.
 pub fn no_index(error: Error, path: &Path) -> anyhow::Error {
-    let vectors = path.is_file().then(|| Vectors::open(path).ok()).flatten();
+    let vectors = path.is_file().then(|| Vectors::open(path, None).ok()).flatten();
     vectors.map_or_else(
         || error.into(),
         |vectors| {
@@ -84,7 +83,7 @@ pub fn no_index(error: Error, path: &Path) -> anyhow::Error {
 
 /// Opens the file of `--queries`, which has the dim of another argument, and is of bits where that is.
 pub fn open_queries(queries: &Path, (dim, bits): (usize, bool), argument: &str) -> Result<Vectors> {
-    let queries = open_as(queries, "--queries", bits)?;
+    let queries = open_as(queries, "--queries", Some(bits))?;
     let given = queries.dim();
     ensure!(given == dim, "--queries: needed dim {dim}, as {argument} has, given dim {given}");
     Ok(queries)

@@ -26,27 +26,21 @@ pub struct Vectors {
 }
 
 impl Vectors {
-    /// Opens a file by its ending. Columns have names: `FILE.parquet:COLUMN`.
-    pub fn open(path: &Path) -> Result<Self> {
+    /// Opens a file by its ending. Columns have names: `FILE.parquet:COLUMN`. `bits` says whether bytes or bools are bits. Binary values can
+    /// only be bits: without `bits` they are, and nothing else is.
+    pub fn open(path: &Path, bits: Option<bool>) -> Result<Self> {
         match Place::of(path) {
             #[cfg(feature = "parquet")]
             Some(place) => {
-                let column = super::columns::open(&place.file, place.column.as_deref())?;
+                let column = super::columns::open(&place.file, place.column.as_deref(), bits)?;
                 let (path, converted, _directory) = (column.name, column.converted, Some(column.directory));
                 Ok(Self { file: column.copy, path, converted, _directory })
             }
             #[cfg(not(feature = "parquet"))]
             Some(place) => anyhow::bail!("{}: {WITHOUT_COLUMNS}", place.file.display()),
+            None if bits == Some(true) => Ok(VectorFile::open(path)?.of_bits()?.into()),
             None => Ok(VectorFile::open(path)?.into()),
         }
-    }
-
-    /// The same vectors, whose bytes or bools are bits.
-    pub fn of_bits(self) -> Result<Self> {
-        let file = self.file.of_bits()?;
-        // A copy of a column has a note of its own.
-        let converted = if self._directory.is_some() { self.converted } else { file.converted() };
-        Ok(Self { file, converted, ..self })
     }
 
     /// The path of the vectors, with the name of the array or column.

@@ -5,15 +5,17 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Result;
-use arrow::array::types::{Float16Type, Float32Type, Float64Type, Int64Type};
+use arrow::array::types::{Float16Type, Float32Type, Float64Type, Int64Type, UInt8Type};
 use arrow::array::{
-    ArrayRef, FixedSizeListArray, Float16Array, Int32Array, LargeListArray, ListArray, RecordBatch,
+    ArrayRef, BinaryArray, FixedSizeListArray, Float16Array, Int32Array, LargeListArray, ListArray,
+    RecordBatch,
 };
 use arrow::buffer::NullBuffer;
+use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field};
 use arrow::ipc::writer::{FileWriter, StreamWriter};
 use nearfield::Matrix;
-use nearfield::io::VectorFile;
+use nearfield::io::{VectorFile, write_npy};
 use parquet::arrow::ArrowWriter;
 use serde_json::json;
 
@@ -193,4 +195,81 @@ fn vectors_that_are_none_are_named_by_file_column_and_row() -> Result<()> {
         )?;
     }
     Ok(())
+}
+
+#[test]
+fn columns_of_bytes_are_bits_where_the_caller_says_so() -> Result<()> {
+    let here = Here::new()?;
+    let bytes: Vec<u8> = (0..300u32 * 3).map(|at| (at * at % 253) as u8).collect();
+    write_npy(here.at("b.npy"), [300, 3], &bytes)?;
+    let search = "search --device host -k 5 --force --ids ids.npy --bits";
+    here.run(&format!("{search} --rows b.npy --queries b.npy"))?;
+    let wanted = here.ids("ids.npy")?;
+    let binary: ArrayRef = Arc::new(BinaryArray::from_iter_values(bytes.chunks(3)));
+    let rows = bytes.chunks(3).map(|row| Some(row.iter().copied().map(Some).collect::<Vec<_>>()));
+    let lists: ArrayRef = Arc::new(ListArray::from_iter_primitive::<UInt8Type, _, _>(rows));
+    let floats = lists_of_one(300);
+    for (kind, ending) in [
+        (DataType::FixedSizeBinary(3), "parquet"),
+        (DataType::Binary, "parquet"),
+        (DataType::LargeBinary, "arrow"),
+        (DataType::BinaryView, "stream.arrow"),
+        (DataType::List(Field::new_list_field(DataType::UInt8, true).into()), "parquet"),
+    ] {
+        let bits = if kind.is_nested() { lists.clone() } else { cast(&binary, &kind)? };
+        let [first, last] = [(0, 100), (100, 200)].map(|(start, count)| {
+            columns(vec![("vec", floats.slice(start, count)), ("bits", bits.slice(start, count))])
+        });
+        let file = format!("b.{ending}");
+        write(&here.at(&file), &[first?, last?])?;
+        // The only column that can be bits, and the only one of floats.
+        let found = here.record(&format!("{search} --rows {file} --queries {file}:bits"))?;
+        assert_eq!((&found["elements"], &found["metric"]), (&"bits".into(), &"hamming".into()), "{kind}");
+        assert!(found["converted"].is_null() && here.ids("ids.npy")? == wanted, "{kind}: other ids");
+        here.run(&format!("build --device host --rows {file} --bits --out b.nf --force"))?;
+        let found = "search --device host -k 5 --force --ids ids.npy --index-file b.nf --queries";
+        here.run(&format!("{found} {file}"))?;
+        assert!(here.ids("ids.npy")? == wanted, "{kind}: other ids");
+        assert_eq!(here.record(&format!("reduce --device host --operation sum --rows {file}"))?["dim"], 1);
+        here.fail(
+            "search --device host",
+            &[(
+                &*format!("--bits --rows {file}:vec --queries {file}"),
+                &["--rows", "vec: needed a column of binary values or lists of uint8, found List(Float64)"][..],
+            )],
+        )?;
+        if !kind.is_nested() {
+            let needed =
+                format!("{file}:bits: needed lists of numbers, or --bits, which `search` and `build` have");
+            for command in [
+                "search --queries b.npy",
+                "build --out c.nf",
+                "kmeans --clusters 2",
+                "reduce --operation sum",
+            ] {
+                let rows = format!("--rows {file}:bits");
+                here.fail(&format!("{command} --device host"), &[(&*rows, &["--rows", &needed][..])])?;
+            }
+        }
+    }
+    let short: ArrayRef = Arc::new(BinaryArray::from_iter_values([&b"abc"[..], b"ab"]));
+    let null: ArrayRef = Arc::new(BinaryArray::from(vec![Some(&b"abc"[..]), None]));
+    for (column, complaint) in [
+        (short.clone(), "needed 3 elements in each row, as row 0 has, found 2 in row 1"),
+        (null, "row 1 is NULL"),
+        (short.slice(0, 0), "found no rows that tell it"),
+        (lists_of_one(3), "needed one column of binary values or lists of uint8"),
+    ] {
+        write(&here.at("v.parquet"), &[columns(vec![("vec", column)])?])?;
+        here.fail(&format!("{search} --queries b.npy"), &[("--rows v.parquet", &["--rows", complaint])])?;
+    }
+    // Texts of other programs are no vectors where there are lists.
+    write(&here.at("v.parquet"), &[columns(vec![("text", short), ("vec", lists_of_one(2))])?])?;
+    assert_eq!(here.record("reduce --device host --operation sum --rows v.parquet")?["dim"], 1);
+    Ok(())
+}
+
+/// Vectors of one element.
+fn lists_of_one(rows: usize) -> ArrayRef {
+    lists(vec![some(&[1.0]); rows])
 }

@@ -58,7 +58,7 @@ impl Table {
             return Ok(());
         }
         if !self.file.is_dir() && !READ_BY_DATAFUSION.contains(&&*lower) {
-            let vectors = files::open(&self.file, "--table").with_context(about)?;
+            let vectors = files::open_as(&self.file, "--table", None).with_context(about)?;
             context.register_table(name, vectors::table(vectors)?)?;
             return Ok(());
         }

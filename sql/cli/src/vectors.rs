@@ -5,7 +5,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use anyhow::Context;
-use datafusion::arrow::array::{ArrayRef, FixedSizeListArray, PrimitiveArray, RecordBatch, UInt64Array};
+use datafusion::arrow::array::{
+    ArrayRef, FixedSizeBinaryArray, FixedSizeListArray, PrimitiveArray, RecordBatch, UInt64Array,
+};
 use datafusion::arrow::datatypes::{
     DataType, Field, FieldRef, Float16Type, Float32Type, Int8Type, Schema, SchemaRef, UInt8Type,
 };
@@ -38,11 +40,19 @@ pub(crate) fn table(file: Vectors) -> anyhow::Result<Arc<dyn TableProvider>> {
     let dim = dim.with_context(|| format!("{}: needed a dim below 2^31", file.path().display()))?;
     let fields = vec![
         Field::new("id", DataType::UInt64, false),
-        Field::new("vector", DataType::FixedSizeList(element(file.kind()), dim), false),
+        Field::new("vector", type_of(file.kind(), dim), false),
     ];
     let schema = Arc::new(Schema::new(fields));
     let rows = Rows { file: Arc::new(file), schema: schema.clone() };
     Ok(Arc::new(StreamingTable::try_new(schema, vec![Arc::new(rows)])?))
+}
+
+/// The type of vectors: bits are binary values, as in the files of columns that they come from.
+fn type_of(kind: ElementKind, dim: i32) -> DataType {
+    match kind {
+        ElementKind::Bits => DataType::FixedSizeBinary(dim),
+        _ => DataType::FixedSizeList(element(kind), dim),
+    }
 }
 
 fn element(kind: ElementKind) -> FieldRef {
@@ -50,7 +60,7 @@ fn element(kind: ElementKind) -> FieldRef {
     let kind = match kind {
         ElementKind::F16 => DataType::Float16,
         ElementKind::I8 => DataType::Int8,
-        ElementKind::U8 | ElementKind::Bits => DataType::UInt8,
+        ElementKind::U8 => DataType::UInt8,
         _ => DataType::Float32,
     };
     // As in literals and casts.
@@ -80,20 +90,25 @@ impl PartitionStream for Rows {
 }
 
 fn batch(schema: &SchemaRef, first: usize, rows: Matrix) -> Result<RecordBatch> {
-    let (count, dim, kind) = (rows.rows(), rows.dim(), rows.kind());
+    let ids = UInt64Array::from_iter_values(first as u64..(first + rows.rows()) as u64);
+    Ok(RecordBatch::try_new(schema.clone(), vec![Arc::new(ids), vectors(rows)?])?)
+}
+
+/// Rows as a column.
+fn vectors(rows: Matrix) -> Result<ArrayRef> {
+    let (dim, kind) = (rows.dim() as i32, rows.kind());
     let values: ArrayRef = match rows {
         Matrix::F32(values, _) => Arc::new(PrimitiveArray::<Float32Type>::from_iter_values(values)),
         Matrix::F16(values, _) => Arc::new(PrimitiveArray::<Float16Type>::from_iter_values(values)),
         Matrix::I8(values, _) => Arc::new(PrimitiveArray::<Int8Type>::from_iter_values(values)),
         Matrix::U8(values, _) => Arc::new(PrimitiveArray::<UInt8Type>::from_iter_values(values)),
-        Matrix::Bits(values, _) => {
-            Arc::new(PrimitiveArray::<UInt8Type>::from_iter_values(values.into_iter().map(|byte| byte.0)))
+        Matrix::Bits(bytes, _) => {
+            let bytes: Vec<u8> = bytes.into_iter().map(|byte| byte.0).collect();
+            return Ok(Arc::new(FixedSizeBinaryArray::try_new(dim, bytes.into(), None)?));
         }
         wide @ Matrix::BF16(..) => Arc::new(PrimitiveArray::<Float32Type>::from_iter_values(wide.into_f32())),
     };
-    let ids = UInt64Array::from_iter_values(first as u64..(first + count) as u64);
-    let vectors = FixedSizeListArray::try_new(element(kind), dim as i32, values, None)?;
-    Ok(RecordBatch::try_new(schema.clone(), vec![Arc::new(ids), Arc::new(vectors)])?)
+    Ok(Arc::new(FixedSizeListArray::try_new(element(kind), dim, values, None)?))
 }
 
 /// Lets statements name files of vectors as tables: `SELECT * FROM 'base.npy'`.
@@ -113,7 +128,7 @@ impl UrlTableFactory for Files {
     ) -> Pin<Box<dyn Future<Output = Result<Option<Arc<dyn TableProvider>>>> + Send + 'c>> {
         // Statements that name no file get the session's own error.
         let is_file = file_of(Path::new(name)).is_file();
-        let open = move || is_file.then(|| table(Vectors::open(Path::new(name))?)).transpose();
+        let open = move || is_file.then(|| table(Vectors::open(Path::new(name), None)?)).transpose();
         Box::pin(async move { open().map_err(|error| DataFusionError::External(error.into())) })
     }
 }

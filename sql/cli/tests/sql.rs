@@ -128,6 +128,34 @@ fn the_functions_of_nearfield_search_files_and_saved_indexes() -> Result<()> {
 }
 
 #[test]
+fn binary_columns_are_rows_of_bits() -> Result<()> {
+    let directory = tables()?;
+    let at = directory.path();
+    let rows =
+        "SELECT column1 AS n, column2 AS bits FROM (VALUES (10, X'0a0b'), (11, X'ff0b'), (12, X'0a0f'))";
+    sql(at, &format!("COPY ({rows}) TO 'b.parquet'; COPY ({rows}) TO 'b.arrow'"), "")?;
+    for file in ["b.parquet", "b.arrow"] {
+        let table = format!("--json --device host --table b={file} --table v={file}:bits");
+        let nearest = "SELECT n, _distance FROM knn(b, bits, X'0a0f', 2, 'hamming') ORDER BY rank";
+        let wanted = "{\"n\":12,\"_distance\":0.0}\n{\"n\":10,\"_distance\":1.0}\n";
+        assert_eq!(sql(at, nearest, &table)?, wanted, "{file}");
+        for of_vectors in ["v".to_owned(), format!("'{file}:bits'")] {
+            let nearest = format!(
+                "SELECT id, arrow_typeof(vector) AS type FROM {of_vectors} ORDER BY jaccard_distance(vector, X'ff0b') LIMIT 1"
+            );
+            let wanted = "{\"id\":1,\"type\":\"FixedSizeBinary(2)\"}\n";
+            assert_eq!(sql(at, &nearest, &table)?, wanted, "{file}");
+        }
+    }
+    sql_fails(
+        at,
+        "SELECT * FROM knn(v, vector, X'0a0f', 2)",
+        "--table v=b.parquet:bits",
+        &["holds bits", "hamming and jaccard"],
+    )
+}
+
+#[test]
 fn rows_are_printed_or_written_by_the_ending_of_the_file() -> Result<()> {
     let directory = tables()?;
     let at = directory.path();

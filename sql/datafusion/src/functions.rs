@@ -14,7 +14,7 @@ use datafusion::scalar::ScalarValue;
 use nearfield::Metric;
 
 use crate::metric::{distance, dot};
-use crate::vectors::{Vectors, coerced, with_elements};
+use crate::vectors::{Vectors, check_bits, coerced, holds_bits, with_elements};
 
 /// A distance of two vectors.
 ///
@@ -23,8 +23,8 @@ use crate::vectors::{Vectors, coerced, with_elements};
 /// | `array_distance`, `list_distance`, `l2_distance` | the root of the sum of squared differences |
 /// | `cosine_distance`, `list_cosine_distance` | one minus the cosine of the angle |
 /// | `inner_product`, `list_inner_product`, `dot_product` | the sum of products: larger is nearer |
-/// | `hamming_distance` | how many bits differ, of lists of bytes |
-/// | `jaccard_distance` | the part of these bits of those that either list has |
+/// | `hamming_distance` | how many bits differ, of binary values or lists of bytes |
+/// | `jaccard_distance` | the part of these bits of those that either vector has |
 ///
 /// The result is a double, computed in f64. It is NULL where a vector or one of its elements is NULL, and for the cosine of a zero vector, and for
 /// the bits of numbers that are no bytes.
@@ -52,7 +52,7 @@ impl Distance {
     fn of_rows(&self, [a, b]: [&ArrayRef; 2], rows: usize) -> Result<Float64Array> {
         let (a, b) = (Vectors::new(a)?, Vectors::new(b)?);
         let mut distances = Float64Builder::with_capacity(rows);
-        let place = |vectors: &Vectors<'_>, row| if vectors.len() == 1 { 0 } else { row };
+        let place = |vectors: &Vectors, row| if vectors.len() == 1 { 0 } else { row };
         with_elements!(a.elements, |a_values| with_elements!(b.elements, |b_values| {
             for row in 0..rows {
                 let ranges = a.range(place(&a, row)).zip(b.range(place(&b, row)));
@@ -97,6 +97,7 @@ impl ScalarUDFImpl for Distance {
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
         let both: [&DataType; 2] = take_function_args(self.name, types)?;
+        check_bits(self.name, both.into_iter().any(holds_bits), self.metric)?;
         both.into_iter().map(|data_type| coerced(self.name, data_type)).collect()
     }
 

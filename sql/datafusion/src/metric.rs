@@ -1,6 +1,5 @@
 //! The distances of SQL: those of [`Metric`], defined in f64, with NULL where one is not defined.
 
-use datafusion::common::{Result, plan_datafusion_err};
 use nearfield::Metric;
 use pulp::Arch;
 
@@ -9,13 +8,6 @@ use crate::vectors::Number;
 /// Partial sums that add up independently, so that processors add several at once. Their number does not depend on the processor, and so
 /// neither do the bits of a distance.
 const LANES: usize = 16;
-
-/// The metric of a name. Those of bits are of indexes alone, and of functions.
-pub(crate) fn named(name: &str) -> Result<Metric> {
-    let metric: Option<Metric> = name.parse().ok();
-    let metric = metric.filter(|metric| Metric::ALL.contains(metric));
-    metric.ok_or_else(|| plan_datafusion_err!("metric: needed l2sq, l2, cosine or ip, given {name}"))
-}
 
 /// Metrics in messages.
 pub(crate) mod by_name {

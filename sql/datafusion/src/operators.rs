@@ -1,7 +1,8 @@
-//! The operators of pgvector, between lists.
+//! The operators of pgvector, between lists and binary values.
 
 use std::sync::Arc;
 
+use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::ExprSchemable;
 use datafusion::logical_expr::expr::ScalarFunction;
@@ -10,10 +11,11 @@ use datafusion::logical_expr::sqlparser::ast::BinaryOperator;
 use datafusion::prelude::{Expr, lit};
 
 use crate::functions::scalar_functions;
-use crate::vectors::element_type;
+use crate::vectors::{element_type, holds_bits};
 
-/// Between lists of numbers, plans `<->` as `l2_distance`, `<=>` as `cosine_distance`, `<#>` as the negative of `inner_product`, `<~>` as
-/// `hamming_distance` and `<%>` as `jaccard_distance`. The parser takes all but the second where `datafusion.sql_parser.dialect` is `PostgreSQL`, and that one in every dialect.
+/// Plans `<->` as `l2_distance`, `<=>` as `cosine_distance`, `<#>` as the negative of `inner_product`, `<~>` as `hamming_distance` and
+/// `<%>` as `jaccard_distance`, where either side is a list of numbers or a binary value. The parser takes all but the second where
+/// `datafusion.sql_parser.dialect` is `PostgreSQL`, and that one in every dialect.
 #[derive(Debug, Default)]
 pub(crate) struct Operators;
 
@@ -30,13 +32,15 @@ impl ExprPlanner for Operators {
             },
             _ => return Ok(PlannerResult::Original(expr)),
         };
-        let is_list = |side: &Expr| {
-            let kind = side.get_type(schema);
-            kind.is_ok_and(|kind| element_type(&kind).is_some_and(|element| element.is_numeric()))
+        // `<=>` means equality of NULLs too between binary values, and they have no cosine.
+        let takes_bits = name != "cosine_distance";
+        let is_vector = |side: &Expr| {
+            let is_list = |kind: &DataType| element_type(kind).is_some_and(DataType::is_numeric);
+            side.get_type(schema).is_ok_and(|kind| is_list(&kind) || takes_bits && holds_bits(&kind))
         };
         let functions = scalar_functions();
         let function = functions.iter().find(|function| function.name() == name);
-        let Some(function) = function.filter(|_| is_list(&expr.left) || is_list(&expr.right)) else {
+        let Some(function) = function.filter(|_| is_vector(&expr.left) || is_vector(&expr.right)) else {
             return Ok(PlannerResult::Original(expr));
         };
         let distance =

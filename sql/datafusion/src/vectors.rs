@@ -1,15 +1,20 @@
-//! Vectors in Arrow arrays: lists of floating-point numbers or of integers of 8 bits, read where they lie.
+//! Vectors in Arrow arrays: lists of floating-point numbers or of integers of 8 bits, and binary values, whose bytes are eight bits each.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use datafusion::arrow::array::types::{
     ArrowPrimitiveType, Float16Type, Float32Type, Float64Type, Int8Type, UInt8Type,
 };
-use datafusion::arrow::array::{Array, ArrayRef, ArrowNativeTypeOp, AsArray, ListLikeArray};
-use datafusion::arrow::buffer::NullBuffer;
+use datafusion::arrow::array::{
+    Array, ArrayRef, ArrowNativeTypeOp, AsArray, LargeListArray, ListLikeArray, UInt8Array,
+};
+use datafusion::arrow::buffer::{NullBuffer, ScalarBuffer};
+use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::{Result, exec_err, plan_err};
 use half::f16;
+use nearfield::Metric;
 
 /// A number that every distance converts to f64 first. That changes no value.
 pub(crate) trait Number: ArrowNativeTypeOp + Send + Sync {
@@ -38,20 +43,19 @@ number!(i8, f64::from, f32::from);
 number!(u8, f64::from, f32::from);
 number!(f64, std::convert::identity, |x: f64| x as f32);
 
-/// The elements of all vectors, one after the other.
-#[derive(Clone, Copy)]
-pub(crate) enum Elements<'a> {
-    F16(&'a [f16]),
-    F32(&'a [f32]),
-    F64(&'a [f64]),
-    I8(&'a [i8]),
-    U8(&'a [u8]),
+/// The elements of all vectors, one after the other, where they lie.
+pub(crate) enum Elements {
+    F16(ScalarBuffer<f16>),
+    F32(ScalarBuffer<f32>),
+    F64(ScalarBuffer<f64>),
+    I8(ScalarBuffer<i8>),
+    U8(ScalarBuffer<u8>),
 }
 
 /// Runs the same expression for whichever type the elements have.
 macro_rules! with_elements {
     ($elements:expr, |$values:ident| $body:expr) => {
-        match $elements {
+        match &$elements {
             $crate::vectors::Elements::F16($values) => $body,
             $crate::vectors::Elements::F32($values) => $body,
             $crate::vectors::Elements::F64($values) => $body,
@@ -63,9 +67,9 @@ macro_rules! with_elements {
 pub(crate) use with_elements;
 
 /// The vectors of a column.
-pub(crate) struct Vectors<'a> {
-    pub(crate) elements: Elements<'a>,
-    lists: &'a dyn ListLikeArray,
+pub(crate) struct Vectors {
+    pub(crate) elements: Elements,
+    lists: Box<dyn ListLikeArray>,
     /// The elements that are NULL.
     null_elements: Option<NullBuffer>,
 }
@@ -73,8 +77,24 @@ pub(crate) struct Vectors<'a> {
 /// Whether a column of this type holds vectors that need no conversion.
 pub(crate) fn holds_vectors(data_type: &DataType) -> bool {
     use DataType::{Float16, Float32, Float64, Int8, UInt8};
-    element_type(data_type)
-        .is_some_and(|element| matches!(element, Float16 | Float32 | Float64 | Int8 | UInt8))
+    let is_read = |element: &DataType| matches!(element, Float16 | Float32 | Float64 | Int8 | UInt8);
+    holds_bits(data_type) || element_type(data_type).is_some_and(is_read)
+}
+
+/// Whether values of this type are bits, eight a byte.
+pub(crate) fn holds_bits(data_type: &DataType) -> bool {
+    use DataType::{Binary, BinaryView, FixedSizeBinary, LargeBinary};
+    matches!(data_type, Binary | LargeBinary | BinaryView | FixedSizeBinary(_))
+}
+
+/// Refuses vectors of bits where a metric compares numbers.
+pub(crate) fn check_bits(name: &str, are_bits: bool, metric: Metric) -> Result<()> {
+    match are_bits && !Metric::OF_BITS.contains(&metric) {
+        true => plan_err!(
+            "{name}: needed lists of numbers for {metric}, given Binary, which holds bits: hamming and jaccard compare those"
+        ),
+        false => Ok(()),
+    }
 }
 
 /// The type of the elements of a list.
@@ -87,7 +107,7 @@ pub(crate) fn element_type(data_type: &DataType) -> Option<&DataType> {
     }
 }
 
-/// The type that an argument of a distance is converted to: its own, or one with f64 elements.
+/// The type that vectors of a function are converted to: their own, or one with f64 elements.
 pub(crate) fn coerced(function: &str, data_type: &DataType) -> Result<DataType> {
     let f64_field = || Field::new_list_field(DataType::Float64, true).into();
     match data_type {
@@ -106,22 +126,23 @@ fn is_number(data_type: &DataType) -> bool {
     data_type.is_numeric() || data_type.is_null()
 }
 
-impl<'a> Vectors<'a> {
-    /// Reads a column of lists with f16, f32, f64, i8 or u8 elements.
-    pub(crate) fn new(column: &'a ArrayRef) -> Result<Self> {
-        let lists: &dyn ListLikeArray = match column.data_type() {
-            DataType::FixedSizeList(..) => column.as_fixed_size_list(),
-            DataType::List(_) => column.as_list::<i32>(),
-            DataType::LargeList(_) => column.as_list::<i64>(),
-            other => return exec_err!("vectors: needed lists of numbers, given {other}"),
+impl Vectors {
+    /// Reads a column of lists with f16, f32, f64, i8 or u8 elements, or of binary values.
+    pub(crate) fn new(column: &ArrayRef) -> Result<Self> {
+        let lists: Box<dyn ListLikeArray> = match column.data_type() {
+            DataType::FixedSizeList(..) => Box::new(column.as_fixed_size_list().clone()),
+            DataType::List(_) => Box::new(column.as_list::<i32>().clone()),
+            DataType::LargeList(_) => Box::new(column.as_list::<i64>().clone()),
+            kind if holds_bits(kind) => Box::new(lists_of_bytes(column)?),
+            other => return exec_err!("vectors: needed lists of numbers or binary values, given {other}"),
         };
         let values = lists.values();
         let elements = match values.data_type() {
-            DataType::Float16 => Elements::F16(slice::<Float16Type>(values)),
-            DataType::Float32 => Elements::F32(slice::<Float32Type>(values)),
-            DataType::Float64 => Elements::F64(slice::<Float64Type>(values)),
-            DataType::Int8 => Elements::I8(slice::<Int8Type>(values)),
-            DataType::UInt8 => Elements::U8(slice::<UInt8Type>(values)),
+            DataType::Float16 => Elements::F16(elements::<Float16Type>(values)),
+            DataType::Float32 => Elements::F32(elements::<Float32Type>(values)),
+            DataType::Float64 => Elements::F64(elements::<Float64Type>(values)),
+            DataType::Int8 => Elements::I8(elements::<Int8Type>(values)),
+            DataType::UInt8 => Elements::U8(elements::<UInt8Type>(values)),
             other => return exec_err!("vectors: needed elements of f16, f32, f64, i8 or u8, given {other}"),
         };
         let null_elements = values.logical_nulls().filter(|nulls| nulls.null_count() > 0);
@@ -145,6 +166,15 @@ impl<'a> Vectors<'a> {
     }
 }
 
-fn slice<T: ArrowPrimitiveType>(values: &ArrayRef) -> &[T::Native] {
-    values.as_primitive::<T>().values()
+fn elements<T: ArrowPrimitiveType>(values: &ArrayRef) -> ScalarBuffer<T::Native> {
+    values.as_primitive::<T>().values().clone()
+}
+
+/// Binary values as lists of their bytes. Those of views and of a fixed size are copied, because no offsets name them in one buffer.
+fn lists_of_bytes(column: &ArrayRef) -> Result<LargeListArray> {
+    let binary = cast(column, &DataType::LargeBinary)?;
+    let (offsets, bytes, nulls) = binary.as_binary::<i64>().clone().into_parts();
+    let bytes = Arc::new(UInt8Array::new(bytes.into(), None));
+    let field = Arc::new(Field::new_list_field(DataType::UInt8, false));
+    Ok(LargeListArray::try_new(field, offsets, bytes, nulls)?)
 }

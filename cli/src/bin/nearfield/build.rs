@@ -73,7 +73,7 @@ pub(crate) struct Args {
     /// Metric: cosine, l2sq, l2 or ip (the inner product, negated), and of bits hamming (with --bits the default) or jaccard
     #[arg(long, value_name = "METRIC", default_value = "cosine", default_value_if("bits", "true", "hamming"), value_parser = arguments::word::<Metric>)]
     metric: Metric,
-    /// Bytes (u8) of the files are eight bits each, and bools are bits, eight of which make an element
+    /// Bytes (u8, or binary columns) of the files are eight bits each, and bools are bits, eight of which make an element
     #[arg(long)]
     bits: bool,
     /// Ids of the rows instead of their numbers: a .npy of whole numbers, one a row
@@ -117,7 +117,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if let (true, Some(elements)) = (args.bits, args.elements) {
         ensure!(elements == ElementKind::Bits, "--elements: needed bits with --bits, given {elements}");
     }
-    let rows = files::open_as(&args.rows, "--rows", args.bits)?;
+    let rows = files::open_as(&args.rows, "--rows", Some(args.bits))?;
     let ids = args.row_ids.as_deref().map(|ids| files::row_ids(ids, rows.rows())).transpose()?;
     let of_lists = [
         ("--lists", args.lists.is_some()),

@@ -32,6 +32,7 @@ use crate::options::NearfieldOptions;
 use crate::resident;
 use crate::search::block::Work;
 use crate::search::near::Probes;
+use crate::vectors::check_bits;
 
 /// What to look for in saved indexes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -151,6 +152,8 @@ fn searched(
         Some(indexed) => indexed.open(path, options)?,
         None => resident::index(Path::new(path), options)?,
     };
+    // The metric of `knn_index` is known from here on.
+    check_bits("query", queries.are_bits(), index.metric())?;
     let in_file = |error: nearfield::Error| in_file(path, error);
     let values = queries.to_f32();
     if let Some(place) = values.iter().position(|x| !x.is_finite()) {

@@ -158,7 +158,7 @@ pub(crate) fn check_column(schema: &Schema, column: &str) -> Result<()> {
     match holds_vectors(field.data_type()) {
         true => Ok(()),
         false => plan_err!(
-            "column {column:?}: needed lists of f16, f32, f64, i8 or u8, given {}: a CAST in a view converts others",
+            "column {column:?}: needed lists of f16, f32, f64, i8 or u8, or Binary, given {}: a CAST in a view converts others",
             field.data_type()
         ),
     }

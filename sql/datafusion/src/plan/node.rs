@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::metric::by_name;
 use crate::search::queries::Queries;
+use crate::vectors::{check_bits, holds_bits};
 
 /// The number of a query, from 0, in the order in which they were given.
 pub(crate) const QUERY_INDEX: &str = "query_index";
@@ -85,6 +86,11 @@ impl Knn {
     }
 
     pub(crate) fn new(rows: Arc<LogicalPlan>, asked: Asked, wanted: Wanted) -> Result<Self> {
+        check_column(&rows, &wanted.column, "", wanted.metric)?;
+        match &asked {
+            Asked::Given(queries) => check_bits("query", queries.are_bits(), wanted.metric)?,
+            Asked::Table { plan, column } => check_column(plan, column, " of the queries", wanted.metric)?,
+        }
         let mut fields: Vec<FieldRef> = vec![];
         for name in &wanted.kept {
             fields.push(rows.schema().field_with_unqualified_name(name)?.clone());
@@ -114,6 +120,12 @@ impl Knn {
         wanted.kept_of_queries.retain(|name| is_needed(&name_of_query(name)));
         Self::new(self.rows.clone(), self.asked.clone(), wanted)
     }
+}
+
+/// Checks that the metric compares what a column has, in as far as it tells.
+fn check_column(plan: &LogicalPlan, column: &str, of: &str, metric: Metric) -> Result<()> {
+    let field = plan.schema().field_with_unqualified_name(column)?;
+    check_bits(&format!("column {column:?}{of}"), holds_bits(field.data_type()), metric)
 }
 
 /// The columns of an input that a search needs: its vectors, and those of the answer that are asked for.

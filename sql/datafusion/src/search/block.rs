@@ -49,15 +49,15 @@ pub(crate) struct Work {
 }
 
 /// Rows of a block, in one or several arrays.
-struct Rows<'a> {
-    parts: Vec<Vectors<'a>>,
+struct Rows {
+    parts: Vec<Vectors>,
     /// The number of the first row of each part.
     starts: Vec<usize>,
     len: usize,
 }
 
-impl<'a> Rows<'a> {
-    fn new(columns: &'a [ArrayRef]) -> Result<Self> {
+impl Rows {
+    fn new(columns: &[ArrayRef]) -> Result<Self> {
         let mut rows = Self { parts: vec![], starts: vec![], len: 0 };
         for column in columns {
             rows.starts.push(rows.len);
@@ -108,7 +108,7 @@ struct Converted {
 }
 
 impl Converted {
-    fn new(rows: &Rows<'_>, vectors: usize, dim: usize, metric: Metric) -> Result<Self> {
+    fn new(rows: &Rows, vectors: usize, dim: usize, metric: Metric) -> Result<Self> {
         let mut values = vec![];
         let lacking =
             |_| DataFusionError::ResourcesExhausted(format!("no memory for {vectors} vectors of {dim} f32"));
@@ -162,7 +162,7 @@ pub(crate) fn search(search: &Search, columns: &[ArrayRef], first: u64, hits: Hi
     }
     let vectors = rows.check_dim(search.queries.dim(), &search.wanted.column)?;
     let mut block = Block { search, rows, first, hits, work: Work::default() };
-    // The library has bits in indexes alone.
+    // Those of bits count them where they lie. The library would convert them to f32.
     let is_of_bits = Metric::OF_BITS.contains(&search.wanted.metric);
     match is_of_bits || count < LEAST_QUERIES || count * block.rows.len < LEAST_PAIRS {
         true => block.compare_all(&(0..count).collect::<Vec<_>>())?,
@@ -174,7 +174,7 @@ pub(crate) fn search(search: &Search, columns: &[ArrayRef], first: u64, hits: Hi
 /// The search of a block.
 struct Block<'a> {
     search: &'a Search,
-    rows: Rows<'a>,
+    rows: Rows,
     /// The number of the first row.
     first: u64,
     hits: Hits,

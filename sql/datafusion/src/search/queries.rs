@@ -9,13 +9,15 @@ use datafusion::common::{DataFusionError, Result, exec_err};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use crate::vectors::{Elements, Number, Vectors, with_elements};
+use crate::vectors::{Elements, Number, Vectors, holds_bits, with_elements};
 
 /// Vectors that neighbours are looked for, all of one length.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(try_from = "Sent", into = "Sent")]
 pub(crate) struct Queries {
     dim: usize,
+    /// Whether they were given as bits and not as numbers. Their elements are bytes then.
+    are_bits: bool,
     /// The number of each in the list or table that it comes from, where some are NULL.
     numbers: Vec<u64>,
     /// `[queries, dim]`, as they were given: in one of the two at first, and in the other once it is asked for. f16 and f32 lose nothing
@@ -28,20 +30,22 @@ pub(crate) struct Queries {
 #[derive(Serialize, Deserialize)]
 struct Sent {
     dim: usize,
+    are_bits: bool,
     values: Vec<f64>,
     numbers: Vec<u64>,
 }
 
 impl From<Queries> for Sent {
     fn from(queries: Queries) -> Self {
-        Self { dim: queries.dim, values: queries.values().to_vec(), numbers: queries.numbers }
+        let (dim, are_bits, values) = (queries.dim, queries.are_bits, queries.values().to_vec());
+        Self { dim, are_bits, values, numbers: queries.numbers }
     }
 }
 
 impl TryFrom<Sent> for Queries {
     type Error = DataFusionError;
 
-    fn try_from(Sent { dim, values, numbers }: Sent) -> Result<Self> {
+    fn try_from(Sent { dim, are_bits, values, numbers }: Sent) -> Result<Self> {
         let is_whole =
             dim.checked_mul(numbers.len()) == Some(values.len()) && (dim > 0 || numbers.is_empty());
         if !is_whole || !values.iter().all(|x| x.is_finite()) {
@@ -50,13 +54,14 @@ impl TryFrom<Sent> for Queries {
                 "queries: needed {count} finite vectors of {dim} elements, given {given} numbers"
             );
         }
-        Ok(Self { dim, numbers, in_f64: values.into(), in_f32: OnceLock::new() })
+        Ok(Self { dim, are_bits, numbers, in_f64: values.into(), in_f32: OnceLock::new() })
     }
 }
 
 impl PartialEq for Queries {
     fn eq(&self, other: &Self) -> bool {
-        (self.dim, self.values(), &self.numbers) == (other.dim, other.values(), &other.numbers)
+        let given = |queries: &Self| (queries.dim, queries.are_bits);
+        given(self) == given(other) && self.values() == other.values() && self.numbers == other.numbers
     }
 }
 
@@ -99,14 +104,14 @@ impl Queries {
         if let Some(place) = ranges.par_iter().position_first(has_others) {
             return exec_err!("{argument}: needed finite elements, vector {} has others", numbers[place]);
         }
-        let (in_f64, in_f32) = match vectors.elements {
+        let (in_f64, in_f32) = match &vectors.elements {
             Elements::F64(x) => (gathered(x, &ranges, dim, Number::to_f64).into(), OnceLock::new()),
             Elements::F32(x) => (OnceLock::new(), gathered(x, &ranges, dim, Number::to_f32).into()),
             Elements::F16(x) => (OnceLock::new(), gathered(x, &ranges, dim, Number::to_f32).into()),
             Elements::I8(x) => (OnceLock::new(), gathered(x, &ranges, dim, Number::to_f32).into()),
             Elements::U8(x) => (OnceLock::new(), gathered(x, &ranges, dim, Number::to_f32).into()),
         };
-        Ok(Self { dim, numbers, in_f64, in_f32 })
+        Ok(Self { dim, are_bits: holds_bits(column.data_type()), numbers, in_f64, in_f32 })
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -115,6 +120,10 @@ impl Queries {
 
     pub(crate) fn dim(&self) -> usize {
         self.dim
+    }
+
+    pub(crate) fn are_bits(&self) -> bool {
+        self.are_bits
     }
 
     pub(crate) fn values(&self) -> &[f64] {

@@ -6,17 +6,16 @@ use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatc
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Schema};
 use datafusion::catalog::{Session, TableFunctionArgs, TableProvider};
-use datafusion::common::{DFSchema, Result, TableReference, plan_err};
+use datafusion::common::{DFSchema, Result, TableReference, plan_datafusion_err, plan_err};
 use datafusion::datasource::provider_as_source;
 use datafusion::logical_expr::{ColumnarValue, Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::scalar::ScalarValue;
 use futures::FutureExt;
 use nearfield::Metric;
 
-use crate::metric::named;
 use crate::search::queries::Queries;
 use crate::tables::index_table::metric_of;
-use crate::vectors::{coerced, element_type};
+use crate::vectors::{coerced, element_type, holds_bits};
 
 /// The metric of a search whose call names none, in a table without indexes.
 const METRIC: Metric = Metric::Cosine;
@@ -139,12 +138,8 @@ impl<'a> Arguments<'a> {
         if place >= self.exprs.len() || self.is_null(place) {
             return Ok(metric_of(table).unwrap_or(METRIC));
         }
-        let name = self.name(place, "metric")?;
-        // One of bits is that of indexes alone.
-        match metric_of(table) {
-            Some(metric) if metric.name() == name => Ok(metric),
-            _ => named(&name),
-        }
+        let named: nearfield::Result<Metric> = self.name(place, "metric")?.parse();
+        named.map_err(|error| plan_datafusion_err!("{error}"))
     }
 
     fn is_null(&self, place: usize) -> bool {
@@ -164,7 +159,7 @@ impl<'a> Arguments<'a> {
         LogicalPlanBuilder::from(table).filter(condition)?.build()
     }
 
-    /// One vector, or a list of them.
+    /// One vector, or a list of them. A vector is a list of numbers, or a binary value.
     pub(crate) fn queries(&self, place: usize) -> Result<Arc<Queries>> {
         let schema = DFSchema::empty();
         let expr = self.session.create_physical_expr(self.exprs[place].clone(), &schema)?;
@@ -174,9 +169,10 @@ impl<'a> Arguments<'a> {
             ColumnarValue::Array(array) => array,
             ColumnarValue::Scalar(scalar) => scalar.to_array()?,
         };
-        let needed = "a list of numbers, or a list of such lists";
-        let element = element_type(value.data_type());
-        let vectors = if element.and_then(element_type).is_some() { list_elements(&value) } else { value };
+        let needed = "a list of numbers, bits as X'0f', or a list of such";
+        let is_vector = |kind: &DataType| element_type(kind).is_some() || holds_bits(kind);
+        let are_several = element_type(value.data_type()).is_some_and(is_vector);
+        let vectors = if are_several { list_elements(&value) } else { value };
         if vectors.null_count() > 0 {
             return self.wrong(place, "query", "vectors that are not NULL");
         }

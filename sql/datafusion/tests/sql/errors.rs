@@ -30,7 +30,10 @@ async fn wrong_arguments_are_refused_by_name() {
         ("knn(t, vec, arrow_cast([1.0, 'NaN'], 'List(Float64)'), 3)", "query: needed finite elements"),
         ("knn(t, vec, [1.0], 0)", "k: needed a whole number from 1, given"),
         ("knn(t, vec, [1.0], 1.5)", "k: needed a whole number from 1, given"),
-        ("knn(t, vec, [1.0], 3, 'euclid')", "metric: needed l2sq, l2, cosine or ip, given euclid"),
+        (
+            "knn(t, vec, [1.0], 3, 'euclid')",
+            "metric: needed l2sq, l2, cosine, ip, hamming or jaccard, given euclid",
+        ),
         ("knn(t, vec, [1.0], 3, 'l2', 'nothing = 1')", "nothing"),
         (
             "knn(t, nothing, [1.0], 3)",
@@ -40,12 +43,15 @@ async fn wrong_arguments_are_refused_by_name() {
             "knn(nothing, vec, [1.0], 3)",
             "table: needed a table or view of the catalog, there is no \"nothing\"",
         ),
-        ("knn(t, id, [1.0], 3)", "column \"id\": needed lists of f16, f32, f64, i8 or u8, given Int64"),
+        (
+            "knn(t, id, [1.0], 3)",
+            "column \"id\": needed lists of f16, f32, f64, i8 or u8, or Binary, given Int64",
+        ),
         ("knn(t, vec)", "needed knn(table, column, query, k [, metric, filter]), given 2 arguments"),
         ("knn(twice, vec, [1.0], 3)", "the answer would have two columns \"rank\""),
         (
             "knn_join(t, vec, t, part, 3)",
-            "column \"part\": needed lists of f16, f32, f64, i8 or u8, given Int64",
+            "column \"part\": needed lists of f16, f32, f64, i8 or u8, or Binary, given Int64",
         ),
         ("knn_join(t, vec, t, vec)", "needed knn_join(queries, query_column, base, column, k [, metric])"),
     ] {

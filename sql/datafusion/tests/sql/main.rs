@@ -1,5 +1,6 @@
 //! SQL gives what brute force in plain SQL gives, on Parquet files made from the shipped embeddings.
 
+mod bits;
 mod codec;
 mod errors;
 mod functions;

@@ -91,7 +91,7 @@ pub(crate) struct Args {
     /// Metric: cosine, l2sq, l2 or ip (the inner product, negated), and of bits hamming (with --bits the default) or jaccard
     #[arg(long, value_name = "METRIC", default_value = "cosine", default_value_if("bits", "true", "hamming"), value_parser = arguments::word::<Metric>)]
     pub(super) metric: Metric,
-    /// Bytes (u8) of the files are eight bits each, and bools are bits, eight of which make an element
+    /// Bytes (u8, or binary columns) of the files are eight bits each, and bools are bits, eight of which make an element
     #[arg(long, conflicts_with = "index_file")]
     pub(super) bits: bool,
     /// Ids of the rows instead of their numbers: a .npy of whole numbers, one a row

@@ -52,7 +52,7 @@ impl<'a> Source<'a> {
         }
         let path = args.rows.as_ref().context("--rows: needed a file, or --index-file, given neither")?;
         files::check_bits(args.metric, args.bits)?;
-        let rows = files::open_as(path, "--rows", args.bits)?;
+        let rows = files::open_as(path, "--rows", Some(args.bits))?;
         let row_ids = args.row_ids.as_deref().map(|ids| files::row_ids(ids, rows.rows())).transpose()?;
         Ok(Self { argument: "--rows", path, dim: rows.dim(), kind: rows.kind(), rows: Some(rows), row_ids })
     }
