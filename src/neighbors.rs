@@ -76,8 +76,8 @@ impl Neighbors {
         Self { hits, offsets, arrays: OnceLock::new() }
     }
 
-    /// Candidates that the caller names, for [`Flat::refine`](crate::Flat::refine): query `q` has `ids[offsets[q]..offsets[q + 1]]`. They have
-    /// no distances yet: those are NaN.
+    /// Candidates that the caller names, for [`Flat::refine`](crate::Flat::refine): query `q` has `ids[offsets[q]..offsets[q + 1]]`. They
+    /// have no distances yet: those are NaN.
     ///
     /// # Errors
     /// [`Error::Argument`] for offsets that do not ascend from 0 to the number of ids; [`Error::OutOfMemory`].
@@ -91,7 +91,9 @@ impl Neighbors {
         let fits = offsets.first() == Some(&0) && offsets.last() == Some(&ids.len()) && offsets.is_sorted();
         if !fits {
             let needed = format!("numbers that ascend from 0 to {}, the number of ids", ids.len());
-            return Err(Error::argument("offsets", needed, "others"));
+            let ends =
+                [offsets.first(), offsets.last()].map(|end| end.map_or("none".into(), usize::to_string));
+            return Err(Error::argument("offsets", needed, format!("{} to {}", ends[0], ends[1])));
         }
         let hits = memory::collect(ids.iter().map(|&id| Neighbor { id, distance: f32::NAN }))?;
         Ok(Self { hits, offsets: memory::copied(offsets)?, arrays: OnceLock::new() })

@@ -68,6 +68,9 @@ def to_candidates(given: Any, queries: int) -> NDArray[np.int64]:
     rows = array if array.ndim == 2 else array[None, :] if array.ndim == 1 and queries == 1 else None
     if rows is None or rows.shape[0] != queries:
         _refuse(ValueError, "ids", f"[{queries}, candidates], a row for each query", f"shape {list(array.shape)}")
+    ordered = np.sort(rows, axis=1)
+    if (ordered[:, 1:] == ordered[:, :-1]).any():
+        _refuse(ValueError, "ids", "each id once for a query", "one twice")
     return to_ids(rows.reshape(-1), "ids")
 
 

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 Metric: TypeAlias = Literal["cosine", "ip", "l2", "l2sq"]
 BitMetric: TypeAlias = Literal["hamming", "jaccard"]
-"""Of rows of bits, which `Flat` and `knn` take."""
+"""Of rows of bits, which `Flat`, `Ivf` and `knn` take."""
 Quantization: TypeAlias = Literal["auto", "none", "int8"]
 Precision: TypeAlias = Literal["fast", "compensated", "half"]
 Filter: TypeAlias = ArrayLike | Set[int] | Callable[[int], object]

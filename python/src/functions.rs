@@ -67,8 +67,8 @@ pub(crate) fn knn<'py>(
     Out::of_shape(py, None, [queries.rows(), answers::width(&found)?])?.filled(&found)
 }
 
-/// Copies of rows in fewer bits: "int8" scales each row so that its largest magnitude is 127, and rounds; "ubinary" is a bit for each number, 1 above
-/// 0, packed as by `np.packbits`: uint8 `[rows, dim / 8]`; "float16" is the nearest numbers.
+/// Copies of rows in fewer bits: "int8" scales each row so that its largest magnitude is 127, and rounds; "ubinary" is a bit for each
+/// number, 1 above 0, packed as by `np.packbits`: uint8 `[rows, dim / 8]`; "float16" is the nearest numbers.
 #[pyfunction]
 #[pyo3(signature = (rows, dtype=None), text_signature = "(rows, dtype='int8')")]
 pub(crate) fn quantize<'py>(
@@ -78,6 +78,9 @@ pub(crate) fn quantize<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let _running = call::check(py)?;
     let kind = dtype.map_or(Ok(ElementKind::I8), |dtype| kind_of(py, "dtype", dtype))?;
+    if matches!(kind, ElementKind::F32 | ElementKind::U8) {
+        return Err(refused("dtype", "\"int8\", \"float16\" or \"ubinary\"", kind.numpy_name()));
+    }
     let rows = Vectors::of(rows, "rows", None)?;
     let view = rows.view(py)?;
     let quantized = call::run(py, |_| view.quantized(kind).map_err(|error| error.for_argument("rows", 0)))?;
@@ -85,7 +88,7 @@ pub(crate) fn quantize<'py>(
         Matrix::I8(values, dim) => answers::matrix(py, values, dim)?.into_any(),
         Matrix::F16(values, dim) => answers::matrix(py, values, dim)?.into_any(),
         Matrix::Bits(bytes, dim) => answers::matrix(py, bytemuck::cast_vec::<_, u8>(bytes), dim)?.into_any(),
-        other => return Err(refused("dtype", "\"int8\", \"float16\" or \"ubinary\"", other.kind())),
+        other => return Err(refused("dtype", "int8, float16 or ubinary", other.kind())),
     })
 }
 

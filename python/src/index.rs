@@ -290,8 +290,9 @@ impl Index {
         answers::ragged(py, &shown.close(py, found)?)
     }
 
-    /// The k nearest of each query's candidates, `Neighbors(distances, ids)`, both `[queries, min(k, candidates)]`: `ids` is `[queries, candidates]`, such as
-    /// the ids that a search of an index of bits or of int8 found, each once for a query. Distances are computed from the rows of this index.
+    /// The k nearest of each query's candidates: `Neighbors(distances, ids)`, both `[queries, min(k, candidates)]`. `ids` is `[queries,
+    /// candidates]`, each once for a query, such as a search of an index of bits or of int8 finds. Distances are computed from the rows of
+    /// this index.
     #[pyo3(signature = (queries, ids, k=Given::from(10)), text_signature = "($self, queries, ids, k=10)")]
     fn refine<'py>(
         &self,
@@ -312,11 +313,7 @@ impl Index {
         let offsets = offsets.map_err(|error| errors::exception(py, error))?;
         let found =
             self.read(py, |index, _| index.refine(queries, &Neighbors::of_ids(&ids, &offsets)?, k))?;
-        let width = width.min(k);
-        if found.hits().len() != queries.rows() * width {
-            return Err(refused("ids", "each id once for a query", "one twice"));
-        }
-        Out::of_shape(py, None, [queries.rows(), width])?.filled(&found)
+        Out::of_shape(py, None, [queries.rows(), width.min(k)])?.filled(&found)
     }
 
     /// Writes the index to a file, whole or not at all. `nearfield.load` reads it.

@@ -77,8 +77,9 @@ pub(crate) fn object(py: Python<'_>, index: nearfield::Index) -> PyResult<Bound<
 /// `dim` says how long they will be. `dtype` is how rows are stored, by default as they are given: float16 takes half the memory, and rows of
 /// float16, int8 and uint8 only; int8 and uint8 take a quarter, and rows of their own type, whose "l2sq" and "ip" to integers are exact, rounded once.
 /// The metrics "hamming" and "jaccard" are of bits: rows and queries are then uint8 `[n, dim]`, bytes of eight bits as `np.packbits` makes them,
-/// which are stored as such (`dtype="ubinary"`) and compared exactly. `store` in place of `dtype` quantises rows of other types: "int8" under
-/// cosine, where the scale of a row has no effect, or "float16"; searches of the quantised rows are exact. `quantization` is "auto", "none" or "int8": whether an 8-bit copy of the rows speeds up searches; answers are the same.
+/// which are stored as such (`dtype="ubinary"`) and compared exactly. `store` in place of `dtype` quantises rows of other types: "int8"
+/// under cosine, where the scale of a row has no effect, or "float16"; searches of the quantised rows are exact. `quantization` is "auto",
+/// "none" or "int8": whether an 8-bit copy of the rows speeds up searches; answers are the same.
 #[pyclass(frozen, subclass, extends = Index, module = "nearfield")]
 #[derive(Debug)]
 pub(crate) struct Flat;
@@ -139,6 +140,7 @@ impl Flat {
 ///
 /// It is trained on `rows`, `[n, dim]`, and holds them, unless `empty` is true. `lists` is how many lists there are, by default the power of
 /// two nearest to four times the root of n. `seed` and `iterations` are those of the k-means that finds the centroids.
+/// `metric`, `dtype` and `store` are as in `Flat`.
 #[pyclass(frozen, subclass, extends = Index, module = "nearfield")]
 #[derive(Debug)]
 pub(crate) struct Ivf;
@@ -212,7 +214,7 @@ impl Ivf {
         of_ivf(slf, |ivf| Ok(ivf.default_probes()))
     }
 
-    /// The centroids, float32 `[lists, dim]`; of bits `[lists, 8 dim]`, the share of a list's rows that have each bit.
+    /// The centroids, float32 `[lists, dim]`; of bits `[lists, 8 dim]`, means of bits as numbers 0 and 1.
     #[getter]
     fn centroids<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyArray2<f32>>> {
         let (centroids, lists) = of_ivf(slf, |ivf| Ok((ivf.centroids()?, ivf.lists())))?;

@@ -156,5 +156,5 @@ def test_rows_are_quantised_on_their_way_in() -> None:
         nf.Flat(rows, store="int8", dtype="int8")
     with pytest.raises(ValueError, match="store: needed f32, f16 or bf16, or i8 under the metric cosine"):
         nf.Flat(rows, store="int8", metric="ip")
-    with pytest.raises(ValueError, match="u8"):
+    with pytest.raises(ValueError, match='dtype: needed "int8", "float16" or "ubinary", given uint8'):
         nf.quantize(rows, "uint8")

@@ -213,7 +213,7 @@ impl ElementKind {
     /// An error if elements of this type are no numbers, to calculate with.
     pub(crate) fn check_numbers(self, argument: &'static str) -> Result<()> {
         match self {
-            Self::Bits => Err(Error::argument(argument, "numbers: an index alone takes bits", self)),
+            Self::Bits => Err(Error::argument(argument, "numbers: only an index takes bits", self)),
             _ => Ok(()),
         }
     }

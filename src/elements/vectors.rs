@@ -141,8 +141,8 @@ impl<'a> HostVectors<'a> {
         with_view!(self, view => Ok(Matrix::of(copied(view, numbers)?, view.dim())))
     }
 
-    /// Vectors as the centroids of lists are compared with them: copies of bits as numbers 0 and 1, `[rows, 8 dim]`, the highest of a byte first; none
-    /// where they are numbers.
+    /// Vectors as the centroids of lists are compared with them: copies of bits as numbers 0 and 1, `[rows, 8 dim]`, the highest of a byte
+    /// first; none where they are numbers.
     pub(crate) fn as_numbers(&self) -> Result<Option<Matrix>> {
         let Elements::Bits(bytes) = self.elements else { return Ok(None) };
         let mut numbers: Vec<u8> = memory::with_room(bytes.len() * 8)?;

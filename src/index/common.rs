@@ -77,7 +77,7 @@ impl Settings {
         let &Self { ref resources, metric, dim, elements, quantizes, quantization } = self;
         check_dim(dim)?;
         metric.check(elements)?;
-        if quantizes && !quantizing::keeps_order(metric, elements) {
+        if quantizes && !quantizing::can_store(metric, elements) {
             let needed =
                 "f32, f16 or bf16, or i8 under the metric cosine, where the scale of a row has no effect";
             return Err(Error::argument("store", needed, format!("{elements} under the metric {metric}")));
@@ -275,19 +275,25 @@ impl Common {
         Ok(())
     }
 
-    /// Checks that the index can store these rows. Gives them quantised where their type is not its own.
-    pub(crate) async fn taken(&self, rows: &Vectors<'_>) -> Result<Option<Matrix>> {
+    /// Checks that the index can store these rows.
+    fn check_rows(&self, rows: &Vectors<'_>) -> Result<()> {
         self.check_vectors("rows", rows)?;
         let (own, given) = (self.elements, rows.kind());
-        if own.holds(given) {
-            return Ok(None);
-        }
-        if !self.quantizes || given == ElementKind::Bits {
+        if !own.holds(given) && (!self.quantizes || given == ElementKind::Bits) {
             let needed = format!("{own} rows, because the index stores {own}");
             return Err(Error::argument("rows", needed, format!("{given} rows")));
         }
+        Ok(())
+    }
+
+    /// Checks new rows. Gives them quantised where the index does not hold their type.
+    pub(crate) async fn taken(&self, rows: &Vectors<'_>) -> Result<Option<Matrix>> {
+        self.check_rows(rows)?;
+        if self.elements.holds(rows.kind()) {
+            return Ok(None);
+        }
         let rows = rows.fetched().await?;
-        rows.vectors().quantized(own).map(Some)
+        rows.vectors().quantized(self.elements).map(Some)
     }
 
     /// Checks that vectors have the index's dim, and lie on its device or in the host's memory.
@@ -301,6 +307,7 @@ impl Common {
 
     /// Checks that an update has one row per id, and gives the slots of the rows that it replaces.
     pub(crate) fn replaced(&self, ids: &[u64], rows: &Vectors<'_>) -> Result<Vec<u32>> {
+        self.check_rows(rows)?;
         if rows.rows() != ids.len() {
             return Err(Error::argument("rows", format!("{} rows, one per id", ids.len()), rows.rows()));
         }

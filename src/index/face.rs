@@ -300,20 +300,22 @@ macro_rules! search_methods {
                 }
                 async search_with_async;
 
-                /// The k nearest of each query's candidates, `[queries, up to k]`, nearest first, ties by the smaller id. Distances are computed
-                /// from the rows of this index; those of the candidates are not looked at. A candidate that is named twice counts once.
+                /// The k nearest of each query's candidates, `[queries, up to k]`, nearest first, ties by the smaller id. Distances are
+                /// computed from the rows of this index; those of the candidates are not looked at. A candidate that is named twice counts
+                /// once.
                 ///
-                /// This finds again what an index of few bits loses. Search that index for more candidates than are wanted, and refine them by
-                /// an index of the rows in f32, under the same ids: one that keeps them in the host's memory, or in a file
-                /// ([`FlatBuilder::mapped`](crate::FlatBuilder::mapped)), with [`Quantization::None`](crate::Quantization::None) so that it has no
-                /// copy of them.
+                /// This finds again what an index of few bits loses. Search that index for more candidates than are wanted, and refine them
+                /// by an index of the rows in f32, under the same ids: one that keeps them in the host's memory, or in a file
+                /// ([`FlatBuilder::mapped`](crate::FlatBuilder::mapped)), with [`Quantization::None`](crate::Quantization::None) so that it
+                /// has no copy of them.
                 ///
                 /// The host computes the distances, from rows that a device sends where the host has none. They are those of
                 /// [`Device::host`](crate::Device::host), bit for bit, wherever the rows are.
                 ///
                 /// # Errors
                 /// [`Error::Argument`] for k = 0, another dim, or candidates of another number of queries; [`Error::UnknownId`];
-                /// [`Error::NotFinite`] and [`Error::NormOutOfRange`] with the query's number; [`Error::OutOfMemory`]; [`Error::DeviceLost`].
+                /// [`Error::NotFinite`] and [`Error::NormOutOfRange`] with the query's number; [`Error::OutOfMemory`];
+                /// [`Error::DeviceLost`]; [`Error::File`] where the rows lie in a file that was written to.
                 ///
                 /// ```
                 /// use nearfield::{Device, Flat, HostVectors, MatrixView, Metric, ElementKind};

@@ -160,9 +160,9 @@ impl Flat {
 
     pub(crate) fn boxed_update<'s>(&'s mut self, ids: &'s [u64], rows: Vectors<'s>) -> Boxed<'s, ()> {
         Box::pin(async move {
+            self.common.replaced(ids, &rows)?;
             let quantized = self.common.taken(&rows).await?;
             let rows = quantized.as_ref().map_or(rows, Vectors::from);
-            self.common.replaced(ids, &rows)?;
             let store = self.common.store_mut()?;
             let slots = store.vacant(ids.len())?;
             store.update_at(ids, rows, &slots).await

@@ -24,6 +24,8 @@ pub(crate) struct MappedVectors {
     pub(crate) ids: Vec<u64>,
     /// The insertion number of the next row.
     pub(crate) next: u64,
+    /// Whether the index that was saved quantises rows of other types.
+    quantizes: bool,
     checksum: Option<Checksum>,
 }
 
@@ -68,20 +70,25 @@ impl MappedVectors {
             let needed = format!("{end} bytes for {rows} rows of {given} elements");
             return Err(mismatch(path, needed, format!("{length} bytes")));
         }
-        let (ids, next, checksum) = match saved {
-            Some((ids, next, checksum)) => (ids, next, Some(checksum)),
-            None => (memory::collect((0..rows as u32).map(u64::from))?, rows, None),
+        let (ids, next, quantizes, checksum) = match saved {
+            Some((ids, next, quantizes, checksum)) => (ids, next, quantizes, Some(checksum)),
+            None => (memory::collect((0..rows as u32).map(u64::from))?, rows, false, None),
         };
         let (file, rows, start, of_slots) = (Arc::new(file), rows as usize, start as usize, None);
         let rows = MappedRows { file, elements, dim, rows, start, of_slots };
-        Ok(Self { rows, ids, next, checksum })
+        Ok(Self { rows, ids, next, quantizes, checksum })
     }
 
     /// Reads the rows through once, and makes the common part of an index that has them in these slots.
     pub(crate) async fn read(self, mut settings: Settings, slots: Vec<u32>) -> Result<Common> {
-        let Self { rows, ids, next, mut checksum } = self;
+        let Self { rows, ids, next, quantizes, mut checksum } = self;
         let path = rows.file.path().to_owned();
-        settings.elements = rows.elements;
+        if settings.quantizes && settings.elements != rows.elements {
+            let needed =
+                format!("{}, as {} has them, which are used in place", rows.elements, path.display());
+            return Err(Error::argument("store", needed, settings.elements));
+        }
+        (settings.elements, settings.quantizes) = (rows.elements, settings.quantizes || quantizes);
         let shape = settings.shape()?;
         // It makes no copy, and checks the options.
         settings.resources.copy.check()?;
@@ -146,7 +153,7 @@ fn with_header(path: &Path, bytes: &[u8], elements: ElementKind) -> Result<Place
 }
 
 /// The ids of a saved index, the insertion number of its next row, and the checksum of its rows.
-type Saved = (Vec<u64>, u64, Checksum);
+type Saved = (Vec<u64>, u64, bool, Checksum);
 
 /// The rows of a saved index of either kind.
 fn saved(path: &Path, bytes: &[u8], metric: Metric) -> Result<(Place, Saved)> {
@@ -169,5 +176,5 @@ fn saved(path: &Path, bytes: &[u8], metric: Metric) -> Result<(Place, Saved)> {
     }
     let shape = [about.rows as u64, about.dim as u64];
     let checksum = Checksum { written, seen: Xxh3Default::new() };
-    Ok((Place { elements: about.elements, shape, start }, (ids, about.next, checksum)))
+    Ok((Place { elements: about.elements, shape, start }, (ids, about.next, about.quantizes, checksum)))
 }

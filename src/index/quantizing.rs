@@ -8,8 +8,8 @@ use crate::memory;
 use crate::metric::Metric;
 use crate::parallel::*;
 
-/// Whether distances under this metric do not depend on what quantising to this type forgets: for i8 the scale of each row.
-pub(crate) fn keeps_order(metric: Metric, kind: ElementKind) -> bool {
+/// Whether an index may quantise rows to this type: to i8 where the scale of a row, which is forgotten, has no effect.
+pub(crate) fn can_store(metric: Metric, kind: ElementKind) -> bool {
     let is_rounded = !kind.is_integer() && kind != ElementKind::Bits;
     is_rounded || kind == ElementKind::I8 && metric.compares_directions()
 }
@@ -17,16 +17,20 @@ pub(crate) fn keeps_order(metric: Metric, kind: ElementKind) -> bool {
 /// Writes the setters of element types, which the builders of indexes have. They are in the field at this path.
 macro_rules! element_methods {
     ($settings:ident) => {
-        $crate::options::setters! { options => options.$settings;
-            /// Sets how rows are stored. An index takes rows of its own type, and of those whose numbers it holds exactly: f32 (the default) of
-            /// all, f16 and bf16 also of i8 and u8.
-            elements: $crate::ElementKind;
+        /// Sets how rows are stored. An index takes rows of its own type, and of those whose numbers it holds exactly: f32 (the default) of
+        /// all, f16 and bf16 also of i8 and u8.
+        #[must_use]
+        pub fn elements(mut self, elements: $crate::ElementKind) -> Self {
+            (self.$settings.elements, self.$settings.quantizes) = (elements, false);
+            self
         }
 
         /// Sets how rows are stored, and quantises the rows that come in:
-        /// - i8, under [`Metric::Cosine`](crate::Metric::Cosine) alone: each row's numbers times 127 over its largest magnitude, rounded. The
-        ///   row loses its length, which has no effect on cosines;
-        /// - f16 and bf16: the nearest numbers.
+        /// - i8, under [`Metric::Cosine`](crate::Metric::Cosine) alone: each row's numbers times 127 over its largest magnitude, rounded.
+        ///   The row loses its length, which has no effect on cosines;
+        /// - f16 and bf16: the nearest numbers. A number beyond their range is an error.
+        ///
+        /// Rows of this type already are stored as they are. The others of a call are quantised together, in the host's memory.
         ///
         /// Searches of the quantised rows are exact, and take queries as they are given. docs/performance.md tells how many neighbours are
         /// lost; [`Flat::refine`](crate::Flat::refine) finds them again by rows that were not quantised. A loaded index goes on quantising.
@@ -49,11 +53,11 @@ pub(crate) use element_methods;
 
 impl HostVectors<'_> {
     /// Copies of the vectors in fewer bits, `[rows, dim]`:
-    /// - [`ElementKind::I8`]: each vector's numbers times 127 over its largest magnitude, rounded to whole numbers, ties to even. The vector
-    ///   loses its length, which has no effect under [`Metric::Cosine`];
+    /// - [`ElementKind::I8`]: each vector's numbers times 127 over its largest magnitude, rounded to whole numbers, ties to even. The
+    ///   vector loses its length, which has no effect under [`Metric::Cosine`];
     /// - [`ElementKind::Bits`]: a bit for each number, 1 where it is above 0. A byte has eight of them, the first in its highest bit, as
     ///   numpy's `packbits` does. Zeros fill the last byte: `[rows, dim / 8]`, rounded up;
-    /// - [`ElementKind::F16`] and [`ElementKind::BF16`]: the nearest numbers.
+    /// - [`ElementKind::F16`] and [`ElementKind::BF16`]: the nearest numbers. A number beyond their range is an error.
     ///
     /// docs/performance.md tells how many neighbours are lost; [`Flat::refine`](crate::Flat::refine) finds them again.
     ///
@@ -79,7 +83,19 @@ impl HostVectors<'_> {
         match kind {
             ElementKind::Bits => self.each_row(self.dim().div_ceil(8), signs),
             ElementKind::I8 => self.each_row(self.dim(), scaled),
-            other => with_type!(other, T => self.each_row(self.dim(), nearest::<T>)),
+            other => {
+                let rounded = with_type!(other, T => self.each_row(self.dim(), nearest::<T>))?;
+                // Numbers that round to an infinity.
+                host::checked("rows", (&rounded).into()).map_err(|error| match error {
+                    Error::NotFinite { row, .. } => Error::argument(
+                        "rows",
+                        format!("numbers in the range of {other}"),
+                        format!("others in row {row}"),
+                    ),
+                    other => other,
+                })?;
+                Ok(rounded)
+            }
         }
     }
 

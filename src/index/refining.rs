@@ -14,6 +14,9 @@ use crate::memory;
 use crate::neighbors::{Neighbor, Neighbors};
 use crate::options::SearchOptions;
 
+/// The most candidates of a piece.
+const MOST: usize = 1 << 20;
+
 /// A key and an id: their order is that of neighbours.
 type Hit = (u32, u64);
 
@@ -52,7 +55,7 @@ impl Common {
             let squared = host::checked("queries", queries)?;
             let nearest = memory::filled(queries.rows(), vec![])?;
             let mut refining = Refining { queries, squared, k, nearest };
-            let (most, mut piece) = (self.piece(), Piece::default());
+            let (most, mut piece) = (self.piece().min(MOST), Piece::default());
             for (query, named) in candidates.iter().enumerate() {
                 let ids = memory::collect(named.iter().map(|hit| hit.id))?;
                 let mut slots = self.store.slots_of(&ids)?;
@@ -61,7 +64,9 @@ impl Common {
                 let mut rest = &slots[..];
                 while !rest.is_empty() {
                     let (now, later) = rest.split_at(rest.len().min(most - piece.slots.len()));
+                    memory::reserve_more(&mut piece.slots, now.len())?;
                     piece.slots.extend_from_slice(now);
+                    memory::reserve_more(&mut piece.ends, 1)?;
                     piece.ends.push((query, piece.slots.len()));
                     if piece.slots.len() == most {
                         self.refine_piece(std::mem::take(&mut piece), &mut refining).await?;

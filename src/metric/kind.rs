@@ -99,7 +99,7 @@ impl Metric {
     pub(crate) fn check_numbers(self) -> Result<()> {
         match self.counts_bits() {
             true => {
-                Err(Error::argument("metric", "l2sq, l2, cosine or ip: an index alone compares bits", self))
+                Err(Error::argument("metric", "l2sq, l2, cosine or ip: only an index compares bits", self))
             }
             false => Ok(()),
         }

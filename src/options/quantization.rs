@@ -16,8 +16,9 @@ pub enum Quantization {
     Auto,
     /// No copy: rows are screened as they are.
     None,
-    /// A copy in 8-bit integers, or of bits: `dim` bytes for each row, rounded up to a multiple of 32, and 16 more. Rows of i8, and of u8 under other metrics
-    /// than cosine, are their own copy where a GPU has them and they have up to 8,192 elements. Bits on a GPU are always so, whatever is asked for; longer ones have a copy.
+    /// A copy in 8-bit integers, or of bits: `dim` bytes for each row, rounded up to a multiple of 32, and 16 more. Rows of i8 and bits,
+    /// and of u8 under other metrics than cosine, are their own copy where they have up to 8,192 elements and a GPU or the host engine has
+    /// them. A GPU screens bits whatever is asked for.
     Int8,
 }
 

@@ -249,8 +249,8 @@ const WHOLE: u32 = 128;
 /// 2^24: at this length they go up to 16.
 const WHOLE_DIM: usize = 8192;
 
-/// Whether rows are integers or bits that can be their own codes. For cosine vectors are divided by their norms and lie around a centre, which u8
-/// would move to another place for each norm.
+/// Whether rows are integers or bits that can be their own codes. For cosine vectors are divided by their norms and lie around a centre,
+/// which u8 would move to another place for each norm.
 pub(crate) fn are_codes(metric: Metric, elements: ElementKind, dim: usize) -> bool {
     let is_fitting = match elements {
         ElementKind::I8 => true,

@@ -328,8 +328,12 @@ fn check_scores(bench: Bench<'_>, (screen, codes): (Screen, Codes), count: usize
     let columns = (part.column_first / BLOCK_ROWS + part.blocks + 1) as usize;
     let scores = bench.output(columns * room * BLOCK);
     let buffers = [&query_buffer, &row_buffer, &scores];
-    // Inner products in steps of 1 without any error, and numbers of bits where no vector has any: an interval is the negative score, or
-    // twice that.
+    // Inner products in steps of 1 without any error, and numbers of bits where no query has any: an interval is the negative score, or
+    // twice that and the number of the row's bits, which the scan counts.
+    let own = |row: usize| match codes {
+        Codes::Integers => 0.0,
+        Codes::Bits => common_bits(&rows[row], &rows[row]) as f32,
+    };
     let terms = bench.input(&vec![Terms { scale: 1.0, ..Terms::default() }; rows.len().max(count)]);
     let bits: Vec<u32> = (0..rows.len() as u32).map(|word| word.wrapping_mul(0x9e37_79b9) | 0x0100).collect();
     let (allowed, best) = (bench.input(&bits), bench.output(2 * count * columns));
@@ -373,7 +377,7 @@ fn check_scores(bench: Bench<'_>, (screen, codes): (Screen, Codes), count: usize
                 let want = if number < part.blocks as usize {
                     let block = block_first as usize + number * block_step as usize;
                     let usable = (block * BLOCK..(block + 1) * BLOCK).filter(is_usable);
-                    usable.map(|row| key_of(per_score * score(query, row))).min().unwrap_or(ABSENT)
+                    usable.map(|row| key_of(own(row) + per_score * score(query, row))).min().unwrap_or(ABSENT)
                 } else {
                     GUARD
                 };

@@ -26,8 +26,8 @@ pub struct Vectors {
 }
 
 impl Vectors {
-    /// Opens a file by its ending. Columns have names: `FILE.parquet:COLUMN`. `bits` says whether bytes or bools are bits. Binary values can
-    /// only be bits: without `bits` they are, and nothing else is.
+    /// Opens a file by its ending. Columns have names: `FILE.parquet:COLUMN`. `bits` says whether bytes or bools are bits. Binary values
+    /// can only be bits: without `bits` they are, and nothing else is.
     pub fn open(path: &Path, bits: Option<bool>) -> Result<Self> {
         match Place::of(path) {
             #[cfg(feature = "parquet")]

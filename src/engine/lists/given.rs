@@ -15,7 +15,7 @@ use crate::memory;
 use crate::metric::Metric;
 use crate::options::quantization::Quantization;
 
-/// Centroids that lists are made around, `[lists, dim]`.
+/// Centroids that lists are made around, `[lists, dim]`, of bits `[lists, 8 dim]`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct GivenCentroids<'a> {
     pub(crate) values: MatrixView<'a, f32>,

@@ -32,7 +32,7 @@ pub(crate) struct Parts {
     /// The slots of the index that have a row; none if all have.
     pub(super) alive: Option<Bits>,
     pub(super) end: usize,
-    /// The centroids of lists, `[lists, dim]`, for a device that comes when the others are lost.
+    /// The centroids of lists, `[lists, dim]`, of bits `[lists, 8 dim]`, for a device that comes when the others are lost.
     pub(super) centroids: Option<Vec<f32>>,
     /// The devices that are lost.
     lost: Vec<AtomicBool>,

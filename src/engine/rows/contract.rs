@@ -124,7 +124,7 @@ pub(crate) trait Rows: Debug + Send + Sync {
     /// The list of each row, which is that of its nearest centroid.
     fn assign<'f>(&'f self, rows: Vectors<'f>) -> Boxed<'f, Vec<Assigned>>;
 
-    /// The centroids of all lists, `[lists, dim]`.
+    /// The centroids of all lists, `[lists, dim]`, of bits `[lists, 8 dim]`.
     fn centroids(&self) -> Boxed<'_, Vec<f32>>;
 
     /// Whether new rows may be a matrix of the device.

@@ -2,7 +2,7 @@
 //!
 //! Scores come out as `[group][query][16]`: their reader keeps the constants of 16 rows in one register and walks over queries.
 //!
-//! Every instruction set gives the same integers. Components lie in -127..=127, and for long vectors in a smaller range that keeps dot
+//! Every instruction set gives the same integers. Components lie in -128..=127, and for long vectors in a smaller range that keeps dot
 //! products below 2^24 ([`Quantizing`](crate::screen::certificate::Quantizing)). The correction by `128 * sum(q)` therefore stays in i32,
 //! below 2^30.
 

@@ -28,7 +28,7 @@ fn numbers(count: usize, mut seed: u64, extreme: bool) -> Vec<i8> {
         .map(|_| {
             seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
             let value = (seed >> 33) % 255;
-            if extreme { if value < 128 { 127 } else { -127 } } else { (value as i32 - 127) as i8 }
+            if extreme { if value < 128 { 127 } else { -128 } } else { (value as i32 - 127) as i8 }
         })
         .collect()
 }

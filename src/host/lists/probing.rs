@@ -179,7 +179,7 @@ impl HostLists {
         }
         let limit = SearchLimit::Nearest(probes);
         let coarse = HostRequest { limit, allowed: None, progress: None, ..*request };
-        let (mut vectors, bits) = (queries.vectors, self.bits_of(queries.vectors)?);
+        let (mut vectors, bits) = (queries.vectors, self.as_numbers(queries.vectors)?);
         if let Some(bits) = &bits {
             vectors = MatrixView::new(bits, self.centroids.rows.dim())?;
         }
@@ -190,9 +190,9 @@ impl HostLists {
         memory::collect(nearest.rows.iter().map(|&(_, list)| list as u32))
     }
 
-    /// Queries as the centroids of rows of bits are compared with them: each byte becomes eight numbers 0 and 1, the highest bit first. None where
-    /// rows are numbers.
-    fn bits_of(&self, queries: MatrixView<'_, f32>) -> Result<Option<Vec<f32>>> {
+    /// Queries as the centroids of rows of bits are compared with them: each byte becomes eight numbers 0 and 1, the highest bit first.
+    /// None where rows are numbers.
+    fn as_numbers(&self, queries: MatrixView<'_, f32>) -> Result<Option<Vec<f32>>> {
         if self.centroids.rows.dim() == queries.dim() {
             return Ok(None);
         }

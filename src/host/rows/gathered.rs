@@ -59,6 +59,8 @@ impl HostRows {
         let is_short = eligible <= self.end() / SHARES[usize::from(!is_few)];
         let has_codes = self.is_quantized() && !is_few;
         let is_listed = match self.is_quantized() && is_few {
+            // A row that is its own code lies in as many lines of memory as its group: its distance takes as long as the group's scores.
+            true if self.values.codes().is_some() => false,
             true => eligible * queries * DENSE[1] < Self::groups_with(allowed) * DENSE[0],
             false => is_short,
         };

@@ -51,6 +51,7 @@ impl Quantizer {
             (-128.0..=127.0).contains(&code) && code == code.round_ties_even()
         };
         self.of_codes
+            && !self.counts_bits()
             && Quantizing::fits_whole(query.len())
             && query.iter().zip(self.centre.values()).all(fits)
     }

@@ -22,7 +22,8 @@ impl HostRows {
 
     fn reserve_exact(&mut self, room: usize) -> Result<()> {
         let what = if self.values.file().is_some() { "" } else { "rows, " };
-        let purpose = || format!("{what}norms, ids and 8-bit copies of {room} rows");
+        let copies = if self.values.codes().is_some() { "terms" } else { "8-bit copies" };
+        let purpose = || format!("{what}norms, ids and {copies} of {room} rows");
         let before = self.share.bytes();
         self.share.resize(purpose, self.bytes_of(room as u64))?;
         let reserved = self.reserve_parts(room);

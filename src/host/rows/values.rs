@@ -194,8 +194,10 @@ impl RowValues {
 
     /// Appends rows, for which memory was reserved.
     pub(crate) fn append(&mut self, rows: HostVectors<'_>, squared: &[f64]) {
-        if let Stored::Memory(elements) = &mut self.stored {
-            elements.append(rows.elements());
+        match &mut self.stored {
+            Stored::Memory(elements) => elements.append(rows.elements()),
+            // Their codes come in with their terms, slot by slot.
+            _ => debug_assert!(false, "rows in memory alone are appended"),
         }
         self.squared.extend_from_slice(squared);
     }

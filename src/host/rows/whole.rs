@@ -25,6 +25,7 @@ impl WholeRows {
 
     /// Writes a row of the same type into a slot.
     pub(crate) fn write(&mut self, slot: usize, row: Elements<'_>) {
+        debug_assert_eq!(row.kind(), self.elements, "an index converts rows before");
         let flipped = self.flipped();
         let codes = self.code.iter_mut().zip(row.bytes());
         codes.for_each(|(code, byte)| *code = (byte ^ flipped).cast_signed());

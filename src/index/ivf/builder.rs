@@ -17,6 +17,7 @@ use crate::metric::Metric;
 use crate::options::quantization::Quantization;
 use crate::options::residency::Residency;
 use crate::options::setters;
+use crate::store::{MAX_DIM, check_dim};
 
 /// Options of a new [`Ivf`]. Made by [`Ivf::builder`].
 #[derive(Debug, Clone)]
@@ -103,14 +104,26 @@ impl<'a> IvfBuilder<'a> {
             let Self { settings, lists, means } = self;
             let settings = settings.with_lists()?;
             let metric = settings.metric;
-            let check_sample = |dim: usize| match sample.dim() == metric.dim_of_centroids(dim) {
-                _ if sample.are_bits() != metric.counts_bits() => {
-                    let needed = if metric.counts_bits() { "bits" } else { "numbers" };
-                    let given = if sample.are_bits() { "bits" } else { "numbers" };
-                    Err(Error::argument("sample", format!("{needed}, as the index stores"), given))
+            let check_sample = |dim: usize| {
+                if sample.are_bits() != metric.counts_bits() {
+                    let of = |are_bits| if are_bits { "bits" } else { "numbers" };
+                    let needed = format!("{}, as the index stores", of(metric.counts_bits()));
+                    return Err(Error::argument("sample", needed, of(sample.are_bits())));
                 }
-                true => Ok(()),
-                false => Err(Error::argument("sample", format!("dim {dim}, as the index has"), sample.dim())),
+                check_dim(dim)?;
+                if metric.dim_of_centroids(dim) > MAX_DIM {
+                    let needed = format!(
+                        "at most {} bytes of bits, which centroids have a number each for",
+                        MAX_DIM / 8
+                    );
+                    return Err(Error::argument("dim", needed, dim));
+                }
+                match sample.dim() == metric.dim_of_centroids(dim) {
+                    true => Ok(()),
+                    false => {
+                        Err(Error::argument("sample", format!("dim {dim}, as the index has"), sample.dim()))
+                    }
+                }
             };
             let lists = lists.unwrap_or_else(|| Ivf::recommend(sample.rows()));
             let means = means.of(metric.of_centroids(), lists);

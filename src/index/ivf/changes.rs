@@ -29,9 +29,9 @@ impl Ivf {
 
     pub(crate) fn boxed_update<'s>(&'s mut self, ids: &'s [u64], rows: Vectors<'s>) -> Boxed<'s, ()> {
         Box::pin(async move {
+            let replaced = self.common.replaced(ids, &rows)?;
             let quantized = self.common.taken(&rows).await?;
             let rows = quantized.as_ref().map_or(rows, Vectors::from);
-            let replaced = self.common.replaced(ids, &rows)?;
             let (slots, pages) = self.placed(rows).await?;
             self.common.store_mut()?.update_at(ids, rows, &slots).await?;
             self.pages = pages;

@@ -99,8 +99,8 @@ impl Ivf {
         }
         async probes_for_recall_async;
 
-        /// The centroids, `[lists, dim]`: of length 1 for cosine and inner product, except where rows cancel each other out. Those of rows of bits
-        /// are `[lists, 8 dim]`, the share of the list's rows that have each bit, the highest bit of a byte first.
+        /// The centroids, `[lists, dim]`: of length 1 for cosine and inner product, except where rows cancel each other out. Those of
+        /// bits are `[lists, 8 dim]`: the mean of each bit of the rows that were trained on, the highest of a byte first.
         ///
         /// # Errors
         /// [`Error::DeviceLost`].

@@ -66,7 +66,7 @@ impl<'a> Loading<'a> {
             return Err(mismatch(reader.path(), format!("metadata `dim`, {needed}"), format!("{dim}")));
         }
         let Tag(quantization) = reader.get("screen", "auto, none or i8")?;
-        let quantizes = reader.has("quantises");
+        let quantizes = reader.has("quantises") && reader.get::<String>("quantises", "yes")? == "yes";
         let next: u64 = reader.get("next", "a whole number")?;
         let (elements, rows) = reader.rows("rows", dim)?;
         let elements = of_metric(reader.path(), metric, elements)?;
@@ -74,6 +74,10 @@ impl<'a> Loading<'a> {
         if next < rows as u64 || next > ID_LIMIT {
             let needed = format!("metadata `next`, from {rows}, the number of rows, to {ID_LIMIT}");
             return Err(mismatch(reader.path(), needed, next.to_string()));
+        }
+        if kind == kind_word(true) && metric.dim_of_centroids(dim) > MAX_DIM {
+            let needed = format!("metadata `dim`, 1 to {} for lists of bits", MAX_DIM / 8);
+            return Err(mismatch(reader.path(), needed, dim.to_string()));
         }
         // The centroids' type is checked where they are read.
         let lists = match kind.as_str() {
@@ -85,7 +89,7 @@ impl<'a> Loading<'a> {
         };
         let parts = reader.parts();
         let about = SavedIndex { lists, metric, dim, elements, quantizes, rows, quantization, next, parts };
-        if quantizes && !quantizing::keeps_order(metric, elements) {
+        if quantizes && !quantizing::can_store(metric, elements) {
             let needed = "rows of a type that others are quantised to under its metric";
             return Err(mismatch(reader.path(), needed, format!("{elements} under the metric {metric}")));
         }

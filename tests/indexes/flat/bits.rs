@@ -264,10 +264,10 @@ fn bits_and_numbers_are_told_apart() {
     numbers.add(&number).expect("a row");
     assert_eq!(refused(numbers.search(&row, 1)), "queries: needed numbers, as the index stores, given bits");
 
-    let needed = "needed numbers: an index alone takes bits, given bits";
+    let needed = "needed numbers: only an index takes bits, given bits";
     assert_eq!(refused(device.upload(&row)), format!("rows: {needed}"));
     assert_eq!(refused(device.nearest(&row, &number, Metric::L2, 1)), format!("queries: {needed}"));
-    let compares = "metric: needed l2sq, l2, cosine or ip: an index alone compares bits, given hamming";
+    let compares = "metric: needed l2sq, l2, cosine or ip: only an index compares bits, given hamming";
     assert_eq!(refused(device.nearest(&row, &row, Metric::Hamming, 1)), compares);
     assert_eq!(refused(KMeans::new(Metric::L2, 1).train(&device, &row)), format!("rows: {needed}"));
     let view = MatrixView::new(&[PackedBits(1), PackedBits(2)], 2).expect("a row");

@@ -1,21 +1,22 @@
 //! Rows that are quantised on their way in, and candidates that are refined by other rows: both as if each was done by hand.
 
 use crate::common::Engine::{self, Adapter, Host};
-use crate::support::{devices, flat, numbered};
+use crate::support::{devices, flat};
 use nearfield::{
-    AddOptions, Device, ElementKind, Filter, Flat, HostVectors, Index, Ivf, Matrix, Metric, Neighbors,
-    Quantization, Residency, SearchOptions,
+    AddOptions, Device, ElementKind, Filter, Flat, HostVectors, Ivf, Matrix, Metric, Neighbors, Quantization,
+    Residency, SearchOptions,
 };
 use nearfield_testing::living::bits;
 use nearfield_testing::{Random, view};
 use test_case::test_matrix;
 
-/// The candidates of each query: ids in any order, some of them twice, none for every fourth query.
+/// Candidates of each query, some of them twice, none for the last.
 fn candidates(rows: usize, queries: usize) -> Neighbors {
     let mut random = Random::new(0xca);
     let mut index = Flat::builder(&Device::host(), Metric::L2, 1).build().expect("an index");
     index.add(view(&random.floats(rows), 1)).expect("good rows");
-    let values = random.floats(queries);
+    let mut values = random.floats(queries);
+    values[queries - 1] = 9.0;
     let mut parts: Vec<Neighbors> = vec![];
     for seed in [2, 3] {
         let allowed: Vec<u64> = (0..rows as u64).filter(|id| id % seed == 0).collect();
@@ -33,9 +34,14 @@ fn candidates_are_refined_as_a_filter_of_them_is_searched(engine: Engine) {
     let (values, asked) = (random.floats(rows * dim), random.floats(queries * dim));
     let candidates = candidates(rows, queries);
     assert!((0..queries).any(|query| candidates.row(query).len() > 40));
+    assert!(candidates.row(queries - 1).is_empty());
     for metric in Metric::ALL.into_iter().filter(|metric| !Metric::OF_BITS.contains(metric)) {
         let host = flat(&Device::host(), metric, view(&values, dim), Quantization::None);
         let mut others = vec![flat(device, metric, view(&values, dim), Quantization::Auto)];
+        let file = tempfile::Builder::new().suffix(".nf").tempfile().expect("a file").into_temp_path();
+        host.save(&file).expect("a saved index");
+        let mapped = Flat::builder(device, metric, dim).mapped(&file).build();
+        others.push(mapped.expect("an index of a file"));
         if engine == Adapter {
             for residency in [Residency::Host, Residency::Streamed] {
                 let mut other =
@@ -43,6 +49,10 @@ fn candidates_are_refined_as_a_filter_of_them_is_searched(engine: Engine) {
                 other.add(view(&values, dim)).expect("good rows");
                 others.push(other);
             }
+            let copied = Flat::builder(device, metric, dim).keep_host_copy(true);
+            let mut copied = copied.build().expect("an index");
+            copied.add(view(&values, dim)).expect("good rows");
+            others.push(copied);
             let both = devices(engine, 2).expect("two devices");
             let mut halves = Flat::builder(&both, metric, dim).build().expect("an index");
             halves.add(view(&values, dim)).expect("good rows");
@@ -132,18 +142,18 @@ fn rows_are_quantised_on_their_way_in_and_searched_exactly(engine: Engine) {
         other.update(&[3, 9, 4], &more).expect("there");
         other.add(&one).expect("good rows");
     }
-    let mut floats = Flat::load(device, saved(&index)).expect("a file");
+    let mut loaded = Flat::load(device, saved(&index)).expect("a file");
     assert_eq!(
-        bits(&floats.search(queries, 20).expect("an answer")),
+        bits(&loaded.search(queries, 20).expect("an answer")),
         bits(&by_hand.search(queries, 20).expect("an answer"))
     );
     // A loaded index goes on quantising.
-    floats.add(view(&more, dim)).expect("good rows");
-    floats.update(&[0], view(&more[..dim], dim)).expect("there");
+    loaded.add(view(&more, dim)).expect("good rows");
+    loaded.update(&[0], view(&more[..dim], dim)).expect("there");
     by_hand.add(&scaled(&more, dim)).expect("good rows");
     by_hand.update(&[0], &scaled(&more[..dim], dim)).expect("there");
     assert_eq!(
-        bits(&floats.search(queries, 20).expect("an answer")),
+        bits(&loaded.search(queries, 20).expect("an answer")),
         bits(&by_hand.search(queries, 20).expect("an answer"))
     );
 
@@ -186,7 +196,7 @@ fn what_quantising_would_lose_is_refused() {
     assert!(plain.add(view(&[1.0, 2.0], 2)).is_err(), "an index that was not asked to quantise does not");
 }
 
-/// A dim that is no multiple of eight leaves bits of 0 at the end, which no distance counts.
+/// A dim that is no multiple of eight leaves bits of 0 at the end.
 #[test]
 fn signs_are_bits_in_the_order_of_numpy() {
     let values = [1.0, -1.0, 0.5, 0.0, -0.0, 2.0, 3.0, -4.0, 5.0, 6.0f32];
@@ -196,6 +206,56 @@ fn signs_are_bits_in_the_order_of_numpy() {
         panic!("two bytes of bits")
     };
     assert_eq!([bytes[0].0, bytes[1].0], [0b1010_0110, 0b1100_0000]);
-    let index = Index::from(flat(&Device::host(), Metric::L2, view(&values, 10), Quantization::None));
-    assert_eq!(index.ids().expect("ids"), numbered(1));
+}
+
+#[test_matrix([Adapter, Host])]
+fn integers_and_bits_are_refined_by_their_own_rows(engine: Engine) {
+    let Some(device) = engine.device() else { return };
+    let values = Random::new(0x1b).integers(300 * 16, 120);
+    let rows = Matrix::F32(values, 16);
+    let candidates = candidates(300, 4);
+    for (metric, kind) in [(Metric::L2, ElementKind::I8), (Metric::InnerProduct, ElementKind::F16)] {
+        let rows = rows.clone().to_kind(kind);
+        let builder = |device| Flat::builder(device, metric, 16).elements(kind).build().expect("an index");
+        let (mut own, mut host) = (builder(device), builder(&Device::host()));
+        [&mut own, &mut host].map(|index| index.add(&rows).expect("good rows"));
+        let queries = HostVectors::from(&rows).slice(20..24);
+        let found = own.refine(queries, &candidates, 6).expect("an answer");
+        assert_eq!(bits(&found), bits(&host.refine(queries, &candidates, 6).expect("an answer")), "{kind}");
+        assert!(found.row(0).len() == 6 && found.row(3).is_empty());
+    }
+    let rows = HostVectors::from(&rows).quantized(ElementKind::Bits).expect("bits");
+    let mut index = Flat::builder(device, Metric::Hamming, 2).build().expect("an index");
+    index.add(&rows).expect("good rows");
+    let query = HostVectors::from(&rows).slice(5..6);
+    let named = Neighbors::of_ids(&[9, 5, 7, 5], &[0, 4]).expect("candidates");
+    let found = index.refine(query, &named, 9).expect("an answer");
+    let options = SearchOptions::new(9).filter(Filter::ids(&[5, 7, 9]));
+    assert_eq!(bits(&found), bits(&index.search_with(query, &options).expect("an answer").neighbors));
+    assert!(Neighbors::of_ids(&[1, 2], &[0, 1]).is_err() && Neighbors::of_ids(&[], &[]).is_err());
+    assert_eq!(
+        index.refine(query, &Neighbors::of_ids(&[], &[0, 0]).expect("none"), 3).expect("none").hits(),
+        []
+    );
+}
+
+#[test]
+fn rows_of_a_file_are_not_quantised_and_too_large_numbers_are_refused() {
+    let host = Device::host();
+    let index = flat(&host, Metric::Cosine, view(&[1.0, 2.0, 3.0, 1e6], 2), Quantization::None);
+    let file = saved(&index);
+    let builder = || Flat::builder(&host, Metric::Cosine, 2);
+    let refused = builder().store(ElementKind::I8).mapped(&file).build().expect_err("rows of f32");
+    assert!(refused.to_string().starts_with("store: needed f32, as "), "{refused}");
+    let mut halves = builder().store(ElementKind::F16).build().expect("an index");
+    let refused = halves.add(view(&[1.0, 2.0, 3.0, 1e6], 2)).expect_err("beyond f16").to_string();
+    assert_eq!(refused, "rows: needed numbers in the range of f16, given others in row 1");
+    halves.add(view(&[1.0, 2.0], 2)).expect("good rows");
+    assert!(
+        halves.quantizes()
+            && !builder().store(ElementKind::I8).elements(ElementKind::F32).build().expect("one").quantizes()
+    );
+    let file = saved(&halves);
+    let mapped = builder().mapped(&file).build().expect("an index of a file");
+    assert!(mapped.quantizes() && mapped.clone_to(&host).expect("a copy").quantizes());
 }

@@ -83,7 +83,8 @@ pub(crate) struct Args {
     /// i8 and u8 take a quarter, and refuse rows of other numbers than their integers
     #[arg(long, value_name = "TYPE", value_parser = arguments::word::<ElementKind>)]
     elements: Option<ElementKind>,
-    /// Quantise the rows: to i8, with the metric cosine, each by its largest magnitude, or to f16 or bf16. What that loses is in docs/performance.md
+    /// Quantise the rows: to i8, with the metric cosine, each by its largest magnitude, or to f16 or bf16. What that loses is in
+    /// docs/performance.md
     #[arg(long, value_name = "TYPE", conflicts_with = "elements", value_parser = arguments::word::<ElementKind>)]
     store: Option<ElementKind>,
     /// Iterations of k-means that train the lists of an ivf index; by default 10
@@ -114,6 +115,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let inputs = [("--rows", Some(args.rows.as_path())), ("--row-ids", args.row_ids.as_deref())];
     files::check_outputs(&inputs, &[("--out", Some(&args.out))], args.force)?;
     files::check_bits(args.metric, args.bits)?;
+    if let (true, Some(store)) = (args.bits, args.store) {
+        anyhow::bail!("--store: needed none with --bits, given {store}");
+    }
     if let (true, Some(elements)) = (args.bits, args.elements) {
         ensure!(elements == ElementKind::Bits, "--elements: needed bits with --bits, given {elements}");
     }
@@ -183,7 +187,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
     let kind = index.elements().name();
     let record = json!({
-        "rows": index.len(), "dim": rows.dim(), "elements": kind, "quantises": args.store.is_some(), "index": arguments::name(args.index),
+        "rows": index.len(), "dim": rows.dim(), "elements": kind, "quantises": index.quantizes(), "index": arguments::name(args.index),
         "lists": lists, "metric": args.metric.name(), "device": device::to_json(devices[0].adapter()),
         "residency": index.residency().to_string(),
         "load_seconds": filled.load.as_secs_f64(), "train_seconds": train.as_secs_f64(),

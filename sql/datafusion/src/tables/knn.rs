@@ -13,9 +13,9 @@ use crate::tables::arguments::Arguments;
 /// The k nearest rows of a table to one query or several, exactly.
 ///
 /// `query` is a list of numbers or a binary value, whose bytes are eight bits each, or a list of several. `metric` is `cosine`, `l2`,
-/// `l2sq` or `ip`, and of bits (binary values, or lists of bytes) `hamming` or `jaccard`; where the call names none, that of the table's indexes, or
-/// `cosine`. `filter` is a condition in SQL, as a text: rows that do not fulfil it are not searched. A WHERE outside of the call applies to
-/// the answer.
+/// `l2sq` or `ip`, and of bits (binary values, or lists of bytes) `hamming` or `jaccard`; where the call names none, that of the table's
+/// indexes, or `cosine`. `filter` is a condition in SQL, as a text: rows that do not fulfil it are not searched. A WHERE outside of the
+/// call applies to the answer.
 #[derive(Debug)]
 pub(crate) struct KnnFunction;
 

@@ -12,6 +12,7 @@ use crate::error::Result;
 use crate::gpu::{BufferSlice, Commands, Profile, RowLayout};
 use crate::kernels::probe_slots;
 use crate::kernels::select_k::Selected;
+use crate::memory;
 
 /// A plan with its scratch buffers, which its batches use one after another.
 pub(super) struct ProbeBatches<'a> {
@@ -63,7 +64,9 @@ impl<'a> ProbeBatches<'a> {
     ) -> Result<()> {
         let SearchBuffers { coarse_queries, coarse_norms, refused, .. } = &*self.batch.buffers;
         let layout = self.probing.centroids.layout();
-        let chosen = queries.chosen(&numbers.iter().collect::<Vec<_>>())?;
+        let mut list = memory::with_room(numbers.len())?;
+        list.extend(numbers.iter());
+        let chosen = queries.chosen(&list)?;
         if let Some(bits) = HostVectors::from(&chosen).as_numbers()? {
             commands.upload_rows((coarse_queries, 0), layout, (&bits).into()).await?;
         }
