@@ -218,7 +218,9 @@ fn integers_and_bits_are_refined_by_their_own_rows(engine: Engine) {
         let rows = rows.clone().to_kind(kind);
         let builder = |device| Flat::builder(device, metric, 16).elements(kind).build().expect("an index");
         let (mut own, mut host) = (builder(device), builder(&Device::host()));
-        [&mut own, &mut host].map(|index| index.add(&rows).expect("good rows"));
+        for index in [&mut own, &mut host] {
+            index.add(&rows).expect("good rows");
+        }
         let queries = HostVectors::from(&rows).slice(20..24);
         let found = own.refine(queries, &candidates, 6).expect("an answer");
         assert_eq!(bits(&found), bits(&host.refine(queries, &candidates, 6).expect("an answer")), "{kind}");
