@@ -105,8 +105,9 @@ impl HostVectors<'_> {
         let piece = (interrupt::WORK / self.dim()).max(1);
         for (number, values) in values.chunks_mut(piece * dim).enumerate() {
             interrupt::check()?;
-            values.par_chunks_mut(dim).enumerate().for_each_init(Vec::new, |scratch, (row, values)| {
-                quantize(self.row(number * piece + row).widened_in(scratch), values);
+            values.par_chunks_mut(dim).enumerate().for_each(|(row, values)| {
+                let mut scratch = vec![];
+                quantize(self.row(number * piece + row).widened_in(&mut scratch), values);
             });
         }
         Ok(Matrix::of(values, dim))
