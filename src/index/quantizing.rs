@@ -1,6 +1,6 @@
 //! Vectors in fewer bits: what an index does with rows that come in where it stores others, and what a caller does with signs.
 
-use crate::elements::{Element, ElementKind, HostVectors, Matrix, PackedBits, with_type};
+use crate::elements::{Element, ElementKind, HostVectors, Matrix, PackedBits};
 use crate::error::{Error, Result};
 use crate::host;
 use crate::interrupt;
@@ -78,13 +78,14 @@ impl HostVectors<'_> {
             let needed = "numbers, and f16, bf16, i8 or bits to quantise them to";
             return Err(Error::argument("kind", needed, format!("{} and {kind}", self.kind())));
         }
-        // What is not finite would not be seen any more.
+        // Integers and bits hide a NaN, so the check comes first.
         host::checked("rows", *self)?;
         match kind {
             ElementKind::Bits => self.each_row(self.dim().div_ceil(8), signs),
             ElementKind::I8 => self.each_row(self.dim(), scaled),
             other => {
-                let rounded = with_type!(other, T => self.each_row(self.dim(), nearest::<T>))?;
+                let mut rounded = Matrix::with_room(other, self.rows(), self.dim())?;
+                rounded.extend(*self)?;
                 // Numbers that round to an infinity.
                 host::checked("rows", (&rounded).into()).map_err(|error| match error {
                     Error::NotFinite { row, .. } => Error::argument(
@@ -126,8 +127,4 @@ fn scaled(row: &[f32], integers: &mut [i8]) {
     let steps = if most > 0.0 { 127.0 / f64::from(most) } else { 0.0 };
     let each = integers.iter_mut().zip(row);
     each.for_each(|(integer, &value)| *integer = (f64::from(value) * steps).round_ties_even() as i8);
-}
-
-fn nearest<T: Element>(row: &[f32], values: &mut [T]) {
-    values.iter_mut().zip(row).for_each(|(own, &value)| *own = T::nearest(value));
 }

@@ -17,7 +17,7 @@ use crate::metric::Metric;
 use crate::options::quantization::Quantization;
 use crate::options::residency::Residency;
 use crate::options::setters;
-use crate::store::{MAX_DIM, check_dim};
+use crate::store::MAX_DIM;
 
 /// Options of a new [`Ivf`]. Made by [`Ivf::builder`].
 #[derive(Debug, Clone)]
@@ -110,7 +110,6 @@ impl<'a> IvfBuilder<'a> {
                     let needed = format!("{}, as the index stores", of(metric.counts_bits()));
                     return Err(Error::argument("sample", needed, of(sample.are_bits())));
                 }
-                check_dim(dim)?;
                 if metric.dim_of_centroids(dim) > MAX_DIM {
                     let needed = format!(
                         "at most {} bytes of bits, which centroids have a number each for",
