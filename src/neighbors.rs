@@ -241,12 +241,18 @@ impl Neighbors {
     pub(crate) fn join(parts: &[Self]) -> Result<Self> {
         let sum = |of: fn(&Self) -> usize| parts.iter().map(of).sum();
         let mut joined = Self::with_room(sum(Self::queries), sum(|part| part.hits.len()))?;
-        for part in parts {
-            let start = joined.hits.len();
-            joined.hits.extend_from_slice(&part.hits);
-            joined.offsets.extend(part.offsets[1..].iter().map(|end| start + end));
-        }
+        parts.iter().try_for_each(|part| joined.append(part))?;
         Ok(joined)
+    }
+
+    /// Appends the neighbours of other queries.
+    pub(crate) fn append(&mut self, others: &Self) -> Result<()> {
+        let start = self.hits.len();
+        memory::reserve_more(&mut self.hits, others.hits.len())?;
+        memory::reserve_more(&mut self.offsets, others.queries())?;
+        self.hits.extend_from_slice(&others.hits);
+        self.offsets.extend(others.offsets[1..].iter().map(|end| start + end));
+        Ok(())
     }
 
     /// Replaces squared distances by their roots. Squares in order have roots in order.

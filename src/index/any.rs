@@ -11,6 +11,7 @@ use crate::index::face::{index_methods, search_methods};
 use crate::index::flat::Flat;
 use crate::index::ivf::Ivf;
 use crate::index::loader::{FromSaved, Loader};
+use crate::index::pairwise::methods::pairwise_methods;
 use crate::index::saved::{Loading, SavedIndex, Saving};
 use crate::index::vector_index::vector_index;
 use crate::metric::Metric;
@@ -61,6 +62,7 @@ macro_rules! delegate {
 
 index_methods!(Index);
 search_methods!(Index);
+pairwise_methods!(Index, self => matches!(self, Self::Flat(_)));
 vector_index!(Index);
 
 impl Index {

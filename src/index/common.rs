@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::elements::{ElementKind, Matrix, MatrixView};
 use crate::engine::{
-    CopyOptions, Device, Devices, GivenCentroids, Recovered, RowShape, SearchRequest, SearchResult, Vectors,
-    open_rows,
+    Allowed, CopyOptions, Device, Devices, GivenCentroids, Recovered, RowShape, SearchRequest, SearchResult,
+    Vectors, open_rows,
 };
 use crate::error::{Error, Result};
 use crate::future::Boxed;
@@ -332,6 +332,11 @@ impl Common {
             let needed = if self.metric.counts_bits() { "bits" } else { "numbers" };
             return Err(Error::argument("queries", format!("{needed}, as the index stores"), queries.kind()));
         }
+        self.check_limits(options)
+    }
+
+    /// Checks what options say of the rows that are to be found.
+    pub(crate) fn check_limits(&self, options: &SearchOptions<'_>) -> Result<()> {
         check_k(options.k)?;
         if let Some(recall) = options.recall {
             check_recall(recall)?;
@@ -360,20 +365,31 @@ impl Common {
         probes: Option<u32>,
     ) -> Result<SearchResult> {
         let allowed = options.filter.map(|filter| self.store.allowed(&filter)).transpose()?;
+        self.search_among(&queries, options, probes, allowed.as_ref()).await
+    }
+
+    /// Searches only the rows that are allowed, in place of those that a filter of the options does.
+    pub(crate) async fn search_among(
+        &self,
+        queries: &Vectors<'_>,
+        options: &SearchOptions<'_>,
+        probes: Option<u32>,
+        allowed: Option<&Allowed>,
+    ) -> Result<SearchResult> {
         let radius = options.unlimited();
         // Plans have no use for a k that a radius stands for.
         let k = if radius.is_some() { 1 } else { options.k };
         let request = SearchRequest {
-            integral: self.is_integral(&queries),
+            integral: self.is_integral(queries),
             radius,
-            allowed: allowed.as_ref(),
+            allowed,
             probes,
             widens: options.iterative_scan || allowed.is_some(),
             profile: options.profile,
             progress: options.progress,
             ..SearchRequest::nearest(self.metric, k, self.budget)
         };
-        let mut found = self.store.search(&queries, &request).await?;
+        let mut found = self.store.search(queries, &request).await?;
         if let Some(limit) = options.radius.filter(|_| radius.is_none()) {
             found.neighbors.cut_at(limit);
         }

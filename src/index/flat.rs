@@ -11,6 +11,7 @@ use crate::future::{Boxed, blocking_and_async};
 use crate::index::common::{Common, Resources, Settings, resource_methods};
 use crate::index::face::{index_methods, search_methods};
 use crate::index::loader::{FromSaved, Loader};
+use crate::index::pairwise::methods::pairwise_methods;
 use crate::index::quantizing::element_methods;
 use crate::index::saved::{Loading, Saving};
 use crate::index::shared::SharedSearches;
@@ -90,6 +91,7 @@ impl FlatBuilder {
 
 index_methods!(Flat);
 search_methods!(Flat);
+pairwise_methods!(Flat, self => true);
 vector_index!(Flat);
 
 impl Flat {

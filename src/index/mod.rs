@@ -13,6 +13,7 @@ pub(crate) mod kmeans;
 pub(crate) mod loader;
 #[cfg(not(target_arch = "wasm32"))]
 mod mapped;
+pub(crate) mod pairwise;
 pub(crate) mod quantizing;
 mod refining;
 pub(crate) mod saved;

@@ -27,7 +27,7 @@ macro_rules! setters {
 pub(crate) use setters;
 
 /// A function that a long call tells how far it is: the number of rows or queries done so far.
-type Progress<'a> = &'a (dyn Fn(usize) + Send + Sync);
+pub(crate) type Progress<'a> = &'a (dyn Fn(usize) + Send + Sync);
 
 /// How rows are added: see [`Flat::add_with`](crate::Flat::add_with).
 ///

@@ -22,6 +22,7 @@ mod living;
 mod lost;
 #[cfg(target_os = "linux")]
 mod memory;
+mod pairwise;
 mod several;
 mod support;
 mod within;

@@ -3,6 +3,7 @@
 //! with a second copy on the host. Rows have the lists of an `Ivf` too: wherever they go, the lists go with them.
 
 use std::fmt::Debug;
+use std::future::ready;
 use std::sync::Arc;
 
 use crate::bits::Bits;
@@ -22,6 +23,7 @@ use crate::future::{Boxed, RowProgress};
 use crate::host::HostRows;
 use crate::memory;
 use crate::metric::Metric;
+use crate::neighbors::Neighbors;
 use crate::options::residency::Residency;
 use crate::usage::Memory;
 
@@ -87,6 +89,12 @@ pub(crate) trait Rows: Debug + Send + Sync {
         queries: &'f Vectors<'f>,
         request: &'f SearchRequest<'f>,
     ) -> Boxed<'f, SearchResult>;
+
+    /// The k nearest other rows of every row that is allowed, slot by slot; none where searches for all rows take no longer. Distances of L2
+    /// are its squares.
+    fn graph<'f>(&'f self, _request: &'f SearchRequest<'f>) -> Boxed<'f, Option<Neighbors>> {
+        Box::pin(ready(Ok(None)))
+    }
 
     /// Whether searches of all rows, or of this many lists a query, are faster together. On the host those that one thread answers are
     /// faster side by side.

@@ -23,7 +23,9 @@ use crate::host::{HostLists, HostRows, fills_threads};
 use crate::interrupt;
 use crate::memory;
 use crate::metric::Metric;
+use crate::neighbors::Neighbors;
 use crate::options::residency::Residency;
+use crate::platform::CAN_WAIT;
 use crate::usage::Memory;
 
 /// Rows of the host engine, and their lists.
@@ -92,6 +94,18 @@ impl Rows for ListedRows {
                 None => host::search(&self.rows, queries, request),
             };
             by_turns(queries.on_host()?, request, search).await
+        })
+    }
+
+    fn graph<'f>(&'f self, request: &'f SearchRequest<'f>) -> Boxed<'f, Option<Neighbors>> {
+        Box::pin(async move {
+            if !CAN_WAIT {
+                // A browser's page needs turns, which searches give it.
+                return Ok(None);
+            }
+            self.rows.check_file()?;
+            let hits = self.rows.graph(request.k, &request.on_host(request.progress))?;
+            Ok(hits.map(|hits| host::found(hits, request)).transpose()?.map(|found| found.neighbors))
         })
     }
 

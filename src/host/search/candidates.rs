@@ -13,6 +13,9 @@ pub(crate) type Hit = (u32, u64);
 /// Rows are refined together once at least this many wait.
 const MIN_WAITING: usize = 512;
 
+/// The same where every row of an index has candidates.
+const FEW_WAITING: usize = 32;
+
 /// Rows that are on their way to the caches while one is refined.
 const AHEAD: usize = 2;
 
@@ -21,6 +24,8 @@ const AHEAD: usize = 2;
 pub(crate) struct Candidates {
     /// The number of rows to find; none for all within the limit.
     k: Option<usize>,
+    /// Rows that wait until some are refined, at least.
+    most_waiting: usize,
     pub(crate) limit: f32,
     /// Keys of the k smallest upper ends.
     uppers: BinaryHeap<u32>,
@@ -42,6 +47,19 @@ impl Candidates {
         Ok(Self { uppers, ..Self::new(Some(k), f32::INFINITY, at_once)? })
     }
 
+    /// For the k nearest, k > 0, in little memory. None of it is taken yet.
+    pub(crate) fn of_few(k: usize) -> Self {
+        let (uppers, waiting, best) = (BinaryHeap::new(), vec![], vec![]);
+        let (k, limit, most_waiting) = (Some(k), f32::INFINITY, FEW_WAITING);
+        Self { k, most_waiting, limit, uppers, waiting, best, refined: 0, is_incomplete: false }
+    }
+
+    /// Bytes that those take between two rows that are added.
+    pub(crate) fn bytes_of_few(k: usize) -> usize {
+        let waiting = 2 * FEW_WAITING.max(k.saturating_mul(2));
+        size_of::<Self>() + waiting * size_of::<(f32, u32)>() + k * (size_of::<u32>() + size_of::<Hit>())
+    }
+
     /// For all of `rows` rows within a limit.
     pub(crate) fn within(limit: f32, rows: usize) -> Result<Self> {
         Self::new(None, limit, rows.min(MIN_WAITING))
@@ -52,18 +70,19 @@ impl Candidates {
     /// search.
     fn new(k: Option<usize>, limit: f32, waiting: usize) -> Result<Self> {
         let (uppers, waiting) = (BinaryHeap::new(), memory::with_room(waiting)?);
-        Ok(Self { k, limit, uppers, waiting, best: vec![], refined: 0, is_incomplete: false })
+        let most_waiting = MIN_WAITING;
+        Ok(Self { k, most_waiting, limit, uppers, waiting, best: vec![], refined: 0, is_incomplete: false })
     }
 
     /// Bytes that the candidates of a query take. Vectors exist twice while they grow, and waiting rows lie beside their refined copies.
     pub(crate) fn bytes(k: usize) -> usize {
-        let waiting = 2 * Self::settled_at(k);
+        let waiting = 2 * Self::settled_at(MIN_WAITING, k);
         2 * (waiting * size_of::<(f32, u32)>() + k * size_of::<u32>()) + (waiting + k) * size_of::<Hit>()
     }
 
     /// When twice this many rows wait, those above the limit are dropped. If this many are left, they are settled.
-    fn settled_at(k: usize) -> usize {
-        MIN_WAITING.max(k.saturating_mul(2))
+    fn settled_at(most_waiting: usize, k: usize) -> usize {
+        most_waiting.max(k.saturating_mul(2))
     }
 
     /// Rows that are still to be refined.
@@ -78,14 +97,15 @@ impl Candidates {
             return false;
         }
         self.waiting.push((lower, slot));
-        let Some(k) = self.k else { return self.waiting.len() >= MIN_WAITING };
+        let Some(k) = self.k else { return self.waiting.len() >= self.most_waiting };
         self.add_upper(k, key_of(upper));
         self.lower_limit(k);
-        if self.waiting.len() < 2 * Self::settled_at(k) {
+        let settled_at = Self::settled_at(self.most_waiting, k);
+        if self.waiting.len() < 2 * settled_at {
             return false;
         }
         self.waiting.retain(|&(lower, _)| lower <= self.limit);
-        self.waiting.len() >= Self::settled_at(k)
+        self.waiting.len() >= settled_at
     }
 
     /// Notes that memory ran out. The limit excludes every later row, so the scan ends soon.

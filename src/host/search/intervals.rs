@@ -91,6 +91,41 @@ pub(crate) fn sift<S: Score>(
     );
 }
 
+/// The same for queries that are rows themselves, whose distances have no direction: passes every pair whose lower end is not above the
+/// limit of one of both. `keep` returns the limits of the query and of the row from then on.
+pub(crate) fn sift_pairs<S: Score>(
+    groups: &[GroupTerms],
+    queries: &[QueryTerms],
+    (scores, pitch): (&[S], [usize; 2]),
+    (limits, row_limits): (&mut [f32], &mut [[f32; GROUP]]),
+    mut keep: impl FnMut(usize, usize, usize, f32) -> [f32; 2],
+) {
+    with_widest_registers(
+        #[inline(always)]
+        || {
+            for (number, (group, of_rows)) in groups.iter().zip(row_limits.iter_mut()).enumerate() {
+                for (query, (terms, limit)) in queries.iter().zip(limits.iter_mut()).enumerate() {
+                    let start = number * pitch[0] + query * pitch[1];
+                    let Some(scores) = scores[start..].first_chunk::<GROUP>() else { return };
+                    let ends = terms.lower_ends(group, scores);
+                    let mut passed = false;
+                    for lane in 0..GROUP {
+                        passed |= (ends[lane] <= *limit) | (ends[lane] <= of_rows[lane]);
+                    }
+                    if !passed {
+                        continue;
+                    }
+                    for (lane, &end) in ends.iter().enumerate() {
+                        if end <= *limit || end <= of_rows[lane] {
+                            [*limit, of_rows[lane]] = keep(query, number, lane, end);
+                        }
+                    }
+                }
+            }
+        },
+    );
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

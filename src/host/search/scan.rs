@@ -128,16 +128,29 @@ impl HostRows {
     }
 
     /// Computes the distances of a query's waiting rows.
-    fn settle(&self, batch: Batch<'_>, query: usize, candidates: &mut Candidates) {
+    pub(crate) fn settle(&self, batch: Batch<'_>, query: usize, candidates: &mut Candidates) {
         // Threads that score rows take no memory without asking, because another may have taken all that was left.
         let Ok(mut scratch) = memory::filled(self.values.scratch_len(), 0.0) else {
             return candidates.give_up();
         };
         let query = NormedVector { values: batch.vectors.row(query), squared: batch.squared[query] };
+        self.settle_for(query, candidates, &mut scratch);
+    }
+
+    /// Computes the distances of the waiting rows of a row.
+    pub(crate) fn settle_row(&self, slot: usize, candidates: &mut Candidates) {
+        let [own, scratch] = [0, 1].map(|_| memory::filled(self.values.scratch_len(), 0.0));
+        let (Ok(mut own), Ok(mut scratch)) = (own, scratch) else { return candidates.give_up() };
+        let query =
+            NormedVector { values: self.values.row(slot, &mut own), squared: self.values.squared[slot] };
+        self.settle_for(query, candidates, &mut scratch);
+    }
+
+    fn settle_for(&self, query: NormedVector<'_>, candidates: &mut Candidates, scratch: &mut [f32]) {
         candidates.settle(|slot, soon| {
             let slot = slot as usize;
             soon.into_iter().for_each(|soon| self.values.prefetch(soon as usize));
-            let values = self.values.row(slot, &mut scratch);
+            let values = self.values.row(slot, scratch);
             let row = NormedVector { values, squared: self.values.squared[slot] };
             (key_of(distance(self.metric, query, row)), self.ids[slot])
         });

@@ -16,7 +16,7 @@ use crate::memory::{self, out_of_memory};
 pub(crate) const QUERIES: usize = 8 * PANEL;
 
 /// Groups of rows that are scored at a time: their scores fit the second-level cache.
-const GROUPS: usize = 16;
+pub(crate) const GROUPS: usize = 16;
 
 /// The most queries of a batch.
 const BATCH: usize = 4096;

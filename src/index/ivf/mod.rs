@@ -16,6 +16,7 @@ use crate::future::{Boxed, blocking_and_async};
 use crate::index::common::Common;
 use crate::index::face::{index_methods, search_methods};
 use crate::index::loader::Loader;
+use crate::index::pairwise::methods::pairwise_methods;
 use crate::index::shared::SharedSearches;
 use crate::index::vector_index::vector_index;
 use crate::metric::Metric;
@@ -58,6 +59,7 @@ pub struct Ivf {
 
 index_methods!(Ivf);
 search_methods!(Ivf);
+pairwise_methods!(Ivf, self => false);
 vector_index!(Ivf);
 
 impl Ivf {

@@ -1,0 +1,166 @@
+//! The graph of nearest neighbours: those of every row among the others.
+
+use crate::engine::{SearchRequest, SearchResult, Vectors};
+use crate::error::{Error, Result};
+use crate::future::Boxed;
+use crate::index::common::Common;
+use crate::interrupt;
+use crate::memory;
+use crate::neighbors::Neighbors;
+use crate::options::SearchOptions;
+
+/// The neighbours of every row of an index among its other rows: [`Flat::knn_graph`](crate::Flat::knn_graph).
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct KnnGraph {
+    ids: Vec<u64>,
+    neighbors: Neighbors,
+}
+
+impl KnnGraph {
+    /// The rows, by ascending id.
+    pub fn ids(&self) -> &[u64] {
+        &self.ids
+    }
+
+    /// The neighbours of each row, `[rows, up to k]`, in the order of [`ids`](Self::ids): nearest first, ties by the smaller id. The row
+    /// itself is not among them.
+    pub fn neighbors(&self) -> &Neighbors {
+        &self.neighbors
+    }
+
+    /// The place of a row of the graph among its ids.
+    pub(super) fn place_of(&self, id: u64) -> usize {
+        // Ids that nobody chose are their own places.
+        match self.ids.get(id as usize) {
+            Some(&same) if same == id => id as usize,
+            _ => self.ids.binary_search(&id).unwrap_or_default(),
+        }
+    }
+}
+
+/// An index, as the graph of its rows needs it.
+pub(crate) trait Searched: Sync {
+    fn common(&self) -> &Common;
+
+    /// Whether a search without probes goes through all rows.
+    fn is_exact(&self) -> bool;
+
+    fn searched<'s>(
+        &'s self,
+        queries: Vectors<'s>,
+        options: &'s SearchOptions<'_>,
+    ) -> Boxed<'s, SearchResult>;
+}
+
+/// A function that takes some rows, by ascending id, and their neighbours.
+pub(crate) type Visit<'v> = &'v mut (dyn FnMut(&[u64], Neighbors) -> Result<()> + Send);
+
+/// Bytes of rows that are searched for at a time.
+const PIECES: usize = 4;
+
+pub(crate) fn knn_graph<'f>(index: &'f dyn Searched, options: &'f SearchOptions<'_>) -> Boxed<'f, KnnGraph> {
+    Box::pin(async move {
+        let common = index.common();
+        common.check_options(options)?;
+        let rows = common.rows_of(options)?;
+        if index.is_exact()
+            && options.unlimited().is_none()
+            && options.probes.is_none()
+            && let Some(neighbors) = common.graph(&rows, options).await?
+        {
+            return Ok(KnnGraph { ids: rows, neighbors });
+        }
+        let mut neighbors = Neighbors::with_room(rows.len(), rows.len().saturating_mul(options.k.min(64)))?;
+        visit(index, &rows, options, &mut |_, found| neighbors.append(&found)).await?;
+        Ok(KnnGraph { ids: rows, neighbors })
+    })
+}
+
+pub(crate) fn visit_knn_graph<'f>(
+    index: &'f dyn Searched,
+    options: &'f SearchOptions<'_>,
+    take: Visit<'f>,
+) -> Boxed<'f, ()> {
+    Box::pin(async move {
+        index.common().check_options(options)?;
+        let rows = index.common().rows_of(options)?;
+        visit(index, &rows, options, take).await
+    })
+}
+
+/// Searches for rows piece by piece. Each search is for a neighbour more than wanted, because a row finds itself.
+async fn visit(
+    index: &dyn Searched,
+    rows: &[u64],
+    options: &SearchOptions<'_>,
+    take: Visit<'_>,
+) -> Result<()> {
+    let common = index.common();
+    let mut done = 0;
+    for piece in rows.chunks(PIECES * common.piece()) {
+        interrupt::check()?;
+        let queries = common.fetch(piece).await?;
+        let progress = |answered| options.progress.iter().for_each(|progress| progress(done + answered));
+        let of_piece = SearchOptions { k: options.k.saturating_add(1), ..options.clone() };
+        let of_piece = of_piece.progress(&progress);
+        let found = index.searched((&queries).into(), &of_piece).await?.neighbors;
+        drop(queries);
+        let mut others = Neighbors::with_room(piece.len(), found.hits().len())?;
+        for (&own, hits) in piece.iter().zip(&found) {
+            others.push_row(hits.iter().filter(|hit| hit.id != own).take(options.k).copied());
+        }
+        take(piece, others)?;
+        done += piece.len();
+    }
+    Ok(())
+}
+
+impl Common {
+    /// The rows that options are about, by ascending id.
+    pub(super) fn rows_of(&self, options: &SearchOptions<'_>) -> Result<Vec<u64>> {
+        let ids = self.store.ids()?;
+        let Some(filter) = options.filter else { return Ok(ids) };
+        let allowed = self.store.allowed(&filter)?.bits;
+        let is_allowed = |&id: &u64| self.store.slot_of(id).is_some_and(|slot| allowed.get(slot as usize));
+        let mut some = memory::with_room(allowed.count_ones())?;
+        some.extend(ids.into_iter().filter(is_allowed));
+        Ok(some)
+    }
+
+    /// The nearest other rows of these, where the engine has a way that is faster than a search for each.
+    async fn graph(&self, rows: &[u64], options: &SearchOptions<'_>) -> Result<Option<Neighbors>> {
+        let allowed = options.filter.map(|filter| self.store.allowed(&filter)).transpose()?;
+        let request = SearchRequest {
+            integral: self.elements.is_integer(),
+            allowed: allowed.as_ref(),
+            progress: options.progress,
+            ..SearchRequest::nearest(self.metric, options.k, self.budget)
+        };
+        let Some(mut found) = self.store.rows.graph(&request).await? else { return Ok(None) };
+        if self.metric.is_root() {
+            found.take_roots();
+        }
+        if let Some(radius) = options.radius {
+            found.cut_at(radius);
+        }
+        let slots = self.store.slots_of(rows)?;
+        if slots.is_sorted() {
+            return Ok(Some(found));
+        }
+        let mut sorted = memory::copied(&slots)?;
+        sorted.sort_unstable();
+        let mut by_id = Neighbors::with_room(rows.len(), found.hits().len())?;
+        for slot in &slots {
+            by_id.push_row(found.row(sorted.binary_search(slot).unwrap_or_default()).iter().copied());
+        }
+        Ok(Some(by_id))
+    }
+
+    /// Checks options that are for every row: an index without rows has no search that would.
+    fn check_options(&self, options: &SearchOptions<'_>) -> Result<()> {
+        if options.profile {
+            return Err(Error::argument("profile", "false: a graph has no profile", true));
+        }
+        self.check_limits(options)
+    }
+}

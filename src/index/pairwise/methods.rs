@@ -1,0 +1,168 @@
+//! The methods of every row against every row, written once for every kind of index.
+
+/// Writes the methods, over `common` and `boxed_search`. `$is_exact` tells whether a search without probes goes through all rows.
+macro_rules! pairwise_methods {
+    ($Index:ident, $self:ident => $is_exact:expr) => {
+        impl $crate::index::pairwise::graph::Searched for $Index {
+            fn common(&self) -> &Common {
+                self.common()
+            }
+
+            fn is_exact(&$self) -> bool {
+                $is_exact
+            }
+
+            fn searched<'s>(
+                &'s self,
+                queries: Vectors<'s>,
+                options: &'s SearchOptions<'_>,
+            ) -> Boxed<'s, SearchResult> {
+                self.boxed_search(queries, options)
+            }
+        }
+
+        impl $Index {
+            crate::future::blocking_and_async! { self.common().device;
+                /// The k nearest other rows of every row. A row is left out by its place, not by its distance: duplicates of it are
+                /// neighbours. An [`Ivf`](crate::Ivf) finds those in the [`default_probes`](crate::Ivf::default_probes) lists that are
+                /// nearest to each row.
+                ///
+                /// UMAP, t-SNE and clustering begin with this graph.
+                ///
+                /// # Errors
+                /// As [`knn_graph_with`](Self::knn_graph_with).
+                ///
+                /// ```
+                /// use nearfield::{Device, Flat, Metric};
+                /// let mut index = Flat::builder(&Device::host(), Metric::L2, 1).build()?;
+                /// index.add(&[[0.0f32], [0.0], [5.0], [7.0]])?;
+                /// let graph = index.knn_graph(2)?;
+                /// let nearest: Vec<u64> = graph.neighbors().iter().map(|row| row[0].id).collect();
+                /// assert_eq!(nearest, [1, 0, 3, 2]);
+                /// # Ok::<(), nearfield::Error>(())
+                /// ```
+                pub fn knn_graph(&self, k: usize) -> Result<$crate::KnnGraph> {
+                    $crate::index::pairwise::graph::knn_graph(self, &SearchOptions::new(k))
+                }
+                async knn_graph_async;
+
+                /// [`knn_graph`](Self::knn_graph) with options: k, or a radius within which all rows are neighbours; the rows that are compared
+                /// (a filter); the lists that an [`Ivf`](crate::Ivf) probes, or the recall that it is to have; progress in rows.
+                ///
+                /// # Errors
+                /// As [`search_with`](Self::search_with); [`Error::Argument`] for a profile.
+                pub fn knn_graph_with(&self, options: &SearchOptions<'_>) -> Result<$crate::KnnGraph> {
+                    $crate::index::pairwise::graph::knn_graph(self, options)
+                }
+                async knn_graph_with_async;
+
+                /// Calls `take` with the rows of the graph piece by piece, by ascending id, and the neighbours of each: for a graph that is
+                /// larger than memory. An error of `take` ends it. Every row is searched for by itself, which takes up to twice as long as
+                /// [`knn_graph_with`](Self::knn_graph_with).
+                ///
+                /// # Errors
+                /// As [`knn_graph_with`](Self::knn_graph_with), and those of `take`.
+                ///
+                /// ```
+                /// use nearfield::{Device, Flat, Metric, SearchOptions};
+                /// let mut index = Flat::builder(&Device::host(), Metric::L2, 1).build()?;
+                /// index.add(&[[0.0f32], [1.0], [5.0]])?;
+                /// let mut edges = 0;
+                /// index.visit_knn_graph(&SearchOptions::new(2), &mut |ids, neighbors| {
+                ///     assert_eq!(ids.len(), neighbors.queries());
+                ///     edges += neighbors.hits().len();
+                ///     Ok(())
+                /// })?;
+                /// assert_eq!(edges, 6);
+                /// # Ok::<(), nearfield::Error>(())
+                /// ```
+                pub fn visit_knn_graph(
+                    &self,
+                    options: &SearchOptions<'_>,
+                    take: &mut (dyn FnMut(&[u64], Neighbors) -> Result<()> + Send),
+                ) -> Result<()> {
+                    $crate::index::pairwise::graph::visit_knn_graph(self, options, take)
+                }
+                async visit_knn_graph_async;
+
+                /// All pairs of rows whose distance is below a radius, each once: `a` is below `b`, and pairs are in the order of both.
+                /// An [`Ivf`](crate::Ivf) goes through all rows.
+                ///
+                /// # Errors
+                /// As [`visit_pairs`](Self::visit_pairs).
+                ///
+                /// ```
+                /// use nearfield::{Device, Flat, Metric, Pair};
+                /// let mut index = Flat::builder(&Device::host(), Metric::L2, 1).build()?;
+                /// index.add(&[[0.0f32], [4.0], [0.5]])?;
+                /// assert_eq!(index.pairs_within(1.0)?, [Pair { a: 0, b: 2, distance: 0.5 }]);
+                /// # Ok::<(), nearfield::Error>(())
+                /// ```
+                pub fn pairs_within(&self, radius: f32) -> Result<Vec<$crate::Pair>> {
+                    self.common().pairs_within(radius)
+                }
+                async pairs_within_async;
+
+                /// How many pairs of rows have a distance below a radius. No more of them are in memory than a search finds at a time.
+                ///
+                /// # Errors
+                /// As [`visit_pairs`](Self::visit_pairs).
+                pub fn count_pairs_within(&self, radius: f32) -> Result<u64> {
+                    self.common().count_pairs(radius)
+                }
+                async count_pairs_within_async;
+
+                /// Calls `take` with all pairs of rows within [`SearchOptions::within`], some at a time, in the order of
+                /// [`pairs_within`](Self::pairs_within). A filter restricts both rows of a pair. An error of `take` ends it.
+                ///
+                /// Memory holds the pairs of some rows with those behind them. How many rows, follows from how many pairs the rows before
+                /// had: some four million pairs at a time, more only where rows suddenly have many.
+                ///
+                /// # Errors
+                /// [`Error::Argument`] without a radius, for a radius that is NaN, beside a k and for probes; [`Error::Budget`];
+                /// [`Error::OutOfMemory`]; [`Error::DeviceLost`]; those of `take`.
+                ///
+                /// ```
+                /// use nearfield::{Device, Flat, Metric, SearchOptions};
+                /// let mut index = Flat::builder(&Device::host(), Metric::L2, 1).build()?;
+                /// index.add(&[[0.0f32], [1.0], [1.5], [9.0]])?;
+                /// index.visit_pairs(&SearchOptions::within(1.2), &mut |pairs| {
+                ///     pairs.iter().for_each(|pair| println!("{} {} {}", pair.a, pair.b, pair.distance));
+                ///     Ok(())
+                /// })?;
+                /// # Ok::<(), nearfield::Error>(())
+                /// ```
+                pub fn visit_pairs(
+                    &self,
+                    options: &SearchOptions<'_>,
+                    take: &mut (dyn FnMut(&[$crate::Pair]) -> Result<()> + Send),
+                ) -> Result<()> {
+                    self.common().visit_pairs(options, take)
+                }
+                async visit_pairs_async;
+
+                /// The rows that lie within a threshold of each other: their groups, which rows to keep, and why the others go. Nothing is
+                /// removed: [`remove`](Self::remove) takes the ids.
+                ///
+                /// # Errors
+                /// As [`visit_pairs`](Self::visit_pairs); [`Error::Argument`], [`Error::UnknownId`] and [`Error::DuplicateId`] for an order
+                /// that is not one of the rows that are compared.
+                ///
+                /// ```
+                /// use nearfield::{Device, DuplicateOptions, Flat, Metric};
+                /// let mut index = Flat::builder(&Device::host(), Metric::L2, 1).build()?;
+                /// index.add(&[[0.0f32], [9.0], [0.1]])?;
+                /// let found = index.duplicates(&DuplicateOptions::new(0.5))?;
+                /// assert_eq!((&found.kept[..], &found.groups[..]), (&[0, 1][..], &[vec![0, 2]][..]));
+                /// assert_eq!((found.removed[0].id, found.removed[0].near), (2, 0));
+                /// # Ok::<(), nearfield::Error>(())
+                /// ```
+                pub fn duplicates(&self, options: &$crate::DuplicateOptions<'_>) -> Result<$crate::Duplicates> {
+                    self.common().duplicates(options)
+                }
+                async duplicates_async;
+            }
+        }
+    };
+}
+pub(crate) use pairwise_methods;
