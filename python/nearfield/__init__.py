@@ -7,7 +7,8 @@
     >>> ids[:, 0]
     array([0, 1])
 
-`Flat` searches all rows, `Ivf` the lists of rows that are nearest to a query, and `knn` rows without an index. `nearfield.sklearn` has
+`Flat` searches all rows, `Ivf` the lists of rows that are nearest to a query, and `knn` rows without an index. `knn_graph`,
+`pairs_within` and `duplicates` compare every row with every other. `nearfield.sklearn` has
 estimators of scikit-learn, `nearfield.faiss` the interface of faiss, and `nearfield.reduce` sums, norms and extremes.
 """
 
@@ -38,11 +39,14 @@ from nearfield._native import (
     load,
     quantize,
 )
-from nearfield._types import Adapter, Error, Neighbors, OutOfMemory, Ragged
+from nearfield._pairwise import count_pairs_within, duplicates, knn_graph, pairs_within
+from nearfield._types import Adapter, Csr, Duplicates, Error, Neighbors, OutOfMemory, Pairs, Ragged
 
 __all__ = [
     "Adapter",
+    "Csr",
     "Device",
+    "Duplicates",
     "Error",
     "Flat",
     "Index",
@@ -50,13 +54,18 @@ __all__ = [
     "KMeans",
     "Neighbors",
     "OutOfMemory",
+    "Pairs",
     "Ragged",
     "__version__",
+    "count_pairs_within",
     "devices",
     "distances",
+    "duplicates",
     "from_bytes",
     "knn",
+    "knn_graph",
     "load",
+    "pairs_within",
     "quantize",
     "reduce",
 ]

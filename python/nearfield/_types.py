@@ -49,6 +49,41 @@ class Ragged(NamedTuple):
     ids: NDArray[np.int64]
 
 
+class Csr(NamedTuple):
+    """A sparse matrix of distances: `scipy.sparse.csr_matrix(graph, shape=(n, n))` takes it. The entries of row i are at
+    `indptr[i]:indptr[i + 1]`, nearest first."""
+
+    data: NDArray[np.float32]
+    indices: NDArray[np.int64]
+    """The column of each entry."""
+    indptr: NDArray[np.int64]
+    """`[rows + 1]`."""
+
+
+class Pairs(NamedTuple):
+    """Pairs of rows, each once, in the order of both ids."""
+
+    a: NDArray[np.int64]
+    """The smaller id of each pair."""
+    b: NDArray[np.int64]
+    distances: NDArray[np.float32]
+
+
+class Duplicates(NamedTuple):
+    """Rows that lie near each other."""
+
+    groups: tuple[NDArray[np.int64], ...]
+    """The ids that steps within the threshold connect, two or more in each group."""
+    kept: NDArray[np.int64]
+    """The ids of the rows to keep."""
+    removed: NDArray[np.int64]
+    """The ids of the others."""
+    near: NDArray[np.int64]
+    """For each of those, the nearest row before it; in groups the nearest behind it, where none is before."""
+    distances: NDArray[np.float32]
+    """The distances between `removed` and `near`."""
+
+
 @dataclass(frozen=True)
 class Adapter:
     """A device of this machine. `device=` takes it, and so does it take the name."""

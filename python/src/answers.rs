@@ -144,6 +144,14 @@ pub(crate) fn collected<T>(count: usize, values: impl Iterator<Item = T>) -> Res
     Ok(all)
 }
 
+/// Appends values, as [`collected`] collects them.
+pub(crate) fn append<T>(all: &mut Vec<T>, values: impl ExactSizeIterator<Item = T>) -> Result<()> {
+    all.try_reserve(values.len())
+        .map_err(|_| too_little((all.len() + values.len()).saturating_mul(size_of::<T>())))?;
+    all.extend(values);
+    Ok(())
+}
+
 fn too_little(bytes: usize) -> Error {
     Error::OutOfMemory { purpose: "an argument or an answer".into(), bytes: Some(bytes as u64) }
 }

@@ -91,7 +91,16 @@ impl Index {
         self.read(py, |index, _| index.ids())
     }
 
-    fn filter(&self, py: Python<'_>, filter: Option<&Bound<'_, PyAny>>) -> PyResult<Option<RowFilter>> {
+    /// How many rows there are.
+    pub(crate) fn count(&self, py: Python<'_>) -> PyResult<usize> {
+        self.told(py, nearfield::Index::len)
+    }
+
+    pub(crate) fn filter(
+        &self,
+        py: Python<'_>,
+        filter: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Option<RowFilter>> {
         let largest = || self.read(py, |index, _| Ok(index.largest_id()));
         filter.map(|filter| RowFilter::of(filter, largest, || self.all_ids(py))).transpose()
     }
@@ -134,6 +143,12 @@ impl Index {
             None => answers::id_array(py, (0..rows.rows()).map(|row| first + row as u64)),
         }
     }
+}
+
+/// The radius in f32: distances are f32, and those below a number are below the next f32 that is not smaller.
+pub(crate) fn f32_above(radius: f64) -> f32 {
+    let rounded = radius as f32;
+    if f64::from(rounded) < radius { rounded.next_up() } else { rounded }
 }
 
 #[pymethods]
@@ -272,10 +287,7 @@ impl Index {
         progress: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let _running = call::check(py)?;
-        let radius = radius.take("radius", "a number")?;
-        // Distances are f32: those below the radius are below the next f32 that is not smaller.
-        let rounded = radius as f32;
-        let radius = if f64::from(rounded) < radius { rounded.next_up() } else { rounded };
+        let radius = f32_above(radius.take("radius", "a number")?);
         let queries = Vectors::of(queries, "queries", Some(self.dim))?;
         let queries = queries.view_of(py, "queries", self.elements)?;
         let filter = self.filter(py, filter)?;
@@ -380,7 +392,7 @@ impl Index {
     }
 
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
-        self.told(py, nearfield::Index::len)
+        self.count(py)
     }
 
     fn __contains__(&self, py: Python<'_>, id: &Bound<'_, PyAny>) -> PyResult<bool> {

@@ -14,6 +14,7 @@ mod ids;
 mod index;
 mod kinds;
 mod kmeans;
+mod pairwise;
 mod python;
 mod vectors;
 
@@ -32,6 +33,8 @@ mod _native {
     use crate::kinds::{Flat, Ivf, from_bytes, load};
     #[pymodule_export]
     use crate::kmeans::KMeans;
+    #[pymodule_export]
+    use crate::pairwise::{duplicates, knn_graph, pairs_within};
     #[pymodule_export]
     #[expect(non_upper_case_globals, reason = "Python's name")]
     const __version__: &str = env!("CARGO_PKG_VERSION");

@@ -22,6 +22,9 @@ imports! {
     out_of_memory = "nearfield._types" "OutOfMemory";
     neighbors = "nearfield._types" "Neighbors";
     ragged = "nearfield._types" "Ragged";
+    csr = "nearfield._types" "Csr";
+    pairs = "nearfield._types" "Pairs";
+    duplicates = "nearfield._types" "Duplicates";
     adapter = "nearfield._types" "Adapter";
     /// Any array, tensor or list as rows in C order: `to_rows(object, argument, one_vector)`.
     to_rows = "nearfield._arrays" "to_rows";

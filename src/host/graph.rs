@@ -26,8 +26,11 @@ use crate::parallel::*;
 /// Slots of a block: as many as are scored at a time.
 const BLOCK: usize = GROUPS * GROUP;
 
-/// Chunks of queries for each thread between two reports of progress.
+/// Chunks of queries for each thread between two reports of progress, at least. Behind each report threads wait for the last of them.
 const WAVE: usize = 16;
+
+/// Reports of a graph with more chunks.
+const WAVES: usize = 8;
 
 /// The rows of a block.
 struct Block {
@@ -75,7 +78,7 @@ impl HostRows {
         let pass = Pass::new(self, allowed, k, schedule.groups)?;
         let chunks: Vec<_> =
             (0..self.end()).step_by(QUERIES).map(|first| first..self.end().min(first + QUERIES)).collect();
-        for wave in chunks.chunks(WAVE * threads) {
+        for wave in chunks.chunks((WAVE * threads).max(chunks.len() / WAVES)) {
             let pairs = wave.len() * QUERIES * (self.end() - wave[0].start);
             interrupt::watch(pairs.saturating_mul(self.dim()), |stop| {
                 wave.par_iter().with_max_len(1).try_for_each(|chunk| pass.sweep(chunk.clone(), stop))
@@ -83,8 +86,8 @@ impl HostRows {
             let (Some(progress), Some(last)) = (request.progress, wave.last()) else { continue };
             progress(allowed.map_or(last.end, |bits| bits.ones_within(0..last.end).count()));
         }
-        hits.scored = pass.scored.into_inner();
         pass.settle_late();
+        hits.scored = pass.scored.into_inner();
         for (number, block) in pass.blocks.into_iter().enumerate() {
             let block = block.into_inner().unwrap_or_else(PoisonError::into_inner);
             for (place, mut candidates) in block.candidates.into_iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Every row against every row: graphs, pairs and duplicates are what searches of single rows say. 6 s.
+//! Every row against every row: graphs, pairs and duplicates are what searches of single rows say. 20 s.
 
 use std::collections::BTreeMap;
 

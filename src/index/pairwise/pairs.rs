@@ -28,6 +28,12 @@ const PAIRS: usize = 1 << 22;
 /// Rows that the first search is for.
 const FIRST: usize = 256;
 
+/// Parts that the rows are divided into at least: what a part compares twice, its own rows, is little of the whole then.
+const PARTS: usize = 24;
+
+/// Rows of a part, where memory allows: fewer are searched for less well.
+const LEAST: usize = 1024;
+
 impl Common {
     /// Calls `take` with all pairs of rows within the radius of the options, in the order of both ids.
     ///
@@ -49,6 +55,7 @@ impl Common {
             let mut open = crate::bits::Bits::zeros(self.store.rows.end() as usize)?;
             slots.iter().for_each(|&slot| open.set(slot as usize, true));
             let (mut done, mut most) = (0, FIRST);
+            let largest = (rows.len() / PARTS).clamp(LEAST, 4 * self.piece().max(LEAST));
             while done < rows.len() {
                 interrupt::check()?;
                 let piece = &rows[done..rows.len().min(done + most)];
@@ -73,9 +80,7 @@ impl Common {
                 done += piece.len();
                 slots[done - piece.len()..done].iter().for_each(|&slot| open.set(slot as usize, false));
                 // The next rows find about as many pairs.
-                most = (piece.len().saturating_mul(PAIRS) / hits)
-                    .clamp(1, 4 * piece.len().max(1))
-                    .min(4 * self.piece());
+                most = (piece.len().saturating_mul(PAIRS) / hits).clamp(1, 4 * piece.len()).min(largest);
             }
             Ok(())
         })

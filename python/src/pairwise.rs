@@ -1,0 +1,146 @@
+//! Every row of an index against every other: what `nf.knn_graph`, `nf.pairs_within` and `nf.duplicates` call.
+
+use nearfield::{DuplicateOptions, Keep, SearchOptions, Symmetry};
+use numpy::PyArray1;
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+use crate::answers::{self, Out};
+use crate::call::{self, Progress};
+use crate::errors;
+use crate::given::{Given, refused};
+use crate::ids::{Ids, RowFilter};
+use crate::index::{Index, f32_above};
+use crate::python;
+
+/// The k nearest other rows of every row: `Neighbors`, or with a symmetry `Csr`.
+#[pyfunction(name = "_knn_graph")]
+#[expect(clippy::too_many_arguments, reason = "keywords of Python")]
+pub(crate) fn knn_graph<'py>(
+    py: Python<'py>,
+    index: &Index,
+    k: Given<i64>,
+    symmetry: Option<Given<&str>>,
+    probes: Option<Given<i64>>,
+    recall: Option<Given<f64>>,
+    filter: Option<&Bound<'py, PyAny>>,
+    progress: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let _running = call::check(py)?;
+    let (k, probes) = (k.count("k")?, probes.map(|probes| probes.count("probes")).transpose()?);
+    let recall = recall.map(|recall| recall.take("recall", "a number from 0 to 1")).transpose()?;
+    let symmetry = match symmetry.map(|word| word.word("symmetry")).transpose()? {
+        None => None,
+        Some("directed") => Some(Symmetry::Directed),
+        Some("union") => Some(Symmetry::Union),
+        Some("intersection") => Some(Symmetry::Intersection),
+        Some(other) => return Err(refused("symmetry", "directed, union or intersection", other)),
+    };
+    let filter = index.filter(py, filter)?;
+    let shown = Progress::start(py, progress, "comparing", index.count(py)?)?;
+    let graph = index.read(py, |index, ending| {
+        let report = shown.reporter(ending);
+        let mut options = SearchOptions::new(k).iterative_scan(true);
+        options.progress = report.as_ref().map(|report| report as _);
+        options.filter = filter.as_ref().map(RowFilter::as_filter);
+        (options.probes, options.recall) = (probes, recall);
+        let graph = index.knn_graph_with(&options)?;
+        let csr = symmetry.map(|symmetry| graph.to_csr(symmetry)).transpose()?;
+        Ok((graph, csr))
+    });
+    let (graph, csr) = shown.close(py, graph)?;
+    let Some(csr) = csr else {
+        let shape = [graph.ids().len(), answers::width(graph.neighbors())?];
+        return Out::of_shape(py, None, shape)?.filled(graph.neighbors());
+    };
+    let signed = answers::collected(csr.indptr.len(), csr.indptr.iter().map(|&start| start as i64));
+    let indices = answers::collected(csr.indices.len(), csr.indices.iter().map(|&column| i64::from(column)));
+    let (indptr, indices) =
+        signed.and_then(|indptr| Ok((indptr, indices?))).map_err(|error| errors::exception(py, error))?;
+    let arrays =
+        (PyArray1::from_vec(py, csr.data), PyArray1::from_vec(py, indices), PyArray1::from_vec(py, indptr));
+    python::csr(py)?.call1(arrays)
+}
+
+/// All pairs of rows nearer than a radius: `Pairs`, or how many.
+#[pyfunction(name = "_pairs_within")]
+pub(crate) fn pairs_within<'py>(
+    py: Python<'py>,
+    index: &Index,
+    radius: Given<f64>,
+    filter: Option<&Bound<'py, PyAny>>,
+    progress: Option<&Bound<'py, PyAny>>,
+    count_only: bool,
+) -> PyResult<Bound<'py, PyAny>> {
+    let _running = call::check(py)?;
+    let radius = f32_above(radius.take("radius", "a number")?);
+    let filter = index.filter(py, filter)?;
+    let shown = Progress::start(py, progress, "comparing", index.count(py)?)?;
+    let found = index.read(py, |index, ending| {
+        let report = shown.reporter(ending);
+        let mut options = SearchOptions::within(radius);
+        options.progress = report.as_ref().map(|report| report as _);
+        options.filter = filter.as_ref().map(RowFilter::as_filter);
+        let (mut count, mut all) = (0u64, (vec![], vec![], vec![]));
+        index.visit_pairs(&options, &mut |pairs| {
+            count += pairs.len() as u64;
+            if !count_only {
+                answers::append(&mut all.0, pairs.iter().map(|pair| pair.a as i64))?;
+                answers::append(&mut all.1, pairs.iter().map(|pair| pair.b as i64))?;
+                answers::append(&mut all.2, pairs.iter().map(|pair| pair.distance))?;
+            }
+            Ok(())
+        })?;
+        Ok((count, all))
+    });
+    let (count, (a, b, distances)) = shown.close(py, found)?;
+    if count_only {
+        return Ok(count.into_pyobject(py)?.into_any());
+    }
+    let arrays = (PyArray1::from_vec(py, a), PyArray1::from_vec(py, b), PyArray1::from_vec(py, distances));
+    python::pairs(py)?.call1(arrays)
+}
+
+/// Rows that lie near each other: `Duplicates`.
+#[pyfunction(name = "_duplicates")]
+pub(crate) fn duplicates<'py>(
+    py: Python<'py>,
+    index: &Index,
+    threshold: Given<f64>,
+    order: Option<&Bound<'py, PyAny>>,
+    keep: Given<&str>,
+    filter: Option<&Bound<'py, PyAny>>,
+    progress: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let _running = call::check(py)?;
+    let threshold = f32_above(threshold.take("threshold", "a number")?);
+    let keep = match keep.word("keep")? {
+        "earliest" => Keep::Earliest,
+        "group" => Keep::OneOfGroup,
+        other => return Err(refused("keep", "earliest or group", other)),
+    };
+    let order = order.map(Ids::of).transpose()?;
+    let order = order.as_ref().map(Ids::view).transpose()?;
+    let filter = index.filter(py, filter)?;
+    let shown = Progress::start(py, progress, "comparing", index.count(py)?)?;
+    let found = index.read(py, |index, ending| {
+        let report = shown.reporter(ending);
+        let mut options = DuplicateOptions::new(threshold).keep(keep);
+        options.order = order.as_deref();
+        options.progress = report.as_ref().map(|report| report as _);
+        options.filter = filter.as_ref().map(RowFilter::as_filter);
+        index.duplicates(&options)
+    });
+    let found = shown.close(py, found)?;
+    let groups = found.groups.iter().map(|group| answers::id_array(py, group.iter().copied()));
+    let groups = groups.collect::<PyResult<Vec<_>>>()?;
+    let distances = answers::collected(found.removed.len(), found.removed.iter().map(|one| one.distance));
+    let distances = distances.map_err(|error| errors::exception(py, error))?;
+    python::duplicates(py)?.call1((
+        PyTuple::new(py, groups)?,
+        answers::id_array(py, found.kept.iter().copied())?,
+        answers::id_array(py, found.removed.iter().map(|one| one.id))?,
+        answers::id_array(py, found.removed.iter().map(|one| one.near))?,
+        PyArray1::from_vec(py, distances),
+    ))
+}
