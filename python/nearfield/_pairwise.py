@@ -89,7 +89,8 @@ def knn_graph(
     >>> nf.knn_graph(np.array([[0.0], [1.0], [3.0]], np.float32), 1, metric="l2").ids.tolist()
     [[1], [0], [1]]
     """
-    return _native._knn_graph(_index(rows, metric, device), k, symmetry, probes, recall, filter, progress)
+    graph: Neighbors | Csr = _native._knn_graph(_index(rows, metric, device), k, symmetry, probes, recall, filter, progress)
+    return graph
 
 
 def pairs_within(

@@ -130,6 +130,18 @@ impl DeviceMatrix {
         })
     }
 
+    /// Rows of an index in a buffer of their own.
+    pub(crate) async fn of_copies(
+        gpu: &Arc<Gpu>,
+        copies: Buffer,
+        layout: RowLayout,
+        [rows, dim]: [usize; 2],
+    ) -> Result<Self> {
+        let norms = MatrixNorms::in_buffer(norms_of(gpu, &copies, layout, rows).await?);
+        let (engine, memory) = (Engine::Gpu(gpu.clone()), MatrixMemory::Gpu(copies.into()));
+        Ok(Self { engine, memory, norms, rows, dim, stride: layout.stride })
+    }
+
     blocking_and_async! { self.engine;
         /// Fetches the vectors from the device: f32, whatever they were uploaded as.
         ///

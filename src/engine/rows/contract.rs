@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use crate::bits::Bits;
 use crate::engine::device::handle::Device;
+use crate::engine::device::matrices::DeviceMatrix;
 use crate::engine::device::vectors::Vectors;
 use crate::engine::lists::assign::Assigned;
 use crate::engine::lists::given::GivenCentroids;
@@ -112,6 +113,12 @@ pub(crate) trait Rows: Debug + Send + Sync {
 
     /// The rows in these slots, `[slots, dim]`: their bytes as they are stored, without padding.
     fn fetch_bytes<'f>(&'f self, slots: &'f [u32]) -> Boxed<'f, Vec<u8>>;
+
+    /// Copies of the rows in these slots on their device, to be searched for; none where they lie elsewhere, are not f32, or where the device
+    /// has no memory for them.
+    fn copies<'f>(&'f self, _slots: &'f [u32]) -> Boxed<'f, Option<DeviceMatrix>> {
+        Box::pin(ready(Ok(None)))
+    }
 
     /// Compiles the kernels of searches in these rows and in their lists, tests those that need it, and waits for both.
     fn warm_up(&self, metric: Metric) -> Boxed<'_, ()>;

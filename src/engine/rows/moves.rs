@@ -3,11 +3,12 @@
 use std::ops::Range;
 
 use crate::elements::{Element, with_type};
+use crate::engine::device::matrices::DeviceMatrix;
 use crate::engine::rows::alive::Change;
 use crate::engine::rows::segments::{GpuRows, Segment, StoredRows, cut};
 use crate::engine::screens::int8::codes::QuantizedRows;
 use crate::error::{Error, Result};
-use crate::gpu::{BufferSlice, Commands, Request, RowLayout, budget_for, usable};
+use crate::gpu::{Buffer, BufferSlice, Commands, Request, RowLayout, budget_for, usable};
 use crate::kernels::move_rows::{self, Direction};
 use crate::memory;
 
@@ -164,11 +165,30 @@ impl GpuRows {
 
     /// Reads the rows in these slots and shows the padded bytes of each.
     pub(crate) async fn gather_own(&self, slots: &[u32], each: impl FnMut(&[u8])) -> Result<()> {
+        self.gather_bytes(&self.sources()?, self.layout, slots, each).await
+    }
+
+    /// The rows of all segments.
+    fn sources(&self) -> Result<Vec<Source<'_>>> {
         let mut from = vec![];
         for segment in &self.segments {
             from.push((BufferSlice::all(&segment.stored()?.rows), segment.first_slot, segment.capacity));
         }
-        self.gather_bytes(&from, self.layout, slots, each).await
+        Ok(from)
+    }
+
+    /// Copies of the rows in these slots, which are f32, in a matrix.
+    pub(crate) async fn copies(&self, slots: &[u32]) -> Result<DeviceMatrix> {
+        let (gpu, count) = (&self.gpu, slots.len());
+        let bytes = count as u64 * self.layout.row_bytes();
+        gpu.check_binding("copies of rows", bytes)?;
+        let (copies, list) =
+            (gpu.create_storage("copies of rows", bytes)?, gpu.create_storage("slots", count as u64 * 4)?);
+        gpu.upload_bytes(&list, 0, bytemuck::cast_slice(slots)).await?;
+        let mut commands = Commands::new(gpu, None);
+        encode_gather(&mut commands, &self.sources()?, self.layout, (&list, count), &copies)?;
+        commands.submit();
+        DeviceMatrix::of_copies(gpu, copies, self.layout, [count, self.dim]).await
     }
 
     pub(crate) fn widen(&self, layout: RowLayout, row: &[u8], values: &mut Vec<f32>) {
@@ -178,7 +198,7 @@ impl GpuRows {
     /// Reads rows from buffers, each given with the slot of its first row and its number of rows, and shows the bytes of each.
     pub(crate) async fn gather_bytes(
         &self,
-        from: &[(BufferSlice<'_>, u32, u32)],
+        from: &[Source<'_>],
         layout: RowLayout,
         slots: &[u32],
         mut each: impl FnMut(&[u8]),
@@ -190,20 +210,7 @@ impl GpuRows {
         for slots in slots.chunks(piece) {
             self.gpu.upload_bytes(&scratch[1], 0, bytemuck::cast_slice(slots)).await?;
             let mut commands = Commands::new(&self.gpu, None);
-            for &(from, first_slot, rows) in from {
-                let moving = move_rows::Move {
-                    direction: Direction::Gather,
-                    row_bytes,
-                    slots: BufferSlice::all(&scratch[1]),
-                    positions: 0..slots.len() as u32,
-                    first_slot,
-                    rows,
-                    in_blocks: layout.codes(),
-                    from,
-                    to: BufferSlice::all(&scratch[0]),
-                };
-                move_rows::encode(&mut commands, &moving)?;
-            }
+            encode_gather(&mut commands, from, layout, (&scratch[1], slots.len()), &scratch[0])?;
             let read = commands.read(&[(&scratch[0], 0, slots.len() as u64 * row_bytes)]).await?;
             read[0].chunks_exact(row_bytes as usize).for_each(&mut each);
         }
@@ -227,6 +234,34 @@ impl GpuRows {
         }
         Ok(fits / multiple * multiple)
     }
+}
+
+/// Rows in a buffer, with the slot of the first and their number.
+type Source<'a> = (BufferSlice<'a>, u32, u32);
+
+/// Records copies of the rows in slots, one after another.
+fn encode_gather(
+    commands: &mut Commands<'_>,
+    from: &[Source<'_>],
+    layout: RowLayout,
+    (slots, count): (&Buffer, usize),
+    to: &Buffer,
+) -> Result<()> {
+    for &(from, first_slot, rows) in from {
+        let moving = move_rows::Move {
+            direction: Direction::Gather,
+            row_bytes: layout.row_bytes(),
+            slots: BufferSlice::all(slots),
+            positions: 0..count as u32,
+            first_slot,
+            rows,
+            in_blocks: layout.codes(),
+            from,
+            to: BufferSlice::all(to),
+        };
+        move_rows::encode(commands, &moving)?;
+    }
+    Ok(())
 }
 
 /// The segments that have some of these slots, each with its range of positions on the list.

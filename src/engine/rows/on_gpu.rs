@@ -4,6 +4,7 @@ use std::future::ready;
 use std::sync::Arc;
 
 use crate::bits::Bits;
+use crate::engine::device::matrices::DeviceMatrix;
 use crate::engine::device::vectors::Vectors;
 use crate::engine::lists::ahead;
 use crate::engine::lists::assign::{Assigned, Assigning, assign};
@@ -93,6 +94,18 @@ impl Rows for GpuRows {
             let mut bytes = memory::with_room(slots.len() * used)?;
             self.gather_own(slots, |row| bytes.extend_from_slice(&row[..used])).await?;
             Ok(bytes)
+        })
+    }
+
+    fn copies<'f>(&'f self, slots: &'f [u32]) -> Boxed<'f, Option<DeviceMatrix>> {
+        Box::pin(async move {
+            if !self.layout.elements.is_wide() {
+                return Ok(None);
+            }
+            match self.copies(slots).await {
+                Err(error) if error.lacks_memory() => Ok(None),
+                copies => copies.map(Some),
+            }
         })
     }
 

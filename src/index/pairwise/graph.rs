@@ -1,6 +1,7 @@
 //! The graph of nearest neighbours: those of every row among the others.
 
-use crate::engine::{SearchRequest, SearchResult, Vectors};
+use crate::elements::Matrix;
+use crate::engine::{DeviceMatrix, SearchRequest, SearchResult, Vectors};
 use crate::error::{Error, Result};
 use crate::future::Boxed;
 use crate::index::common::Common;
@@ -55,8 +56,23 @@ pub(crate) trait Searched: Sync {
 /// A function that takes some rows, by ascending id, and their neighbours.
 pub(crate) type Visit<'v> = &'v mut (dyn FnMut(&[u64], Neighbors) -> Result<()> + Send);
 
-/// Bytes of rows that are searched for at a time.
-const PIECES: usize = 4;
+/// Pieces of rows, as an index copies them, that are searched for at a time: 128 MiB of them.
+pub(super) const PIECES: usize = 8;
+
+/// Copies of an index's own rows, to be searched for: on its device or in the host's memory.
+pub(super) enum Copies {
+    Device(DeviceMatrix),
+    Host(Matrix),
+}
+
+impl Copies {
+    pub(super) fn vectors(&self) -> Vectors<'_> {
+        match self {
+            Self::Device(matrix) => matrix.into(),
+            Self::Host(matrix) => matrix.into(),
+        }
+    }
+}
 
 pub(crate) fn knn_graph<'f>(index: &'f dyn Searched, options: &'f SearchOptions<'_>) -> Boxed<'f, KnnGraph> {
     Box::pin(async move {
@@ -99,11 +115,11 @@ async fn visit(
     let mut done = 0;
     for piece in rows.chunks(PIECES * common.piece()) {
         interrupt::check()?;
-        let queries = common.fetch(piece).await?;
+        let queries = common.copies(piece).await?;
         let progress = |answered| options.progress.iter().for_each(|progress| progress(done + answered));
         let of_piece = SearchOptions { k: options.k.saturating_add(1), ..options.clone() };
         let of_piece = of_piece.progress(&progress);
-        let found = index.searched((&queries).into(), &of_piece).await?.neighbors;
+        let found = index.searched(queries.vectors(), &of_piece).await?.neighbors;
         drop(queries);
         let mut others = Neighbors::with_room(piece.len(), found.hits().len())?;
         for (&own, hits) in piece.iter().zip(&found) {
@@ -116,6 +132,15 @@ async fn visit(
 }
 
 impl Common {
+    /// Copies of the rows with these ids.
+    pub(super) async fn copies(&self, ids: &[u64]) -> Result<Copies> {
+        let slots = self.store.slots_of(ids)?;
+        if let Some(matrix) = self.store.rows.copies(&slots).await? {
+            return Ok(Copies::Device(matrix));
+        }
+        self.fetch(ids).await.map(Copies::Host)
+    }
+
     /// The rows that options are about, by ascending id.
     pub(super) fn rows_of(&self, options: &SearchOptions<'_>) -> Result<Vec<u64>> {
         let ids = self.store.ids()?;

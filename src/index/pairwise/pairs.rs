@@ -4,6 +4,7 @@ use crate::engine::Allowed;
 use crate::error::{Error, Result};
 use crate::future::Boxed;
 use crate::index::common::Common;
+use crate::index::pairwise::graph::PIECES;
 use crate::interrupt;
 use crate::memory;
 use crate::options::SearchOptions;
@@ -55,17 +56,17 @@ impl Common {
             let mut open = crate::bits::Bits::zeros(self.store.rows.end() as usize)?;
             slots.iter().for_each(|&slot| open.set(slot as usize, true));
             let (mut done, mut most) = (0, FIRST);
-            let largest = (rows.len() / PARTS).clamp(LEAST, 4 * self.piece().max(LEAST));
+            let largest = (rows.len() / PARTS).clamp(LEAST, PIECES * self.piece().max(LEAST));
             while done < rows.len() {
                 interrupt::check()?;
                 let piece = &rows[done..rows.len().min(done + most)];
-                let queries = self.fetch(piece).await?;
+                let queries = self.copies(piece).await?;
                 let progress =
                     |answered| options.progress.iter().for_each(|progress| progress(done + answered));
                 let of_piece = SearchOptions { filter: None, ..options.clone() }.progress(&progress);
                 let allowed = Allowed::new(open.copied()?);
                 let found =
-                    self.search_among(&(&queries).into(), &of_piece, None, Some(&allowed)).await?.neighbors;
+                    self.search_among(&queries.vectors(), &of_piece, None, Some(&allowed)).await?.neighbors;
                 drop((queries, allowed));
                 let mut pairs: Vec<Pair> = vec![];
                 for (&a, hits) in piece.iter().zip(&found) {
