@@ -10,7 +10,18 @@ fn the_examples_are_those_that_ci_runs() {
         ("README.md", &["search"][..]),
         (
             "docs/guide.md",
-            &["bits", "changes", "distances", "integers", "ivf", "memory", "place", "reduce", "refine"],
+            &[
+                "bits",
+                "changes",
+                "distances",
+                "graph",
+                "integers",
+                "ivf",
+                "memory",
+                "place",
+                "reduce",
+                "refine",
+            ],
         ),
     ] {
         for name in examples {
