@@ -43,7 +43,7 @@ pub struct Neighbor {
 #[derive(Debug, Clone)]
 pub struct Neighbors {
     hits: Vec<Neighbor>,
-    /// The start of each query's hits in `hits`, and the end of the last.
+    /// The start of each query's hits, and the end of the last.
     offsets: Vec<usize>,
     /// Separate ids and distances, created on first use.
     arrays: OnceLock<(Vec<u64>, Vec<f32>)>,
@@ -241,15 +241,14 @@ impl Neighbors {
     pub(crate) fn join(parts: &[Self]) -> Result<Self> {
         let sum = |of: fn(&Self) -> usize| parts.iter().map(of).sum();
         let mut joined = Self::with_room(sum(Self::queries), sum(|part| part.hits.len()))?;
-        parts.iter().try_for_each(|part| joined.append(part))?;
-        Ok(joined)
+        parts.iter().try_for_each(|part| joined.append(part)).map(|()| joined)
     }
 
     /// Appends the neighbours of other queries.
     pub(crate) fn append(&mut self, others: &Self) -> Result<()> {
-        let start = self.hits.len();
         memory::reserve_more(&mut self.hits, others.hits.len())?;
         memory::reserve_more(&mut self.offsets, others.queries())?;
+        let start = self.hits.len();
         self.hits.extend_from_slice(&others.hits);
         self.offsets.extend(others.offsets[1..].iter().map(|end| start + end));
         Ok(())

@@ -59,7 +59,7 @@ def knn_graph(
     device: Any = None,
     progress: Progress | None = None,
 ) -> Neighbors | Csr:
-    """The k nearest other rows of every row: exact, nearest first, ties by the smaller id.
+    """The k nearest other rows of every row: nearest first, ties by the smaller id. Exact, but for an `Ivf`, which probes lists.
 
     A row is left out by its place, not by its distance: duplicates of it are neighbours.
 
@@ -80,8 +80,9 @@ def knn_graph(
     Returns
     -------
     Neighbors or Csr
-        `Neighbors(distances, ids)`, both `[n, min(k, n - 1)]`, in the order of `index.ids`; or `Csr(data, indices, indptr)`, of which
-        `scipy.sparse.csr_matrix(graph, shape=(n, n))` makes a matrix. Its columns are places among `index.ids`.
+        `Neighbors(distances, ids)`, both `[n, min(k, n - 1)]`, in the order of `index.ids`, of which a filter leaves those that it allows;
+        or `Csr(data, indices, indptr)`, of which `scipy.sparse.csr_matrix(graph, shape=(n, n))` makes a matrix. Its columns are places
+        among these ids.
 
     Examples
     --------

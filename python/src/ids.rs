@@ -20,13 +20,18 @@ pub(crate) struct Ids<'py>(PyReadonlyArray1<'py, i64>);
 
 impl<'py> Ids<'py> {
     pub(crate) fn of(given: &Bound<'py, PyAny>) -> PyResult<Self> {
+        Self::of_argument(given, "ids")
+    }
+
+    /// The ids of an argument of this name.
+    pub(crate) fn of_argument(given: &Bound<'py, PyAny>, argument: &'static str) -> PyResult<Self> {
         if is_plain(given)
             && let Some(ids) = Self::direct(given)
         {
             return Ok(ids);
         }
-        let array = python::to_ids(given.py())?.call1((given, "ids"))?;
-        Self::direct(&array).ok_or_else(|| in_use("ids"))
+        let array = python::to_ids(given.py())?.call1((given, argument))?;
+        Self::direct(&array).ok_or_else(|| in_use(argument))
     }
 
     fn direct(given: &Bound<'py, PyAny>) -> Option<Self> {
@@ -87,6 +92,14 @@ impl RowFilter {
             |bits: &[bool]| (0..).zip(bits).fold(0, |word, (bit, &is_set)| word | u64::from(is_set) << bit);
         let words = answers::collected(mask.len().div_ceil(64), mask.chunks(64).map(word));
         words.map(Self::Bits).map_err(too_little)
+    }
+
+    /// How many ids it names.
+    pub(crate) fn count(&self) -> usize {
+        match self {
+            Self::Ids(ids) => ids.len(),
+            Self::Bits(words) => words.iter().map(|word| word.count_ones() as usize).sum(),
+        }
     }
 
     pub(crate) fn as_filter(&self) -> Filter<'_> {

@@ -13,6 +13,12 @@ use crate::ids::{Ids, RowFilter};
 use crate::index::{Index, f32_above};
 use crate::python;
 
+/// How many rows are compared.
+fn compared(py: Python<'_>, index: &Index, filter: Option<&RowFilter>) -> PyResult<usize> {
+    let rows = index.count(py)?;
+    Ok(filter.map_or(rows, |filter| filter.count().min(rows)))
+}
+
 /// The k nearest other rows of every row: `Neighbors`, or with a symmetry `Csr`.
 #[pyfunction(name = "_knn_graph")]
 #[expect(clippy::too_many_arguments, reason = "keywords of Python")]
@@ -37,7 +43,7 @@ pub(crate) fn knn_graph<'py>(
         Some(other) => return Err(refused("symmetry", "directed, union or intersection", other)),
     };
     let filter = index.filter(py, filter)?;
-    let shown = Progress::start(py, progress, "comparing", index.count(py)?)?;
+    let shown = Progress::start(py, progress, "comparing", compared(py, index, filter.as_ref())?)?;
     let graph = index.read(py, |index, ending| {
         let report = shown.reporter(ending);
         let mut options = SearchOptions::new(k).iterative_scan(true);
@@ -75,7 +81,7 @@ pub(crate) fn pairs_within<'py>(
     let _running = call::check(py)?;
     let radius = f32_above(radius.take("radius", "a number")?);
     let filter = index.filter(py, filter)?;
-    let shown = Progress::start(py, progress, "comparing", index.count(py)?)?;
+    let shown = Progress::start(py, progress, "comparing", compared(py, index, filter.as_ref())?)?;
     let found = index.read(py, |index, ending| {
         let report = shown.reporter(ending);
         let mut options = SearchOptions::within(radius);
@@ -119,10 +125,10 @@ pub(crate) fn duplicates<'py>(
         "group" => Keep::OneOfGroup,
         other => return Err(refused("keep", "earliest or group", other)),
     };
-    let order = order.map(Ids::of).transpose()?;
+    let order = order.map(|order| Ids::of_argument(order, "order")).transpose()?;
     let order = order.as_ref().map(Ids::view).transpose()?;
     let filter = index.filter(py, filter)?;
-    let shown = Progress::start(py, progress, "comparing", index.count(py)?)?;
+    let shown = Progress::start(py, progress, "comparing", compared(py, index, filter.as_ref())?)?;
     let found = index.read(py, |index, ending| {
         let report = shown.reporter(ending);
         let mut options = DuplicateOptions::new(threshold).keep(keep);

@@ -79,3 +79,5 @@ def test_what_a_graph_cannot_take_is_refused_by_name() -> None:
         nf.knn_graph(index, 0)
     with pytest.raises(ValueError, match="order"):
         nf.duplicates(index, 0.1, order=[1, 2])
+    with pytest.raises(TypeError, match="order"):
+        nf.duplicates(index, 0.1, order=[0.5, 1.5])

@@ -4,7 +4,6 @@
 //! locked while a thread sifts its scores; those of its own queries it keeps to itself, and merges them in the end.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::bits::Bits;
@@ -16,7 +15,7 @@ use crate::host::search::batch::Batch;
 use crate::host::search::candidates::Candidates;
 use crate::host::search::intervals::sift_pairs;
 use crate::host::search::request::{Hits, HostRequest};
-use crate::host::search::schedule::{GROUPS, QUERIES};
+use crate::host::search::schedule::{BATCH, GROUPS, QUERIES};
 use crate::host::search::scorer::{Scorer, Scores};
 use crate::interrupt::{self, Stop};
 use crate::lock::lock;
@@ -47,20 +46,22 @@ struct Pass<'a> {
     k: usize,
     /// Groups that are scored at a time.
     groups: usize,
-    scored: AtomicU64,
 }
 
 impl HostRows {
-    /// The k nearest other rows of every row that may be found, slot by slot; none where the candidates of all rows would exceed the budget.
+    /// The k nearest other rows of every row that may be found, slot by slot; none where the candidates of all rows, or the queries
+    /// of all threads, would exceed the budget.
     pub(crate) fn graph(&self, k: usize, request: &HostRequest<'_>) -> Result<Option<Hits>> {
         let rows = request.eligible(self);
         let mut hits = Hits::with_room(rows)?;
         let k = k.min(rows.saturating_sub(1));
         if k == 0 {
             hits.ends.resize(rows, 0);
+            request.progress.iter().for_each(|progress| progress(rows));
             return Ok(Some(hits));
         }
-        let bytes = (self.end().next_multiple_of(BLOCK) * Candidates::bytes_of_few(k)) as u64;
+        let bytes =
+            (self.end().next_multiple_of(BLOCK) as u64).saturating_mul(Candidates::bytes_of_few(k) as u64);
         let threads = current_num_threads();
         let Some(budget) = request.budget.checked_sub(bytes).filter(|_| memory::check_scratch(bytes).is_ok())
         else {
@@ -71,7 +72,7 @@ impl HostRows {
         let Ok(schedule) = self.schedule_with(QUERIES * threads, budget, 0, (k, purpose)) else {
             return Ok(None);
         };
-        if schedule.threads < threads || schedule.batch < QUERIES * threads {
+        if schedule.threads < threads || schedule.batch < BATCH.min(QUERIES * threads) {
             return Ok(None);
         }
         let allowed = request.allowed.or(self.alive());
@@ -81,13 +82,12 @@ impl HostRows {
         for wave in chunks.chunks((WAVE * threads).max(chunks.len() / WAVES)) {
             let pairs = wave.len() * QUERIES * (self.end() - wave[0].start);
             interrupt::watch(pairs.saturating_mul(self.dim()), |stop| {
-                wave.par_iter().with_max_len(1).try_for_each(|chunk| pass.sweep(chunk.clone(), stop))
+                wave.par_iter().try_for_each(|chunk| pass.sweep(chunk.clone(), stop))
             })?;
             let (Some(progress), Some(last)) = (request.progress, wave.last()) else { continue };
             progress(allowed.map_or(last.end, |bits| bits.ones_within(0..last.end).count()));
         }
         pass.settle_late();
-        hits.scored = pass.scored.into_inner();
         for (number, block) in pass.blocks.into_iter().enumerate() {
             let block = block.into_inner().unwrap_or_else(PoisonError::into_inner);
             for (place, mut candidates) in block.candidates.into_iter().enumerate() {
@@ -120,7 +120,7 @@ impl<'a> Pass<'a> {
             Ok(Mutex::new(Block { candidates, limits: limits.collect() }))
         };
         let blocks: Result<Vec<_>> = (0..end).step_by(BLOCK).map(block).collect();
-        Ok(Self { rows, allowed, blocks: blocks?, k, groups, scored: AtomicU64::new(0) })
+        Ok(Self { rows, allowed, blocks: blocks?, k, groups })
     }
 
     /// Scores the rows in a chunk of slots with each other and with all rows behind them.
@@ -183,7 +183,6 @@ impl<'a> Pass<'a> {
             }
             group = range.end;
         }
-        self.scored.fetch_add((slots.len() * (rows.end() - chunk.start)) as u64, Ordering::Relaxed);
         for (&slot, own) in slots.iter().zip(own) {
             let (slot, place) = (slot as usize, slot as usize % BLOCK);
             let mut block = self.block_of(slot);

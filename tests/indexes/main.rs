@@ -22,7 +22,6 @@ mod living;
 mod lost;
 #[cfg(target_os = "linux")]
 mod memory;
-mod pairwise;
 mod several;
 mod support;
 mod within;

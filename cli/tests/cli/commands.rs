@@ -296,6 +296,9 @@ fn help_has_examples_of_a_line_each() -> Result<()> {
     for (command, part) in [
         ("info", "nearfield info"),
         ("search", "recall_by_distance"),
+        ("graph", "rank, id, distance"),
+        ("pairs", "nearfield pairs"),
+        ("dedup", "--keep group"),
         ("build", "nearfield build"),
         ("show", "nearfield show"),
         ("kmeans", "trained_on"),

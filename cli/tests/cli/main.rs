@@ -9,6 +9,7 @@ mod info;
 #[cfg(unix)]
 mod killed;
 mod operations;
+mod pairwise;
 mod search;
 mod terminal;
 

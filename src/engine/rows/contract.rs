@@ -91,8 +91,8 @@ pub(crate) trait Rows: Debug + Send + Sync {
         request: &'f SearchRequest<'f>,
     ) -> Boxed<'f, SearchResult>;
 
-    /// The k nearest other rows of every row that is allowed, slot by slot; none where searches for all rows take no longer. Distances of L2
-    /// are its squares.
+    /// The k nearest other rows of every row that is allowed, slot by slot; none where searches for all rows take no longer, or where there
+    /// is too little memory. Distances of L2 are its squares.
     fn graph<'f>(&'f self, _request: &'f SearchRequest<'f>) -> Boxed<'f, Option<Neighbors>> {
         Box::pin(ready(Ok(None)))
     }
@@ -115,7 +115,7 @@ pub(crate) trait Rows: Debug + Send + Sync {
     fn fetch_bytes<'f>(&'f self, slots: &'f [u32]) -> Boxed<'f, Vec<u8>>;
 
     /// Copies of the rows in these slots on their device, to be searched for; none where they lie elsewhere, are not f32, or where the device
-    /// has no memory for them.
+    /// has no memory or no binding for them.
     fn copies<'f>(&'f self, _slots: &'f [u32]) -> Boxed<'f, Option<DeviceMatrix>> {
         Box::pin(ready(Ok(None)))
     }

@@ -181,7 +181,6 @@ impl GpuRows {
     pub(crate) async fn copies(&self, slots: &[u32]) -> Result<DeviceMatrix> {
         let (gpu, count) = (&self.gpu, slots.len());
         let bytes = count as u64 * self.layout.row_bytes();
-        gpu.check_binding("copies of rows", bytes)?;
         let (copies, list) =
             (gpu.create_storage("copies of rows", bytes)?, gpu.create_storage("slots", count as u64 * 4)?);
         gpu.upload_bytes(&list, 0, bytemuck::cast_slice(slots)).await?;

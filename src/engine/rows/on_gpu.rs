@@ -99,7 +99,8 @@ impl Rows for GpuRows {
 
     fn copies<'f>(&'f self, slots: &'f [u32]) -> Boxed<'f, Option<DeviceMatrix>> {
         Box::pin(async move {
-            if !self.layout.elements.is_wide() {
+            let bytes = slots.len() as u64 * self.layout.row_bytes();
+            if !self.layout.elements.is_wide() || bytes > self.gpu.adapter.capabilities.max_binding_bytes {
                 return Ok(None);
             }
             match self.copies(slots).await {

@@ -56,8 +56,10 @@ impl Candidates {
 
     /// Bytes that those take between two rows that are added.
     pub(crate) fn bytes_of_few(k: usize) -> usize {
-        let waiting = 2 * FEW_WAITING.max(k.saturating_mul(2));
-        size_of::<Self>() + waiting * size_of::<(f32, u32)>() + k * (size_of::<u32>() + size_of::<Hit>())
+        // Vectors grow to powers of two.
+        let waiting = 2 * Self::settled_at(FEW_WAITING, k).next_power_of_two();
+        let uppers = k.next_power_of_two() * size_of::<u32>();
+        size_of::<Self>() + waiting * size_of::<(f32, u32)>() + uppers + k * size_of::<Hit>()
     }
 
     /// For all of `rows` rows within a limit.
@@ -160,6 +162,11 @@ impl Candidates {
         let Some(k) = self.k else { return };
         self.best.sort_unstable();
         self.best.truncate(k);
+        if self.most_waiting == FEW_WAITING {
+            // Every row of an index has these.
+            self.best.shrink_to(k);
+            self.waiting.shrink_to(2 * Self::settled_at(FEW_WAITING, k));
+        }
         if let (Some(&(key, _)), true) = (self.best.last(), self.best.len() == k) {
             self.limit = limit.min(value_of(key));
         }
@@ -205,6 +212,31 @@ mod tests {
         uppers.capacity() * size_of::<u32>()
             + waiting.capacity() * size_of::<(f32, u32)>()
             + best.capacity() * size_of::<Hit>()
+    }
+
+    #[test]
+    fn candidates_of_every_row_hold_what_is_counted_between_rows() {
+        for k in [1, 15, 100] {
+            let refine = |slot: u32, _: Option<u32>| (slot.wrapping_mul(2_654_435_761) >> 8, u64::from(slot));
+            let (mut row, mut own) = (Candidates::of_few(k), Candidates::of_few(k));
+            for slot in 0..20_000 {
+                let key = refine(slot, None).0;
+                let distance = value_of(key);
+                for candidates in [&mut row, &mut own] {
+                    if distance - 1.0 <= candidates.limit
+                        && candidates.add(distance - 1.0, distance + 1.0, slot)
+                    {
+                        candidates.settle(refine);
+                    }
+                    let (held, counted) =
+                        (held(candidates) + size_of::<Candidates>(), Candidates::bytes_of_few(k));
+                    assert!(held <= counted, "k {k}, row {slot}: {held} bytes, {counted} are counted");
+                }
+            }
+            row.merge(own);
+            row.settle(refine);
+            assert!(held(&row) + size_of::<Candidates>() <= Candidates::bytes_of_few(k), "k {k}, merged");
+        }
     }
 
     #[test]

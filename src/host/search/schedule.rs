@@ -19,7 +19,7 @@ pub(crate) const QUERIES: usize = 8 * PANEL;
 pub(crate) const GROUPS: usize = 16;
 
 /// The most queries of a batch.
-const BATCH: usize = 4096;
+pub(crate) const BATCH: usize = 4096;
 
 /// Groups of rows that justify a task of their own.
 const GROUPS_PER_TASK: usize = 256;

@@ -80,7 +80,8 @@ impl KnnGraph {
                 edge += 1;
             }
         }
-        let mut both = Neighbors::with_room(rows, 0)?;
+        let most = if symmetry == Symmetry::Union { 2 * places.len() } else { places.len() };
+        let mut both = Neighbors::with_room(rows, most)?;
         let mut edges: Vec<Neighbor> = vec![];
         for (row, hits) in self.neighbors().iter().enumerate() {
             let towards = &towards[starts[row]..starts[row + 1]];
@@ -88,11 +89,20 @@ impl KnnGraph {
             memory::reserve(&mut edges, hits.len() + towards.len())?;
             edges.extend(hits.iter().chain(towards));
             edges.sort_unstable_by(|a, b| a.id.cmp(&b.id).then(a.distance.total_cmp(&b.distance)));
-            let pairs = edges.chunk_by(|a, b| a.id == b.id);
-            let wanted = pairs.filter(|same| symmetry == Symmetry::Union || same.len() == 2);
-            let mut wanted: Vec<Neighbor> = wanted.map(|same| same[0]).collect();
-            wanted.sort_unstable_by(|a, b| a.distance.total_cmp(&b.distance).then(a.id.cmp(&b.id)));
-            both.push_row(wanted);
+            // The first of both is the nearer one.
+            let mut kept = 0;
+            let mut start = 0;
+            while start < edges.len() {
+                let same = edges[start..].iter().take_while(|edge| edge.id == edges[start].id).count();
+                if symmetry == Symmetry::Union || same == 2 {
+                    edges[kept] = edges[start];
+                    kept += 1;
+                }
+                start += same;
+            }
+            edges.truncate(kept);
+            edges.sort_unstable_by(|a, b| a.distance.total_cmp(&b.distance).then(a.id.cmp(&b.id)));
+            both.push_row(edges.iter().copied());
         }
         Ok(both)
     }

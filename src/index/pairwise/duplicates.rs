@@ -3,6 +3,7 @@
 use crate::error::{Error, Result};
 use crate::future::Boxed;
 use crate::index::common::Common;
+use crate::index::pairwise::graph::among;
 use crate::kernels::key_of;
 use crate::memory;
 use crate::options::filter::Filter;
@@ -147,6 +148,7 @@ impl Common {
             let mut within = SearchOptions::within(options.threshold);
             (within.filter, within.progress) = (options.filter, options.progress);
             let rows = self.rows_of(&within)?;
+            let within = among(&rows, &within);
             let ranks = options.order.map(|order| ranks_of(&rows, order)).transpose()?;
             let rank_of = |id: u64| {
                 let place = rows.binary_search(&id).unwrap_or_default();

@@ -79,6 +79,7 @@ pub(crate) fn knn_graph<'f>(index: &'f dyn Searched, options: &'f SearchOptions<
         let common = index.common();
         common.check_options(options)?;
         let rows = common.rows_of(options)?;
+        let options = &among(&rows, options);
         if index.is_exact()
             && options.unlimited().is_none()
             && options.probes.is_none()
@@ -86,7 +87,9 @@ pub(crate) fn knn_graph<'f>(index: &'f dyn Searched, options: &'f SearchOptions<
         {
             return Ok(KnnGraph { ids: rows, neighbors });
         }
-        let mut neighbors = Neighbors::with_room(rows.len(), rows.len().saturating_mul(options.k.min(64)))?;
+        let edges =
+            if options.radius.is_some() { 0 } else { rows.len().saturating_mul(options.k.min(rows.len())) };
+        let mut neighbors = Neighbors::with_room(rows.len(), edges)?;
         visit(index, &rows, options, &mut |_, found| neighbors.append(&found)).await?;
         Ok(KnnGraph { ids: rows, neighbors })
     })
@@ -100,8 +103,13 @@ pub(crate) fn visit_knn_graph<'f>(
     Box::pin(async move {
         index.common().check_options(options)?;
         let rows = index.common().rows_of(options)?;
-        visit(index, &rows, options, take).await
+        visit(index, &rows, &among(&rows, options), take).await
     })
+}
+
+/// The options with the rows of their filter by name: its function may not say the same twice.
+pub(super) fn among<'r>(rows: &'r [u64], options: &SearchOptions<'r>) -> SearchOptions<'r> {
+    SearchOptions { filter: options.filter.map(|_| rows.into()), ..options.clone() }
 }
 
 /// Searches for rows piece by piece. Each search is for a neighbour more than wanted, because a row finds itself.
@@ -117,7 +125,10 @@ async fn visit(
         interrupt::check()?;
         let queries = common.copies(piece).await?;
         let progress = |answered| options.progress.iter().for_each(|progress| progress(done + answered));
-        let of_piece = SearchOptions { k: options.k.saturating_add(1), ..options.clone() };
+        // A row finds itself, which is no part of the recall.
+        let k = options.k as f64;
+        let recall = options.recall.map(|recall| (k * recall + 1.0) / (k + 1.0));
+        let of_piece = SearchOptions { k: options.k.saturating_add(1), recall, ..options.clone() };
         let of_piece = of_piece.progress(&progress);
         let found = index.searched(queries.vectors(), &of_piece).await?.neighbors;
         drop(queries);
@@ -182,9 +193,9 @@ impl Common {
     }
 
     /// Checks options that are for every row: an index without rows has no search that would.
-    fn check_options(&self, options: &SearchOptions<'_>) -> Result<()> {
+    pub(super) fn check_options(&self, options: &SearchOptions<'_>) -> Result<()> {
         if options.profile {
-            return Err(Error::argument("profile", "false: a graph has no profile", true));
+            return Err(Error::argument("profile", "false: comparing all rows has no profile", true));
         }
         self.check_limits(options)
     }

@@ -50,13 +50,13 @@ impl Common {
                 let given = options.radius.map_or("none".into(), |_| format!("also k = {}", options.k));
                 return Err(Error::argument("radius", needed, given));
             };
-            self.check_limits(options)?;
+            self.check_options(options)?;
             let rows = self.rows_of(options)?;
             let slots = self.store.slots_of(&rows)?;
             let mut open = crate::bits::Bits::zeros(self.store.rows.end() as usize)?;
             slots.iter().for_each(|&slot| open.set(slot as usize, true));
-            let (mut done, mut most) = (0, FIRST);
-            let largest = (rows.len() / PARTS).clamp(LEAST, PIECES * self.piece().max(LEAST));
+            let (mut done, mut most) = (0, FIRST.min(PAIRS / rows.len().max(1)).max(1));
+            let largest = (rows.len() / PARTS).max(LEAST).min(PIECES * self.piece());
             while done < rows.len() {
                 interrupt::check()?;
                 let piece = &rows[done..rows.len().min(done + most)];

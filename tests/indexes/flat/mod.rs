@@ -4,6 +4,7 @@ mod bits;
 mod dynamic;
 mod fewer_bits;
 mod integers;
+mod pairwise;
 mod paths;
 mod screen;
 mod slots;

@@ -5,6 +5,7 @@ mod completions;
 mod demo;
 mod info;
 mod kmeans;
+mod pairwise;
 mod reduce;
 mod search;
 mod show;
@@ -14,6 +15,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use nearfield_cli::terminal::run;
+use pairwise::{dedup, graph, pairs};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -41,6 +43,9 @@ struct Cli {
 enum Command {
     Info(info::Args),
     Search(search::Args),
+    Graph(graph::Args),
+    Pairs(pairs::Args),
+    Dedup(dedup::Args),
     Build(build::Args),
     Show(show::Args),
     Kmeans(kmeans::Args),
@@ -55,6 +60,9 @@ fn main() -> ExitCode {
     run(|cli: Cli| match cli.command {
         Command::Info(args) => info::run(&args),
         Command::Search(args) => args.threads.run(|| search::run(&args)),
+        Command::Graph(args) => args.given.threads.run(|| graph::run(&args)),
+        Command::Pairs(args) => args.given.threads.run(|| pairs::run(&args)),
+        Command::Dedup(args) => args.given.threads.run(|| dedup::run(&args)),
         Command::Build(args) => args.threads.run(|| build::run(&args)),
         Command::Show(args) => show::run(&args),
         Command::Kmeans(args) => args.threads.run(|| kmeans::run(&args)),
