@@ -60,12 +60,15 @@ impl NpyValue for i64 {}
 /// nearfield::io::write_file("found.csv", |file| writeln!(file, "query,id,distance"))?;
 /// # Ok::<(), nearfield::Error>(())
 /// ```
-pub fn write_file(path: impl AsRef<Path>, write: impl FnOnce(&mut dyn Write) -> IoResult<()>) -> Result<()> {
+pub fn write_file(
+    path: impl AsRef<Path>,
+    write: impl FnOnce(&mut (dyn Write + Send)) -> IoResult<()>,
+) -> Result<()> {
     whole(path.as_ref(), 0, write)
 }
 
 /// [`write_file`] of at least this many bytes.
-fn whole(path: &Path, bytes: u64, write: impl FnOnce(&mut dyn Write) -> IoResult<()>) -> Result<()> {
+fn whole(path: &Path, bytes: u64, write: impl FnOnce(&mut (dyn Write + Send)) -> IoResult<()>) -> Result<()> {
     let done = || {
         let mut pending = Pending::create(path, bytes)?;
         write(pending.file())?;

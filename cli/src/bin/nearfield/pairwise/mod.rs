@@ -93,7 +93,7 @@ impl Given {
 
     /// Writes records of these columns where the user wants them.
     fn write(&self, columns: &[&str], records: impl FnOnce(&mut Csv<'_>) -> io::Result<()>) -> Result<()> {
-        let write = |to: &mut dyn Write| {
+        let write = |to: &mut (dyn Write + Send)| {
             let mut table = csv::Writer::from_writer(to);
             table.write_record(columns)?;
             records(&mut table)?;
@@ -101,7 +101,7 @@ impl Given {
         };
         match &self.out {
             None => Ok(()),
-            Some(_) if self.is_piped() => Ok(write(&mut io::stdout().lock())?),
+            Some(_) if self.is_piped() => Ok(write(&mut io::stdout())?),
             Some(path) => write_file(path, write).context("--out"),
         }
     }
@@ -142,4 +142,4 @@ impl Given {
 }
 
 /// A csv that is being written.
-type Csv<'w> = csv::Writer<&'w mut dyn Write>;
+type Csv<'w> = csv::Writer<&'w mut (dyn Write + Send)>;
