@@ -64,14 +64,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    if let Some(path) = &args.kept {
-        files::refuse_existing("--kept", path, args.given.force)?;
-        let inputs = [&args.given.rows, &args.given.index_file, &args.order]
-            .map(|path| ("an argument", path.as_deref()));
-        files::refuse_overwriting(&inputs, &[("--kept", Some(path)), ("--out", args.given.out.as_deref())])?;
-    }
     let order = args.order.as_ref().map(read_row_ids).transpose().context("--order")?;
-    let (index, load) = args.given.open()?;
+    let (index, load) =
+        args.given.open(Some(("--order", args.order.as_deref())), Some(("--kept", args.kept.as_deref())))?;
     let bar = bar("compare", index.len());
     let progress = |done: usize| bar.set_position(done as u64);
     let keep = match args.keep {

@@ -46,7 +46,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let (index, load) = args.given.open()?;
+    let (index, load) = args.given.open(None, None)?;
     let of_lists = [("--probes", args.probes.is_some()), ("--recall", args.recall.is_some())];
     if let (None, Some((argument, _))) = (index.lists(), of_lists.iter().find(|(_, given)| *given)) {
         bail!("{argument}: needed an ivf index, given a flat one");

@@ -57,16 +57,16 @@ impl Given {
         self.out.as_deref() == Some(Path::new("-"))
     }
 
-    /// Checks the arguments, and brings the rows to their devices. Returns the time it took.
-    fn open(&self) -> Result<(Index, Duration)> {
-        if self.is_piped() {
-            if self.json || self.force {
-                bail!("--out -: needed no --json and no --force beside it, given one");
-            }
-        } else {
-            let inputs = [("--rows", self.rows.as_deref()), ("--index-file", self.index_file.as_deref())];
-            files::check_outputs(&inputs, &[("--out", self.out.as_deref())], self.force)?;
+    /// Checks the arguments, with other files that a command reads and writes, and brings the rows to their devices. Returns the time it took.
+    fn open(&self, read: Option<Named<'_>>, written: Option<Named<'_>>) -> Result<(Index, Duration)> {
+        if self.is_piped() && self.json {
+            bail!("--out -: needed no --json beside it, given both");
         }
+        let mut inputs = vec![("--rows", self.rows.as_deref()), ("--index-file", self.index_file.as_deref())];
+        inputs.extend(read);
+        let mut outputs = vec![("--out", self.out.as_deref().filter(|_| !self.is_piped()))];
+        outputs.extend(written);
+        files::check_outputs(&inputs, &outputs, self.force)?;
         let Places { distribution, residency, .. } = self.places;
         let start = Instant::now();
         if let Some(path) = &self.index_file {
@@ -140,6 +140,9 @@ impl Given {
         output::print(self.json, &record, &lines)
     }
 }
+
+/// An argument and its file, if it is given.
+type Named<'a> = (&'a str, Option<&'a Path>);
 
 /// A csv that is being written.
 type Csv<'w> = csv::Writer<&'w mut (dyn Write + Send)>;

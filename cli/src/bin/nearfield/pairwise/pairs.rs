@@ -41,7 +41,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let (index, load) = args.given.open()?;
+    let (index, load) = args.given.open(None, None)?;
     let bar = bar("compare", index.len());
     let progress = |done: usize| bar.set_position(done as u64);
     let options = SearchOptions::within(args.radius).progress(&progress);
