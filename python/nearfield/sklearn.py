@@ -1,7 +1,7 @@
 """Estimators of scikit-learn whose neighbours nearfield finds: exact, on any GPU or without one.
 
-`NearestNeighbors`, `KNeighborsTransformer`, `KNeighborsClassifier` and `KNeighborsRegressor` are subclasses of those in
-`sklearn.neighbors` (scikit-learn 1.6 or later), with the same methods, attributes and errors. What differs:
+`NearestNeighbors`, `KNeighborsTransformer`, `RadiusNeighborsTransformer`, `KNeighborsClassifier` and `KNeighborsRegressor` are
+subclasses of those in `sklearn.neighbors` (scikit-learn 1.6 or later), with the same methods, attributes and errors. What differs:
 
 - `metric` is "euclidean" ("l2" and "minkowski" are the same), "sqeuclidean" or "cosine".
 - `device` chooses the device as for `nearfield.Flat`. None is the best GPU, and the processor where there is none.
@@ -26,10 +26,16 @@ from sklearn.utils.validation import check_is_fitted, validate_data  # type: ign
 # Behind scikit-learn, which brings it: the error names what is missing.
 from scipy.sparse import issparse  # type: ignore[import-untyped,unused-ignore]  # isort: skip
 
-from nearfield import Flat
+from nearfield import Flat, knn_graph
 from nearfield._arrays import to_number
 
-__all__ = ["KNeighborsClassifier", "KNeighborsRegressor", "KNeighborsTransformer", "NearestNeighbors"]
+__all__ = [
+    "KNeighborsClassifier",
+    "KNeighborsRegressor",
+    "KNeighborsTransformer",
+    "NearestNeighbors",
+    "RadiusNeighborsTransformer",
+]
 
 _METRICS: dict[str, Literal["l2sq", "cosine"]] = {
     "euclidean": "l2sq",
@@ -363,11 +369,15 @@ class _FlatNeighbors:
                 f"Expected n_neighbors {sign} n_samples_fit, but n_neighbors = {k}, "
                 f"n_samples_fit = {self.n_samples_fit_}, n_samples = {len(given)}"
             )
-        distances, indices = self._search(given, k + extra)
-        if X is None:
-            others = _others(indices)
-            distances = distances[others].reshape(len(given), k)
-            indices = indices[others].reshape(len(given), k)
+        if X is None and self._frame.exact(given).all():
+            found = knn_graph(self._index, k)
+            distances, indices = self._frame.distances(found.distances), found.ids
+        else:
+            distances, indices = self._search(given, k + extra)
+            if X is None:
+                others = _others(indices)
+                distances = distances[others].reshape(len(given), k)
+                indices = indices[others].reshape(len(given), k)
         indices = indices.astype(np.intp, copy=False)
         return (distances, indices) if return_distance else indices
 
@@ -379,28 +389,10 @@ def _others(indices: NDArray[np.int64]) -> NDArray[np.bool_]:
     return others
 
 
-class NearestNeighbors(_FlatNeighbors, neighbors.NearestNeighbors):  # type: ignore[misc]
-    """Finds the nearest rows, or all rows within a radius.
+class _RadiusNeighbors(_FlatNeighbors):
+    """Finds the rows within a radius, too."""
 
-    ```python
-    from nearfield.sklearn import NearestNeighbors
-    distances, indices = NearestNeighbors(n_neighbors=3).fit(rows).kneighbors(queries)
-    ```
-    """
-
-    def __init__(
-        self,
-        *,
-        n_neighbors: int = 5,
-        radius: float = 1.0,
-        algorithm: str = "brute",
-        metric: str = "euclidean",
-        device: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        inherited: Any = super()
-        inherited.__init__(n_neighbors=n_neighbors, radius=radius, algorithm=algorithm, metric=metric, n_jobs=n_jobs)
-        self.device = device
+    radius: float
 
     def radius_neighbors(
         self,
@@ -427,6 +419,30 @@ class NearestNeighbors(_FlatNeighbors, neighbors.NearestNeighbors):  # type: ign
             offsets = np.concatenate(([0], np.cumsum(others)))[offsets]
         split = _by_query(indices, offsets)
         return (_by_query(distances, offsets), split) if return_distance else split
+
+
+class NearestNeighbors(_RadiusNeighbors, neighbors.NearestNeighbors):  # type: ignore[misc]
+    """Finds the nearest rows, or all rows within a radius.
+
+    ```python
+    from nearfield.sklearn import NearestNeighbors
+    distances, indices = NearestNeighbors(n_neighbors=3).fit(rows).kneighbors(queries)
+    ```
+    """
+
+    def __init__(
+        self,
+        *,
+        n_neighbors: int = 5,
+        radius: float = 1.0,
+        algorithm: str = "brute",
+        metric: str = "euclidean",
+        device: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        inherited: Any = super()
+        inherited.__init__(n_neighbors=n_neighbors, radius=radius, algorithm=algorithm, metric=metric, n_jobs=n_jobs)
+        self.device = device
 
 
 def _by_query(values: NDArray[Any], offsets: NDArray[Any]) -> NDArray[Any]:
@@ -462,6 +478,32 @@ class KNeighborsTransformer(_FlatNeighbors, neighbors.KNeighborsTransformer):  #
     ) -> None:
         inherited: Any = super()
         inherited.__init__(mode=mode, n_neighbors=n_neighbors, algorithm=algorithm, metric=metric, n_jobs=n_jobs)
+        self.device = device
+
+
+class RadiusNeighborsTransformer(_RadiusNeighbors, neighbors.RadiusNeighborsTransformer):  # type: ignore[misc]
+    """Turns vectors into the sparse graph of the rows within a radius, for estimators that take `metric="precomputed"`.
+
+    ```python
+    from nearfield.sklearn import RadiusNeighborsTransformer
+    from sklearn.cluster import DBSCAN
+    from sklearn.pipeline import make_pipeline
+    clusters = make_pipeline(RadiusNeighborsTransformer(radius=0.4, metric="cosine"), DBSCAN(eps=0.4, metric="precomputed"))
+    ```
+    """
+
+    def __init__(
+        self,
+        *,
+        mode: str = "distance",
+        radius: float = 1.0,
+        algorithm: str = "brute",
+        metric: str = "euclidean",
+        device: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        inherited: Any = super()
+        inherited.__init__(mode=mode, radius=radius, algorithm=algorithm, metric=metric, n_jobs=n_jobs)
         self.device = device
 
 

@@ -34,6 +34,7 @@ METRICS = ["euclidean", "sqeuclidean", "cosine"]
 VARIANTS = [
     ours.NearestNeighbors(metric="cosine"),
     ours.KNeighborsTransformer(mode="connectivity", metric="sqeuclidean"),
+    ours.RadiusNeighborsTransformer(radius=2.0),
     ours.KNeighborsClassifier(weights="distance", metric="cosine"),
     ours.KNeighborsRegressor(weights="distance"),
 ]
@@ -239,6 +240,16 @@ def test_a_transformer_makes_the_graph_that_scikit_learn_makes(mode: str) -> Non
     for graph, other_graph in ((found, expected), (mine.transform(QUERIES), other.transform(QUERIES))):
         assert graph.shape == other_graph.shape and abs(graph - other_graph).sum() < 1e-3 * expected.sum()
     assert mine.get_feature_names_out()[0] == "kneighborstransformer0"
+
+
+@pytest.mark.parametrize("mode", ["distance", "connectivity"])
+def test_a_transformer_of_a_radius_makes_the_graph_that_scikit_learn_makes(mode: str) -> None:
+    mine, other = both("RadiusNeighborsTransformer", radius=0.9, mode=mode)
+    found, expected = mine.fit_transform(ROWS[SOME]), other.fit_transform(ROWS[SOME])
+    assert issparse(found) and found.format == "csr" and found.dtype == expected.dtype
+    assert abs(found.nnz - expected.nnz) <= 2 and found.nnz > 1000
+    labels = make_pipeline(ours.RadiusNeighborsTransformer(radius=0.9), DBSCAN(eps=0.9, metric="precomputed")).fit_predict(ROWS[:600])
+    np.testing.assert_array_equal(labels, DBSCAN(eps=0.9).fit_predict(ROWS[:600]))
 
 
 def test_a_transformer_gives_callers_that_take_any_what_they_need() -> None:
