@@ -1,6 +1,6 @@
 //! Every row of an index against every other: what `nf.knn_graph`, `nf.pairs_within` and `nf.duplicates` call.
 
-use nearfield::{DuplicateOptions, Keep, SearchOptions, Symmetry};
+use nearfield::{DuplicateOptions, Keep, Result, SearchOptions, Symmetry};
 use numpy::PyArray1;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -13,10 +13,26 @@ use crate::ids::{Ids, RowFilter};
 use crate::index::{Index, f32_above};
 use crate::python;
 
-/// How many rows are compared.
-fn compared(py: Python<'_>, index: &Index, filter: Option<&RowFilter>) -> PyResult<usize> {
+/// Runs `work` on the index with options that have the filter and the progress.
+fn compared<'py, T: Send>(
+    index: &Index,
+    py: Python<'py>,
+    filter: Option<&Bound<'py, PyAny>>,
+    progress: Option<&Bound<'py, PyAny>>,
+    work: impl FnOnce(&nearfield::Index, SearchOptions<'_>) -> Result<T> + Send,
+) -> PyResult<T> {
+    let filter = index.filter(py, filter)?;
     let rows = index.count(py)?;
-    Ok(filter.map_or(rows, |filter| filter.count().min(rows)))
+    let rows = filter.as_ref().map_or(rows, |filter| filter.count().min(rows));
+    let shown = Progress::start(py, progress, "comparing", rows)?;
+    let done = index.read(py, |index, ending| {
+        let report = shown.reporter(ending);
+        let mut options = SearchOptions::new(1);
+        options.progress = report.as_ref().map(|report| report as _);
+        options.filter = filter.as_ref().map(RowFilter::as_filter);
+        work(index, options)
+    });
+    shown.close(py, done)
 }
 
 /// The k nearest other rows of every row: `Neighbors`, or with a symmetry `Csr`.
@@ -42,19 +58,13 @@ pub(crate) fn knn_graph<'py>(
         Some("intersection") => Some(Symmetry::Intersection),
         Some(other) => return Err(refused("symmetry", "directed, union or intersection", other)),
     };
-    let filter = index.filter(py, filter)?;
-    let shown = Progress::start(py, progress, "comparing", compared(py, index, filter.as_ref())?)?;
-    let graph = index.read(py, |index, ending| {
-        let report = shown.reporter(ending);
-        let mut options = SearchOptions::new(k).iterative_scan(true);
-        options.progress = report.as_ref().map(|report| report as _);
-        options.filter = filter.as_ref().map(RowFilter::as_filter);
-        (options.probes, options.recall) = (probes, recall);
+    let (graph, csr) = compared(index, py, filter, progress, |index, options| {
+        let mut options = options.iterative_scan(true);
+        (options.k, options.probes, options.recall) = (k, probes, recall);
         let graph = index.knn_graph_with(&options)?;
         let csr = symmetry.map(|symmetry| graph.to_csr(symmetry)).transpose()?;
         Ok((graph, csr))
-    });
-    let (graph, csr) = shown.close(py, graph)?;
+    })?;
     let Some(csr) = csr else {
         let shape = [graph.ids().len(), answers::width(graph.neighbors())?];
         return Out::of_shape(py, None, shape)?.filled(graph.neighbors());
@@ -80,13 +90,9 @@ pub(crate) fn pairs_within<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let _running = call::check(py)?;
     let radius = f32_above(radius.take("radius", "a number")?);
-    let filter = index.filter(py, filter)?;
-    let shown = Progress::start(py, progress, "comparing", compared(py, index, filter.as_ref())?)?;
-    let found = index.read(py, |index, ending| {
-        let report = shown.reporter(ending);
-        let mut options = SearchOptions::within(radius);
-        options.progress = report.as_ref().map(|report| report as _);
-        options.filter = filter.as_ref().map(RowFilter::as_filter);
+    let (count, (a, b, distances)) = compared(index, py, filter, progress, |index, options| {
+        let mut options = options.radius(radius);
+        options.k = usize::MAX;
         let (mut count, mut all) = (0u64, (vec![], vec![], vec![]));
         index.visit_pairs(&options, &mut |pairs| {
             count += pairs.len() as u64;
@@ -98,8 +104,7 @@ pub(crate) fn pairs_within<'py>(
             Ok(())
         })?;
         Ok((count, all))
-    });
-    let (count, (a, b, distances)) = shown.close(py, found)?;
+    })?;
     if count_only {
         return Ok(count.into_pyobject(py)?.into_any());
     }
@@ -127,17 +132,11 @@ pub(crate) fn duplicates<'py>(
     };
     let order = order.map(|order| Ids::of_argument(order, "order")).transpose()?;
     let order = order.as_ref().map(Ids::view).transpose()?;
-    let filter = index.filter(py, filter)?;
-    let shown = Progress::start(py, progress, "comparing", compared(py, index, filter.as_ref())?)?;
-    let found = index.read(py, |index, ending| {
-        let report = shown.reporter(ending);
+    let found = compared(index, py, filter, progress, |index, given| {
         let mut options = DuplicateOptions::new(threshold).keep(keep);
-        options.order = order.as_deref();
-        options.progress = report.as_ref().map(|report| report as _);
-        options.filter = filter.as_ref().map(RowFilter::as_filter);
+        (options.order, options.filter, options.progress) = (order.as_deref(), given.filter, given.progress);
         index.duplicates(&options)
-    });
-    let found = shown.close(py, found)?;
+    })?;
     let groups = found.groups.iter().map(|group| answers::id_array(py, group.iter().copied()));
     let groups = groups.collect::<PyResult<Vec<_>>>()?;
     let distances = answers::collected(found.removed.len(), found.removed.iter().map(|one| one.distance));

@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::future::Boxed;
 use crate::index::common::Common;
 use crate::index::pairwise::graph::among;
-use crate::kernels::key_of;
+use crate::kernels::{key_of, value_of};
 use crate::memory;
 use crate::options::filter::Filter;
 use crate::options::{Progress, SearchOptions, setters};
@@ -213,7 +213,7 @@ fn found(mut ranked: Ranked, order: &[u64], keep: Keep) -> Result<Duplicates> {
             let (key, near) = if before == NONE { behind } else { before };
             let near = order[near as usize];
             memory::reserve_more(&mut duplicates.removed, 1)?;
-            duplicates.removed.push(Removed { id, near, distance: crate::kernels::value_of(key) });
+            duplicates.removed.push(Removed { id, near, distance: value_of(key) });
         }
     }
     Ok(duplicates)

@@ -1,5 +1,6 @@
 //! Pairs of rows within a radius, each once.
 
+use crate::bits::Bits;
 use crate::engine::Allowed;
 use crate::error::{Error, Result};
 use crate::future::Boxed;
@@ -53,7 +54,7 @@ impl Common {
             self.check_options(options)?;
             let rows = self.rows_of(options)?;
             let slots = self.store.slots_of(&rows)?;
-            let mut open = crate::bits::Bits::zeros(self.store.rows.end() as usize)?;
+            let mut open = Bits::zeros(self.store.rows.end() as usize)?;
             slots.iter().for_each(|&slot| open.set(slot as usize, true));
             let (mut done, mut most) = (0, FIRST.min(PAIRS / rows.len().max(1)).max(1));
             let largest = (rows.len() / PARTS).max(LEAST).min(PIECES * self.piece());
