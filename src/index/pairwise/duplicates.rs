@@ -3,7 +3,8 @@
 use crate::error::{Error, Result};
 use crate::future::Boxed;
 use crate::index::common::Common;
-use crate::index::pairwise::graph::among;
+use crate::index::pairwise::forest::Forest;
+use crate::index::pairwise::graph::{among, place_among};
 use crate::kernels::{key_of, value_of};
 use crate::memory;
 use crate::options::filter::Filter;
@@ -104,8 +105,7 @@ pub struct Duplicates {
 
 /// Rows by their rank, while pairs come in.
 struct Ranked {
-    /// The first rank of each row's group so far, or a step towards it.
-    parents: Vec<u32>,
+    groups: Forest,
     /// For each row the nearest before it: the key of its distance, and its rank.
     before: Vec<(u32, u32)>,
     /// The same of those behind it.
@@ -117,18 +117,8 @@ const NONE: (u32, u32) = (u32::MAX, u32::MAX);
 
 impl Ranked {
     fn new(rows: usize) -> Result<Self> {
-        let parents = memory::collect(0..rows as u32)?;
-        Ok(Self { parents, before: memory::filled(rows, NONE)?, behind: memory::filled(rows, NONE)? })
-    }
-
-    /// The first rank of a row's group. Halves the way there.
-    fn first(&mut self, mut rank: u32) -> u32 {
-        while self.parents[rank as usize] != rank {
-            let next = self.parents[self.parents[rank as usize] as usize];
-            self.parents[rank as usize] = next;
-            rank = next;
-        }
-        rank
+        let groups = Forest::new(rows)?;
+        Ok(Self { groups, before: memory::filled(rows, NONE)?, behind: memory::filled(rows, NONE)? })
     }
 
     /// Takes a pair of ranks.
@@ -137,8 +127,7 @@ impl Ranked {
         let [before, behind] = [&mut self.before[later as usize], &mut self.behind[earlier as usize]];
         *before = (*before).min((key, earlier));
         *behind = (*behind).min((key, later));
-        let [one, other] = [self.first(a), self.first(b)];
-        self.parents[one.max(other) as usize] = one.min(other);
+        self.groups.join(a, b);
     }
 }
 
@@ -151,7 +140,7 @@ impl Common {
             let within = among(&rows, &within);
             let ranks = options.order.map(|order| ranks_of(&rows, order)).transpose()?;
             let rank_of = |id: u64| {
-                let place = rows.binary_search(&id).unwrap_or_default();
+                let place = place_among(&rows, id);
                 ranks.as_ref().map_or(place as u32, |ranks| ranks[place])
             };
             let mut ranked = Ranked::new(rows.len())?;
@@ -192,7 +181,7 @@ fn found(mut ranked: Ranked, order: &[u64], keep: Keep) -> Result<Duplicates> {
         let id = order[rank];
         let [before, behind] = [ranked.before[rank], ranked.behind[rank]];
         if (before, behind) != (NONE, NONE) {
-            let first = ranked.first(rank as u32) as usize;
+            let first = ranked.groups.first(rank as u32) as usize;
             if group_of[first] == u32::MAX {
                 group_of[first] = duplicates.groups.len() as u32;
                 memory::reserve_more(&mut duplicates.groups, 1)?;
@@ -204,7 +193,7 @@ fn found(mut ranked: Ranked, order: &[u64], keep: Keep) -> Result<Duplicates> {
         }
         let is_kept = match keep {
             Keep::Earliest => before == NONE,
-            Keep::OneOfGroup => ranked.first(rank as u32) as usize == rank,
+            Keep::OneOfGroup => ranked.groups.first(rank as u32) as usize == rank,
         };
         if is_kept {
             memory::reserve_more(&mut duplicates.kept, 1)?;

@@ -31,11 +31,16 @@ impl KnnGraph {
 
     /// The place of a row of the graph among its ids.
     pub(super) fn place_of(&self, id: u64) -> usize {
-        // Ids that nobody chose are their own places.
-        match self.ids.get(id as usize) {
-            Some(&same) if same == id => id as usize,
-            _ => self.ids.binary_search(&id).unwrap_or_default(),
-        }
+        place_among(&self.ids, id)
+    }
+}
+
+/// The place of a row among ids that ascend and have it.
+pub(super) fn place_among(ids: &[u64], id: u64) -> usize {
+    // Ids that nobody chose are their own places.
+    match ids.get(id as usize) {
+        Some(&same) if same == id => id as usize,
+        _ => ids.binary_search(&id).unwrap_or_default(),
     }
 }
 
@@ -140,6 +145,25 @@ async fn visit(
         done += piece.len();
     }
     Ok(())
+}
+
+/// All rows of an index, also of one that would probe lists.
+impl Searched for Common {
+    fn common(&self) -> &Common {
+        self
+    }
+
+    fn is_exact(&self) -> bool {
+        true
+    }
+
+    fn searched<'s>(
+        &'s self,
+        queries: Vectors<'s>,
+        options: &'s SearchOptions<'_>,
+    ) -> Boxed<'s, SearchResult> {
+        Box::pin(self.search(queries, options, None))
+    }
 }
 
 impl Common {

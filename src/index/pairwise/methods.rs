@@ -161,6 +161,68 @@ macro_rules! pairwise_methods {
                     self.common().duplicates(options)
                 }
                 async duplicates_async;
+
+                /// The minimum spanning tree of all rows under the mutual reachability distance of HDBSCAN: the largest of the distance of two
+                /// rows and their core distances, which are the distances of their k-th nearest other rows. With k = 1 it is the distance
+                /// itself, and the tree is that of single linkage. HDBSCAN counts a row itself among its `min_samples`, scikit-learn's as well;
+                /// the package hdbscan does not.
+                ///
+                /// [`SpanningTree::merges`](crate::SpanningTree::merges) gives the hierarchy that clusters are cut from. The tree is exact: its edges
+                /// are as long as those of any minimum spanning tree, in which edges of one length may connect other rows. An
+                /// [`Ivf`](crate::Ivf) goes through all rows. Algorithm: Borůvka's, over the graph of nearest neighbours and searches among the rows
+                /// of other parts where it does not suffice.
+                ///
+                /// # Errors
+                /// As [`spanning_tree_with`](Self::spanning_tree_with).
+                ///
+                /// ```
+                /// use nearfield::{Device, Flat, Metric};
+                /// let mut index = Flat::builder(&Device::host(), Metric::L2, 1).build()?;
+                /// index.add(&[[0.0f32], [7.0], [1.0], [3.0]])?;
+                /// let tree = index.spanning_tree(1)?;
+                /// let edges: Vec<_> = tree.edges().iter().map(|edge| (edge.a, edge.b, edge.distance)).collect();
+                /// assert_eq!(edges, [(0, 2, 1.0), (2, 3, 2.0), (1, 3, 4.0)]);
+                /// # Ok::<(), nearfield::Error>(())
+                /// ```
+                pub fn spanning_tree(&self, k: usize) -> Result<$crate::SpanningTree> {
+                    self.common().spanning_tree(&SearchOptions::new(k))
+                }
+                async spanning_tree_async;
+
+                /// [`spanning_tree`](Self::spanning_tree) of the rows that a filter allows, with progress in rows of which the neighbours
+                /// are known.
+                ///
+                /// # Errors
+                /// [`Error::Argument`] for a k of 0, for one that is not below the number of rows if there are two or more, and for a radius,
+                /// probes, a recall or a profile; [`Error::Budget`]; [`Error::OutOfMemory`]; [`Error::DeviceLost`].
+                pub fn spanning_tree_with(&self, options: &SearchOptions<'_>) -> Result<$crate::SpanningTree> {
+                    self.common().spanning_tree(options)
+                }
+                async spanning_tree_with_async;
+
+                /// Clusters by density (DBSCAN; Ester and others, 1996). A row with `min_samples` rows, itself among them, within
+                /// [`SearchOptions::within`] is a core row. Core rows within the radius of each other are in one cluster, and so are the rows within
+                /// the radius of a core row: of several clusters the first, as in scikit-learn. The other rows are noise. A filter leaves
+                /// rows out. An [`Ivf`](crate::Ivf) goes through all rows.
+                ///
+                /// Memory holds up to `min_samples` pairs of a row beside those that [`visit_pairs`](Self::visit_pairs) finds at a time.
+                ///
+                /// # Errors
+                /// As [`visit_pairs`](Self::visit_pairs); [`Error::Argument`] for `min_samples` of 0.
+                ///
+                /// ```
+                /// use nearfield::{Device, Flat, Metric, SearchOptions};
+                /// let mut index = Flat::builder(&Device::host(), Metric::L2, 1).build()?;
+                /// index.add(&[[0.0f32], [1.0], [2.0], [9.0]])?;
+                /// let found = index.dbscan(&SearchOptions::within(1.5), 3)?;
+                /// assert_eq!(found.labels, [Some(0), Some(0), Some(0), None]);
+                /// assert_eq!(found.is_core, [false, true, false, false]);
+                /// # Ok::<(), nearfield::Error>(())
+                /// ```
+                pub fn dbscan(&self, options: &SearchOptions<'_>, min_samples: usize) -> Result<$crate::DensityClusters> {
+                    self.common().dbscan(options, min_samples)
+                }
+                async dbscan_async;
             }
         }
     };

@@ -1,6 +1,7 @@
 //! `Flat` compared with the truth: whole numbers bit for bit, floats within the promised bounds.
 
 mod bits;
+mod density;
 mod dynamic;
 mod fewer_bits;
 mod integers;
