@@ -8,7 +8,7 @@
     array([0, 1])
 
 `Flat` searches all rows, `Ivf` the lists of rows that are nearest to a query, and `knn` rows without an index. `knn_graph`,
-`pairs_within` and `duplicates` compare every row with every other. `nearfield.sklearn` has
+`pairs_within`, `duplicates`, `spanning_tree` and `dbscan` compare every row with every other. `nearfield.sklearn` has
 estimators of scikit-learn, `nearfield.faiss` the interface of faiss, and `nearfield.reduce` sums, norms and extremes.
 """
 
@@ -39,12 +39,13 @@ from nearfield._native import (
     load,
     quantize,
 )
-from nearfield._pairwise import count_pairs_within, duplicates, knn_graph, pairs_within
-from nearfield._types import Adapter, Csr, Duplicates, Error, Neighbors, OutOfMemory, Pairs, Ragged
+from nearfield._pairwise import count_pairs_within, dbscan, duplicates, knn_graph, pairs_within, spanning_tree
+from nearfield._types import Adapter, Csr, DensityClusters, Duplicates, Error, Neighbors, OutOfMemory, Pairs, Ragged, SpanningTree
 
 __all__ = [
     "Adapter",
     "Csr",
+    "DensityClusters",
     "Device",
     "Duplicates",
     "Error",
@@ -56,8 +57,10 @@ __all__ = [
     "OutOfMemory",
     "Pairs",
     "Ragged",
+    "SpanningTree",
     "__version__",
     "count_pairs_within",
+    "dbscan",
     "devices",
     "distances",
     "duplicates",
@@ -68,6 +71,7 @@ __all__ = [
     "pairs_within",
     "quantize",
     "reduce",
+    "spanning_tree",
 ]
 
 _atexit.register(_native._end)

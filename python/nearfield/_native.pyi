@@ -17,6 +17,7 @@ __all__ = [
     "KMeans",
     "_Cancel",
     "__version__",
+    "_dbscan",
     "_duplicates",
     "_end",
     "_forked",
@@ -24,6 +25,7 @@ __all__ = [
     "_knn_graph",
     "_pairs_within",
     "_reduce",
+    "_spanning_tree",
     "devices",
     "distances",
     "from_bytes",
@@ -189,6 +191,8 @@ def _pairs_within(index: Index, radius: float, filter: Filter | None, progress: 
 def _duplicates(
     index: Index, threshold: float, order: ArrayLike | None, keep: str, filter: Filter | None, progress: Progress | None
 ) -> Any: ...
+def _spanning_tree(index: Index, k: int, filter: Filter | None, progress: Progress | None) -> Any: ...
+def _dbscan(index: Index, radius: float, min_samples: int, filter: Filter | None, progress: Progress | None) -> Any: ...
 def _end() -> None: ...
 def _forked() -> None: ...
 def _is_forked() -> bool: ...

@@ -1,11 +1,11 @@
-"""Every row against every other: graphs of neighbours, pairs within a radius, duplicates."""
+"""Every row against every other: graphs of neighbours, pairs within a radius, duplicates, clusters by density."""
 
 from typing import Any, Literal, overload
 
 from numpy.typing import ArrayLike
 
 from nearfield import _native
-from nearfield._types import BitMetric, Csr, Duplicates, Filter, Metric, Neighbors, Pairs, Progress, Vectors
+from nearfield._types import BitMetric, Csr, DensityClusters, Duplicates, Filter, Metric, Neighbors, Pairs, Progress, SpanningTree, Vectors
 
 _AnyMetric = Metric | BitMetric
 _Symmetry = Literal["directed", "union", "intersection"]
@@ -167,4 +167,83 @@ def duplicates(
     ([0, 1], [2], [0])
     """
     found: Duplicates = _native._duplicates(_index(rows, metric, device), threshold, order, keep, filter, progress)
+    return found
+
+
+def spanning_tree(
+    rows: Vectors | _native.Index,
+    k: int = 5,
+    *,
+    metric: _AnyMetric | None = None,
+    filter: Filter | None = None,
+    device: Any = None,
+    progress: Progress | None = None,
+) -> SpanningTree:
+    """The minimum spanning tree of all rows under HDBSCAN's mutual reachability distance: exact, also of an `Ivf`.
+
+    That distance is the largest of the distance of two rows and their core distances, which are those of their k-th nearest other rows
+    (`knn_graph(rows, k).distances[:, -1]`). `k` is `min_samples` of the package hdbscan, and one less than that of scikit-learn's `HDBSCAN`. With
+    `k=1` the tree is that of single linkage.
+
+    Parameters
+    ----------
+    rows, metric, filter, device
+        As in `knn_graph`.
+    k
+        The neighbour whose distance is a row's core distance: less than the number of rows.
+
+    Returns
+    -------
+    SpanningTree
+        `a` and `b`, the ids of each edge; `distances`, their lengths, ascending; `linkage`, the hierarchy that clusters are cut from.
+
+    Examples
+    --------
+    >>> import numpy as np, nearfield as nf
+    >>> tree = nf.spanning_tree(np.array([[0.0], [1.0], [9.0], [11.0]], np.float32), 1, metric="l2")
+    >>> tree.distances.tolist()
+    [1.0, 2.0, 8.0]
+    >>> tree.linkage[-1].tolist()
+    [4.0, 5.0, 8.0, 4.0]
+
+    `scipy.cluster.hierarchy.fcluster(tree.linkage, 3, "distance")` cuts it at a distance. HDBSCAN's clusters come from
+    `hdbscan._hdbscan_tree.condense_tree(tree.linkage, min_cluster_size)`.
+    """
+    tree: SpanningTree = _native._spanning_tree(_index(rows, metric, device), k, filter, progress)
+    return tree
+
+
+def dbscan(
+    rows: Vectors | _native.Index,
+    radius: float,
+    min_samples: int = 5,
+    *,
+    metric: _AnyMetric | None = None,
+    filter: Filter | None = None,
+    device: Any = None,
+    progress: Progress | None = None,
+) -> DensityClusters:
+    """Clusters by density (DBSCAN).
+
+    A row with `min_samples` rows, itself among them, nearer than `radius` is a core row. Core rows nearer to each other than `radius` are in one
+    cluster, and so are the rows near a core row. The labels are those of scikit-learn's `DBSCAN`, whose `eps` may be reached.
+
+    Parameters
+    ----------
+    rows, metric, filter, device
+        As in `knn_graph`.
+
+    Returns
+    -------
+    DensityClusters
+        `labels`, the cluster of each row, -1 for noise; `core`, whether it is a core row. Both are in the order of `index.ids`, of which a filter
+        leaves those that it allows.
+
+    Examples
+    --------
+    >>> import numpy as np, nearfield as nf
+    >>> nf.dbscan(np.array([[0.0], [1.0], [2.0], [9.0]], np.float32), 1.5, 3, metric="l2").labels.tolist()
+    [0, 0, 0, -1]
+    """
+    found: DensityClusters = _native._dbscan(_index(rows, metric, device), radius, min_samples, filter, progress)
     return found

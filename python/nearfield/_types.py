@@ -84,6 +84,28 @@ class Duplicates(NamedTuple):
     """The distances between `removed` and `near`."""
 
 
+class SpanningTree(NamedTuple):
+    """A minimum spanning tree of rows. Its edges are in ascending order of their lengths."""
+
+    a: NDArray[np.int64]
+    """The smaller id of each edge."""
+    b: NDArray[np.int64]
+    distances: NDArray[np.float32]
+    """The length of each edge: a mutual reachability distance."""
+    linkage: NDArray[np.float64]
+    """Single linkage, `[rows - 1, 4]`, as `scipy.cluster.hierarchy` and hdbscan have it: two clusters, their distance, and how many rows both have.
+    Numbers below `rows` are places of rows in the order of `index.ids`."""
+
+
+class DensityClusters(NamedTuple):
+    """Clusters by density."""
+
+    labels: NDArray[np.int64]
+    """The cluster of each row, in the order of `index.ids`; -1 for noise."""
+    core: NDArray[np.bool_]
+    """Whether each row is a core row."""
+
+
 @dataclass(frozen=True)
 class Adapter:
     """A device of this machine. `device=` takes it, and so does it take the name."""

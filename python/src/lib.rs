@@ -34,7 +34,7 @@ mod _native {
     #[pymodule_export]
     use crate::kmeans::KMeans;
     #[pymodule_export]
-    use crate::pairwise::{duplicates, knn_graph, pairs_within};
+    use crate::pairwise::{dbscan, duplicates, knn_graph, pairs_within, spanning_tree};
     #[pymodule_export]
     #[expect(non_upper_case_globals, reason = "Python's name")]
     const __version__: &str = env!("CARGO_PKG_VERSION");

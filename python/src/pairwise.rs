@@ -1,4 +1,4 @@
-//! Every row of an index against every other: what `nf.knn_graph`, `nf.pairs_within` and `nf.duplicates` call.
+//! Every row of an index against every other: what the functions of `nearfield/_pairwise.py` call.
 
 use nearfield::{DuplicateOptions, Keep, Result, SearchOptions, Symmetry};
 use numpy::PyArray1;
@@ -148,4 +148,62 @@ pub(crate) fn duplicates<'py>(
         answers::id_array(py, found.removed.iter().map(|one| one.near))?,
         PyArray1::from_vec(py, distances),
     ))
+}
+
+/// The minimum spanning tree of mutual reachability: `SpanningTree`.
+#[pyfunction(name = "_spanning_tree")]
+pub(crate) fn spanning_tree<'py>(
+    py: Python<'py>,
+    index: &Index,
+    k: Given<i64>,
+    filter: Option<&Bound<'py, PyAny>>,
+    progress: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let _running = call::check(py)?;
+    let k = k.count("k")?;
+    let (tree, merges) = compared(index, py, filter, progress, |index, mut options| {
+        options.k = k;
+        let tree = index.spanning_tree_with(&options)?;
+        let merges = tree.merges()?;
+        Ok((tree, merges))
+    })?;
+    let linkage = answers::zeros::<f64>(py, [merges.len(), 4])?;
+    for (row, merge) in linkage.readwrite().as_slice_mut()?.chunks_exact_mut(4).zip(&merges) {
+        let [a, b] = merge.clusters.map(f64::from);
+        row.copy_from_slice(&[a, b, f64::from(merge.distance), f64::from(merge.rows)]);
+    }
+    let edges = tree.edges();
+    let distances = answers::collected(edges.len(), edges.iter().map(|edge| edge.distance));
+    let distances = distances.map_err(|error| errors::exception(py, error))?;
+    python::spanning_tree(py)?.call1((
+        answers::id_array(py, edges.iter().map(|edge| edge.a))?,
+        answers::id_array(py, edges.iter().map(|edge| edge.b))?,
+        PyArray1::from_vec(py, distances),
+        linkage,
+    ))
+}
+
+/// Clusters by density: `DensityClusters`.
+#[pyfunction(name = "_dbscan")]
+pub(crate) fn dbscan<'py>(
+    py: Python<'py>,
+    index: &Index,
+    radius: Given<f64>,
+    min_samples: Given<i64>,
+    filter: Option<&Bound<'py, PyAny>>,
+    progress: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let _running = call::check(py)?;
+    let (radius, min_samples) =
+        (f32_above(radius.take("radius", "a number")?), min_samples.count("min_samples")?);
+    let found = compared(index, py, filter, progress, |index, options| {
+        let mut options = options.radius(radius);
+        options.k = usize::MAX;
+        index.dbscan(&options, min_samples)
+    })?;
+    let labels = found.labels.iter().map(|label| label.map_or(-1, i64::from));
+    let labels = answers::collected(found.labels.len(), labels);
+    let labels = labels.map_err(|error| errors::exception(py, error))?;
+    python::density_clusters(py)?
+        .call1((PyArray1::from_vec(py, labels), PyArray1::from_vec(py, found.is_core)))
 }

@@ -25,6 +25,8 @@ imports! {
     csr = "nearfield._types" "Csr";
     pairs = "nearfield._types" "Pairs";
     duplicates = "nearfield._types" "Duplicates";
+    spanning_tree = "nearfield._types" "SpanningTree";
+    density_clusters = "nearfield._types" "DensityClusters";
     adapter = "nearfield._types" "Adapter";
     /// Any array, tensor or list as rows in C order: `to_rows(object, argument, one_vector)`.
     to_rows = "nearfield._arrays" "to_rows";

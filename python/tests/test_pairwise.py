@@ -81,3 +81,39 @@ def test_what_a_graph_cannot_take_is_refused_by_name() -> None:
         nf.duplicates(index, 0.1, order=[1, 2])
     with pytest.raises(TypeError, match="order"):
         nf.duplicates(index, 0.1, order=[0.5, 1.5])
+
+
+def test_a_tree_is_that_of_scipy() -> None:
+    sparse = pytest.importorskip("scipy.sparse")
+    from scipy.cluster.hierarchy import fcluster, is_valid_linkage
+    from scipy.sparse.csgraph import minimum_spanning_tree
+
+    rows = np.random.default_rng(5).standard_normal((250, 5)).astype(np.float32)
+    rows[::3] += 9
+    index = nf.Flat(rows, metric="l2", ids=np.arange(250) * 2 + 1)
+    graph = nf.knn_graph(index, 249)
+    places = (graph.ids - 1) // 2
+    for k in (1, 7):
+        core = graph.distances[:, k - 1]
+        far = np.maximum(graph.distances, np.maximum(core[:, None], core[places]))
+        dense = sparse.csr_matrix((far.ravel(), places.ravel(), np.arange(251) * 249), shape=(250, 250))
+        tree = nf.spanning_tree(index, k)
+        assert np.sort(minimum_spanning_tree(dense).data).tolist() == tree.distances.tolist()
+        assert is_valid_linkage(tree.linkage)
+        assert len(set(fcluster(tree.linkage, 2, "maxclust"))) == 2
+    assert set(tree.a.tolist()) | set(tree.b.tolist()) == set(index.ids.tolist())
+    with pytest.raises(ValueError, match="k: needed 1 to 249"):
+        nf.spanning_tree(index, 250)
+
+
+def test_clusters_by_density_have_the_labels_of_scikit_learn() -> None:
+    cluster = pytest.importorskip("sklearn.cluster")
+    rows = np.random.default_rng(6).standard_normal((400, 3)).astype(np.float32)
+    for radius, min_samples in ((0.3, 4), (0.5, 8), (0.8, 3)):
+        found = nf.dbscan(rows, radius, min_samples, metric="l2")
+        theirs = cluster.DBSCAN(eps=radius, min_samples=min_samples).fit(rows)
+        np.testing.assert_array_equal(found.labels, theirs.labels_)
+        np.testing.assert_array_equal(np.nonzero(found.core)[0], theirs.core_sample_indices_)
+    assert found.labels.max() >= 0 > found.labels.min()
+    some = nf.dbscan(rows, 0.5, 3, metric="l2", filter=[3, 9, 200])
+    assert some.labels.tolist() == [-1, -1, -1]

@@ -1,9 +1,10 @@
-// Copies the candidates of all queries into one list, without room between them, for the host to read. Queries come in any order.
-// One with more candidates than its own list holds gives none. One workgroup per query.
+// Copies the entries of all queries' lists into one list, without room between them, for the host to read: candidates, or rows that were found.
+// Queries come in any order. One with more entries than its own list holds gives none. One workgroup per query.
 @group(0) @binding(1) var<storage, read> counts: array<u32>; // [queries]
-@group(0) @binding(2) var<storage, read> candidates: array<u32>; // [3, queries, capacity]: slots, lower and upper keys; or slots alone
-@group(0) @binding(3) var<storage, read_write> starts: array<atomic<u32>>; // [1 + queries]: how many were copied, and where those of each query start
-@group(0) @binding(4) var<storage, read_write> compacted: array<u32>; // [queries * capacity, words]: slots, with two words also lower keys
+@group(0) @binding(2) var<storage, read> heads: array<u32>; // [queries, capacity]: the first word of each entry
+@group(0) @binding(3) var<storage, read> rests: array<u32>; // from `params.offset` on [queries, capacity, words - 1]: the others
+@group(0) @binding(4) var<storage, read_write> starts: array<atomic<u32>>; // [1 + queries]: how many were copied, and where those of each query start
+@group(0) @binding(5) var<storage, read_write> compacted: array<u32>; // [queries * capacity, words]
 
 var<workgroup> first: u32;
 
@@ -25,7 +26,9 @@ fn compact(
   for (var i = index; i < length; i += WORKGROUP) {
     let entry = query * params.capacity + i;
     let place = (start + i) * params.words;
-    compacted[place] = candidates[entry];
-    if (params.words == 2u) { compacted[place + 1u] = candidates[params.queries * params.capacity + entry]; }
+    compacted[place] = heads[entry];
+    for (var word = 1u; word < params.words; word++) {
+      compacted[place + word] = rests[params.offset + entry * (params.words - 1u) + word - 1u];
+    }
   }
 }

@@ -92,7 +92,10 @@ impl Searched {
         let gathers = keeps_rows && codes != Codes::None;
         let gathering = gathers.then(|| Wanted::of(&gather::KERNEL));
         let selecting = keeps_rows.then(|| selecting(Only::Every));
-        let all = without_bits.chain(selecting).chain(wanted.iter().cloned()).chain(gathering);
+        // Rows within a radius. Where the host has the rows, its candidates have asked for the kernel already.
+        let compacting = keeps_rows.then(|| Wanted::of(&compact::KERNEL));
+        let all =
+            without_bits.chain(selecting).chain(wanted.iter().cloned()).chain(gathering).chain(compacting);
         let of_bits = codes.are_bits();
         let all = all.map(|one| one.or_all(IN_BLOCKS.0, in_blocks.into()).or_all(OF_BITS.0, of_bits.into()));
         // On matrices alone.

@@ -74,7 +74,7 @@ impl SearchBuffers<u64> {
             ids: if_stored(entries * 8, 0),
             selected_keys: if_stored(queries * k * 4, compacted),
             selected_ids: if_stored(queries * k * 8, compacted),
-            selected_counts: if_stored(queries * 4, (1 + queries) * 4),
+            selected_counts: (1 + queries) * 4,
             spare_keys: spare * 4,
             spare_ids: spare * 8,
             ..Self::default()

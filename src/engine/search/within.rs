@@ -1,11 +1,13 @@
 //! All rows within a radius: the screening route with a fixed threshold.
 
+use std::ops::Range;
+
 use crate::engine::device::queries::QueryNumbers;
 use crate::engine::device::vectors::Vectors;
 use crate::engine::pass::keys_and_ids;
 use crate::engine::rows::segments::GpuRows;
 use crate::engine::search::answers::Answers;
-use crate::engine::search::batch::Batch;
+use crate::engine::search::batch::{Batch, SearchBuffers};
 use crate::engine::search::batches::{CandidateSource, Sink};
 use crate::engine::search::exhaustive::Exhaustive;
 use crate::engine::search::nearest::SearchState;
@@ -15,8 +17,9 @@ use crate::engine::search::request::{SearchRequest, SearchResult};
 use crate::engine::search::screening::Screening;
 use crate::error::Result;
 use crate::future::Boxed;
-use crate::gpu::{Commands, words};
-use crate::kernels::value_of;
+use crate::gpu::{Commands, Reading, words};
+use crate::kernels::{compact, value_of};
+use crate::memory;
 
 /// Candidates that a query's list holds in the first pass. A list that overflows tells how many it needs.
 pub(crate) const CAPACITY: u64 = 4096;
@@ -51,20 +54,48 @@ pub(crate) fn search<'f>(
                 break;
             };
             let Some(screening) = Screening::reserve(rows, request, &plan).await? else { break };
-            let mut overflowed = vec![];
+            let (mut overflowed, mut usual) = (vec![], 0);
+            let mut before: Option<Listed> = None;
             for numbers in open.batches(plan.batch as usize) {
-                let needed = within.screened(&screening, &numbers, &mut state).await?;
-                capacity = needed.iter().map(|(_, needed)| u64::from(*needed)).fold(capacity, u64::max);
-                state.note_answered(numbers.len() - needed.len());
-                overflowed.extend(needed.into_iter().map(|(number, _)| number));
+                let (reading, room) = within.submit(&screening, &numbers, usual, &mut state).await?;
+                // The host sorts the rows of one batch while the device finds those of the next.
+                if let Some(listed) = before.take() {
+                    within.answer_all(listed, &mut state)?;
+                }
+                let mut listed = within.read(&screening, numbers, reading, room).await?;
+                usual = listed.entries.len() as u64 / ENTRY_BYTES / listed.places.len().max(1) as u64;
+                overflowed.append(&mut listed.overflowed);
+                before = Some(listed);
+            }
+            if let Some(listed) = before {
+                within.answer_all(listed, &mut state)?;
             }
             state.statistics.scored += open.len() as u64 * rows.end();
             state.statistics.searched_again += overflowed.len() as u64;
+            capacity = overflowed.iter().map(|&(_, needed)| u64::from(needed)).fold(capacity, u64::max);
             capacity = capacity.next_power_of_two();
-            open = QueryNumbers::List(overflowed);
+            open = QueryNumbers::List(overflowed.into_iter().map(|(number, _)| number).collect());
         }
         state.finish(rows).await
     })
+}
+
+/// Words of a row that was found: the key of its distance and its id.
+const WORDS: u32 = 3;
+
+const ENTRY_BYTES: u64 = WORDS as u64 * 4;
+
+/// Rows that are read at least, because a short readback takes as long.
+const LEAST: u64 = 4096;
+
+/// The rows that a batch of queries found.
+struct Listed {
+    /// Key and id of each, query by query.
+    entries: Vec<u8>,
+    /// The bytes of each query's rows.
+    places: Vec<(usize, Range<usize>)>,
+    /// Queries whose rows are not among them, and how many each has.
+    overflowed: Vec<(usize, u32)>,
 }
 
 /// A search for all rows within a radius.
@@ -82,49 +113,99 @@ impl Within<'_> {
         answers.put(number, found.into_iter(), self.request)
     }
 
-    /// The keys and ids of the rows within the radius. Absent rows have the distance NaN, which is not below it.
-    fn within(&self, keys: &[u8], ids: &[u8]) -> impl Iterator<Item = (u32, u64)> {
-        words(keys).zip(words(ids)).filter(|&(key, _)| self.request.takes(value_of(key)))
+    /// Whether a row with this key is within the radius. Absent rows have the distance NaN, which is not below it.
+    fn takes(&self, key: u32) -> bool {
+        self.request.takes(value_of(key))
     }
 
-    /// Answers a batch from candidates. Returns the queries whose candidates overflowed, with how many each has.
-    async fn screened(
+    /// Submits a batch: collects candidates, computes their distances, and reads these with their ids, as many as the batch before had.
+    /// Gives how many are read.
+    async fn submit(
         &self,
         screening: &Screening<'_>,
         numbers: &QueryNumbers,
+        usual: u64,
         state: &mut SearchState<'_>,
-    ) -> Result<Vec<(usize, u32)>> {
-        let gpu = &self.rows.gpu;
+    ) -> Result<(Reading, u64)> {
         let Batch { room, buffers, .. } = &screening.batch;
+        let SearchBuffers { refused, counts, keys, ids, selected_counts: starts, .. } = &**buffers;
         let count = numbers.len() as u32;
         let thresholds = vec![state.threshold(0); numbers.len()];
         let profile = state.profile.as_mut();
         let mut commands = screening.record(self.queries, numbers, Some(&thresholds), profile).await?;
         commands.stage("refine");
         screening.batch.encode_refine(&mut commands, count)?;
-        let ranges = [(&buffers.refused, 0, 8), (&buffers.counts, 0, u64::from(count) * 4)];
-        let parts = commands.read(&ranges).await?;
+        commands.stage("compact");
+        let lists = compact::Buffers {
+            counts: counts.into(),
+            heads: keys,
+            rests: ids,
+            starts,
+            // Nobody needs the candidates any more, which take as many words.
+            compacted: &buffers.candidates,
+        };
+        let params = compact::Params { queries: count, capacity: room.capacity, words: WORDS, offset: 0 };
+        compact::encode(&mut commands, &params, &lists)?;
+        let count = u64::from(count);
+        let most = count * u64::from(room.capacity);
+        let read = (count * (usual + usual / 4)).max(LEAST).min(most);
+        let ranges = [
+            (refused, 0, 8),
+            (counts, 0, count * 4),
+            (starts, 0, (1 + count) * 4),
+            (&buffers.candidates, 0, read * ENTRY_BYTES),
+        ];
+        Ok((commands.submit_with_readback(&ranges)?, read))
+    }
+
+    /// Reads the rows of a batch, of which `room` are on their way.
+    async fn read(
+        &self,
+        screening: &Screening<'_>,
+        numbers: QueryNumbers,
+        reading: Reading,
+        room: u64,
+    ) -> Result<Listed> {
+        let gpu = &self.rows.gpu;
+        let mut parts = reading.wait(gpu).await?;
         numbers.check(&parts[0])?;
-        let counts: Vec<u32> = words(&parts[1]).collect();
-        let fits = |&count: &u32| count <= room.capacity;
-        let mut ranges = vec![];
-        for (query, &found) in counts.iter().enumerate().filter(|(_, found)| fits(found)) {
-            let first = query as u64 * u64::from(room.capacity);
-            ranges.push((&buffers.keys, first * 4, u64::from(found) * 4));
-            ranges.push((&buffers.ids, first * 8, u64::from(found) * 8));
+        let all = words::<u32>(&parts[2]).next().map_or(0, u64::from);
+        let mut entries = std::mem::take(&mut parts[3]);
+        entries.truncate((all * ENTRY_BYTES) as usize);
+        if all > room {
+            let rest = (&screening.batch.buffers.candidates, room * ENTRY_BYTES, (all - room) * ENTRY_BYTES);
+            let rest = Commands::new(gpu, None).read(&[rest]).await?;
+            memory::reserve_more(&mut entries, rest[0].len())?;
+            entries.extend_from_slice(&rest[0]);
         }
-        let mut read = Commands::new(gpu, None).read(&ranges).await?.into_iter();
-        let mut overflowed = vec![];
-        for (number, found) in numbers.iter().zip(&counts) {
-            if !fits(found) {
-                overflowed.push((number, *found));
-                continue;
+        let (mut places, mut overflowed) = (memory::with_room(numbers.len())?, vec![]);
+        let starts = words::<u32>(&parts[2]).skip(1);
+        for ((number, count), start) in numbers.iter().zip(words::<u32>(&parts[1])).zip(starts) {
+            if count > screening.batch.room.capacity {
+                overflowed.push((number, count));
+            } else {
+                let start = start as usize;
+                places.push((
+                    number,
+                    start * ENTRY_BYTES as usize..(start + count as usize) * ENTRY_BYTES as usize,
+                ));
             }
-            let (Some(keys), Some(ids)) = (read.next(), read.next()) else { break };
-            state.statistics.refined += u64::from(*found);
-            self.answer(number, self.within(&keys, &ids).collect(), &mut state.answers)?;
         }
-        Ok(overflowed)
+        Ok(Listed { entries, places, overflowed })
+    }
+
+    /// Sets the hits of a batch's queries.
+    fn answer_all(&self, listed: Listed, state: &mut SearchState<'_>) -> Result<()> {
+        let Listed { entries, places, .. } = listed;
+        let answered = places.len();
+        for (number, place) in places {
+            let found = words::<[u32; 3]>(entries.get(place).unwrap_or_default());
+            state.statistics.refined += found.len() as u64;
+            let found = found.map(|[key, low, high]| (key, u64::from(low) | u64::from(high) << 32));
+            self.answer(number, found.filter(|&(key, _)| self.takes(key)).collect(), &mut state.answers)?;
+        }
+        state.note_answered(answered);
+        Ok(())
     }
 
     /// Answers a batch from the distances of all rows, chunk after chunk.
@@ -147,7 +228,8 @@ impl Within<'_> {
             for (place, found) in found.iter_mut().enumerate() {
                 let from = place * pitch;
                 let to = from + stretch.count as usize;
-                found.extend(self.within(&parts[1][from * 4..to * 4], &parts[2][from * 8..to * 8]));
+                let (keys, ids) = (&parts[1][from * 4..to * 4], &parts[2][from * 8..to * 8]);
+                found.extend(words(keys).zip(words(ids)).filter(|&(key, _)| self.takes(key)));
             }
         }
         for (number, found) in numbers.iter().zip(found) {

@@ -1,9 +1,10 @@
 //! Borůvka's algorithm over rows of which the nearest neighbours are known.
 //!
 //! Every part of the forest joins another along its shortest edge, until one part is left. The graph of neighbours proves most of these edges
-//! shortest: a row that is not among a row's neighbours is farther than all of them. Where the proof fails, rows of the part are searched for
-//! among the rows of other parts. Parts are numbered, and rows of parts whose numbers differ in a bit lie on different sides of it: a search
-//! for the rows of one side among those of the other, for each bit, finds the nearest row of any other part.
+//! shortest: a row that is not among a row's neighbours is farther than all of them. Where the proof fails, rows of the part are searched for.
+//! Those of small parts find rows of other parts behind those of their own. Large parts are numbered, and rows of parts whose numbers differ in
+//! a bit lie on different sides of it: a search for the rows of one side among those of the other, for each bit, finds the nearest row of any
+//! other part.
 //!
 //! Of edges of one length any is right: the lengths of all minimum spanning trees are the same.
 
@@ -24,6 +25,9 @@ type Edge = (u32, u32, u32);
 
 /// Longer than every edge.
 const NONE: Edge = (u32::MAX, 0, 0);
+
+/// Rows of a part so small that a search for one of them finds rows of other parts behind those of its own.
+const SMALL: u32 = 128;
 
 /// Rows of other parts that a search looks for at first. One is enough but where the nearest are no core rows.
 const REACH: usize = 4;
@@ -156,71 +160,103 @@ impl<'g> Growth<'g> {
 
     /// Searches for rows that may have shorter edges than their part's shortest. The largest part waits for others to join it.
     async fn search(&mut self, index: &Common) -> Result<()> {
-        let (numbers, parts, largest) = self.numbers()?;
         let slots = index.store.slots_of(self.graph.ids())?;
-        // Rows, and how long edges to rows that no search reached are at least.
-        let mut waiting: Vec<(u32, u32)> = vec![];
-        memory::reserve(&mut waiting, self.part.len())?;
-        waiting.extend((0..self.part.len() as u32).map(|row| (row, u32::MAX)));
-        waiting.retain(|&(row, _)| self.part[row as usize] != largest);
-        for bit in 0..u32::BITS - (parts - 1).leading_zeros() {
-            waiting.retain(|&(row, _)| {
-                self.bound[row as usize] < self.shortest[self.part[row as usize] as usize].0
-            });
-            waiting.sort_by_key(|&(row, _)| numbers[row as usize] >> bit & 1);
-            let middle = waiting.partition_point(|&(row, _)| numbers[row as usize] >> bit & 1 == 0);
-            let (zeros, ones) = waiting.split_at_mut(middle);
-            for (asking, side) in [(zeros, 1), (ones, 0)] {
-                let mut others = Bits::zeros(index.store.rows.end() as usize)?;
-                let on_side = slots.iter().zip(&numbers).filter(|&(_, number)| number >> bit & 1 == side);
-                on_side.for_each(|(&slot, _)| others.set(slot as usize, true));
-                let others = Allowed::new(others);
-                for piece in asking.chunks_mut(PIECES * index.piece()) {
-                    self.search_for(index, piece, &others).await?;
+        let mut sizes: Vec<u32> = memory::filled(self.part.len(), 0)?;
+        self.part.iter().for_each(|&part| sizes[part as usize] += 1);
+        let largest = (0..).zip(&sizes).max_by_key(|&(_, size)| size).map(|(part, _)| part);
+        let size_of = |growth: &Self, row: u32| sizes[growth.part[row as usize] as usize];
+        let mut waiting: Vec<u32> = memory::with_room(self.part.len())?;
+        waiting.extend((0..self.part.len() as u32).filter(|&row| Some(self.part[row as usize]) != largest));
+        waiting.retain(|&row| self.may_improve(row));
+        // An edge to a row with a larger core distance improves nothing.
+        let limit = waiting.iter().map(|&row| self.shortest_of(row).0).max().unwrap_or(0);
+        let mut waiting = memory::collect(waiting.into_iter().map(|row| (row, limit)))?;
+        waiting.sort_by_key(|&(row, _)| size_of(self, row) > SMALL);
+        let middle = waiting.partition_point(|&(row, _)| size_of(self, row) <= SMALL);
+        let mut large = waiting.split_off(middle);
+        let others = |growth: &Self, is_other: &dyn Fn(usize) -> bool| -> Result<Allowed> {
+            let mut others = Bits::zeros(index.store.rows.end() as usize)?;
+            let rows = (0..slots.len()).filter(|&row| key_of(growth.core[row]) < limit && is_other(row));
+            rows.for_each(|row| others.set(slots[row] as usize, true));
+            Ok(Allowed::new(others))
+        };
+        if let Some(widest) = waiting.iter().map(|&(row, _)| size_of(self, row) as usize).max() {
+            let all = others(self, &|_| true)?;
+            self.search_for(index, &mut waiting, &all, widest.saturating_add(self.reach)).await?;
+        }
+        let (numbers, parts) = self.numbers(&large)?;
+        for bit in 0..u32::BITS - parts.leading_zeros() {
+            let side = |row: usize| numbers[row] >> bit & 1;
+            large.retain(|&(row, _)| self.may_improve(row));
+            large.sort_by_key(|&(row, _)| side(row as usize));
+            let middle = large.partition_point(|&(row, _)| side(row as usize) == 0);
+            let (zeros, ones) = large.split_at_mut(middle);
+            for (asking, other) in [(zeros, 1), (ones, 0)] {
+                if !asking.is_empty() {
+                    let others = others(self, &|row| side(row) == other)?;
+                    self.search_for(index, asking, &others, self.reach).await?;
                 }
             }
         }
-        for (row, reached) in waiting {
+        for (row, reached) in waiting.into_iter().chain(large) {
             let row = row as usize;
             self.bound[row] = self.bound[row].max(reached.min(self.found[row].0));
         }
         Ok(())
     }
 
-    /// The number of each row's part, how many parts there are, and the first row of the largest.
-    fn numbers(&self) -> Result<(Vec<u32>, u32, u32)> {
-        let mut sizes: Vec<u32> = memory::filled(self.part.len(), 0)?;
-        let mut numbers: Vec<u32> = memory::with_room(self.part.len())?;
-        let (mut parts, mut largest) = (0, 0);
-        for (row, &part) in self.part.iter().enumerate() {
-            // The first row of a part comes before its others.
-            numbers.push(if part as usize == row { parts } else { numbers[part as usize] });
-            parts += u32::from(part as usize == row);
-            sizes[part as usize] += 1;
-            if sizes[part as usize] > sizes[largest as usize] {
-                largest = part;
-            }
-        }
-        Ok((numbers, parts, largest))
+    fn shortest_of(&self, row: u32) -> Edge {
+        self.shortest[self.part[row as usize] as usize]
     }
 
-    /// Searches for rows among those of other parts.
-    async fn search_for(&mut self, index: &Common, rows: &mut [(u32, u32)], others: &Allowed) -> Result<()> {
-        interrupt::check()?;
-        let ids = memory::collect(rows.iter().map(|&(row, _)| self.graph.ids()[row as usize]))?;
-        let queries = index.copies(&ids).await?;
-        let options = SearchOptions::new(self.reach);
-        let found = index.search_among(&queries.vectors(), &options, None, Some(others)).await?.neighbors;
-        for ((row, reached), hits) in rows.iter_mut().zip(&found) {
-            let mut shortest = self.found[*row as usize];
-            for hit in hits {
-                shortest = shortest.min(self.edge(*row, self.graph.place_of(hit.id) as u32, hit.distance));
+    /// Whether an edge of the row that is not known may be shorter than its part's shortest.
+    fn may_improve(&self, row: u32) -> bool {
+        self.bound[row as usize] < self.shortest_of(row).0
+    }
+
+    /// Numbers the parts of some rows from 1. Gives the number of each row's part, 0 for all other parts, and how many have one.
+    fn numbers(&self, rows: &[(u32, u32)]) -> Result<(Vec<u32>, u32)> {
+        let mut of_part: Vec<u32> = memory::filled(self.part.len(), 0)?;
+        let mut parts = 0;
+        for &(row, _) in rows {
+            let number = &mut of_part[self.part[row as usize] as usize];
+            if *number == 0 {
+                parts += 1;
+                *number = parts;
             }
-            self.found[*row as usize] = shortest;
-            let of_part = &mut self.shortest[self.part[*row as usize] as usize];
-            *of_part = shortest.min(*of_part);
-            let last = hits.last().map(|hit| hit.distance).filter(|_| (hits.len() as u64) < others.count);
-            *reached = (*reached).min(self.beyond(*row as usize, last));
+        }
+        Ok((memory::collect(self.part.iter().map(|&part| of_part[part as usize]))?, parts))
+    }
+
+    /// Searches for the k nearest rows of some rows, those of their own parts among them if `others` has these. Beside each row stands how long
+    /// edges are at least that no search found.
+    async fn search_for(
+        &mut self,
+        index: &Common,
+        rows: &mut [(u32, u32)],
+        others: &Allowed,
+        k: usize,
+    ) -> Result<()> {
+        for rows in rows.chunks_mut(PIECES * index.piece()) {
+            interrupt::check()?;
+            let ids = memory::collect(rows.iter().map(|&(row, _)| self.graph.ids()[row as usize]))?;
+            let queries = index.copies(&ids).await?;
+            let options = SearchOptions::new(k);
+            let found = index.search_among(&queries.vectors(), &options, None, Some(others)).await?.neighbors;
+            for ((row, reached), hits) in rows.iter_mut().zip(&found) {
+                let part = self.part[*row as usize];
+                let mut shortest = self.found[*row as usize];
+                for hit in hits {
+                    let place = self.graph.place_of(hit.id) as u32;
+                    if self.part[place as usize] != part {
+                        shortest = shortest.min(self.edge(*row, place, hit.distance));
+                    }
+                }
+                self.found[*row as usize] = shortest;
+                self.shortest[part as usize] = shortest.min(self.shortest[part as usize]);
+                let last = hits.last().map(|hit| hit.distance).filter(|_| (hits.len() as u64) < others.count);
+                *reached = (*reached).min(self.beyond(*row as usize, last));
+            }
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Copies candidates of all queries into one list without gaps, for the host to read.
+//! Copies the entries of all queries' lists into one list without gaps, for the host to read.
 
 use crate::error::Result;
 use crate::gpu::{Buffer, BufferSlice, Commands, GRID, Grid, Kernel, buffers, params, wgsl};
@@ -6,10 +6,12 @@ use crate::gpu::{Buffer, BufferSlice, Commands, GRID, Grid, Kernel, buffers, par
 params! {
     pub struct Params {
         queries: u32,
-        /// Candidates that a query can have.
+        /// Entries that a query can have.
         capacity: u32,
-        /// Words of a candidate: 1 for its slot, 2 with the lower end of its interval.
+        /// Words of an entry.
         words: u32,
+        /// Where the words behind the first begin in their buffer.
+        offset: u32,
     }
 }
 
@@ -21,10 +23,13 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("compact")
     .workgroup(64, 4);
 
 buffers! {
-    /// The candidates of each query, and where they go.
+    /// The entries of each query, and where they go.
     pub(crate) struct Buffers<'a> {
         counts: Read BufferSlice<'a>,
-        candidates: Read &'a Buffer,
+        /// The first word of each entry, `[queries, capacity]`.
+        heads: Read &'a Buffer,
+        /// The others, `[queries, capacity, words - 1]`.
+        rests: Read &'a Buffer,
         /// Words, `[1 + queries]`, of which `encode` clears the first.
         starts: Write &'a Buffer,
         compacted: Write &'a Buffer,
@@ -37,7 +42,7 @@ pub(crate) fn encode(commands: &mut Commands<'_>, params: &Params, buffers: &Buf
     commands.dispatch(&pipeline, params, &buffers.slices(), Grid::Linear(params.queries.into()))
 }
 
-/// The candidates that each query gives, a word or two each: all of them, or none if it has more than its list holds.
+/// The words of the entries that each query gives: of all of them, or of none if it has more than its list holds.
 pub fn reference(lists: &[&[u32]], counts: &[u32], capacity: u32) -> Vec<Vec<u32>> {
     let of = |(list, &count): (&&[u32], &u32)| match count > capacity {
         true => vec![],

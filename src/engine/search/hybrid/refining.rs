@@ -82,12 +82,10 @@ impl<'a> Collector<'a> {
         self.next = 1 - place;
         let compacted = compacted(batch, place);
         commands.stage("compact");
-        let buffers = compact::Buffers { counts, candidates, starts, compacted };
-        compact::encode(
-            &mut commands,
-            &compact::Params { queries: count as u32, capacity, words },
-            &buffers,
-        )?;
+        // Slots, and behind those of all queries the lower ends of their intervals.
+        let buffers = compact::Buffers { counts, heads: candidates, rests: candidates, starts, compacted };
+        let (queries, offset) = (count as u32, count as u32 * capacity);
+        compact::encode(&mut commands, &compact::Params { queries, capacity, words, offset }, &buffers)?;
         let usual = (count * self.usual.of(self.k)).min(MOST);
         let room = usual.max(LEAST).min(count * u64::from(capacity));
         let mut ranges = vec![
