@@ -1,7 +1,7 @@
 //! Every row of an index against every other: what the functions of `nearfield/_pairwise.py` call.
 
 use nearfield::{DuplicateOptions, Keep, Result, SearchOptions, Symmetry};
-use numpy::PyArray1;
+use numpy::{PyArray1, PyArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
