@@ -241,17 +241,17 @@ impl Neighbors {
     pub(crate) fn join(parts: &[Self]) -> Result<Self> {
         let sum = |of: fn(&Self) -> usize| parts.iter().map(of).sum();
         let mut joined = Self::with_room(sum(Self::queries), sum(|part| part.hits.len()))?;
-        parts.iter().try_for_each(|part| joined.append(part)).map(|()| joined)
+        for part in parts {
+            joined.offsets.extend(part.offsets[1..].iter().map(|end| joined.hits.len() + end));
+            joined.hits.extend_from_slice(&part.hits);
+        }
+        Ok(joined)
     }
 
-    /// Appends the neighbours of other queries.
-    pub(crate) fn append(&mut self, others: &Self) -> Result<()> {
-        memory::reserve_more(&mut self.hits, others.hits.len())?;
-        memory::reserve_more(&mut self.offsets, others.queries())?;
-        let start = self.hits.len();
-        self.hits.extend_from_slice(&others.hits);
-        self.offsets.extend(others.offsets[1..].iter().map(|end| start + end));
-        Ok(())
+    /// Makes room for more queries and hits.
+    pub(crate) fn reserve(&mut self, queries: usize, hits: usize) -> Result<()> {
+        memory::reserve_more(&mut self.hits, hits)?;
+        memory::reserve_more(&mut self.offsets, queries)
     }
 
     /// Replaces squared distances by their roots. Squares in order have roots in order.

@@ -2,9 +2,9 @@
 //!
 //! Every part of the forest joins another along its shortest edge, until one part is left. The graph of neighbours proves most of these edges
 //! shortest: a row that is not among a row's neighbours is farther than all of them. Where the proof fails, rows of the part are searched for.
-//! Those of small parts find rows of other parts behind those of their own. Large parts are numbered, and rows of parts whose numbers differ in
-//! a bit lie on different sides of it: a search for the rows of one side among those of the other, for each bit, finds the nearest row of any
-//! other part.
+//! Those of small parts find rows of other parts behind those of their own. Those of a part that has many are searched for among all rows but its
+//! own. The other parts are numbered, and rows of parts whose numbers differ in a bit lie on different sides of it: a search for the rows of one
+//! side among those of the other, for each bit, finds the nearest row of any other part.
 //!
 //! Of edges of one length any is right: the lengths of all minimum spanning trees are the same.
 
@@ -29,8 +29,19 @@ const NONE: Edge = (u32::MAX, 0, 0);
 /// Rows of a part so small that a search for one of them finds rows of other parts behind those of its own.
 const SMALL: u32 = 128;
 
+/// Rows of a part so many that they are searched for by themselves, among all rows of other parts.
+const MANY: u32 = 256;
+
 /// Rows of other parts that a search looks for at first. One is enough but where the nearest are no core rows.
 const REACH: usize = 4;
+
+/// A row that is searched for.
+struct Waiting {
+    row: u32,
+    part: u32,
+    /// The least length of its edges that no search found.
+    reached: u32,
+}
 
 /// A forest that becomes a tree. Distances are kept as keys, which are in their order.
 pub(super) struct Growth<'g> {
@@ -163,46 +174,70 @@ impl<'g> Growth<'g> {
         let slots = index.store.slots_of(self.graph.ids())?;
         let mut sizes: Vec<u32> = memory::filled(self.part.len(), 0)?;
         self.part.iter().for_each(|&part| sizes[part as usize] += 1);
-        let largest = (0..).zip(&sizes).max_by_key(|&(_, size)| size).map(|(part, _)| part);
-        let size_of = |growth: &Self, row: u32| sizes[growth.part[row as usize] as usize];
-        let mut waiting: Vec<u32> = memory::with_room(self.part.len())?;
-        waiting.extend((0..self.part.len() as u32).filter(|&row| Some(self.part[row as usize]) != largest));
-        waiting.retain(|&row| self.may_improve(row));
-        // An edge to a row with a larger core distance improves nothing.
-        let limit = waiting.iter().map(|&row| self.shortest_of(row).0).max().unwrap_or(0);
-        let mut waiting = memory::collect(waiting.into_iter().map(|row| (row, limit)))?;
-        waiting.sort_by_key(|&(row, _)| size_of(self, row) > SMALL);
-        let middle = waiting.partition_point(|&(row, _)| size_of(self, row) <= SMALL);
-        let mut large = waiting.split_off(middle);
-        let others = |growth: &Self, is_other: &dyn Fn(usize) -> bool| -> Result<Allowed> {
+        let largest = (0..).zip(&sizes).max_by_key(|&(_, size)| size).map_or(0, |(part, _)| part);
+        let ([mut small, mut few, mut many], limit) = self.waiting(&sizes, largest)?;
+        let others = |growth: &Self, is_other: &dyn Fn(usize) -> bool| -> Result<Bits> {
             let mut others = Bits::zeros(index.store.rows.end() as usize)?;
             let rows = (0..slots.len()).filter(|&row| key_of(growth.core[row]) < limit && is_other(row));
             rows.for_each(|row| others.set(slots[row] as usize, true));
-            Ok(Allowed::new(others))
+            Ok(others)
         };
-        if let Some(widest) = waiting.iter().map(|&(row, _)| size_of(self, row) as usize).max() {
-            let all = others(self, &|_| true)?;
-            self.search_for(index, &mut waiting, &all, widest.saturating_add(self.reach)).await?;
+        let all = others(self, &|_| true)?;
+        if let Some(widest) = small.iter().map(|one| sizes[one.part as usize] as usize).max() {
+            let all = Allowed::new(all.copied()?);
+            self.search_for(index, &mut small, &all, widest.saturating_add(self.reach)).await?;
         }
-        let (numbers, parts) = self.numbers(&large)?;
+        let mut by_part = memory::collect(if many.is_empty() { 0..0 } else { 0..self.part.len() as u32 })?;
+        by_part.sort_unstable_by_key(|&row| (self.part[row as usize], row));
+        for asking in many.chunk_by_mut(|a, b| a.part == b.part) {
+            let (part, mut others) = (asking[0].part, all.copied()?);
+            let first = by_part.partition_point(|&row| self.part[row as usize] < part);
+            let own = by_part[first..][..sizes[part as usize] as usize].iter();
+            own.for_each(|&row| others.set(slots[row as usize] as usize, false));
+            self.search_for(index, asking, &Allowed::new(others), self.reach).await?;
+        }
+        let (numbers, parts) = self.numbers(&few)?;
         for bit in 0..u32::BITS - parts.leading_zeros() {
             let side = |row: usize| numbers[row] >> bit & 1;
-            large.retain(|&(row, _)| self.may_improve(row));
-            large.sort_by_key(|&(row, _)| side(row as usize));
-            let middle = large.partition_point(|&(row, _)| side(row as usize) == 0);
-            let (zeros, ones) = large.split_at_mut(middle);
+            few.retain(|one| self.may_improve(one.row));
+            few.sort_by_key(|one| side(one.row as usize));
+            let middle = few.partition_point(|one| side(one.row as usize) == 0);
+            let (zeros, ones) = few.split_at_mut(middle);
             for (asking, other) in [(zeros, 1), (ones, 0)] {
                 if !asking.is_empty() {
-                    let others = others(self, &|row| side(row) == other)?;
+                    let others = Allowed::new(others(self, &|row| side(row) == other)?);
                     self.search_for(index, asking, &others, self.reach).await?;
                 }
             }
         }
-        for (row, reached) in waiting.into_iter().chain(large) {
-            let row = row as usize;
-            self.bound[row] = self.bound[row].max(reached.min(self.found[row].0));
+        for one in small.into_iter().chain(many).chain(few) {
+            let row = one.row as usize;
+            self.bound[row] = self.bound[row].max(one.reached.min(self.found[row].0));
         }
         Ok(())
+    }
+
+    /// The rows to search for: those of small parts, those of parts that have few of them, and those of the others, part by part. Edges to rows
+    /// whose core distances are at the limit, the last of what this gives, improve nothing.
+    fn waiting(&self, sizes: &[u32], largest: u32) -> Result<([Vec<Waiting>; 3], u32)> {
+        let mut rows: Vec<u32> = memory::with_room(self.part.len())?;
+        rows.extend((0..self.part.len() as u32).filter(|&row| self.part[row as usize] != largest));
+        rows.retain(|&row| self.may_improve(row));
+        let limit = rows.iter().map(|&row| self.shortest_of(row).0).max().unwrap_or(0);
+        let mut of_part: Vec<u32> = memory::filled(self.part.len(), 0)?;
+        rows.iter().for_each(|&row| of_part[self.part[row as usize] as usize] += 1);
+        let waiting =
+            rows.into_iter().map(|row| Waiting { row, part: self.part[row as usize], reached: limit });
+        let mut waiting = memory::collect(waiting)?;
+        let kind = |one: &Waiting| match one.part as usize {
+            part if sizes[part] <= SMALL => 0,
+            part if of_part[part] < MANY => 1,
+            _ => 2,
+        };
+        waiting.sort_unstable_by_key(|one| (kind(one), one.part, one.row));
+        let many = waiting.split_off(waiting.partition_point(|one| kind(one) < 2));
+        let few = waiting.split_off(waiting.partition_point(|one| kind(one) < 1));
+        Ok(([waiting, few, many], limit))
     }
 
     fn shortest_of(&self, row: u32) -> Edge {
@@ -215,11 +250,11 @@ impl<'g> Growth<'g> {
     }
 
     /// Numbers the parts of some rows from 1. Gives the number of each row's part, 0 for all other parts, and how many have one.
-    fn numbers(&self, rows: &[(u32, u32)]) -> Result<(Vec<u32>, u32)> {
+    fn numbers(&self, rows: &[Waiting]) -> Result<(Vec<u32>, u32)> {
         let mut of_part: Vec<u32> = memory::filled(self.part.len(), 0)?;
         let mut parts = 0;
-        for &(row, _) in rows {
-            let number = &mut of_part[self.part[row as usize] as usize];
+        for one in rows {
+            let number = &mut of_part[one.part as usize];
             if *number == 0 {
                 parts += 1;
                 *number = parts;
@@ -228,34 +263,33 @@ impl<'g> Growth<'g> {
         Ok((memory::collect(self.part.iter().map(|&part| of_part[part as usize]))?, parts))
     }
 
-    /// Searches for the k nearest rows of some rows, those of their own parts among them if `others` has these. Beside each row stands how long
-    /// edges are at least that no search found.
+    /// Searches for the k nearest rows of some rows, those of their own parts among them if `others` has these.
     async fn search_for(
         &mut self,
         index: &Common,
-        rows: &mut [(u32, u32)],
+        rows: &mut [Waiting],
         others: &Allowed,
         k: usize,
     ) -> Result<()> {
         for rows in rows.chunks_mut(PIECES * index.piece()) {
             interrupt::check()?;
-            let ids = memory::collect(rows.iter().map(|&(row, _)| self.graph.ids()[row as usize]))?;
+            let ids = memory::collect(rows.iter().map(|one| self.graph.ids()[one.row as usize]))?;
             let queries = index.copies(&ids).await?;
             let options = SearchOptions::new(k);
             let found = index.search_among(&queries.vectors(), &options, None, Some(others)).await?.neighbors;
-            for ((row, reached), hits) in rows.iter_mut().zip(&found) {
-                let part = self.part[*row as usize];
-                let mut shortest = self.found[*row as usize];
+            for (one, hits) in rows.iter_mut().zip(&found) {
+                let mut shortest = self.found[one.row as usize];
                 for hit in hits {
                     let place = self.graph.place_of(hit.id) as u32;
-                    if self.part[place as usize] != part {
-                        shortest = shortest.min(self.edge(*row, place, hit.distance));
+                    if self.part[place as usize] != one.part {
+                        shortest = shortest.min(self.edge(one.row, place, hit.distance));
                     }
                 }
-                self.found[*row as usize] = shortest;
-                self.shortest[part as usize] = shortest.min(self.shortest[part as usize]);
+                self.found[one.row as usize] = shortest;
+                let of_part = &mut self.shortest[one.part as usize];
+                *of_part = shortest.min(*of_part);
                 let last = hits.last().map(|hit| hit.distance).filter(|_| (hits.len() as u64) < others.count);
-                *reached = (*reached).min(self.beyond(*row as usize, last));
+                one.reached = one.reached.min(self.beyond(one.row as usize, last));
             }
         }
         Ok(())

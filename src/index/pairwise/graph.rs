@@ -7,7 +7,7 @@ use crate::future::Boxed;
 use crate::index::common::Common;
 use crate::interrupt;
 use crate::memory;
-use crate::neighbors::Neighbors;
+use crate::neighbors::{Neighbor, Neighbors};
 use crate::options::SearchOptions;
 
 /// The neighbours of every row of an index among its other rows: [`Flat::knn_graph`](crate::Flat::knn_graph).
@@ -95,7 +95,8 @@ pub(crate) fn knn_graph<'f>(index: &'f dyn Searched, options: &'f SearchOptions<
         let edges =
             if options.radius.is_some() { 0 } else { rows.len().saturating_mul(options.k.min(rows.len())) };
         let mut neighbors = Neighbors::with_room(rows.len(), edges)?;
-        visit(index, &rows, options, &mut |_, found| neighbors.append(&found)).await?;
+        let mut take = |piece: &[u64], found: &Neighbors| put_others(&mut neighbors, piece, found, options.k);
+        visit(index, &rows, options, &mut take).await?;
         Ok(KnnGraph { ids: rows, neighbors })
     })
 }
@@ -108,8 +109,24 @@ pub(crate) fn visit_knn_graph<'f>(
     Box::pin(async move {
         index.common().check_options(options)?;
         let rows = index.common().rows_of(options)?;
-        visit(index, &rows, &among(&rows, options), take).await
+        visit(index, &rows, &among(&rows, options), &mut |piece, found| {
+            let mut others = Neighbors::default();
+            put_others(&mut others, piece, found, options.k)?;
+            take(piece, others)
+        })
+        .await
     })
+}
+
+/// Adds to `others` what each of these rows found but itself, up to k.
+fn put_others(others: &mut Neighbors, rows: &[u64], found: &Neighbors, k: usize) -> Result<()> {
+    fn of(own: u64, hits: &[Neighbor], k: usize) -> impl Iterator<Item = Neighbor> {
+        hits.iter().filter(move |hit| hit.id != own).take(k).copied()
+    }
+    let count = rows.iter().zip(found).map(|(&own, hits)| of(own, hits, k).count()).sum();
+    others.reserve(rows.len(), count)?;
+    rows.iter().zip(found).for_each(|(&own, hits)| others.push_row(of(own, hits, k)));
+    Ok(())
 }
 
 /// The options with the rows of their filter by name: its function may not say the same twice.
@@ -122,7 +139,7 @@ async fn visit(
     index: &dyn Searched,
     rows: &[u64],
     options: &SearchOptions<'_>,
-    take: Visit<'_>,
+    take: &mut (dyn FnMut(&[u64], &Neighbors) -> Result<()> + Send),
 ) -> Result<()> {
     let common = index.common();
     let mut done = 0;
@@ -137,11 +154,7 @@ async fn visit(
         let of_piece = of_piece.progress(&progress);
         let found = index.searched(queries.vectors(), &of_piece).await?.neighbors;
         drop(queries);
-        let mut others = Neighbors::with_room(piece.len(), found.hits().len())?;
-        for (&own, hits) in piece.iter().zip(&found) {
-            others.push_row(hits.iter().filter(|hit| hit.id != own).take(options.k).copied());
-        }
-        take(piece, others)?;
+        take(piece, &found)?;
         done += piece.len();
     }
     Ok(())

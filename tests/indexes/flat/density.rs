@@ -156,7 +156,8 @@ fn rows_of_other_parts_that_are_no_core_rows_do_not_hide_those_that_are() {
 
 #[test]
 fn trees_of_lists_go_through_all_rows_and_small_ones_have_no_edges() {
-    let values = grouped(&mut Random::new(93), 600, 6, 8, 8.0);
+    // Groups so large that each is searched for by itself.
+    let values = grouped(&mut Random::new(93), 900, 6, 3, 8.0);
     let (rows, device) = (view(&values, 6), Device::host());
     let mut ivf = Ivf::builder(&device, Metric::L2, 6).lists(16).train(rows).expect("lists");
     ivf.add(rows).expect("rows");
