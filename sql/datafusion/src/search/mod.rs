@@ -7,4 +7,5 @@ pub(crate) mod block;
 mod certificate;
 pub(crate) mod hits;
 pub(crate) mod near;
+pub(crate) mod pairwise;
 pub(crate) mod queries;
