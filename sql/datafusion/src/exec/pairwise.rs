@@ -25,6 +25,7 @@ use crate::options::NearfieldOptions;
 use crate::plan::node::{QUERY_INDEX, RANK};
 use crate::plan::pairwise::{Compared, Side, Sought};
 use crate::search::block::Work;
+use crate::search::graph::nearest;
 use crate::search::pairwise::{Comparison, Edge};
 
 /// Batches that wait for whoever reads the answer.
@@ -161,7 +162,7 @@ impl Answer {
             Ok(())
         };
         let work = match self.compared.sought {
-            Sought::Nearest { k } => comparison.nearest(k, &mut take)?,
+            Sought::Nearest { k } => nearest(&comparison, k, &mut take)?,
             Sought::Within { radius } => comparison.within(radius.0, &mut take)?,
         };
         if !waiting.is_empty() {

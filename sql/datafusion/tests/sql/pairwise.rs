@@ -68,6 +68,9 @@ async fn graphs_and_pairs_are_those_of_a_join(metric: &str, (stored, count): (St
         rows[17] = rows[3].clone();
         rows[5] = None;
         rows[11] = Some(vec![0.0; CUT]);
+        // More duplicates than the library names, so that it leaves a doubt.
+        let many = rows[20].clone();
+        rows[20..39].fill(many);
         sql.parquet("t", &table(&rows, CUT, stored), 3).await;
         // The whole graph at once, and row by row.
         let found = same_as_join(&sql, metric, &[10, 30], &[radius]).await;
@@ -88,7 +91,7 @@ async fn graphs_and_pairs_are_those_of_a_join(metric: &str, (stored, count): (St
 #[test_matrix(["l2", "cosine", "ip"], [Stored::ListF32, Stored::FixedI8])]
 #[tokio::test]
 async fn ties_come_in_the_order_of_the_table_and_the_radius_itself_is_outside(metric: &str, stored: Stored) {
-    let sql = Sql::new("host").await;
+    let sql = Sql::new(devices().last().expect("the host")).await;
     let small: Vec<f32> = (0..200 * 3).map(|i| ((i * 7919 + i / 31) % 5) as f32 - 2.0).collect();
     sql.parquet("t", &table(&vectors(&small, 3), 3, stored), 2).await;
     same_as_join(&sql, metric, &[1, 30], &[1.0]).await;
