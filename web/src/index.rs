@@ -1,12 +1,12 @@
 //! Indexes.
 
 use js_sys::{BigUint64Array, Float32Array, Float64Array, Function, JSON, JsString, Promise, Uint8Array};
-use nearfield::{AddOptions, Filter, Index, SearchOptions};
+use nearfield::{AddOptions, Filter, Index, Pair, SearchOptions};
 use wasm_bindgen::prelude::*;
 
 use crate::arguments::{self, Settings, Vectors};
 use crate::error::{Result, argument, thrown};
-use crate::results::{self, answer, object};
+use crate::results::{self, Pairs, answer, graph, object};
 use crate::signal::{Listener, of_argument, unless};
 
 /// An index of either kind.
@@ -55,6 +55,38 @@ impl Allowed {
             Self::Bits(words) => Filter::bits(words),
         }
     }
+}
+
+/// What searches have alike: the rows that they may find, and who hears of progress.
+struct Asked {
+    allowed: Option<Allowed>,
+    hear: Box<dyn Fn(usize) + Send + Sync>,
+}
+
+impl Asked {
+    fn new(allow: &JsValue, progress: Option<Function>) -> Result<Self> {
+        let allowed = Allowed::new(allow)?;
+        let listener = progress.map(Listener::new);
+        let hear = move |done| listener.iter().for_each(|listener| listener.hear(done));
+        Ok(Self { allowed, hear: Box::new(hear) })
+    }
+
+    fn options<'a>(&'a self, options: SearchOptions<'a>) -> SearchOptions<'a> {
+        let options = options.progress(&*self.hear);
+        match &self.allowed {
+            Some(allowed) => options.filter(allowed.filter()),
+            None => options,
+        }
+    }
+}
+
+/// How many neighbours are wanted, and of how many lists.
+fn nearest(settings: &Settings) -> Result<SearchOptions<'static>> {
+    let options = SearchOptions::new(settings.count("k")?.unwrap_or(10));
+    Ok(match settings.count("probes")? {
+        Some(probes) => options.probes(probes),
+        None => options,
+    })
 }
 
 #[wasm_bindgen]
@@ -132,18 +164,11 @@ impl CoreIndex {
     ) -> Result<JsValue> {
         let settings = Settings::parse(&settings)?;
         let queries = self.taken("queries", &queries).await?;
-        let allowed = Allowed::new(&allow)?;
-        let listener = progress.map(Listener::new);
-        let hear = |queries: usize| listener.iter().for_each(|listener| listener.hear(queries));
-        let mut options = SearchOptions::new(settings.count("k")?.unwrap_or(10)).progress(&hear);
-        options =
-            options.profile(settings.is_set("profile")).iterative_scan(settings.is_set("iterativeScan"));
-        if let Some(probes) = settings.count("probes")? {
-            options = options.probes(probes);
-        }
-        if let Some(allowed) = &allowed {
-            options = options.filter(allowed.filter());
-        }
+        let asked = Asked::new(&allow, progress)?;
+        let options = nearest(&settings)?
+            .profile(settings.is_set("profile"))
+            .iterative_scan(settings.is_set("iterativeScan"));
+        let options = asked.options(options);
         let search = self.0.search_with_async(queries.view(self.0.dim(), self.0.elements())?, &options);
         answer(&unless(aborted, search).await?)
     }
@@ -158,15 +183,39 @@ impl CoreIndex {
         aborted: Option<Promise>,
     ) -> Result<JsValue> {
         let queries = self.taken("queries", &queries).await?;
-        let allowed = Allowed::new(&allow)?;
-        let listener = progress.map(Listener::new);
-        let hear = |queries: usize| listener.iter().for_each(|listener| listener.hear(queries));
-        let mut options = SearchOptions::within(radius).progress(&hear);
-        if let Some(allowed) = &allowed {
-            options = options.filter(allowed.filter());
-        }
+        let asked = Asked::new(&allow, progress)?;
+        let options = asked.options(SearchOptions::within(radius));
         let search = self.0.search_with_async(queries.view(self.0.dim(), self.0.elements())?, &options);
         answer(&unless(aborted, search).await?)
+    }
+
+    /// The k nearest other rows of every row.
+    pub async fn knn_graph(
+        &self,
+        settings: String,
+        allow: JsValue,
+        progress: Option<Function>,
+        aborted: Option<Promise>,
+    ) -> Result<JsValue> {
+        let asked = Asked::new(&allow, progress)?;
+        let options = asked.options(nearest(&Settings::parse(&settings)?)?);
+        graph(&unless(aborted, self.0.knn_graph_with_async(&options)).await?)
+    }
+
+    /// All pairs of rows nearer to each other than a radius.
+    pub async fn pairs_within(
+        &self,
+        radius: f32,
+        allow: JsValue,
+        progress: Option<Function>,
+        aborted: Option<Promise>,
+    ) -> Result<JsValue> {
+        let asked = Asked::new(&allow, progress)?;
+        let options = asked.options(SearchOptions::within(radius));
+        let mut found = Pairs::default();
+        let mut take = |pairs: &[Pair]| found.extend(pairs);
+        unless(aborted, self.0.visit_pairs_async(&options, &mut take)).await?;
+        found.answer()
     }
 
     /// The rows with these ids.

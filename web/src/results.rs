@@ -1,7 +1,7 @@
 //! Answers as JavaScript gets them.
 
 use js_sys::{Array, Float32Array, Float64Array, Object, Reflect, Uint32Array};
-use nearfield::SearchResult;
+use nearfield::{Error, KnnGraph, Neighbors, Pair, SearchResult};
 use wasm_bindgen::JsValue;
 
 use crate::error::Result;
@@ -21,10 +21,55 @@ pub(crate) fn ids(ids: &[u64]) -> Float64Array {
     Float64Array::from(&numbers[..])
 }
 
+/// The neighbours of every row, one row after the other.
+pub(crate) fn graph(graph: &KnnGraph) -> Result<JsValue> {
+    let found = graph.neighbors();
+    object([
+        ("rows", ids(graph.ids()).into()),
+        ("ids", ids(found.ids()).into()),
+        ("distances", Float32Array::from(found.distances()).into()),
+        ("offsets", offsets(found).into()),
+    ])
+}
+
+/// Pairs of rows, as JavaScript gets them.
+#[derive(Default)]
+pub(crate) struct Pairs {
+    a: Vec<f64>,
+    b: Vec<f64>,
+    distances: Vec<f32>,
+}
+
+impl Pairs {
+    /// Adds pairs, where there is memory for them.
+    pub(crate) fn extend(&mut self, pairs: &[Pair]) -> nearfield::Result<()> {
+        let room = [&mut self.a, &mut self.b].into_iter().try_for_each(|ids| ids.try_reserve(pairs.len()));
+        room.and_then(|()| self.distances.try_reserve(pairs.len()))
+            .map_err(|_| Error::OutOfMemory { purpose: "the pairs".into(), bytes: None })?;
+        self.a.extend(pairs.iter().map(|pair| pair.a as f64));
+        self.b.extend(pairs.iter().map(|pair| pair.b as f64));
+        self.distances.extend(pairs.iter().map(|pair| pair.distance));
+        Ok(())
+    }
+
+    pub(crate) fn answer(&self) -> Result<JsValue> {
+        object([
+            ("a", Float64Array::from(&self.a[..]).into()),
+            ("b", Float64Array::from(&self.b[..]).into()),
+            ("distances", Float32Array::from(&self.distances[..]).into()),
+        ])
+    }
+}
+
+/// Where the neighbours of each query start, and where the last end.
+fn offsets(found: &Neighbors) -> Uint32Array {
+    let offsets: Vec<u32> = found.offsets().iter().map(|&offset| offset as u32).collect();
+    Uint32Array::from(&offsets[..])
+}
+
 /// The neighbours of all queries, one query after the other, with how they were found.
 pub(crate) fn answer(result: &SearchResult) -> Result<JsValue> {
     let (found, how) = (&result.neighbors, &result.statistics);
-    let offsets: Vec<u32> = found.offsets().iter().map(|&offset| offset as u32).collect();
     let stages = how.stages.iter().map(|one| {
         object([
             ("stage", one.stage.into()),
@@ -41,7 +86,7 @@ pub(crate) fn answer(result: &SearchResult) -> Result<JsValue> {
     object([
         ("ids", ids(found.ids()).into()),
         ("distances", Float32Array::from(found.distances()).into()),
-        ("offsets", Uint32Array::from(&offsets[..]).into()),
+        ("offsets", offsets(found).into()),
         ("statistics", statistics),
     ])
 }

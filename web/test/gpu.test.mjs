@@ -68,6 +68,11 @@ for (const before of isNight ? [least, undefined] : [least]) {
         const few = base.filter((_, at) => allow.includes(Math.floor(at / dim)));
         out.filtered = same(await index.search(query, { k: 12, allow }), nearest(few, query, dim, 12, { ids: allow }));
         const radius = want[0][5][0];
+        const [first, close] = [allow.slice(0, 300), few.subarray(0, 300 * dim)];
+        const all = nearest(close, close, dim, 300, { ids: first }).map((row, at) => row.filter(([, id]) => id !== first[at]));
+        out.graph = same(await index.knnGraph(4, { allow: first }), all.map((row) => row.slice(0, 4)));
+        const pairs = await index.pairsWithin(200, { allow: first });
+        out.pairs = pairs.a.length * 2 === all.flatMap((row) => row.filter(([distance]) => distance < 200)).length && pairs.a[0] < pairs.b[0];
         out.within = same(await index.within(query.subarray(0, dim), radius), [want[0].filter(([distance]) => distance < radius)]);
         device.close();
         return out;
@@ -80,7 +85,7 @@ for (const before of isNight ? [least, undefined] : [least]) {
     const { bindingBytes, bufferBytes, storageBuffers, workgroupBytes } = result.limits;
     if (before) assert.deepEqual([bindingBytes, bufferBytes, storageBuffers, workgroupBytes], [134217728, 268435456, 8, 16384]);
     assert.deepEqual(result.missing, metrics.map(() => [0, false]));
-    assert.deepEqual([result.half, result.afterRemoval, result.filtered, result.within], [0, true, true, true]);
+    assert.deepEqual([result.half, result.afterRemoval, result.filtered, result.graph, result.pairs, result.within], [0, true, true, true, true, true]);
   });
 }
 

@@ -181,6 +181,57 @@ test('only allowed rows are found, by ids or by bits', async () => {
   assert.equal((await index.search(query, { allow: [] })).ids.length, 0);
 });
 
+/** The neighbours of each row of a graph, and pairs, as tests write them. */
+const edges = (graph) => Array.from(graph.rows, (row, at) => [row, rows(graph)[at]]);
+const pairs = ({ a, b, distances }) => Array.from(a, (first, at) => [first, b[at], distances[at]]);
+
+test('a graph has the nearest others of every row, duplicates among them, and pairs are each there once', async () => {
+  const dim = 8;
+  const base = whole(14, 300, dim);
+  base.copyWithin(70 * dim, 9 * dim, 10 * dim);
+  const ids = Array.from({ length: 300 }, (_, row) => row * 3 + 5);
+  const all = nearest(base, base, dim, 300, { ids }).map((row, at) => row.filter(([, id]) => id !== ids[at]));
+  const flat = await Flat.create(device, { dim, metric: 'l2sq' });
+  const ivf = await Ivf.train(device, { dim, metric: 'l2sq', lists: 8, iterations: 2, seed: 1 }, base);
+  for (const index of [flat, ivf]) await index.add(base, { ids });
+  const want = all.map((row, at) => [ids[at], row.slice(0, 6)]);
+  assert.deepEqual(edges(await flat.knnGraph(6)), want);
+  assert.deepEqual(edges(await ivf.knnGraph(6, { probes: 8 })), want);
+  assert.equal((await flat.knnGraph()).ids.length, 3000);
+  assert.deepEqual(want[9][1][0], [0, ids[70]]);
+
+  const close = (radius, some = ids) =>
+    all.flatMap((row, at) => row.filter(([distance, id]) => distance < radius && ids[at] < id).map(([distance, id]) => [ids[at], id, distance])
+      .filter(([a, b]) => some.includes(a) && some.includes(b)).sort((x, y) => x[1] - y[1]));
+  for (const index of [flat, ivf]) {
+    for (const radius of [0, 1e-9, 40, 1e39]) assert.deepEqual(pairs(await index.pairsWithin(radius)), close(radius), String(radius));
+  }
+  const allow = ids.filter((id) => id % 2 === 0);
+  assert.deepEqual(pairs(await flat.pairsWithin(60, { allow })), close(60, allow));
+  const some = all.map((row, at) => [ids[at], row.filter(([, id]) => allow.includes(id)).slice(0, 4)]);
+  assert.deepEqual(edges(await flat.knnGraph(4, { allow })), some.filter(([id]) => allow.includes(id)));
+
+  const empty = await Flat.create(device, { dim, metric: 'l2sq' });
+  assert.deepEqual([edges(await empty.knnGraph(3)), pairs(await empty.pairsWithin(1))], [[], []]);
+});
+
+test('every row against every other ends between two pieces when it is aborted, and tells how many rows are done', async () => {
+  const dim = 32;
+  const index = await Flat.create(device, { dim, metric: 'l2sq' });
+  await index.add(whole(15, 6000, dim));
+  for (const call of [(options) => index.knnGraph(5, options), (options) => index.pairsWithin(60, options)]) {
+    const heard = [];
+    await call({ onProgress: (done) => heard.push(done) });
+    assert.ok(heard.length > 1 && heard.at(-1) === 6000 && heard.every((done, at) => at === 0 || done >= heard[at - 1]), String(heard));
+    const controller = new AbortController();
+    const reason = new Error('no longer wanted');
+    setTimeout(() => controller.abort(reason));
+    let done = 0;
+    await assert.rejects(call({ signal: controller.signal, onProgress: (rows) => (done = rows) }), reason);
+    assert.ok(done < 6000, String(done));
+  }
+});
+
 test('a saved index is the same file, and is refused when it is damaged or of the other kind', async () => {
   const dim = 32;
   const base = whole(9, 900, dim);

@@ -2,8 +2,8 @@ import type { Device } from './device.js';
 import type { Calls, Engine, Vectors } from './engine.js';
 import { argument, DeviceLostError, NearfieldError } from './errors.js';
 import { CALL, check, heard, WARM_UP, whole, WITHIN } from './options.js';
-import type { AddOptions, Dtype, Metric, SearchOptions, SearchResult, SignalOptions, WarmUpOptions, WithinOptions } from './types.js';
-import { above, allowOf, bytesOf, type Ids, idsOf, isBuffer, type Numbers, stays, type VectorData, vectorsOf } from './values.js';
+import type { AddOptions, Dtype, KnnGraph, Metric, Pairs, SearchOptions, SearchResult, SignalOptions, WarmUpOptions, WithinOptions } from './types.js';
+import { allowOf, bytesOf, type Ids, idsOf, isBuffer, type Numbers, radiusOf, stays, type VectorData, vectorsOf } from './values.js';
 
 /** What an index is made of: its handle, what it tells of itself, its settings, and the handle of the device that it was made on. @internal */
 export type Made = [handle: number, about: string, settings: string, deviceHandle: number];
@@ -147,9 +147,21 @@ export abstract class BaseIndex {
     const { signal } = check(options, WITHIN);
     const onProgress = heard(options.onProgress);
     const [values] = this.#taken('queries', queries);
-    if (typeof radius !== 'number') throw argument('radius', 'a number', radius);
+    const below = radiusOf(radius);
     const allow = allowOf(options.allow);
-    return this.#queue(signal, () => this.#call('within', [this.#handle, values, above(radius), allow], { signal, onProgress }));
+    return this.#queue(signal, () => this.#call('within', [this.#handle, values, below, allow], { signal, onProgress }));
+  }
+
+  /**
+   * All pairs of rows nearer to each other than `radius`, each once. Always exact. `allow` restricts both rows, and `onProgress` hears how many
+   * rows were compared with all behind them.
+   */
+  async pairsWithin(radius: number, options: WithinOptions = {}): Promise<Pairs> {
+    const { signal } = check(options, WITHIN);
+    const onProgress = heard(options.onProgress);
+    const below = radiusOf(radius);
+    const allow = allowOf(options.allow);
+    return this.#queue(signal, () => this.#call('pairsWithin', [this.#handle, below, allow], { signal, onProgress }));
   }
 
   /** The rows with these ids, `[ids, dim]`. Those of bits are their bytes, as numbers. */
@@ -230,6 +242,15 @@ export abstract class BaseIndex {
     const allow = allowOf(options.allow);
     const json = JSON.stringify({ ...settings, k, profile });
     return this.#queue(signal, () => this.#call('search', [this.#handle, values, json, allow], { signal, onProgress }));
+  }
+
+  /** @internal */
+  protected async graph(k: number, settings: { probes?: number | undefined }, options: WithinOptions): Promise<KnnGraph> {
+    const { signal } = options;
+    const onProgress = heard(options.onProgress);
+    const json = JSON.stringify({ ...settings, k: whole('k', k) });
+    const allow = allowOf(options.allow);
+    return this.#queue(signal, () => this.#call('knnGraph', [this.#handle, json, allow], { signal, onProgress }));
   }
 
   /** @internal */

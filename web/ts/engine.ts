@@ -3,7 +3,7 @@
 import init, { CoreDevice, CoreIndex } from './core/core.js';
 import { argument, closed, NearfieldError, typed } from './errors.js';
 import * as files from './files.js';
-import type { GpuInfo, SearchResult } from './types.js';
+import type { GpuInfo, KnnGraph, Pairs, SearchResult } from './types.js';
 import type { Allow, Numbers } from './values.js';
 
 /** What a call may do beside its arguments. */
@@ -176,6 +176,12 @@ function calls(held: Handles, aborted: Aborted, progress: Progress) {
     },
     async within(handle: number, queries: Vectors, radius: number, allow: Allow): Promise<SearchResult> {
       return index(handle).within(queries, radius, allow, progress, aborted);
+    },
+    async knnGraph(handle: number, settings: string, allow: Allow): Promise<KnnGraph> {
+      return index(handle).knn_graph(settings, allow, progress, aborted);
+    },
+    async pairsWithin(handle: number, radius: number, allow: Allow): Promise<Pairs> {
+      return index(handle).pairs_within(radius, allow, progress, aborted);
     },
     async get(handle: number, ids: Float64Array): Promise<Float32Array<ArrayBuffer>> {
       return (await index(handle).get(ids)) as Float32Array<ArrayBuffer>;

@@ -1,8 +1,8 @@
 import { BaseIndex, type Made } from './base.js';
 import type { Device } from './device.js';
 import { argument } from './errors.js';
-import { check, INDEX, SEARCH, STORE } from './options.js';
-import type { IndexOptions, SearchOptions, SearchResult, StoreOptions, WarmUpOptions } from './types.js';
+import { check, INDEX, SEARCH, STORE, WITHIN } from './options.js';
+import type { IndexOptions, KnnGraph, SearchOptions, SearchResult, StoreOptions, WarmUpOptions, WithinOptions } from './types.js';
 import { bytesOf, type VectorData } from './values.js';
 
 type Make = (device: number, settings: string) => Promise<number>;
@@ -67,6 +67,16 @@ export class Flat extends BaseIndex {
   async search(queries: VectorData, options: SearchOptions = {}): Promise<SearchResult> {
     check(options, SEARCH);
     return this.found(queries, {}, options);
+  }
+
+  /**
+   * The k nearest other rows of every row. A row is left out by its place, not by its distance: duplicates of it are neighbours. `allow`
+   * restricts the rows and their neighbours, and `onProgress` hears of rows.
+   *
+   * @throws NearfieldError `Argument` for k = 0, `Budget`, `OutOfMemory`, `DeviceLost`.
+   */
+  async knnGraph(k = 10, options: WithinOptions = {}): Promise<KnnGraph> {
+    return this.graph(k, {}, check(options, WITHIN));
   }
 
   /** How a search would run, in words. */

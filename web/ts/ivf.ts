@@ -2,8 +2,8 @@ import { BaseIndex } from './base.js';
 import type { Device } from './device.js';
 import { argument } from './errors.js';
 import { loaded, made } from './flat.js';
-import { CALL, check, heard, IVF, SEARCH, WARM_UP, whole } from './options.js';
-import type { CallOptions, IndexOptions, SearchOptions, SearchResult, StoreOptions, WarmUpOptions } from './types.js';
+import { CALL, check, heard, IVF, SEARCH, WARM_UP, whole, WITHIN } from './options.js';
+import type { CallOptions, IndexOptions, KnnGraph, SearchOptions, SearchResult, StoreOptions, WarmUpOptions, WithinOptions } from './types.js';
 import { isBuffer, type VectorData, vectorsOf } from './values.js';
 
 export interface IvfOptions extends IndexOptions {
@@ -65,6 +65,12 @@ export class Ivf extends BaseIndex {
   async search(queries: VectorData, options: ListSearchOptions = {}): Promise<SearchResult> {
     const { probes, iterativeScan } = check(options, [...SEARCH, 'probes', 'iterativeScan']);
     return this.found(queries, { probes, iterativeScan }, options);
+  }
+
+  /** The k nearest other rows of every row among those in the lists that it looks into. */
+  async knnGraph(k = 10, options: WithinOptions & { probes?: number } = {}): Promise<KnnGraph> {
+    const { probes } = check(options, [...WITHIN, 'probes']);
+    return this.graph(k, { probes }, options);
   }
 
   /** How a search would run, in words. */

@@ -103,6 +103,25 @@ export interface SearchResult {
   statistics: Statistics;
 }
 
+/**
+ * The neighbours of every row of an index among its other rows. Those of `rows[r]` are at `offsets[r]` up to `offsets[r + 1]`, nearest first,
+ * ties by the smaller id.
+ */
+export interface KnnGraph {
+  /** The ids of the rows, ascending. */
+  rows: Float64Array<ArrayBuffer>;
+  ids: Float64Array<ArrayBuffer>;
+  distances: Float32Array<ArrayBuffer>;
+  offsets: Uint32Array<ArrayBuffer>;
+}
+
+/** Pairs of rows, each once: `a[i]` is below `b[i]`, and pairs are in the order of both. */
+export interface Pairs {
+  a: Float64Array<ArrayBuffer>;
+  b: Float64Array<ArrayBuffer>;
+  distances: Float32Array<ArrayBuffer>;
+}
+
 /** Which GPU a browser says it is. */
 export interface GpuInfo {
   vendor: string;

@@ -116,12 +116,18 @@ export function bytesOf(name: string, bytes: unknown): Uint8Array {
  * The smallest 32-bit float that is not below a number: the same 32-bit floats are below either. Distances are compared with it, and one that
  * is below the number may not be lost to rounding.
  */
-export function above(value: number): number {
+function above(value: number): number {
   const float = Math.fround(value);
   if (!(float < value)) return float;
   const bits = new Int32Array(Float32Array.of(float).buffer);
   bits[0]! += float < 0 ? -1 : 1;
   return new Float32Array(bits.buffer)[0]!;
+}
+
+/** A radius as the module takes it. */
+export function radiusOf(radius: number): number {
+  if (typeof radius !== 'number') throw argument('radius', 'a number', radius);
+  return above(radius);
 }
 
 /** Ids as numbers: the one place that looks whether they are ids. */

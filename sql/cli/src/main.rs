@@ -38,7 +38,8 @@ A file in quotes is a table: .parquet, .csv, .json and .arrow, a folder of one k
 `nearfield search` reads (.npy, .fbin and so on), which has the columns `id` (the number of the row, from 0) and `vector`. --table gives a file \
 a name; there .csv needs a line of headers, and .nf, an index that `nearfield build` saved, has the columns `id` and `vector` and is searched where it is in memory.
 
-Functions: `knn(table, column, query, k [, metric, filter])` finds the nearest rows of a table, `knn_join` those of each row of another table, and \
+Functions: `knn(table, column, query, k [, metric, filter])` finds the nearest rows of a table, `knn_join` those of each row of another table, \
+`knn_graph` those of each row among the others, `similar_pairs(table, column, radius)` the pairs of rows below a radius, and \
 `knn_index(file, query, k [, probes])` those of an index that `nearfield build` saved. `array_distance`, `cosine_distance`, `inner_product` and others \
 compare two vectors; `ORDER BY` them gives the same answers as `knn`. docs/sql.md has all of them. The rest is the SQL of Apache DataFusion.
 

@@ -18,6 +18,7 @@ use crate::plan::planner::KnnQueryPlanner;
 use crate::tables::index_table::IndexTables;
 use crate::tables::knn::{KnnFunction, KnnJoinFunction};
 use crate::tables::knn_index::KnnIndexFunction;
+use crate::tables::pairwise::{KnnGraphFunction, SimilarPairsFunction};
 
 /// The word of `CREATE EXTERNAL TABLE ... STORED AS` for saved indexes.
 const STORED_AS: &str = "NEARFIELD";
@@ -26,8 +27,10 @@ const STORED_AS: &str = "NEARFIELD";
 pub fn table_functions() -> Vec<Arc<TableFunction>> {
     vec![
         Arc::new(TableFunction::new("knn".into(), Arc::new(KnnFunction))),
+        Arc::new(TableFunction::new("knn_graph".into(), Arc::new(KnnGraphFunction))),
         Arc::new(TableFunction::new("knn_index".into(), Arc::new(KnnIndexFunction))),
         Arc::new(TableFunction::new("knn_join".into(), Arc::new(KnnJoinFunction))),
+        Arc::new(TableFunction::new("similar_pairs".into(), Arc::new(SimilarPairsFunction))),
     ]
 }
 
@@ -73,7 +76,7 @@ fn add(state: &mut SessionState) {
     }
 }
 
-/// Adds the functions, the operators and the options to a session that exists. It plans `knn` and `knn_join` if its query planner does.
+/// Adds the functions, the operators and the options to a session that exists. It plans searches of tables if its query planner does.
 pub fn register(context: &SessionContext) -> Result<()> {
     add(&mut context.state_ref().write());
     Ok(())

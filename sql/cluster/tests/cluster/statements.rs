@@ -82,6 +82,12 @@ pub(crate) fn statements(sql: &Sql) -> Vec<String> {
         "SELECT query_index, id, rank FROM knn_join(points, vec, twice, vec, 3, 'l2') ORDER BY 1, 3".into(),
         "SELECT query_id, id, rank, _distance FROM knn_join(unlike, vec, small, vec, 3, 'l2') ORDER BY 1, 3".into(),
         "SELECT query_id, id, rank, _distance FROM knn_join(last, vec, near, vec, 3, 'l2') ORDER BY 1, 3".into(),
+        // One task has all rows.
+        "SELECT query_index, query_id, id, rank, _distance FROM knn_graph(small, vec, 3, 'l2', 'id < 700') ORDER BY 1, 4".into(),
+        "SELECT query_id, id, rank, _distance FROM knn_graph(docs, vector, 2) ORDER BY query_id, rank, id".into(),
+        "SELECT a_index, b_index, a_id, b_id, _distance FROM similar_pairs(twice, vec, 0.5, 'l2', 'id < 150') ORDER BY 1, 2".into(),
+        "SELECT t.part, count(*), min(_distance) FROM similar_pairs(t, vec, 0.3) p JOIN t ON t.id = p.b_id GROUP BY 1 ORDER BY 1"
+            .into(),
         "SELECT last.id, first.id FROM last CROSS JOIN (SELECT id FROM t ORDER BY id LIMIT 4) first ORDER BY 1, 2".into(),
         // A search that every task ran whole would find each hit several times.
         format!(

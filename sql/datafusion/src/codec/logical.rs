@@ -13,6 +13,7 @@ use datafusion_proto::logical_plan::LogicalExtensionCodec;
 
 use crate::codec::message::{Message, Origin, decode, encode};
 use crate::plan::node::{Asked, Knn};
+use crate::plan::pairwise::Pairwise;
 use crate::tables::index_table::IndexTable;
 use crate::tables::knn_index::KnnIndexTable;
 
@@ -24,6 +25,9 @@ impl LogicalExtensionCodec for KnnLogicalCodec {
     fn try_decode(&self, buffer: &[u8], inputs: &[LogicalPlan], context: &TaskContext) -> Result<Extension> {
         let Some(message) = decode(buffer) else { return self.0.try_decode(buffer, inputs, context) };
         let (rows, wanted, asked) = match (message?, inputs) {
+            (Message::Pairwise { compared, .. }, [rows]) => {
+                return Ok(Extension { node: Arc::new(Pairwise::new(Arc::new(rows.clone()), compared)?) });
+            }
             (Message::Rows { wanted, origin: Origin::Given(queries), .. }, [rows]) => {
                 (rows, wanted, Asked::Given(queries))
             }
@@ -36,6 +40,10 @@ impl LogicalExtensionCodec for KnnLogicalCodec {
     }
 
     fn try_encode(&self, node: &Extension, buffer: &mut Vec<u8>) -> Result<()> {
+        if let Some(pairwise) = node.node.as_any().downcast_ref::<Pairwise>() {
+            let compared = pairwise.compared.clone();
+            return encode(&Message::Pairwise { compared, has_places: false }, buffer);
+        }
         let Some(knn) = node.node.as_any().downcast_ref::<Knn>() else {
             return self.0.try_encode(node, buffer);
         };

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::exec::index::IndexSearch;
 use crate::exec::indexed::Indexed;
 use crate::plan::node::Wanted;
+use crate::plan::pairwise::Compared;
 use crate::search::near::Near;
 use crate::search::queries::Queries;
 use crate::tables::knn_index::KnnIndexTable;
@@ -26,6 +27,11 @@ pub(super) enum Message {
     },
     Final {
         k: usize,
+    },
+    /// Every row against every other.
+    Pairwise {
+        compared: Compared,
+        has_places: bool,
     },
     Places {
         files: Vec<String>,

@@ -14,6 +14,7 @@ use crate::codec::message::{Message, Origin, decode, encode};
 use crate::exec::index::KnnIndexExec;
 use crate::exec::index_scan::IndexScanExec;
 use crate::exec::last::KnnFinalExec;
+use crate::exec::pairwise::PairwiseExec;
 use crate::exec::partial::KnnPartialExec;
 use crate::exec::places::KnnPlacesExec;
 use crate::exec::source::{QueryOrder, Source};
@@ -27,13 +28,16 @@ fn origin(source: &Source) -> Origin {
     }
 }
 
+/// The order in which every task numbers queries: what arrives here may arrive in another order at other tasks.
+fn order(has_places: bool) -> QueryOrder {
+    if has_places { QueryOrder::Places } else { QueryOrder::Values }
+}
+
 fn source(origin: Origin, inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Source> {
     match (origin, inputs) {
         (Origin::Given(queries), []) => Ok(Source::Given(queries)),
         (Origin::Input { column, has_places }, [plan]) => {
-            // What arrives here may arrive in another order at other tasks.
-            let order = if has_places { QueryOrder::Places } else { QueryOrder::Values };
-            Ok(Source::Table { plan: plan.clone(), column, order })
+            Ok(Source::Table { plan: plan.clone(), column, order: order(has_places) })
         }
         _ => internal_err!("a search has {} inputs", inputs.len() + 1),
     }
@@ -62,6 +66,9 @@ impl PhysicalExtensionCodec for KnnPhysicalCodec {
                 Arc::new(KnnPlacesExec::new(input.clone(), files.into())?)
             }
             (Message::Final { k }, [input]) => Arc::new(KnnFinalExec::new(input.clone(), k)?),
+            (Message::Pairwise { compared, has_places }, [rows]) => {
+                Arc::new(PairwiseExec::new(rows.clone(), order(has_places), compared)?)
+            }
             (Message::Index { wanted, origin }, [paths, others @ ..]) => {
                 Arc::new(KnnIndexExec::new(paths.clone(), source(origin, others)?, wanted)?)
             }
@@ -85,6 +92,9 @@ impl PhysicalExtensionCodec for KnnPhysicalCodec {
             Message::Places { files: places.files().to_vec() }
         } else if let Some(last) = node.downcast_ref::<KnnFinalExec>() {
             Message::Final { k: last.k() }
+        } else if let Some(pairwise) = node.downcast_ref::<PairwiseExec>() {
+            let has_places = pairwise.order() == QueryOrder::Places;
+            Message::Pairwise { compared: pairwise.compared().clone(), has_places }
         } else if let Some(index) = node.downcast_ref::<KnnIndexExec>() {
             Message::Index { wanted: index.wanted().clone(), origin: origin(index.source()) }
         } else if let Some(scan) = node.downcast_ref::<IndexScanExec>() {

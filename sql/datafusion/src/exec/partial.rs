@@ -22,10 +22,10 @@ use crate::exec::found::{Found, columns_of, gather};
 use crate::exec::metrics::KnnMetrics;
 use crate::exec::operator::{found_fields, operator, properties};
 use crate::exec::pieces::{in_order, piece};
-use crate::exec::source::{Collected, Source, check_column, fields_of};
+use crate::exec::source::{Collected, Source, check_column};
 use crate::exec::work::{StopOnDrop, blocking};
 use crate::options::NearfieldOptions;
-use crate::plan::node::Wanted;
+use crate::plan::node::{Wanted, named_fields};
 use crate::search::block::{Search, search};
 use crate::search::hits::Hits;
 
@@ -55,7 +55,7 @@ impl KnnPartialExec {
     ) -> Result<Self> {
         let input = in_order(input)?;
         check_column(&input.schema(), &wanted.column)?;
-        let mut fields = fields_of(&input.schema(), &wanted.kept, str::to_owned)?;
+        let mut fields = named_fields(&input.schema(), &wanted.kept, str::to_owned)?;
         fields.extend(source.fields(&wanted.kept_of_queries)?);
         fields.extend(found_fields());
         let properties = properties(Arc::new(Schema::new(fields)), &input, EmissionType::Final);
@@ -172,7 +172,7 @@ impl ExecutionPlan for KnnPartialExec {
         let metrics = KnnMetrics::new(&self.metrics, partition, &options.device);
         let reservation = MemoryConsumer::new("KnnPartialExec").register(context.memory_pool());
         let kept_schema =
-            Arc::new(Schema::new(fields_of(&self.input.schema(), &wanted.kept, str::to_owned)?));
+            Arc::new(Schema::new(named_fields(&self.input.schema(), &wanted.kept, str::to_owned)?));
         let output = schema.clone();
         let work = async move {
             let collected = cell

@@ -17,7 +17,7 @@ use crate::exec::found::{columns_of, gather};
 use crate::exec::pieces::files_of;
 use crate::exec::places::KnnPlacesExec;
 use crate::exec::whole::wrapped;
-use crate::plan::node::name_of_query;
+use crate::plan::node::{name_of_query, named_fields};
 use crate::search::queries::Queries;
 use crate::vectors::holds_vectors;
 
@@ -89,23 +89,28 @@ impl Source {
             Self::Given(_) => Ok(vec![]),
             Self::Table { plan, column, .. } => {
                 check_column(&plan.schema(), column)?;
-                fields_of(&plan.schema(), kept, name_of_query)
+                named_fields(&plan.schema(), kept, name_of_query)
             }
         }
     }
 
     /// The queries of a table, on one machine.
     pub(crate) fn of_table(plan: Arc<dyn ExecutionPlan>, column: String) -> Result<Self> {
-        let files = files_of(&plan);
-        if !files.is_empty() {
-            let plan = Arc::new(KnnPlacesExec::new(plan, files.into())?);
-            return Ok(Self::Table { plan, column, order: QueryOrder::Places });
-        }
-        Ok(match plan.output_partitioning().partition_count() {
-            1 => Self::Table { plan: wrapped(plan)?, column, order: QueryOrder::Arrival },
-            _ => Self::Table { plan, column, order: QueryOrder::Values },
-        })
+        let (plan, order) = numbered(plan)?;
+        Ok(Self::Table { plan, column, order })
     }
+}
+
+/// The rows of a table so that they can be numbered, on one machine, and in which order.
+pub(crate) fn numbered(plan: Arc<dyn ExecutionPlan>) -> Result<(Arc<dyn ExecutionPlan>, QueryOrder)> {
+    let files = files_of(&plan);
+    if !files.is_empty() {
+        return Ok((Arc::new(KnnPlacesExec::new(plan, files.into())?), QueryOrder::Places));
+    }
+    Ok(match plan.output_partitioning().partition_count() {
+        1 => (wrapped(plan)?, QueryOrder::Arrival),
+        _ => (plan, QueryOrder::Values),
+    })
 }
 
 /// The queries, and the columns of theirs that the answer has.
@@ -124,32 +129,56 @@ impl Collected {
         kept: &[String],
         context: Arc<TaskContext>,
     ) -> Result<Arc<Self>> {
-        let (queries, columns, reservation) = match source {
-            Source::Given(queries) => {
-                (queries.clone(), RecordBatch::new_empty(Arc::new(Schema::empty())), None)
-            }
+        match source {
+            Source::Given(queries) => Ok(Arc::new(Self {
+                queries: queries.clone(),
+                columns: RecordBatch::new_empty(Arc::new(Schema::empty())),
+                _reservation: None,
+            })),
             Source::Table { plan, column, order } => {
-                let batches = collect(plan.clone(), context.clone()).await?;
-                let all = in_order(&plan.schema(), &batches, *order)?;
-                let vectors = all.column(all.schema().index_of(column)?).clone();
-                let queries = Queries::of_column(&vectors, &format!("column {column:?} of the queries"))?;
-                let columns = columns_of(&all, kept)?;
-                let reservation = MemoryConsumer::new("queries of a search").register(context.memory_pool());
-                reservation.try_grow(queries.bytes() + columns.get_array_memory_size())?;
-                (Arc::new(queries), columns, Some(reservation))
+                let argument = format!("column {column:?} of the queries");
+                Self::of_table(plan.clone(), column, *order, &argument, kept, context).await
             }
-        };
-        Ok(Arc::new(Self { queries, columns, _reservation: reservation }))
+        }
+    }
+
+    /// Gathers all rows of a table, and numbers them in this order. `argument` names their vectors in errors.
+    pub(crate) async fn of_table(
+        plan: Arc<dyn ExecutionPlan>,
+        column: &str,
+        order: QueryOrder,
+        argument: &str,
+        kept: &[String],
+        context: Arc<TaskContext>,
+    ) -> Result<Arc<Self>> {
+        let batches = collect(plan.clone(), context.clone()).await?;
+        let all = in_order(&plan.schema(), &batches, order)?;
+        let vectors = all.column(all.schema().index_of(column)?).clone();
+        let queries = Arc::new(Queries::of_column(&vectors, argument)?);
+        let columns = columns_of(&all, kept)?;
+        let reservation = MemoryConsumer::new("queries of a search").register(context.memory_pool());
+        reservation.try_grow(queries.bytes() + columns.get_array_memory_size())?;
+        Ok(Arc::new(Self { queries, columns, _reservation: Some(reservation) }))
     }
 
     /// The columns of the queries of these numbers.
     pub(crate) fn columns(&self, numbers: &[u64]) -> Result<Vec<ArrayRef>> {
-        if self.columns.num_columns() == 0 {
-            return Ok(vec![]);
-        }
-        let places: UInt32Array = numbers.iter().map(|&number| number as u32).collect();
-        Ok(take_record_batch(&self.columns, &places)?.columns().to_vec())
+        taken(&self.columns, numbers)
     }
+
+    /// Some of these columns.
+    pub(crate) fn columns_of(&self, names: &[String], numbers: &[u64]) -> Result<Vec<ArrayRef>> {
+        taken(&columns_of(&self.columns, names)?, numbers)
+    }
+}
+
+/// The columns of the rows of these numbers. There may be none.
+fn taken(columns: &RecordBatch, numbers: &[u64]) -> Result<Vec<ArrayRef>> {
+    if columns.num_columns() == 0 {
+        return Ok(vec![]);
+    }
+    let places: UInt32Array = numbers.iter().map(|&number| number as u32).collect();
+    Ok(take_record_batch(columns, &places)?.columns().to_vec())
 }
 
 /// Checks that a column of this name has vectors.
@@ -162,16 +191,6 @@ pub(crate) fn check_column(schema: &Schema, column: &str) -> Result<()> {
             field.data_type()
         ),
     }
-}
-
-/// The columns of these names, under others.
-pub(crate) fn fields_of(
-    schema: &Schema,
-    names: &[String],
-    named: impl Fn(&str) -> String,
-) -> Result<Vec<FieldRef>> {
-    let field = |name: &String| Ok(Arc::new(schema.field_with_name(name)?.clone().with_name(named(name))));
-    names.iter().map(field).collect()
 }
 
 /// All batches as one, in this order. An error if lists have more elements than their offsets can count.

@@ -13,6 +13,7 @@ use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::repartition::RepartitionExec;
 
 use crate::exec::index::KnnIndexExec;
+use crate::exec::pairwise::PairwiseExec;
 use crate::exec::partial::KnnPartialExec;
 use crate::exec::whole::unwrapped;
 
@@ -24,7 +25,7 @@ pub(crate) struct KeepOrder;
 impl PhysicalOptimizerRule for KeepOrder {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
         let of_search = |plan: Arc<dyn ExecutionPlan>| {
-            if !plan.is::<KnnPartialExec>() && !plan.is::<KnnIndexExec>() {
+            if !plan.is::<KnnPartialExec>() && !plan.is::<KnnIndexExec>() && !plan.is::<PairwiseExec>() {
                 return Ok(Transformed::no(plan));
             }
             let children = plan.children().into_iter().cloned().map(undealt).collect::<Result<Vec<_>>>()?;

@@ -4,4 +4,5 @@ pub(crate) mod keep_order;
 pub(crate) mod narrow;
 pub(crate) mod nearest_first;
 pub(crate) mod node;
+pub(crate) mod pairwise;
 pub(crate) mod planner;

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, Result};
-use datafusion::logical_expr::{Extension, LogicalPlan, Projection};
+use datafusion::logical_expr::{Extension, LogicalPlan, Projection, UserDefinedLogicalNode};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
 use crate::plan::node::Knn;
+use crate::plan::pairwise::Pairwise;
 
 #[derive(Debug, Default)]
 pub(crate) struct NarrowKnn;
@@ -43,10 +44,18 @@ fn narrowed(plan: &LogicalPlan, is_used: &impl Fn(&str) -> bool) -> Result<Optio
             input.map(|input| plan.with_new_exprs(plan.expressions(), vec![input])).transpose()
         }
         LogicalPlan::Extension(extension) => {
-            let Some(knn) = extension.node.as_any().downcast_ref::<Knn>() else { return Ok(None) };
-            let narrowed = knn.narrowed(is_used)?;
-            let is_narrower = narrowed.wanted != knn.wanted;
-            Ok(is_narrower.then(|| LogicalPlan::Extension(Extension { node: Arc::new(narrowed) })))
+            let any = extension.node.as_any();
+            let narrowed: Option<Arc<dyn UserDefinedLogicalNode>> =
+                if let Some(knn) = any.downcast_ref::<Knn>() {
+                    let narrowed = knn.narrowed(is_used)?;
+                    if narrowed.wanted == knn.wanted { None } else { Some(Arc::new(narrowed)) }
+                } else if let Some(pairwise) = any.downcast_ref::<Pairwise>() {
+                    let narrowed = pairwise.narrowed(is_used)?;
+                    if narrowed.compared == pairwise.compared { None } else { Some(Arc::new(narrowed)) }
+                } else {
+                    None
+                };
+            Ok(narrowed.map(|node| LogicalPlan::Extension(Extension { node })))
         }
         _ => Ok(None),
     }

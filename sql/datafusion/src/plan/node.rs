@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use datafusion::common::{DFSchema, DFSchemaRef, Result, internal_err, plan_err};
 use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNodeCore};
 use nearfield::Metric;
@@ -21,7 +21,7 @@ pub(crate) const QUERY_INDEX: &str = "query_index";
 pub(crate) const RANK: &str = "rank";
 pub(crate) const DISTANCE: &str = "_distance";
 /// Comes before the names of columns of the queries.
-const QUERY_PREFIX: &str = "query_";
+pub(crate) const QUERY_PREFIX: &str = "query_";
 
 /// Where queries come from.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -91,25 +91,13 @@ impl Knn {
             Asked::Given(queries) => check_bits("query", queries.are_bits(), wanted.metric)?,
             Asked::Table { plan, column } => check_column(plan, column, " of the queries", wanted.metric)?,
         }
-        let mut fields: Vec<FieldRef> = vec![];
-        for name in &wanted.kept {
-            fields.push(rows.schema().field_with_unqualified_name(name)?.clone());
-        }
+        let mut fields = named_fields(rows.schema().as_arrow(), &wanted.kept, str::to_owned)?;
         if let Asked::Table { plan, .. } = &asked {
-            for name in &wanted.kept_of_queries {
-                let field = plan.schema().field_with_unqualified_name(name)?;
-                fields.push(Arc::new(field.as_ref().clone().with_name(name_of_query(name))));
-            }
+            fields.extend(named_fields(plan.schema().as_arrow(), &wanted.kept_of_queries, name_of_query)?);
         }
         fields.extend(own_fields());
-        let mut names = HashSet::new();
-        if let Some(twice) = fields.iter().find(|field| !names.insert(field.name())) {
-            return plan_err!(
-                "the answer would have two columns {:?}: rename that of the table, or of the queries, in a view",
-                twice.name()
-            );
-        }
-        let schema = DFSchema::from_unqualified_fields(fields.into_iter().collect(), Default::default())?;
+        distinct(&fields)?;
+        let schema = DFSchema::from_unqualified_fields(fields.into(), Default::default())?;
         Ok(Self { rows, asked, wanted, schema: Arc::new(schema) })
     }
 
@@ -122,15 +110,37 @@ impl Knn {
     }
 }
 
+/// The columns of these names, under others.
+pub(crate) fn named_fields(
+    schema: &Schema,
+    names: &[String],
+    named: impl Fn(&str) -> String,
+) -> Result<Vec<FieldRef>> {
+    let field = |name: &String| Ok(Arc::new(schema.field_with_name(name)?.clone().with_name(named(name))));
+    names.iter().map(field).collect()
+}
+
+/// Refuses an answer with two columns of one name.
+pub(crate) fn distinct(fields: &[FieldRef]) -> Result<()> {
+    let mut names = HashSet::new();
+    match fields.iter().find(|field| !names.insert(field.name())) {
+        Some(twice) => plan_err!(
+            "the answer would have two columns {:?}: rename that of the table, or of the queries, in a view",
+            twice.name()
+        ),
+        None => Ok(()),
+    }
+}
+
 /// Checks that the metric compares what a column has, in as far as it tells.
-fn check_column(plan: &LogicalPlan, column: &str, of: &str, metric: Metric) -> Result<()> {
+pub(crate) fn check_column(plan: &LogicalPlan, column: &str, of: &str, metric: Metric) -> Result<()> {
     let field = plan.schema().field_with_unqualified_name(column)?;
     check_bits(&format!("column {column:?}{of}"), holds_bits(field.data_type()), metric)
 }
 
 /// The columns of an input that a search needs: its vectors, and those of the answer that are asked for.
-fn needed(plan: &LogicalPlan, column: &str, kept: &[String]) -> Vec<usize> {
-    let is_needed = |name: &String| name == column || kept.contains(name);
+pub(crate) fn needed(plan: &LogicalPlan, column: &str, keeps: impl Fn(&String) -> bool) -> Vec<usize> {
+    let is_needed = |name: &String| name == column || keeps(name);
     let fields = plan.schema().fields().iter().enumerate();
     fields.filter(|(_, field)| is_needed(field.name())).map(|(place, _)| place).collect()
 }
@@ -176,11 +186,12 @@ impl UserDefinedLogicalNodeCore for Knn {
     }
 
     fn necessary_children_exprs(&self, _: &[usize]) -> Option<Vec<Vec<usize>>> {
-        let rows = needed(&self.rows, &self.wanted.column, &self.wanted.kept);
+        let rows = needed(&self.rows, &self.wanted.column, |name| self.wanted.kept.contains(name));
         match &self.asked {
             Asked::Given(_) => Some(vec![rows]),
             Asked::Table { plan, column } => {
-                Some(vec![rows, needed(plan, column, &self.wanted.kept_of_queries)])
+                let keeps = |name: &String| self.wanted.kept_of_queries.contains(name);
+                Some(vec![rows, needed(plan, column, keeps)])
             }
         }
     }

@@ -16,10 +16,13 @@ use crate::exec::index::{IndexSearch, KnnIndexExec};
 use crate::exec::index_scan::IndexScanExec;
 use crate::exec::indexed::VECTOR;
 use crate::exec::last::KnnFinalExec;
+use crate::exec::operator::only;
+use crate::exec::pairwise::PairwiseExec;
 use crate::exec::partial::KnnPartialExec;
 use crate::exec::pieces::files_of;
-use crate::exec::source::Source;
+use crate::exec::source::{Source, numbered};
 use crate::plan::node::{Asked, Knn, Wanted};
+use crate::plan::pairwise::Pairwise;
 use crate::search::near::Probes;
 
 /// Plans what DataFusion plans, and searches.
@@ -53,6 +56,10 @@ impl ExtensionPlanner for KnnPlanner {
         _: &dyn Session,
         _: &PhysicalPlanningContext,
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        if let Some(pairwise) = node.as_any().downcast_ref::<Pairwise>() {
+            let (rows, order) = numbered(only(inputs.to_vec(), "Pairwise")?)?;
+            return Ok(Some(Arc::new(PairwiseExec::new(rows, order, pairwise.compared.clone())?)));
+        }
         let Some(knn) = node.as_any().downcast_ref::<Knn>() else { return Ok(None) };
         let source = match (&knn.asked, inputs) {
             (Asked::Given(queries), [_]) => Source::Given(queries.clone()),

@@ -13,13 +13,13 @@ use crate::metric::{distance, norm, ordering};
 use crate::plan::node::Wanted;
 use crate::search::certificate::{Extent, Moved, least};
 use crate::search::hits::{Hit, Hits};
-use crate::search::queries::Queries;
+use crate::search::queries::{Given, Queries};
 use crate::vectors::{Number, Vectors, with_elements};
 
 /// With fewer queries, comparing them with every row takes less time than quantising the rows does.
 const LEAST_QUERIES: usize = 8;
 /// With fewer pairs too.
-const LEAST_PAIRS: usize = 1 << 12;
+pub(crate) const LEAST_PAIRS: usize = 1 << 12;
 /// Rows that the library names beyond k, so that nearly all queries are certain at once.
 pub(crate) const MORE: usize = 8;
 /// Rows that a thread compares with all queries at a time.
@@ -98,22 +98,28 @@ impl Rows {
 }
 
 /// The rows that the library takes, in f32.
-struct Converted {
-    values: Vec<f32>,
+pub(crate) struct Converted {
+    pub(crate) values: Vec<f32>,
     /// The number of each in the block.
-    numbers: Vec<usize>,
+    pub(crate) numbers: Vec<usize>,
+    /// How far conversion moved each.
+    pub(crate) moves: Vec<Moved>,
     /// Rows that it does not take: very long or short ones, and those with elements that are not finite.
-    others: Vec<usize>,
-    extent: Extent,
+    pub(crate) others: Vec<usize>,
+    pub(crate) extent: Extent,
 }
 
 impl Converted {
-    fn new(rows: &Rows, vectors: usize, dim: usize, metric: Metric) -> Result<Self> {
+    fn with_room(vectors: usize, dim: usize) -> Result<Self> {
         let mut values = vec![];
         let lacking =
             |_| DataFusionError::ResourcesExhausted(format!("no memory for {vectors} vectors of {dim} f32"));
         values.try_reserve_exact(vectors * dim).map_err(lacking)?;
-        let mut converted = Self { values, numbers: vec![], others: vec![], extent: Extent::default() };
+        Ok(Self { values, numbers: vec![], moves: vec![], others: vec![], extent: Extent::default() })
+    }
+
+    fn new(rows: &Rows, vectors: usize, dim: usize, metric: Metric) -> Result<Self> {
+        let mut converted = Self::with_room(vectors, dim)?;
         for (part, &start) in rows.parts.iter().zip(&rows.starts) {
             for row in 0..part.len() {
                 let Some(range) = part.range(row) else { continue };
@@ -123,18 +129,38 @@ impl Converted {
         Ok(converted)
     }
 
+    /// The rows of a table that are its own queries.
+    pub(crate) fn of_queries(queries: &Queries, metric: Metric) -> Result<Self> {
+        let mut converted = Self::with_room(queries.count(), queries.dim())?;
+        for place in 0..queries.count() {
+            match queries.given(place) {
+                Given::F32(row) => converted.push(row, place, metric),
+                Given::F64(row) => converted.push(row, place, metric),
+            }
+        }
+        Ok(converted)
+    }
+
+    /// An index of them, whose ids are their places here.
+    pub(crate) fn index(&self, device: &Device, metric: Metric, dim: usize) -> nearfield::Result<Flat> {
+        let mut index = Flat::builder(device, ordering(metric), dim).build()?;
+        index.add(MatrixView::new(&self.values, dim)?)?;
+        Ok(index)
+    }
+
     fn push<T: Number>(&mut self, row: &[T], number: usize, metric: Metric) {
         let start = self.values.len();
         self.values.extend(row.iter().map(|x| x.to_f32()));
         match moved(row, &self.values[start..]) {
             // The cosine of a zero vector is NULL, which is never a neighbour.
             Some(Moved { norm: 0.0, .. }) if metric == Metric::Cosine => self.values.truncate(start),
-            Some(Moved { norm, moved }) => {
+            Some(move_of_row @ Moved { norm, moved }) => {
                 let extent = &mut self.extent;
                 extent.norm = extent.norm.max(norm);
                 extent.moved = extent.moved.max(moved);
                 extent.turned = extent.turned.max(if norm == 0.0 { 0.0 } else { moved / norm });
                 self.numbers.push(number);
+                self.moves.push(move_of_row);
             }
             None => {
                 self.values.truncate(start);
@@ -272,8 +298,7 @@ fn with_library(
 ) -> Result<nearfield::Neighbors> {
     let (stop, dim) = (search.stop.clone(), search.queries.dim());
     let run = || -> nearfield::Result<nearfield::Neighbors> {
-        let mut index = Flat::builder(&search.device, ordering(search.wanted.metric), dim).build()?;
-        index.add(MatrixView::new(&converted.values, dim)?)?;
+        let index = converted.index(&search.device, search.wanted.metric, dim)?;
         index.search(MatrixView::new(queries, dim)?, k)
     };
     interruptible(move || !stop.load(Ordering::Relaxed), run).map_err(external)

@@ -26,6 +26,31 @@ pub(crate) struct Moved {
     pub(crate) moved: f64,
 }
 
+impl Extent {
+    /// A query that is as long as any row, and that conversion moved as far: a bound for it holds for every row.
+    fn of_query(&self, metric: Metric) -> Moved {
+        match metric {
+            Metric::Cosine => Moved { norm: 1.0, moved: self.turned },
+            _ => Moved { norm: self.norm, moved: self.moved },
+        }
+    }
+}
+
+/// A distance that the library's are below for all pairs of rows whose f64 distance is below a radius.
+pub(crate) fn reach(metric: Metric, dim: usize, radius: f64, rows: Extent) -> f32 {
+    let start = if metric == Metric::L2 { radius.max(0.0).powi(2) } else { radius };
+    let mut step = f64::from(f32::EPSILON) * start.abs().max(f64::from(f32::MIN_POSITIVE));
+    loop {
+        let reach = (start + step).max(f64::from(f32::MIN)) as f32;
+        let reported = f64::from(reach);
+        // Past the largest f32 it is infinite, which all distances of the library are below.
+        if reach == f32::INFINITY || least(metric, dim, reported, rows.of_query(metric), rows) >= radius {
+            return reach;
+        }
+        step *= 2.0;
+    }
+}
+
 /// A number that the f64 distance of a row is not below, when the library reported `reported` for it or a nearer row.
 ///
 /// The library's distance of the converted vectors is off by what [`nearfield::Metric`] promises. Conversion moves a Euclidean distance by
@@ -44,6 +69,9 @@ pub(crate) fn least(metric: Metric, dim: usize, reported: f64, query: Moved, row
             let turned = 2.0 * (query.moved / query.norm + rows.turned);
             reported - (dim + 17.0) * UNIT - turned * (1.0 + SLACK) - (dim + 16.0) * SLACK
         }
+        // Whole numbers that f32 holds, and their quotients, rounded once.
+        Metric::Hamming => reported,
+        Metric::Jaccard => reported * (1.0 - UNIT),
         // The inner product. `ordering` passes no other on.
         _ => {
             let lengths = (query.norm + query.moved) * (rows.norm + rows.moved);

@@ -5,6 +5,8 @@
 
 pub(crate) mod block;
 mod certificate;
+pub(crate) mod graph;
 pub(crate) mod hits;
 pub(crate) mod near;
+pub(crate) mod pairwise;
 pub(crate) mod queries;

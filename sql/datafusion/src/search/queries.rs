@@ -6,9 +6,11 @@ use std::sync::OnceLock;
 
 use datafusion::arrow::array::ArrayRef;
 use datafusion::common::{DataFusionError, Result, exec_err};
+use nearfield::Metric;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
+use crate::metric::distance;
 use crate::vectors::{Elements, Number, Vectors, holds_bits, with_elements};
 
 /// Vectors that neighbours are looked for, all of one length.
@@ -24,6 +26,12 @@ pub(crate) struct Queries {
     /// in either.
     in_f64: OnceLock<Vec<f64>>,
     in_f32: OnceLock<Vec<f32>>,
+}
+
+/// A query, in the kind of numbers that the answers of all follow from.
+pub(crate) enum Given<'a> {
+    F32(&'a [f32]),
+    F64(&'a [f64]),
 }
 
 /// Queries in a message.
@@ -141,6 +149,23 @@ impl Queries {
 
     pub(crate) fn query(&self, place: usize) -> &[f64] {
         &self.values()[place * self.dim..][..self.dim]
+    }
+
+    /// A query as it was given. Those of the other numbers are made for none.
+    pub(crate) fn given(&self, place: usize) -> Given<'_> {
+        let range = place * self.dim..(place + 1) * self.dim;
+        match (self.in_f64.get(), self.in_f32.get()) {
+            (None, Some(values)) => Given::F32(&values[range]),
+            _ => Given::F64(&self.values()[range]),
+        }
+    }
+
+    /// The distance of two queries from each other, or none where it is not defined.
+    pub(crate) fn distance(&self, metric: Metric, a: usize, b: usize) -> Option<f64> {
+        match (self.given(a), self.given(b)) {
+            (Given::F32(a), Given::F32(b)) => distance(metric, a, b),
+            _ => distance(metric, self.query(a), self.query(b)),
+        }
     }
 
     pub(crate) fn bytes(&self) -> usize {

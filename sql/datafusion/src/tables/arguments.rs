@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use datafusion::arrow::array::types::Float64Type;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Schema};
@@ -159,16 +160,34 @@ impl<'a> Arguments<'a> {
         LogicalPlanBuilder::from(table).filter(condition)?.build()
     }
 
-    /// One vector, or a list of them. A vector is a list of numbers, or a binary value.
-    pub(crate) fn queries(&self, place: usize) -> Result<Arc<Queries>> {
+    /// A distance: any finite number.
+    pub(crate) fn distance(&self, place: usize, name: &str) -> Result<f64> {
+        let value = self.value(place)?;
+        let number = match value.data_type().is_numeric() {
+            true => cast(&value, &DataType::Float64)?.as_primitive::<Float64Type>().iter().next().flatten(),
+            false => None,
+        };
+        match number.filter(|number| number.is_finite()) {
+            Some(number) => Ok(number),
+            None => self.wrong(place, name, "a finite number"),
+        }
+    }
+
+    /// The value of an argument, which names no column: an array of one.
+    fn value(&self, place: usize) -> Result<ArrayRef> {
         let schema = DFSchema::empty();
         let expr = self.session.create_physical_expr(self.exprs[place].clone(), &schema)?;
         let one_row = RecordBatchOptions::new().with_row_count(Some(1));
         let batch = RecordBatch::try_new_with_options(Arc::new(Schema::empty()), vec![], &one_row)?;
-        let value = match expr.evaluate(&batch)? {
-            ColumnarValue::Array(array) => array,
-            ColumnarValue::Scalar(scalar) => scalar.to_array()?,
-        };
+        match expr.evaluate(&batch)? {
+            ColumnarValue::Array(array) => Ok(array),
+            ColumnarValue::Scalar(scalar) => scalar.to_array(),
+        }
+    }
+
+    /// One vector, or a list of them. A vector is a list of numbers, or a binary value.
+    pub(crate) fn queries(&self, place: usize) -> Result<Arc<Queries>> {
+        let value = self.value(place)?;
         let needed = "a list of numbers, bits as X'0f', or a list of such";
         let is_vector = |kind: &DataType| element_type(kind).is_some() || holds_bits(kind);
         let are_several = element_type(value.data_type()).is_some_and(is_vector);

@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use datafusion::catalog::{TableFunctionArgs, TableFunctionImpl, TableProvider};
 use datafusion::common::Result;
-use datafusion::datasource::ViewTable;
-use datafusion::logical_expr::{Extension, Limit, LogicalPlan, lit};
 
 use crate::plan::node::{Asked, Knn};
 use crate::tables::arguments::Arguments;
+use crate::tables::view;
 
 /// The k nearest rows of a table to one query or several, exactly.
 ///
@@ -51,13 +50,4 @@ impl TableFunctionImpl for KnnJoinFunction {
         let asked = Asked::Table { plan: Arc::new(queries), column: query_column };
         Ok(view(Knn::all_columns(base, asked, column, k, metric)?))
     }
-}
-
-/// A search as a table: the planner replaces it by its logical plan.
-fn view(knn: Knn) -> Arc<dyn TableProvider> {
-    let search = LogicalPlan::Extension(Extension { node: Arc::new(knn) });
-    // A limit that no answer reaches: the optimizer moves no condition below it. Without, one that names no column, as
-    // `random() < 0.5`, would say which rows are searched.
-    let limit = Limit { skip: None, fetch: Some(Box::new(lit(i64::MAX))), input: Arc::new(search) };
-    Arc::new(ViewTable::new(LogicalPlan::Limit(limit), None))
 }

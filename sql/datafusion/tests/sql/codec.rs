@@ -37,6 +37,11 @@ async fn logical_and_physical_plans_survive_the_way_through_bytes() {
         "SELECT id, vector FROM docs WHERE id < 9 ORDER BY id".into(),
         format!("SELECT id FROM docs ORDER BY l2_distance(vector, {query}), id LIMIT 4"),
         format!("SELECT id, _distance, vector FROM knn(docs, vector, {query}, 5, 'l2') ORDER BY rank"),
+        "SELECT query_id, id, rank FROM knn_graph(t, vec, 3, 'ip', 'part < 5') ORDER BY query_id, rank"
+            .into(),
+        "SELECT a_id, b_id, a_index, _distance FROM similar_pairs(t, vec, 0.1 + 0.7) ORDER BY a_id, b_id"
+            .into(),
+        "SELECT query_id, id, rank FROM knn_graph(docs, vector, 2) ORDER BY query_id, rank".into(),
         "SELECT query_id, id, rank FROM knn_join(q, vec, docs, vector, 3, 'l2') ORDER BY query_id, rank"
             .into(),
     ] {

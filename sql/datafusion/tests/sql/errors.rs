@@ -15,6 +15,8 @@ async fn wrong_arguments_are_refused_by_name() {
     let sql = Sql::new("host").await;
     sql.parquet("t", &table(&vectors(&ROWS[..20 * DIM], DIM), DIM, Stored::FixedF32), 1).await;
     sql.run("CREATE VIEW twice AS SELECT vec, id AS rank FROM t").await;
+    sql.run("CREATE VIEW spoilt AS SELECT arrow_cast([1.0, 'NaN'], 'List(Float64)') AS vec").await;
+    sql.run("CREATE TABLE uneven AS SELECT [1.0] AS vec UNION ALL SELECT [1.0, 2.0]").await;
     for (call, wanted) in [
         ("knn(t, vec, [1.0], 3)", "needed vectors of 1 elements as the queries have, given 384"),
         (
@@ -54,6 +56,37 @@ async fn wrong_arguments_are_refused_by_name() {
             "column \"part\": needed lists of f16, f32, f64, i8 or u8, or Binary, given Int64",
         ),
         ("knn_join(t, vec, t, vec)", "needed knn_join(queries, query_column, base, column, k [, metric])"),
+        ("knn_graph(t, vec)", "needed knn_graph(table, column, k [, metric, filter]), given 2 arguments"),
+        ("knn_graph(t, vec, 0)", "k: needed a whole number from 1, given"),
+        (
+            "knn_graph(t, part, 3)",
+            "column \"part\": needed lists of f16, f32, f64, i8 or u8, or Binary, given Int64",
+        ),
+        (
+            "knn_graph(t, nothing, 3)",
+            "column: needed a column of the table, one of id, vec, part, given \"nothing\"",
+        ),
+        ("knn_graph(twice, vec, 3)", "the answer would have two columns \"rank\""),
+        ("knn_graph(spoilt, vec, 3)", "column \"vec\": needed finite elements, vector 0 has others"),
+        (
+            "knn_graph(uneven, vec, 3)",
+            "column \"vec\": needed vectors of 1 elements as the first has, vector 1 has 2",
+        ),
+        ("similar_pairs(t, vec, 'near')", "similar_pairs: radius: needed a finite number, given"),
+        ("similar_pairs(t, vec, NULL)", "similar_pairs: radius: needed a finite number, given NULL"),
+        (
+            "similar_pairs(t, vec, arrow_cast('inf', 'Float64'))",
+            "similar_pairs: radius: needed a finite number, given",
+        ),
+        (
+            "similar_pairs(t, vec, 1, 'euclid')",
+            "metric: needed l2sq, l2, cosine, ip, hamming or jaccard, given euclid",
+        ),
+        ("similar_pairs(t, vec, 1, 'l2', 'nothing = 1')", "nothing"),
+        (
+            "similar_pairs(t, vec)",
+            "needed similar_pairs(table, column, radius [, metric, filter]), given 2 arguments",
+        ),
     ] {
         let error = sql.error(&format!("SELECT * FROM {call}")).await;
         assert!(error.contains(wanted), "{call}: {error}");
@@ -93,12 +126,15 @@ async fn a_query_that_is_given_up_ends() {
     let sql = Sql::new("host").await;
     let values: Vec<f32> = (0..200_000 * 8u64).map(|i| ((i * 7919) % 1009) as f32).collect();
     sql.context.register_batch("t", table(&vectors(&values, 8), 8, Stored::FixedF32)).expect("a table");
-    let frame =
-        sql.context.sql("SELECT count(*) FROM knn_join(t, vec, t, vec, 3, 'l2')").await.expect("a plan");
-    let running = tokio::spawn(frame.collect());
-    tokio::time::sleep(Duration::from_millis(300)).await;
-    assert!(!running.is_finished(), "some minutes of work");
-    running.abort();
-    // The runtime waits for its blocking threads at its end, which this test would not reach within minutes otherwise.
-    assert!(running.await.expect_err("aborted").is_cancelled());
+    for search in
+        ["knn_join(t, vec, t, vec, 3, 'l2')", "knn_graph(t, vec, 3, 'l2')", "similar_pairs(t, vec, 3, 'l2')"]
+    {
+        let frame = sql.context.sql(&format!("SELECT count(*) FROM {search}")).await.expect("a plan");
+        let running = tokio::spawn(frame.collect());
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        assert!(!running.is_finished(), "some minutes of work");
+        running.abort();
+        // The runtime waits for its blocking threads at its end, which this test would not reach within minutes otherwise.
+        assert!(running.await.expect_err("aborted").is_cancelled());
+    }
 }

@@ -8,5 +8,6 @@ mod index_table;
 mod knn;
 mod knn_index;
 mod knn_join;
+mod pairwise;
 mod plans;
 mod support;

@@ -27,6 +27,19 @@ async fn plans_name_the_search_and_read_only_its_columns() {
         4,
         "logical and physical, rows and queries:\n{plan}"
     );
+    let call = "knn_graph(t, vec, 3, 'l2')";
+    let plan = sql.plan(&format!("SELECT query_id, rank FROM {call} ORDER BY query_index, rank")).await;
+    for part in [
+        "Pairwise: column=vec, k=3, metric=l2",
+        "PairwiseExec: column=vec, k=3, metric=l2",
+        "projection=[id, vec]",
+    ] {
+        assert!(plan.contains(part), "{part}:\n{plan}");
+    }
+    assert!(!plan.contains("SortExec") && !plan.contains("RepartitionExec"), "{plan}");
+    let plan = sql.plan("SELECT b_part FROM similar_pairs(t, vec, 0.5)").await;
+    assert!(plan.contains("PairwiseExec: column=vec, radius=0.5, metric=cosine"), "{plan}");
+    assert_eq!(plan.matches("projection=[vec, part]").count(), 2, "logical and physical:\n{plan}");
 }
 
 #[tokio::test]
