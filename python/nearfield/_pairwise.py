@@ -226,7 +226,8 @@ def dbscan(
     """Clusters by density (DBSCAN).
 
     A row with `min_samples` rows, itself among them, nearer than `radius` is a core row. Core rows nearer to each other than `radius` are in one
-    cluster, and so are the rows near a core row. The labels are those of scikit-learn's `DBSCAN`, whose `eps` may be reached.
+    cluster, and so are the rows near a core row. The labels are those of scikit-learn's `DBSCAN`, where rows at `eps` itself are near each other
+    too: `np.nextafter(np.float32(eps), np.float32(np.inf))` as `radius` gives them.
 
     Parameters
     ----------

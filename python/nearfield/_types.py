@@ -90,6 +90,7 @@ class SpanningTree(NamedTuple):
     a: NDArray[np.int64]
     """The smaller id of each edge."""
     b: NDArray[np.int64]
+    """The larger id of each edge."""
     distances: NDArray[np.float32]
     """The length of each edge: a mutual reachability distance."""
     linkage: NDArray[np.float64]

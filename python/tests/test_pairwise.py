@@ -115,5 +115,10 @@ def test_clusters_by_density_have_the_labels_of_scikit_learn() -> None:
         np.testing.assert_array_equal(found.labels, theirs.labels_)
         np.testing.assert_array_equal(np.nonzero(found.core)[0], theirs.core_sample_indices_)
     assert found.labels.max() >= 0 > found.labels.min()
+    # Rows at the radius itself.
+    grid = np.stack(np.meshgrid(range(6), range(6)), axis=-1).reshape(-1, 2).astype(np.float32)
+    radius = np.nextafter(np.float32(1), np.float32(np.inf))
+    assert nf.dbscan(grid, 1, 5, metric="l2").labels.max() == -1
+    np.testing.assert_array_equal(nf.dbscan(grid, radius, 5, metric="l2").labels, cluster.DBSCAN(eps=1, min_samples=5).fit(grid).labels_)
     some = nf.dbscan(rows, 0.5, 3, metric="l2", filter=[3, 9, 200])
     assert some.labels.tolist() == [-1, -1, -1]

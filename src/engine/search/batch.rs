@@ -82,6 +82,17 @@ impl SearchBuffers<u64> {
     }
 }
 
+/// Entries of a compacted list that are read with the counts: as many as usual, not fewer than a short readback takes as long for, and not so
+/// many that one readback holds much memory. The others take a second one, in pieces.
+pub(crate) fn read_at_once(queries: u64, usual: u64, capacity: u32) -> u64 {
+    (queries * usual).clamp(4096, 1 << 20).min(queries * u64::from(capacity))
+}
+
+/// Entries of a query that the next batch may be expected to have, after one with these.
+pub(crate) fn usual_entries(entries: u64, queries: usize) -> u64 {
+    (entries + entries / 4).div_ceil(queries.max(1) as u64) + 8
+}
+
 /// A batch of up to `room.queries` queries. The batches of a search use its buffers one after another.
 pub(crate) struct Batch<'a> {
     pub(crate) rows: &'a GpuRows,

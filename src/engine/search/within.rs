@@ -7,7 +7,7 @@ use crate::engine::device::vectors::Vectors;
 use crate::engine::pass::keys_and_ids;
 use crate::engine::rows::segments::GpuRows;
 use crate::engine::search::answers::Answers;
-use crate::engine::search::batch::{Batch, SearchBuffers};
+use crate::engine::search::batch::{Batch, SearchBuffers, read_at_once, usual_entries};
 use crate::engine::search::batches::{CandidateSource, Sink};
 use crate::engine::search::exhaustive::Exhaustive;
 use crate::engine::search::nearest::SearchState;
@@ -15,7 +15,7 @@ use crate::engine::search::plan::Plan;
 use crate::engine::search::planning::is_selective;
 use crate::engine::search::request::{SearchRequest, SearchResult};
 use crate::engine::search::screening::Screening;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::future::Boxed;
 use crate::gpu::{Commands, Reading, words};
 use crate::kernels::{compact, value_of};
@@ -63,7 +63,7 @@ pub(crate) fn search<'f>(
                     within.answer_all(listed, &mut state)?;
                 }
                 let mut listed = within.read(&screening, numbers, reading, room).await?;
-                usual = listed.entries.len() as u64 / ENTRY_BYTES / listed.places.len().max(1) as u64;
+                usual = usual_entries(listed.entries.len() as u64 / ENTRY_BYTES, listed.numbers);
                 overflowed.append(&mut listed.overflowed);
                 before = Some(listed);
             }
@@ -85,13 +85,12 @@ const WORDS: u32 = 3;
 
 const ENTRY_BYTES: u64 = WORDS as u64 * 4;
 
-/// Rows that are read at least, because a short readback takes as long.
-const LEAST: u64 = 4096;
-
 /// The rows that a batch of queries found.
 struct Listed {
     /// Key and id of each, query by query.
     entries: Vec<u8>,
+    /// How many queries the batch has.
+    numbers: usize,
     /// The bytes of each query's rows.
     places: Vec<(usize, Range<usize>)>,
     /// Queries whose rows are not among them, and how many each has.
@@ -147,8 +146,7 @@ impl Within<'_> {
         let params = compact::Params { queries: count, capacity: room.capacity, words: WORDS, offset: 0 };
         compact::encode(&mut commands, &params, &lists)?;
         let count = u64::from(count);
-        let most = count * u64::from(room.capacity);
-        let read = (count * (usual + usual / 4)).max(LEAST).min(most);
+        let read = read_at_once(count, usual, room.capacity);
         let ranges = [
             (refused, 0, 8),
             (counts, 0, count * 4),
@@ -167,16 +165,27 @@ impl Within<'_> {
         room: u64,
     ) -> Result<Listed> {
         let gpu = &self.rows.gpu;
-        let mut parts = reading.wait(gpu).await?;
+        let (mut parts, mut all, mut reserved) = (vec![], 0, Ok(()));
+        let mut entries = vec![];
+        let mut show = |number: usize, bytes: &[u8]| match number {
+            3 => {
+                // The range before begins with their number.
+                let starts: Option<&Vec<u8>> = parts.get(2);
+                all = starts.and_then(|starts| words::<u32>(starts).next()).map_or(0, u64::from);
+                reserved = memory::reserve(&mut entries, (all * ENTRY_BYTES) as usize);
+                if reserved.is_ok() {
+                    entries.extend_from_slice(&bytes[..(all.min(room) * ENTRY_BYTES) as usize]);
+                }
+            }
+            _ => parts.push(bytes.to_vec()),
+        };
+        reading.show(gpu, &mut show).await?;
+        reserved?;
         numbers.check(&parts[0])?;
-        let all = words::<u32>(&parts[2]).next().map_or(0, u64::from);
-        let mut entries = std::mem::take(&mut parts[3]);
-        entries.truncate((all * ENTRY_BYTES) as usize);
         if all > room {
             let rest = (&screening.batch.buffers.candidates, room * ENTRY_BYTES, (all - room) * ENTRY_BYTES);
-            let rest = Commands::new(gpu, None).read(&[rest]).await?;
-            memory::reserve_more(&mut entries, rest[0].len())?;
-            entries.extend_from_slice(&rest[0]);
+            let mut show = |_, bytes: &[u8]| entries.extend_from_slice(bytes);
+            Commands::new(gpu, None).read_each(&[rest], &mut show).await?;
         }
         let (mut places, mut overflowed) = (memory::with_room(numbers.len())?, vec![]);
         let starts = words::<u32>(&parts[2]).skip(1);
@@ -191,7 +200,7 @@ impl Within<'_> {
                 ));
             }
         }
-        Ok(Listed { entries, places, overflowed })
+        Ok(Listed { entries, numbers: numbers.len(), places, overflowed })
     }
 
     /// Sets the hits of a batch's queries.
@@ -199,7 +208,8 @@ impl Within<'_> {
         let Listed { entries, places, .. } = listed;
         let answered = places.len();
         for (number, place) in places {
-            let found = words::<[u32; 3]>(entries.get(place).unwrap_or_default());
+            let missing = || Error::internal("rows within the radius were not read");
+            let found = words::<[u32; 3]>(entries.get(place).ok_or_else(missing)?);
             state.statistics.refined += found.len() as u64;
             let found = found.map(|[key, low, high]| (key, u64::from(low) | u64::from(high) << 32));
             self.answer(number, found.filter(|&(key, _)| self.takes(key)).collect(), &mut state.answers)?;

@@ -26,14 +26,22 @@ type Edge = (u32, u32, u32);
 /// Longer than every edge.
 const NONE: Edge = (u32::MAX, 0, 0);
 
-/// Rows of a part so small that a search for one of them finds rows of other parts behind those of its own.
-const SMALL: u32 = 128;
+/// How rows are searched for.
+#[derive(Clone, Copy)]
+pub(super) struct Ways {
+    /// Rows of a part up to which a search for one of them finds rows of other parts behind all of its own.
+    pub(super) small: u32,
+    /// Waiting rows of a part from which on it gets a search of its own, among all rows of other parts.
+    pub(super) many: u32,
+    /// Rows of other parts that a search looks for at first. One is enough unless the nearest have large core distances.
+    pub(super) reach: usize,
+}
 
-/// Rows of a part so many that they are searched for by themselves, among all rows of other parts.
-const MANY: u32 = 256;
-
-/// Rows of other parts that a search looks for at first. One is enough but where the nearest are no core rows.
-const REACH: usize = 4;
+impl Default for Ways {
+    fn default() -> Self {
+        Self { small: 128, many: 256, reach: 4 }
+    }
+}
 
 /// A row that is searched for.
 struct Waiting {
@@ -48,7 +56,7 @@ pub(super) struct Growth<'g> {
     graph: &'g KnnGraph,
     /// The places of the graph's hits.
     places: Vec<u32>,
-    /// Hits of each row that lie in its own part, nearest first: they will always.
+    /// Hits of each row that lie in its own part, nearest first. Such hits stay there.
     passed: Vec<u32>,
     core: Vec<f32>,
     /// Edges of the row out of its part that are in neither `graph` nor `found` are this long at least.
@@ -61,11 +69,13 @@ pub(super) struct Growth<'g> {
     /// The shortest known edge out of each part, at its first row.
     shortest: Vec<Edge>,
     edges: Vec<Pair>,
+    ways: Ways,
+    /// Rows of other parts that the next search looks for.
     reach: usize,
 }
 
 impl<'g> Growth<'g> {
-    pub(super) fn new(graph: &'g KnnGraph, core: Vec<f32>) -> Result<Self> {
+    pub(super) fn new(graph: &'g KnnGraph, core: Vec<f32>, ways: Ways) -> Result<Self> {
         let rows = graph.ids().len();
         let hits = graph.neighbors().hits();
         let places = memory::collect(hits.iter().map(|hit| graph.place_of(hit.id) as u32))?;
@@ -80,7 +90,8 @@ impl<'g> Growth<'g> {
             part: memory::filled(rows, 0)?,
             shortest: memory::filled(rows, NONE)?,
             edges: memory::with_room(rows)?,
-            reach: REACH,
+            ways,
+            reach: ways.reach,
         };
         for row in 0..rows {
             let farthest = graph.neighbors().row(row).last().map(|hit| hit.distance);
@@ -113,7 +124,8 @@ impl<'g> Growth<'g> {
             if self.edges.len() == before {
                 self.search(index).await?;
                 self.join()?;
-                self.reach = if self.edges.len() == before { self.reach.saturating_mul(4) } else { REACH };
+                let is_stuck = self.edges.len() == before;
+                self.reach = if is_stuck { self.reach.saturating_mul(4) } else { self.ways.reach };
             }
         }
         Ok(self.edges)
@@ -200,7 +212,7 @@ impl<'g> Growth<'g> {
         for bit in 0..u32::BITS - parts.leading_zeros() {
             let side = |row: usize| numbers[row] >> bit & 1;
             few.retain(|one| self.may_improve(one.row));
-            few.sort_by_key(|one| side(one.row as usize));
+            few.sort_unstable_by_key(|one| (side(one.row as usize), one.row));
             let middle = few.partition_point(|one| side(one.row as usize) == 0);
             let (zeros, ones) = few.split_at_mut(middle);
             for (asking, other) in [(zeros, 1), (ones, 0)] {
@@ -217,8 +229,8 @@ impl<'g> Growth<'g> {
         Ok(())
     }
 
-    /// The rows to search for: those of small parts, those of parts that have few of them, and those of the others, part by part. Edges to rows
-    /// whose core distances are at the limit, the last of what this gives, improve nothing.
+    /// The rows to search for, as three lists: rows of small parts, rows of parts that have few waiting rows, and the others, part by part. Also gives
+    /// a limit: an edge to a row whose core distance reaches it improves nothing.
     fn waiting(&self, sizes: &[u32], largest: u32) -> Result<([Vec<Waiting>; 3], u32)> {
         let mut rows: Vec<u32> = memory::with_room(self.part.len())?;
         rows.extend((0..self.part.len() as u32).filter(|&row| self.part[row as usize] != largest));
@@ -230,8 +242,8 @@ impl<'g> Growth<'g> {
             rows.into_iter().map(|row| Waiting { row, part: self.part[row as usize], reached: limit });
         let mut waiting = memory::collect(waiting)?;
         let kind = |one: &Waiting| match one.part as usize {
-            part if sizes[part] <= SMALL => 0,
-            part if of_part[part] < MANY => 1,
+            part if sizes[part] <= self.ways.small => 0,
+            part if of_part[part] < self.ways.many => 1,
             _ => 2,
         };
         waiting.sort_unstable_by_key(|one| (kind(one), one.part, one.row));
@@ -290,6 +302,66 @@ impl<'g> Growth<'g> {
                 *of_part = shortest.min(*of_part);
                 let last = hits.last().map(|hit| hit.distance).filter(|_| (hits.len() as u64) < others.count);
                 one.reached = one.reached.min(self.beyond(one.row as usize, last));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Device, Flat, MatrixView, Metric};
+
+    /// The lengths of a minimum spanning tree's edges, ascending, by Prim's algorithm.
+    fn lengths(far: &[Vec<f32>]) -> Vec<f32> {
+        let mut nearest = far[0].clone();
+        let mut outside: Vec<usize> = (1..far.len()).collect();
+        let mut lengths = vec![];
+        while let Some(place) =
+            (0..outside.len()).min_by(|&a, &b| nearest[outside[a]].total_cmp(&nearest[outside[b]]))
+        {
+            let row = outside.swap_remove(place);
+            lengths.push(nearest[row]);
+            outside.iter().for_each(|&other| nearest[other] = nearest[other].min(far[row][other]));
+        }
+        lengths.sort_unstable_by(f32::total_cmp);
+        lengths
+    }
+
+    #[test]
+    fn every_way_to_search_finds_the_shortest_edges() -> Result<()> {
+        let mut state = 7u64;
+        let mut below = |end: u64| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 33) % end
+        };
+        for case in 0..300 {
+            let rows = 6 + below(60) as usize;
+            // Few places, so that rows tie and are the same, in groups far from each other.
+            let values: Vec<f32> =
+                (0..rows).flat_map(|_| [(100 * below(4) + below(9)) as f32, below(9) as f32]).collect();
+            let mut index = Flat::builder(&Device::host(), Metric::L2, 2).build()?;
+            index.add(MatrixView::new(&values, 2)?)?;
+            let all = index.knn_graph(rows)?;
+            let k = 1 + below(5) as usize;
+            let core = all.core_distances(k)?;
+            let mut far = vec![vec![f32::INFINITY; rows]; rows];
+            for (row, hits) in all.neighbors().iter().enumerate() {
+                hits.iter().for_each(|hit| {
+                    let other = hit.id as usize;
+                    far[row][other] = hit.distance.max(core[row]).max(core[other]);
+                });
+            }
+            let graph = index.knn_graph(k)?;
+            let (none, any) = (0, u32::MAX);
+            // Small parts alone, parts one by one, bits alone, and all of them.
+            for (small, many) in [(any, any), (none, 1), (none, any), (4, 6)] {
+                let growth = Growth::new(&graph, core.clone(), Ways { small, many, reach: 1 })?;
+                let edges = pollster::block_on(growth.grown(index.common()))?;
+                let mut found: Vec<f32> = edges.iter().map(|edge| edge.distance).collect();
+                found.sort_unstable_by(f32::total_cmp);
+                assert_eq!(found, lengths(&far), "case {case}, k {k}, ways {small} {many}");
             }
         }
         Ok(())

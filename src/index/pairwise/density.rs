@@ -1,4 +1,4 @@
-//! DensityClusters by density: DBSCAN over the pairs within a radius.
+//! Clusters by density: DBSCAN over the pairs within a radius.
 
 use crate::error::{Error, Result};
 use crate::future::Boxed;
@@ -8,13 +8,13 @@ use crate::index::pairwise::graph::{among, place_among};
 use crate::memory;
 use crate::options::SearchOptions;
 
-/// DensityClusters of rows: what [`Flat::dbscan`](crate::Flat::dbscan) finds.
+/// Clusters of rows: what [`Flat::dbscan`](crate::Flat::dbscan) finds.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct DensityClusters {
     /// The rows, by ascending id.
     pub ids: Vec<u64>,
-    /// The cluster of each row, in the order of [`ids`](Self::ids); none for noise. DensityClusters are numbered from 0 in the order of their first core
+    /// The cluster of each row, in the order of [`ids`](Self::ids); none for noise. Clusters are numbered from 0 in the order of their first core
     /// rows.
     pub labels: Vec<Option<u32>>,
     /// Whether each row is a core row.

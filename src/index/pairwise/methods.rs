@@ -164,13 +164,13 @@ macro_rules! pairwise_methods {
 
                 /// The minimum spanning tree of all rows under the mutual reachability distance of HDBSCAN: the largest of the distance of two
                 /// rows and their core distances, which are the distances of their k-th nearest other rows. With k = 1 it is the distance
-                /// itself, and the tree is that of single linkage. HDBSCAN counts a row itself among its `min_samples`, scikit-learn's as well;
-                /// the package hdbscan does not.
+                /// itself, and the tree is that of single linkage. `min_samples` of the package hdbscan is k; that of scikit-learn is k + 1,
+                /// because it counts the row itself.
                 ///
                 /// [`SpanningTree::merges`](crate::SpanningTree::merges) gives the hierarchy that clusters are cut from. The tree is exact: its edges
                 /// are as long as those of any minimum spanning tree, in which edges of one length may connect other rows. An
                 /// [`Ivf`](crate::Ivf) goes through all rows. Algorithm: Borůvka's, over the graph of nearest neighbours and searches among the rows
-                /// of other parts where it does not suffice.
+                /// of other parts where it does not suffice. Memory holds that graph, of the larger of k and 16 neighbours a row, with 20 bytes each.
                 ///
                 /// # Errors
                 /// As [`spanning_tree_with`](Self::spanning_tree_with).
@@ -200,12 +200,14 @@ macro_rules! pairwise_methods {
                 }
                 async spanning_tree_with_async;
 
-                /// Clusters by density (DBSCAN; Ester and others, 1996). A row with `min_samples` rows, itself among them, within
-                /// [`SearchOptions::within`] is a core row. Core rows within the radius of each other are in one cluster, and so are the rows within
-                /// the radius of a core row: of several clusters the first, as in scikit-learn. The other rows are noise. A filter leaves
-                /// rows out. An [`Ivf`](crate::Ivf) goes through all rows.
+                /// Clusters by density (DBSCAN; Ester and others, 1996). A row with `min_samples` rows, itself among them, nearer than the radius of
+                /// [`SearchOptions::within`] is a core row. Core rows nearer to each other than the radius are in one cluster, and so are the rows
+                /// near a core row: of several clusters the first. The other rows are noise. Labels are those of scikit-learn, where rows at the
+                /// radius itself are near each other too: the next larger radius gives them. A filter leaves rows out. An [`Ivf`](crate::Ivf)
+                /// goes through all rows.
                 ///
-                /// Memory holds up to `min_samples` pairs of a row beside those that [`visit_pairs`](Self::visit_pairs) finds at a time.
+                /// Memory holds 16 bytes for each of up to `min_samples` pairs of every row, beside the pairs that
+                /// [`visit_pairs`](Self::visit_pairs) finds at a time.
                 ///
                 /// # Errors
                 /// As [`visit_pairs`](Self::visit_pairs); [`Error::Argument`] for `min_samples` of 0.

@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::future::Boxed;
 use crate::index::common::Common;
-use crate::index::pairwise::boruvka::Growth;
+use crate::index::pairwise::boruvka::{Growth, Ways};
 use crate::index::pairwise::forest::Forest;
 use crate::index::pairwise::graph::{KnnGraph, among, knn_graph, place_among};
 use crate::index::pairwise::pairs::Pair;
@@ -47,7 +47,7 @@ impl SpanningTree {
     /// The merges of single linkage, nearest first: rows of a linkage matrix as SciPy and hdbscan have it.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`].
+    /// [`Error::Argument`] for more than 2^31 rows; [`Error::OutOfMemory`].
     ///
     /// ```
     /// use nearfield::{Device, Flat, Metric};
@@ -61,6 +61,13 @@ impl SpanningTree {
     /// ```
     pub fn merges(&self) -> Result<Vec<Merge>> {
         let rows = self.ids.len();
+        if rows > 1 << 31 {
+            return Err(Error::argument(
+                "rows",
+                "up to 2^31, so that clusters have numbers of 32 bits",
+                rows,
+            ));
+        }
         let mut groups = Forest::new(rows)?;
         // The number of each group's cluster and its rows, at the group's first row.
         let mut of_first = memory::collect((0..rows as u32).map(|row| (row, 1)))?;
@@ -85,7 +92,11 @@ impl KnnGraph {
     pub fn core_distances(&self, k: usize) -> Result<Vec<f32>> {
         let least = self.neighbors().iter().map(<[_]>::len).min().unwrap_or(k);
         if k == 0 || k > least {
-            return Err(Error::argument("k", format!("1 to {least}, the neighbours of every row"), k));
+            let needed = match least {
+                0 => "a graph in which every row has neighbours".into(),
+                _ => format!("1 to {least}, the neighbours of every row"),
+            };
+            return Err(Error::argument("k", needed, k));
         }
         memory::collect(self.neighbors().iter().map(|hits| hits[k - 1].distance))
     }
@@ -121,7 +132,7 @@ impl Common {
             let wide = SearchOptions { k: options.k.max(NEIGHBORS), ..among };
             let graph = knn_graph(self, &wide).await?;
             let core = graph.core_distances(options.k)?;
-            let mut edges = Growth::new(&graph, core)?.grown(self).await?;
+            let mut edges = Growth::new(&graph, core, Ways::default())?.grown(self).await?;
             edges
                 .sort_unstable_by(|x, y| x.distance.total_cmp(&y.distance).then((x.a, x.b).cmp(&(y.a, y.b))));
             Ok(SpanningTree { ids: rows, edges })

@@ -130,31 +130,6 @@ fn trees_under_every_metric_of_some_rows_under_any_ids() {
 }
 
 #[test]
-fn rows_of_other_parts_that_are_no_core_rows_do_not_hide_those_that_are() {
-    // Two dense groups at 0 and 100. Rows that are alone lie all around the first one, nearer to it than the second: their core distances are
-    // larger than the way between the groups.
-    let mut values: Vec<[f32; 40]> = vec![];
-    for row in 0..30 {
-        let mut dense = [0.0; 40];
-        dense[39] = row as f32 / 100.0;
-        values.push(dense);
-        dense[0] = 100.0;
-        values.push(dense);
-    }
-    for axis in 1..39 {
-        let mut alone = [0.0; 40];
-        alone[axis] = 90.0;
-        values.push(alone);
-    }
-    let index = flat(&Device::host(), Metric::L2, view(values.as_flattened(), 40), Quantization::Auto);
-    let all = All::of(&index, &|_| true);
-    // The nearest other rows of a row that is alone: those of the first group.
-    for k in [1, 20, 35] {
-        check_tree(&index.spanning_tree(k).expect("a tree"), &all, k, "rows that are alone");
-    }
-}
-
-#[test]
 fn trees_of_lists_go_through_all_rows_and_small_ones_have_no_edges() {
     // Groups so large that each is searched for by itself.
     let values = grouped(&mut Random::new(93), 900, 6, 3, 8.0);

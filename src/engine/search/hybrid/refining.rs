@@ -3,18 +3,12 @@
 use crate::elements::HostVectors;
 use crate::engine::device::queries::QueryNumbers;
 use crate::engine::rows::hybrid::UsualCandidates;
-use crate::engine::search::batch::{Batch, SearchBuffers};
+use crate::engine::search::batch::{Batch, SearchBuffers, read_at_once, usual_entries};
 use crate::error::{Error, Result};
 use crate::gpu::{Buffer, Commands, ReadRange, Reading, words};
 use crate::host::{Candidates, Hits, HostRequest, HostRows, SearchLimit, Shortlist};
 use crate::kernels::compact;
 use crate::memory;
-
-/// Candidates that are read at least, because a short readback takes as long.
-const LEAST: u64 = 4096;
-
-/// Candidates that are read with their counts, at most, however many the last batch had.
-const MOST: u64 = 1 << 20;
 
 /// Queries where the host reads them, checked, and their squared norms.
 #[derive(Debug, Clone, Copy)]
@@ -86,8 +80,7 @@ impl<'a> Collector<'a> {
         let buffers = compact::Buffers { counts, heads: candidates, rests: candidates, starts, compacted };
         let (queries, offset) = (count as u32, count as u32 * capacity);
         compact::encode(&mut commands, &compact::Params { queries, capacity, words, offset }, &buffers)?;
-        let usual = (count * self.usual.of(self.k)).min(MOST);
-        let room = usual.max(LEAST).min(count * u64::from(capacity));
+        let room = read_at_once(count, self.usual.of(self.k), capacity);
         let mut ranges = vec![
             (refused, 0, 8),
             (counts.buffer, counts.offset, count * 4),
@@ -139,7 +132,7 @@ impl<'a> Collector<'a> {
             let rest = Commands::new(gpu, None).read(&[rest]).await?;
             take(&rest[0], all - room, 0)?;
         }
-        self.usual.note(self.k, (all + all / 4).div_ceil(numbers.len().max(1) as u64) + 8);
+        self.usual.note(self.k, usual_entries(all, numbers.len()));
         let mut of_queries = memory::with_room(numbers.len())?;
         of_queries.extend(words::<u32>(&parts[3]).skip(1).zip(words::<u32>(&parts[1])));
         let is_flagged = words::<u32>(&parts[2]).map(|flag| flag != 0).collect();
