@@ -27,8 +27,8 @@ fn compact(
     let entry = query * params.capacity + i;
     let place = (start + i) * params.words;
     compacted[place] = heads[entry];
-    for (var word = 1u; word < params.words; word++) {
-      compacted[place + word] = rests[params.offset + entry * (params.words - 1u) + word - 1u];
-    }
+    let rest = params.offset + entry * (params.words - 1u);
+    if (params.words > 1u) { compacted[place + 1u] = rests[rest]; }
+    if (params.words > 2u) { compacted[place + 2u] = rests[rest + 1u]; }
   }
 }

@@ -8,7 +8,7 @@ params! {
         queries: u32,
         /// Entries that a query can have.
         capacity: u32,
-        /// Words of an entry.
+        /// Words of an entry, 1 to 3.
         words: u32,
         /// Where the words behind the first begin in their buffer.
         offset: u32,
