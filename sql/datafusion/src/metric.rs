@@ -57,9 +57,13 @@ pub(crate) fn distance<A: Number, B: Number>(metric: Metric, a: &[A], b: &[B]) -
     }
 }
 
+/// A number that is a byte. Others have no bits.
+pub(crate) fn byte(number: f64) -> Option<u8> {
+    (number == f64::from(number as u8)).then_some(number as u8)
+}
+
 /// The bits that differ and those that either vector has, of bytes; none for other numbers.
 fn bits<A: Number, B: Number>(a: &[A], b: &[B]) -> Option<[f64; 2]> {
-    let byte = |number: f64| (number == f64::from(number as u8)).then_some(number as u8);
     let mut counts = [0u64; 2];
     for (a, b) in a.iter().zip(b) {
         let (a, b) = (byte(a.to_f64())?, byte(b.to_f64())?);

@@ -55,7 +55,7 @@ impl PairwiseExec {
         let properties = Arc::new(PlanProperties::new(
             EquivalenceProperties::new_with_orderings(schema, [sorted]),
             Partitioning::UnknownPartitioning(1),
-            EmissionType::Final,
+            EmissionType::Incremental,
             Boundedness::Bounded,
         ));
         Ok(Self { input, order, compared, metrics: ExecutionPlanMetricsSet::new(), properties })

@@ -44,7 +44,7 @@ pub(crate) struct Work {
     pub(crate) screened: usize,
     /// Pairs that got a distance in f64.
     pub(crate) refined: usize,
-    /// Queries that were compared with every row, because the library's answer left a doubt.
+    /// Queries that were compared with every row, or looked for again in a graph, because the library's answer left a doubt.
     pub(crate) in_doubt: usize,
 }
 

@@ -30,7 +30,8 @@ pub(crate) fn nearest(all: &Comparison, k: usize, take: Take<'_>) -> Result<Work
     rows.work.screened = count * (count - 1);
     let named = rows.k.saturating_add(MORE).min(count);
     let options = SearchOptions::new(named);
-    // The whole graph at once takes half the time of its rows one by one. It is held where the rows take more memory.
+    // The whole graph at once takes half the time of its rows piece by piece. It is held where it takes no more memory than the rows in f64
+    // and f32.
     if named * size_of::<Neighbor>() <= all.rows.dim() * size_of::<[f32; 3]>() {
         let graph = all.interruptible(|| screen.index.knn_graph_with(&options)).map_err(external)?;
         rows.named(graph.ids(), graph.neighbors(), &screen)?;

@@ -10,9 +10,10 @@ use nearfield::{Device, Flat, MatrixView, Metric, PackedBits, SearchOptions, int
 use rayon::prelude::*;
 
 use crate::error::external;
+use crate::metric::byte;
 use crate::search::block::{Converted, LEAST_PAIRS, Work};
 use crate::search::certificate::{Extent, Moved, reach};
-use crate::search::queries::Queries;
+use crate::search::queries::{Given, Queries};
 
 /// Pairs that get their distances at a time.
 pub(crate) const PAIRS_AT_ONCE: usize = 1 << 18;
@@ -68,9 +69,14 @@ impl Screen {
     fn of_bits(all: &Comparison) -> Result<Option<Self>> {
         let dim = all.rows.dim();
         let (mut bytes, mut places): (Vec<PackedBits>, Vec<usize>) = (vec![], vec![]);
-        for (place, row) in all.rows.to_f32().chunks_exact(dim.max(1)).enumerate() {
-            if row.iter().all(|&x| x == f32::from(x as u8)) {
-                bytes.extend(row.iter().map(|&x| PackedBits(x as u8)));
+        for place in 0..all.rows.count() {
+            // In the numbers that distances are computed from: f32 has bytes where f64 has none.
+            let row: Option<Vec<u8>> = match all.rows.given(place) {
+                Given::F32(row) => row.iter().map(|&x| byte(x.into())).collect(),
+                Given::F64(row) => row.iter().map(|&x| byte(x)).collect(),
+            };
+            if let Some(row) = row {
+                bytes.extend(row.into_iter().map(PackedBits));
                 places.push(place);
             }
         }
@@ -191,7 +197,7 @@ fn key(edge: &Edge) -> (usize, usize) {
     (edge.row, edge.other)
 }
 
-/// Edges with those of `late` that come before their last. Both are in order.
+/// Adds to `found` the edges of `late` that come before its last edge. Both are in order.
 fn merged(found: Vec<Edge>, late: &mut Peekable<IntoIter<Edge>>) -> Vec<Edge> {
     if late.peek().is_none() {
         return found;
