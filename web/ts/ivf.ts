@@ -67,7 +67,12 @@ export class Ivf extends BaseIndex {
     return this.found(queries, { probes, iterativeScan }, options);
   }
 
-  /** The k nearest other rows of every row among those in the lists that it looks into. */
+  /**
+   * The k nearest other rows of every row among those in the `probes` lists nearest to it, by default a 64th of all. Otherwise as
+   * `Flat.knnGraph`.
+   *
+   * @throws NearfieldError `Argument` for k = 0 or probes = 0, `Budget`, `OutOfMemory`, `DeviceLost`.
+   */
   async knnGraph(k = 10, options: WithinOptions & { probes?: number } = {}): Promise<KnnGraph> {
     const { probes } = check(options, [...WITHIN, 'probes']);
     return this.graph(k, { probes }, options);
