@@ -127,13 +127,21 @@ pub(crate) fn ragged<'py>(py: Python<'py>, found: &Neighbors) -> PyResult<Bound<
     python::ragged(py)?.call1(arrays)
 }
 
+/// Values as an array.
+pub(crate) fn array<T: Element>(
+    py: Python<'_>,
+    values: impl ExactSizeIterator<Item = T>,
+) -> PyResult<Bound<'_, PyArray1<T>>> {
+    let values = collected(values.len(), values).map_err(|error| errors::exception(py, error))?;
+    Ok(PyArray1::from_vec(py, values))
+}
+
 /// Ids as an array of int64.
 pub(crate) fn id_array(
     py: Python<'_>,
     ids: impl ExactSizeIterator<Item = u64>,
 ) -> PyResult<Bound<'_, PyArray1<i64>>> {
-    let ids = collected(ids.len(), ids.map(|id| id as i64)).map_err(|error| errors::exception(py, error))?;
-    Ok(PyArray1::from_vec(py, ids))
+    array(py, ids.map(|id| id as i64))
 }
 
 /// Values in memory that grows with the data: too little of it is an error.

@@ -7,7 +7,6 @@ use pyo3::types::PyTuple;
 
 use crate::answers::{self, Out};
 use crate::call::{self, Progress};
-use crate::errors;
 use crate::given::{Given, refused};
 use crate::ids::{Ids, RowFilter};
 use crate::index::{Index, f32_above};
@@ -69,12 +68,11 @@ pub(crate) fn knn_graph<'py>(
         let shape = [graph.ids().len(), answers::width(graph.neighbors())?];
         return Out::of_shape(py, None, shape)?.filled(graph.neighbors());
     };
-    let signed = answers::collected(csr.indptr.len(), csr.indptr.iter().map(|&start| start as i64));
-    let indices = answers::collected(csr.indices.len(), csr.indices.iter().map(|&column| i64::from(column)));
-    let (indptr, indices) =
-        signed.and_then(|indptr| Ok((indptr, indices?))).map_err(|error| errors::exception(py, error))?;
-    let arrays =
-        (PyArray1::from_vec(py, csr.data), PyArray1::from_vec(py, indices), PyArray1::from_vec(py, indptr));
+    let arrays = (
+        PyArray1::from_vec(py, csr.data),
+        answers::array(py, csr.indices.iter().map(|&column| i64::from(column)))?,
+        answers::array(py, csr.indptr.iter().map(|&start| start as i64))?,
+    );
     python::csr(py)?.call1(arrays)
 }
 
@@ -139,14 +137,12 @@ pub(crate) fn duplicates<'py>(
     })?;
     let groups = found.groups.iter().map(|group| answers::id_array(py, group.iter().copied()));
     let groups = groups.collect::<PyResult<Vec<_>>>()?;
-    let distances = answers::collected(found.removed.len(), found.removed.iter().map(|one| one.distance));
-    let distances = distances.map_err(|error| errors::exception(py, error))?;
     python::duplicates(py)?.call1((
         PyTuple::new(py, groups)?,
         answers::id_array(py, found.kept.iter().copied())?,
         answers::id_array(py, found.removed.iter().map(|one| one.id))?,
         answers::id_array(py, found.removed.iter().map(|one| one.near))?,
-        PyArray1::from_vec(py, distances),
+        answers::array(py, found.removed.iter().map(|one| one.distance))?,
     ))
 }
 
@@ -173,12 +169,10 @@ pub(crate) fn spanning_tree<'py>(
         row.copy_from_slice(&[a, b, f64::from(merge.distance), f64::from(merge.rows)]);
     }
     let edges = tree.edges();
-    let distances = answers::collected(edges.len(), edges.iter().map(|edge| edge.distance));
-    let distances = distances.map_err(|error| errors::exception(py, error))?;
     python::spanning_tree(py)?.call1((
         answers::id_array(py, edges.iter().map(|edge| edge.a))?,
         answers::id_array(py, edges.iter().map(|edge| edge.b))?,
-        PyArray1::from_vec(py, distances),
+        answers::array(py, edges.iter().map(|edge| edge.distance))?,
         linkage,
     ))
 }
@@ -202,8 +196,5 @@ pub(crate) fn dbscan<'py>(
         index.dbscan(&options, min_samples)
     })?;
     let labels = found.labels.iter().map(|label| label.map_or(-1, i64::from));
-    let labels = answers::collected(found.labels.len(), labels);
-    let labels = labels.map_err(|error| errors::exception(py, error))?;
-    python::density_clusters(py)?
-        .call1((PyArray1::from_vec(py, labels), PyArray1::from_vec(py, found.is_core)))
+    python::density_clusters(py)?.call1((answers::array(py, labels)?, PyArray1::from_vec(py, found.is_core)))
 }

@@ -9,6 +9,8 @@ pub mod living;
 pub mod programs;
 mod random;
 pub mod sets;
+mod spanning;
 pub mod truth;
 
 pub use random::{Random, rounded, view};
+pub use spanning::spanning_lengths;

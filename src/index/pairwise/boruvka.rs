@@ -312,39 +312,21 @@ impl<'g> Growth<'g> {
 mod tests {
     use super::*;
     use crate::{Device, Flat, MatrixView, Metric};
-
-    /// The lengths of a minimum spanning tree's edges, ascending, by Prim's algorithm.
-    fn lengths(far: &[Vec<f32>]) -> Vec<f32> {
-        let mut nearest = far[0].clone();
-        let mut outside: Vec<usize> = (1..far.len()).collect();
-        let mut lengths = vec![];
-        while let Some(place) =
-            (0..outside.len()).min_by(|&a, &b| nearest[outside[a]].total_cmp(&nearest[outside[b]]))
-        {
-            let row = outside.swap_remove(place);
-            lengths.push(nearest[row]);
-            outside.iter().for_each(|&other| nearest[other] = nearest[other].min(far[row][other]));
-        }
-        lengths.sort_unstable_by(f32::total_cmp);
-        lengths
-    }
+    use nearfield_testing::{Random, spanning_lengths};
 
     #[test]
     fn every_way_to_search_finds_the_shortest_edges() -> Result<()> {
-        let mut state = 7u64;
-        let mut below = |end: u64| {
-            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            (state >> 33) % end
-        };
+        let mut random = Random::new(7);
         for case in 0..300 {
-            let rows = 6 + below(60) as usize;
+            let rows = 6 + random.below(60);
             // Few places, so that rows tie and are the same, in groups far from each other.
-            let values: Vec<f32> =
-                (0..rows).flat_map(|_| [(100 * below(4) + below(9)) as f32, below(9) as f32]).collect();
+            let values: Vec<f32> = (0..rows)
+                .flat_map(|_| [(100 * random.below(4) + random.below(9)) as f32, random.below(9) as f32])
+                .collect();
             let mut index = Flat::builder(&Device::host(), Metric::L2, 2).build()?;
             index.add(MatrixView::new(&values, 2)?)?;
             let all = index.knn_graph(rows)?;
-            let k = 1 + below(5) as usize;
+            let k = 1 + random.below(5);
             let core = all.core_distances(k)?;
             let mut far = vec![vec![f32::INFINITY; rows]; rows];
             for (row, hits) in all.neighbors().iter().enumerate() {
@@ -361,7 +343,7 @@ mod tests {
                 let edges = pollster::block_on(growth.grown(index.common()))?;
                 let mut found: Vec<f32> = edges.iter().map(|edge| edge.distance).collect();
                 found.sort_unstable_by(f32::total_cmp);
-                assert_eq!(found, lengths(&far), "case {case}, k {k}, ways {small} {many}");
+                assert_eq!(found, spanning_lengths(&far), "case {case}, k {k}, ways {small} {many}");
             }
         }
         Ok(())

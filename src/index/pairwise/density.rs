@@ -77,10 +77,10 @@ impl Density {
 
     fn clusters(mut self, ids: Vec<u64>) -> Result<DensityClusters> {
         self.connect();
-        let rows = ids.len();
-        let mut labels: Vec<Option<u32>> = memory::filled(rows, None)?;
+        let is_core = memory::collect((0..ids.len() as u32).map(|row| self.is_core(row)))?;
+        let mut labels: Vec<Option<u32>> = memory::filled(ids.len(), None)?;
         let mut count = 0;
-        for row in (0..rows as u32).filter(|&row| self.near[row as usize] >= self.least) {
+        for row in (0..ids.len() as u32).filter(|&row| is_core[row as usize]) {
             let first = self.groups.first(row);
             // The first row of a group comes before its others.
             labels[row as usize] = if first == row { Some(count) } else { labels[first as usize] };
@@ -88,13 +88,12 @@ impl Density {
         }
         for &[a, b] in &self.waiting {
             for (core, border) in [(a, b), (b, a)] {
-                if self.is_core(core) {
+                if is_core[core as usize] {
                     let [reached, so_far] = [labels[core as usize], labels[border as usize]];
                     labels[border as usize] = so_far.min(reached).or(reached);
                 }
             }
         }
-        let is_core = memory::collect(self.near.iter().map(|&near| near >= self.least))?;
         Ok(DensityClusters { ids, labels, is_core, count })
     }
 }

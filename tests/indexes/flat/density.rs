@@ -5,7 +5,7 @@ use crate::support::{flat, flat_with_ids};
 use nearfield::{
     DensityClusters, Device, Error, Flat, Index, Ivf, Metric, Quantization, SearchOptions, SpanningTree,
 };
-use nearfield_testing::{Random, view};
+use nearfield_testing::{Random, spanning_lengths, view};
 use test_case::test_matrix;
 
 /// The distances of all rows that are allowed, by ascending id.
@@ -43,30 +43,11 @@ impl All {
     }
 }
 
-/// The lengths of a minimum spanning tree's edges, ascending, by Prim's algorithm.
-fn lengths(far: &[Vec<f32>]) -> Vec<f32> {
-    let mut nearest = far[0].clone();
-    let mut outside: Vec<usize> = (1..far.len()).collect();
-    let mut lengths = vec![];
-    while !outside.is_empty() {
-        let (place, &row) = outside
-            .iter()
-            .enumerate()
-            .min_by(|a, b| nearest[*a.1].total_cmp(&nearest[*b.1]))
-            .expect("rows outside");
-        lengths.push(nearest[row]);
-        outside.swap_remove(place);
-        outside.iter().for_each(|&other| nearest[other] = nearest[other].min(far[row][other]));
-    }
-    lengths.sort_unstable_by(f32::total_cmp);
-    lengths
-}
-
 fn check_tree(tree: &SpanningTree, all: &All, k: usize, what: &str) {
     assert_eq!(tree.ids(), all.ids, "{what}");
     let far = all.reachability(k);
     let found: Vec<f32> = tree.edges().iter().map(|edge| edge.distance).collect();
-    assert_eq!(found, lengths(&far), "{what}, k {k}: the lengths of edges");
+    assert_eq!(found, spanning_lengths(&far), "{what}, k {k}: the lengths of edges");
     let place = |id| all.ids.binary_search(&id).expect("a row");
     for edge in tree.edges() {
         assert!(edge.a < edge.b, "{what}");
