@@ -35,7 +35,7 @@ pub use compiler::{KernelForms, Refusal};
 pub(crate) use compiler::{with_spelled_products, words_of_bytes};
 pub(crate) use device::{Gpu, TileHeight};
 pub use kernel::{Access, Kernel, Variant, WORKGROUP};
-pub(crate) use kernel::{HEIGHT, Length, OF_BITS, Snippet, Uniform, params, wgsl};
+pub(crate) use kernel::{HEIGHT, Length, OF_BITS, PAIRS, Snippet, Uniform, params, wgsl};
 pub(crate) use limit::{Limit, Loan, Share};
 pub use memory::BufferSlice;
 pub(crate) use memory::{Request, Reserved, Scratch, budget_for, buffers, scratch, usable};

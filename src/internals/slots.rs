@@ -10,6 +10,7 @@ use crate::engine::{
 use crate::error::{Error, Result};
 use crate::gpu::{Commands, words};
 use crate::metric::Metric;
+use crate::neighbors::Neighbors;
 use crate::options::quantization::Quantization;
 use crate::options::residency::Residency;
 
@@ -125,6 +126,21 @@ impl Slots {
     pub fn search<'q>(&self, queries: impl Into<Vectors<'q>>, k: usize) -> Result<SearchResult> {
         let request = SearchRequest::nearest(self.metric, k, BUDGET_BYTES);
         self.device.block_on(self.rows.search(&queries.into(), &request))
+    }
+
+    /// The k nearest other rows of each row, slot by slot; none where searches for all rows take no longer, or lists of all rows do not fit
+    /// the scratch memory.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`].
+    pub fn graph(
+        &self,
+        k: usize,
+        budget: u64,
+        id_of: &(dyn Fn(u32) -> u64 + Sync),
+    ) -> Result<Option<Neighbors>> {
+        let request = SearchRequest::nearest(self.metric, k, budget);
+        self.device.block_on(self.rows.graph(&request, id_of))
     }
 
     /// The k nearest rows of each query in the nearest list around centroids `[lists, dim]`. Lists are pages of 32 slots and numbers of

@@ -32,7 +32,7 @@ fn collect_lists_coop(
     var sums: Sums;
     multiply_tile(granules_of(own_query), granules_of(some_row), index, &sums);
     share_terms(index, own_row_terms, own_query_terms, own_threshold);
-    share_row(index, coarse_row(own_row, own_row_terms));
+    share_row(index, coarse_row(own_row, own_row_terms), 0.0);
     if (is_first_of_query(index)) {
       // No row passes for a query that is not there.
       shared_terms[QUERIES + own_place] = coarse_query(select(params.queries, own_query, own_place < count), own_query_terms, own_threshold);

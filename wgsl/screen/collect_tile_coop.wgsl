@@ -23,13 +23,15 @@ fn collect_tile_coop(
   let own_query = place.query + own_query_of(index);
   let own_row_terms = row_terms[own_row];
   let own_query_terms = query_terms[own_query];
-  let own_threshold = thresholds[own_query];
+  let own_threshold = threshold_of(list_of(own_query));
+  var of_row = -FAR;
+  if (PAIRS == 1u && is_usable(own_row)) { of_row = value_of(threshold_of(params.first_slot + own_row)); }
   var sums: Sums;
   multiply_tile(granules_of(own_query), granules_of(own_row), index, &sums);
   share_terms(index, own_row_terms, own_query_terms, own_threshold);
-  share_row(index, coarse_row(own_row, own_row_terms));
+  share_row(index, coarse_row(own_row, own_row_terms), of_row);
   if (is_first_of_query(index)) {
-    shared_terms[QUERIES + own_query_of(index)] = coarse_query(own_query, own_query_terms, own_threshold);
+    shared_terms[QUERIES + own_query_of(index)] = coarse_query(own_query, own_query_terms, select(own_threshold, key_of(0.0), PAIRS == 1u));
   }
   keep_passing(index, subgroup_size, place, &sums);
 }

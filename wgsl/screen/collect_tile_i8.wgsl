@@ -1,6 +1,7 @@
 // Scores many quantised queries by four-way integer products and collects the rows that can still be among the nearest, in one
 // kernel: no score goes to memory.
 var<workgroup> longest_bits: array<atomic<u32>, 2>; // of the rows' lengths and residuals, which are not negative
+var<workgroup> largest_key: atomic<u32>; // of the rows' thresholds, for pairs
 
 @compute @workgroup_size(WORKGROUP)
 fn collect_tile_i8(
@@ -11,6 +12,7 @@ fn collect_tile_i8(
   if (!has_usable(block)) { return; }
   // The barriers of the tile separate this from the maxima below.
   if (index < 2u) { atomicStore(&longest_bits[index], 0u); }
+  if (PAIRS == 1u && index == 0u) { atomicStore(&largest_key, 0u); }
   var sums: Sums;
   multiply_tile(workgroup.x, block, index, &sums);
   let first_query = workgroup.x * TILE + index / ACROSS * 4u;
@@ -22,6 +24,7 @@ fn collect_tile_i8(
     row_slice[1][index / 4u][index % 4u] = bitcast<u32>(coarse.y);
     atomicMax(&longest_bits[0], bitcast<u32>(coarse.z));
     atomicMax(&longest_bits[1], bitcast<u32>(coarse.w));
+    if (PAIRS == 1u && is_usable(row)) { atomicMax(&largest_key, threshold_of(params.first_slot + row)); }
   }
   workgroupBarrier();
   let longest = vec2(bitcast<f32>(atomicLoad(&longest_bits[0])), bitcast<f32>(atomicLoad(&longest_bits[1])));
@@ -33,7 +36,10 @@ fn collect_tile_i8(
     // unroll on hardware
     for (var e = 0u; e < 4u; e++) {
       let query = first_query + i * DOWN * 4u + e;
-      let limit = limit_of(coarse_query(query, query_terms[query], thresholds[query]), longest);
+      var threshold = threshold_of(list_of(query));
+      // Whatever either row of a pair may take passes.
+      if (PAIRS == 1u) { threshold = max(threshold, atomicLoad(&largest_key)); }
+      let limit = limit_of(coarse_query(query, query_terms[query], threshold), longest);
       // unroll on hardware
       for (var j = 0u; j < FOURS; j++) {
         let four = j * ACROSS + index % ACROSS;

@@ -11,7 +11,7 @@ use crate::engine::search::chunks::submission_flops;
 use crate::error::{Error, Result};
 use crate::gpu::{Buffer, BufferSlice, Commands, budget_for, usable};
 use crate::kernels::collect::Round;
-use crate::kernels::collect_tile_i8::RoundPart;
+use crate::kernels::collect_tile_i8::{RoundPart, Tile};
 use crate::kernels::distance_tile::TILE_QUERIES;
 use crate::kernels::winnow::K_MAX;
 use crate::kernels::{
@@ -288,6 +288,7 @@ impl Coarse {
             queries: count,
             rows: centroids.lists,
             capacity,
+            plane,
             ..collect_tile_i8::Params::of(intervals.margin)
         };
         let into = collect_tile_i8::Buffers {
@@ -301,12 +302,13 @@ impl Coarse {
             candidates,
         };
         let kernel = Tiles::expected(commands.gpu()).collects();
-        let kernel = (kernel, collect_tile_coop::height_for(commands.gpu(), kernel, false, params.queries));
-        collect_tile_i8::encode(commands, kernel, (intervals.form, false), &part, params, &into)?;
+        let height = collect_tile_coop::height_for(commands.gpu(), kernel, false, params.queries);
+        let tile = Tile { form: intervals.form, has_bitset: false, of_pairs: false, height };
+        collect_tile_i8::encode(commands, kernel, tile, &part, params, &into)?;
         commands.stage("coarse_tighten");
         // The lists have the k smallest upper ends of all centroids, so no earlier threshold is needed.
-        let params = tighten::Params::new(count, self.k, capacity, true);
-        let [thresholds, overflowed] = [thresholds, scores].map(BufferSlice::all);
+        let params = tighten::Params::new(count, self.k, (capacity, plane), true);
+        let [thresholds, overflowed, candidates] = [thresholds, scores, candidates].map(BufferSlice::all);
         let into = tighten::Buffers { thresholds, counts, candidates, overflowed, exact: terms };
         tighten::encode(commands, false, &params, &into)
     }

@@ -16,6 +16,7 @@ use crate::engine::parts::devices::Devices;
 use crate::engine::rows::change::{Prepared, RowChange};
 use crate::engine::rows::edit::Edit;
 use crate::engine::rows::segments::GpuRows;
+use crate::engine::search::graph::IdOf;
 use crate::engine::search::plan::Plan;
 use crate::engine::search::request::{SearchRequest, SearchResult};
 use crate::engine::tune::TunedKernel;
@@ -93,7 +94,11 @@ pub(crate) trait Rows: Debug + Send + Sync {
 
     /// The k nearest other rows of every row that is allowed, slot by slot; none where searches for all rows take no longer, or where there
     /// is too little memory. Distances of L2 are its squares.
-    fn graph<'f>(&'f self, _request: &'f SearchRequest<'f>) -> Boxed<'f, Option<Neighbors>> {
+    fn graph<'f>(
+        &'f self,
+        _request: &'f SearchRequest<'f>,
+        _id_of: IdOf<'f>,
+    ) -> Boxed<'f, Option<Neighbors>> {
         Box::pin(ready(Ok(None)))
     }
 

@@ -1,6 +1,7 @@
-//! The rows that a filter allows, as rows of their own: a screen scores copies of their codes, which lie side by side in scratch memory.
+//! Rows in another order, as rows of their own: a screen scores copies of their codes, which lie side by side in scratch memory. They are those
+//! that a filter allows, or all rows for a graph.
 
-use crate::engine::rows::allowed::{Allowed, Scope};
+use crate::engine::rows::allowed::Scope;
 use crate::engine::rows::segments::{GpuRows, Segment};
 use crate::engine::screens::int8::codes::{QuantizedSegment, TERMS_BYTES};
 use crate::error::{Error, Result};
@@ -26,11 +27,16 @@ impl GpuRows {
     /// The allowed rows as [`gather`](Self::gather) leaves them, still without their codes. None without a filter or codes, and where they are too
     /// many.
     pub(crate) fn to_gather(&self, scope: Scope<'_>) -> Option<Self> {
-        let (quantized, count) = (self.quantized.clone()?, scope.allowed?.count);
+        let count = scope.allowed?.count;
+        (SHARE * count <= self.end()).then(|| self.in_order(count, scope.budget)).flatten()
+    }
+
+    /// As many rows as [`gather`](Self::gather) leaves them, still without their codes. None without codes, and where these would not fit.
+    pub(crate) fn in_order(&self, count: u64, budget: u64) -> Option<Self> {
+        let quantized = self.quantized.clone()?;
         let codes = quantized.plane_bytes(count);
         let fits = codes <= self.gpu.adapter.capabilities.max_binding_bytes
-            && SCRATCH_SHARE * codes <= usable(scope.budget)
-            && SHARE * count <= self.end();
+            && SCRATCH_SHARE * codes <= usable(budget);
         let (len, capacity) = (count as u32, (count as u32).next_multiple_of(BLOCK_ROWS));
         let segment = Segment { stored: None, quantized: None, first_slot: 0, len, capacity };
         let mut gathered = self.quantized_from(quantized, vec![segment], None);
@@ -45,19 +51,23 @@ impl GpuRows {
         [self.end() * 4, codes, self.end().next_multiple_of(BLOCK_ROWS.into()) * TERMS_BYTES]
     }
 
-    /// Copies the codes of the allowed rows `from` where they lie.
+    /// Copies the codes of the rows in some slots `from` where they lie, in the order of the list.
     pub(crate) async fn gather(
         mut self,
         from: &Self,
-        allowed: &Allowed,
+        list: &[u32],
         GatheredBuffers { slots, codes, terms }: GatheredBuffers<'_>,
     ) -> Result<Self> {
-        let list: Vec<u32> = allowed.bits.ones_in_order().map(|slot| slot as u32).collect();
-        self.gpu.upload_bytes(slots, 0, bytemuck::cast_slice(&list)).await?;
+        self.gpu.upload_bytes(slots, 0, bytemuck::cast_slice(list)).await?;
+        let is_sorted = list.is_sorted();
         let mut commands = Commands::new(&self.gpu, None);
         for (number, segment) in from.segments.iter().enumerate() {
             let place = |slot: u32| list.partition_point(|&one| one < slot) as u32;
-            let [first_place, end_place] = [segment.first_slot, segment.first_slot + segment.len].map(place);
+            // In any other order, each segment copies the rows that it has.
+            let [first_place, end_place] = match is_sorted {
+                true => [segment.first_slot, segment.first_slot + segment.len].map(place),
+                false => [0, list.len() as u32],
+            };
             let is_last = number + 1 == from.segments.len();
             let params = gather::Params {
                 granules: self.quantized.as_ref().map_or(0, |quantized| quantized.granules()),

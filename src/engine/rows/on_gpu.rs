@@ -18,6 +18,7 @@ use crate::engine::rows::edit::Edit;
 use crate::engine::rows::segments::GpuRows;
 use crate::engine::screens::int8::tiles::Tiles;
 use crate::engine::search::ahead::Searched;
+use crate::engine::search::graph::{self, IdOf};
 use crate::engine::search::nearest;
 use crate::engine::search::plan::Plan;
 use crate::engine::search::request::{SearchRequest, SearchResult};
@@ -27,6 +28,7 @@ use crate::error::Result;
 use crate::future::{Boxed, RowProgress};
 use crate::memory;
 use crate::metric::{Form, Metric};
+use crate::neighbors::Neighbors;
 use crate::options::residency::Residency;
 use crate::usage::Memory;
 #[cfg(not(target_arch = "wasm32"))]
@@ -82,6 +84,10 @@ impl Rows for GpuRows {
             found.statistics.tables_missing = request.probes.is_some() && self.len() > 0;
             Ok(found)
         })
+    }
+
+    fn graph<'f>(&'f self, request: &'f SearchRequest<'f>, id_of: IdOf<'f>) -> Boxed<'f, Option<Neighbors>> {
+        graph::graph(self, request, id_of)
     }
 
     fn fetch<'f>(&'f self, slots: &'f [u32]) -> Boxed<'f, Vec<f32>> {

@@ -13,6 +13,7 @@ use crate::engine::lists::tables::PAGE;
 use crate::engine::rows::change::{Prepared, RowChange};
 use crate::engine::rows::contract::{Rows, without_lists};
 use crate::engine::rows::edit::Edit;
+use crate::engine::search::graph::IdOf;
 use crate::engine::search::host::{self, by_turns};
 use crate::engine::search::plan::Plan;
 use crate::engine::search::request::{SearchRequest, SearchResult};
@@ -97,7 +98,7 @@ impl Rows for ListedRows {
         })
     }
 
-    fn graph<'f>(&'f self, request: &'f SearchRequest<'f>) -> Boxed<'f, Option<Neighbors>> {
+    fn graph<'f>(&'f self, request: &'f SearchRequest<'f>, _id_of: IdOf<'f>) -> Boxed<'f, Option<Neighbors>> {
         Box::pin(async move {
             if !CAN_WAIT {
                 // A browser's page needs turns, which searches give it.

@@ -130,6 +130,13 @@ impl ScoreKernel {
         Ok(if tiles == Tiles::Matrices { self } else { other })
     }
 
+    /// This kernel, or the one in its place where cooperative matrices do not collect pairs correctly.
+    pub(crate) async fn tested_with_pairs(&'static self, gpu: &Gpu, metric: Metric) -> Result<&'static Self> {
+        let kernel = self.tested(gpu, metric, u64::MAX).await?;
+        let Some(other) = kernel.replaced_by else { return Ok(kernel) };
+        Ok(if Tiles::collect_pairs(gpu, (kernel.form)(metric)).await? { kernel } else { other })
+    }
+
     /// The kernel that scores rows to memory. The sample of a tile of few queries is scanned.
     pub(crate) fn scores_with(&'static self, queries: u64) -> &'static Self {
         let is_few = self.padded(queries) == u64::from(TILE_QUERIES);

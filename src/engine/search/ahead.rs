@@ -6,7 +6,7 @@ use crate::engine::screens::int8::codes::quantizing;
 use crate::engine::screens::int8::tiles::Tiles;
 use crate::engine::screens::list::Codes;
 use crate::engine::screens::score::ScoreKernel;
-use crate::gpu::{Gpu, HEIGHT, Kernel, RowLayout, Wanted};
+use crate::gpu::{Gpu, HEIGHT, Kernel, PAIRS, RowLayout, Wanted};
 use crate::kernels::metrics::metric_constant;
 use crate::kernels::select_k::Only;
 use crate::kernels::tighten::RADIX;
@@ -97,7 +97,10 @@ impl Searched {
         let all =
             without_bits.chain(selecting).chain(wanted.iter().cloned()).chain(gathering).chain(compacting);
         let of_bits = codes.are_bits();
-        let all = all.map(|one| one.or_all(IN_BLOCKS.0, in_blocks.into()).or_all(OF_BITS.0, of_bits.into()));
+        // The first graph waits for the tiles of pairs.
+        let all = all.map(|one| {
+            one.or_all(IN_BLOCKS.0, in_blocks.into()).or_all(OF_BITS.0, of_bits.into()).or_all(PAIRS, 0)
+        });
         // On matrices alone.
         let tests = (codes == Codes::Bits(Tiles::Matrices)).then(Tiles::tested_first).flatten();
         all.chain(tests).collect()

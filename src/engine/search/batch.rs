@@ -93,38 +93,57 @@ pub(crate) fn usual_entries(entries: u64, queries: usize) -> u64 {
     (entries + entries / 4).div_ceil(queries.max(1) as u64) + 8
 }
 
+/// Rows to gather, and the slots that they come from.
+pub(crate) type Gathered = (GpuRows, Vec<u32>);
+
+/// Lists of candidates in the buffers of a batch, from number `first` on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ListRange {
+    pub(crate) first: u32,
+    pub(crate) count: u32,
+}
+
+/// The first lists, as many.
+impl From<u32> for ListRange {
+    fn from(count: u32) -> Self {
+        Self { first: 0, count }
+    }
+}
+
 /// A batch of up to `room.queries` queries. The batches of a search use its buffers one after another.
 pub(crate) struct Batch<'a> {
     pub(crate) rows: &'a GpuRows,
     pub(crate) request: &'a SearchRequest<'a>,
-    /// The allowed rows, if these alone are screened. Candidates are then their places; the slots are in `allowed`.
+    /// Rows in another order, if these are screened. Candidates are then their places; the slots are in `allowed`.
     gathered: Option<GpuRows>,
     pub(crate) room: Room,
     /// Whether `counts` has the thresholds and the flags of full lists too, as kernels of lists take them.
     is_packed: bool,
+    /// How many lists the buffers have, where each row has one: queries are then rows. None where each query of the batch has one.
+    pub(crate) lists: Option<u32>,
     pub(crate) buffers: Reserved<SearchBuffers>,
 }
 
 impl<'a> Batch<'a> {
     /// Takes scratch buffers of these bytes. Rows that are to be gathered are copied into them.
     pub(crate) async fn reserve(
-        (rows, gathered): (&'a GpuRows, Option<GpuRows>),
+        (rows, gathered): (&'a GpuRows, Option<Gathered>),
         request: &'a SearchRequest<'a>,
         room: Room,
         bytes: SearchBuffers<u64>,
     ) -> Result<Self> {
         let buffers = bytes.reserve(&rows.gpu).await?;
         let SearchBuffers { allowed: slots, gathered: codes, gathered_terms: terms, .. } = &*buffers;
-        let gathered = match (gathered, request.allowed) {
-            (Some(gathered), Some(allowed)) => {
-                Some(gathered.gather(rows, allowed, GatheredBuffers { slots, codes, terms }).await?)
+        let gathered = match gathered {
+            Some((gathered, list)) => {
+                Some(gathered.gather(rows, &list, GatheredBuffers { slots, codes, terms }).await?)
             }
-            _ => {
+            None => {
                 request.scope().upload_bits(rows, &buffers.allowed).await?;
                 None
             }
         };
-        Ok(Self { rows, request, gathered, room, is_packed: bytes.thresholds == 0, buffers })
+        Ok(Self { rows, request, gathered, room, is_packed: bytes.thresholds == 0, lists: None, buffers })
     }
 
     /// The rows that are screened.
@@ -137,14 +156,28 @@ impl<'a> Batch<'a> {
         QueryBuffers { values, norms, refused }
     }
 
-    /// The number of candidates of each query, its threshold, and whether its list lacks candidates.
-    pub(crate) fn states(&self, count: u32) -> [BufferSlice<'_>; 3] {
+    /// The number of candidates of each list, its threshold, and whether it lacks candidates.
+    pub(crate) fn states(&self, lists: impl Into<ListRange>) -> [BufferSlice<'_>; 3] {
+        let ListRange { first, count } = lists.into();
+        let [first, bytes] = [first, count].map(|number| u64::from(number) * 4);
         let SearchBuffers { counts, thresholds, overflowed, .. } = &*self.buffers;
-        if !self.is_packed {
-            return [counts, thresholds, overflowed].map(BufferSlice::all);
+        if self.is_packed {
+            let pitch = u64::from(self.state_pitch()) * 4;
+            return [0, 1, 2].map(|kind| BufferSlice::range(counts, kind * pitch, bytes));
         }
-        let pitch = u64::from(self.state_pitch()) * 4;
-        [0, 1, 2].map(|kind| BufferSlice::range(counts, kind * pitch, u64::from(count) * 4))
+        let slice = |buffer| match self.lists {
+            Some(_) => BufferSlice::range(buffer, first, bytes),
+            None => BufferSlice::all(buffer),
+        };
+        [counts, thresholds, overflowed].map(slice)
+    }
+
+    /// The candidates of lists, and how many candidates all lists have.
+    fn candidates(&self, ListRange { first, count }: ListRange) -> (BufferSlice<'_>, u32) {
+        let (buffer, capacity) = (&self.buffers.candidates, self.room.capacity);
+        let Some(lists) = self.lists else { return (buffer.into(), count * capacity) };
+        let [all, before] = [lists, first].map(|lists| u64::from(lists) * u64::from(capacity) * 4);
+        (BufferSlice::range(buffer, before, 3 * all - before), lists * capacity)
     }
 
     /// Distance between the states of different kinds where one buffer has them all, in words.
@@ -158,24 +191,28 @@ impl<'a> Batch<'a> {
         bits.filter(|_| self.gathered.is_none())
     }
 
-    pub(crate) fn lists(&self, count: u32) -> CandidateLists<'_> {
-        let (slots, counts) = ((&self.buffers.candidates).into(), self.states(count)[0]);
+    pub(crate) fn lists(&self, lists: impl Into<ListRange>) -> CandidateLists<'_> {
+        let lists = lists.into();
+        let (slots, counts) = (self.candidates(lists).0, self.states(lists)[0]);
         CandidateLists { slots, counts, capacity: self.room.capacity }
     }
 
-    /// Lowers each query's threshold to the k-th smallest upper end among its candidates, and drops candidates above it. With `is_exact` the
-    /// distances of candidates are known.
+    /// Lowers the threshold of each list to the k-th smallest upper end among its candidates, and drops candidates above it. With `is_exact`
+    /// the distances of candidates are known.
     pub(crate) fn encode_tighten(
         &self,
         commands: &mut Commands<'_>,
-        count: u32,
+        lists: impl Into<ListRange>,
         is_first: bool,
         is_exact: bool,
     ) -> Result<()> {
-        let [counts, thresholds, overflowed] = self.states(count);
-        let SearchBuffers { candidates, keys: exact, .. } = &*self.buffers;
+        let lists = lists.into();
+        let ([counts, thresholds, overflowed], (candidates, plane)) =
+            (self.states(lists), self.candidates(lists));
+        let exact = &self.buffers.keys;
         let buffers = tighten::Buffers { thresholds, counts, candidates, overflowed, exact };
-        let params = tighten::Params::new(count, self.room.k, self.room.capacity, is_first);
+        let Room { k, capacity, .. } = self.room;
+        let params = tighten::Params::new(lists.count, k, (capacity, plane), is_first);
         tighten::encode(commands, is_exact, &params, &buffers)
     }
 
@@ -189,7 +226,12 @@ impl<'a> Batch<'a> {
     }
 
     /// Computes the distances of the candidates as they are reported.
-    pub(crate) fn encode_refine(&self, commands: &mut Commands<'_>, count: u32) -> Result<()> {
+    pub(crate) fn encode_refine(
+        &self,
+        commands: &mut Commands<'_>,
+        lists: impl Into<ListRange>,
+    ) -> Result<()> {
+        let lists = lists.into();
         let SearchBuffers { queries, keys, ids, .. } = &*self.buffers;
         let SearchRequest { metric, integral, .. } = *self.request;
         let queries = queries.into();
@@ -197,7 +239,8 @@ impl<'a> Batch<'a> {
             let entries = gathered.end();
             (BufferSlice::range(&self.buffers.allowed, 0, entries * 4), entries as u32)
         });
-        let (candidates, found) = (self.lists(count).to_refine(slots), keys_and_ids(keys, ids));
+        let (count, candidates) = (lists.count, self.lists(lists).to_refine(slots));
+        let found = keys_and_ids(keys, ids);
         self.rows.encode_refining(commands, &Refining { metric, queries, count, integral, candidates, found })
     }
 
@@ -206,12 +249,14 @@ impl<'a> Batch<'a> {
     pub(crate) fn submit(
         &self,
         mut commands: Commands<'_>,
-        count: u32,
+        lists: impl Into<ListRange>,
         has_flags: bool,
         others: &[ReadRange<'_>],
     ) -> Result<Reading> {
+        let lists = lists.into();
+        let count = lists.count;
         commands.stage("refine");
-        self.encode_refine(&mut commands, count)?;
+        self.encode_refine(&mut commands, lists)?;
         commands.stage("select");
         let buffers = &*self.buffers;
         let SearchBuffers { selected_keys, selected_ids, selected_counts, spare_keys, spare_ids, .. } =
@@ -219,8 +264,8 @@ impl<'a> Batch<'a> {
         let spare = [spare_keys, spare_ids];
         let selection = Selection::into(self.room.k, selected_keys, selected_ids, selected_counts, spare);
         let refined = keys_and_ids(&buffers.keys, &buffers.ids);
-        selection.encode(&mut commands, refined, self.lists(count).to_select(), count)?;
-        let [counts, _, flags] = self.states(count);
+        selection.encode(&mut commands, refined, self.lists(lists).to_select(), count)?;
+        let [counts, _, flags] = self.states(lists);
         let count = u64::from(count);
         let results = count * u64::from(self.room.k);
         let mut ranges = vec![

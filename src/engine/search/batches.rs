@@ -6,7 +6,7 @@ use std::mem::take;
 use crate::engine::device::queries::QueryNumbers;
 use crate::engine::device::vectors::Vectors;
 use crate::engine::search::answers::Results;
-use crate::engine::search::batch::Batch;
+use crate::engine::search::batch::{Batch, ListRange};
 use crate::engine::search::request::Statistics;
 #[cfg(not(target_arch = "wasm32"))]
 use crate::engine::{
@@ -35,6 +35,11 @@ pub(crate) trait CandidateSource {
 
     /// Whether flags tell which lists lack candidates. Otherwise their counts tell.
     fn has_flags(&self) -> bool;
+
+    /// The lists of a batch's queries.
+    fn lists(&self, numbers: &QueryNumbers) -> ListRange {
+        (numbers.len() as u32).into()
+    }
 
     /// What else is read of `count` queries.
     fn others(&self, _count: u32) -> Vec<ReadRange<'_>> {
@@ -159,7 +164,8 @@ impl<'a, S: CandidateSource, T: Sink> Pass<'a, S, T> {
             let collecting = host.collector.submit(commands, numbers, source.batch(), has_flags, &others)?;
             return Ok(Pending::Candidates(collecting));
         }
-        let reading = source.batch().submit(commands, count, has_flags, &others)?;
+        let lists = source.lists(&numbers);
+        let reading = source.batch().submit(commands, lists, has_flags, &others)?;
         Ok(Pending::Found(numbers, reading))
     }
 

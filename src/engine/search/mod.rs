@@ -6,6 +6,7 @@ pub(crate) mod batch;
 pub(crate) mod batches;
 pub(crate) mod chunks;
 pub(crate) mod exhaustive;
+pub(crate) mod graph;
 pub(crate) mod host;
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) mod hybrid;

@@ -34,8 +34,8 @@ pub(crate) struct Screening<'a> {
     /// The other rows, round by round: they are collected as they are scored.
     pub(crate) rounds: Vec<Vec<RoundPart>>,
     /// Planes of integers that queries are quantised to; 0 for f32.
-    planes: u32,
-    intervals: Intervals,
+    pub(super) planes: u32,
+    pub(super) intervals: Intervals,
 }
 
 impl<'a> Screening<'a> {
@@ -89,6 +89,9 @@ impl<'a> Screening<'a> {
                 query_terms: u64::from(planes.min(1)) * padded * TERMS_BYTES,
                 ..of_rows
             };
+            let gathered = gathered.zip(request.allowed).map(|(gathered, allowed)| {
+                (gathered, allowed.bits.ones_in_order().map(|slot| slot as u32).collect())
+            });
             let batch = Batch::reserve((rows, gathered), request, room, bytes).await?;
             let intervals = (kernel.intervals)(rows, request.metric)?;
             Ok(Some(Self { batch, kernel, scores_with, chunks, rounds, planes, intervals }))
@@ -170,10 +173,10 @@ impl<'a> Screening<'a> {
     }
 
     /// The candidate lists of a batch.
-    fn lists(&self, queries: u32) -> Picked<'_> {
+    pub(super) fn lists(&self, queries: u32) -> Picked<'_> {
         let SearchBuffers { thresholds, counts, candidates, .. } = &*self.batch.buffers;
         let Room { k, capacity, .. } = self.batch.room;
-        Picked { queries, k, thresholds, counts, candidates, capacity }
+        Picked { queries, k, thresholds, counts, candidates, capacity, pairs: None }
     }
 
     /// Whether a sample of tiles is winnowed: `collect` and `tighten` would take several passes over it.

@@ -125,8 +125,11 @@ pub(crate) const HEIGHT: &str = "HEIGHT";
 /// The constant that tells kernels of codes that these are bytes of bits, likewise.
 pub(crate) const OF_BITS: &str = "OF_BITS";
 
+/// The constant of tiles that tells whether the queries are rows too, so that each row of a pair may take the other, likewise.
+pub(crate) const PAIRS: &str = "PAIRS";
+
 /// The override constants that are a `const` of the text.
-const OF_TEXT: [&str; 2] = [HEIGHT, OF_BITS];
+const OF_TEXT: [&str; 3] = [HEIGHT, OF_BITS, PAIRS];
 
 /// Sums of a tile: the products of 128 queries and 128 rows.
 const TILE: u32 = 128 * 128;

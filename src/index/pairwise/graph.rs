@@ -209,7 +209,8 @@ impl Common {
             progress: options.progress,
             ..SearchRequest::nearest(self.metric, options.k, self.budget)
         };
-        let Some(mut found) = self.store.rows.graph(&request).await? else { return Ok(None) };
+        let id_of = |slot| self.store.id_of(slot).unwrap_or_default();
+        let Some(mut found) = self.store.rows.graph(&request, &id_of).await? else { return Ok(None) };
         if self.metric.is_root() {
             found.take_roots();
         }

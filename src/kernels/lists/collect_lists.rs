@@ -14,7 +14,7 @@ pub use crate::kernels::lists::screening::{Form, Params};
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("collect_lists")
     .library(&[KEYS, INTERVALS, USABLE, CANDIDATES, GRANULE_PLACES, SCREENED, KEEP_ROW, LIST_BLOCKS])
-    .source(wgsl!("lists/collect_lists", BLOCK_ROWS, HEIGHT = BLOCK_QUERIES))
+    .source(wgsl!("lists/collect_lists", BLOCK_ROWS, HEIGHT = BLOCK_QUERIES, PAIRS = 0))
     .buffers(BUFFERS)
     .fits_registers()
     .overrides(OVERRIDES)

@@ -28,7 +28,7 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("collect_lists_coop")
         KEEP_ROW,
         LIST_BLOCKS,
     ])
-    .source(wgsl!("lists/collect_lists_coop", OF_BITS = 0))
+    .source(wgsl!("lists/collect_lists_coop", OF_BITS = 0, PAIRS = 0))
     .buffers(BUFFERS)
     .overrides(&[("FORM", Form::QUANTIZED_NUMBERS), ("HAS_BITSET", &[0, 1]), HEIGHTS])
     .multiplies_matrices()

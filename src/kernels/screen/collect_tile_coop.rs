@@ -6,12 +6,14 @@ use crate::gpu::{
     CANDIDATES, COARSE_TEST, COLLECT_TILE, Commands, Gpu, HEIGHT, INTEGERS, KEEP_ROW, Kernel, SWEEP_COOP,
     TileHeight, USABLE, Wanted, wgsl, words,
 };
-use crate::kernels::blocks::{BLOCK_ROWS, GRANULE_PLACES, OF_BITS, TILE_COOP, has_form};
+use crate::kernels::blocks::{BLOCK_ROWS, GRANULE_PLACES, OF_BITS, TILE_COOP};
 use crate::kernels::intervals::INTERVALS;
 use crate::kernels::keys::{KEYS, key_of, value_of};
 use crate::kernels::lengths::GRANULES;
 use crate::kernels::screen::collect::Round;
-use crate::kernels::screen::collect_tile_i8::{self, BUFFERS, Buffers, Form, RoundPart};
+use crate::kernels::screen::collect_tile_i8::{
+    self, BUFFERS, Buffers, Form, PAIRS, RoundPart, Tile, collects,
+};
 use crate::kernels::test_tile::{SIDE, TILE_GRANULES, TestTile, unless_it_passes};
 use crate::lock::lock;
 use crate::screen::certificate::Margin;
@@ -35,8 +37,8 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("collect_tile_coop")
     ])
     .source(wgsl!("screen/collect_tile_coop"))
     .buffers(BUFFERS)
-    .overrides(&[("FORM", Form::QUANTIZED), ("HAS_BITSET", &[0, 1]), HEIGHTS, OF_BITS])
-    .only(has_form)
+    .overrides(&[("FORM", Form::QUANTIZED), ("HAS_BITSET", &[0, 1]), HEIGHTS, OF_BITS, PAIRS])
+    .only(collects)
     .multiplies_matrices()
     .takes_byte_matrices()
     .lengths(&[GRANULES])
@@ -59,9 +61,19 @@ pub(crate) fn height_for(gpu: &Gpu, kernel: &Kernel, of_bits: bool, queries: u32
 pub(super) async fn is_lowest_right(gpu: &Gpu, form: Form) -> Result<bool> {
     let lowest = KERNEL.heights()[0];
     let tile = TestTile::new(gpu, form.counts_bits()).await?;
-    let is_right = is_right(gpu, form, lowest, &tile).await?;
+    let is_right = is_right(gpu, form, (lowest, false), &tile).await?;
     note(gpu, (lowest, form.counts_bits()), Some(is_right));
     Ok(is_right)
+}
+
+/// Whether tiles collect pairs correctly. The first call on a device tests them, and waits for their compiler.
+pub(crate) async fn are_pairs_right(gpu: &Gpu, form: Form) -> Result<bool> {
+    if let Some(&known) = gpu.pairs_on_matrices.get() {
+        return Ok(known);
+    }
+    let tile = TestTile::new(gpu, false).await?;
+    let is_right = unless_it_passes(is_right(gpu, form, (BLOCK_ROWS, true), &tile).await)?;
+    Ok(*gpu.pairs_on_matrices.get_or_init(|| is_right))
 }
 
 /// Tests the other tiles whose kernels are compiled by now, and starts to compile the rest: a first search does not wait for them.
@@ -71,15 +83,15 @@ pub(super) async fn test_compiled(gpu: &Gpu, form: Form) -> Result<()> {
         let known = lock(&gpu.tile_heights).iter().find(|(own, _)| *own == (height, of_bits)).copied();
         match known {
             Some((_, Some(_))) => {}
-            _ if gpu.has_pipeline(&KERNEL, &[form as u32, 0, height, constant]) => {
+            _ if gpu.has_pipeline(&KERNEL, &[form as u32, 0, height, constant, 0]) => {
                 let tile = TestTile::new(gpu, of_bits).await?;
-                let is_right = unless_it_passes(is_right(gpu, form, height, &tile).await)?;
+                let is_right = unless_it_passes(is_right(gpu, form, (height, false), &tile).await)?;
                 note(gpu, (height, of_bits), Some(is_right));
             }
             Some((_, None)) => {}
             None => {
                 note(gpu, (height, of_bits), None);
-                let wanted = Wanted::of(&KERNEL).with("FORM", form as u32).with("HAS_BITSET", 0);
+                let wanted = Wanted::of(&KERNEL).with("FORM", form as u32).with("HAS_BITSET", 0).with(PAIRS.0, 0);
                 gpu.compile_ahead(0, || vec![wanted.with(HEIGHT, height)]);
             }
         }
@@ -94,9 +106,14 @@ fn note(gpu: &Gpu, height: TileHeight, is_right: Option<bool>) {
     heights.push((height, is_right));
 }
 
-/// Whether the kernel keeps, of a tile's first queries, the rows whose score reaches a threshold. Each form is a kernel of its own to the
-/// compiler, so the one that searches need is tested.
-fn is_right<'f>(gpu: &'f Gpu, form: Form, height: u32, tile: &'f TestTile) -> Boxed<'f, bool> {
+/// Whether the kernel keeps, of a tile's first queries, the rows whose score reaches a threshold, or pairs of them. Each form is a kernel of
+/// its own to the compiler, so the one that searches need is tested.
+fn is_right<'f>(
+    gpu: &'f Gpu,
+    form: Form,
+    (height, of_pairs): (u32, bool),
+    tile: &'f TestTile,
+) -> Boxed<'f, bool> {
     Box::pin(async move {
         let TestTile { queries, rows, scores, terms } = tile;
         let distance = |query: usize, row: usize| {
@@ -121,6 +138,7 @@ fn is_right<'f>(gpu: &'f Gpu, form: Form, height: u32, tile: &'f TestTile) -> Bo
             queries: height,
             rows: BLOCK_ROWS,
             capacity: BLOCK_ROWS,
+            plane: height * BLOCK_ROWS,
             ..Params::default()
         };
         let buffers = Buffers {
@@ -137,8 +155,8 @@ fn is_right<'f>(gpu: &'f Gpu, form: Form, height: u32, tile: &'f TestTile) -> Bo
         commands.clear(&counts, 0, SIDE as u64 * 4);
         collect_tile_i8::encode(
             &mut commands,
-            (&KERNEL, Some(height)),
-            (form, false),
+            &KERNEL,
+            Tile { form, has_bitset: false, of_pairs, height: Some(height) },
             &part,
             params,
             &buffers,
@@ -148,15 +166,21 @@ fn is_right<'f>(gpu: &'f Gpu, form: Form, height: u32, tile: &'f TestTile) -> Bo
         let parts = commands.read(&[(&counts, 0, bytes), (&candidates, 0, 2 * lists)]).await?;
         let entries: Vec<u32> = words(&parts[1]).collect();
         let (slots, lowers) = entries.split_at(entries.len() / 2);
-        Ok(words::<u32>(&parts[0]).enumerate().all(|(query, count)| {
-            let own = query * SIDE..query * SIDE + (count as usize).min(SIDE);
+        Ok(words::<u32>(&parts[0]).enumerate().all(|(list, count)| {
+            // The row of a pair with the smaller number is the query.
+            let distance = |row: usize| match of_pairs && row < list {
+                true => distance(row, list),
+                false => distance(list, row),
+            };
+            let own = list * SIDE..list * SIDE + (count as usize).min(SIDE);
             let mut found: Vec<(u32, u32)> =
                 slots[own.clone()].iter().copied().zip(lowers[own].iter().copied()).collect();
             found.sort_unstable();
-            let wanted = (0..SIDE).filter(|&row| distance(query, row) <= threshold.into());
+            let is_other = |row: &usize| !of_pairs || *row != list;
+            let wanted = (0..SIDE).filter(is_other).filter(|&row| distance(row) <= threshold.into());
             // Adapters divide in different ways.
             let is_same = |(&(slot, key), row): (&(u32, u32), usize)| {
-                let off = (f64::from(value_of(key)) - distance(query, row)).abs();
+                let off = (f64::from(value_of(key)) - distance(row)).abs();
                 slot as usize == row && if form == Form::Jaccard { off < 1e-6 } else { off == 0.0 }
             };
             found.len() == wanted.clone().count() && found.iter().zip(wanted).all(is_same)

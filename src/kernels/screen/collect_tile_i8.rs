@@ -1,9 +1,10 @@
 //! Scores many quantised queries and collects the rows that a screen cannot exclude, in one kernel.
 
+use crate::elements::ElementKind;
 use crate::error::Result;
 use crate::gpu::{
-    Buffer, BufferSlice, CANDIDATES, COARSE_TEST, COLLECT_TILE, Commands, Grid, KEEP_ROW, Kernel, USABLE,
-    buffers, wgsl,
+    self, Buffer, BufferSlice, CANDIDATES, COARSE_TEST, COLLECT_TILE, Commands, Grid, HEIGHT, KEEP_ROW, Kernel,
+    USABLE, buffers, wgsl,
 };
 use crate::kernels::blocks::{BLOCK_ROWS, OF_BITS, PRODUCTS, TILE_I8, has_form};
 use crate::kernels::intervals::{INTERVALS, params_with_margin};
@@ -32,10 +33,12 @@ params_with_margin! {
         ratio: u32,
         /// Number of the segment's first block in the index.
         base: u32,
-        /// Candidates that a query can have.
+        /// Candidates that a list can have.
         capacity: u32,
-        /// Candidates of all queries.
+        /// Candidates of all lists.
         plane: u32,
+        /// Slot of the first query, for pairs.
+        first_query: u32,
     }
 }
 
@@ -44,11 +47,21 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("collect_tile_i8")
     .library(&[KEYS, INTERVALS, USABLE, CANDIDATES, COARSE_TEST, COLLECT_TILE, KEEP_ROW, PRODUCTS, TILE_I8])
     .source(wgsl!("screen/collect_tile_i8"))
     .buffers(BUFFERS)
-    .overrides(&[("FORM", Form::QUANTIZED), ("HAS_BITSET", &[0, 1]), OF_BITS])
-    .only(has_form)
+    .overrides(&[("FORM", Form::QUANTIZED), ("HAS_BITSET", &[0, 1]), OF_BITS, PAIRS])
+    .only(collects)
     .lengths(&[GRANULES])
-    .workgroup(256, 2 * 8 * 33 * 16 + 8)
+    .workgroup(256, 2 * 8 * 33 * 16 + 12)
     .holds_tile();
+
+/// Whether the queries are rows too, and each row of a pair has a list that may take the other.
+pub(in crate::kernels) const PAIRS: (&str, &[u32]) = (gpu::PAIRS, &[0, 1]);
+
+/// Whether a search takes tiles of this form. Pairs are those of numbers without bits of allowed slots, and come in high tiles.
+pub(in crate::kernels) fn collects(elements: ElementKind, value: &dyn Fn(&str) -> u32) -> bool {
+    let is_low = ![0, BLOCK_ROWS].contains(&value(HEIGHT));
+    let is_other = is_low || value("HAS_BITSET") == 1 || value(OF_BITS.0) == 1;
+    has_form(elements, value) && !(value(PAIRS.0) == 1 && is_other)
+}
 
 buffers! {
     /// The rows to score, and where to put the ones that are kept.
@@ -80,22 +93,31 @@ pub struct RoundPart {
     pub blocks: u32,
 }
 
+/// What a search takes tiles of.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Tile {
+    pub(crate) form: Form,
+    pub(crate) has_bitset: bool,
+    pub(crate) of_pairs: bool,
+    /// Queries, for a kernel with several heights.
+    pub(crate) height: Option<u32>,
+}
+
 /// Records this kernel, or `collect_tile_coop` with its height. `params` has what does not follow from the part: the granules, the margin, the queries,
-/// the rows and the capacity.
+/// the rows, and the lists.
 pub(crate) fn encode(
     commands: &mut Commands<'_>,
-    (kernel, height): (&'static Kernel, Option<u32>),
-    (form, has_bitset): (Form, bool),
+    kernel: &'static Kernel,
+    Tile { form, has_bitset, of_pairs, height }: Tile,
     part: &RoundPart,
     params: Params,
     buffers: &Buffers<'_>,
 ) -> Result<()> {
     let &RoundPart { round: Round { step, skip }, base, first, blocks, .. } = part;
     let constants = [form as u32, has_bitset.into()].into_iter().chain(height);
-    let constants: Vec<u32> = constants.chain([form.counts_bits().into()]).collect();
+    let constants: Vec<u32> = constants.chain([form.counts_bits().into(), of_pairs.into()]).collect();
     let pipeline = commands.gpu().pipeline(kernel, &constants)?;
-    let plane = params.queries * params.capacity;
-    let params = Params { first, step, ratio: skip / step, base, plane, ..params };
+    let params = Params { first, step, ratio: skip / step, base, ..params };
     let grid = Grid::Tiles(params.queries.div_ceil(height.unwrap_or(BLOCK_ROWS)), blocks);
     commands.dispatch(&pipeline, &params, &buffers.slices(), grid)
 }

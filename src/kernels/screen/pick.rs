@@ -44,6 +44,8 @@ pub(crate) struct Picked<'a> {
     pub(crate) candidates: &'a Buffer,
     /// Candidates that a list holds.
     pub(crate) capacity: u32,
+    /// Where queries are rows, and each row has a list: the slot of the first query, and how many lists there are.
+    pub(crate) pairs: Option<[u32; 2]>,
 }
 
 /// Workgroups of all queries together: enough to fill a large GPU.
@@ -60,7 +62,7 @@ pub(crate) fn encode(
     part: Part,
     into: &Picked<'_>,
 ) -> Result<()> {
-    let &Picked { queries, k, thresholds, counts, candidates, capacity } = into;
+    let &Picked { queries, k, thresholds, counts, candidates, capacity, .. } = into;
     let constants = [scan.form as u32, scan.allowed.is_some().into(), radix(into.k)];
     let pipeline = commands.gpu().pipeline(&KERNEL, &constants)?;
     let plane = queries * capacity;

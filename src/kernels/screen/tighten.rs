@@ -9,9 +9,9 @@ params! {
         queries: u32,
         /// Neighbours wanted.
         k: u32,
-        /// Candidates that a query can have.
+        /// Candidates that a list can have.
         capacity: u32,
-        /// Candidates of all queries.
+        /// Candidates of all lists.
         plane: u32,
         /// 1: there are no thresholds yet, and no query has too many candidates.
         is_first: u32,
@@ -43,7 +43,7 @@ buffers! {
     pub(crate) struct Buffers<'a> {
         thresholds: Write BufferSlice<'a>,
         counts: Write BufferSlice<'a>,
-        candidates: Write &'a Buffer,
+        candidates: Write BufferSlice<'a>,
         overflowed: Write BufferSlice<'a>,
         /// Keys of the distances that will be reported, `[queries, capacity]`, which replace the intervals; or any buffer.
         exact: Read &'a Buffer,
@@ -51,8 +51,8 @@ buffers! {
 }
 
 impl Params {
-    pub(crate) fn new(queries: u32, k: u32, capacity: u32, is_first: bool) -> Self {
-        Self { queries, k, capacity, plane: queries * capacity, is_first: is_first.into() }
+    pub(crate) fn new(queries: u32, k: u32, (capacity, plane): (u32, u32), is_first: bool) -> Self {
+        Self { queries, k, capacity, plane, is_first: is_first.into() }
     }
 }
 

@@ -4,6 +4,7 @@ mod bits;
 mod density;
 mod dynamic;
 mod fewer_bits;
+mod graph;
 mod integers;
 mod pairwise;
 mod paths;

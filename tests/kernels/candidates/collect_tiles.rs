@@ -26,9 +26,12 @@ fn quantized(form: Form, dim: usize, queries: usize) -> Quantized {
     Quantized::new(&mut Random::new((dim * 31 + queries) as u64), form, dim, [queries, BLOCKS * BLOCK])
 }
 
-/// Checks both kernels, where the device has them, and all heights of tiles.
-fn check(bench: Bench<'_>, quantized: &Quantized, round: Round, allowed: Option<&[u32]>) {
-    let mut kernels = vec![(&collect_tile_i8::KERNEL, None)];
+/// A kernel, and the height of its tiles where there are several.
+type TileKernel = (&'static Kernel, Option<u32>);
+
+/// Both kernels, where the device has them, and all heights of tiles.
+fn kernels(bench: Bench<'_>) -> Vec<TileKernel> {
+    let mut kernels: Vec<TileKernel> = vec![(&collect_tile_i8::KERNEL, None)];
     match bench.device.capabilities().matrix_side() {
         Some(_) => {
             let kernel = &collect_tile_coop::KERNEL;
@@ -36,11 +39,16 @@ fn check(bench: Bench<'_>, quantized: &Quantized, round: Round, allowed: Option<
         }
         None => println!("skipped: no cooperative matrices of f16"),
     }
+    kernels
+}
+
+/// Checks all kernels.
+fn check(bench: Bench<'_>, quantized: &Quantized, round: Round, allowed: Option<&[u32]>) {
     let usable =
         |row: &usize| *row < ROWS && allowed.is_none_or(|words| has(words, FIRST_SLOT + *row as u32));
     let rows = round.2.iter().flat_map(|block| block * BLOCK..(block + 1) * BLOCK).filter(usable);
     let slots: Vec<u32> = rows.map(|row| FIRST_SLOT + row as u32).collect();
-    for kernel in kernels {
+    for kernel in kernels(bench) {
         quantized.check_collecting(
             FIRST_SLOT,
             |_| slots.clone(),
@@ -65,7 +73,7 @@ fn threshold(quantized: &Quantized, lowers: &[u32]) -> u32 {
 
 fn collected(
     bench: Bench<'_>,
-    (kernel, height): (&'static Kernel, Option<u32>),
+    (kernel, height): TileKernel,
     quantized: &Quantized,
     (step, ratio, blocks): Round,
     allowed: Option<&[u32]>,
@@ -95,7 +103,7 @@ fn collected(
     };
     let buffers = [&queries, &rows, &row_terms, &query_terms, &limits, &bits, &counts, &candidates];
     let constants = [form as u32, allowed.is_some().into()].into_iter().chain(height);
-    let constants: Vec<u32> = constants.chain([quantized.is_of_bits().into()]).collect();
+    let constants: Vec<u32> = constants.chain([quantized.is_of_bits().into(), 0]).collect();
     let grid = [(count as u32).div_ceil(height.unwrap_or(BLOCK_ROWS)), blocks.len() as u32];
     bench.dispatch(kernel, &constants, &params, &buffers, grid);
     Lists { counts: bench.read(&counts), words: bench.read(&candidates), ..lists }
@@ -149,4 +157,90 @@ fn a_bound_that_rows_share_loses_none_of_them() {
         }
         check(bench, &quantized, ROUNDS[0], None);
     }
+}
+
+/// The slot of the first query, where queries are rows: two tiles of them.
+const FIRST_QUERY: usize = 3 * BLOCK;
+
+#[test]
+fn both_rows_of_a_pair_take_each_other() {
+    let Some(bench) = Bench::open() else { return };
+    let is_high = |(_, height): &TileKernel| height.is_none_or(|height| height == BLOCK_ROWS);
+    for form in FORMS {
+        let quantized = quantized(form, 100, 150);
+        kernels(bench).into_iter().filter(is_high).for_each(|kernel| check_pairs(bench, kernel, &quantized));
+    }
+}
+
+fn check_pairs(bench: Bench<'_>, kernel: TileKernel, quantized: &Quantized) {
+    let count = quantized.queries.len();
+    // Without thresholds each query takes all rows. What its list has of a row is what lists have of the pair.
+    let none = vec![key_of(f32::MAX); count];
+    let whole = collected(bench, kernel, quantized, (1, 0, ROUNDS[0].2), None, (&none, ROWS));
+    let of_query: Vec<_> = (0..count).map(|query| whole.by_slot(query)).collect();
+    let ends = of_query.iter().flat_map(|list| list.values().map(|entry| entry[1]));
+    let mut lowers: Vec<u32> = ends.collect();
+    lowers.sort_unstable();
+    lowers.dedup();
+    // Half-way between two ends, with few or many ends below it.
+    let mut random = Random::new(quantized.form as u64);
+    let mut limit = |row: usize| {
+        let place = random.below(lowers.len() / [40, 11, 3, 1][row % 4] - 1);
+        let [one, next] = [0, 1].map(|step| value_of(lowers[place + step]));
+        key_of((one + next) / 2.0)
+    };
+    let thresholds: Vec<u32> = (0..ROWS).map(&mut limit).collect();
+    for capacity in [ROWS, 9] {
+        let lists = pairs(bench, kernel, quantized, (&thresholds, capacity));
+        for (list, &threshold) in thresholds.iter().enumerate() {
+            let rows = (list + 1..ROWS).map(|row| (list, row));
+            let pairs = (FIRST_QUERY..list).map(|query| (query, list)).chain(rows);
+            let of_queries = pairs.filter_map(|(query, row)| {
+                let query = query.checked_sub(FIRST_QUERY).filter(|&query| query < count)?;
+                let [_, lower, upper] = of_query[query][&(FIRST_SLOT + row as u32)];
+                let other = if row == list { FIRST_QUERY + query } else { row };
+                (lower <= threshold).then_some([other as u32, lower, upper])
+            });
+            let mut wanted: Vec<[u32; 3]> = of_queries.collect();
+            wanted.sort_unstable();
+            let said = format!("{:?}, {:?}, list {list}", quantized.form, kernel.1);
+            assert_eq!(lists.counts[list] as usize, wanted.len(), "{said}");
+            let mut found = lists.of(list);
+            found.sort_unstable();
+            match capacity == ROWS {
+                true => assert_eq!(found, wanted, "{said}"),
+                false => assert!(found.iter().all(|entry| wanted.contains(entry)), "{said}"),
+            }
+        }
+    }
+}
+
+/// The list of each row, where queries are rows from [`FIRST_QUERY`] on.
+fn pairs(
+    bench: Bench<'_>,
+    (kernel, height): TileKernel,
+    quantized: &Quantized,
+    (thresholds, capacity): (&[u32], usize),
+) -> Lists {
+    let Quantized { form, dim, margin, ref queries, ref rows, ref terms } = *quantized;
+    let count = queries.len() as u32;
+    let [queries, rows] = [queries, rows].map(|vectors| bench.input(&packed(vectors, dim, 128)));
+    let [query_terms, row_terms] = [0, 1].map(|which| bench.input(&terms[which]));
+    let (limits, unused) = (bench.input(thresholds), bench.input(&[0u32]));
+    let lists = Lists::empty(ROWS, capacity);
+    let (counts, candidates) = (bench.filled(&lists.counts), bench.filled(&lists.words));
+    let params = collect_tile_i8::Params {
+        granules: quantize::granules(dim),
+        queries: count,
+        rows: ROWS as u32,
+        step: 1,
+        capacity: capacity as u32,
+        plane: (ROWS * capacity) as u32,
+        first_query: FIRST_QUERY as u32,
+        ..collect_tile_i8::Params::of(margin)
+    };
+    let buffers = [&queries, &rows, &row_terms, &query_terms, &limits, &unused, &counts, &candidates];
+    let constants: Vec<u32> = [form as u32, 0].into_iter().chain(height).chain([0, 1]).collect();
+    bench.dispatch(kernel, &constants, &params, &buffers, [count.div_ceil(BLOCK_ROWS), BLOCKS as u32]);
+    Lists { counts: bench.read(&counts), words: bench.read(&candidates), ..lists }
 }

@@ -7,6 +7,8 @@
 
 fn query_terms_of(query: u32) -> vec4<f32> { return bitcast<vec4<f32>>(queries[params.query_terms + query]); }
 
+fn list_of(query: u32) -> u32 { return query; }
+
 fn threshold_of(query: u32) -> u32 { return atomicLoad(&states[params.room + query]); }
 
 fn next_place(query: u32) -> u32 { return atomicAdd(&states[query], 1u); }

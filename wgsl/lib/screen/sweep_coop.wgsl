@@ -78,15 +78,17 @@ fn test_pieces(
   (*sweep).has_more = (*sweep).has_more || passing != 0u;
 }
 
-// Shares the coarse terms of an invocation's own row.
-fn share_row(index: u32, row: vec4<f32>) {
+// Shares the coarse terms of an invocation's own row, and for pairs the largest threshold of a subgroup's rows.
+fn share_row(index: u32, row: vec4<f32>, threshold: f32) {
   if (is_first_of_row(index)) {
     let place = place_of_row(index);
     shared_terms[place / 4u][place % 4u] = row.x;
     shared_terms[BIASES + place / 4u][place % 4u] = row.y;
   }
   let longest_here = vec2(subgroupMax(row.z), subgroupMax(row.w));
-  if (index % LANES == 0u) { shared_terms[LONGEST + index / LANES] = vec4(longest_here, 0.0, 0.0); }
+  var largest_here = 0.0;
+  if (PAIRS == 1u) { largest_here = subgroupMax(threshold); }
+  if (index % LANES == 0u) { shared_terms[LONGEST + index / LANES] = vec4(longest_here, largest_here, 0.0); }
 }
 
 // Keeps the rows whose sums pass. The invocations have shared the terms of rows and queries. Nothing passes on subgroups of another size than
@@ -104,12 +106,18 @@ fn keep_passing(index: u32, subgroup_size: u32, place: Place, sums: ptr<function
     bias[j] = shared_terms[BIASES + first_vector + j * PIECE / 4u];
   }
   // A subgroup's rows are those of one or two subgroups' invocations.
-  let longest = max(shared_terms[LONGEST + part_row(index) / LANES], shared_terms[LONGEST + (part_row(index) + PART_ROWS - 1u) / LANES]).xy;
+  let of_rows = max(shared_terms[LONGEST + part_row(index) / LANES], shared_terms[LONGEST + (part_row(index) + PART_ROWS - 1u) / LANES]);
+  let longest = of_rows.xy;
   var sides: array<vec4<f32>, PIECES_DOWN>;
   // unroll
   for (var i = 0u; i < PIECES_DOWN; i++) {
-    let low_side = shared_terms[QUERIES + first_query + i * PIECE];
-    let high_side = shared_terms[QUERIES + first_query + i * PIECE + HIGH_QUERY];
+    var low_side = shared_terms[QUERIES + first_query + i * PIECE];
+    var high_side = shared_terms[QUERIES + first_query + i * PIECE + HIGH_QUERY];
+    if (PAIRS == 1u) {
+      // Whatever either row of a pair may take passes.
+      low_side.x -= max(of_rows.z, value_of(threshold_of(list_of(query_number(place, first_query + i * PIECE)))));
+      high_side.x -= max(of_rows.z, value_of(threshold_of(list_of(query_number(place, first_query + i * PIECE + HIGH_QUERY)))));
+    }
     let limits = vec4(limit_of(low_side, longest), limit_of(high_side, longest));
     sides[i] = select(vec4(FAR, 0.0, FAR, 0.0), limits, subgroup_size == LANES);
   }
@@ -161,10 +169,18 @@ fn keep_passing(index: u32, subgroup_size: u32, place: Place, sums: ptr<function
       }
     }
     // unroll
-    for (var h = 0u; h < 4u; h++) { if (kept[h].passes) { places[h] = next_place(kept[h].query); } }
+    for (var h = 0u; h < 4u; h++) { if (takes(kept[h], kept[h].list)) { places[h] = next_place(kept[h].list); } }
     // unroll
     for (var h = 0u; h < 4u; h++) {
-      if (kept[h].passes) { put(kept[h].query, places[h], kept[h].slot, kept[h].ends.x, kept[h].ends.y); }
+      if (takes(kept[h], kept[h].list)) { put(kept[h].list, places[h], kept[h].slot, kept[h].ends.x, kept[h].ends.y); }
+    }
+    if (PAIRS == 1u) {
+      // unroll
+      for (var h = 0u; h < 4u; h++) { if (takes(kept[h], kept[h].slot)) { places[h] = next_place(kept[h].slot); } }
+      // unroll
+      for (var h = 0u; h < 4u; h++) {
+        if (takes(kept[h], kept[h].slot)) { put(kept[h].slot, places[h], kept[h].list, kept[h].ends.x, kept[h].ends.y); }
+      }
     }
     if (!subgroupAny(sweep.has_more)) { break; }
   }

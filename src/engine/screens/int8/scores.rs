@@ -6,7 +6,7 @@ use crate::engine::screens::int8::tiles::Tiles;
 use crate::engine::screens::score::{Collecting, ScoreKernel, Scoring, ScreenKernel, ScreenKernels};
 use crate::error::{Error, Result};
 use crate::gpu::{Commands, Wanted};
-use crate::kernels::collect_tile_i8::RoundPart;
+use crate::kernels::collect_tile_i8::{RoundPart, Tile};
 use crate::kernels::distance_tile::TILE_QUERIES;
 use crate::kernels::pick::Picked;
 use crate::kernels::{
@@ -157,12 +157,15 @@ fn encode_collecting(
 ) -> Result<()> {
     let segment = &scoring.rows.segments[part.segment];
     let (quantized, copy) = quantized_segment(scoring.rows, part.segment)?;
+    let [first_query, lists] = into.pairs.unwrap_or([0, into.queries]);
     let params = collect_tile_i8::Params {
         granules: quantized.granules(),
         queries: into.queries,
         rows: segment.len,
         first_slot: segment.first_slot,
         capacity: into.capacity,
+        plane: lists * into.capacity,
+        first_query,
         ..collect_tile_i8::Params::of(scoring.intervals.margin)
     };
     let buffers = collect_tile_i8::Buffers {
@@ -175,10 +178,14 @@ fn encode_collecting(
         counts: into.counts.into(),
         candidates: into.candidates,
     };
-    let constants = (scoring.intervals.form, scoring.allowed.is_some());
-    let of_bits = scoring.intervals.form.counts_bits();
-    let height = collect_tile_coop::height_for(commands.gpu(), kernel, of_bits, into.queries);
-    collect_tile_i8::encode(commands, (kernel, height), constants, part, params, &buffers)
+    let (form, has_bitset, of_pairs) =
+        (scoring.intervals.form, scoring.allowed.is_some(), into.pairs.is_some());
+    let height = match of_pairs {
+        true => kernel.heights().last().copied(),
+        false => collect_tile_coop::height_for(commands.gpu(), kernel, form.counts_bits(), into.queries),
+    };
+    let tile = Tile { form, has_bitset, of_pairs, height };
+    collect_tile_i8::encode(commands, kernel, tile, part, params, &buffers)
 }
 
 /// How rows are quantised, and the copy of a segment.

@@ -1,7 +1,7 @@
 //! What multiplies tiles of codes on a device. Plans, recordings and lists of kernels to compile ahead ask this file, and it alone chooses.
 
 use crate::error::Result;
-use crate::gpu::{Gpu, HEIGHT, Wanted};
+use crate::gpu::{Gpu, HEIGHT, PAIRS, Wanted};
 use crate::kernels::collect_lists::ListKernel;
 use crate::kernels::{
     Kernel, OF_BITS, collect_lists_coop, collect_tile_coop, collect_tile_i8, screen_tile_coop, screen_tile_i8,
@@ -29,11 +29,16 @@ impl Tiles {
         Ok(if screen_tile_coop::is_usable(gpu, form, scores).await? { Self::Matrices } else { Self::Bytes })
     }
 
+    /// Whether cooperative matrices, which compute correctly, also collect pairs correctly.
+    pub(crate) async fn collect_pairs(gpu: &Gpu, form: Form) -> Result<bool> {
+        collect_tile_coop::are_pairs_right(gpu, form).await
+    }
+
     /// The kernel that tests matrices with integers before tiles of bits are tested.
     pub(crate) fn tested_first() -> Option<Wanted> {
         let kernel = Self::Matrices.collects();
         let wanted = Wanted::of(kernel).with("FORM", Form::OF_INTEGERS as u32).with("HAS_BITSET", 0);
-        Some(wanted.with(HEIGHT, *kernel.heights().first()?).with(OF_BITS.0, 0))
+        Some(wanted.with(HEIGHT, *kernel.heights().first()?).with(OF_BITS.0, 0).with(PAIRS, 0))
     }
 
     /// Whether what [`Tiles::tested`] needs without `scores` is compiled.
@@ -41,7 +46,7 @@ impl Tiles {
         let kernel = Self::expected(gpu).collects();
         let lowest = kernel.heights().first().copied();
         let has = |form: Form, lowest: u32| {
-            gpu.has_pipeline(kernel, &[form as u32, 0, lowest, form.counts_bits().into()])
+            gpu.has_pipeline(kernel, &[form as u32, 0, lowest, form.counts_bits().into(), 0])
         };
         // Before tiles of bits, those of integers are tested.
         let is_tested = |lowest| {

@@ -1,0 +1,152 @@
+//! The graph of nearest neighbours of rows on a GPU: each pair of rows is scored once, and either row may take the other.
+//!
+//! A sample of rows gives each row a threshold. The codes of all rows are copied in an order whose every part is like the whole. Batch by
+//! batch, rows are then queries among those behind them. Tiles put the two rows of a pair on each other's lists, as far as their thresholds
+//! allow, and lists are tightened before they are full. The lists of a batch are complete behind it, and are refined as those of a search.
+
+mod pairs;
+mod sample;
+mod shape;
+
+use crate::engine::device::queries::QueryNumbers;
+use crate::engine::device::vectors::Vectors;
+use crate::engine::rows::contract::Rows;
+use crate::engine::rows::segments::GpuRows;
+use crate::engine::search::batches::Pass;
+use crate::engine::search::nearest::{self, SearchState};
+use crate::engine::search::request::SearchRequest;
+use crate::error::Result;
+use crate::future::Boxed;
+use crate::interrupt;
+use crate::kernels::key_of;
+use crate::memory;
+use crate::neighbors::Neighbors;
+use crate::parallel::*;
+use pairs::{InOrder, OfPiece, Pairs, Table};
+use sample::{Sample, Sampled};
+use shape::Shape;
+
+/// Rows without a threshold, or with more candidates than a list holds, are searched for alone. Where more than one in this many has no
+/// threshold, searches for all rows take no longer.
+const ALONE: usize = 16;
+
+/// Neighbouring rows of the order that are sorted by their thresholds: enough for a tile to have rows of about the same, and few enough to be
+/// like all rows.
+const SORTED: usize = 4096;
+
+/// A function from slots of rows to their ids.
+pub(crate) type IdOf<'f> = &'f (dyn Fn(u32) -> u64 + Sync);
+
+/// The k nearest other rows of every row that may be found, slot by slot; none where searches for all rows take no longer, and where lists
+/// of all rows do not fit the budget.
+pub(crate) fn graph<'f>(
+    rows: &'f GpuRows,
+    request: &'f SearchRequest<'f>,
+    id_of: IdOf<'f>,
+) -> Boxed<'f, Option<Neighbors>> {
+    Box::pin(async move {
+        let slots = found(rows, request)?;
+        let k = request.k.min(slots.len().saturating_sub(1));
+        let (Some(codes), 1..) = (rows.quantized.as_ref().filter(|codes| !codes.of_bits()), k) else {
+            return Ok(None);
+        };
+        // A row finds itself in a sample.
+        let with_own = SearchRequest { k: k + 1, ..*request };
+        let Some(sample) = Sample::new(rows, &with_own, slots.len()) else { return Ok(None) };
+        let kernel = sample.kernel.tested_with_pairs(&rows.gpu, request.metric).await?;
+        let Some(shape) = Shape::new((rows, codes), &sample, kernel, [slots.len(), k]) else {
+            return Ok(None);
+        };
+        let Some(Sampled { mut thresholds, passing }) = sample.thresholds(&slots).await? else {
+            return Ok(None);
+        };
+        let mut alone: Vec<usize> =
+            (0..slots.len()).filter(|&row| thresholds[row] >= key_of(f32::MAX)).collect();
+        if alone.len() > slots.len() / ALONE {
+            return Ok(None);
+        }
+        alone.iter().for_each(|&row| thresholds[row] = key_of(f32::MIN));
+
+        let order = in_order(&thresholds)?;
+        let ordered = memory::collect(order.iter().map(|&row| slots[row as usize]))?;
+        let thresholds = memory::collect(order.iter().map(|&row| thresholds[row as usize]))?;
+        let request = SearchRequest { k, ..*request };
+        let (mut state, mut table) = (SearchState::new(rows, 0, &request)?, Table::new(slots.len(), k)?);
+        let steps = shape.steps(passing);
+        let pairs = Pairs::reserve((rows, codes), &request, (shape, steps), (ordered, thresholds)).await?;
+        let Some(pairs) = pairs else { return Ok(None) };
+        for start in (0..slots.len()).step_by(shape.piece) {
+            interrupt::check()?;
+            let end = slots.len().min(start + shape.piece);
+            let Some(copies) = Rows::copies(rows, &pairs.slots[start..end]).await? else { return Ok(None) };
+            let (queries, source) = (Vectors::from(&copies), OfPiece { pairs: &pairs, start });
+            let (state, table, order) = (&mut state, &mut table, &order[start..end]);
+            let mut sink = InOrder { state, table, order, alone: &mut alone };
+            let numbers = QueryNumbers::Range(0..end - start);
+            let again = Pass::new(source, &queries, &mut sink).run(&numbers, shape.batch).await?;
+            alone.extend(again.queries.into_iter().map(|number| order[number] as usize));
+        }
+        drop(pairs);
+        alone.sort_unstable();
+        alone.dedup();
+        for piece in alone.chunks(shape.piece) {
+            let own: Vec<u32> = piece.iter().map(|&row| slots[row]).collect();
+            let Some(copies) = Rows::copies(rows, &own).await? else { return Ok(None) };
+            let found = nearest::search(rows, &Vectors::from(&copies), &with_own).await?.neighbors;
+            for ((&row, &slot), hits) in piece.iter().zip(&own).zip(&found) {
+                let id = id_of(slot);
+                let others = hits.iter().filter(|hit| hit.id != id);
+                table.put(row, others.map(|hit| (key_of(hit.distance), hit.id)));
+            }
+        }
+        table.into_neighbors().map(Some)
+    })
+}
+
+/// The slots of the rows that may be found, ascending.
+fn found(rows: &GpuRows, request: &SearchRequest<'_>) -> Result<Vec<u32>> {
+    let bits = request.allowed.map(|allowed| &allowed.bits).or(rows.alive.as_ref().map(|alive| &alive.bits));
+    let mut slots = memory::with_room(request.scope().found(rows) as usize)?;
+    match bits {
+        Some(bits) => slots.extend(bits.ones_in_order().map(|slot| slot as u32)),
+        None => slots.extend(0..rows.end() as u32),
+    }
+    Ok(slots)
+}
+
+/// Numbers of rows in an order whose every part is like the whole, however they lie: steps of a golden section are spread evenly. Neighbours
+/// are sorted by their thresholds, the largest first.
+fn in_order(thresholds: &[u32]) -> Result<Vec<u32>> {
+    let rows = thresholds.len() as u64;
+    let is_coprime = |step: &u64| {
+        let (mut one, mut other) = (*step, rows);
+        while other > 0 {
+            (one, other) = (other, one % other);
+        }
+        one == 1
+    };
+    let step = (rows * 618 / 1000..rows).find(is_coprime).unwrap_or(1);
+    let mut order = memory::collect((0..rows as u32).map(|place| (u64::from(place) * step % rows) as u32))?;
+    let by_threshold = |row: &u32| std::cmp::Reverse(thresholds[*row as usize]);
+    order.par_chunks_mut(SORTED).for_each(|part| part.sort_unstable_by_key(by_threshold));
+    Ok(order)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_part_of_the_order_is_like_the_whole() {
+        for rows in [50_000, 49_999, 65_536, 1] {
+            let order = in_order(&vec![7; rows]).unwrap();
+            let mut sorted = order.clone();
+            sorted.sort_unstable();
+            assert!(sorted.iter().copied().eq(0..rows as u32));
+            for part in order.chunks_exact(SORTED) {
+                let low = part.iter().filter(|&&row| (row as usize) < rows / 2).count();
+                assert!(low.abs_diff(SORTED / 2) < 16, "{low} of {SORTED} are in the lower half of {rows}");
+            }
+        }
+    }
+}

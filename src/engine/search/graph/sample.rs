@@ -1,0 +1,106 @@
+//! The sample of rows that gives each row of a graph its first threshold.
+
+use std::collections::VecDeque;
+
+use crate::engine::device::queries::QueryNumbers;
+use crate::engine::device::vectors::Vectors;
+use crate::engine::rows::contract::Rows;
+use crate::engine::rows::segments::GpuRows;
+use crate::engine::screens::score::ScoreKernel;
+use crate::engine::search::batch::SearchBuffers;
+use crate::engine::search::batches::CandidateSource;
+use crate::engine::search::plan::{Plan, Route};
+use crate::engine::search::request::SearchRequest;
+use crate::engine::search::screening::Screening;
+use crate::error::Result;
+use crate::gpu::{Reading, words};
+use crate::interrupt;
+use crate::kernels::BLOCK_ROWS;
+use crate::memory;
+
+/// Rows beside the sample, in multiples of its rows, at least: of fewer, sampling takes what scoring each pair once saves.
+const UNSAMPLED: u32 = 3;
+
+/// Bytes of rows that are copied to be queries at a time.
+const PIECE_BYTES: u64 = 128 << 20;
+
+/// Batches that are submitted before the first of them is read.
+const IN_FLIGHT: usize = 2;
+
+/// The sample that gives rows their first thresholds.
+pub(super) struct Sample<'a> {
+    rows: &'a GpuRows,
+    pub(super) request: &'a SearchRequest<'a>,
+    pub(super) plan: Plan,
+    pub(super) kernel: &'static ScoreKernel,
+}
+
+impl<'a> Sample<'a> {
+    /// None where a search would not take one, or one of too many rows.
+    pub(super) fn new(rows: &'a GpuRows, request: &'a SearchRequest<'a>, queries: usize) -> Option<Self> {
+        let plan = Plan::screened(rows, queries as u64, request.k as u64, request.scope())?;
+        let Route::Screened { kernel, chunks, stored_chunks: 1, .. } = plan.route else { return None };
+        let kernel = kernel.kernel();
+        let is_of_tiles = kernel.collects.is_some() && kernel.is_quantized();
+        (is_of_tiles && chunks > UNSAMPLED).then_some(Self { rows, request, plan, kernel })
+    }
+
+    /// None where rows cannot be copied.
+    pub(super) async fn thresholds(&self, slots: &[u32]) -> Result<Option<Sampled>> {
+        let &Self { rows, request, ref plan, .. } = self;
+        let Some(mut screening) = Screening::reserve(rows, request, plan).await? else { return Ok(None) };
+        if !screening.winnows() {
+            return Ok(None);
+        }
+        screening.rounds.clear();
+        let has_parts = screening.chunks.iter().any(|parts| parts.len() > 1);
+        let mut sampled = Sampled { thresholds: memory::with_room(slots.len())?, passing: 0 };
+        let mut pending: VecDeque<Reading> = VecDeque::new();
+        for piece in slots.chunks(piece_of(rows, plan.batch)) {
+            interrupt::check()?;
+            let Some(copies) = Rows::copies(rows, piece).await? else { return Ok(None) };
+            let queries = Vectors::from(&copies);
+            for numbers in QueryNumbers::Range(0..piece.len()).batches(plan.batch as usize) {
+                let count = numbers.len() as u32;
+                let mut commands = screening.record(&queries, &numbers, None, None).await?;
+                if has_parts {
+                    screening.batch.encode_tighten(&mut commands, count, false, false)?;
+                }
+                let SearchBuffers { thresholds, counts, .. } = &*screening.batch.buffers;
+                let read = [thresholds, counts].map(|words| (words, 0, u64::from(count) * 4));
+                pending.push_back(commands.submit_with_readback(&read)?);
+                if pending.len() == IN_FLIGHT
+                    && let Some(first) = pending.pop_front()
+                {
+                    sampled.add(&first.wait(&rows.gpu).await?);
+                }
+            }
+        }
+        for reading in pending {
+            sampled.add(&reading.wait(&rows.gpu).await?);
+        }
+        Ok(Some(sampled))
+    }
+}
+
+/// What a sample says of all rows.
+pub(super) struct Sampled {
+    /// A key for each row, at least that of its k-th distance.
+    pub(super) thresholds: Vec<u32>,
+    /// Rows of the sample that these do not exclude, summed over all rows.
+    pub(super) passing: u64,
+}
+
+impl Sampled {
+    /// Takes the thresholds and counts of a batch.
+    fn add(&mut self, read: &[Vec<u8>]) {
+        self.thresholds.extend(words::<u32>(&read[0]));
+        self.passing += words::<u32>(&read[1]).map(u64::from).sum::<u64>();
+    }
+}
+
+/// Rows that are copied to be queries at a time: some batches.
+pub(super) fn piece_of(rows: &GpuRows, batch: u32) -> usize {
+    let batch = u64::from(batch.next_multiple_of(BLOCK_ROWS));
+    (PIECE_BYTES / rows.layout.row_bytes() / batch).max(1) as usize * batch as usize
+}

@@ -1,0 +1,168 @@
+//! How the pairs of rows of a graph are collected: the room that lists have, and what happens batch by batch.
+
+use std::iter::successors;
+use std::ops::Range;
+
+use crate::engine::rows::segments::GpuRows;
+use crate::engine::screens::int8::codes::{QuantizedRows, TERMS_BYTES};
+use crate::engine::screens::score::ScoreKernel;
+use crate::engine::search::batch::{Candidate, Room, SearchBuffers};
+use crate::engine::search::graph::sample::{Sample, piece_of};
+use crate::engine::search::plan::Route;
+use crate::engine::search::request::SearchRequest;
+use crate::gpu::usable;
+use crate::kernels::BLOCK_ROWS;
+
+/// Candidates that a list holds at most, and at least for each neighbour.
+const CAPACITY: u64 = 256;
+const LEAST_EACH: u64 = 4;
+
+/// How many times as many rows are scored as thresholds are from before these are tightened, at most.
+const GROWTH: u32 = 4;
+
+/// Batches of queries, at least, and the rows of the largest. Each batch also meets itself, twice.
+const BATCHES: u32 = 24;
+const BATCH: u32 = 8192;
+
+/// How the pairs of rows are collected.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Shape {
+    pub(super) kernel: &'static ScoreKernel,
+    pub(super) rows: u32,
+    /// Rows that the first thresholds are taken from.
+    sampled: u32,
+    k: u32,
+    /// Rows of a batch of queries, a multiple of a block.
+    pub(super) batch: u32,
+    /// Rows of some batches, which are copied together.
+    pub(super) piece: usize,
+    capacity: u32,
+}
+
+impl Shape {
+    /// None where the lists of all rows do not fit.
+    pub(super) fn new(
+        of: (&GpuRows, &QuantizedRows),
+        sample: &Sample<'_>,
+        kernel: &'static ScoreKernel,
+        [rows, k]: [usize; 2],
+    ) -> Option<Self> {
+        let most = (rows as u32 / BATCHES).min(BATCH).max(sample.plan.batch);
+        let (batch, request) = (most.next_multiple_of(BLOCK_ROWS), sample.request);
+        let Route::Screened { chunk_blocks, .. } = sample.plan.route else { return None };
+        let most = of.0.gpu.adapter.capabilities.max_binding_bytes;
+        let least = (LEAST_EACH * k as u64).max(32);
+        let capacities = successors(Some(CAPACITY.max(least)), |&more| Some((more - 16).max(least)));
+        // The largest that fits, down to the least.
+        let capacities = capacities.take((CAPACITY.saturating_sub(least)).div_ceil(16) as usize + 1);
+        let shape = |capacity| Self {
+            kernel,
+            rows: rows as u32,
+            sampled: chunk_blocks * BLOCK_ROWS,
+            k: k as u32,
+            batch,
+            piece: piece_of(of.0, batch),
+            capacity: capacity as u32,
+        };
+        let fits = |shape: &Self| {
+            let bytes: Vec<u64> = shape.bytes(of, request).requests().map(|request| request.bytes).collect();
+            bytes.iter().sum::<u64>() <= usable(request.budget) && bytes.iter().all(|&bytes| bytes <= most)
+        };
+        capacities.map(shape).find(fits)
+    }
+
+    pub(super) fn room(&self) -> Room {
+        let (queries, candidate) = (u64::from(self.batch), Candidate { bytes: 12, words: 2 });
+        let padded = self.kernel.padded(queries);
+        Room { queries, padded, k: self.k, capacity: self.capacity, candidate }
+    }
+
+    pub(super) fn bytes(
+        &self,
+        (rows, codes): (&GpuRows, &QuantizedRows),
+        request: &SearchRequest<'_>,
+    ) -> SearchBuffers<u64> {
+        let (room, lists) = (self.room(), u64::from(self.rows));
+        SearchBuffers {
+            allowed: lists * 4,
+            gathered: codes.plane_bytes(lists),
+            gathered_terms: lists.next_multiple_of(BLOCK_ROWS.into()) * TERMS_BYTES,
+            counts: lists * 4,
+            thresholds: lists * 4,
+            overflowed: lists * 4,
+            candidates: lists * u64::from(self.capacity) * room.candidate.bytes,
+            quantized: u64::from(self.kernel.planes(room.queries)) * codes.plane_bytes(room.padded),
+            query_terms: room.padded * TERMS_BYTES,
+            ..SearchBuffers::of(rows, request, room)
+        }
+    }
+
+    /// What happens batch by batch, where thresholds are those of a sample.
+    pub(super) fn steps(&self, passing: u64) -> Vec<Step> {
+        // A list keeps this many rows. As many more pass of each further multiple of those that its threshold is from; half of them to spare.
+        let kept = (passing / u64::from(self.rows)).max(self.k.into()) as u32;
+        let growth = (2 * self.capacity / kept).saturating_sub(2) / 3;
+        steps(self.rows, self.batch, self.sampled, growth.clamp(1, GROWTH))
+    }
+}
+
+/// What happens for a batch of queries.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Step {
+    /// Whether the lists of all rows from the first query on are tightened before.
+    pub(super) tightens: bool,
+    /// Blocks of rows that are scored, one range after the other. Behind each, the lists of the queries are tightened.
+    pub(super) blocks: Vec<Range<u32>>,
+}
+
+/// A list has room for what `growth` times as many rows put on it as its threshold is taken from.
+fn steps(rows: u32, batch: u32, sampled: u32, growth: u32) -> Vec<Step> {
+    // The rows that thresholds are taken from, and how many rows had been seen then.
+    let (mut known, mut tightened) = (sampled, 0);
+    let of_batch = |first: u32| {
+        let tightens = first + batch - tightened > growth.saturating_mul(known) && first > tightened;
+        if tightens {
+            (known, tightened) = (known.max(first), first);
+        }
+        let (mut known, mut seen, mut since) = (known, first, tightened);
+        let mut blocks = vec![];
+        while seen < rows {
+            let room = growth.saturating_mul(known).saturating_sub(seen - since).max(batch);
+            let end = seen.saturating_add(room).next_multiple_of(BLOCK_ROWS).min(rows);
+            blocks.push(seen / BLOCK_ROWS..end.div_ceil(BLOCK_ROWS));
+            (known, seen, since) = (known.max(end), end, end);
+        }
+        Step { tightens, blocks }
+    };
+    (0..rows).step_by(batch as usize).map(of_batch).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_batch_meets_each_row_behind_it_once_before_lists_are_full() {
+        for (rows, batch, sampled, growth) in
+            [(1000, 128, 128, 1), (100_000, 2048, 6272, 3), (70_001, 1024, 8192, 4), (128, 128, 128, 4)]
+        {
+            let steps = steps(rows, batch, sampled, growth);
+            assert_eq!(steps.len(), rows.div_ceil(batch) as usize);
+            let (mut known, mut tightened) = (sampled, 0);
+            for (first, step) in (0..rows).step_by(batch as usize).zip(&steps) {
+                if step.tightens {
+                    (known, tightened) = (known.max(first), first);
+                }
+                let mut seen = first / BLOCK_ROWS;
+                for blocks in &step.blocks {
+                    assert_eq!(blocks.start, seen, "{rows} {batch}: {first}");
+                    seen = blocks.end;
+                }
+                assert_eq!(seen, rows.div_ceil(BLOCK_ROWS));
+                // What rows behind the batch have on their lists.
+                let met = first + batch - tightened;
+                assert!(met <= (growth * known).max(batch), "{rows} {batch} {growth}: {met} of {known}");
+            }
+        }
+    }
+}
