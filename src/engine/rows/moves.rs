@@ -185,9 +185,19 @@ impl GpuRows {
             (gpu.create_storage("copies of rows", bytes)?, gpu.create_storage("slots", count as u64 * 4)?);
         gpu.upload_bytes(&list, 0, bytemuck::cast_slice(slots)).await?;
         let mut commands = Commands::new(gpu, None);
-        encode_gather(&mut commands, &self.sources()?, self.layout, (&list, count), &copies)?;
+        self.encode_copies(&mut commands, (BufferSlice::all(&list), count), &copies)?;
         commands.submit();
         DeviceMatrix::of_copies(gpu, copies, self.layout, [count, self.dim]).await
+    }
+
+    /// Records copies of the rows in the slots of a list, one after another.
+    pub(crate) fn encode_copies(
+        &self,
+        commands: &mut Commands<'_>,
+        list: (BufferSlice<'_>, usize),
+        copies: &Buffer,
+    ) -> Result<()> {
+        encode_gather(commands, &self.sources()?, self.layout, list, copies)
     }
 
     pub(crate) fn widen(&self, layout: RowLayout, row: &[u8], values: &mut Vec<f32>) {
@@ -209,7 +219,8 @@ impl GpuRows {
         for slots in slots.chunks(piece) {
             self.gpu.upload_bytes(&scratch[1], 0, bytemuck::cast_slice(slots)).await?;
             let mut commands = Commands::new(&self.gpu, None);
-            encode_gather(&mut commands, from, layout, (&scratch[1], slots.len()), &scratch[0])?;
+            let list = (BufferSlice::all(&scratch[1]), slots.len());
+            encode_gather(&mut commands, from, layout, list, &scratch[0])?;
             let read = commands.read(&[(&scratch[0], 0, slots.len() as u64 * row_bytes)]).await?;
             read[0].chunks_exact(row_bytes as usize).for_each(&mut each);
         }
@@ -243,14 +254,14 @@ fn encode_gather(
     commands: &mut Commands<'_>,
     from: &[Source<'_>],
     layout: RowLayout,
-    (slots, count): (&Buffer, usize),
+    (slots, count): (BufferSlice<'_>, usize),
     to: &Buffer,
 ) -> Result<()> {
     for &(from, first_slot, rows) in from {
         let moving = move_rows::Move {
             direction: Direction::Gather,
             row_bytes: layout.row_bytes(),
-            slots: BufferSlice::all(slots),
+            slots,
             positions: 0..count as u32,
             first_slot,
             rows,

@@ -130,11 +130,18 @@ impl ScoreKernel {
         Ok(if tiles == Tiles::Matrices { self } else { other })
     }
 
-    /// This kernel, or the one in its place where cooperative matrices do not collect pairs correctly.
-    pub(crate) async fn tested_with_pairs(&'static self, gpu: &Gpu, metric: Metric) -> Result<&'static Self> {
+    /// This kernel, or the one in its place where cooperative matrices do not collect pairs correctly. None as long as threads compile the
+    /// tiles of pairs on matrices, unless the caller waits for them.
+    pub(crate) async fn tested_with_pairs(
+        &'static self,
+        gpu: &Gpu,
+        metric: Metric,
+        can_wait: bool,
+    ) -> Result<Option<&'static Self>> {
         let kernel = self.tested(gpu, metric, u64::MAX).await?;
-        let Some(other) = kernel.replaced_by else { return Ok(kernel) };
-        Ok(if Tiles::collect_pairs(gpu, (kernel.form)(metric)).await? { kernel } else { other })
+        let Some(other) = kernel.replaced_by else { return Ok(Some(kernel)) };
+        let is_right = Tiles::collect_pairs(gpu, (kernel.form)(metric), can_wait).await?;
+        Ok(is_right.map(|is_right| if is_right { kernel } else { other }))
     }
 
     /// The kernel that scores rows to memory. The sample of a tile of few queries is scanned.

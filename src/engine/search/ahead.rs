@@ -13,7 +13,7 @@ use crate::kernels::tighten::RADIX;
 use crate::kernels::{
     IN_BLOCKS, OF_BITS, collect, compact, gather, move_rows, norms, refine, select_k, tighten, winnow,
 };
-use crate::metric::Metric;
+use crate::metric::{Form, Metric};
 
 /// What the kernels of an index depend on.
 #[derive(Debug, Clone, Copy)]
@@ -53,7 +53,7 @@ impl Searched {
 
     /// The kernels of searches for up to [`select_k::SORTED_MAX`] neighbours, and of new rows. The order is that of need: what new rows
     /// wait for, then the kernels of a search for one query, of one for some more and of one for many. Last come those of queries whose
-    /// candidates overflowed, of more neighbours, and of filters and tombstones.
+    /// candidates overflowed, of more neighbours, of filters and tombstones, and of graphs.
     pub(crate) fn kernels(self) -> Vec<Wanted> {
         let Self { metric, elements, codes, in_blocks, keeps_rows } = self;
         let form = |kernel: &ScoreKernel| (kernel.form)(metric) as u32;
@@ -97,13 +97,14 @@ impl Searched {
         let all =
             without_bits.chain(selecting).chain(wanted.iter().cloned()).chain(gathering).chain(compacting);
         let of_bits = codes.are_bits();
-        // The first graph waits for the tiles of pairs.
         let all = all.map(|one| {
             one.or_all(IN_BLOCKS.0, in_blocks.into()).or_all(OF_BITS.0, of_bits.into()).or_all(PAIRS, 0)
         });
         // On matrices alone.
         let tests = (codes == Codes::Bits(Tiles::Matrices)).then(Tiles::tested_first).flatten();
-        all.chain(tests).collect()
+        let has_pairs = codes == Codes::Int8(Tiles::Matrices) && keeps_rows && elements.is_wide();
+        let pairs = has_pairs.then(|| Tiles::of_pairs(Form::quantized(metric)));
+        all.chain(tests).chain(pairs).collect()
     }
 }
 

@@ -218,11 +218,16 @@ impl<'a> Batch<'a> {
 
     /// Replaces the intervals of the candidates by the distances that will be reported. The threshold is then the k-th of true distances,
     /// without the width of an interval, and fewer of the later rows reach it.
-    pub(crate) fn encode_sharpen(&self, commands: &mut Commands<'_>, count: u32) -> Result<()> {
+    pub(crate) fn encode_sharpen(
+        &self,
+        commands: &mut Commands<'_>,
+        lists: impl Into<ListRange>,
+    ) -> Result<()> {
+        let lists = lists.into();
         commands.stage("sharpen");
-        self.encode_refine(commands, count)?;
+        self.encode_refine(commands, lists)?;
         commands.stage("tighten");
-        self.encode_tighten(commands, count, false, true)
+        self.encode_tighten(commands, lists, false, true)
     }
 
     /// Computes the distances of the candidates as they are reported.
@@ -302,6 +307,18 @@ impl<'a> QueryBuffers<'a> {
         self.add(commands, queries, numbers, 0).await
     }
 
+    /// The same for copies of the f32 rows in the slots of a list.
+    pub(crate) async fn begin_with_rows(
+        self,
+        commands: &mut Commands<'_>,
+        rows: &GpuRows,
+        list: (BufferSlice<'_>, usize),
+    ) -> Result<()> {
+        commands.write((self.refused, 0), &NONE_REFUSED).await?;
+        rows.encode_copies(commands, list, self.values)?;
+        self.prepare(commands, rows.dim, [0, list.1 as u32])
+    }
+
     /// Copies a part of a batch's queries to the device, from place `first` on, and records their norms and the check of their values.
     pub(crate) async fn add(
         self,
@@ -311,10 +328,14 @@ impl<'a> QueryBuffers<'a> {
         first: usize,
     ) -> Result<()> {
         queries.copy_to(commands, numbers, (self.values, first)).await?;
+        self.prepare(commands, queries.dim(), [first as u32, (first + numbers.len()) as u32])
+    }
+
+    /// Records norms, and the check of values.
+    fn prepare(self, commands: &mut Commands<'_>, dim: usize, range: [u32; 2]) -> Result<()> {
         commands.stage("prepare");
-        let range = [first as u32, (first + numbers.len()) as u32];
         let (norms, refused) = (self.norms.into(), self.refused.into());
-        encode_norms(commands, self.vectors(queries.dim()), (range, first as u32), (norms, refused))
+        encode_norms(commands, self.vectors(dim), (range, range[0]), (norms, refused))
     }
 
     /// The queries as vectors.

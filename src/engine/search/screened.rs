@@ -81,7 +81,11 @@ impl Screening<'_> {
     }
 
     /// Records the scores of all chunks, the rounds that make rows candidates, and the rounds that score and collect at once.
-    async fn encode_chunks<'c>(&self, mut commands: Commands<'c>, count: u32) -> Result<Commands<'c>> {
+    pub(super) async fn encode_chunks<'c>(
+        &self,
+        mut commands: Commands<'c>,
+        count: u32,
+    ) -> Result<Commands<'c>> {
         let (rows, room) = (self.batch.screened(), self.batch.room);
         let (padded, all) = (room.padded as u32, rows.end());
         let padded_rows: u64 =

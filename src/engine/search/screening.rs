@@ -13,7 +13,7 @@ use crate::engine::search::plan::{Plan, Route};
 use crate::engine::search::request::SearchRequest;
 use crate::error::Result;
 use crate::future::Boxed;
-use crate::gpu::{Commands, Profile};
+use crate::gpu::{BufferSlice, Commands, Profile};
 use crate::kernels::collect::Round;
 use crate::kernels::collect_tile_i8::RoundPart;
 use crate::kernels::pick::Picked;
@@ -108,7 +108,6 @@ impl<'a> Screening<'a> {
         profile: Option<&'p mut Profile>,
     ) -> Result<Commands<'p>> {
         let Batch { rows, buffers, .. } = &self.batch;
-        let on_device = self.batch.queries();
         let mut commands = Commands::new(&rows.gpu, profile);
         if let Some(thresholds) = thresholds {
             commands.write((&buffers.thresholds, 0), bytemuck::cast_slice(thresholds)).await?;
@@ -117,20 +116,36 @@ impl<'a> Screening<'a> {
             commands.write((&buffers.thresholds, 0), bytemuck::cast_slice(&none)).await?;
             commands.clear(&buffers.counts, 0, numbers.len() as u64 * 4);
         }
-        on_device.begin(&mut commands, queries, numbers).await?;
-        if let (Some(quantized), true) = (&rows.quantized, self.kernel.is_quantized()) {
-            let into = Integers {
-                values: (&buffers.quantized).into(),
-                terms: (&buffers.query_terms).into(),
-                planes: self.planes,
-                // A batch of fewer queries than the plan's has smaller planes.
-                plane_bytes: quantized.plane_bytes(self.kernel.padded(numbers.len() as u64)),
-            };
-            let vectors = (on_device.vectors(rows.dim), on_device.norms.into());
-            let (range, integral) = ([0, numbers.len() as u32], self.batch.request.integral);
-            quantized.encode_vectors(&mut commands, vectors, range, into, None, integral)?;
-        }
+        self.batch.queries().begin(&mut commands, queries, numbers).await?;
+        self.encode_quantize(&mut commands, numbers.len() as u32)?;
         Ok(commands)
+    }
+
+    /// The same with rows as queries, which lie in the slots of a list. Screens that pick need queries of the caller's.
+    pub(crate) async fn begin_with_rows<'p>(
+        &'p self,
+        list: (BufferSlice<'_>, usize),
+        profile: Option<&'p mut Profile>,
+    ) -> Result<Commands<'p>> {
+        let mut commands = Commands::new(&self.batch.rows.gpu, profile);
+        self.batch.queries().begin_with_rows(&mut commands, self.batch.rows, list).await?;
+        self.encode_quantize(&mut commands, list.1 as u32)?;
+        Ok(commands)
+    }
+
+    fn encode_quantize(&self, commands: &mut Commands<'_>, count: u32) -> Result<()> {
+        let Batch { rows, buffers, request, .. } = &self.batch;
+        let (Some(quantized), true) = (&rows.quantized, self.kernel.is_quantized()) else { return Ok(()) };
+        let on_device = self.batch.queries();
+        let into = Integers {
+            values: (&buffers.quantized).into(),
+            terms: (&buffers.query_terms).into(),
+            planes: self.planes,
+            // A batch of fewer queries than the plan's has smaller planes.
+            plane_bytes: quantized.plane_bytes(self.kernel.padded(count.into())),
+        };
+        let vectors = (on_device.vectors(rows.dim), on_device.norms.into());
+        quantized.encode_vectors(commands, vectors, [0, count], into, None, request.integral)
     }
 
     /// The scoring of a batch and a chunk.

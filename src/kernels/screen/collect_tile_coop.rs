@@ -66,14 +66,25 @@ pub(super) async fn is_lowest_right(gpu: &Gpu, form: Form) -> Result<bool> {
     Ok(is_right)
 }
 
-/// Whether tiles collect pairs correctly. The first call on a device tests them, and waits for their compiler.
-pub(crate) async fn are_pairs_right(gpu: &Gpu, form: Form) -> Result<bool> {
+/// Whether tiles collect pairs correctly. The first call on a device tests them. None as long as threads compile them, unless the caller waits
+/// for that.
+pub(crate) async fn are_pairs_right(gpu: &Gpu, form: Form, can_wait: bool) -> Result<Option<bool>> {
     if let Some(&known) = gpu.pairs_on_matrices.get() {
-        return Ok(known);
+        return Ok(Some(known));
+    }
+    if !can_wait && !gpu.has_pipeline(&KERNEL, &[form as u32, 0, BLOCK_ROWS, 0, 1]) {
+        gpu.compile_ahead(0, || vec![of_pairs(form)]);
+        return Ok(None);
     }
     let tile = TestTile::new(gpu, false).await?;
     let is_right = unless_it_passes(is_right(gpu, form, (BLOCK_ROWS, true), &tile).await)?;
-    Ok(*gpu.pairs_on_matrices.get_or_init(|| is_right))
+    Ok(Some(*gpu.pairs_on_matrices.get_or_init(|| is_right)))
+}
+
+/// The tiles that collect pairs.
+pub(crate) fn of_pairs(form: Form) -> Wanted {
+    let wanted = Wanted::of(&KERNEL).with("FORM", form as u32).with("HAS_BITSET", 0);
+    wanted.with(HEIGHT, BLOCK_ROWS).with(OF_BITS.0, 0).with(PAIRS.0, 1)
 }
 
 /// Tests the other tiles whose kernels are compiled by now, and starts to compile the rest: a first search does not wait for them.

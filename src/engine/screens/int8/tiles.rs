@@ -29,9 +29,15 @@ impl Tiles {
         Ok(if screen_tile_coop::is_usable(gpu, form, scores).await? { Self::Matrices } else { Self::Bytes })
     }
 
-    /// Whether cooperative matrices, which compute correctly, also collect pairs correctly.
-    pub(crate) async fn collect_pairs(gpu: &Gpu, form: Form) -> Result<bool> {
-        collect_tile_coop::are_pairs_right(gpu, form).await
+    /// Whether cooperative matrices, which compute correctly, also collect pairs correctly. None as long as threads compile these tiles,
+    /// unless the caller waits for them.
+    pub(crate) async fn collect_pairs(gpu: &Gpu, form: Form, can_wait: bool) -> Result<Option<bool>> {
+        collect_tile_coop::are_pairs_right(gpu, form, can_wait).await
+    }
+
+    /// The tiles of pairs that [`Tiles::collect_pairs`] tests.
+    pub(crate) fn of_pairs(form: Form) -> Wanted {
+        collect_tile_coop::of_pairs(form)
     }
 
     /// The kernel that tests matrices with integers before tiles of bits are tested.

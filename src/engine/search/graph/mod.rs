@@ -8,6 +8,7 @@ mod pairs;
 mod sample;
 mod shape;
 
+use crate::elements::MatrixView;
 use crate::engine::device::queries::QueryNumbers;
 use crate::engine::device::vectors::Vectors;
 use crate::engine::rows::contract::Rows;
@@ -17,12 +18,11 @@ use crate::engine::search::nearest::{self, SearchState};
 use crate::engine::search::request::SearchRequest;
 use crate::error::Result;
 use crate::future::Boxed;
-use crate::interrupt;
 use crate::kernels::key_of;
 use crate::memory;
 use crate::neighbors::Neighbors;
 use crate::parallel::*;
-use pairs::{InOrder, OfPiece, Pairs, Table};
+use pairs::{InOrder, Pairs, Table};
 use sample::{Sample, Sampled};
 use shape::Shape;
 
@@ -33,6 +33,12 @@ const ALONE: usize = 16;
 /// Neighbouring rows of the order that are sorted by their thresholds: enough for a tile to have rows of about the same, and few enough to be
 /// like all rows.
 const SORTED: usize = 4096;
+
+/// From this many rows on, scoring each pair once saves the time in which the tiles of pairs are compiled.
+const WORTH_COMPILING: usize = 1 << 20;
+
+/// Rows that are searched for alone at a time.
+const PIECE: usize = 1 << 14;
 
 /// A function from slots of rows to their ids.
 pub(crate) type IdOf<'f> = &'f (dyn Fn(u32) -> u64 + Sync);
@@ -47,17 +53,20 @@ pub(crate) fn graph<'f>(
     Box::pin(async move {
         let slots = found(rows, request)?;
         let k = request.k.min(slots.len().saturating_sub(1));
-        let (Some(codes), 1..) = (rows.quantized.as_ref().filter(|codes| !codes.of_bits()), k) else {
+        let (Some(codes), 1.., true) = (&rows.quantized, k, rows.layout.elements.is_wide()) else {
             return Ok(None);
         };
         // A row finds itself in a sample.
         let with_own = SearchRequest { k: k + 1, ..*request };
         let Some(sample) = Sample::new(rows, &with_own, slots.len()) else { return Ok(None) };
-        let kernel = sample.kernel.tested_with_pairs(&rows.gpu, request.metric).await?;
+        let can_wait = slots.len() >= WORTH_COMPILING;
+        let kernel = sample.kernel.tested_with_pairs(&rows.gpu, request.metric, can_wait).await?;
+        let Some(kernel) = kernel else { return Ok(None) };
         let Some(shape) = Shape::new((rows, codes), &sample, kernel, [slots.len(), k]) else {
             return Ok(None);
         };
-        let Some(Sampled { mut thresholds, passing }) = sample.thresholds(&slots).await? else {
+        let mut table = Table::new(slots.len(), k)?;
+        let Some(Sampled { mut thresholds, passing }) = sample.thresholds(&slots, &mut table).await? else {
             return Ok(None);
         };
         let mut alone: Vec<usize> =
@@ -71,25 +80,19 @@ pub(crate) fn graph<'f>(
         let ordered = memory::collect(order.iter().map(|&row| slots[row as usize]))?;
         let thresholds = memory::collect(order.iter().map(|&row| thresholds[row as usize]))?;
         let request = SearchRequest { k, ..*request };
-        let (mut state, mut table) = (SearchState::new(rows, 0, &request)?, Table::new(slots.len(), k)?);
+        let mut state = SearchState::new(rows, 0, &request)?;
         let steps = shape.steps(passing);
         let pairs = Pairs::reserve((rows, codes), &request, (shape, steps), (ordered, thresholds)).await?;
         let Some(pairs) = pairs else { return Ok(None) };
-        for start in (0..slots.len()).step_by(shape.piece) {
-            interrupt::check()?;
-            let end = slots.len().min(start + shape.piece);
-            let Some(copies) = Rows::copies(rows, &pairs.slots[start..end]).await? else { return Ok(None) };
-            let (queries, source) = (Vectors::from(&copies), OfPiece { pairs: &pairs, start });
-            let (state, table, order) = (&mut state, &mut table, &order[start..end]);
-            let mut sink = InOrder { state, table, order, alone: &mut alone };
-            let numbers = QueryNumbers::Range(0..end - start);
-            let again = Pass::new(source, &queries, &mut sink).run(&numbers, shape.batch).await?;
-            alone.extend(again.queries.into_iter().map(|number| order[number] as usize));
-        }
-        drop(pairs);
+        // The source copies rows to be queries itself.
+        let queries = Vectors::from(MatrixView::<f32>::new(&[], rows.dim)?);
+        let mut sink = InOrder { state: &mut state, table: &mut table, order: &order, alone: &mut alone };
+        let numbers = QueryNumbers::Range(0..slots.len());
+        let again = Pass::new(pairs, &queries, &mut sink).run(&numbers, shape.batch).await?;
+        alone.extend(again.queries.into_iter().map(|number| order[number] as usize));
         alone.sort_unstable();
         alone.dedup();
-        for piece in alone.chunks(shape.piece) {
+        for piece in alone.chunks(PIECE) {
             let own: Vec<u32> = piece.iter().map(|&row| slots[row]).collect();
             let Some(copies) = Rows::copies(rows, &own).await? else { return Ok(None) };
             let found = nearest::search(rows, &Vectors::from(&copies), &with_own).await?.neighbors;

@@ -5,7 +5,7 @@ use crate::engine::device::vectors::Vectors;
 use crate::engine::rows::segments::GpuRows;
 use crate::engine::screens::int8::codes::QuantizedRows;
 use crate::engine::screens::score::Collecting;
-use crate::engine::search::batch::{Batch, Gathered, ListRange, SearchBuffers};
+use crate::engine::search::batch::{Batch, ListRange, SearchBuffers};
 use crate::engine::search::batches::{CandidateSource, Sink};
 use crate::engine::search::chunks::chunk_limit;
 use crate::engine::search::graph::shape::{Shape, Step};
@@ -13,7 +13,7 @@ use crate::engine::search::nearest::SearchState;
 use crate::engine::search::request::{SearchRequest, Statistics};
 use crate::engine::search::screening::Screening;
 use crate::error::Result;
-use crate::gpu::{Commands, Profile};
+use crate::gpu::{BufferSlice, Commands, Profile};
 use crate::kernels::collect::Round;
 use crate::kernels::collect_tile_i8::RoundPart;
 use crate::kernels::pick::Picked;
@@ -27,8 +27,6 @@ pub(super) struct Pairs<'a> {
     collecting: Collecting,
     shape: Shape,
     steps: Vec<Step>,
-    /// The slots of the rows, in order.
-    pub(super) slots: Vec<u32>,
 }
 
 impl<'a> Pairs<'a> {
@@ -41,9 +39,9 @@ impl<'a> Pairs<'a> {
         let Shape { kernel, batch, .. } = shape;
         let gathered = rows.in_order(shape.rows.into(), request.budget);
         let (Some(gathered), Some(collecting)) = (gathered, kernel.collects) else { return Ok(None) };
-        let gathered: Gathered = (gathered, memory::copied(&slots)?);
         let bytes = shape.bytes((rows, codes), request);
-        let mut batch_of = Batch::reserve((rows, Some(gathered)), request, shape.room(), bytes).await?;
+        let mut batch_of =
+            Batch::reserve((rows, Some((gathered, slots))), request, shape.room(), bytes).await?;
         batch_of.lists = Some(shape.rows);
         let SearchBuffers { counts, overflowed, thresholds: of_rows, .. } = &*batch_of.buffers;
         rows.gpu.upload_bytes(of_rows, 0, bytemuck::cast_slice(&thresholds)).await?;
@@ -61,36 +59,33 @@ impl<'a> Pairs<'a> {
             planes: kernel.planes(batch.into()),
             intervals: (kernel.intervals)(rows, request.metric)?,
         };
-        Ok(Some(Self { screening, collecting, shape, steps, slots }))
+        Ok(Some(Self { screening, collecting, shape, steps }))
     }
 }
 
-/// The batches of rows that were copied to be queries, from row `start` of the order on.
-pub(super) struct OfPiece<'p> {
-    pub(super) pairs: &'p Pairs<'p>,
-    pub(super) start: usize,
-}
-
-impl CandidateSource for OfPiece<'_> {
+/// Rows are the queries, whose numbers are those of the order.
+impl CandidateSource for Pairs<'_> {
     fn batch(&self) -> &Batch<'_> {
-        &self.pairs.screening.batch
+        &self.screening.batch
     }
 
     fn lists(&self, numbers: &QueryNumbers) -> ListRange {
-        let first = numbers.iter().next().unwrap_or_default() + self.start;
+        let first = numbers.iter().next().unwrap_or_default();
         ListRange { first: first as u32, count: numbers.len() as u32 }
     }
 
     async fn record<'c>(
         &'c self,
-        queries: &Vectors<'_>,
+        _queries: &Vectors<'_>,
         numbers: &QueryNumbers,
         _thresholds: Option<&[u32]>,
         profile: Option<&'c mut Profile>,
     ) -> Result<Commands<'c>> {
-        let Pairs { screening, collecting, shape, steps, .. } = self.pairs;
+        let Self { screening, collecting, shape, steps } = self;
         let (lists, batch) = (self.lists(numbers), &screening.batch);
-        let mut commands = screening.begin(queries, numbers, None, profile).await?;
+        let [start, bytes] = [lists.first, lists.count].map(|number| u64::from(number) * 4);
+        let slots = BufferSlice::range(&batch.buffers.allowed, start, bytes);
+        let mut commands = screening.begin_with_rows((slots, numbers.len()), profile).await?;
         let Some(step) = steps.get((lists.first / shape.batch) as usize) else { return Ok(commands) };
         if step.tightens {
             commands.stage("tighten");
@@ -122,7 +117,7 @@ impl CandidateSource for OfPiece<'_> {
     }
 
     fn scored(&self, queries: u64, _refined: u64, _others: &[Vec<u8>]) -> u64 {
-        queries * u64::from(self.pairs.shape.rows) / 2
+        queries * u64::from(self.shape.rows) / 2
     }
 }
 
@@ -133,9 +128,15 @@ pub(super) struct Table {
 }
 
 impl Table {
+    /// No rows yet, and memory for this many.
     pub(super) fn new(rows: usize, k: usize) -> Result<Self> {
-        let none = Neighbor { id: 0, distance: 0.0 };
-        Ok(Self { hits: memory::filled(rows * k, none)?, k })
+        Ok(Self { hits: memory::with_room(rows * k)?, k })
+    }
+
+    /// Adds rows, whose neighbours are not known yet.
+    pub(super) fn grow(&mut self, rows: usize) -> Result<()> {
+        let hits = self.hits.len() + rows * self.k;
+        memory::resize(&mut self.hits, hits, Neighbor { id: 0, distance: 0.0 })
     }
 
     /// Sets the neighbours of a row. Tells whether there were k of them.
@@ -153,11 +154,11 @@ impl Table {
     }
 }
 
-/// Puts the neighbours of a piece's rows into the table of all rows.
+/// Puts the neighbours of rows into the table.
 pub(super) struct InOrder<'s, 'r> {
     pub(super) state: &'s mut SearchState<'r>,
     pub(super) table: &'s mut Table,
-    /// The number of each row of the piece.
+    /// The numbers of the rows, in order.
     pub(super) order: &'s [u32],
     /// The numbers of rows with fewer neighbours than wanted.
     pub(super) alone: &'s mut Vec<usize>,

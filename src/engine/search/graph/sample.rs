@@ -2,27 +2,21 @@
 
 use std::collections::VecDeque;
 
-use crate::engine::device::queries::QueryNumbers;
-use crate::engine::device::vectors::Vectors;
-use crate::engine::rows::contract::Rows;
 use crate::engine::rows::segments::GpuRows;
 use crate::engine::screens::score::ScoreKernel;
 use crate::engine::search::batch::SearchBuffers;
-use crate::engine::search::batches::CandidateSource;
+use crate::engine::search::graph::pairs::Table;
 use crate::engine::search::plan::{Plan, Route};
 use crate::engine::search::request::SearchRequest;
 use crate::engine::search::screening::Screening;
 use crate::error::Result;
-use crate::gpu::{Reading, words};
+use crate::gpu::{BufferSlice, Reading, words};
 use crate::interrupt;
 use crate::kernels::BLOCK_ROWS;
 use crate::memory;
 
 /// Rows beside the sample, in multiples of its rows, at least: of fewer, sampling takes what scoring each pair once saves.
 const UNSAMPLED: u32 = 3;
-
-/// Bytes of rows that are copied to be queries at a time.
-const PIECE_BYTES: u64 = 128 << 20;
 
 /// Batches that are submitted before the first of them is read.
 const IN_FLIGHT: usize = 2;
@@ -45,35 +39,43 @@ impl<'a> Sample<'a> {
         (is_of_tiles && chunks > UNSAMPLED).then_some(Self { rows, request, plan, kernel })
     }
 
-    /// None where rows cannot be copied.
-    pub(super) async fn thresholds(&self, slots: &[u32]) -> Result<Option<Sampled>> {
+    /// Makes room for the rows in the table, too. None where searches do not winnow their sample.
+    pub(super) async fn thresholds(&self, slots: &[u32], table: &mut Table) -> Result<Option<Sampled>> {
         let &Self { rows, request, ref plan, .. } = self;
         let Some(mut screening) = Screening::reserve(rows, request, plan).await? else { return Ok(None) };
         if !screening.winnows() {
             return Ok(None);
         }
         screening.rounds.clear();
-        let has_parts = screening.chunks.iter().any(|parts| parts.len() > 1);
         let mut sampled = Sampled { thresholds: memory::with_room(slots.len())?, passing: 0 };
+        let list = rows.gpu.create_storage("slots", slots.len() as u64 * 4)?;
+        rows.gpu.upload_bytes(&list, 0, bytemuck::cast_slice(slots)).await?;
+        let has_parts = screening.chunks.iter().any(|parts| parts.len() > 1);
+        let SearchBuffers { thresholds, counts, selected_counts, .. } = &*screening.batch.buffers;
         let mut pending: VecDeque<Reading> = VecDeque::new();
-        for piece in slots.chunks(piece_of(rows, plan.batch)) {
+        let batch = plan.batch.next_multiple_of(BLOCK_ROWS);
+        for first in (0..slots.len()).step_by(batch as usize) {
             interrupt::check()?;
-            let Some(copies) = Rows::copies(rows, piece).await? else { return Ok(None) };
-            let queries = Vectors::from(&copies);
-            for numbers in QueryNumbers::Range(0..piece.len()).batches(plan.batch as usize) {
-                let count = numbers.len() as u32;
-                let mut commands = screening.record(&queries, &numbers, None, None).await?;
-                if has_parts {
-                    screening.batch.encode_tighten(&mut commands, count, false, false)?;
-                }
-                let SearchBuffers { thresholds, counts, .. } = &*screening.batch.buffers;
-                let read = [thresholds, counts].map(|words| (words, 0, u64::from(count) * 4));
-                pending.push_back(commands.submit_with_readback(&read)?);
-                if pending.len() == IN_FLIGHT
-                    && let Some(first) = pending.pop_front()
-                {
-                    sampled.add(&first.wait(&rows.gpu).await?);
-                }
+            let count = (slots.len() - first).min(batch as usize);
+            let own = BufferSlice::range(&list, first as u64 * 4, count as u64 * 4);
+            let commands = screening.begin_with_rows((own, count), None).await?;
+            let count = count as u32;
+            let mut commands = screening.encode_chunks(commands, count).await?;
+            // Each part of a sample keeps its nearest.
+            if has_parts {
+                screening.batch.encode_tighten(&mut commands, count, false, false)?;
+            }
+            let bytes = u64::from(count) * 4;
+            commands.copy((counts, 0), (selected_counts, 0), bytes);
+            screening.batch.encode_sharpen(&mut commands, count)?;
+            let read = [thresholds, selected_counts].map(|words| (words, 0, bytes));
+            pending.push_back(commands.submit_with_readback(&read)?);
+            // The device works meanwhile.
+            table.grow(count as usize)?;
+            if pending.len() == IN_FLIGHT
+                && let Some(first) = pending.pop_front()
+            {
+                sampled.add(&first.wait(&rows.gpu).await?);
             }
         }
         for reading in pending {
@@ -97,10 +99,4 @@ impl Sampled {
         self.thresholds.extend(words::<u32>(&read[0]));
         self.passing += words::<u32>(&read[1]).map(u64::from).sum::<u64>();
     }
-}
-
-/// Rows that are copied to be queries at a time: some batches.
-pub(super) fn piece_of(rows: &GpuRows, batch: u32) -> usize {
-    let batch = u64::from(batch.next_multiple_of(BLOCK_ROWS));
-    (PIECE_BYTES / rows.layout.row_bytes() / batch).max(1) as usize * batch as usize
 }

@@ -7,7 +7,7 @@ use crate::engine::rows::segments::GpuRows;
 use crate::engine::screens::int8::codes::{QuantizedRows, TERMS_BYTES};
 use crate::engine::screens::score::ScoreKernel;
 use crate::engine::search::batch::{Candidate, Room, SearchBuffers};
-use crate::engine::search::graph::sample::{Sample, piece_of};
+use crate::engine::search::graph::sample::Sample;
 use crate::engine::search::plan::Route;
 use crate::engine::search::request::SearchRequest;
 use crate::gpu::usable;
@@ -34,8 +34,6 @@ pub(super) struct Shape {
     k: u32,
     /// Rows of a batch of queries, a multiple of a block.
     pub(super) batch: u32,
-    /// Rows of some batches, which are copied together.
-    pub(super) piece: usize,
     capacity: u32,
 }
 
@@ -61,7 +59,6 @@ impl Shape {
             sampled: chunk_blocks * BLOCK_ROWS,
             k: k as u32,
             batch,
-            piece: piece_of(of.0, batch),
             capacity: capacity as u32,
         };
         let fits = |shape: &Self| {
@@ -99,10 +96,11 @@ impl Shape {
 
     /// What happens batch by batch, where thresholds are those of a sample.
     pub(super) fn steps(&self, passing: u64) -> Vec<Step> {
-        // A list keeps this many rows. As many more pass of each further multiple of those that its threshold is from; half of them to spare.
-        let kept = (passing / u64::from(self.rows)).max(self.k.into()) as u32;
-        let growth = (2 * self.capacity / kept).saturating_sub(2) / 3;
-        steps(self.rows, self.batch, self.sampled, growth.clamp(1, GROWTH))
+        // A list keeps this many rows, and half as many more where rows lie closer. As many pass of each further multiple of the rows that its
+        // threshold is from.
+        let kept = 3 * (passing / u64::from(self.rows)).max(self.k.into()) as u32;
+        let quarters = (8 * self.capacity / kept).saturating_sub(4);
+        steps(self.rows, self.batch, self.sampled, quarters.clamp(1, 4 * GROWTH))
     }
 }
 
@@ -115,19 +113,20 @@ pub(super) struct Step {
     pub(super) blocks: Vec<Range<u32>>,
 }
 
-/// A list has room for what `growth` times as many rows put on it as its threshold is taken from.
-fn steps(rows: u32, batch: u32, sampled: u32, growth: u32) -> Vec<Step> {
+/// A list has room for what rows put on it that are as many as its threshold is taken from, times some quarters.
+fn steps(rows: u32, batch: u32, sampled: u32, quarters: u32) -> Vec<Step> {
+    let room_behind = |known: u32| (u64::from(known) * u64::from(quarters) / 4).min(u32::MAX.into()) as u32;
     // The rows that thresholds are taken from, and how many rows had been seen then.
     let (mut known, mut tightened) = (sampled, 0);
     let of_batch = |first: u32| {
-        let tightens = first + batch - tightened > growth.saturating_mul(known) && first > tightened;
+        let tightens = first + batch - tightened > room_behind(known) && first > tightened;
         if tightens {
             (known, tightened) = (known.max(first), first);
         }
         let (mut known, mut seen, mut since) = (known, first, tightened);
         let mut blocks = vec![];
         while seen < rows {
-            let room = growth.saturating_mul(known).saturating_sub(seen - since).max(batch);
+            let room = room_behind(known).saturating_sub(seen - since).max(batch);
             let end = seen.saturating_add(room).next_multiple_of(BLOCK_ROWS).min(rows);
             blocks.push(seen / BLOCK_ROWS..end.div_ceil(BLOCK_ROWS));
             (known, seen, since) = (known.max(end), end, end);
@@ -143,10 +142,10 @@ mod tests {
 
     #[test]
     fn every_batch_meets_each_row_behind_it_once_before_lists_are_full() {
-        for (rows, batch, sampled, growth) in
-            [(1000, 128, 128, 1), (100_000, 2048, 6272, 3), (70_001, 1024, 8192, 4), (128, 128, 128, 4)]
+        for (rows, batch, sampled, quarters) in
+            [(1000, 128, 128, 4), (100_000, 2048, 6272, 11), (70_001, 1024, 8192, 3), (128, 128, 128, 16)]
         {
-            let steps = steps(rows, batch, sampled, growth);
+            let steps = steps(rows, batch, sampled, quarters);
             assert_eq!(steps.len(), rows.div_ceil(batch) as usize);
             let (mut known, mut tightened) = (sampled, 0);
             for (first, step) in (0..rows).step_by(batch as usize).zip(&steps) {
@@ -161,7 +160,10 @@ mod tests {
                 assert_eq!(seen, rows.div_ceil(BLOCK_ROWS));
                 // What rows behind the batch have on their lists.
                 let met = first + batch - tightened;
-                assert!(met <= (growth * known).max(batch), "{rows} {batch} {growth}: {met} of {known}");
+                assert!(
+                    met <= (quarters * known / 4).max(batch),
+                    "{rows} {batch} {quarters}: {met} of {known}"
+                );
             }
         }
     }
