@@ -1,4 +1,5 @@
-//! Graphs on a GPU, where each pair of rows is scored once: their rows are what searches for all rows find.
+//! Graphs on a GPU, where each pair of rows is scored once: their rows are what searches for all rows find. 45 s on lavapipe, because fewer rows
+//! have no sample.
 
 use nearfield::internals::slots::Slots;
 use nearfield::{Metric, Neighbor, Quantization};
@@ -19,9 +20,9 @@ fn a_graph_by_pairs_is_that_of_searches() {
     let mut random = Random::new(47);
     let (metric, k) = (Metric::L2Squared, 7);
     let mut values: Vec<f32> = (0..rows * DIM).map(|_| (1 + random.below(400)) as f32 - 200.0).collect();
-    // More equal rows than a list has room for, and a group of rows that lie together.
+    // More equal rows than a list has room for, and a few that no code tells from each other.
     values[2_000 * DIM..2_300 * DIM].chunks_exact_mut(DIM).for_each(|row| row.copy_from_slice(&[3.0; DIM]));
-    values[9_000 * DIM..11_000 * DIM].iter_mut().for_each(|value| *value = 500.0 + *value / 100.0);
+    values[9_000 * DIM..9_050 * DIM].iter_mut().for_each(|value| *value = 500.0 + *value / 100.0);
     // Some slots have no row, and ids do not ascend.
     let slots: Vec<u32> = (0..rows as u32).map(|row| row + row / 100).collect();
     let id_of = |slot: u32| u64::from(slot) ^ 0x155;
