@@ -102,7 +102,8 @@ pub(super) async fn test_compiled(gpu: &Gpu, form: Form) -> Result<()> {
             Some((_, None)) => {}
             None => {
                 note(gpu, (height, of_bits), None);
-                let wanted = Wanted::of(&KERNEL).with("FORM", form as u32).with("HAS_BITSET", 0).with(PAIRS.0, 0);
+                let wanted =
+                    Wanted::of(&KERNEL).with("FORM", form as u32).with("HAS_BITSET", 0).with(PAIRS.0, 0);
                 gpu.compile_ahead(0, || vec![wanted.with(HEIGHT, height)]);
             }
         }

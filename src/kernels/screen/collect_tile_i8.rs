@@ -3,8 +3,8 @@
 use crate::elements::ElementKind;
 use crate::error::Result;
 use crate::gpu::{
-    self, Buffer, BufferSlice, CANDIDATES, COARSE_TEST, COLLECT_TILE, Commands, Grid, HEIGHT, KEEP_ROW, Kernel,
-    USABLE, buffers, wgsl,
+    self, Buffer, BufferSlice, CANDIDATES, COARSE_TEST, COLLECT_TILE, Commands, Grid, HEIGHT, KEEP_ROW,
+    Kernel, USABLE, buffers, wgsl,
 };
 use crate::kernels::blocks::{BLOCK_ROWS, OF_BITS, PRODUCTS, TILE_I8, has_form};
 use crate::kernels::intervals::{INTERVALS, params_with_margin};
