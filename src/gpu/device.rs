@@ -27,9 +27,10 @@ pub(crate) struct Gpu {
     /// Whether tiles on cooperative matrices passed the self-tests, once these ran: of collecting from them, and of scoring them.
     pub(crate) collects_on_matrices: OnceLock<bool>,
     pub(crate) scores_on_matrices: OnceLock<bool>,
-    /// The same of tiles of bits, and of collecting pairs.
+    /// The same of tiles of bits.
     pub(crate) counts_on_matrices: OnceLock<bool>,
-    pub(crate) pairs_on_matrices: OnceLock<bool>,
+    /// The same of collecting pairs, for each form of intervals by its number.
+    pub(crate) pairs_on_matrices: Mutex<Vec<(u32, bool)>>,
     /// The heights of tiles on matrices, of integers and of bits, each with what its self-test said: nothing as long as threads compile its
     /// kernel.
     pub(crate) tile_heights: Mutex<Vec<(TileHeight, Option<bool>)>>,
@@ -110,7 +111,7 @@ impl Gpu {
             collects_on_matrices: OnceLock::new(),
             scores_on_matrices: OnceLock::new(),
             counts_on_matrices: OnceLock::new(),
-            pairs_on_matrices: OnceLock::new(),
+            pairs_on_matrices: Mutex::default(),
             tile_heights: Mutex::default(),
             ahead: Ahead::new(compiler.clone()),
             compiler,

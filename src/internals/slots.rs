@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use crate::elements::{ElementKind, MatrixView};
 use crate::engine::rows::open::open_on;
+use crate::engine::screens::int8::tiles::Tiles;
 use crate::engine::{
     Device, Edit, GivenCentroids, Placing, RowShape, Rows, SearchRequest, SearchResult, Vectors, change,
 };
 use crate::error::{Error, Result};
 use crate::gpu::{Commands, words};
-use crate::metric::Metric;
+use crate::metric::{Form, Metric};
 use crate::neighbors::Neighbors;
 use crate::options::quantization::Quantization;
 use crate::options::residency::Residency;
@@ -140,7 +141,15 @@ impl Slots {
         id_of: &(dyn Fn(u32) -> u64 + Sync),
     ) -> Result<Option<Neighbors>> {
         let request = SearchRequest::nearest(self.metric, k, budget);
-        self.device.block_on(self.rows.graph(&request, id_of))
+        self.device.block_on(async {
+            // A graph does not wait for threads that compile its tiles.
+            if let Some(rows) =
+                self.rows.on_gpu().filter(|rows| Tiles::expected(&rows.gpu) == Tiles::Matrices)
+            {
+                rows.gpu.compile_all(rows.dim, &[Tiles::of_pairs(Form::quantized(self.metric))]).await?;
+            }
+            self.rows.graph(&request, id_of).await
+        })
     }
 
     /// The k nearest rows of each query in the nearest list around centroids `[lists, dim]`. Lists are pages of 32 slots and numbers of

@@ -1,9 +1,9 @@
 // Lowers a query's threshold to the k-th smallest upper bound on its list, and drops rows from the list that certainly lie
 // above it. One workgroup per query. A list that overflowed marks its query, which is then searched another way.
-@group(0) @binding(1) var<storage, read_write> thresholds: array<u32>; // [queries]: keys
-@group(0) @binding(2) var<storage, read_write> counts: array<u32>; // [queries]
-@group(0) @binding(3) var<storage, read_write> candidates: array<u32>; // [3, queries, capacity]: slots, lower, upper keys
-@group(0) @binding(4) var<storage, read_write> overflowed: array<u32>; // [queries]: 1 if rows were dropped
+@group(0) @binding(1) var<storage, read_write> thresholds: array<u32>; // [lists]: keys
+@group(0) @binding(2) var<storage, read_write> counts: array<u32>; // [lists]
+@group(0) @binding(3) var<storage, read_write> candidates: array<u32>; // [3, lists, capacity], planes `params.plane` apart: slots, lower, upper keys
+@group(0) @binding(4) var<storage, read_write> overflowed: array<u32>; // [lists]: 1 if rows were dropped
 @group(0) @binding(5) var<storage, read> exact: array<u32>; // [queries, capacity]: keys, if EXACT = 1
 
 override RADIX: u32 = 0u; // 1: for a k above FEW

@@ -69,7 +69,8 @@ pub(super) async fn is_lowest_right(gpu: &Gpu, form: Form) -> Result<bool> {
 /// Whether tiles collect pairs correctly. The first call on a device tests them. None as long as threads compile them, unless the caller waits
 /// for that.
 pub(crate) async fn are_pairs_right(gpu: &Gpu, form: Form, can_wait: bool) -> Result<Option<bool>> {
-    if let Some(&known) = gpu.pairs_on_matrices.get() {
+    let known = lock(&gpu.pairs_on_matrices).iter().find(|(own, _)| *own == form as u32).copied();
+    if let Some((_, known)) = known {
         return Ok(Some(known));
     }
     if !can_wait && !gpu.has_pipeline(&KERNEL, &[form as u32, 0, BLOCK_ROWS, 0, 1]) {
@@ -78,7 +79,8 @@ pub(crate) async fn are_pairs_right(gpu: &Gpu, form: Form, can_wait: bool) -> Re
     }
     let tile = TestTile::new(gpu, false).await?;
     let is_right = unless_it_passes(is_right(gpu, form, (BLOCK_ROWS, true), &tile).await)?;
-    Ok(Some(*gpu.pairs_on_matrices.get_or_init(|| is_right)))
+    lock(&gpu.pairs_on_matrices).push((form as u32, is_right));
+    Ok(Some(is_right))
 }
 
 /// The tiles that collect pairs.
@@ -133,17 +135,24 @@ fn is_right<'f>(
             Margin::default().interval(form, score, terms[0][query], terms[1][row])[0]
         };
         let all = || (0..height as usize).flat_map(|query| (0..SIDE).map(move |row| (query, row)));
-        // A fifth of the rows pass: those below the middle of two distances that lie apart.
+        // A fifth or a tenth of the rows pass: those below the middle of two distances that lie apart.
         let mut distances: Vec<f64> = all().map(|(query, row)| distance(query, row)).collect();
         distances.sort_unstable_by(f64::total_cmp);
-        let apart = distances.windows(2).skip(distances.len() / 5).find(|pair| pair[1] - pair[0] > 1e-5);
-        let threshold = apart.map_or(0.0, |pair| (pair[0] + pair[1]) / 2.0) as f32;
+        let apart = |share: usize| {
+            let mut gaps = distances.windows(2).skip(distances.len() / share);
+            let gap = gaps.find(|pair| pair[1] - pair[0] > 1e-5);
+            gap.map_or(0.0, |pair| (pair[0] + pair[1]) / 2.0) as f32
+        };
+        // Lists of pairs have different thresholds.
+        let limits = [apart(5), apart(if of_pairs { 10 } else { 5 })];
+        let threshold = |list: usize| limits[list % 2];
+        let keys: Vec<u32> = (0..SIDE).map(|list| key_of(threshold(list))).collect();
         let buffer = |words: usize| gpu.create_storage("self-test", words as u64 * 4);
         let [query_terms, row_terms] = [buffer(SIDE * 4)?, buffer(SIDE * 4)?];
         let (thresholds, counts, candidates) = (buffer(SIDE)?, buffer(SIDE)?, buffer(3 * SIDE * SIDE)?);
         gpu.upload_bytes(&query_terms, 0, bytemuck::cast_slice(&terms[0])).await?;
         gpu.upload_bytes(&row_terms, 0, bytemuck::cast_slice(&terms[1])).await?;
-        gpu.upload_bytes(&thresholds, 0, bytemuck::cast_slice(&[key_of(threshold); SIDE])).await?;
+        gpu.upload_bytes(&thresholds, 0, bytemuck::cast_slice(&keys)).await?;
         let part = RoundPart { segment: 0, round: Round { step: 1, skip: 0 }, base: 0, first: 0, blocks: 1 };
         let params = Params {
             granules: TILE_GRANULES as u32,
@@ -189,7 +198,7 @@ fn is_right<'f>(
                 slots[own.clone()].iter().copied().zip(lowers[own].iter().copied()).collect();
             found.sort_unstable();
             let is_other = |row: &usize| !of_pairs || *row != list;
-            let wanted = (0..SIDE).filter(is_other).filter(|&row| distance(row) <= threshold.into());
+            let wanted = (0..SIDE).filter(is_other).filter(|&row| distance(row) <= threshold(list).into());
             // Adapters divide in different ways.
             let is_same = |(&(slot, key), row): (&(u32, u32), usize)| {
                 let off = (f64::from(value_of(key)) - distance(row)).abs();

@@ -2,41 +2,78 @@
 //! have no sample.
 
 use nearfield::internals::slots::Slots;
-use nearfield::{Metric, Neighbor, Quantization};
+use nearfield::{Flat, Metric, Neighbor, Quantization, SearchOptions};
 use nearfield_testing::{Random, view};
 
-use crate::common::confined;
+use crate::common::{confined, is_nightly};
 
 const DIM: usize = 5;
 
-/// Enough for lists of all rows, and too little for them.
-const BUDGETS: [u64; 2] = [64 << 20, 4 << 20];
+/// Rows that have a sample, as few as may be.
+const ROWS: usize = 16_600;
 
-#[test]
-fn a_graph_by_pairs_is_that_of_searches() {
-    let rows = 16_600;
-    // Several segments.
-    let Some(device) = confined(7_000 * 32, BUDGETS[0]) else { return };
-    let mut random = Random::new(47);
-    let (metric, k) = (Metric::L2Squared, 7);
+/// Scratch memory: so little that lists are tightened on the way, enough for long lists, and too little for a sample.
+const BUDGETS: [u64; 3] = [28 << 20, 64 << 20, 4 << 20];
+
+fn values(random: &mut Random, rows: usize) -> Vec<f32> {
     let mut values: Vec<f32> = (0..rows * DIM).map(|_| (1 + random.below(400)) as f32 - 200.0).collect();
     // More equal rows than a list has room for, and a few that no code tells from each other.
     values[2_000 * DIM..2_300 * DIM].chunks_exact_mut(DIM).for_each(|row| row.copy_from_slice(&[3.0; DIM]));
     values[9_000 * DIM..9_050 * DIM].iter_mut().for_each(|value| *value = 500.0 + *value / 100.0);
+    values
+}
+
+#[test]
+fn a_graph_by_pairs_is_that_of_searches() {
+    // Several segments.
+    let Some(device) = confined(7_000 * 32, BUDGETS[1]) else { return };
+    let (metric, k) = (Metric::L2Squared, 7);
+    let values = values(&mut Random::new(47), ROWS);
     // Some slots have no row, and ids do not ascend.
-    let slots: Vec<u32> = (0..rows as u32).map(|row| row + row / 100).collect();
+    let slots: Vec<u32> = (0..ROWS as u32).map(|row| row + row / 100).collect();
     let id_of = |slot: u32| u64::from(slot) ^ 0x155;
     let ids: Vec<u64> = slots.iter().map(|&slot| id_of(slot)).collect();
-    let mut index = Slots::new(&device, metric, DIM, Quantization::Int8, rows as u64).expect("no rows");
+    let mut index = Slots::new(&device, metric, DIM, Quantization::Int8, ROWS as u64).expect("no rows");
     index.put(view(&values, DIM), (&slots, &ids), &[]).expect("rows");
-    assert_eq!(index.graph(k, BUDGETS[1], &id_of).expect("an answer"), None, "lists do not fit");
-    let graph = index.graph(k, BUDGETS[0], &id_of).expect("an answer").expect("a graph");
-    assert_eq!(graph.queries(), rows);
-    let some: Vec<usize> = (0..rows).filter(|row| row % 97 == 0 || (2_000..2_040).contains(row)).collect();
+    assert_eq!(index.graph(k, BUDGETS[2], &id_of).expect("an answer"), None, "there is no sample");
+    let some: Vec<usize> = (0..ROWS).filter(|row| row % 97 == 0 || (2_000..2_040).contains(row)).collect();
     let queries: Vec<f32> = some.iter().flat_map(|row| values[row * DIM..][..DIM].iter().copied()).collect();
     let found = index.search(view(&queries, DIM), k + 1).expect("an answer").neighbors;
-    for (&row, hits) in some.iter().zip(&found) {
-        let others: Vec<Neighbor> = hits.iter().filter(|hit| hit.id != ids[row]).take(k).copied().collect();
-        assert_eq!(graph.row(row), others, "{metric}, row {row}");
+    let budgets = if is_nightly() { &BUDGETS[..2] } else { &BUDGETS[..1] };
+    for &budget in budgets {
+        let graph = index.graph(k, budget, &id_of).expect("an answer").expect("a graph");
+        assert_eq!(graph.queries(), ROWS);
+        for (&row, hits) in some.iter().zip(&found) {
+            let others: Vec<Neighbor> =
+                hits.iter().filter(|hit| hit.id != ids[row]).take(k).copied().collect();
+            assert_eq!(graph.row(row), others, "{metric}, {budget} bytes, row {row}");
+        }
+    }
+}
+
+#[test]
+fn graphs_of_allowed_rows_are_those_of_searches() {
+    if !is_nightly() {
+        return;
+    }
+    let Some(device) = confined(7_000 * 32, BUDGETS[1]) else { return };
+    let rows = ROWS + ROWS / 19;
+    let values = values(&mut Random::new(48), rows);
+    for (metric, k) in [(Metric::Cosine, 70), (Metric::L2, 1), (Metric::InnerProduct, 3)] {
+        let mut index = Flat::builder(&device, metric, DIM).build().expect("an index");
+        index.add(view(&values, DIM)).expect("rows");
+        let allowed = |id: u64| id % 20 != 3;
+        let options = SearchOptions::new(k).filter(&allowed);
+        let graph = index.knn_graph_with(&options).expect("a graph");
+        let some: Vec<u64> = (0..rows as u64).filter(|&id| id % 101 == 0 && allowed(id)).collect();
+        let queries: Vec<f32> =
+            some.iter().flat_map(|&id| values[id as usize * DIM..][..DIM].iter().copied()).collect();
+        let options = SearchOptions::new(k + 1).filter(&allowed);
+        let found = index.search_with(view(&queries, DIM), &options).expect("an answer").neighbors;
+        for (&id, hits) in some.iter().zip(&found) {
+            let place = graph.ids().binary_search(&id).expect("the row is allowed");
+            let others: Vec<Neighbor> = hits.iter().filter(|hit| hit.id != id).take(k).copied().collect();
+            assert_eq!(graph.neighbors().row(place), others, "{metric}, row {id}");
+        }
     }
 }

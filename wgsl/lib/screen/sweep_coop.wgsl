@@ -12,7 +12,7 @@ const PIECES_DOWN = PART_QUERIES / PIECE;
 
 // 24,576 bytes of workgroup memory in all: with more, an H200 runs one workgroup at a time on a multiprocessor, at 63% of the
 // speed. `shared_terms` holds what invocations share: from 0 on the scales of four rows each, from BIASES on their biases, from LONGEST on
-// the largest length and residual of each subgroup's rows, from QUERIES on the query's side.
+// the largest length, residual and threshold of each subgroup's rows, from QUERIES on the query's side.
 var<workgroup> shared_terms: array<vec4<f32>, SHARED>;
 const BIASES = 32u;
 const LONGEST = 64u;

@@ -18,10 +18,12 @@ use crate::engine::search::nearest::{self, SearchState};
 use crate::engine::search::request::SearchRequest;
 use crate::error::Result;
 use crate::future::Boxed;
+use crate::gpu::AdapterKind;
 use crate::kernels::key_of;
 use crate::memory;
 use crate::neighbors::Neighbors;
 use crate::parallel::*;
+use crate::platform::CAN_WAIT;
 use pairs::{InOrder, Pairs, Table};
 use sample::{Sample, Sampled};
 use shape::Shape;
@@ -30,15 +32,11 @@ use shape::Shape;
 /// threshold, searches for all rows take no longer.
 const ALONE: usize = 16;
 
-/// Neighbouring rows of the order that are sorted by their thresholds: enough for a tile to have rows of about the same, and few enough to be
-/// like all rows.
-const SORTED: usize = 4096;
-
 /// From this many rows on, scoring each pair once saves the time in which the tiles of pairs are compiled.
 const WORTH_COMPILING: usize = 1 << 20;
 
 /// Rows that are searched for alone at a time.
-const PIECE: usize = 1 << 14;
+const PIECE_BYTES: u64 = 64 << 20;
 
 /// A function from slots of rows to their ids.
 pub(crate) type IdOf<'f> = &'f (dyn Fn(u32) -> u64 + Sync);
@@ -57,14 +55,15 @@ pub(crate) fn graph<'f>(
             return Ok(None);
         };
         // A row finds itself in a sample.
-        let with_own = SearchRequest { k: k + 1, ..*request };
+        let with_own = SearchRequest { k: k + 1, progress: None, ..*request };
         let Some(sample) = Sample::new(rows, &with_own, slots.len()) else { return Ok(None) };
-        let can_wait = slots.len() >= WORTH_COMPILING;
-        let kernel = sample.kernel.tested_with_pairs(&rows.gpu, request.metric, can_wait).await?;
-        let Some(kernel) = kernel else { return Ok(None) };
-        let Some(shape) = Shape::new((rows, codes), &sample, kernel, [slots.len(), k]) else {
-            return Ok(None);
-        };
+        let Some(mut shape) = Shape::new((rows, codes), &sample, [slots.len(), k]) else { return Ok(None) };
+        // Nothing compiles ahead for software.
+        let is_software = rows.gpu.adapter.kind == AdapterKind::Software;
+        let can_wait = is_software || !CAN_WAIT || slots.len() >= WORTH_COMPILING;
+        let tested = sample.kernel.tested_with_pairs(&rows.gpu, request.metric, can_wait).await?;
+        let Some(kernel) = tested else { return Ok(None) };
+        shape.kernel = kernel;
         let mut table = Table::new(slots.len(), k)?;
         let Some(Sampled { mut thresholds, passing }) = sample.thresholds(&slots, &mut table).await? else {
             return Ok(None);
@@ -76,7 +75,7 @@ pub(crate) fn graph<'f>(
         }
         alone.iter().for_each(|&row| thresholds[row] = key_of(f32::MIN));
 
-        let order = in_order(&thresholds)?;
+        let order = in_order(&thresholds, shape.batch as usize)?;
         let ordered = memory::collect(order.iter().map(|&row| slots[row as usize]))?;
         let thresholds = memory::collect(order.iter().map(|&row| thresholds[row as usize]))?;
         let request = SearchRequest { k, ..*request };
@@ -92,7 +91,8 @@ pub(crate) fn graph<'f>(
         alone.extend(again.queries.into_iter().map(|number| order[number] as usize));
         alone.sort_unstable();
         alone.dedup();
-        for piece in alone.chunks(PIECE) {
+        let at_once = (PIECE_BYTES / rows.layout.row_bytes()).max(1) as usize;
+        for piece in alone.chunks(at_once) {
             let own: Vec<u32> = piece.iter().map(|&row| slots[row]).collect();
             let Some(copies) = Rows::copies(rows, &own).await? else { return Ok(None) };
             let found = nearest::search(rows, &Vectors::from(&copies), &with_own).await?.neighbors;
@@ -102,6 +102,7 @@ pub(crate) fn graph<'f>(
                 table.put(row, others.map(|hit| (key_of(hit.distance), hit.id)));
             }
         }
+        request.report(slots.len());
         table.into_neighbors().map(Some)
     })
 }
@@ -117,9 +118,9 @@ fn found(rows: &GpuRows, request: &SearchRequest<'_>) -> Result<Vec<u32>> {
     Ok(slots)
 }
 
-/// Numbers of rows in an order whose every part is like the whole, however they lie: steps of a golden section are spread evenly. Neighbours
-/// are sorted by their thresholds, the largest first.
-fn in_order(thresholds: &[u32]) -> Result<Vec<u32>> {
+/// Numbers of rows in an order whose every batch is like the whole, however they lie: steps of a golden section are spread evenly. The rows of
+/// a batch are sorted by their thresholds, the largest first, so that tiles have rows of about the same.
+fn in_order(thresholds: &[u32], batch: usize) -> Result<Vec<u32>> {
     let rows = thresholds.len() as u64;
     let is_coprime = |step: &u64| {
         let (mut one, mut other) = (*step, rows);
@@ -128,10 +129,11 @@ fn in_order(thresholds: &[u32]) -> Result<Vec<u32>> {
         }
         one == 1
     };
-    let step = (rows * 618 / 1000..rows).find(is_coprime).unwrap_or(1);
+    let section = (u128::from(rows) * 0x9e37_79b9_7f4a_7c15) >> 64;
+    let step = (section as u64..rows).find(is_coprime).unwrap_or(1);
     let mut order = memory::collect((0..rows as u32).map(|place| (u64::from(place) * step % rows) as u32))?;
     let by_threshold = |row: &u32| std::cmp::Reverse(thresholds[*row as usize]);
-    order.par_chunks_mut(SORTED).for_each(|part| part.sort_unstable_by_key(by_threshold));
+    order.par_chunks_mut(batch).for_each(|part| part.sort_unstable_by_key(by_threshold));
     Ok(order)
 }
 
@@ -140,15 +142,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_part_of_the_order_is_like_the_whole() {
+    fn every_batch_of_the_order_is_like_the_whole() {
+        const BATCH: usize = 2048;
         for rows in [50_000, 49_999, 65_536, 1] {
-            let order = in_order(&vec![7; rows]).unwrap();
+            let thresholds: Vec<u32> = (0..rows as u32).map(|row| row * 7919 % 1000).collect();
+            let order = in_order(&thresholds, BATCH).expect("memory");
             let mut sorted = order.clone();
             sorted.sort_unstable();
             assert!(sorted.iter().copied().eq(0..rows as u32));
-            for part in order.chunks_exact(SORTED) {
-                let low = part.iter().filter(|&&row| (row as usize) < rows / 2).count();
-                assert!(low.abs_diff(SORTED / 2) < 16, "{low} of {SORTED} are in the lower half of {rows}");
+            for batch in order.chunks_exact(BATCH) {
+                assert!(batch.is_sorted_by_key(|&row| std::cmp::Reverse(thresholds[row as usize])));
+                let low = batch.iter().filter(|&&row| (row as usize) < rows / 2).count();
+                assert!(low.abs_diff(BATCH / 2) < 16, "{low} of {BATCH} are in the lower half of {rows}");
             }
         }
     }

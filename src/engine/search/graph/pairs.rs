@@ -142,9 +142,8 @@ impl Table {
     /// Sets the neighbours of a row. Tells whether there were k of them.
     pub(super) fn put(&mut self, row: usize, found: impl Iterator<Item = (u32, u64)>) -> bool {
         let hits = found.map(|(key, id)| Neighbor { id, distance: value_of(key) });
-        let mut places = self.hits[row * self.k..][..self.k].iter_mut();
-        places.by_ref().zip(hits).for_each(|(place, hit)| *place = hit);
-        places.len() == 0
+        let places = self.hits[row * self.k..][..self.k].iter_mut();
+        hits.zip(places).map(|(hit, place)| *place = hit).count() == self.k
     }
 
     pub(super) fn into_neighbors(self) -> Result<Neighbors> {

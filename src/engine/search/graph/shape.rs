@@ -20,7 +20,7 @@ const LEAST_EACH: u64 = 4;
 /// How many times as many rows are scored as thresholds are from before these are tightened, at most.
 const GROWTH: u32 = 4;
 
-/// Batches of queries, at least, and the rows of the largest. Each batch also meets itself, twice.
+/// Batches of many rows, at least, and the rows of the largest. Each batch also meets itself, twice.
 const BATCHES: u32 = 24;
 const BATCH: u32 = 8192;
 
@@ -42,19 +42,19 @@ impl Shape {
     pub(super) fn new(
         of: (&GpuRows, &QuantizedRows),
         sample: &Sample<'_>,
-        kernel: &'static ScoreKernel,
         [rows, k]: [usize; 2],
     ) -> Option<Self> {
         let most = (rows as u32 / BATCHES).min(BATCH).max(sample.plan.batch);
         let (batch, request) = (most.next_multiple_of(BLOCK_ROWS), sample.request);
         let Route::Screened { chunk_blocks, .. } = sample.plan.route else { return None };
+        of.0.in_order(rows as u64, request.budget)?;
         let most = of.0.gpu.adapter.capabilities.max_binding_bytes;
         let least = (LEAST_EACH * k as u64).max(32);
         let capacities = successors(Some(CAPACITY.max(least)), |&more| Some((more - 16).max(least)));
         // The largest that fits, down to the least.
         let capacities = capacities.take((CAPACITY.saturating_sub(least)).div_ceil(16) as usize + 1);
         let shape = |capacity| Self {
-            kernel,
+            kernel: sample.kernel,
             rows: rows as u32,
             sampled: chunk_blocks * BLOCK_ROWS,
             k: k as u32,
