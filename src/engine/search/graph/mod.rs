@@ -68,6 +68,7 @@ pub(crate) fn graph<'f>(
         let Some(Sampled { mut thresholds, passing }) = sample.thresholds(&slots, &mut table).await? else {
             return Ok(None);
         };
+        let Some(steps) = shape.steps(passing) else { return Ok(None) };
         let mut alone: Vec<usize> =
             (0..slots.len()).filter(|&row| thresholds[row] >= key_of(f32::MAX)).collect();
         if alone.len() > slots.len() / ALONE {
@@ -80,7 +81,6 @@ pub(crate) fn graph<'f>(
         let thresholds = memory::collect(order.iter().map(|&row| thresholds[row as usize]))?;
         let request = SearchRequest { k, ..*request };
         let mut state = SearchState::new(rows, 0, &request)?;
-        let steps = shape.steps(passing);
         let pairs = Pairs::reserve((rows, codes), &request, (shape, steps), (ordered, thresholds)).await?;
         let Some(pairs) = pairs else { return Ok(None) };
         // The source copies rows to be queries itself.

@@ -13,8 +13,11 @@ use crate::engine::search::request::SearchRequest;
 use crate::gpu::usable;
 use crate::kernels::BLOCK_ROWS;
 
-/// Candidates that a list holds at most, and at least for each neighbour.
-const CAPACITY: u64 = 256;
+/// Candidates that a list holds where memory allows it: for each neighbour, and for few and for many of them.
+const MOST_EACH: u64 = 16;
+const CAPACITY: [u64; 2] = [256, 2048];
+
+/// Candidates that a list holds at least for each neighbour.
 const LEAST_EACH: u64 = 4;
 
 /// How many times as many rows are scored as thresholds are from before these are tightened, at most.
@@ -50,9 +53,10 @@ impl Shape {
         of.0.in_order(rows as u64, request.budget)?;
         let most = of.0.gpu.adapter.capabilities.max_binding_bytes;
         let least = (LEAST_EACH * k as u64).max(32);
-        let capacities = successors(Some(CAPACITY.max(least)), |&more| Some((more - 16).max(least)));
+        let most_candidates = (MOST_EACH * k as u64).clamp(CAPACITY[0], CAPACITY[1]).max(least);
         // The largest that fits, down to the least.
-        let capacities = capacities.take((CAPACITY.saturating_sub(least)).div_ceil(16) as usize + 1);
+        let capacities =
+            successors(Some(most_candidates), |&more| (more > least).then(|| (more - 16).max(least)));
         let shape = |capacity| Self {
             kernel: sample.kernel,
             rows: rows as u32,
@@ -94,13 +98,13 @@ impl Shape {
         }
     }
 
-    /// What happens batch by batch, where thresholds are those of a sample.
-    pub(super) fn steps(&self, passing: u64) -> Vec<Step> {
+    /// What happens batch by batch, where so many rows pass the thresholds of a sample, in all. None where lists would be full at once.
+    pub(super) fn steps(&self, passing: u64) -> Option<Vec<Step>> {
         // A list keeps this many rows, and half as many more where rows lie closer. As many pass of each further multiple of the rows that its
         // threshold is from.
         let kept = 3 * (passing / u64::from(self.rows)).max(self.k.into()) as u32;
         let quarters = (8 * self.capacity / kept).saturating_sub(4);
-        steps(self.rows, self.batch, self.sampled, quarters.clamp(1, 4 * GROWTH))
+        (quarters > 0).then(|| steps(self.rows, self.batch, self.sampled, quarters.min(4 * GROWTH)))
     }
 }
 
