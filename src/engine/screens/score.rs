@@ -138,7 +138,7 @@ impl ScoreKernel {
         metric: Metric,
         can_wait: bool,
     ) -> Result<Option<&'static Self>> {
-        let kernel = self.tested(gpu, metric, u64::MAX).await?;
+        let kernel = self.tested(gpu, metric, u32::MAX.into()).await?;
         let Some(other) = kernel.replaced_by else { return Ok(Some(kernel)) };
         let is_right = Tiles::collect_pairs(gpu, (kernel.form)(metric), can_wait).await?;
         Ok(is_right.map(|is_right| if is_right { kernel } else { other }))
