@@ -41,8 +41,8 @@ const PIECE_BYTES: u64 = 64 << 20;
 /// A function from slots of rows to their ids.
 pub(crate) type IdOf<'f> = &'f (dyn Fn(u32) -> u64 + Sync);
 
-/// The k nearest other rows of every row that may be found, slot by slot; none where searches for all rows take no longer, and where lists
-/// of all rows do not fit the budget.
+/// The k nearest other rows of every row that may be found, slot by slot. None where searches for all rows take no longer, where lists of all
+/// rows do not fit the budget, and as long as threads compile the tiles of few rows' pairs.
 pub(crate) fn graph<'f>(
     rows: &'f GpuRows,
     request: &'f SearchRequest<'f>,
@@ -91,20 +91,34 @@ pub(crate) fn graph<'f>(
         alone.extend(again.queries.into_iter().map(|number| order[number] as usize));
         alone.sort_unstable();
         alone.dedup();
-        let at_once = (PIECE_BYTES / rows.layout.row_bytes()).max(1) as usize;
-        for piece in alone.chunks(at_once) {
-            let own: Vec<u32> = piece.iter().map(|&row| slots[row]).collect();
-            let Some(copies) = Rows::copies(rows, &own).await? else { return Ok(None) };
-            let found = nearest::search(rows, &Vectors::from(&copies), &with_own).await?.neighbors;
-            for ((&row, &slot), hits) in piece.iter().zip(&own).zip(&found) {
-                let id = id_of(slot);
-                let others = hits.iter().filter(|hit| hit.id != id);
-                table.put(row, others.map(|hit| (key_of(hit.distance), hit.id)));
-            }
+        if !search_alone(rows, &with_own, (&slots, &alone), &mut table, id_of).await? {
+            return Ok(None);
         }
         request.report(slots.len());
         table.into_neighbors().map(Some)
     })
+}
+
+/// Searches for some rows, each by itself. Tells whether they could be copied to be queries.
+async fn search_alone(
+    rows: &GpuRows,
+    with_own: &SearchRequest<'_>,
+    (slots, alone): (&[u32], &[usize]),
+    table: &mut Table,
+    id_of: IdOf<'_>,
+) -> Result<bool> {
+    let at_once = (PIECE_BYTES / rows.layout.row_bytes()).max(1) as usize;
+    for piece in alone.chunks(at_once) {
+        let own: Vec<u32> = piece.iter().map(|&row| slots[row]).collect();
+        let Some(copies) = Rows::copies(rows, &own).await? else { return Ok(false) };
+        let found = nearest::search(rows, &Vectors::from(&copies), with_own).await?.neighbors;
+        for ((&row, &slot), hits) in piece.iter().zip(&own).zip(&found) {
+            let id = id_of(slot);
+            let others = hits.iter().filter(|hit| hit.id != id);
+            table.put(row, others.map(|hit| (key_of(hit.distance), hit.id)));
+        }
+    }
+    Ok(true)
 }
 
 /// The slots of the rows that may be found, ascending.
