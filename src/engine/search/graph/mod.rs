@@ -7,6 +7,7 @@
 mod pairs;
 mod sample;
 mod shape;
+mod table;
 
 use crate::elements::MatrixView;
 use crate::engine::device::queries::QueryNumbers;
@@ -24,9 +25,10 @@ use crate::memory;
 use crate::neighbors::Neighbors;
 use crate::parallel::*;
 use crate::platform::CAN_WAIT;
-use pairs::{InOrder, Pairs, Table};
+use pairs::{InOrder, Pairs};
 use sample::{Sample, Sampled};
 use shape::Shape;
+use table::Table;
 
 /// Rows without a threshold, or with more candidates than a list holds, are searched for alone. Where more than one in this many has no
 /// threshold, searches for all rows take no longer.

@@ -9,6 +9,7 @@ use crate::engine::search::batch::{Batch, ListRange, SearchBuffers};
 use crate::engine::search::batches::{CandidateSource, Sink};
 use crate::engine::search::chunks::chunk_limit;
 use crate::engine::search::graph::shape::{Shape, Step};
+use crate::engine::search::graph::table::Table;
 use crate::engine::search::nearest::SearchState;
 use crate::engine::search::request::{SearchRequest, Statistics};
 use crate::engine::search::screening::Screening;
@@ -17,9 +18,6 @@ use crate::gpu::{BufferSlice, Commands, Profile};
 use crate::kernels::collect::Round;
 use crate::kernels::collect_tile_i8::RoundPart;
 use crate::kernels::pick::Picked;
-use crate::kernels::value_of;
-use crate::memory;
-use crate::neighbors::{Neighbor, Neighbors};
 
 /// The pairs of rows: their lists, and the scratch buffers of batches.
 pub(super) struct Pairs<'a> {
@@ -118,38 +116,6 @@ impl CandidateSource for Pairs<'_> {
 
     fn scored(&self, queries: u64, _refined: u64, _others: &[Vec<u8>]) -> u64 {
         queries * u64::from(self.shape.rows) / 2
-    }
-}
-
-/// The k neighbours of each row, `[rows, k]`.
-pub(super) struct Table {
-    hits: Vec<Neighbor>,
-    k: usize,
-}
-
-impl Table {
-    /// No rows yet, and memory for this many.
-    pub(super) fn new(rows: usize, k: usize) -> Result<Self> {
-        Ok(Self { hits: memory::with_room(rows * k)?, k })
-    }
-
-    /// Adds rows, whose neighbours are not known yet.
-    pub(super) fn grow(&mut self, rows: usize) -> Result<()> {
-        let hits = self.hits.len() + rows * self.k;
-        memory::resize(&mut self.hits, hits, Neighbor { id: 0, distance: 0.0 })
-    }
-
-    /// Sets the neighbours of a row. Tells whether there were k of them.
-    pub(super) fn put(&mut self, row: usize, found: impl Iterator<Item = (u32, u64)>) -> bool {
-        let hits = found.map(|(key, id)| Neighbor { id, distance: value_of(key) });
-        let places = self.hits[row * self.k..][..self.k].iter_mut();
-        hits.zip(places).map(|(hit, place)| *place = hit).count() == self.k
-    }
-
-    pub(super) fn into_neighbors(self) -> Result<Neighbors> {
-        let Self { hits, k } = self;
-        let ranges = (0..hits.len() / k).map(|row| row * k..(row + 1) * k);
-        Ok(Neighbors::of(hits, &memory::collect(ranges)?))
     }
 }
 

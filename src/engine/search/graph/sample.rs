@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use crate::engine::rows::segments::GpuRows;
 use crate::engine::screens::score::ScoreKernel;
 use crate::engine::search::batch::SearchBuffers;
-use crate::engine::search::graph::pairs::Table;
+use crate::engine::search::graph::table::Table;
 use crate::engine::search::plan::{Plan, Route};
 use crate::engine::search::request::SearchRequest;
 use crate::engine::search::screening::Screening;
