@@ -103,7 +103,7 @@ pub(crate) struct ListRange {
     pub(crate) count: u32,
 }
 
-/// The first lists, as many.
+/// The first `count` lists.
 impl From<u32> for ListRange {
     fn from(count: u32) -> Self {
         Self { first: 0, count }

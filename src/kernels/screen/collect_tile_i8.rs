@@ -93,7 +93,7 @@ pub struct RoundPart {
     pub blocks: u32,
 }
 
-/// What a search takes tiles of.
+/// The form of a tile kernel.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Tile {
     pub(crate) form: Form,

@@ -30,7 +30,7 @@ pub(super) struct Sample<'a> {
 }
 
 impl<'a> Sample<'a> {
-    /// None where a search would not take one, or one of too many rows.
+    /// None if a search of all rows would take no sample, or one of more than a quarter of the rows.
     pub(super) fn new(rows: &'a GpuRows, request: &'a SearchRequest<'a>, queries: usize) -> Option<Self> {
         let plan = Plan::screened(rows, queries as u64, request.k as u64, request.scope())?;
         let Route::Screened { kernel, chunks, stored_chunks: 1, .. } = plan.route else { return None };
@@ -39,7 +39,8 @@ impl<'a> Sample<'a> {
         (is_of_tiles && chunks > UNSAMPLED).then_some(Self { rows, request, plan, kernel })
     }
 
-    /// Makes room for the rows in the table, too. None where searches do not winnow their sample.
+    /// Scores the sample for each row and reads the thresholds back. Grows the table while the device works. None if the plan of searches has no
+    /// `winnow`.
     pub(super) async fn thresholds(&self, slots: &[u32], table: &mut Table) -> Result<Option<Sampled>> {
         let &Self { rows, request, ref plan, .. } = self;
         let Some(mut screening) = Screening::reserve(rows, request, plan).await? else { return Ok(None) };
@@ -61,7 +62,7 @@ impl<'a> Sample<'a> {
             let commands = screening.begin_with_rows((own, count), None).await?;
             let count = count as u32;
             let mut commands = screening.encode_chunks(commands, count).await?;
-            // Each part of a sample keeps its nearest.
+            // `winnow` keeps the nearest of each segment's part.
             if has_parts {
                 screening.batch.encode_tighten(&mut commands, count, false, false)?;
             }
@@ -85,11 +86,11 @@ impl<'a> Sample<'a> {
     }
 }
 
-/// What a sample says of all rows.
+/// Thresholds from a sample, for all rows.
 pub(super) struct Sampled {
     /// A key for each row, at least that of its k-th distance.
     pub(super) thresholds: Vec<u32>,
-    /// Rows of the sample that these do not exclude, summed over all rows.
+    /// Candidates that the sample left before they were refined, summed over all rows.
     pub(super) passing: u64,
 }
 

@@ -1,4 +1,4 @@
-//! How the pairs of rows of a graph are collected: the room that lists have, and what happens batch by batch.
+//! The sizes of a graph's lists and batches, and the schedule: which blocks each batch scores, and when lists are tightened.
 
 use std::iter::successors;
 use std::ops::Range;
@@ -13,14 +13,14 @@ use crate::engine::search::request::SearchRequest;
 use crate::gpu::usable;
 use crate::kernels::BLOCK_ROWS;
 
-/// Candidates that a list holds where memory allows it: for each neighbour, and for few and for many of them.
+/// Candidates that a list holds where memory allows it: this many for each neighbour, within these limits.
 const MOST_EACH: u64 = 16;
 const CAPACITY: [u64; 2] = [256, 2048];
 
 /// Candidates that a list holds at least for each neighbour.
 const LEAST_EACH: u64 = 4;
 
-/// How many times as many rows are scored as thresholds are from before these are tightened, at most.
+/// Rows that a list meets before it is tightened, at most, in multiples of the rows that its threshold was taken from.
 const GROWTH: u32 = 4;
 
 /// Batches of many rows, at least, and the rows of the largest. Each batch also meets itself, twice.
@@ -98,29 +98,30 @@ impl Shape {
         }
     }
 
-    /// What happens batch by batch, where so many rows pass the thresholds of a sample, in all. None where lists would be full at once.
+    /// The schedule of all batches. `passing` counts the candidates that the sample left, summed over all rows. None if lists would overflow before
+    /// they could be tightened.
     pub(super) fn steps(&self, passing: u64) -> Option<Vec<Step>> {
-        // A list keeps this many rows, and half as many more where rows lie closer. As many pass of each further multiple of the rows that its
-        // threshold is from.
+        // A tightened list keeps as many candidates as the sample left, and up to half as many more where rows lie closer. Scoring as many rows
+        // again as its threshold was taken from adds about the same number.
         let kept = 3 * (passing / u64::from(self.rows)).max(self.k.into()) as u32;
         let quarters = (8 * self.capacity / kept).saturating_sub(4);
         (quarters > 0).then(|| steps(self.rows, self.batch, self.sampled, quarters.min(4 * GROWTH)))
     }
 }
 
-/// What happens for a batch of queries.
-#[derive(Debug, PartialEq, Eq)]
+/// The work of one batch of queries.
+#[derive(Debug)]
 pub(super) struct Step {
-    /// Whether the lists of all rows from the first query on are tightened before.
+    /// Whether the batch first tightens the lists of all rows from its first query on.
     pub(super) tightens: bool,
-    /// Blocks of rows that are scored, one range after the other. Behind each, the lists of the queries are tightened.
+    /// Ranges of blocks to score, in order. The queries' lists are tightened after each range.
     pub(super) blocks: Vec<Range<u32>>,
 }
 
-/// A list has room for what rows put on it that are as many as its threshold is taken from, times some quarters.
+/// The schedule. Between two tightenings, a list meets at most `quarters / 4` times as many rows as its threshold was taken from, or one batch.
 fn steps(rows: u32, batch: u32, sampled: u32, quarters: u32) -> Vec<Step> {
     let room_behind = |known: u32| (u64::from(known) * u64::from(quarters) / 4).min(u32::MAX.into()) as u32;
-    // The rows that thresholds are taken from, and how many rows had been seen then.
+    // The number of rows that thresholds were taken from, and how many rows the lists had met when they were last tightened.
     let (mut known, mut tightened) = (sampled, 0);
     let of_batch = |first: u32| {
         let tightens = first + batch - tightened > room_behind(known) && first > tightened;
