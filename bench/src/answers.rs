@@ -51,6 +51,36 @@ pub(super) fn one(metric: Metric, rows: View<'_>, query: &[f32], hits: &[Neighbo
     Ok(hits.iter().zip(found).map(|(hit, distance)| TrueHit { id: hit.id, distance }).collect())
 }
 
+/// Checks one answer against all rows that are allowed: its distances and their order, and that no row is left out that is certainly
+/// nearer than its last one or, of an answer within a radius, than that.
+pub(super) fn complete(
+    metric: Metric,
+    rows: View<'_>,
+    query: &[f32],
+    hits: &[Neighbor],
+    radius: Option<f32>,
+    is_allowed: impl Fn(usize) -> bool + Sync,
+) -> Result<()> {
+    let distance = |row| if is_allowed(row) { metric.exact(query, rows.row(row)) } else { f64::INFINITY };
+    let mut left: Vec<f64> = (0..rows.rows()).into_par_iter().map(distance).collect();
+    let (mut last, mut slack) = (f64::NEG_INFINITY, 0.0f64);
+    for hit in one(metric, rows, query, hits)? {
+        let id = hit.id as usize;
+        ensure!(is_allowed(id), "row {id} is not allowed");
+        slack = slack.max(metric.error_bound(query, rows.row(id)));
+        last = last.max(hit.distance);
+        left[id] = f64::INFINITY;
+    }
+    let nearest = left.iter().copied().enumerate().min_by(|one, other| one.1.total_cmp(&other.1));
+    let Some((row, distance)) = nearest.filter(|(_, distance)| distance.is_finite()) else { return Ok(()) };
+    slack = slack.max(metric.error_bound(query, rows.row(row)));
+    let limit = radius.map_or(last, f64::from);
+    ensure!(distance >= limit - 2.0 * slack, "row {row} at {distance} was left out");
+    let beyond = radius.and_then(|radius| hits.iter().find(|hit| hit.distance >= radius));
+    ensure!(beyond.is_none(), "{beyond:?} is not within the radius");
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -66,5 +96,19 @@ mod tests {
         };
         assert!(of(2, &[&hits]) && of(3, &[&hits]) && of(2, &[&hits[..1]]));
         assert!(!of(1, &[&hits]) && !of(2, &[]) && !of(2, &[&hits, &hits]));
+    }
+    #[test]
+    fn an_answer_that_left_a_row_out_is_refused() {
+        let rows = [0.0, 1.0, 2.0f32];
+        let rows = View::new(&rows, 1).expect("rows");
+        let hit = |id: u64| Neighbor { id, distance: id as f32 };
+        let check = |hits: &[Neighbor], radius, is_allowed: &(dyn Fn(usize) -> bool + Sync)| {
+            complete(Metric::L2, rows, &[0.0], hits, radius, is_allowed).is_ok()
+        };
+        assert!(check(&[hit(0), hit(1)], None, &|_| true) && check(&[hit(1), hit(2)], None, &|row| row > 0));
+        assert!(!check(&[hit(0), hit(2)], None, &|_| true) && !check(&[hit(0)], None, &|row| row > 0));
+        assert!(check(&[hit(0), hit(1)], Some(1.5), &|_| true) && check(&[], Some(0.0), &|_| true));
+        assert!(!check(&[hit(0)], Some(1.5), &|_| true), "a row within the radius");
+        assert!(!check(&[hit(0), hit(1)], Some(0.5), &|_| true), "a row beyond it");
     }
 }

@@ -23,7 +23,7 @@ pub(crate) type View<'v> = MatrixView<'v, f32>;
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct Source {
     /// File of rows, of any format that `search` reads. Without it rows are generated
-    #[arg(long = "rows", value_name = "FILE", requires = "queries_file")]
+    #[arg(long = "rows", value_name = "FILE")]
     pub(super) rows_file: Option<PathBuf>,
     /// File of queries
     #[arg(long = "queries", value_name = "FILE", requires = "rows_file")]
@@ -192,17 +192,21 @@ impl Source {
                 queries.values.truncate(count * queries.dim);
                 Ok(queries)
             }
-            None => self.make("--batch", Part::Queries, count),
+            None => {
+                ensure!(self.rows_file.is_none(), "--queries: needed a file beside --rows, given none");
+                self.make("--batch", Part::Queries, count)
+            }
         }
     }
 
     /// The name of the vectors: the files, or the recipe and its seed unless that is the default.
     pub(super) fn name(&self) -> String {
-        if let Some((rows, queries)) = self.rows_file.as_ref().zip(self.queries_file.as_ref()) {
-            // Without directories: the same files are the same data anywhere.
-            let [rows, queries] =
-                [rows, queries].map(|file| file.file_name().unwrap_or(file.as_os_str()).display());
-            return format!("{rows} with {queries}");
+        // Without directories: the same files are the same data anywhere.
+        let of = |file: &PathBuf| file.file_name().unwrap_or(file.as_os_str()).display().to_string();
+        let files: Vec<String> =
+            [&self.rows_file, &self.queries_file].into_iter().flatten().map(of).collect();
+        if !files.is_empty() {
+            return files.join(" with ");
         }
         let recipe = arguments::name(self.data);
         if self.seed == SEED { recipe } else { format!("{recipe}, seed {}", self.seed) }

@@ -159,7 +159,7 @@ impl Run {
         let keeps_rows = matches!(places.residency, Residency::Auto | Residency::Device);
         ensure!(
             takes_places || self.devices.len() == 1 && keeps_rows,
-            "--device, --distribution, --residency: needed one device that keeps the rows, which `exact` and `serve` alone do without; given {}",
+            "--device, --distribution, --residency: needed one device that keeps the rows, which `exact`, `graph` and `serve` alone do without; given {}",
             places.words().join(" ")
         );
         Ok(())

@@ -5,7 +5,7 @@ use clap::{Args, FromArgMatches, Subcommand};
 
 use super::peers;
 use super::run::{Common, Run, Shared, Suite};
-use super::suites::{breakeven, distance, exact, ivf, reduce, select, serve};
+use super::suites::{breakeven, distance, exact, graph, ivf, reduce, select, serve};
 
 /// A command that measures, with the arguments that all have.
 #[derive(Debug, Subcommand)]
@@ -22,6 +22,9 @@ pub(super) enum Step {
     /// Time exact search, its stages on the device, and the upload
     #[command(after_long_help = exact::HELP)]
     Exact(Timed<exact::Args>),
+    /// Time the neighbours of every row among the others, and all pairs within a radius
+    #[command(after_long_help = graph::HELP)]
+    Graph(Timed<graph::Args>),
     /// Time search in lists: building an index, recall and queries per second over probes
     #[command(after_long_help = ivf::HELP)]
     Ivf(Timed<ivf::Args>),
@@ -65,6 +68,7 @@ impl Step {
             Self::Reduce(timed) => of(timed),
             Self::Select(timed) => of(timed),
             Self::Exact(timed) => of(timed),
+            Self::Graph(timed) => of(timed),
             Self::Ivf(timed) => of(timed),
             Self::Breakeven(timed) => of(timed),
             Self::Serve(timed) => of(timed),

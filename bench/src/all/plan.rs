@@ -75,6 +75,7 @@ any 2 exact --sizes 1000,3000,ROWS --batch 1,64 --data embedding --count ROWS --
 any 1 exact --batch 1,64 --data embedding --count 5000 --dim LOW
 any 1 exact --batch 1,64 --data embedding --count 5000 --dim HIGH
 made 2 ivf --lists 300 --iterations 2 --probes 1,4,16,64 --batch 1,64 --data embedding --count 5000 --dim LOW
+any 1 graph --k 15 --radius 0.05 --data embedding --count 5000 --dim MIDDLE
 any 1 distance --count 4096 --dim MIDDLE --batch 1,64 --metric l2sq,cosine",
     REDUCE,
     "\
@@ -94,6 +95,7 @@ made 2 serve --threads 1,4,16,64 --probes 16 --data low-rank --count ROWS --dim 
 any 2 exact --sizes 1000,10000,100000,ROWS --batch 1,1024 --data low-rank --count ROWS --dim MIDDLE
 any 2 exact --metric cosine,l2sq --batch 1,1024,MOST --data low-rank --count ROWS --dim LOW
 any 2 ivf --probes 1,4,16,64 --batch 1,MOST --data low-rank --count ROWS --dim LOW
+any 1 graph --k 15,100 --radius 0.05 --data low-rank --count 100000 --dim MIDDLE
 any 1 distance --count 100000 --dim MIDDLE --batch 1,16,256 --metric l2sq,cosine
 any 1 distance --count 100000 --dim HIGH --batch 256 --metric l2sq,ip",
     REDUCE,

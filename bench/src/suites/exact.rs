@@ -7,7 +7,6 @@ use nearfield::{
     ElementKind, Flat, Metric, Neighbors, Plan, Quantization, Residency, Route, ScreenKernel, SearchOptions,
     SearchResult,
 };
-use rayon::prelude::*;
 use serde_json::json;
 
 use crate::allowed::{Allowed, Mask, found};
@@ -105,7 +104,8 @@ impl Suite for Args {
                         tell_first(self, run, (metric, quantization), rows, (queries, &counts))?;
                         is_first = false;
                     }
-                    let (index, [_, time]) = filled(self, run, (metric, quantization), rows)?;
+                    let (index, [_, time]) =
+                        filled((&self.source, self.elements), run, (metric, quantization), rows)?;
                     tell_upload(self, run, rows, time)?;
                     // Threads that still compile would slow down the device and the host.
                     index.warm_up()?;
@@ -122,20 +122,20 @@ impl Suite for Args {
 }
 
 /// An index with all rows, and the times to make it and to fill it.
-fn filled(
-    args: &Args,
+pub(super) fn filled(
+    (source, elements): (&Source, ElementKind),
     run: &Run,
     (metric, quantization): (Metric, Quantization),
     rows: View<'_>,
 ) -> Result<(Flat, [Duration; 2])> {
-    let stored = Stored::new(rows, args.elements)?;
+    let stored = Stored::new(rows, elements)?;
     let started = Instant::now();
     let builder = Flat::builder(&run.devices, metric, rows.dim()).quantization(quantization);
-    let mut builder = builder.elements(args.elements);
+    let mut builder = builder.elements(elements);
     let mut is_mapped = false;
     if let Some(places) = &run.places {
         builder = builder.distribution(places.distribution).residency(places.residency);
-        if let Some(file) = places.mapped(args.source.rows_file.as_deref())? {
+        if let Some(file) = places.mapped(source.rows_file.as_deref())? {
             (builder, is_mapped) = (builder.mapped(file), true);
         }
     }
@@ -270,7 +270,7 @@ fn tell_first(
     rows: View<'_>,
     (queries, counts): (View<'_>, &[usize]),
 ) -> Result<()> {
-    let (index, times) = filled(args, run, (metric, quantization), rows)?;
+    let (index, times) = filled((&args.source, args.elements), run, (metric, quantization), rows)?;
     let [made, filling] = times.map(milliseconds);
     let mut searches = vec![];
     for &count in counts {
@@ -310,24 +310,11 @@ fn verify(
     count: usize,
 ) -> Result<()> {
     for query in 0..count {
-        let vector = queries.row(query);
-        let all = (0..rows.rows()).into_par_iter();
-        let is_allowed = |row| mask.is_none_or(|mask| mask.allows(row));
-        let distance =
-            |row| if is_allowed(row) { metric.exact(vector, rows.row(row)) } else { f64::INFINITY };
-        let mut exact: Vec<f64> = all.map(distance).collect();
         let hits = answer.row(query);
         ensure!(hits.len() == k.min(found(mask, rows)), "query {query}: {} neighbours", hits.len());
-        let (mut last, mut slack) = (f64::NEG_INFINITY, 0.0f64);
-        for hit in answers::one(metric, rows, vector, hits).with_context(|| format!("query {query}"))? {
-            let id = hit.id as usize;
-            ensure!(is_allowed(id), "query {query}: row {id} is not allowed");
-            slack = slack.max(metric.error_bound(vector, rows.row(id)));
-            last = last.max(hit.distance);
-            exact[id] = f64::INFINITY;
-        }
-        let nearest_left = exact.iter().copied().fold(f64::INFINITY, f64::min);
-        ensure!(nearest_left >= last - 2.0 * slack, "query {query}: a row at {nearest_left} was left out");
+        let is_allowed = |row| mask.is_none_or(|mask| mask.allows(row));
+        answers::complete(metric, rows, queries.row(query), hits, None, is_allowed)
+            .with_context(|| format!("query {query}"))?;
     }
     Ok(())
 }

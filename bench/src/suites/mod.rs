@@ -3,6 +3,7 @@
 pub(super) mod breakeven;
 pub(super) mod distance;
 pub(super) mod exact;
+pub(super) mod graph;
 pub(super) mod ivf;
 pub(super) mod reduce;
 pub(super) mod select;

@@ -318,7 +318,7 @@ fn all_suites_leave_lines_behind_on_every_device_and_name_what_had_no_time() -> 
         let arguments = format!("all --budget 4s --report {}", directory.path().display());
         succeeded(command(device, &arguments).output()?)?;
         let lines = parsed(&fs::read_to_string(directory.path().join("figures.jsonl"))?)?;
-        for suite in "reduce distance exact ivf serve".split(' ').chain(more.split_whitespace()) {
+        for suite in "reduce distance exact graph ivf serve".split(' ').chain(more.split_whitespace()) {
             let of: Vec<&Value> = lines.iter().filter(|line| line["suite"] == suite).collect();
             let start = format!("nearfield-bench {suite} ");
             assert!(
