@@ -37,6 +37,12 @@ mod sealed {
     impl Sealed for i32 {
         const DTYPE: &'static str = "<i4";
     }
+    impl Sealed for u32 {
+        const DTYPE: &'static str = "<u4";
+    }
+    impl Sealed for u64 {
+        const DTYPE: &'static str = "<u8";
+    }
 }
 use sealed::Sealed;
 
@@ -89,7 +95,7 @@ pub fn write_npy<T: NpyValue>(path: impl AsRef<Path>, shape: [usize; 2], values:
     let path = path.as_ref();
     check_shape("values", shape, values.len())?;
     whole(path, size_of_val(values) as u64, |file| {
-        file.write_all(&write_header(T::DTYPE, shape))?;
+        file.write_all(&write_header(T::DTYPE, &shape))?;
         write_values(file, values)
     })
 }
@@ -132,7 +138,7 @@ impl<T: Element + NpyValue> VectorWriter<T> {
         };
         let other = T::KIND.extension();
         let header = match Location::new(path).ending.as_str() {
-            "npy" => write_header(T::DTYPE, shape),
+            "npy" => write_header(T::DTYPE, &shape),
             ending if ending == other => binary_header(path, shape)?,
             ending => {
                 let needed = format!("a name that ends in .npy or .{other} for {}", T::DTYPE);
@@ -195,8 +201,8 @@ pub fn write_truth(path: impl AsRef<Path>, ids: &Ids, distances: &[f32]) -> Resu
             let bytes = size_of_val(&ids.values[..]) + size_of_val(distances);
             whole(path, bytes as u64, |file| {
                 let mut zip = ZipArchiveWriter::new(file);
-                write_member(&mut zip, "ids.npy", shape, &ids.values)?;
-                write_member(&mut zip, "distances.npy", shape, distances)?;
+                write_member(&mut zip, "ids.npy", &shape, &ids.values)?;
+                write_member(&mut zip, "distances.npy", &shape, distances)?;
                 zip.finish().map_err(IoError::other).map(drop)
             })
         }
@@ -216,18 +222,70 @@ pub fn write_truth(path: impl AsRef<Path>, ids: &Ids, distances: &[f32]) -> Resu
     }
 }
 
-/// Writes a stored member without a date, so that the same values always give the same bytes.
+/// Writes a sparse matrix `[rows, rows]` in the form CSR to an `.npz` that `scipy.sparse.load_npz` reads, as the graph of rows with these
+/// `ids`. The ids stand beside the matrix, in the member `ids` (u64).
+///
+/// The entries of row `r` are `indices[indptr[r]..indptr[r + 1]]`, with their values in the same places of `data`:
+/// [`KnnGraph::to_csr`](crate::KnnGraph::to_csr) makes them. The file appears whole or not at all, as with [`write_npy`].
+///
+/// # Errors
+/// [`Error::Argument`] if `indptr` has not a start for each id and one end, or the numbers of indices and values differ from it.
+/// [`Error::Io`] if the file cannot be written; nothing is left behind then.
+///
+/// ```no_run
+/// # use nearfield::{Device, Flat, Metric, Symmetry};
+/// # let index = Flat::builder(&Device::host(), Metric::L2, 1).build()?;
+/// let graph = index.knn_graph(15)?;
+/// let csr = graph.to_csr(Symmetry::Union)?;
+/// nearfield::io::write_csr("graph.npz", graph.ids(), &csr.indptr, &csr.indices, &csr.data)?;
+/// # Ok::<(), nearfield::Error>(())
+/// ```
+pub fn write_csr(
+    path: impl AsRef<Path>,
+    ids: &[u64],
+    indptr: &[u64],
+    indices: &[u32],
+    data: &[f32],
+) -> Result<()> {
+    let rows = ids.len();
+    check_shape("indptr", [rows + 1, 1], indptr.len())?;
+    let entries = indptr[rows] as usize;
+    check_shape("indices", [entries, 1], indices.len())?;
+    check_shape("data", [entries, 1], data.len())?;
+    let bytes = size_of_val(ids) + size_of_val(indptr) + size_of_val(indices) + size_of_val(data);
+    whole(path.as_ref(), bytes as u64, |file| {
+        let mut zip = ZipArchiveWriter::new(file);
+        write_bytes(&mut zip, "format.npy", ("|S3", &[]), b"csr")?;
+        write_member(&mut zip, "shape.npy", &[2], &[rows as i64; 2])?;
+        write_member(&mut zip, "indptr.npy", &[rows + 1], indptr)?;
+        write_member(&mut zip, "indices.npy", &[entries], indices)?;
+        write_member(&mut zip, "data.npy", &[entries], data)?;
+        write_member(&mut zip, "ids.npy", &[rows], ids)?;
+        zip.finish().map_err(IoError::other).map(drop)
+    })
+}
+
 fn write_member<T: Sealed>(
     zip: &mut ZipArchiveWriter<impl Write>,
     name: &str,
-    shape: [usize; 2],
+    shape: &[usize],
     values: &[T],
+) -> IoResult<()> {
+    write_bytes(zip, name, (T::DTYPE, shape), bytemuck::cast_slice(values))
+}
+
+/// Writes a stored member, an array of this type and shape, without a date, so that the same values always give the same bytes.
+fn write_bytes(
+    zip: &mut ZipArchiveWriter<impl Write>,
+    name: &str,
+    (dtype, shape): (&str, &[usize]),
+    bytes: &[u8],
 ) -> IoResult<()> {
     let member = zip.new_file(name).compression_method(CompressionMethod::STORE);
     let (mut entry, config) = member.start().map_err(IoError::other)?;
     let mut writer = config.wrap(&mut entry);
-    writer.write_all(&write_header(T::DTYPE, shape))?;
-    write_values(&mut writer, values)?;
+    writer.write_all(&write_header(dtype, shape))?;
+    writer.write_all(bytes)?;
     let (_, descriptor) = writer.finish().map_err(IoError::other)?;
     entry.finish(descriptor).map_err(IoError::other)?;
     Ok(())

@@ -5,10 +5,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Result;
-use arrow::array::types::{Float16Type, Float32Type, Float64Type, Int64Type, UInt8Type};
+use arrow::array::types::{Float16Type, Float32Type, Float64Type, Int64Type, UInt8Type, UInt64Type};
 use arrow::array::{
-    ArrayRef, BinaryArray, FixedSizeListArray, Float16Array, Int32Array, LargeListArray, ListArray,
-    RecordBatch,
+    Array, ArrayRef, AsArray, BinaryArray, FixedSizeListArray, Float16Array, Int32Array, LargeListArray,
+    ListArray, RecordBatch,
 };
 use arrow::buffer::NullBuffer;
 use arrow::compute::cast;
@@ -17,6 +17,7 @@ use arrow::ipc::writer::{FileWriter, StreamWriter};
 use nearfield::Matrix;
 use nearfield::io::{VectorFile, write_npy};
 use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use serde_json::json;
 
 use crate::Here;
@@ -272,4 +273,35 @@ fn columns_of_bytes_are_bits_where_the_caller_says_so() -> Result<()> {
 /// Vectors of one element.
 fn lists_of_one(rows: usize) -> ArrayRef {
     lists(vec![some(&[1.0]); rows])
+}
+
+#[test]
+fn graphs_and_pairs_are_written_as_columns() -> Result<()> {
+    let here = Here::new()?;
+    here.write("rows.npy", [4, 1], &[0.0, 1.0, 3.0, 3.5])?;
+    for (command, columns) in [
+        ("graph -k 2", &["row", "rank", "id"][..]),
+        ("graph -k 2 --stream", &["row", "rank", "id"]),
+        ("pairs --radius 2.1", &["a", "b"]),
+        ("dedup --threshold 2.1", &["id", "near"]),
+    ] {
+        let command = format!("{command} --device host --metric l2 --rows rows.npy --force");
+        here.run(&format!("{command} --out found.parquet"))?;
+        here.run(&format!("{command} --out found.csv"))?;
+        let mut lines = vec![[columns, &["distance"]].concat().join(",")];
+        let file = File::open(here.at("found.parquet"))?;
+        for batch in ParquetRecordBatchReaderBuilder::try_new(file)?.build()? {
+            let batch = batch?;
+            let distances = batch.column(columns.len()).as_primitive::<Float32Type>();
+            for row in 0..batch.num_rows() {
+                let ids = (0..columns.len()).map(|place| batch.column(place).as_primitive::<UInt64Type>());
+                let mut fields: Vec<String> = ids.map(|ids| ids.value(row).to_string()).collect();
+                fields.push(distances.value(row).to_string());
+                lines.push(fields.join(","));
+            }
+        }
+        assert_eq!(lines.join("\n") + "\n", here.text("found.csv")?, "{command}");
+        assert!(lines.len() > 3, "{command}: {lines:?}");
+    }
+    Ok(())
 }

@@ -27,21 +27,51 @@ fn graph_writes_the_nearest_other_rows_of_every_row() -> Result<()> {
     let printed = here.run(&format!("graph {OF_ROWS}"))?;
     assert!(printed.contains("edges      30 edges"), "fewer rows than k: {printed}");
 
+    assert_eq!(here.run(&format!("graph {OF_ROWS} -k 1 --stream --out -"))?, piped);
+    let streamed = here.record(&format!("graph {OF_ROWS} -k 1 --stream"))?;
+    assert_eq!(streamed["edges"], json!(6), "{streamed}");
+
     here.run("build --device host --metric l2 --index ivf --lists 2 --rows rows.npy --out index.nf")?;
     let of_index = "graph --device host --index-file index.nf -k 1";
     here.run(&format!("{of_index} --probes 2 --out - "))?;
     here.run("build --device host --metric l2 --rows rows.npy --out flat.nf")?;
+    #[cfg(not(feature = "parquet"))]
+    here.fail(
+        &format!("graph {OF_ROWS}"),
+        &[("--out new.parquet", &["--out", "needed a program with the feature `parquet`"])],
+    )?;
     here.fail(
         "graph --device host",
         &[
             ("--rows rows.npy --out graph.csv", &["--out", "--force"]),
-            ("--rows rows.npy --out graph.txt", &["--out", ".csv"]),
+            ("--rows rows.npy --out graph.txt", &["--out", ".csv, .parquet, .npz"]),
+            ("--rows rows.npy --out new.csv --symmetry union", &["--symmetry: needed --out of a .npz"]),
+            ("--rows rows.npy --out new.npz --stream", &["--stream: needed --out of a table"]),
             ("--rows rows.npy --out - --json", &["--out -: needed no --json"]),
             ("--rows rows.npy -k 0", &["-k", "at least 1"]),
             ("--index-file flat.nf --probes 1", &["--probes: needed an ivf index"]),
             ("--index-file rows.npy", &["--index-file: needed an index"]),
             ("", &["--rows"]),
         ],
+    )
+}
+
+#[test]
+fn graph_writes_a_sparse_matrix() -> Result<()> {
+    let here = rows()?;
+    let of = |symmetry: &str| -> Result<(serde_json::Value, Vec<i64>, Vec<f32>)> {
+        let found = here.record(&format!("graph {OF_ROWS} -k 1 {symmetry} --out g.npz --force"))?;
+        let ids = nearfield::io::read_ids(here.at("g.npz:indices"))?.values;
+        Ok((found["edges"].clone(), ids, nearfield::io::read_values(here.at("g.npz:data"))?))
+    };
+    let (edges, indices, data) = of("")?;
+    assert_eq!((edges, indices), (json!(6), vec![1, 2, 1, 5, 2, 3]));
+    assert_eq!(data, [1.0, 0.9, 0.9, 0.5, 0.9, 0.5]);
+    assert_eq!(of("--symmetry union")?.0, json!(8));
+    assert_eq!(of("--symmetry intersection")?.0, json!(4));
+    here.fail(
+        &format!("pairs {OF_ROWS} --radius 1"),
+        &[("--out pairs.npz", &[".csv, .parquet", "for a graph"])],
     )
 }
 

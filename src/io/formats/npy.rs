@@ -36,14 +36,14 @@ impl Header {
 }
 
 /// The header of an array in C order, `[rows, width]`.
-pub(in crate::io) fn write_header(dtype: &str, shape: [usize; 2]) -> Vec<u8> {
-    let [rows, width] = shape;
-    let mut text = format!("{{'descr': '{dtype}', 'fortran_order': False, 'shape': ({rows}, {width}, ), }}");
+pub(in crate::io) fn write_header(dtype: &str, shape: &[usize]) -> Vec<u8> {
+    let shape: String = shape.iter().map(|length| format!("{length}, ")).collect();
+    let mut text = format!("{{'descr': '{dtype}', 'fortran_order': False, 'shape': ({shape}), }}");
     // The last byte is a newline.
     let padded = (PREFIX - 2 + text.len() + 1).next_multiple_of(ALIGNMENT) - (PREFIX - 2);
     text.push_str(&" ".repeat(padded - 1 - text.len()));
     text.push('\n');
-    // One line of two numbers is far below the limit of version 1.
+    // One line of a few numbers is far below the limit of version 1.
     [MAGIC, &[1, 0], &(text.len() as u16).to_le_bytes(), text.as_bytes()].concat()
 }
 

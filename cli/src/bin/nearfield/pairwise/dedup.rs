@@ -64,6 +64,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
+    args.given.needs_table()?;
     let order = args.order.as_ref().map(read_row_ids).transpose().context("--order")?;
     let (index, load) =
         args.given.open(Some(("--order", args.order.as_deref())), Some(("--kept", args.kept.as_deref())))?;
@@ -81,7 +82,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     drop(bar);
     args.given.write(&["id", "near", "distance"], |table| {
         for one in &found.removed {
-            table.write_record([one.id.to_string(), one.near.to_string(), one.distance.to_string()])?;
+            table.add([one.id, one.near], one.distance)?;
         }
         Ok(())
     })?;

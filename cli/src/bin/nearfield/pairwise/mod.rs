@@ -3,6 +3,7 @@
 pub(crate) mod dedup;
 pub(crate) mod graph;
 pub(crate) mod pairs;
+mod table;
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -10,12 +11,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use nearfield::io::write_file;
-use nearfield::{ElementKind, Flat, Index, Metric};
+use nearfield::{ElementKind, Error, Flat, Index, Metric};
 
 use nearfield_cli::given::arguments::{self, Threads};
 use nearfield_cli::given::files;
 use nearfield_cli::given::places::Places;
 use nearfield_cli::terminal::output;
+use table::Table;
 
 /// The rows, where they are searched, and where the answer goes.
 #[derive(Debug, clap::Args)]
@@ -36,8 +38,8 @@ pub(crate) struct Given {
     places: Places,
     #[command(flatten)]
     pub(crate) threads: Threads,
-    /// Write all that was found to this csv, or to the standard output (-)
-    #[arg(long, value_name = "OUT.csv", value_parser = out)]
+    /// Write all that was found to this file: .csv, .parquet (of a graph also .npz), or - for csv on the standard output
+    #[arg(long, value_name = "OUT", value_parser = out)]
     out: Option<PathBuf>,
     /// Replace an existing file
     #[arg(long)]
@@ -48,10 +50,32 @@ pub(crate) struct Given {
 }
 
 fn out(text: &str) -> Result<PathBuf> {
-    if text == "-" { Ok(text.into()) } else { files::output_path(text, &["csv"]) }
+    if text == "-" {
+        return Ok(text.into());
+    }
+    let path = files::output_path(text, &[&Table::ENDINGS[..], &[MATRIX]].concat())?;
+    Table::check(&path)?;
+    Ok(path)
 }
 
+/// The ending of a sparse matrix, which a graph alone is.
+const MATRIX: &str = "npz";
+
 impl Given {
+    /// The file of a sparse matrix, if one was asked for.
+    fn matrix(&self) -> Option<&Path> {
+        let is_matrix =
+            |path: &&Path| path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case(MATRIX));
+        self.out.as_deref().filter(is_matrix)
+    }
+
+    /// Refuses a sparse matrix.
+    fn needs_table(&self) -> Result<()> {
+        let Some(path) = self.matrix() else { return Ok(()) };
+        let needed = Table::ENDINGS.map(|ending| format!(".{ending}")).join(", ");
+        bail!("--out: needed a name that ends in {needed}, {} is for a graph", path.display())
+    }
+
     /// Whether the answer takes the standard output.
     fn is_piped(&self) -> bool {
         self.out.as_deref() == Some(Path::new("-"))
@@ -91,19 +115,15 @@ impl Given {
         Ok((index, start.elapsed()))
     }
 
-    /// Writes records of these columns where the user wants them.
-    fn write(&self, columns: &[&str], records: impl FnOnce(&mut Csv<'_>) -> io::Result<()>) -> Result<()> {
+    /// Writes a table of these columns where the user wants it. Without `--out` it is found all the same.
+    fn write(&self, columns: &[&str], fill: impl FnOnce(&mut Table<'_>) -> io::Result<()>) -> Result<()> {
+        let Some(path) = &self.out else { return Ok(fill(&mut Table::Nothing)?) };
         let write = |to: &mut (dyn Write + Send)| {
-            let mut table = csv::Writer::from_writer(to);
-            table.write_record(columns)?;
-            records(&mut table)?;
-            table.flush()
+            let mut table = Table::start(to, Some(path), columns)?;
+            fill(&mut table)?;
+            table.finish()
         };
-        match &self.out {
-            None => Ok(()),
-            Some(_) if self.is_piped() => Ok(write(&mut io::stdout())?),
-            Some(path) => write_file(path, write).context("--out"),
-        }
+        if self.is_piped() { Ok(write(&mut io::stdout())?) } else { write_file(path, write).context("--out") }
     }
 
     /// Prints what was done, unless the standard output has the answer.
@@ -141,8 +161,23 @@ impl Given {
     }
 }
 
+/// Calls a visit of the library with a function that takes what writing gave. The errors of a visitor are those of the library alone: that
+/// of writing goes around it.
+fn writing(
+    visit: impl FnOnce(&mut (dyn FnMut(io::Result<()>) -> nearfield::Result<()> + Send)) -> nearfield::Result<()>,
+) -> io::Result<()> {
+    let mut refused = None;
+    let visited = visit(&mut |written| {
+        written.map_err(|error| {
+            refused = Some(error);
+            Error::Interrupted
+        })
+    });
+    match refused {
+        Some(error) => Err(error),
+        None => visited.map_err(io::Error::other),
+    }
+}
+
 /// An argument and its file, if it is given.
 type Named<'a> = (&'a str, Option<&'a Path>);
-
-/// A csv that is being written.
-type Csv<'w> = csv::Writer<&'w mut (dyn Write + Send)>;

@@ -1,13 +1,12 @@
 //! `nearfield pairs`: the pairs of rows within a radius.
 
-use std::io;
 use std::time::Instant;
 
 use anyhow::Result;
-use nearfield::{Error, SearchOptions};
+use nearfield::SearchOptions;
 use serde_json::json;
 
-use super::Given;
+use super::{Given, writing};
 use nearfield_cli::given::arguments;
 use nearfield_cli::terminal::output;
 use nearfield_cli::terminal::progress::bar;
@@ -28,6 +27,7 @@ pairs are counted, and none of them is kept.
 const EXAMPLES: &str = "\
 Examples:
   nearfield pairs --rows base.npy --radius 0.1 --out pairs.csv
+  nearfield pairs --rows base.npy --radius 0.1 --out pairs.parquet
   nearfield pairs --rows ubinary.npy --bits --radius 20";
 
 #[derive(Debug, clap::Args)]
@@ -41,35 +41,20 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
+    args.given.needs_table()?;
     let (index, load) = args.given.open(None, None)?;
     let bar = bar("compare", index.len());
     let progress = |done: usize| bar.set_position(done as u64);
     let options = SearchOptions::within(args.radius).progress(&progress);
     let start = Instant::now();
     let mut count = 0;
-    if args.given.out.is_none() {
-        index.visit_pairs(&options, &mut |pairs| {
-            count += pairs.len();
-            Ok(())
-        })?;
-    }
-    // What writing refused, because the call below has errors of the library alone.
-    let mut refused = None;
     args.given.write(&["a", "b", "distance"], |table| {
-        let found = index.visit_pairs(&options, &mut |pairs| {
-            count += pairs.len();
-            let mut written = pairs.iter().map(|pair| {
-                table.write_record([pair.a.to_string(), pair.b.to_string(), pair.distance.to_string()])
-            });
-            written.try_for_each(|written| written).map_err(|error| {
-                refused = Some(io::Error::from(error));
-                Error::Interrupted
+        writing(|check| {
+            index.visit_pairs(&options, &mut |pairs| {
+                count += pairs.len();
+                check(pairs.iter().try_for_each(|pair| table.add([pair.a, pair.b], pair.distance)))
             })
-        });
-        match refused.take() {
-            Some(error) => Err(error),
-            None => found.map_err(io::Error::other),
-        }
+        })
     })?;
     let compare = start.elapsed();
     drop(bar);
