@@ -3,8 +3,7 @@
 use nearfield::{Device, DuplicateOptions, Flat, Metric, Symmetry};
 
 fn main() -> Result<(), nearfield::Error> {
-    let mut index = Flat::builder(&Device::best()?, Metric::L2, 1).build()?;
-    index.add(&[[0.0f32], [9.0], [0.1], [8.5]])?;
+    let index = Flat::from_rows(&Device::best()?, Metric::L2, &[[0.0f32], [9.0], [0.1], [8.5]])?;
 
     let graph = index.knn_graph(1)?;
     assert_eq!(graph.neighbors().ids(), [2, 3, 0, 1]);

@@ -102,6 +102,46 @@ impl Flat {
         FlatBuilder { settings: Settings::new(devices.into(), metric, dim) }
     }
 
+    /// An index of these rows, `[rows, dim]`, of their type, under the ids from 0 on: for a matrix that is searched, or of which the rows
+    /// are compared, without more options.
+    ///
+    /// # Errors
+    /// As [`FlatBuilder::build`] and [`add`](Self::add).
+    ///
+    /// ```
+    /// use nearfield::{Device, Flat, Metric};
+    /// let rows = [[0.0f32, 0.0], [0.0, 1.0], [5.0, 5.0]];
+    /// let graph = Flat::from_rows(&Device::host(), Metric::L2, &rows)?.knn_graph(1)?;
+    /// assert_eq!(graph.neighbors().row(2)[0].id, 1);
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
+    pub fn from_rows<'r>(
+        devices: impl Into<Devices>,
+        metric: Metric,
+        rows: impl Into<Vectors<'r>>,
+    ) -> Result<Self> {
+        let devices = devices.into();
+        devices.clone().block_on(Self::boxed_from_rows(devices, metric, rows.into()))
+    }
+
+    /// [`from_rows`](Self::from_rows) without blocking.
+    pub async fn from_rows_async<'r>(
+        devices: impl Into<Devices>,
+        metric: Metric,
+        rows: impl Into<Vectors<'r>>,
+    ) -> Result<Self> {
+        Self::boxed_from_rows(devices.into(), metric, rows.into()).await
+    }
+
+    fn boxed_from_rows(devices: Devices, metric: Metric, rows: Vectors<'_>) -> Boxed<'_, Self> {
+        Box::pin(async move {
+            let builder = Self::builder(devices, metric, rows.dim()).elements(rows.kind());
+            let mut index = builder.capacity(rows.rows()).build_async().await?;
+            index.boxed_add(rows, &AddOptions::new()).await?;
+            Ok(index)
+        })
+    }
+
     async fn of(settings: Settings) -> Result<Self> {
         #[cfg(not(target_arch = "wasm32"))]
         if let (Residency::Mapped, Some(path)) = (settings.resources.residency, &settings.resources.file) {

@@ -13,7 +13,7 @@ use crate::engine::Allowed;
 use crate::error::Result;
 use crate::index::common::Common;
 use crate::index::pairwise::forest::Forest;
-use crate::index::pairwise::graph::{KnnGraph, PIECES};
+use crate::index::pairwise::graph::KnnGraph;
 use crate::index::pairwise::pairs::Pair;
 use crate::interrupt;
 use crate::kernels::{key_of, value_of};
@@ -283,7 +283,7 @@ impl<'g> Growth<'g> {
         others: &Allowed,
         k: usize,
     ) -> Result<()> {
-        for rows in rows.chunks_mut(PIECES * index.piece()) {
+        for rows in rows.chunks_mut(index.rows_at_once()) {
             interrupt::check()?;
             let ids = memory::collect(rows.iter().map(|one| self.graph.ids()[one.row as usize]))?;
             let queries = index.copies(&ids).await?;
@@ -323,8 +323,7 @@ mod tests {
             let values: Vec<f32> = (0..rows)
                 .flat_map(|_| [(100 * random.below(4) + random.below(9)) as f32, random.below(9) as f32])
                 .collect();
-            let mut index = Flat::builder(&Device::host(), Metric::L2, 2).build()?;
-            index.add(MatrixView::new(&values, 2)?)?;
+            let index = Flat::from_rows(&Device::host(), Metric::L2, MatrixView::new(&values, 2)?)?;
             let all = index.knn_graph(rows)?;
             let k = 1 + random.below(5);
             let core = all.core_distances(k)?;

@@ -43,8 +43,7 @@ impl KnnGraph {
     ///
     /// ```
     /// use nearfield::{Device, Flat, Metric, Symmetry};
-    /// let mut index = Flat::builder(&Device::host(), Metric::L2, 1).build()?;
-    /// index.add(&[[0.0f32], [1.0], [3.0]])?;
+    /// let index = Flat::from_rows(&Device::host(), Metric::L2, &[[0.0f32], [1.0], [3.0]])?;
     /// let graph = index.knn_graph(1)?;
     /// let nearest = graph.to_csr(Symmetry::Directed)?;
     /// assert_eq!((nearest.indptr, nearest.indices), (vec![0, 1, 2, 3], vec![1, 0, 1]));

@@ -34,8 +34,7 @@ macro_rules! pairwise_methods {
                 ///
                 /// ```
                 /// use nearfield::{Device, Flat, Metric};
-                /// let mut index = Flat::builder(&Device::host(), Metric::L2, 1).build()?;
-                /// index.add(&[[0.0f32], [0.0], [5.0], [7.0]])?;
+                /// let index = Flat::from_rows(&Device::host(), Metric::L2, &[[0.0f32], [0.0], [5.0], [7.0]])?;
                 /// let graph = index.knn_graph(2)?;
                 /// let nearest: Vec<u64> = graph.neighbors().iter().map(|row| row[0].id).collect();
                 /// assert_eq!(nearest, [1, 0, 3, 2]);
@@ -65,8 +64,7 @@ macro_rules! pairwise_methods {
                 ///
                 /// ```
                 /// use nearfield::{Device, Flat, Metric, SearchOptions};
-                /// let mut index = Flat::builder(&Device::host(), Metric::L2, 1).build()?;
-                /// index.add(&[[0.0f32], [1.0], [5.0]])?;
+                /// let index = Flat::from_rows(&Device::host(), Metric::L2, &[[0.0f32], [1.0], [5.0]])?;
                 /// let mut edges = 0;
                 /// index.visit_knn_graph(&SearchOptions::new(2), &mut |ids, neighbors| {
                 ///     assert_eq!(ids.len(), neighbors.queries());
@@ -93,8 +91,7 @@ macro_rules! pairwise_methods {
                 ///
                 /// ```
                 /// use nearfield::{Device, Flat, Metric, Pair};
-                /// let mut index = Flat::builder(&Device::host(), Metric::L2, 1).build()?;
-                /// index.add(&[[0.0f32], [4.0], [0.5]])?;
+                /// let index = Flat::from_rows(&Device::host(), Metric::L2, &[[0.0f32], [4.0], [0.5]])?;
                 /// assert_eq!(index.pairs_within(1.0)?, [Pair { a: 0, b: 2, distance: 0.5 }]);
                 /// # Ok::<(), nearfield::Error>(())
                 /// ```
@@ -124,8 +121,7 @@ macro_rules! pairwise_methods {
                 ///
                 /// ```
                 /// use nearfield::{Device, Flat, Metric, SearchOptions};
-                /// let mut index = Flat::builder(&Device::host(), Metric::L2, 1).build()?;
-                /// index.add(&[[0.0f32], [1.0], [1.5], [9.0]])?;
+                /// let index = Flat::from_rows(&Device::host(), Metric::L2, &[[0.0f32], [1.0], [1.5], [9.0]])?;
                 /// index.visit_pairs(&SearchOptions::within(1.2), &mut |pairs| {
                 ///     pairs.iter().for_each(|pair| println!("{} {} {}", pair.a, pair.b, pair.distance));
                 ///     Ok(())
@@ -150,8 +146,7 @@ macro_rules! pairwise_methods {
                 ///
                 /// ```
                 /// use nearfield::{Device, DuplicateOptions, Flat, Metric};
-                /// let mut index = Flat::builder(&Device::host(), Metric::L2, 1).build()?;
-                /// index.add(&[[0.0f32], [9.0], [0.1]])?;
+                /// let index = Flat::from_rows(&Device::host(), Metric::L2, &[[0.0f32], [9.0], [0.1]])?;
                 /// let found = index.duplicates(&DuplicateOptions::new(0.5))?;
                 /// assert_eq!((&found.kept[..], &found.groups[..]), (&[0, 1][..], &[vec![0, 2]][..]));
                 /// assert_eq!((found.removed[0].id, found.removed[0].near), (2, 0));
@@ -177,8 +172,7 @@ macro_rules! pairwise_methods {
                 ///
                 /// ```
                 /// use nearfield::{Device, Flat, Metric};
-                /// let mut index = Flat::builder(&Device::host(), Metric::L2, 1).build()?;
-                /// index.add(&[[0.0f32], [7.0], [1.0], [3.0]])?;
+                /// let index = Flat::from_rows(&Device::host(), Metric::L2, &[[0.0f32], [7.0], [1.0], [3.0]])?;
                 /// let tree = index.spanning_tree(1)?;
                 /// let edges: Vec<_> = tree.edges().iter().map(|edge| (edge.a, edge.b, edge.distance)).collect();
                 /// assert_eq!(edges, [(0, 2, 1.0), (2, 3, 2.0), (1, 3, 4.0)]);
@@ -214,8 +208,7 @@ macro_rules! pairwise_methods {
                 ///
                 /// ```
                 /// use nearfield::{Device, Flat, Metric, SearchOptions};
-                /// let mut index = Flat::builder(&Device::host(), Metric::L2, 1).build()?;
-                /// index.add(&[[0.0f32], [1.0], [2.0], [9.0]])?;
+                /// let index = Flat::from_rows(&Device::host(), Metric::L2, &[[0.0f32], [1.0], [2.0], [9.0]])?;
                 /// let found = index.dbscan(&SearchOptions::within(1.5), 3)?;
                 /// assert_eq!(found.labels, [Some(0), Some(0), Some(0), None]);
                 /// assert_eq!(found.is_core, [false, true, false, false]);

@@ -51,8 +51,7 @@ impl SpanningTree {
     ///
     /// ```
     /// use nearfield::{Device, Flat, Metric};
-    /// let mut index = Flat::builder(&Device::host(), Metric::L2, 1).build()?;
-    /// index.add(&[[0.0f32], [1.0], [9.0], [11.0]])?;
+    /// let index = Flat::from_rows(&Device::host(), Metric::L2, &[[0.0f32], [1.0], [9.0], [11.0]])?;
     /// let merges = index.spanning_tree(1)?.merges()?;
     /// let clusters: Vec<[u32; 2]> = merges.iter().map(|merge| merge.clusters).collect();
     /// assert_eq!(clusters, [[0, 1], [2, 3], [4, 5]]);
