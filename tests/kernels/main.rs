@@ -19,3 +19,4 @@ mod reduce;
 mod refine;
 mod screens;
 mod warm_up;
+mod widen_rows;

@@ -45,6 +45,8 @@ pub struct DeviceMatrix {
     engine: Engine,
     memory: MatrixMemory,
     norms: MatrixNorms,
+    /// The type of the numbers, which lie as f32: another only of copies of an index's rows.
+    kind: ElementKind,
     rows: usize,
     dim: usize,
     stride: usize,
@@ -89,7 +91,7 @@ impl DeviceMatrix {
                 (MatrixMemory::Host(values.into()), MatrixNorms::Host(squared.into()), dim)
             }
         };
-        Ok(Self { engine: engine.clone(), memory, norms, rows, dim, stride })
+        Ok(Self { engine: engine.clone(), memory, norms, kind: ElementKind::F32, rows, dim, stride })
     }
 
     blocking_and_async! { device;
@@ -126,20 +128,20 @@ impl DeviceMatrix {
             gpu.check_binding("vectors", bytes)?;
             let norms = MatrixNorms::in_buffer(norms_of(gpu, buffer, layout, rows).await?);
             let (engine, memory) = (device.engine.clone(), MatrixMemory::Gpu(buffer.clone().into()));
-            Ok(Self { engine, memory, norms, rows, dim, stride: layout.stride })
+            Ok(Self { engine, memory, norms, kind: ElementKind::F32, rows, dim, stride: layout.stride })
         })
     }
 
-    /// Rows of an index in a buffer of their own.
+    /// Rows of an index of this type in a buffer of their own, where they lie as f32.
     pub(crate) async fn of_copies(
         gpu: &Arc<Gpu>,
         copies: Buffer,
-        layout: RowLayout,
+        (layout, kind): (RowLayout, ElementKind),
         [rows, dim]: [usize; 2],
     ) -> Result<Self> {
         let norms = MatrixNorms::in_buffer(norms_of(gpu, &copies, layout, rows).await?);
         let (engine, memory) = (Engine::Gpu(gpu.clone()), MatrixMemory::Gpu(copies.into()));
-        Ok(Self { engine, memory, norms, rows, dim, stride: layout.stride })
+        Ok(Self { engine, memory, norms, kind, rows, dim, stride: layout.stride })
     }
 
     blocking_and_async! { self.engine;
@@ -248,6 +250,10 @@ impl DeviceMatrix {
     /// Elements per vector.
     pub fn dim(&self) -> usize {
         self.dim
+    }
+
+    pub(crate) fn kind(&self) -> ElementKind {
+        self.kind
     }
 
     /// Elements from the start of one vector to the start of the next.

@@ -106,7 +106,7 @@ impl<'a> Vectors<'a> {
     pub fn kind(&self) -> ElementKind {
         match self {
             Self::Host(vectors) => vectors.kind(),
-            Self::Device(_) => ElementKind::F32,
+            Self::Device(matrix) => matrix.kind(),
         }
     }
 

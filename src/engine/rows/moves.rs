@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::elements::{Element, with_type};
+use crate::elements::{Element, ElementKind, with_type};
 use crate::engine::device::matrices::DeviceMatrix;
 use crate::engine::rows::alive::Change;
 use crate::engine::rows::segments::{GpuRows, Segment, StoredRows, cut};
@@ -10,6 +10,7 @@ use crate::engine::screens::int8::codes::QuantizedRows;
 use crate::error::{Error, Result};
 use crate::gpu::{Buffer, BufferSlice, Commands, Request, RowLayout, budget_for, usable};
 use crate::kernels::move_rows::{self, Direction};
+use crate::kernels::widen_rows;
 use crate::memory;
 
 /// The most bytes that are staged at a time: enough to keep the device busy.
@@ -177,27 +178,37 @@ impl GpuRows {
         Ok(from)
     }
 
-    /// Copies of the rows in these slots, which are f32, in a matrix.
+    /// How copies of rows lie.
+    pub(crate) fn copied_layout(&self) -> RowLayout {
+        RowLayout::padded(ElementKind::F32, self.dim)
+    }
+
+    /// Copies of the rows in these slots in a matrix.
     pub(crate) async fn copies(&self, slots: &[u32]) -> Result<DeviceMatrix> {
-        let (gpu, count) = (&self.gpu, slots.len());
-        let bytes = count as u64 * self.layout.row_bytes();
+        let (gpu, count, layout) = (&self.gpu, slots.len(), self.copied_layout());
+        let bytes = count as u64 * layout.row_bytes();
         let (copies, list) =
             (gpu.create_storage("copies of rows", bytes)?, gpu.create_storage("slots", count as u64 * 4)?);
         gpu.upload_bytes(&list, 0, bytemuck::cast_slice(slots)).await?;
         let mut commands = Commands::new(gpu, None);
         self.encode_copies(&mut commands, (BufferSlice::all(&list), count), &copies)?;
         commands.submit();
-        DeviceMatrix::of_copies(gpu, copies, self.layout, [count, self.dim]).await
+        DeviceMatrix::of_copies(gpu, copies, (layout, self.layout.elements), [count, self.dim]).await
     }
 
-    /// Records copies of the rows in the slots of a list, one after another.
+    /// Records copies of the rows in the slots of a list, one after another, in f32.
     pub(crate) fn encode_copies(
         &self,
         commands: &mut Commands<'_>,
-        list: (BufferSlice<'_>, usize),
+        (slots, count): (BufferSlice<'_>, usize),
         copies: &Buffer,
     ) -> Result<()> {
-        encode_gather(commands, &self.sources()?, self.layout, list, copies)
+        let vectors = (self.copied_layout().stride / 4) as u32;
+        for (from, first_slot, rows) in self.sources()? {
+            let params = widen_rows::Params { vectors, positions: count as u32, first_slot, rows };
+            widen_rows::encode(commands, self.layout, &params, [from, slots, BufferSlice::all(copies)])?;
+        }
+        Ok(())
     }
 
     pub(crate) fn widen(&self, layout: RowLayout, row: &[u8], values: &mut Vec<f32>) {

@@ -105,8 +105,8 @@ impl Rows for GpuRows {
 
     fn copies<'f>(&'f self, slots: &'f [u32]) -> Boxed<'f, Option<DeviceMatrix>> {
         Box::pin(async move {
-            let bytes = slots.len() as u64 * self.layout.row_bytes();
-            if !self.layout.elements.is_wide() || bytes > self.gpu.adapter.capabilities.max_binding_bytes {
+            let bytes = slots.len() as u64 * self.copied_layout().row_bytes();
+            if !self.keeps_rows || bytes > self.gpu.adapter.capabilities.max_binding_bytes {
                 return Ok(None);
             }
             match self.copies(slots).await {

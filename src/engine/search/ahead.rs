@@ -102,7 +102,7 @@ impl Searched {
         });
         // On matrices alone.
         let tests = (codes == Codes::Bits(Tiles::Matrices)).then(Tiles::tested_first).flatten();
-        let has_pairs = codes == Codes::Int8(Tiles::Matrices) && keeps_rows && elements.is_wide();
+        let has_pairs = codes == Codes::Int8(Tiles::Matrices) && keeps_rows;
         let pairs = has_pairs.then(|| Tiles::of_pairs(Form::quantized(metric)));
         all.chain(tests).chain(pairs).collect()
     }

@@ -1,6 +1,6 @@
 //! The graph of nearest neighbours: those of every row among the others.
 
-use crate::elements::Matrix;
+use crate::elements::{ElementKind, Matrix};
 use crate::engine::{DeviceMatrix, SearchRequest, SearchResult, Vectors};
 use crate::error::{Error, Result};
 use crate::future::Boxed;
@@ -61,8 +61,8 @@ pub(crate) trait Searched: Sync {
 /// A function that takes some rows, by ascending id, and their neighbours.
 pub(crate) type Visit<'v> = &'v mut (dyn FnMut(&[u64], Neighbors) -> Result<()> + Send);
 
-/// Pieces of rows, as an index copies them, that are searched for at a time: 128 MiB of them.
-pub(super) const PIECES: usize = 8;
+/// Pieces of f32 rows, as an index copies them, that are searched for at a time: 128 MiB of them.
+const PIECES: usize = 8;
 
 /// Copies of an index's own rows, to be searched for: on its device or in the host's memory.
 pub(super) enum Copies {
@@ -143,7 +143,7 @@ async fn visit(
 ) -> Result<()> {
     let common = index.common();
     let mut done = 0;
-    for piece in rows.chunks(PIECES * common.piece()) {
+    for piece in rows.chunks(common.rows_at_once()) {
         interrupt::check()?;
         let queries = common.copies(piece).await?;
         let progress = |answered| options.progress.iter().for_each(|progress| progress(done + answered));
@@ -180,6 +180,11 @@ impl Searched for Common {
 }
 
 impl Common {
+    /// Rows that are searched for at a time. Copies on a device are f32.
+    pub(super) fn rows_at_once(&self) -> usize {
+        PIECES * ElementKind::F32.rows_of_piece(self.dim)
+    }
+
     /// Copies of the rows with these ids.
     pub(super) async fn copies(&self, ids: &[u64]) -> Result<Copies> {
         let slots = self.store.slots_of(ids)?;

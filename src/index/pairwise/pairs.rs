@@ -5,7 +5,6 @@ use crate::engine::Allowed;
 use crate::error::{Error, Result};
 use crate::future::Boxed;
 use crate::index::common::Common;
-use crate::index::pairwise::graph::PIECES;
 use crate::interrupt;
 use crate::memory;
 use crate::options::SearchOptions;
@@ -57,7 +56,7 @@ impl Common {
             let mut open = Bits::zeros(self.store.rows.end() as usize)?;
             slots.iter().for_each(|&slot| open.set(slot as usize, true));
             let (mut done, mut most) = (0, FIRST.min(PAIRS / rows.len().max(1)).max(1));
-            let largest = (rows.len() / PARTS).max(LEAST).min(PIECES * self.piece());
+            let largest = (rows.len() / PARTS).max(LEAST).min(self.rows_at_once());
             while done < rows.len() {
                 interrupt::check()?;
                 let piece = &rows[done..rows.len().min(done + most)];

@@ -2,7 +2,7 @@
 //! have no sample.
 
 use nearfield::internals::slots::Slots;
-use nearfield::{Flat, Metric, Neighbor, Quantization, SearchOptions};
+use nearfield::{ElementKind, Flat, Matrix, Metric, Neighbor, Quantization, SearchOptions};
 use nearfield_testing::{Random, view};
 
 use crate::common::{confined, is_nightly};
@@ -52,28 +52,38 @@ fn a_graph_by_pairs_is_that_of_searches() {
 }
 
 #[test]
-fn graphs_of_allowed_rows_are_those_of_searches() {
+fn graphs_of_allowed_rows_of_every_type_are_those_of_searches() {
+    use ElementKind::{BF16, F16, F32, I8, U8};
     if !is_nightly() {
         return;
     }
     let Some(device) = confined(7_000 * 32, BUDGETS[1]) else { return };
     let rows = ROWS + ROWS / 19;
-    let values = values(&mut Random::new(48), rows);
-    for (metric, k) in [(Metric::Cosine, 70), (Metric::L2, 1), (Metric::InnerProduct, 3)] {
-        let mut index = Flat::builder(&device, metric, DIM).build().expect("an index");
-        index.add(view(&values, DIM)).expect("rows");
+    let mut random = Random::new(48);
+    let floats = values(&mut random, rows);
+    let bytes: Vec<f32> = floats.iter().map(|value| (value / 4.0).round().rem_euclid(100.0)).collect();
+    for (metric, k, kind) in [
+        (Metric::Cosine, 70, F32),
+        (Metric::L2, 1, F16),
+        (Metric::InnerProduct, 3, BF16),
+        (Metric::Cosine, 5, I8),
+        (Metric::L2Squared, 15, U8),
+    ] {
+        let values = if kind.is_integer() { &bytes } else { &floats };
+        let values = Matrix::F32(values.clone(), DIM).to_kind(kind);
+        let index = Flat::from_rows(&device, metric, &values).expect("an index");
         let allowed = |id: u64| id % 20 != 3;
         let options = SearchOptions::new(k).filter(&allowed);
         let graph = index.knn_graph_with(&options).expect("a graph");
         let some: Vec<u64> = (0..rows as u64).filter(|&id| id % 101 == 0 && allowed(id)).collect();
-        let queries: Vec<f32> =
-            some.iter().flat_map(|&id| values[id as usize * DIM..][..DIM].iter().copied()).collect();
+        let queries = index.get(&some).expect("rows");
+        let queries = Matrix::F32(queries, DIM).to_kind(kind);
         let options = SearchOptions::new(k + 1).filter(&allowed);
-        let found = index.search_with(view(&queries, DIM), &options).expect("an answer").neighbors;
+        let found = index.search_with(&queries, &options).expect("an answer").neighbors;
         for (&id, hits) in some.iter().zip(&found) {
             let place = graph.ids().binary_search(&id).expect("the row is allowed");
             let others: Vec<Neighbor> = hits.iter().filter(|hit| hit.id != id).take(k).copied().collect();
-            assert_eq!(graph.neighbors().row(place), others, "{metric}, row {id}");
+            assert_eq!(graph.neighbors().row(place), others, "{metric}, {kind}, row {id}");
         }
     }
 }

@@ -53,9 +53,11 @@ pub(crate) fn graph<'f>(
     Box::pin(async move {
         let slots = found(rows, request)?;
         let k = request.k.min(slots.len().saturating_sub(1));
-        let (Some(codes), 1.., true) = (&rows.quantized, k, rows.layout.elements.is_wide()) else {
+        let (Some(codes), 1..) = (&rows.quantized, k) else { return Ok(None) };
+        // The tiles of pairs compare integers.
+        if codes.of_bits() {
             return Ok(None);
-        };
+        }
         // A row finds itself in a sample.
         let with_own = SearchRequest { k: k + 1, progress: None, ..*request };
         let Some(sample) = Sample::new(rows, &with_own, slots.len()) else { return Ok(None) };
@@ -109,7 +111,7 @@ async fn search_alone(
     table: &mut Table,
     id_of: IdOf<'_>,
 ) -> Result<bool> {
-    let at_once = (PIECE_BYTES / rows.layout.row_bytes()).max(1) as usize;
+    let at_once = (PIECE_BYTES / rows.copied_layout().row_bytes()).max(1) as usize;
     for piece in alone.chunks(at_once) {
         let own: Vec<u32> = piece.iter().map(|&row| slots[row]).collect();
         let Some(copies) = Rows::copies(rows, &own).await? else { return Ok(false) };
