@@ -71,13 +71,13 @@ pub(super) fn complete(
         last = last.max(hit.distance);
         left[id] = f64::INFINITY;
     }
+    let beyond = radius.and_then(|radius| hits.iter().find(|hit| hit.distance >= radius));
+    ensure!(beyond.is_none(), "{beyond:?} is not within the radius");
     let nearest = left.iter().copied().enumerate().min_by(|one, other| one.1.total_cmp(&other.1));
     let Some((row, distance)) = nearest.filter(|(_, distance)| distance.is_finite()) else { return Ok(()) };
     slack = slack.max(metric.error_bound(query, rows.row(row)));
     let limit = radius.map_or(last, f64::from);
     ensure!(distance >= limit - 2.0 * slack, "row {row} at {distance} was left out");
-    let beyond = radius.and_then(|radius| hits.iter().find(|hit| hit.distance >= radius));
-    ensure!(beyond.is_none(), "{beyond:?} is not within the radius");
     Ok(())
 }
 
@@ -110,5 +110,6 @@ mod tests {
         assert!(check(&[hit(0), hit(1)], Some(1.5), &|_| true) && check(&[], Some(0.0), &|_| true));
         assert!(!check(&[hit(0)], Some(1.5), &|_| true), "a row within the radius");
         assert!(!check(&[hit(0), hit(1)], Some(0.5), &|_| true), "a row beyond it");
+        assert!(!check(&[hit(0), hit(1), hit(2)], Some(0.5), &|_| true), "all rows");
     }
 }

@@ -151,6 +151,8 @@ impl Source {
 
     /// The number of queries in the file. A recipe generates any number.
     pub(super) fn queries_there(&self) -> Result<usize> {
+        let is_missing = self.rows_file.is_some() && self.queries_file.is_none();
+        ensure!(!is_missing, "--queries: needed a file beside --rows, given none");
         Ok(self
             .queries_file
             .as_ref()
@@ -192,10 +194,7 @@ impl Source {
                 queries.values.truncate(count * queries.dim);
                 Ok(queries)
             }
-            None => {
-                ensure!(self.rows_file.is_none(), "--queries: needed a file beside --rows, given none");
-                self.make("--batch", Part::Queries, count)
-            }
+            None => self.make("--batch", Part::Queries, count),
         }
     }
 

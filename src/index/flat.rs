@@ -120,8 +120,10 @@ impl Flat {
         metric: Metric,
         rows: impl Into<Vectors<'r>>,
     ) -> Result<Self> {
-        let devices = devices.into();
-        devices.clone().block_on(Self::boxed_from_rows(devices, metric, rows.into()))
+        let rows = rows.into();
+        let mut index = Self::builder_for(devices.into(), metric, &rows).build()?;
+        index.add(rows)?;
+        Ok(index)
     }
 
     /// [`from_rows`](Self::from_rows) without blocking.
@@ -130,16 +132,14 @@ impl Flat {
         metric: Metric,
         rows: impl Into<Vectors<'r>>,
     ) -> Result<Self> {
-        Self::boxed_from_rows(devices.into(), metric, rows.into()).await
+        let rows = rows.into();
+        let mut index = Self::builder_for(devices.into(), metric, &rows).build_async().await?;
+        index.add_async(rows).await?;
+        Ok(index)
     }
 
-    fn boxed_from_rows(devices: Devices, metric: Metric, rows: Vectors<'_>) -> Boxed<'_, Self> {
-        Box::pin(async move {
-            let builder = Self::builder(devices, metric, rows.dim()).elements(rows.kind());
-            let mut index = builder.capacity(rows.rows()).build_async().await?;
-            index.boxed_add(rows, &AddOptions::new()).await?;
-            Ok(index)
-        })
+    fn builder_for(devices: Devices, metric: Metric, rows: &Vectors<'_>) -> FlatBuilder {
+        Self::builder(devices, metric, rows.dim()).elements(rows.kind()).capacity(rows.rows())
     }
 
     async fn of(settings: Settings) -> Result<Self> {

@@ -229,7 +229,8 @@ pub fn write_truth(path: impl AsRef<Path>, ids: &Ids, distances: &[f32]) -> Resu
 /// [`KnnGraph::to_csr`](crate::KnnGraph::to_csr) makes them. The file appears whole or not at all, as with [`write_npy`].
 ///
 /// # Errors
-/// [`Error::Argument`] if `indptr` has not a start for each id and one end, or the numbers of indices and values differ from it.
+/// [`Error::Argument`] if `indptr` has not a start for each id and one end, ascending from 0, if the numbers of indices and values differ from
+/// it, and for an index that is no row.
 /// [`Error::Io`] if the file cannot be written; nothing is left behind then.
 ///
 /// ```no_run
@@ -252,6 +253,12 @@ pub fn write_csr(
     let entries = indptr[rows] as usize;
     check_shape("indices", [entries, 1], indices.len())?;
     check_shape("data", [entries, 1], data.len())?;
+    if indptr[0] != 0 || !indptr.is_sorted() {
+        return Err(Error::argument("indptr", "numbers that ascend from 0", format!("from {}", indptr[0])));
+    }
+    if let Some(beyond) = indices.iter().find(|&&index| index as usize >= rows) {
+        return Err(Error::argument("indices", format!("numbers below {rows}"), beyond));
+    }
     let bytes = size_of_val(ids) + size_of_val(indptr) + size_of_val(indices) + size_of_val(data);
     whole(path.as_ref(), bytes as u64, |file| {
         let mut zip = ZipArchiveWriter::new(file);

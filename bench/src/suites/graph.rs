@@ -173,12 +173,17 @@ impl Args {
         let elements: Option<Value> =
             (self.elements != ElementKind::F32).then(|| self.elements.name().into());
         run.start(json!({
-            "rows": index.len(), "dim": index.dim(), "k": k, "radius": radius,
+            "rows": index.len(), "dim": index.dim(), "k": k, "radius": radius.map(shortest),
             "metric": index.metric().name(), "elements": elements,
             "data": self.source.name_of(index.len()), "screened": index.is_quantized(), "scratch": run.scratch(),
             "places": run.of_places(index.residency(), is_streamed),
         }))
     }
+}
+
+/// The f64 with the fewest digits that is this number in f32: 0.1, not 0.10000000149011612.
+fn shortest(number: f32) -> f64 {
+    number.to_string().parse().unwrap_or(number.into())
 }
 
 /// Checks the neighbours of a row among the others against f64.
@@ -189,6 +194,8 @@ fn check(metric: Metric, rows: View<'_>, row: usize, hits: &[Neighbor], radius: 
 
 /// Compares a graph with a search of all rows for a neighbour more than k.
 fn compare(graph: &KnnGraph, found: &Neighbors, k: usize) -> Result<()> {
+    let (needed, given) = (found.queries(), graph.ids().len());
+    ensure!(given == needed, "needed {needed} rows, found {given}");
     for (row, (own, hits)) in graph.ids().iter().zip(found).enumerate() {
         let others = hits.iter().filter(|hit| hit.id != *own).take(k);
         ensure!(

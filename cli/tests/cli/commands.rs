@@ -247,14 +247,20 @@ fn a_reader_that_leaves_early_is_no_failure() -> Result<()> {
     if !has_device() {
         return Ok(());
     }
-    for argument in ["info", "demo", "--help"] {
-        let mut child =
-            PROGRAM.command().arg(argument).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let graph =
+        format!("graph --device host --rows {}/data/base.f16.npy --out -", env!("CARGO_MANIFEST_DIR"));
+    for arguments in ["info", "demo", "--help", &graph] {
+        let mut child = PROGRAM
+            .command()
+            .args(arguments.split(' '))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()?;
         drop(child.stdout.take());
         let output = child.wait_with_output()?;
         let complaint = String::from_utf8_lossy(&output.stderr);
         let quiet = !complaint.contains("panicked") && !complaint.contains("error: ");
-        ensure!(output.status.success() && quiet, "{argument}: {} {complaint}", output.status);
+        ensure!(output.status.success() && quiet, "{arguments}: {} {complaint}", output.status);
     }
     Ok(())
 }

@@ -163,7 +163,7 @@ impl DeviceMatrix {
         async to_host_async;
     }
 
-    /// The vectors on the host, without padding.
+    /// The vectors on the host, without padding, in f32 as they lie.
     pub(crate) async fn fetched(&self) -> Result<Matrix> {
         let Self { dim, stride, .. } = *self;
         let mut values = self.memory.read(&self.engine, self.rows * stride).await?;

@@ -102,7 +102,7 @@ impl<'a> Vectors<'a> {
         }
     }
 
-    /// The element type. Matrices on a device are f32.
+    /// The element type: of a matrix on a device f32, whatever it was uploaded as.
     pub fn kind(&self) -> ElementKind {
         match self {
             Self::Host(vectors) => vectors.kind(),

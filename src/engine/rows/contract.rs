@@ -119,8 +119,8 @@ pub(crate) trait Rows: Debug + Send + Sync {
     /// The rows in these slots, `[slots, dim]`: their bytes as they are stored, without padding.
     fn fetch_bytes<'f>(&'f self, slots: &'f [u32]) -> Boxed<'f, Vec<u8>>;
 
-    /// Copies of the rows in these slots on their device, to be searched for; none where they lie elsewhere, are not f32, or where the device
-    /// has no memory or no binding for them.
+    /// Copies of the rows in these slots on their device, to be searched for; none where they lie elsewhere, are bits in lists, or where the
+    /// device has no memory or no binding for them.
     fn copies<'f>(&'f self, _slots: &'f [u32]) -> Boxed<'f, Option<DeviceMatrix>> {
         Box::pin(ready(Ok(None)))
     }

@@ -4,6 +4,7 @@ use std::future::ready;
 use std::sync::Arc;
 
 use crate::bits::Bits;
+use crate::elements::ElementKind;
 use crate::engine::device::matrices::DeviceMatrix;
 use crate::engine::device::vectors::Vectors;
 use crate::engine::lists::ahead;
@@ -106,7 +107,10 @@ impl Rows for GpuRows {
     fn copies<'f>(&'f self, slots: &'f [u32]) -> Boxed<'f, Option<DeviceMatrix>> {
         Box::pin(async move {
             let bytes = slots.len() as u64 * self.copied_layout().row_bytes();
-            if !self.keeps_rows || bytes > self.gpu.adapter.capabilities.max_binding_bytes {
+            // The host makes numbers of the queries of lists of bits.
+            let are_bits_in_lists = self.lists.is_some() && self.layout.elements == ElementKind::Bits;
+            let fits = bytes <= self.gpu.adapter.capabilities.max_binding_bytes;
+            if !self.keeps_rows || are_bits_in_lists || !fits {
                 return Ok(None);
             }
             match self.copies(slots).await {

@@ -307,7 +307,7 @@ impl<'a> QueryBuffers<'a> {
         self.add(commands, queries, numbers, 0).await
     }
 
-    /// The same for copies of the f32 rows in the slots of a list.
+    /// The same for copies of the rows in the slots of a list.
     pub(crate) async fn begin_with_rows(
         self,
         commands: &mut Commands<'_>,

@@ -5,7 +5,10 @@ use std::fs;
 use anyhow::{Context, Result, ensure};
 use half::f16;
 use nearfield::Matrix;
-use nearfield::io::{Ids, VectorFile, VectorWriter, read_distances, read_ids, write_npy, write_truth};
+use nearfield::io::{
+    Ids, VectorFile, VectorWriter, read_distances, read_ids, read_row_ids, read_values, write_csr, write_npy,
+    write_truth,
+};
 use tempfile::TempDir;
 
 use super::bytes::{small, write};
@@ -86,6 +89,35 @@ fn vectors_are_written_piece_by_piece() -> Result<()> {
         ensure!(error.contains("2^63") && error.contains(&shape[0].to_string()), "{error}");
     }
     assert_eq!(fs::read_dir(directory.path())?.count(), 3);
+    Ok(())
+}
+
+/// The members that `scipy.sparse.load_npz` asks for, and the ids.
+#[test]
+fn a_sparse_matrix_has_what_scipy_reads() -> Result<()> {
+    let directory = TempDir::new()?;
+    let path = directory.path().join("g.npz");
+    let (ids, indptr, indices, data) = ([7, 3, 9], [0, 1, 1, 3], [2, 0, 1], [0.5f32, 1.5, 2.5]);
+    write_csr(&path, &ids, &indptr, &indices, &data)?;
+    let member = |name: &str| read_row_ids(format!("{}:{name}", path.display()));
+    assert_eq!((member("shape")?, member("ids")?), (vec![3, 3], vec![7, 3, 9]));
+    assert_eq!((member("indptr")?, member("indices")?), (vec![0, 1, 1, 3], vec![2, 0, 1]));
+    assert_eq!(read_values(format!("{}:data", path.display()))?, data);
+    let bytes = fs::read(&path)?;
+    let has = |text: &[u8]| bytes.windows(text.len()).any(|part| part == text);
+    assert!(has(b"'descr': '|S3', 'fortran_order': False, 'shape': ()") && has(b"\ncsr"), "the format");
+    write_csr(&path, &[], &[0], &[], &[])?;
+    for (indptr, indices, data, named) in [
+        (&[0u64, 1, 1][..], &indices[..], &data[..], "indptr"),
+        (&[1, 1, 1, 3], &indices, &data, "indptr"),
+        (&[0, 2, 1, 3], &indices, &data, "indptr"),
+        (&indptr, &[2, 0, 3], &data, "indices"),
+        (&indptr, &indices[1..], &data, "indices"),
+        (&indptr, &indices, &data[1..], "data"),
+    ] {
+        let error = write_csr(&path, &ids, indptr, indices, data).err().context("needed an error")?;
+        ensure!(error.to_string().starts_with(named), "{error}");
+    }
     Ok(())
 }
 

@@ -72,6 +72,32 @@ fn all_lists_of_bits_are_answered_as_a_flat_index_is(engine: Engine, metric: Met
 }
 
 #[test_matrix([Adapter, Host])]
+fn a_graph_of_bits_probes_the_lists_that_searches_do(engine: Engine) {
+    let Some(device) = engine.device() else { return };
+    let rows = clustered(9000, 8, 6);
+    let mut ivf = Ivf::builder(device, Metric::Hamming, 8)
+        .lists(64)
+        .kmeans(few_iterations)
+        .train(&rows)
+        .expect("lists");
+    ivf.add(&rows).expect("good rows");
+    // Of the rows that are compared, most of a row's own lie in its list.
+    let some: Vec<u64> = (0..9000).filter(|id| id % 7 == 2).collect();
+    let mut options = SearchOptions::new(4).probes(3).filter(Filter::ids(&some));
+    let graph = ivf.knn_graph_with(&options).expect("a graph");
+    assert_eq!(graph.ids(), some);
+    let Matrix::Bits(values, dim) = rows else { unreachable!("rows are bits") };
+    let of_row = |&id: &u64| values[id as usize * dim..][..dim].iter().copied();
+    let queries = Matrix::Bits(some.iter().flat_map(of_row).collect(), dim);
+    options.k = 5;
+    let found = ivf.search_with(&queries, &options).expect("an answer").neighbors;
+    for (place, id) in some.iter().enumerate() {
+        let others = found.row(place).iter().filter(|hit| hit.id != *id).take(4);
+        assert!(others.eq(graph.neighbors().row(place)), "row {id}");
+    }
+}
+
+#[test_matrix([Adapter, Host])]
 fn probes_for_a_recall_are_measured_with_bits(engine: Engine) {
     let Some(device) = engine.device() else { return };
     let rows = clustered(9000, 8, 4);

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use datafusion::arrow::array::{ArrayRef, Float64Array, RecordBatch, UInt64Array};
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::{Result, exec_datafusion_err, internal_err};
-use datafusion::execution::memory_pool::MemoryConsumer;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{Distribution, EquivalenceProperties, Partitioning, PhysicalSortExpr};
@@ -106,7 +106,7 @@ impl ExecutionPlan for PairwiseExec {
             // The same in f32, and their index.
             reservation.try_grow(2 * rows.queries.count() * rows.queries.dim() * size_of::<f32>())?;
             let most = context.session_config().batch_size().max(1);
-            let answer = Answer { rows, compared, schema };
+            let answer = Answer { rows, compared, schema, reservation };
             let flag = stop.flag();
             blocking(move || {
                 let timer = metrics.time.timer();
@@ -117,7 +117,6 @@ impl ExecutionPlan for PairwiseExec {
                 })?;
                 timer.done();
                 metrics.note(answer.rows.queries.count(), work);
-                drop(reservation);
                 Ok(())
             })
             .await
@@ -131,6 +130,8 @@ struct Answer {
     rows: Arc<Collected>,
     compared: Compared,
     schema: SchemaRef,
+    /// The memory of the comparison.
+    reservation: MemoryReservation,
 }
 
 impl Answer {
@@ -147,6 +148,7 @@ impl Answer {
             metric: self.compared.metric,
             device: options.open().map_err(external)?,
             stop,
+            reservation: self.reservation.new_empty(),
         };
         let mut waiting: Vec<Edge> = vec![];
         let mut take = |edges: &[Edge]| {

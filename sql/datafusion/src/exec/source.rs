@@ -17,6 +17,7 @@ use crate::exec::found::{columns_of, gather};
 use crate::exec::pieces::files_of;
 use crate::exec::places::KnnPlacesExec;
 use crate::exec::whole::wrapped;
+use crate::exec::work::blocking;
 use crate::plan::node::{name_of_query, named_fields};
 use crate::search::queries::Queries;
 use crate::vectors::holds_vectors;
@@ -152,13 +153,19 @@ impl Collected {
         context: Arc<TaskContext>,
     ) -> Result<Arc<Self>> {
         let batches = collect(plan.clone(), context.clone()).await?;
-        let all = in_order(&plan.schema(), &batches, order)?;
-        let vectors = all.column(all.schema().index_of(column)?).clone();
-        let queries = Arc::new(Queries::of_column(&vectors, argument)?);
-        let columns = columns_of(&all, kept)?;
-        let reservation = MemoryConsumer::new("queries of a search").register(context.memory_pool());
-        reservation.try_grow(queries.bytes() + columns.get_array_memory_size())?;
-        Ok(Arc::new(Self { queries, columns, _reservation: Some(reservation) }))
+        let [column, argument] = [column, argument].map(str::to_owned);
+        let kept = kept.to_vec();
+        // Millions of rows take seconds to be put in order.
+        blocking(move || {
+            let all = in_order(&plan.schema(), &batches, order)?;
+            let vectors = all.column(all.schema().index_of(&column)?).clone();
+            let queries = Arc::new(Queries::of_column(&vectors, &argument)?);
+            let columns = columns_of(&all, &kept)?;
+            let reservation = MemoryConsumer::new("queries of a search").register(context.memory_pool());
+            reservation.try_grow(queries.bytes() + columns.get_array_memory_size())?;
+            Ok(Arc::new(Self { queries, columns, _reservation: Some(reservation) }))
+        })
+        .await
     }
 
     /// The columns of the queries of these numbers.

@@ -31,8 +31,10 @@ pub(crate) fn nearest(all: &Comparison, k: usize, take: Take<'_>) -> Result<Work
     let named = rows.k.saturating_add(MORE).min(count);
     let options = SearchOptions::new(named);
     // The whole graph at once takes half the time of its rows piece by piece. It is held where it takes no more memory than the rows in f64
-    // and f32.
-    if named * size_of::<Neighbor>() <= all.rows.dim() * size_of::<[f32; 3]>() {
+    // and f32, and where the pool has that.
+    let [of_row, at_most] = [named * size_of::<Neighbor>(), all.rows.dim() * size_of::<[f32; 3]>()];
+    let held = all.reservation.new_empty();
+    if of_row <= at_most && held.try_grow(count * of_row).is_ok() {
         let graph = all.interruptible(|| screen.index.knn_graph_with(&options)).map_err(external)?;
         rows.named(graph.ids(), graph.neighbors(), &screen)?;
     } else {

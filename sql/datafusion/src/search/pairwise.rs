@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::vec::IntoIter;
 
 use datafusion::common::{DataFusionError, Result};
+use datafusion::execution::memory_pool::MemoryReservation;
 use nearfield::{Device, Flat, MatrixView, Metric, PackedBits, SearchOptions, interruptible};
 use rayon::prelude::*;
 
@@ -38,6 +39,8 @@ pub(crate) struct Comparison {
     pub(crate) device: Device,
     /// Set when nobody waits for the answer any more.
     pub(crate) stop: Arc<AtomicBool>,
+    /// The memory of what is found before it is taken.
+    pub(crate) reservation: MemoryReservation,
 }
 
 /// The rows that the library compares.
@@ -83,11 +86,7 @@ impl Screen {
         if places.is_empty() {
             return Ok(None);
         }
-        let index = || {
-            let mut index = Flat::builder(&all.device, all.metric, dim).build()?;
-            index.add(MatrixView::new(&bytes, dim)?)?;
-            Ok(index)
-        };
+        let index = || Flat::from_rows(&all.device, all.metric, MatrixView::new(&bytes, dim)?);
         let index = all.interruptible(index).map_err(external)?;
         let moves = vec![Moved { norm: 0.0, moved: 0.0 }; places.len()];
         Ok(Some(Self { index, places, moves, others: vec![], extent: Extent::default() }))
@@ -129,6 +128,7 @@ impl Comparison {
         let go_on = |_: &&usize| self.check().is_ok();
         let mut late: Vec<Edge> = others.par_iter().filter(go_on).flat_map_iter(of_other).collect();
         self.check()?;
+        self.reservation.try_grow(size_of_val(&late[..]))?;
         late.par_sort_unstable_by_key(key);
         let mut late = late.into_iter().peekable();
         work.screened = places.len() * (places.len() - 1) / 2;

@@ -4,9 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use datafusion::datasource::MemTable;
-use datafusion::execution::SessionStateBuilder;
-use datafusion::execution::runtime_env::RuntimeEnvBuilder;
-use datafusion::prelude::{SessionConfig, SessionContext};
 
 use crate::support::{DIM, ROWS, Sql, Stored, table, vectors};
 
@@ -100,20 +97,15 @@ async fn memory_is_that_of_the_pool() {
     let queries = table(&vectors(&ROWS[..30 * DIM], DIM), DIM, Stored::FixedF32);
     let mut answers = vec![];
     for bytes in [64 << 20, 2 << 20, 64 << 10] {
-        let runtime = RuntimeEnvBuilder::new().with_memory_limit(bytes, 1.0).build_arc().expect("a runtime");
-        let builder = SessionStateBuilder::new()
-            .with_default_features()
-            .with_config(SessionConfig::new().with_batch_size(256))
-            .with_runtime_env(runtime);
-        let state = nearfield_datafusion::with_nearfield(builder).build();
-        let context = SessionContext::new_with_state(state);
+        let sql = Sql::with_memory(bytes).await;
+        sql.run("SET datafusion.execution.batch_size = 256").await;
         // Batches of a quarter of a megabyte.
         let batches = (0..3000).step_by(150).map(|start| rows.slice(start, 150)).collect();
         let source = MemTable::try_new(rows.schema(), vec![batches]).expect("a table");
-        context.register_table("t", Arc::new(source)).expect("a table");
-        context.register_batch("q", queries.clone()).expect("a table");
-        let statement = "SELECT query_id, id, rank, _distance FROM knn_join(q, vec, t, vec, 2)";
-        answers.push(context.sql(statement).await.expect("a plan").collect().await);
+        sql.context.register_table("t", Arc::new(source)).expect("a table");
+        sql.context.register_batch("q", queries.clone()).expect("a table");
+        answers
+            .push(sql.try_run("SELECT query_id, id, rank, _distance FROM knn_join(q, vec, t, vec, 2)").await);
     }
     assert_eq!(answers[0].as_ref().expect("room"), answers[1].as_ref().expect("room for a block"));
     let error = answers[2].as_ref().expect_err("64 KiB").to_string();

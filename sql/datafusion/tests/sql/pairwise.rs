@@ -68,9 +68,9 @@ async fn graphs_and_pairs_are_those_of_a_join(metric: &str, (stored, count): (St
         rows[17] = rows[3].clone();
         rows[5] = None;
         rows[11] = Some(vec![0.0; CUT]);
-        // More duplicates than the library names, so that it leaves a doubt.
+        // More duplicates than the library names, so that it leaves a doubt, and more rows in doubt than are looked for at a time.
         let many = rows[20].clone();
-        rows[20..39].fill(many);
+        rows[20..(count - 1).min(120)].fill(many);
         sql.parquet("t", &table(&rows, CUT, stored), 3).await;
         // The whole graph at once, and row by row.
         let found = same_as_join(&sql, metric, &[10, 30], &[radius]).await;
@@ -129,6 +129,38 @@ async fn rows_of_bits_are_compared((metric, radius): (&str, f64)) {
         WHEN value = 50 THEN 256.0 ELSE 200.0 END AS x, arrow_cast(value % 7, 'Float64') AS y FROM generate_series(0, 119)";
     sql.run(&format!("CREATE TABLE t AS SELECT id, [x, y] AS vec FROM ({values}) ORDER BY id")).await;
     same_as_join(&sql, metric, &[1, 5], &[radius]).await;
+}
+
+/// So many bytes that f32 does not tell all quotients apart.
+#[tokio::test]
+async fn long_rows_of_bits_are_compared() {
+    const BYTES: usize = 300;
+    let sql = Sql::new("host").await;
+    // Rows differ from the first in a bit or two.
+    let bytes: Vec<f32> = (0..70 * BYTES)
+        .map(|place| {
+            let (row, byte) = (place / BYTES, place % BYTES);
+            f32::from(3 ^ u8::from(byte == row) ^ u8::from(byte == row * 7 % 41) << 2)
+        })
+        .collect();
+    sql.parquet("t", &table(&vectors(&bytes, BYTES), BYTES, Stored::FixedI8), 2).await;
+    same_as_join(&sql, "jaccard", &[6], &[0.004]).await;
+}
+
+/// With too little memory for a graph at once, its rows come piece by piece; with less, a query says so.
+#[tokio::test]
+async fn memory_is_that_of_the_pool() {
+    let mut answers = vec![];
+    // The rows take 970 KiB, and their graph another 560.
+    for bytes in [64 << 20, 1250 << 10, 100 << 10] {
+        let sql = Sql::with_memory(bytes).await;
+        let rows = table(&rows(2000), CUT, Stored::FixedF32);
+        sql.context.register_batch("t", rows).expect("a table");
+        answers.push(sql.try_run("SELECT query_id, id, _distance FROM knn_graph(t, vec, 10)").await);
+    }
+    assert_eq!(answers[0].as_ref().expect("room"), answers[1].as_ref().expect("room for the rows"));
+    let error = answers[2].as_ref().expect_err("100 KiB").to_string();
+    assert!(error.contains("queries of a search"), "{error}");
 }
 
 /// Answers come batch by batch.

@@ -10,6 +10,8 @@ use datafusion::arrow::array::{ArrayRef, Int64Array, ListArray, RecordBatch};
 use datafusion::arrow::compute::{cast, concat_batches};
 use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::arrow::util::pretty::pretty_format_batches;
+use datafusion::execution::SessionStateBuilder;
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::parquet::arrow::ArrowWriter;
 use datafusion::prelude::{ParquetReadOptions, SessionContext};
 use nearfield::io::VectorFile;
@@ -99,6 +101,16 @@ pub(crate) struct Sql {
 }
 
 impl Sql {
+    /// A session on the host whose pool has this many bytes.
+    pub(crate) async fn with_memory(bytes: usize) -> Self {
+        let runtime = RuntimeEnvBuilder::new().with_memory_limit(bytes, 1.0).build_arc().expect("a runtime");
+        let builder = SessionStateBuilder::new().with_default_features().with_runtime_env(runtime);
+        let context = SessionContext::new_with_state(nearfield_datafusion::with_nearfield(builder).build());
+        let sql = Self { context, folder: tempfile::tempdir().expect("a folder") };
+        sql.run("SET nearfield.device = 'host'").await;
+        sql
+    }
+
     pub(crate) async fn new(device: &str) -> Self {
         let sql =
             Self { context: nearfield_datafusion::context(), folder: tempfile::tempdir().expect("a folder") };

@@ -9,8 +9,8 @@ use nearfield::io::write_csr;
 use nearfield::{Neighbor, Neighbors, SearchOptions, Symmetry};
 use serde_json::json;
 
+use super::Given;
 use super::table::Table;
-use super::{Given, writing};
 use nearfield_cli::given::arguments;
 use nearfield_cli::memory;
 use nearfield_cli::terminal::output;
@@ -27,7 +27,7 @@ scipy.sparse.load_npz reads; its rows and columns are places among the array `id
   rows, dim, elements             of the rows
   metric, device                  as in `nearfield search`
   k, edges                        neighbours wanted for each row, and edges that were found, or those of the matrix
-  load_seconds, compare_seconds   times
+  load_seconds, compare_seconds   times; with --stream the second is also that of writing
   out                             the written file, or null";
 
 const EXAMPLES: &str = "\
@@ -96,19 +96,18 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let start = Instant::now();
     let (edges, compare) = if args.stream {
         let mut edges = 0;
-        args.given.write(&COLUMNS, |table| {
-            writing(|check| {
-                index.visit_knn_graph(&options, &mut |rows, found| {
-                    edges += found.hits().len();
-                    check(fill(table, rows, &found))
-                })
+        args.given.write_visited(&COLUMNS, |table, check| {
+            index.visit_knn_graph(&options, &mut |rows, found| {
+                edges += found.hits().len();
+                check(fill(table, rows, &found))
             })
         })?;
         (edges, start.elapsed())
     } else {
         let length = size_of::<Neighbor>() / size_of::<f32>() * args.k.min(index.len());
+        let hint = if is_matrix { "" } else { "; --stream writes them piece by piece" };
         memory::ensure_fit("-k", index.len(), "lists of neighbours", length)
-            .map_err(|error| anyhow!("{error}; --stream writes them piece by piece"))?;
+            .map_err(|error| anyhow!("{error}{hint}"))?;
         let graph = index.knn_graph_with(&options)?;
         let compare = start.elapsed();
         match args.given.matrix() {

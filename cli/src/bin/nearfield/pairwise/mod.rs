@@ -126,6 +126,31 @@ impl Given {
         if self.is_piped() { Ok(write(&mut io::stdout())?) } else { write_file(path, write).context("--out") }
     }
 
+    /// Writes a table while the library visits what it finds: `visit` hands what writing gave to the function. The errors of a visitor are
+    /// those of the library alone, so that of writing goes around it, and that of the library around writing.
+    fn write_visited(
+        &self,
+        columns: &[&str],
+        visit: impl FnOnce(&mut Table<'_>, Check<'_>) -> nearfield::Result<()>,
+    ) -> Result<()> {
+        let mut failed = None;
+        let written = self.write(columns, |table| {
+            let mut refused = None;
+            let visited = visit(table, &mut |written| {
+                written.map_err(|error| {
+                    refused = Some(error);
+                    Error::Interrupted
+                })
+            });
+            if let (None, Err(error)) = (&refused, visited) {
+                failed = Some(error);
+                refused = Some(io::ErrorKind::Other.into());
+            }
+            refused.map_or(Ok(()), Err)
+        });
+        failed.map_or(written, |error| Err(error.into()))
+    }
+
     /// Prints what was done, unless the standard output has the answer.
     fn report(
         &self,
@@ -161,23 +186,8 @@ impl Given {
     }
 }
 
-/// Calls a visit of the library with a function that takes what writing gave. The errors of a visitor are those of the library alone: that
-/// of writing goes around it.
-fn writing(
-    visit: impl FnOnce(&mut (dyn FnMut(io::Result<()>) -> nearfield::Result<()> + Send)) -> nearfield::Result<()>,
-) -> io::Result<()> {
-    let mut refused = None;
-    let visited = visit(&mut |written| {
-        written.map_err(|error| {
-            refused = Some(error);
-            Error::Interrupted
-        })
-    });
-    match refused {
-        Some(error) => Err(error),
-        None => visited.map_err(io::Error::other),
-    }
-}
+/// A function that takes what writing gave.
+type Check<'c> = &'c mut (dyn FnMut(io::Result<()>) -> nearfield::Result<()> + Send);
 
 /// An argument and its file, if it is given.
 type Named<'a> = (&'a str, Option<&'a Path>);

@@ -6,7 +6,7 @@ use anyhow::Result;
 use nearfield::SearchOptions;
 use serde_json::json;
 
-use super::{Given, writing};
+use super::Given;
 use nearfield_cli::given::arguments;
 use nearfield_cli::terminal::output;
 use nearfield_cli::terminal::progress::bar;
@@ -48,12 +48,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let options = SearchOptions::within(args.radius).progress(&progress);
     let start = Instant::now();
     let mut count = 0;
-    args.given.write(&["a", "b", "distance"], |table| {
-        writing(|check| {
-            index.visit_pairs(&options, &mut |pairs| {
-                count += pairs.len();
-                check(pairs.iter().try_for_each(|pair| table.add([pair.a, pair.b], pair.distance)))
-            })
+    args.given.write_visited(&["a", "b", "distance"], |table, check| {
+        index.visit_pairs(&options, &mut |pairs| {
+            count += pairs.len();
+            check(pairs.iter().try_for_each(|pair| table.add([pair.a, pair.b], pair.distance)))
         })
     })?;
     let compare = start.elapsed();

@@ -37,7 +37,7 @@ impl<'w> Table<'w> {
             return Ok(Self::Parquet(Box::new(columnar::Columns::start(to, names)?)));
         }
         let mut table = csv::Writer::from_writer(to);
-        table.write_record(names)?;
+        table.write_record(names).map_err(io_error)?;
         Ok(Self::Csv(Box::new(table)))
     }
 
@@ -45,10 +45,8 @@ impl<'w> Table<'w> {
     pub(super) fn add<const N: usize>(&mut self, ids: [u64; N], distance: f32) -> io::Result<()> {
         match self {
             Self::Csv(table) => {
-                ids.iter().try_for_each(|id| table.write_field(id.to_string()))?;
-                table.write_field(distance.to_string())?;
-                table.write_record(None::<&[u8]>)?;
-                Ok(())
+                let numbers = ids.iter().map(u64::to_string).chain([distance.to_string()]);
+                table.write_record(numbers).map_err(io_error)
             }
             #[cfg(feature = "parquet")]
             Self::Parquet(table) => table.add(&ids, distance),
@@ -63,6 +61,14 @@ impl<'w> Table<'w> {
             Self::Parquet(table) => table.finish(),
             Self::Nothing => Ok(()),
         }
+    }
+}
+
+/// The error of writing itself, by which a reader that left is known.
+fn io_error(error: csv::Error) -> io::Error {
+    match error.into_kind() {
+        csv::ErrorKind::Io(error) => error,
+        other => io::Error::other(format!("{other:?}")),
     }
 }
 
