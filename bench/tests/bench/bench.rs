@@ -227,6 +227,26 @@ fn answers_of_every_batch_are_checked_as_many_as_asked_for_or_all() -> Result<()
 }
 
 #[test]
+fn graphs_are_compared_with_searches_and_pairs_are_counted() -> Result<()> {
+    let directory = tempfile::tempdir()?;
+    let files = files(directory.path(), false)?;
+    for elements in ["f32", "i8"] {
+        let made = format!("graph --count 300 --dim 8 --data embedding --elements {elements}");
+        let lines = lines(&format!("{made} --k 3,400 --radius 0.2 --verify 400 --runs 3"))?;
+        let [few, all, pairs] = cases(&lines)[..] else { anyhow::bail!("needed three cases: {lines:?}") };
+        assert_eq!((&few["k"], &all["k"], &pairs["radius"]), (&3.into(), &400.into(), &0.2.into()));
+        assert!(few["search_ms"].as_f64() > Some(0.0) && pairs["search_ms"].is_null(), "{lines:?}");
+        assert!((1..300 * 299 / 2).contains(&pairs["pairs"].as_u64().context("pairs")?), "{pairs}");
+        assert!([few, all, pairs].iter().all(|case| case["verified"] == 300), "{lines:?}");
+    }
+    refused(&format!("graph {files}"), "--queries: needed none")?;
+    refused(
+        &format!("exact {}", files.split(" --queries").next().unwrap_or_default()),
+        "--queries: needed a file",
+    )
+}
+
+#[test]
 fn nothing_is_built_when_the_time_is_over() -> Result<()> {
     for (suite, builds) in [
         ("exact --count 300 --dim 8 --batch 1,2 --quantization none,int8", "upload"),
