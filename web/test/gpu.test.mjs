@@ -72,7 +72,11 @@ for (const before of isNight ? [least, undefined] : [least]) {
         const all = nearest(close, close, dim, 300, { ids: first }).map((row, at) => row.filter(([, id]) => id !== first[at]));
         out.graph = same(await index.knnGraph(4, { allow: first }), all.map((row) => row.slice(0, 4)));
         const pairs = await index.pairsWithin(200, { allow: first });
-        out.pairs = pairs.a.length * 2 === all.flatMap((row) => row.filter(([distance]) => distance < 200)).length && pairs.a[0] < pairs.b[0];
+        const behind = ([distance, id], a) => distance < 200 && id > a;
+        const near = all.flatMap((row, at) => row.filter((hit) => behind(hit, first[at])).map(([distance, id]) => [first[at], id, distance]));
+        near.sort((one, other) => one[0] - other[0] || one[1] - other[1]);
+        const found = Array.from(pairs.a, (a, at) => [a, pairs.b[at], pairs.distances[at]]);
+        out.pairs = near.length > 0 && JSON.stringify(found) === JSON.stringify(near);
         out.within = same(await index.within(query.subarray(0, dim), radius), [want[0].filter(([distance]) => distance < radius)]);
         device.close();
         return out;
