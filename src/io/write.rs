@@ -253,8 +253,11 @@ pub fn write_csr(
     let entries = indptr[rows] as usize;
     check_shape("indices", [entries, 1], indices.len())?;
     check_shape("data", [entries, 1], data.len())?;
-    if indptr[0] != 0 || !indptr.is_sorted() {
-        return Err(Error::argument("indptr", "numbers that ascend from 0", format!("from {}", indptr[0])));
+    let descent = indptr.windows(2).find(|pair| pair[0] > pair[1]);
+    if indptr[0] != 0 || descent.is_some() {
+        let given =
+            descent.map_or(format!("{} first", indptr[0]), |pair| format!("{} after {}", pair[1], pair[0]));
+        return Err(Error::argument("indptr", "numbers that ascend from 0", given));
     }
     if let Some(beyond) = indices.iter().find(|&&index| index as usize >= rows) {
         return Err(Error::argument("indices", format!("numbers below {rows}"), beyond));

@@ -115,7 +115,7 @@ impl Args {
         let (rate, beside) = (rows.rows() as f64 / wall.median.as_secs_f64(), milliseconds(search.median));
         case.add(json!({ "search_ms": beside, "rows_per_s": rounded(rate) }));
         let remarks = vec![format!("{rate:.0} rows/s"), format!("a search of all rows {beside:.3} ms")];
-        run.case(Case { wall, verified: json!(self.sample(rows).count()), remarks, ..case })
+        run.case(Case { wall, verified: json!(self.sample(rows).count()), rotated: 1, remarks, ..case })
     }
 
     fn pairs(&self, run: &mut Run, index: &Flat, rows: View<'_>, radius: f32) -> Result<()> {
@@ -153,7 +153,7 @@ impl Args {
         let rate = rows.rows() as f64 / wall.median.as_secs_f64();
         case.add(json!({ "pairs": pairs, "rows_per_s": rounded(rate) }));
         let remarks = vec![format!("{rate:.0} rows/s"), format!("{pairs} pairs")];
-        run.case(Case { wall, verified: json!(self.sample(rows).count()), remarks, ..case })
+        run.case(Case { wall, verified: json!(self.sample(rows).count()), rotated: 1, remarks, ..case })
     }
 
     /// Rows whose answers are checked against f64, from the first to the last.

@@ -8,7 +8,7 @@ use crate::engine::lists::probing::Probing;
 use crate::engine::lists::probing::needs::ProbePlan;
 use crate::engine::pass::{BufferVectors, NONE_REFUSED, Selection, encode_norms, keys_and_ids};
 use crate::engine::search::batch::{Batch, SearchBuffers};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::gpu::{BufferSlice, Commands, Profile, RowLayout};
 use crate::kernels::probe_slots;
 use crate::kernels::select_k::Selected;
@@ -46,7 +46,10 @@ impl<'a> ProbeBatches<'a> {
                 commands = commands.submit_and_go_on().await?;
             }
             batch.add(&mut commands, queries, &part, first).await?;
-            if let (true, Vectors::Host(queries)) = (self.probing.of_bits(), queries) {
+            if self.probing.of_bits() {
+                let Vectors::Host(queries) = queries else {
+                    return Err(Error::internal("queries of bits for lists are on a device"));
+                };
                 self.add_bits(&mut commands, *queries, &part).await?;
             }
             self.encode_coarse(&mut commands, first, part.len() as u32)?;

@@ -20,9 +20,9 @@ const CAPACITY: [u64; 2] = [256, 2048];
 /// Candidates that a list holds at least for each neighbour.
 const LEAST_EACH: u64 = 4;
 
-/// Rows that a list meets before it is tightened, at most, in multiples of the rows that its threshold was taken from. With four, lists of rows in
+/// Rows that a list meets before it is tightened, at most, in quarters of the rows that its threshold was taken from. With sixteen, lists of rows in
 /// close groups overflow: the rows that were then searched for alone took a quarter of a graph's time (docs/lessons.md).
-const GROWTH: u32 = 1;
+const QUARTERS: u32 = 4;
 
 /// Batches of many rows, at least, and the rows of the largest. Each batch also meets itself, twice.
 const BATCHES: u32 = 24;
@@ -106,7 +106,7 @@ impl Shape {
         // again as its threshold was taken from adds about the same number.
         let kept = 3 * (passing / u64::from(self.rows)).max(self.k.into()) as u32;
         let quarters = (8 * self.capacity / kept).saturating_sub(4);
-        (quarters > 0).then(|| steps(self.rows, self.batch, self.sampled, quarters.min(4 * GROWTH)))
+        (quarters > 0).then(|| steps(self.rows, self.batch, self.sampled, quarters.min(QUARTERS)))
     }
 }
 
@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn every_batch_meets_each_row_behind_it_once_before_lists_are_full() {
         for (rows, batch, sampled, quarters) in
-            [(1000, 128, 128, 4), (100_000, 2048, 6272, 11), (70_001, 1024, 8192, 3), (128, 128, 128, 16)]
+            [(1000, 128, 128, 4), (100_000, 2048, 6272, 1), (70_001, 1024, 8192, 3), (128, 128, 128, 4)]
         {
             let steps = steps(rows, batch, sampled, quarters);
             assert_eq!(steps.len(), rows.div_ceil(batch) as usize);
