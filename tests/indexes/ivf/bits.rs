@@ -3,7 +3,7 @@
 use crate::common::Engine::{self, Adapter, Host};
 use crate::support::{devices, few_iterations};
 use nearfield::{
-    AddOptions, ElementKind, Filter, Flat, HostVectors, Ivf, Matrix, Metric, PackedBits, Residency,
+    AddOptions, Device, ElementKind, Filter, Flat, HostVectors, Ivf, Matrix, Metric, PackedBits, Residency,
     SearchOptions,
 };
 use nearfield_testing::Random;
@@ -24,6 +24,14 @@ fn clustered(count: usize, dim: usize, seed: u64) -> Matrix {
         }));
     }
     Matrix::Bits(values, dim)
+}
+
+/// An index of these rows in 64 lists.
+fn in_lists(device: &Device, rows: &Matrix) -> Ivf {
+    let builder = Ivf::builder(device, Metric::Hamming, 8).lists(64);
+    let mut ivf = builder.kmeans(few_iterations).train(rows).expect("lists");
+    ivf.add(rows).expect("good rows");
+    ivf
 }
 
 #[test_matrix([Adapter, Host], [Metric::Hamming, Metric::Jaccard])]
@@ -75,12 +83,7 @@ fn all_lists_of_bits_are_answered_as_a_flat_index_is(engine: Engine, metric: Met
 fn a_graph_of_bits_probes_the_lists_that_searches_do(engine: Engine) {
     let Some(device) = engine.device() else { return };
     let rows = clustered(9000, 8, 6);
-    let mut ivf = Ivf::builder(device, Metric::Hamming, 8)
-        .lists(64)
-        .kmeans(few_iterations)
-        .train(&rows)
-        .expect("lists");
-    ivf.add(&rows).expect("good rows");
+    let ivf = in_lists(device, &rows);
     // Of the rows that are compared, most of a row's own lie in its list.
     let some: Vec<u64> = (0..9000).filter(|id| id % 7 == 2).collect();
     let mut options = SearchOptions::new(4).probes(3).filter(Filter::ids(&some));
@@ -100,13 +103,7 @@ fn a_graph_of_bits_probes_the_lists_that_searches_do(engine: Engine) {
 #[test_matrix([Adapter, Host])]
 fn probes_for_a_recall_are_measured_with_bits(engine: Engine) {
     let Some(device) = engine.device() else { return };
-    let rows = clustered(9000, 8, 4);
-    let mut ivf = Ivf::builder(device, Metric::Hamming, 8)
-        .lists(64)
-        .kmeans(few_iterations)
-        .train(&rows)
-        .expect("lists");
-    ivf.add(&rows).expect("good rows");
+    let ivf = in_lists(device, &clustered(9000, 8, 4));
     let queries = clustered(20, 8, 5);
     let probes = ivf.probes_for_recall(&queries, 5, 0.9).expect("a measurement");
     assert!((1..64).contains(&probes), "{probes}");
@@ -117,7 +114,7 @@ fn probes_for_a_recall_are_measured_with_bits(engine: Engine) {
 
 #[test]
 fn centroids_are_the_means_of_bits() {
-    let host = nearfield::Device::host();
+    let host = Device::host();
     let rows = Matrix::Bits([0b1000_0001, 0b1000_0011, 0b0111_0000, 0b0111_0000].map(PackedBits).to_vec(), 1);
     let ivf = Ivf::builder(&host, Metric::Hamming, 1).lists(2).train(&rows).expect("lists");
     let centroids = ivf.centroids().expect("centroids");
@@ -128,7 +125,7 @@ fn centroids_are_the_means_of_bits() {
 
 #[test]
 fn samples_of_numbers_and_of_bits_are_not_mixed() {
-    let host = nearfield::Device::host();
+    let host = Device::host();
     let bits = Matrix::Bits(vec![PackedBits(1); 4], 2);
     let numbers = Matrix::F32(vec![1.0; 32], 16);
     let of_bits = Ivf::builder(&host, Metric::Jaccard, 2).lists(1).train(&numbers).expect_err("numbers");

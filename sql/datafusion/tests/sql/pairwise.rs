@@ -131,7 +131,7 @@ async fn rows_of_bits_are_compared((metric, radius): (&str, f64)) {
     same_as_join(&sql, metric, &[1, 5], &[radius]).await;
 }
 
-/// So many bytes that f32 does not tell all quotients apart.
+/// Rows of more than 256 bytes: f32 rounds some of their Jaccard distances to one number.
 #[tokio::test]
 async fn long_rows_of_bits_are_compared() {
     const BYTES: usize = 300;
