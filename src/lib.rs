@@ -145,7 +145,7 @@ mod usage;
 pub use elements::{Element, ElementKind, Elements, HostVectors, Matrix, MatrixView, PackedBits};
 pub use engine::{
     Device, DeviceMatrix, DeviceVector, Devices, DistanceMatrix, Plan, SearchResult, Stages, Statistics,
-    TunedKernel, ValueRows, Values, Vectors,
+    TokenVectors, TunedKernel, ValueRows, Values, Vectors,
 };
 #[cfg(feature = "unstable")]
 pub use engine::{Recorder, Route, ScreenKernel};
@@ -160,6 +160,9 @@ pub use gpu::{
 };
 pub use index::any::Index;
 pub use index::clusters::Clusters;
+pub use index::documents::options::MaxSimOptions;
+pub use index::documents::ranking::{DocumentScore, MaxSimStatistics, Ranking};
+pub use index::documents::{MultiVector, MultiVectorBuilder};
 pub use index::flat::{Flat, FlatBuilder};
 pub use index::ivf::Ivf;
 pub use index::ivf::builder::IvfBuilder;

@@ -1,6 +1,7 @@
 //! The seam between indexes and what computes for them. Indexes call [`Rows`], [`Training`] and the operations on [`Device`].
 
 pub(crate) mod device;
+pub(crate) mod documents;
 pub(crate) mod lists;
 pub(crate) mod ops;
 pub(crate) mod parts;
@@ -17,6 +18,10 @@ pub use device::matrices::DeviceMatrix;
 pub use device::record::Recorder;
 pub use device::values::{DeviceVector, ValueRows, Values};
 pub use device::vectors::Vectors;
+pub(crate) use documents::cache::DocumentCache;
+pub(crate) use documents::request::{DocumentRequest, Scored, weights as token_weights};
+pub(crate) use documents::search as search_documents;
+pub use documents::tokens::TokenVectors;
 pub(crate) use lists::assign::Assigned;
 pub(crate) use lists::given::{DeviceCentroids, GivenCentroids};
 pub(crate) use lists::sample::Sample;

@@ -19,6 +19,7 @@ snippets! {
     KEEP_ROW "lib/screen/keep_row";
     ORDER "lib/select/order";
     PASSING "lib/select/passing";
+    PLACES "lib/screen/places";
     POOL "lib/select/pool";
     RADIX "lib/select/radix";
     RECORDS "lib/reduce/records";

@@ -3,9 +3,10 @@
 //! Distances that searches report are summed in f64 and rounded to f32 once, so they do not depend on the order of summation. Searches
 //! exclude rows by the same certificates as on a GPU.
 //!
-//! Layers, each of which uses only those before it: `arithmetic`, `integers`, `rows`, `search`, `graph` and `lists`. `reduce` needs `arithmetic` alone.
+//! Layers, each of which uses only those before it: `arithmetic`, `integers`, `rows`, `search`, `graph`, `documents` and `lists`. `reduce` needs `arithmetic` alone.
 
 pub(crate) mod arithmetic;
+pub(crate) mod documents;
 mod graph;
 pub(crate) mod integers;
 pub(crate) mod lists;

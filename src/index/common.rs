@@ -297,7 +297,7 @@ impl Common {
     }
 
     /// Checks that vectors have the index's dim, and lie on its device or in the host's memory.
-    fn check_vectors(&self, argument: &'static str, vectors: &Vectors<'_>) -> Result<()> {
+    pub(crate) fn check_vectors(&self, argument: &'static str, vectors: &Vectors<'_>) -> Result<()> {
         if vectors.dim() != self.dim {
             let needed = format!("dim {}, as the index has", self.dim);
             return Err(Error::argument(argument, needed, vectors.dim()));

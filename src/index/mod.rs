@@ -4,6 +4,7 @@ pub(crate) mod any;
 mod changes;
 pub(crate) mod clusters;
 pub(crate) mod common;
+pub(crate) mod documents;
 mod face;
 pub(crate) mod file;
 pub(crate) mod flat;

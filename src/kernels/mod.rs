@@ -33,6 +33,7 @@ mod test_tile;
 
 pub mod distance;
 pub mod lists;
+pub mod maxsim;
 pub mod reduce;
 pub mod screen;
 pub mod select;
@@ -44,6 +45,7 @@ pub use distance::*;
 pub use keys::{ABSENT, key_of, value_of};
 pub use lengths::DIMENSIONS;
 pub use lists::*;
+pub use maxsim::*;
 pub use metrics::metric_constant;
 pub(crate) use pages::{NO_PAGE, PAGE, PAGES, table_bytes};
 pub use reduce::*;
@@ -57,5 +59,5 @@ pub fn all() -> impl Iterator<Item = &'static Kernel> {
 
 /// Those that an index runs. A program without other calculations has no others in it.
 pub(crate) fn of_indexes() -> impl Iterator<Item = &'static Kernel> {
-    [DISTANCE, LISTS, SCREEN, SELECT].concat().into_iter()
+    [DISTANCE, LISTS, MAXSIM, SCREEN, SELECT].concat().into_iter()
 }

@@ -15,14 +15,20 @@ const CALLS: usize = 64;
 
 impl RowStore {
     pub(crate) fn allowed(&self, filter: &Filter<'_>) -> Result<Allowed> {
-        let end = self.rows.end() as usize;
-        let mut bits = match (filter.kind, &self.ids) {
-            (Kind::Ids(ids), _) => self.bits_of_ids(ids, end)?,
-            (Kind::Set(ids), _) => self.bits_of_ids(ids, end)?,
+        self.ids.allowed(filter, (self.rows.alive(), self.rows.end() as usize)).map(Allowed::new)
+    }
+}
+
+impl Ids {
+    /// A bit for each place below the end: 1 where it is alive and its id passes a filter.
+    pub(super) fn allowed(&self, filter: &Filter<'_>, (alive, end): (Option<&Bits>, usize)) -> Result<Bits> {
+        let mut bits = match (filter.kind, self) {
+            (Kind::Ids(ids), _) => self.bits_of_ids(ids, (alive, end))?,
+            (Kind::Set(ids), _) => self.bits_of_ids(ids, (alive, end))?,
             (Kind::Bits(words), Ids::Slots) => Bits::of_words(words, end)?,
             (Kind::Bits(words), Ids::Table { ids, .. }) => Bits::from_words(bits_of(ids, words)?, end),
             (Kind::By(is_allowed), ids) => {
-                let (alive, mut checked) = (self.rows.alive(), Ok(()));
+                let mut checked = Ok(());
                 let bits = Bits::from_fn(end, |slot| {
                     if slot % CALLS == 0 && checked.is_ok() {
                         checked = interrupt::check();
@@ -34,16 +40,20 @@ impl RowStore {
                 bits
             }
         };
-        if let Some(alive) = self.rows.alive() {
+        if let Some(alive) = alive {
             bits.and(alive);
         }
-        Ok(Allowed::new(bits))
+        Ok(bits)
     }
 
     /// Sets the bits of the slots of these ids.
-    fn bits_of_ids<'a>(&self, ids: impl IntoIterator<Item = &'a u64>, end: usize) -> Result<Bits> {
+    fn bits_of_ids<'a>(
+        &self,
+        ids: impl IntoIterator<Item = &'a u64>,
+        (alive, end): (Option<&Bits>, usize),
+    ) -> Result<Bits> {
         let mut bits = Bits::zeros(end)?;
-        let slots = ids.into_iter().filter_map(|&id| self.slot_of(id));
+        let slots = ids.into_iter().filter_map(|&id| self.slot_of(id, (alive, end)));
         slots.for_each(|slot| bits.set(slot as usize, true));
         Ok(bits)
     }

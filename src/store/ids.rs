@@ -1,11 +1,17 @@
 //! The ids of the slots.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use crate::error::Result;
+use crate::bits::Bits;
+use crate::error::{Error, Result};
+use crate::interrupt;
 use crate::memory;
+use crate::options::ids::ID_LIMIT;
 use crate::options::residency::Residency;
 use crate::usage::Memory;
+
+/// Ids that are looked up between two looks at whether to stop.
+const AT_ONCE: usize = 1 << 16;
 
 /// Stands for the id of a slot without a row.
 const FREE: u64 = u64::MAX;
@@ -43,7 +49,7 @@ impl SlotsOf {
         }
     }
 
-    pub(super) fn measure(&self, memory: &mut Memory) {
+    fn measure(&self, memory: &mut Memory) {
         memory.add_vec("ids", &self.near);
         let entry = size_of::<(u64, u32)>() + 1;
         memory.add("ids", Residency::Host, (self.far.capacity() * entry) as u64);
@@ -113,6 +119,30 @@ impl Ids {
         matches!(self, Self::Slots) && !ids.iter().zip(slots).all(is_slot)
     }
 
+    /// The slot of an id, among those below the end that are alive.
+    pub(super) fn slot_of(&self, id: u64, (alive, end): (Option<&Bits>, usize)) -> Option<u32> {
+        let is_there = |&slot: &u32| (slot as usize) < end && alive.is_none_or(|bits| bits.get(slot as usize));
+        match self {
+            Self::Slots => u32::try_from(id).ok().filter(is_there),
+            Self::Table { slots, .. } => slots.get(id),
+        }
+    }
+
+    /// The first of `count` successive numbers from `next` on that are no ids. Ids stay below the limit.
+    pub(super) fn free_numbers(next: u64, count: usize, contains: impl Fn(u64) -> bool) -> Result<u64> {
+        let (mut first, mut number) = (next, next);
+        while number - first < count as u64 {
+            if contains(number) {
+                first = number + 1;
+            }
+            number += 1;
+        }
+        match number > ID_LIMIT {
+            true => Err(Error::IdTooLarge { id: ID_LIMIT }),
+            false => Ok(first),
+        }
+    }
+
     /// The id of a slot that has a row.
     pub(super) fn of(&self, slot: u32) -> u64 {
         match self {
@@ -139,6 +169,12 @@ impl Ids {
         slots.note(ids.len(), new, new_slots);
     }
 
+    pub(super) fn measure(&self, memory: &mut Memory) {
+        let Self::Table { ids, slots } = self else { return };
+        memory.add_vec("ids", ids);
+        slots.measure(memory);
+    }
+
     pub(super) fn forget(&mut self, gone: &[u32]) {
         let Self::Table { ids, slots } = self else { return };
         for &slot in gone {
@@ -156,6 +192,25 @@ impl Ids {
             }
         }
     }
+}
+
+/// Checks the ids of `count` new rows or documents.
+pub(super) fn check_new(ids: &[u64], count: usize, contains: impl Fn(u64) -> bool) -> Result<()> {
+    if ids.len() != count {
+        return Err(Error::argument("ids", format!("{count} ids, one for each"), ids.len()));
+    }
+    if let Some(&id) = ids.iter().find(|&&id| id >= ID_LIMIT) {
+        return Err(Error::IdTooLarge { id });
+    }
+    let mut seen = HashSet::new();
+    memory::granted(seen.try_reserve(count), count as u64 * size_of::<u64>() as u64)?;
+    for ids in ids.chunks(AT_ONCE) {
+        interrupt::check()?;
+        if let Some(&id) = ids.iter().find(|&&id| contains(id) || !seen.insert(id)) {
+            return Err(Error::DuplicateId { id });
+        }
+    }
+    Ok(())
 }
 
 /// The end of the slots that have these ids, with new ones.

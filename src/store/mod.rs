@@ -3,10 +3,9 @@
 //! The index that keeps the store chooses the slots of new rows: `Flat` takes [`RowStore::vacant`] ones.
 
 mod checks;
+pub(crate) mod documents;
 mod filtered;
 mod ids;
-
-use std::collections::HashSet;
 
 use crate::bits::Bits;
 use crate::engine::{
@@ -15,18 +14,14 @@ use crate::engine::{
 };
 use crate::error::{Error, Result};
 use crate::future::{Boxed, RowProgress};
-use crate::interrupt;
 use crate::memory;
 pub(crate) use crate::options::ids::ID_LIMIT;
 use crate::usage::Memory;
 pub(crate) use checks::{MAX_DIM, budget_of, check_dim, check_k};
-use ids::Ids;
+use ids::{Ids, check_new};
 
 /// Indexes with fewer slots do not compact themselves.
 const SPARSE_SLOTS: u64 = 4096;
-
-/// Ids that are looked up between two looks at whether to stop.
-const IDS: usize = 1 << 16;
 
 /// Rows with their ids.
 #[derive(Debug)]
@@ -102,17 +97,7 @@ impl RowStore {
 
     /// The first of `count` successive insertion numbers, the next ones that are the id of no row.
     fn numbers(&self, count: usize) -> Result<u64> {
-        let (mut first, mut number) = (self.next, self.next);
-        while number - first < count as u64 {
-            if self.contains(number) {
-                first = number + 1;
-            }
-            number += 1;
-        }
-        if number > ID_LIMIT {
-            return Err(Error::IdTooLarge { id: ID_LIMIT });
-        }
-        Ok(first)
+        Ids::free_numbers(self.next, count, |id| self.contains(id))
     }
 
     /// The slots that have a row, ascending.
@@ -125,10 +110,7 @@ impl RowStore {
     }
 
     pub(crate) fn slot_of(&self, id: u64) -> Option<u32> {
-        match &self.ids {
-            Ids::Slots => u32::try_from(id).ok().filter(|&slot| self.rows.has_row()(slot)),
-            Ids::Table { slots, .. } => slots.get(id),
-        }
+        self.ids.slot_of(id, (self.rows.alive(), self.rows.end() as usize))
     }
 
     pub(crate) fn id_of(&self, slot: u32) -> Option<u64> {
@@ -181,7 +163,7 @@ impl RowStore {
         let numbers: Vec<u64>;
         let (ids, first) = match ids {
             Some(ids) => {
-                self.check_new(ids, count)?;
+                check_new(ids, count, |id| self.contains(id))?;
                 (ids, self.next)
             }
             None => {
@@ -195,24 +177,6 @@ impl RowStore {
         self.note(table, ids, slots);
         // Rows with ids of their own count as well, and no file holds a larger number.
         self.next = (first + count as u64).min(ID_LIMIT);
-        Ok(())
-    }
-
-    fn check_new(&self, ids: &[u64], count: usize) -> Result<()> {
-        if ids.len() != count {
-            return Err(Error::argument("ids", format!("{count} ids, one a row"), ids.len()));
-        }
-        if let Some(&id) = ids.iter().find(|&&id| id >= ID_LIMIT) {
-            return Err(Error::IdTooLarge { id });
-        }
-        let mut seen = HashSet::new();
-        memory::granted(seen.try_reserve(count), count as u64 * size_of::<u64>() as u64)?;
-        for ids in ids.chunks(IDS) {
-            interrupt::check()?;
-            if let Some(&id) = ids.iter().find(|&&id| self.contains(id) || !seen.insert(id)) {
-                return Err(Error::DuplicateId { id });
-            }
-        }
         Ok(())
     }
 
@@ -303,9 +267,6 @@ impl RowStore {
     /// Adds the memory of the rows and of the tables of ids.
     pub(crate) fn measure(&self, memory: &mut Memory) {
         self.rows.measure(memory);
-        if let Ids::Table { ids, slots } = &self.ids {
-            memory.add_vec("ids", ids);
-            slots.measure(memory);
-        }
+        self.ids.measure(memory);
     }
 }

@@ -7,6 +7,7 @@ mod common;
 mod budget;
 mod callers;
 mod devices;
+mod documents;
 mod dropped;
 mod errors;
 mod everyday;

@@ -1,0 +1,32 @@
+//! Searches for documents of several tokens each, by MaxSim: the sum, over a query's tokens, of the largest inner product with a token of the
+//! document. Bounds of all scores exclude most documents, and the scores of the others are computed as they are reported
+//! (docs/certified-search.md).
+
+pub(crate) mod cache;
+mod on_gpu;
+mod on_host;
+pub(crate) mod request;
+mod shortlist;
+mod spans;
+pub(crate) mod tokens;
+
+use crate::engine::documents::request::{DocumentRequest, Found};
+use crate::engine::documents::tokens::TokenVectors;
+use crate::engine::rows::contract::Rows;
+use crate::error::Error;
+use crate::future::Boxed;
+
+/// The documents of largest MaxSim for each query, and those of the same score as the last.
+pub(crate) fn search<'f>(
+    rows: &'f dyn Rows,
+    queries: &'f TokenVectors<'f>,
+    request: &'f DocumentRequest<'f>,
+) -> Boxed<'f, Found> {
+    Box::pin(async move {
+        match (rows.on_gpu().filter(|rows| rows.quantized.is_some()), rows.on_host()) {
+            (Some(on_gpu), on_host) => on_gpu::search(on_gpu, on_host, queries, request).await,
+            (None, Some(rows)) => on_host::search(rows, &queries.fetched().await?, request),
+            (None, None) => Err(Error::internal("documents that no engine has")),
+        }
+    })
+}

@@ -1,0 +1,165 @@
+//! Searches for documents on the host.
+
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+
+use crate::elements::MatrixView;
+use crate::engine::documents::request::{DocumentRequest, Found, Scored};
+use crate::engine::documents::shortlist::Shortlist;
+use crate::engine::documents::tokens::TokenVectors;
+use crate::error::{Error, Result};
+use crate::host::documents::{DocumentRows, TokenQueries};
+use crate::host::{HostRows, checked};
+use crate::interrupt;
+use crate::lock::lock;
+use crate::memory;
+use crate::parallel::*;
+
+/// Slots whose documents a thread takes at a time.
+const PIECE: u32 = 4096;
+
+/// Tokens of queries that are searched together: rows are read once for all of them.
+const TOKENS: usize = 384;
+
+/// Candidates whose scores a thread computes between two looks at whether the others can still be found.
+const AT_ONCE: usize = 8;
+
+/// The documents of largest MaxSim for each query.
+pub(super) fn search(rows: &HostRows, queries: &TokenVectors<'_>, request: &DocumentRequest<'_>) -> Result<Found> {
+    start_threads()?;
+    let squared = checked("queries", queries.vectors().on_host()?)?;
+    let mut found = Found::default();
+    let mut first = 0;
+    while first < queries.len() {
+        let offsets = queries.offsets();
+        let mut end = first + 1;
+        while end < queries.len() && offsets[end + 1] - offsets[first] <= TOKENS {
+            end += 1;
+        }
+        with_queries(queries, first..end, &squared, request, |own| {
+            let documents = DocumentRows { rows, ends: request.ends };
+            let shortlists = bounded(&documents, own, request)?;
+            let candidates = shortlists.into_iter().map(Shortlist::into_candidates).collect();
+            found.bounded += (request.places.len() * own.len()) as u64;
+            for (scored, computed) in best(&documents, own, candidates, request.k)? {
+                found.computed += computed;
+                found.by_query.push(scored);
+            }
+            Ok(())
+        })?;
+        if let Some(progress) = request.progress {
+            progress(end);
+        }
+        first = end;
+    }
+    Ok(found)
+}
+
+/// The scores of the candidates of some queries, and how many were computed.
+pub(super) fn scored(
+    rows: &HostRows,
+    queries: &TokenVectors<'_>,
+    range: Range<usize>,
+    request: &DocumentRequest<'_>,
+    candidates: Vec<Vec<(f32, u32)>>,
+) -> Result<Vec<(Vec<Scored>, u64)>> {
+    let squared = checked("queries", queries.vectors().on_host()?)?;
+    let documents = DocumentRows { rows, ends: request.ends };
+    with_queries(queries, range, &squared, request, |own| best(&documents, own, candidates, request.k))
+}
+
+/// Calls `run` with some queries in f32.
+fn with_queries<T>(
+    queries: &TokenVectors<'_>,
+    range: Range<usize>,
+    squared: &[f64],
+    request: &DocumentRequest<'_>,
+    run: impl FnOnce(&TokenQueries<'_>) -> Result<T>,
+) -> Result<T> {
+    let tokens = queries.offsets()[range.start]..queries.offsets()[range.end];
+    let some = queries.slice(range)?;
+    let (vectors, mut wide) = (some.vectors().on_host()?, vec![]);
+    if !vectors.kind().is_wide() {
+        memory::reserve(&mut wide, tokens.len() * vectors.dim())?;
+    }
+    let values = vectors.elements().widened_in(&mut wide);
+    run(&TokenQueries {
+        vectors: MatrixView::new(values, vectors.dim())?,
+        squared: &squared[tokens.clone()],
+        offsets: some.offsets(),
+        weights: &request.weights[tokens],
+    })
+}
+
+/// Bounds the scores of all documents.
+fn bounded(
+    documents: &DocumentRows<'_>,
+    queries: &TokenQueries<'_>,
+    request: &DocumentRequest<'_>,
+) -> Result<Vec<Shortlist>> {
+    let shortlists: Vec<_> = (0..queries.len()).map(|_| Mutex::new(Shortlist::new(request.k))).collect();
+    let mut pieces: Vec<&[u32]> = vec![];
+    let mut rest = request.places;
+    while let Some(&first) = rest.first() {
+        let end = request.ends[first as usize].saturating_add(PIECE);
+        let (piece, others) = rest.split_at(rest.partition_point(|&place| request.ends[place as usize] <= end));
+        pieces.push(piece);
+        rest = others;
+    }
+    let slots = request.places.len().saturating_mul(queries.weights.len()).saturating_mul(documents.rows.dim());
+    interrupt::watch(slots, |stop| {
+        pieces.par_iter().try_for_each(|piece| {
+            stop.check()?;
+            let bounds = documents.bounds(queries, piece, stop)?;
+            for (query, list) in shortlists.iter().enumerate() {
+                let mut list = lock(list);
+                let own = bounds.iter().skip(query).step_by(queries.len());
+                piece.iter().zip(own).for_each(|(&place, &bounds)| list.add(place, bounds));
+            }
+            Ok::<_, Error>(())
+        })
+    })?;
+    Ok(shortlists.into_iter().map(|list| list.into_inner().unwrap_or_else(PoisonError::into_inner)).collect())
+}
+
+/// The k candidates of largest score of each query, and how many scores were computed. Candidates of larger upper bounds come first: where k
+/// scores lie above all bounds that are left, the others need not be computed.
+fn best(
+    documents: &DocumentRows<'_>,
+    queries: &TokenQueries<'_>,
+    candidates: Vec<Vec<(f32, u32)>>,
+    k: usize,
+) -> Result<Vec<(Vec<Scored>, u64)>> {
+    let all: usize = candidates.iter().map(Vec::len).sum();
+    // One query has all threads.
+    let at_once = AT_ONCE * current_num_threads().div_ceil(candidates.len().max(1)).max(1);
+    interrupt::watch(all.saturating_mul(documents.rows.dim() * AT_ONCE), |stop| {
+        let of = |(query, candidates): (usize, &Vec<(f32, u32)>)| {
+            let (mut scored, mut computed): (Vec<Scored>, u64) = (vec![], 0);
+            for piece in candidates.chunks(at_once.max(k)) {
+                stop.check()?;
+                let least = scored.get(k.wrapping_sub(1)).map(|scored: &Scored| scored.score);
+                if least.is_some_and(|least| piece[0].0 < least) {
+                    break;
+                }
+                let places = memory::collect(piece.iter().map(|&(_, place)| place))?;
+                let parts: Vec<&[u32]> = places.chunks(AT_ONCE).collect();
+                let scores: Vec<Result<Vec<f32>>> =
+                    parts.par_iter().map(|part| documents.scores(queries, query, part, stop)).collect();
+                for (part, scores) in parts.into_iter().zip(scores) {
+                    let new = part.iter().zip(scores?).map(|(&place, score)| Scored { place, score });
+                    scored.extend(new);
+                }
+                computed += places.len() as u64;
+                // Ties are settled by ids, which the caller knows: whatever equals the k-th stays.
+                scored.sort_unstable_by(|a, b| b.score.total_cmp(&a.score));
+                if let Some(&Scored { score: least, .. }) = scored.get(k - 1) {
+                    scored.truncate(scored.partition_point(|one| one.score >= least));
+                }
+            }
+            Ok((scored, computed))
+        };
+        let all: Vec<Result<_>> = candidates.par_iter().enumerate().map(of).collect();
+        all.into_iter().collect()
+    })
+}

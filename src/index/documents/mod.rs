@@ -1,0 +1,394 @@
+//! `MultiVector`: exact search for documents of several token vectors each, by MaxSim.
+
+pub(crate) mod options;
+pub(crate) mod ranking;
+
+use std::cmp::Ordering;
+
+use crate::elements::Matrix;
+use crate::engine::{
+    Device, Devices, DocumentCache, DocumentRequest, Edit, Placing, Scored, TokenVectors, change, search_documents, token_weights,
+};
+use crate::error::{Error, Result};
+use crate::future::{Boxed, blocking_and_async};
+use crate::index::common::{Common, Settings, resource_methods};
+use crate::index::documents::options::MaxSimOptions;
+use crate::index::documents::ranking::{DocumentScore, MaxSimStatistics, Ranking};
+use crate::index::quantizing::element_methods;
+use crate::memory;
+use crate::metric::Metric;
+use crate::options::AddOptions;
+use crate::options::quantization::Quantization;
+use crate::store::check_k;
+use crate::store::documents::{DocumentTable, NewDocuments};
+use crate::usage::Memory;
+
+/// An exact index of documents of several token vectors each, as models of late interaction make them (ColBERT, ColPali).
+///
+/// The score of a document is its MaxSim: the sum, over the tokens of a query, of the largest inner product with a token of the document
+/// (Khattab and Zaharia, 2020). Larger scores are nearer. A search gives the k documents of largest score, equal ones by the smaller id: all
+/// documents are searched, and nothing is approximated.
+///
+/// ```
+/// use nearfield::{Device, MultiVector, TokenVectors};
+/// let mut index = MultiVector::builder(&Device::host(), 2).build()?;
+/// // Two documents, of two tokens and of one.
+/// let tokens = [[1.0f32, 0.0], [0.0, 1.0], [0.6, 0.8]];
+/// index.add(&TokenVectors::new(&tokens, &[0, 2, 3])?)?;
+/// // A query of two tokens.
+/// let found = index.search(&(&[[1.0f32, 0.0], [0.0, 1.0]]).into(), 2)?;
+/// assert_eq!((found.row(0)[0].id, found.row(0)[0].score), (0, 2.0));
+/// assert_eq!((found.row(0)[1].id, found.row(0)[1].score), (1, 1.4));
+/// # Ok::<(), nearfield::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct MultiVector {
+    /// All tokens. The rows of the store have no ids of their own.
+    tokens: Common,
+    documents: DocumentTable,
+    /// What its GPU has of the documents, until they change.
+    cache: DocumentCache,
+}
+
+/// Options of a new [`MultiVector`]. Made by [`MultiVector::builder`].
+#[derive(Debug, Clone)]
+pub struct MultiVectorBuilder {
+    settings: Settings,
+}
+
+impl MultiVectorBuilder {
+    element_methods!(settings);
+    resource_methods!(settings.resources);
+
+    blocking_and_async! { self.settings.resources.devices.clone();
+        /// An empty index.
+        ///
+        /// # Errors
+        /// [`Error::Argument`] when dim is 0 or above 2^20, for several devices, or for rows in a file; [`Error::Budget`] when the budget exceeds the device's;
+        /// [`Error::OutOfMemory`].
+        pub fn build(self) -> Result<MultiVector> {
+            MultiVector::of(self.settings)
+        }
+        async build_async;
+    }
+}
+
+impl MultiVector {
+    /// Starts a new index of documents whose tokens have `dim` elements. `capacity` of the builder counts tokens.
+    pub fn builder(devices: impl Into<Devices>, dim: usize) -> MultiVectorBuilder {
+        MultiVectorBuilder { settings: Settings::new(devices.into(), Metric::InnerProduct, dim) }
+    }
+
+    async fn of(mut settings: Settings) -> Result<Self> {
+        let devices = settings.resources.devices.list().len();
+        if devices > 1 {
+            return Err(Error::argument("devices", "one device", devices));
+        }
+        if !settings.resources.devices.first()?.is_host() {
+            // The screen of documents reads codes.
+            settings.quantization = Quantization::Int8;
+        }
+        Ok(Self { tokens: settings.open().await?, documents: DocumentTable::default(), cache: DocumentCache::default() })
+    }
+
+    /// How many documents there are.
+    pub fn len(&self) -> usize {
+        self.documents.len()
+    }
+
+    /// Whether there is no document.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many tokens all documents have.
+    pub fn tokens(&self) -> u64 {
+        self.documents.tokens()
+    }
+
+    /// Elements of a token.
+    pub fn dim(&self) -> usize {
+        self.tokens.dim
+    }
+
+    /// The device of the index.
+    pub fn device(&self) -> &Device {
+        &self.tokens.device
+    }
+
+    /// Whether a document has this id.
+    pub fn contains(&self, id: u64) -> bool {
+        self.documents.place_of(id).is_some()
+    }
+
+    /// The ids of all documents, ascending.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`].
+    pub fn ids(&self) -> Result<Vec<u64>> {
+        self.documents.ids()
+    }
+
+    /// The memory that the index takes.
+    pub fn memory(&self) -> Memory {
+        let mut memory = Memory::default();
+        self.tokens.store.measure(&mut memory);
+        self.documents.measure(&mut memory);
+        memory
+    }
+
+    blocking_and_async! { self.tokens.device.clone();
+        /// Adds documents under their insertion numbers: the first document of an index has id 0.
+        ///
+        /// # Errors
+        /// [`Error::Argument`] for another dim or type; [`Error::NotFinite`] and [`Error::NormOutOfRange`] with the token's number;
+        /// [`Error::OutOfMemory`]. The index is then as it was.
+        pub fn add<'r>(&mut self, documents: &'r TokenVectors<'r>) -> Result<()> {
+            self.boxed_add(documents, &AddOptions::new())
+        }
+        async add_async;
+
+        /// [`add`](Self::add) with options: ids of the caller's, one a document, and progress, which counts tokens.
+        ///
+        /// # Errors
+        /// As [`add`](Self::add); [`Error::DuplicateId`], [`Error::IdTooLarge`], and [`Error::Argument`] when there is not one id per
+        /// document.
+        ///
+        /// ```
+        /// use nearfield::{AddOptions, Device, MultiVector, TokenVectors};
+        /// let mut index = MultiVector::builder(&Device::host(), 1).build()?;
+        /// let documents = TokenVectors::new(&[[1.0f32], [2.0], [3.0]], &[0, 2, 3])?;
+        /// index.add_with(&documents, &AddOptions::new().ids(&[70, 30]))?;
+        /// assert_eq!(index.ids()?, [30, 70]);
+        /// # Ok::<(), nearfield::Error>(())
+        /// ```
+        pub fn add_with<'r>(
+            &mut self,
+            documents: &'r TokenVectors<'r>,
+            options: &AddOptions<'_>,
+        ) -> Result<()> {
+            self.boxed_add(documents, options)
+        }
+        async add_with_async;
+
+        /// Removes the documents with these ids: all of them or, after an error, none. An id that is given twice is removed once. An index
+        /// with much free memory between its documents moves them together.
+        ///
+        /// # Errors
+        /// [`Error::UnknownId`] with the first id that no document has; [`Error::OutOfMemory`].
+        pub fn remove(&mut self, ids: &[u64]) -> Result<()> {
+            self.boxed_remove(ids)
+        }
+        async remove_async;
+
+        /// Replaces the documents with these ids by others, of any number of tokens: all of them or, after an error, none.
+        ///
+        /// # Errors
+        /// [`Error::UnknownId`]; [`Error::Argument`] when there is not one document per id or an id is given twice; otherwise as
+        /// [`add`](Self::add).
+        pub fn update<'r>(&mut self, ids: &[u64], documents: &'r TokenVectors<'r>) -> Result<()> {
+            self.boxed_update(ids, documents)
+        }
+        async update_async;
+
+        /// Moves documents together, so that their tokens take as little memory as they can.
+        ///
+        /// # Errors
+        /// [`Error::OutOfMemory`]. The index has the same documents then.
+        pub fn compact(&mut self) -> Result<()> {
+            self.boxed_compact()
+        }
+        async compact_async;
+
+        /// The tokens of a document, `[tokens, dim]`, of the index's type.
+        ///
+        /// # Errors
+        /// [`Error::UnknownId`]; [`Error::OutOfMemory`].
+        pub fn get(&self, id: u64) -> Result<Matrix> {
+            self.boxed_get(id)
+        }
+        async get_async;
+
+        /// The k documents of largest MaxSim for each query, the largest first, equal scores by the smaller id. Queries may have different
+        /// numbers of tokens.
+        ///
+        /// # Errors
+        /// [`Error::Argument`] for k = 0 or another dim; [`Error::NotFinite`] and [`Error::NormOutOfRange`] with a token's number;
+        /// [`Error::Budget`]; [`Error::OutOfMemory`].
+        pub fn search<'q>(&self, queries: &'q TokenVectors<'q>, k: usize) -> Result<Ranking> {
+            self.boxed_search(queries, MaxSimOptions::new(k))
+        }
+        async search_async;
+
+        /// [`search`](Self::search) with options: the documents that may be found, weights of the queries' tokens, means in place of sums.
+        ///
+        /// # Errors
+        /// As [`search`](Self::search); [`Error::Argument`] for weights that are not one a token or below 0.
+        ///
+        /// ```
+        /// use nearfield::{Device, MaxSimOptions, MultiVector, TokenVectors};
+        /// let mut index = MultiVector::builder(&Device::host(), 1).build()?;
+        /// index.add(&TokenVectors::new(&[[1.0f32], [2.0], [3.0]], &[0, 1, 2, 3])?)?;
+        /// // Puts documents in order that another search found.
+        /// let found = index.search_with(&(&[[2.0f32], [1.0]]).into(), &MaxSimOptions::new(2).filter(&[0, 1]))?;
+        /// assert_eq!((found.row(0)[0].id, found.row(0)[0].score), (1, 6.0));
+        /// # Ok::<(), nearfield::Error>(())
+        /// ```
+        pub fn search_with<'q>(
+            &self,
+            queries: &'q TokenVectors<'q>,
+            options: &MaxSimOptions<'q>,
+        ) -> Result<Ranking> {
+            self.boxed_search(queries, *options)
+        }
+        async search_with_async;
+    }
+
+    fn boxed_add<'s>(
+        &'s mut self,
+        documents: &'s TokenVectors<'_>,
+        options: &'s AddOptions<'_>,
+    ) -> Boxed<'s, ()> {
+        Box::pin(async move {
+            let new = self.documents.reserve(&lengths(documents)?, options.ids)?;
+            self.put(documents, new, &[], options).await
+        })
+    }
+
+    fn boxed_update<'s>(&'s mut self, ids: &'s [u64], documents: &'s TokenVectors<'_>) -> Boxed<'s, ()> {
+        Box::pin(async move {
+            if documents.len() != ids.len() {
+                let needed = format!("{} documents, one per id", ids.len());
+                return Err(Error::argument("documents", needed, documents.len()));
+            }
+            let old = self.documents.places_of(ids)?;
+            let mut sorted = memory::collect(old.iter().copied().zip(ids.iter().copied()))?;
+            sorted.sort_unstable();
+            if let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+                return Err(Error::argument("ids", "each id once", format!("{} twice", pair[0].1)));
+            }
+            let new = self.documents.reserve_again(&lengths(documents)?, ids)?;
+            self.put(documents, new, &old, &AddOptions::new()).await
+        })
+    }
+
+    /// Writes the tokens of new documents behind those of the others, in place of the documents in the places `old`.
+    async fn put(
+        &mut self,
+        documents: &TokenVectors<'_>,
+        new: NewDocuments,
+        old: &[u32],
+        options: &AddOptions<'_>,
+    ) -> Result<()> {
+        let rows = documents.vectors();
+        let quantized = self.tokens.taken(&rows).await?;
+        let rows = quantized.as_ref().map_or(rows, Into::into);
+        let slots = memory::collect(new.slots(&self.documents))?;
+        let ids = memory::collect(slots.iter().map(|&slot| u64::from(slot)))?;
+        let freed = self.slots_of(old)?;
+        let edit = Edit::put(rows, &Placing { slots: &slots, ids: &ids, freed: &freed });
+        change(&mut self.tokens.store_mut()?.rows, edit, &mut |tokens| options.report(tokens)).await?;
+        self.documents.note(new)?;
+        self.documents.vacate(old);
+        self.cache = DocumentCache::default();
+        Ok(())
+    }
+
+    /// The slots of the tokens of places.
+    fn slots_of(&self, places: &[u32]) -> Result<Vec<u32>> {
+        let tokens = places.iter().map(|&place| self.documents.slots(place).len()).sum();
+        let mut slots = memory::with_room(tokens)?;
+        places.iter().for_each(|&place| slots.extend(self.documents.slots(place)));
+        Ok(slots)
+    }
+
+    fn boxed_remove<'s>(&'s mut self, ids: &'s [u64]) -> Boxed<'s, ()> {
+        Box::pin(async move {
+            let mut places = self.documents.places_of(ids)?;
+            places.sort_unstable();
+            places.dedup();
+            if places.is_empty() {
+                return Ok(());
+            }
+            let freed = self.slots_of(&places)?;
+            change(&mut self.tokens.store_mut()?.rows, Edit::release(&freed), &mut |_| ()).await?;
+            self.documents.forget(&places);
+            self.cache = DocumentCache::default();
+            if self.documents.is_sparse() {
+                // The documents are gone, whether this succeeds or not: a device that fails here says so in the next call.
+                let _ = self.boxed_compact().await;
+            }
+            Ok(())
+        })
+    }
+
+    fn boxed_compact(&mut self) -> Boxed<'_, ()> {
+        Box::pin(async move {
+            while let Some(((from, to), moved)) = self.documents.next_move()? {
+                let rows = &mut self.tokens.store_mut()?.rows;
+                change(rows, Edit::relocate(&from, &to), &mut |_| ()).await?;
+                self.documents = moved;
+                self.cache = DocumentCache::default();
+            }
+            self.tokens.store_mut()?.rows.shrink()
+        })
+    }
+
+    fn boxed_get(&self, id: u64) -> Boxed<'_, Matrix> {
+        Box::pin(async move {
+            let slots = self.slots_of(&self.documents.places_of(&[id])?)?;
+            let bytes = self.tokens.store.rows.fetch_bytes(&slots).await?;
+            Matrix::of_bytes(self.tokens.elements, &bytes, self.tokens.dim)
+        })
+    }
+
+    fn boxed_search<'s>(
+        &'s self,
+        queries: &'s TokenVectors<'_>,
+        options: MaxSimOptions<'s>,
+    ) -> Boxed<'s, Ranking> {
+        Box::pin(async move {
+            check_k(options.k)?;
+            self.tokens.check_vectors("queries", &queries.vectors())?;
+            queries.vectors().kind().check_numbers("queries")?;
+            let weights = token_weights(queries, options.weights, options.mean)?;
+            let places = match &options.filter {
+                Some(filter) => self.documents.allowed(filter)?,
+                None => self.documents.places()?,
+            };
+            let request = DocumentRequest {
+                ends: self.documents.ends(),
+                places: &places,
+                all: options.filter.is_none().then_some(&self.cache),
+                k: options.k.min(places.len()).max(1),
+                weights: &weights,
+                budget: self.tokens.budget,
+                progress: options.progress,
+            };
+            let found = search_documents(&*self.tokens.store.rows, queries, &request).await?;
+            let (bounded, computed) = (found.bounded, found.computed);
+            let statistics = MaxSimStatistics { bounded, computed };
+            let mut ranking = Ranking { statistics, ..Ranking::default() };
+            for scored in found.by_query {
+                let hit = |Scored { place, score }| DocumentScore { id: self.documents.id_of(place), score };
+                let mut hits = memory::collect(scored.into_iter().map(hit))?;
+                hits.sort_unstable_by(by_score);
+                hits.truncate(options.k);
+                memory::reserve_more(&mut ranking.hits, hits.len())?;
+                ranking.hits.extend(hits);
+                ranking.ends.push(ranking.hits.len());
+            }
+            Ok(ranking)
+        })
+    }
+}
+
+/// Larger scores first, equal ones by the smaller id.
+fn by_score(one: &DocumentScore, other: &DocumentScore) -> Ordering {
+    other.score.total_cmp(&one.score).then(one.id.cmp(&other.id))
+}
+
+/// The number of tokens of each document.
+fn lengths(documents: &TokenVectors<'_>) -> Result<Vec<usize>> {
+    memory::collect(documents.offsets().windows(2).map(|ends| ends[1] - ends[0]))
+}

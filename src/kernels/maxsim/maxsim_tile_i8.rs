@@ -1,0 +1,73 @@
+//! The largest similarity of each token of queries with the tokens of each document, by their codes.
+
+use crate::error::Result;
+use crate::gpu::{self, Buffer, BufferSlice, Commands, Grid, Kernel, PLACES, buffers, params, wgsl};
+use crate::kernels::blocks::{BLOCK_ROWS, PRODUCTS, TILE_I8};
+use crate::kernels::keys::KEYS;
+use crate::kernels::lengths::GRANULES;
+use crate::screen::certificate::Terms;
+
+params! {
+    /// Parameters of the kernel.
+    pub struct Params {
+        /// Granules of 16 dimensions per quantised vector, an even number.
+        granules: u32,
+        /// Tokens of all queries.
+        queries: u32,
+        /// Number of the first block on the list.
+        first_entry: u32,
+        /// The segment's first block in the index.
+        first_block: u32,
+        /// Number of all places.
+        places: u32,
+        /// The places of the chunk.
+        first_place: u32,
+        end_place: u32,
+        /// Distance between the results of two places.
+        pitch: u32,
+    }
+}
+
+/// The declaration.
+pub static KERNEL: Kernel = Kernel::new::<Params>("maxsim_tile_i8")
+    .library(&[KEYS, PRODUCTS, TILE_I8, PLACES])
+    .source(wgsl!("maxsim/maxsim_tile_i8"))
+    .buffers(BUFFERS)
+    .overrides(&[(gpu::OF_BITS, &[0])])
+    .lengths(&[GRANULES])
+    .workgroup(256, 2 * 8 * 33 * 16 + BLOCK_ROWS * 4)
+    .holds_tile();
+
+buffers! {
+    /// The codes to multiply, and the documents of the rows.
+    pub(crate) struct Buffers<'a> {
+        queries: Read &'a Buffer,
+        rows: Read &'a Buffer,
+        row_terms: Read &'a Buffer,
+        query_terms: Read &'a Buffer,
+        ends: Read &'a Buffer,
+        blocks: Read &'a Buffer,
+        nearest: Write BufferSlice<'a>,
+    }
+}
+
+/// Records the kernel for `blocks` blocks of the list, no more than a grid has rows.
+pub(crate) fn encode(
+    commands: &mut Commands<'_>,
+    params: &Params,
+    blocks: u32,
+    buffers: &Buffers<'_>,
+) -> Result<()> {
+    let pipeline = commands.gpu().pipeline(&KERNEL, &[0])?;
+    let grid = Grid::Tiles(params.queries.div_ceil(BLOCK_ROWS), blocks);
+    commands.dispatch(&pipeline, params, &buffers.slices(), grid)
+}
+
+/// The largest similarity of a quantised token with those of a document, without the query's own part.
+pub fn reference((query, own): (&[i32], Terms), document: &[(Vec<i32>, Terms)]) -> f64 {
+    let similarity = |(row, terms): &(Vec<i32>, Terms)| {
+        let score: i64 = query.iter().zip(row).map(|(&q, &x)| i64::from(q) * i64::from(x)).sum();
+        f64::from(own.scale) * f64::from(terms.scale) * score as f64 + f64::from(terms.bias)
+    };
+    document.iter().map(similarity).fold(f64::NEG_INFINITY, f64::max)
+}

@@ -1,0 +1,262 @@
+//! The documents of an index: which slots the tokens of each lie in, and under which id.
+
+use std::ops::Range;
+
+use crate::bits::Bits;
+use crate::error::{Error, Result};
+use crate::memory;
+use crate::options::filter::Filter;
+use crate::options::residency::Residency;
+use crate::store::ids::{Ids, check_new};
+use crate::usage::Memory;
+
+/// Indexes with fewer tokens do not compact themselves.
+const SPARSE_TOKENS: u64 = 4096;
+
+/// Documents by place. The tokens of a place lie in neighbouring slots, those of one place behind those of the place before it.
+#[derive(Debug)]
+pub(crate) struct DocumentTable {
+    /// One past the last slot of each place.
+    ends: Vec<u32>,
+    /// The places that have a document: the tokens of the others were removed.
+    alive: Bits,
+    ids: Ids,
+    /// The insertion number of the next document.
+    next: u64,
+    documents: usize,
+    /// Tokens of documents.
+    tokens: u64,
+}
+
+/// Documents that are about to be added.
+#[derive(Debug)]
+pub(crate) struct NewDocuments {
+    ids: Vec<u64>,
+    places: Vec<u32>,
+    ends: Vec<u32>,
+    table: Option<Ids>,
+    next: u64,
+}
+
+impl NewDocuments {
+    /// The slots of their tokens.
+    pub(crate) fn slots(&self, table: &DocumentTable) -> Range<u32> {
+        table.end()..self.ends.last().copied().unwrap_or(table.end())
+    }
+}
+
+impl Default for DocumentTable {
+    fn default() -> Self {
+        Self { ends: vec![], alive: Bits::default(), ids: Ids::Slots, next: 0, documents: 0, tokens: 0 }
+    }
+}
+
+impl DocumentTable {
+    pub(crate) fn len(&self) -> usize {
+        self.documents
+    }
+
+    pub(crate) fn tokens(&self) -> u64 {
+        self.tokens
+    }
+
+    pub(crate) fn next_number(&self) -> u64 {
+        self.next
+    }
+
+    pub(crate) fn go_on_with(&mut self, next: u64) {
+        self.next = self.next.max(next);
+    }
+
+    /// One past the last slot of each place.
+    pub(crate) fn ends(&self) -> &[u32] {
+        &self.ends
+    }
+
+    /// One past the last slot.
+    fn end(&self) -> u32 {
+        self.ends.last().copied().unwrap_or(0)
+    }
+
+    /// The places that have a document, ascending.
+    pub(crate) fn places(&self) -> Result<Vec<u32>> {
+        Bits::slots(Some(&self.alive), self.ends.len())
+    }
+
+    /// The places of the documents that pass a filter, ascending.
+    pub(crate) fn allowed(&self, filter: &Filter<'_>) -> Result<Vec<u32>> {
+        let bits = self.ids.allowed(filter, (Some(&self.alive), self.ends.len()))?;
+        Bits::slots(Some(&bits), self.ends.len())
+    }
+
+    pub(crate) fn slots(&self, place: u32) -> Range<u32> {
+        let place = place as usize;
+        let start = if place == 0 { 0 } else { self.ends[place - 1] };
+        start..self.ends[place]
+    }
+
+    pub(crate) fn id_of(&self, place: u32) -> u64 {
+        self.ids.of(place)
+    }
+
+    pub(crate) fn place_of(&self, id: u64) -> Option<u32> {
+        self.ids.slot_of(id, (Some(&self.alive), self.ends.len()))
+    }
+
+    /// The places of these ids.
+    pub(crate) fn places_of(&self, ids: &[u64]) -> Result<Vec<u32>> {
+        let mut places = memory::with_room(ids.len())?;
+        for &id in ids {
+            places.push(self.place_of(id).ok_or(Error::UnknownId { id })?);
+        }
+        Ok(places)
+    }
+
+    /// Makes room for documents of these lengths behind the last place, under ids of the caller's or under insertion numbers.
+    pub(crate) fn reserve(&mut self, lengths: &[usize], ids: Option<&[u64]>) -> Result<NewDocuments> {
+        let count = lengths.len();
+        let (ids, first) = match ids {
+            Some(ids) => {
+                check_new(ids, count, |id| self.place_of(id).is_some())?;
+                (memory::copied(ids)?, self.next)
+            }
+            None => {
+                let first = Ids::free_numbers(self.next, count, |id| self.place_of(id).is_some())?;
+                (memory::collect((0..count).map(|number| first + number as u64))?, first)
+            }
+        };
+        let next = (first + count as u64).min(crate::store::ID_LIMIT);
+        self.placed(lengths, ids, next)
+    }
+
+    /// Makes room for new contents of documents, which keep their ids.
+    pub(crate) fn reserve_again(&mut self, lengths: &[usize], ids: &[u64]) -> Result<NewDocuments> {
+        self.placed(lengths, memory::copied(ids)?, self.next)
+    }
+
+    fn placed(&mut self, lengths: &[usize], ids: Vec<u64>, next: u64) -> Result<NewDocuments> {
+        let (count, places) = (lengths.len(), self.ends.len());
+        let mut ends = memory::with_room(count)?;
+        let mut end = u64::from(self.end());
+        for &length in lengths {
+            end += length as u64;
+            Error::check_slots(end)?;
+            ends.push(end as u32);
+        }
+        let places = memory::collect(places as u32..(places + count) as u32)?;
+        let mut table = None;
+        if self.ids.needs_table(&ids, &places) {
+            let has_document = |place| self.alive.get(place as usize);
+            table = Some(Ids::table(self.ends.len() as u32, |place| has_document(place))?);
+        }
+        table.as_mut().unwrap_or(&mut self.ids).reserve(&ids, &places)?;
+        memory::reserve_more(&mut self.ends, count)?;
+        let len = self.alive.len();
+        self.alive.resize(len + count)?;
+        self.alive.resize(len)?;
+        Ok(NewDocuments { ids, places, ends, table, next })
+    }
+
+    /// Notes documents whose tokens lie in their slots by now, with the memory that was reserved for them.
+    pub(crate) fn note(&mut self, new: NewDocuments) -> Result<()> {
+        if let Some(table) = new.table {
+            self.ids = table;
+        }
+        self.documents += new.places.len();
+        self.tokens += u64::from(new.ends.last().copied().unwrap_or(self.end()) - self.end());
+        self.ids.note(&new.ids, &new.places);
+        self.ends.extend_from_slice(&new.ends);
+        self.alive.resize(self.ends.len())?;
+        new.places.iter().for_each(|&place| self.alive.set(place as usize, true));
+        self.next = new.next;
+        Ok(())
+    }
+
+    /// Forgets the documents of these places, whose tokens are gone.
+    pub(crate) fn forget(&mut self, places: &[u32]) {
+        self.ids.forget(places);
+        self.vacate(places);
+    }
+
+    /// Forgets places whose documents have others by now.
+    pub(crate) fn vacate(&mut self, places: &[u32]) {
+        self.documents -= places.len();
+        self.tokens -= places.iter().map(|&place| self.slots(place).len() as u64).sum::<u64>();
+        places.iter().for_each(|&place| self.alive.set(place as usize, false));
+        self.ids.vacate(places, self.ends.len() as u64);
+    }
+
+    /// Whether more than 30% of the slots have no token, so that an index compacts itself.
+    pub(crate) fn is_sparse(&self) -> bool {
+        let slots = u64::from(self.end());
+        slots >= SPARSE_TOKENS && (slots - self.tokens) * 10 > slots * 3
+    }
+
+    /// The next step of moving documents to the front: slots to move from and to, and the table behind it. Documents keep their order, and
+    /// their tokens go to slots that have none. None when only gaps are left that the document behind is too long for.
+    pub(crate) fn next_move(&self) -> Result<Option<((Vec<u32>, Vec<u32>), Self)>> {
+        let places = self.places()?;
+        let (mut from, mut to) = (vec![], vec![]);
+        let mut placed: Vec<(u64, u32, u32)> = memory::with_room(places.len())?;
+        let mut end = 0;
+        // The first slot with a token of a document that moves.
+        let mut limit = None;
+        for place in places {
+            let slots = self.slots(place);
+            let length = slots.len() as u32;
+            let fits = slots.start > end && end + length <= *limit.get_or_insert(slots.start);
+            let start = if fits { end } else { slots.start };
+            if fits {
+                memory::reserve_more(&mut from, slots.len())?;
+                memory::reserve_more(&mut to, slots.len())?;
+                to.extend(start..start + length);
+                from.extend(slots);
+            } else if from.is_empty() {
+                // It stays: the next gap begins behind it.
+                limit = None;
+            }
+            placed.push((self.id_of(place), start, length));
+            end = start + length;
+        }
+        if from.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(((from, to), self.of_placed(&placed)?)))
+    }
+
+    /// A table of documents with these ids, first slots and lengths, ascending. Gaps are places without a document.
+    fn of_placed(&self, placed: &[(u64, u32, u32)]) -> Result<Self> {
+        let (mut ids, mut places) = (memory::with_room(placed.len())?, memory::with_room(placed.len())?);
+        let mut ends: Vec<u32> = memory::with_room(2 * placed.len())?;
+        for &(id, start, length) in placed {
+            if start > ends.last().copied().unwrap_or(0) {
+                ends.push(start);
+            }
+            ids.push(id);
+            places.push(ends.len() as u32);
+            ends.push(start + length);
+        }
+        let mut alive = Bits::zeros(ends.len())?;
+        places.iter().for_each(|&place| alive.set(place as usize, true));
+        let mut table = Ids::Slots;
+        if table.needs_table(&ids, &places) {
+            table = Ids::table(0, |_| false)?;
+            table.reserve(&ids, &places)?;
+            table.note(&ids, &places);
+        }
+        let &Self { next, documents, tokens, .. } = self;
+        Ok(Self { ends, alive, ids: table, next, documents, tokens })
+    }
+
+    pub(crate) fn ids(&self) -> Result<Vec<u64>> {
+        let mut ids = memory::collect(self.places()?.into_iter().map(|place| self.id_of(place)))?;
+        ids.sort_unstable();
+        Ok(ids)
+    }
+
+    pub(crate) fn measure(&self, memory: &mut Memory) {
+        memory.add_vec("documents", &self.ends);
+        memory.add("documents", Residency::Host, self.alive.words().len() as u64 * 4);
+        self.ids.measure(memory);
+    }
+}

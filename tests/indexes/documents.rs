@@ -1,0 +1,301 @@
+//! Searches for documents by MaxSim: every answer is compared with a naive one in f64.
+
+use nearfield::{
+    AddOptions, Device, DocumentScore, ElementKind, Error, Matrix, MaxSimOptions, MultiVector, TokenVectors,
+};
+
+use crate::common::Engine;
+use nearfield_testing::Random;
+
+const ENGINES: [Engine; 2] = [Engine::Host, Engine::Adapter];
+
+/// Documents or queries, as plain numbers.
+#[derive(Clone)]
+struct Tokens {
+    values: Vec<f32>,
+    offsets: Vec<usize>,
+    dim: usize,
+}
+
+impl Tokens {
+    fn new(values: Vec<f32>, lengths: &[usize], dim: usize) -> Self {
+        let mut offsets = vec![0];
+        offsets.extend(lengths.iter().scan(0, |end, length| {
+            *end += length;
+            Some(*end)
+        }));
+        assert_eq!(values.len(), offsets[lengths.len()] * dim);
+        Self { values, offsets, dim }
+    }
+
+    /// Unit vectors around some topics, as those of models are.
+    fn of_topics(random: &mut Random, lengths: &[usize], dim: usize) -> Self {
+        let topics: Vec<f32> = random.floats(16 * dim);
+        let mut values = vec![];
+        for _ in 0..lengths.iter().sum() {
+            let topic = &topics[random.below(16) * dim..][..dim];
+            let token: Vec<f32> = topic.iter().map(|x| x + 0.5 * random.normal()).collect();
+            let length = token.iter().map(|x| x * x).sum::<f32>().sqrt();
+            values.extend(token.iter().map(|x| x / length));
+        }
+        Self::new(values, lengths, dim)
+    }
+
+    fn integers(random: &mut Random, lengths: &[usize], dim: usize) -> Self {
+        let count = lengths.iter().sum::<usize>() * dim;
+        Self::new(random.integers(count, 3), lengths, dim)
+    }
+
+    fn of(&self, number: usize) -> &[f32] {
+        &self.values[self.offsets[number] * self.dim..self.offsets[number + 1] * self.dim]
+    }
+
+    fn view(&self) -> TokenVectors<'_> {
+        let tokens = nearfield_testing::view(&self.values, self.dim);
+        TokenVectors::new(tokens, &self.offsets).expect("good offsets")
+    }
+}
+
+/// The score in f64, and how far a reported one may be from it.
+fn score(query: &[f32], weights: &[f32], document: &[f32], dim: usize) -> (f64, f64) {
+    let dot = |a: &[f32], b: &[f32]| -> (f64, f64) {
+        let products = a.iter().zip(b).map(|(&a, &b)| f64::from(a) * f64::from(b));
+        products.fold((0.0, 0.0), |(sum, size), product| (sum + product, size + product.abs()))
+    };
+    let unit = f64::from(f32::EPSILON);
+    query.chunks_exact(dim).zip(weights).fold((0.0, 0.0), |(sum, bound), (token, &weight)| {
+        let products = document.chunks_exact(dim).map(|other| dot(token, other));
+        let (most, size) = products.fold((f64::NEG_INFINITY, 0.0f64), |(most, size), (product, own)| {
+            (most.max(product), size.max(own))
+        });
+        (sum + f64::from(weight) * most, bound + f64::from(weight) * size * unit * (dim as f64 + 16.0))
+    })
+}
+
+/// Compares an answer with all scores in f64: each score is right, and no document that is left out has a larger one.
+fn check(found: &[DocumentScore], k: usize, truth: &[(u64, f64, f64)]) {
+    assert_eq!(found.len(), k.min(truth.len()));
+    for hit in found {
+        let (_, score, bound) = *truth.iter().find(|(id, ..)| *id == hit.id).expect("a document that may be found");
+        assert!((f64::from(hit.score) - score).abs() <= bound, "{hit:?}, but {score} +- {bound}");
+    }
+    let is_ordered = |pair: &[DocumentScore]| {
+        pair[0].score > pair[1].score || pair[0].score == pair[1].score && pair[0].id < pair[1].id
+    };
+    assert!(found.windows(2).all(is_ordered), "{found:?}");
+    let Some(last) = found.last() else { return };
+    for (id, score, bound) in truth {
+        let is_found = found.iter().any(|hit| hit.id == *id);
+        assert!(is_found || score - bound <= f64::from(last.score), "{id} of {score} is not found behind {last:?}");
+    }
+}
+
+fn truth(query: &[f32], weights: &[f32], documents: &Tokens, ids: &[u64]) -> Vec<(u64, f64, f64)> {
+    let of = |(number, &id): (usize, &u64)| {
+        let (score, bound) = score(query, weights, documents.of(number), documents.dim);
+        (id, score, bound)
+    };
+    ids.iter().enumerate().map(of).collect()
+}
+
+fn index(device: &Device, documents: &Tokens, kind: ElementKind, ids: &[u64]) -> MultiVector {
+    let mut index = MultiVector::builder(device, documents.dim).elements(kind).build().expect("an index");
+    let tokens = Matrix::F32(documents.values.clone(), documents.dim).to_kind(kind);
+    let own = TokenVectors::new(&tokens, &documents.offsets).expect("good offsets");
+    index.add_with(&own, &AddOptions::new().ids(ids)).expect("good documents");
+    index
+}
+
+/// Lengths of documents: one token, a few, more than a block of 128, and thousands.
+fn ragged(random: &mut Random, count: usize) -> Vec<usize> {
+    let length = |number: usize, random: &mut Random| match number % 50 {
+        7 => 1,
+        11 => 129,
+        13 => 300,
+        _ => 1 + random.below(40),
+    };
+    let mut lengths: Vec<usize> = (0..count).map(|number| length(number, random)).collect();
+    lengths[count / 2] = 3000;
+    lengths
+}
+
+#[test]
+fn documents_of_every_length_are_found_for_queries_of_every_length() -> Result<(), Error> {
+    let random = &mut Random::new(1);
+    for dim in [3, 64, 128] {
+        let lengths = ragged(random, 400);
+        let documents = Tokens::of_topics(random, &lengths, dim);
+        let queries = Tokens::of_topics(random, &[1, 32, 7, 200], dim);
+        let ids: Vec<u64> = (0..400).map(|number| number * 7919 % 1000).collect();
+        for engine in ENGINES {
+            let Some(device) = engine.device() else { continue };
+            let index = index(device, &documents, ElementKind::F32, &ids);
+            for k in [1, 10, 1000] {
+                let found = index.search(&queries.view(), k)?;
+                assert_eq!(found.queries(), 4);
+                for query in 0..4 {
+                    let weights = vec![1.0; queries.of(query).len() / dim];
+                    check(found.row(query), k, &truth(queries.of(query), &weights, &documents, &ids));
+                }
+                assert!(k == 1000 || found.statistics().computed < found.statistics().bounded, "{found:?}");
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn equal_scores_are_ordered_by_ids_and_integers_are_exact_on_every_engine() -> Result<(), Error> {
+    let random = &mut Random::new(2);
+    let lengths: Vec<usize> = (0..300).map(|_| 1 + random.below(3)).collect();
+    let documents = Tokens::integers(random, &lengths, 4);
+    let queries = Tokens::integers(random, &[3, 1], 4);
+    let ids: Vec<u64> = (0..300).rev().collect();
+    for engine in ENGINES {
+        let Some(device) = engine.device() else { continue };
+        for kind in [ElementKind::F32, ElementKind::F16, ElementKind::I8] {
+            let index = index(device, &documents, kind, &ids);
+            let found = index.search(&queries.view(), 50)?;
+            for query in 0..2 {
+                let mut wanted: Vec<DocumentScore> = truth(queries.of(query), &[1.0; 3], &documents, &ids)
+                    .into_iter()
+                    .map(|(id, score, _)| DocumentScore { id, score: score as f32 })
+                    .collect();
+                wanted.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.id.cmp(&b.id)));
+                assert_eq!(found.row(query), &wanted[..50], "{kind} on {engine:?}");
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn filters_weights_and_means_are_those_of_the_definition() -> Result<(), Error> {
+    let random = &mut Random::new(3);
+    let lengths = ragged(random, 200);
+    let documents = Tokens::of_topics(random, &lengths, 32);
+    let query = Tokens::of_topics(random, &[8], 32);
+    let ids: Vec<u64> = (0..200).collect();
+    let weights = [1.0, 0.0, 2.5, 0.25, 1.0, 0.5, 3.0, 0.125];
+    let mean = weights.map(|weight| weight / weights.iter().sum::<f32>());
+    for engine in ENGINES {
+        let Some(device) = engine.device() else { continue };
+        let index = index(device, &documents, ElementKind::F32, &ids);
+        for allowed in [vec![5u64], (0..200).step_by(3).collect(), (90..110).collect(), vec![7, 999]] {
+            let known: Vec<u64> = allowed.iter().copied().filter(|&id| id < 200).collect();
+            for (is_mean, weights) in [(false, &weights), (true, &mean)] {
+                let options = MaxSimOptions::new(10).filter(&allowed).weights(weights).mean(is_mean);
+                let found = index.search_with(&query.view(), &options)?;
+                let mut all = truth(query.of(0), weights, &documents, &ids);
+                all.retain(|(id, ..)| known.contains(id));
+                check(found.row(0), 10, &all);
+                assert_eq!(found.statistics().bounded, known.len() as u64);
+            }
+        }
+        let nothing = index.search_with(&query.view(), &MaxSimOptions::new(3).filter(&[999]))?;
+        assert!(nothing.row(0).is_empty());
+    }
+    Ok(())
+}
+
+#[test]
+fn an_index_through_any_changes_answers_as_a_new_one_of_the_same_documents() -> Result<(), Error> {
+    const DIM: usize = 16;
+    for engine in ENGINES {
+        let Some(device) = engine.device() else { continue };
+        let random = &mut Random::new(4);
+        let mut index = MultiVector::builder(device, DIM).build()?;
+        let mut model: Vec<(u64, Tokens)> = vec![];
+        let query = Tokens::of_topics(random, &[5], DIM);
+        for step in 0..40 {
+            let lengths: Vec<usize> = (0..1 + random.below(30)).map(|_| 1 + random.below(60)).collect();
+            let new = Tokens::of_topics(random, &lengths, DIM);
+            let of = |number: usize| Tokens::new(new.of(number).to_vec(), &[lengths[number]], DIM);
+            match step % 4 {
+                0 | 1 => {
+                    let first = 1000 * step as u64;
+                    let ids: Vec<u64> = (0..lengths.len() as u64).map(|number| first + number).collect();
+                    index.add_with(&new.view(), &AddOptions::new().ids(&ids))?;
+                    model.extend(ids.iter().enumerate().map(|(number, &id)| (id, of(number))));
+                }
+                2 => {
+                    let count = (model.len() * 2 / 5).min(lengths.len() * 4);
+                    let gone: Vec<u64> = (0..count).map(|_| model.swap_remove(random.below(model.len())).0).collect();
+                    index.remove(&gone)?;
+                    assert!(!index.contains(gone[0]));
+                    assert!(matches!(index.remove(&gone), Err(Error::UnknownId { .. })));
+                }
+                _ => {
+                    let count = lengths.len().min(model.len());
+                    let ids: Vec<u64> = model[..count].iter().map(|(id, _)| *id).collect();
+                    let some = &new.offsets[..=count];
+                    let tokens = nearfield_testing::view(&new.values[..some[count] * DIM], DIM);
+                    index.update(&ids, &TokenVectors::new(tokens, some)?)?;
+                    (0..count).for_each(|number| model[number].1 = of(number));
+                }
+            }
+            if step % 10 == 9 {
+                index.compact()?;
+            }
+            assert_eq!(index.len(), model.len());
+            assert_eq!(index.tokens(), model.iter().map(|(_, own)| own.offsets[1] as u64).sum::<u64>());
+            let found = index.search(&query.view(), 7)?;
+            let all: Vec<(u64, f64, f64)> = model
+                .iter()
+                .map(|(id, own)| {
+                    let (score, bound) = score(query.of(0), &[1.0; 5], own.of(0), DIM);
+                    (*id, score, bound)
+                })
+                .collect();
+            check(found.row(0), 7, &all);
+        }
+        for (id, own) in &model {
+            assert_eq!(index.get(*id)?, Matrix::F32(own.values.clone(), DIM));
+        }
+        let mut ids: Vec<u64> = model.iter().map(|(id, _)| *id).collect();
+        ids.sort_unstable();
+        assert_eq!(index.ids()?, ids);
+    }
+    Ok(())
+}
+
+#[test]
+fn insertion_numbers_are_never_given_twice_and_errors_leave_an_index_as_it_was() -> Result<(), Error> {
+    for engine in ENGINES {
+        let Some(device) = engine.device() else { continue };
+        let mut index = MultiVector::builder(device, 2).build()?;
+        let tokens = [[1.0f32, 0.0], [0.0, 1.0], [0.5, 0.5]];
+        index.add(&TokenVectors::new(&tokens, &[0, 2, 3])?)?;
+        index.remove(&[1])?;
+        index.add(&(&tokens).into())?;
+        assert_eq!(index.ids()?, [0, 2]);
+        let twice = AddOptions::new().ids(&[2]);
+        assert!(matches!(index.add_with(&(&tokens).into(), &twice), Err(Error::DuplicateId { id: 2 })));
+        let bad = [[f32::NAN, 0.0]];
+        assert!(matches!(index.add(&(&bad).into()), Err(Error::NotFinite { .. })));
+        assert!(matches!(index.search(&(&bad).into(), 1), Err(Error::NotFinite { .. })));
+        let wide = [[1.0f32; 3]];
+        assert!(matches!(index.search(&(&wide).into(), 1), Err(Error::Argument { argument: "queries", .. })));
+        assert!(matches!(index.search(&(&tokens).into(), 0), Err(Error::Argument { argument: "k", .. })));
+        let few = MaxSimOptions::new(1).weights(&[1.0]);
+        let error = index.search_with(&(&tokens).into(), &few).expect_err("three tokens");
+        assert!(error.to_string().contains("weights"), "{error}");
+        let below = MaxSimOptions::new(1).weights(&[1.0, -1.0, 0.0]);
+        assert!(index.search_with(&(&tokens).into(), &below).is_err());
+        assert!(matches!(index.update(&[0, 0], &TokenVectors::new(&tokens, &[0, 2, 3])?), Err(Error::Argument { .. })));
+        assert_eq!((index.ids()?, index.tokens()), (vec![0, 2], 5));
+        assert_eq!(index.search(&(&tokens).into(), 5)?.row(0).len(), 2);
+    }
+    Ok(())
+}
+
+#[test]
+fn token_vectors_refuse_offsets_that_are_none() {
+    let tokens = [[1.0f32], [2.0], [3.0]];
+    for (offsets, part) in
+        [(&[0, 2][..], "3"), (&[1, 3], "0"), (&[0, 2, 1, 3], "ascend"), (&[0, 2, 2, 3], "none in document 1"), (&[], "none")]
+    {
+        let error = TokenVectors::new(&tokens, offsets).expect_err("offsets").to_string();
+        assert!(error.contains(part), "{error}");
+    }
+}
