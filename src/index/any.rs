@@ -12,7 +12,7 @@ use crate::index::flat::Flat;
 use crate::index::ivf::Ivf;
 use crate::index::loader::{FromSaved, Loader};
 use crate::index::pairwise::methods::pairwise_methods;
-use crate::index::saved::{Loading, SavedIndex, Saving};
+use crate::index::saved::{Loading, SavedIndex, SavedKind, Saving};
 use crate::index::vector_index::vector_index;
 use crate::metric::Metric;
 use crate::neighbors::Neighbors;
@@ -140,7 +140,7 @@ impl Index {
 }
 
 impl FromSaved for Index {
-    const HAS_LISTS: Option<bool> = None;
+    const KINDS: &'static [SavedKind] = SavedKind::OF_ROWS;
 
     fn from_saved(loading: Loading<'_>, resources: Resources) -> Boxed<'_, Self> {
         Box::pin(async move {

@@ -1,82 +1,11 @@
 //! The methods that look the same on every index, written once: thin shims over futures that this crate compiles.
 
-/// Writes the methods that [`Flat`](crate::Flat), [`Ivf`](crate::Ivf) and [`Index`](crate::Index) share.
-///
-/// The type has `common`, `boxed_add`, `boxed_remove`, `boxed_update`, `boxed_compact`, `boxed_search` and `saving`, and
-/// implements [`Load`](crate::index::loader::Load).
-macro_rules! index_methods {
+/// Writes the methods that save and load an index. The type has `common` and `saving`, and implements
+/// [`Load`](crate::index::loader::Load).
+macro_rules! saving_methods {
     ($Index:ident) => {
-        $crate::index::changes::change_methods!($Index);
-
         impl $Index {
             crate::future::blocking_and_async! { self.common().device;
-                /// Compiles every kernel that searches of this index run, several at a time, and returns when all are ready: no search
-                /// for up to 1,024 neighbours compiles one any more, whatever its queries, filter, radius or probes.
-                ///
-                /// A GPU's driver compiles kernels when they are first used, up to a second of work where it has not seen them
-                /// before. An index begins with that by itself, in the background, when it is made or loaded, so a program that
-                /// searches later needs no call. Call this where the first search must not wait, such as before a server
-                /// accepts queries, or to fill [`DeviceOptions::cache_dir`](crate::DeviceOptions::cache_dir). The index
-                /// needs no rows yet. On the host engine there is nothing to do.
-                ///
-                /// # Errors
-                /// [`Error::Device`] when the driver refuses a kernel; [`Error::DeviceLost`].
-                ///
-                /// ```no_run
-                /// use nearfield::{Device, Flat, MatrixView, Metric};
-                /// let device = Device::best()?;
-                /// let mut index = Flat::builder(&device, Metric::Cosine, 2).build()?;
-                /// index.add(MatrixView::new(&[1.0f32, 0.0, 0.0, 1.0], 2)?)?; // kernels are compiled meanwhile
-                /// index.warm_up()?; // waits for those that are not ready
-                /// let found = index.search(MatrixView::new(&[1.0f32, 1.0], 2)?, 1)?;
-                /// # Ok::<(), nearfield::Error>(())
-                /// ```
-                pub fn warm_up(&self) -> Result<()> {
-                    self.common().warm_up()
-                }
-                async warm_up_async;
-
-                /// Times kernels of searches in several forms, uses the faster ones from now on, and returns the times. The general form
-                /// takes the length of vectors from its parameters and fills as many registers as suit GPUs of this vendor. The others
-                /// are compiled for this dim, or fill another number of registers. Answers do not depend on it.
-                ///
-                /// A `Flat` of 32,768 rows or more that has an 8-bit copy, on a GPU without cooperative matrices, also times a batch of 512
-                /// queries in tiles of bytes and of floats, and keeps the faster kind. The result does not list that.
-                ///
-                /// [`warm_up`](Self::warm_up) does the same for kernels that were not timed yet, in at most 0.2 s of searches beside
-                /// compiling, and a file in [`DeviceOptions::cache_dir`](crate::DeviceOptions::cache_dir) keeps the times for an
-                /// adapter, driver and version of the library. This call times them again. The searches are for some of the index's own
-                /// rows; other searches may run meanwhile, but disturb the times. Kernels are timed only on GPUs with timestamps, for
-                /// the usual dims (64, 96, 100, 128, 256, 384, 512, 768, 1024, 1536 and 3072), and where there are at least four
-                /// million elements. Otherwise the result is empty, as on the host engine.
-                ///
-                /// # Errors
-                /// As a search's, and those of [`warm_up`](Self::warm_up).
-                ///
-                /// ```no_run
-                /// use nearfield::{Device, Flat, MatrixView, Metric};
-                /// let mut index = Flat::builder(&Device::best()?, Metric::Cosine, 128).build()?;
-                /// let rows: Vec<f32> = (0..100_000 * 128).map(|i| (i as f32 * 0.37).sin()).collect();
-                /// index.add(MatrixView::new(&rows, 128)?)?;
-                /// for timed in index.tune()? {
-                ///     println!("{} {:?} {:?}", timed.kernel, timed.general, timed.specialised);
-                /// }
-                /// # Ok::<(), nearfield::Error>(())
-                /// ```
-                pub fn tune(&self) -> Result<Vec<TunedKernel>> {
-                    self.common().store.rows.tune(self.common().metric, true)
-                }
-                async tune_async;
-
-                /// The rows with these ids, `[ids, dim]`, in the order of the ids: as they were given, widened to f32.
-                ///
-                /// # Errors
-                /// [`Error::UnknownId`]; [`Error::Budget`] when a row does not fit the device's; [`Error::OutOfMemory`].
-                pub fn get(&self, ids: &[u64]) -> Result<Vec<f32>> {
-                    Box::pin(self.common().store.get(ids)) as Boxed<'_, Vec<f32>>
-                }
-                async get_async;
-
                 /// Saves the index to one file, which [`load`](Self::load) reads, and every program that reads safetensors
                 /// (docs/files.md describes it). Rows go to the disk piece by piece, as they are stored; an `Ivf` saves its centroids
                 /// and which list each row is in.
@@ -159,6 +88,89 @@ macro_rules! index_methods {
             /// `devices` is a reference to a [`Device`], or to several: see [`Devices`](crate::Devices).
             pub fn loader(devices: impl Into<Devices>) -> Loader<Self> {
                 Loader::new(devices.into())
+            }
+        }
+    };
+}
+pub(crate) use saving_methods;
+
+/// Writes the methods that [`Flat`](crate::Flat), [`Ivf`](crate::Ivf) and [`Index`](crate::Index) share.
+///
+/// The type has `common`, `boxed_add`, `boxed_remove`, `boxed_update`, `boxed_compact`, `boxed_search` and `saving`, and
+/// implements [`Load`](crate::index::loader::Load).
+macro_rules! index_methods {
+    ($Index:ident) => {
+        $crate::index::changes::change_methods!($Index);
+        $crate::index::face::saving_methods!($Index);
+
+        impl $Index {
+            crate::future::blocking_and_async! { self.common().device;
+                /// Compiles every kernel that searches of this index run, several at a time, and returns when all are ready: no search
+                /// for up to 1,024 neighbours compiles one any more, whatever its queries, filter, radius or probes.
+                ///
+                /// A GPU's driver compiles kernels when they are first used, up to a second of work where it has not seen them
+                /// before. An index begins with that by itself, in the background, when it is made or loaded, so a program that
+                /// searches later needs no call. Call this where the first search must not wait, such as before a server
+                /// accepts queries, or to fill [`DeviceOptions::cache_dir`](crate::DeviceOptions::cache_dir). The index
+                /// needs no rows yet. On the host engine there is nothing to do.
+                ///
+                /// # Errors
+                /// [`Error::Device`] when the driver refuses a kernel; [`Error::DeviceLost`].
+                ///
+                /// ```no_run
+                /// use nearfield::{Device, Flat, MatrixView, Metric};
+                /// let device = Device::best()?;
+                /// let mut index = Flat::builder(&device, Metric::Cosine, 2).build()?;
+                /// index.add(MatrixView::new(&[1.0f32, 0.0, 0.0, 1.0], 2)?)?; // kernels are compiled meanwhile
+                /// index.warm_up()?; // waits for those that are not ready
+                /// let found = index.search(MatrixView::new(&[1.0f32, 1.0], 2)?, 1)?;
+                /// # Ok::<(), nearfield::Error>(())
+                /// ```
+                pub fn warm_up(&self) -> Result<()> {
+                    self.common().warm_up()
+                }
+                async warm_up_async;
+
+                /// Times kernels of searches in several forms, uses the faster ones from now on, and returns the times. The general form
+                /// takes the length of vectors from its parameters and fills as many registers as suit GPUs of this vendor. The others
+                /// are compiled for this dim, or fill another number of registers. Answers do not depend on it.
+                ///
+                /// A `Flat` of 32,768 rows or more that has an 8-bit copy, on a GPU without cooperative matrices, also times a batch of 512
+                /// queries in tiles of bytes and of floats, and keeps the faster kind. The result does not list that.
+                ///
+                /// [`warm_up`](Self::warm_up) does the same for kernels that were not timed yet, in at most 0.2 s of searches beside
+                /// compiling, and a file in [`DeviceOptions::cache_dir`](crate::DeviceOptions::cache_dir) keeps the times for an
+                /// adapter, driver and version of the library. This call times them again. The searches are for some of the index's own
+                /// rows; other searches may run meanwhile, but disturb the times. Kernels are timed only on GPUs with timestamps, for
+                /// the usual dims (64, 96, 100, 128, 256, 384, 512, 768, 1024, 1536 and 3072), and where there are at least four
+                /// million elements. Otherwise the result is empty, as on the host engine.
+                ///
+                /// # Errors
+                /// As a search's, and those of [`warm_up`](Self::warm_up).
+                ///
+                /// ```no_run
+                /// use nearfield::{Device, Flat, MatrixView, Metric};
+                /// let mut index = Flat::builder(&Device::best()?, Metric::Cosine, 128).build()?;
+                /// let rows: Vec<f32> = (0..100_000 * 128).map(|i| (i as f32 * 0.37).sin()).collect();
+                /// index.add(MatrixView::new(&rows, 128)?)?;
+                /// for timed in index.tune()? {
+                ///     println!("{} {:?} {:?}", timed.kernel, timed.general, timed.specialised);
+                /// }
+                /// # Ok::<(), nearfield::Error>(())
+                /// ```
+                pub fn tune(&self) -> Result<Vec<TunedKernel>> {
+                    self.common().store.rows.tune(self.common().metric, true)
+                }
+                async tune_async;
+
+                /// The rows with these ids, `[ids, dim]`, in the order of the ids: as they were given, widened to f32.
+                ///
+                /// # Errors
+                /// [`Error::UnknownId`]; [`Error::Budget`] when a row does not fit the device's; [`Error::OutOfMemory`].
+                pub fn get(&self, ids: &[u64]) -> Result<Vec<f32>> {
+                    Box::pin(self.common().store.get(ids)) as Boxed<'_, Vec<f32>>
+                }
+                async get_async;
             }
 
             /// Whether a row has this id.

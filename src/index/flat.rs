@@ -13,7 +13,7 @@ use crate::index::face::{index_methods, search_methods};
 use crate::index::loader::{FromSaved, Loader};
 use crate::index::pairwise::methods::pairwise_methods;
 use crate::index::quantizing::element_methods;
-use crate::index::saved::{Loading, Saving};
+use crate::index::saved::{Loading, SavedKind, Saving};
 use crate::index::shared::SharedSearches;
 use crate::index::vector_index::vector_index;
 use crate::metric::Metric;
@@ -233,13 +233,13 @@ impl Flat {
 
     pub(crate) fn saving(&self) -> Boxed<'_, Saving<'_>> {
         let slots = self.common.store.slots();
-        let saving = slots.map(|slots| Saving { common: &self.common, slots, lists: None });
+        let saving = slots.map(|slots| Saving { common: &self.common, slots, lists: None, documents: None });
         Box::pin(std::future::ready(saving))
     }
 }
 
 impl FromSaved for Flat {
-    const HAS_LISTS: Option<bool> = Some(false);
+    const KINDS: &'static [SavedKind] = &[SavedKind::Flat];
 
     fn from_saved(loading: Loading<'_>, resources: Resources) -> Boxed<'_, Self> {
         Box::pin(async move {

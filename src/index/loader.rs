@@ -9,20 +9,21 @@ use crate::error::{Error, Result};
 use crate::future::{Boxed, blocking_and_async};
 use crate::index::common::{Resources, resource_methods};
 use crate::index::file::Reader;
-use crate::index::saved::Loading;
+use crate::index::saved::{Loading, SavedKind};
 #[cfg(doc)]
 use crate::metric::Metric;
 use crate::options::residency::Residency;
 
-/// The indexes that a [`Loader`] makes: [`Flat`](crate::Flat), [`Ivf`](crate::Ivf), and [`Index`](crate::Index) for either.
+/// The indexes that a [`Loader`] makes: [`Flat`](crate::Flat), [`Ivf`](crate::Ivf), [`Index`](crate::Index) for either, and
+/// [`MultiVector`](crate::MultiVector).
 pub trait Load: FromSaved {}
 
 impl<I: FromSaved> Load for I {}
 
 /// Makes an index of what was saved.
 pub trait FromSaved: Sized + Send + 'static {
-    /// Whether the index has lists; none where either kind will do.
-    const HAS_LISTS: Option<bool>;
+    /// The kinds that it may be.
+    const KINDS: &'static [SavedKind];
 
     /// Reads the rest of what was saved.
     fn from_saved(loading: Loading<'_>, resources: Resources) -> Boxed<'_, Self>;
@@ -91,7 +92,7 @@ impl<I: Load> Loader<I> {
     }
 
     fn read<'l>(&self, reader: Result<Reader<'l>>) -> Boxed<'l, I> {
-        let loading = reader.and_then(|reader| Loading::new(reader, I::HAS_LISTS)).and_then(|loading| {
+        let loading = reader.and_then(|reader| Loading::new(reader, I::KINDS)).and_then(|loading| {
             if self.resources.residency != Residency::Mapped {
                 return Ok(loading);
             }

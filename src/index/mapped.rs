@@ -12,7 +12,7 @@ use crate::files::npy::{MAGIC, NpyHeader};
 use crate::files::{MappedFile, mismatch};
 use crate::index::common::{Common, Resources, Settings};
 use crate::index::file::{self, Reader};
-use crate::index::saved::{Loading, blame, of_metric};
+use crate::index::saved::{Loading, SavedKind, blame, of_metric};
 use crate::memory;
 use crate::metric::Metric;
 use crate::store::RowStore;
@@ -166,7 +166,7 @@ fn saved(path: &Path, bytes: &[u8], metric: Metric) -> Result<(Place, Saved)> {
     let read = || {
         let reader = Reader::from_bytes(bytes)?;
         let (start, written) = reader.place("rows")?;
-        let loading = Loading::new(reader, None)?;
+        let loading = Loading::new(reader, SavedKind::OF_ROWS)?;
         Ok((start, written, loading.ids()?, loading.about))
     };
     let (start, written, ids, about) = read().map_err(named)?;

@@ -299,3 +299,77 @@ fn token_vectors_refuse_offsets_that_are_none() {
         assert!(error.contains(part), "{error}");
     }
 }
+
+#[test]
+fn a_loaded_index_answers_and_goes_on_as_the_saved_one() -> Result<(), Error> {
+    let random = &mut Random::new(5);
+    let lengths = ragged(random, 60);
+    let documents = Tokens::of_topics(random, &lengths, 20);
+    let query = Tokens::of_topics(random, &[6], 20);
+    let ids: Vec<u64> = (0..60).map(|number| number * 7).collect();
+    for engine in ENGINES {
+        let Some(device) = engine.device() else { continue };
+        for kind in [ElementKind::F32, ElementKind::I8] {
+            let mut saved = index(device, &documents, kind, &ids);
+            saved.remove(&[7, 70])?;
+            let bytes = saved.to_bytes()?;
+            let mut loaded = MultiVector::loader(device).load_bytes(&bytes)?;
+            assert_eq!((loaded.ids()?, loaded.tokens()), (saved.ids()?, saved.tokens()));
+            assert_eq!(loaded.get(14)?, saved.get(14)?);
+            assert_eq!(loaded.search(&query.view(), 9)?, saved.search(&query.view(), 9)?);
+            assert_eq!(loaded.to_bytes()?, bytes);
+            let one = Matrix::F32(query.values.clone(), 20).to_kind(kind);
+            for index in [&mut loaded, &mut saved] {
+                index.add(&(&one).into())?;
+                assert!(index.contains(60), "{:?}", index.ids());
+            }
+            let error = nearfield::Index::loader(device).load_bytes(&bytes).expect_err("documents").to_string();
+            assert!(error.contains("flat or ivf") && error.contains("multivector"), "{error}");
+        }
+        let rows = nearfield::Flat::from_rows(device, nearfield::Metric::InnerProduct, &[[1.0f32, 2.0]])?;
+        assert!(MultiVector::loader(device).load_bytes(&rows.to_bytes()?).is_err());
+    }
+    Ok(())
+}
+
+#[test]
+fn maxsim_of_all_pairs_is_that_of_the_definition() -> Result<(), Error> {
+    let random = &mut Random::new(6);
+    for dim in [1, 20, 128] {
+        let lengths = ragged(random, 50);
+        let documents = Tokens::of_topics(random, &lengths, dim);
+        let queries = Tokens::of_topics(random, &[1, 33, 130, 4], dim);
+        for engine in ENGINES {
+            let Some(device) = engine.device() else { continue };
+            let scores = device.maxsim(&queries.view(), &documents.view())?;
+            assert_eq!(scores.len(), 4 * 50);
+            for (number, &found) in scores.iter().enumerate() {
+                let query = queries.of(number / 50);
+                let weights = vec![1.0; query.len() / dim];
+                let (wanted, bound) = score(query, &weights, documents.of(number % 50), dim);
+                assert!((f64::from(found) - wanted).abs() <= bound, "{number}: {found} for {wanted}");
+            }
+            let wide = [[0.5f32; 21]];
+            assert!(device.maxsim(&(&wide).into(), &documents.view()).is_err());
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn small_budgets_and_segments_change_no_answer() -> Result<(), Error> {
+    let random = &mut Random::new(7);
+    let lengths = ragged(random, 300);
+    let documents = Tokens::of_topics(random, &lengths, 64);
+    let queries = Tokens::of_topics(random, &[9, 40, 1], 64);
+    let ids: Vec<u64> = (0..300).collect();
+    for engine in ENGINES {
+        let (Some(device), Some(small)) = (engine.device(), engine.confined(128 << 10, 1 << 20)) else { continue };
+        let [one, other] = [device, &small].map(|device| index(device, &documents, ElementKind::F32, &ids));
+        let found = one.search(&queries.view(), 20)?;
+        assert_eq!(other.search(&queries.view(), 20)?, found);
+        let scores = device.maxsim(&queries.view(), &documents.view())?;
+        assert_eq!(small.maxsim(&queries.view(), &documents.view())?, scores);
+    }
+    Ok(())
+}

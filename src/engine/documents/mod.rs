@@ -2,9 +2,11 @@
 //! document. Bounds of all scores exclude most documents, and the scores of the others are computed as they are reported
 //! (docs/certified-search.md).
 
+mod all_pairs;
 pub(crate) mod cache;
 mod on_gpu;
 mod on_host;
+mod pairs;
 pub(crate) mod request;
 mod shortlist;
 mod spans;

@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use crate::engine::device::queries::QueryNumbers;
 use crate::engine::documents::on_host;
+use crate::engine::documents::pairs::{AT_ONCE, PAIR_BYTES, Pairs};
 use crate::engine::documents::request::{DocumentRequest, Found, Scored};
 use crate::engine::documents::shortlist::Shortlist;
 use crate::engine::documents::cache::{Placed, no_codes};
@@ -20,16 +21,13 @@ use crate::error::{Error, Result};
 use crate::gpu::{Commands, Request, Scratch, budget_for, usable, words};
 use crate::host::HostRows;
 use crate::host::documents::bounds::QuerySums;
-use crate::kernels::{BLOCK_ROWS, maxsim_pairs, maxsim_sum, maxsim_tile_i8, value_of};
+use crate::kernels::{BLOCK_ROWS, maxsim_sum, maxsim_tile_i8};
 use crate::memory;
 use crate::parallel::*;
 use crate::screen::certificate::{QueryTerms, Terms, UNIT};
 
 /// Tokens of queries that are searched together.
 const TOKENS: usize = 2048;
-
-/// Pairs of a query and a document that are multiplied at a time.
-const PAIRS: usize = 1 << 14;
 
 /// A search, and its scratch memory.
 struct Search<'a> {
@@ -115,7 +113,7 @@ impl<'a> Search<'a> {
                 (most as u64 + 1) * 4,
                 padded * 4,
             ];
-            let pairs = PAIRS as u64 * 16;
+            let pairs = AT_ONCE as u64 * PAIR_BYTES;
             let limit = rows.gpu.adapter.capabilities.max_binding_bytes;
             let rest = usable(request.budget).saturating_sub(of_queries.iter().sum::<u64>() + pairs);
             let of_place = [tokens as u64 * 4, most as u64 * 4];
@@ -273,62 +271,30 @@ impl<'a> Search<'a> {
         most.clamp(8, capabilities.capabilities.max_workgroups.into()) as usize
     }
 
-    /// The scores of the candidates of some queries, the largest first.
+    /// The scores of the candidates of some queries, in any order.
     async fn scored(
         &self,
         queries: Range<usize>,
         candidates: Vec<Vec<(f32, u32)>>,
     ) -> Result<Vec<Vec<Scored>>> {
-        let (rows, scratch, request) = (self.rows, &self.scratch, self.request);
-        let offsets = self.queries.offsets();
-        let first_token = offsets[queries.start];
-        let pitch = queries.clone().map(|query| offsets[query + 1] - offsets[query]).max().unwrap_or(0);
-        let pairs: Vec<(usize, u32)> = (0..).zip(&candidates).flat_map(|(query, list)| list.iter().map(move |&(_, place)| (query, place))).collect();
-        let at_once = PAIRS.min(self.chunk * self.tokens / pitch.max(1)).max(1);
-        let mut scored: Vec<Vec<Scored>> = queries.clone().map(|_| vec![]).collect();
-        for some in pairs.chunks(at_once) {
-            let of_pair = |&(query, place): &(usize, u32)| {
-                let tokens = offsets[queries.start + query]..offsets[queries.start + query + 1];
-                let start = if place == 0 { 0 } else { request.ends[place as usize - 1] };
-                [
-                    (tokens.start - first_token) as u32,
-                    tokens.len() as u32,
-                    start,
-                    request.ends[place as usize] - start,
-                ]
-            };
-            let list: Vec<[u32; 4]> = some.iter().map(of_pair).collect();
-            let mut commands = Commands::new(&rows.gpu, None);
-            commands.write((&scratch[ALL_PAIRS], 0), bytemuck::cast_slice(&list)).await?;
-            let bytes = (some.len() * pitch * 4) as u64;
-            commands.clear(&scratch[NEAREST], 0, bytes);
-            commands.stage("maxsim_pairs");
-            for segment in &rows.segments {
-                let params = maxsim_pairs::Params {
-                    vectors: (rows.layout.stride / 4) as u32,
-                    pairs: some.len() as u32,
-                    first_slot: segment.first_slot,
-                    rows: segment.len,
-                    pitch: pitch as u32,
-                };
-                let buffers = [
-                    (&scratch[QUERIES]).into(),
-                    (&segment.stored()?.rows).into(),
-                    (&scratch[ALL_PAIRS]).into(),
-                    (&scratch[NEAREST]).into(),
-                ];
-                maxsim_pairs::encode(&mut commands, rows.layout, &params, buffers)?;
-            }
-            let read = commands.read(&[(&scratch[NEAREST], 0, bytes)]).await?;
-            for ((&(query, place), pair), nearest) in some.iter().zip(&list).zip(read[0].chunks_exact(pitch * 4)) {
-                let weights = &request.weights[first_token + pair[0] as usize..][..pair[1] as usize];
-                let sum: f64 = words::<u32>(nearest)
-                    .zip(weights)
-                    .map(|(key, &weight)| f64::from(value_of(key)) * f64::from(weight))
-                    .sum();
-                scored[query].push(Scored { place, score: sum as f32 + 0.0 });
-            }
-        }
+        let (scratch, request) = (&self.scratch, self.request);
+        let offsets = &self.queries.offsets()[queries.start..=queries.end];
+        let lists = candidates.iter().enumerate();
+        let all: Vec<(usize, u32)> =
+            lists.flat_map(|(query, list)| list.iter().map(move |&(_, place)| (query, place))).collect();
+        let pairs = Pairs {
+            rows: self.rows,
+            queries: &scratch[QUERIES],
+            offsets,
+            weights: &request.weights[offsets[0]..],
+            ends: request.ends,
+            list: &scratch[ALL_PAIRS],
+            nearest: &scratch[NEAREST],
+            room: self.chunk * self.tokens,
+        };
+        let mut scored: Vec<Vec<Scored>> = queries.map(|_| vec![]).collect();
+        let mut take = |(query, place): (usize, u32), score| scored[query].push(Scored { place, score });
+        pairs.score(&all, &mut take).await?;
         Ok(scored)
     }
 }

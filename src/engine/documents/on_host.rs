@@ -1,7 +1,7 @@
 //! Searches for documents on the host.
 
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::elements::MatrixView;
 use crate::engine::documents::request::{DocumentRequest, Found, Scored};
@@ -9,10 +9,11 @@ use crate::engine::documents::shortlist::Shortlist;
 use crate::engine::documents::tokens::TokenVectors;
 use crate::error::{Error, Result};
 use crate::host::documents::{DocumentRows, TokenQueries};
-use crate::host::{HostRows, checked};
+use crate::host::{Host, HostRows, checked};
 use crate::interrupt;
 use crate::lock::lock;
 use crate::memory;
+use crate::metric::Metric;
 use crate::parallel::*;
 
 /// Slots whose documents a thread takes at a time.
@@ -53,6 +54,43 @@ pub(super) fn search(rows: &HostRows, queries: &TokenVectors<'_>, request: &Docu
         first = end;
     }
     Ok(found)
+}
+
+/// The scores of all queries and documents, `[queries, documents]`.
+pub(super) fn all(
+    host: &Arc<Host>,
+    queries: &TokenVectors<'_>,
+    documents: &TokenVectors<'_>,
+    (ends, weights): (&[u32], &[f32]),
+) -> Result<Vec<f32>> {
+    start_threads()?;
+    let [own, others] = [queries, documents].map(|tokens| tokens.vectors().on_host());
+    let (own, others) = (own?, others?);
+    let (squared, of_documents) = (checked("queries", own)?, checked("documents", others)?);
+    let values = Arc::new(others.to_f32());
+    let rows = HostRows::of_matrix(host.clone(), Metric::InnerProduct, own.dim(), values, &of_documents);
+    let wide = own.to_f32();
+    let queries = TokenQueries {
+        vectors: MatrixView::new(&wide, own.dim())?,
+        squared: &squared,
+        offsets: queries.offsets(),
+        weights,
+    };
+    let documents = DocumentRows { rows: &rows, ends };
+    let places = memory::collect(0..ends.len() as u32)?;
+    let mut scores = memory::filled(queries.len() * places.len(), 0.0)?;
+    let products = wide.len().saturating_mul(rows.len());
+    interrupt::watch(products, |stop| {
+        for (query, scores) in scores.chunks_mut(places.len()).enumerate() {
+            let parts = scores.par_chunks_mut(AT_ONCE).zip(places.par_chunks(AT_ONCE));
+            parts.try_for_each(|(scores, places)| {
+                scores.copy_from_slice(&documents.scores(&queries, query, places, stop)?);
+                Ok::<_, Error>(())
+            })?;
+        }
+        Ok(())
+    })?;
+    Ok(scores)
 }
 
 /// The scores of the candidates of some queries, and how many were computed.

@@ -73,19 +73,20 @@ impl Device {
             queries.check_device("queries", &self.engine)?;
             rows.check_device("rows", &self.engine)?;
             let integral = queries.kind().is_integer() && rows.kind().is_integer();
-            let uploaded;
-            let matrix = match rows {
-                Vectors::Device(matrix) => matrix,
-                Vectors::Host(rows) => {
-                    uploaded = self.upload_boxed(rows).await?;
-                    &uploaded
-                }
-            };
+            let rows = self.rows_of_vectors(rows, metric).await?;
             let nearest = SearchRequest::nearest(metric, k, self.options().budget_bytes);
             let request = SearchRequest { integral, ..nearest };
-            let found = self.rows_of(matrix, metric).await?.search(&queries, &request).await?;
+            let found = rows.search(&queries, &request).await?;
             Ok(found.with_roots(metric, Residency::Device).neighbors)
         })
+    }
+
+    /// Vectors as rows that can be searched: uploaded, where they are on the host.
+    pub(crate) async fn rows_of_vectors(&self, rows: Vectors<'_>, metric: Metric) -> Result<Box<dyn Rows>> {
+        match rows {
+            Vectors::Device(matrix) => self.rows_of(matrix, metric).await,
+            Vectors::Host(rows) => self.rows_of(&self.upload_boxed(rows).await?, metric).await,
+        }
     }
 
     /// The vectors of a matrix as rows that can be searched.

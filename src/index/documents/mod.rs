@@ -4,6 +4,8 @@ pub(crate) mod options;
 pub(crate) mod ranking;
 
 use std::cmp::Ordering;
+use std::io::Write;
+use std::path::Path;
 
 use crate::elements::Matrix;
 use crate::engine::{
@@ -11,10 +13,13 @@ use crate::engine::{
 };
 use crate::error::{Error, Result};
 use crate::future::{Boxed, blocking_and_async};
-use crate::index::common::{Common, Settings, resource_methods};
+use crate::index::common::{Common, Resources, Settings, resource_methods};
 use crate::index::documents::options::MaxSimOptions;
 use crate::index::documents::ranking::{DocumentScore, MaxSimStatistics, Ranking};
+use crate::index::face::saving_methods;
+use crate::index::loader::{FromSaved, Loader};
 use crate::index::quantizing::element_methods;
+use crate::index::saved::{Loading, SavedDocuments, SavedKind, Saving, blame};
 use crate::memory;
 use crate::metric::Metric;
 use crate::options::AddOptions;
@@ -72,6 +77,8 @@ impl MultiVectorBuilder {
         async build_async;
     }
 }
+
+saving_methods!(MultiVector);
 
 impl MultiVector {
     /// Starts a new index of documents whose tokens have `dim` elements. `capacity` of the builder counts tokens.
@@ -334,6 +341,28 @@ impl MultiVector {
         })
     }
 
+    fn common(&self) -> &Common {
+        &self.tokens
+    }
+
+    fn saving(&self) -> Boxed<'_, Saving<'_>> {
+        let places = self.documents.places();
+        Box::pin(async move {
+            let places = places?;
+            let slots = self.slots_of(&places)?;
+            let ids = memory::collect(places.iter().map(|&place| self.documents.id_of(place)))?;
+            let mut offsets = memory::with_room(places.len() + 1)?;
+            offsets.push(0);
+            let mut end = 0;
+            offsets.extend(places.iter().map(|&place| {
+                end += self.documents.slots(place).len() as u64;
+                end
+            }));
+            let documents = Some(SavedDocuments { ids, offsets, next: self.documents.next_number() });
+            Ok(Saving { common: &self.tokens, slots, lists: None, documents })
+        })
+    }
+
     fn boxed_get(&self, id: u64) -> Boxed<'_, Matrix> {
         Box::pin(async move {
             let slots = self.slots_of(&self.documents.places_of(&[id])?)?;
@@ -379,6 +408,27 @@ impl MultiVector {
                 ranking.ends.push(ranking.hits.len());
             }
             Ok(ranking)
+        })
+    }
+}
+
+impl FromSaved for MultiVector {
+    const KINDS: &'static [SavedKind] = &[SavedKind::MultiVector];
+
+    fn from_saved(loading: Loading<'_>, resources: Resources) -> Boxed<'_, Self> {
+        Box::pin(async move {
+            let SavedDocuments { ids, offsets, next } = loading.documents()?;
+            let tokens = loading.about.rows;
+            Error::check_slots(tokens as u64)?;
+            let mut index = Self::of(loading.settings(resources, tokens)).await?;
+            let lengths = memory::collect(offsets.windows(2).map(|ends| (ends[1] - ends[0]) as usize))?;
+            let new = index.documents.reserve(&lengths, Some(&ids));
+            let new = new.map_err(|error| blame(loading.path(), error))?;
+            let slots = memory::collect(0..tokens as u32)?;
+            loading.fill_rows(index.tokens.store_mut()?, (None, &slots)).await?;
+            index.documents.note(new)?;
+            index.documents.go_on_with(next);
+            Ok(index)
         })
     }
 }

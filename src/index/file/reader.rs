@@ -115,6 +115,18 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// The number of elements of the tensor `name`, which has one dimension.
+    pub(crate) fn length(&self, name: &str) -> Result<usize> {
+        let (name, info) = self.info(name)?;
+        match info.shape.as_slice() {
+            &[length] => Ok(length),
+            shape => {
+                let needed = format!("tensor {name} of one dimension");
+                Err(mismatch(self.path(), needed, describe(name, info.dtype, shape)))
+            }
+        }
+    }
+
     /// The bytes of a tensor in pieces of `piece_bytes`; the last piece may be shorter.
     pub(crate) fn tensor(
         &self,

@@ -6,7 +6,7 @@ use crate::future::Boxed;
 use crate::index::common::Resources;
 use crate::index::ivf::{Ivf, Pages};
 use crate::index::loader::FromSaved;
-use crate::index::saved::{Loading, SavedLists, Saving};
+use crate::index::saved::{Loading, SavedKind, SavedLists, Saving};
 use crate::memory;
 
 impl Ivf {
@@ -15,13 +15,14 @@ impl Ivf {
             let store = &self.common.store;
             let (slots, offsets) = self.pages.in_order(&store.rows.has_row())?;
             let centroids = store.rows.centroids().await?;
-            Ok(Saving { common: &self.common, slots, lists: Some(SavedLists { offsets, centroids }) })
+            let lists = Some(SavedLists { offsets, centroids });
+            Ok(Saving { common: &self.common, slots, lists, documents: None })
         })
     }
 }
 
 impl FromSaved for Ivf {
-    const HAS_LISTS: Option<bool> = Some(true);
+    const KINDS: &'static [SavedKind] = &[SavedKind::Ivf];
 
     fn from_saved(loading: Loading<'_>, resources: Resources) -> Boxed<'_, Self> {
         Box::pin(async move {

@@ -17,8 +17,10 @@ pub(super) const PIECE_IDS: usize = 1 << 16;
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct SavedIndex {
-    /// The lists of an [`Ivf`](crate::Ivf); none for a [`Flat`](crate::Flat).
+    /// The lists of an [`Ivf`](crate::Ivf); none for another index.
     pub lists: Option<usize>,
+    /// The documents of a [`MultiVector`](crate::MultiVector), whose rows are their tokens; none for another index.
+    pub documents: Option<usize>,
     /// The metric.
     pub metric: Metric,
     /// Elements per row.
@@ -31,7 +33,7 @@ pub struct SavedIndex {
     pub rows: usize,
     /// The quantisation that was asked for.
     pub quantization: Quantization,
-    /// The insertion number of the next row without an id of its own.
+    /// The insertion number of the next row, or document, without an id of its own.
     pub next: u64,
     /// The parts of the file and their bytes, in their order: see docs/files.md.
     pub parts: Vec<(String, u64)>,
@@ -57,9 +59,34 @@ impl SavedIndex {
     }
 }
 
-/// The word for an index with or without lists in its file.
-pub(super) fn kind_word(has_lists: bool) -> &'static str {
-    if has_lists { "ivf" } else { "flat" }
+/// The kinds of indexes, as files name them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SavedKind {
+    Flat,
+    Ivf,
+    MultiVector,
+}
+
+impl SavedKind {
+    pub(super) const ALL: [Self; 3] = [Self::Flat, Self::Ivf, Self::MultiVector];
+    /// Those of rows that have an id each.
+    pub(crate) const OF_ROWS: &'static [Self] = &[Self::Flat, Self::Ivf];
+
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Flat => "flat",
+            Self::Ivf => "ivf",
+            Self::MultiVector => "multivector",
+        }
+    }
+}
+
+/// The documents of an index.
+pub(crate) struct SavedDocuments {
+    pub(crate) ids: Vec<u64>,
+    /// Where the tokens of each begin among the rows of the file, and the end of the last: `[documents + 1]`.
+    pub(crate) offsets: Vec<u64>,
+    pub(crate) next: u64,
 }
 
 /// The lists of an index.

@@ -10,7 +10,7 @@ use crate::files::mismatch;
 use crate::index::common::{Resources, Settings};
 use crate::index::file::{Dtype, Reader};
 use crate::index::quantizing;
-use crate::index::saved::contents::{PIECE_BYTES, SavedIndex, SavedLists, kind_word};
+use crate::index::saved::contents::{PIECE_BYTES, SavedDocuments, SavedIndex, SavedKind, SavedLists};
 use crate::memory;
 use crate::metric::Metric;
 use crate::options::quantization::Tag;
@@ -41,24 +41,29 @@ impl SavedIndex {
     /// # Ok::<(), nearfield::Error>(())
     /// ```
     pub fn read(path: impl AsRef<Path>) -> Result<Self> {
-        Ok(Loading::new(Reader::open(path.as_ref())?, None)?.about)
+        Ok(Loading::new(Reader::open(path.as_ref())?, &SavedKind::ALL)?.about)
     }
 
-    /// Reads how many rows each list of a file has; none for the file of a [`Flat`](crate::Flat).
+    /// Reads how many rows each list of a file has; none for the file of another index than an [`Ivf`](crate::Ivf).
     ///
     /// # Errors
     /// As [`SavedIndex::read`].
     pub fn list_sizes(path: impl AsRef<Path>) -> Result<Option<Vec<u64>>> {
-        let loading = Loading::new(Reader::open(path.as_ref())?, None)?;
+        let loading = Loading::new(Reader::open(path.as_ref())?, &SavedKind::ALL)?;
         let offsets = loading.about.lists.map(|lists| loading.offsets(lists)).transpose()?;
         Ok(offsets.map(|offsets| offsets.windows(2).map(|ends| ends[1] - ends[0]).collect()))
     }
 }
 
 impl<'a> Loading<'a> {
-    /// Starts to read an index. `has_lists` says which kind it has to be; none where either will do.
-    pub(crate) fn new(reader: Reader<'a>, has_lists: Option<bool>) -> Result<Self> {
-        let kind: String = reader.get("index", "flat or ivf")?;
+    /// Starts to read an index of one of these kinds.
+    pub(crate) fn new(reader: Reader<'a>, kinds: &[SavedKind]) -> Result<Self> {
+        let names = "flat, ivf or multivector";
+        let word: String = reader.get("index", names)?;
+        let Some(kind) = SavedKind::ALL.into_iter().find(|kind| kind.word() == word) else {
+            let needed = format!("metadata `index`, {names}");
+            return Err(mismatch(reader.path(), needed, format!("{word:?}")));
+        };
         let metric: Metric = reader.get("metric", Metric::NAMES)?;
         let needed = format!("1 to {MAX_DIM}");
         let dim: usize = reader.get("dim", &needed)?;
@@ -70,33 +75,40 @@ impl<'a> Loading<'a> {
         let next: u64 = reader.get("next", "a whole number")?;
         let (elements, rows) = reader.rows("rows", dim)?;
         let elements = of_metric(reader.path(), metric, elements)?;
-        // Every row that was added counts.
-        if next < rows as u64 || next > ID_LIMIT {
-            let needed = format!("metadata `next`, from {rows}, the number of rows, to {ID_LIMIT}");
+        let documents = match kind {
+            SavedKind::MultiVector => Some(reader.length("ids")?),
+            _ => None,
+        };
+        // Every row, or document, that was added counts.
+        let count = documents.unwrap_or(rows);
+        if next < count as u64 || next > ID_LIMIT {
+            let needed = format!("metadata `next`, from {count}, the number of ids, to {ID_LIMIT}");
             return Err(mismatch(reader.path(), needed, next.to_string()));
         }
-        if kind == kind_word(true) && metric.dim_of_centroids(dim) > MAX_DIM {
+        if kind == SavedKind::MultiVector && metric != Metric::InnerProduct {
+            let needed = format!("metadata `metric`, {}, for documents", Metric::InnerProduct.name());
+            return Err(mismatch(reader.path(), needed, metric.name()));
+        }
+        if kind == SavedKind::Ivf && metric.dim_of_centroids(dim) > MAX_DIM {
             let needed = format!("metadata `dim`, 1 to {} for lists of bits", MAX_DIM / 8);
             return Err(mismatch(reader.path(), needed, dim.to_string()));
         }
         // The centroids' type is checked where they are read.
-        let lists = match kind.as_str() {
-            "flat" => None,
-            "ivf" => Some(reader.rows("centroids", metric.dim_of_centroids(dim))?.1),
-            other => {
-                return Err(mismatch(reader.path(), "metadata `index`, flat or ivf", format!("{other:?}")));
-            }
+        let lists = match kind {
+            SavedKind::Ivf => Some(reader.rows("centroids", metric.dim_of_centroids(dim))?.1),
+            _ => None,
         };
         let parts = reader.parts();
-        let about = SavedIndex { lists, metric, dim, elements, quantizes, rows, quantization, next, parts };
+        let about =
+            SavedIndex { lists, documents, metric, dim, elements, quantizes, rows, quantization, next, parts };
         if quantizes && !quantizing::can_store(metric, elements) {
             let needed = "rows of a type that others are quantised to under its metric";
             return Err(mismatch(reader.path(), needed, format!("{elements} under the metric {metric}")));
         }
-        let found = about.lists.is_some();
-        if let Some(needed) = has_lists.filter(|&needed| needed != found) {
-            let needed = format!("an index of kind {}", kind_word(needed));
-            return Err(mismatch(reader.path(), needed, format!("one of kind {}", kind_word(found))));
+        if !kinds.contains(&kind) {
+            let words: Vec<&str> = kinds.iter().map(|kind| kind.word()).collect();
+            let needed = format!("an index of kind {}", words.join(" or "));
+            return Err(mismatch(reader.path(), needed, format!("one of kind {}", kind.word())));
         }
         Ok(Self { reader, about })
     }
@@ -110,8 +122,26 @@ impl<'a> Loading<'a> {
         Settings { resources, metric, dim, elements, quantizes, quantization }
     }
 
+    /// The path of the file, for messages.
+    pub(crate) fn path(&self) -> &Path {
+        self.reader.path()
+    }
+
+    /// The ids of the rows, or of the documents.
     pub(crate) fn ids(&self) -> Result<Vec<u64>> {
-        self.reader.u64s("ids", &[self.about.rows])
+        self.reader.u64s("ids", &[self.about.documents.unwrap_or(self.about.rows)])
+    }
+
+    /// The documents, each of one token or more.
+    pub(crate) fn documents(&self) -> Result<SavedDocuments> {
+        let (ids, rows) = (self.ids()?, self.about.rows as u64);
+        let offsets = self.reader.u64s("document_offsets", &[ids.len() + 1])?;
+        let ascends = offsets.windows(2).all(|ends| ends[0] < ends[1]);
+        if offsets[0] != 0 || offsets[ids.len()] != rows || !ascends {
+            let needed = format!("tensor document_offsets that ascends from 0 to {rows}, the number of tokens");
+            return Err(mismatch(self.reader.path(), needed, "another"));
+        }
+        Ok(SavedDocuments { ids, offsets, next: self.about.next })
     }
 
     /// The lists, whose offsets ascend from 0 to the number of rows.
@@ -154,6 +184,13 @@ impl<'a> Loading<'a> {
 
     /// Puts the rows with these ids into slots, one per row, of a store without rows.
     pub(crate) async fn fill(&self, store: &mut RowStore, ids: &[u64], slots: &[u32]) -> Result<()> {
+        self.fill_rows(store, (Some(ids), slots)).await?;
+        store.go_on_with(self.about.next);
+        Ok(())
+    }
+
+    /// The same for rows without ids of their own, whose insertion numbers are those of their slots.
+    pub(crate) async fn fill_rows(&self, store: &mut RowStore, (ids, slots): (Option<&[u64]>, &[u32])) -> Result<()> {
         let SavedIndex { dim, elements, rows, .. } = self.about;
         let row_bytes = dim * elements.size();
         let piece_bytes = elements.rows_of_piece(dim) * row_bytes;
@@ -170,12 +207,11 @@ impl<'a> Loading<'a> {
                 }
             };
             let range = done..done + rows.rows();
-            let (ids, slots) = (Some(&ids[range.clone()]), &slots[range.clone()]);
+            let (ids, slots) = (ids.map(|ids| &ids[range.clone()]), &slots[range.clone()]);
             let added = store.add_at(rows, ids, slots, &mut |_| ()).await;
             added.map_err(|error| blame(self.reader.path(), error.with_rows(|row| done as u64 + row)))?;
             done = range.end;
         }
-        store.go_on_with(self.about.next);
         Ok(())
     }
 }

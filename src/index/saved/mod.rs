@@ -6,7 +6,7 @@ mod loading;
 mod saving;
 
 pub use contents::SavedIndex;
-pub(crate) use contents::SavedLists;
+pub(crate) use contents::{SavedDocuments, SavedKind, SavedLists};
 pub(super) use loading::of_metric;
 pub(crate) use loading::{Loading, blame};
 pub(crate) use saving::Saving;

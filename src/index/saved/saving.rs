@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::error::Result;
 use crate::index::common::Common;
 use crate::index::file::{Dtype, Writer};
-use crate::index::saved::contents::{PIECE_IDS, SavedLists, kind_word};
+use crate::index::saved::contents::{PIECE_IDS, SavedDocuments, SavedKind, SavedLists};
 use crate::options::quantization::Tag;
 
 /// An index to save.
@@ -15,6 +15,7 @@ pub(crate) struct Saving<'a> {
     /// The slots of all rows, in the order of the file.
     pub(crate) slots: Vec<u32>,
     pub(crate) lists: Option<SavedLists>,
+    pub(crate) documents: Option<SavedDocuments>,
 }
 
 impl Saving<'_> {
@@ -39,12 +40,17 @@ impl Saving<'_> {
         start: impl FnOnce(&[(&str, String)], &[(&str, Dtype, &[usize])]) -> Result<Writer<'w>>,
     ) -> Result<Writer<'w>> {
         let common = self.common;
+        let (kind, next) = match (&self.lists, &self.documents) {
+            (_, Some(documents)) => (SavedKind::MultiVector, documents.next),
+            (Some(_), None) => (SavedKind::Ivf, common.store.next_number()),
+            (None, None) => (SavedKind::Flat, common.store.next_number()),
+        };
         let mut metadata = vec![
-            ("index", kind_word(self.lists.is_some()).to_owned()),
+            ("index", kind.word().to_owned()),
             ("metric", common.metric.name().to_owned()),
             ("dim", common.dim.to_string()),
             ("screen", Tag(common.quantization).to_string()),
-            ("next", common.store.next_number().to_string()),
+            ("next", next.to_string()),
         ];
         if common.quantizes {
             metadata.push(("quantises", "yes".to_owned()));
@@ -53,21 +59,31 @@ impl Saving<'_> {
         let lists = self.lists.as_ref().map_or(0, |lists| lists.offsets.len() - 1);
         let dim_of_centroids = common.metric.dim_of_centroids(common.dim);
         let (offsets_shape, centroids_shape) = ([lists + 1], [lists, dim_of_centroids]);
-        let (ids_shape, rows_shape) = ([rows], [rows, common.dim]);
+        let documents = self.documents.as_ref().map(|documents| documents.ids.len());
+        let (ids_shape, rows_shape) = ([documents.unwrap_or(rows)], [rows, common.dim]);
+        let ends_shape = [documents.unwrap_or(0) + 1];
         let mut tensors: Vec<(&str, Dtype, &[usize])> = vec![("ids", Dtype::U64, &ids_shape)];
         if self.lists.is_some() {
             tensors.push(("list_offsets", Dtype::U64, &offsets_shape));
             tensors.push(("centroids", Dtype::F32, &centroids_shape));
         }
+        if self.documents.is_some() {
+            tensors.push(("document_offsets", Dtype::U64, &ends_shape));
+        }
         tensors.push(("rows", common.elements.dtype(), &rows_shape));
         let mut writer = start(&metadata, &tensors)?;
-        for slots in self.slots.chunks(PIECE_IDS) {
+        let of_rows = if self.documents.is_some() { &[] } else { &self.slots[..] };
+        for slots in of_rows.chunks(PIECE_IDS) {
             let ids = slots.iter().filter_map(|&slot| common.store.id_of(slot));
             writer.write("ids", &ids.flat_map(u64::to_le_bytes).collect::<Vec<u8>>())?;
         }
         if let Some(lists) = &self.lists {
             writer.write("list_offsets", bytemuck::cast_slice(&lists.offsets))?;
             writer.write("centroids", bytemuck::cast_slice(&lists.centroids))?;
+        }
+        if let Some(SavedDocuments { ids, offsets, .. }) = &self.documents {
+            writer.write("ids", bytemuck::cast_slice(ids))?;
+            writer.write("document_offsets", bytemuck::cast_slice(offsets))?;
         }
         for slots in self.slots.chunks(common.piece()) {
             writer.write("rows", &common.store.rows.fetch_bytes(slots).await?)?;
