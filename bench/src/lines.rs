@@ -11,13 +11,14 @@ use super::units::grouped;
 use nearfield_cli::terminal::output;
 
 /// Identity fields by suite: cases equal in these are one case.
-const IDENTITY: [(&str, &str); 8] = [
+const IDENTITY: [(&str, &str); 9] = [
     ("distance", "rows dim queries metric elements precision data"),
     ("reduce", "operation elements summation length row_length"),
     ("select", "rows length k values"),
     ("exact", "rows dim queries k metric elements data screened scratch places allowed contiguous"),
     ("graph", "rows dim k radius metric elements data screened scratch places"),
     ("ivf", "rows dim lists iterations probes queries k metric data screened scratch allowed contiguous"),
+    ("maxsim", "documents tokens dim queries query_tokens k allowed elements data scratch"),
     ("breakeven", "rows dim queries k metric data scratch"),
     ("serve", "rows dim lists probes queries k metric data screened scratch threads rate joined places"),
 ];

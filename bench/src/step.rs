@@ -5,7 +5,7 @@ use clap::{Args, FromArgMatches, Subcommand};
 
 use super::peers;
 use super::run::{Common, Run, Shared, Suite};
-use super::suites::{breakeven, distance, exact, graph, ivf, reduce, select, serve};
+use super::suites::{breakeven, distance, exact, graph, ivf, maxsim, reduce, select, serve};
 
 /// A command that measures, with the arguments that all have.
 #[derive(Debug, Subcommand)]
@@ -28,6 +28,9 @@ pub(super) enum Step {
     /// Time search in lists: building an index, recall and queries per second over probes
     #[command(after_long_help = ivf::HELP)]
     Ivf(Timed<ivf::Args>),
+    /// Time exact search for documents of several tokens each, by MaxSim
+    #[command(after_long_help = maxsim::HELP)]
+    Maxsim(Timed<maxsim::Args>),
     /// Time exact search on a GPU and on the processor, to find how much work makes the GPU faster
     #[command(after_long_help = breakeven::HELP)]
     Breakeven(Timed<breakeven::Args>),
@@ -69,6 +72,7 @@ impl Step {
             Self::Select(timed) => of(timed),
             Self::Exact(timed) => of(timed),
             Self::Graph(timed) => of(timed),
+            Self::Maxsim(timed) => of(timed),
             Self::Ivf(timed) => of(timed),
             Self::Breakeven(timed) => of(timed),
             Self::Serve(timed) => of(timed),

@@ -34,6 +34,8 @@ pub(crate) struct Gpu {
     /// The heights of tiles on matrices, of integers and of bits, each with what its self-test said: nothing as long as threads compile its
     /// kernel.
     pub(crate) tile_heights: Mutex<Vec<(TileHeight, Option<bool>)>>,
+    /// Whether tiles of each tested height find the tokens of documents correctly.
+    pub(crate) maxsim_heights: Mutex<Vec<(u32, bool)>>,
     pub(crate) compiler: Arc<Compiler>,
     pub(super) ahead: Ahead,
     pub(super) pool: Mutex<Pool>,
@@ -113,6 +115,7 @@ impl Gpu {
             counts_on_matrices: OnceLock::new(),
             pairs_on_matrices: Mutex::default(),
             tile_heights: Mutex::default(),
+            maxsim_heights: Mutex::default(),
             ahead: Ahead::new(compiler.clone()),
             compiler,
             pool: Mutex::default(),

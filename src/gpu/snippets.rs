@@ -19,6 +19,7 @@ snippets! {
     KEEP_ROW "lib/screen/keep_row";
     ORDER "lib/select/order";
     PASSING "lib/select/passing";
+    PIECES_COOP "lib/screen/pieces_coop";
     PLACES "lib/screen/places";
     POOL "lib/select/pool";
     RADIX "lib/select/radix";

@@ -76,6 +76,7 @@ any 1 exact --batch 1,64 --data embedding --count 5000 --dim LOW
 any 1 exact --batch 1,64 --data embedding --count 5000 --dim HIGH
 made 2 ivf --lists 300 --iterations 2 --probes 1,4,16,64 --batch 1,64 --data embedding --count 5000 --dim LOW
 any 1 graph --k 15 --radius 0.05 --data embedding --count 5000 --dim MIDDLE
+any 1 maxsim --documents 500 --tokens 40 --dim 64
 any 1 distance --count 4096 --dim MIDDLE --batch 1,64 --metric l2sq,cosine",
     REDUCE,
     "\
@@ -96,6 +97,7 @@ any 2 exact --sizes 1000,10000,100000,ROWS --batch 1,1024 --data low-rank --coun
 any 2 exact --metric cosine,l2sq --batch 1,1024,MOST --data low-rank --count ROWS --dim LOW
 any 2 ivf --probes 1,4,16,64 --batch 1,MOST --data low-rank --count ROWS --dim LOW
 any 1 graph --k 15,100 --radius 0.05 --data low-rank --count 100000 --dim MIDDLE
+any 1 maxsim --documents 100000
 any 1 distance --count 100000 --dim MIDDLE --batch 1,16,256 --metric l2sq,cosine
 any 1 distance --count 100000 --dim HIGH --batch 256 --metric l2sq,ip",
     REDUCE,

@@ -33,6 +33,7 @@ const TABLES: &str = "\
 case peer|exact|Exact search|recall ms ms_least ms_most device_ms queries_per_s share survivors_per_query searched_again build_ms not_run|queries_per_s
 case peer|ivf|Inverted lists|recall ms ms_least ms_most queries_per_s device_queries_per_s scored_per_query survivors_per_query build_ms not_run|queries_per_s
 case|graph|Every row against every row|ms ms_least ms_most search_ms rows_per_s pairs not_run|rows_per_s
+case|maxsim|Documents by MaxSim|ms ms_least ms_most queries_per_s survivors_per_query not_run|queries_per_s
 build|ivf|Building inverted lists|upload_ms train_ms iteration_ms add_ms largest_list empty_lists|
 case|serve|Many callers|ms p90_ms p99_ms p999_ms ms_most queries_per_s together|queries_per_s
 case peer|reduce|Reductions|ms device_ms bytes_per_s share_of_copy share error not_run|bytes_per_s

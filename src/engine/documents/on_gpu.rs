@@ -14,6 +14,7 @@ use crate::engine::documents::cache::{Placed, no_codes};
 use crate::engine::documents::spans::NO_DOCUMENT;
 use crate::engine::documents::tokens::TokenVectors;
 use crate::engine::rows::segments::GpuRows;
+use crate::engine::screens::int8::tiles::Tiles;
 use crate::engine::screens::int8::codes::{Integers, QuantizedRows, TERMS_BYTES};
 use crate::engine::search::batch::QueryBuffers;
 use crate::engine::search::chunks::submission_flops;
@@ -220,7 +221,8 @@ impl<'a> Search<'a> {
         let nearest = (places.len() * tokens as usize * 4) as u64;
         commands.clear(&scratch[NEAREST], 0, nearest);
         let entries = placed.spans.entries(places.clone());
-        let most = self.blocks_at_once(tokens);
+        let kernel = Tiles::of_documents(gpu, tokens).await?;
+        let most = self.blocks_at_once(tokens, kernel.1.is_some());
         let mut entry = entries.start;
         for segment in &self.rows.segments {
             let codes = segment.quantized.as_ref().ok_or_else(no_codes)?;
@@ -248,8 +250,8 @@ impl<'a> Search<'a> {
                     blocks: &placed.blocks,
                     nearest: (&scratch[NEAREST]).into(),
                 };
-                commands.stage("maxsim_tile_i8");
-                maxsim_tile_i8::encode(&mut commands, &params, blocks as u32, &buffers)?;
+                commands.stage(kernel.0.name);
+                maxsim_tile_i8::encode(&mut commands, kernel, &params, blocks as u32, &buffers)?;
                 if blocks == most {
                     commands = commands.submit_and_go_on().await?;
                 }
@@ -264,11 +266,12 @@ impl<'a> Search<'a> {
     }
 
     /// Blocks whose similarities one submission computes.
-    fn blocks_at_once(&self, tokens: u32) -> usize {
-        let capabilities = &self.rows.gpu.adapter;
+    fn blocks_at_once(&self, tokens: u32, are_matrices: bool) -> usize {
+        let adapter = &self.rows.gpu.adapter;
         let flops = 2 * u64::from(tokens) * u64::from(BLOCK_ROWS) * self.rows.layout.stride as u64;
-        let most = submission_flops(capabilities.kind) / flops.max(1);
-        most.clamp(8, capabilities.capabilities.max_workgroups.into()) as usize
+        let speed = if are_matrices { 10 } else { 1 };
+        let most = submission_flops(adapter.kind) * speed / flops.max(1);
+        most.clamp(8, adapter.capabilities.max_workgroups.into()) as usize
     }
 
     /// The scores of the candidates of some queries, in any order.

@@ -3,6 +3,7 @@
 use super::{Kernel, OF_TEXT, REGISTERS, Snippet, Variant, WORKGROUP, wgsl};
 use crate::elements::ElementKind;
 use crate::error::{Error, Result};
+use crate::gpu::snippets::KEEP_ROW;
 use crate::gpu::unroll::{ALWAYS, Driver, ON_HARDWARE, WITH_REGISTERS, unroll};
 use crate::platform::HAS_NATIVE_FEATURES;
 
@@ -106,10 +107,14 @@ impl Kernel {
                     (_, false) => wgsl!("lib/variants/sums_bytes"),
                     (_, true) => wgsl!("lib/variants/sums_registers"),
                 });
-                match variant.matrix_bytes {
-                    0 => snippets.push(wgsl!("lib/variants/slices_f16")),
-                    _ => snippets
-                        .extend([wgsl!("lib/variants/slices_bytes"), wgsl!("lib/variants/terms_bytes")]),
+                let [slices, terms] = match variant.matrix_bytes {
+                    0 => [wgsl!("lib/variants/slices_f16"), wgsl!("lib/variants/terms_f16")],
+                    _ => [wgsl!("lib/variants/slices_bytes"), wgsl!("lib/variants/terms_bytes")],
+                };
+                snippets.push(slices);
+                // Kernels that keep rows test them.
+                if self.library.iter().any(|snippet| snippet.text == KEEP_ROW.text) {
+                    snippets.push(terms);
                 }
             }
         }

@@ -8,7 +8,7 @@ use crate::kernels::lengths::GRANULES;
 use crate::screen::certificate::Terms;
 
 params! {
-    /// Parameters of the kernel.
+    /// Parameters of `maxsim_tile_i8`, and of `maxsim_tile_coop`.
     pub struct Params {
         /// Granules of 16 dimensions per quantised vector, an even number.
         granules: u32,
@@ -51,15 +51,17 @@ buffers! {
     }
 }
 
-/// Records the kernel for `blocks` blocks of the list, no more than a grid has rows.
+/// Records this kernel, or `maxsim_tile_coop` with its height, for `blocks` blocks of the list, no more than a grid has rows.
 pub(crate) fn encode(
     commands: &mut Commands<'_>,
+    (kernel, height): (&'static Kernel, Option<u32>),
     params: &Params,
     blocks: u32,
     buffers: &Buffers<'_>,
 ) -> Result<()> {
-    let pipeline = commands.gpu().pipeline(&KERNEL, &[0])?;
-    let grid = Grid::Tiles(params.queries.div_ceil(BLOCK_ROWS), blocks);
+    let constants: Vec<u32> = height.into_iter().chain([0]).collect();
+    let pipeline = commands.gpu().pipeline(kernel, &constants)?;
+    let grid = Grid::Tiles(params.queries.div_ceil(height.unwrap_or(BLOCK_ROWS)), blocks);
     commands.dispatch(&pipeline, params, &buffers.slices(), grid)
 }
 

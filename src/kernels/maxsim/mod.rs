@@ -2,5 +2,5 @@
 
 kernels! {
     MAXSIM:
-    maxsim_tile_i8 maxsim_longest maxsim_sum maxsim_pairs
+    maxsim_tile_i8 maxsim_tile_coop maxsim_longest maxsim_sum maxsim_pairs
 }

@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::future::Boxed;
 use crate::gpu::{
-    CANDIDATES, COARSE_TEST, COLLECT_TILE, Commands, Gpu, HEIGHT, INTEGERS, KEEP_ROW, Kernel, SWEEP_COOP,
+    CANDIDATES, COARSE_TEST, COLLECT_TILE, Commands, Gpu, HEIGHT, INTEGERS, KEEP_ROW, Kernel, PIECES_COOP, SWEEP_COOP,
     TileHeight, USABLE, Wanted, wgsl, words,
 };
 use crate::kernels::blocks::{BLOCK_ROWS, GRANULE_PLACES, OF_BITS, TILE_COOP};
@@ -33,6 +33,7 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("collect_tile_coop")
         INTEGERS,
         GRANULE_PLACES,
         TILE_COOP,
+        PIECES_COOP,
         SWEEP_COOP,
     ])
     .source(wgsl!("screen/collect_tile_coop"))

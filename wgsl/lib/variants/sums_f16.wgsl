@@ -14,9 +14,3 @@ fn high_sums(sums: Sum, at: u32) -> vec4<f32> { return shared_terms[at]; }
 fn row_of_sum(lane: u32, number: u32) -> u32 { return lane % 4u * 4u + number; }
 
 fn place_of_row(row: u32) -> u32 { return row; }
-
-fn share_terms(index: u32, of_row: vec4<f32>, of_query: vec4<f32>, threshold: u32) {}
-
-fn test_sum(query: u32, row: u32, score: f32, place: Place) -> Kept {
-  return test_row(query_number(place, query), row_number(place, row), score);
-}

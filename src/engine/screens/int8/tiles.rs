@@ -4,7 +4,8 @@ use crate::error::Result;
 use crate::gpu::{Gpu, HEIGHT, PAIRS, Wanted};
 use crate::kernels::collect_lists::ListKernel;
 use crate::kernels::{
-    Kernel, OF_BITS, collect_lists_coop, collect_tile_coop, collect_tile_i8, screen_tile_coop, screen_tile_i8,
+    Kernel, OF_BITS, collect_lists_coop, collect_tile_coop, collect_tile_i8, maxsim_tile_coop,
+    maxsim_tile_i8, screen_tile_coop, screen_tile_i8,
 };
 use crate::metric::Form;
 
@@ -33,6 +34,17 @@ impl Tiles {
     /// unless the caller waits for them.
     pub(crate) async fn collect_pairs(gpu: &Gpu, form: Form, can_wait: bool) -> Result<Option<bool>> {
         collect_tile_coop::are_pairs_right(gpu, form, can_wait).await
+    }
+
+    /// The kernel that finds the tokens of documents that are nearest to this many tokens of queries, and its height if it has several. The
+    /// first call on a device tests it, and waits for its compiler.
+    pub(crate) async fn of_documents(gpu: &Gpu, tokens: u32) -> Result<(&'static Kernel, Option<u32>)> {
+        if Self::tested(gpu, Form::QuantizedInnerProduct, false).await? == Self::Matrices
+            && let Some(height) = maxsim_tile_coop::height_for(gpu, tokens).await?
+        {
+            return Ok((&maxsim_tile_coop::KERNEL, Some(height)));
+        }
+        Ok((&maxsim_tile_i8::KERNEL, None))
     }
 
     /// The tiles of pairs that [`Tiles::collect_pairs`] tests.
