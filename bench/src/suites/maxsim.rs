@@ -162,7 +162,7 @@ impl<'a> Pool<'a> {
             .into_par_iter()
             .flat_map_iter(|number| {
                 let token = self.token(number);
-                tokens.iter().map(|own| own.iter().zip(token).map(|(&a, &b)| f64::from(a) * f64::from(b)).sum())
+                tokens.iter().map(move |own| own.iter().zip(token).map(|(&a, &b)| f64::from(a) * f64::from(b)).sum())
             })
             .collect();
         let score = |&number: &usize| {
