@@ -19,7 +19,7 @@ pub use device::record::Recorder;
 pub use device::values::{DeviceVector, ValueRows, Values};
 pub use device::vectors::Vectors;
 pub(crate) use documents::cache::DocumentCache;
-pub(crate) use documents::request::{DocumentRequest, Scored, weights as token_weights};
+pub(crate) use documents::request::{DocumentRequest, Found, Scored, weights as token_weights};
 pub(crate) use documents::search as search_documents;
 pub use documents::tokens::TokenVectors;
 pub(crate) use lists::assign::Assigned;

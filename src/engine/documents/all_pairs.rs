@@ -124,7 +124,7 @@ async fn all(
         };
         for query in 0..end - first {
             let own = memory::collect((0..ends.len() as u32).map(|place| (query, place)))?;
-            pairs.score(&own, &mut |_, score| scores.push(score)).await?;
+            pairs.score(&own, &mut None, &mut |_, score| scores.push(score)).await?;
         }
         first = end;
     }

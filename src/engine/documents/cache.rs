@@ -24,53 +24,56 @@ pub(super) struct Placed {
     pub(super) longest: Vec<[f32; 2]>,
 }
 
-impl Placed {
-    /// The documents in these places: those that are kept, if these are all of an index.
-    pub(super) async fn of(
-        rows: &GpuRows,
-        (ends, places): (&[u32], &[u32]),
-        all: Option<&DocumentCache>,
-    ) -> Result<Arc<Self>> {
-        let kept = all.and_then(|cache| lock(&cache.0).clone());
+impl DocumentCache {
+    /// All documents of an index.
+    pub(super) async fn placed(&self, rows: &GpuRows, ends: &[u32], places: &[u32]) -> Result<Arc<Placed>> {
+        let kept = lock(&self.0).clone();
         if let Some(kept) = kept {
             return Ok(kept);
         }
-        let placed = Arc::new(Self::new(rows, ends, places).await?);
-        if let Some(cache) = all {
-            *lock(&cache.0) = Some(placed.clone());
-        }
+        let placed = Arc::new(Placed::new(rows, ends, places).await?);
+        *lock(&self.0) = Some(placed.clone());
         Ok(placed)
     }
+}
 
+impl Placed {
     async fn new(rows: &GpuRows, ends: &[u32], places: &[u32]) -> Result<Self> {
         let (gpu, spans) = (&rows.gpu, Spans::new(ends, places)?);
-        let [ends_bytes, blocks_bytes, longest_bytes] =
-            [4 * spans.len(), 8 * spans.blocks.len(), 8 * spans.len()].map(|bytes| (bytes as u64).max(16));
+        let [ends_bytes, blocks_bytes, longest_bytes] = spans.bytes().map(|bytes| bytes.max(16));
         let ends = gpu.create_storage("documents", ends_bytes)?;
         let blocks = gpu.create_storage("blocks of documents", blocks_bytes)?;
         let longest = gpu.create_storage("bounds of documents", longest_bytes)?;
         gpu.upload_bytes(&ends, 0, bytemuck::cast_slice(&spans.ends)).await?;
         gpu.upload_bytes(&blocks, 0, bytemuck::cast_slice(&spans.blocks)).await?;
         let mut commands = Commands::new(gpu, None);
-        commands.clear(&longest, 0, longest_bytes);
-        for segment in &rows.segments {
-            let codes = segment.quantized.as_ref().ok_or_else(no_codes)?;
-            let params = maxsim_longest::Params {
-                places: spans.len() as u32,
-                start: spans.start,
-                first_slot: segment.first_slot,
-                rows: segment.len,
-            };
-            maxsim_longest::encode(
-                &mut commands,
-                &params,
-                [(&ends).into(), (&codes.terms).into(), (&longest).into()],
-            )?;
-        }
-        let read = commands.read(&[(&longest, 0, 8 * spans.len() as u64)]).await?;
+        encode_longest(&mut commands, rows, &spans, (&ends, &longest))?;
+        let read = commands.read(&[(&longest, 0, spans.bytes()[2])]).await?;
         let longest = memory::collect(words(&read[0]))?;
         Ok(Self { spans, ends, blocks, longest })
     }
+}
+
+/// Records what finds the largest length and residual of each place.
+pub(super) fn encode_longest(
+    commands: &mut Commands<'_>,
+    rows: &GpuRows,
+    spans: &Spans,
+    (ends, longest): (&Buffer, &Buffer),
+) -> Result<()> {
+    commands.clear(longest, 0, spans.bytes()[2]);
+    commands.stage("maxsim_longest");
+    for segment in &rows.segments {
+        let codes = segment.quantized.as_ref().ok_or_else(no_codes)?;
+        let params = maxsim_longest::Params {
+            places: spans.len() as u32,
+            start: spans.start,
+            first_slot: segment.first_slot,
+            rows: segment.len,
+        };
+        maxsim_longest::encode(commands, &params, [ends, &codes.terms, longest].map(|buffer| buffer.into()))?;
+    }
+    Ok(())
 }
 
 pub(super) fn no_codes() -> Error {

@@ -3,6 +3,7 @@
 //! (docs/certified-search.md).
 
 mod all_pairs;
+mod buffers;
 pub(crate) mod cache;
 mod on_gpu;
 mod on_host;

@@ -2,7 +2,7 @@
 
 use crate::engine::rows::segments::GpuRows;
 use crate::error::Result;
-use crate::gpu::{Buffer, Commands, words};
+use crate::gpu::{Buffer, Commands, Profile, words};
 use crate::kernels::{maxsim_pairs, value_of};
 use crate::memory;
 
@@ -32,6 +32,7 @@ impl Pairs<'_> {
     pub(super) async fn score(
         &self,
         pairs: &[(usize, u32)],
+        profile: &mut Option<Profile>,
         take: &mut (dyn FnMut((usize, u32), f32) + Send),
     ) -> Result<()> {
         let offsets = self.offsets;
@@ -39,7 +40,7 @@ impl Pairs<'_> {
         let at_once = AT_ONCE.min(self.room / pitch).max(1);
         for some in pairs.chunks(at_once) {
             let list = memory::collect(some.iter().map(|pair| self.described(*pair)))?;
-            let mut commands = Commands::new(&self.rows.gpu, None);
+            let mut commands = Commands::new(&self.rows.gpu, profile.as_mut());
             commands.write((self.list, 0), bytemuck::cast_slice(&list)).await?;
             let bytes = (some.len() * pitch * 4) as u64;
             commands.clear(self.nearest, 0, bytes);

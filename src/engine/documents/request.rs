@@ -3,6 +3,7 @@
 use crate::engine::documents::cache::DocumentCache;
 use crate::engine::documents::tokens::TokenVectors;
 use crate::error::{Error, Result};
+use crate::gpu::StageTime;
 use crate::memory;
 use crate::options::Progress;
 
@@ -22,6 +23,8 @@ pub(crate) struct DocumentRequest<'a> {
     /// Bytes of scratch memory.
     pub(crate) budget: u64,
     pub(crate) progress: Option<Progress<'a>>,
+    /// Whether to time the stages on the device.
+    pub(crate) profile: bool,
 }
 
 /// A document that was found.
@@ -37,6 +40,7 @@ pub(crate) struct Found {
     pub(crate) by_query: Vec<Vec<Scored>>,
     pub(crate) bounded: u64,
     pub(crate) computed: u64,
+    pub(crate) stages: Vec<StageTime>,
 }
 
 /// The weights of the tokens of queries: the caller's, or 1. With `mean` they are divided by their sum, query by query.

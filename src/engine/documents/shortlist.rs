@@ -16,34 +16,60 @@ pub(crate) struct Shortlist {
     lower: BinaryHeap<Reverse<u32>>,
     /// The upper bound and the place of each candidate.
     candidates: Vec<(f32, u32)>,
+    /// A threshold that another list had before.
+    floor: u32,
     /// Candidates with which the list is pruned.
     full: usize,
 }
 
 impl Shortlist {
     pub(crate) fn new(k: usize) -> Self {
-        Self { k, lower: BinaryHeap::new(), candidates: vec![], full: 2 * k + SPARE }
+        Self { k, lower: BinaryHeap::new(), candidates: vec![], floor: 0, full: 2 * k + SPARE }
+    }
+
+    /// A list of no documents, for some of those that this list is to take in. Its threshold is already known.
+    pub(crate) fn empty(&self) -> Self {
+        Self { floor: self.threshold().unwrap_or(0), ..Self::new(self.k) }
+    }
+
+    /// Takes in the documents of another list.
+    pub(crate) fn merge(&mut self, other: Self) {
+        for Reverse(lower) in other.lower {
+            self.keep_lower(lower);
+        }
+        self.candidates.extend(other.candidates);
+        if self.candidates.len() >= self.full {
+            self.prune();
+            self.full = 2 * self.candidates.len() + SPARE;
+        }
+    }
+
+    /// Keeps the k largest lower bounds.
+    fn keep_lower(&mut self, lower: u32) {
+        match self.lower.peek() {
+            Some(&Reverse(least)) if self.lower.len() == self.k => {
+                if lower > least {
+                    self.lower.pop();
+                    self.lower.push(Reverse(lower));
+                }
+            }
+            _ => self.lower.push(Reverse(lower)),
+        }
     }
 
     /// The k-th largest lower bound: at least k documents have a score that is not below it.
     fn threshold(&self) -> Option<u32> {
-        self.lower.peek().filter(|_| self.lower.len() == self.k).map(|least| least.0)
+        self.lower.peek().filter(|_| self.lower.len() == self.k).map(|least| least.0.max(self.floor))
     }
 
     /// Takes a document in, unless k others have larger scores.
     pub(crate) fn add(&mut self, place: u32, [lower, upper]: [f32; 2]) {
-        let lower = key_of(lower);
-        match self.threshold() {
-            Some(threshold) if key_of(upper) < threshold => return,
-            Some(threshold) if lower > threshold => {
-                self.lower.pop();
-                self.lower.push(Reverse(lower));
-            }
-            Some(_) => {}
-            None => self.lower.push(Reverse(lower)),
+        if key_of(upper) < self.threshold().unwrap_or(self.floor) {
+            return;
         }
+        self.keep_lower(key_of(lower));
         self.candidates.push((upper, place));
-        if self.candidates.len() == self.full {
+        if self.candidates.len() >= self.full {
             self.prune();
             self.full = 2 * self.candidates.len() + SPARE;
         }
@@ -77,13 +103,22 @@ mod tests {
         for k in [1, 5, 100, 5000] {
             let mut list = Shortlist::new(k);
             (0..4000).for_each(|place| list.add(place, bounds(place)));
+            let mut merged = Shortlist::new(k);
+            for first in (0..4000).step_by(500) {
+                let mut part = merged.empty();
+                (first..first + 500).for_each(|place| part.add(place, bounds(place)));
+                merged.merge(part);
+            }
             let mut lower: Vec<f32> = (0..4000).map(|place| bounds(place)[0]).collect();
             lower.sort_unstable_by(|a, b| b.total_cmp(a));
             let threshold = lower.get(k - 1).copied().unwrap_or(f32::NEG_INFINITY);
             let mut wanted: Vec<u32> = (0..4000).filter(|&place| bounds(place)[1] >= threshold).collect();
-            let mut found: Vec<u32> = list.into_candidates().into_iter().map(|(_, place)| place).collect();
-            (wanted.sort_unstable(), found.sort_unstable());
-            assert_eq!(found, wanted, "k = {k}");
+            wanted.sort_unstable();
+            for list in [list, merged] {
+                let mut found: Vec<u32> = list.into_candidates().into_iter().map(|(_, place)| place).collect();
+                found.sort_unstable();
+                assert_eq!(found, wanted, "k = {k}");
+            }
         }
     }
 }

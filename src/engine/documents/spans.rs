@@ -56,6 +56,11 @@ impl Spans {
         self.ends.len()
     }
 
+    /// The bytes of ends, of blocks, and of a length and a residual for each place.
+    pub(super) fn bytes(&self) -> [u64; 3] {
+        [4 * self.len(), 8 * self.blocks.len(), 8 * self.len()].map(|bytes| bytes as u64)
+    }
+
     /// The numbers, on the list of blocks, of those that have a slot of some places.
     pub(super) fn entries(&self, places: std::ops::Range<usize>) -> std::ops::Range<usize> {
         let first = if places.start == 0 { self.start } else { self.ends[places.start - 1] };

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use crate::elements::Matrix;
 use crate::engine::{
-    Device, Devices, DocumentCache, DocumentRequest, Edit, Placing, Scored, TokenVectors, change, search_documents, token_weights,
+    Device, Devices, DocumentCache, DocumentRequest, Edit, Found, Placing, Scored, TokenVectors, change, search_documents, token_weights,
 };
 use crate::error::{Error, Result};
 use crate::future::{Boxed, blocking_and_async};
@@ -393,12 +393,13 @@ impl MultiVector {
                 weights: &weights,
                 budget: self.tokens.budget,
                 progress: options.progress,
+                profile: options.profile,
             };
-            let found = search_documents(&*self.tokens.store.rows, queries, &request).await?;
-            let (bounded, computed) = (found.bounded, found.computed);
-            let statistics = MaxSimStatistics { bounded, computed };
+            let Found { by_query, bounded, computed, stages } =
+                search_documents(&*self.tokens.store.rows, queries, &request).await?;
+            let statistics = MaxSimStatistics { bounded, computed, stages };
             let mut ranking = Ranking { statistics, ..Ranking::default() };
-            for scored in found.by_query {
+            for scored in by_query {
                 let hit = |Scored { place, score }| DocumentScore { id: self.documents.id_of(place), score };
                 let mut hits = memory::collect(scored.into_iter().map(hit))?;
                 hits.sort_unstable_by(by_score);

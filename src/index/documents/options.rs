@@ -23,6 +23,8 @@ pub struct MaxSimOptions<'a> {
     pub weights: Option<&'a [f32]>,
     /// Whether weights are divided by their sum, query by query: scores of queries of different lengths can then be compared.
     pub mean: bool,
+    /// Whether the stages are timed on the device: see [`MaxSimStatistics::stages`](crate::MaxSimStatistics::stages).
+    pub profile: bool,
     /// Called with the number of queries answered so far.
     pub progress: Option<Progress<'a>>,
 }
@@ -30,7 +32,7 @@ pub struct MaxSimOptions<'a> {
 impl<'a> MaxSimOptions<'a> {
     /// The k documents of largest score.
     pub fn new(k: usize) -> Self {
-        Self { k, filter: None, weights: None, mean: false, progress: None }
+        Self { k, filter: None, weights: None, mean: false, profile: false, progress: None }
     }
 
     /// Sets the documents that may be found: see [`Filter`].
@@ -45,6 +47,8 @@ impl<'a> MaxSimOptions<'a> {
         weights: &'a [f32] => Some;
         /// Sets whether scores are means over a query's tokens, by their weights.
         mean: bool;
+        /// Sets whether the stages are timed on the device.
+        profile: bool;
         /// Calls `progress` with the number of queries answered so far.
         progress: Progress<'a> => Some;
     }

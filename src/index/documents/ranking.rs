@@ -1,5 +1,7 @@
 //! What a search for documents finds.
 
+use crate::gpu::StageTime;
+
 /// A document that a search found.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DocumentScore {
@@ -19,13 +21,15 @@ pub struct Ranking {
 }
 
 /// The work of a search for documents.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct MaxSimStatistics {
     /// Documents whose scores were bounded, summed over the queries.
     pub bounded: u64,
     /// Documents that bounds did not exclude, summed over the queries: their scores were computed as they are reported.
     pub computed: u64,
+    /// Device time of each stage, if the options asked for it and the adapter has timestamps.
+    pub stages: Vec<StageTime>,
 }
 
 impl Ranking {
@@ -49,7 +53,7 @@ impl Ranking {
     }
 
     /// The work of the search.
-    pub fn statistics(&self) -> MaxSimStatistics {
-        self.statistics
+    pub fn statistics(&self) -> &MaxSimStatistics {
+        &self.statistics
     }
 }
