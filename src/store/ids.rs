@@ -121,7 +121,8 @@ impl Ids {
 
     /// The slot of an id, among those below the end that are alive.
     pub(super) fn slot_of(&self, id: u64, (alive, end): (Option<&Bits>, usize)) -> Option<u32> {
-        let is_there = |&slot: &u32| (slot as usize) < end && alive.is_none_or(|bits| bits.get(slot as usize));
+        let is_there =
+            |&slot: &u32| (slot as usize) < end && alive.is_none_or(|bits| bits.get(slot as usize));
         match self {
             Self::Slots => u32::try_from(id).ok().filter(is_there),
             Self::Table { slots, .. } => slots.get(id),

@@ -76,7 +76,8 @@ fn score(query: &[f32], weights: &[f32], document: &[f32], dim: usize) -> (f64, 
 fn check(found: &[DocumentScore], k: usize, truth: &[(u64, f64, f64)]) {
     assert_eq!(found.len(), k.min(truth.len()));
     for hit in found {
-        let (_, score, bound) = *truth.iter().find(|(id, ..)| *id == hit.id).expect("a document that may be found");
+        let (_, score, bound) =
+            *truth.iter().find(|(id, ..)| *id == hit.id).expect("a document that may be found");
         assert!((f64::from(hit.score) - score).abs() <= bound, "{hit:?}, but {score} +- {bound}");
     }
     let is_ordered = |pair: &[DocumentScore]| {
@@ -86,7 +87,10 @@ fn check(found: &[DocumentScore], k: usize, truth: &[(u64, f64, f64)]) {
     let Some(last) = found.last() else { return };
     for (id, score, bound) in truth {
         let is_found = found.iter().any(|hit| hit.id == *id);
-        assert!(is_found || score - bound <= f64::from(last.score), "{id} of {score} is not found behind {last:?}");
+        assert!(
+            is_found || score - bound <= f64::from(last.score),
+            "{id} of {score} is not found behind {last:?}"
+        );
     }
 }
 
@@ -220,7 +224,8 @@ fn an_index_through_any_changes_answers_as_a_new_one_of_the_same_documents() -> 
                 }
                 2 => {
                     let count = (model.len() * 2 / 5).min(lengths.len() * 4);
-                    let gone: Vec<u64> = (0..count).map(|_| model.swap_remove(random.below(model.len())).0).collect();
+                    let gone: Vec<u64> =
+                        (0..count).map(|_| model.swap_remove(random.below(model.len())).0).collect();
                     index.remove(&gone)?;
                     assert!(!index.contains(gone[0]));
                     assert!(matches!(index.remove(&gone), Err(Error::UnknownId { .. })));
@@ -265,6 +270,8 @@ fn insertion_numbers_are_never_given_twice_and_errors_leave_an_index_as_it_was()
         let Some(device) = engine.device() else { continue };
         let mut index = MultiVector::builder(device, 2).build()?;
         let tokens = [[1.0f32, 0.0], [0.0, 1.0], [0.5, 0.5]];
+        assert!(index.search(&(&tokens).into(), 3)?.row(0).is_empty());
+        assert!(index.search(&(&[[f32::NAN, 0.0]]).into(), 3).is_err());
         index.add(&TokenVectors::new(&tokens, &[0, 2, 3])?)?;
         index.remove(&[1])?;
         index.add(&(&tokens).into())?;
@@ -282,7 +289,10 @@ fn insertion_numbers_are_never_given_twice_and_errors_leave_an_index_as_it_was()
         assert!(error.to_string().contains("weights"), "{error}");
         let below = MaxSimOptions::new(1).weights(&[1.0, -1.0, 0.0]);
         assert!(index.search_with(&(&tokens).into(), &below).is_err());
-        assert!(matches!(index.update(&[0, 0], &TokenVectors::new(&tokens, &[0, 2, 3])?), Err(Error::Argument { .. })));
+        assert!(matches!(
+            index.update(&[0, 0], &TokenVectors::new(&tokens, &[0, 2, 3])?),
+            Err(Error::Argument { .. })
+        ));
         assert_eq!((index.ids()?, index.tokens()), (vec![0, 2], 5));
         assert_eq!(index.search(&(&tokens).into(), 5)?.row(0).len(), 2);
     }
@@ -292,9 +302,13 @@ fn insertion_numbers_are_never_given_twice_and_errors_leave_an_index_as_it_was()
 #[test]
 fn token_vectors_refuse_offsets_that_are_none() {
     let tokens = [[1.0f32], [2.0], [3.0]];
-    for (offsets, part) in
-        [(&[0, 2][..], "3"), (&[1, 3], "0"), (&[0, 2, 1, 3], "ascend"), (&[0, 2, 2, 3], "none in document 1"), (&[], "none")]
-    {
+    for (offsets, part) in [
+        (&[0, 2][..], "3"),
+        (&[1, 3], "0"),
+        (&[0, 2, 1, 3], "ascend"),
+        (&[0, 2, 2, 3], "none in document 1"),
+        (&[], "none"),
+    ] {
         let error = TokenVectors::new(&tokens, offsets).expect_err("offsets").to_string();
         assert!(error.contains(part), "{error}");
     }
@@ -323,7 +337,8 @@ fn a_loaded_index_answers_and_goes_on_as_the_saved_one() -> Result<(), Error> {
                 index.add(&(&one).into())?;
                 assert!(index.contains(60), "{:?}", index.ids());
             }
-            let error = nearfield::Index::loader(device).load_bytes(&bytes).expect_err("documents").to_string();
+            let error =
+                nearfield::Index::loader(device).load_bytes(&bytes).expect_err("documents").to_string();
             assert!(error.contains("flat or ivf") && error.contains("multivector"), "{error}");
         }
         let rows = nearfield::Flat::from_rows(device, nearfield::Metric::InnerProduct, &[[1.0f32, 2.0]])?;
@@ -364,7 +379,9 @@ fn small_budgets_and_segments_change_no_answer() -> Result<(), Error> {
     let queries = Tokens::of_topics(random, &[9, 40, 1], 64);
     let ids: Vec<u64> = (0..300).collect();
     for engine in ENGINES {
-        let (Some(device), Some(small)) = (engine.device(), engine.confined(128 << 10, 1 << 20)) else { continue };
+        let (Some(device), Some(small)) = (engine.device(), engine.confined(128 << 10, 1 << 20)) else {
+            continue;
+        };
         let [one, other] = [device, &small].map(|device| index(device, &documents, ElementKind::F32, &ids));
         let found = one.search(&queries.view(), 20)?;
         assert_eq!(other.search(&queries.view(), 20)?, found);

@@ -11,7 +11,7 @@ fn maxsim_longest(
 ) {
   let place = workgroup_number(workgroup, workgroups) * WORKGROUP + index;
   if (place >= params.places) { return; }
-  var start = params.start;
+  var start = 0u;
   if (place > 0u) { start = ends[place - 1u]; }
   start = max(start, params.first_slot);
   let end = min(ends[place], params.first_slot + params.rows);

@@ -1,9 +1,9 @@
 // The largest inner product of each token of a query with the tokens of a document, in f32, for pairs of a query and a document. Segments
-// follow each other: each takes its own tokens. Products are added up element by element in one order. One workgroup per pair.
+// follow each other: each takes its own tokens. Products are added up element by element in one order. Some workgroups share a pair.
 @group(0) @binding(1) var<storage, read> queries: array<vec4<f32>>; // [tokens, dim]
 @group(0) @binding(2) var<storage, read> rows: array<Row>; // [rows of the segment, dim]
 @group(0) @binding(3) var<storage, read> pairs: array<vec4<u32>>; // the query's first token, and how many; the document's first slot, and how many
-@group(0) @binding(4) var<storage, read_write> nearest: array<u32>; // [pairs, pitch]: keys
+@group(0) @binding(4) var<storage, read_write> nearest: array<atomic<u32>>; // [pairs, pitch]: keys
 
 const ACROSS = 16u; // invocations along tokens of the document
 const DOWN = WORKGROUP / ACROSS; // invocations along tokens of the query
@@ -18,7 +18,8 @@ fn maxsim_pairs(
   @builtin(num_workgroups) workgroups: vec3<u32>,
   @builtin(local_invocation_index) index: u32,
 ) {
-  let number = workgroup_number(workgroup, workgroups);
+  let number = workgroup_number(workgroup, workgroups) / params.parts;
+  let part = workgroup_number(workgroup, workgroups) % params.parts;
   if (number >= params.pairs) { return; }
   let pair = pairs[number];
   let start = max(pair.z, params.first_slot);
@@ -31,7 +32,7 @@ fn maxsim_pairs(
     var token_at: array<u32, EACH>;
     // unroll
     for (var q = 0u; q < EACH; q++) { token_at[q] = (pair.x + min(token + q, pair.y - 1u)) * params.vectors; }
-    for (var slot = start + lane * EACH; slot < end; slot += ACROSS * EACH) {
+    for (var slot = start + (part * ACROSS + lane) * EACH; slot < end; slot += params.parts * ACROSS * EACH) {
       var sums: array<vec4<f32>, EACH>; // of each token of the query, with four of the document
       for (var i = 0u; i < params.vectors; i++) {
         var four: array<vec4<f32>, EACH>;
@@ -56,8 +57,7 @@ fn maxsim_pairs(
     if (index < DOWN * EACH && first + index < pair.y) {
       var all = LOWEST;
       for (var other = 0u; other < ACROSS; other++) { all = max(all, best[index / EACH * ACROSS + other][index % EACH]); }
-      let place = number * params.pitch + first + index;
-      nearest[place] = max(nearest[place], key_of(all));
+      atomicMax(&nearest[number * params.pitch + first + index], key_of(all));
     }
     workgroupBarrier();
   }

@@ -10,35 +10,19 @@ fn of_four(most: f32) -> f32 {
   return max(pair, subgroupShuffleXor(pair, 2u));
 }
 
-// The largest similarities of those rows of a part that a lane has.
-fn most_within(part: Part, first_row: u32, lane: u32, similarities: ptr<function, array<vec4<f32>, PIECES>>) -> f32 {
-  var most = vec4(NOWHERE);
-  // unroll
-  for (var j = 0u; j < PIECES; j++) {
-    // unroll
-    for (var r = 0u; r < 4u; r++) {
-      let row = first_row + j * PIECE + row_of_sum(lane, r);
-      most[r] = max(most[r], select(NOWHERE, (*similarities)[j][r], row >= part.start && row < part.end));
-    }
-  }
-  return max(max(most.x, most.y), max(most.z, most.w));
-}
-
 @compute @workgroup_size(WORKGROUP)
 fn maxsim_tile_coop(
   @builtin(workgroup_id) workgroup: vec3<u32>,
   @builtin(local_invocation_index) index: u32,
   @builtin(subgroup_size) subgroup_size: u32,
 ) {
-  let entry = params.first_entry + workgroup.y;
-  let first_slot = blocks[entry].x * TILE;
-  let block = blocks[entry].x - params.first_block;
+  let places = blocks[params.first_entry + workgroup.y];
+  let block = places.number - params.first_block;
   // Loaded before the products, so that nothing waits for memory after them.
   let own_row = block * TILE + own_row_of(index);
   let own_query = workgroup.x * HEIGHT + own_query_of(index);
   let own_row_terms = row_terms[own_row];
   let own_factor = query_terms[own_query].x;
-  let first = first_part(entry);
   var sums: Sums;
   multiply_tile(granules_of(own_query), granules_of(own_row), index, &sums);
   if (is_first_of_row(index)) {
@@ -66,9 +50,7 @@ fn maxsim_tile_coop(
   }
   // Sums may pass through the memory of these terms.
   workgroupBarrier();
-  // The first part with a row of this subgroup.
-  var own_part = first;
-  while (is_left(own_part) && own_part.end <= first_row) { own_part = next_part(own_part, first_slot); }
+  let first_part = part_of(places, first_row);
   let own_piece = index / LANES * 64u;
   // unroll
   for (var i = 0u; i < PIECES_DOWN; i++) {
@@ -92,14 +74,32 @@ fn maxsim_tile_coop(
       exchange();
     }
     let query = workgroup.x * HEIGHT + first_query + i * PIECE;
-    for (var part = own_part; is_left(part) && part.start < first_row + PART_ROWS; part = next_part(part, first_slot)) {
+    for (var part = first_part; part.start < first_row + PART_ROWS; part = next_part(places, part)) {
       if (!is_here(part)) { continue; }
-      let most_low = of_four(most_within(part, first_row, lane, &low));
+      var most_low = vec4(NOWHERE);
+      var most_high = vec4(NOWHERE);
+      // unroll
+      for (var j = 0u; j < PIECES; j++) {
+        let piece = first_row + j * PIECE;
+        if (part.start <= piece && part.end >= piece + PIECE) {
+          most_low = max(most_low, low[j]);
+          if (HALVES == 2u) { most_high = max(most_high, high[j]); }
+        } else if (part.start < piece + PIECE && part.end > piece) {
+          // unroll
+          for (var r = 0u; r < 4u; r++) {
+            let row = piece + row_of_sum(lane, r);
+            let is_inside = row >= part.start && row < part.end;
+            most_low[r] = max(most_low[r], select(NOWHERE, low[j][r], is_inside));
+            if (HALVES == 2u) { most_high[r] = max(most_high[r], select(NOWHERE, high[j][r], is_inside)); }
+          }
+        }
+      }
+      let found_low = of_four(max(max(most_low.x, most_low.y), max(most_low.z, most_low.w)));
       // Nothing is found on subgroups of another size than the form is for: then the self-test fails, and searches do without matrices.
-      if (lane % 4u == 0u && subgroup_size == LANES) { note_nearest(part, query, key_of(most_low)); }
+      if (lane % 4u == 0u && subgroup_size == LANES) { note_nearest(part, query, key_of(found_low)); }
       if (HALVES == 2u) {
-        let most_high = of_four(most_within(part, first_row, lane, &high));
-        if (lane % 4u == 0u && subgroup_size == LANES) { note_nearest(part, query + HIGH_QUERY, key_of(most_high)); }
+        let found_high = of_four(max(max(most_high.x, most_high.y), max(most_high.z, most_high.w)));
+        if (lane % 4u == 0u && subgroup_size == LANES) { note_nearest(part, query + HIGH_QUERY, key_of(found_high)); }
       }
     }
   }

@@ -10,16 +10,15 @@ fn maxsim_tile_i8(
   @builtin(workgroup_id) workgroup: vec3<u32>,
   @builtin(local_invocation_index) index: u32,
 ) {
-  let entry = params.first_entry + workgroup.y;
-  let first_slot = blocks[entry].x * TILE;
-  let block = blocks[entry].x - params.first_block;
+  let places = blocks[params.first_entry + workgroup.y];
+  let block = places.number - params.first_block;
   if (index < TILE) { atomicStore(&best[index], 0u); }
   var sums: Sums;
   multiply_tile(workgroup.x, block, index, &sums);
   // A copy, because an index that is not a constant would take the sums out of the registers in which they are multiplied.
   var totals = sums;
   let first_query = index / ACROSS * 4u;
-  for (var part = first_part(entry); is_left(part); part = next_part(part, first_slot)) {
+  for (var part = part_of(places, 0u); part.start < TILE; part = next_part(places, part)) {
     if (!is_here(part)) { continue; }
     // unroll on hardware
     for (var i = 0u; i < 2u; i++) {

@@ -163,7 +163,9 @@ impl<'a> Pool<'a> {
             .into_par_iter()
             .flat_map_iter(|number| {
                 let token = self.token(number);
-                tokens.iter().map(move |own| own.iter().zip(token).map(|(&a, &b)| f64::from(a) * f64::from(b)).sum())
+                tokens
+                    .iter()
+                    .map(move |own| own.iter().zip(token).map(|(&a, &b)| f64::from(a) * f64::from(b)).sum())
             })
             .collect();
         let score = |&number: &usize| {
@@ -180,12 +182,20 @@ impl<'a> Pool<'a> {
         let bound = query_tokens as f64 * longest * f64::from(f32::EPSILON) * (dim as f64 + 16.0);
         ensure!(found.len() == self.args.k.min(allowed.len()), "{} documents were found", found.len());
         for hit in found {
-            let own = scores.iter().find(|(id, _)| *id == hit.id).context("a document that was not asked for")?;
+            let own =
+                scores.iter().find(|(id, _)| *id == hit.id).context("a document that was not asked for")?;
             let off = (f64::from(hit.score) - own.1).abs();
-            ensure!(off <= bound, "document {}: needed a score of {} +- {bound}, found {}", hit.id, own.1, hit.score);
+            ensure!(
+                off <= bound,
+                "document {}: needed a score of {} +- {bound}, found {}",
+                hit.id,
+                own.1,
+                hit.score
+            );
         }
         let last = found.last().map_or(f64::NEG_INFINITY, |hit| f64::from(hit.score));
-        let missing = scores.iter().find(|(id, score)| score - bound > last && !found.iter().any(|hit| hit.id == *id));
+        let missing =
+            scores.iter().find(|(id, score)| score - bound > last && !found.iter().any(|hit| hit.id == *id));
         ensure!(missing.is_none(), "{missing:?} was not found");
         ensure!(
             found.windows(2).all(|pair| (pair[1].score, pair[0].id) < (pair[0].score, pair[1].id)),
@@ -224,7 +234,8 @@ impl Suite for Args {
 
 impl Args {
     fn case(&self, run: &mut Run, pool: &Pool<'_>, index: &MultiVector, count: usize) -> Result<()> {
-        let elements: Option<Value> = (self.elements != ElementKind::F32).then(|| self.elements.name().into());
+        let elements: Option<Value> =
+            (self.elements != ElementKind::F32).then(|| self.elements.name().into());
         let started = run.start(json!({
             "documents": self.documents, "tokens": self.tokens, "dim": self.dim, "queries": count,
             "query_tokens": self.query_tokens, "k": self.k, "allowed": self.rerank, "elements": elements,
@@ -249,7 +260,8 @@ impl Args {
         if self.rerank.is_some() {
             options = options.filter(&ids);
         }
-        let search = |options: &MaxSimOptions<'_>| -> Result<Ranking> { Ok(index.search_with(&tokens, options)?) };
+        let search =
+            |options: &MaxSimOptions<'_>| -> Result<Ranking> { Ok(index.search_with(&tokens, options)?) };
         let found = search(&options)?;
         let checked = self.verify.min(count);
         for number in 0..checked {
@@ -284,7 +296,16 @@ impl Args {
         case.add(json!({
             "queries_per_s": rounded(rate), "survivors_per_query": rounded(computed), "stages": stages.to_json(),
         }));
-        let remarks = vec![format!("{rate:.0} queries/s"), format!("{computed:.0} documents computed a query")];
-        run.case(Case { wall, on_device, verified: json!(checked), rotated: 1, remarks, details: stages.texts().collect(), ..case })
+        let remarks =
+            vec![format!("{rate:.0} queries/s"), format!("{computed:.0} documents computed a query")];
+        run.case(Case {
+            wall,
+            on_device,
+            verified: json!(checked),
+            rotated: 1,
+            remarks,
+            details: stages.texts().collect(),
+            ..case
+        })
     }
 }

@@ -64,7 +64,8 @@ impl Device {
                 Engine::Host(host) => on_host::all(host, queries, documents, (&ends, &weights)),
                 Engine::Gpu(_) => {
                     let rows = self.rows_of_vectors(own, Metric::InnerProduct).await?;
-                    let rows = rows.on_gpu().ok_or_else(|| Error::internal("uploaded rows that lie elsewhere"))?;
+                    let rows =
+                        rows.on_gpu().ok_or_else(|| Error::internal("uploaded rows that lie elsewhere"))?;
                     all(rows, queries, (&ends, &weights), self.options().budget_bytes).await
                 }
             }

@@ -1,7 +1,6 @@
 //! The scratch memory of a search for documents, and how much of it fits a budget.
 
 use crate::engine::documents::pairs::{AT_ONCE, PAIR_BYTES};
-use crate::engine::documents::spans::Spans;
 use crate::engine::documents::tokens::TokenVectors;
 use crate::engine::rows::segments::GpuRows;
 use crate::engine::screens::int8::codes::{QuantizedRows, TERMS_BYTES};
@@ -20,8 +19,8 @@ scratch! {
     pub(super) struct DocumentBuffers {
         queries, query_norms, refused, codes, terms, offsets, weights,
         nearest, sums, pairs,
-        // Documents that no search keeps.
-        ends, blocks, longest,
+        // The blocks of documents under a filter.
+        blocks,
     }
 }
 
@@ -36,11 +35,11 @@ pub(super) struct Room {
 }
 
 impl Room {
-    /// The room that a budget has. `own` are the bytes of documents that no search keeps.
+    /// The room that a budget has, for this many places. `blocks` are the bytes of blocks under a filter.
     pub(super) fn new(
         (rows, codes): (&GpuRows, &QuantizedRows),
         queries: &TokenVectors<'_>,
-        (spans, own): (&Spans, [u64; 3]),
+        (places, blocks): (usize, u64),
         budget: u64,
     ) -> Result<Self> {
         let longest = queries.offsets().windows(2).map(|ends| ends[1] - ends[0]).max().unwrap_or(0);
@@ -49,7 +48,6 @@ impl Room {
             // As many queries as may be in a batch, if all of them are short.
             let most = tokens.min(queries.len());
             let padded = (tokens as u64).next_multiple_of(BLOCK_ROWS.into());
-            let [ends, blocks, of_lengths] = own;
             let fixed = DocumentBuffers {
                 queries: padded * rows.query_bytes(),
                 query_norms: padded * 8,
@@ -61,15 +59,13 @@ impl Room {
                 nearest: 0,
                 sums: 0,
                 pairs: AT_ONCE as u64 * PAIR_BYTES,
-                ends,
                 blocks,
-                longest: of_lengths,
             };
             let taken: u64 = fixed.requests().map(|request| request.bytes).sum();
             let [nearest, sums] = [tokens as u64 * 4, most as u64 * 4];
             let fit = (usable(budget).saturating_sub(taken) / (nearest + sums))
                 .min(rows.gpu.adapter.capabilities.max_binding_bytes / nearest.max(1));
-            let chunk = (fit as usize).min(spans.len().max(1)).min((SUMS / most.max(1) / 4).max(1));
+            let chunk = (fit as usize).min(places.max(1)).min((SUMS / most.max(1) / 4).max(1));
             if chunk > 0 {
                 let [nearest, sums] = [nearest, sums].map(|bytes| bytes * chunk as u64);
                 return Ok(Self { tokens, chunk, bytes: DocumentBuffers { nearest, sums, ..fixed } });

@@ -14,18 +14,18 @@ use crate::memory;
 #[derive(Debug, Default)]
 pub(crate) struct DocumentCache(Mutex<Option<Arc<Placed>>>);
 
-/// Documents on a GPU.
+/// All documents of an index.
 #[derive(Debug)]
 pub(super) struct Placed {
     pub(super) spans: Spans,
-    pub(super) ends: Buffer,
+    /// The blocks of the spans on the device.
     pub(super) blocks: Buffer,
-    /// The largest length and residual of each place.
+    /// The largest length and residual of each document, by its place in the index.
     pub(super) longest: Vec<[f32; 2]>,
 }
 
 impl DocumentCache {
-    /// All documents of an index.
+    /// All documents of an index: their ends, and the places that have one.
     pub(super) async fn placed(&self, rows: &GpuRows, ends: &[u32], places: &[u32]) -> Result<Arc<Placed>> {
         let kept = lock(&self.0).clone();
         if let Some(kept) = kept {
@@ -40,40 +40,37 @@ impl DocumentCache {
 impl Placed {
     async fn new(rows: &GpuRows, ends: &[u32], places: &[u32]) -> Result<Self> {
         let (gpu, spans) = (&rows.gpu, Spans::new(ends, places)?);
-        let [ends_bytes, blocks_bytes, longest_bytes] = spans.bytes().map(|bytes| bytes.max(16));
-        let ends = gpu.create_storage("documents", ends_bytes)?;
-        let blocks = gpu.create_storage("blocks of documents", blocks_bytes)?;
-        let longest = gpu.create_storage("bounds of documents", longest_bytes)?;
-        gpu.upload_bytes(&ends, 0, bytemuck::cast_slice(&spans.ends)).await?;
-        gpu.upload_bytes(&blocks, 0, bytemuck::cast_slice(&spans.blocks)).await?;
-        let mut commands = Commands::new(gpu, None);
-        encode_longest(&mut commands, rows, &spans, (&ends, &longest))?;
-        let read = commands.read(&[(&longest, 0, spans.bytes()[2])]).await?;
-        let longest = memory::collect(words(&read[0]))?;
-        Ok(Self { spans, ends, blocks, longest })
+        let blocks: &[u8] = bytemuck::cast_slice(&spans.blocks);
+        let on_device = gpu.create_storage("blocks of documents", (blocks.len() as u64).max(32))?;
+        gpu.upload_bytes(&on_device, 0, blocks).await?;
+        let longest = longest(rows, ends).await?;
+        Ok(Self { spans, blocks: on_device, longest })
     }
 }
 
-/// Records what finds the largest length and residual of each place.
-pub(super) fn encode_longest(
-    commands: &mut Commands<'_>,
-    rows: &GpuRows,
-    spans: &Spans,
-    (ends, longest): (&Buffer, &Buffer),
-) -> Result<()> {
-    commands.clear(longest, 0, spans.bytes()[2]);
-    commands.stage("maxsim_longest");
+/// The largest length and residual of the tokens of each place.
+async fn longest(rows: &GpuRows, ends: &[u32]) -> Result<Vec<[f32; 2]>> {
+    let (gpu, bytes) = (&rows.gpu, 8 * ends.len() as u64);
+    if ends.is_empty() {
+        return Ok(vec![]);
+    }
+    let on_device = gpu.create_storage("documents", bytes / 2)?;
+    let longest = gpu.create_storage("bounds of documents", bytes)?;
+    gpu.upload_bytes(&on_device, 0, bytemuck::cast_slice(ends)).await?;
+    let mut commands = Commands::new(gpu, None);
+    commands.clear(&longest, 0, bytes);
     for segment in &rows.segments {
         let codes = segment.quantized.as_ref().ok_or_else(no_codes)?;
         let params = maxsim_longest::Params {
-            places: spans.len() as u32,
-            start: spans.start,
+            places: ends.len() as u32,
             first_slot: segment.first_slot,
             rows: segment.len,
         };
-        maxsim_longest::encode(commands, &params, [ends, &codes.terms, longest].map(|buffer| buffer.into()))?;
+        let buffers = [&on_device, &codes.terms, &longest].map(|buffer| buffer.into());
+        maxsim_longest::encode(&mut commands, &params, buffers)?;
     }
-    Ok(())
+    let read = commands.read(&[(&longest, 0, bytes)]).await?;
+    memory::collect(words(&read[0]))
 }
 
 pub(super) fn no_codes() -> Error {

@@ -26,6 +26,14 @@ pub(crate) fn search<'f>(
     request: &'f DocumentRequest<'f>,
 ) -> Boxed<'f, Found> {
     Box::pin(async move {
+        if request.found().is_empty() {
+            // No kernel will look at the queries.
+            queries.vectors().check_values("queries")?;
+            return Ok(Found {
+                by_query: queries.offsets()[1..].iter().map(|_| vec![]).collect(),
+                ..Found::default()
+            });
+        }
         match (rows.on_gpu().filter(|rows| rows.quantized.is_some()), rows.on_host()) {
             (Some(on_gpu), on_host) => on_gpu::search(on_gpu, on_host, queries, request).await,
             (None, Some(rows)) => on_host::search(rows, &queries.fetched().await?, request),

@@ -3,12 +3,11 @@
 //! Tiles of codes find the largest similarity of each token of a query with the tokens of a document. The sums of these, which the host reads,
 //! bound the scores. Where the GPU has the tokens themselves, it multiplies those of the candidates in f32, and the host adds up.
 
-use std::borrow::Cow;
 use std::ops::Range;
 
 use crate::engine::device::queries::QueryNumbers;
 use crate::engine::documents::buffers::{DocumentBuffers, Room};
-use crate::engine::documents::cache::{encode_longest, no_codes};
+use crate::engine::documents::cache::no_codes;
 use crate::engine::documents::on_host;
 use crate::engine::documents::pairs::Pairs;
 use crate::engine::documents::request::{DocumentRequest, Found, Scored};
@@ -39,9 +38,10 @@ struct Search<'a> {
     queries: &'a TokenVectors<'a>,
     request: &'a DocumentRequest<'a>,
     spans: &'a Spans,
-    /// The spans on the device.
-    ends: &'a Buffer,
+    /// The blocks of the spans on the device.
     blocks: &'a Buffer,
+    /// The largest length and residual of each document, by its place in the index.
+    longest: &'a [[f32; 2]],
     room: Room,
     buffers: &'a DocumentBuffers,
 }
@@ -54,17 +54,18 @@ pub(super) async fn search(
     request: &DocumentRequest<'_>,
 ) -> Result<Found> {
     let codes = rows.quantized.as_ref().ok_or_else(no_codes)?;
-    let kept = match request.all {
-        Some(cache) => Some(cache.placed(rows, request.ends, request.places).await?),
-        None => None,
-    };
-    let own = if kept.is_some() { Spans::default() } else { Spans::new(request.ends, request.places)? };
-    let spans = kept.as_ref().map_or(&own, |kept| &kept.spans);
-    let room = Room::new((rows, codes), queries, (spans, own.bytes()), request.budget)?;
+    let all = request.cache.placed(rows, request.ends, request.places).await?;
+    let allowed = request.allowed.map(|allowed| Spans::new(request.ends, allowed)).transpose()?;
+    let spans = allowed.as_ref().unwrap_or(&all.spans);
+    let own: &[u8] = allowed.as_ref().map_or(&[], |spans| bytemuck::cast_slice(&spans.blocks));
+    let room = Room::new((rows, codes), queries, (spans.len(), own.len() as u64), request.budget)?;
     let buffers: Reserved<DocumentBuffers> = room.bytes.reserve(&rows.gpu).await?;
-    let (ends, blocks) = kept.as_ref().map_or((&buffers.ends, &buffers.blocks), |kept| (&kept.ends, &kept.blocks));
-    let search = Search { rows, codes, queries, request, spans, ends, blocks, room, buffers: &buffers };
-    let mut longest = kept.as_ref().map(|kept| Cow::Borrowed(&kept.longest[..]));
+    if !own.is_empty() {
+        rows.gpu.upload_bytes(&buffers.blocks, 0, own).await?;
+    }
+    let blocks = if allowed.is_some() { &buffers.blocks } else { &all.blocks };
+    let longest = &all.longest;
+    let search = Search { rows, codes, queries, request, spans, blocks, longest, room, buffers: &buffers };
     let mut profile = if request.profile { Profile::new(&rows.gpu) } else { None };
     let mut found = Found::default();
     let (offsets, mut first) = (queries.offsets(), 0);
@@ -73,8 +74,8 @@ pub(super) async fn search(
         while end < queries.len() && offsets[end + 1] - offsets[first] <= room.tokens {
             end += 1;
         }
-        let shortlists = search.bounded(first..end, &mut longest, &mut profile).await?;
-        found.bounded += (request.places.len() * (end - first)) as u64;
+        let shortlists = search.bounded(first..end, &mut profile).await?;
+        found.bounded += (request.found().len() * (end - first)) as u64;
         let candidates: Vec<_> = shortlists.into_iter().map(Shortlist::into_candidates).collect();
         if let Some(host) = host.filter(|_| !rows.keeps_rows) {
             let queries = queries.fetched().await?;
@@ -109,13 +110,8 @@ impl<'a> Search<'a> {
         QueryBuffers { values, norms, refused }
     }
 
-    /// Bounds the scores of all documents for some queries. `longest` is read with the first sums where it is not known.
-    async fn bounded(
-        &self,
-        queries: Range<usize>,
-        longest: &mut Option<Cow<'_, [[f32; 2]]>>,
-        profile: &mut Option<Profile>,
-    ) -> Result<Vec<Shortlist>> {
+    /// Bounds the scores of all documents for some queries.
+    async fn bounded(&self, queries: Range<usize>, profile: &mut Option<Profile>) -> Result<Vec<Shortlist>> {
         let (gpu, buffers, spans) = (&self.rows.gpu, self.buffers, self.spans);
         let offsets = self.queries.offsets();
         let tokens = offsets[queries.start]..offsets[queries.end];
@@ -136,37 +132,35 @@ impl<'a> Search<'a> {
                 let mut commands = Commands::new(gpu, profile.as_mut());
                 let mut ranges = vec![(&buffers.sums, 0, (queries.len() * places.len() * 4) as u64)];
                 if first == 0 {
-                    self.begin(&mut commands, (&numbers, &own, weights), longest.is_none()).await?;
+                    self.begin(&mut commands, &numbers, &own, weights).await?;
                     ranges.push((&buffers.refused, 0, 8));
                     ranges.push((&buffers.terms, 0, u64::from(count) * TERMS_BYTES));
-                    ranges.push((&buffers.longest, 0, if longest.is_none() { spans.bytes()[2] } else { 0 }));
                 }
-                let commands = self.encode_chunk(commands, kernel, (count, queries.len()), places.clone()).await?;
-                chunk = Some(Chunk { places: places.clone(), reading: commands.submit_with_readback(&ranges)? });
+                let commands =
+                    self.encode_chunk(commands, kernel, (count, queries.len()), places.clone()).await?;
+                chunk =
+                    Some(Chunk { places: places.clone(), reading: commands.submit_with_readback(&ranges)? });
             }
             if let Some(Chunk { places, reading }) = std::mem::replace(&mut before, chunk) {
                 let read = reading.wait(gpu).await?;
-                if let [_, refused, terms, lengths] = &read[..] {
+                if let [_, refused, terms] = &read[..] {
                     numbers.check(refused)?;
                     sums = self.sums_of(&own, weights, &memory::collect(words(terms))?);
-                    if longest.is_none() {
-                        *longest = Some(memory::collect(words(lengths))?.into());
-                    }
                 }
-                let longest = longest.as_deref().unwrap_or_default();
-                self.shorten(&mut shortlists, (&sums, longest), places, &read[0]);
+                self.shorten(&mut shortlists, &sums, places, &read[0]);
             }
             first = places.end;
         }
         Ok(shortlists)
     }
 
-    /// Records what comes before the first chunk: the queries, and the documents where no search keeps them.
+    /// Records what comes before the first chunk: the queries and their codes.
     async fn begin(
         &self,
         commands: &mut Commands<'_>,
-        (numbers, offsets, weights): (&QueryNumbers, &[u32], &[f32]),
-        places_documents: bool,
+        numbers: &QueryNumbers,
+        offsets: &[u32],
+        weights: &[f32],
     ) -> Result<()> {
         let DocumentBuffers { codes, terms, .. } = self.buffers;
         self.on_device().begin(commands, &self.queries.vectors(), numbers).await?;
@@ -176,30 +170,18 @@ impl<'a> Search<'a> {
         let plane_bytes = self.codes.plane_bytes(u64::from(count).next_multiple_of(BLOCK_ROWS.into()));
         let into = Integers { values: codes.into(), terms: terms.into(), planes: 1, plane_bytes };
         let vectors = (self.on_device().vectors(self.rows.dim), (&self.buffers.query_norms).into());
-        self.codes.encode_vectors(commands, vectors, [0, count], into, None, false)?;
-        if places_documents {
-            commands.write((self.ends, 0), bytemuck::cast_slice(&self.spans.ends)).await?;
-            commands.write((self.blocks, 0), bytemuck::cast_slice(&self.spans.blocks)).await?;
-            encode_longest(commands, self.rows, self.spans, (self.ends, &self.buffers.longest))?;
-        }
-        Ok(())
+        self.codes.encode_vectors(commands, vectors, [0, count], into, None, false)
     }
 
     /// Takes the documents of a chunk in, by the sums that were read.
-    fn shorten(
-        &self,
-        shortlists: &mut [Shortlist],
-        (sums, longest): (&[QuerySums], &[[f32; 2]]),
-        places: Range<usize>,
-        read: &[u8],
-    ) {
+    fn shorten(&self, shortlists: &mut [Shortlist], sums: &[QuerySums], places: Range<usize>, read: &[u8]) {
         let of_query = |(list, (sums, nearness)): (&mut Shortlist, (&QuerySums, &[u8]))| {
             let part = |(number, nearness): (usize, &[u8])| {
                 let mut part = list.empty();
                 for (place, near) in (places.start + number * PART..).zip(words::<f32>(nearness)) {
                     let document = self.spans.documents[place];
                     if document != NO_DOCUMENT {
-                        part.add(document, sums.bounds(near.into(), longest[place]));
+                        part.add(document, sums.bounds(near.into(), self.longest[document as usize]));
                     }
                 }
                 part
@@ -207,7 +189,8 @@ impl<'a> Search<'a> {
             let parts: Vec<Shortlist> = nearness.par_chunks(4 * PART).enumerate().map(part).collect();
             parts.into_iter().for_each(|part| list.merge(part));
         };
-        let all: Vec<_> = shortlists.iter_mut().zip(sums.iter().zip(read.chunks_exact(4 * places.len()))).collect();
+        let all: Vec<_> =
+            shortlists.iter_mut().zip(sums.iter().zip(read.chunks_exact(4 * places.len()))).collect();
         all.into_par_iter().for_each(of_query);
     }
 
@@ -244,15 +227,14 @@ impl<'a> Search<'a> {
             let codes = segment.quantized.as_ref().ok_or_else(no_codes)?;
             let first_block = segment.first_slot / BLOCK_ROWS;
             let behind = first_block + segment.blocks();
-            while entry < entries.end && spans.blocks[entry][0] < behind {
-                let own = spans.blocks[entry..entries.end].partition_point(|&[block, _]| block < behind);
+            while entry < entries.end && spans.blocks[entry].number < behind {
+                let own = spans.blocks[entry..entries.end].partition_point(|block| block.number < behind);
                 let blocks = own.min(most);
                 let params = maxsim_tile_i8::Params {
                     granules: self.codes.granules(),
                     queries: tokens,
                     first_entry: entry as u32,
                     first_block,
-                    places: spans.len() as u32,
                     first_place: places.start as u32,
                     end_place: places.end as u32,
                     pitch: tokens,
@@ -262,7 +244,6 @@ impl<'a> Search<'a> {
                     rows: &codes.rows,
                     row_terms: &codes.terms,
                     query_terms: &buffers.terms,
-                    ends: self.ends,
                     blocks: self.blocks,
                     nearest: (&buffers.nearest).into(),
                 };
@@ -274,10 +255,15 @@ impl<'a> Search<'a> {
                 entry += blocks;
             }
         }
-        let params = maxsim_sum::Params { queries: queries as u32, places: places.len() as u32, pitch: tokens };
+        let params =
+            maxsim_sum::Params { queries: queries as u32, places: places.len() as u32, pitch: tokens };
         let DocumentBuffers { nearest, offsets, weights, sums, .. } = buffers;
         commands.stage("maxsim_sum");
-        maxsim_sum::encode(&mut commands, &params, [nearest, offsets, weights, sums].map(|buffer| buffer.into()))?;
+        maxsim_sum::encode(
+            &mut commands,
+            &params,
+            [nearest, offsets, weights, sums].map(|buffer| buffer.into()),
+        )?;
         Ok(commands)
     }
 

@@ -26,7 +26,11 @@ const TOKENS: usize = 384;
 const AT_ONCE: usize = 8;
 
 /// The documents of largest MaxSim for each query.
-pub(super) fn search(rows: &HostRows, queries: &TokenVectors<'_>, request: &DocumentRequest<'_>) -> Result<Found> {
+pub(super) fn search(
+    rows: &HostRows,
+    queries: &TokenVectors<'_>,
+    request: &DocumentRequest<'_>,
+) -> Result<Found> {
     start_threads()?;
     let squared = checked("queries", queries.vectors().on_host()?)?;
     let mut found = Found::default();
@@ -41,7 +45,7 @@ pub(super) fn search(rows: &HostRows, queries: &TokenVectors<'_>, request: &Docu
             let documents = DocumentRows { rows, ends: request.ends };
             let shortlists = bounded(&documents, own, request)?;
             let candidates = shortlists.into_iter().map(Shortlist::into_candidates).collect();
-            found.bounded += (request.places.len() * own.len()) as u64;
+            found.bounded += (request.found().len() * own.len()) as u64;
             for (scored, computed) in best(&documents, own, candidates, request.k)? {
                 found.computed += computed;
                 found.by_query.push(scored);
@@ -137,14 +141,16 @@ fn bounded(
 ) -> Result<Vec<Shortlist>> {
     let shortlists: Vec<_> = (0..queries.len()).map(|_| Mutex::new(Shortlist::new(request.k))).collect();
     let mut pieces: Vec<&[u32]> = vec![];
-    let mut rest = request.places;
+    let mut rest = request.found();
     while let Some(&first) = rest.first() {
         let end = request.ends[first as usize].saturating_add(PIECE);
-        let (piece, others) = rest.split_at(rest.partition_point(|&place| request.ends[place as usize] <= end));
+        let (piece, others) =
+            rest.split_at(rest.partition_point(|&place| request.ends[place as usize] <= end));
         pieces.push(piece);
         rest = others;
     }
-    let slots = request.places.len().saturating_mul(queries.weights.len()).saturating_mul(documents.rows.dim());
+    let slots =
+        request.found().len().saturating_mul(queries.weights.len()).saturating_mul(documents.rows.dim());
     interrupt::watch(slots, |stop| {
         pieces.par_iter().try_for_each(|piece| {
             stop.check()?;

@@ -10,6 +10,9 @@ use crate::memory;
 pub(super) const AT_ONCE: usize = 1 << 14;
 pub(super) const PAIR_BYTES: u64 = 16;
 
+/// Workgroups that keep a large device busy.
+const WORKGROUPS: u32 = 2048;
+
 /// Queries and documents of which pairs are multiplied.
 pub(super) struct Pairs<'a> {
     pub(super) rows: &'a GpuRows,
@@ -43,6 +46,9 @@ impl Pairs<'_> {
             let mut commands = Commands::new(&self.rows.gpu, profile.as_mut());
             commands.write((self.list, 0), bytemuck::cast_slice(&list)).await?;
             let bytes = (some.len() * pitch * 4) as u64;
+            // Few pairs are shared by more workgroups, so that all of the device works.
+            let longest = list.iter().map(|pair| pair[3]).max().unwrap_or(1);
+            let parts = (WORKGROUPS / some.len() as u32).clamp(1, longest.div_ceil(maxsim_pairs::TOKENS));
             commands.clear(self.nearest, 0, bytes);
             commands.stage("maxsim_pairs");
             for segment in &self.rows.segments {
@@ -52,13 +58,15 @@ impl Pairs<'_> {
                     first_slot: segment.first_slot,
                     rows: segment.len,
                     pitch: pitch as u32,
+                    parts,
                 };
                 let rows = &segment.stored()?.rows;
                 let buffers = [self.queries, rows, self.list, self.nearest].map(|buffer| buffer.into());
                 maxsim_pairs::encode(&mut commands, self.rows.layout, &params, buffers)?;
             }
             let read = commands.read(&[(self.nearest, 0, bytes)]).await?;
-            for ((&pair, [first, tokens, ..]), nearest) in some.iter().zip(&list).zip(read[0].chunks_exact(pitch * 4))
+            for ((&pair, [first, tokens, ..]), nearest) in
+                some.iter().zip(&list).zip(read[0].chunks_exact(pitch * 4))
             {
                 let weights = &self.weights[*first as usize..][..*tokens as usize];
                 let products = words::<u32>(nearest).zip(weights);

@@ -12,10 +12,12 @@ use crate::options::Progress;
 pub(crate) struct DocumentRequest<'a> {
     /// One past the last slot of each place: a document's tokens lie in the slots from the end of the place before it on.
     pub(crate) ends: &'a [u32],
-    /// The places of the documents that may be found, ascending.
+    /// The places of the documents, ascending.
     pub(crate) places: &'a [u32],
-    /// Where these documents are kept for other searches, if they are all that the index has.
-    pub(crate) all: Option<&'a DocumentCache>,
+    /// Those of the documents that may be found; none for all.
+    pub(crate) allowed: Option<&'a [u32]>,
+    /// What a GPU keeps of all documents for other searches.
+    pub(crate) cache: &'a DocumentCache,
     /// How many documents each query wants.
     pub(crate) k: usize,
     /// The weight of each token of all queries.
@@ -25,6 +27,13 @@ pub(crate) struct DocumentRequest<'a> {
     pub(crate) progress: Option<Progress<'a>>,
     /// Whether to time the stages on the device.
     pub(crate) profile: bool,
+}
+
+impl DocumentRequest<'_> {
+    /// The places of the documents that may be found.
+    pub(crate) fn found(&self) -> &[u32] {
+        self.allowed.unwrap_or(self.places)
+    }
 }
 
 /// A document that was found.

@@ -115,7 +115,8 @@ mod tests {
             let mut wanted: Vec<u32> = (0..4000).filter(|&place| bounds(place)[1] >= threshold).collect();
             wanted.sort_unstable();
             for list in [list, merged] {
-                let mut found: Vec<u32> = list.into_candidates().into_iter().map(|(_, place)| place).collect();
+                let mut found: Vec<u32> =
+                    list.into_candidates().into_iter().map(|(_, place)| place).collect();
                 found.sort_unstable();
                 assert_eq!(found, wanted, "k = {k}");
             }

@@ -50,7 +50,8 @@ impl<'a> TokenVectors<'a> {
         let rows = vectors.rows();
         if offsets.first() != Some(&0) || offsets.last() != Some(&rows) {
             let needed = format!("numbers that ascend from 0 to {rows}, the number of tokens");
-            let ends = [offsets.first(), offsets.last()].map(|end| end.map_or("none".into(), usize::to_string));
+            let ends =
+                [offsets.first(), offsets.last()].map(|end| end.map_or("none".into(), usize::to_string));
             return Err(Error::argument("offsets", needed, format!("{} to {}", ends[0], ends[1])));
         }
         check(offsets)?;
@@ -78,7 +79,11 @@ impl<'a> TokenVectors<'a> {
         if let Some(number) = other {
             let of = |one: &HostVectors<'_>| format!("{} tokens of dim {}", one.kind(), one.dim());
             let needed = format!("{}, as the first has", of(first));
-            return Err(Error::argument("documents", needed, format!("{} in document {number}", of(&documents[number]))));
+            return Err(Error::argument(
+                "documents",
+                needed,
+                format!("{} in document {number}", of(&documents[number])),
+            ));
         }
         let mut offsets = memory::with_room(documents.len() + 1)?;
         offsets.push(0);

@@ -83,7 +83,9 @@ impl DocumentRows<'_> {
                 }
                 query
             }))?;
-            for ((&query, terms), &weight) in own_query.iter().zip(&terms).zip(&queries.weights[range.clone()]) {
+            for ((&query, terms), &weight) in
+                own_query.iter().zip(&terms).zip(&queries.weights[range.clone()])
+            {
                 of_queries[query].add(weight, terms);
             }
             let weights = &queries.weights[range];
@@ -98,7 +100,9 @@ impl DocumentRows<'_> {
         }
         let mut bounds = memory::with_room(sums.len())?;
         for (sums, longest) in sums.chunks_exact(queries.len().max(1)).zip(longest) {
-            bounds.extend(of_queries.iter().zip(sums).map(|(query, &nearness)| query.bounds(nearness, longest)));
+            bounds.extend(
+                of_queries.iter().zip(sums).map(|(query, &nearness)| query.bounds(nearness, longest)),
+            );
         }
         Ok(bounds)
     }
@@ -118,7 +122,9 @@ impl DocumentRows<'_> {
             // Documents side by side are scored together.
             let start = self.slots(places[number]).start;
             let mut last = number;
-            while last + 1 < places.len() && self.slots(places[last + 1]).start == self.slots(places[last]).end {
+            while last + 1 < places.len()
+                && self.slots(places[last + 1]).start == self.slots(places[last]).end
+            {
                 last += 1;
             }
             let end = self.slots(places[last]).end.div_ceil(GROUP);
@@ -139,7 +145,9 @@ impl DocumentRows<'_> {
                         match scores {
                             Scores::Integers(scores) => {
                                 let of_group = scores[at * terms.len() * GROUP..].as_chunks::<GROUP>().0;
-                                document.add(own, terms, within, |query| of_group[query].map(|score| score as f32));
+                                document.add(own, terms, within, |query| {
+                                    of_group[query].map(|score| score as f32)
+                                });
                             }
                             Scores::Floats(scores) => {
                                 let all = scores.as_chunks::<GROUP>().0;

@@ -35,7 +35,11 @@ impl DocumentRows<'_> {
             let terms = scorer.choose(memory::collect(0..range.len() as u32)?)?.terms;
             for (&place, sum) in places.iter().zip(&mut sums) {
                 let slots = self.slots(place);
-                memory::resize(&mut products, slots.len() * terms.len(), Product { nearness: 0.0, width: 0.0 })?;
+                memory::resize(
+                    &mut products,
+                    slots.len() * terms.len(),
+                    Product { nearness: 0.0, width: 0.0 },
+                )?;
                 let (mut group, end) = (slots.start / GROUP, slots.end.div_ceil(GROUP));
                 while group < end {
                     let groups = group..end.min(group + STEP);
@@ -47,8 +51,12 @@ impl DocumentRows<'_> {
                             let products = &mut products[(slot - slots.start) * terms.len()..][..terms.len()];
                             for (number, (own_terms, product)) in terms.iter().zip(products).enumerate() {
                                 let score = match scores {
-                                    Scores::Integers(scores) => scores[(at * terms.len() + number) * GROUP + lane] as f32,
-                                    Scores::Floats(scores) => scores[(number * group_terms.len() + at) * GROUP + lane],
+                                    Scores::Integers(scores) => {
+                                        scores[(at * terms.len() + number) * GROUP + lane] as f32
+                                    }
+                                    Scores::Floats(scores) => {
+                                        scores[(number * group_terms.len() + at) * GROUP + lane]
+                                    }
                                 };
                                 *product = Product {
                                     nearness: own_terms.factor * (own.scale[lane] * score) - own.floor[lane],
@@ -63,7 +71,9 @@ impl DocumentRows<'_> {
                 }
                 for (number, token) in range.clone().enumerate() {
                     let own = || products.iter().skip(number).step_by(terms.len());
-                    let least = own().map(|product| product.nearness - product.width).fold(f32::NEG_INFINITY, f32::max);
+                    let least = own()
+                        .map(|product| product.nearness - product.width)
+                        .fold(f32::NEG_INFINITY, f32::max);
                     let vector = queries.vectors.row(token);
                     let mut most = f64::NEG_INFINITY;
                     // `nearness + width` and `least` are rounded: the margin has room for both.

@@ -6,10 +6,12 @@ pub(crate) mod ranking;
 use std::cmp::Ordering;
 use std::io::Write;
 use std::path::Path;
+use std::sync::OnceLock;
 
 use crate::elements::Matrix;
 use crate::engine::{
-    Device, Devices, DocumentCache, DocumentRequest, Edit, Found, Placing, Scored, TokenVectors, change, search_documents, token_weights,
+    Device, Devices, DocumentCache, DocumentRequest, Edit, Found, Placing, Scored, TokenVectors, change,
+    search_documents, token_weights,
 };
 use crate::error::{Error, Result};
 use crate::future::{Boxed, blocking_and_async};
@@ -51,7 +53,8 @@ pub struct MultiVector {
     /// All tokens. The rows of the store have no ids of their own.
     tokens: Common,
     documents: DocumentTable,
-    /// What its GPU has of the documents, until they change.
+    /// The places that have a document, and what a GPU has of them, until they change.
+    places: OnceLock<Vec<u32>>,
     cache: DocumentCache,
 }
 
@@ -95,7 +98,12 @@ impl MultiVector {
             // The screen of documents reads codes.
             settings.quantization = Quantization::Int8;
         }
-        Ok(Self { tokens: settings.open().await?, documents: DocumentTable::default(), cache: DocumentCache::default() })
+        Ok(Self {
+            tokens: settings.open().await?,
+            documents: DocumentTable::default(),
+            places: OnceLock::new(),
+            cache: DocumentCache::default(),
+        })
     }
 
     /// How many documents there are.
@@ -297,7 +305,7 @@ impl MultiVector {
         change(&mut self.tokens.store_mut()?.rows, edit, &mut |tokens| options.report(tokens)).await?;
         self.documents.note(new)?;
         self.documents.vacate(old);
-        self.cache = DocumentCache::default();
+        self.forget_kept();
         Ok(())
     }
 
@@ -320,7 +328,7 @@ impl MultiVector {
             let freed = self.slots_of(&places)?;
             change(&mut self.tokens.store_mut()?.rows, Edit::release(&freed), &mut |_| ()).await?;
             self.documents.forget(&places);
-            self.cache = DocumentCache::default();
+            self.forget_kept();
             if self.documents.is_sparse() {
                 // The documents are gone, whether this succeeds or not: a device that fails here says so in the next call.
                 let _ = self.boxed_compact().await;
@@ -335,10 +343,15 @@ impl MultiVector {
                 let rows = &mut self.tokens.store_mut()?.rows;
                 change(rows, Edit::relocate(&from, &to), &mut |_| ()).await?;
                 self.documents = moved;
-                self.cache = DocumentCache::default();
+                self.forget_kept();
             }
             self.tokens.store_mut()?.rows.shrink()
         })
+    }
+
+    /// Forgets what was kept of the documents, which a change has made wrong.
+    fn forget_kept(&mut self) {
+        (self.places, self.cache) = (OnceLock::new(), DocumentCache::default());
     }
 
     fn common(&self) -> &Common {
@@ -381,15 +394,21 @@ impl MultiVector {
             self.tokens.check_vectors("queries", &queries.vectors())?;
             queries.vectors().kind().check_numbers("queries")?;
             let weights = token_weights(queries, options.weights, options.mean)?;
-            let places = match &options.filter {
-                Some(filter) => self.documents.allowed(filter)?,
-                None => self.documents.places()?,
+            let places = match self.places.get() {
+                Some(places) => places,
+                None => {
+                    let places = self.documents.places()?;
+                    self.places.get_or_init(|| places)
+                }
             };
+            let allowed = options.filter.map(|filter| self.documents.allowed(&filter)).transpose()?;
+            let count = allowed.as_ref().map_or(places.len(), Vec::len);
             let request = DocumentRequest {
                 ends: self.documents.ends(),
-                places: &places,
-                all: options.filter.is_none().then_some(&self.cache),
-                k: options.k.min(places.len()).max(1),
+                places,
+                allowed: allowed.as_deref(),
+                cache: &self.cache,
+                k: options.k.min(count).max(1),
                 weights: &weights,
                 budget: self.tokens.budget,
                 progress: options.progress,

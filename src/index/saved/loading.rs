@@ -99,8 +99,18 @@ impl<'a> Loading<'a> {
             _ => None,
         };
         let parts = reader.parts();
-        let about =
-            SavedIndex { lists, documents, metric, dim, elements, quantizes, rows, quantization, next, parts };
+        let about = SavedIndex {
+            lists,
+            documents,
+            metric,
+            dim,
+            elements,
+            quantizes,
+            rows,
+            quantization,
+            next,
+            parts,
+        };
         if quantizes && !quantizing::can_store(metric, elements) {
             let needed = "rows of a type that others are quantised to under its metric";
             return Err(mismatch(reader.path(), needed, format!("{elements} under the metric {metric}")));
@@ -138,7 +148,8 @@ impl<'a> Loading<'a> {
         let offsets = self.reader.u64s("document_offsets", &[ids.len() + 1])?;
         let ascends = offsets.windows(2).all(|ends| ends[0] < ends[1]);
         if offsets[0] != 0 || offsets[ids.len()] != rows || !ascends {
-            let needed = format!("tensor document_offsets that ascends from 0 to {rows}, the number of tokens");
+            let needed =
+                format!("tensor document_offsets that ascends from 0 to {rows}, the number of tokens");
             return Err(mismatch(self.reader.path(), needed, "another"));
         }
         Ok(SavedDocuments { ids, offsets, next: self.about.next })
@@ -190,7 +201,11 @@ impl<'a> Loading<'a> {
     }
 
     /// The same for rows without ids of their own, whose insertion numbers are those of their slots.
-    pub(crate) async fn fill_rows(&self, store: &mut RowStore, (ids, slots): (Option<&[u64]>, &[u32])) -> Result<()> {
+    pub(crate) async fn fill_rows(
+        &self,
+        store: &mut RowStore,
+        (ids, slots): (Option<&[u64]>, &[u32]),
+    ) -> Result<()> {
         let SavedIndex { dim, elements, rows, .. } = self.about;
         let row_bytes = dim * elements.size();
         let piece_bytes = elements.rows_of_piece(dim) * row_bytes;

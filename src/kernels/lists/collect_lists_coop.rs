@@ -1,6 +1,8 @@
 //! Scores the rows of lists for many queries a list on cooperative matrices, and collects those that thresholds do not exclude.
 
-use crate::gpu::{CANDIDATES, COARSE_TEST, INTEGERS, KEEP_ROW, Kernel, PIECES_COOP, SWEEP_COOP, USABLE, wgsl};
+use crate::gpu::{
+    CANDIDATES, COARSE_TEST, INTEGERS, KEEP_ROW, Kernel, PIECES_COOP, SWEEP_COOP, USABLE, wgsl,
+};
 use crate::kernels::blocks::{BLOCK_ROWS, GRANULE_PLACES, TILE_COOP};
 use crate::kernels::intervals::INTERVALS;
 use crate::kernels::keys::KEYS;

@@ -7,8 +7,6 @@ use crate::screen::certificate::Terms;
 params! {
     pub struct Params {
         places: u32,
-        /// The first slot of the first place.
-        start: u32,
         /// Slot of the segment's first row.
         first_slot: u32,
         /// Rows of the segment.
@@ -38,7 +36,7 @@ pub(crate) fn encode(
 
 /// The largest length and residual.
 pub fn reference(document: &[Terms]) -> [f32; 2] {
-    document.iter().fold([0.0; 2], |[length, residual], terms| {
-        [length.max(terms.length), residual.max(terms.residual)]
-    })
+    document
+        .iter()
+        .fold([0.0; 2], |[length, residual], terms| [length.max(terms.length), residual.max(terms.residual)])
 }

@@ -18,6 +18,8 @@ params! {
         rows: u32,
         /// Distance between the results of two pairs.
         pitch: u32,
+        /// Workgroups that share a pair.
+        parts: u32,
     }
 }
 
@@ -32,6 +34,9 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("maxsim_pairs")
     .lengths(&[VECTORS])
     .workgroup(128, 128 * 16);
 
+/// Tokens of a document that a workgroup multiplies at a time.
+pub(crate) const TOKENS: u32 = 64;
+
 /// Records the kernel for the rows of a segment. Buffers are queries (f32, padded as rows are), the segment's rows, pairs (first token and
 /// tokens of the query, first slot and slots of the document), and keys of products, which are 0 before the first segment.
 pub(crate) fn encode(
@@ -42,7 +47,12 @@ pub(crate) fn encode(
 ) -> Result<()> {
     let constants = [layout.in_blocks.into()];
     let pipeline = commands.gpu().pipeline_for(&KERNEL, layout.elements, &constants)?;
-    commands.dispatch(&pipeline, params, &buffers, Grid::Linear(params.pairs.into()))
+    commands.dispatch(
+        &pipeline,
+        params,
+        &buffers,
+        Grid::Linear(u64::from(params.pairs) * u64::from(params.parts)),
+    )
 }
 
 /// The largest product of a token with those of a document.

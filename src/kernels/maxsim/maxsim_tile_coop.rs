@@ -6,7 +6,7 @@ use crate::gpu::{self, Commands, Gpu, INTEGERS, Kernel, PIECES_COOP, PLACES, wgs
 use crate::kernels::blocks::{GRANULE_PLACES, TILE_COOP};
 use crate::kernels::keys::{KEYS, value_of};
 use crate::kernels::lengths::GRANULES;
-use crate::kernels::maxsim::maxsim_tile_i8::{self, BUFFERS, Buffers};
+use crate::kernels::maxsim::maxsim_tile_i8::{self, BUFFERS, Buffers, PlacedBlock};
 use crate::kernels::screen::collect_tile_coop::HEIGHTS;
 use crate::kernels::test_tile::{SIDE, TILE_GRANULES, TestTile, unless_it_passes};
 use crate::lock::lock;
@@ -52,18 +52,18 @@ fn is_right(gpu: &Gpu, height: u32) -> Boxed<'_, bool> {
         let TestTile { queries, rows, scores, terms } = TestTile::new(gpu, false).await?;
         let buffer = |words: usize| gpu.create_storage("self-test", words as u64 * 4);
         let [query_terms, row_terms] = [buffer(SIDE * 4)?, buffer(SIDE * 4)?];
-        let (ends, blocks, nearest) = (buffer(4)?, buffer(4)?, buffer(ENDS.len() * SIDE)?);
+        let (blocks, nearest) = (buffer(8)?, buffer(ENDS.len() * SIDE)?);
         gpu.upload_bytes(&query_terms, 0, bytemuck::cast_slice(&terms[0])).await?;
         gpu.upload_bytes(&row_terms, 0, bytemuck::cast_slice(&terms[1])).await?;
-        gpu.upload_bytes(&ends, 0, bytemuck::cast_slice(&ENDS.map(|end| end as u32))).await?;
-        gpu.upload_bytes(&blocks, 0, &[0; 8]).await?;
+        let mut block = PlacedBlock::default();
+        ENDS.iter().for_each(|&end| block.end_at(end as u32));
+        gpu.upload_bytes(&blocks, 0, bytemuck::bytes_of(&block)).await?;
         let places = ENDS.len() as u32;
         let params = Params {
             granules: TILE_GRANULES as u32,
             queries: height,
             first_entry: 0,
             first_block: 0,
-            places,
             first_place: 0,
             end_place: places,
             pitch: height,
@@ -73,7 +73,6 @@ fn is_right(gpu: &Gpu, height: u32) -> Boxed<'_, bool> {
             rows: &rows,
             row_terms: &row_terms,
             query_terms: &query_terms,
-            ends: &ends,
             blocks: &blocks,
             nearest: (&nearest).into(),
         };

@@ -1,5 +1,7 @@
 //! The largest similarity of each token of queries with the tokens of each document, by their codes.
 
+use bytemuck::{Pod, Zeroable};
+
 use crate::error::Result;
 use crate::gpu::{self, Buffer, BufferSlice, Commands, Grid, Kernel, PLACES, buffers, params, wgsl};
 use crate::kernels::blocks::{BLOCK_ROWS, PRODUCTS, TILE_I8};
@@ -18,8 +20,6 @@ params! {
         first_entry: u32,
         /// The segment's first block in the index.
         first_block: u32,
-        /// Number of all places.
-        places: u32,
         /// The places of the chunk.
         first_place: u32,
         end_place: u32,
@@ -38,6 +38,31 @@ pub static KERNEL: Kernel = Kernel::new::<Params>("maxsim_tile_i8")
     .workgroup(256, 2 * 8 * 33 * 16 + BLOCK_ROWS * 4)
     .holds_tile();
 
+/// A block of rows, and the places of its rows.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Pod, Zeroable)]
+pub struct PlacedBlock {
+    /// Its number in the index.
+    pub number: u32,
+    /// The place of its first row.
+    pub first_place: u32,
+    padding: [u32; 2],
+    /// One bit a row: 1 for the last row of a place.
+    ends: [u32; BLOCK_ROWS as usize / 32],
+}
+
+impl PlacedBlock {
+    /// A block in one place.
+    pub fn new(number: u32, first_place: u32) -> Self {
+        Self { number, first_place, ..Self::default() }
+    }
+
+    /// Notes that a place ends before row `end` of the block, which is not 0.
+    pub fn end_at(&mut self, end: u32) {
+        self.ends[(end as usize - 1) / 32] |= 1 << ((end - 1) % 32);
+    }
+}
+
 buffers! {
     /// The codes to multiply, and the documents of the rows.
     pub(crate) struct Buffers<'a> {
@@ -45,7 +70,6 @@ buffers! {
         rows: Read &'a Buffer,
         row_terms: Read &'a Buffer,
         query_terms: Read &'a Buffer,
-        ends: Read &'a Buffer,
         blocks: Read &'a Buffer,
         nearest: Write BufferSlice<'a>,
     }

@@ -3,8 +3,8 @@
 use crate::error::Result;
 use crate::future::Boxed;
 use crate::gpu::{
-    CANDIDATES, COARSE_TEST, COLLECT_TILE, Commands, Gpu, HEIGHT, INTEGERS, KEEP_ROW, Kernel, PIECES_COOP, SWEEP_COOP,
-    TileHeight, USABLE, Wanted, wgsl, words,
+    CANDIDATES, COARSE_TEST, COLLECT_TILE, Commands, Gpu, HEIGHT, INTEGERS, KEEP_ROW, Kernel, PIECES_COOP,
+    SWEEP_COOP, TileHeight, USABLE, Wanted, wgsl, words,
 };
 use crate::kernels::blocks::{BLOCK_ROWS, GRANULE_PLACES, OF_BITS, TILE_COOP};
 use crate::kernels::intervals::INTERVALS;

@@ -1,8 +1,13 @@
-// Documents, whose tokens lie in neighbouring slots: place `p` has the slots from `ends[p - 1]`, or the first, to `ends[p]`. Slots between the
-// documents that may be found are places, too.
-@group(0) @binding(5) var<storage, read> ends: array<u32>; // [places]: one past the last slot
-@group(0) @binding(6) var<storage, read> blocks: array<vec2<u32>>; // blocks of the index to score, and the place of the first slot of each
-@group(0) @binding(7) var<storage, read_write> nearest: array<atomic<u32>>; // [places of the chunk, pitch]: keys of similarities
+// Documents, whose tokens lie in neighbouring slots: a place has one of them, or the slots between two that may be found.
+@group(0) @binding(5) var<storage, read> blocks: array<Block>;
+@group(0) @binding(6) var<storage, read_write> nearest: array<atomic<u32>>; // [places of the chunk, pitch]: keys of similarities
+
+// A block of rows to score. Its places are known before the products, so that nothing waits for memory after them.
+struct Block {
+  number: u32, // in the index
+  first_place: u32, // the place of its first row
+  ends: vec4<u32>, // one bit a row: 1 for the last row of a place
+}
 
 const NOWHERE = -1e37; // below every similarity, and far from overflow
 
@@ -13,25 +18,33 @@ struct Part {
   end: u32,
 }
 
-// The place of the first slot of block number `entry` on the list.
-fn first_part(entry: u32) -> Part {
-  let first = blocks[entry];
-  return part_from(first.y, first.x * BLOCK_ROWS, 0u);
+// The end of the part that begins at a row: behind the first bit from there on.
+fn end_of(ends: vec4<u32>, start: u32) -> u32 {
+  var end = BLOCK_ROWS;
+  // unroll
+  for (var i = 0u; i < BLOCK_ROWS / 32u; i++) {
+    let word = BLOCK_ROWS / 32u - 1u - i;
+    let bits = select(ends[word], ends[word] & (0xffffffffu << (start & 31u)), word == start >> 5u);
+    if (bits != 0u && word >= start >> 5u) { end = word * 32u + firstTrailingBit(bits) + 1u; }
+  }
+  return end;
 }
 
-// The part of a place, of which `start` rows of the block are behind. None is left where it starts at the block's end.
-fn part_from(place: u32, first_slot: u32, start: u32) -> Part {
-  var end = start;
-  if (place < params.places) { end = min(max(ends[place], first_slot + start) - first_slot, BLOCK_ROWS); }
-  return Part(place, start, end);
+// The part of a row, from this row on.
+fn part_of(block: Block, row: u32) -> Part {
+  var before = 0u;
+  // unroll
+  for (var word = 0u; word < BLOCK_ROWS / 32u; word++) {
+    let bits = select(block.ends[word], block.ends[word] & ~(0xffffffffu << (row & 31u)), word == row >> 5u);
+    if (word <= row >> 5u) { before += countOneBits(bits); }
+  }
+  return Part(block.first_place + before, row, end_of(block.ends, row));
 }
 
-fn next_part(part: Part, first_slot: u32) -> Part { return part_from(part.place + 1u, first_slot, part.end); }
+fn next_part(block: Block, part: Part) -> Part { return Part(part.place + 1u, part.end, end_of(block.ends, part.end)); }
 
-fn is_left(part: Part) -> bool { return part.place < params.end_place && part.start < BLOCK_ROWS; }
-
-// Whether the part is one of this chunk.
-fn is_here(part: Part) -> bool { return part.place >= params.first_place && part.start < part.end; }
+// Whether a part is one of this chunk.
+fn is_here(part: Part) -> bool { return part.place >= params.first_place && part.place < params.end_place; }
 
 // Notes the largest similarity of a token of a query in a part.
 fn note_nearest(part: Part, query: u32, key: u32) {
