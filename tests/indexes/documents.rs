@@ -275,11 +275,11 @@ fn insertion_numbers_are_never_given_twice_and_errors_leave_an_index_as_it_was()
         index.add(&TokenVectors::new(&tokens, &[0, 2, 3])?)?;
         index.remove(&[1])?;
         index.add(&(&tokens).into())?;
-        assert_eq!(index.ids()?, [0, 2]);
+        assert_eq!((index.ids()?, index.next_id(), index.elements()), (vec![0, 2], 3, ElementKind::F32));
         let twice = AddOptions::new().ids(&[2]);
         assert!(matches!(index.add_with(&(&tokens).into(), &twice), Err(Error::DuplicateId { id: 2 })));
         let bad = [[f32::NAN, 0.0]];
-        assert!(matches!(index.add(&(&bad).into()), Err(Error::NotFinite { .. })));
+        assert!(matches!(index.add(&(&bad).into()), Err(Error::NotFinite { argument: "documents", row: 0 })));
         assert!(matches!(index.search(&(&bad).into(), 1), Err(Error::NotFinite { .. })));
         let wide = [[1.0f32; 3]];
         assert!(matches!(index.search(&(&wide).into(), 1), Err(Error::Argument { argument: "queries", .. })));
@@ -366,6 +366,8 @@ fn maxsim_of_all_pairs_is_that_of_the_definition() -> Result<(), Error> {
             }
             let wide = [[0.5f32; 21]];
             assert!(device.maxsim(&(&wide).into(), &documents.view()).is_err());
+            let error = device.maxsim(&(&[[1.0f32]]).into(), &(&[[f32::NAN]]).into());
+            assert!(matches!(error, Err(Error::NotFinite { argument: "documents", row: 0 })), "{error:?}");
         }
     }
     Ok(())

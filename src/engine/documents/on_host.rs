@@ -88,6 +88,7 @@ pub(super) fn all(
         for (query, scores) in scores.chunks_mut(places.len()).enumerate() {
             let parts = scores.par_chunks_mut(AT_ONCE).zip(places.par_chunks(AT_ONCE));
             parts.try_for_each(|(scores, places)| {
+                stop.check()?;
                 scores.copy_from_slice(&documents.scores(&queries, query, places, stop)?);
                 Ok::<_, Error>(())
             })?;

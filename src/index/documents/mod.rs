@@ -8,7 +8,7 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::OnceLock;
 
-use crate::elements::Matrix;
+use crate::elements::{ElementKind, Matrix};
 use crate::engine::{
     Device, Devices, DocumentCache, DocumentRequest, Edit, Found, Placing, Scored, TokenVectors, change,
     search_documents, token_weights,
@@ -124,6 +124,16 @@ impl MultiVector {
     /// Elements of a token.
     pub fn dim(&self) -> usize {
         self.tokens.dim
+    }
+
+    /// How tokens are stored.
+    pub fn elements(&self) -> ElementKind {
+        self.tokens.elements
+    }
+
+    /// The insertion number that the next document gets where the caller gives no ids: see [`add`](Self::add).
+    pub fn next_id(&self) -> u64 {
+        self.documents.next_number()
     }
 
     /// The device of the index.
@@ -296,13 +306,15 @@ impl MultiVector {
         options: &AddOptions<'_>,
     ) -> Result<()> {
         let rows = documents.vectors();
-        let quantized = self.tokens.taken(&rows).await?;
+        let of_documents = |error: Error| error.for_argument("documents", 0);
+        let quantized = self.tokens.taken(&rows).await.map_err(of_documents)?;
         let rows = quantized.as_ref().map_or(rows, Into::into);
         let slots = memory::collect(new.slots(&self.documents))?;
         let ids = memory::collect(slots.iter().map(|&slot| u64::from(slot)))?;
         let freed = self.slots_of(old)?;
         let edit = Edit::put(rows, &Placing { slots: &slots, ids: &ids, freed: &freed });
-        change(&mut self.tokens.store_mut()?.rows, edit, &mut |tokens| options.report(tokens)).await?;
+        let changed = change(&mut self.tokens.store_mut()?.rows, edit, &mut |tokens| options.report(tokens)).await;
+        changed.map_err(of_documents)?;
         self.documents.note(new)?;
         self.documents.vacate(old);
         self.forget_kept();
