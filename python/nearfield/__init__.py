@@ -7,8 +7,8 @@
     >>> ids[:, 0]
     array([0, 1])
 
-`Flat` searches all rows, `Ivf` the lists of rows that are nearest to a query, and `knn` rows without an index. `knn_graph`,
-`pairs_within`, `duplicates`, `spanning_tree` and `dbscan` compare every row with every other. `nearfield.sklearn` has
+`Flat` searches all rows, `Ivf` the lists of rows that are nearest to a query, and `knn` rows without an index. `MultiVector` searches
+documents of several token vectors each by MaxSim, and `maxsim` scores all of them. `knn_graph`, `pairs_within`, `duplicates`, `spanning_tree` and `dbscan` compare every row with every other. `nearfield.sklearn` has
 estimators of scikit-learn, `nearfield.faiss` the interface of faiss, and `nearfield.reduce` sums, norms and extremes.
 """
 
@@ -31,16 +31,18 @@ from nearfield._native import (
     Index,
     Ivf,
     KMeans,
+    MultiVector,
     __version__,
     devices,
     distances,
     from_bytes,
     knn,
     load,
+    maxsim,
     quantize,
 )
 from nearfield._pairwise import count_pairs_within, dbscan, duplicates, knn_graph, pairs_within, spanning_tree
-from nearfield._types import Adapter, Csr, DensityClusters, Duplicates, Error, Neighbors, OutOfMemory, Pairs, Ragged, SpanningTree
+from nearfield._types import Adapter, Csr, DensityClusters, Duplicates, Error, Neighbors, OutOfMemory, Pairs, Ragged, Ranking, SpanningTree
 
 __all__ = [
     "Adapter",
@@ -53,10 +55,12 @@ __all__ = [
     "Index",
     "Ivf",
     "KMeans",
+    "MultiVector",
     "Neighbors",
     "OutOfMemory",
     "Pairs",
     "Ragged",
+    "Ranking",
     "SpanningTree",
     "__version__",
     "count_pairs_within",
@@ -68,6 +72,7 @@ __all__ = [
     "knn",
     "knn_graph",
     "load",
+    "maxsim",
     "pairs_within",
     "quantize",
     "reduce",

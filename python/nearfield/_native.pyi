@@ -7,7 +7,20 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from typing_extensions import disjoint_base
 
-from nearfield._types import Adapter, BitMetric, Filter, Metric, Neighbors, Precision, Progress, Quantization, Ragged, Vectors
+from nearfield._types import (
+    Adapter,
+    BitMetric,
+    Filter,
+    Metric,
+    Neighbors,
+    Precision,
+    Progress,
+    Quantization,
+    Ragged,
+    Ranking,
+    Tokens,
+    Vectors,
+)
 
 __all__ = [
     "Device",
@@ -15,6 +28,7 @@ __all__ = [
     "Index",
     "Ivf",
     "KMeans",
+    "MultiVector",
     "_Cancel",
     "__version__",
     "_dbscan",
@@ -31,6 +45,7 @@ __all__ = [
     "from_bytes",
     "knn",
     "load",
+    "maxsim",
     "quantize",
 ]
 
@@ -154,6 +169,78 @@ class Ivf(Index):
     def centroids(self) -> NDArray[np.float32]: ...
     def probes_for_recall(self, queries: Vectors, k: int = 10, recall: float = 0.95) -> int: ...
 
+@disjoint_base
+class MultiVector:
+    def __new__(
+        cls,
+        dim: int,
+        *,
+        dtype: DTypeLike | None = None,
+        store: DTypeLike | None = None,
+        capacity: int = 0,
+        device: Device | Adapter | str | None = None,
+    ) -> Self: ...
+    def add(
+        self,
+        documents: Tokens,
+        ids: ArrayLike | None = None,
+        *,
+        mask: ArrayLike | None = None,
+        offsets: ArrayLike | None = None,
+        progress: Progress | None = None,
+    ) -> NDArray[np.int64]: ...
+    def remove(self, ids: ArrayLike) -> int: ...
+    def update(
+        self, ids: ArrayLike, documents: Tokens, *, mask: ArrayLike | None = None, offsets: ArrayLike | None = None
+    ) -> None: ...
+    def get(self, id: int) -> NDArray[np.float32]: ...
+    def compact(self) -> None: ...
+    def search(
+        self,
+        queries: Tokens,
+        k: int = 10,
+        *,
+        filter: Filter | None = None,
+        weights: ArrayLike | None = None,
+        mean: bool = False,
+        mask: ArrayLike | None = None,
+        offsets: ArrayLike | None = None,
+        progress: Progress | None = None,
+    ) -> Ranking: ...
+    async def search_async(
+        self,
+        queries: Tokens,
+        k: int = 10,
+        *,
+        filter: Filter | None = None,
+        weights: ArrayLike | None = None,
+        mean: bool = False,
+        mask: ArrayLike | None = None,
+        offsets: ArrayLike | None = None,
+        progress: Progress | None = None,
+    ) -> Ranking: ...
+    def save(self, path: str | os.PathLike[str]) -> None: ...
+    def to_bytes(self) -> bytes: ...
+    @staticmethod
+    def load(path: str | os.PathLike[str], device: Device | Adapter | str | None = None) -> MultiVector: ...
+    @staticmethod
+    def from_bytes(data: bytes, device: Device | Adapter | str | None = None) -> MultiVector: ...
+    @property
+    def ids(self) -> NDArray[np.int64]: ...
+    @property
+    def tokens(self) -> int: ...
+    @property
+    def dim(self) -> int: ...
+    @property
+    def dtype(self) -> np.dtype[Any] | str: ...
+    @property
+    def nbytes(self) -> int: ...
+    @property
+    def device(self) -> Device: ...
+    def __len__(self) -> int: ...
+    def __contains__(self, id: object, /) -> bool: ...
+    def __reduce__(self) -> tuple[Any, ...]: ...
+
 def load(path: str | os.PathLike[str], device: Device | Adapter | str | None = None) -> Flat | Ivf: ...
 def from_bytes(data: bytes, device: Device | Adapter | str | None = None) -> Flat | Ivf: ...
 def knn(
@@ -174,6 +261,16 @@ def distances(
     metric: Metric = "l2sq",
     *,
     precision: Precision = "fast",
+    device: Device | Adapter | str | None = None,
+) -> NDArray[np.float32]: ...
+def maxsim(
+    queries: Tokens,
+    documents: Tokens,
+    *,
+    queries_mask: ArrayLike | None = None,
+    queries_offsets: ArrayLike | None = None,
+    documents_mask: ArrayLike | None = None,
+    documents_offsets: ArrayLike | None = None,
     device: Device | Adapter | str | None = None,
 ) -> NDArray[np.float32]: ...
 

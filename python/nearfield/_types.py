@@ -19,6 +19,9 @@ Progress: TypeAlias = bool | Callable[[str, int, int], object]
 Vectors: TypeAlias = Any
 """numpy arrays, lists, and objects with `__dlpack__`, `__arrow_c_array__` or `__arrow_c_stream__`."""
 
+Tokens: TypeAlias = Any
+"""Token vectors of documents or queries: a list of `Vectors` `[tokens, dim]`, one of them, or one `[n, tokens, dim]`."""
+
 
 class Error(Exception):
     """A call failed for another reason than its arguments: the device, memory, a damaged file.
@@ -36,6 +39,15 @@ class Neighbors(NamedTuple):
 
     distances: NDArray[np.float32]
     """`[queries, k1]`, where `k1` is k, or the number of rows allowed if that is less."""
+    ids: NDArray[np.int64]
+    """`[queries, k1]`."""
+
+
+class Ranking(NamedTuple):
+    """The documents of largest score for each query, the largest first, ties by the smaller id."""
+
+    scores: NDArray[np.float32]
+    """`[queries, k1]`, where `k1` is k, or the number of documents allowed if that is less."""
     ids: NDArray[np.int64]
     """`[queries, k1]`."""
 

@@ -1,5 +1,6 @@
 """Indexes that come out of a pickle."""
 
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from nearfield import _native
@@ -11,11 +12,11 @@ class Unusable:
     An exception where it is unpickled would leave a `multiprocessing.Pool` waiting for ever.
     """
 
-    def __init__(self, data: bytes, device: str | None) -> None:
-        self._arguments = data, device
+    def __init__(self, unpickle: Callable[[bytes, str | None], Any], data: bytes, device: str | None) -> None:
+        self._unpickle, self._arguments = unpickle, (data, device)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return index, self._arguments
+        return self._unpickle, self._arguments
 
     def _refuse(self, *_: object) -> NoReturn:
         _native.from_bytes(*self._arguments)
@@ -31,4 +32,9 @@ class Unusable:
 
 def index(data: bytes, device: str | None) -> Any:
     """The index with these bytes, on a device or on the best."""
-    return Unusable(data, device) if _native._is_forked() else _native.from_bytes(data, device)
+    return Unusable(index, data, device) if _native._is_forked() else _native.from_bytes(data, device)
+
+
+def documents(data: bytes, device: str | None) -> Any:
+    """The same for an index of documents."""
+    return Unusable(documents, data, device) if _native._is_forked() else _native.MultiVector.from_bytes(data, device)

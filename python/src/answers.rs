@@ -1,6 +1,6 @@
 //! Answers as numpy arrays.
 
-use nearfield::{Error, HostVectors, Matrix, Neighbor, Neighbors, Result};
+use nearfield::{Error, HostVectors, Matrix, Neighbors, Ranking, Result};
 use numpy::{
     Element, PyArray1, PyArray2, PyArrayMethods, PyReadwriteArray2, PyUntypedArray, PyUntypedArrayMethods,
 };
@@ -15,6 +15,7 @@ const MANY: usize = 1 << 16;
 
 /// Arrays of the caller's for the answer.
 pub(crate) struct Out<'py> {
+    /// Distances, or the scores of documents.
     distances: Bound<'py, PyArray2<f32>>,
     ids: Bound<'py, PyArray2<i64>>,
 }
@@ -56,20 +57,29 @@ impl<'py> Out<'py> {
     /// Writes answers of the same length, and returns `Neighbors`.
     pub(crate) fn filled(self, found: &Neighbors) -> PyResult<Bound<'py, PyAny>> {
         let py = self.distances.py();
-        {
-            let (mut distances, mut ids) = (writable(&self.distances)?, writable(&self.ids)?);
-            let message = "out: needed arrays in C order, given another layout";
-            let layout = |_| PyValueError::new_err(message);
-            let distances = distances.as_slice_mut().map_err(layout)?;
-            let ids = ids.as_slice_mut().map_err(layout)?;
-            let hits = found.hits();
-            if hits.len() > MANY {
-                py.detach(|| fill(hits, distances, ids));
-            } else {
-                fill(hits, distances, ids);
-            }
-        }
+        self.write(found.hits().iter().map(|hit| (hit.distance, hit.id)))?;
         python::neighbors(py)?.call1((self.distances, self.ids))
+    }
+
+    /// Writes answers of the same length, and returns `Ranking`.
+    pub(crate) fn ranked(self, found: &Ranking) -> PyResult<Bound<'py, PyAny>> {
+        let py = self.distances.py();
+        self.write(found.iter().flatten().map(|hit| (hit.score, hit.id)))?;
+        python::ranking(py)?.call1((self.distances, self.ids))
+    }
+
+    fn write(&self, hits: impl Iterator<Item = (f32, u64)> + Send) -> PyResult<()> {
+        let (mut distances, mut ids) = (writable(&self.distances)?, writable(&self.ids)?);
+        let message = "out: needed arrays in C order, given another layout";
+        let layout = |_| PyValueError::new_err(message);
+        let distances = distances.as_slice_mut().map_err(layout)?;
+        let ids = ids.as_slice_mut().map_err(layout)?;
+        if ids.len() > MANY {
+            self.ids.py().detach(|| fill(hits, distances, ids));
+        } else {
+            fill(hits, distances, ids);
+        }
+        Ok(())
     }
 }
 
@@ -91,9 +101,9 @@ fn writable<'py, T: Element>(array: &Bound<'py, PyArray2<T>>) -> PyResult<PyRead
         .map_err(|error| PyValueError::new_err(format!("out: needed arrays that can be written: {error}")))
 }
 
-fn fill(hits: &[Neighbor], distances: &mut [f32], ids: &mut [i64]) {
-    for ((hit, distance), id) in hits.iter().zip(distances).zip(ids) {
-        (*distance, *id) = (hit.distance, hit.id as i64);
+fn fill(hits: impl Iterator<Item = (f32, u64)>, distances: &mut [f32], ids: &mut [i64]) {
+    for ((hit, distance), id) in hits.zip(distances).zip(ids) {
+        (*distance, *id) = (hit.0, hit.1 as i64);
     }
 }
 
@@ -102,8 +112,13 @@ fn fill(hits: &[Neighbor], distances: &mut [f32], ids: &mut [i64]) {
 /// # Errors
 /// `RuntimeError` where they differ: every search of this module asks for full answers.
 pub(crate) fn width(found: &Neighbors) -> PyResult<usize> {
-    let width = found.offsets().windows(2).next().map_or(0, |ends| ends[1] - ends[0]);
-    if found.offsets().windows(2).all(|ends| ends[1] - ends[0] == width) {
+    one_length(found.offsets().windows(2).map(|ends| ends[1] - ends[0]))
+}
+
+/// The one of these lengths, as of [`width`].
+pub(crate) fn one_length(mut lengths: impl Iterator<Item = usize>) -> PyResult<usize> {
+    let width = lengths.next().unwrap_or(0);
+    if lengths.all(|length| length == width) {
         return Ok(width);
     }
     Err(pyo3::exceptions::PyRuntimeError::new_err(

@@ -4,10 +4,8 @@ use std::path::PathBuf;
 
 use nearfield::{AdapterKind, AddOptions, ElementKind, Metric, Neighbors, Result, SearchOptions};
 use numpy::PyArray1;
-use parking_lot::{Mutex, RwLock};
-use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyTuple};
 
 use crate::answers::{self, Asked, Out};
 use crate::call::{self, Cancel, Ending, Kept, Progress};
@@ -15,17 +13,15 @@ use crate::device::Device;
 use crate::given::{Given, refused};
 use crate::ids::{Ids, RowFilter};
 use crate::kinds::{Flat, Ivf};
+use crate::shared::Shared;
 use crate::vectors::Vectors;
-use crate::{errors, kinds, python};
+use crate::{errors, kinds, python, shared};
 
 /// What `nf.Flat` and `nf.Ivf` share. Searches run from many threads at once; a change waits for them, and they for it.
-// A call that waits for `index` gives up now and then, to look at signals, and a change would never find it free while searches of other
-// threads overlap. So calls line up for `turn`: behind a change that waits, no search starts.
 #[pyclass(frozen, subclass, module = "nearfield")]
 #[derive(Debug)]
 pub(crate) struct Index {
-    index: Kept<RwLock<nearfield::Index>>,
-    turn: Mutex<()>,
+    index: Shared<nearfield::Index>,
     /// What never changes, to be read while another thread changes the index.
     pub(crate) device: Kept<nearfield::Device>,
     pub(crate) metric: Metric,
@@ -37,7 +33,7 @@ impl From<nearfield::Index> for Index {
     fn from(index: nearfield::Index) -> Self {
         let (device, metric) = (Kept::new(index.device().clone()), index.metric());
         let (dim, elements) = (index.dim(), index.elements());
-        Self { index: Kept::new(RwLock::new(index)), turn: Mutex::new(()), device, metric, dim, elements }
+        Self { index: Shared::new(index), device, metric, dim, elements }
     }
 }
 
@@ -48,43 +44,7 @@ impl Index {
         py: Python<'_>,
         work: impl FnOnce(&nearfield::Index, &Ending) -> Result<T> + Send,
     ) -> PyResult<T> {
-        self.read_until(py, &Ending::default(), work)
-    }
-
-    fn read_until<T: Send>(
-        &self,
-        py: Python<'_>,
-        ending: &Ending,
-        work: impl FnOnce(&nearfield::Index, &Ending) -> Result<T> + Send,
-    ) -> PyResult<T> {
-        call::run_until(py, ending, |ending| {
-            let turn = ending.wait(|time| self.turn.try_lock_for(time))?;
-            let index = ending.wait(|time| self.index.try_read_for(time))?;
-            drop(turn);
-            work(&index, ending)
-        })
-    }
-
-    /// Runs `work` on the index while nobody else uses it.
-    fn change<T: Send>(
-        &self,
-        py: Python<'_>,
-        work: impl FnOnce(&mut nearfield::Index, &Ending) -> Result<T> + Send,
-    ) -> PyResult<T> {
-        call::run(py, |ending| {
-            let turn = ending.wait(|time| self.turn.try_lock_for(time))?;
-            let mut index = ending.wait(|time| self.index.try_write_for(time))?;
-            drop(turn);
-            work(&mut index, ending)
-        })
-    }
-
-    /// A number that the index knows: at once, unless another thread changes the index.
-    fn told<T: Send>(&self, py: Python<'_>, tell: impl Fn(&nearfield::Index) -> T + Sync) -> PyResult<T> {
-        if let Some(index) = self.index.try_read() {
-            return Ok(tell(&index));
-        }
-        self.read(py, |index, _| Ok(tell(index)))
+        self.index.read(py, work)
     }
 
     pub(crate) fn all_ids(&self, py: Python<'_>) -> PyResult<Vec<u64>> {
@@ -93,7 +53,7 @@ impl Index {
 
     /// How many rows there are.
     pub(crate) fn count(&self, py: Python<'_>) -> PyResult<usize> {
-        self.told(py, nearfield::Index::len)
+        self.index.told(py, nearfield::Index::len)
     }
 
     pub(crate) fn filter(
@@ -118,7 +78,7 @@ impl Index {
         let ids = given.as_ref().map(Ids::view).transpose()?;
         let shown = Progress::start(py, progress, "adding", rows.rows())?;
         let mut added = vec![];
-        let first = self.change(py, |index, ending| {
+        let first = self.index.change(py, |index, ending| {
             // Reserves memory for taking the rows back, which must not fail.
             added = answers::collected(rows.rows(), std::iter::empty())?;
             let report = shown.reporter(ending);
@@ -171,7 +131,7 @@ impl Index {
     fn remove(&self, py: Python<'_>, ids: &Bound<'_, PyAny>) -> PyResult<usize> {
         let ids = Ids::of(ids)?;
         let ids = ids.view()?;
-        self.change(py, |index, _| {
+        self.index.change(py, |index, _| {
             let before = index.len();
             index.remove(&ids)?;
             Ok(before - index.len())
@@ -183,7 +143,7 @@ impl Index {
         let _running = call::check(py)?;
         let (ids, rows) = (Ids::of(ids)?, Vectors::of(rows, "rows", Some(self.dim))?);
         let (ids, rows) = (ids.view()?, rows.view_of(py, "rows", self.elements)?);
-        self.change(py, |index, _| index.update(&ids, rows))
+        self.index.change(py, |index, _| index.update(&ids, rows))
     }
 
     /// The rows with these ids, `[ids, dim]`, in their order: float32, or of bits uint8.
@@ -208,12 +168,12 @@ impl Index {
         }
         // A copy of the other is not locked while this one is: two threads that merge both ways would wait for each other.
         let copy = other.get().read(py, |other, _| other.clone_to(other.device()))?;
-        slf.get().change(py, |index, _| index.merge(&copy))
+        slf.get().index.change(py, |index, _| index.merge(&copy))
     }
 
     /// Gives up the memory of removed rows. Ids and answers stay.
     fn compact(&self, py: Python<'_>) -> PyResult<()> {
-        self.change(py, |index, _| index.compact())
+        self.index.change(py, |index, _| index.compact())
     }
 
     /// Compiles the kernels of all searches, so that the first one does not wait for them.
@@ -252,7 +212,7 @@ impl Index {
         let filter = self.filter(py, filter)?;
         let shown = Progress::start(py, progress, "searching", queries.rows())?;
         let asked = Asked::of(queries);
-        let found = self.read_until(py, &Ending::by(_cancel), |index, ending| {
+        let found = self.index.read_until(py, &Ending::by(_cancel), |index, ending| {
             let report = shown.reporter(ending);
             let mut options = SearchOptions::new(k).iterative_scan(true);
             options.progress = report.as_ref().map(|report| report as _);
@@ -336,11 +296,7 @@ impl Index {
 
     /// The bytes that `save` writes.
     fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let bytes = self.read(py, |index, _| index.to_bytes())?;
-        PyBytes::new_with(py, bytes.len(), |copy| {
-            py.detach(|| copy.copy_from_slice(&bytes));
-            Ok(())
-        })
+        self.index.bytes(py, nearfield::Index::to_bytes)
     }
 
     /// The same index on a device, this one's or another.
@@ -372,17 +328,13 @@ impl Index {
     /// no type of its own.
     #[getter]
     fn dtype<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let name = self.elements.numpy_name();
-        match self.elements {
-            ElementKind::BF16 | ElementKind::Bits => Ok(PyString::new(py, name).into_any()),
-            _ => python::dtype(py)?.call1((name,)),
-        }
+        kinds::dtype_of(py, self.elements)
     }
 
     /// Bytes that the index takes, on its device and beside it.
     #[getter]
     fn nbytes(&self, py: Python<'_>) -> PyResult<u64> {
-        self.told(py, |index| index.memory().total())
+        self.index.told(py, |index| index.memory().total())
     }
 
     /// The device that it is on.
@@ -398,12 +350,12 @@ impl Index {
     fn __contains__(&self, py: Python<'_>, id: &Bound<'_, PyAny>) -> PyResult<bool> {
         // The index holds neither -1 nor a text.
         let Ok(id) = id.extract::<u64>() else { return Ok(false) };
-        self.told(py, move |index| index.contains(id))
+        self.index.told(py, move |index| index.contains(id))
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         let (rows, bytes, lists) =
-            self.told(py, |index| (index.len(), index.memory().total(), index.lists()))?;
+            self.index.told(py, |index| (index.len(), index.memory().total(), index.lists()))?;
         let kind = if lists.is_some() { "Ivf" } else { "Flat" };
         let lists = lists.map_or(String::new(), |lists| format!(" in {lists} lists"));
         let (dim, dtype, metric) = (self.dim, self.elements.numpy_name(), self.metric);
@@ -420,11 +372,8 @@ impl Index {
         let (py, this) = (slf.py(), slf.get());
         // A subclass would come back as its base, without its attributes.
         if !slf.is_exact_instance_of::<Flat>() && !slf.is_exact_instance_of::<Ivf>() {
-            let (class, base) =
-                (slf.get_type().name()?, if slf.is_instance_of::<Flat>() { "Flat" } else { "Ivf" });
-            return Err(PyTypeError::new_err(format!(
-                "{class}: needed a __reduce__ of its own to be pickled or copied, given a subclass of nearfield.{base}"
-            )));
+            let base = if slf.is_instance_of::<Flat>() { "Flat" } else { "Ivf" };
+            return Err(shared::not_pickled(slf, base));
         }
         let device = (this.device.adapter().kind == AdapterKind::Host).then_some("host");
         let arguments = (this.to_bytes(py)?, device);

@@ -7,7 +7,7 @@ use nearfield::{ElementKind, Metric, Quantization, Result};
 use numpy::PyArray2;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyBytes, PyString};
 
 use crate::call::{self, Progress};
 use crate::given::{Given, described, refused};
@@ -23,7 +23,7 @@ pub(crate) fn named<T: FromStr<Err = nearfield::Error>>(py: Python<'_>, name: &s
 
 /// How rows are stored, and whether those of other types are quantised to that one: as the caller says, or as they are; bytes as bits for a
 /// metric of bits.
-fn stored_as(
+pub(crate) fn stored_as(
     py: Python<'_>,
     (dtype, store): (Option<&Bound<'_, PyAny>>, Option<&Bound<'_, PyAny>>),
     (metric, rows): (Metric, Option<ElementKind>),
@@ -59,6 +59,15 @@ pub(crate) fn kind_of(
     let kind =
         name.parse().ok().filter(|kind| ElementKind::NUMBERS.contains(kind) && *kind != ElementKind::BF16);
     kind.ok_or_else(|| refused(name))
+}
+
+/// What `dtype` tells of an element type: numpy's type, or a word where it has none.
+pub(crate) fn dtype_of(py: Python<'_>, kind: ElementKind) -> PyResult<Bound<'_, PyAny>> {
+    let name = kind.numpy_name();
+    match kind {
+        ElementKind::BF16 | ElementKind::Bits => Ok(PyString::new(py, name).into_any()),
+        _ => python::dtype(py)?.call1((name,)),
+    }
 }
 
 /// An index as the Python object of its kind.

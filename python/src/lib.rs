@@ -7,6 +7,7 @@ mod answers;
 mod arrow;
 mod call;
 mod device;
+mod documents;
 mod errors;
 mod functions;
 mod given;
@@ -16,6 +17,8 @@ mod kinds;
 mod kmeans;
 mod pairwise;
 mod python;
+mod shared;
+mod tokens;
 mod vectors;
 
 /// The module. It says that it needs no lock of the interpreter: what is shared is behind locks of its own.
@@ -25,6 +28,8 @@ mod _native {
     use crate::call::{Cancel, end, forked, is_forked};
     #[pymodule_export]
     use crate::device::{Device, devices};
+    #[pymodule_export]
+    use crate::documents::{MultiVector, maxsim};
     #[pymodule_export]
     use crate::functions::{distances, knn, quantize, reduce};
     #[pymodule_export]

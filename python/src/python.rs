@@ -21,6 +21,7 @@ imports! {
     error = "nearfield._types" "Error";
     out_of_memory = "nearfield._types" "OutOfMemory";
     neighbors = "nearfield._types" "Neighbors";
+    ranking = "nearfield._types" "Ranking";
     ragged = "nearfield._types" "Ragged";
     csr = "nearfield._types" "Csr";
     pairs = "nearfield._types" "Pairs";
@@ -36,9 +37,15 @@ imports! {
     to_candidates = "nearfield._arrays" "to_candidates";
     /// A filter that is no function: `to_filter(object)` gives ids or a boolean mask.
     to_filter = "nearfield._arrays" "to_filter";
+    /// Token vectors as rows, and where those of each document or query begin, or None: `to_tokens(object, argument, prefix, mask, offsets,
+    /// dim)`.
+    to_tokens = "nearfield._documents" "to_tokens";
+    to_offsets = "nearfield._documents" "to_offsets";
+    to_weights = "nearfield._documents" "to_weights";
     start_progress = "nearfield._progress" "start";
     search_async = "nearfield._async" "search";
     unpickled = "nearfield._unpickled" "index";
+    unpickled_documents = "nearfield._unpickled" "documents";
     dtype = "numpy" "dtype";
     zeros = "numpy" "zeros";
 }

@@ -112,7 +112,7 @@ NAN = np.full((1, 12), np.nan, np.float32)
     ("change", "error", "words"),
     [
         (lambda index, rows: index.add(rows[:, :11]), ValueError, "rows: needed dim 12, as the index has, given 11"),
-        (lambda index, rows: index.add(rows, [1]), ValueError, "ids: needed 500 ids, one a row, given 1"),
+        (lambda index, rows: index.add(rows, [1]), ValueError, "ids: needed 500 ids, one for each, given 1"),
         (lambda index, rows: index.add(rows[:2], [900, 3]), ValueError, "ids: needed .* given 3 again"),
         (lambda index, rows: index.add(rows[:2], [900, -1]), ValueError, "ids: needed 0 to 2.63 - 1, given -1"),
         (lambda index, rows: index.add(rows[:2], np.array([1, 2**63], np.uint64)), ValueError, "ids: needed 0 to 2.63 - 1, given 9223372036854775808"),

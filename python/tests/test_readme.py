@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,15 @@ def arrays() -> dict[str, Any]:
     def vectors(count: int) -> Any:
         return random.standard_normal((count, 384), dtype=np.float32)
 
+    def tokens(texts: Any) -> Any:
+        """What an encoder returns for several texts, or for one."""
+        each = [random.standard_normal((length % 9 + 1, 128), dtype=np.float32) for length in range(len(texts))]
+        return each[-1] if isinstance(texts, str) else each
+
     return {
+        "model": SimpleNamespace(encode_document=tokens, encode_query=tokens),
+        "texts": ["a text"] * 30,
+        "questions": ["a question"] * 4,
         "rows": vectors(300),
         "queries": vectors(4),
         "more": vectors(5),
@@ -39,5 +48,7 @@ def test_the_code_runs(document: str, tmp_path: Path, monkeypatch: pytest.Monkey
     for block in found:
         names = arrays()
         exec(compile(block, document, "exec"), names)
+        if "MultiVector(" in block:
+            assert names["scores"].shape == (1, 30) and len(names["index"]) == 30
         if "distances, ids = index.search(" in block:
             assert names["ids"].shape[1] == 10
