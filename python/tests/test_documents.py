@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from test_arrays import Tensor
 
 import nearfield as nf
 
@@ -103,15 +104,18 @@ def test_one_array_is_one_query_and_all_tokens_count_without_a_mask(index: Any, 
     assert index.search([], 7).ids.shape == (0, 7) and index.add([]).shape == (0,)
 
 
-def test_tensors_are_documents(documents: Any, queries: Any) -> None:
-    torch = pytest.importorskip("torch")
+@pytest.mark.parametrize("library", ["none", "torch"])
+def test_tensors_are_documents(documents: Any, queries: Any, library: str) -> None:
+    torch = pytest.importorskip("torch") if library == "torch" else None
+    tensor = torch.from_numpy if torch else lambda array: Tensor(array, 1)
     index = nf.MultiVector(DIM)
-    index.add([torch.from_numpy(document) for document in documents])
-    array, mask = map(torch.from_numpy, padded(queries))
-    exact = scores(queries, documents)
-    check(index.search([torch.from_numpy(query).requires_grad_() for query in queries], 5), exact, 5)
-    check(index.search(array, 5, mask=mask), exact, 5)
-    np.testing.assert_allclose(nf.maxsim(array, documents, queries_mask=mask.long()), exact, atol=1e-3)
+    index.add([tensor(document) for document in documents])
+    (array, mask), exact = padded(queries), scores(queries, documents)
+    check(index.search([tensor(query) for query in queries], 5), exact, 5)
+    check(index.search(tensor(array), 5, mask=tensor(mask.astype(np.int64))), exact, 5)
+    np.testing.assert_allclose(nf.maxsim(tensor(array), documents, queries_mask=mask), exact, atol=1e-3)
+    if torch:
+        check(index.search(tensor(queries[1]).requires_grad_(), 5, weights=torch.ones(7)), exact[1:2], 5)
 
 
 def test_filters_weights_and_means(index: Any, documents: Any, queries: Any) -> None:

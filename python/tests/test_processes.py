@@ -279,12 +279,14 @@ def use(one):
 
 flat = faiss.IndexFlatL2(rows.shape[1])
 flat.add(rows)
+documents = nf.MultiVector(rows.shape[1])
+documents.add(few)
 with multiprocessing.get_context("fork").Pool(2) as pool:
-    say(pool.map(use, [index, NearestNeighbors(device="host").fit(rows), flat]))
+    say(pool.map(use, [index, NearestNeighbors(device="host").fit(rows), flat, documents]))
     say(pool.map(len, []))
 """
     )
-    assert (done.returncode, done.stdout) == (0, "[True, True, True]\n[]\n"), done.stdout + done.stderr
+    assert (done.returncode, done.stdout) == (0, "[True, True, True, True]\n[]\n"), done.stdout + done.stderr
 
 
 def test_a_subinterpreter_is_refused() -> None:
