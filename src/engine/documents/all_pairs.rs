@@ -65,7 +65,8 @@ impl Device {
                 Engine::Gpu(_) => {
                     let rows = self.rows_of_vectors(own, Metric::InnerProduct).await;
                     let rows = rows.map_err(|error| error.for_argument("documents", 0))?;
-                    let rows = rows.on_gpu().ok_or_else(|| Error::internal("uploaded rows that lie elsewhere"))?;
+                    let rows =
+                        rows.on_gpu().ok_or_else(|| Error::internal("uploaded rows that lie elsewhere"))?;
                     all(rows, queries, (&ends, &weights), self.options().budget_bytes).await
                 }
             }

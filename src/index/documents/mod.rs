@@ -313,7 +313,8 @@ impl MultiVector {
         let ids = memory::collect(slots.iter().map(|&slot| u64::from(slot)))?;
         let freed = self.slots_of(old)?;
         let edit = Edit::put(rows, &Placing { slots: &slots, ids: &ids, freed: &freed });
-        let changed = change(&mut self.tokens.store_mut()?.rows, edit, &mut |tokens| options.report(tokens)).await;
+        let changed =
+            change(&mut self.tokens.store_mut()?.rows, edit, &mut |tokens| options.report(tokens)).await;
         changed.map_err(of_documents)?;
         self.documents.note(new)?;
         self.documents.vacate(old);
