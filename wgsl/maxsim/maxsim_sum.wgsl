@@ -1,4 +1,5 @@
-// Adds up the largest similarities of the tokens of each query, by their weights: a number for each query and document.
+// Adds up the largest similarities of the tokens of each query, by their weights: a number for each query and document. Sixteen invocations
+// share a sum, so that neighbours read neighbouring similarities.
 @group(0) @binding(1) var<storage, read> nearest: array<u32>; // [places, pitch]: keys
 @group(0) @binding(2) var<storage, read> offsets: array<u32>; // [queries + 1]: where the tokens of each query begin
 @group(0) @binding(3) var<storage, read> weights: array<f32>; // [tokens]
@@ -10,13 +11,15 @@ fn maxsim_sum(
   @builtin(num_workgroups) workgroups: vec3<u32>,
   @builtin(local_invocation_index) index: u32,
 ) {
-  let number = workgroup_number(workgroup, workgroups) * WORKGROUP + index;
-  let query = number / params.places;
-  let place = number % params.places;
-  if (query >= params.queries) { return; }
+  let number = workgroup_number(workgroup, workgroups) * AT_ONCE + index / WIDTH;
+  let query = number % params.queries;
+  let place = number / params.queries;
   var sum = 0.0;
-  for (var token = offsets[query]; token < offsets[query + 1u]; token++) {
-    sum = fma(weights[token], value_of(nearest[place * params.pitch + token]), sum);
+  if (place < params.places) {
+    for (var token = offsets[query] + index % WIDTH; token < offsets[query + 1u]; token += WIDTH) {
+      sum = fma(weights[token], value_of(nearest[place * params.pitch + token]), sum);
+    }
   }
-  sums[number] = sum;
+  let all = sixteen_sum(index, vec4(sum, 0.0, 0.0, 0.0)).x;
+  if (index % WIDTH == 0u && place < params.places) { sums[query * params.places + place] = all; }
 }

@@ -4,10 +4,13 @@
 @group(0) @binding(3) var<storage, read> row_terms: array<vec4<f32>>; // [rows]
 @group(0) @binding(4) var<storage, read> query_terms: array<vec4<f32>>; // [queries]
 
-// The largest similarity of four lanes.
-fn of_four(most: f32) -> f32 {
-  let pair = max(most, subgroupShuffleXor(most, 1u));
-  return max(pair, subgroupShuffleXor(pair, 2u));
+// The largest similarities of four lanes with the same queries, of four pieces each: lane L of the four has those of piece L.
+fn of_four(own: array<f32, 4>, lane: u32) -> f32 {
+  let is_odd = (lane & 1u) == 1u;
+  let low = max(select(own[0], own[1], is_odd), subgroupShuffleXor(select(own[1], own[0], is_odd), 1u));
+  let high = max(select(own[2], own[3], is_odd), subgroupShuffleXor(select(own[3], own[2], is_odd), 1u));
+  let is_high = (lane & 2u) == 2u;
+  return max(select(low, high, is_high), subgroupShuffleXor(select(high, low, is_high), 2u));
 }
 
 @compute @workgroup_size(WORKGROUP)
@@ -50,57 +53,68 @@ fn maxsim_tile_coop(
   }
   // Sums may pass through the memory of these terms.
   workgroupBarrier();
-  let first_part = part_of(places, first_row);
   let own_piece = index / LANES * 64u;
+  var low: array<array<vec4<f32>, PIECES>, PIECES_DOWN>;
+  var high: array<array<vec4<f32>, PIECES>, PIECES_DOWN>;
   // unroll
   for (var i = 0u; i < PIECES_DOWN; i++) {
-    var low: array<vec4<f32>, PIECES>;
-    var high: array<vec4<f32>, PIECES>;
     // unroll
     for (var j = 0u; j < PIECES; j++) {
       // unroll
       for (var a = 0u; a < PARTS; a++) {
         // unroll
         for (var b = 0u; b < PARTS; b++) {
-          let at = own_piece + a * SIDE * 4u + b * (SIDE / 4u);
-          store_sums(sums[i * PARTS + a][j * PARTS + b], at);
+          store_sums(sums[i * PARTS + a][j * PARTS + b], own_piece + a * SIDE * 4u + b * (SIDE / 4u));
         }
       }
       exchange();
-      low[j] = fma(vec4(factors[i].x), scale[j] * low_sums(sums[i * PARTS][j * PARTS], own_piece + lane), bias[j]);
-      if (HALVES == 2u) {
-        high[j] = fma(vec4(factors[i].y), scale[j] * high_sums(sums[i * PARTS][j * PARTS], own_piece + HIGH + lane), bias[j]);
-      }
+      low[i][j] = scale[j] * low_sums(sums[i * PARTS][j * PARTS], own_piece + lane);
+      if (HALVES == 2u) { high[i][j] = scale[j] * high_sums(sums[i * PARTS][j * PARTS], own_piece + HIGH + lane); }
       exchange();
     }
-    let query = workgroup.x * HEIGHT + first_query + i * PIECE;
-    for (var part = first_part; part.start < first_row + PART_ROWS; part = next_part(places, part)) {
-      if (!is_here(part)) { continue; }
-      var most_low = vec4(NOWHERE);
-      var most_high = vec4(NOWHERE);
-      // unroll
-      for (var j = 0u; j < PIECES; j++) {
-        let piece = first_row + j * PIECE;
-        if (part.start <= piece && part.end >= piece + PIECE) {
-          most_low = max(most_low, low[j]);
-          if (HALVES == 2u) { most_high = max(most_high, high[j]); }
-        } else if (part.start < piece + PIECE && part.end > piece) {
-          // unroll
-          for (var r = 0u; r < 4u; r++) {
-            let row = piece + row_of_sum(lane, r);
-            let is_inside = row >= part.start && row < part.end;
-            most_low[r] = max(most_low[r], select(NOWHERE, low[j][r], is_inside));
-            if (HALVES == 2u) { most_high[r] = max(most_high[r], select(NOWHERE, high[j][r], is_inside)); }
-          }
+  }
+  let query = workgroup.x * HEIGHT + first_query + lane % 4u * PIECE;
+  // Nothing is found on subgroups of another size than the form is for: then the self-test fails, and searches do without matrices.
+  let notes = lane % 4u < PIECES_DOWN && subgroup_size == LANES;
+  for (var part = part_of(places, first_row); part.start < first_row + PART_ROWS; part = next_part(places, part)) {
+    if (!is_here(part)) { continue; }
+    var most_low: array<vec4<f32>, 4>;
+    var most_high: array<vec4<f32>, 4>;
+    // unroll
+    for (var i = 0u; i < 4u; i++) {
+      most_low[i] = vec4(NOWHERE);
+      most_high[i] = vec4(NOWHERE);
+    }
+    // unroll
+    for (var j = 0u; j < PIECES; j++) {
+      let piece = first_row + j * PIECE;
+      if (part.start < piece + PIECE && part.end > piece) {
+        // Rows of other parts are far by their bias: a choice for each sum would take twice as long.
+        var own_bias: vec4<f32>;
+        // unroll
+        for (var r = 0u; r < 4u; r++) {
+          let row = piece + row_of_sum(lane, r);
+          own_bias[r] = select(NOWHERE, bias[j][r], row >= part.start && row < part.end);
+        }
+        // unroll
+        for (var i = 0u; i < PIECES_DOWN; i++) {
+          most_low[i] = max(most_low[i], fma(vec4(factors[i].x), low[i][j], own_bias));
+          if (HALVES == 2u) { most_high[i] = max(most_high[i], fma(vec4(factors[i].y), high[i][j], own_bias)); }
         }
       }
-      let found_low = of_four(max(max(most_low.x, most_low.y), max(most_low.z, most_low.w)));
-      // Nothing is found on subgroups of another size than the form is for: then the self-test fails, and searches do without matrices.
-      if (lane % 4u == 0u && subgroup_size == LANES) { note_nearest(part, query, key_of(found_low)); }
-      if (HALVES == 2u) {
-        let found_high = of_four(max(max(most_high.x, most_high.y), max(most_high.z, most_high.w)));
-        if (lane % 4u == 0u && subgroup_size == LANES) { note_nearest(part, query + HIGH_QUERY, key_of(found_high)); }
-      }
+    }
+    var own_low: array<f32, 4>;
+    var own_high: array<f32, 4>;
+    // unroll
+    for (var i = 0u; i < 4u; i++) {
+      own_low[i] = max(max(most_low[i].x, most_low[i].y), max(most_low[i].z, most_low[i].w));
+      own_high[i] = max(max(most_high[i].x, most_high[i].y), max(most_high[i].z, most_high[i].w));
+    }
+    let found_low = of_four(own_low, lane);
+    if (notes) { note_nearest(part, query, key_of(found_low)); }
+    if (HALVES == 2u) {
+      let found_high = of_four(own_high, lane);
+      if (notes) { note_nearest(part, query + HIGH_QUERY, key_of(found_high)); }
     }
   }
 }

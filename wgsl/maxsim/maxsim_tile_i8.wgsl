@@ -20,6 +20,19 @@ fn maxsim_tile_i8(
   let first_query = index / ACROSS * 4u;
   for (var part = part_of(places, 0u); part.start < TILE; part = next_part(places, part)) {
     if (!is_here(part)) { continue; }
+    var scale: array<vec4<f32>, FOURS>;
+    var bias: array<vec4<f32>, FOURS>;
+    // unroll on hardware
+    for (var j = 0u; j < FOURS; j++) {
+      let row = (j * ACROSS + index % ACROSS) * 4u;
+      // unroll on hardware
+      for (var r = 0u; r < 4u; r++) {
+        let terms = row_terms[block * TILE + row + r];
+        scale[j][r] = terms.x;
+        // Rows of other parts are far by their bias.
+        bias[j][r] = select(NOWHERE, terms.w, row + r >= part.start && row + r < part.end);
+      }
+    }
     // unroll on hardware
     for (var i = 0u; i < 2u; i++) {
       // unroll on hardware
@@ -29,14 +42,7 @@ fn maxsim_tile_i8(
         var most = vec4(NOWHERE);
         // unroll on hardware
         for (var j = 0u; j < FOURS; j++) {
-          let row = (j * ACROSS + index % ACROSS) * 4u;
-          let score = vec4<f32>(totals[i * 4u + e][j]);
-          // unroll on hardware
-          for (var r = 0u; r < 4u; r++) {
-            let terms = row_terms[block * TILE + row + r];
-            let is_inside = row + r >= part.start && row + r < part.end;
-            most[r] = max(most[r], select(NOWHERE, fma(factor, terms.x * score[r], terms.w), is_inside));
-          }
+          most = max(most, fma(vec4(factor), scale[j] * vec4<f32>(totals[i * 4u + e][j]), bias[j]));
         }
         atomicMax(&best[query], key_of(max(max(most.x, most.y), max(most.z, most.w))));
       }

@@ -3,6 +3,7 @@
 use crate::error::Result;
 use crate::gpu::{BufferSlice, Commands, GRID, Grid, Kernel, params, wgsl};
 use crate::kernels::keys::KEYS;
+use crate::kernels::sixteen::{AT_ONCE, INVOCATIONS, SIXTEEN};
 
 params! {
     pub struct Params {
@@ -15,12 +16,10 @@ params! {
 
 /// The declaration.
 pub static KERNEL: Kernel = Kernel::new::<Params>("maxsim_sum")
-    .library(&[KEYS, GRID])
+    .library(&[KEYS, GRID, SIXTEEN])
     .source(wgsl!("maxsim/maxsim_sum"))
     .buffers(bindings!(nearest: Read, offsets: Read, weights: Read, sums: Write))
-    .workgroup(INVOCATIONS, 0);
-
-const INVOCATIONS: u32 = 256;
+    .workgroup(INVOCATIONS, INVOCATIONS * 16);
 
 /// Records the kernel. Buffers are keys of similarities, offsets of queries, weights of tokens, and sums.
 pub(crate) fn encode(
@@ -30,7 +29,7 @@ pub(crate) fn encode(
 ) -> Result<()> {
     let pipeline = commands.gpu().pipeline(&KERNEL, &[])?;
     let sums = u64::from(params.queries) * u64::from(params.places);
-    commands.dispatch(&pipeline, params, &buffers, Grid::Linear(sums.div_ceil(INVOCATIONS.into())))
+    commands.dispatch(&pipeline, params, &buffers, Grid::Linear(sums.div_ceil(AT_ONCE.into())))
 }
 
 /// The sum of some similarities, each with its weight.
