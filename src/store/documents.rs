@@ -38,6 +38,14 @@ pub(crate) struct NewDocuments {
     next: u64,
 }
 
+/// A step of moving documents: the slots of tokens, where they go, and the table behind it.
+#[derive(Debug)]
+pub(crate) struct Step {
+    pub(crate) from: Vec<u32>,
+    pub(crate) to: Vec<u32>,
+    pub(crate) table: DocumentTable,
+}
+
 impl NewDocuments {
     /// The slots of their tokens.
     pub(crate) fn slots(&self, table: &DocumentTable) -> Range<u32> {
@@ -147,7 +155,7 @@ impl DocumentTable {
         let mut table = None;
         if self.ids.needs_table(&ids, &places) {
             let has_document = |place| self.alive.get(place as usize);
-            table = Some(Ids::table(self.ends.len() as u32, |place| has_document(place))?);
+            table = Some(Ids::table(self.ends.len() as u32, has_document)?);
         }
         table.as_mut().unwrap_or(&mut self.ids).reserve(&ids, &places)?;
         memory::reserve_more(&mut self.ends, count)?;
@@ -192,9 +200,8 @@ impl DocumentTable {
         slots >= SPARSE_TOKENS && (slots - self.tokens) * 10 > slots * 3
     }
 
-    /// The next step of moving documents to the front: slots to move from and to, and the table behind it. Documents keep their order, and
-    /// their tokens go to slots that have none. None when only gaps are left that the document behind is too long for.
-    pub(crate) fn next_move(&self) -> Result<Option<((Vec<u32>, Vec<u32>), Self)>> {
+    /// The next step of moving documents to the front. Documents keep their order, and their tokens go to slots that have none. None when only gaps are left that the document behind is too long for.
+    pub(crate) fn next_move(&self) -> Result<Option<Step>> {
         let places = self.places()?;
         let (mut from, mut to) = (vec![], vec![]);
         let mut placed: Vec<(u64, u32, u32)> = memory::with_room(places.len())?;
@@ -221,7 +228,7 @@ impl DocumentTable {
         if from.is_empty() {
             return Ok(None);
         }
-        Ok(Some(((from, to), self.of_placed(&placed)?)))
+        Ok(Some(Step { from, to, table: self.of_placed(&placed)? }))
     }
 
     /// A table of documents with these ids, first slots and lengths, ascending. Gaps are places without a document.

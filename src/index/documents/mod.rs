@@ -26,8 +26,10 @@ use crate::memory;
 use crate::metric::Metric;
 use crate::options::AddOptions;
 use crate::options::quantization::Quantization;
+#[cfg(doc)]
+use crate::options::residency::Residency;
 use crate::store::check_k;
-use crate::store::documents::{DocumentTable, NewDocuments};
+use crate::store::documents::{DocumentTable, NewDocuments, Step};
 use crate::usage::Memory;
 
 /// An exact index of documents of several token vectors each, as models of late interaction make them (ColBERT, ColPali).
@@ -352,10 +354,10 @@ impl MultiVector {
 
     fn boxed_compact(&mut self) -> Boxed<'_, ()> {
         Box::pin(async move {
-            while let Some(((from, to), moved)) = self.documents.next_move()? {
+            while let Some(Step { from, to, table }) = self.documents.next_move()? {
                 let rows = &mut self.tokens.store_mut()?.rows;
                 change(rows, Edit::relocate(&from, &to), &mut |_| ()).await?;
-                self.documents = moved;
+                self.documents = table;
                 self.forget_kept();
             }
             self.tokens.store_mut()?.rows.shrink()
