@@ -84,6 +84,9 @@ impl Metric {
     /// Every metric of vectors of bits.
     pub const OF_BITS: [Self; 2] = [Self::Hamming, Self::Jaccard];
 
+    /// The metric of tokens: a MaxSim adds up inner products.
+    pub(crate) const OF_TOKENS: Self = Self::InnerProduct;
+
     /// Whether it compares bits, and not numbers.
     #[inline]
     pub(crate) fn counts_bits(self) -> bool {

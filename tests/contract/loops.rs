@@ -113,6 +113,16 @@ const ENDS: &[(&str, &[(&str, &str)])] = &[
             ("collect_lists", "var number = workgroup.x; number < end; number += workgroups.x"),
             ("collect_lists_coop", "var number = workgroup.x; number < end; number += workgroups.x"),
             ("group", "var t = 0u; t < tiles; t++"),
+            ("maxsim_longest", "var slot = start; slot < end; slot++"),
+            (
+                "maxsim_sum",
+                "var token = offsets[query] + index % WIDTH; token < offsets[query + 1u]; token += WIDTH",
+            ),
+            ("maxsim_pairs", "var first = 0u; first < pair.y; first += DOWN * EACH"),
+            (
+                "maxsim_pairs",
+                "var row = start + (part * ACROSS + lane) * EACH; row < end; row += params.parts * ACROSS * EACH",
+            ),
             ("probe_slots", "var tile = list_tiles[list]; tile < list_tiles[list + 1u]; tile++"),
             ("screen_probes", "var tile = tables[list] + number % SHARE; tile < end; tile += SHARE"),
             (
@@ -145,6 +155,19 @@ const ENDS: &[(&str, &[(&str, &str)])] = &[
     (
         "each turn begins behind the last sum that the turn before has kept, of a lane's 64",
         &[("sweep_coop", "loop")],
+    ),
+    (
+        "each turn begins behind the last row of the turn before, of a block's 128",
+        &[
+            (
+                "maxsim_tile_coop",
+                "var part = part_of(places, first_row); part.start < first_row + PART_ROWS; part = next_part(places, part)",
+            ),
+            (
+                "maxsim_tile_i8",
+                "var part = part_of(places, 0u); part.start < TILE; part = next_part(places, part)",
+            ),
+        ],
     ),
     (
         "doubles a number of at least 1 until it reaches another, below 2^31",

@@ -7,7 +7,6 @@ mod common;
 mod budget;
 mod callers;
 mod devices;
-mod documents;
 mod dropped;
 mod errors;
 mod everyday;

@@ -22,8 +22,9 @@ fn maxsim_pairs(
   let part = workgroup_number(workgroup, workgroups) % params.parts;
   if (number >= params.pairs) { return; }
   let pair = pairs[number];
-  let start = max(pair.z, params.first_slot);
-  let end = min(pair.z + pair.w, params.first_slot + params.rows);
+  // The rows of the segment that are tokens of the document.
+  let start = max(pair.z, params.first_slot) - params.first_slot;
+  let end = min(max(pair.z + pair.w, params.first_slot) - params.first_slot, params.rows);
   if (start >= end) { return; }
   let lane = index % ACROSS;
   for (var first = 0u; first < pair.y; first += DOWN * EACH) {
@@ -32,12 +33,12 @@ fn maxsim_pairs(
     var token_at: array<u32, EACH>;
     // unroll
     for (var q = 0u; q < EACH; q++) { token_at[q] = (pair.x + min(token + q, pair.y - 1u)) * params.vectors; }
-    for (var slot = start + (part * ACROSS + lane) * EACH; slot < end; slot += params.parts * ACROSS * EACH) {
+    for (var row = start + (part * ACROSS + lane) * EACH; row < end; row += params.parts * ACROSS * EACH) {
       var sums: array<vec4<f32>, EACH>; // of each token of the query, with four of the document
       for (var i = 0u; i < params.vectors; i++) {
         var four: array<vec4<f32>, EACH>;
         // unroll
-        for (var t = 0u; t < EACH; t++) { four[t] = four_of(min(slot + t, end - 1u) - params.first_slot, i); }
+        for (var t = 0u; t < EACH; t++) { four[t] = four_of(min(row + t, end - 1u), i); }
         // unroll
         for (var q = 0u; q < EACH; q++) {
           let own = queries[token_at[q] + i];

@@ -63,7 +63,7 @@ impl Device {
             match &self.engine {
                 Engine::Host(host) => on_host::all(host, queries, documents, (&ends, &weights)),
                 Engine::Gpu(_) => {
-                    let rows = self.rows_of_vectors(own, Metric::InnerProduct).await;
+                    let rows = self.rows_of_vectors(own, Metric::OF_TOKENS).await;
                     let rows = rows.map_err(|error| error.for_argument("documents", 0))?;
                     let rows =
                         rows.on_gpu().ok_or_else(|| Error::internal("uploaded rows that lie elsewhere"))?;

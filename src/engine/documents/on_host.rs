@@ -72,7 +72,7 @@ pub(super) fn all(
     let (own, others) = (own?, others?);
     let (squared, of_documents) = (checked("queries", own)?, checked("documents", others)?);
     let values = Arc::new(others.to_f32());
-    let rows = HostRows::of_matrix(host.clone(), Metric::InnerProduct, own.dim(), values, &of_documents);
+    let rows = HostRows::of_matrix(host.clone(), Metric::OF_TOKENS, own.dim(), values, &of_documents);
     let wide = own.to_f32();
     let queries = TokenQueries {
         vectors: MatrixView::new(&wide, own.dim())?,

@@ -1,6 +1,8 @@
 //! `MultiVector`: exact search for documents of several token vectors each, by MaxSim.
 
+mod changes;
 pub(crate) mod options;
+mod persist;
 pub(crate) mod ranking;
 
 use std::cmp::Ordering;
@@ -10,18 +12,17 @@ use std::sync::OnceLock;
 
 use crate::elements::{ElementKind, Matrix};
 use crate::engine::{
-    Device, Devices, DocumentCache, DocumentRequest, Edit, Found, Placing, Scored, TokenVectors, change,
-    search_documents, token_weights,
+    Device, Devices, DocumentCache, DocumentRequest, Found, Scored, TokenVectors, search_documents,
+    token_weights,
 };
 use crate::error::{Error, Result};
 use crate::future::{Boxed, blocking_and_async};
-use crate::index::common::{Common, Resources, Settings, resource_methods};
+use crate::index::common::{Common, Settings, resource_methods};
 use crate::index::documents::options::MaxSimOptions;
 use crate::index::documents::ranking::{DocumentScore, MaxSimStatistics, Ranking};
 use crate::index::face::saving_methods;
-use crate::index::loader::{FromSaved, Loader};
+use crate::index::loader::Loader;
 use crate::index::quantizing::element_methods;
-use crate::index::saved::{Loading, SavedDocuments, SavedKind, Saving, blame};
 use crate::memory;
 use crate::metric::Metric;
 use crate::options::AddOptions;
@@ -29,7 +30,7 @@ use crate::options::quantization::Quantization;
 #[cfg(doc)]
 use crate::options::residency::Residency;
 use crate::store::check_k;
-use crate::store::documents::{DocumentTable, NewDocuments, Step};
+use crate::store::documents::DocumentTable;
 use crate::usage::Memory;
 
 /// An exact index of documents of several token vectors each, as models of late interaction make them (ColBERT, ColPali).
@@ -88,7 +89,7 @@ saving_methods!(MultiVector);
 impl MultiVector {
     /// Starts a new index of documents whose tokens have `dim` elements. `capacity` of the builder counts tokens.
     pub fn builder(devices: impl Into<Devices>, dim: usize) -> MultiVectorBuilder {
-        MultiVectorBuilder { settings: Settings::new(devices.into(), Metric::InnerProduct, dim) }
+        MultiVectorBuilder { settings: Settings::new(devices.into(), Metric::OF_TOKENS, dim) }
     }
 
     async fn of(mut settings: Settings) -> Result<Self> {
@@ -271,99 +272,6 @@ impl MultiVector {
         async search_with_async;
     }
 
-    fn boxed_add<'s>(
-        &'s mut self,
-        documents: &'s TokenVectors<'_>,
-        options: &'s AddOptions<'_>,
-    ) -> Boxed<'s, ()> {
-        Box::pin(async move {
-            let new = self.documents.reserve(&lengths(documents)?, options.ids)?;
-            self.put(documents, new, &[], options).await
-        })
-    }
-
-    fn boxed_update<'s>(&'s mut self, ids: &'s [u64], documents: &'s TokenVectors<'_>) -> Boxed<'s, ()> {
-        Box::pin(async move {
-            if documents.len() != ids.len() {
-                let needed = format!("{} documents, one per id", ids.len());
-                return Err(Error::argument("documents", needed, documents.len()));
-            }
-            let old = self.documents.places_of(ids)?;
-            let mut sorted = memory::collect(old.iter().copied().zip(ids.iter().copied()))?;
-            sorted.sort_unstable();
-            if let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
-                return Err(Error::argument("ids", "each id once", format!("{} twice", pair[0].1)));
-            }
-            let new = self.documents.reserve_again(&lengths(documents)?, ids)?;
-            self.put(documents, new, &old, &AddOptions::new()).await
-        })
-    }
-
-    /// Writes the tokens of new documents behind those of the others, in place of the documents in the places `old`.
-    async fn put(
-        &mut self,
-        documents: &TokenVectors<'_>,
-        new: NewDocuments,
-        old: &[u32],
-        options: &AddOptions<'_>,
-    ) -> Result<()> {
-        let rows = documents.vectors();
-        let of_documents = |error: Error| error.for_argument("documents", 0);
-        let quantized = self.tokens.taken(&rows).await.map_err(of_documents)?;
-        let rows = quantized.as_ref().map_or(rows, Into::into);
-        let slots = memory::collect(new.slots(&self.documents))?;
-        let ids = memory::collect(slots.iter().map(|&slot| u64::from(slot)))?;
-        let freed = self.slots_of(old)?;
-        let edit = Edit::put(rows, &Placing { slots: &slots, ids: &ids, freed: &freed });
-        let changed =
-            change(&mut self.tokens.store_mut()?.rows, edit, &mut |tokens| options.report(tokens)).await;
-        changed.map_err(of_documents)?;
-        self.documents.note(new)?;
-        self.documents.vacate(old);
-        self.forget_kept();
-        Ok(())
-    }
-
-    /// The slots of the tokens of places.
-    fn slots_of(&self, places: &[u32]) -> Result<Vec<u32>> {
-        let tokens = places.iter().map(|&place| self.documents.slots(place).len()).sum();
-        let mut slots = memory::with_room(tokens)?;
-        places.iter().for_each(|&place| slots.extend(self.documents.slots(place)));
-        Ok(slots)
-    }
-
-    fn boxed_remove<'s>(&'s mut self, ids: &'s [u64]) -> Boxed<'s, ()> {
-        Box::pin(async move {
-            let mut places = self.documents.places_of(ids)?;
-            places.sort_unstable();
-            places.dedup();
-            if places.is_empty() {
-                return Ok(());
-            }
-            let freed = self.slots_of(&places)?;
-            change(&mut self.tokens.store_mut()?.rows, Edit::release(&freed), &mut |_| ()).await?;
-            self.documents.forget(&places);
-            self.forget_kept();
-            if self.documents.is_sparse() {
-                // The documents are gone, whether this succeeds or not: a device that fails here says so in the next call.
-                let _ = self.boxed_compact().await;
-            }
-            Ok(())
-        })
-    }
-
-    fn boxed_compact(&mut self) -> Boxed<'_, ()> {
-        Box::pin(async move {
-            while let Some(Step { from, to, table }) = self.documents.next_move()? {
-                let rows = &mut self.tokens.store_mut()?.rows;
-                change(rows, Edit::relocate(&from, &to), &mut |_| ()).await?;
-                self.documents = table;
-                self.forget_kept();
-            }
-            self.tokens.store_mut()?.rows.shrink()
-        })
-    }
-
     /// Forgets what was kept of the documents, which a change has made wrong.
     fn forget_kept(&mut self) {
         (self.places, self.cache) = (OnceLock::new(), DocumentCache::default());
@@ -371,24 +279,6 @@ impl MultiVector {
 
     fn common(&self) -> &Common {
         &self.tokens
-    }
-
-    fn saving(&self) -> Boxed<'_, Saving<'_>> {
-        let places = self.documents.places();
-        Box::pin(async move {
-            let places = places?;
-            let slots = self.slots_of(&places)?;
-            let ids = memory::collect(places.iter().map(|&place| self.documents.id_of(place)))?;
-            let mut offsets = memory::with_room(places.len() + 1)?;
-            offsets.push(0);
-            let mut end = 0;
-            offsets.extend(places.iter().map(|&place| {
-                end += self.documents.slots(place).len() as u64;
-                end
-            }));
-            let documents = Some(SavedDocuments { ids, offsets, next: self.documents.next_number() });
-            Ok(Saving { common: &self.tokens, slots, lists: None, documents })
-        })
     }
 
     fn boxed_get(&self, id: u64) -> Boxed<'_, Matrix> {
@@ -447,33 +337,7 @@ impl MultiVector {
     }
 }
 
-impl FromSaved for MultiVector {
-    const KINDS: &'static [SavedKind] = &[SavedKind::MultiVector];
-
-    fn from_saved(loading: Loading<'_>, resources: Resources) -> Boxed<'_, Self> {
-        Box::pin(async move {
-            let SavedDocuments { ids, offsets, next } = loading.documents()?;
-            let tokens = loading.about.rows;
-            Error::check_slots(tokens as u64)?;
-            let mut index = Self::of(loading.settings(resources, tokens)).await?;
-            let lengths = memory::collect(offsets.windows(2).map(|ends| (ends[1] - ends[0]) as usize))?;
-            let new = index.documents.reserve(&lengths, Some(&ids));
-            let new = new.map_err(|error| blame(loading.path(), error))?;
-            let slots = memory::collect(0..tokens as u32)?;
-            loading.fill_rows(index.tokens.store_mut()?, (None, &slots)).await?;
-            index.documents.note(new)?;
-            index.documents.go_on_with(next);
-            Ok(index)
-        })
-    }
-}
-
 /// Larger scores first, equal ones by the smaller id.
 fn by_score(one: &DocumentScore, other: &DocumentScore) -> Ordering {
     other.score.total_cmp(&one.score).then(one.id.cmp(&other.id))
-}
-
-/// The number of tokens of each document.
-fn lengths(documents: &TokenVectors<'_>) -> Result<Vec<usize>> {
-    memory::collect(documents.offsets().windows(2).map(|ends| ends[1] - ends[0]))
 }

@@ -85,8 +85,8 @@ impl<'a> Loading<'a> {
             let needed = format!("metadata `next`, from {count}, the number of ids, to {ID_LIMIT}");
             return Err(mismatch(reader.path(), needed, next.to_string()));
         }
-        if kind == SavedKind::MultiVector && metric != Metric::InnerProduct {
-            let needed = format!("metadata `metric`, {}, for documents", Metric::InnerProduct.name());
+        if kind == SavedKind::MultiVector && metric != Metric::OF_TOKENS {
+            let needed = format!("metadata `metric`, {}, for documents", Metric::OF_TOKENS.name());
             return Err(mismatch(reader.path(), needed, metric.name()));
         }
         if kind == SavedKind::Ivf && metric.dim_of_centroids(dim) > MAX_DIM {

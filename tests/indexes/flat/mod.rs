@@ -2,6 +2,7 @@
 
 mod bits;
 mod density;
+mod documents;
 mod dynamic;
 mod fewer_bits;
 mod graph;

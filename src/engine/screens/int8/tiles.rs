@@ -7,7 +7,7 @@ use crate::kernels::{
     Kernel, OF_BITS, collect_lists_coop, collect_tile_coop, collect_tile_i8, maxsim_tile_coop,
     maxsim_tile_i8, screen_tile_coop, screen_tile_i8,
 };
-use crate::metric::Form;
+use crate::metric::{Form, Metric};
 
 /// What multiplies tiles of codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +39,7 @@ impl Tiles {
     /// The kernel that finds the tokens of documents that are nearest to this many tokens of queries, and its height if it has several. The
     /// first call on a device tests it, and waits for its compiler.
     pub(crate) async fn of_documents(gpu: &Gpu, tokens: u32) -> Result<(&'static Kernel, Option<u32>)> {
-        if Self::tested(gpu, Form::QuantizedInnerProduct, false).await? == Self::Matrices
+        if Self::tested(gpu, Form::quantized(Metric::OF_TOKENS), false).await? == Self::Matrices
             && let Some(height) = maxsim_tile_coop::height_for(gpu, tokens).await?
         {
             return Ok((&maxsim_tile_coop::KERNEL, Some(height)));
