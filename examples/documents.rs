@@ -34,7 +34,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let texts = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/cli/data/descriptions.txt"))?;
     let texts: Vec<&str> = texts.lines().collect();
     let asked: Vec<String> = std::env::args().skip(1).collect();
-    let asked = if asked.is_empty() { "extract files from compressed archives".to_owned() } else { asked.join(" ") };
+    let asked =
+        if asked.is_empty() { "extract files from compressed archives".to_owned() } else { asked.join(" ") };
 
     let documents: Vec<Vec<Vec<f32>>> = texts.iter().map(|text| tokens(text)).collect();
     let offsets: Vec<usize> = std::iter::once(0)
