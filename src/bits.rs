@@ -103,6 +103,13 @@ impl Bits {
         Ok(())
     }
 
+    /// Drops the bits from bit `len` on.
+    pub(crate) fn truncate(&mut self, len: usize) {
+        self.words.truncate(len.div_ceil(WORD));
+        self.len = len.min(self.len);
+        self.clear_behind();
+    }
+
     pub(crate) fn and(&mut self, other: &Self) {
         for (i, word) in self.words.iter_mut().enumerate() {
             *word &= other.words.get(i).copied().unwrap_or(0);

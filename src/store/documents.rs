@@ -1,5 +1,6 @@
 //! The documents of an index: which slots the tokens of each lie in, and under which id.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use crate::bits::Bits;
@@ -191,7 +192,11 @@ impl DocumentTable {
         self.documents -= places.len();
         self.tokens -= places.iter().map(|&place| self.slots(place).len() as u64).sum::<u64>();
         places.iter().for_each(|&place| self.alive.set(place as usize, false));
-        self.ids.vacate(places, self.ends.len() as u64);
+        // The rows end where the last document does.
+        let end = self.alive.last_one().map_or(0, |place| place + 1);
+        self.ends.truncate(end);
+        self.alive.truncate(end);
+        self.ids.vacate(places, end as u64);
     }
 
     /// Whether more than 30% of the slots have no token, so that an index compacts itself.
@@ -200,34 +205,43 @@ impl DocumentTable {
         slots >= SPARSE_TOKENS && (slots - self.tokens) * 10 > slots * 3
     }
 
-    /// The next step of moving documents to the front. Documents keep their order, and their tokens go to slots that have none. None when only gaps are left that the document behind is too long for.
+    /// The next step of moving documents to the front: the last ones go to the smallest gaps that they fit. None when no document fits a
+    /// gap before it.
     pub(crate) fn next_move(&self) -> Result<Option<Step>> {
         let places = self.places()?;
+        let mut gaps = BTreeSet::new();
+        let mut end = 0;
+        for &place in &places {
+            let slots = self.slots(place);
+            if slots.start > end {
+                gaps.insert((slots.start - end, end));
+            }
+            end = slots.end;
+        }
         let (mut from, mut to) = (vec![], vec![]);
         let mut placed: Vec<(u64, u32, u32)> = memory::with_room(places.len())?;
-        let mut end = 0;
-        // The first slot with a token of a document that moves.
-        let mut limit = None;
-        for place in places {
+        for &place in places.iter().rev() {
             let slots = self.slots(place);
             let length = slots.len() as u32;
-            let fits = slots.start > end && end + length <= *limit.get_or_insert(slots.start);
-            let start = if fits { end } else { slots.start };
-            if fits {
+            let gap = gaps.range((length, 0)..).next().copied().filter(|&(_, start)| start < slots.start);
+            let mut own = slots.start;
+            if let Some((room, start)) = gap {
+                gaps.remove(&(room, start));
+                if room > length {
+                    gaps.insert((room - length, start + length));
+                }
+                own = start;
                 memory::reserve_more(&mut from, slots.len())?;
                 memory::reserve_more(&mut to, slots.len())?;
                 to.extend(start..start + length);
                 from.extend(slots);
-            } else if from.is_empty() {
-                // It stays: the next gap begins behind it.
-                limit = None;
             }
-            placed.push((self.id_of(place), start, length));
-            end = start + length;
+            placed.push((self.id_of(place), own, length));
         }
         if from.is_empty() {
             return Ok(None);
         }
+        placed.sort_unstable_by_key(|&(_, start, _)| start);
         Ok(Some(Step { from, to, table: self.of_placed(&placed)? }))
     }
 

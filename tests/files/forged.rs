@@ -87,7 +87,7 @@ fn content_that_no_index_has_is_an_error_of_the_file() -> Result<()> {
         sound().write(path)?;
         assert_eq!(load()?, [1, 2, 4]);
         let mut forged = vec![
-            (sound().with("index", "tree"), "flat or ivf"),
+            (sound().with("index", "tree"), "flat, ivf or multivector"),
             (sound().with("metric", "near"), "l2sq, l2, cosine, ip, hamming or jaccard"),
             (sound().with("metric", "jaccard"), "rows of U8"),
             (sound().with("dim", "0"), "1 to 1048576"),

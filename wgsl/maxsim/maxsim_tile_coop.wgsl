@@ -24,7 +24,8 @@ fn maxsim_tile_coop(
   // Loaded before the products, so that nothing waits for memory after them.
   let own_row = block * TILE + own_row_of(index);
   let own_query = workgroup.x * HEIGHT + own_query_of(index);
-  let own_row_terms = row_terms[own_row];
+  // Behind the end may lie rows that were refused.
+  let own_row_terms = select(vec4(0.0), row_terms[own_row], own_row < params.rows);
   let own_factor = query_terms[own_query].x;
   var sums: Sums;
   multiply_tile(granules_of(own_query), granules_of(own_row), index, &sums);

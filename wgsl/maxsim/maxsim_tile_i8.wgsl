@@ -3,6 +3,12 @@
 @group(0) @binding(3) var<storage, read> row_terms: array<vec4<f32>>; // [rows]
 @group(0) @binding(4) var<storage, read> query_terms: array<vec4<f32>>; // [queries]
 
+fn terms_of(row: u32) -> vec4<f32> {
+  // Behind the end may lie rows that were refused.
+  if (row >= params.rows) { return vec4(0.0); }
+  return row_terms[row];
+}
+
 var<workgroup> best: array<atomic<u32>, TILE>; // keys
 
 @compute @workgroup_size(WORKGROUP)
@@ -27,7 +33,7 @@ fn maxsim_tile_i8(
       let row = (j * ACROSS + index % ACROSS) * 4u;
       // unroll on hardware
       for (var r = 0u; r < 4u; r++) {
-        let terms = row_terms[block * TILE + row + r];
+        let terms = terms_of(block * TILE + row + r);
         scale[j][r] = terms.x;
         // Rows of other parts are far by their bias.
         bias[j][r] = select(NOWHERE, terms.w, row + r >= part.start && row + r < part.end);

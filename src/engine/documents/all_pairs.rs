@@ -58,6 +58,9 @@ impl Device {
                 vectors.check_device(argument, &self.engine)?;
             }
             Error::check_slots(own.rows() as u64)?;
+            if queries.is_empty() || documents.is_empty() {
+                return Ok(vec![]);
+            }
             let ends = memory::collect(documents.offsets()[1..].iter().map(|&end| end as u32))?;
             let weights = weights(queries, None, false)?;
             match &self.engine {
@@ -104,10 +107,7 @@ async fn all(
     let mut scores = memory::with_room(queries.len() * ends.len())?;
     let mut first = 0;
     while first < queries.len() {
-        let mut end = first + 1;
-        while end < queries.len() && offsets[end + 1] - offsets[first] <= tokens {
-            end += 1;
-        }
+        let end = queries.batch(first, tokens).end;
         let numbers = QueryNumbers::Range(offsets[first]..offsets[end]);
         let on_device = QueryBuffers { values: &scratch[0], norms: &scratch[1], refused: &scratch[2] };
         let mut commands = Commands::new(&rows.gpu, None);

@@ -26,6 +26,9 @@ pub(crate) fn search<'f>(
     request: &'f DocumentRequest<'f>,
 ) -> Boxed<'f, Found> {
     Box::pin(async move {
+        if queries.is_empty() {
+            return Ok(Found::default());
+        }
         if request.found().is_empty() {
             // No kernel will look at the queries.
             queries.vectors().check_values("queries")?;
@@ -34,7 +37,7 @@ pub(crate) fn search<'f>(
                 ..Found::default()
             });
         }
-        match (rows.on_gpu().filter(|rows| rows.quantized.is_some()), rows.on_host()) {
+        match (rows.on_gpu().filter(|rows| rows.quantized.is_some() && rows.end() > 0), rows.on_host()) {
             (Some(on_gpu), on_host) => on_gpu::search(on_gpu, on_host, queries, request).await,
             (None, Some(rows)) => on_host::search(rows, &queries.fetched().await?, request),
             (None, None) => Err(Error::internal("documents that no engine has")),

@@ -8,7 +8,7 @@ use std::ops::Range;
 use crate::engine::device::queries::QueryNumbers;
 use crate::engine::documents::buffers::{DocumentBuffers, Room};
 use crate::engine::documents::cache::no_codes;
-use crate::engine::documents::on_host;
+use crate::engine::documents::on_host::OnHost;
 use crate::engine::documents::pairs::Pairs;
 use crate::engine::documents::request::{DocumentRequest, Found, Scored};
 use crate::engine::documents::shortlist::Shortlist;
@@ -67,19 +67,23 @@ pub(super) async fn search(
     let longest = &all.longest;
     let search = Search { rows, codes, queries, request, spans, blocks, longest, room, buffers: &buffers };
     let mut profile = if request.profile { Profile::new(&rows.gpu) } else { None };
-    let mut found = Found::default();
-    let (offsets, mut first) = (queries.offsets(), 0);
-    while first < queries.len() {
-        let mut end = first + 1;
-        while end < queries.len() && offsets[end + 1] - offsets[first] <= room.tokens {
-            end += 1;
+    let fetched;
+    let on_host = match host.filter(|_| !rows.keeps_rows) {
+        Some(host) => {
+            fetched = queries.fetched().await?;
+            Some(OnHost::new(host, &fetched)?)
         }
+        None => None,
+    };
+    let mut found = Found::default();
+    let mut first = 0;
+    while first < queries.len() {
+        let end = queries.batch(first, room.tokens).end;
         let shortlists = search.bounded(first..end, &mut profile).await?;
         found.bounded += (request.found().len() * (end - first)) as u64;
         let candidates: Vec<_> = shortlists.into_iter().map(Shortlist::into_candidates).collect();
-        if let Some(host) = host.filter(|_| !rows.keeps_rows) {
-            let queries = queries.fetched().await?;
-            for (scored, computed) in on_host::scored(host, &queries, first..end, request, candidates)? {
+        if let Some(host) = &on_host {
+            for (scored, computed) in host.scored(first..end, request, candidates)? {
                 found.by_query.push(scored);
                 found.computed += computed;
             }
@@ -235,6 +239,7 @@ impl<'a> Search<'a> {
                     queries: tokens,
                     first_entry: entry as u32,
                     first_block,
+                    rows: segment.len,
                     first_place: places.start as u32,
                     end_place: places.end as u32,
                     pitch: tokens,

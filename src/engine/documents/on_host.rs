@@ -25,37 +25,38 @@ const TOKENS: usize = 384;
 /// Candidates whose scores a thread computes between two looks at whether the others can still be found.
 const AT_ONCE: usize = 8;
 
+/// Rows on the host, and queries for their documents.
+pub(super) struct OnHost<'a> {
+    rows: &'a HostRows,
+    queries: &'a TokenVectors<'a>,
+    squared: Vec<f64>,
+}
+
 /// The documents of largest MaxSim for each query.
 pub(super) fn search(
     rows: &HostRows,
     queries: &TokenVectors<'_>,
     request: &DocumentRequest<'_>,
 ) -> Result<Found> {
-    start_threads()?;
-    let squared = checked("queries", queries.vectors().on_host()?)?;
-    let mut found = Found::default();
-    let mut first = 0;
+    let own = OnHost::new(rows, queries)?;
+    let (mut found, mut first) = (Found::default(), 0);
     while first < queries.len() {
-        let offsets = queries.offsets();
-        let mut end = first + 1;
-        while end < queries.len() && offsets[end + 1] - offsets[first] <= TOKENS {
-            end += 1;
-        }
-        with_queries(queries, first..end, &squared, request, |own| {
+        let batch = queries.batch(first, TOKENS);
+        own.with_queries(batch.clone(), request, |some| {
             let documents = DocumentRows { rows, ends: request.ends };
-            let shortlists = bounded(&documents, own, request)?;
+            let shortlists = bounded(&documents, some, request)?;
             let candidates = shortlists.into_iter().map(Shortlist::into_candidates).collect();
-            found.bounded += (request.found().len() * own.len()) as u64;
-            for (scored, computed) in best(&documents, own, candidates, request.k)? {
+            found.bounded += (request.found().len() * some.len()) as u64;
+            for (scored, computed) in best(&documents, some, candidates, request.k)? {
                 found.computed += computed;
                 found.by_query.push(scored);
             }
             Ok(())
         })?;
         if let Some(progress) = request.progress {
-            progress(end);
+            progress(batch.end);
         }
-        first = end;
+        first = batch.end;
     }
     Ok(found)
 }
@@ -98,40 +99,47 @@ pub(super) fn all(
     Ok(scores)
 }
 
-/// The scores of the candidates of some queries, and how many were computed.
-pub(super) fn scored(
-    rows: &HostRows,
-    queries: &TokenVectors<'_>,
-    range: Range<usize>,
-    request: &DocumentRequest<'_>,
-    candidates: Vec<Vec<(f32, u32)>>,
-) -> Result<Vec<(Vec<Scored>, u64)>> {
-    let squared = checked("queries", queries.vectors().on_host()?)?;
-    let documents = DocumentRows { rows, ends: request.ends };
-    with_queries(queries, range, &squared, request, |own| best(&documents, own, candidates, request.k))
-}
-
-/// Calls `run` with some queries in f32.
-fn with_queries<T>(
-    queries: &TokenVectors<'_>,
-    range: Range<usize>,
-    squared: &[f64],
-    request: &DocumentRequest<'_>,
-    run: impl FnOnce(&TokenQueries<'_>) -> Result<T>,
-) -> Result<T> {
-    let tokens = queries.offsets()[range.start]..queries.offsets()[range.end];
-    let some = queries.slice(range)?;
-    let (vectors, mut wide) = (some.vectors().on_host()?, vec![]);
-    if !vectors.kind().is_wide() {
-        memory::reserve(&mut wide, tokens.len() * vectors.dim())?;
+impl<'a> OnHost<'a> {
+    /// Checks the queries, which are in the host's memory.
+    pub(super) fn new(rows: &'a HostRows, queries: &'a TokenVectors<'a>) -> Result<Self> {
+        start_threads()?;
+        let squared = checked("queries", queries.vectors().on_host()?)?;
+        Ok(Self { rows, queries, squared })
     }
-    let values = vectors.elements().widened_in(&mut wide);
-    run(&TokenQueries {
-        vectors: MatrixView::new(values, vectors.dim())?,
-        squared: &squared[tokens.clone()],
-        offsets: some.offsets(),
-        weights: &request.weights[tokens],
-    })
+
+    /// The scores of the candidates of some queries, and how many were computed.
+    pub(super) fn scored(
+        &self,
+        range: Range<usize>,
+        request: &DocumentRequest<'_>,
+        candidates: Vec<Vec<(f32, u32)>>,
+    ) -> Result<Vec<(Vec<Scored>, u64)>> {
+        let documents = DocumentRows { rows: self.rows, ends: request.ends };
+        self.with_queries(range, request, |own| best(&documents, own, candidates, request.k))
+    }
+
+    /// Calls `run` with some queries in f32.
+    fn with_queries<T>(
+        &self,
+        range: Range<usize>,
+        request: &DocumentRequest<'_>,
+        run: impl FnOnce(&TokenQueries<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let offsets = self.queries.offsets();
+        let tokens = offsets[range.start]..offsets[range.end];
+        let some = self.queries.slice(range)?;
+        let (vectors, mut wide) = (some.vectors().on_host()?, vec![]);
+        if !vectors.kind().is_wide() {
+            memory::reserve(&mut wide, tokens.len() * vectors.dim())?;
+        }
+        let values = vectors.elements().widened_in(&mut wide);
+        run(&TokenQueries {
+            vectors: MatrixView::new(values, vectors.dim())?,
+            squared: &self.squared[tokens.clone()],
+            offsets: some.offsets(),
+            weights: &request.weights[tokens],
+        })
+    }
 }
 
 /// Bounds the scores of all documents.

@@ -18,7 +18,7 @@ pub(super) struct Pairs<'a> {
     pub(super) rows: &'a GpuRows,
     /// The tokens of the queries, f32, padded as rows are.
     pub(super) queries: &'a Buffer,
-    /// Where the tokens of each query begin, and the end of the last: numbers that need not start at 0.
+    /// Where the tokens of each query begin among those of the call, and the end of the last. The first is that of the buffer's first.
     pub(super) offsets: &'a [usize],
     /// The weight of each token from the first one on.
     pub(super) weights: &'a [f32],

@@ -58,9 +58,8 @@ impl Spans {
     /// Appends a place that ends at a slot.
     fn push(&mut self, end: u32, document: u32) {
         if let Some(block) = self.blocks.last_mut() {
-            let first = block.number * BLOCK_ROWS;
-            if (first + 1..=first + BLOCK_ROWS).contains(&end) {
-                block.end_at(end - first);
+            if (end - 1) / BLOCK_ROWS == block.number {
+                block.end_at(end - block.number * BLOCK_ROWS);
             }
         }
         self.ends.push(end);
@@ -75,8 +74,8 @@ impl Spans {
     pub(super) fn entries(&self, places: Range<usize>) -> Range<usize> {
         let first = if places.start == 0 { 0 } else { self.ends[places.start - 1] };
         let last = if places.end == 0 { first } else { self.ends[places.end - 1] };
-        let from = self.blocks.partition_point(|block| (block.number + 1) * BLOCK_ROWS <= first);
-        let to = self.blocks.partition_point(|block| block.number * BLOCK_ROWS < last);
+        let from = self.blocks.partition_point(|block| block.number < first / BLOCK_ROWS);
+        let to = self.blocks.partition_point(|block| block.number < last.div_ceil(BLOCK_ROWS));
         from..to.max(from)
     }
 }

@@ -31,11 +31,12 @@ enum Source<'a> {
     Copied(Matrix),
 }
 
-/// One document.
+/// One document, or none where there is no vector.
 impl<'a, V: Into<Vectors<'a>>> From<V> for TokenVectors<'a> {
     fn from(vectors: V) -> Self {
         let vectors = vectors.into();
-        Self { offsets: vec![0, vectors.rows()].into(), vectors: Source::Given(vectors) }
+        let offsets = if vectors.rows() == 0 { vec![0] } else { vec![0, vectors.rows()] };
+        Self { offsets: offsets.into(), vectors: Source::Given(vectors) }
     }
 }
 
@@ -99,9 +100,13 @@ impl<'a> TokenVectors<'a> {
     }
 
     /// How many documents, or queries.
-    #[expect(clippy::len_without_is_empty, reason = "there is always one, but for no offsets beside 0")]
     pub fn len(&self) -> usize {
         self.offsets.len() - 1
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     /// How many tokens they have together.
@@ -120,6 +125,13 @@ impl<'a> TokenVectors<'a> {
             Source::Given(vectors) => *vectors,
             Source::Copied(matrix) => matrix.into(),
         }
+    }
+
+    /// Queries from number `first` on that have no more than this many tokens together: at least one.
+    pub(crate) fn batch(&self, first: usize, tokens: usize) -> Range<usize> {
+        let fits = |&end: &usize| self.offsets[end] - self.offsets[first] <= tokens;
+        let more = (first + 2..=self.len()).take_while(fits).count();
+        first..first + 1 + more
     }
 
     /// The same in the host's memory.

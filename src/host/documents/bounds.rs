@@ -42,13 +42,18 @@ impl QuerySums {
         let size = weight * error * (length + residual);
         self.along += size + weight * error * centre;
         self.across += size;
-        self.slack += weight * error * centre * centre;
+        // A product or a sum that is flushed loses at most 2^-126.
+        self.slack += weight * error * centre * centre + 2f64.powi(-125);
     }
 
     /// The lower and the upper bound of a score.
     pub(crate) fn bounds(&self, nearness: f64, [length, residual]: [f32; 2]) -> [f32; 2] {
         let width = self.along * f64::from(length) + self.across * f64::from(residual) + self.slack;
         let middle = self.base + nearness;
+        if !middle.is_finite() {
+            // A sum beyond f32 tells nothing.
+            return [f32::NEG_INFINITY, f32::INFINITY];
+        }
         // f32 rounds to nearest: one step further holds the number.
         [((middle - width) as f32).next_down(), ((middle + width) as f32).next_up()]
     }

@@ -37,8 +37,18 @@ impl MultiVector {
                 return Err(Error::argument("ids", "each id once", format!("{} twice", pair[0].1)));
             }
             let new = self.documents.reserve_again(&lengths(documents)?, ids)?;
-            self.put(documents, new, &old, &AddOptions::new()).await
+            self.put(documents, new, &old, &AddOptions::new()).await?;
+            self.compact_if_sparse().await;
+            Ok(())
         })
+    }
+
+    /// Moves documents together where much memory between them is free. The change before is made, whether this succeeds or not: a device
+    /// that fails here says so in the next call.
+    async fn compact_if_sparse(&mut self) {
+        if self.documents.is_sparse() {
+            let _ = self.boxed_compact().await;
+        }
     }
 
     /// Writes the tokens of new documents behind those of the others, in place of the documents in the places `old`.
@@ -57,12 +67,13 @@ impl MultiVector {
         let ids = memory::collect(slots.iter().map(|&slot| u64::from(slot)))?;
         let freed = self.slots_of(old)?;
         let edit = Edit::put(rows, &Placing { slots: &slots, ids: &ids, freed: &freed });
+        // Also after an error: the rows may have gone to the host, with other codes.
+        self.forget_kept();
         let changed =
             change(&mut self.tokens.store_mut()?.rows, edit, &mut |tokens| options.report(tokens)).await;
         changed.map_err(of_documents)?;
         self.documents.note(new)?;
         self.documents.vacate(old);
-        self.forget_kept();
         Ok(())
     }
 
@@ -83,24 +94,21 @@ impl MultiVector {
                 return Ok(());
             }
             let freed = self.slots_of(&places)?;
+            self.forget_kept();
             change(&mut self.tokens.store_mut()?.rows, Edit::release(&freed), &mut |_| ()).await?;
             self.documents.forget(&places);
-            self.forget_kept();
-            if self.documents.is_sparse() {
-                // The documents are gone, whether this succeeds or not: a device that fails here says so in the next call.
-                let _ = self.boxed_compact().await;
-            }
+            self.compact_if_sparse().await;
             Ok(())
         })
     }
 
     pub(super) fn boxed_compact(&mut self) -> Boxed<'_, ()> {
         Box::pin(async move {
+            self.forget_kept();
             while let Some(Step { from, to, table }) = self.documents.next_move()? {
                 let rows = &mut self.tokens.store_mut()?.rows;
                 change(rows, Edit::relocate(&from, &to), &mut |_| ()).await?;
                 self.documents = table;
-                self.forget_kept();
             }
             self.tokens.store_mut()?.rows.shrink()
         })

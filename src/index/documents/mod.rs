@@ -219,7 +219,7 @@ impl MultiVector {
         }
         async update_async;
 
-        /// Moves documents together, so that their tokens take as little memory as they can.
+        /// Moves documents into the gaps between others that they fit, and frees the memory behind the last.
         ///
         /// # Errors
         /// [`Error::OutOfMemory`]. The index has the same documents then.
@@ -251,7 +251,7 @@ impl MultiVector {
         /// [`search`](Self::search) with options: the documents that may be found, weights of the queries' tokens, means in place of sums.
         ///
         /// # Errors
-        /// As [`search`](Self::search); [`Error::Argument`] for weights that are not one a token or below 0.
+        /// As [`search`](Self::search); [`Error::Argument`] for weights that are not one a token, or not from 0 to 1,000,000.
         ///
         /// ```
         /// use nearfield::{Device, MaxSimOptions, MultiVector, TokenVectors};

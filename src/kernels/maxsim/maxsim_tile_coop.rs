@@ -64,6 +64,7 @@ fn is_right(gpu: &Gpu, height: u32) -> Boxed<'_, bool> {
             queries: height,
             first_entry: 0,
             first_block: 0,
+            rows: SIDE as u32,
             first_place: 0,
             end_place: places,
             pitch: height,

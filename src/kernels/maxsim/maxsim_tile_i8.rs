@@ -20,6 +20,8 @@ params! {
         first_entry: u32,
         /// The segment's first block in the index.
         first_block: u32,
+        /// Rows of the segment.
+        rows: u32,
         /// The places of the chunk.
         first_place: u32,
         end_place: u32,

@@ -1,7 +1,8 @@
 //! Searches for documents by MaxSim: every answer is compared with a naive one in f64.
 
 use nearfield::{
-    AddOptions, Device, DocumentScore, ElementKind, Error, Matrix, MaxSimOptions, MultiVector, TokenVectors,
+    AddOptions, Device, DocumentScore, ElementKind, Error, Matrix, MaxSimOptions, MultiVector, Residency,
+    TokenVectors,
 };
 
 use crate::common::Engine;
@@ -389,6 +390,92 @@ fn small_budgets_and_segments_change_no_answer() -> Result<(), Error> {
         assert_eq!(other.search(&queries.view(), 20)?, found);
         let scores = device.maxsim(&queries.view(), &documents.view())?;
         assert_eq!(small.maxsim(&queries.view(), &documents.view())?, scores);
+    }
+    Ok(())
+}
+
+#[test]
+fn refused_documents_leave_no_trace_in_later_answers() -> Result<(), Error> {
+    for engine in ENGINES {
+        let Some(device) = engine.device() else { continue };
+        let mut index = MultiVector::builder(device, 2).capacity(8).build()?;
+        let tokens = [[1.0f32, 0.0], [0.0, 1.0], [0.5, 0.5]];
+        index.add(&TokenVectors::new(&tokens, &[0, 2, 3])?)?;
+        let found = index.search(&(&[[1.0f32, 0.25]]).into(), 2)?;
+        assert_eq!(found.row(0)[0].id, 0);
+        for bad in [[3e38f32, 0.0], [f32::INFINITY, 1.0], [f32::NAN, 0.0]] {
+            assert!(index.add(&(&[[1.0, 1.0], bad]).into()).is_err());
+            assert!(index.update(&[1], &(&[bad]).into()).is_err());
+            let again = index.search(&(&[[1.0f32, 0.25]]).into(), 2)?;
+            assert_eq!(again.row(0), found.row(0), "{bad:?} on {engine:?}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn no_queries_no_documents_and_no_tokens_are_no_error_and_no_answer() -> Result<(), Error> {
+    for engine in ENGINES {
+        let Some(device) = engine.device() else { continue };
+        let mut index = MultiVector::builder(device, 2).build()?;
+        let nothing: TokenVectors<'_> = nearfield_testing::view::<f32>(&[], 2).into();
+        assert!(nothing.is_empty());
+        index.add(&nothing)?;
+        index.add(&(&[[1.0f32, 0.0]]).into())?;
+        assert_eq!(index.len(), 1);
+        assert_eq!(index.search(&nothing, 3)?.queries(), 0);
+        let one = (&[[1.0f32, 0.0]]).into();
+        assert!(device.maxsim(&nothing, &one)?.is_empty() && device.maxsim(&one, &nothing)?.is_empty());
+        // Weights whose sum is no f32 exclude nothing.
+        let long = [[1e15f32, -1e15]];
+        index.add(&(&[[1e15f32, 1e15]]).into())?;
+        let found = index.search_with(&(&long).into(), &MaxSimOptions::new(2).weights(&[1e6]))?;
+        assert_eq!(found.row(0).len(), 2);
+    }
+    Ok(())
+}
+
+#[test]
+fn documents_are_found_wherever_their_tokens_are() -> Result<(), Error> {
+    let random = &mut Random::new(8);
+    let lengths = ragged(random, 120);
+    let documents = Tokens::of_topics(random, &lengths, 64);
+    let queries = Tokens::of_topics(random, &[5, 40], 64);
+    let ids: Vec<u64> = (0..120).collect();
+    let Some(device) = Engine::Adapter.device() else { return Ok(()) };
+    for residency in [Residency::Auto, Residency::Host, Residency::Streamed] {
+        let mut index = MultiVector::builder(device, 64).residency(residency).build()?;
+        index.add(&documents.view())?;
+        let found = index.search(&queries.view(), 10)?;
+        for query in 0..2 {
+            let weights = vec![1.0; queries.of(query).len() / 64];
+            check(found.row(query), 10, &truth(queries.of(query), &weights, &documents, &ids));
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn the_memory_of_documents_that_are_gone_is_used_again() -> Result<(), Error> {
+    let random = &mut Random::new(9);
+    let lengths: Vec<usize> = (0..200).map(|_| 20 + random.below(20)).collect();
+    let documents = Tokens::of_topics(random, &lengths, 8);
+    for engine in ENGINES {
+        let Some(device) = engine.device() else { continue };
+        let mut index = MultiVector::builder(device, 8).build()?;
+        index.add(&documents.view())?;
+        let most = 3 * index.memory().total();
+        for turn in 0..12 {
+            let ids = index.ids()?;
+            if turn % 2 == 0 {
+                index.remove(&ids)?;
+                index.add(&documents.view())?;
+            } else {
+                index.update(&ids, &documents.view())?;
+            }
+            assert!(index.memory().total() <= most, "{} after {turn} turns", index.memory());
+        }
+        assert_eq!(index.len(), 200);
     }
     Ok(())
 }
