@@ -57,10 +57,10 @@ impl Spans {
 
     /// Appends a place that ends at a slot.
     fn push(&mut self, end: u32, document: u32) {
-        if let Some(block) = self.blocks.last_mut() {
-            if (end - 1) / BLOCK_ROWS == block.number {
-                block.end_at(end - block.number * BLOCK_ROWS);
-            }
+        if let Some(block) = self.blocks.last_mut()
+            && (end - 1) / BLOCK_ROWS == block.number
+        {
+            block.end_at(end - block.number * BLOCK_ROWS);
         }
         self.ends.push(end);
         self.documents.push(document);
