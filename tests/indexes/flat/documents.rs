@@ -426,9 +426,9 @@ fn no_queries_no_documents_and_no_tokens_are_no_error_and_no_answer() -> Result<
         assert_eq!(index.search(&nothing, 3)?.queries(), 0);
         let one = (&[[1.0f32, 0.0]]).into();
         assert!(device.maxsim(&nothing, &one)?.is_empty() && device.maxsim(&one, &nothing)?.is_empty());
-        // Weights whose sum is no f32 exclude nothing.
-        let long = [[1e15f32, -1e15]];
-        index.add(&(&[[1e15f32, 1e15]]).into())?;
+        // The largest vectors and weights exclude nothing.
+        let long = [[6e14f32, -6e14]];
+        index.add(&(&[[6e14f32, 6e14]]).into())?;
         let found = index.search_with(&(&long).into(), &MaxSimOptions::new(2).weights(&[1e6]))?;
         assert_eq!(found.row(0).len(), 2);
     }
