@@ -57,7 +57,7 @@ Examples:
 Documents have tokens of four of 64 topics, unit vectors; queries have tokens near those of a document. docs/benchmark.md says how cases \
 are checked and timed, and lists the fields of the JSON lines.";
 
-/// Topics, tokens of each that there are, and topics of a document.
+/// The number of topics, the tokens that each topic has, and the topics of a document.
 const TOPICS: usize = 64;
 const OF_TOPIC: usize = 4096;
 const OF_DOCUMENT: usize = 4;

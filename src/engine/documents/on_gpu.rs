@@ -205,7 +205,7 @@ impl<'a> Search<'a> {
             let mut sums = QuerySums::default();
             for token in ends[0] as usize..ends[1] as usize {
                 sums.add(weights[token], &QueryTerms::new(intervals.form, intervals.margin, terms[token]));
-                // A sum of so many products in f32, whose error is relative to their magnitudes.
+                // The device adds products in f32: the error of the sum is relative to their magnitudes.
                 let error = 2.0 * (ends[1] - ends[0] + 4) as f32 * UNIT;
                 sums.widen(weights[token], error, terms[token], intervals.margin.centre_length);
             }

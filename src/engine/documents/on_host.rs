@@ -191,7 +191,7 @@ fn best(
             let (mut scored, mut computed): (Vec<Scored>, u64) = (vec![], 0);
             for piece in candidates.chunks(at_once.max(k)) {
                 stop.check()?;
-                let least = scored.get(k.wrapping_sub(1)).map(|scored: &Scored| scored.score);
+                let least = scored.get(k - 1).map(|scored: &Scored| scored.score);
                 if least.is_some_and(|least| piece[0].0 < least) {
                     break;
                 }

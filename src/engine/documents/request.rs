@@ -1,4 +1,4 @@
-//! What a search for documents is asked, and what it answers.
+//! The request and the result of a search for documents.
 
 use crate::engine::documents::cache::DocumentCache;
 use crate::engine::documents::tokens::TokenVectors;
@@ -16,7 +16,7 @@ pub(crate) struct DocumentRequest<'a> {
     pub(crate) places: &'a [u32],
     /// Those of the documents that may be found; none for all.
     pub(crate) allowed: Option<&'a [u32]>,
-    /// What a GPU keeps of all documents for other searches.
+    /// The documents as a GPU keeps them from one search to the next.
     pub(crate) cache: &'a DocumentCache,
     /// How many documents each query wants.
     pub(crate) k: usize,

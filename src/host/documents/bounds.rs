@@ -4,10 +4,10 @@ use std::ops::Range;
 
 use crate::error::Result;
 use crate::host::arithmetic::registers::with_widest_registers;
-use crate::host::documents::{DocumentRows, STEP, TokenQueries};
+use crate::host::documents::{DocumentRows, TokenQueries};
 use crate::host::integers::packed::GROUP;
 use crate::host::rows::group::GroupTerms;
-use crate::host::search::schedule::QUERIES;
+use crate::host::search::schedule::{GROUPS, QUERIES};
 use crate::host::search::scorer::{Scorer, Scores};
 use crate::interrupt::Stop;
 use crate::memory;
@@ -135,7 +135,7 @@ impl DocumentRows<'_> {
             let end = self.slots(places[last]).end.div_ceil(GROUP);
             let mut group = start / GROUP;
             while group < end {
-                let groups = group..end.min(group + STEP);
+                let groups = group..end.min(group + GROUPS);
                 let (group_terms, scores) = scorer.score(groups.clone())?;
                 for (at, own) in group_terms.iter().enumerate() {
                     let lanes = (group + at) * GROUP..(group + at + 1) * GROUP;

@@ -11,7 +11,6 @@ use std::ops::Range;
 use crate::elements::MatrixView;
 use crate::host::rows::store::HostRows;
 use crate::host::search::batch::Batch;
-use crate::host::search::schedule::GROUPS;
 
 /// Queries of one or more tokens each.
 #[derive(Clone, Copy)]
@@ -51,6 +50,3 @@ impl DocumentRows<'_> {
         start as usize..self.ends[place] as usize
     }
 }
-
-/// Groups that are scored together.
-const STEP: usize = GROUPS;

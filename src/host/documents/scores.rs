@@ -2,9 +2,9 @@
 
 use crate::error::Result;
 use crate::host::arithmetic::sums::dot;
-use crate::host::documents::{DocumentRows, STEP, TokenQueries};
+use crate::host::documents::{DocumentRows, TokenQueries};
 use crate::host::integers::packed::GROUP;
-use crate::host::search::schedule::QUERIES;
+use crate::host::search::schedule::{GROUPS, QUERIES};
 use crate::host::search::scorer::{Scorer, Scores};
 use crate::interrupt::Stop;
 use crate::memory;
@@ -42,7 +42,7 @@ impl DocumentRows<'_> {
                 )?;
                 let (mut group, end) = (slots.start / GROUP, slots.end.div_ceil(GROUP));
                 while group < end {
-                    let groups = group..end.min(group + STEP);
+                    let groups = group..end.min(group + GROUPS);
                     let (group_terms, scores) = scorer.score(groups.clone())?;
                     for (at, own) in group_terms.iter().enumerate() {
                         let lanes = (group + at) * GROUP..(group + at + 1) * GROUP;

@@ -1,4 +1,4 @@
-//! What a search for documents is told.
+//! Options of a search for documents.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ use crate::options::{Progress, setters};
 #[derive(Clone, Copy)]
 #[non_exhaustive]
 pub struct MaxSimOptions<'a> {
-    /// How many documents each query finds; fewer where there are not so many.
+    /// The number of documents that each query finds. An index with fewer documents gives all of them.
     pub k: usize,
     /// The documents that may be found; none for all. With the ids of another search's documents, these are put in order (reranking).
     pub filter: Option<Filter<'a>>,

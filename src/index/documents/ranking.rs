@@ -1,4 +1,4 @@
-//! What a search for documents finds.
+//! The result of a search for documents.
 
 use crate::gpu::StageTime;
 
