@@ -20,7 +20,6 @@ pub use device::values::{DeviceVector, ValueRows, Values};
 pub use device::vectors::Vectors;
 pub(crate) use documents::cache::DocumentCache;
 pub(crate) use documents::request::{DocumentRequest, Found, Scored, weights as token_weights};
-pub(crate) use documents::search as search_documents;
 pub use documents::tokens::TokenVectors;
 pub(crate) use lists::assign::Assigned;
 pub(crate) use lists::given::{DeviceCentroids, GivenCentroids};

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use crate::bits::Bits;
+use crate::engine::Rows;
 use crate::error::{Error, Result};
+use crate::host::documents::slots_of;
 use crate::memory;
 use crate::options::filter::Filter;
 use crate::options::residency::Residency;
@@ -32,8 +34,11 @@ pub(crate) struct DocumentTable {
 /// Documents that are about to be added.
 #[derive(Debug)]
 pub(crate) struct NewDocuments {
+    /// The slots of their tokens, ascending.
+    pub(crate) slots: Vec<u32>,
     ids: Vec<u64>,
     places: Vec<u32>,
+    /// One past the last slot of each new place: also of those between two documents on different devices.
     ends: Vec<u32>,
     table: Option<Ids>,
     next: u64,
@@ -45,13 +50,6 @@ pub(crate) struct Step {
     pub(crate) from: Vec<u32>,
     pub(crate) to: Vec<u32>,
     pub(crate) table: DocumentTable,
-}
-
-impl NewDocuments {
-    /// The slots of their tokens.
-    pub(crate) fn slots(&self, table: &DocumentTable) -> Range<u32> {
-        table.end()..self.ends.last().copied().unwrap_or(table.end())
-    }
 }
 
 impl Default for DocumentTable {
@@ -99,9 +97,7 @@ impl DocumentTable {
     }
 
     pub(crate) fn slots(&self, place: u32) -> Range<u32> {
-        let place = place as usize;
-        let start = if place == 0 { 0 } else { self.ends[place - 1] };
-        start..self.ends[place]
+        slots_of(&self.ends, place)
     }
 
     pub(crate) fn id_of(&self, place: u32) -> u64 {
@@ -122,7 +118,12 @@ impl DocumentTable {
     }
 
     /// Makes room for documents of these lengths behind the last place, under ids of the caller's or under insertion numbers.
-    pub(crate) fn reserve(&mut self, lengths: &[usize], ids: Option<&[u64]>) -> Result<NewDocuments> {
+    pub(crate) fn reserve(
+        &mut self,
+        rows: &mut dyn Rows,
+        lengths: &[usize],
+        ids: Option<&[u64]>,
+    ) -> Result<NewDocuments> {
         let count = lengths.len();
         let (ids, first) = match ids {
             Some(ids) => {
@@ -135,35 +136,51 @@ impl DocumentTable {
             }
         };
         let next = (first + count as u64).min(crate::store::ID_LIMIT);
-        self.placed(lengths, ids, next)
+        self.placed(rows, lengths, ids, next)
     }
 
     /// Makes room for new contents of documents, which keep their ids.
-    pub(crate) fn reserve_again(&mut self, lengths: &[usize], ids: &[u64]) -> Result<NewDocuments> {
-        self.placed(lengths, memory::copied(ids)?, self.next)
+    pub(crate) fn reserve_again(
+        &mut self,
+        rows: &mut dyn Rows,
+        lengths: &[usize],
+        ids: &[u64],
+    ) -> Result<NewDocuments> {
+        self.placed(rows, lengths, memory::copied(ids)?, self.next)
     }
 
-    fn placed(&mut self, lengths: &[usize], ids: Vec<u64>, next: u64) -> Result<NewDocuments> {
-        let (count, places) = (lengths.len(), self.ends.len());
-        let mut ends = memory::with_room(count)?;
-        let mut end = u64::from(self.end());
-        for &length in lengths {
-            end += length as u64;
-            Error::check_slots(end)?;
-            ends.push(end as u32);
+    fn placed(
+        &mut self,
+        rows: &mut dyn Rows,
+        lengths: &[usize],
+        ids: Vec<u64>,
+        next: u64,
+    ) -> Result<NewDocuments> {
+        let starts = rows.place_documents(self.end(), lengths)?;
+        let (mut places, mut ends) = (memory::with_room(lengths.len())?, memory::with_room(lengths.len())?);
+        let mut slots = memory::with_room(lengths.iter().sum())?;
+        let mut end = self.end();
+        for (&start, &length) in starts.iter().zip(lengths) {
+            if start > end {
+                memory::reserve_more(&mut ends, 2)?;
+                ends.push(start);
+            }
+            end = start + length as u32;
+            places.push((self.ends.len() + ends.len()) as u32);
+            ends.push(end);
+            slots.extend(start..end);
         }
-        let places = memory::collect(places as u32..(places + count) as u32)?;
         let mut table = None;
         if self.ids.needs_table(&ids, &places) {
             let has_document = |place| self.alive.get(place as usize);
             table = Some(Ids::table(self.ends.len() as u32, has_document)?);
         }
         table.as_mut().unwrap_or(&mut self.ids).reserve(&ids, &places)?;
-        memory::reserve_more(&mut self.ends, count)?;
+        memory::reserve_more(&mut self.ends, ends.len())?;
         let len = self.alive.len();
-        self.alive.resize(len + count)?;
+        self.alive.resize(len + ends.len())?;
         self.alive.resize(len)?;
-        Ok(NewDocuments { ids, places, ends, table, next })
+        Ok(NewDocuments { slots, ids, places, ends, table, next })
     }
 
     /// Notes documents whose tokens lie in their slots by now, with the memory that was reserved for them.
@@ -172,7 +189,7 @@ impl DocumentTable {
             self.ids = table;
         }
         self.documents += new.places.len();
-        self.tokens += u64::from(new.ends.last().copied().unwrap_or(self.end()) - self.end());
+        self.tokens += new.slots.len() as u64;
         self.ids.note(&new.ids, &new.places);
         self.ends.extend_from_slice(&new.ends);
         self.alive.resize(self.ends.len())?;
@@ -205,16 +222,18 @@ impl DocumentTable {
         slots >= SPARSE_TOKENS && (slots - self.tokens) * 10 > slots * 3
     }
 
-    /// The next step of moving documents to the front: the last ones go to the smallest gaps that they fit. None when no document fits a
-    /// gap before it.
-    pub(crate) fn next_move(&self) -> Result<Option<Step>> {
+    /// The next step of moving documents to the front: the last ones go to the smallest gaps of their devices that they fit. None when no
+    /// document fits a gap before it.
+    pub(crate) fn next_move(&self, rows: &dyn Rows) -> Result<Option<Step>> {
         let places = self.places()?;
         let mut gaps = BTreeSet::new();
         let mut end = 0;
         for &place in &places {
             let slots = self.slots(place);
-            if slots.start > end {
-                gaps.insert((slots.start - end, end));
+            while end < slots.start {
+                let until = rows.run_end(end).min(slots.start);
+                gaps.insert((rows.device_of(end), until - end, end));
+                end = until;
             }
             end = slots.end;
         }
@@ -223,12 +242,13 @@ impl DocumentTable {
         for &place in places.iter().rev() {
             let slots = self.slots(place);
             let length = slots.len() as u32;
-            let gap = gaps.range((length, 0)..).next().copied().filter(|&(_, start)| start < slots.start);
+            let device = rows.device_of(slots.start);
+            let gap = gaps.range((device, length, 0)..(device + 1, 0, 0)).next().copied();
             let mut own = slots.start;
-            if let Some((room, start)) = gap {
-                gaps.remove(&(room, start));
+            if let Some((_, room, start)) = gap.filter(|&(_, _, start)| start < slots.start) {
+                gaps.remove(&(device, room, start));
                 if room > length {
-                    gaps.insert((room - length, start + length));
+                    gaps.insert((device, room - length, start + length));
                 }
                 own = start;
                 memory::reserve_more(&mut from, slots.len())?;

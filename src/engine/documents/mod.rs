@@ -15,13 +15,15 @@ pub(crate) mod tokens;
 
 use crate::engine::documents::request::{DocumentRequest, Found};
 use crate::engine::documents::tokens::TokenVectors;
-use crate::engine::rows::contract::Rows;
+use crate::engine::rows::segments::GpuRows;
 use crate::error::Error;
 use crate::future::Boxed;
+use crate::host::HostRows;
 
-/// The documents of largest MaxSim for each query, and those of the same score as the last.
+/// The documents of largest MaxSim for each query, and those of the same score as the last: of tokens on a GPU, on the host, or with their
+/// codes on a GPU.
 pub(crate) fn search<'f>(
-    rows: &'f dyn Rows,
+    (on_gpu, on_host): (Option<&'f GpuRows>, Option<&'f HostRows>),
     queries: &'f TokenVectors<'f>,
     request: &'f DocumentRequest<'f>,
 ) -> Boxed<'f, Found> {
@@ -37,7 +39,7 @@ pub(crate) fn search<'f>(
                 ..Found::default()
             });
         }
-        match (rows.on_gpu().filter(|rows| rows.quantized.is_some() && rows.end() > 0), rows.on_host()) {
+        match (on_gpu.filter(|rows| rows.quantized.is_some() && rows.end() > 0), on_host) {
             (Some(on_gpu), on_host) => on_gpu::search(on_gpu, on_host, queries, request).await,
             (None, Some(rows)) => on_host::search(rows, &queries.fetched().await?, request),
             (None, None) => Err(Error::internal("documents that no engine has")),

@@ -3,6 +3,7 @@
 use crate::engine::rows::segments::GpuRows;
 use crate::error::Result;
 use crate::gpu::{Buffer, Commands, Profile, words};
+use crate::host::documents::slots_of;
 use crate::kernels::{maxsim_pairs, value_of};
 use crate::memory;
 
@@ -82,8 +83,8 @@ impl Pairs<'_> {
     /// A pair as the kernel takes it.
     fn described(&self, (query, place): (usize, u32)) -> [u32; 4] {
         let ends = &self.offsets[query..query + 2];
-        let start = if place == 0 { 0 } else { self.ends[place as usize - 1] };
+        let slots = slots_of(self.ends, place);
         let [first, tokens] = [ends[0] - self.offsets[0], ends[1] - ends[0]].map(|number| number as u32);
-        [first, tokens, start, self.ends[place as usize] - start]
+        [first, tokens, slots.start, slots.len() as u32]
     }
 }

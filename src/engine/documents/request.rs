@@ -1,9 +1,12 @@
 //! The request and the result of a search for documents.
 
+use std::ops::Range;
+
 use crate::engine::documents::cache::DocumentCache;
 use crate::engine::documents::tokens::TokenVectors;
 use crate::error::{Error, Result};
 use crate::gpu::StageTime;
+use crate::host::documents::slots_of;
 use crate::memory;
 use crate::options::Progress;
 
@@ -30,6 +33,11 @@ pub(crate) struct DocumentRequest<'a> {
 }
 
 impl DocumentRequest<'_> {
+    /// The slots of the tokens of a place.
+    pub(in crate::engine) fn slots(&self, place: u32) -> Range<u32> {
+        slots_of(self.ends, place)
+    }
+
     /// The places of the documents that may be found.
     pub(crate) fn found(&self) -> &[u32] {
         self.allowed.unwrap_or(self.places)

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use crate::error::Result;
+use crate::host::documents::slots_of;
 use crate::kernels::BLOCK_ROWS;
 use crate::kernels::maxsim_tile_i8::PlacedBlock;
 use crate::memory;
@@ -24,13 +25,13 @@ pub(super) struct Spans {
 impl Spans {
     /// The spans of the documents in these places of the index, ascending, where each place ends at one of `ends`.
     pub(super) fn new(ends: &[u32], places: &[u32]) -> Result<Self> {
-        let start_of = |place: u32| if place == 0 { 0 } else { ends[place as usize - 1] };
         let mut spans = Self::default();
         memory::reserve(&mut spans.ends, places.len())?;
         memory::reserve(&mut spans.documents, places.len())?;
-        let mut before = places.first().map_or(0, |&first| start_of(first) / BLOCK_ROWS * BLOCK_ROWS);
+        let mut before =
+            places.first().map_or(0, |&first| slots_of(ends, first).start / BLOCK_ROWS * BLOCK_ROWS);
         for &place in places {
-            let (start, end) = (start_of(place), ends[place as usize]);
+            let Range { start, end } = slots_of(ends, place);
             memory::reserve_more(&mut spans.ends, 2)?;
             memory::reserve_more(&mut spans.documents, 2)?;
             memory::reserve_more(&mut spans.blocks, ((end - start) / BLOCK_ROWS + 2) as usize)?;

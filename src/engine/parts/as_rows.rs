@@ -6,6 +6,8 @@ use std::sync::Arc;
 use crate::bits::Bits;
 use crate::engine::device::handle::Device;
 use crate::engine::device::vectors::Vectors;
+use crate::engine::documents::request::{DocumentRequest, Found};
+use crate::engine::documents::tokens::TokenVectors;
 use crate::engine::lists::assign::Assigned;
 use crate::engine::lists::given::GivenCentroids;
 use crate::engine::parts::rows::Parts;
@@ -78,6 +80,21 @@ impl Rows for Parts {
             // One device alone cannot tell that all have too few rows.
             Some(probes) if self.layout.is_some() => Box::pin(self.search_widening(probes, queries, request)),
             _ => self.search_once(queries, request),
+        }
+    }
+
+    fn search_documents<'f>(
+        &'f self,
+        queries: &'f TokenVectors<'f>,
+        request: &'f DocumentRequest<'f>,
+    ) -> Boxed<'f, Found> {
+        Box::pin(self.documents(queries, request))
+    }
+
+    fn place_documents(&mut self, start: u32, lengths: &[usize]) -> Result<Vec<u32>> {
+        match &mut self.layout {
+            Some(layout) => layout.place_documents(start, lengths),
+            None => self.parts[0].place_documents(start, lengths),
         }
     }
 
@@ -177,6 +194,10 @@ impl Rows for Parts {
 
     fn device_of(&self, slot: u32) -> usize {
         self.layout.as_ref().map_or(0, |layout| layout.place(slot).0)
+    }
+
+    fn run_end(&self, slot: u32) -> u32 {
+        self.layout.as_ref().map_or(u32::MAX, |layout| layout.run_end(slot))
     }
 
     fn slots_by_device(&self) -> Vec<Slots<'_>> {

@@ -1,8 +1,9 @@
 //! Which slots of an index lie on which device.
 
 use crate::bits::Bits;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::kernels::BLOCK_ROWS;
+use crate::memory;
 
 /// Slots that are given out together: at least a block, and a 64th of all slots, so that rows that come one by one make few extents.
 const PART_OF_ALL: u64 = 64;
@@ -19,6 +20,12 @@ struct Extent {
     first_there: u32,
     len: u32,
     device: usize,
+}
+
+impl Extent {
+    fn end(&self) -> u64 {
+        u64::from(self.first) + u64::from(self.len)
+    }
 }
 
 /// Slots in extents. Slots keep their places; new ones are given out in proportion to the devices' shares.
@@ -48,7 +55,7 @@ impl Layout {
     }
 
     fn covered(&self) -> u64 {
-        self.extents.last().map_or(0, |last| u64::from(last.first) + u64::from(last.len))
+        self.extents.last().map_or(0, Extent::end)
     }
 
     /// Gives out slots up to `end`, which is below the limit of an index.
@@ -58,16 +65,11 @@ impl Layout {
             return;
         }
         let block = u64::from(BLOCK_ROWS);
-        let unit = (covered / PART_OF_ALL).clamp(block, MOST_AT_ONCE) / block * block;
+        let unit = self.unit();
         let size = (end - covered).max(unit).next_multiple_of(block).min(MOST_SLOTS - covered);
-        let all = (covered + size) as f64;
-        // How far each device is behind its share.
-        let behind: Vec<f64> =
-            self.given.iter().zip(&self.shares).map(|(&given, share)| all * share - given as f64).collect();
+        let behind = self.behind(size);
         if size <= unit {
-            let most = behind.iter().copied().fold(f64::MIN, f64::max);
-            let device = behind.iter().position(|&one| one == most).unwrap_or(0);
-            return self.give(device, size);
+            return self.give(first_of_most(&behind), size);
         }
         let sum: f64 = behind.iter().map(|one| one.max(0.0)).sum();
         let (mut done, mut wanted) = (0, 0.0);
@@ -81,6 +83,46 @@ impl Layout {
         }
     }
 
+    /// The slots that are given out together.
+    fn unit(&self) -> u64 {
+        let block = u64::from(BLOCK_ROWS);
+        (self.covered() / PART_OF_ALL).clamp(block, MOST_AT_ONCE) / block * block
+    }
+
+    /// How far each device will be behind its share when this many slots more are given out.
+    fn behind(&self, size: u64) -> Vec<f64> {
+        let all = (self.covered() + size) as f64;
+        self.given.iter().zip(&self.shares).map(|(&given, share)| all * share - given as f64).collect()
+    }
+
+    /// The first slots of documents with these numbers of tokens, from slot `start` on, each on one device. Gives out the slots that lack.
+    pub(super) fn place_documents(&mut self, start: u32, lengths: &[usize]) -> Result<Vec<u32>> {
+        let tokens: u64 = lengths.iter().map(|&length| length as u64).sum();
+        Error::check_slots(u64::from(start) + tokens)?;
+        self.reach(u64::from(start) + tokens);
+        let (mut starts, mut next) = (memory::with_room(lengths.len())?, start);
+        for &length in lengths {
+            let start = self.run(next, length as u64)?;
+            starts.push(start);
+            next = start + length as u32;
+        }
+        Ok(starts)
+    }
+
+    /// The first of this many neighbouring slots of one device, from slot `start` on.
+    fn run(&mut self, start: u32, length: u64) -> Result<u32> {
+        let from = self.extents.partition_point(|extent| extent.end() <= u64::from(start));
+        let first_of = |extent: &Extent| start.max(extent.first);
+        let fits = |extent: &&Extent| u64::from(first_of(extent)) + length <= extent.end();
+        if let Some(extent) = self.extents[from..].iter().find(fits) {
+            return Ok(first_of(extent));
+        }
+        let size = length.max(self.unit()).next_multiple_of(BLOCK_ROWS.into());
+        Error::check_slots(self.covered() + size)?;
+        self.give(first_of_most(&self.behind(size)), size);
+        self.run(start, length)
+    }
+
     fn give(&mut self, device: usize, len: u64) {
         if len == 0 {
             return;
@@ -91,6 +133,12 @@ impl Layout {
             Some(last) if last.device == device => last.len += len as u32,
             _ => self.extents.push(Extent { first, first_there: there, len: len as u32, device }),
         }
+    }
+
+    /// One past the last of the slots that lie beside this one on its device.
+    pub(super) fn run_end(&self, slot: u32) -> u32 {
+        let after = self.extents.partition_point(|extent| extent.first <= slot);
+        after.checked_sub(1).map_or(u32::MAX, |number| self.extents[number].end() as u32)
     }
 
     /// The device of a slot, and where it lies there.
@@ -123,7 +171,7 @@ impl Layout {
             let len = (extent.len as usize).min(bits.len() - first);
             let own = first / 32..(first + len).div_ceil(32);
             let Extent { device, first_there, .. } = *extent;
-            crate::memory::resize(&mut words[device], first_there as usize / 32, 0)?;
+            memory::resize(&mut words[device], first_there as usize / 32, 0)?;
             words[device].extend_from_slice(&bits.words()[own]);
             lens[device] = first_there as usize + len;
         }
@@ -135,6 +183,12 @@ impl Layout {
         let own = self.extents.iter().filter(move |extent| extent.device == device);
         own.flat_map(|extent| extent.first..extent.first + extent.len)
     }
+}
+
+/// The place of the largest number, the first of equal ones.
+fn first_of_most(numbers: &[f64]) -> usize {
+    let most = numbers.iter().copied().fold(f64::MIN, f64::max);
+    numbers.iter().position(|&one| one == most).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -203,6 +257,27 @@ mod tests {
                 assert!(own.ones_in_order().eq(slots.into_iter().map(|slot| slot as usize)), "{len}");
             }
         }
+        Ok(())
+    }
+
+    #[test]
+    fn every_document_lies_on_one_device() -> Result<()> {
+        let mut layout = Layout::new(vec![1.0; 3]);
+        let mut end = 0;
+        for (batch, count) in [1, 700, 3, 1, 50].into_iter().enumerate() {
+            let lengths: Vec<usize> =
+                (0..count).map(|number| (number * 37 + batch * 411) % 600 + 1).collect();
+            for (start, length) in layout.place_documents(end, &lengths)?.into_iter().zip(lengths) {
+                assert!(start >= end, "{start} behind {end}");
+                end = start + length as u32;
+                let ((device, first), last) = (layout.place(start), layout.place(end - 1));
+                assert_eq!(last, (device, first + length as u32 - 1));
+                assert!(layout.run_end(start) >= end);
+            }
+        }
+        let tokens = layout.given.iter().max().zip(layout.given.iter().min());
+        assert!(tokens.is_some_and(|(most, least)| most - least < u64::from(end) / 10), "{:?}", layout.given);
+        assert!(layout.place_documents(u32::MAX - 200, &[100; 9]).is_err());
         Ok(())
     }
 

@@ -51,10 +51,14 @@ fn summed(of_devices: Vec<Statistics>, queries: fn(u64, u64) -> u64) -> Statisti
         all.on_host |= one.on_host;
         all.devices += one.devices.max(1);
     }
-    let time = |stages: &Vec<StageTime>| stages.iter().map(|stage| stage.time).sum::<std::time::Duration>();
-    let slowest = of_devices.into_iter().map(|one| one.stages).max_by_key(time);
-    all.stages = slowest.unwrap_or_default();
+    all.stages = slowest(of_devices.into_iter().map(|one| one.stages));
     all
+}
+
+/// The stages of the device that took longest.
+pub(super) fn slowest(of_devices: impl Iterator<Item = Vec<StageTime>>) -> Vec<StageTime> {
+    let time = |stages: &Vec<StageTime>| stages.iter().map(|stage| stage.time).sum::<std::time::Duration>();
+    of_devices.max_by_key(time).unwrap_or_default()
 }
 
 /// The results, or one error of several: that of the row or query with the least number, so that it does not depend on how work was

@@ -10,6 +10,9 @@ use crate::bits::Bits;
 use crate::engine::device::handle::Device;
 use crate::engine::device::matrices::DeviceMatrix;
 use crate::engine::device::vectors::Vectors;
+use crate::engine::documents;
+use crate::engine::documents::request::{DocumentRequest, Found};
+use crate::engine::documents::tokens::TokenVectors;
 use crate::engine::lists::assign::Assigned;
 use crate::engine::lists::given::GivenCentroids;
 use crate::engine::parts::devices::Devices;
@@ -102,6 +105,26 @@ pub(crate) trait Rows: Debug + Send + Sync {
         Box::pin(ready(Ok(None)))
     }
 
+    /// The documents of largest MaxSim for each query, and those of the same score as the last, where rows are the tokens of documents.
+    fn search_documents<'f>(
+        &'f self,
+        queries: &'f TokenVectors<'f>,
+        request: &'f DocumentRequest<'f>,
+    ) -> Boxed<'f, Found> {
+        documents::search((self.on_gpu(), self.on_host()), queries, request)
+    }
+
+    /// The first slots of documents with these numbers of tokens, from slot `start` on: those of a document lie side by side on one device.
+    fn place_documents(&mut self, start: u32, lengths: &[usize]) -> Result<Vec<u32>> {
+        let tokens: u64 = lengths.iter().map(|&length| length as u64).sum();
+        Error::check_slots(u64::from(start) + tokens)?;
+        let mut next = start;
+        memory::collect(lengths.iter().map(|&length| {
+            next += length as u32;
+            next - length as u32
+        }))
+    }
+
     /// Whether searches of all rows, or of this many lists a query, are faster together. On the host those that one thread answers are
     /// faster side by side.
     fn gain_together(&self, _probes: Option<u32>) -> bool {
@@ -184,6 +207,11 @@ pub(crate) trait Rows: Debug + Send + Sync {
     /// The device of a slot: rows do not move to slots of others.
     fn device_of(&self, _slot: u32) -> usize {
         0
+    }
+
+    /// One past the last of the slots that lie beside this one on its device.
+    fn run_end(&self, _slot: u32) -> u32 {
+        u32::MAX
     }
 
     /// The slots below the end, device by device; all of them once where all devices have them.

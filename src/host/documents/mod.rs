@@ -45,8 +45,14 @@ pub(crate) struct DocumentRows<'a> {
 impl DocumentRows<'_> {
     /// The slots of a document's tokens.
     fn slots(&self, place: u32) -> Range<usize> {
-        let place = place as usize;
-        let start = if place == 0 { 0 } else { self.ends[place - 1] };
-        start as usize..self.ends[place] as usize
+        let slots = slots_of(self.ends, place);
+        slots.start as usize..slots.end as usize
     }
+}
+
+/// The slots of a place, where each place ends at one of `ends`.
+pub(crate) fn slots_of(ends: &[u32], place: u32) -> Range<u32> {
+    let place = place as usize;
+    let start = if place == 0 { 0 } else { ends[place - 1] };
+    start..ends[place]
 }

@@ -15,7 +15,8 @@ impl MultiVector {
         options: &'s AddOptions<'_>,
     ) -> Boxed<'s, ()> {
         Box::pin(async move {
-            let new = self.documents.reserve(&lengths(documents)?, options.ids)?;
+            let rows = &mut *self.tokens.store_mut()?.rows;
+            let new = self.documents.reserve(rows, &lengths(documents)?, options.ids)?;
             self.put(documents, new, &[], options).await
         })
     }
@@ -36,7 +37,8 @@ impl MultiVector {
             if let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
                 return Err(Error::argument("ids", "each id once", format!("{} twice", pair[0].1)));
             }
-            let new = self.documents.reserve_again(&lengths(documents)?, ids)?;
+            let rows = &mut *self.tokens.store_mut()?.rows;
+            let new = self.documents.reserve_again(rows, &lengths(documents)?, ids)?;
             self.put(documents, new, &old, &AddOptions::new()).await?;
             self.compact_if_sparse().await;
             Ok(())
@@ -63,10 +65,9 @@ impl MultiVector {
         let of_documents = |error: Error| error.for_argument("documents", 0);
         let quantized = self.tokens.taken(&rows).await.map_err(of_documents)?;
         let rows = quantized.as_ref().map_or(rows, Into::into);
-        let slots = memory::collect(new.slots(&self.documents))?;
-        let ids = memory::collect(slots.iter().map(|&slot| u64::from(slot)))?;
+        let ids = memory::collect(new.slots.iter().map(|&slot| u64::from(slot)))?;
         let freed = self.slots_of(old)?;
-        let edit = Edit::put(rows, &Placing { slots: &slots, ids: &ids, freed: &freed });
+        let edit = Edit::put(rows, &Placing { slots: &new.slots, ids: &ids, freed: &freed });
         // Also after an error: the rows may have gone to the host, with other codes.
         self.forget_kept();
         let changed =
@@ -105,7 +106,7 @@ impl MultiVector {
     pub(super) fn boxed_compact(&mut self) -> Boxed<'_, ()> {
         Box::pin(async move {
             self.forget_kept();
-            while let Some(Step { from, to, table }) = self.documents.next_move()? {
+            while let Some(Step { from, to, table }) = self.documents.next_move(&*self.tokens.store.rows)? {
                 let rows = &mut self.tokens.store_mut()?.rows;
                 change(rows, Edit::relocate(&from, &to), &mut |_| ()).await?;
                 self.documents = table;

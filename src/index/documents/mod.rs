@@ -12,10 +12,11 @@ use std::sync::OnceLock;
 
 use crate::elements::{ElementKind, Matrix};
 use crate::engine::{
-    Device, Devices, DocumentCache, DocumentRequest, Found, Scored, TokenVectors, search_documents,
-    token_weights,
+    Device, Devices, DocumentCache, DocumentRequest, Found, Scored, TokenVectors, token_weights,
 };
-use crate::error::{Error, Result};
+#[cfg(doc)]
+use crate::error::Error;
+use crate::error::Result;
 use crate::future::{Boxed, blocking_and_async};
 use crate::index::common::{Common, Settings, resource_methods};
 use crate::index::documents::options::MaxSimOptions;
@@ -75,7 +76,7 @@ impl MultiVectorBuilder {
         /// An empty index.
         ///
         /// # Errors
-        /// [`Error::Argument`] when dim is 0 or above 2^20, for several devices, or for rows in a file; [`Error::Budget`] when the budget exceeds the device's;
+        /// [`Error::Argument`] when dim is 0 or above 2^20, for devices of different kinds, or for rows in a file; [`Error::Budget`] when the budget exceeds the device's;
         /// [`Error::OutOfMemory`].
         pub fn build(self) -> Result<MultiVector> {
             MultiVector::of(self.settings)
@@ -93,10 +94,6 @@ impl MultiVector {
     }
 
     async fn of(mut settings: Settings) -> Result<Self> {
-        let devices = settings.resources.devices.list().len();
-        if devices > 1 {
-            return Err(Error::argument("devices", "one device", devices));
-        }
         if !settings.resources.devices.first()?.is_host() {
             // The screen of documents reads codes.
             settings.quantization = Quantization::Int8;
@@ -162,6 +159,7 @@ impl MultiVector {
         let mut memory = Memory::default();
         self.tokens.store.measure(&mut memory);
         self.documents.measure(&mut memory);
+        self.cache.measure(&mut memory);
         memory
     }
 
@@ -320,7 +318,7 @@ impl MultiVector {
                 profile: options.profile,
             };
             let Found { by_query, bounded, computed, stages } =
-                search_documents(&*self.tokens.store.rows, queries, &request).await?;
+                self.tokens.store.rows.search_documents(queries, &request).await?;
             let statistics = MaxSimStatistics { bounded, computed, stages };
             let mut ranking = Ranking { statistics, ..Ranking::default() };
             for scored in by_query {

@@ -38,10 +38,10 @@ impl FromSaved for MultiVector {
             Error::check_slots(tokens as u64)?;
             let mut index = Self::of(loading.settings(resources, tokens)).await?;
             let lengths = memory::collect(offsets.windows(2).map(|ends| (ends[1] - ends[0]) as usize))?;
-            let new = index.documents.reserve(&lengths, Some(&ids));
+            let store = index.tokens.store_mut()?;
+            let new = index.documents.reserve(&mut *store.rows, &lengths, Some(&ids));
             let new = new.map_err(|error| blame(loading.path(), error))?;
-            let slots = memory::collect(0..tokens as u32)?;
-            loading.fill_rows(index.tokens.store_mut()?, (None, &slots)).await?;
+            loading.fill_rows(store, (None, &new.slots)).await?;
             index.documents.note(new)?;
             index.documents.go_on_with(next);
             Ok(index)

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::Path;
 
 use crate::elements::{ElementKind, Elements, HostVectors, Matrix};
-use crate::engine::Vectors;
+use crate::engine::{Edit, Placing, Vectors, change};
 use crate::error::{Error, Result};
 use crate::files::mismatch;
 use crate::index::common::{Resources, Settings};
@@ -200,7 +200,7 @@ impl<'a> Loading<'a> {
         Ok(())
     }
 
-    /// The same for rows without ids of their own, whose insertion numbers are those of their slots.
+    /// The same for rows without ids of their own, which have the numbers of their slots.
     pub(crate) async fn fill_rows(
         &self,
         store: &mut RowStore,
@@ -222,8 +222,15 @@ impl<'a> Loading<'a> {
                 }
             };
             let range = done..done + rows.rows();
-            let (ids, slots) = (ids.map(|ids| &ids[range.clone()]), &slots[range.clone()]);
-            let added = store.add_at(rows, ids, slots, &mut |_| ()).await;
+            let slots = &slots[range.clone()];
+            let added = match ids {
+                Some(ids) => store.add_at(rows, Some(&ids[range.clone()]), slots, &mut |_| ()).await,
+                None => {
+                    let ids = memory::collect(slots.iter().map(|&slot| u64::from(slot)))?;
+                    let edit = Edit::put(rows, &Placing { slots, ids: &ids, freed: &[] });
+                    change(&mut store.rows, edit, &mut |_| ()).await
+                }
+            };
             added.map_err(|error| blame(self.reader.path(), error.with_rows(|row| done as u64 + row)))?;
             done = range.end;
         }

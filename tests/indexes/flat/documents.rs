@@ -1,14 +1,17 @@
 //! Searches for documents by MaxSim: every answer is compared with a naive one in f64.
 
 use nearfield::{
-    AddOptions, Device, DocumentScore, ElementKind, Error, Matrix, MaxSimOptions, MultiVector, Residency,
-    TokenVectors,
+    AddOptions, Device, Distribution, DocumentScore, ElementKind, Error, Matrix, MaxSimOptions, MultiVector,
+    Residency, TokenVectors,
 };
 
-use crate::common::Engine;
+use test_case::{test_case, test_matrix};
+
+use crate::common::Engine::{self, Adapter, Host};
+use crate::support::devices;
 use nearfield_testing::Random;
 
-const ENGINES: [Engine; 2] = [Engine::Host, Engine::Adapter];
+const ENGINES: [Engine; 2] = [Host, Adapter];
 
 /// Documents or queries, as plain numbers.
 #[derive(Clone)]
@@ -203,64 +206,78 @@ fn filters_weights_and_means_are_those_of_the_definition() -> Result<(), Error> 
     Ok(())
 }
 
-#[test]
-fn an_index_through_any_changes_answers_as_a_new_one_of_the_same_documents() -> Result<(), Error> {
+#[test_matrix([Host], [1, 3], [Distribution::Sharded, Distribution::Replicated])]
+#[test_case(Adapter, 1, Distribution::Sharded)]
+#[test_case(Adapter, 2, Distribution::Sharded)]
+fn an_index_through_any_changes_answers_as_a_new_one_of_the_same_documents(
+    engine: Engine,
+    count: usize,
+    distribution: Distribution,
+) -> Result<(), Error> {
     const DIM: usize = 16;
-    for engine in ENGINES {
-        let Some(device) = engine.device() else { continue };
-        let random = &mut Random::new(4);
-        let mut index = MultiVector::builder(device, DIM).build()?;
-        let mut model: Vec<(u64, Tokens)> = vec![];
-        let query = Tokens::of_topics(random, &[5], DIM);
-        for step in 0..40 {
-            let lengths: Vec<usize> = (0..1 + random.below(30)).map(|_| 1 + random.below(60)).collect();
-            let new = Tokens::of_topics(random, &lengths, DIM);
-            let of = |number: usize| Tokens::new(new.of(number).to_vec(), &[lengths[number]], DIM);
-            match step % 4 {
-                0 | 1 => {
-                    let first = 1000 * step as u64;
-                    let ids: Vec<u64> = (0..lengths.len() as u64).map(|number| first + number).collect();
-                    index.add_with(&new.view(), &AddOptions::new().ids(&ids))?;
-                    model.extend(ids.iter().enumerate().map(|(number, &id)| (id, of(number))));
-                }
-                2 => {
-                    let count = (model.len() * 2 / 5).min(lengths.len() * 4);
-                    let gone: Vec<u64> =
-                        (0..count).map(|_| model.swap_remove(random.below(model.len())).0).collect();
-                    index.remove(&gone)?;
-                    assert!(!index.contains(gone[0]));
-                    assert!(matches!(index.remove(&gone), Err(Error::UnknownId { .. })));
-                }
-                _ => {
-                    let count = lengths.len().min(model.len());
-                    let ids: Vec<u64> = model[..count].iter().map(|(id, _)| *id).collect();
-                    let some = &new.offsets[..=count];
-                    let tokens = nearfield_testing::view(&new.values[..some[count] * DIM], DIM);
-                    index.update(&ids, &TokenVectors::new(tokens, some)?)?;
-                    (0..count).for_each(|number| model[number].1 = of(number));
-                }
+    let Some(devices) = devices(engine, count) else { return Ok(()) };
+    let random = &mut Random::new(4);
+    let mut index = MultiVector::builder(&devices, DIM).distribution(distribution).build()?;
+    let mut model: Vec<(u64, Tokens)> = vec![];
+    let query = Tokens::of_topics(random, &[5], DIM);
+    for step in 0..40 {
+        let lengths: Vec<usize> = (0..1 + random.below(30)).map(|_| 1 + random.below(60)).collect();
+        let new = Tokens::of_topics(random, &lengths, DIM);
+        let of = |number: usize| Tokens::new(new.of(number).to_vec(), &[lengths[number]], DIM);
+        match step % 4 {
+            0 | 1 => {
+                let first = 1000 * step as u64;
+                let ids: Vec<u64> = (0..lengths.len() as u64).map(|number| first + number).collect();
+                index.add_with(&new.view(), &AddOptions::new().ids(&ids))?;
+                model.extend(ids.iter().enumerate().map(|(number, &id)| (id, of(number))));
             }
-            if step % 10 == 9 {
-                index.compact()?;
+            2 => {
+                let count = (model.len() * 2 / 5).min(lengths.len() * 4);
+                let gone: Vec<u64> =
+                    (0..count).map(|_| model.swap_remove(random.below(model.len())).0).collect();
+                index.remove(&gone)?;
+                assert!(!index.contains(gone[0]));
+                assert!(matches!(index.remove(&gone), Err(Error::UnknownId { .. })));
             }
-            assert_eq!(index.len(), model.len());
-            assert_eq!(index.tokens(), model.iter().map(|(_, own)| own.offsets[1] as u64).sum::<u64>());
-            let found = index.search(&query.view(), 7)?;
-            let all: Vec<(u64, f64, f64)> = model
-                .iter()
-                .map(|(id, own)| {
-                    let (score, bound) = score(query.of(0), &[1.0; 5], own.of(0), DIM);
-                    (*id, score, bound)
-                })
-                .collect();
-            check(found.row(0), 7, &all);
+            _ => {
+                let count = lengths.len().min(model.len());
+                let ids: Vec<u64> = model[..count].iter().map(|(id, _)| *id).collect();
+                let some = &new.offsets[..=count];
+                let tokens = nearfield_testing::view(&new.values[..some[count] * DIM], DIM);
+                index.update(&ids, &TokenVectors::new(tokens, some)?)?;
+                (0..count).for_each(|number| model[number].1 = of(number));
+            }
         }
-        for (id, own) in &model {
-            assert_eq!(index.get(*id)?, Matrix::F32(own.values.clone(), DIM));
+        if step % 10 == 9 {
+            index.compact()?;
         }
-        let mut ids: Vec<u64> = model.iter().map(|(id, _)| *id).collect();
-        ids.sort_unstable();
-        assert_eq!(index.ids()?, ids);
+        assert_eq!(index.len(), model.len());
+        assert_eq!(index.tokens(), model.iter().map(|(_, own)| own.offsets[1] as u64).sum::<u64>());
+        let found = index.search(&query.view(), 7)?;
+        let all: Vec<(u64, f64, f64)> = model
+            .iter()
+            .map(|(id, own)| {
+                let (score, bound) = score(query.of(0), &[1.0; 5], own.of(0), DIM);
+                (*id, score, bound)
+            })
+            .collect();
+        check(found.row(0), 7, &all);
+    }
+    for (id, own) in &model {
+        assert_eq!(index.get(*id)?, Matrix::F32(own.values.clone(), DIM));
+    }
+    let mut ids: Vec<u64> = model.iter().map(|(id, _)| *id).collect();
+    ids.sort_unstable();
+    assert_eq!(index.ids()?, ids);
+    let found = index.search_with(&query.view(), &MaxSimOptions::new(9).filter(&ids[20..]))?;
+    let saved = index.to_bytes()?;
+    for devices in [&devices[..1], &devices] {
+        let options = MaxSimOptions::new(9).filter(&ids[20..]);
+        let mut loaded = MultiVector::loader(devices).distribution(distribution).load_bytes(&saved)?;
+        assert_eq!(loaded.search_with(&query.view(), &options)?.row(0), found.row(0));
+        loaded.remove(&ids[..10])?;
+        loaded.add_with(&query.view(), &AddOptions::new().ids(&[3]))?;
+        assert_eq!(loaded.search(&query.view(), 1)?.row(0)[0].id, 3);
     }
     Ok(())
 }
@@ -442,7 +459,7 @@ fn documents_are_found_wherever_their_tokens_are() -> Result<(), Error> {
     let documents = Tokens::of_topics(random, &lengths, 64);
     let queries = Tokens::of_topics(random, &[5, 40], 64);
     let ids: Vec<u64> = (0..120).collect();
-    let Some(device) = Engine::Adapter.device() else { return Ok(()) };
+    let Some(device) = Adapter.device() else { return Ok(()) };
     for residency in [Residency::Auto, Residency::Host, Residency::Streamed] {
         let mut index = MultiVector::builder(device, 64).residency(residency).build()?;
         index.add(&documents.view())?;

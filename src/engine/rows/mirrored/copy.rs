@@ -29,7 +29,7 @@ pub(super) struct HostCopy {
     /// The time of a launch and a readback there; a search takes longer.
     latency: OnceLock<Duration>,
     crossover: Crossover,
-    is_fallback: bool,
+    pub(super) is_fallback: bool,
 }
 
 impl HostCopy {

@@ -9,6 +9,8 @@ use std::sync::Arc;
 use crate::bits::Bits;
 use crate::engine::device::handle::Device;
 use crate::engine::device::vectors::Vectors;
+use crate::engine::documents::request::{DocumentRequest, Found};
+use crate::engine::documents::tokens::TokenVectors;
 use crate::engine::lists::assign::Assigned;
 use crate::engine::lists::given::GivenCentroids;
 use crate::engine::rows::change::{MirroredChange, Prepared, RowChange};
@@ -129,6 +131,25 @@ impl Rows for MirroredRows {
             Some(copy) => Box::pin(copy.search(&*self.rows, queries, request)),
             None => self.rows.search(queries, request),
         }
+    }
+
+    fn search_documents<'f>(
+        &'f self,
+        queries: &'f TokenVectors<'f>,
+        request: &'f DocumentRequest<'f>,
+    ) -> Boxed<'f, Found> {
+        Box::pin(async move {
+            match (self.rows.search_documents(queries, request).await, &self.copy) {
+                (Err(error), Some(copy)) if copy.is_fallback && error.is_of_device() => {
+                    copy.rows.search_documents(queries, request).await
+                }
+                (found, _) => found,
+            }
+        })
+    }
+
+    fn place_documents(&mut self, start: u32, lengths: &[usize]) -> Result<Vec<u32>> {
+        self.rows.place_documents(start, lengths)
     }
 
     fn gain_together(&self, probes: Option<u32>) -> bool {
@@ -260,6 +281,10 @@ impl Rows for MirroredRows {
 
     fn device_of(&self, slot: u32) -> usize {
         self.rows.device_of(slot)
+    }
+
+    fn run_end(&self, slot: u32) -> u32 {
+        self.rows.run_end(slot)
     }
 
     fn slots_by_device(&self) -> Vec<Slots<'_>> {

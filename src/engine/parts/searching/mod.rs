@@ -1,6 +1,9 @@
 //! Searches of an index on several devices.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+mod documents;
+mod replicas;
+
+use std::ops::Range;
 
 use crate::elements::HostVectors;
 use crate::engine::device::vectors::Vectors;
@@ -13,6 +16,7 @@ use crate::engine::search::plan::Plan;
 use crate::engine::search::request::{SearchRequest, SearchResult};
 use crate::error::{Error, Result};
 use crate::future::Boxed;
+use crate::options::Progress;
 use crate::options::distribution::Distribution;
 
 /// Queries that are worth another replica's launches, or another thread: with fewer, one replica answers all, and one thread waits for all
@@ -23,9 +27,8 @@ const LEAST_QUERIES: usize = 32;
 fn notes<'a>(
     devices: usize,
     counts: &'a Counts,
-    request: &SearchRequest<'a>,
+    progress: Option<Progress<'a>>,
 ) -> Vec<impl Fn(usize) + Send + Sync + use<'a>> {
-    let progress = request.progress;
     let note = |device| {
         move |answered| {
             let told = counts.note(device, answered);
@@ -35,25 +38,9 @@ fn notes<'a>(
     (0..devices).map(note).collect()
 }
 
-/// Counts a search among those that a device runs.
-struct Busy<'a>(&'a AtomicUsize);
-
-impl<'a> Busy<'a> {
-    fn new(count: &'a AtomicUsize) -> Self {
-        count.fetch_add(1, Ordering::Relaxed);
-        Self(count)
-    }
-}
-
-impl Drop for Busy<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 impl Parts {
     /// What each device that is not lost comes to, whose places `work` is told.
-    pub(super) async fn on_live<'f, T: Send + 'f>(
+    pub(in crate::engine::parts) async fn on_live<'f, T: Send + 'f>(
         &'f self,
         work: impl Fn(usize) -> Boxed<'f, T>,
     ) -> Result<Vec<T>> {
@@ -62,7 +49,7 @@ impl Parts {
     }
 
     /// Searches on all devices. Distances of L2 are its squares still.
-    pub(super) fn search_once<'f>(
+    pub(in crate::engine::parts) fn search_once<'f>(
         &'f self,
         queries: &'f Vectors<'f>,
         request: &'f SearchRequest<'f>,
@@ -84,7 +71,7 @@ impl Parts {
         let allowed = request.allowed.map(|allowed| self.allowed(allowed)).transpose()?;
         // Each answers all queries.
         let counts = Counts::new(self.parts.len(), |all| all.into_iter().min().unwrap_or(0));
-        let notes = notes(self.parts.len(), &counts, request);
+        let notes = notes(self.parts.len(), &counts, request.progress);
         let (count, queries) = (queries.rows(), Vectors::from(queries));
         let works = self.parts.iter().enumerate().map(|(device, rows)| -> Work<'_, SearchResult> {
             let allowed = allowed.as_ref().map(|allowed| &allowed[device]);
@@ -113,72 +100,29 @@ impl Parts {
         split.into_iter().zip(self.parts.iter().map(|part| part.end())).map(of_device).collect()
     }
 
-    /// Divides queries among the devices that are left. Where one is lost meanwhile, the others answer its queries.
     async fn search_replicas(
         &self,
         queries: HostVectors<'_>,
         request: &SearchRequest<'_>,
     ) -> Result<SearchResult> {
-        let count = queries.rows();
-        let live = self.live();
-        let mut open = match live.len() {
-            0 => return Err(self.none_left()),
-            devices if count < LEAST_QUERIES * devices.min(2) => {
-                // The one with the least to do.
-                let busy = |place: &&usize| self.busy[**place].load(Ordering::Relaxed);
-                let place = live.iter().min_by_key(busy).copied().unwrap_or(0);
-                vec![(place, 0..count)]
-            }
-            devices => {
-                let used = devices.min(count / LEAST_QUERIES);
-                let start = |part: usize| count * part / used;
-                let parts = live[..used].iter().enumerate();
-                parts.map(|(part, &place)| (place, start(part)..start(part + 1))).collect()
-            }
-        };
         let counts = Counts::new(self.parts.len(), |all| all.into_iter().sum());
-        let notes = notes(self.parts.len(), &counts, request);
-        let mut done: Vec<(usize, SearchResult)> = vec![];
-        loop {
-            let works = open.iter().map(|(device, range)| -> Work<'_, SearchResult> {
-                let (device, queries) = (*device, Vectors::from(queries.slice(range.clone())));
-                let busy = Busy::new(&self.busy[device]);
-                let progress = request.progress.map(|_| &notes[device] as _);
-                let request = SearchRequest { progress, ..*request };
-                let work = async move {
-                    let _busy = busy;
-                    self.parts[device].search(&queries, &request).await
-                };
-                (self.engine(device), Box::pin(work))
-            });
-            let results = together(works.collect()).await;
-            let (mut again, mut errors) = (vec![], vec![]);
-            for ((device, range), result) in open.into_iter().zip(results) {
-                match self.noted(device, result) {
-                    Ok(found) => done.push((range.start, found)),
-                    Err(error @ Error::DeviceLost { .. }) if self.live().is_empty() => {
-                        errors.push(Err(error))
-                    }
-                    Err(Error::DeviceLost { .. }) => again.push(range),
-                    Err(error) => errors.push(Err(error.with_rows(|row| range.start as u64 + row))),
-                }
-            }
-            all_or_first::<()>(errors)?;
-            if again.is_empty() {
-                break;
-            }
-            let left = self.live();
-            if left.is_empty() {
-                return Err(self.none_left());
-            }
-            open = again.into_iter().enumerate().map(|(n, range)| (left[n % left.len()], range)).collect();
-        }
-        done.sort_by_key(|(start, _)| *start);
-        joined(done.into_iter().map(|(_, found)| found).collect())
+        let notes = notes(self.parts.len(), &counts, request.progress);
+        let work = |device: usize, range: Range<usize>| -> Boxed<'_, SearchResult> {
+            let progress = request.progress.map(|_| &notes[device] as _);
+            let (request, queries) =
+                (SearchRequest { progress, ..*request }, Vectors::from(queries.slice(range)));
+            Box::pin(async move { self.parts[device].search(&queries, &request).await })
+        };
+        joined(self.on_replicas((queries.rows(), LEAST_QUERIES), work).await?)
     }
 
     /// The plan of the device that has most to do.
-    pub(super) fn longest_plan(&self, queries: usize, k: usize, budget: u64) -> Result<Plan> {
+    pub(in crate::engine::parts) fn longest_plan(
+        &self,
+        queries: usize,
+        k: usize,
+        budget: u64,
+    ) -> Result<Plan> {
         let most = (0..self.parts.len()).max_by_key(|&place| self.parts[place].end()).unwrap_or(0);
         let own = match self.distribution {
             Distribution::Sharded => queries,
