@@ -100,6 +100,11 @@ impl DocumentTable {
         slots_of(&self.ends, place)
     }
 
+    /// The place of the document that has a token in this slot.
+    pub(crate) fn place_at(&self, slot: u32) -> u32 {
+        self.ends.partition_point(|&end| end <= slot) as u32
+    }
+
     pub(crate) fn id_of(&self, place: u32) -> u64 {
         self.ids.of(place)
     }

@@ -60,6 +60,21 @@ pub(crate) struct Found {
     pub(crate) stages: Vec<StageTime>,
 }
 
+impl Found {
+    /// Appends what other queries found.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.by_query.extend(other.by_query);
+        self.bounded += other.bounded;
+        self.computed += other.computed;
+        for stage in other.stages {
+            match self.stages.iter_mut().find(|own| own.stage == stage.stage) {
+                Some(own) => (own.time, own.passes) = (own.time + stage.time, own.passes + stage.passes),
+                None => self.stages.push(stage),
+            }
+        }
+    }
+}
+
 /// The weights of the tokens of queries: the caller's, or 1. With `mean` they are divided by their sum, query by query.
 pub(crate) fn weights(queries: &TokenVectors<'_>, given: Option<&[f32]>, mean: bool) -> Result<Vec<f32>> {
     let tokens = queries.tokens();

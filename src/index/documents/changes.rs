@@ -65,6 +65,7 @@ impl MultiVector {
         let of_documents = |error: Error| error.for_argument("documents", 0);
         let quantized = self.tokens.taken(&rows).await.map_err(of_documents)?;
         let rows = quantized.as_ref().map_or(rows, Into::into);
+        self.list(rows, &new.slots).await.map_err(of_documents)?;
         let ids = memory::collect(new.slots.iter().map(|&slot| u64::from(slot)))?;
         let freed = self.slots_of(old)?;
         let edit = Edit::put(rows, &Placing { slots: &new.slots, ids: &ids, freed: &freed });
@@ -72,9 +73,13 @@ impl MultiVector {
         self.forget_kept();
         let changed =
             change(&mut self.tokens.store_mut()?.rows, edit, &mut |tokens| options.report(tokens)).await;
-        changed.map_err(of_documents)?;
+        if let Err(error) = changed {
+            self.unlist(&new.slots).await;
+            return Err(of_documents(error));
+        }
         self.documents.note(new)?;
         self.documents.vacate(old);
+        self.unlist(&freed).await;
         Ok(())
     }
 
@@ -98,6 +103,7 @@ impl MultiVector {
             self.forget_kept();
             change(&mut self.tokens.store_mut()?.rows, Edit::release(&freed), &mut |_| ()).await?;
             self.documents.forget(&places);
+            self.unlist(&freed).await;
             self.compact_if_sparse().await;
             Ok(())
         })
@@ -110,6 +116,7 @@ impl MultiVector {
                 let rows = &mut self.tokens.store_mut()?.rows;
                 change(rows, Edit::relocate(&from, &to), &mut |_| ()).await?;
                 self.documents = table;
+                self.relist(&from, &to).await;
             }
             self.tokens.store_mut()?.rows.shrink()
         })

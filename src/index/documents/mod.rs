@@ -1,6 +1,7 @@
 //! `MultiVector`: exact search for documents of several token vectors each, by MaxSim.
 
 mod changes;
+mod lists;
 pub(crate) mod options;
 mod persist;
 pub(crate) mod ranking;
@@ -18,10 +19,11 @@ use crate::engine::{
 use crate::error::Error;
 use crate::error::Result;
 use crate::future::{Boxed, blocking_and_async};
-use crate::index::common::{Common, Settings, resource_methods};
+use crate::index::common::{Common, Resources, Settings, resource_methods};
 use crate::index::documents::options::MaxSimOptions;
 use crate::index::documents::ranking::{DocumentScore, MaxSimStatistics, Ranking};
 use crate::index::face::saving_methods;
+use crate::index::ivf::Ivf;
 use crate::index::loader::Loader;
 use crate::index::quantizing::element_methods;
 use crate::memory;
@@ -60,6 +62,10 @@ pub struct MultiVector {
     /// The places that have a document, and what a GPU has of them, until they change.
     places: OnceLock<Vec<u32>>,
     cache: DocumentCache,
+    /// All tokens once more, in lists.
+    lists: Option<Ivf>,
+    /// As the caller gave them.
+    resources: Resources,
 }
 
 /// Options of a new [`MultiVector`]. Made by [`MultiVector::builder`].
@@ -98,11 +104,14 @@ impl MultiVector {
             // The screen of documents reads codes.
             settings.quantization = Quantization::Int8;
         }
+        let resources = settings.resources.clone();
         Ok(Self {
             tokens: settings.open().await?,
             documents: DocumentTable::default(),
             places: OnceLock::new(),
             cache: DocumentCache::default(),
+            lists: None,
+            resources,
         })
     }
 
@@ -119,6 +128,12 @@ impl MultiVector {
     /// How many tokens all documents have.
     pub fn tokens(&self) -> u64 {
         self.documents.tokens()
+    }
+
+    /// How many lists of tokens there are: none before [`build_lists`](Self::build_lists), and after a change that they could not follow for lack
+    /// of memory or a device.
+    pub fn lists(&self) -> usize {
+        self.lists.as_ref().map_or(0, Ivf::lists)
     }
 
     /// Elements of a token.
@@ -160,6 +175,10 @@ impl MultiVector {
         self.tokens.store.measure(&mut memory);
         self.documents.measure(&mut memory);
         self.cache.measure(&mut memory);
+        if let Some(lists) = &self.lists {
+            lists.common().store.measure(&mut memory);
+            lists.measure_lists(&mut memory);
+        }
         memory
     }
 
@@ -226,6 +245,28 @@ impl MultiVector {
         }
         async compact_async;
 
+        /// Puts the tokens into lists around centroids, which are trained on a sample of them: searches with
+        /// [`MaxSimOptions::probes`] then score only the documents that have a token near to one of the query's. [`Ivf::recommend`] tells a good
+        /// number of lists for [`tokens`](Self::tokens). Lists take about a byte an element and follow all changes; where they are built
+        /// again, others take their place.
+        ///
+        /// # Errors
+        /// [`Error::Argument`] for no lists, or more than tokens; [`Error::OutOfMemory`]; otherwise as [`KMeans::train`](crate::KMeans::train).
+        ///
+        /// ```
+        /// use nearfield::{Device, MaxSimOptions, MultiVector, TokenVectors};
+        /// let mut index = MultiVector::builder(&Device::host(), 1).build()?;
+        /// index.add(&TokenVectors::new(&[[1.0f32], [-2.0], [3.0]], &[0, 1, 2, 3])?)?;
+        /// index.build_lists(2)?;
+        /// let found = index.search_with(&(&[2.0f32]).into(), &MaxSimOptions::new(1).probes(1))?;
+        /// assert_eq!((found.row(0)[0].id, found.row(0)[0].score), (2, 6.0));
+        /// # Ok::<(), nearfield::Error>(())
+        /// ```
+        pub fn build_lists(&mut self, lists: usize) -> Result<()> {
+            self.boxed_build_lists(lists)
+        }
+        async build_lists_async;
+
         /// The tokens of a document, `[tokens, dim]`, of the index's type.
         ///
         /// # Errors
@@ -287,6 +328,12 @@ impl MultiVector {
         })
     }
 
+    /// The documents of largest score among those that a request allows.
+    async fn found(&self, queries: &TokenVectors<'_>, request: DocumentRequest<'_>) -> Result<Found> {
+        let k = request.k.min(request.found().len()).max(1);
+        self.tokens.store.rows.search_documents(queries, &DocumentRequest { k, ..request }).await
+    }
+
     fn boxed_search<'s>(
         &'s self,
         queries: &'s TokenVectors<'_>,
@@ -305,20 +352,34 @@ impl MultiVector {
                 }
             };
             let allowed = options.filter.map(|filter| self.documents.allowed(&filter)).transpose()?;
-            let count = allowed.as_ref().map_or(places.len(), Vec::len);
-            let request = DocumentRequest {
+            let mut request = DocumentRequest {
                 ends: self.documents.ends(),
                 places,
                 allowed: allowed.as_deref(),
                 cache: &self.cache,
-                k: options.k.min(count).max(1),
+                k: options.k,
                 weights: &weights,
                 budget: self.tokens.budget,
                 progress: options.progress,
                 profile: options.profile,
             };
-            let Found { by_query, bounded, computed, stages } =
-                self.tokens.store.rows.search_documents(queries, &request).await?;
+            let found = match options.probes {
+                None => self.found(queries, request).await?,
+                Some(_) => {
+                    let queries = queries.fetched().await?;
+                    let nominated = self.nominated(&queries, allowed.as_deref(), &options).await?;
+                    let mut all = Found::default();
+                    for (query, places) in nominated.iter().enumerate() {
+                        let tokens = queries.offsets()[query]..queries.offsets()[query + 1];
+                        (request.allowed, request.weights) = (Some(&places[..]), &weights[tokens]);
+                        request.progress = None;
+                        all.add(self.found(&queries.slice(query..query + 1)?, request).await?);
+                        options.progress.into_iter().for_each(|progress| progress(query + 1));
+                    }
+                    all
+                }
+            };
+            let Found { by_query, bounded, computed, stages } = found;
             let statistics = MaxSimStatistics { bounded, computed, stages };
             let mut ranking = Ranking { statistics, ..Ranking::default() };
             for scored in by_query {

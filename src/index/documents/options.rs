@@ -23,6 +23,10 @@ pub struct MaxSimOptions<'a> {
     pub weights: Option<&'a [f32]>,
     /// Whether weights are divided by their sum, query by query: scores of queries of different lengths can then be compared.
     pub mean: bool,
+    /// Lists of tokens that each token of a query probes; none to search all documents. See [`MultiVector::build_lists`](crate::MultiVector::build_lists).
+    pub probes: Option<usize>,
+    /// With probes: how many tokens each token of a query finds, whose documents are then scored. Default: 64.
+    pub candidates_per_token: usize,
     /// Whether the stages are timed on the device: see [`MaxSimStatistics::stages`](crate::MaxSimStatistics::stages).
     pub profile: bool,
     /// Called with the number of queries answered so far.
@@ -32,7 +36,16 @@ pub struct MaxSimOptions<'a> {
 impl<'a> MaxSimOptions<'a> {
     /// The k documents of largest score.
     pub fn new(k: usize) -> Self {
-        Self { k, filter: None, weights: None, mean: false, profile: false, progress: None }
+        Self {
+            k,
+            filter: None,
+            weights: None,
+            mean: false,
+            probes: None,
+            candidates_per_token: 64,
+            profile: false,
+            progress: None,
+        }
     }
 
     /// Sets the documents that may be found: see [`Filter`].
@@ -47,6 +60,10 @@ impl<'a> MaxSimOptions<'a> {
         weights: &'a [f32] => Some;
         /// Sets whether scores are means over a query's tokens, by their weights.
         mean: bool;
+        /// Scores only documents of which a list has a token near to one of the query's. This many lists are probed per token of a query.
+        probes: usize => Some;
+        /// Sets how many tokens each token of a query finds in the lists it probes, whose documents are then scored.
+        candidates_per_token: usize;
         /// Sets whether the stages are timed on the device.
         profile: bool;
         /// Calls `progress` with the number of queries answered so far.
@@ -61,6 +78,8 @@ impl fmt::Debug for MaxSimOptions<'_> {
             .field("filter", &self.filter)
             .field("weights", &self.weights.map(<[f32]>::len))
             .field("mean", &self.mean)
+            .field("probes", &self.probes)
+            .field("candidates_per_token", &self.candidates_per_token)
             .finish_non_exhaustive()
     }
 }

@@ -22,7 +22,12 @@ impl MultiVector {
                 end += self.documents.slots(place).len() as u64;
                 end
             }));
-            let documents = Some(SavedDocuments { ids, offsets, next: self.documents.next_number() });
+            let centroids = match &self.lists {
+                Some(lists) => Some(lists.common().store.rows.centroids().await?),
+                None => None,
+            };
+            let next = self.documents.next_number();
+            let documents = Some(SavedDocuments { ids, offsets, next, centroids });
             Ok(Saving { common: &self.tokens, slots, lists: None, documents })
         })
     }
@@ -33,7 +38,7 @@ impl FromSaved for MultiVector {
 
     fn from_saved(loading: Loading<'_>, resources: Resources) -> Boxed<'_, Self> {
         Box::pin(async move {
-            let SavedDocuments { ids, offsets, next } = loading.documents()?;
+            let SavedDocuments { ids, offsets, next, centroids } = loading.documents()?;
             let tokens = loading.about.rows;
             Error::check_slots(tokens as u64)?;
             let mut index = Self::of(loading.settings(resources, tokens)).await?;
@@ -44,6 +49,9 @@ impl FromSaved for MultiVector {
             loading.fill_rows(store, (None, &new.slots)).await?;
             index.documents.note(new)?;
             index.documents.go_on_with(next);
+            if let Some(centroids) = centroids {
+                index.attach_lists(&centroids).await?;
+            }
             Ok(index)
         })
     }

@@ -88,6 +88,10 @@ impl<'a> Reader<'a> {
         self.header.tensors().iter().map(|(name, info)| (name.clone(), bytes(info))).collect()
     }
 
+    pub(crate) fn has_tensor(&self, name: &str) -> bool {
+        self.header.tensors().iter().any(|(own, _)| own == name)
+    }
+
     /// Whether the metadata has a key.
     pub(crate) fn has(&self, key: &str) -> bool {
         self.header.get(key).is_some()

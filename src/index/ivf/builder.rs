@@ -136,16 +136,24 @@ impl<'a> IvfBuilder<'a> {
                 let centroids = means.run(device, sample).await?.training.centroids().await?;
                 return Ivf::of_file(settings, vectors, &centroids, lists).await;
             }
-            let mut common = settings.open().await?;
-            check_sample(common.dim)?;
-            let centroids = means.run(&common.device, sample).await?.training.centroids().await?;
-            common.attach_lists(&centroids).await?;
-            Ok(Ivf::of(common, Pages::new(lists)))
+            settings.shape()?;
+            check_sample(settings.dim)?;
+            let device = settings.resources.devices.first()?.clone();
+            let centroids = means.run(&device, sample).await?.training.centroids().await?;
+            Ivf::around(settings, &centroids).await
         })
     }
 }
 
 impl Ivf {
+    /// An index without rows, its lists around these centroids, `[lists, dim]`.
+    pub(crate) async fn around(settings: Settings, centroids: &[f32]) -> Result<Self> {
+        let lists = centroids.len() / settings.metric.dim_of_centroids(settings.dim).max(1);
+        let mut common = settings.open().await?;
+        common.attach_lists(centroids).await?;
+        Ok(Self::of(common, Pages::new(lists)))
+    }
+
     #[cfg(not(target_arch = "wasm32"))]
     /// The index of a file's rows, in the lists of their nearest centroids.
     async fn of_file(

@@ -17,7 +17,7 @@ pub(super) const PIECE_IDS: usize = 1 << 16;
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct SavedIndex {
-    /// The lists of an [`Ivf`](crate::Ivf); none for another index.
+    /// The lists of an [`Ivf`](crate::Ivf), or of the tokens of documents; none for an index without lists.
     pub lists: Option<usize>,
     /// The documents of a [`MultiVector`](crate::MultiVector), whose rows are their tokens; none for another index.
     pub documents: Option<usize>,
@@ -54,7 +54,11 @@ impl SavedIndex {
             let row = if are_codes { 0 } else { RowLayout::padded(elements, dim).row_bytes() };
             vectors * (row + STORED_BYTES) + if is_quantized { integers } else { 0 }
         };
-        let of_rows = of(slots, self.elements, self.dim);
+        let mut of_rows = of(slots, self.elements, self.dim);
+        if let (Some(_), true) = (self.documents, lists > 0) {
+            // Tokens lie in lists as integers, beside those of the documents.
+            of_rows = of(self.rows as u64, self.elements, self.dim) + of(slots, ElementKind::I8, self.dim);
+        }
         of_rows + of(lists, ElementKind::F32, self.metric.dim_of_centroids(self.dim))
     }
 }
@@ -87,6 +91,8 @@ pub(crate) struct SavedDocuments {
     /// Where the tokens of each begin among the rows of the file, and the end of the last: `[documents + 1]`.
     pub(crate) offsets: Vec<u64>,
     pub(crate) next: u64,
+    /// The centroids of lists of tokens, `[lists, dim]`; none without lists.
+    pub(crate) centroids: Option<Vec<f32>>,
 }
 
 /// The lists of an index.

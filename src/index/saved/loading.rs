@@ -50,7 +50,8 @@ impl SavedIndex {
     /// As [`SavedIndex::read`].
     pub fn list_sizes(path: impl AsRef<Path>) -> Result<Option<Vec<u64>>> {
         let loading = Loading::new(Reader::open(path.as_ref())?, &SavedKind::ALL)?;
-        let offsets = loading.about.lists.map(|lists| loading.offsets(lists)).transpose()?;
+        let lists = loading.about.lists.filter(|_| loading.about.documents.is_none());
+        let offsets = lists.map(|lists| loading.offsets(lists)).transpose()?;
         Ok(offsets.map(|offsets| offsets.windows(2).map(|ends| ends[1] - ends[0]).collect()))
     }
 }
@@ -94,9 +95,14 @@ impl<'a> Loading<'a> {
             return Err(mismatch(reader.path(), needed, dim.to_string()));
         }
         // The centroids' type is checked where they are read.
-        let lists = match kind {
-            SavedKind::Ivf => Some(reader.rows("centroids", metric.dim_of_centroids(dim))?.1),
-            _ => None,
+        let has_lists = match kind {
+            SavedKind::Flat => false,
+            SavedKind::Ivf => true,
+            SavedKind::MultiVector => reader.has_tensor("centroids"),
+        };
+        let lists = match has_lists {
+            true => Some(reader.rows("centroids", metric.dim_of_centroids(dim))?.1),
+            false => None,
         };
         let parts = reader.parts();
         let about = SavedIndex {
@@ -152,14 +158,19 @@ impl<'a> Loading<'a> {
                 format!("tensor document_offsets that ascends from 0 to {rows}, the number of tokens");
             return Err(mismatch(self.reader.path(), needed, "another"));
         }
-        Ok(SavedDocuments { ids, offsets, next: self.about.next })
+        let centroids = self.about.lists.map(|lists| self.centroids(lists)).transpose()?;
+        Ok(SavedDocuments { ids, offsets, next: self.about.next, centroids })
     }
 
     /// The lists, whose offsets ascend from 0 to the number of rows.
     pub(crate) fn lists(&self) -> Result<SavedLists> {
-        let (dim, path) = (self.about.metric.dim_of_centroids(self.about.dim), self.reader.path());
         let lists = self.about.lists.unwrap_or(0);
-        let offsets = self.offsets(lists)?;
+        Ok(SavedLists { offsets: self.offsets(lists)?, centroids: self.centroids(lists)? })
+    }
+
+    /// The centroids of lists, `[lists, dim]`.
+    fn centroids(&self, lists: usize) -> Result<Vec<f32>> {
+        let (dim, path) = (self.about.metric.dim_of_centroids(self.about.dim), self.reader.path());
         let mut pieces = self.reader.tensor("centroids", Dtype::F32, &[lists, dim], PIECE_BYTES)?;
         let mut centroids = vec![];
         while let Some(piece) = pieces.next_piece()? {
@@ -176,7 +187,7 @@ impl<'a> Loading<'a> {
             let found = format!("a longer one of list {list}");
             return Err(mismatch(path, "centroids no longer than 2^51", found));
         }
-        Ok(SavedLists { offsets, centroids })
+        Ok(centroids)
     }
 
     /// Where each list starts, and the end of the last, `[lists + 1]`.

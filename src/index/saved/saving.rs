@@ -56,8 +56,10 @@ impl Saving<'_> {
             metadata.push(("quantises", "yes".to_owned()));
         }
         let rows = self.slots.len();
-        let lists = self.lists.as_ref().map_or(0, |lists| lists.offsets.len() - 1);
+        let of_tokens = self.documents.as_ref().and_then(|documents| documents.centroids.as_ref());
+        let centroids = self.lists.as_ref().map(|lists| &lists.centroids).or(of_tokens);
         let dim_of_centroids = common.metric.dim_of_centroids(common.dim);
+        let lists = centroids.map_or(0, |centroids| centroids.len() / dim_of_centroids);
         let (offsets_shape, centroids_shape) = ([lists + 1], [lists, dim_of_centroids]);
         let documents = self.documents.as_ref().map(|documents| documents.ids.len());
         let (ids_shape, rows_shape) = ([documents.unwrap_or(rows)], [rows, common.dim]);
@@ -65,6 +67,8 @@ impl Saving<'_> {
         let mut tensors: Vec<(&str, Dtype, &[usize])> = vec![("ids", Dtype::U64, &ids_shape)];
         if self.lists.is_some() {
             tensors.push(("list_offsets", Dtype::U64, &offsets_shape));
+        }
+        if centroids.is_some() {
             tensors.push(("centroids", Dtype::F32, &centroids_shape));
         }
         if self.documents.is_some() {
@@ -79,10 +83,14 @@ impl Saving<'_> {
         }
         if let Some(lists) = &self.lists {
             writer.write("list_offsets", bytemuck::cast_slice(&lists.offsets))?;
-            writer.write("centroids", bytemuck::cast_slice(&lists.centroids))?;
         }
-        if let Some(SavedDocuments { ids, offsets, .. }) = &self.documents {
+        if let Some(SavedDocuments { ids, .. }) = &self.documents {
             writer.write("ids", bytemuck::cast_slice(ids))?;
+        }
+        if let Some(centroids) = centroids {
+            writer.write("centroids", bytemuck::cast_slice(centroids))?;
+        }
+        if let Some(SavedDocuments { offsets, .. }) = &self.documents {
             writer.write("document_offsets", bytemuck::cast_slice(offsets))?;
         }
         for slots in self.slots.chunks(common.piece()) {

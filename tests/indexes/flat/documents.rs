@@ -5,7 +5,7 @@ use nearfield::{
     Residency, TokenVectors,
 };
 
-use test_case::{test_case, test_matrix};
+use test_case::test_matrix;
 
 use crate::common::Engine::{self, Adapter, Host};
 use crate::support::devices;
@@ -251,6 +251,9 @@ fn an_index_through_any_changes_answers_as_a_new_one_of_the_same_documents(
         if step % 10 == 9 {
             index.compact()?;
         }
+        if step == 8 {
+            index.build_lists(8)?;
+        }
         assert_eq!(index.len(), model.len());
         assert_eq!(index.tokens(), model.iter().map(|(_, own)| own.offsets[1] as u64).sum::<u64>());
         let found = index.search(&query.view(), 7)?;
@@ -262,7 +265,13 @@ fn an_index_through_any_changes_answers_as_a_new_one_of_the_same_documents(
             })
             .collect();
         check(found.row(0), 7, &all);
+        if engine == Host && step >= 8 {
+            // All lists and all their tokens: lists followed every change.
+            let options = MaxSimOptions::new(7).probes(8).candidates_per_token(index.tokens() as usize);
+            assert_eq!(index.search_with(&query.view(), &options)?.row(0), found.row(0));
+        }
     }
+    assert_eq!(index.lists(), 8);
     for (id, own) in &model {
         assert_eq!(index.get(*id)?, Matrix::F32(own.values.clone(), DIM));
     }
@@ -275,6 +284,7 @@ fn an_index_through_any_changes_answers_as_a_new_one_of_the_same_documents(
         let options = MaxSimOptions::new(9).filter(&ids[20..]);
         let mut loaded = MultiVector::loader(devices).distribution(distribution).load_bytes(&saved)?;
         assert_eq!(loaded.search_with(&query.view(), &options)?.row(0), found.row(0));
+        assert_eq!(loaded.lists(), 8);
         loaded.remove(&ids[..10])?;
         loaded.add_with(&query.view(), &AddOptions::new().ids(&[3]))?;
         assert_eq!(loaded.search(&query.view(), 1)?.row(0)[0].id, 3);
@@ -493,6 +503,47 @@ fn the_memory_of_documents_that_are_gone_is_used_again() -> Result<(), Error> {
             assert!(index.memory().total() <= most, "{} after {turn} turns", index.memory());
         }
         assert_eq!(index.len(), 200);
+    }
+    Ok(())
+}
+
+#[test]
+fn lists_nominate_most_of_the_documents_of_largest_score() -> Result<(), Error> {
+    const DIM: usize = 32;
+    let random = &mut Random::new(12);
+    let lengths = ragged(random, 600);
+    let documents = Tokens::of_topics(random, &lengths, DIM);
+    let queries = Tokens::of_topics(random, &[8, 3, 20], DIM);
+    let ids: Vec<u64> = (0..600).map(|number| 7 * number).collect();
+    let even: Vec<u64> = ids.iter().copied().filter(|id| id % 2 == 0).collect();
+    for engine in ENGINES {
+        let Some(device) = engine.device() else { continue };
+        let mut index = index(device, &documents, ElementKind::F32, &ids);
+        let options = MaxSimOptions::new(10).probes(4).candidates_per_token(20);
+        let error = index.search_with(&queries.view(), &options).expect_err("no lists");
+        assert!(error.to_string().contains("build_lists"), "{error}");
+        assert!(index.build_lists(0).is_err() && index.build_lists(1_000_000).is_err());
+        let before = index.memory().total();
+        index.build_lists(16)?;
+        assert!(index.memory().total() > before + index.tokens() * DIM as u64);
+        let exact = index.search(&queries.view(), 10)?;
+        let found = index.search_with(&queries.view(), &options)?;
+        let filtered = index.search_with(&queries.view(), &options.filter(&even))?;
+        assert!(found.statistics().bounded < exact.statistics().bounded / 2, "{found:?}");
+        let mut right = 0;
+        for query in 0..3 {
+            let weights = vec![1.0; queries.of(query).len() / DIM];
+            let all = truth(queries.of(query), &weights, &documents, &ids);
+            for hit in found.row(query).iter().chain(filtered.row(query)) {
+                let (_, score, bound) = all[hit.id as usize / 7];
+                assert!((f64::from(hit.score) - score).abs() <= bound, "{hit:?} {score}");
+            }
+            assert!(filtered.row(query).iter().all(|hit| hit.id % 2 == 0));
+            right += found.row(query).iter().filter(|hit| exact.row(query).contains(hit)).count();
+        }
+        assert!(right >= 24, "{right} of 30 on {engine:?}");
+        let bad = index.search_with(&queries.view(), &options.probes(17)).expect_err("16 lists");
+        assert!(bad.to_string().contains("1 to 16"), "{bad}");
     }
     Ok(())
 }
