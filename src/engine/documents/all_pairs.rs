@@ -124,8 +124,12 @@ async fn all(
             nearest: &scratch[4],
             room: room as usize,
         };
-        for query in 0..end - first {
-            let own = memory::collect((0..ends.len() as u32).map(|place| (query, place)))?;
+        // Queries for few documents go together: a round trip each would take longer than their products.
+        let together = (AT_ONCE / ends.len()).max(1);
+        for query in (0..end - first).step_by(together) {
+            let some = query..(query + together).min(end - first);
+            let mut own = memory::with_room(some.len() * ends.len())?;
+            some.for_each(|query| own.extend((0..ends.len() as u32).map(|place| (query, place))));
             pairs.score(&own, &mut None, &mut |_, score| scores.push(score)).await?;
         }
         first = end;

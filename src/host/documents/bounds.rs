@@ -1,5 +1,6 @@
 //! Bounds of the scores of documents.
 
+use std::hint::black_box;
 use std::ops::Range;
 
 use crate::error::Result;
@@ -98,8 +99,7 @@ impl DocumentRows<'_> {
                 longest[number] = document.longest;
                 let sums = &mut sums[number * queries.len()..][..queries.len()];
                 for ((nearest, &query), &weight) in document.nearest.iter().zip(&own_query).zip(weights) {
-                    let most = nearest.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-                    sums[query] += f64::from(weight) * f64::from(most);
+                    sums[query] += f64::from(weight) * f64::from(largest(*nearest));
                 }
             })?;
         }
@@ -146,17 +146,15 @@ impl DocumentRows<'_> {
                             break;
                         }
                         let within = from - lanes.start..to - lanes.start;
-                        let pitch = group_terms.len();
                         match scores {
                             Scores::Integers(scores) => {
-                                let of_group = scores[at * terms.len() * GROUP..].as_chunks::<GROUP>().0;
-                                document.add(own, terms, within, |query| {
-                                    of_group[query].map(|score| score as f32)
-                                });
+                                // A step that the compiler knows would make it take sixteen queries at a time, and gather their lanes.
+                                let scores = (scores.as_chunks().0, at * terms.len(), black_box(1));
+                                document.add(own, terms, within, scores, |score: i32| score as f32);
                             }
                             Scores::Floats(scores) => {
-                                let all = scores.as_chunks::<GROUP>().0;
-                                document.add(own, terms, within, |query| all[query * pitch + at]);
+                                let scores = (scores.as_chunks().0, at, group_terms.len());
+                                document.add(own, terms, within, scores, |score: f32| score);
                             }
                         }
                         if slots.end > lanes.end {
@@ -177,14 +175,15 @@ impl DocumentRows<'_> {
 }
 
 impl Document {
-    /// Takes some lanes of a group in.
+    /// Takes some lanes of a group in, by its scores: those of query `q` are number `first + q * step`.
     #[inline(always)]
-    fn add(
+    fn add<T: Copy>(
         &mut self,
         own: &GroupTerms,
         terms: &[QueryTerms],
         within: Range<usize>,
-        scores: impl Fn(usize) -> [f32; GROUP],
+        (scores, first, step): (&[[T; GROUP]], usize, usize),
+        widen: impl Fn(T) -> f32,
     ) {
         for lane in within.clone() {
             let [length, residual] = &mut self.longest;
@@ -194,17 +193,32 @@ impl Document {
         // Lanes of other documents are as far as nothing is.
         let mut floor = [f32::INFINITY; GROUP];
         floor[within.clone()].copy_from_slice(&own.floor[within]);
+        let scale = own.scale;
         with_widest_registers(
             #[inline(always)]
             || {
                 for (query, (nearest, terms)) in self.nearest.iter_mut().zip(terms).enumerate() {
-                    let scores = scores(query);
+                    let Some(scores) = scores[first + query * step..].first() else { return };
+                    let before = *nearest;
+                    let mut next = [0.0; GROUP];
                     for lane in 0..GROUP {
-                        let nearness = terms.factor * (own.scale[lane] * scores[lane]) - floor[lane];
-                        nearest[lane] = if nearness > nearest[lane] { nearness } else { nearest[lane] };
+                        let nearness = terms.factor * (scale[lane] * widen(scores[lane])) - floor[lane];
+                        next[lane] = if nearness > before[lane] { nearness } else { before[lane] };
                     }
+                    *nearest = next;
                 }
             },
         );
     }
+}
+
+/// The largest of some lanes.
+#[inline(always)]
+fn largest(mut lanes: [f32; GROUP]) -> f32 {
+    for half in [8, 4, 2, 1] {
+        for lane in 0..half {
+            lanes[lane] = if lanes[lane + half] > lanes[lane] { lanes[lane + half] } else { lanes[lane] };
+        }
+    }
+    lanes[0]
 }

@@ -2,6 +2,7 @@
 
 mod collect_tiles;
 mod compact;
+mod documents;
 mod gather;
 mod lists;
 mod pick;
