@@ -79,9 +79,17 @@ pub(super) async fn search(
     let mut first = 0;
     while first < queries.len() {
         let end = queries.batch(first, room.tokens).end;
-        let shortlists = search.bounded(first..end, &mut profile).await?;
-        found.bounded += (request.found().len() * (end - first)) as u64;
-        let candidates: Vec<_> = shortlists.into_iter().map(Shortlist::into_candidates).collect();
+        let candidates = match request.candidates(first..end) {
+            Some(nominated) => {
+                search.load(first..end).await?;
+                nominated
+            }
+            None => {
+                found.bounded += (request.found().len() * (end - first)) as u64;
+                let shortlists = search.bounded(first..end, &mut profile).await?;
+                shortlists.into_iter().map(Shortlist::into_candidates).collect()
+            }
+        };
         if let Some(host) = &on_host {
             for (scored, computed) in host.scored(first..end, request, candidates)? {
                 found.by_query.push(scored);
@@ -112,6 +120,15 @@ impl<'a> Search<'a> {
     fn on_device(&self) -> QueryBuffers<'a> {
         let DocumentBuffers { queries: values, query_norms: norms, refused, .. } = self.buffers;
         QueryBuffers { values, norms, refused }
+    }
+
+    /// Brings the tokens of some queries to the device, and checks them.
+    async fn load(&self, queries: Range<usize>) -> Result<()> {
+        let offsets = self.queries.offsets();
+        let numbers = QueryNumbers::Range(offsets[queries.start]..offsets[queries.end]);
+        let mut commands = Commands::new(&self.rows.gpu, None);
+        self.on_device().begin(&mut commands, &self.queries.vectors(), &numbers).await?;
+        numbers.check(&commands.read(&[(&self.buffers.refused, 0, 8)]).await?[0])
     }
 
     /// Bounds the scores of all documents for some queries.

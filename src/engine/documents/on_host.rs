@@ -44,9 +44,14 @@ pub(super) fn search(
         let batch = queries.batch(first, TOKENS);
         own.with_queries(batch.clone(), request, |some| {
             let documents = DocumentRows { rows, ends: request.ends };
-            let shortlists = bounded(&documents, some, request)?;
-            let candidates = shortlists.into_iter().map(Shortlist::into_candidates).collect();
-            found.bounded += (request.found().len() * some.len()) as u64;
+            let candidates = match request.candidates(batch.clone()) {
+                Some(nominated) => nominated,
+                None => {
+                    found.bounded += (request.found().len() * some.len()) as u64;
+                    let shortlists = bounded(&documents, some, request)?;
+                    shortlists.into_iter().map(Shortlist::into_candidates).collect()
+                }
+            };
             for (scored, computed) in best(&documents, some, candidates, request.k)? {
                 found.computed += computed;
                 found.by_query.push(scored);

@@ -19,6 +19,8 @@ pub(crate) struct DocumentRequest<'a> {
     pub(crate) places: &'a [u32],
     /// Those of the documents that may be found; none for all.
     pub(crate) allowed: Option<&'a [u32]>,
+    /// The documents that are scored for each query, by their places; none for all that may be found.
+    pub(crate) nominated: Option<&'a [Vec<u32>]>,
     /// The documents as a GPU keeps them from one search to the next.
     pub(crate) cache: &'a DocumentCache,
     /// How many documents each query wants.
@@ -33,6 +35,13 @@ pub(crate) struct DocumentRequest<'a> {
 }
 
 impl DocumentRequest<'_> {
+    /// The candidates of some queries that were nominated: no bound excludes one.
+    pub(in crate::engine) fn candidates(&self, queries: Range<usize>) -> Option<Vec<Vec<(f32, u32)>>> {
+        let lists = &self.nominated?[queries];
+        let of = |places: &Vec<u32>| places.iter().map(|&place| (f32::INFINITY, place)).collect();
+        Some(lists.iter().map(of).collect())
+    }
+
     /// The slots of the tokens of a place.
     pub(in crate::engine) fn slots(&self, place: u32) -> Range<u32> {
         slots_of(self.ends, place)
@@ -58,21 +67,6 @@ pub(crate) struct Found {
     pub(crate) bounded: u64,
     pub(crate) computed: u64,
     pub(crate) stages: Vec<StageTime>,
-}
-
-impl Found {
-    /// Appends what other queries found.
-    pub(crate) fn add(&mut self, other: Self) {
-        self.by_query.extend(other.by_query);
-        self.bounded += other.bounded;
-        self.computed += other.computed;
-        for stage in other.stages {
-            match self.stages.iter_mut().find(|own| own.stage == stage.stage) {
-                Some(own) => (own.time, own.passes) = (own.time + stage.time, own.passes + stage.passes),
-                None => self.stages.push(stage),
-            }
-        }
-    }
 }
 
 /// The weights of the tokens of queries: the caller's, or 1. With `mean` they are divided by their sum, query by query.

@@ -328,12 +328,6 @@ impl MultiVector {
         })
     }
 
-    /// The documents of largest score among those that a request allows.
-    async fn found(&self, queries: &TokenVectors<'_>, request: DocumentRequest<'_>) -> Result<Found> {
-        let k = request.k.min(request.found().len()).max(1);
-        self.tokens.store.rows.search_documents(queries, &DocumentRequest { k, ..request }).await
-    }
-
     fn boxed_search<'s>(
         &'s self,
         queries: &'s TokenVectors<'_>,
@@ -352,33 +346,23 @@ impl MultiVector {
                 }
             };
             let allowed = options.filter.map(|filter| self.documents.allowed(&filter)).transpose()?;
-            let mut request = DocumentRequest {
+            let nominated = match options.probes {
+                Some(_) => Some(self.nominated(queries, allowed.as_deref(), &options).await?),
+                None => None,
+            };
+            let request = DocumentRequest {
                 ends: self.documents.ends(),
                 places,
                 allowed: allowed.as_deref(),
+                nominated: nominated.as_deref(),
                 cache: &self.cache,
-                k: options.k,
+                k: options.k.min(allowed.as_ref().map_or(places.len(), Vec::len)).max(1),
                 weights: &weights,
                 budget: self.tokens.budget,
                 progress: options.progress,
                 profile: options.profile,
             };
-            let found = match options.probes {
-                None => self.found(queries, request).await?,
-                Some(_) => {
-                    let queries = queries.fetched().await?;
-                    let nominated = self.nominated(&queries, allowed.as_deref(), &options).await?;
-                    let mut all = Found::default();
-                    for (query, places) in nominated.iter().enumerate() {
-                        let tokens = queries.offsets()[query]..queries.offsets()[query + 1];
-                        (request.allowed, request.weights) = (Some(&places[..]), &weights[tokens]);
-                        request.progress = None;
-                        all.add(self.found(&queries.slice(query..query + 1)?, request).await?);
-                        options.progress.into_iter().for_each(|progress| progress(query + 1));
-                    }
-                    all
-                }
-            };
+            let found = self.tokens.store.rows.search_documents(queries, &request).await?;
             let Found { by_query, bounded, computed, stages } = found;
             let statistics = MaxSimStatistics { bounded, computed, stages };
             let mut ranking = Ranking { statistics, ..Ranking::default() };

@@ -24,9 +24,9 @@ pub struct Ranking {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct MaxSimStatistics {
-    /// Documents whose scores were bounded, summed over the queries.
+    /// Documents whose scores were bounded, summed over the queries: none where lists nominate them.
     pub bounded: u64,
-    /// Documents that bounds did not exclude, summed over the queries: their scores were computed as they are reported.
+    /// Documents that bounds did not exclude, or that lists nominated, summed over the queries: their scores were computed as they are reported.
     pub computed: u64,
     /// Device time of each stage, if the options asked for it and the adapter has timestamps.
     pub stages: Vec<StageTime>,

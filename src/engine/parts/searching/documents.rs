@@ -35,8 +35,13 @@ impl Parts {
         request: &DocumentRequest<'_>,
     ) -> Result<Found> {
         let divided = request.cache.divided(|| self.divided(layout, request))?;
-        let allowed = request.allowed.map(|places| allowed_documents(layout, places, (divided, request)));
+        let allowed = request.allowed.map(|places| documents_by_device(layout, places, (divided, request)));
         let allowed = allowed.transpose()?;
+        let mut nominated = vec![vec![]; self.parts.len()];
+        for places in request.nominated.into_iter().flatten() {
+            let own = documents_by_device(layout, places, (divided, request))?;
+            nominated.iter_mut().zip(own).for_each(|(lists, own)| lists.push(own));
+        }
         let counts = Counts::new(self.parts.len(), |all| all.into_iter().min().unwrap_or(0));
         let notes = notes(self.parts.len(), &counts, request.progress);
         let works = self.parts.iter().enumerate().map(|(device, rows)| -> Work<'_, Found> {
@@ -46,6 +51,7 @@ impl Parts {
                 ends: &own.ends,
                 places: &own.places,
                 allowed,
+                nominated: request.nominated.map(|_| &nominated[device][..]),
                 cache: &own.cache,
                 k: request.k.min(allowed.unwrap_or(&own.places).len()).max(1),
                 progress: request.progress.map(|_| &notes[device] as _),
@@ -94,7 +100,8 @@ impl Parts {
                 let offsets = queries.offsets();
                 let weights = &request.weights[offsets[range.start]..offsets[range.end]];
                 let (cache, queries) = (&kept[device].cache, queries.slice(range.clone())?);
-                let request = DocumentRequest { weights, cache, progress, ..*request };
+                let nominated = request.nominated.map(|lists| &lists[range.clone()]);
+                let request = DocumentRequest { weights, nominated, cache, progress, ..*request };
                 let found = self.parts[device].search_documents(&queries, &request).await;
                 // The caller adds the number of the first query to those of tokens.
                 found.map_err(|error| {
@@ -119,8 +126,8 @@ fn work_of(found: &mut [Found]) -> Found {
     }
 }
 
-/// The documents of each device that may be found.
-fn allowed_documents(
+/// Some documents, device by device.
+fn documents_by_device(
     layout: &Layout,
     places: &[u32],
     (divided, request): (&[DeviceDocuments], &DocumentRequest<'_>),
