@@ -15,6 +15,7 @@ use crate::allowed::Allowed;
 use crate::data::{Source, View, asked_or};
 use crate::lines::{Line, identity, words};
 use crate::run::{Run, Suite};
+use crate::suites::maxsim;
 use crate::suites::select::Shape;
 use nearfield_cli::given::arguments;
 use nearfield_cli::terminal::interrupt;
@@ -31,11 +32,14 @@ const LEAST_QUERIES: usize = 200;
 /// Rows that are checked at a time, in a copy of their own.
 const CHECKED_AT_ONCE: usize = 1 << 14;
 
+/// The seed of made tokens, as of `nearfield-bench maxsim`.
+const TOKEN_SEED: u64 = 1;
+
 /// The file of the numbers that filters compare.
 const DRAWS: &str = "draws.npy";
 
-const SUITES: [&str; 5] = ["exact", "ivf", "distance", "select", "reduce"];
-const PEERS: [&str; 10] = [
+const SUITES: [&str; 6] = ["exact", "ivf", "distance", "select", "reduce", "maxsim"];
+const PEERS: [&str; 13] = [
     "numpy",
     "scipy",
     "faiss-cpu",
@@ -45,6 +49,9 @@ const PEERS: [&str; 10] = [
     "flashlib",
     "cuvs",
     "faiss-gpu",
+    "flash-maxsim",
+    "late-interaction-kernels",
+    "fast-plaid",
     "nearfield",
 ];
 
@@ -84,6 +91,11 @@ pub(super) struct Args {
     /// Values to reduce, one case each; 67,108,864
     #[arg(long, value_delimiter = ',', value_name = "N,…", value_parser = arguments::count)]
     length: Vec<usize>,
+    #[command(flatten)]
+    documents: maxsim::Shape,
+    /// Elements of a token
+    #[arg(long, default_value_t = 128, value_name = "N", value_parser = arguments::count)]
+    token_dim: usize,
     /// Python that has the libraries
     #[arg(long, default_value = PYTHON, value_name = "PROGRAM")]
     python: PathBuf,
@@ -117,6 +129,11 @@ impl Suite for Args {
         let script = Script::start(&self.python, scratch.path(), &options)?;
         if self.has_vectors() {
             self.write(scratch.path())?;
+        }
+        if self.has_documents() {
+            let queries = self.batches_of_documents().into_iter().max().unwrap_or(1);
+            maxsim::write(scratch.path(), self.documents, (self.token_dim, TOKEN_SEED), queries)
+                .context("TMPDIR")?;
         }
         script.run(|line| {
             let text = told(&line);
@@ -167,6 +184,15 @@ impl Args {
         self.suites.iter().any(|suite| ["exact", "ivf", "distance"].contains(&suite.as_str()))
     }
 
+    fn has_documents(&self) -> bool {
+        self.suites.iter().any(|suite| suite == "maxsim")
+    }
+
+    /// Queries for documents, one case each.
+    fn batches_of_documents(&self) -> Vec<usize> {
+        asked_or(&self.queries, &[1, 64], usize::MAX)
+    }
+
     /// The options of the script.
     fn options(&self, scratch: &Path, run: &Run) -> Result<Value> {
         let all = |given: &[usize], usual: &[usize]| asked_or(given, usual, usize::MAX);
@@ -184,6 +210,19 @@ impl Args {
             "suites": self.suites, "peers": self.peers, "metric": self.metric.name(), "shapes": shapes,
             "select_k": all(&self.select_k, &[1, 16, 256]), "length": all(&self.length, &[1 << 26]),
         });
+        if self.has_documents() {
+            let maxsim::Shape { tokens, query_tokens, .. } = self.documents;
+            for (name, value) in [
+                ("tokens", json!(tokens)),
+                ("query_tokens", json!(query_tokens)),
+                ("dim", json!(self.token_dim)),
+                ("token_data", json!(maxsim::data(TOKEN_SEED))),
+                ("batch", json!(self.batches_of_documents())),
+                ("k", json!(asked_or(&self.k, &[10], usize::MAX))),
+            ] {
+                options[name] = value;
+            }
+        }
         if self.has_vectors() {
             let (rows, _) = self.source.shape()?;
             let lists = self.lists.unwrap_or_else(|| Ivf::recommend(rows));

@@ -429,6 +429,130 @@ def reduce(args, line):
         attempt(measure, args, case, check, lambda turn: launch(turn).item(), torch, launch, moved)
 
 
+def documents(args):
+    """The tokens of documents, [tokens, dim], where each begins and the last ends, and queries, [queries, tokens, dim]."""
+    load = lambda name: np.load(os.path.join(args.scratch, name + ".npy"), mmap_mode="r")
+    return load("tokens"), load("offsets")[:, 0], load("token_queries").reshape(-1, args.query_tokens, args.dim)
+
+
+def scores_of(query, tokens, offsets):
+    """The MaxSim of a query and every document, in the type of both."""
+    scores, most = np.empty(len(offsets) - 1, query.dtype), max(1, (1 << 24) // len(query))
+    first = 0
+    while first < len(scores):
+        end = max(first + 1, int(np.searchsorted(offsets, offsets[first] + most, "right")) - 1)
+        products = query @ np.asarray(tokens[offsets[first] : offsets[end]], query.dtype).T
+        scores[first:end] = np.maximum.reduceat(products, offsets[first:end] - offsets[first], axis=1).sum(0)
+        first = end
+    return scores
+
+
+def nearest_documents(args):
+    """The scores of the best documents of some queries, in f64."""
+    tokens, offsets, queries = documents(args)
+    scores = lambda query: np.sort(scores_of(query.astype(np.float64), tokens, offsets))[::-1]
+    return [scores(query)[: max(args.k)] for query in queries[:4]]
+
+
+def numpy_maxsim(args, tokens, offsets, kind):
+    tokens = np.ascontiguousarray(tokens, np.float32)
+
+    def search(queries, k):
+        scores = np.stack([scores_of(query, tokens, offsets) for query in queries])
+        best = np.argpartition(-scores, k - 1, axis=1)[:, :k]
+        return np.take_along_axis(best, np.argsort(-np.take_along_axis(scores, best, 1), axis=1), 1)
+
+    return search
+
+
+def torch_maxsim(args, tokens, offsets, kind):
+    """Documents that are padded to the longest, in pieces that fit: einsum, maximum, sum."""
+    torch = importlib.import_module("torch")
+    on = "cuda" if kind == "f16" else "cpu"
+    lengths = np.diff(offsets)
+    padded = torch.zeros((len(lengths), int(lengths.max()), args.dim), dtype=torch.float16 if on == "cuda" else torch.float32, device=on)
+    for first in range(0, len(lengths), PIECE):
+        some = torch.from_numpy(np.array(tokens[offsets[first] : offsets[min(len(lengths), first + PIECE)]])).to(padded)
+        inside = torch.arange(padded.shape[1])[None] < torch.from_numpy(lengths[first : first + PIECE].astype(np.int64))[:, None]
+        padded[first : first + PIECE][inside.to(on)] = some
+    outside = torch.arange(padded.shape[1])[None] >= torch.from_numpy(lengths.astype(np.int64))[:, None]
+    below = torch.where(outside, -1e4, 0.0).to(padded)
+
+    def search(queries, k):
+        queries = queries.to(padded.dtype)
+        piece = max(1, (1 << (29 if on == "cuda" else 25)) // (queries.shape[0] * queries.shape[1] * padded.shape[1]))
+        parts = []
+        for first in range(0, len(padded), piece):
+            products = torch.einsum("qtd,nsd->qtns", queries, padded[first : first + piece]) + below[first : first + piece]
+            parts.append(products.amax(3).sum(1, dtype=torch.float32))
+        return torch.cat(parts, 1).topk(k, dim=1).indices
+
+    return search
+
+
+def flash_maxsim(args, tokens, offsets, kind):
+    torch, flash = importlib.import_module("torch"), importlib.import_module("flash_maxsim")
+    there = torch.from_numpy(np.array(tokens)).to("cuda").half()
+    ends, most = torch.from_numpy(offsets.astype(np.int32)).to("cuda"), int(np.diff(offsets).max())
+    one = lambda query: flash.flash_maxsim_packed(query, there, ends, most)
+    return lambda queries, k: torch.stack([one(query) for query in queries]).topk(k, dim=1).indices
+
+
+def late_maxsim(args, tokens, offsets, kind):
+    torch, late = importlib.import_module("torch"), importlib.import_module("late_interaction_kernels")
+    there = torch.from_numpy(np.array(tokens)).to("cuda").half()
+    ends, most = torch.from_numpy(offsets.astype(np.int32)).to("cuda"), int(np.diff(offsets).max())
+
+    def search(queries, k):
+        own = torch.arange(len(queries) + 1, dtype=torch.int32, device="cuda") * args.query_tokens
+        packed = queries.half().reshape(-1, args.dim)
+        return late.maxsim_varlen(packed, there, own, ends, args.query_tokens, most).topk(k, dim=1).indices
+
+    return search
+
+
+def fast_maxsim(args, tokens, offsets, kind):
+    """Approximate: PLAID. Its index has codes of four bits, and lists of tokens."""
+    torch, search = importlib.import_module("torch"), importlib.import_module("fast_plaid.search")
+    index = search.FastPlaid(index=os.path.join(args.scratch, "plaid"), device="cuda")
+    index.create([torch.from_numpy(np.array(tokens[a:b])) for a, b in zip(offsets, offsets[1:])])
+    ids = lambda found: torch.tensor([[id for id, _ in own] for own in found])
+    return lambda queries, k: ids(index.search(queries.float(), top_k=k, show_progress=False))
+
+
+MAXSIM = {"numpy": numpy_maxsim, "torch": torch_maxsim, "flash": flash_maxsim, "late": late_maxsim, "fast": fast_maxsim}
+
+
+def maxsim(args, line):
+    """Measures searches for the documents of largest MaxSim."""
+    peer = line["peer"]
+    tokens, offsets, queries = documents(args)
+    line |= {"documents": len(offsets) - 1, "tokens": args.tokens, "dim": args.dim, "query_tokens": args.query_tokens}
+    line |= {"elements": "f32" if peer in ("numpy", "torch-f32") else "f16", "data": args.token_data}
+    start = time.perf_counter()
+    find = MAXSIM[peer.partition("-")[0]](args, tokens, offsets, peer.partition("-")[2])
+    line["build_ms"] = round((time.perf_counter() - start) * 1e3, 3)
+    torch = importlib.import_module("torch") if peer != "numpy" else None
+    is_cuda = peer not in ("numpy", "torch-f32")
+    line["on"], line["threads"] = ("cuda", None) if is_cuda else ("cpu", THREADS)
+    place = lambda array: torch.from_numpy(np.array(array)).to("cuda" if is_cuda else "cpu") if torch else np.array(array)
+    from_host = lambda some, k: (lambda found: found.cpu().numpy() if torch else found)(find(place(some), k))
+    for count, k in itertools.product(args.batch, args.k[:1]):
+        some = queries[:count]
+
+        def check():
+            right, checked = 0, min(len(args.best), count)
+            for query, ids, best in zip(some, from_host(some, k), args.best[:checked]):
+                own = [(query.astype(np.float64) @ tokens[offsets[id] : offsets[id + 1]].T.astype(np.float64)).max(1).sum() for id in ids]
+                right += int((np.array(own) >= best[k - 1] - TOLERANCE * abs(best[k - 1])).sum())
+            return {"recall": round(right / (k * checked), 6), "verified": checked}
+
+        there = place(some)
+        launch = lambda turn: find(there, k)
+        case = {**line, "queries": len(some), "k": k, "allowed": None, "rotated": 1}
+        attempt(measure, args, case, check, lambda turn: from_host(some, k), torch if is_cuda else None, launch)
+
+
 SUITES = {  # The function that runs each suite, and the libraries.
     "exact": (search, ["numpy", "faiss-cpu", "usearch", "hnswlib", "torch-f32", "torch-f16", "torch-bf16", "flashlib-f32", "flashlib-bf16",
                        "cuvs", "faiss-gpu", "nearfield-python"]),
@@ -436,6 +560,7 @@ SUITES = {  # The function that runs each suite, and the libraries.
     "distance": (all_pairs, ["numpy", "scipy", "faiss-cpu", "torch-matmul", "torch-cdist", "torch-direct"]),
     "select": (select, ["torch"]),
     "reduce": (reduce, ["torch"]),
+    "maxsim": (maxsim, ["numpy", "torch-f32", "torch-f16", "flash-maxsim", "late-interaction-kernels", "fast-plaid"]),
 }
 
 
@@ -455,7 +580,7 @@ def describe():
     say({
         "record": "peers", "adapter": adapter or cpu, "driver": driver or None, "cpu": cpu, "threads": THREADS,
         "python": platform.python_version(), "date": time.strftime("%Y-%m-%d"),
-        "versions": {name: version for name, version in packages.items() if name.split("-")[0] in {*BUILD, *PAIRS}},
+        "versions": {name: version for name, version in packages.items() if name.split("-")[0] in {*BUILD, *PAIRS, *MAXSIM}},
         "os": f"{platform.system()} {platform.release()} {platform.machine()}",
     })
 
@@ -477,6 +602,7 @@ def main():
     follow(args.scratch)
     threading.Thread(target=follow, args=(args.scratch,), daemon=True).start()
     vectors = prepare(args) if VECTORS & {*args.suites} else {}
+    args.best = nearest_documents(args) if "maxsim" in args.suites else []
     describe()
     jobs = [(suite, peer) for suite in args.suites for peer in SUITES[suite][1] if peer.startswith(tuple(args.peers))]
     for number, (suite, peer) in enumerate(jobs):

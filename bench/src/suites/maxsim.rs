@@ -1,8 +1,10 @@
 //! `nearfield-bench maxsim`: exact search for documents of several tokens each.
 
+use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
+use nearfield::io::write_npy;
 use nearfield::{DocumentScore, ElementKind, Ivf, Matrix, MaxSimOptions, MultiVector, Ranking, TokenVectors};
 use nearfield_testing::Random;
 use rayon::prelude::*;
@@ -14,20 +16,27 @@ use crate::times::Parts;
 use crate::units::rounded;
 use nearfield_cli::given::arguments;
 
-#[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+/// Made documents and queries.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub(crate) struct Shape {
     /// Documents of the index
     #[arg(long, default_value_t = 10_000, value_name = "N", value_parser = arguments::count)]
-    documents: usize,
+    pub(crate) documents: usize,
     /// Tokens of a document, on average: they have from half to one and a half as many
     #[arg(long, default_value_t = 100, value_name = "N", value_parser = arguments::count)]
-    tokens: usize,
+    pub(crate) tokens: usize,
+    /// Tokens of a query
+    #[arg(long, default_value_t = 32, value_name = "N", value_parser = arguments::count)]
+    pub(crate) query_tokens: usize,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    shape: Shape,
     /// Elements of a token
     #[arg(long, default_value_t = 128, value_name = "N", value_parser = arguments::count)]
     dim: usize,
-    /// Tokens of a query
-    #[arg(long, default_value_t = 32, value_name = "N", value_parser = arguments::count)]
-    query_tokens: usize,
     /// Numbers of queries, one case each
     #[arg(long = "batch", value_delimiter = ',', default_value = "1,64", value_name = "Q,…", value_parser = arguments::count)]
     queries: Vec<usize>,
@@ -86,8 +95,10 @@ const QUERIES: u64 = 3;
 const CHOICE: u64 = 4;
 
 /// The tokens that documents are made of.
-struct Pool<'a> {
-    args: &'a Args,
+struct Pool {
+    shape: Shape,
+    dim: usize,
+    seed: u64,
     /// `[topics x tokens of each, dim]`, as they are stored.
     stored: Matrix,
     values: Vec<f32>,
@@ -99,12 +110,31 @@ struct Queries {
     offsets: Vec<usize>,
 }
 
-impl<'a> Pool<'a> {
-    fn new(args: &'a Args) -> Self {
-        let (dim, scale) = (args.dim, (args.dim as f32).sqrt().recip());
+/// The name of made documents in lines.
+pub(crate) fn data(seed: u64) -> String {
+    format!("topics:{seed}")
+}
+
+/// Writes documents and queries of f16 to a folder, for other programs: `tokens.npy` `[tokens, dim]`, `offsets.npy` `[documents + 1, 1]` and
+/// `token_queries.npy` `[queries x query tokens, dim]`.
+pub(crate) fn write(folder: &Path, shape: Shape, (dim, seed): (usize, u64), queries: usize) -> Result<()> {
+    let pool = Pool::new(shape, (dim, seed), ElementKind::F16);
+    let (tokens, offsets) = pool.documents(0..shape.documents)?;
+    let tokens = tokens.into_f32();
+    write_npy(folder.join("tokens.npy"), [tokens.len() / dim, dim], &tokens)?;
+    let offsets: Vec<i64> = offsets.into_iter().map(|offset| offset as i64).collect();
+    write_npy(folder.join("offsets.npy"), [offsets.len(), 1], &offsets)?;
+    let queries = pool.queries(queries);
+    write_npy(folder.join("token_queries.npy"), [queries.values.len() / dim, dim], &queries.values)?;
+    Ok(())
+}
+
+impl Pool {
+    fn new(shape: Shape, (dim, seed): (usize, u64), elements: ElementKind) -> Self {
+        let scale = (dim as f32).sqrt().recip();
         let mut values = vec![0.0; TOPICS * OF_TOPIC * dim];
         values.par_chunks_mut(OF_TOPIC * dim).enumerate().for_each(|(number, tokens)| {
-            let random = &mut Random::of(args.seed, TOKENS, number as u64);
+            let random = &mut Random::of(seed, TOKENS, number as u64);
             let topic: Vec<f32> = (0..dim).map(|_| random.normal() * scale).collect();
             for token in tokens.chunks_exact_mut(dim) {
                 token.iter_mut().zip(&topic).for_each(|(x, y)| *x = y + SPREAD * scale * random.normal());
@@ -112,23 +142,23 @@ impl<'a> Pool<'a> {
             }
         });
         // Integers are rounded in steps of a hundredth.
-        if args.elements == ElementKind::I8 {
+        if elements == ElementKind::I8 {
             values.par_iter_mut().for_each(|x| *x = (*x * 100.0).round());
         }
-        let stored = Matrix::F32(values, dim).to_kind(args.elements);
+        let stored = Matrix::F32(values, dim).to_kind(elements);
         let values = stored.clone().into_f32();
-        Self { args, stored, values }
+        Self { shape, dim, seed, stored, values }
     }
 
     fn token(&self, number: usize) -> &[f32] {
-        &self.values[number * self.args.dim..][..self.args.dim]
+        &self.values[number * self.dim..][..self.dim]
     }
 
     /// The numbers of a document's tokens.
     fn document(&self, number: usize) -> Vec<usize> {
-        let random = &mut Random::of(self.args.seed, DOCUMENTS, number as u64);
+        let random = &mut Random::of(self.seed, DOCUMENTS, number as u64);
         let topics: [usize; OF_DOCUMENT] = std::array::from_fn(|_| random.below(TOPICS));
-        let length = (self.args.tokens / 2 + random.below(self.args.tokens + 1)).max(1);
+        let length = (self.shape.tokens / 2 + random.below(self.shape.tokens + 1)).max(1);
         (0..length).map(|_| topics[random.below(OF_DOCUMENT)] * OF_TOPIC + random.below(OF_TOPIC)).collect()
     }
 
@@ -140,20 +170,20 @@ impl<'a> Pool<'a> {
             *end += list.len();
             Some(*end)
         }));
-        let mut values = Vec::with_capacity(offsets[lists.len()] * self.args.dim);
+        let mut values = Vec::with_capacity(offsets[lists.len()] * self.dim);
         for list in &lists {
             list.iter().for_each(|&token| values.extend_from_slice(self.token(token)));
         }
-        Ok((Matrix::F32(values, self.args.dim).to_kind(self.stored.kind()), offsets))
+        Ok((Matrix::F32(values, self.dim).to_kind(self.stored.kind()), offsets))
     }
 
     fn queries(&self, count: usize) -> Queries {
-        let scale = NOISE * (self.args.dim as f32).sqrt().recip();
+        let scale = NOISE * (self.dim as f32).sqrt().recip();
         let mut values = vec![];
         for number in 0..count {
-            let random = &mut Random::of(self.args.seed, QUERIES, number as u64);
-            let document = self.document(random.below(self.args.documents));
-            for _ in 0..self.args.query_tokens {
+            let random = &mut Random::of(self.seed, QUERIES, number as u64);
+            let document = self.document(random.below(self.shape.documents));
+            for _ in 0..self.shape.query_tokens {
                 let near = self.token(document[random.below(document.len())]);
                 let mut token: Vec<f32> = near.to_vec();
                 normalise(&mut token);
@@ -162,7 +192,7 @@ impl<'a> Pool<'a> {
                 values.extend(token);
             }
         }
-        Queries { values, offsets: (0..=count).map(|query| query * self.args.query_tokens).collect() }
+        Queries { values, offsets: (0..=count).map(|query| query * self.shape.query_tokens).collect() }
     }
 
     /// Compares what was found for a query with all scores in f64. Gives the part of the nearest that was found: where all documents were
@@ -172,9 +202,9 @@ impl<'a> Pool<'a> {
         query: &[f32],
         allowed: &[usize],
         found: &[DocumentScore],
-        is_exact: bool,
+        wanted: (usize, bool),
     ) -> Result<f64> {
-        let Args { dim, query_tokens, .. } = *self.args;
+        let (dim, query_tokens, (k, is_exact)) = (self.dim, self.shape.query_tokens, wanted);
         let tokens: Vec<&[f32]> = query.chunks_exact(dim).collect();
         let products: Vec<f64> = (0..TOPICS * OF_TOPIC)
             .into_par_iter()
@@ -197,7 +227,7 @@ impl<'a> Pool<'a> {
         let longest = self.values.par_chunks(dim).map(|token| token.iter().map(|x| x * x).sum::<f32>());
         let longest = f64::from(longest.reduce(|| 0.0, f32::max).sqrt());
         let bound = query_tokens as f64 * longest * f64::from(f32::EPSILON) * (dim as f64 + 16.0);
-        ensure!(found.len() == self.args.k.min(allowed.len()), "{} documents were found", found.len());
+        ensure!(found.len() == k.min(allowed.len()), "{} documents were found", found.len());
         for hit in found {
             let own =
                 scores.iter().find(|(id, _)| *id == hit.id).context("a document that was not asked for")?;
@@ -234,16 +264,16 @@ fn normalise(vector: &mut [f32]) {
 impl Suite for Args {
     fn run(&self, run: &mut Run) -> Result<()> {
         run.begin("maxsim", self.queries.len() * self.probes.len().max(1))?;
-        let of = format!("{} x {} x {}", self.documents, self.tokens, self.dim);
+        let of = format!("{} x {} x {}", self.shape.documents, self.shape.tokens, self.dim);
         if run.is_over(&of)? {
             return Ok(());
         }
-        let pool = Pool::new(self);
-        let capacity = self.documents * (self.tokens + 1) + self.documents / 8;
+        let pool = Pool::new(self.shape, (self.dim, self.seed), self.elements);
+        let capacity = self.shape.documents * (self.shape.tokens + 1) + self.shape.documents / 8;
         let builder = MultiVector::builder(&run.device, self.dim).elements(self.elements).capacity(capacity);
         let mut index = builder.build()?;
-        for first in (0..self.documents).step_by(PIECE) {
-            let (tokens, offsets) = pool.documents(first..self.documents.min(first + PIECE))?;
+        for first in (0..self.shape.documents).step_by(PIECE) {
+            let (tokens, offsets) = pool.documents(first..self.shape.documents.min(first + PIECE))?;
             index.add(&TokenVectors::new(&tokens, &offsets)?)?;
         }
         if !self.probes.is_empty() {
@@ -266,26 +296,26 @@ impl Args {
     fn case(
         &self,
         run: &mut Run,
-        pool: &Pool<'_>,
+        pool: &Pool,
         index: &MultiVector,
         (count, probes): (usize, Option<usize>),
     ) -> Result<()> {
         let elements: Option<Value> =
             (self.elements != ElementKind::F32).then(|| self.elements.name().into());
         let started = run.start(json!({
-            "documents": self.documents, "tokens": self.tokens, "dim": self.dim, "queries": count,
-            "query_tokens": self.query_tokens, "k": self.k, "allowed": self.rerank, "elements": elements,
+            "documents": self.shape.documents, "tokens": self.shape.tokens, "dim": self.dim, "queries": count,
+            "query_tokens": self.shape.query_tokens, "k": self.k, "allowed": self.rerank, "elements": elements,
             "lists": probes.map(|_| index.lists()), "probes": probes,
             "candidates_per_token": probes.map(|_| self.candidates_per_token),
-            "data": format!("topics:{}", self.seed), "scratch": run.scratch(),
+            "data": data(self.seed), "scratch": run.scratch(),
         }))?;
         let Some(mut case) = started else { return Ok(()) };
         let queries = pool.queries(count);
         let allowed: Vec<usize> = match self.rerank {
-            None => (0..self.documents).collect(),
+            None => (0..self.shape.documents).collect(),
             Some(most) => {
                 let random = &mut Random::of(self.seed, CHOICE, count as u64);
-                let mut all: Vec<usize> = (0..self.documents).collect();
+                let mut all: Vec<usize> = (0..self.shape.documents).collect();
                 random.shuffle(&mut all);
                 all.truncate(most);
                 all
@@ -308,8 +338,9 @@ impl Args {
         let mut recall = 0.0;
         for number in 0..checked {
             let query = number * (count - 1) / (checked - 1).max(1);
-            let own = &queries.values[query * self.query_tokens * self.dim..][..self.query_tokens * self.dim];
-            let right = pool.check(own, &allowed, found.row(query), probes.is_none());
+            let own = &queries.values[query * self.shape.query_tokens * self.dim..]
+                [..self.shape.query_tokens * self.dim];
+            let right = pool.check(own, &allowed, found.row(query), (self.k, probes.is_none()));
             recall += right.with_context(|| format!("query {query}"))? / checked as f64;
         }
         let same = |again: &Ranking| -> Result<()> {
