@@ -18,7 +18,10 @@ const IDENTITY: [(&str, &str); 9] = [
     ("exact", "rows dim queries k metric elements data screened scratch places allowed contiguous"),
     ("graph", "rows dim k radius metric elements data screened scratch places"),
     ("ivf", "rows dim lists iterations probes queries k metric data screened scratch allowed contiguous"),
-    ("maxsim", "documents tokens dim queries query_tokens k allowed elements data scratch"),
+    (
+        "maxsim",
+        "documents tokens dim queries query_tokens k allowed elements lists probes candidates_per_token candidates data scratch",
+    ),
     ("breakeven", "rows dim queries k metric data scratch"),
     ("serve", "rows dim lists probes queries k metric data screened scratch threads rate joined places"),
 ];

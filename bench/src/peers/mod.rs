@@ -59,8 +59,8 @@ const PEERS: [&str; 13] = [
 pub(super) struct Args {
     #[command(flatten)]
     source: Source,
-    /// Suites to run
-    #[arg(long, value_delimiter = ',', default_values = SUITES, value_parser = SUITES, value_name = "NAME,…")]
+    /// Suites to run: exact, ivf, distance, select and reduce, or also maxsim
+    #[arg(long, value_delimiter = ',', default_values = &SUITES[..5], value_parser = SUITES, value_name = "NAME,…")]
     suites: Vec<String>,
     /// Libraries to time
     #[arg(long, value_delimiter = ',', default_values = PEERS, value_parser = PEERS, value_name = "NAME,…")]

@@ -52,9 +52,12 @@ pub(crate) struct Args {
     /// Lists that each token of a query probes, one case each: answers then have a recall. Without it all documents are searched
     #[arg(long, value_delimiter = ',', value_name = "P,…", value_parser = arguments::count)]
     probes: Vec<usize>,
-    /// Tokens that each token of a query finds in its lists, whose documents are scored
-    #[arg(long, default_value_t = 64, value_name = "N", value_parser = arguments::count)]
+    /// Tokens that each token of a query finds in its lists, whose documents are nominated
+    #[arg(long, default_value_t = 256, value_name = "N", value_parser = arguments::count)]
     candidates_per_token: usize,
+    /// Nominated documents that are scored for each query
+    #[arg(long, default_value_t = 1024, value_name = "N", value_parser = arguments::count)]
+    candidates: usize,
     /// Queries of a case that are checked against all documents in f64
     #[arg(long, default_value_t = 8, value_name = "N", value_parser = arguments::count)]
     verify: usize,
@@ -306,7 +309,7 @@ impl Args {
             "documents": self.shape.documents, "tokens": self.shape.tokens, "dim": self.dim, "queries": count,
             "query_tokens": self.shape.query_tokens, "k": self.k, "allowed": self.rerank, "elements": elements,
             "lists": probes.map(|_| index.lists()), "probes": probes,
-            "candidates_per_token": probes.map(|_| self.candidates_per_token),
+            "candidates_per_token": probes.map(|_| self.candidates_per_token), "candidates": probes.map(|_| self.candidates),
             "data": data(self.seed), "scratch": run.scratch(),
         }))?;
         let Some(mut case) = started else { return Ok(()) };
@@ -329,7 +332,10 @@ impl Args {
             options = options.filter(&ids);
         }
         if let Some(probes) = probes {
-            options = options.probes(probes).candidates_per_token(self.candidates_per_token);
+            options = options
+                .probes(probes)
+                .candidates_per_token(self.candidates_per_token)
+                .candidates(self.candidates);
         }
         let search =
             |options: &MaxSimOptions<'_>| -> Result<Ranking> { Ok(index.search_with(&tokens, options)?) };

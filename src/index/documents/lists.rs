@@ -14,6 +14,7 @@ use crate::metric::Metric;
 use crate::options::filter::Filter;
 use crate::options::residency::Residency;
 use crate::options::{AddOptions, SearchOptions};
+use crate::parallel::*;
 
 /// Tokens per list that centroids are trained on.
 const TRAINED_ON: usize = 64;
@@ -105,11 +106,13 @@ impl MultiVector {
         }
     }
 
-    /// The places of the documents that each query nominates, ascending, among those that are allowed.
+    /// The places of the documents that each query nominates, ascending, among those that are allowed: the best by what its tokens found. A
+    /// document that a token did not find counts as the last that it did (J. Lee et al., *Rethinking the Role of Token Retrieval in
+    /// Multi-Vector Retrieval*, NeurIPS 2023).
     pub(super) async fn nominated(
         &self,
         queries: &TokenVectors<'_>,
-        allowed: Option<&[u32]>,
+        (weights, allowed): (&[f32], Option<&[u32]>),
         options: &MaxSimOptions<'_>,
     ) -> Result<Vec<Vec<u32>>> {
         let Some(lists) = &self.lists else {
@@ -123,19 +126,48 @@ impl MultiVector {
         search.probes = options.probes;
         search.filter = allowed.map(|_| Filter::by(&is_allowed));
         let found = lists.boxed_search(queries.vectors(), &search).await?.neighbors;
-        let mut nominated = memory::with_room(queries.len())?;
-        for tokens in queries.offsets().windows(2) {
-            let mut places = vec![];
+        let of = |query: usize| {
+            let tokens = &queries.offsets()[query..query + 2];
+            // What each token of the query adds to the score of a document: its best similarity, above that of the last token it found.
+            let mut gains: Vec<(u32, f32)> = vec![];
             for token in tokens[0]..tokens[1] {
                 let own = found.row(token);
-                memory::reserve_more(&mut places, own.len())?;
-                places.extend(own.iter().map(|hit| self.documents.place_at(hit.id as u32)));
+                let last = own.last().map_or(0.0, |hit| hit.distance);
+                let first = gains.len();
+                memory::reserve_more(&mut gains, own.len())?;
+                gains.extend(own.iter().map(|hit| {
+                    let place = self.documents.place_at(hit.id as u32);
+                    (place, weights[token] * (last - hit.distance))
+                }));
+                // Of the tokens of a document the nearest counts.
+                gains[first..].sort_unstable_by(|a, b| a.0.cmp(&b.0).then(b.1.total_cmp(&a.1)));
+                let mut kept = first;
+                for number in first..gains.len() {
+                    if kept == first || gains[kept - 1].0 != gains[number].0 {
+                        gains[kept] = gains[number];
+                        kept += 1;
+                    }
+                }
+                gains.truncate(kept);
             }
+            gains.sort_unstable_by_key(|gain| gain.0);
+            let mut scores: Vec<(u32, f32)> = memory::with_room(gains.len())?;
+            for (place, gain) in gains {
+                match scores.last_mut() {
+                    Some(last) if last.0 == place => last.1 += gain,
+                    _ => scores.push((place, gain)),
+                }
+            }
+            if scores.len() > options.candidates {
+                scores.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+                scores.truncate(options.candidates);
+            }
+            let mut places = memory::collect(scores.into_iter().map(|(place, _)| place))?;
             places.sort_unstable();
-            places.dedup();
-            nominated.push(places);
-        }
-        Ok(nominated)
+            Ok(places)
+        };
+        let all: Vec<Result<Vec<u32>>> = (0..queries.len()).into_par_iter().map(of).collect();
+        all.into_iter().collect()
     }
 }
 

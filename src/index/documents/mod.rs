@@ -347,7 +347,7 @@ impl MultiVector {
             };
             let allowed = options.filter.map(|filter| self.documents.allowed(&filter)).transpose()?;
             let nominated = match options.probes {
-                Some(_) => Some(self.nominated(queries, allowed.as_deref(), &options).await?),
+                Some(_) => Some(self.nominated(queries, (&weights, allowed.as_deref()), &options).await?),
                 None => None,
             };
             let request = DocumentRequest {

@@ -25,8 +25,10 @@ pub struct MaxSimOptions<'a> {
     pub mean: bool,
     /// Lists of tokens that each token of a query probes; none to search all documents. See [`MultiVector::build_lists`](crate::MultiVector::build_lists).
     pub probes: Option<usize>,
-    /// With probes: how many tokens each token of a query finds, whose documents are then scored. Default: 64.
+    /// With probes: how many tokens each token of a query finds, whose documents are nominated. Default: 256.
     pub candidates_per_token: usize,
+    /// With probes: how many of the nominated documents are scored for each query, the most promising ones. Default: 1,024.
+    pub candidates: usize,
     /// Whether the stages are timed on the device: see [`MaxSimStatistics::stages`](crate::MaxSimStatistics::stages).
     pub profile: bool,
     /// Called with the number of queries answered so far.
@@ -42,7 +44,8 @@ impl<'a> MaxSimOptions<'a> {
             weights: None,
             mean: false,
             probes: None,
-            candidates_per_token: 64,
+            candidates_per_token: 256,
+            candidates: 1024,
             profile: false,
             progress: None,
         }
@@ -62,8 +65,10 @@ impl<'a> MaxSimOptions<'a> {
         mean: bool;
         /// Scores only documents of which a list has a token near to one of the query's. This many lists are probed per token of a query.
         probes: usize => Some;
-        /// Sets how many tokens each token of a query finds in the lists it probes, whose documents are then scored.
+        /// Sets how many tokens each token of a query finds in the lists it probes, whose documents are nominated.
         candidates_per_token: usize;
+        /// Sets how many of the nominated documents are scored for each query.
+        candidates: usize;
         /// Sets whether the stages are timed on the device.
         profile: bool;
         /// Calls `progress` with the number of queries answered so far.
