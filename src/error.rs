@@ -221,8 +221,8 @@ impl Error {
         }
     }
 
-    /// The same error in the words of a caller who has another name for `rows`, of which row `first_row` was the first given. Errors about
-    /// other arguments stay as they are.
+    /// The same error in the words of a caller who has another name for `rows`, of which row `first_row` was the first given. Errors
+    /// about another argument stay as they are.
     ///
     /// ```
     /// let error = nearfield::Error::NotFinite { argument: "rows", row: 3 };
@@ -231,14 +231,16 @@ impl Error {
     /// ```
     #[must_use]
     pub fn for_argument(self, name: &'static str, first_row: u64) -> Self {
+        // Some calls name it as their callers do.
+        let is_of_rows = |argument| argument == "rows" || argument == name;
         match self {
-            Self::Argument { argument: "rows", needed, given } => {
+            Self::Argument { argument, needed, given } if is_of_rows(argument) => {
                 Self::Argument { argument: name, needed, given }
             }
-            Self::NotFinite { argument: "rows", row } => {
+            Self::NotFinite { argument, row } if is_of_rows(argument) => {
                 Self::NotFinite { argument: name, row: first_row + row }
             }
-            Self::NormOutOfRange { argument: "rows", row } => {
+            Self::NormOutOfRange { argument, row } if is_of_rows(argument) => {
                 Self::NormOutOfRange { argument: name, row: first_row + row }
             }
             other => other,
@@ -310,6 +312,7 @@ mod tests {
         let text = |error: Error| error.for_argument("vectors", 10).to_string();
         assert!(text(Error::NormOutOfRange { argument: "rows", row: 2 }).ends_with("row 12 has another"));
         assert_eq!(text(Error::argument("rows", "some", 0)), "vectors: needed some, given 0");
+        assert!(text(Error::NotFinite { argument: "vectors", row: 2 }).contains("row 12 "));
         let other = Error::NotFinite { argument: "queries", row: 2 };
         assert!(text(other).starts_with("queries: needed finite values, row 2 "));
     }

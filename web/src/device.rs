@@ -1,10 +1,11 @@
 //! Devices.
 
-use js_sys::{Array, Function, JSON, JsString, Promise, Uint8Array};
-use nearfield::{Device, DeviceOptions, ElementKind, Flat, Index, Ivf};
+use js_sys::{Array, Float32Array, Function, JSON, JsString, Promise, Uint8Array, Uint32Array};
+use nearfield::{Device, DeviceOptions, ElementKind, Flat, Index, Ivf, Load, Loader, MultiVector};
 use wasm_bindgen::prelude::*;
 
 use crate::arguments::{LARGEST_ID, Settings, Vectors, check_room, check_there};
+use crate::documents::{CoreDocuments, Tokens};
 use crate::error::{Result, argument, thrown};
 use crate::index::CoreIndex;
 use crate::results::object;
@@ -24,7 +25,7 @@ fn options(settings: &Settings) -> Result<DeviceOptions> {
     })
 }
 
-/// Sets the options that the builders of both kinds of index share.
+/// Sets the options that the builders of all kinds of index share.
 macro_rules! with_resources {
     ($builder:expr, $settings:expr) => {{
         let mut builder = $builder.keep_host_copy($settings.is_set("hostCopy"));
@@ -36,6 +37,21 @@ macro_rules! with_resources {
         }
         builder
     }};
+}
+
+/// What a loader makes of a file's bytes.
+async fn loaded<I: Load>(loader: Loader<I>, bytes: &Uint8Array) -> Result<I> {
+    check_there("bytes", bytes)?;
+    check_room(bytes.length(), 1)?;
+    loader.load_bytes_async(&bytes.to_vec()).await.map_err(thrown)
+}
+
+/// An error for an id that no number of JavaScript holds exactly.
+fn check_largest(id: Option<u64>) -> Result<()> {
+    match id.filter(|&id| id > LARGEST_ID) {
+        Some(id) => Err(argument("bytes", "an index with ids below 2^53", &format!("one with id {id}"))),
+        None => Ok(()),
+    }
 }
 
 #[wasm_bindgen]
@@ -130,13 +146,42 @@ impl CoreDevice {
     /// The index of a file's bytes.
     pub async fn load(&self, bytes: Uint8Array, settings: String) -> Result<CoreIndex> {
         let settings = Settings::parse(&settings)?;
-        check_there("bytes", &bytes)?;
-        check_room(bytes.length(), 1)?;
-        let loader = with_resources!(Index::loader(&self.0), settings);
-        let index = loader.load_bytes_async(&bytes.to_vec()).await.map_err(thrown)?;
-        if let Some(id) = index.largest_id().filter(|&id| id > LARGEST_ID) {
-            return Err(argument("bytes", "an index with ids below 2^53", &format!("one with id {id}")));
-        }
+        let index = loaded(with_resources!(Index::loader(&self.0), settings), &bytes).await?;
+        check_largest(index.largest_id())?;
         Ok(CoreIndex::new(index))
+    }
+
+    /// An empty `MultiVector`.
+    pub async fn documents(&self, settings: String) -> Result<CoreDocuments> {
+        let settings = Settings::parse(&settings)?;
+        let builder = MultiVector::builder(&self.0, settings.dim()?).elements(settings.elements()?);
+        let built = with_resources!(builder, settings).build_async().await;
+        Ok(CoreDocuments::new(built.map_err(thrown)?))
+    }
+
+    /// The `MultiVector` of a file's bytes.
+    pub async fn load_documents(&self, bytes: Uint8Array, settings: String) -> Result<CoreDocuments> {
+        let settings = Settings::parse(&settings)?;
+        let index = loaded(with_resources!(MultiVector::loader(&self.0), settings), &bytes).await?;
+        check_largest(index.ids().map_err(thrown)?.last().copied())?;
+        Ok(CoreDocuments::new(index))
+    }
+
+    /// The MaxSim of every query and every document, `[queries, documents]`.
+    pub async fn maxsim(
+        &self,
+        queries: JsValue,
+        query_offsets: Uint32Array,
+        documents: JsValue,
+        document_offsets: Uint32Array,
+        dim: f64,
+        aborted: Option<Promise>,
+    ) -> Result<Float32Array> {
+        let dim = dim as usize;
+        let queries = Tokens::copied(&self.0, "queries", &queries, &query_offsets, dim).await?;
+        let documents = Tokens::copied(&self.0, "documents", &documents, &document_offsets, dim).await?;
+        let (queries, documents) = (queries.view(dim)?, documents.view(dim)?);
+        let scores = unless(aborted, self.0.maxsim_async(&queries, &documents)).await?;
+        Ok(Float32Array::from(&scores[..]))
     }
 }

@@ -14,6 +14,43 @@ use crate::signal::{Listener, of_argument, unless};
 #[derive(Debug)]
 pub struct CoreIndex(Index);
 
+/// What an index of rows does as one of documents does.
+macro_rules! index_methods {
+    ($Core:ident) => {
+        #[wasm_bindgen]
+        impl $Core {
+            /// Removes the rows, or documents, with these ids.
+            pub async fn remove(&mut self, ids: Float64Array, aborted: Option<Promise>) -> Result<()> {
+                unless(aborted, self.0.remove_async(&arguments::ids(&ids)?)).await
+            }
+
+            /// Frees the memory of removed ones.
+            pub async fn compact(&mut self, aborted: Option<Promise>) -> Result<()> {
+                unless(aborted, self.0.compact_async()).await
+            }
+
+            /// The ids of all.
+            pub fn ids(&self) -> Result<Float64Array> {
+                Ok(results::ids(&self.0.ids().map_err(thrown)?))
+            }
+
+            /// Whether there is one with this id.
+            pub fn has(&self, id: f64) -> Result<bool> {
+                Ok(self.0.contains(id as u64))
+            }
+
+            /// The bytes of the index as a file.
+            pub async fn to_bytes(&self, aborted: Option<Promise>) -> Result<Uint8Array> {
+                let bytes = unless(aborted, self.0.to_bytes_async()).await?;
+                Ok(Uint8Array::from(&bytes[..]))
+            }
+        }
+    };
+}
+pub(crate) use index_methods;
+
+index_methods!(CoreIndex);
+
 impl CoreIndex {
     pub(crate) fn new(index: impl Into<Index>) -> Self {
         Self(index.into())
@@ -57,24 +94,32 @@ impl Allowed {
     }
 }
 
-/// What searches have alike: the rows that they may find, and who hears of progress.
-struct Asked {
+/// What searches have alike: the rows, or documents, that they may find, and who hears of progress.
+pub(crate) struct Asked {
     allowed: Option<Allowed>,
     hear: Box<dyn Fn(usize) + Send + Sync>,
 }
 
 impl Asked {
-    fn new(allow: &JsValue, progress: Option<Function>) -> Result<Self> {
+    pub(crate) fn new(allow: &JsValue, progress: Option<Function>) -> Result<Self> {
         let allowed = Allowed::new(allow)?;
         let listener = progress.map(Listener::new);
         let hear = move |done| listener.iter().for_each(|listener| listener.hear(done));
         Ok(Self { allowed, hear: Box::new(hear) })
     }
 
+    pub(crate) fn filter(&self) -> Option<Filter<'_>> {
+        self.allowed.as_ref().map(Allowed::filter)
+    }
+
+    pub(crate) fn progress(&self) -> &(dyn Fn(usize) + Send + Sync) {
+        &*self.hear
+    }
+
     fn options<'a>(&'a self, options: SearchOptions<'a>) -> SearchOptions<'a> {
-        let options = options.progress(&*self.hear);
-        match &self.allowed {
-            Some(allowed) => options.filter(allowed.filter()),
+        let options = options.progress(self.progress());
+        match self.filter() {
+            Some(filter) => options.filter(filter),
             None => options,
         }
     }
@@ -141,16 +186,6 @@ impl CoreIndex {
             of_argument("vectors", 0, self.0.update_async(&ids, rows.view(dim, self.0.elements())?)),
         )
         .await
-    }
-
-    /// Removes the rows with these ids.
-    pub async fn remove(&mut self, ids: Float64Array, aborted: Option<Promise>) -> Result<()> {
-        unless(aborted, self.0.remove_async(&arguments::ids(&ids)?)).await
-    }
-
-    /// Frees the memory of removed rows.
-    pub async fn compact(&mut self, aborted: Option<Promise>) -> Result<()> {
-        unless(aborted, self.0.compact_async()).await
     }
 
     /// The k nearest rows of each query.
@@ -224,16 +259,6 @@ impl CoreIndex {
         Ok(Float32Array::from(&rows[..]))
     }
 
-    /// The ids of all rows.
-    pub fn ids(&self) -> Result<Float64Array> {
-        Ok(results::ids(&self.0.ids().map_err(thrown)?))
-    }
-
-    /// Whether there is a row with this id.
-    pub fn has(&self, id: f64) -> Result<bool> {
-        Ok(self.0.contains(id as u64))
-    }
-
     /// How a search would run, in words.
     pub fn plan(&self, queries: f64, settings: String) -> Result<String> {
         let settings = Settings::parse(&settings)?;
@@ -244,11 +269,5 @@ impl CoreIndex {
     /// Compiles the kernels of all searches.
     pub async fn warm_up(&self, aborted: Option<Promise>) -> Result<()> {
         unless(aborted, self.0.warm_up_async()).await
-    }
-
-    /// The bytes of the index as a file.
-    pub async fn to_bytes(&self, aborted: Option<Promise>) -> Result<Uint8Array> {
-        let bytes = unless(aborted, self.0.to_bytes_async()).await?;
-        Ok(Uint8Array::from(&bytes[..]))
     }
 }

@@ -6,6 +6,7 @@
 mod arguments;
 mod buffer;
 mod device;
+mod documents;
 mod error;
 mod index;
 mod results;

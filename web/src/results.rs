@@ -1,9 +1,10 @@
 //! Answers as JavaScript gets them.
 
 use js_sys::{Array, Float32Array, Float64Array, Object, Reflect, Uint32Array};
-use nearfield::{Error, KnnGraph, Neighbors, Pair, SearchResult};
+use nearfield::{Error, KnnGraph, Neighbors, Pair, Ranking, SearchResult, StageTime};
 use wasm_bindgen::JsValue;
 
+use crate::arguments::check_room;
 use crate::error::Result;
 
 /// An object with these properties.
@@ -67,21 +68,50 @@ fn offsets(found: &Neighbors) -> Uint32Array {
     Uint32Array::from(&offsets[..])
 }
 
-/// The neighbours of all queries, one query after the other, with how they were found.
-pub(crate) fn answer(result: &SearchResult) -> Result<JsValue> {
-    let (found, how) = (&result.neighbors, &result.statistics);
-    let stages = how.stages.iter().map(|one| {
+/// The time of each stage on the device.
+fn stages(times: &[StageTime]) -> Result<JsValue> {
+    let stages = times.iter().map(|one| {
         object([
             ("stage", one.stage.into()),
             ("milliseconds", (one.time.as_secs_f64() * 1e3).into()),
             ("passes", (one.passes as f64).into()),
         ])
     });
+    Ok(stages.collect::<Result<Array>>()?.into())
+}
+
+/// The documents of all queries, one query after the other, with how they were found.
+pub(crate) fn ranking(ranking: &Ranking) -> Result<JsValue> {
+    let ends = ranking.iter().scan(0, |end, row| {
+        *end += row.len() as u32;
+        Some(*end)
+    });
+    let offsets: Vec<u32> = [0].into_iter().chain(ends).collect();
+    check_room(offsets[ranking.queries()], size_of::<f64>() + size_of::<f32>())?;
+    let (ids, scores): (Vec<f64>, Vec<f32>) =
+        ranking.iter().flatten().map(|hit| (hit.id as f64, hit.score)).unzip();
+    let how = ranking.statistics();
+    let statistics = object([
+        ("bounded", (how.bounded as f64).into()),
+        ("computed", (how.computed as f64).into()),
+        ("stages", stages(&how.stages)?),
+    ])?;
+    object([
+        ("ids", Float64Array::from(&ids[..]).into()),
+        ("scores", Float32Array::from(&scores[..]).into()),
+        ("offsets", Uint32Array::from(&offsets[..]).into()),
+        ("statistics", statistics),
+    ])
+}
+
+/// The neighbours of all queries, one query after the other, with how they were found.
+pub(crate) fn answer(result: &SearchResult) -> Result<JsValue> {
+    let (found, how) = (&result.neighbors, &result.statistics);
     let statistics = object([
         ("scored", (how.scored as f64).into()),
         ("refined", (how.refined as f64).into()),
         ("onHost", how.on_host.into()),
-        ("stages", stages.collect::<Result<Array>>()?.into()),
+        ("stages", stages(&how.stages)?),
     ])?;
     object([
         ("ids", ids(found.ids()).into()),

@@ -54,3 +54,42 @@ export function missing(found, truth) {
   const answers = rows(found).map((row) => new Set(row.map(([, id]) => id)));
   return truth.reduce((count, row, q) => count + row.filter(([, id]) => !answers[q].has(id)).length, 0);
 }
+
+/** Documents, or queries, of different numbers of tokens, of small whole numbers: all tokens, where those of each begin, and a list of them. */
+export function ragged(seed, count, dim) {
+  const next = random(seed);
+  const offsets = [0];
+  for (let number = 0; number < count; number++) offsets.push(offsets[number] + (number % 50 === 7 ? 150 : 1 + Math.floor(next() * 20)));
+  const tokens = whole(seed, offsets[count], dim);
+  return { tokens, offsets, list: offsets.slice(1).map((end, at) => tokens.subarray(offsets[at] * dim, end * dim)) };
+}
+
+/** The score of a document for a query. */
+export function maxsim(query, document, dim, weights) {
+  let sum = 0;
+  for (let q = 0; q < query.length; q += dim) {
+    let most = -Infinity;
+    for (let d = 0; d < document.length; d += dim) {
+      let product = 0;
+      for (let i = 0; i < dim; i++) product += query[q + i] * document[d + i];
+      most = Math.max(most, product);
+    }
+    sum += (weights?.[q / dim] ?? 1) * most;
+  }
+  return sum;
+}
+
+/** The k documents of largest score of each query, as score and id, ties by the smaller id. */
+export function ranked(queries, documents, dim, k, { ids, allow, weights, mean } = {}) {
+  let first = 0;
+  return queries.list.map((query) => {
+    const own = weights?.slice(first, (first += query.length / dim));
+    const all = mean ? own.reduce((sum, weight) => sum + weight, 0) : 1;
+    const scored = documents.list.map((document, at) => [maxsim(query, document, dim, own) / all, ids ? ids[at] : at]);
+    const found = allow ? scored.filter(([, id]) => allow.includes(id)) : scored;
+    return found.sort((a, b) => b[0] - a[0] || a[1] - b[1]).slice(0, k);
+  });
+}
+
+/** The documents of a search as `ranked` has them. */
+export const rankedRows = ({ ids, scores, offsets }) => rows({ ids, distances: scores, offsets });

@@ -93,6 +93,43 @@ for (const before of isNight ? [least, undefined] : [least]) {
   });
 }
 
+test('documents are found on the GPU, from arrays and from a buffer that is there already', async () => {
+  const result = await inPage(async () => {
+    const { Device, MultiVector } = nearfield;
+    const { maxsim, ragged, ranked, rankedRows } = fixtures;
+    const device = await Device.open({ prefer: 'gpu', worker: false });
+    const dim = 10;
+    const [documents, queries] = [ragged(1, 200, dim), ragged(2, 6, dim)];
+    const { tokens, offsets } = documents;
+    const buffer = device.gpuDevice.createBuffer({ size: tokens.byteLength, usage: GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST });
+    device.gpuDevice.queue.writeBuffer(buffer, 0, tokens);
+    const own = { tokens: { buffer, rows: offsets.at(-1) }, offsets };
+    const same = (found, want) => JSON.stringify(found) === JSON.stringify(want);
+    const index = await MultiVector.create(device, { dim, hostCopy: false });
+    await index.add(own);
+    const allow = offsets.slice(1).map((_, at) => at).filter((id) => id % 3 === 0);
+    const weights = Array.from({ length: queries.offsets.at(-1) }, (_, at) => at % 4);
+    const found = [await index.search(queries.list, { k: 7 }), await index.search(queries, { k: 7, allow, weights })];
+    const again = await MultiVector.fromBytes(device, await index.toBytes());
+    const out = [
+      same(rankedRows(found[0]), ranked(queries, documents, dim, 7)),
+      same(rankedRows(found[1]), ranked(queries, documents, dim, 7, { allow, weights })),
+      same(rankedRows(await again.search(queries, { k: 7 })), rankedRows(found[0])),
+      found[0].statistics.computed < found[0].statistics.bounded,
+      same([...(await index.get(199))], [...documents.list[199]]),
+    ];
+    const scores = await device.maxsim(queries.list, own, { dim });
+    out.push(same([...scores], queries.list.flatMap((query) => documents.list.map((one) => maxsim(query, one, dim)))));
+    const short = { tokens: { buffer, rows: 1e6 }, offsets: [0, 1e6] };
+    out.push(await index.add(short).catch((error) => error.message));
+    device.close();
+    return out;
+  });
+  const refused = /^documents\.tokens: needed a buffer of 40000000 bytes, given one of \d+$/;
+  assert.match(result.pop(), refused);
+  assert.deepEqual(result, Array(6).fill(true));
+});
+
 test('an index survives a reload among the page\'s own files, and a search that is aborted ends', async () => {
   const { page, context, said } = await open(own.browser, own.url);
   const saved = await page.evaluate(async () => {

@@ -5,7 +5,7 @@ import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
 import { runInNewContext } from 'node:vm';
 
-import { Device, Flat, Ivf, NearfieldError, version } from '../dist/index.js';
+import { Device, Flat, Ivf, MultiVector, NearfieldError, version } from '../dist/index.js';
 import { WorkerEngine } from '../dist/remote.js';
 import { whole } from './fixtures.mjs';
 
@@ -95,6 +95,7 @@ test('an array whose buffer was moved away is an error, before the call and duri
 
 test('arguments without memory are errors, and later calls work', async () => {
   const index = await filled();
+  const documents = await MultiVector.create(device, { dim: 1000 });
   const own = await Device.open({ prefer: 'host' });
   const most = [];
   await assert.rejects(async () => {
@@ -108,6 +109,19 @@ test('arguments without memory are errors, and later calls work', async () => {
   assert.match(await fault(index.search(new Float32Array(4), { allow: { bits } })), lack);
   assert.match(await fault(Flat.fromBytes(device, bits)), lack);
   assert.match(await fault(Ivf.train(device, { dim: 1000 }, large)), lack);
+  assert.match(await fault(documents.add(large)), /^OutOfMemory, /);
+  assert.match(await fault(documents.search(large)), lack);
+  // Memory for the argument may not be enough for all that is made of it.
+  let lacking = 0;
+  for (const rows of [30_000, 90_000]) {
+    const tokens = large.subarray(0, rows * 1000);
+    const offsets = Uint32Array.from({ length: rows + 1 }, (_, at) => at);
+    const one = new Float32Array(1000);
+    for (const call of [device.maxsim(one, { tokens, offsets }, { dim: 1000 }), documents.add({ tokens, offsets }), documents.search(one)]) {
+      await call.catch((error) => assert.equal(error.code, 'OutOfMemory', String(error)) ?? lacking++);
+    }
+  }
+  assert.ok(lacking > 0);
   own.close();
   assert.equal((await index.search(new Float32Array(4), { k: 3 })).ids.length, 3);
 });

@@ -37,6 +37,33 @@ test('two devices share a worker of the page\'s own, which has messages and erro
   assert.deepEqual(result, { dims: [2, 3], same: true, closed: 'device: needed one that is open, given one that was closed' });
 });
 
+test('documents live in a worker, and among the page\'s own files', async () => {
+  const result = await inPage(async () => {
+    const { Device, MultiVector } = nearfield;
+    const { maxsim, ragged, ranked, rankedRows } = fixtures;
+    const device = await Device.open({ prefer: 'host' });
+    const dim = 8;
+    const [documents, queries] = [ragged(1, 60, dim), ragged(2, 3, dim)];
+    const index = await MultiVector.create(device, { dim });
+    await index.add(documents);
+    await index.update([3], [documents.list[3]]);
+    await index.save('tests/documents.nf');
+    const again = await MultiVector.load(device, 'tests/documents.nf');
+    await device.removeFile('tests/documents.nf');
+    const scores = await device.maxsim(queries, documents.list, { dim });
+    const want = queries.list.flatMap((query) => documents.list.map((one) => maxsim(query, one, dim)));
+    const found = rankedRows(await again.search(queries.list, { k: 5, weights: queries.list.map((one) => one.slice(0, one.length / dim).fill(2)) }));
+    const weights = Array(queries.offsets.at(-1)).fill(2);
+    return {
+      isInWorker: device.isInWorker,
+      kept: documents.tokens.length === documents.offsets.at(-1) * dim,
+      found: JSON.stringify(found) === JSON.stringify(ranked(queries, documents, dim, 5, { weights })),
+      scores: JSON.stringify([...scores]) === JSON.stringify(want),
+    };
+  });
+  assert.deepEqual(result, { isInWorker: true, kept: true, found: true, scores: true });
+});
+
 test('a device that does not open leaves a worker of the page\'s own as it is', async () => {
   const result = await inPage(async () => {
     const { Device, Flat } = nearfield;

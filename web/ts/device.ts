@@ -1,8 +1,9 @@
 import { type Engine, LocalEngine, type Opened } from './engine.js';
 import { argument, DeviceLostError, NearfieldError } from './errors.js';
-import { check } from './options.js';
+import { check, whole } from './options.js';
 import { WorkerEngine } from './remote.js';
-import type { GpuInfo, Instance } from './types.js';
+import { type TokenData, tokensOf } from './tokens.js';
+import type { GpuInfo, Instance, SignalOptions } from './types.js';
 
 /** How a device is chosen and where its work runs. */
 export interface DeviceOptions {
@@ -54,6 +55,9 @@ interface About {
   limits: Limits;
   features: Features;
 }
+
+/** The most elements that a vector of an index has. */
+const MOST_DIM = 1 << 20;
 
 /** Whether this is a page's own thread, which long work would freeze. */
 const isPage = () => typeof document !== 'undefined' && typeof Worker === 'function';
@@ -178,6 +182,22 @@ export class Device {
   get gpuDevice(): Instance<'GPUDevice', object> | undefined {
     const engine = this.#engine;
     return engine instanceof LocalEngine && !this.isHost ? engine.gpuDevice(this.#opened.handle) : undefined;
+  }
+
+  /**
+   * The MaxSim of every query and every document, `[queries, documents]`, without an index: the sum, over the tokens of a query, of the largest
+   * inner product with a token of the document. `dim` is the number of elements of a token. On the processor it is one piece, which `signal`
+   * does not end.
+   *
+   * @throws NearfieldError `Argument` for another length, `NotFinite` and `NormOutOfRange` with the token, `Unsupported` where the documents do
+   * not fit one binding, `Budget`, `OutOfMemory`, `DeviceLost`.
+   */
+  async maxsim(queries: TokenData, documents: TokenData, options: SignalOptions & { dim: number }): Promise<Float32Array<ArrayBuffer>> {
+    const { dim, signal } = check(options, ['dim', 'signal']);
+    if (!(whole('dim', dim) > 0 && dim <= MOST_DIM)) throw argument('dim', `1 to ${MOST_DIM}, the elements of a token`, dim);
+    const takesBuffers = this.gpuDevice !== undefined;
+    const [asked, own] = [tokensOf('queries', queries, dim, takesBuffers), tokensOf('documents', documents, dim, takesBuffers)];
+    return this.#engine.call('maxsim', [this.#opened.handle, ...asked, ...own, dim], { signal });
   }
 
   /** Removes the file of an index from the page's own files. Whether there was one. */

@@ -1,10 +1,10 @@
 // The calls as they run: in the context that loaded the module, be that a page, a worker, Node or Deno.
 
-import init, { CoreDevice, CoreIndex } from './core/core.js';
+import init, { CoreDevice, CoreDocuments, CoreIndex } from './core/core.js';
 import { argument, closed, NearfieldError, typed } from './errors.js';
 import * as files from './files.js';
-import type { GpuInfo, KnnGraph, Pairs, SearchResult } from './types.js';
-import type { Allow, Numbers } from './values.js';
+import type { GpuInfo, KnnGraph, Pairs, Ranking, SearchResult } from './types.js';
+import type { Allow, Vectors } from './values.js';
 
 /** What a call may do beside its arguments. */
 export interface CallOptions {
@@ -21,8 +21,8 @@ export interface Engine {
   close(): void;
 }
 
-/** Vectors as the module takes them. The buffer is one of the device's. */
-export type Vectors = Numbers | { buffer: GPUBuffer; offset: number; rows: number };
+/** The kinds of index. */
+export type Kind = 'flat' | 'ivf' | 'multivector';
 
 export interface Opened {
   handle: number;
@@ -73,7 +73,7 @@ globalThis.addEventListener?.('error', ({ error }) => {
 /** What calls refer to by numbers: the devices and indexes of one engine. */
 class Handles {
   readonly devices = new Map<number, CoreDevice>();
-  readonly indexes = new Map<number, CoreIndex>();
+  readonly indexes = new Map<number, CoreIndex | CoreDocuments>();
   #last = 0;
 
   keep<T>(all: Map<number, T>, one: T): number {
@@ -85,8 +85,9 @@ class Handles {
     return of('device', this.devices, handle);
   }
 
-  index(handle: number): CoreIndex {
-    return of('index', this.indexes, handle);
+  /** The caller knows of which class. */
+  index<T extends CoreIndex | CoreDocuments>(handle: number): T {
+    return of('index', this.indexes, handle) as T;
   }
 
   free(handle: number): void {
@@ -133,8 +134,15 @@ type Progress = ((done: number) => void) | undefined;
 
 /** Every call, with what ends it and who hears of its progress in the last two places. */
 function calls(held: Handles, aborted: Aborted, progress: Progress) {
-  const index = (handle: number) => held.index(handle);
-  const added = (index: CoreIndex) => held.keep(held.indexes, index);
+  /** An index of either class, for what both do. */
+  const any = (handle: number) => held.index(handle);
+  const index = (handle: number) => held.index<CoreIndex>(handle);
+  const documents = (handle: number) => held.index<CoreDocuments>(handle);
+  const added = (index: CoreIndex | CoreDocuments) => held.keep(held.indexes, index);
+  const load = async (device: number, bytes: Uint8Array, settings: string, kind: Kind): Promise<number> => {
+    const on = held.device(device);
+    return added(await (kind === 'multivector' ? on.load_documents(bytes, settings) : on.load(bytes, settings)));
+  };
   return {
     async open(name: string, settings: string): Promise<Opened> {
       const device = await CoreDevice.open(name, settings);
@@ -150,14 +158,18 @@ function calls(held: Handles, aborted: Aborted, progress: Progress) {
     async train(device: number, settings: string, sample: Vectors): Promise<number> {
       return added(await held.device(device).train(settings, sample, progress, aborted));
     },
-    async load(device: number, bytes: Uint8Array, settings: string): Promise<number> {
-      return added(await held.device(device).load(bytes, settings));
+    async documents(device: number, settings: string): Promise<number> {
+      return added(await held.device(device).documents(settings));
     },
-    async loadFile(device: number, path: string, settings: string): Promise<number> {
-      return added(await held.device(device).load(await files.read(path), settings));
+    load,
+    async loadFile(device: number, path: string, settings: string, kind: Kind): Promise<number> {
+      return load(device, await files.read(path), settings, kind);
+    },
+    async maxsim(device: number, queries: Vectors, queryOffsets: Uint32Array, own: Vectors, offsets: Uint32Array, dim: number): Promise<Float32Array<ArrayBuffer>> {
+      return (await held.device(device).maxsim(queries, queryOffsets, own, offsets, dim, aborted)) as Float32Array<ArrayBuffer>;
     },
     async describe(handle: number): Promise<string> {
-      return index(handle).describe();
+      return any(handle).describe();
     },
     async add(handle: number, vectors: Vectors, ids: Float64Array | undefined, first: number): Promise<void> {
       await index(handle).add(vectors, ids, first, aborted);
@@ -165,11 +177,30 @@ function calls(held: Handles, aborted: Aborted, progress: Progress) {
     async update(handle: number, ids: Float64Array, vectors: Vectors): Promise<void> {
       await index(handle).update(ids, vectors, aborted);
     },
+    async addDocuments(handle: number, tokens: Vectors, offsets: Uint32Array, ids: Float64Array | undefined, first: number): Promise<void> {
+      await documents(handle).add(tokens, offsets, ids, first, aborted);
+    },
+    async updateDocuments(handle: number, ids: Float64Array, tokens: Vectors, offsets: Uint32Array): Promise<void> {
+      await documents(handle).update(ids, tokens, offsets, aborted);
+    },
+    async searchDocuments(
+      handle: number,
+      queries: Vectors,
+      offsets: Uint32Array,
+      settings: string,
+      weights: Float32Array | undefined,
+      allow: Allow,
+    ): Promise<Ranking> {
+      return documents(handle).search(queries, offsets, settings, weights, allow, progress, aborted);
+    },
+    async getDocument(handle: number, id: number): Promise<Float32Array<ArrayBuffer>> {
+      return (await documents(handle).get(id)) as Float32Array<ArrayBuffer>;
+    },
     async remove(handle: number, ids: Float64Array): Promise<void> {
-      await index(handle).remove(ids, aborted);
+      await any(handle).remove(ids, aborted);
     },
     async compact(handle: number): Promise<void> {
-      await index(handle).compact(aborted);
+      await any(handle).compact(aborted);
     },
     async search(handle: number, queries: Vectors, settings: string, allow: Allow): Promise<SearchResult> {
       return index(handle).search(queries, settings, allow, progress, aborted);
@@ -187,10 +218,10 @@ function calls(held: Handles, aborted: Aborted, progress: Progress) {
       return (await index(handle).get(ids)) as Float32Array<ArrayBuffer>;
     },
     async ids(handle: number): Promise<Float64Array<ArrayBuffer>> {
-      return index(handle).ids() as Float64Array<ArrayBuffer>;
+      return any(handle).ids() as Float64Array<ArrayBuffer>;
     },
     async has(handle: number, id: number): Promise<boolean> {
-      return index(handle).has(id);
+      return any(handle).has(id);
     },
     async plan(handle: number, queries: number, settings: string): Promise<string> {
       return index(handle).plan(queries, settings);
@@ -199,10 +230,10 @@ function calls(held: Handles, aborted: Aborted, progress: Progress) {
       await index(handle).warm_up(aborted);
     },
     async toBytes(handle: number): Promise<Uint8Array<ArrayBuffer>> {
-      return (await index(handle).to_bytes(aborted)) as Uint8Array<ArrayBuffer>;
+      return (await any(handle).to_bytes(aborted)) as Uint8Array<ArrayBuffer>;
     },
     async save(handle: number, path: string): Promise<void> {
-      await files.write(path, (await index(handle).to_bytes(aborted)) as Uint8Array<ArrayBuffer>);
+      await files.write(path, (await any(handle).to_bytes(aborted)) as Uint8Array<ArrayBuffer>);
     },
     async removeFile(path: string): Promise<boolean> {
       return files.remove(path);

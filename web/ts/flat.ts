@@ -1,33 +1,9 @@
-import { BaseIndex, type Made } from './base.js';
+import { loaded, made } from './base.js';
 import type { Device } from './device.js';
-import { argument } from './errors.js';
-import { check, INDEX, SEARCH, STORE, WITHIN } from './options.js';
+import { check, INDEX, SEARCH, WITHIN } from './options.js';
+import { RowIndex } from './rows.js';
 import type { IndexOptions, KnnGraph, SearchOptions, SearchResult, StoreOptions, WarmUpOptions, WithinOptions } from './types.js';
-import { bytesOf, type VectorData } from './values.js';
-
-type Make = (device: number, settings: string) => Promise<number>;
-
-/** A new index. @internal */
-export async function made(device: Device, make: Make, options: object, lists: boolean): Promise<Made> {
-  if (!device?.engine) throw argument('device', 'a Device, which Device.open() resolves with', device);
-  const deviceHandle = device.handle;
-  const settings = JSON.stringify({ hostCopy: true, ...options });
-  const handle = await make(deviceHandle, settings);
-  const about = await device.engine.call('describe', [handle]);
-  if ((JSON.parse(about).lists !== null) === lists) return [handle, about, settings, deviceHandle];
-  await device.engine.call('free', [handle]);
-  throw argument('index', lists ? 'an Ivf' : 'a Flat', lists ? 'the file of a Flat' : 'the file of an Ivf');
-}
-
-/** An index from a file's bytes, or from a file of the page's own. @internal */
-export async function loaded(device: Device, source: { bytes: Uint8Array } | { path: string }, options: StoreOptions, lists: boolean): Promise<Made> {
-  check(options, STORE);
-  const make: Make = async (deviceHandle, settings) =>
-    'path' in source
-      ? device.engine.call('loadFile', [deviceHandle, source.path, settings])
-      : device.engine.call('load', [deviceHandle, bytesOf('bytes', source.bytes), settings]);
-  return made(device, make, options, lists);
-}
+import type { VectorData } from './values.js';
 
 /**
  * Exact search: the k nearest rows of each query among all rows, under the order (distance, id).
@@ -38,7 +14,7 @@ export async function loaded(device: Device, source: { bytes: Uint8Array } | { p
  * const { ids, distances } = await index.search(query, { k: 10 });
  * ```
  */
-export class Flat extends BaseIndex {
+export class Flat extends RowIndex {
   /**
    * An empty index.
    *
@@ -46,17 +22,17 @@ export class Flat extends BaseIndex {
    */
   static async create(device: Device, options: IndexOptions): Promise<Flat> {
     check(options, INDEX);
-    return new Flat(device, await made(device, (...given) => device.engine.call('flat', given), options, false));
+    return new Flat(device, await made(device, (...given) => device.engine.call('flat', given), options, 'flat'));
   }
 
   /** The index of a file's bytes: those of {@link toBytes}, or of a file that any other binding of nearfield saved. */
   static async fromBytes(device: Device, bytes: Uint8Array, options: StoreOptions = {}): Promise<Flat> {
-    return new Flat(device, await loaded(device, { bytes }, options, false));
+    return new Flat(device, await loaded(device, { bytes }, options, 'flat'));
   }
 
   /** The index that {@link save} left among the page's own files. */
   static async load(device: Device, path: string, options: StoreOptions = {}): Promise<Flat> {
-    return new Flat(device, await loaded(device, { path }, options, false));
+    return new Flat(device, await loaded(device, { path }, options, 'flat'));
   }
 
   /**

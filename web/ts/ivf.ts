@@ -1,8 +1,8 @@
-import { BaseIndex } from './base.js';
+import { loaded, made } from './base.js';
 import type { Device } from './device.js';
 import { argument } from './errors.js';
-import { loaded, made } from './flat.js';
 import { CALL, check, heard, IVF, SEARCH, WARM_UP, whole, WITHIN } from './options.js';
+import { RowIndex } from './rows.js';
 import type { CallOptions, IndexOptions, KnnGraph, SearchOptions, SearchResult, StoreOptions, WarmUpOptions, WithinOptions } from './types.js';
 import { isBuffer, type VectorData, vectorsOf } from './values.js';
 
@@ -31,7 +31,7 @@ export interface ListSearchOptions extends SearchOptions {
  * const { ids } = await index.search(query, { k: 10, probes: 8 });
  * ```
  */
-export class Ivf extends BaseIndex {
+export class Ivf extends RowIndex {
   /**
    * An index without rows whose centroids are trained on a sample, `[rows, dim]`, of the rows that it will have. `onProgress` hears of each
    * round of k-means. On the processor `signal` ends a training that has not begun, and no other: nothing interrupts WebAssembly.
@@ -43,17 +43,17 @@ export class Ivf extends BaseIndex {
     const values = vectorsOf('sample', sample, whole('dim', options.dim));
     const train = (deviceHandle: number, settings: string) =>
       device.engine.call('train', [deviceHandle, settings, values], { signal, onProgress: heard(onProgress) });
-    return new Ivf(device, await made(device, train, options, true));
+    return new Ivf(device, await made(device, train, options, 'ivf'));
   }
 
   /** The index of a file's bytes. */
   static async fromBytes(device: Device, bytes: Uint8Array, options: StoreOptions = {}): Promise<Ivf> {
-    return new Ivf(device, await loaded(device, { bytes }, options, true));
+    return new Ivf(device, await loaded(device, { bytes }, options, 'ivf'));
   }
 
   /** The index that {@link save} left among the page's own files. */
   static async load(device: Device, path: string, options: StoreOptions = {}): Promise<Ivf> {
-    return new Ivf(device, await loaded(device, { path }, options, true));
+    return new Ivf(device, await loaded(device, { path }, options, 'ivf'));
   }
 
   /** How many lists there are. */

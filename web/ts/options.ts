@@ -15,6 +15,7 @@ const KINDS: Partial<Record<string, Kind>> = {
   iterations: 'number',
   k: 'number',
   lists: 'number',
+  mean: 'boolean',
   metric: 'string',
   onProgress: 'function',
   probes: 'number',
@@ -31,6 +32,7 @@ export const IVF = [...INDEX, 'lists', 'iterations', 'seed'];
 export const CALL = ['signal', 'onProgress'];
 export const WITHIN = [...CALL, 'allow'];
 export const SEARCH = [...WITHIN, 'k', 'profile'];
+export const MAXSIM = [...SEARCH, 'weights', 'mean'];
 export const WARM_UP = ['signal', 'queries', 'k', 'rows'];
 
 /** An error unless options have these names only, and values of their types. */

@@ -34,7 +34,14 @@ function alone(arg: unknown): unknown {
 }
 
 /** What a caller calls the arrays of a call: one whose buffer was moved away while the call waited is no message. */
-const ARRAYS: Partial<Record<Method, string>> = { load: 'bytes', search: 'queries', within: 'queries' };
+const ARRAYS: Partial<Record<Method, string>> = {
+  load: 'bytes',
+  search: 'queries',
+  within: 'queries',
+  addDocuments: 'documents',
+  updateDocuments: 'documents',
+  searchDocuments: 'queries',
+};
 
 /** The number of the last call: no two engines of a worker give the same. */
 let last = 0;

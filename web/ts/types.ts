@@ -12,14 +12,14 @@ export type Metric = 'l2sq' | 'l2' | 'cosine' | 'ip' | 'hamming' | 'jaccard';
 /** How rows are stored. */
 export type Dtype = 'float32' | 'float16' | 'int8' | 'uint8' | 'ubinary';
 
-/** Options that both kinds of index take. */
+/** Options that all kinds of index take. */
 export interface StoreOptions {
   /**
    * Whether a second copy of the rows is kept in the memory of WebAssembly. The smallest searches run on it, because they are over before a
    * GPU has answered, and {@link Flat.recover} and saving read it when the GPU is lost. Default: true.
    */
   hostCopy?: boolean;
-  /** The number of rows that are expected, so that their memory is taken at once. More can be added all the same. */
+  /** The number of rows, or of tokens, that are expected, so that their memory is taken at once. More can be added all the same. */
   capacity?: number;
 }
 
@@ -50,17 +50,17 @@ export interface SignalOptions {
 
 /** What every long call takes. */
 export interface CallOptions extends SignalOptions {
-  /** Hears how many rows or queries are done. What it throws is an uncaught error, and the call goes on. */
+  /** Hears how many rows, documents or queries are done. What it throws is an uncaught error, and the call goes on. */
   onProgress?: (done: number) => void;
 }
 
 export interface AddOptions extends CallOptions {
-  /** The ids of the rows, one a row. Default: the numbers of their insertion. */
+  /** The ids of the rows, or documents, one each. Default: the numbers of their insertion. */
   ids?: Ids;
 }
 
 export interface WithinOptions extends CallOptions {
-  /** Only these rows may be found; default: all. */
+  /** Only these rows, or documents, may be found; default: all. */
   allow?: Allowed;
 }
 
@@ -90,7 +90,14 @@ export interface Statistics {
   /** Whether the host's copy answered for a GPU; false where the device is the host engine itself. */
   onHost: boolean;
   /** The time of each stage on the GPU, if `profile` asked for it. */
-  stages: { stage: string; milliseconds: number; passes: number }[];
+  stages: StageTime[];
+}
+
+/** The time of a stage on the GPU. */
+export interface StageTime {
+  stage: string;
+  milliseconds: number;
+  passes: number;
 }
 
 /**
@@ -120,6 +127,27 @@ export interface Pairs {
   a: Float64Array<ArrayBuffer>;
   b: Float64Array<ArrayBuffer>;
   distances: Float32Array<ArrayBuffer>;
+}
+
+/**
+ * The documents that a search found. Those of query `q` are at `offsets[q]` up to `offsets[q + 1]`, larger scores first, ties by the smaller id.
+ */
+export interface Ranking {
+  ids: Float64Array<ArrayBuffer>;
+  /** The MaxSim of each: larger is nearer. */
+  scores: Float32Array<ArrayBuffer>;
+  offsets: Uint32Array<ArrayBuffer>;
+  statistics: RankingStatistics;
+}
+
+/** How a ranking came about. */
+export interface RankingStatistics {
+  /** Documents whose scores were bounded, summed over all queries. */
+  bounded: number;
+  /** Documents that bounds could not exclude, whose scores were computed as they are reported. */
+  computed: number;
+  /** The time of each stage on the GPU, if `profile` asked for it. */
+  stages: StageTime[];
 }
 
 /** Which GPU a browser says it is. */

@@ -31,6 +31,14 @@ export type Allowed = Ids | { bits: Uint8Array };
 /** Ids or bits as the module takes them. */
 export type Allow = Float64Array | BigUint64Array | undefined;
 
+/** Vectors as the module takes them. The buffer is one of the device's. */
+export type Vectors = Numbers | { buffer: GPUBuffer; offset: number; rows: number };
+
+export const isArray = (values: Vectors): values is Numbers => ArrayBuffer.isView(values);
+
+/** `GPUBufferUsage.COPY_SRC`, which contexts without WebGPU lack. */
+const COPY_SRC = 4;
+
 /** The name of a typed array's class, of any realm: an iframe and a test runner have classes of their own. */
 function kindOf(values: unknown): string | undefined {
   return ArrayBuffer.isView(values) ? (values as { [Symbol.toStringTag]?: string })[Symbol.toStringTag] : undefined;
@@ -105,6 +113,20 @@ export function isBuffer(name: string, vectors: VectorData): vectors is BufferDa
   return true;
 }
 
+/** Vectors for the module, and how many. Some devices take buffers on the GPU. */
+export function takenOf(name: string, vectors: VectorData, dim: number, takesBuffers: boolean): [Vectors, number] {
+  if (!isBuffer(name, vectors)) {
+    const values = vectorsOf(name, vectors, dim);
+    return [values, values.length / dim];
+  }
+  if (!takesBuffers) throw argument(name, 'arrays, or a device on a GPU that was opened with `worker: false`', 'a GPUBuffer');
+  const { buffer, offset = 0, rows } = vectors;
+  const bytes = offset + rows * dim * Float32Array.BYTES_PER_ELEMENT;
+  if (!(buffer.size >= bytes)) throw argument(name, `a buffer of ${bytes} bytes`, `one of ${buffer.size}`);
+  if (!(buffer.usage & COPY_SRC)) throw argument(name, 'a buffer with the usage COPY_SRC', 'one without');
+  return [{ buffer, offset, rows }, rows];
+}
+
 /** The bytes of a file or of a bitset. */
 export function bytesOf(name: string, bytes: unknown): Uint8Array {
   if (kindOf(bytes) !== 'Uint8Array') throw argument(name, 'a Uint8Array', bytes);
@@ -130,9 +152,9 @@ export function radiusOf(radius: number): number {
   return above(radius);
 }
 
-/** Ids as numbers: the one place that looks whether they are ids. */
-export function idsOf(name: string, ids: Ids): Float64Array<ArrayBuffer> {
-  if (typeof ids !== 'object' || typeof ids?.[Symbol.iterator] !== 'function') throw argument(name, 'ids', ids);
+/** Ids as numbers: the one place that looks whether they are ids, or other whole numbers. */
+export function idsOf(name: string, ids: Ids, needed = 'ids'): Float64Array<ArrayBuffer> {
+  if (typeof ids !== 'object' || typeof ids?.[Symbol.iterator] !== 'function') throw argument(name, needed, ids);
   if (kindOf(ids)) there(name, ids);
   return Float64Array.from(ids as Iterable<number | bigint>, (id) => {
     const number = typeof id === 'bigint' ? Number(id) : id;

@@ -104,7 +104,7 @@ async fn all(
             Request { purpose: "similarities", bytes: 4 * room },
         ])
         .await?;
-    let mut scores = memory::with_room(queries.len() * ends.len())?;
+    let mut scores = memory::with_room(queries.len().saturating_mul(ends.len()))?;
     let mut first = 0;
     while first < queries.len() {
         let end = queries.batch(first, tokens).end;

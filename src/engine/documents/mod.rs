@@ -41,7 +41,7 @@ pub(crate) fn search<'f>(
         }
         match (on_gpu.filter(|rows| rows.quantized.is_some() && rows.end() > 0), on_host) {
             (Some(on_gpu), on_host) => on_gpu::search(on_gpu, on_host, queries, request).await,
-            (None, Some(rows)) => on_host::search(rows, &queries.fetched().await?, request),
+            (None, Some(rows)) => on_host::search(rows, &queries.fetched().await?, request).await,
             (None, None) => Err(Error::internal("documents that no engine has")),
         }
     })

@@ -3,10 +3,11 @@
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::elements::MatrixView;
+use crate::elements::{ElementKind, HostVectors, Matrix, MatrixView};
 use crate::engine::documents::request::{DocumentRequest, Found, Scored};
 use crate::engine::documents::shortlist::Shortlist;
 use crate::engine::documents::tokens::TokenVectors;
+use crate::engine::search::host::Turn;
 use crate::error::{Error, Result};
 use crate::host::documents::{DocumentRows, TokenQueries};
 use crate::host::{Host, HostRows, checked};
@@ -33,21 +34,22 @@ pub(super) struct OnHost<'a> {
 }
 
 /// The documents of largest MaxSim for each query.
-pub(super) fn search(
+pub(super) async fn search(
     rows: &HostRows,
     queries: &TokenVectors<'_>,
     request: &DocumentRequest<'_>,
 ) -> Result<Found> {
     let own = OnHost::new(rows, queries)?;
-    let (mut found, mut first) = (Found::default(), 0);
+    let (mut found, mut first, mut turn) = (Found::default(), 0, Turn::new());
     while first < queries.len() {
+        turn.leave().await;
         let batch = queries.batch(first, TOKENS);
         own.with_queries(batch.clone(), request, |some| {
             let documents = DocumentRows { rows, ends: request.ends };
             let candidates = match request.candidates(batch.clone()) {
                 Some(nominated) => nominated,
                 None => {
-                    found.bounded += (request.found().len() * some.len()) as u64;
+                    found.bounded += request.found().len() as u64 * some.len() as u64;
                     let shortlists = bounded(&documents, some, request)?;
                     shortlists.into_iter().map(Shortlist::into_candidates).collect()
                 }
@@ -77,9 +79,13 @@ pub(super) fn all(
     let [own, others] = [queries, documents].map(|tokens| tokens.vectors().on_host());
     let (own, others) = (own?, others?);
     let (squared, of_documents) = (checked("queries", own)?, checked("documents", others)?);
-    let values = Arc::new(others.to_f32());
-    let rows = HostRows::of_matrix(host.clone(), Metric::OF_TOKENS, own.dim(), values, &of_documents);
-    let wide = own.to_f32();
+    let widened = |vectors: HostVectors<'_>| {
+        let mut wide = Matrix::with_room(ElementKind::F32, vectors.rows(), vectors.dim())?;
+        wide.extend(vectors)?;
+        Ok::<_, Error>(wide.into_f32())
+    };
+    let (values, wide) = (Arc::new(widened(others)?), widened(own)?);
+    let rows = HostRows::of_matrix(host.clone(), Metric::OF_TOKENS, own.dim(), values, &of_documents)?;
     let queries = TokenQueries {
         vectors: MatrixView::new(&wide, own.dim())?,
         squared: &squared,
@@ -88,7 +94,7 @@ pub(super) fn all(
     };
     let documents = DocumentRows { rows: &rows, ends };
     let places = memory::collect(0..ends.len() as u32)?;
-    let mut scores = memory::filled(queries.len() * places.len(), 0.0)?;
+    let mut scores = memory::filled(queries.len().saturating_mul(places.len()), 0.0)?;
     let products = wide.len().saturating_mul(rows.len());
     interrupt::watch(products, |stop| {
         for (query, scores) in scores.chunks_mut(places.len()).enumerate() {

@@ -101,7 +101,7 @@ impl Device {
             }
             Engine::Host(host) => {
                 let (values, squared) = (matrix.shared_on_host(), matrix.normed_on_host()?.squared);
-                let rows = HostRows::of_matrix(host.clone(), metric, dim, values, squared);
+                let rows = HostRows::of_matrix(host.clone(), metric, dim, values, squared)?;
                 Box::new(ListedRows::from(rows)) as _
             }
         })

@@ -19,6 +19,24 @@ const PIECE: Duration = Duration::from_millis(30);
 /// A clock of a browser may stand still for a piece: the next is not longer than this many.
 const GROWTH: usize = 8;
 
+/// How long ago the page had its turn.
+pub(crate) struct Turn(Instant);
+
+impl Turn {
+    pub(crate) fn new() -> Self {
+        Self(Instant::now())
+    }
+
+    /// Leaves the page its turn after half a piece. It takes a tenth of a millisecond: short searches, such as those that a host copy answers
+    /// for a GPU, take none.
+    pub(crate) async fn leave(&mut self) {
+        if self.0.elapsed() >= PIECE / 2 {
+            platform::next_turn().await;
+            *self = Self::new();
+        }
+    }
+}
+
 /// The nearest rows, or all within a radius.
 pub(crate) fn search(
     rows: &HostRows,
@@ -60,13 +78,9 @@ pub(crate) async fn by_turns(
     // All of them are checked before any is searched.
     host::checked("queries", queries)?;
     let (mut found, mut statistics) = (vec![], Statistics::default());
-    let (mut start, mut most, mut turn) = (0, PANEL, Instant::now());
+    let (mut start, mut most, mut turn) = (0, PANEL, Turn::new());
     while start < rows {
-        // A turn takes a tenth of a millisecond: short searches, such as those that a host copy answers for a GPU, take none.
-        if turn.elapsed() >= PIECE / 2 {
-            platform::next_turn().await;
-            turn = Instant::now();
-        }
+        turn.leave().await;
         // Fewer than a panel are not left over.
         let end = if rows - start < most + PANEL { rows } else { start + most };
         let progress = |answered| request.report(start + answered);

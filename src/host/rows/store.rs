@@ -96,10 +96,11 @@ impl HostRows {
         dim: usize,
         values: Arc<Vec<f32>>,
         squared: &[f64],
-    ) -> Self {
-        let ids = (0..squared.len() as u64).collect();
-        let values = RowValues::shared(values, dim, squared.to_vec());
-        Self::with((host, metric), values, (ids, None), None)
+    ) -> Result<Self> {
+        let mut ids = memory::with_room(squared.len())?;
+        ids.extend(0..squared.len() as u64);
+        let values = RowValues::shared(values, dim, memory::copied(squared)?);
+        Ok(Self::with((host, metric), values, (ids, None), None))
     }
 
     /// Rows of a file, with the id of each slot. They can be found when [`enter`](Self::enter) has seen all of them.
