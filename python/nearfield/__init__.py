@@ -9,7 +9,7 @@
 
 `Flat` searches all rows, `Ivf` the lists of rows that are nearest to a query, and `knn` rows without an index. `MultiVector` searches
 documents of several token vectors each by MaxSim, and `maxsim` scores all of them. `knn_graph`, `pairs_within`, `duplicates`, `spanning_tree` and `dbscan` compare every row with every other. `nearfield.sklearn` has
-estimators of scikit-learn, `nearfield.faiss` the interface of faiss, and `nearfield.reduce` sums, norms and extremes.
+estimators of scikit-learn, `nearfield.faiss` the interface of faiss, `nearfield.pylate` an index for PyLate, and `nearfield.reduce` sums, norms and extremes.
 """
 
 import atexit as _atexit

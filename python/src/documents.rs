@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use nearfield::{AdapterKind, AddOptions, ElementKind, Matrix, MaxSimOptions, Metric, TokenVectors};
+use nearfield::{AdapterKind, ElementKind, Matrix, MaxSimOptions, Metric, TokenVectors};
 use numpy::{PyArray1, PyArray2};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
@@ -42,17 +42,6 @@ impl From<nearfield::MultiVector> for MultiVector {
         let (device, dim) = (Kept::new(index.device().clone()), index.dim());
         let elements = index.elements();
         Self { index: Shared::new(index), device, dim, elements }
-    }
-}
-
-impl MultiVector {
-    fn all_ids(&self, py: Python<'_>) -> PyResult<Vec<u64>> {
-        self.index.read(py, |index, _| index.ids())
-    }
-
-    fn filter(&self, py: Python<'_>, filter: Option<&Bound<'_, PyAny>>) -> PyResult<Option<RowFilter>> {
-        let largest = || Ok(self.all_ids(py)?.last().copied());
-        filter.map(|filter| RowFilter::of(filter, largest, || self.all_ids(py))).transpose()
     }
 }
 
@@ -98,45 +87,13 @@ impl MultiVector {
         let layout = Layout { prefix: "", mask, offsets };
         let documents = Tokens::of(documents, "documents", layout, Some(self.dim))?;
         let (count, documents) = (documents.count(), documents.view(py)?);
-        let given = ids.map(Ids::of).transpose()?;
-        let ids = given.as_ref().map(Ids::view).transpose()?;
-        let shown = Progress::start(py, progress, "adding", documents.tokens())?;
-        let mut added = vec![];
-        let first = self.index.change(py, |index, ending| {
-            // Reserves memory for taking the documents back, which must not fail.
-            added = answers::collected(count, std::iter::empty())?;
-            let report = shown.reporter(ending);
-            let mut options = AddOptions::new();
-            options.ids = ids.as_deref();
-            options.progress = report.as_ref().map(|report| report as _);
-            index.add_with(&documents, &options)?;
-            let first = index.next_id() - count as u64;
-            if ending.has_exception() {
-                // It came with the last tokens, too late to end the addition. The hook would end the removal.
-                match &ids {
-                    Some(ids) => added.extend_from_slice(ids),
-                    None => added.extend(first..index.next_id()),
-                }
-                nearfield::interruptible(|| true, || index.remove(&added))?;
-            }
-            Ok(first)
-        });
-        let first = shown.close(py, first)?;
-        match ids {
-            Some(ids) => answers::id_array(py, ids.iter().copied()),
-            None => answers::id_array(py, (0..count).map(|number| first + number as u64)),
-        }
+        let size = (count, documents.tokens());
+        self.index.add(py, size, ids, progress, |index, options| index.add_with(&documents, options))
     }
 
     /// Removes the documents with these ids, all or, after an error, none. Returns how many were removed: an id given twice counts once.
     fn remove(&self, py: Python<'_>, ids: &Bound<'_, PyAny>) -> PyResult<usize> {
-        let ids = Ids::of(ids)?;
-        let ids = ids.view()?;
-        self.index.change(py, |index, _| {
-            let before = index.len();
-            index.remove(&ids)?;
-            Ok(before - index.len())
-        })
+        self.index.remove(py, ids)
     }
 
     /// Replaces the documents with these ids by others, of any numbers of tokens: all or, after an error, none.
@@ -198,7 +155,7 @@ impl MultiVector {
         let given = weights.map(|weights| tokens.weights(weights, mask)).transpose()?;
         let weights = given.as_ref().map(|weights| weights.as_slice()).transpose()?;
         let queries = tokens.view(py)?;
-        let filter = self.filter(py, filter)?;
+        let filter = self.index.filter(py, filter)?;
         let shown = Progress::start(py, progress, "searching", tokens.count())?;
         // In the place of no queries there is one of zeros, whose answer tells how long answers are.
         let zeros = Matrix::F32(vec![0.0; self.dim], self.dim);
@@ -265,7 +222,7 @@ impl MultiVector {
     /// The ids of all documents, int64, ascending.
     #[getter]
     fn ids<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<i64>>> {
-        answers::id_array(py, self.all_ids(py)?.into_iter())
+        answers::id_array(py, self.index.all_ids(py)?.into_iter())
     }
 
     /// How many tokens all documents have.
@@ -303,9 +260,7 @@ impl MultiVector {
     }
 
     fn __contains__(&self, py: Python<'_>, id: &Bound<'_, PyAny>) -> PyResult<bool> {
-        // The index holds neither -1 nor a text.
-        let Ok(id) = id.extract::<u64>() else { return Ok(false) };
-        self.index.told(py, move |index| index.contains(id))
+        self.index.contains(py, id)
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {

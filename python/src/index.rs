@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use nearfield::{AdapterKind, AddOptions, ElementKind, Metric, Neighbors, Result, SearchOptions};
+use nearfield::{AdapterKind, ElementKind, Metric, Neighbors, Result, SearchOptions};
 use numpy::PyArray1;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
@@ -48,7 +48,7 @@ impl Index {
     }
 
     pub(crate) fn all_ids(&self, py: Python<'_>) -> PyResult<Vec<u64>> {
-        self.read(py, |index, _| index.ids())
+        self.index.all_ids(py)
     }
 
     /// How many rows there are.
@@ -61,8 +61,7 @@ impl Index {
         py: Python<'_>,
         filter: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Option<RowFilter>> {
-        let largest = || self.read(py, |index, _| Ok(index.largest_id()));
-        filter.map(|filter| RowFilter::of(filter, largest, || self.all_ids(py))).transpose()
+        self.index.filter(py, filter)
     }
 
     /// Adds rows of the caller's and returns their ids.
@@ -74,34 +73,8 @@ impl Index {
         progress: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyArray1<i64>>> {
         let rows = rows.view_of(py, "rows", self.elements)?;
-        let given = ids.map(Ids::of).transpose()?;
-        let ids = given.as_ref().map(Ids::view).transpose()?;
-        let shown = Progress::start(py, progress, "adding", rows.rows())?;
-        let mut added = vec![];
-        let first = self.index.change(py, |index, ending| {
-            // Reserves memory for taking the rows back, which must not fail.
-            added = answers::collected(rows.rows(), std::iter::empty())?;
-            let report = shown.reporter(ending);
-            let mut options = AddOptions::new();
-            options.ids = ids.as_deref();
-            options.progress = report.as_ref().map(|report| report as _);
-            index.add_with(rows, &options)?;
-            let first = index.next_id() - rows.rows() as u64;
-            if ending.has_exception() {
-                // It came with the last rows, too late to end the addition. The hook would end the removal.
-                match &ids {
-                    Some(ids) => added.extend_from_slice(ids),
-                    None => added.extend(first..index.next_id()),
-                }
-                nearfield::interruptible(|| true, || index.remove(&added))?;
-            }
-            Ok(first)
-        });
-        let first = shown.close(py, first)?;
-        match ids {
-            Some(ids) => answers::id_array(py, ids.iter().copied()),
-            None => answers::id_array(py, (0..rows.rows()).map(|row| first + row as u64)),
-        }
+        let size = (rows.rows(), rows.rows());
+        self.index.add(py, size, ids, progress, |index, options| index.add_with(rows, options))
     }
 }
 
@@ -129,13 +102,7 @@ impl Index {
 
     /// Removes the rows with these ids, all or, after an error, none. Returns how many were removed: an id given twice counts once.
     fn remove(&self, py: Python<'_>, ids: &Bound<'_, PyAny>) -> PyResult<usize> {
-        let ids = Ids::of(ids)?;
-        let ids = ids.view()?;
-        self.index.change(py, |index, _| {
-            let before = index.len();
-            index.remove(&ids)?;
-            Ok(before - index.len())
-        })
+        self.index.remove(py, ids)
     }
 
     /// Replaces the rows with these ids by others, `[ids, dim]`: all or, after an error, none.
@@ -348,9 +315,7 @@ impl Index {
     }
 
     fn __contains__(&self, py: Python<'_>, id: &Bound<'_, PyAny>) -> PyResult<bool> {
-        // The index holds neither -1 nor a text.
-        let Ok(id) = id.extract::<u64>() else { return Ok(false) };
-        self.index.told(py, move |index| index.contains(id))
+        self.index.contains(py, id)
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {

@@ -27,7 +27,7 @@ def arrays() -> dict[str, Any]:
         return each[-1] if isinstance(texts, str) else each
 
     return {
-        "model": SimpleNamespace(encode_document=tokens, encode_query=tokens),
+        "model": SimpleNamespace(encode_document=tokens, encode_query=tokens, encode=lambda texts, is_query: tokens(texts)),
         "texts": ["a text"] * 30,
         "questions": ["a question"] * 4,
         "rows": vectors(300),

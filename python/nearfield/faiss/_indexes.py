@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from nearfield import Flat, Ivf
 from nearfield._arrays import to_number
 from nearfield.faiss._given import Settings, as_bits, as_ids, as_integer, as_vectors, check_kind, faiss_names
-from nearfield.faiss._locks import Lock, changes, reads
+from nearfield._locks import Lock, changes, reads
 from nearfield.faiss._rows import Column, Rows
 from nearfield.faiss._selectors import IDSelector, IDSelectorArray, SearchParameters
 
