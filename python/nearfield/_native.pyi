@@ -195,6 +195,7 @@ class MultiVector:
     ) -> None: ...
     def get(self, id: int) -> NDArray[np.float32]: ...
     def compact(self) -> None: ...
+    def build_lists(self, lists: int = 0) -> None: ...
     def search(
         self,
         queries: Tokens,
@@ -205,6 +206,9 @@ class MultiVector:
         mean: bool = False,
         mask: ArrayLike | None = None,
         offsets: ArrayLike | None = None,
+        probes: int | None = None,
+        candidates_per_token: int = 256,
+        candidates: int = 1024,
         progress: Progress | None = None,
     ) -> Ranking: ...
     async def search_async(
@@ -217,6 +221,9 @@ class MultiVector:
         mean: bool = False,
         mask: ArrayLike | None = None,
         offsets: ArrayLike | None = None,
+        probes: int | None = None,
+        candidates_per_token: int = 256,
+        candidates: int = 1024,
         progress: Progress | None = None,
     ) -> Ranking: ...
     def save(self, path: str | os.PathLike[str]) -> None: ...
@@ -229,6 +236,8 @@ class MultiVector:
     def ids(self) -> NDArray[np.int64]: ...
     @property
     def tokens(self) -> int: ...
+    @property
+    def lists(self) -> int: ...
     @property
     def dim(self) -> int: ...
     @property

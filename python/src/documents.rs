@@ -126,6 +126,17 @@ impl MultiVector {
         self.index.change(py, |index, _| index.compact())
     }
 
+    /// Puts the tokens into lists around centroids, which are trained on a sample of them: `search` with `probes` then scores documents
+    /// alone that have tokens near to those of the query. 0 stands for as many lists as `Ivf` would have. Lists follow all changes.
+    #[pyo3(signature = (lists=Given::from(0)), text_signature = "($self, lists=0)")]
+    fn build_lists(&self, py: Python<'_>, lists: Given<i64>) -> PyResult<()> {
+        let lists = lists.count("lists")?;
+        self.index.change(py, |index, _| {
+            let usual = nearfield::Ivf::recommend(index.tokens() as usize);
+            index.build_lists(if lists == 0 { usual } else { lists })
+        })
+    }
+
     /// The k documents of largest score for each query: `Ranking(scores, ids)`, both `[queries, min(k, documents allowed)]`, the largest
     /// first, ties by the smaller id.
     ///
@@ -133,8 +144,11 @@ impl MultiVector {
     /// these in order. `weights` are the weights of the queries' tokens, from 0 to 1,000,000, laid out as the tokens are, without `dim`.
     /// `mean=True` divides them by their sum, query by query, so that scores of queries of different lengths can be compared. `mask` and
     /// `offsets` are of the queries.
+    ///
+    /// With `probes` each token of a query finds `candidates_per_token` tokens in that many lists (see `build_lists`), and the `candidates`
+    /// most promising documents of these are scored.
     // `_cancel` is for `search_async`.
-    #[pyo3(signature = (queries, k=Given::from(10), *, filter=None, weights=None, mean=Given::from(false), mask=None, offsets=None, progress=None, _cancel=None), text_signature = "($self, queries, k=10, *, filter=None, weights=None, mean=False, mask=None, offsets=None, progress=None)")]
+    #[pyo3(signature = (queries, k=Given::from(10), *, filter=None, weights=None, mean=Given::from(false), mask=None, offsets=None, probes=None, candidates_per_token=Given::from(256), candidates=Given::from(1024), progress=None, _cancel=None), text_signature = "($self, queries, k=10, *, filter=None, weights=None, mean=False, mask=None, offsets=None, probes=None, candidates_per_token=256, candidates=1024, progress=None)")]
     #[expect(clippy::too_many_arguments, reason = "keywords of Python")]
     fn search<'py>(
         &self,
@@ -146,11 +160,17 @@ impl MultiVector {
         mean: Given<bool>,
         mask: Option<&Bound<'py, PyAny>>,
         offsets: Option<&Bound<'py, PyAny>>,
+        probes: Option<Given<i64>>,
+        candidates_per_token: Given<i64>,
+        candidates: Given<i64>,
         progress: Option<&Bound<'py, PyAny>>,
         _cancel: Option<&Cancel>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let _running = call::check(py)?;
         let (k, mean) = (k.count("k")?, mean.take("mean", "True or False")?);
+        let probes = probes.map(|probes| probes.count("probes")).transpose()?;
+        let of_token = candidates_per_token.count("candidates_per_token")?;
+        let candidates = candidates.count("candidates")?;
         let tokens = Tokens::of(queries, "queries", Layout { prefix: "", mask, offsets }, Some(self.dim))?;
         let given = weights.map(|weights| tokens.weights(weights, mask)).transpose()?;
         let weights = given.as_ref().map(|weights| weights.as_slice()).transpose()?;
@@ -167,6 +187,9 @@ impl MultiVector {
             options.progress = report.as_ref().map(|report| report as _);
             options.filter = filter.as_ref().map(RowFilter::as_filter);
             options.weights = weights;
+            options.probes = probes;
+            options.candidates_per_token = of_token;
+            options.candidates = candidates;
             index.search_with(&asked, &options)
         });
         let found = shown.close(py, found)?;
@@ -175,7 +198,7 @@ impl MultiVector {
     }
 
     /// `search` without blocking the event loop, which goes on while a thread of its executor waits. Cancelling it ends the search.
-    #[pyo3(signature = (queries, *arguments, **options), text_signature = "($self, queries, k=10, *, filter=None, weights=None, mean=False, mask=None, offsets=None, progress=None)")]
+    #[pyo3(signature = (queries, *arguments, **options), text_signature = "($self, queries, k=10, *, filter=None, weights=None, mean=False, mask=None, offsets=None, probes=None, candidates_per_token=256, candidates=1024, progress=None)")]
     fn search_async<'py>(
         slf: &Bound<'py, Self>,
         queries: &Bound<'py, PyAny>,
@@ -229,6 +252,12 @@ impl MultiVector {
     #[getter]
     fn tokens(&self, py: Python<'_>) -> PyResult<u64> {
         self.index.told(py, nearfield::MultiVector::tokens)
+    }
+
+    /// How many lists of tokens there are: none before `build_lists`.
+    #[getter]
+    fn lists(&self, py: Python<'_>) -> PyResult<usize> {
+        self.index.told(py, nearfield::MultiVector::lists)
     }
 
     /// Elements of a token.

@@ -246,3 +246,20 @@ def test_what_does_not_fit_is_refused_by_name(index: Any, documents: Any, call: 
     with pytest.raises(error, match=f"^{words}") as raised:
         call(index, documents)
     assert "\n" not in str(raised.value) and len(index) == 150
+
+
+def test_lists_nominate_documents(index: nf.MultiVector, documents: Any, queries: Any) -> None:
+    with pytest.raises(ValueError, match="build_lists"):
+        index.search(queries, 5, probes=1)
+    index.build_lists(6)
+    assert index.lists == 6
+    exact = index.search(queries, 5)
+    all_of_them = index.search(queries, 5, probes=6, candidates_per_token=index.tokens, candidates=150)
+    np.testing.assert_array_equal(all_of_them.ids, exact.ids)
+    few = index.search(queries, 5, probes=2, candidates_per_token=20, candidates=20)
+    true = scores(queries, documents)
+    np.testing.assert_allclose(few.scores, np.take_along_axis(true, few.ids, axis=1), atol=1e-3)
+    with pytest.raises(ValueError, match="1 to 6"):
+        index.search(queries, 5, probes=7)
+    index.build_lists()
+    assert index.lists > 6

@@ -118,6 +118,13 @@ impl MultiVector {
         let Some(lists) = &self.lists else {
             return Err(Error::argument("probes", "an index with lists of tokens: build_lists", "none"));
         };
+        for (argument, given) in
+            [("candidates_per_token", options.candidates_per_token), ("candidates", options.candidates)]
+        {
+            if given == 0 {
+                return Err(Error::argument(argument, "at least 1", given));
+            }
+        }
         let is_allowed = |slot: u64| {
             let place = self.documents.place_at(slot as u32);
             allowed.is_none_or(|allowed| allowed.binary_search(&place).is_ok())

@@ -544,6 +544,8 @@ fn lists_nominate_most_of_the_documents_of_largest_score() -> Result<(), Error> 
             right += found.row(query).iter().filter(|hit| exact.row(query).contains(hit)).count();
         }
         assert!(right >= 24, "{right} of 30 on {engine:?}");
+        let none = index.search_with(&queries.view(), &options.candidates(0)).expect_err("none");
+        assert!(none.to_string().starts_with("candidates: "), "{none}");
         let bad = index.search_with(&queries.view(), &options.probes(17)).expect_err("16 lists");
         assert!(bad.to_string().contains("1 to 16"), "{bad}");
     }
