@@ -53,7 +53,7 @@ enum Command {
     #[command(after_long_help = all::HELP)]
     All(Timed<all::Args, Common>),
     #[command(flatten)]
-    Step(Step),
+    Step(Box<Step>),
     /// The figures of one or more runs as an HTML page or as Markdown tables
     Report(report::Args),
     /// Compare two runs case by case

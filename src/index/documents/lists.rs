@@ -134,17 +134,17 @@ impl MultiVector {
         search.filter = allowed.map(|_| Filter::by(&is_allowed));
         let found = lists.boxed_search(queries.vectors(), &search).await?.neighbors;
         let of = |query: usize| {
-            let tokens = &queries.offsets()[query..query + 2];
+            let tokens = queries.offsets()[query]..queries.offsets()[query + 1];
             // What each token of the query adds to the score of a document: its best similarity, above that of the last token it found.
             let mut gains: Vec<(u32, f32)> = vec![];
-            for token in tokens[0]..tokens[1] {
+            for (token, weight) in tokens.clone().zip(&weights[tokens]) {
                 let own = found.row(token);
                 let last = own.last().map_or(0.0, |hit| hit.distance);
                 let first = gains.len();
                 memory::reserve_more(&mut gains, own.len())?;
                 gains.extend(own.iter().map(|hit| {
                     let place = self.documents.place_at(hit.id as u32);
-                    (place, weights[token] * (last - hit.distance))
+                    (place, weight * (last - hit.distance))
                 }));
                 // Of the tokens of a document the nearest counts.
                 gains[first..].sort_unstable_by(|a, b| a.0.cmp(&b.0).then(b.1.total_cmp(&a.1)));
