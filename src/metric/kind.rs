@@ -87,6 +87,9 @@ impl Metric {
     /// The metric of tokens: a MaxSim adds up inner products.
     pub(crate) const OF_TOKENS: Self = Self::InnerProduct;
 
+    /// The metric of directions: i8 rows under it are as good as the longer ones that they were quantised from.
+    pub(crate) const OF_DIRECTIONS: Self = Self::Cosine;
+
     /// Whether it compares bits, and not numbers.
     #[inline]
     pub(crate) fn counts_bits(self) -> bool {

@@ -19,8 +19,8 @@ use crate::parallel::*;
 /// Tokens per list that centroids are trained on.
 const TRAINED_ON: usize = 64;
 
-/// What the directions of tokens are compared by. Codes of 8 bits, which the lists store, nominate as well as the tokens themselves.
-const METRIC: Metric = Metric::Cosine;
+/// What tokens are compared by: lists store 8-bit integers, each token by its largest magnitude.
+const METRIC: Metric = Metric::OF_DIRECTIONS;
 
 impl MultiVector {
     pub(super) fn boxed_build_lists(&mut self, lists: usize) -> Boxed<'_, ()> {
