@@ -251,6 +251,37 @@ fn sources() -> Vec<(String, String)> {
     files
 }
 
+/// The variables that loops of a text declare without a value.
+fn declared_without_value(text: &str) -> Vec<&str> {
+    let (mut inside, mut found) = (vec![], vec![]);
+    for line in text.lines() {
+        let code = line.split("//").next().unwrap_or_default();
+        if inside.contains(&true) && code.trim_start().starts_with("var ") && !code.contains(" = ") {
+            found.push(code.trim());
+        }
+        let mut is_head = heads(line).next().is_some();
+        for letter in code.chars() {
+            match letter {
+                '{' => inside.push(std::mem::take(&mut is_head)),
+                '}' => drop(inside.pop()),
+                _ => {}
+            }
+        }
+    }
+    found
+}
+
+/// Chromium's SPIR-V clears a variable without a value once, not in each turn of its loop: sums went on from those of the turn before.
+#[test]
+fn variables_that_loops_declare_have_values() {
+    // Browsers have no cooperative matrices, and WGSL has no value of one.
+    for (file, text) in sources().iter().filter(|(file, _)| !file.ends_with("_coop")) {
+        assert_eq!(declared_without_value(text), [""; 0], "{file}");
+    }
+    let text = "fn sum() {\n  var a: u32;\n  for (var i = 0u; i < 4u; i++) {\n    var b: u32;\n    var c = 0u;\n  }\n  var d: u32;\n}";
+    assert_eq!(declared_without_value(text), ["var b: u32;"]);
+}
+
 #[test]
 fn every_loop_ends_for_all_inputs() {
     let named: BTreeSet<(&str, &str)> = ENDS.iter().flat_map(|(_, loops)| loops.iter().copied()).collect();

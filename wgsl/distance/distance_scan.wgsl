@@ -23,9 +23,9 @@ fn distance_scan(
     let column = start + group_of(lanes) * 4u;
     let block = params.block_first + (column >> BLOCK_SHIFT) * params.block_step;
     let row = (block << BLOCK_SHIFT) + (column & (BLOCK_ROWS - 1u));
-    var sums: array<array<vec4<f32>, 4>, QUERIES_AT_ONCE>;
+    var sums = array<array<vec4<f32>, 4>, QUERIES_AT_ONCE>();
     for (var i = lane_of(lanes); i < vectors; i += lanes_count(lanes)) {
-      var four: array<vec4<f32>, 4>;
+      var four = array<vec4<f32>, 4>();
       // unroll
       for (var r = 0u; r < 4u; r++) {
         four[r] = four_of(row + r, i);

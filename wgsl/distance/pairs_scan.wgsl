@@ -24,15 +24,15 @@ fn pairs_scan(
   // All invocations take the same number of turns, because lanes_sum may contain barriers.
   for (var start = workgroup.y * per_workgroup; start < params.rows; start += workgroups.y * per_workgroup) {
     let row = start + group_of(lanes) * 4u;
-    var places: array<u32, 4>;
+    var places = array<u32, 4>();
     // unroll
     for (var r = 0u; r < 4u; r++) {
       // Beyond the last row the last one is loaded again, and its distances are not written.
       places[r] = min(row + r, last_row) * params.row_pitch;
     }
-    var sums: array<array<vec4<f32>, 4>, QUERIES_AT_ONCE>;
+    var sums = array<array<vec4<f32>, 4>, QUERIES_AT_ONCE>();
     for (var i = lane_of(lanes); i < params.vectors; i += lanes_count(lanes)) {
-      var four: array<vec4<f32>, 4>;
+      var four = array<vec4<f32>, 4>();
       // unroll
       for (var r = 0u; r < 4u; r++) {
         four[r] = rows[places[r] + i];

@@ -84,7 +84,7 @@ fn pairs_tile(
     }
     // unroll with many registers
     for (var d = 0u; d < DEPTH; d++) {
-      var four: array<vec4<f32>, FOURS>;
+      var four = array<vec4<f32>, FOURS>();
       // unroll
       for (var j = 0u; j < FOURS; j++) {
         four[j] = row_slice[d][j * ACROSS + across];

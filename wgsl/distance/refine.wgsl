@@ -188,8 +188,8 @@ fn refine(
       var i = index % WIDTH;
       // Six vectors are loaded together and added one after the other.
       for (; i + (AHEAD - 1u) * WIDTH < vectors; i += AHEAD * WIDTH) {
-        var q: array<vec4<f32>, AHEAD>;
-        var x: array<vec4<f32>, AHEAD>;
+        var q = array<vec4<f32>, AHEAD>();
+        var x = array<vec4<f32>, AHEAD>();
         // unroll
         for (var v = 0u; v < AHEAD; v++) {
           q[v] = queries[query * vectors + i + v * WIDTH];

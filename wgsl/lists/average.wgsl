@@ -54,7 +54,7 @@ fn average(
     if (!is_first) { sum = means[list * params.vectors + column]; }
     var place = begin;
     for (; place + AT_ONCE <= end; place += AT_ONCE) {
-      var four: array<vec4<f32>, AT_ONCE>;
+      var four = array<vec4<f32>, AT_ONCE>();
       // unroll
       for (var i = 0u; i < AT_ONCE; i++) { four[i] = element(place + i, column); }
       // unroll

@@ -27,10 +27,10 @@ fn collect_lists(
     let own_query = blocks[entry + min(index % HEIGHT, count - 1u)];
     let first_query = granules_of(own_query);
     if (index < HEIGHT) { sides[index] = query_of(query_terms_of(own_query), value_of(threshold_of(own_query))); }
-    var own_row: array<u32, ROWS>;
-    var first_row: array<u32, ROWS>;
-    var terms: array<vec4<f32>, ROWS>;
-    var next: array<array<vec4<u32>, AHEAD>, ROWS>;
+    var own_row = array<u32, ROWS>();
+    var first_row = array<u32, ROWS>();
+    var terms = array<vec4<f32>, ROWS>();
+    var next = array<array<vec4<u32>, AHEAD>, ROWS>();
     // unroll
     for (var r = 0u; r < ROWS; r++) {
       own_row[r] = row_at(entry, index + r * WORKGROUP);
@@ -44,7 +44,7 @@ fn collect_lists(
       }
       terms[r] = row_side(row_terms[some_row]);
     }
-    var sums: array<array<i32, HEIGHT>, ROWS>;
+    var sums = array<array<i32, HEIGHT>, ROWS>();
     for (var start = 0u; start < params.granules; start += SLICE) {
       workgroupBarrier();
       // unroll
@@ -59,7 +59,7 @@ fn collect_lists(
       let slice_end = min(params.granules - start, SLICE);
       for (var first = 0u; first < slice_end; first += AHEAD) {
         let ahead = start + first + AHEAD;
-        var granules: array<array<vec4<u32>, AHEAD>, ROWS>;
+        var granules = array<array<vec4<u32>, AHEAD>, ROWS>();
         // unroll
         for (var r = 0u; r < ROWS; r++) {
           // unroll

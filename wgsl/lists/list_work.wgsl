@@ -11,7 +11,7 @@ fn list_work(@builtin(local_invocation_index) index: u32) {
   var carry = 0u;
   for (var start = 0u; start < params.lists; start += 4u * WORKGROUP) {
     let first = start + index * 4u;
-    var own: array<u32, 4>;
+    var own = array<u32, 4>();
     var total = 0u;
     // unroll on hardware
     for (var i = 0u; i < 4u; i++) {

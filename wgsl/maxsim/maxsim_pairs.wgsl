@@ -30,13 +30,13 @@ fn maxsim_pairs(
   for (var first = 0u; first < pair.y; first += DOWN * EACH) {
     var most = vec4(LOWEST);
     let token = first + index / ACROSS * EACH;
-    var token_at: array<u32, EACH>;
+    var token_at = array<u32, EACH>();
     // unroll
     for (var q = 0u; q < EACH; q++) { token_at[q] = (pair.x + min(token + q, pair.y - 1u)) * params.vectors; }
-    var sums: array<vec4<f32>, EACH>; // of each token of the query, with four of the document
     for (var row = start + (part * ACROSS + lane) * EACH; row < end; row += params.parts * ACROSS * EACH) {
+      var sums = array<vec4<f32>, EACH>(); // of each token of the query, with four of the document
       for (var i = 0u; i < params.vectors; i++) {
-        var four: array<vec4<f32>, EACH>;
+        var four = array<vec4<f32>, EACH>();
         // unroll
         for (var t = 0u; t < EACH; t++) { four[t] = four_of(min(row + t, end - 1u), i); }
         // unroll
@@ -51,8 +51,6 @@ fn maxsim_pairs(
       // unroll
       for (var q = 0u; q < EACH; q++) {
         most[q] = max(most[q], max(max(sums[q].x, sums[q].y), max(sums[q].z, sums[q].w)));
-        // A variable of the loop itself kept its sums in Chromium.
-        sums[q] = vec4(0.0);
       }
     }
     best[index] = most;

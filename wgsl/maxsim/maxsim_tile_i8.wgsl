@@ -26,8 +26,8 @@ fn maxsim_tile_i8(
   let first_query = index / ACROSS * 4u;
   for (var part = part_of(places, 0u); part.start < TILE; part = next_part(places, part)) {
     if (!is_here(part)) { continue; }
-    var scale: array<vec4<f32>, FOURS>;
-    var bias: array<vec4<f32>, FOURS>;
+    var scale = array<vec4<f32>, FOURS>();
+    var bias = array<vec4<f32>, FOURS>();
     // unroll on hardware
     for (var j = 0u; j < FOURS; j++) {
       let row = (j * ACROSS + index % ACROSS) * 4u;

@@ -94,7 +94,7 @@ fn deviations(
   var held: array<vec4<f32>, HELD>;
   // unroll
   for (var phase = 0u; phase < 3u; phase++) {
-    var sums: array<vec4<f32>, HELD>;
+    var sums = array<vec4<f32>, HELD>();
     for (var vector = from_vector + lane; vector < to_vector; vector += HELD * width) {
       if (phase == 0u || WIDTH == 0u) {
         // unroll

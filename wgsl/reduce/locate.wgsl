@@ -10,7 +10,7 @@ var<workgroup> earliest: atomic<u32>;
 fn first_with(key: u32, begin: u32, end: u32, from_vector: u32, to_vector: u32, lane: u32, width: u32) -> u32 {
   var found = NOTHING;
   for (var i = from_vector + lane; i < to_vector; i += 8u * width) {
-    var value: array<vec4<f32>, 8>;
+    var value = array<vec4<f32>, 8>();
     // unroll
     for (var c = 0u; c < 8u; c++) { value[c] = widen(values[min(i + c * width, to_vector - 1u)]); }
     // unroll

@@ -16,7 +16,7 @@ fn reduce_partials(
   var record = empty_record();
   var i = index;
   for (; i + 7u * WORKGROUP < params.pitch; i += 8u * WORKGROUP) {
-    var loaded: array<vec2<u32>, 8>;
+    var loaded = array<vec2<u32>, 8>();
     // unroll
     for (var c = 0u; c < 8u; c++) { loaded[c] = partials[first + i + c * WORKGROUP]; }
     // unroll

@@ -98,7 +98,7 @@ fn collect(
 
   if (is_looked_at) {
     for (var four = first; four < end; four += AT_ONCE) {
-      var score: array<vec4<f32>, AT_ONCE>;
+      var score = array<vec4<f32>, AT_ONCE>();
       // unroll on hardware
       for (var q = 0u; q < AT_ONCE; q++) { score[q] = ahead[q]; }
       if (four + AT_ONCE < end) {

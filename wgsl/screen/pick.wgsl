@@ -47,7 +47,7 @@ fn pick(
       let shift = 21u - 11u * turn;
       clear_digits(index);
       for (var start = index; start < params.blocks; start += HELD * WORKGROUP) {
-        var uppers: array<u32, HELD>;
+        var uppers = array<u32, HELD>();
         // unroll on hardware
         for (var h = 0u; h < HELD; h++) {
           if (start + h * WORKGROUP < params.blocks) { uppers[h] = best[first + start + h * WORKGROUP].y; }
@@ -77,9 +77,9 @@ fn pick(
     workgroupBarrier();
     let count = atomicLoad(&near_count);
     for (var next = index / BLOCK_ROWS; next < count; next += TURNS * BESIDE) {
-      var row: array<u32, TURNS>;
-      var score: array<f32, TURNS>;
-      var terms: array<vec4<f32>, TURNS>;
+      var row = array<u32, TURNS>();
+      var score = array<f32, TURNS>();
+      var terms = array<vec4<f32>, TURNS>();
       // unroll on hardware
       for (var t = 0u; t < TURNS; t++) {
         row[t] = params.rows;

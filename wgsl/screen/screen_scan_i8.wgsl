@@ -71,7 +71,7 @@ fn screen_scan_i8(
     for (var g = 0u; g < SLICE; g++) { ahead[r][g] = granule_of(first_row + r * WORKGROUP, g); }
   }
   for (var start = 0u; start < params.granules; start += SLICE) {
-    var rows_slice: array<array<vec4<u32>, SLICE>, ROWS>;
+    var rows_slice = array<array<vec4<u32>, SLICE>, ROWS>();
     // unroll
     for (var r = 0u; r < ROWS; r++) {
       // unroll

@@ -74,9 +74,9 @@ fn tighten(
   }
   // In place: a piece of the list is loaded into registers before any of it is overwritten.
   for (var start = 0u; start < length; start += HELD * WORKGROUP) {
-    var slots: array<u32, HELD>;
-    var lowers: array<u32, HELD>;
-    var uppers: array<u32, HELD>;
+    var slots = array<u32, HELD>();
+    var lowers = array<u32, HELD>();
+    var uppers = array<u32, HELD>();
     // unroll on hardware
     for (var h = 0u; h < HELD; h++) {
       let i = start + h * WORKGROUP + index;

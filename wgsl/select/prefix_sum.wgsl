@@ -10,7 +10,7 @@ fn prefix_sum(@builtin(local_invocation_index) index: u32) {
   var carry = 0u;
   for (var start = 0u; start < params.count; start += 4u * WORKGROUP) {
     let first = start + index * 4u;
-    var own: vec4<u32>;
+    var own = vec4<u32>();
     // unroll on hardware
     for (var i = 0u; i < 4u; i++) {
       if (first + i < params.count) { own[i] = min(counts[first + i], params.limit); }

@@ -30,8 +30,8 @@ fn sample_runs(lanes: Lanes, @builtin(workgroup_id) workgroup: vec3<u32>) {
   if (params.is_filtered == 1u) { limit = Threshold(states[row * 4u], states[row * 4u + 1u], 0u); }
   pool_clear(lanes.index);
   for (var turn = 0u; turn < params.turns; turn += 8u) {
-    var keys: array<vec4<u32>, 2>;
-    var places: array<vec4<u32>, 2>;
+    var keys = array<vec4<u32>, 2>();
+    var places = array<vec4<u32>, 2>();
     // unroll on hardware
     for (var v = 0u; v < 2u; v++) {
       // unroll on hardware

@@ -176,8 +176,8 @@ fn scatter_buckets(
   let piece_end = min((workgroup.x + 1u) * params.piece, params.length);
   var waiting = 0u; // collected elements
   for (var first = workgroup.x * params.piece; first < piece_end; first += BATCH) {
-    var keys: Held;
-    var places: Held;
+    var keys = Held();
+    var places = Held();
     // unroll on hardware
     for (var v = 0u; v < 4u; v++) {
       places[v] = vec4(first + index) + (4u * v + vec4(0u, 1u, 2u, 3u)) * WORKGROUP;

@@ -63,8 +63,8 @@ fn span(begin: u32, end: u32, from_vector: u32, to_vector: u32, lane: u32, width
   let last = min(to_vector, whole_end);
   var i = max(from_vector, whole_begin) + lane;
   for (; i + (COARSENING - 1u) * width < last; i += COARSENING * width) {
-    var value: array<vec4<f32>, 8>;
-    var other: array<vec4<f32>, 8>;
+    var value = array<vec4<f32>, 8>();
+    var other = array<vec4<f32>, 8>();
     // unroll
     for (var c = 0u; c < 8u; c++) {
       if (c < COARSENING) {

@@ -53,7 +53,7 @@ fn multiply_tile(query_block: u32, row_block: u32, index: u32, sums: ptr<functio
     }
     // unroll with many registers
     for (var w = 0u; w < WORDS; w++) {
-      var four: array<vec4<u32>, FOURS>;
+      var four = array<vec4<u32>, FOURS>();
       // unroll
       for (var j = 0u; j < FOURS; j++) {
         four[j] = row_slice[w][j * ACROSS + across];

@@ -14,8 +14,8 @@ fn sample(begin: u32, from_vector: u32, to_vector: u32, index: u32) -> Sample {
   var places = nothing_held();
   for (var turn = 0u; turn < params.turns; turn += TURNS) {
     // Several turns at a time: all loads come before the first use.
-    var vectors: array<array<u32, TURNS>, 4>;
-    var words: array<array<vec4<u32>, TURNS>, 4>;
+    var vectors = array<array<u32, TURNS>, 4>();
+    var words = array<array<vec4<u32>, TURNS>, 4>();
     // unroll on hardware
     for (var v = 0u; v < 4u; v++) {
       // unroll on hardware
