@@ -6,20 +6,20 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
-use nearfield::{Device, DeviceOptions, Distribution, ElementKind, Metric, Quantization};
+use nearfield::{Device, DeviceOptions, Distribution, ElementKind, Index, Metric, MultiVector, Quantization};
 
 use nearfield_cli::given::device::{self, Name};
 use nearfield_cli::terminal::interrupt;
 use nearfield_cli::terminal::output;
 use nearfield_testing::Random;
-use nearfield_testing::life::{Case, Life, OPERATIONS, Values};
+use nearfield_testing::life::{Case, Life, Living, Values};
 use nearfield_testing::living::Kind;
 
 const LONG: &str = "\
 For developers, and for drivers that nobody has tried: random lives of indexes, one after the other, for a given time.
 
 A life is a Flat or an Ivf of any metric, element type, quantization and dim that grows, changes, shrinks, is saved, loaded, merged, copied, \
-and searched with filters, within radii and by several threads. A model holds the same rows. The answers have to be those of f64, \
+and searched with filters, within radii and by several threads. In a third of them a MultiVector of documents lives so. A model holds the same rows. The answers have to be those of f64, \
 within the bounds that metrics promise, and those of a fresh index bit for bit.
 
 Lives have the seeds --seed, --seed + 1 and so on, which determine them. The first wrong answer ends the program with exit code 1 and \
@@ -121,19 +121,33 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 /// Lives one life until its end or, after the first, that of the given time.
 fn live(args: &Args, roomy: &Device, seed: u64, step: &mut String, tally: &mut Tally) -> Result<()> {
     let mut random = Random::new(seed);
-    let case = draw(&mut random);
+    if random.below(3) == 0 {
+        let case = draw(&mut random, true);
+        return live_of::<MultiVector>(args, roomy, (case, random), step, tally);
+    }
+    let case = draw(&mut random, false);
+    live_of::<Index>(args, roomy, (case, random), step, tally)
+}
+
+fn live_of<L: Living>(
+    args: &Args,
+    roomy: &Device,
+    (case, mut random): (Case, Random),
+    step: &mut String,
+    tally: &mut Tally,
+) -> Result<()> {
     let folder = interrupt::temporary_directory().context("the directory for temporary files")?;
     let device = args.device.open(case.confine(DeviceOptions::default()))?;
     let devices = [device];
-    let (mut life, mut index) =
+    let (mut life, mut index): (_, L) =
         Life::start(&devices, Distribution::Sharded, roomy, case, folder.path(), random.next());
     let mut compared = 0;
     for number in 1..=LENGTH {
         if tally.is_over() && tally.lives > 0 {
             break;
         }
-        let choice = life.random.below(OPERATIONS.len());
-        *step = format!("step {number}, {}", OPERATIONS[choice]);
+        let choice = life.random.below(L::OPERATIONS.len());
+        *step = format!("step {number}, {}", L::OPERATIONS[choice]);
         life.operate(&mut index, choice);
         tally.operations += 1;
         if number % EVERY == 0 {
@@ -148,13 +162,16 @@ fn live(args: &Args, roomy: &Device, seed: u64, step: &mut String, tally: &mut T
 }
 
 /// The case of a life: one of those with little memory, or any.
-fn draw(random: &mut Random) -> Case {
+fn draw(random: &mut Random, is_of_documents: bool) -> Case {
     let kind = [Kind::Flat, Kind::Ivf][random.below(2)];
     if random.below(4) == 0 {
-        let cases = Case::confined(kind);
+        let cases = if is_of_documents { Case::of_documents() } else { Case::confined(kind) };
         return cases[random.below(cases.len())];
     }
-    let elements = ElementKind::ALL[random.below(ElementKind::ALL.len())];
+    let elements = match ElementKind::ALL[random.below(ElementKind::ALL.len())] {
+        ElementKind::Bits if is_of_documents => ElementKind::F32,
+        elements => elements,
+    };
     let is_of_bits = elements == ElementKind::Bits;
     let metrics: &[Metric] = if is_of_bits { &Metric::OF_BITS } else { &Metric::ALL };
     let values = [Values::Whole, Values::Floats, Values::Adversarial][random.below(3)];

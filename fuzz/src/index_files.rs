@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 use std::slice;
 
-use nearfield::{Device, ElementKind, Error, Index, Matrix, Metric, Quantization};
+use nearfield::{
+    AddOptions, Device, ElementKind, Error, Index, Matrix, MaxSimOptions, Metric, MultiVector, Quantization,
+    TokenVectors,
+};
 use serde_json::Value;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -17,7 +20,8 @@ const OWN: &str = "xxh3.header";
 pub(crate) fn index(data: &[u8]) {
     let sealed = sealed(data);
     let device = Device::host();
-    let Ok(mut index) = Index::loader(&device).load_bytes(sealed.as_deref().unwrap_or(data)) else { return };
+    let file = sealed.as_deref().unwrap_or(data);
+    let Ok(mut index) = Index::loader(&device).load_bytes(file) else { return documents(&device, file) };
     let ids = living::ids(&index);
     assert!(ids.is_sorted_by(|one, next| one < next), "each id once");
     let query = Matrix::F32(vec![1.0; index.dim()], index.dim()).to_kind(index.elements());
@@ -31,12 +35,8 @@ pub(crate) fn index(data: &[u8]) {
     // Ids and numbers may both be used up or taken.
     for own in [None, Some(1u64 << 50)] {
         let before = index.len();
-        match living::add(&mut index, &query, own.as_ref().map(slice::from_ref)) {
-            Ok(()) => assert_eq!(index.len(), before + 1),
-            Err(Error::DuplicateId { .. }) if own.is_some() => {}
-            Err(Error::IdTooLarge { .. }) if own.is_none() => {}
-            Err(error) => panic!("{error}"),
-        }
+        let added = living::add(&mut index, &query, own.as_ref().map(slice::from_ref));
+        assert_eq!(index.len(), before + usize::from(is_added(added, own.is_some())));
     }
     index.compact().expect("it is compacted");
     let bytes = index.to_bytes().expect("it is saved");
@@ -45,6 +45,53 @@ pub(crate) fn index(data: &[u8]) {
     let [one, other] =
         [&index, &again].map(|index| living::bits(&index.search(&query, 5).expect("an answer")));
     assert_eq!(one, other, "the same answer");
+}
+
+/// The same for an index of documents.
+fn documents(device: &Device, file: &[u8]) {
+    let Ok(mut index) = MultiVector::loader(device).load_bytes(file) else { return };
+    let ids = index.ids().expect("memory");
+    assert!(ids.is_sorted_by(|one, next| one < next) && ids.len() == index.len(), "each id once");
+    let lengths = ids.iter().map(|&id| index.get(id).expect("a document").rows());
+    assert_eq!(lengths.sum::<usize>() as u64, index.tokens(), "tokens");
+    let one = Matrix::F32(vec![1.0; index.dim()], index.dim()).to_kind(index.elements());
+    let query = TokenVectors::from(&one);
+    let found = index.search(&query, 3).expect("an answer");
+    assert_eq!(found.row(0).len(), ids.len().min(3), "all that were asked for");
+    if index.lists() > 0 {
+        let some = MaxSimOptions::new(3).probes(1);
+        let found = index.search_with(&query, &some).expect("an answer");
+        assert!(found.row(0).len() <= ids.len().min(3), "as many as there are documents");
+    }
+    if let Some(first) = ids.first() {
+        index.remove(&[*first]).expect("it is there");
+    }
+    for own in [None, Some([1u64 << 50])] {
+        let before = index.len();
+        let mut options = AddOptions::new();
+        options.ids = own.as_ref().map(|own| &own[..]);
+        let added = index.add_with(&query, &options);
+        assert_eq!(index.len(), before + usize::from(is_added(added, own.is_some())));
+    }
+    index.compact().expect("it is compacted");
+    let bytes = index.to_bytes().expect("it is saved");
+    let again = MultiVector::loader(device).load_bytes(&bytes).expect("what was saved");
+    assert_eq!((again.ids().expect("memory"), again.lists()), (index.ids().expect("memory"), index.lists()));
+    let [one, other] = [&index, &again].map(|index| {
+        let found = index.search(&query, 5).expect("an answer");
+        found.row(0).iter().map(|hit| (hit.id, hit.score.to_bits())).collect::<Vec<_>>()
+    });
+    assert_eq!(one, other, "the same answer");
+}
+
+/// Whether something was added. Its id may be taken, or numbers used up.
+fn is_added(added: Result<(), Error>, has_id: bool) -> bool {
+    match added {
+        Ok(()) => true,
+        Err(Error::DuplicateId { .. }) if has_id => false,
+        Err(Error::IdTooLarge { .. }) if !has_id => false,
+        Err(error) => panic!("{error}"),
+    }
 }
 
 /// The file with the checksums of its content, as nearfield writes it. None where its text is no header.
@@ -87,7 +134,7 @@ fn rendered(
     Some([&(text.len() as u64).to_le_bytes(), text.as_bytes()].concat())
 }
 
-/// Files of every type of elements, of both kinds and of every metric, with and without tombstones and ids of their own.
+/// Files of every type of elements, of all kinds and of every metric, with and without tombstones, ids of their own and lists of tokens.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let device = Device::host();
     let mut random = Random::new(7);
@@ -107,9 +154,28 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         living::add(&mut index, &rows.to_kind(elements), ids).expect("good rows");
         let gone: Vec<u64> = index.ids().expect("memory").into_iter().step_by(3).collect();
         index.remove(&gone).expect("they are there");
-        let bytes = index.to_bytes().expect("it is saved");
-        assert_eq!(sealed(&bytes).as_ref(), Some(&bytes), "checksums are computed as nearfield does");
-        files.push(bytes);
+        files.push(index.to_bytes().expect("it is saved"));
+    }
+    let numbers = ElementKind::ALL.into_iter().filter(|elements| *elements != ElementKind::Bits);
+    for (number, elements) in numbers.cycle().take(12).enumerate() {
+        let (dim, count) = ([1, 3, 8, 20][number % 4], [0, 1, 40][number % 3]);
+        let mut index = MultiVector::builder(&device, dim).elements(elements).build().expect("an index");
+        let offsets: Vec<usize> = (0..=count).map(|document| document * (document + 1) / 2).collect();
+        let tokens = Matrix::F32(random.integers(offsets[count] * dim, 9), dim).to_kind(elements);
+        let ids: Vec<u64> = (0..count as u64).map(|document| document * 7919 % 100_003).collect();
+        let mut options = AddOptions::new();
+        options.ids = (number % 5 > 0).then_some(&ids);
+        let documents = TokenVectors::new(&tokens, &offsets).expect("good offsets");
+        index.add_with(&documents, &options).expect("good documents");
+        if number % 2 > 0 && count > 0 {
+            index.build_lists(3.min(offsets[count])).expect("lists");
+        }
+        let gone: Vec<u64> = index.ids().expect("memory").into_iter().step_by(3).collect();
+        index.remove(&gone).expect("they are there");
+        files.push(index.to_bytes().expect("it is saved"));
+    }
+    for file in &files {
+        assert_eq!(sealed(file).as_ref(), Some(file), "checksums are computed as nearfield does");
     }
     files
 }

@@ -19,7 +19,7 @@ const ODD: [u64; 12] = [
 ];
 
 /// Words of the headers of files.
-const WORDS: &str = "flat ivf l2 l2sq cosine ip none auto i8 F16 F32 U64 <f4 <f2 <i8 >f4 True False rows ids centroids list_offsets";
+const WORDS: &str = "flat ivf multivector l2 l2sq cosine ip none auto i8 F16 F32 U64 <f4 <f2 <i8 >f4 True False rows ids centroids list_offsets document_offsets";
 
 /// A source of mutations that depends on its seed alone.
 #[derive(Debug)]

@@ -6,6 +6,7 @@
 pub mod kills;
 pub mod life;
 pub mod living;
+pub mod maxsim;
 pub mod programs;
 mod random;
 pub mod sets;

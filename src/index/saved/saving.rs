@@ -68,11 +68,11 @@ impl Saving<'_> {
         if self.lists.is_some() {
             tensors.push(("list_offsets", Dtype::U64, &offsets_shape));
         }
-        if centroids.is_some() {
-            tensors.push(("centroids", Dtype::F32, &centroids_shape));
-        }
         if self.documents.is_some() {
             tensors.push(("document_offsets", Dtype::U64, &ends_shape));
+        }
+        if centroids.is_some() {
+            tensors.push(("centroids", Dtype::F32, &centroids_shape));
         }
         tensors.push(("rows", common.elements.dtype(), &rows_shape));
         let mut writer = start(&metadata, &tensors)?;
@@ -84,14 +84,12 @@ impl Saving<'_> {
         if let Some(lists) = &self.lists {
             writer.write("list_offsets", bytemuck::cast_slice(&lists.offsets))?;
         }
-        if let Some(SavedDocuments { ids, .. }) = &self.documents {
+        if let Some(SavedDocuments { ids, offsets, .. }) = &self.documents {
             writer.write("ids", bytemuck::cast_slice(ids))?;
+            writer.write("document_offsets", bytemuck::cast_slice(offsets))?;
         }
         if let Some(centroids) = centroids {
             writer.write("centroids", bytemuck::cast_slice(centroids))?;
-        }
-        if let Some(SavedDocuments { offsets, .. }) = &self.documents {
-            writer.write("document_offsets", bytemuck::cast_slice(offsets))?;
         }
         for slots in self.slots.chunks(common.piece()) {
             writer.write("rows", &common.store.rows.fetch_bytes(slots).await?)?;

@@ -1,6 +1,9 @@
 //! The life of an index beside a model of it: random changes, filtered searches, saves and loads. Its answers are those of f64, and bit
 //! for bit those of a fresh index of the remaining rows.
 
+mod allowed;
+mod documents;
+mod rows;
 mod searches;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -74,6 +77,11 @@ impl Case {
         cases.into_iter().map(of).collect()
     }
 
+    /// Cases of a `MultiVector`, which has no bits.
+    pub fn of_documents() -> Vec<Self> {
+        Self::confined(Kind::Ivf)
+    }
+
     /// Options of the device. An `Ivf` always searches its lists: those of lives are so short that it seldom would.
     pub fn confine(&self, options: DeviceOptions) -> DeviceOptions {
         let options = options.exact_if_faster(false).budget_bytes(self.budget_bytes);
@@ -81,7 +89,22 @@ impl Case {
     }
 }
 
-/// The rows that an index should hold.
+/// What lives: an [`Index`] of rows, or a [`MultiVector`](nearfield::MultiVector) of documents.
+pub trait Living: Sized {
+    /// The operations of [`Life::operate`].
+    const OPERATIONS: &'static [&'static str];
+
+    /// An index with its first rows.
+    fn start(life: &mut Life<'_>, roomy: &Device) -> Self;
+
+    /// One of the operations.
+    fn operate(&mut self, life: &mut Life<'_>, operation: &str);
+
+    /// All rows are there, and are found in every way.
+    fn check(&self, life: &mut Life<'_>);
+}
+
+/// The rows, or documents, that an index should hold.
 pub struct Life<'d> {
     /// The first of the index's devices, which the indexes that it is compared with live on.
     device: &'d Device,
@@ -91,6 +114,7 @@ pub struct Life<'d> {
     /// An index without rows: every `Ivf` that is loaded of it has the same centroids.
     empty: PathBuf,
     saved: PathBuf,
+    /// The elements of each row, or of the tokens of each document.
     rows: BTreeMap<u64, Vec<f32>>,
     /// The number that the next row has, unless another row has it as its id.
     next: u64,
@@ -99,48 +123,34 @@ pub struct Life<'d> {
     pub compared: u64,
 }
 
-/// The operations of [`Life::operate`].
-pub const OPERATIONS: [&str; 16] = [
-    "add",
-    "add",
-    "add",
-    "add with ids",
-    "add with ids",
-    "remove",
-    "remove",
-    "update",
-    "update",
-    "compact",
-    "save and load",
-    "refuse",
-    "search",
-    "merge",
-    "copy",
-    "search a copy during changes",
-];
-
 impl<'d> Life<'d> {
     /// An index with its first rows, in a folder for its files. `roomy` trains it.
-    pub fn start(
+    pub fn start<L: Living>(
         devices: &'d [Device],
         distribution: Distribution,
         roomy: &Device,
         case: Case,
         folder: &Path,
         seed: u64,
-    ) -> (Self, Index) {
+    ) -> (Self, L) {
         let [empty, saved] = ["empty.nf", "saved.nf"].map(|name| folder.join(name));
-        let made = case.kind.make(roomy, case.metric, case.dim, case.elements, case.quantization);
-        made.save(&empty).expect("it is saved");
         let device = devices.first().expect("a device");
         let devices = Devices::from(devices);
-        let mut index =
-            Index::loader(&devices).distribution(distribution).load(&empty).expect("it is loaded");
         let (rows, random) = (BTreeMap::new(), Random::new(seed));
         let mut life =
             Self { device, devices, distribution, case, empty, saved, rows, next: 0, random, compared: 0 };
-        life.grow(&mut index, case.rows, true);
+        let index = L::start(&mut life, roomy);
         (life, index)
+    }
+
+    /// Does one of [`Living::OPERATIONS`], by its place.
+    pub fn operate<L: Living>(&mut self, index: &mut L, operation: usize) {
+        index.operate(self, L::OPERATIONS[operation]);
+    }
+
+    /// Compares all rows, and searches.
+    pub fn check<L: Living>(&mut self, index: &L) {
+        index.check(self);
     }
 
     /// Values of vectors.
@@ -220,11 +230,16 @@ impl<'d> Life<'d> {
             self.add(index, &rows, given)
         };
         result.expect("good rows, and ids that are free");
+        self.pass(&ids, is_numbered);
+        self.hold(&ids, &rows);
+    }
+
+    /// Notes that rows with these ids were added.
+    fn pass(&mut self, ids: &[u64], is_numbered: bool) {
         self.next = match ids.last() {
             Some(last) if is_numbered => last + 1,
             _ => self.next + ids.len() as u64,
         };
-        self.hold(&ids, &rows);
     }
 
     /// Notes the rows of these ids.
@@ -311,51 +326,6 @@ impl<'d> Life<'d> {
             *index = copy;
         } else {
             self.drop_rows(&gone);
-        }
-    }
-
-    /// One of the operations, by its place in [`OPERATIONS`].
-    pub fn operate(&mut self, index: &mut Index, operation: usize) {
-        match OPERATIONS[operation] {
-            "add" => {
-                let count = [1, 7, 40, 200][self.random.below(4)];
-                self.grow(index, count, true);
-            }
-            "add with ids" => {
-                let count = [0, 5, 60, 150][self.random.below(4)];
-                self.grow(index, count, false);
-            }
-            "remove" => {
-                let every = [2, 3, 20][self.random.below(3)];
-                let gone: Vec<u64> = match self.random.below(4) {
-                    // The largest ids: at the end, as it may be.
-                    0 => self.rows.keys().rev().take(self.random.below(300)).copied().collect(),
-                    _ => self.some_ids(every),
-                };
-                index.remove(&gone).expect("they are there");
-                self.drop_rows(&gone);
-            }
-            "update" => {
-                let mut ids: Vec<u64> = self.some_ids(30).into_iter().take(3).collect();
-                ids.reverse();
-                let rows = self.values(ids.len());
-                self.update(index, &ids, &rows).expect("they are there");
-            }
-            "compact" => index.compact().expect("it is compacted"),
-            "save and load" => {
-                index.save(&self.saved).expect("it is saved");
-                let loader = Index::loader(&self.devices).distribution(self.distribution);
-                *index = loader.load(&self.saved).expect("it is loaded");
-            }
-            "refuse" => self.refuse(index),
-            "merge" => self.merge(index),
-            "copy" => self.copy(index),
-            "search" => {
-                let queries = 1 + self.random.below(4);
-                self.search(index, queries);
-            }
-            "search a copy during changes" => self.search_during_changes(index),
-            other => unreachable!("{other}"),
         }
     }
 }

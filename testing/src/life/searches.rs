@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use nearfield::{ElementKind, Filter, Index, Matrix, Neighbor, Quantization, SearchOptions, Vectors};
+use nearfield::{ElementKind, Index, Matrix, Neighbor, Quantization, SearchOptions, Vectors};
 
 use super::super::living::{self, Kind, LISTS, answer, bits};
 use super::super::truth::Truth;
@@ -37,19 +37,9 @@ impl Life<'_> {
         let same_type = self.stored(&values);
         let is_wide = self.case.elements != ElementKind::Bits && self.random.below(2) == 0;
         let asked: Vectors<'_> = if is_wide { queries.into() } else { (&same_type).into() };
-        let share = [0, 1, 5, 30, 100][self.random.below(5)];
-        let (next, number) = (self.next, self.random.below(3));
-        // A bitmap has no bits for ids beyond its end.
-        let is_allowed = |id: u64| id % 100 < share && (number != 1 || id < next);
-        // One that no row has, too.
-        let ids: Vec<u64> =
-            self.rows.keys().copied().filter(|id| is_allowed(*id)).chain([u64::MAX]).collect();
-        let mut words = vec![0u64; next as usize / 64 + 1];
-        for id in ids.iter().filter(|id| **id < next) {
-            words[*id as usize / 64] |= 1 << (id % 64);
-        }
-        let filters = [Filter::ids(&ids), Filter::bits(&words), Filter::by(&is_allowed)];
-        for filter in [None, Some(filters[number])] {
+        let allowed = self.allowed();
+        let is_allowed = |id| allowed.has(id);
+        for filter in [None, Some(allowed.filter(&is_allowed))] {
             // All of them, where they are not too many for the budget.
             let most = if queries.rows() < 10 { (self.rows.len() + 7).min(800) } else { 50 };
             let k = [1, 9, 30, most][self.random.below(4)];
@@ -57,7 +47,7 @@ impl Life<'_> {
             options.filter = filter;
             let is_filtered = filter.is_some();
             let said = format!(
-                "{:?}: {} queries of {} rows, k {k}; {is_filtered}: filter {number} of {share} in 100",
+                "{:?}: {} queries of {} rows, k {k}; {is_filtered}: {allowed}",
                 self.case,
                 queries.rows(),
                 self.rows.len()
@@ -70,8 +60,8 @@ impl Life<'_> {
                 [index, &same].map(|index| answer(index, asked, &options.clone().iterative_scan(fills), few));
             assert_eq!(bits(&some), bits(&wanted), "{few} probes, fill {fills}, {said}");
 
-            let allowed = self.rows.iter().filter(|&(&id, _)| !is_filtered || is_allowed(id));
-            let (ids, rows): (Vec<u64>, Vec<&[f32]>) = allowed.map(|(&id, row)| (id, &row[..])).unzip();
+            let those = self.rows.iter().filter(|&(&id, _)| !is_filtered || is_allowed(id));
+            let (ids, rows): (Vec<u64>, Vec<&[f32]>) = those.map(|(&id, row)| (id, &row[..])).unzip();
             // A filter widens the probes, as `fill` does.
             let most = if is_filtered || fills { k.min(ids.len()) } else { 0 };
             let is_right = |hit: &Neighbor| ids.binary_search(&hit.id).is_ok();
@@ -140,7 +130,7 @@ impl Life<'_> {
     }
 
     /// The rows are there, and are found by candidates and list by list.
-    pub fn check(&mut self, index: &Index) {
+    pub(super) fn check_rows(&mut self, index: &Index) {
         assert!(living::ids(index).iter().eq(self.rows.keys()), "ids");
         for id in self.some_ids(20).into_iter().take(3) {
             assert_eq!(index.get(&[id]).expect("it is there"), self.rows[&id], "row {id}");

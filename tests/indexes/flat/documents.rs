@@ -10,6 +10,7 @@ use test_case::test_matrix;
 use crate::common::Engine::{self, Adapter, Host};
 use crate::support::devices;
 use nearfield_testing::Random;
+use nearfield_testing::maxsim::{TrueScore, judge};
 
 const ENGINES: [Engine; 2] = [Host, Adapter];
 
@@ -60,50 +61,15 @@ impl Tokens {
     }
 }
 
-/// The score in f64, and how far a reported one may be from it.
-fn score(query: &[f32], weights: &[f32], document: &[f32], dim: usize) -> (f64, f64) {
-    let dot = |a: &[f32], b: &[f32]| -> (f64, f64) {
-        let products = a.iter().zip(b).map(|(&a, &b)| f64::from(a) * f64::from(b));
-        products.fold((0.0, 0.0), |(sum, size), product| (sum + product, size + product.abs()))
-    };
-    let unit = f64::from(f32::EPSILON);
-    query.chunks_exact(dim).zip(weights).fold((0.0, 0.0), |(sum, bound), (token, &weight)| {
-        let products = document.chunks_exact(dim).map(|other| dot(token, other));
-        let (most, size) = products.fold((f64::NEG_INFINITY, 0.0f64), |(most, size), (product, own)| {
-            (most.max(product), size.max(own))
-        });
-        (sum + f64::from(weight) * most, bound + f64::from(weight) * size * unit * (dim as f64 + 16.0))
-    })
-}
-
-/// Compares an answer with all scores in f64: each score is right, and no document that is left out has a larger one.
-fn check(found: &[DocumentScore], k: usize, truth: &[(u64, f64, f64)]) {
-    assert_eq!(found.len(), k.min(truth.len()));
-    for hit in found {
-        let (_, score, bound) =
-            *truth.iter().find(|(id, ..)| *id == hit.id).expect("a document that may be found");
-        assert!((f64::from(hit.score) - score).abs() <= bound, "{hit:?}, but {score} +- {bound}");
-    }
-    let is_ordered = |pair: &[DocumentScore]| {
-        pair[0].score > pair[1].score || pair[0].score == pair[1].score && pair[0].id < pair[1].id
-    };
-    assert!(found.windows(2).all(is_ordered), "{found:?}");
-    let Some(last) = found.last() else { return };
-    for (id, score, bound) in truth {
-        let is_found = found.iter().any(|hit| hit.id == *id);
-        assert!(
-            is_found || score - bound <= f64::from(last.score),
-            "{id} of {score} is not found behind {last:?}"
-        );
-    }
-}
-
-fn truth(query: &[f32], weights: &[f32], documents: &Tokens, ids: &[u64]) -> Vec<(u64, f64, f64)> {
+fn truth(query: &[f32], weights: &[f32], documents: &Tokens, ids: &[u64]) -> Vec<TrueScore> {
     let of = |(number, &id): (usize, &u64)| {
-        let (score, bound) = score(query, weights, documents.of(number), documents.dim);
-        (id, score, bound)
+        TrueScore::new(query, weights, (id, documents.of(number)), documents.dim)
     };
     ids.iter().enumerate().map(of).collect()
+}
+
+fn check(found: &[DocumentScore], k: usize, truth: &[TrueScore]) {
+    assert_eq!(judge(found, k, truth), Ok(()));
 }
 
 fn index(device: &Device, documents: &Tokens, kind: ElementKind, ids: &[u64]) -> MultiVector {
@@ -167,7 +133,7 @@ fn equal_scores_are_ordered_by_ids_and_integers_are_exact_on_every_engine() -> R
             for query in 0..2 {
                 let mut wanted: Vec<DocumentScore> = truth(queries.of(query), &[1.0; 3], &documents, &ids)
                     .into_iter()
-                    .map(|(id, score, _)| DocumentScore { id, score: score as f32 })
+                    .map(|one| DocumentScore { id: one.id, score: one.score as f32 })
                     .collect();
                 wanted.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.id.cmp(&b.id)));
                 assert_eq!(found.row(query), &wanted[..50], "{kind} on {engine:?}");
@@ -195,7 +161,7 @@ fn filters_weights_and_means_are_those_of_the_definition() -> Result<(), Error> 
                 let options = MaxSimOptions::new(10).filter(&allowed).weights(weights).mean(is_mean);
                 let found = index.search_with(&query.view(), &options)?;
                 let mut all = truth(query.of(0), weights, &documents, &ids);
-                all.retain(|(id, ..)| known.contains(id));
+                all.retain(|one| known.contains(&one.id));
                 check(found.row(0), 10, &all);
                 assert_eq!(found.statistics().bounded, known.len() as u64);
             }
@@ -257,12 +223,9 @@ fn an_index_through_any_changes_answers_as_a_new_one_of_the_same_documents(
         assert_eq!(index.len(), model.len());
         assert_eq!(index.tokens(), model.iter().map(|(_, own)| own.offsets[1] as u64).sum::<u64>());
         let found = index.search(&query.view(), 7)?;
-        let all: Vec<(u64, f64, f64)> = model
+        let all: Vec<TrueScore> = model
             .iter()
-            .map(|(id, own)| {
-                let (score, bound) = score(query.of(0), &[1.0; 5], own.of(0), DIM);
-                (*id, score, bound)
-            })
+            .map(|(id, own)| TrueScore::new(query.of(0), &[1.0; 5], (*id, own.of(0)), DIM))
             .collect();
         check(found.row(0), 7, &all);
         if engine == Host && step >= 8 {
@@ -390,8 +353,9 @@ fn maxsim_of_all_pairs_is_that_of_the_definition() -> Result<(), Error> {
             for (number, &found) in scores.iter().enumerate() {
                 let query = queries.of(number / 50);
                 let weights = vec![1.0; query.len() / dim];
-                let (wanted, bound) = score(query, &weights, documents.of(number % 50), dim);
-                assert!((f64::from(found) - wanted).abs() <= bound, "{number}: {found} for {wanted}");
+                let document = (number as u64, documents.of(number % 50));
+                let wanted = TrueScore::new(query, &weights, document, dim);
+                assert!(wanted.is(found), "{number}: {found} for {wanted:?}");
             }
             let wide = [[0.5f32; 21]];
             assert!(device.maxsim(&(&wide).into(), &documents.view()).is_err());
@@ -537,8 +501,8 @@ fn lists_nominate_most_of_the_documents_of_largest_score() -> Result<(), Error> 
             let weights = vec![1.0; queries.of(query).len() / DIM];
             let all = truth(queries.of(query), &weights, &documents, &ids);
             for hit in found.row(query).iter().chain(filtered.row(query)) {
-                let (_, score, bound) = all[hit.id as usize / 7];
-                assert!((f64::from(hit.score) - score).abs() <= bound, "{hit:?} {score}");
+                let wanted = all[hit.id as usize / 7];
+                assert!(wanted.is(hit.score), "{hit:?} {wanted:?}");
             }
             assert!(filtered.row(query).iter().all(|hit| hit.id % 2 == 0));
             right += found.row(query).iter().filter(|hit| exact.row(query).contains(hit)).count();
@@ -549,5 +513,15 @@ fn lists_nominate_most_of_the_documents_of_largest_score() -> Result<(), Error> 
         let bad = index.search_with(&queries.view(), &options.probes(17)).expect_err("16 lists");
         assert!(bad.to_string().contains("1 to 16"), "{bad}");
     }
+    Ok(())
+}
+
+#[test]
+fn an_index_with_an_odd_number_of_elements_in_its_centroids_is_saved() -> Result<(), Error> {
+    let mut index = MultiVector::builder(&Device::host(), 3).build()?;
+    index.add(&TokenVectors::new(&[[1.0f32, 0.0, 0.0], [0.0, 1.0, 0.0]], &[0, 1, 2])?)?;
+    index.build_lists(1)?;
+    let loaded = MultiVector::loader(&Device::host()).load_bytes(&index.to_bytes()?)?;
+    assert_eq!((loaded.ids()?, loaded.lists()), (vec![0, 1], 1));
     Ok(())
 }

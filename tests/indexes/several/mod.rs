@@ -4,13 +4,14 @@ mod answers;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use nearfield::{AddOptions, Device, Distribution, Error, Flat, Metric, Quantization};
+use nearfield::{AddOptions, Device, Distribution, Error, Flat, Index, Metric, MultiVector, Quantization};
 use rayon::prelude::*;
 use test_case::{test_case, test_matrix};
 
 use crate::common::Engine::{self, Adapter, Host};
 use crate::living::live_on;
 use crate::support::devices;
+use nearfield_testing::life::Case;
 use nearfield_testing::living::{Kind, bits};
 use nearfield_testing::{Random, view};
 
@@ -22,7 +23,17 @@ fn after_any_life_on_several_devices_an_index_answers_as_on_one(
     kind: Kind,
 ) {
     let count = if engine == Host { 3 } else { 2 };
-    live_on(count, distribution, engine, kind, 0x5e7e);
+    live_on::<Index>(count, distribution, engine, Case::confined(kind), 0x5e7e);
+}
+
+#[test_matrix([Host], [Distribution::Sharded, Distribution::Replicated])]
+#[test_matrix([Adapter], [Distribution::Sharded, Distribution::Replicated] => ignore["nightly"])]
+fn after_any_life_on_several_devices_documents_are_found_as_on_one(
+    engine: Engine,
+    distribution: Distribution,
+) {
+    let count = if engine == Host { 3 } else { 2 };
+    live_on::<MultiVector>(count, distribution, engine, Case::of_documents(), 0x6e7e);
 }
 
 #[test]
