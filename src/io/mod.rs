@@ -57,4 +57,4 @@ pub use ids::{Ids, read_distances, read_ids, read_values};
 pub use location::file_of;
 pub use selection::{Selection, read_row_ids, read_selection};
 pub use vectors::{Pieces, VectorFile};
-pub use write::{NpyValue, VectorWriter, write_csr, write_file, write_npy, write_truth};
+pub use write::{NpyValue, VectorWriter, write_csr, write_file, write_npy, write_ranking, write_truth};

@@ -197,15 +197,7 @@ pub fn write_truth(path: impl AsRef<Path>, ids: &Ids, distances: &[f32]) -> Resu
     check_shape("distances", shape, distances.len())?;
     match Location::new(path).ending.as_str() {
         "npy" => write_npy(path, shape, &ids.values),
-        "npz" => {
-            let bytes = size_of_val(&ids.values[..]) + size_of_val(distances);
-            whole(path, bytes as u64, |file| {
-                let mut zip = ZipArchiveWriter::new(file);
-                write_member(&mut zip, "ids.npy", &shape, &ids.values)?;
-                write_member(&mut zip, "distances.npy", &shape, distances)?;
-                zip.finish().map_err(IoError::other).map(drop)
-            })
-        }
+        "npz" => write_found(path, ids, ("distances.npy", distances)),
         ending @ ("ibin" | "bin") => {
             let header = binary_header(path, shape)?;
             let narrow: std::result::Result<Vec<i32>, _> =
@@ -220,6 +212,41 @@ pub fn write_truth(path: impl AsRef<Path>, ids: &Ids, distances: &[f32]) -> Resu
         }
         other => Err(mismatch(path, "a name that ends in .npz, .npy, .ibin or .bin", format!(".{other}"))),
     }
+}
+
+/// Writes documents that a search found to an `.npz`: members `ids` (i64) and `scores` (f32), of the same shape, `[queries, width]`. The
+/// file appears whole or not at all, as with [`write_npy`].
+///
+/// # Errors
+/// [`Error::Argument`] if the numbers of ids and scores differ. [`Error::File`] for another extension. [`Error::Io`] if the file cannot be
+/// written; nothing is left behind then.
+///
+/// ```no_run
+/// use nearfield::io::{Ids, write_ranking};
+/// // One query, which found documents 7 and 3.
+/// write_ranking("found.npz", &Ids { values: vec![7, 3], rows: 1, width: 2 }, &[2.5, 1.0])?;
+/// # Ok::<(), nearfield::Error>(())
+/// ```
+pub fn write_ranking(path: impl AsRef<Path>, ids: &Ids, scores: &[f32]) -> Result<()> {
+    let path = path.as_ref();
+    let shape = [ids.rows, ids.width];
+    check_shape("ids", shape, ids.values.len())?;
+    check_shape("scores", shape, scores.len())?;
+    match Location::new(path).ending.as_str() {
+        "npz" => write_found(path, ids, ("scores.npy", scores)),
+        other => Err(mismatch(path, "a name that ends in .npz", format!(".{other}"))),
+    }
+}
+
+fn write_found(path: &Path, ids: &Ids, (name, values): (&str, &[f32])) -> Result<()> {
+    let shape = [ids.rows, ids.width];
+    let bytes = size_of_val(&ids.values[..]) + size_of_val(values);
+    whole(path, bytes as u64, |file| {
+        let mut zip = ZipArchiveWriter::new(file);
+        write_member(&mut zip, "ids.npy", &shape, &ids.values)?;
+        write_member(&mut zip, name, &shape, values)?;
+        zip.finish().map_err(IoError::other).map(drop)
+    })
 }
 
 /// Writes a sparse matrix `[rows, rows]` in the form CSR to an `.npz` that `scipy.sparse.load_npz` reads, as the graph of rows with these

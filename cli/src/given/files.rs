@@ -105,11 +105,11 @@ pub struct Filled {
     pub upload: Duration,
 }
 
-/// Reads the file of `--row-ids`: one id for each of `rows` rows.
-pub fn row_ids(path: &Path, rows: usize) -> Result<Vec<u64>> {
+/// Reads the file of `--row-ids`: one id for each of `count` rows or documents, as `one` says.
+pub fn row_ids(path: &Path, count: usize, one: &str) -> Result<Vec<u64>> {
     let ids = read_row_ids(path).context("--row-ids")?;
     let (file, given) = (path.display(), ids.len());
-    ensure!(given == rows, "--row-ids {file}: needed {rows} ids, one a row, given {given}");
+    ensure!(given == count, "--row-ids {file}: needed {count} ids, one a {one}, given {given}");
     Ok(ids)
 }
 

@@ -4,6 +4,7 @@ pub mod arguments;
 #[cfg(feature = "parquet")]
 mod columns;
 pub mod device;
+pub mod documents;
 pub mod files;
 pub mod places;
 pub mod vectors;

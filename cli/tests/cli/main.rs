@@ -4,6 +4,7 @@ mod build;
 #[cfg(feature = "parquet")]
 mod columns;
 mod commands;
+mod documents;
 mod host;
 mod info;
 #[cfg(unix)]

@@ -24,7 +24,7 @@ fn circle() -> Result<Here> {
 }
 
 /// Writes a one-dimensional array of this dtype: the low bytes of each value.
-fn list(path: &Path, dtype: &str, values: impl IntoIterator<Item = i64>) -> Result<()> {
+pub(crate) fn list(path: &Path, dtype: &str, values: impl IntoIterator<Item = i64>) -> Result<()> {
     let size: usize = dtype[2..].parse()?;
     let values: Vec<i64> = values.into_iter().collect();
     let header = format!("{{'descr': '{dtype}', 'fortran_order': False, 'shape': ({},), }}", values.len());

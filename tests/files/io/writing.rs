@@ -7,7 +7,7 @@ use half::f16;
 use nearfield::Matrix;
 use nearfield::io::{
     Ids, VectorFile, VectorWriter, read_distances, read_ids, read_row_ids, read_values, write_csr, write_npy,
-    write_truth,
+    write_ranking, write_truth,
 };
 use tempfile::TempDir;
 
@@ -134,6 +134,13 @@ fn true_neighbours_read_back() -> Result<()> {
     }
     assert!(write_truth(directory.path().join("t.txt"), &ids, &distances).is_err());
     assert!(write_truth(directory.path().join("t.npz"), &ids, &distances[1..]).is_err());
+    let path = directory.path().join("r.npz");
+    write_ranking(&path, &ids, &distances)?;
+    assert_eq!(read_ids(&path)?, ids);
+    let scores = VectorFile::open(directory.path().join("r.npz:scores"))?.read_all()?;
+    assert_eq!(scores, Matrix::F32(distances.to_vec(), 2));
+    assert!(write_ranking(directory.path().join("r.bin"), &ids, &distances).is_err());
+    assert!(write_ranking(&path, &ids, &distances[1..]).is_err());
     let large = Ids { values: vec![1 << 31], rows: 1, width: 1 };
     assert!(write_truth(directory.path().join("l.bin"), &large, &[0.0]).is_err());
 

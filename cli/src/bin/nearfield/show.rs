@@ -11,16 +11,17 @@ use nearfield_cli::given::files;
 use nearfield_cli::terminal::output;
 
 const LONG: &str = "\
-Show what a saved index holds, without loading it: its kind, rows, metric, lists and the bytes of each part. No device is needed.
+Show what a saved index holds, without loading it: its kind, rows or documents, metric, lists and the bytes of each part. No device is needed.
 
 --json prints one object, in one line:
-  index               flat or ivf
-  rows, dim           counts
+  index               flat, ivf or multivector
+  rows, dim           counts; the rows of a multivector are the tokens of its documents
+  documents, tokens   counts; null for flat and ivf
   elements            f32, f16, bf16, i8, u8 or bits, how rows are stored
   quantises           whether rows of other types are quantised when they are added (build --store)
   metric, quantization  as built
   next                id of the next row that is added without one
-  lists               {count, empty, smallest, median, mean, largest}: numbers of rows; null for flat
+  lists               {count, empty, smallest, median, mean, largest}: numbers of rows; null without lists. A file of documents has count alone
   bytes               of the file
   device_bytes        about what the index takes on a GPU
   parts               {name: bytes} of the file";
@@ -60,12 +61,20 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let path = &args.index_file;
     let about = SavedIndex::read(path).map_err(|error| files::no_index(error, path))?;
     let bytes = fs::metadata(path).with_context(|| path.display().to_string())?.len();
-    let lists = SavedIndex::list_sizes(path)?.and_then(lists);
-    let (index, kind) = (if lists.is_some() { "ivf" } else { "flat" }, about.elements.name());
+    let index = match (about.documents, about.lists) {
+        (Some(_), _) => "multivector",
+        (None, Some(_)) => "ivf",
+        (None, None) => "flat",
+    };
+    let lists = match SavedIndex::list_sizes(path)? {
+        Some(sizes) => lists(sizes),
+        None => about.lists.map(|count| (json!({ "count": count }), format!("{count} of tokens"))),
+    };
+    let kind = about.elements.name();
     let parts: serde_json::Map<_, _> =
         about.parts.iter().map(|(name, bytes)| (name.clone(), json!(bytes))).collect();
     let record = json!({
-        "index": index, "rows": about.rows, "dim": about.dim, "elements": kind, "quantises": about.quantizes, "metric": about.metric.name(),
+        "index": index, "rows": about.rows, "documents": about.documents, "tokens": about.documents.map(|_| about.rows), "dim": about.dim, "elements": kind, "quantises": about.quantizes, "metric": about.metric.name(),
         "quantization": about.quantization.name(), "next": about.next,
         "lists": lists.as_ref().map(|(record, _)| record),
         "bytes": bytes, "device_bytes": about.device_bytes(), "parts": parts,
@@ -73,7 +82,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mut lines = vec![
         ("index", format!("{index}, {}", path.display())),
         (
-            "rows",
+            if about.documents.is_some() { "tokens" } else { "rows" },
             format!(
                 "{} x {} {kind}{}",
                 about.rows,
@@ -85,6 +94,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         ("quantization", about.quantization.name().to_owned()),
         ("next id", about.next.to_string()),
     ];
+    if let Some(documents) = about.documents {
+        lines.insert(1, ("documents", documents.to_string()));
+    }
     lines.extend(lists.map(|(_, text)| ("lists", text)));
     lines.push(("on a GPU", format!("about {}", output::bytes(about.device_bytes()))));
     lines.push(("file", output::bytes(bytes)));

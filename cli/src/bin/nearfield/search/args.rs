@@ -26,6 +26,10 @@ The first answers are printed: for each query the ids and distances of its neare
 Distances of l2sq are squared; those of cosine are 1 - cosine; those of ip are negated, so that smaller is nearer in every metric. With --bits, \
 hamming counts the bits that differ, and jaccard is their share of the bits that either vector has.
 
+--tokens makes documents of several rows each, which are their tokens (late interaction); an index of `build --tokens` has such. They are found by their \
+MaxSim: the sum, over a query's tokens, of the largest inner product with a token of the document. Larger scores are nearer. --query-tokens says which \
+rows of --queries are the tokens of each query; without it, all are those of one. --out writes scores in place of distances.
+
 --json prints one object, in one line:
   rows, queries, dim  counts
   elements            f32, f16, bf16, i8, u8 or bits, how rows are stored
@@ -48,6 +52,11 @@ hamming counts the bits that differ, and jaccard is their share of the bits that
   searched_flat       queries for which all rows were searched, because their lists would have taken no less time
   converted           what was converted to read --rows, as text, or null
   out, ids, distances the written files, or null
+among documents, with scores in place of distances, without rows, metric, radius, residency and what follows found, also:
+  documents, tokens   counts; query_tokens are those of all queries
+  allowed_documents   documents that --filter allows, or null
+  bounded             documents whose scores were bounded, over all queries
+  computed            documents whose scores were computed as they are reported, over all queries
 and with --truth:
   recall_at           compared neighbours: k, or the truth's columns if these are fewer
   recall_by_id        part of the true ids that was found, or null for an empty truth
@@ -68,7 +77,9 @@ Examples:
   nearfield search --rows large.fbin --queries query.fbin --device all --residency host
   nearfield search --rows large.fbin --queries query.fbin --memory 20GiB
   nearfield search --rows larger.fbin --queries query.fbin --residency mapped
-  nearfield search --index-file index.nf --queries query.npy --recall 0.95";
+  nearfield search --index-file index.nf --queries query.npy --recall 0.95
+  nearfield search --rows tokens.npy --tokens offsets.npy --queries q.npy --out found.csv
+  nearfield search --index-file docs.nf --queries q.npy --query-tokens offsets.npy -k 10";
 
 #[derive(Debug, clap::Args)]
 #[command(about = "Find the rows of a file, or of an index, nearest to the queries of another file", long_about = LONG, override_usage = USAGE, after_help = EXAMPLES)]
@@ -82,6 +93,12 @@ pub(crate) struct Args {
     /// File of the queries
     #[arg(long, value_name = "FILE")]
     pub(super) queries: PathBuf,
+    /// The rows are the tokens of documents: a .npy of whole numbers, [documents + 1], where those of each begin, from 0 to the number of rows
+    #[arg(long, value_name = "FILE", requires = "rows", conflicts_with_all = ["index_file", "metric", "bits", "quantization", "radius", "recall", "truth"])]
+    pub(super) tokens: Option<PathBuf>,
+    /// Among documents: where the tokens of each query begin, as --tokens has it; without, all queries are the tokens of one
+    #[arg(long, value_name = "FILE")]
+    pub(super) query_tokens: Option<PathBuf>,
     /// Neighbours per query
     #[arg(short, long, value_name = "N", default_value = "10", value_parser = arguments::count)]
     pub(super) k: usize,
@@ -94,16 +111,17 @@ pub(crate) struct Args {
     /// Bytes (u8, or binary columns) of the files are eight bits each, and bools are bits, eight of which make an element
     #[arg(long, conflicts_with = "index_file")]
     pub(super) bits: bool,
-    /// Ids of the rows instead of their numbers: a .npy of whole numbers, one a row
+    /// Ids of the rows, or documents, instead of their numbers: a .npy of whole numbers, one each
     #[arg(long, value_name = "FILE", conflicts_with_all = ["index_file", "truth"])]
     pub(super) row_ids: Option<PathBuf>,
-    /// Names of the rows, a line each: line i, from 0, is for the row with id i, or for row i of --row-ids
+    /// Names of the rows, or documents, a line each: line i, from 0, is for the one with id i, or for number i of --row-ids
     #[arg(long, value_name = "FILE")]
     pub(super) labels: Option<PathBuf>,
-    /// Search only some rows: a .npy of their ids (whole numbers), or a mask (bool: element i is for id i)
+    /// Search only some rows, or documents: a .npy of their ids (whole numbers), or a mask (bool: element i is for id i)
     #[arg(long, value_name = "FILE")]
     pub(super) filter: Option<PathBuf>,
-    /// Lists of an ivf index that a query probes; by default a 64th of them
+    /// Lists of an ivf index that a query probes, by default a 64th of them; of documents, that each token of a query probes, by default none: all
+    /// documents are searched
     #[arg(long, value_name = "N", value_parser = arguments::count, conflicts_with = "rows")]
     pub(super) probes: Option<usize>,
     /// Probe as many lists of an ivf index as find this part of the neighbours, from 0 to 1: measured on up to 500 of the queries
@@ -119,14 +137,14 @@ pub(crate) struct Args {
     /// Queries whose nearest rows are printed
     #[arg(long, value_name = "N", default_value_t = 3, conflicts_with = "json")]
     pub(super) show: usize,
-    /// Write all that was found: a line a neighbour (.csv), a line a query (.jsonl), or arrays ids and distances (.npz)
+    /// Write all that was found: a line a neighbour (.csv), a line a query (.jsonl), or arrays ids and distances, of documents scores (.npz)
     #[arg(long, value_name = "OUT", value_parser = |text: &str| files::output_path(text, ENDINGS))]
     pub(super) out: Option<PathBuf>,
     /// Write ids, i64 [queries, k], to this npy, padded with -1
     #[arg(long, value_name = "OUT.npy", value_parser = |text: &str| files::output_path(text, &["npy"]))]
     pub(super) ids: Option<PathBuf>,
-    /// Write distances, f32 [queries, k], to this npy, padded with NaN
-    #[arg(long, value_name = "OUT.npy", value_parser = |text: &str| files::output_path(text, &["npy"]))]
+    /// Write distances, of documents scores, f32 [queries, k], to this npy, padded with NaN
+    #[arg(long, visible_alias = "scores", value_name = "OUT.npy", value_parser = |text: &str| files::output_path(text, &["npy"]))]
     pub(super) distances: Option<PathBuf>,
     /// Replace existing files
     #[arg(long)]

@@ -1,10 +1,10 @@
-//! Prints the neighbours that a search found, and writes them to files.
+//! Prints the rows or documents that a search found, and writes them to files.
 
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use nearfield::io::{Ids, write_file, write_npy, write_truth};
-use nearfield::{Neighbor, Neighbors};
+use nearfield::io::{Ids, write_file, write_npy, write_ranking, write_truth};
+use nearfield::{DocumentScore, Neighbor};
 use serde_json::to_string;
 
 use super::labels::Labels;
@@ -16,25 +16,73 @@ pub(super) const ENDINGS: &[&str] = &["csv", "jsonl", "npz"];
 /// Neighbours of a query that are printed.
 const PRINTED: usize = 5;
 
-/// The neighbours of all queries, with the names of rows.
-pub(super) struct Found<'a> {
-    pub(super) neighbors: &'a Neighbors,
-    /// Neighbours asked for; none if all within a radius were.
+/// A row or a document that a search found.
+pub(super) trait Hit {
+    /// What it was found by, one and several.
+    const VALUE: [&'static str; 2];
+    fn id(&self) -> u64;
+    fn value(&self) -> f32;
+    /// Writes the arrays of all queries to an npz.
+    fn write(path: &Path, ids: &Ids, values: &[f32]) -> nearfield::Result<()>;
+}
+
+impl Hit for Neighbor {
+    const VALUE: [&'static str; 2] = ["distance", "distances"];
+
+    fn id(&self) -> u64 {
+        self.id
+    }
+
+    fn value(&self) -> f32 {
+        self.distance
+    }
+
+    fn write(path: &Path, ids: &Ids, values: &[f32]) -> nearfield::Result<()> {
+        write_truth(path, ids, values)
+    }
+}
+
+impl Hit for DocumentScore {
+    const VALUE: [&'static str; 2] = ["score", "scores"];
+
+    fn id(&self) -> u64 {
+        self.id
+    }
+
+    fn value(&self) -> f32 {
+        self.score
+    }
+
+    fn write(path: &Path, ids: &Ids, values: &[f32]) -> nearfield::Result<()> {
+        write_ranking(path, ids, values)
+    }
+}
+
+/// What all queries found, with the names of rows or documents.
+pub(super) struct Found<'a, H> {
+    /// Of each query.
+    pub(super) hits: Vec<&'a [H]>,
+    /// The number asked for; none if all within a radius were.
     pub(super) k: Option<usize>,
     pub(super) labels: Option<&'a Labels>,
 }
 
-impl Found<'_> {
+impl<H: Hit> Found<'_, H> {
+    /// How many all queries found.
+    pub(super) fn count(&self) -> usize {
+        self.hits.iter().map(|hits| hits.len()).sum()
+    }
+
     fn label(&self, id: u64) -> Option<&str> {
         self.labels.and_then(|labels| labels.get(id))
     }
 
-    /// The nearest rows of the first queries, a line each: `(name, value)`.
+    /// What the first queries found, a line each: `(name, value)`.
     pub(super) fn lines(&self, queries: usize) -> Vec<(String, String)> {
-        let line = |(query, hits): (usize, &[Neighbor])| {
-            let texts = hits.iter().take(PRINTED).map(|hit| match self.label(hit.id) {
-                Some(label) => format!("{label} (id {}) at {}", hit.id, hit.distance),
-                None => format!("id {} at {}", hit.id, hit.distance),
+        let line = |(query, hits): (usize, &&[H])| {
+            let texts = hits.iter().take(PRINTED).map(|hit| match self.label(hit.id()) {
+                Some(label) => format!("{label} (id {}) at {}", hit.id(), hit.value()),
+                None => format!("id {} at {}", hit.id(), hit.value()),
             });
             let mut text = texts.collect::<Vec<_>>().join(", ");
             match hits.len() {
@@ -44,46 +92,41 @@ impl Found<'_> {
             }
             (format!("query {query}"), text)
         };
-        self.neighbors.iter().enumerate().take(queries).map(line).collect()
+        self.hits.iter().enumerate().take(queries).map(line).collect()
     }
 
     /// Writes the files that were asked for.
-    pub(super) fn write(
-        &self,
-        out: Option<&Path>,
-        ids: Option<&Path>,
-        distances: Option<&Path>,
-    ) -> Result<()> {
+    pub(super) fn write(&self, out: Option<&Path>, ids: Option<&Path>, values: Option<&Path>) -> Result<()> {
         if let Some(path) = out {
             self.write_all(path).context("--out")?;
         }
-        let shape = [self.neighbors.queries(), self.k.unwrap_or(0)];
+        let shape = [self.hits.len(), self.k.unwrap_or(0)];
         if let Some(path) = ids {
             write_npy(path, shape, &self.ids()?).context("--ids")?;
         }
-        if let Some(path) = distances {
-            write_npy(path, shape, &self.distances()?).context("--distances")?;
+        if let Some(path) = values {
+            write_npy(path, shape, &self.values()?).context("--distances")?;
         }
         Ok(())
     }
 
     fn write_all(&self, path: &Path) -> Result<()> {
         let ending = path.extension().map(|ending| ending.to_ascii_lowercase()).unwrap_or_default();
-        let queries = self.neighbors.iter().enumerate();
+        let queries = self.hits.iter().enumerate();
         match ending.to_str() {
             Some("csv") => Ok(write_file(path, |file| {
                 let mut table = csv::Writer::from_writer(file);
-                let names = ["query", "rank", "id", "distance", "label"];
+                let names = ["query", "rank", "id", H::VALUE[0], "label"];
                 let columns = if self.labels.is_some() { 5 } else { 4 };
                 table.write_record(&names[..columns])?;
                 for (query, hits) in queries {
                     for (rank, hit) in hits.iter().enumerate() {
-                        let label = self.label(hit.id).unwrap_or_default().to_owned();
+                        let label = self.label(hit.id()).unwrap_or_default().to_owned();
                         let fields = [
                             query.to_string(),
                             rank.to_string(),
-                            hit.id.to_string(),
-                            hit.distance.to_string(),
+                            hit.id().to_string(),
+                            hit.value().to_string(),
                             label,
                         ];
                         table.write_record(&fields[..columns])?;
@@ -93,13 +136,13 @@ impl Found<'_> {
             })?),
             Some("jsonl") => Ok(write_file(path, |file| {
                 for (query, hits) in queries {
-                    let ids: Vec<u64> = hits.iter().map(|hit| hit.id).collect();
-                    let distances: Vec<f32> = hits.iter().map(|hit| hit.distance).collect();
-                    // A JSON value would widen the distances to f64.
-                    let (ids, distances) = (to_string(&ids)?, to_string(&distances)?);
-                    write!(file, r#"{{"query":{query},"ids":{ids},"distances":{distances}"#)?;
+                    let ids: Vec<u64> = hits.iter().map(H::id).collect();
+                    let values: Vec<f32> = hits.iter().map(H::value).collect();
+                    // A JSON value would widen f32 to f64.
+                    let (ids, values, name) = (to_string(&ids)?, to_string(&values)?, H::VALUE[1]);
+                    write!(file, r#"{{"query":{query},"ids":{ids},"{name}":{values}"#)?;
                     if self.labels.is_some() {
-                        let labels: Vec<Option<&str>> = hits.iter().map(|hit| self.label(hit.id)).collect();
+                        let labels: Vec<Option<&str>> = hits.iter().map(|hit| self.label(hit.id())).collect();
                         write!(file, r#","labels":{}"#, to_string(&labels)?)?;
                     }
                     writeln!(file, "}}")?;
@@ -107,28 +150,28 @@ impl Found<'_> {
                 Ok(())
             })?),
             _ => {
-                let (rows, width) = (self.neighbors.queries(), self.k.unwrap_or(0));
-                Ok(write_truth(path, &Ids { values: self.ids()?, rows, width }, &self.distances()?)?)
+                let (rows, width) = (self.hits.len(), self.k.unwrap_or(0));
+                Ok(H::write(path, &Ids { values: self.ids()?, rows, width }, &self.values()?)?)
             }
         }
     }
 
     /// Ids `[queries, k]`, padded with -1.
     fn ids(&self) -> Result<Vec<i64>> {
-        self.padded(-1, |hit| i64::try_from(hit.id).unwrap_or(-1))
+        self.padded(-1, |hit| i64::try_from(hit.id()).unwrap_or(-1))
     }
 
-    /// Distances `[queries, k]`, padded with NaN.
-    fn distances(&self) -> Result<Vec<f32>> {
-        self.padded(f32::NAN, |hit| hit.distance)
+    /// Distances or scores `[queries, k]`, padded with NaN.
+    fn values(&self) -> Result<Vec<f32>> {
+        self.padded(f32::NAN, H::value)
     }
 
-    fn padded<T: Clone>(&self, padding: T, value: impl Fn(&Neighbor) -> T) -> Result<Vec<T>> {
-        let (queries, k) = (self.neighbors.queries(), self.k.unwrap_or(0));
+    fn padded<T: Clone>(&self, padding: T, value: impl Fn(&H) -> T) -> Result<Vec<T>> {
+        let (queries, k) = (self.hits.len(), self.k.unwrap_or(0));
         let mut values = memory::filled(queries.checked_mul(k), padding, || {
             format!("needed memory for {queries} x {k} results, there is not that much")
         })?;
-        for (hits, values) in self.neighbors.iter().zip(values.chunks_mut(k.max(1))) {
+        for (hits, values) in self.hits.iter().zip(values.chunks_mut(k.max(1))) {
             hits.iter().zip(values).for_each(|(hit, place)| *place = value(hit));
         }
         Ok(values)

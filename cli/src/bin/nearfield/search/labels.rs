@@ -14,8 +14,9 @@ pub(crate) struct Labels {
 }
 
 impl Labels {
-    /// Reads the file of `--labels`. It has a line for each of these ids in their order, or else for each of `rows` rows.
-    pub(crate) fn open(path: &Path, rows: Option<usize>, ids: Option<&[u64]>) -> Result<Self> {
+    /// Reads the file of `--labels`. It has a line for each of these ids in their order, or else for each of as many rows or
+    /// documents, as the word says.
+    pub(crate) fn open(path: &Path, count: Option<(usize, &str)>, ids: Option<&[u64]>) -> Result<Self> {
         let context = || format!("--labels {}", path.display());
         // A pipe or a device may have no end.
         let about = std::fs::metadata(path).with_context(context)?;
@@ -24,9 +25,9 @@ impl Labels {
         let text = String::from_utf8(text).ok();
         let text = text.with_context(|| format!("{}: needed lines of text in UTF-8", context()))?;
         let names: Vec<String> = text.lines().map(str::to_owned).collect();
-        if let Some(rows) = rows {
+        if let Some((count, one)) = count {
             let given = names.len();
-            ensure!(given == rows, "{}: needed {rows} lines, one a row, given {given}", context());
+            ensure!(given == count, "{}: needed {count} lines, one a {one}, given {given}", context());
         }
         let lines = ids.map(|ids| ids.iter().copied().zip(0..).collect());
         Ok(Self { names, lines })

@@ -1,7 +1,9 @@
 //! `nearfield search`: finds the rows of a file nearest to the queries of another.
 
 mod args;
+mod documents;
 mod found;
+mod known;
 mod labels;
 mod source;
 
@@ -9,11 +11,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use nearfield::io::{Selection, read_selection};
-use nearfield::{ElementKind, Filter, Index, Matrix, MatrixView, SearchOptions, SearchResult, Statistics};
+use nearfield::{
+    ElementKind, Filter, Index, Matrix, MatrixView, Neighbor, SearchOptions, SearchResult, Statistics,
+};
 use serde_json::json;
 
 pub(crate) use args::Args;
 use found::Found;
+use known::Known;
 use nearfield_cli::given::device;
 use nearfield_cli::given::files::{self, Filled};
 use nearfield_cli::recall::{self, Recall, Truth, Vectors};
@@ -32,6 +37,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let allowed = args.filter.as_ref().map(read_selection).transpose().context("--filter")?;
     let of = (source.dim, source.kind == ElementKind::Bits);
     let query_file = files::open_queries(&args.queries, of, source.argument)?;
+    if source.documents.is_some() {
+        return documents::run(args, &source, labels.as_ref(), allowed.as_ref(), &query_file);
+    }
     args.ensure_fit(query_file.rows())?;
     let truth_of = |rows: usize| -> Result<Option<Truth>> {
         args.truth.as_ref().map(|path| Truth::open(path, query_file.rows(), rows)).transpose()
@@ -45,12 +53,15 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         // The ids of a saved index are known only now.
         truth = truth_of(index.largest_id().map_or(0, |id| id as usize + 1))?;
     }
-    say_what_is_missing(args, &source, &index, query_file.rows());
-    let last = index.largest_id();
-    if let (Some(labels), Some(last), None) = (&labels, last, &source.rows) {
-        labels.check_until(last)?;
-    }
-    let allowed_rows = allowed.as_ref().map(|allowed| allowed_rows(allowed, &index));
+    let known = Known {
+        words: ["row", "rows"],
+        count: index.len(),
+        largest: index.largest_id(),
+        contains: &|id| index.contains(id),
+    };
+    known.say_what_is_missing(args, &source, query_file.rows());
+    source.check_labels(labels.as_ref(), known.largest)?;
+    let allowed_rows = allowed.as_ref().map(|allowed| known.allowed(allowed));
     let blame = |error| files::blame(error, "--queries", &query_file, 0);
     let probes = match (args.recall, &index) {
         (Some(recall), Index::Ivf(index)) => {
@@ -65,7 +76,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         search(args, &index, &queries, probes, filter).map_err(blame)?;
     let search = start.elapsed();
     let k = args.radius.is_none().then_some(args.k);
-    let found = Found { neighbors: &neighbors, k, labels: labels.as_ref() };
+    let found = Found { hits: neighbors.iter().collect(), k, labels: labels.as_ref() };
     found.write(args.out.as_deref(), args.ids.as_deref(), args.distances.as_deref())?;
     let row = |id: u64| match &source.rows {
         Some(rows) => Ok(rows.read(id as usize..id as usize + 1).context("--rows")?.into_f32()),
@@ -79,8 +90,17 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Ok((recall, truth.width()))
     });
     let recall = recall.transpose()?;
-    let ran =
-        Ran { source: &source, index: &index, probes, allowed_rows, filled, search, statistics, recall };
+    let ran = Ran {
+        source: &source,
+        index: &index,
+        known: &known,
+        probes,
+        allowed_rows,
+        filled,
+        search,
+        statistics,
+        recall,
+    };
     report(args, &ran, &files::describe(&query_file), &found)
 }
 
@@ -93,6 +113,8 @@ fn check_outputs(args: &Args) -> Result<()> {
             ("--rows", args.rows.as_deref()),
             ("--index-file", args.index_file.as_deref()),
             ("--queries", Some(&args.queries)),
+            ("--tokens", args.tokens.as_deref()),
+            ("--query-tokens", args.query_tokens.as_deref()),
             ("--row-ids", args.row_ids.as_deref()),
             ("--labels", args.labels.as_deref()),
             ("--filter", args.filter.as_deref()),
@@ -102,51 +124,6 @@ fn check_outputs(args: &Args) -> Result<()> {
         args.force,
     )?;
     args.check()
-}
-
-/// Tells the user why answers are shorter than asked for.
-fn say_what_is_missing(args: &Args, source: &Source<'_>, index: &Index, queries: usize) {
-    if index.is_empty() {
-        output::note(&format!(
-            "{} {} has no rows, so nothing is found",
-            source.argument,
-            source.path.display()
-        ));
-    } else if args.radius.is_none() && args.k > index.len() {
-        let rows = output::counted(index.len(), "row", "rows");
-        output::note(&format!("-k {} is more than the {rows} there are, so answers are shorter", args.k));
-    }
-    if queries == 0 {
-        output::note(&format!("--queries {} has no queries", args.queries.display()));
-    }
-}
-
-/// The number of rows that a filter allows. Tells the user which part of it is of no row, and which rows it does not cover.
-fn allowed_rows(allowed: &Selection, index: &Index) -> usize {
-    let last = index.largest_id();
-    // Looking up an id takes time, so an index whose ids are the row numbers compares with its last one.
-    let are_numbers = last.is_none_or(|last| last + 1 == index.len() as u64);
-    let is_known = |id: u64| if are_numbers { Some(id) <= last } else { index.contains(id) };
-    let known = |ids: &mut dyn Iterator<Item = u64>| {
-        ids.fold([0, 0], |[known, all], id| [known + usize::from(is_known(id)), all + 1])
-    };
-    let [known, all] = match allowed {
-        Selection::Ids(ids) => known(&mut ids.iter().copied()),
-        Selection::Mask { words, len } => {
-            known(&mut (0..*len as u64).filter(|id| words[(id / 64) as usize] >> (id % 64) & 1 == 1))
-        }
-        _ => [0, 0],
-    };
-    if known < all {
-        output::note(&format!("--filter: {} of {all} ids are those of no row", all - known));
-    }
-    if let (&Selection::Mask { len, .. }, Some(last)) = (allowed, last)
-        && last >= len as u64
-    {
-        let rest = format!("rows with ids from {len} to {last} are left out");
-        output::note(&format!("--filter: the mask has {len} elements, so {rest}"));
-    }
-    known
 }
 
 fn search(
@@ -168,6 +145,7 @@ fn search(
 struct Ran<'a> {
     source: &'a Source<'a>,
     index: &'a Index,
+    known: &'a Known<'a>,
     probes: Option<usize>,
     /// The rows that the filter allows.
     allowed_rows: Option<usize>,
@@ -178,18 +156,15 @@ struct Ran<'a> {
     recall: Option<(Recall, usize)>,
 }
 
-fn report(args: &Args, ran: &Ran<'_>, queries: &str, found: &Found<'_>) -> Result<()> {
-    let Ran { source, index, probes, allowed_rows, filled, search, statistics, recall } = ran;
+fn report(args: &Args, ran: &Ran<'_>, queries: &str, found: &Found<'_, Neighbor>) -> Result<()> {
+    let Ran { source, index, known, probes, allowed_rows, filled, search, statistics, recall } = ran;
     let (kind, dim, adapter) = (source.kind.name(), source.dim, index.device().adapter());
-    let count = found.neighbors.queries();
+    let count = found.hits.len();
     let plan = match args.radius {
         Some(radius) => format!("all rows within {radius}"),
         None => index.plan(count, args.k, *probes)?,
     };
-    let filter = allowed_rows.map_or_else(String::new, |allowed| {
-        format!("; the filter allows {allowed} of {}", output::counted(index.len(), "row", "rows"))
-    });
-    let plan = plan + &filter;
+    let plan = plan + &known.of_filter(*allowed_rows);
     let rate = count as f64 / search.as_secs_f64().max(1e-9);
     let mut record = json!({
         "rows": index.len(), "queries": count, "dim": dim, "elements": kind,
@@ -197,7 +172,7 @@ fn report(args: &Args, ran: &Ran<'_>, queries: &str, found: &Found<'_>) -> Resul
         "allowed_rows": allowed_rows,
         "device": device::to_json(adapter), "residency": index.residency().to_string(), "plan": plan,
         "load_seconds": filled.load.as_secs_f64(), "upload_seconds": filled.upload.as_secs_f64(),
-        "search_seconds": search.as_secs_f64(), "queries_per_second": rate, "found": found.neighbors.hits().len(),
+        "search_seconds": search.as_secs_f64(), "queries_per_second": rate, "found": found.count(),
         "quantized": index.is_quantized(), "refined": statistics.refined,
         "searched_exhaustively": statistics.searched_exhaustively, "searched_flat": statistics.searched_flat,
         "searched_again": statistics.searched_again,

@@ -4,10 +4,13 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use nearfield::{Device, Distribution, ElementKind, Flat, FlatBuilder, Index, Residency, SavedIndex};
+use nearfield::{
+    Device, Distribution, ElementKind, Flat, FlatBuilder, Index, MultiVector, Residency, SavedIndex,
+};
 
 use super::args::Args;
 use super::labels::Labels;
+use nearfield_cli::given::documents;
 use nearfield_cli::given::files::{self, Filled};
 use nearfield_cli::given::places::Places;
 use nearfield_cli::given::vectors::Vectors;
@@ -19,9 +22,13 @@ pub(super) struct Source<'a> {
     pub(super) path: &'a Path,
     pub(super) dim: usize,
     pub(super) kind: ElementKind,
+    /// How many documents of several token vectors there are; none for rows that are compared one by one.
+    pub(super) documents: Option<usize>,
     /// None for a saved index.
     pub(super) rows: Option<Vectors>,
-    /// The ids of these rows, if they are not their numbers.
+    /// Where the tokens of each document of these rows begin.
+    offsets: Vec<usize>,
+    /// The ids of these rows or documents, if they are not their numbers.
     row_ids: Option<Vec<u64>>,
 }
 
@@ -31,9 +38,25 @@ impl<'a> Source<'a> {
             let about = SavedIndex::read(path)
                 .map_err(|error| files::no_index(error, path))
                 .context("--index-file")?;
+            let of_rows = [
+                ("--radius", args.radius.is_some()),
+                ("--recall", args.recall.is_some()),
+                ("--truth", args.truth.is_some()),
+            ];
+            if let (Some(_), Some((argument, _))) =
+                (about.documents, of_rows.iter().find(|(_, given)| *given))
+            {
+                bail!("{argument}: needed an index of rows, {} has documents", path.display());
+            }
             let of_lists = [("--probes", args.probes.is_some()), ("--recall", args.recall.is_some())];
             if let (None, Some((argument, _))) = (about.lists, of_lists.iter().find(|(_, given)| *given)) {
-                bail!("{argument}: needed an ivf index, {} is flat", path.display());
+                match about.documents {
+                    None => bail!("{argument}: needed an ivf index, {} is flat", path.display()),
+                    Some(_) => bail!(
+                        "{argument}: needed lists of tokens, which `nearfield build --lists` makes, {} has none",
+                        path.display()
+                    ),
+                }
             }
             if let (Some(probes), Some(lists)) = (args.probes, about.lists) {
                 ensure!(
@@ -41,20 +64,50 @@ impl<'a> Source<'a> {
                     "--probes: needed 1 to {lists}, the number of lists, given {probes}"
                 );
             }
-            return Ok(Self {
+            let source = Self {
                 argument: "--index-file",
                 path,
                 dim: about.dim,
                 kind: about.elements,
+                documents: about.documents,
                 rows: None,
+                offsets: vec![],
                 row_ids: None,
-            });
+            };
+            return source.checked(args);
         }
         let path = args.rows.as_ref().context("--rows: needed a file, or --index-file, given neither")?;
         files::check_bits(args.metric, args.bits)?;
         let rows = files::open_as(path, "--rows", Some(args.bits))?;
-        let row_ids = args.row_ids.as_deref().map(|ids| files::row_ids(ids, rows.rows())).transpose()?;
-        Ok(Self { argument: "--rows", path, dim: rows.dim(), kind: rows.kind(), rows: Some(rows), row_ids })
+        let offsets = args.tokens.as_deref();
+        let offsets = offsets
+            .map(|path| documents::offsets(path, ("--tokens", "document"), rows.rows()))
+            .transpose()?;
+        let documents = offsets.as_ref().map(|offsets| offsets.len() - 1);
+        let (count, one) = documents.map_or((rows.rows(), "row"), |documents| (documents, "document"));
+        let row_ids = args.row_ids.as_deref().map(|ids| files::row_ids(ids, count, one)).transpose()?;
+        let source = Self {
+            argument: "--rows",
+            path,
+            dim: rows.dim(),
+            kind: rows.kind(),
+            documents,
+            rows: Some(rows),
+            offsets: offsets.unwrap_or_default(),
+            row_ids,
+        };
+        source.checked(args)
+    }
+
+    /// Refuses arguments that rows, or documents, have no use for.
+    fn checked(self, args: &Args) -> Result<Self> {
+        if self.documents.is_some() {
+            documents::check_places(&args.places)?;
+        } else if args.query_tokens.is_some() {
+            let path = self.path.display();
+            bail!("--query-tokens: needed documents, by --tokens or in --index-file, {path} has rows");
+        }
+        Ok(self)
     }
 
     /// The rows in words.
@@ -70,7 +123,30 @@ impl<'a> Source<'a> {
 
     /// The names in a file, one for each row.
     pub(super) fn labels(&self, path: &Path) -> Result<Labels> {
-        Labels::open(path, self.rows.as_ref().map(|rows| rows.rows()), self.row_ids.as_deref())
+        let rows = self.rows.as_ref();
+        let count = rows.map(|rows| self.documents.map_or((rows.rows(), "row"), |count| (count, "document")));
+        Labels::open(path, count, self.row_ids.as_deref())
+    }
+
+    /// Refuses names that a saved index has more ids than, now that the largest is known.
+    pub(super) fn check_labels(&self, labels: Option<&Labels>, largest: Option<u64>) -> Result<()> {
+        match (labels, largest, &self.rows) {
+            (Some(labels), Some(largest), None) => labels.check_until(largest),
+            _ => Ok(()),
+        }
+    }
+
+    /// Brings documents to their devices, and returns the time it took.
+    pub(super) fn documents(&self, places: &Places, devices: &[Device]) -> Result<(MultiVector, Filled)> {
+        if let Some(tokens) = &self.rows {
+            let of = (tokens, self.offsets.as_slice());
+            return documents::index((places, devices), of, self.row_ids.as_deref(), tokens.kind());
+        }
+        let start = Instant::now();
+        let loader =
+            MultiVector::loader(devices).distribution(places.distribution).residency(places.residency);
+        let index = loader.load(self.path).context("--index-file")?;
+        Ok((index, Filled { load: start.elapsed(), upload: Duration::ZERO }))
     }
 
     /// Whether rows are searched in their file: neither the device nor the host has memory for them, and the file is of a kind that can be

@@ -1,5 +1,7 @@
 //! `nearfield build`: builds an index of the rows of a file, and saves it.
 
+mod documents;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -26,6 +28,9 @@ Build an index of the rows of a file, and save it to a file that `nearfield sear
 Rows are read piece by piece, so a file may be larger than the memory. The id of a row is its number in the file, from 0, unless --row-ids gives others. The index is a \
 safetensors file, described in docs/files.md, which appears under its name when it is complete.
 
+--tokens makes an index of documents of several rows each, which are their tokens: `nearfield search` finds those of largest MaxSim. --row-ids are then \
+one per document, and --lists puts the tokens into lists for `search --probes`.
+
 --json prints one object, in one line:
   rows, dim                of the file
   elements                 f32, f16, bf16, i8, u8 or bits, how rows are stored
@@ -37,7 +42,11 @@ safetensors file, described in docs/files.md, which appears under its name when 
   train_seconds            reading the training rows and training the centroids; 0 for flat
   add_seconds              sending the rows to the device and into their lists
   save_seconds             writing the index
-  out, bytes               the written file, and its size";
+  out, bytes               the written file, and its size
+of documents the same without rows, metric, quantises and residency, and with
+  documents, tokens        counts
+  index                    multivector
+  train_seconds            putting the tokens into lists; 0 without";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -46,6 +55,7 @@ Examples:
   nearfield build --rows base.npy --row-ids ids.npy --elements f16 --out index.nf
   nearfield build --rows ubinary.npy --bits --metric hamming --out index.nf
   nearfield build --rows base.npy --store i8 --out index.nf
+  nearfield build --rows tokens.npy --tokens offsets.npy --out docs.nf
   nearfield build --rows large.fbin --memory 20GiB --out index.nf
   nearfield search --index-file index.nf --queries query.npy -k 10 --probes 16";
 
@@ -64,10 +74,14 @@ pub(crate) struct Args {
     /// File of the rows
     #[arg(long, value_name = "FILE")]
     rows: PathBuf,
+    /// The rows are the tokens of documents: a .npy of whole numbers, [documents + 1], where those of each begin, from 0 to the number of rows
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["index", "metric", "bits", "store", "iterations", "seed", "quantization"])]
+    tokens: Option<PathBuf>,
     /// Kind of index
     #[arg(long, value_enum, value_name = "INDEX", default_value = "flat")]
     index: Kind,
-    /// Lists of an ivf index; by default about four times the square root of the number of rows
+    /// Lists of an ivf index; by default about four times the square root of the number of rows. Of documents: lists of tokens;
+    /// by default none
     #[arg(long, value_name = "N", value_parser = arguments::count)]
     lists: Option<usize>,
     /// Metric: cosine, l2sq, l2 or ip (the inner product, negated), and of bits hamming (with --bits the default) or jaccard
@@ -76,7 +90,7 @@ pub(crate) struct Args {
     /// Bytes (u8, or binary columns) of the files are eight bits each, and bools are bits, eight of which make an element
     #[arg(long)]
     bits: bool,
-    /// Ids of the rows instead of their numbers: a .npy of whole numbers, one a row
+    /// Ids of the rows, or documents, instead of their numbers: a .npy of whole numbers, one each
     #[arg(long, value_name = "FILE")]
     row_ids: Option<PathBuf>,
     /// How rows are stored, f32, f16, bf16, i8, u8 or bits (with --bits); by default as in the file. f16 and bf16 take half the memory, and round f32 rows;
@@ -112,8 +126,15 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let inputs = [("--rows", Some(args.rows.as_path())), ("--row-ids", args.row_ids.as_deref())];
+    let inputs = [
+        ("--rows", Some(args.rows.as_path())),
+        ("--tokens", args.tokens.as_deref()),
+        ("--row-ids", args.row_ids.as_deref()),
+    ];
     files::check_outputs(&inputs, &[("--out", Some(&args.out))], args.force)?;
+    if let Some(offsets) = &args.tokens {
+        return documents::run(args, offsets);
+    }
     files::check_bits(args.metric, args.bits)?;
     if let (true, Some(store)) = (args.bits, args.store) {
         anyhow::bail!("--store: needed none with --bits, given {store}");
@@ -122,7 +143,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         ensure!(elements == ElementKind::Bits, "--elements: needed bits with --bits, given {elements}");
     }
     let rows = files::open_as(&args.rows, "--rows", Some(args.bits))?;
-    let ids = args.row_ids.as_deref().map(|ids| files::row_ids(ids, rows.rows())).transpose()?;
+    let ids = args.row_ids.as_deref().map(|ids| files::row_ids(ids, rows.rows(), "row")).transpose()?;
     let of_lists = [
         ("--lists", args.lists.is_some()),
         ("--iterations", args.iterations.is_some()),
