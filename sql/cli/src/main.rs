@@ -39,6 +39,7 @@ A file in quotes is a table: .parquet, .csv, .json and .arrow, a folder of one k
 a name; there .csv needs a line of headers, and .nf, an index that `nearfield build` saved, has the columns `id` and `vector` and is searched where it is in memory.
 
 Functions: `knn(table, column, query, k [, metric, filter])` finds the nearest rows of a table, `knn_join` those of each row of another table, \
+`knn_maxsim(table, column, query, k [, filter])` the rows whose documents, lists of token vectors, have the largest MaxSim, \
 `knn_graph` those of each row among the others, `similar_pairs(table, column, radius)` the pairs of rows below a radius, and \
 `knn_index(file, query, k [, probes])` those of an index that `nearfield build` saved. `array_distance`, `cosine_distance`, `inner_product` and others \
 compare two vectors; `ORDER BY` them gives the same answers as `knn`. docs/sql.md has all of them. The rest is the SQL of Apache DataFusion.
@@ -58,6 +59,7 @@ Examples:
   nearfield-sql \"SELECT id FROM 'base.npy' ORDER BY l2_distance(vector, [0.1, 0.9]) LIMIT 10\"
   nearfield-sql \"SELECT * FROM knn_index('index.nf', [0.1, 0.9], 10)\" --json
   nearfield-sql --table b=index.nf \"SELECT id FROM b ORDER BY vector <=> [0.1, 0.9] LIMIT 10\"
+  nearfield-sql --table d=docs.parquet \"SELECT * FROM knn_maxsim(d, tokens, [[1, 0], [0, 1]], 9)\"
   nearfield-sql --file report.sql --table base=base.fbin --out report.parquet";
 
 #[derive(Debug, Parser)]

@@ -13,8 +13,11 @@ use datafusion::logical_expr::{
 use datafusion::scalar::ScalarValue;
 use nearfield::Metric;
 
+use crate::error::external;
 use crate::metric::{distance, dot};
-use crate::vectors::{Vectors, check_bits, coerced, holds_bits, with_elements};
+use crate::options::NearfieldOptions;
+use crate::search::documents;
+use crate::vectors::{Vectors, check_bits, coerced, coerced_documents, holds_bits, with_elements};
 
 /// A distance of two vectors.
 ///
@@ -102,23 +105,65 @@ impl ScalarUDFImpl for Distance {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let both: [ColumnarValue; 2] = take_function_args(self.name, args.args)?;
-        let is_scalar = both.iter().all(|value| matches!(value, ColumnarValue::Scalar(_)));
-        let [a, b] = both.map(|value| match value {
-            ColumnarValue::Array(array) => Ok(array),
-            ColumnarValue::Scalar(scalar) => scalar.to_array(),
-        });
-        let distances = self.of_rows([&a?, &b?], if is_scalar { 1 } else { args.number_rows })?;
-        if is_scalar {
-            return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&distances, 0)?));
-        }
-        Ok(ColumnarValue::Array(Arc::new(distances)))
+        compared(self.name, args, |both, rows| Ok(Arc::new(self.of_rows(both, rows)?)))
+    }
+}
+
+/// The value of a function of two columns, which `of_rows` computes for as many rows. A literal is an array of one.
+fn compared(
+    function: &str,
+    args: ScalarFunctionArgs,
+    of_rows: impl FnOnce([&ArrayRef; 2], usize) -> Result<ArrayRef>,
+) -> Result<ColumnarValue> {
+    let both: [ColumnarValue; 2] = take_function_args(function, args.args)?;
+    let is_scalar = both.iter().all(|value| matches!(value, ColumnarValue::Scalar(_)));
+    let [a, b] = both.map(|value| match value {
+        ColumnarValue::Array(array) => Ok(array),
+        ColumnarValue::Scalar(scalar) => scalar.to_array(),
+    });
+    let values = of_rows([&a?, &b?], if is_scalar { 1 } else { args.number_rows })?;
+    if is_scalar {
+        return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&values, 0)?));
+    }
+    Ok(ColumnarValue::Array(values))
+}
+
+/// `maxsim(query, document)`: the sum, over the tokens of a query, of the largest inner product with a token of the document. Larger is
+/// nearer.
+///
+/// Both are lists of token vectors. The result is a float, as the session's device computes it. It is NULL where either is NULL, has a NULL in
+/// it or has no token. Tokens of different lengths are an error, and so are elements that are not finite in f32.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(crate) struct MaxSim(Signature);
+
+impl ScalarUDFImpl for MaxSim {
+    fn name(&self) -> &str {
+        "maxsim"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.0
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Float32)
+    }
+
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        let both: [&DataType; 2] = take_function_args(self.name(), types)?;
+        both.into_iter().map(|data_type| coerced_documents(self.name(), data_type)).collect()
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let device = NearfieldOptions::of(&args.config_options).open().map_err(external)?;
+        compared(self.name(), args, |both, rows| Ok(Arc::new(documents::scores(&device, both, rows)?)))
     }
 }
 
 /// The functions that every process of a cluster registers.
 pub fn scalar_functions() -> Vec<Arc<ScalarUDF>> {
-    [
+    let maxsim = MaxSim(Signature::user_defined(Volatility::Immutable));
+    let distances = [
         Distance::new("array_distance", &["list_distance"], Metric::L2),
         Distance::new("l2_distance", &[], Metric::L2),
         Distance::new("cosine_distance", &["list_cosine_distance"], Metric::Cosine),
@@ -126,6 +171,6 @@ pub fn scalar_functions() -> Vec<Arc<ScalarUDF>> {
         Distance::new("hamming_distance", &[], Metric::Hamming),
         Distance::new("jaccard_distance", &[], Metric::Jaccard),
     ]
-    .map(|function| Arc::new(ScalarUDF::from(function)))
-    .into()
+    .map(ScalarUDF::from);
+    distances.into_iter().chain([ScalarUDF::from(maxsim)]).map(Arc::new).collect()
 }

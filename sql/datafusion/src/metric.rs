@@ -1,7 +1,11 @@
-//! The distances of SQL: those of [`Metric`], defined in f64, with NULL where one is not defined.
+//! The distances of SQL: those of [`Metric`], defined in f64, with NULL where one is not defined. What a search orders rows by.
 
+use std::fmt;
+
+use datafusion::arrow::datatypes::DataType;
 use nearfield::Metric;
 use pulp::Arch;
+use serde::{Deserialize, Serialize};
 
 use crate::vectors::Number;
 
@@ -22,6 +26,50 @@ pub(crate) mod by_name {
     pub(crate) fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<Metric, D::Error> {
         String::deserialize(from)?.parse().map_err(D::Error::custom)
     }
+}
+
+/// The name and the type of a column of distances.
+pub(crate) const DISTANCE: (&str, DataType) = ("_distance", DataType::Float64);
+/// Those of a column of scores, of which larger ones are nearer.
+const SCORE: (&str, DataType) = ("_score", DataType::Float32);
+
+/// What a search orders rows by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(crate) enum Measure {
+    /// The distance of two vectors.
+    Distance(#[serde(with = "by_name")] Metric),
+    /// The score of two documents, of several token vectors each.
+    MaxSim,
+}
+
+impl Measure {
+    /// The name and the type of its column in an answer.
+    pub(crate) fn column(self) -> (&'static str, DataType) {
+        match self {
+            Self::Distance(_) => DISTANCE,
+            Self::MaxSim => SCORE,
+        }
+    }
+}
+
+impl fmt::Display for Measure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Distance(metric) => metric.fmt(f),
+            Self::MaxSim => f.write_str("maxsim"),
+        }
+    }
+}
+
+/// What orders rows by a score as others are ordered by a distance.
+pub(crate) fn of_score(score: f32) -> f64 {
+    // Not -0.0, which would come before 0.0.
+    0.0 - f64::from(score)
+}
+
+/// The score that [`of_score`] was made of.
+pub(crate) fn to_score(distance: f64) -> f32 {
+    (0.0 - distance) as f32
 }
 
 /// The metric by which the library orders rows in the same order.

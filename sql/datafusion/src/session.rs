@@ -15,8 +15,9 @@ use crate::plan::keep_order::KeepOrder;
 use crate::plan::narrow::NarrowKnn;
 use crate::plan::nearest_first::NearestFirst;
 use crate::plan::planner::KnnQueryPlanner;
+use crate::plan::sort_by_score::SortByScore;
 use crate::tables::index_table::IndexTables;
-use crate::tables::knn::{KnnFunction, KnnJoinFunction};
+use crate::tables::knn::{KnnFunction, KnnJoinFunction, KnnMaxSimFunction};
 use crate::tables::knn_index::KnnIndexFunction;
 use crate::tables::pairwise::{KnnGraphFunction, SimilarPairsFunction};
 
@@ -30,6 +31,7 @@ pub fn table_functions() -> Vec<Arc<TableFunction>> {
         Arc::new(TableFunction::new("knn_graph".into(), Arc::new(KnnGraphFunction))),
         Arc::new(TableFunction::new("knn_index".into(), Arc::new(KnnIndexFunction))),
         Arc::new(TableFunction::new("knn_join".into(), Arc::new(KnnJoinFunction))),
+        Arc::new(TableFunction::new("knn_maxsim".into(), Arc::new(KnnMaxSimFunction))),
         Arc::new(TableFunction::new("similar_pairs".into(), Arc::new(SimilarPairsFunction))),
     ]
 }
@@ -54,6 +56,7 @@ pub fn with_nearfield(builder: SessionStateBuilder) -> SessionStateBuilder {
     SessionStateBuilder::new_from_existing(state)
         .with_query_planner(planner)
         .with_optimizer_rule(Arc::new(NarrowKnn))
+        .with_optimizer_rule(Arc::new(SortByScore))
         .with_physical_optimizer_rule(Arc::new(KeepOrder))
         .with_physical_optimizer_rule(Arc::new(NearestFirst))
 }

@@ -81,6 +81,11 @@ pub(crate) fn holds_vectors(data_type: &DataType) -> bool {
     holds_bits(data_type) || element_type(data_type).is_some_and(is_read)
 }
 
+/// Whether a column of this type holds documents, lists of token vectors, that need no conversion.
+pub(crate) fn holds_documents(data_type: &DataType) -> bool {
+    element_type(data_type).is_some_and(|tokens| holds_vectors(tokens) && !holds_bits(tokens))
+}
+
 /// Whether values of this type are bits, eight a byte.
 pub(crate) fn holds_bits(data_type: &DataType) -> bool {
     use DataType::{Binary, BinaryView, FixedSizeBinary, LargeBinary};
@@ -109,33 +114,54 @@ pub(crate) fn element_type(data_type: &DataType) -> Option<&DataType> {
 
 /// The type that vectors of a function are converted to: their own, or one with f64 elements.
 pub(crate) fn coerced(function: &str, data_type: &DataType) -> Result<DataType> {
-    let f64_field = || Field::new_list_field(DataType::Float64, true).into();
+    let is_number = |kind: &DataType| kind.is_numeric() || kind.is_null();
     match data_type {
         _ if holds_vectors(data_type) => Ok(data_type.clone()),
-        DataType::Null => Ok(DataType::List(f64_field())),
-        DataType::List(field) if is_number(field.data_type()) => Ok(DataType::List(f64_field())),
-        DataType::LargeList(field) if is_number(field.data_type()) => Ok(DataType::LargeList(f64_field())),
-        DataType::FixedSizeList(field, dim) if is_number(field.data_type()) => {
-            Ok(DataType::FixedSizeList(f64_field(), *dim))
+        _ if data_type.is_null() || element_type(data_type).is_some_and(is_number) => {
+            Ok(list_of(DataType::Float64, data_type))
         }
         _ => plan_err!("{function}: needed two lists of numbers, given {data_type}"),
     }
 }
 
-fn is_number(data_type: &DataType) -> bool {
-    data_type.is_numeric() || data_type.is_null()
+/// The type that documents of a function are converted to: their own, or one with f64 elements.
+pub(crate) fn coerced_documents(function: &str, data_type: &DataType) -> Result<DataType> {
+    let tokens = match data_type {
+        _ if holds_documents(data_type) => return Ok(data_type.clone()),
+        DataType::Null => Some(data_type),
+        _ => element_type(data_type).filter(|tokens| !holds_bits(tokens)),
+    };
+    match tokens.map(|tokens| coerced(function, tokens)) {
+        Some(Ok(tokens)) => Ok(list_of(tokens, data_type)),
+        _ => plan_err!("{function}: needed lists of vectors, the tokens of a document, given {data_type}"),
+    }
+}
+
+/// A list of these elements, of the same kind as another.
+fn list_of(element: DataType, list: &DataType) -> DataType {
+    let field = Arc::new(Field::new_list_field(element, true));
+    match list {
+        DataType::LargeList(_) => DataType::LargeList(field),
+        DataType::FixedSizeList(_, count) => DataType::FixedSizeList(field, *count),
+        _ => DataType::List(field),
+    }
+}
+
+/// The lists of a column.
+pub(crate) fn lists(column: &ArrayRef) -> Result<Box<dyn ListLikeArray>> {
+    match column.data_type() {
+        DataType::FixedSizeList(..) => Ok(Box::new(column.as_fixed_size_list().clone())),
+        DataType::List(_) => Ok(Box::new(column.as_list::<i32>().clone())),
+        DataType::LargeList(_) => Ok(Box::new(column.as_list::<i64>().clone())),
+        kind if holds_bits(kind) => Ok(Box::new(lists_of_bytes(column)?)),
+        other => exec_err!("vectors: needed lists of numbers or binary values, given {other}"),
+    }
 }
 
 impl Vectors {
     /// Reads a column of lists with f16, f32, f64, i8 or u8 elements, or of binary values.
     pub(crate) fn new(column: &ArrayRef) -> Result<Self> {
-        let lists: Box<dyn ListLikeArray> = match column.data_type() {
-            DataType::FixedSizeList(..) => Box::new(column.as_fixed_size_list().clone()),
-            DataType::List(_) => Box::new(column.as_list::<i32>().clone()),
-            DataType::LargeList(_) => Box::new(column.as_list::<i64>().clone()),
-            kind if holds_bits(kind) => Box::new(lists_of_bytes(column)?),
-            other => return exec_err!("vectors: needed lists of numbers or binary values, given {other}"),
-        };
+        let lists = lists(column)?;
         let values = lists.values();
         let elements = match values.data_type() {
             DataType::Float16 => Elements::F16(elements::<Float16Type>(values)),

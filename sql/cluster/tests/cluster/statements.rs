@@ -58,12 +58,13 @@ async fn register_others(context: &SessionContext, sql: &Sql) {
 }
 
 /// Views that read the files of one table twice, others whose rows are exchanged between tasks, and limits.
-const VIEWS: [&str; 5] = [
+const VIEWS: [&str; 6] = [
     "CREATE VIEW last AS SELECT id, vec FROM small ORDER BY id DESC LIMIT 13",
     "CREATE VIEW near AS SELECT id, vec FROM knn(small, vec, [1, 0, 2], 50, 'l2')",
     "CREATE VIEW unlike AS SELECT DISTINCT id, vec FROM small WHERE id < 300",
     "CREATE VIEW twice AS SELECT id, vec FROM small UNION ALL SELECT id + 5000, vec FROM small WHERE part <> 1",
     "CREATE VIEW points AS SELECT id, vec FROM small WHERE id < 40 UNION ALL SELECT id, vec FROM small WHERE id < 30",
+    "CREATE VIEW documents AS SELECT id, [vec[1:2], vec[2:3]] AS tokens FROM small",
 ];
 
 pub(crate) fn statements(sql: &Sql) -> Vec<String> {
@@ -82,6 +83,8 @@ pub(crate) fn statements(sql: &Sql) -> Vec<String> {
         "SELECT query_index, id, rank FROM knn_join(points, vec, twice, vec, 3, 'l2') ORDER BY 1, 3".into(),
         "SELECT query_id, id, rank, _distance FROM knn_join(unlike, vec, small, vec, 3, 'l2') ORDER BY 1, 3".into(),
         "SELECT query_id, id, rank, _distance FROM knn_join(last, vec, near, vec, 3, 'l2') ORDER BY 1, 3".into(),
+        "SELECT id, rank, _score FROM knn_maxsim(documents, tokens, [[1, 0], [2, 1]], 300) ORDER BY rank".into(),
+        "SELECT id FROM documents ORDER BY maxsim([[1, 0], [2, 1]], tokens) DESC, id LIMIT 300".into(),
         // One task has all rows.
         "SELECT query_index, query_id, id, rank, _distance FROM knn_graph(small, vec, 3, 'l2', 'id < 700') ORDER BY 1, 4".into(),
         "SELECT query_id, id, rank, _distance FROM knn_graph(docs, vector, 2) ORDER BY query_id, rank, id".into(),

@@ -28,6 +28,7 @@ use crate::exec::metrics::KnnMetrics;
 use crate::exec::operator::{found_fields, operator, properties};
 use crate::exec::source::{Collected, Source};
 use crate::exec::work::{StopOnDrop, blocking};
+use crate::metric::DISTANCE;
 use crate::options::NearfieldOptions;
 use crate::resident;
 use crate::search::block::Work;
@@ -74,7 +75,7 @@ impl KnnIndexExec {
         };
         let mut fields = wanted.kept.iter().map(field).collect::<Result<Vec<FieldRef>>>()?;
         fields.extend(source.fields(&wanted.kept_of_queries)?);
-        fields.extend(found_fields());
+        fields.extend(found_fields(DISTANCE));
         let properties = properties(Arc::new(Schema::new(fields)), &input, EmissionType::Incremental);
         let (collected, metrics) = (Arc::new(OnceCell::new()), ExecutionPlanMetricsSet::new());
         Ok(Self { input, source, wanted, collected, metrics, properties })

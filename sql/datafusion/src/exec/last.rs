@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use datafusion::arrow::array::types::{Float64Type, UInt64Type};
+use datafusion::arrow::array::types::{Float32Type, Float64Type, UInt64Type};
 use datafusion::arrow::array::{ArrayRef, AsArray, RecordBatch, UInt64Array};
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::stats::Precision;
@@ -20,9 +20,10 @@ use futures::{StreamExt, TryStreamExt, stream};
 
 use crate::exec::found::gather;
 use crate::exec::operator::operator;
+use crate::metric::of_score;
 use crate::plan::node::{QUERY_INDEX, RANK, own_fields};
 
-/// Columns of the input that are not payload: the query, the distance, and the two that order equal distances.
+/// Columns of the input that are not payload: the query, what is measured, and the two that order equal distances.
 const OWN: usize = 4;
 
 /// Joins what all partitions found: the k nearest of each query, query by query, nearest first.
@@ -39,7 +40,9 @@ impl KnnFinalExec {
         let Some(payload) = input_schema.fields().len().checked_sub(OWN) else {
             return internal_err!("KnnFinalExec: needed an input of KnnPartialExec");
         };
-        let fields = input_schema.fields()[..payload].iter().cloned().chain(own_fields());
+        let measured = input_schema.field(payload + 1);
+        let own = own_fields((measured.name(), measured.data_type().clone()));
+        let fields = input_schema.fields()[..payload].iter().cloned().chain(own);
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
         let order = [QUERY_INDEX, RANK].map(|name| Column::new_with_schema(name, &schema));
         let [query, rank] = order;
@@ -119,10 +122,13 @@ fn nearest(batches: &[RecordBatch], k: usize) -> Vec<Pair> {
     for (number, batch) in batches.iter().enumerate() {
         let own = &batch.columns()[batch.num_columns() - OWN..];
         let [query, piece, row] = [0, 2, 3].map(|column| own[column].as_primitive::<UInt64Type>());
-        let distance = own[1].as_primitive::<Float64Type>();
+        let distances: Vec<f64> = match own[1].as_primitive_opt::<Float32Type>() {
+            Some(scores) => scores.values().iter().map(|&score| of_score(score)).collect(),
+            None => own[1].as_primitive::<Float64Type>().values().to_vec(),
+        };
         pairs.extend((0..batch.num_rows()).map(|place| Pair {
             query: query.value(place),
-            distance: distance.value(place),
+            distance: distances[place],
             row: (piece.value(place), row.value(place)),
             place: (number, place),
             rank: 0,

@@ -9,7 +9,7 @@ use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, PlanProperties};
 
 use crate::exec::pieces::{PIECE, ROW};
-use crate::plan::node::{DISTANCE, QUERY_INDEX};
+use crate::plan::node::QUERY_INDEX;
 
 /// Writes the methods of an `ExecutionPlan` that are alike, within its `impl`. All read the partitions of their children as they are, in their
 /// order, which ties and places follow.
@@ -103,13 +103,9 @@ pub(crate) fn properties(
     ))
 }
 
-/// The columns behind the payload of what a partition found: the query, the distance, and the two that order equal distances.
-pub(crate) fn found_fields() -> [FieldRef; 4] {
-    [
-        (QUERY_INDEX, DataType::UInt64),
-        (DISTANCE, DataType::Float64),
-        (PIECE, DataType::UInt64),
-        (ROW, DataType::UInt64),
-    ]
-    .map(|(name, data_type)| Arc::new(Field::new(name, data_type, false)))
+/// The columns behind the payload of what a partition found: the query, what is measured, and the two that order equal
+/// distances.
+pub(crate) fn found_fields(measured: (&str, DataType)) -> [FieldRef; 4] {
+    [(QUERY_INDEX, DataType::UInt64), measured, (PIECE, DataType::UInt64), (ROW, DataType::UInt64)]
+        .map(|(name, data_type)| Arc::new(Field::new(name, data_type, false)))
 }

@@ -19,7 +19,7 @@ use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Pla
 use crate::error::external;
 use crate::exec::metrics::KnnMetrics;
 use crate::exec::operator::operator;
-use crate::exec::source::{Collected, QueryOrder, check_column};
+use crate::exec::source::{Collected, QueryOrder, check_vectors};
 use crate::exec::work::{StopOnDrop, blocking};
 use crate::options::NearfieldOptions;
 use crate::plan::node::{QUERY_INDEX, RANK};
@@ -44,7 +44,7 @@ pub(crate) struct PairwiseExec {
 impl PairwiseExec {
     /// Over an input whose rows are numbered in this order.
     pub(crate) fn new(input: Arc<dyn ExecutionPlan>, order: QueryOrder, compared: Compared) -> Result<Self> {
-        check_column(&input.schema(), &compared.column)?;
+        check_vectors(&input.schema(), &compared.column)?;
         let schema = Arc::new(Schema::new(compared.fields(&input.schema())?));
         let [first, second] = match compared.sought {
             Sought::Nearest { .. } => [QUERY_INDEX, RANK],

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, AsArray, Float64Array, RecordBatch, UInt64Array};
+use datafusion::arrow::array::{ArrayRef, AsArray, Float32Array, Float64Array, RecordBatch, UInt64Array};
 use datafusion::arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit, MemoryReservation};
@@ -22,11 +22,13 @@ use crate::exec::found::{Found, columns_of, gather};
 use crate::exec::metrics::KnnMetrics;
 use crate::exec::operator::{found_fields, operator, properties};
 use crate::exec::pieces::{in_order, piece};
-use crate::exec::source::{Collected, Source, check_column};
+use crate::exec::source::{Collected, Source, check_documents, check_vectors};
 use crate::exec::work::{StopOnDrop, blocking};
+use crate::metric::{Measure, to_score};
 use crate::options::NearfieldOptions;
 use crate::plan::node::{Wanted, named_fields};
-use crate::search::block::{Search, search};
+use crate::search::block::{self, Search};
+use crate::search::documents;
 use crate::search::hits::Hits;
 
 /// A block takes its own memory this many times: rows, the same in f32, and their index.
@@ -54,10 +56,13 @@ impl KnnPartialExec {
         files: Arc<[String]>,
     ) -> Result<Self> {
         let input = in_order(input)?;
-        check_column(&input.schema(), &wanted.column)?;
+        match wanted.measure {
+            Measure::Distance(_) => check_vectors(&input.schema(), &wanted.column)?,
+            Measure::MaxSim => check_documents(&input.schema(), &wanted.column)?,
+        }
         let mut fields = named_fields(&input.schema(), &wanted.kept, str::to_owned)?;
         fields.extend(source.fields(&wanted.kept_of_queries)?);
-        fields.extend(found_fields());
+        fields.extend(found_fields(wanted.measure.column()));
         let properties = properties(Arc::new(Schema::new(fields)), &input, EmissionType::Final);
         let (collected, metrics) = (Arc::new(OnceCell::new()), ExecutionPlanMetricsSet::new());
         Ok(Self { input, source, wanted, files, collected, metrics, properties })
@@ -133,7 +138,11 @@ impl Progress {
         let (task, before) = (self.search.clone(), self.before);
         let hits = std::mem::replace(&mut self.hits, Hits::new(0, 0));
         let timer = self.metrics.time.timer();
-        let (hits, work) = blocking(move || search(&task, &vectors, before, hits)).await?;
+        let (hits, work) = blocking(move || match task.wanted.measure {
+            Measure::Distance(metric) => block::search(&task, metric, &vectors, before, hits),
+            Measure::MaxSim => documents::search(&task, &vectors, before, hits),
+        })
+        .await?;
         timer.done();
         self.metrics.note(rows, work);
         let found = std::mem::replace(&mut self.found, Found::new(kept[0].schema()));
@@ -149,8 +158,8 @@ impl Progress {
 
 impl DisplayAs for KnnPartialExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Wanted { column, k, metric, .. } = &self.wanted;
-        write!(f, "KnnPartialExec: column={column}, k={k}, metric={metric}, {}", self.source)
+        let Wanted { column, k, measure, .. } = &self.wanted;
+        write!(f, "KnnPartialExec: column={column}, k={k}, metric={measure}, {}", self.source)
     }
 }
 
@@ -235,7 +244,11 @@ fn answer(
         let mut columns: Vec<ArrayRef> = rows.columns().to_vec();
         columns.extend(collected.columns(&numbers)?);
         columns.push(Arc::new(UInt64Array::from(numbers)));
-        columns.push(Arc::new(hits.iter().map(|(_, hit)| Some(hit.distance)).collect::<Float64Array>()));
+        let distances = hits.iter().map(|(_, hit)| hit.distance);
+        columns.push(match progress.search.wanted.measure {
+            Measure::Distance(_) => Arc::new(Float64Array::from_iter_values(distances)),
+            Measure::MaxSim => Arc::new(Float32Array::from_iter_values(distances.map(to_score))),
+        });
         columns.push(Arc::new(UInt64Array::from_value(piece, hits.len())));
         columns.push(Arc::new(hits.iter().map(|(_, hit)| Some(hit.row)).collect::<UInt64Array>()));
         Ok(RecordBatch::try_new(schema.clone(), columns)?)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, RecordBatch, UInt32Array};
 use datafusion::arrow::compute::take_record_batch;
-use datafusion::arrow::datatypes::{FieldRef, Schema, SchemaRef};
+use datafusion::arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
 use datafusion::arrow::row::{RowConverter, SortField};
 use datafusion::common::{Result, internal_err, plan_err};
 use datafusion::execution::TaskContext;
@@ -20,7 +20,7 @@ use crate::exec::whole::wrapped;
 use crate::exec::work::blocking;
 use crate::plan::node::{name_of_query, named_fields};
 use crate::search::queries::Queries;
-use crate::vectors::holds_vectors;
+use crate::vectors::{holds_documents, holds_vectors};
 
 /// Where queries come from.
 #[derive(Debug, Clone)]
@@ -89,7 +89,7 @@ impl Source {
         match self {
             Self::Given(_) => Ok(vec![]),
             Self::Table { plan, column, .. } => {
-                check_column(&plan.schema(), column)?;
+                check_vectors(&plan.schema(), column)?;
                 named_fields(&plan.schema(), kept, name_of_query)
             }
         }
@@ -189,14 +189,27 @@ fn taken(columns: &RecordBatch, numbers: &[u64]) -> Result<Vec<ArrayRef>> {
 }
 
 /// Checks that a column of this name has vectors.
-pub(crate) fn check_column(schema: &Schema, column: &str) -> Result<()> {
-    let field = schema.field_with_name(column)?;
-    match holds_vectors(field.data_type()) {
+pub(crate) fn check_vectors(schema: &Schema, column: &str) -> Result<()> {
+    check(schema, column, holds_vectors, "lists of f16, f32, f64, i8 or u8, or Binary")
+}
+
+/// Checks that a column of this name has documents.
+pub(crate) fn check_documents(schema: &Schema, column: &str) -> Result<()> {
+    check(
+        schema,
+        column,
+        holds_documents,
+        "lists of token vectors, which are lists of f16, f32, f64, i8 or u8",
+    )
+}
+
+fn check(schema: &Schema, column: &str, holds: fn(&DataType) -> bool, needed: &str) -> Result<()> {
+    let given = schema.field_with_name(column)?.data_type();
+    match holds(given) {
         true => Ok(()),
-        false => plan_err!(
-            "column {column:?}: needed lists of f16, f32, f64, i8 or u8, or Binary, given {}: a CAST in a view converts others",
-            field.data_type()
-        ),
+        false => {
+            plan_err!("column {column:?}: needed {needed}, given {given}: a CAST in a view converts others")
+        }
     }
 }
 

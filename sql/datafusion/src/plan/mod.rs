@@ -6,3 +6,4 @@ pub(crate) mod nearest_first;
 pub(crate) mod node;
 pub(crate) mod pairwise;
 pub(crate) mod planner;
+pub(crate) mod sort_by_score;

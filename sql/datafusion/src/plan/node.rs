@@ -11,7 +11,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNodeCore};
 use nearfield::Metric;
 use serde::{Deserialize, Serialize};
 
-use crate::metric::by_name;
+use crate::metric::Measure;
 use crate::search::queries::Queries;
 use crate::vectors::{check_bits, holds_bits};
 
@@ -19,7 +19,6 @@ use crate::vectors::{check_bits, holds_bits};
 pub(crate) const QUERY_INDEX: &str = "query_index";
 /// The place of a row among the neighbours of its query, from 0.
 pub(crate) const RANK: &str = "rank";
-pub(crate) const DISTANCE: &str = "_distance";
 /// Comes before the names of columns of the queries.
 pub(crate) const QUERY_PREFIX: &str = "query_";
 
@@ -38,8 +37,7 @@ pub(crate) struct Wanted {
     /// The column of vectors.
     pub(crate) column: String,
     pub(crate) k: usize,
-    #[serde(with = "by_name")]
-    pub(crate) metric: Metric,
+    pub(crate) measure: Measure,
     /// The columns of the rows that the answer has.
     pub(crate) kept: Vec<String>,
     /// The columns of the queries that it has.
@@ -60,9 +58,9 @@ pub(crate) fn name_of_query(column: &str) -> String {
     format!("{QUERY_PREFIX}{column}")
 }
 
-/// The columns that every answer has.
-pub(crate) fn own_fields() -> [FieldRef; 3] {
-    [(QUERY_INDEX, DataType::UInt64), (RANK, DataType::UInt64), (DISTANCE, DataType::Float64)]
+/// The columns that every answer has, the last by its measure.
+pub(crate) fn own_fields(measured: (&str, DataType)) -> [FieldRef; 3] {
+    [(QUERY_INDEX, DataType::UInt64), (RANK, DataType::UInt64), measured]
         .map(|(name, data_type)| Arc::new(Field::new(name, data_type, false)))
 }
 
@@ -73,7 +71,7 @@ impl Knn {
         asked: Asked,
         column: String,
         k: usize,
-        metric: Metric,
+        measure: Measure,
     ) -> Result<Self> {
         let names =
             |plan: &LogicalPlan| plan.schema().fields().iter().map(|field| field.name().clone()).collect();
@@ -81,21 +79,23 @@ impl Knn {
             Asked::Given(_) => vec![],
             Asked::Table { plan, .. } => names(plan),
         };
-        let wanted = Wanted { column, k, metric, kept: names(&rows), kept_of_queries };
+        let wanted = Wanted { column, k, measure, kept: names(&rows), kept_of_queries };
         Self::new(Arc::new(rows), asked, wanted)
     }
 
     pub(crate) fn new(rows: Arc<LogicalPlan>, asked: Asked, wanted: Wanted) -> Result<Self> {
-        check_column(&rows, &wanted.column, "", wanted.metric)?;
-        match &asked {
-            Asked::Given(queries) => check_bits("query", queries.are_bits(), wanted.metric)?,
-            Asked::Table { plan, column } => check_column(plan, column, " of the queries", wanted.metric)?,
+        if let Measure::Distance(metric) = wanted.measure {
+            check_column(&rows, &wanted.column, "", metric)?;
+            match &asked {
+                Asked::Given(queries) => check_bits("query", queries.are_bits(), metric)?,
+                Asked::Table { plan, column } => check_column(plan, column, " of the queries", metric)?,
+            }
         }
         let mut fields = named_fields(rows.schema().as_arrow(), &wanted.kept, str::to_owned)?;
         if let Asked::Table { plan, .. } = &asked {
             fields.extend(named_fields(plan.schema().as_arrow(), &wanted.kept_of_queries, name_of_query)?);
         }
-        fields.extend(own_fields());
+        fields.extend(own_fields(wanted.measure.column()));
         distinct(&fields)?;
         let schema = DFSchema::from_unqualified_fields(fields.into(), Default::default())?;
         Ok(Self { rows, asked, wanted, schema: Arc::new(schema) })
@@ -166,8 +166,8 @@ impl UserDefinedLogicalNodeCore for Knn {
     }
 
     fn fmt_for_explain(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Wanted { column, k, metric, .. } = &self.wanted;
-        write!(f, "Knn: column={column}, k={k}, metric={metric}, ")?;
+        let Wanted { column, k, measure, .. } = &self.wanted;
+        write!(f, "Knn: column={column}, k={k}, metric={measure}, ")?;
         match &self.asked {
             Asked::Given(queries) => write!(f, "queries={}", queries.count()),
             Asked::Table { column, .. } => write!(f, "queries={column}"),

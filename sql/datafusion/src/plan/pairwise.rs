@@ -11,8 +11,8 @@ use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNodeCore};
 use nearfield::Metric;
 use serde::{Deserialize, Serialize};
 
-use crate::metric::by_name;
-use crate::plan::node::{DISTANCE, QUERY_PREFIX, check_column, distinct, named_fields, needed, own_fields};
+use crate::metric::{DISTANCE, by_name};
+use crate::plan::node::{QUERY_PREFIX, check_column, distinct, named_fields, needed, own_fields};
 
 /// A finite distance.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -57,11 +57,9 @@ impl Sought {
     /// The columns that every answer has.
     pub(crate) fn own_fields(self) -> [FieldRef; 3] {
         match self {
-            Self::Nearest { .. } => own_fields(),
-            Self::Within { .. } => {
-                [("a_index", DataType::UInt64), ("b_index", DataType::UInt64), (DISTANCE, DataType::Float64)]
-                    .map(|(name, data_type)| Arc::new(Field::new(name, data_type, false)))
-            }
+            Self::Nearest { .. } => own_fields(DISTANCE),
+            Self::Within { .. } => [("a_index", DataType::UInt64), ("b_index", DataType::UInt64), DISTANCE]
+                .map(|(name, data_type)| Arc::new(Field::new(name, data_type, false))),
         }
     }
 }

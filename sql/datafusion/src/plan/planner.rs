@@ -21,6 +21,7 @@ use crate::exec::pairwise::PairwiseExec;
 use crate::exec::partial::KnnPartialExec;
 use crate::exec::pieces::files_of;
 use crate::exec::source::{Source, numbered};
+use crate::metric::Measure;
 use crate::plan::node::{Asked, Knn, Wanted};
 use crate::plan::pairwise::Pairwise;
 use crate::search::near::Probes;
@@ -82,8 +83,8 @@ fn of_index(rows: &Arc<dyn ExecutionPlan>, wanted: &Wanted) -> Option<(Arc<dyn E
     let indexed = scan.indexed().clone();
     let metric = indexed.metric;
     // The squares of an index are in the order of their roots. Roots were rounded, and their squares are not the index's.
-    let is_rooted = (wanted.metric, metric) == (Metric::L2, Metric::L2Squared);
-    if wanted.column != VECTOR || !(wanted.metric == metric || is_rooted) {
+    let is_rooted = (wanted.measure, metric) == (Measure::Distance(Metric::L2), Metric::L2Squared);
+    if wanted.column != VECTOR || !(wanted.measure == Measure::Distance(metric) || is_rooted) {
         return None;
     }
     let Wanted { k, kept, kept_of_queries, .. } = wanted.clone();

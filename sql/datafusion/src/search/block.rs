@@ -180,16 +180,22 @@ pub(crate) fn moved<T: Number>(row: &[T], converted: &[f32]) -> Option<Moved> {
 }
 
 /// Adds the nearest rows of a block to `hits`. `first` is the number of the block's first row.
-pub(crate) fn search(search: &Search, columns: &[ArrayRef], first: u64, hits: Hits) -> Result<(Hits, Work)> {
+pub(crate) fn search(
+    search: &Search,
+    metric: Metric,
+    columns: &[ArrayRef],
+    first: u64,
+    hits: Hits,
+) -> Result<(Hits, Work)> {
     let rows = Rows::new(columns)?;
     let count = search.queries.count();
     if count == 0 || rows.len == 0 {
         return Ok((hits, Work::default()));
     }
     let vectors = rows.check_dim(search.queries.dim(), &search.wanted.column)?;
-    let mut block = Block { search, rows, first, hits, work: Work::default() };
+    let mut block = Block { search, metric, rows, first, hits, work: Work::default() };
     // Those of bits count them where they lie. The library would convert them to f32.
-    let is_of_bits = Metric::OF_BITS.contains(&search.wanted.metric);
+    let is_of_bits = Metric::OF_BITS.contains(&metric);
     match is_of_bits || count < LEAST_QUERIES || count * block.rows.len < LEAST_PAIRS {
         true => block.compare_all(&(0..count).collect::<Vec<_>>())?,
         false => block.by_library(vectors)?,
@@ -200,6 +206,7 @@ pub(crate) fn search(search: &Search, columns: &[ArrayRef], first: u64, hits: Hi
 /// The search of a block.
 struct Block<'a> {
     search: &'a Search,
+    metric: Metric,
     rows: Rows,
     /// The number of the first row.
     first: u64,
@@ -210,20 +217,19 @@ struct Block<'a> {
 impl Block<'_> {
     /// A row by its distance from a query, if it has one.
     fn hit(&self, query: usize, row: usize) -> Option<Hit> {
-        let Search { queries, wanted, .. } = self.search;
-        let distance = self.rows.distance(wanted.metric, queries.query(query), row)?;
+        let distance = self.rows.distance(self.metric, self.search.queries.query(query), row)?;
         Some(Hit { distance, row: self.first + row as u64 })
     }
 
     fn by_library(&mut self, vectors: usize) -> Result<()> {
-        let Search { queries, wanted: Wanted { k, metric, .. }, .. } = self.search;
-        let dim = queries.dim();
-        let converted = Converted::new(&self.rows, vectors, dim, *metric)?;
+        let Search { queries, wanted: Wanted { k, .. }, .. } = self.search;
+        let (metric, dim) = (self.metric, queries.dim());
+        let converted = Converted::new(&self.rows, vectors, dim, metric)?;
         let in_f32 = |place: usize| &queries.to_f32()[place * dim..][..dim];
         let moved_of = |place: usize| {
             // The cosines of a zero vector are NULL, which is for the scalar function to say.
             moved(queries.query(place), in_f32(place))
-                .filter(|moved| moved.norm > 0.0 || *metric != Metric::Cosine)
+                .filter(|moved| moved.norm > 0.0 || metric != Metric::Cosine)
         };
         let moves: Vec<Option<Moved>> = (0..queries.count()).map(moved_of).collect();
         let (taken, mut doubtful): (Vec<usize>, Vec<usize>) =
@@ -232,7 +238,7 @@ impl Block<'_> {
         if !taken.is_empty() {
             let asked: Vec<f32> = taken.iter().flat_map(|&place| in_f32(place)).copied().collect();
             let most = k.saturating_add(MORE).min(converted.numbers.len());
-            let found = with_library(self.search, &converted, &asked, most)?;
+            let found = with_library(self.search, metric, &converted, &asked, most)?;
             self.work.screened += taken.len() * converted.numbers.len();
             self.work.refined += found.hits().len();
             let answers: Vec<(Hits, bool)> = (taken.par_iter().enumerate())
@@ -244,7 +250,7 @@ impl Block<'_> {
                     let threshold = best.threshold(0).min(self.hits.threshold(place));
                     let is_certain = named.len() == converted.numbers.len()
                         || (named.last().zip(moves[place])).is_some_and(|(last, moved)| {
-                            least(*metric, dim, last.distance.into(), moved, converted.extent) > threshold
+                            least(metric, dim, last.distance.into(), moved, converted.extent) > threshold
                         });
                     (best, is_certain)
                 })
@@ -292,13 +298,14 @@ impl Block<'_> {
 
 fn with_library(
     search: &Search,
+    metric: Metric,
     converted: &Converted,
     queries: &[f32],
     k: usize,
 ) -> Result<nearfield::Neighbors> {
     let (stop, dim) = (search.stop.clone(), search.queries.dim());
     let run = || -> nearfield::Result<nearfield::Neighbors> {
-        let index = converted.index(&search.device, search.wanted.metric, dim)?;
+        let index = converted.index(&search.device, metric, dim)?;
         index.search(MatrixView::new(queries, dim)?, k)
     };
     interruptible(move || !stop.load(Ordering::Relaxed), run).map_err(external)

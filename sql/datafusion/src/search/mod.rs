@@ -5,6 +5,7 @@
 
 pub(crate) mod block;
 mod certificate;
+pub(crate) mod documents;
 pub(crate) mod graph;
 pub(crate) mod hits;
 pub(crate) mod near;

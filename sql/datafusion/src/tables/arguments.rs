@@ -1,5 +1,6 @@
 //! Reads the arguments of table functions.
 
+use std::slice::from_ref;
 use std::sync::Arc;
 
 use datafusion::arrow::array::types::Float64Type;
@@ -16,7 +17,7 @@ use nearfield::Metric;
 
 use crate::search::queries::Queries;
 use crate::tables::index_table::metric_of;
-use crate::vectors::{coerced, element_type, holds_bits};
+use crate::vectors::{coerced, coerced_documents, element_type, holds_bits};
 
 /// The metric of a search whose call names none, in a table without indexes.
 const METRIC: Metric = Metric::Cosine;
@@ -187,23 +188,48 @@ impl<'a> Arguments<'a> {
 
     /// One vector, or a list of them. A vector is a list of numbers, or a binary value.
     pub(crate) fn queries(&self, place: usize) -> Result<Arc<Queries>> {
+        let needed =
+            ["a list of numbers, bits as X'0f', or a list of such", "vectors", "elements that are not NULL"];
+        let is_one = |kind: &DataType| element_type(kind).is_some() || holds_bits(kind);
+        self.given(place, needed, is_one, coerced, Queries::of_column)
+    }
+
+    /// One document, or a list of them. A document is a list of token vectors, which are lists of numbers.
+    pub(crate) fn documents(&self, place: usize) -> Result<Arc<Queries>> {
+        let needed = [
+            "a list of token vectors, which are lists of numbers, or a list of such",
+            "lists of token vectors",
+            "a token or more, and none that is NULL or has a NULL",
+        ];
+        let is_one = |kind: &DataType| element_type(kind).and_then(element_type).is_some();
+        let read = |column: &ArrayRef, argument: &str| Queries::of_documents(from_ref(column), argument, 0);
+        self.given(place, needed, is_one, coerced_documents, read)
+    }
+
+    /// One query, or a list of them. What is needed, in words: all, several, and the parts of each.
+    fn given(
+        &self,
+        place: usize,
+        [all, several, parts]: [&str; 3],
+        is_one: impl FnOnce(&DataType) -> bool,
+        coerced: fn(&str, &DataType) -> Result<DataType>,
+        read: impl FnOnce(&ArrayRef, &str) -> Result<Queries>,
+    ) -> Result<Arc<Queries>> {
         let value = self.value(place)?;
-        let needed = "a list of numbers, bits as X'0f', or a list of such";
-        let is_vector = |kind: &DataType| element_type(kind).is_some() || holds_bits(kind);
-        let are_several = element_type(value.data_type()).is_some_and(is_vector);
-        let vectors = if are_several { list_elements(&value) } else { value };
-        if vectors.null_count() > 0 {
-            return self.wrong(place, "query", "vectors that are not NULL");
+        let are_several = element_type(value.data_type()).is_some_and(is_one);
+        let given = if are_several { list_elements(&value) } else { value };
+        if given.null_count() > 0 {
+            return self.wrong(place, "query", &format!("{several} that are not NULL"));
         }
-        let Ok(data_type) = coerced(self.function, vectors.data_type()) else {
-            return self.wrong(place, "query", needed);
+        let Ok(data_type) = coerced(self.function, given.data_type()) else {
+            return self.wrong(place, "query", all);
         };
-        let queries = Queries::of_column(&cast(&vectors, &data_type)?, "query")?;
-        if queries.count() < vectors.len() {
-            return self.wrong(place, "query", "elements that are not NULL");
+        let queries = read(&cast(&given, &data_type)?, "query")?;
+        if queries.count() < given.len() {
+            return self.wrong(place, "query", parts);
         }
         match queries.count() {
-            0 => self.wrong(place, "query", "at least one vector"),
+            0 => self.wrong(place, "query", &format!("{several}, at least one")),
             _ => Ok(Arc::new(queries)),
         }
     }

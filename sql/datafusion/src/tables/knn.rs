@@ -1,10 +1,11 @@
-//! `knn` and `knn_join`.
+//! `knn`, `knn_maxsim` and `knn_join`.
 
 use std::sync::Arc;
 
 use datafusion::catalog::{TableFunctionArgs, TableFunctionImpl, TableProvider};
 use datafusion::common::Result;
 
+use crate::metric::Measure;
 use crate::plan::node::{Asked, Knn};
 use crate::tables::arguments::Arguments;
 use crate::tables::view;
@@ -27,7 +28,26 @@ impl TableFunctionImpl for KnnFunction {
         let (queries, k) = (arguments.queries(2)?, arguments.k(3)?);
         let metric = arguments.metric(4, &table)?;
         let table = arguments.filtered(5, table)?;
-        Ok(view(Knn::all_columns(table, Asked::Given(queries), column, k, metric)?))
+        Ok(view(Knn::all_columns(table, Asked::Given(queries), column, k, Measure::Distance(metric))?))
+    }
+}
+
+/// The k rows of a table whose documents have the largest MaxSim for one query or several, exactly.
+///
+/// A document, and a query, is a list of token vectors; `query` is one or a list of several. The answer has `_score` where that of `knn` has
+/// `_distance`. `filter` is that of `knn`.
+#[derive(Debug)]
+pub(crate) struct KnnMaxSimFunction;
+
+impl TableFunctionImpl for KnnMaxSimFunction {
+    fn call_with_args(&self, args: TableFunctionArgs) -> Result<Arc<dyn TableProvider>> {
+        let usage = "knn_maxsim(table, column, query, k [, filter])";
+        let arguments = Arguments::new("knn_maxsim", usage, 4..=5, &args)?;
+        let table = arguments.table(0, "table")?;
+        let column = arguments.column(1, "column", &table)?;
+        let (queries, k) = (arguments.documents(2)?, arguments.k(3)?);
+        let table = arguments.filtered(4, table)?;
+        Ok(view(Knn::all_columns(table, Asked::Given(queries), column, k, Measure::MaxSim)?))
     }
 }
 
@@ -48,6 +68,6 @@ impl TableFunctionImpl for KnnJoinFunction {
         let column = arguments.column(3, "column", &base)?;
         let (k, metric) = (arguments.k(4)?, arguments.metric(5, &base)?);
         let asked = Asked::Table { plan: Arc::new(queries), column: query_column };
-        Ok(view(Knn::all_columns(base, asked, column, k, metric)?))
+        Ok(view(Knn::all_columns(base, asked, column, k, Measure::Distance(metric))?))
     }
 }

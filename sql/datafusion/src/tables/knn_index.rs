@@ -17,6 +17,7 @@ use crate::exec::index::{IndexSearch, KnnIndexExec};
 use crate::exec::indexed::{FILE, ID};
 use crate::exec::last::KnnFinalExec;
 use crate::exec::source::Source;
+use crate::metric::DISTANCE;
 use crate::plan::node::own_fields;
 use crate::search::near::Probes;
 use crate::search::queries::Queries;
@@ -58,7 +59,7 @@ impl TableProvider for KnnIndexTable {
     fn schema(&self) -> SchemaRef {
         let payload = [(ID, DataType::UInt64), (FILE, DataType::Utf8)];
         let payload = payload.map(|(name, kind)| -> FieldRef { Arc::new(Field::new(name, kind, false)) });
-        Arc::new(Schema::new(payload.into_iter().chain(own_fields()).collect::<Vec<_>>()))
+        Arc::new(Schema::new(payload.into_iter().chain(own_fields(DISTANCE)).collect::<Vec<_>>()))
     }
 
     fn table_type(&self) -> TableType {

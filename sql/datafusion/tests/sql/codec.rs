@@ -24,6 +24,7 @@ async fn logical_and_physical_plans_survive_the_way_through_bytes() {
     save_rows(&path, 0..100, Metric::L2);
     sql.indexes("docs", &path).await;
     sql.run("CREATE VIEW bits AS SELECT X'0a0b' AS vec FROM t").await;
+    sql.run("CREATE VIEW tokens AS SELECT id, [vec[1:2], vec[3:4]] AS vec FROM t").await;
     sql.run("SET datafusion.sql_parser.dialect = 'PostgreSQL'").await;
     let query = literal(&QUERIES[..DIM]);
     let logical = KnnLogicalCodec(Arc::new(DefaultLogicalExtensionCodec {}));
@@ -31,6 +32,9 @@ async fn logical_and_physical_plans_survive_the_way_through_bytes() {
     for statement in [
         format!("SELECT id, rank, _distance FROM knn(t, vec, {query}, 5, 'l2') ORDER BY rank"),
         "SELECT query_id, id, rank FROM knn_join(q, vec, t, vec, 3) ORDER BY query_id, rank".into(),
+        "SELECT id, rank, _score FROM knn_maxsim(tokens, vec, [[[0.3, -0.1], [0.7, 0.1]], [[1.0, 2.0]]], 3)"
+            .into(),
+        "SELECT id FROM tokens ORDER BY maxsim([[0.3, -0.1]], vec) DESC, id LIMIT 4".into(),
         "SELECT rank, _distance FROM knn(bits, vec, X'0f01', 3, 'hamming') ORDER BY rank".into(),
         format!("SELECT id, rank, _distance FROM knn_index('{}', {query}, 5) ORDER BY rank", path.display()),
         format!("SELECT id FROM t ORDER BY vec <-> {query}, id LIMIT 4"),

@@ -8,6 +8,7 @@ mod index_table;
 mod knn;
 mod knn_index;
 mod knn_join;
+mod maxsim;
 mod pairwise;
 mod plans;
 mod support;
