@@ -21,6 +21,8 @@ pub use device::vectors::Vectors;
 pub(crate) use documents::cache::DocumentCache;
 pub(crate) use documents::request::{DocumentRequest, Found, Scored, weights as token_weights};
 pub use documents::tokens::TokenVectors;
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) use documents::tokens::check_offsets;
 pub(crate) use lists::assign::Assigned;
 pub(crate) use lists::given::{DeviceCentroids, GivenCentroids};
 pub(crate) use lists::sample::Sample;

@@ -145,7 +145,7 @@ impl Flat {
     async fn of(settings: Settings) -> Result<Self> {
         #[cfg(not(target_arch = "wasm32"))]
         if let (Residency::Mapped, Some(path)) = (settings.resources.residency, &settings.resources.file) {
-            let vectors = MappedVectors::open(path, settings.metric, settings.dim)?;
+            let vectors = MappedVectors::open(path, settings.metric, settings.dim, SavedKind::OF_ROWS)?;
             let slots = memory::collect(0..vectors.rows.rows as u32)?;
             return Ok(Self::over(vectors.read(settings, slots).await?));
         }

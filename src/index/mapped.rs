@@ -12,7 +12,7 @@ use crate::files::npy::{MAGIC, NpyHeader};
 use crate::files::{MappedFile, mismatch};
 use crate::index::common::{Common, Resources, Settings};
 use crate::index::file::{self, Reader};
-use crate::index::saved::{Loading, SavedKind, blame, of_metric};
+use crate::index::saved::{Loading, SavedDocuments, SavedKind, blame, of_metric};
 use crate::memory;
 use crate::metric::Metric;
 use crate::store::RowStore;
@@ -27,6 +27,8 @@ pub(crate) struct MappedVectors {
     /// Whether the index that was saved quantises rows of other types.
     quantizes: bool,
     checksum: Option<Checksum>,
+    /// The documents that the rows are the tokens of, in a saved index of documents.
+    pub(crate) documents: Option<SavedDocuments>,
 }
 
 /// The checksum that a saved index has of its rows, and that of the bytes seen so far.
@@ -45,7 +47,8 @@ struct Place {
 }
 
 impl MappedVectors {
-    pub(crate) fn open(path: &Path, metric: Metric, dim: usize) -> Result<Self> {
+    /// Opens a file of vectors, or a saved index of one of these kinds.
+    pub(crate) fn open(path: &Path, metric: Metric, dim: usize, kinds: &[SavedKind]) -> Result<Self> {
         let file = MappedFile::open(path)?;
         let extension = path.extension().unwrap_or_default().to_ascii_lowercase();
         let raw = ElementKind::find(|about| extension == about.extension);
@@ -54,7 +57,7 @@ impl MappedVectors {
         } else if let Some(elements) = raw {
             (with_header(path, file.bytes(), elements)?, None)
         } else {
-            let (place, saved) = saved(path, file.bytes(), metric).map_err(named)?;
+            let (place, saved) = saved(path, file.bytes(), metric, kinds).map_err(named)?;
             (place, Some(saved))
         };
         let Place { elements, shape: [rows, given], start } = place;
@@ -70,18 +73,37 @@ impl MappedVectors {
             let needed = format!("{end} bytes for {rows} rows of {given} elements");
             return Err(mismatch(path, needed, format!("{length} bytes")));
         }
-        let (ids, next, quantizes, checksum) = match saved {
-            Some((ids, next, quantizes, checksum)) => (ids, next, quantizes, Some(checksum)),
-            None => (memory::collect((0..rows as u32).map(u64::from))?, rows, false, None),
-        };
+        let count = rows;
         let (file, rows, start, of_slots) = (Arc::new(file), rows as usize, start as usize, None);
         let rows = MappedRows { file, elements, dim, rows, start, of_slots };
-        Ok(Self { rows, ids, next, quantizes, checksum })
+        Ok(match saved {
+            Some(Saved { ids, next, quantizes, checksum, documents }) => {
+                Self { rows, ids, next, quantizes, checksum: Some(checksum), documents }
+            }
+            None => {
+                let ids = memory::collect((0..count as u32).map(u64::from))?;
+                Self { rows, ids, next: count, quantizes: false, checksum: None, documents: None }
+            }
+        })
     }
 
     /// Reads the rows through once, and makes the common part of an index that has them in these slots.
-    pub(crate) async fn read(self, mut settings: Settings, slots: Vec<u32>) -> Result<Common> {
-        let Self { rows, ids, next, quantizes, mut checksum } = self;
+    pub(crate) async fn read(self, settings: Settings, slots: Vec<u32>) -> Result<Common> {
+        self.read_into(settings, slots, None).await
+    }
+
+    /// The same for the tokens of documents, of which each has this many: they lie where [`Rows::place_documents`] says, in a store without ids.
+    pub(crate) async fn read_documents(self, settings: Settings, lengths: &[usize]) -> Result<Common> {
+        self.read_into(settings, vec![], Some(lengths)).await
+    }
+
+    async fn read_into(
+        self,
+        mut settings: Settings,
+        slots: Vec<u32>,
+        documents: Option<&[usize]>,
+    ) -> Result<Common> {
+        let Self { rows, ids, next, quantizes, mut checksum, .. } = self;
         let path = rows.file.path().to_owned();
         if settings.quantizes && settings.elements != rows.elements {
             let needed =
@@ -95,8 +117,11 @@ impl MappedVectors {
         let file = FileRows { rows, ids: memory::copied(&ids)?, slots: memory::copied(&slots)? };
         let mut seen = |bytes: &[u8]| checksum.iter_mut().for_each(|checksum| checksum.seen.update(bytes));
         let Resources { devices, distribution, .. } = &settings.resources;
-        let read = open_file(devices, *distribution, &shape, file, &mut seen).await;
-        let store = read.and_then(|rows| RowStore::of_rows(rows, (&ids, &slots), next));
+        let read = open_file(devices, *distribution, &shape, (file, documents), &mut seen).await;
+        let store = read.and_then(|rows| match documents {
+            Some(_) => Ok(RowStore::new(rows)),
+            None => RowStore::of_rows(rows, (&ids, &slots), next),
+        });
         let store = store.map_err(|error| blame(&path, error))?;
         if let Some(Checksum { written, seen }) = checksum {
             file::verify(&path, "rows", &written, &seen)?;
@@ -152,11 +177,18 @@ fn with_header(path: &Path, bytes: &[u8], elements: ElementKind) -> Result<Place
     Ok(Place { elements, shape, start: 8 })
 }
 
-/// The ids of a saved index, the insertion number of its next row, and the checksum of its rows.
-type Saved = (Vec<u64>, u64, bool, Checksum);
+/// What a saved index has beside its rows.
+struct Saved {
+    /// The id of each row; none where rows are tokens.
+    ids: Vec<u64>,
+    next: u64,
+    quantizes: bool,
+    checksum: Checksum,
+    documents: Option<SavedDocuments>,
+}
 
-/// The rows of a saved index of either kind.
-fn saved(path: &Path, bytes: &[u8], metric: Metric) -> Result<(Place, Saved)> {
+/// The rows of a saved index of one of these kinds.
+fn saved(path: &Path, bytes: &[u8], metric: Metric, kinds: &[SavedKind]) -> Result<(Place, Saved)> {
     // The errors of bytes in memory name no file.
     let named = |error| match error {
         Error::File { needed, found, .. } => mismatch(path, needed, found),
@@ -166,15 +198,21 @@ fn saved(path: &Path, bytes: &[u8], metric: Metric) -> Result<(Place, Saved)> {
     let read = || {
         let reader = Reader::from_bytes(bytes)?;
         let (start, written) = reader.place("rows")?;
-        let loading = Loading::new(reader, SavedKind::OF_ROWS)?;
-        Ok((start, written, loading.ids()?, loading.about))
+        let loading = Loading::new(reader, kinds)?;
+        let documents = loading.about.documents.map(|_| loading.documents()).transpose()?;
+        let ids = if documents.is_some() { vec![] } else { loading.ids()? };
+        Ok((start, written, (ids, documents), loading.about))
     };
-    let (start, written, ids, about) = read().map_err(named)?;
+    let (start, written, (ids, documents), about) = read().map_err(named)?;
     if about.metric != metric {
         let needed = format!("an index of metric {}", metric.name());
         return Err(mismatch(path, needed, format!("one of metric {}", about.metric.name())));
     }
     let shape = [about.rows as u64, about.dim as u64];
     let checksum = Checksum { written, seen: Xxh3Default::new() };
-    Ok((Place { elements: about.elements, shape, start }, (ids, about.next, about.quantizes, checksum)))
+    let (next, quantizes) = (about.next, about.quantizes);
+    Ok((
+        Place { elements: about.elements, shape, start },
+        Saved { ids, next, quantizes, checksum, documents },
+    ))
 }

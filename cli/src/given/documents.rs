@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
 use nearfield::io::read_row_ids;
-use nearfield::{AddOptions, Device, ElementKind, MultiVector, Residency, TokenVectors};
+use nearfield::{AddOptions, Device, ElementKind, MultiVector, MultiVectorBuilder, TokenVectors};
 
 use super::files::{Filled, PIECE_BYTES, blame, stored};
 use super::places::Places;
@@ -33,13 +33,6 @@ pub fn offsets(path: &Path, (argument, one): (&str, &str), tokens: usize) -> Res
     Ok(offsets.into_iter().map(|offset| offset as usize).collect())
 }
 
-/// Refuses places that documents cannot have.
-pub fn check_places(places: &Places) -> Result<()> {
-    let is_mapped = places.residency == Residency::Mapped;
-    ensure!(!is_mapped, "--residency: needed auto, device, host or streamed for documents, given mapped");
-    Ok(())
-}
-
 /// An index of the documents of a file, and the time it took to fill.
 pub fn index(
     (places, devices): (&Places, &[Device]),
@@ -47,10 +40,25 @@ pub fn index(
     ids: Option<&[u64]>,
     elements: ElementKind,
 ) -> Result<(MultiVector, Filled)> {
-    let builder = MultiVector::builder(devices, tokens.dim()).elements(elements).capacity(tokens.rows());
-    let mut index = builder.distribution(places.distribution).residency(places.residency).build()?;
+    let builder = MultiVector::builder(devices, tokens.dim()).distribution(places.distribution);
+    if let Some(file) = places.mapped(Some(tokens.stored()))? {
+        let other = [("--row-ids", ids.is_some()), ("--elements", elements != tokens.kind())];
+        if let Some((argument, _)) = other.iter().find(|(_, given)| *given) {
+            bail!("--residency mapped: needed documents as the file has them, given {argument}");
+        }
+        return mapped(builder.mapped(file).offsets(offsets)).context("--residency mapped: --rows");
+    }
+    let builder = builder.elements(elements).capacity(tokens.rows());
+    let mut index = builder.residency(places.residency).build()?;
     let filled = fill(&mut index, tokens, offsets, ids)?;
     Ok((index, filled))
+}
+
+/// An index of documents whose tokens stay in their file, and the time it took to read them through.
+pub fn mapped(builder: MultiVectorBuilder) -> Result<(MultiVector, Filled)> {
+    let start = Instant::now();
+    let index = builder.build()?;
+    Ok((index, Filled { load: start.elapsed(), ..Filled::default() }))
 }
 
 /// Adds all documents of a file, piece after piece, under these ids or their numbers.

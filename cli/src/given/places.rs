@@ -19,7 +19,7 @@ pub struct Places {
     pub distribution: Distribution,
     /// Where the index of a GPU keeps its rows: `device`; `host`, with their 8-bit copy alone on the device, a quarter of the memory; `streamed`,
     /// where each search sends that copy window by window, for thousands of queries at a time; `mapped`, in the file of --rows (.npy, or one of those with
-    /// a header, such as .fbin) or, in `search`, of a flat --index-file, which must stay as it is meanwhile; or `auto`: on the device as long as it has room, or
+    /// a header, such as .fbin) or, in `search`, of an --index-file without lists of rows, which must stay as it is meanwhile; or `auto`: on the device as long as it has room, or
     /// --memory leaves it some, then as `host`, or as `streamed`. Distances of rows on the host take longer to report
     #[arg(long, value_name = "RESIDENCY", default_value = "auto", value_parser = arguments::word::<Residency>)]
     pub residency: Residency,

@@ -85,7 +85,8 @@ fn rows_and_a_saved_index_give_the_documents_of_largest_maxsim() -> Result<()> {
         (&json!(DOCUMENTS), &json!("multivector"), &json!(null))
     );
     assert_eq!(built["tokens"], json!(documents.0.len() / DIM));
-    for search in [OF_ROWS, OF_INDEX] {
+    let in_files = [OF_ROWS, OF_INDEX].map(|search| format!("{search} --residency mapped"));
+    for search in [OF_ROWS, OF_INDEX, &in_files[0], &in_files[1]] {
         let more = "--query-tokens q.at.npy -k 7 --ids ids7.npy --scores scores.npy --out found.npz --force";
         let record = here.record(&format!("{search} {more}"))?;
         assert_eq!((&record["queries"], &record["k"], &record["found"]), (&json!(5), &json!(7), &json!(35)));
@@ -212,7 +213,7 @@ fn wrong_offsets_and_options_without_a_sense_are_refused() -> Result<()> {
             ("--bits", &["--tokens", "--bits"]),
             ("--radius 1", &["--tokens", "--radius"]),
             ("--quantization none", &["--tokens", "--quantization"]),
-            ("--residency mapped", &["--residency: needed auto", "given mapped"]),
+            ("--residency mapped --row-ids ids.npy", &["--residency mapped", "given --row-ids"]),
             ("--truth q.npy", &["--tokens", "--truth"]),
             ("--probes 2", &["--probes", "--rows"]),
             (
@@ -232,7 +233,7 @@ fn wrong_offsets_and_options_without_a_sense_are_refused() -> Result<()> {
             ("--lists 4 --iterations 3", &["--tokens", "--iterations"]),
             ("--lists 4 --seed 3", &["--tokens", "--seed"]),
             ("--quantization none", &["--tokens", "--quantization"]),
-            ("--residency mapped", &["--residency: needed auto", "given mapped"]),
+            ("--residency mapped --elements f16", &["--residency mapped", "given --elements"]),
             ("--lists 100000", &["--lists: needed 1 to", "the number of tokens, given 100000"]),
             ("--row-ids d.at.npy", &["--row-ids d.at.npy: needed 60 ids, one a document, given 61"]),
         ],

@@ -49,13 +49,7 @@ impl<'a> TokenVectors<'a> {
     pub fn new(tokens: impl Into<Vectors<'a>>, offsets: &'a [usize]) -> Result<Self> {
         let vectors = tokens.into();
         let rows = vectors.rows();
-        if offsets.first() != Some(&0) || offsets.last() != Some(&rows) {
-            let needed = format!("numbers that ascend from 0 to {rows}, the number of tokens");
-            let ends =
-                [offsets.first(), offsets.last()].map(|end| end.map_or("none".into(), usize::to_string));
-            return Err(Error::argument("offsets", needed, format!("{} to {}", ends[0], ends[1])));
-        }
-        check(offsets)?;
+        check_offsets(offsets, rows)?;
         Ok(Self { vectors: Source::Given(vectors), offsets: offsets.into() })
     }
 
@@ -151,6 +145,27 @@ impl<'a> TokenVectors<'a> {
         let offsets = memory::collect(offsets.iter().map(|offset| offset - start))?;
         Ok(TokenVectors { vectors, offsets: offsets.into() })
     }
+}
+
+/// The first slots of documents with these numbers of tokens that lie side by side, from slot `start` on.
+pub(crate) fn side_by_side(start: u32, lengths: &[usize]) -> Result<Vec<u32>> {
+    let tokens: u64 = lengths.iter().map(|&length| length as u64).sum();
+    Error::check_slots(u64::from(start) + tokens)?;
+    let mut next = start;
+    memory::collect(lengths.iter().map(|&length| {
+        next += length as u32;
+        next - length as u32
+    }))
+}
+
+/// An error for offsets that do not ascend from 0 to this number of tokens, or that leave a document without one.
+pub(crate) fn check_offsets(offsets: &[usize], rows: usize) -> Result<()> {
+    if offsets.first() != Some(&0) || offsets.last() != Some(&rows) {
+        let needed = format!("numbers that ascend from 0 to {rows}, the number of tokens");
+        let ends = [offsets.first(), offsets.last()].map(|end| end.map_or("none".into(), usize::to_string));
+        return Err(Error::argument("offsets", needed, format!("{} to {}", ends[0], ends[1])));
+    }
+    check(offsets)
 }
 
 fn check(offsets: &[usize]) -> Result<()> {

@@ -2,6 +2,7 @@
 
 use crate::bits::Bits;
 use crate::elements::{HostVectors, Matrix};
+use crate::engine::documents::tokens::side_by_side;
 use crate::engine::parts::devices::Devices;
 use crate::engine::parts::layout::Layout;
 use crate::engine::parts::merging::all_or_first;
@@ -13,20 +14,32 @@ use crate::engine::rows::hybrid::of_file::{FileRows, Reading, Seen};
 use crate::engine::rows::shape::RowShape;
 use crate::error::{Error, Result};
 use crate::future::Boxed;
+use crate::memory;
 use crate::options::distribution::Distribution;
 
-/// The rows of a file in their slots.
+/// The rows of a file in their slots. Documents of these numbers of tokens, if there are any, get theirs as
+/// [`Rows::place_documents`] gives them.
 pub(crate) fn open_file<'f>(
     devices: &'f Devices,
     distribution: Distribution,
     shape: &'f RowShape,
-    file: FileRows,
+    (mut file, documents): (FileRows, Option<&'f [usize]>),
     seen: Seen<'f>,
 ) -> Boxed<'f, Box<dyn Rows>> {
     Box::pin(async move {
-        let (end, slots) = (file.end(), &file.slots[..]);
-        let shape = RowShape { expected: end, ..*shape };
+        let shape = RowShape { expected: file.end().max(file.rows.rows as u64), ..*shape };
         let mut plan = Plan::new(devices, distribution, &shape).await?;
+        if let Some(lengths) = documents {
+            let starts = match &mut plan.layout {
+                Some(layout) => layout.place_documents(0, lengths)?,
+                None => side_by_side(0, lengths)?,
+            };
+            file.slots = memory::with_room(file.rows.rows)?;
+            let placed = starts.iter().zip(lengths);
+            placed.for_each(|(&start, &length)| file.slots.extend(start..start + length as u32));
+            file.ids = memory::collect(file.slots.iter().map(|&slot| u64::from(slot)))?;
+        }
+        let (end, slots) = (file.end(), &file.slots[..]);
         plan.layout.iter_mut().for_each(|layout| layout.reach(end));
         let sample = file.sample()?;
         let mut readings = loop {

@@ -12,7 +12,7 @@ use crate::engine::device::matrices::DeviceMatrix;
 use crate::engine::device::vectors::Vectors;
 use crate::engine::documents;
 use crate::engine::documents::request::{DocumentRequest, Found};
-use crate::engine::documents::tokens::TokenVectors;
+use crate::engine::documents::tokens::{TokenVectors, side_by_side};
 use crate::engine::lists::assign::Assigned;
 use crate::engine::lists::given::GivenCentroids;
 use crate::engine::parts::devices::Devices;
@@ -116,13 +116,7 @@ pub(crate) trait Rows: Debug + Send + Sync {
 
     /// The first slots of documents with these numbers of tokens, from slot `start` on: those of a document lie side by side on one device.
     fn place_documents(&mut self, start: u32, lengths: &[usize]) -> Result<Vec<u32>> {
-        let tokens: u64 = lengths.iter().map(|&length| length as u64).sum();
-        Error::check_slots(u64::from(start) + tokens)?;
-        let mut next = start;
-        memory::collect(lengths.iter().map(|&length| {
-            next += length as u32;
-            next - length as u32
-        }))
+        side_by_side(start, lengths)
     }
 
     /// Whether searches of all rows, or of this many lists a query, are faster together. On the host those that one thread answers are

@@ -8,16 +8,14 @@ pub(crate) mod ranking;
 
 use std::cmp::Ordering;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use crate::elements::{ElementKind, Matrix};
 use crate::engine::{
     Device, Devices, DocumentCache, DocumentRequest, Found, Scored, TokenVectors, token_weights,
 };
-#[cfg(doc)]
-use crate::error::Error;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::future::{Boxed, blocking_and_async};
 use crate::index::common::{Common, Resources, Settings, resource_methods};
 use crate::index::documents::options::MaxSimOptions;
@@ -30,7 +28,6 @@ use crate::memory;
 use crate::metric::Metric;
 use crate::options::AddOptions;
 use crate::options::quantization::Quantization;
-#[cfg(doc)]
 use crate::options::residency::Residency;
 use crate::store::check_k;
 use crate::store::documents::DocumentTable;
@@ -72,20 +69,39 @@ pub struct MultiVector {
 #[derive(Debug, Clone)]
 pub struct MultiVectorBuilder {
     settings: Settings,
+    offsets: Option<Vec<usize>>,
 }
 
 impl MultiVectorBuilder {
     element_methods!(settings);
     resource_methods!(settings.resources);
 
+    /// The index has the tokens of a file: of a saved `MultiVector`, or with [`offsets`](Self::offsets) of a file of vectors. See
+    /// [`Residency::Mapped`].
+    #[must_use]
+    pub fn mapped(mut self, path: impl Into<PathBuf>) -> Self {
+        let resources = &mut self.settings.resources;
+        (resources.residency, resources.file) = (Residency::Mapped, Some(path.into()));
+        self
+    }
+
+    /// Sets where the tokens of each document begin in the file of vectors that is [`mapped`](Self::mapped), `[documents + 1]`, as
+    /// [`TokenVectors::new`] takes them. The ids of documents are their numbers.
+    #[must_use]
+    pub fn offsets(mut self, offsets: &[usize]) -> Self {
+        self.offsets = Some(offsets.into());
+        self
+    }
+
     blocking_and_async! { self.settings.resources.devices.clone();
-        /// An empty index.
+        /// The index: an empty one, or with [`mapped`](Self::mapped) that of the file's documents, whose tokens are read through once.
         ///
         /// # Errors
-        /// [`Error::Argument`] when dim is 0 or above 2^20, for devices of different kinds, or for rows in a file; [`Error::Budget`] when the budget exceeds the device's;
-        /// [`Error::OutOfMemory`].
+        /// [`Error::Argument`] when dim is 0 or above 2^20, for devices of different kinds, and for offsets that do not go with a mapped file;
+        /// [`Error::Io`] and [`Error::File`] for a file that cannot be read or mapped, has rows of another dim or type, or is damaged;
+        /// [`Error::Budget`] when the budget exceeds the device's; [`Error::OutOfMemory`].
         pub fn build(self) -> Result<MultiVector> {
-            MultiVector::of(self.settings)
+            MultiVector::of(self.settings, self.offsets)
         }
         async build_async;
     }
@@ -96,23 +112,33 @@ saving_methods!(MultiVector);
 impl MultiVector {
     /// Starts a new index of documents whose tokens have `dim` elements. `capacity` of the builder counts tokens.
     pub fn builder(devices: impl Into<Devices>, dim: usize) -> MultiVectorBuilder {
-        MultiVectorBuilder { settings: Settings::new(devices.into(), Metric::OF_TOKENS, dim) }
+        let settings = Settings::new(devices.into(), Metric::OF_TOKENS, dim);
+        MultiVectorBuilder { settings, offsets: None }
     }
 
-    async fn of(mut settings: Settings) -> Result<Self> {
+    async fn of(mut settings: Settings, offsets: Option<Vec<usize>>) -> Result<Self> {
         if !settings.resources.devices.first()?.is_host() {
             // The screen of documents reads codes.
             settings.quantization = Quantization::Int8;
         }
+        #[cfg(not(target_arch = "wasm32"))]
+        if let (Residency::Mapped, Some(path)) =
+            (settings.resources.residency, settings.resources.file.clone())
+        {
+            return Self::of_file(settings, &path, offsets).await;
+        }
+        if offsets.is_some() {
+            return Err(Error::argument("offsets", "a mapped file, whose documents they divide", "none"));
+        }
         let resources = settings.resources.clone();
-        Ok(Self {
-            tokens: settings.open().await?,
-            documents: DocumentTable::default(),
-            places: OnceLock::new(),
-            cache: DocumentCache::default(),
-            lists: None,
-            resources,
-        })
+        Ok(Self::over(settings.open().await?, resources))
+    }
+
+    /// An index without documents.
+    fn over(tokens: Common, resources: Resources) -> Self {
+        let (documents, places, cache) =
+            (DocumentTable::default(), OnceLock::new(), DocumentCache::default());
+        Self { tokens, documents, places, cache, lists: None, resources }
     }
 
     /// How many documents there are.

@@ -11,7 +11,10 @@ use crate::index::ivf::{Ivf, Pages};
 use crate::index::kmeans::KMeans;
 use crate::index::quantizing::element_methods;
 #[cfg(not(target_arch = "wasm32"))]
-use crate::index::{mapped::MappedVectors, saved::blame};
+use crate::index::{
+    mapped::MappedVectors,
+    saved::{SavedKind, blame},
+};
 use crate::memory;
 use crate::metric::Metric;
 use crate::options::quantization::Quantization;
@@ -131,7 +134,7 @@ impl<'a> IvfBuilder<'a> {
             {
                 settings.shape()?;
                 check_sample(settings.dim)?;
-                let vectors = MappedVectors::open(path, settings.metric, settings.dim)?;
+                let vectors = MappedVectors::open(path, settings.metric, settings.dim, SavedKind::OF_ROWS)?;
                 let device = settings.resources.devices.first()?;
                 let centroids = means.run(device, sample).await?.training.centroids().await?;
                 return Ivf::of_file(settings, vectors, &centroids, lists).await;

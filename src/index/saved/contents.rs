@@ -2,8 +2,10 @@
 
 use crate::elements::ElementKind;
 use crate::engine::{PAGE, STORED_BYTES, TERMS_BYTES};
+use crate::error::Result;
 use crate::gpu::RowLayout;
 use crate::kernels::quantize;
+use crate::memory;
 use crate::metric::Metric;
 use crate::options::quantization::Quantization;
 use crate::screen::certificate::are_codes;
@@ -93,6 +95,13 @@ pub(crate) struct SavedDocuments {
     pub(crate) next: u64,
     /// The centroids of lists of tokens, `[lists, dim]`; none without lists.
     pub(crate) centroids: Option<Vec<f32>>,
+}
+
+impl SavedDocuments {
+    /// The number of tokens of each document.
+    pub(crate) fn lengths(&self) -> Result<Vec<usize>> {
+        memory::collect(self.offsets.windows(2).map(|ends| (ends[1] - ends[0]) as usize))
+    }
 }
 
 /// The lists of an index.

@@ -1,8 +1,8 @@
 //! Searches for documents by MaxSim: every answer is compared with a naive one in f64.
 
 use nearfield::{
-    AddOptions, Device, Distribution, DocumentScore, ElementKind, Error, Matrix, MaxSimOptions, MultiVector,
-    Residency, TokenVectors,
+    AddOptions, Device, Distribution, DocumentScore, ElementKind, Error, Flat, Matrix, MaxSimOptions, Metric,
+    MultiVector, Residency, TokenVectors,
 };
 
 use test_case::test_matrix;
@@ -523,5 +523,70 @@ fn an_index_with_an_odd_number_of_elements_in_its_centroids_is_saved() -> Result
     index.build_lists(1)?;
     let loaded = MultiVector::loader(&Device::host()).load_bytes(&index.to_bytes()?)?;
     assert_eq!((loaded.ids()?, loaded.lists()), (vec![0, 1], 1));
+    Ok(())
+}
+
+#[test]
+fn documents_whose_tokens_lie_in_a_file_are_found_as_those_in_memory() -> Result<(), Error> {
+    const DIM: usize = 24;
+    let random = &mut Random::new(14);
+    let lengths = ragged(random, 150);
+    let documents = Tokens::of_topics(random, &lengths, DIM);
+    let queries = Tokens::of_topics(random, &[5, 40], DIM);
+    let ids: Vec<u64> = (0..150).map(|number| 3 * number + 1).collect();
+    let folder = tempfile::tempdir().expect("a folder");
+    let (saved, plain) = (folder.path().join("saved.nf"), folder.path().join("tokens.fbin"));
+    let mut whole = index(&Device::host(), &documents, ElementKind::F32, &ids);
+    whole.build_lists(8)?;
+    whole.save(&saved)?;
+    let header = [documents.offsets[150] as u32, DIM as u32];
+    let bytes = [bytemuck::cast_slice(&header), bytemuck::cast_slice(&documents.values)].concat();
+    std::fs::write(&plain, bytes).expect("written");
+    for engine in ENGINES {
+        let Some(device) = engine.device() else { continue };
+        for count in [1, 2] {
+            let Some(places) = devices(engine, count) else { continue };
+            let mut mapped = MultiVector::builder(&places, DIM).mapped(&saved).build()?;
+            assert_eq!((mapped.ids()?, mapped.next_id(), mapped.lists()), (ids.clone(), whole.next_id(), 8));
+            let of_rows =
+                MultiVector::builder(&places, DIM).mapped(&plain).offsets(&documents.offsets).build()?;
+            let found = [mapped.search(&queries.view(), 10)?, of_rows.search(&queries.view(), 10)?];
+            for query in 0..2 {
+                let weights = vec![1.0; queries.of(query).len() / DIM];
+                check(found[0].row(query), 10, &truth(queries.of(query), &weights, &documents, &ids));
+                let by_number = |hit: &DocumentScore| DocumentScore { id: 3 * hit.id + 1, ..*hit };
+                assert_eq!(
+                    found[1].row(query).iter().map(by_number).collect::<Vec<_>>(),
+                    found[0].row(query)
+                );
+            }
+            let probes = MaxSimOptions::new(10).probes(8).candidates(150);
+            assert_eq!(mapped.search_with(&queries.view(), &probes)?.row(0), found[0].row(0));
+
+            let error = mapped.add(&documents.view()).expect_err("rows in a file");
+            assert!(matches!(error, Error::Unsupported { .. }), "{error}");
+            let best = found[0].row(0)[0].id;
+            mapped.remove(&[best])?;
+            assert_eq!(mapped.search(&queries.view(), 9)?.row(0), &found[0].row(0)[1..]);
+            let loaded = MultiVector::loader(device).load_bytes(&mapped.to_bytes()?)?;
+            assert_eq!((loaded.len(), loaded.get(ids[7])?), (149, whole.get(ids[7])?));
+        }
+        let refused = [
+            (MultiVector::builder(device, DIM).mapped(&plain), "offsets: "),
+            (MultiVector::builder(device, DIM).mapped(&plain).offsets(&[0, 4]), "offsets: "),
+            (MultiVector::builder(device, DIM).mapped(&saved).offsets(&[0, 4]), "offsets: "),
+            (MultiVector::builder(device, DIM).offsets(&[0, 4]), "offsets: "),
+            (MultiVector::builder(device, DIM + 1).mapped(&saved), "saved.nf"),
+        ];
+        for (builder, named) in refused {
+            let error = builder.build().expect_err(named).to_string();
+            assert!(error.contains(named), "{error}");
+        }
+    }
+    let flat = Flat::builder(&Device::host(), Metric::InnerProduct, DIM)
+        .mapped(&saved)
+        .build()
+        .expect_err("no rows");
+    assert!(flat.to_string().contains("flat or ivf"), "{flat}");
     Ok(())
 }

@@ -13,7 +13,6 @@ use nearfield_cli::given::{device, documents, files};
 use nearfield_cli::terminal::output;
 
 pub(super) fn run(args: &Args, offsets: &Path) -> Result<()> {
-    documents::check_places(&args.places)?;
     let is_of_bits = args.elements == Some(ElementKind::Bits);
     ensure!(!is_of_bits, "--elements: needed a type of numbers for documents, given bits");
     let rows = files::open(&args.rows, "--rows")?;

@@ -101,9 +101,7 @@ impl<'a> Source<'a> {
 
     /// Refuses arguments that rows, or documents, have no use for.
     fn checked(self, args: &Args) -> Result<Self> {
-        if self.documents.is_some() {
-            documents::check_places(&args.places)?;
-        } else if args.query_tokens.is_some() {
+        if self.documents.is_none() && args.query_tokens.is_some() {
             let path = self.path.display();
             bail!("--query-tokens: needed documents, by --tokens or in --index-file, {path} has rows");
         }
@@ -141,6 +139,10 @@ impl<'a> Source<'a> {
         if let Some(tokens) = &self.rows {
             let of = (tokens, self.offsets.as_slice());
             return documents::index((places, devices), of, self.row_ids.as_deref(), tokens.kind());
+        }
+        if let Some(file) = places.mapped(Some(self.path))? {
+            let builder = MultiVector::builder(devices, self.dim).distribution(places.distribution);
+            return documents::mapped(builder.mapped(file)).context("--residency mapped: --index-file");
         }
         let start = Instant::now();
         let loader =
