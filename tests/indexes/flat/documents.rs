@@ -333,7 +333,7 @@ fn a_loaded_index_answers_and_goes_on_as_the_saved_one() -> Result<(), Error> {
                 nearfield::Index::loader(device).load_bytes(&bytes).expect_err("documents").to_string();
             assert!(error.contains("flat or ivf") && error.contains("multivector"), "{error}");
         }
-        let rows = nearfield::Flat::from_rows(device, nearfield::Metric::InnerProduct, &[[1.0f32, 2.0]])?;
+        let rows = Flat::from_rows(device, Metric::InnerProduct, &[[1.0f32, 2.0]])?;
         assert!(MultiVector::loader(device).load_bytes(&rows.to_bytes()?).is_err());
     }
     Ok(())
