@@ -164,6 +164,9 @@ pub fn blame(error: Error, argument: &str, file: &Vectors, first: u64) -> anyhow
     if is_of_file { error.context(format!("{argument} {}", file.path().display())) } else { error }
 }
 
+/// The name of the standard output, of arguments that can write there.
+pub const STDOUT: &str = "-";
+
 /// Reads the path of a file to write, with one of these endings. Checked before the work, so that a misspelt directory does
 /// not cost a search.
 pub fn output_path(text: &str, endings: &[&str]) -> Result<PathBuf> {

@@ -64,6 +64,10 @@ fn answers_are_written_by_the_ending_of_the_file_and_never_over_another() -> Res
     here.run(&format!("{SEARCH} -k 2 --out found.jsonl"))?;
     let queries = lines(&here.text("found.jsonl")?)?;
     assert_eq!((&queries[1]["query"], &queries[1]["ids"][0]), (&1.into(), &9.into()));
+    // The same lines on the standard output.
+    assert_eq!(here.run(&format!("{SEARCH} -k 2 --labels names.txt --out -"))?, table);
+    assert_eq!(here.run(&format!("{SEARCH} -k 2 --format jsonl"))?, here.text("found.jsonl")?);
+    assert_eq!(here.run(&format!("{SEARCH} -k 2 --out - --format jsonl"))?, here.text("found.jsonl")?);
     here.run(&format!("{SEARCH} -k 12 --out found.npz --ids ids.npy --distances distances.npy"))?;
     let ids = here.ids("found.npz")?;
     assert_eq!((ids.rows, ids.width, &ids.values[9..13]), (2, 12, &[9, -1, -1, 9][..]));
@@ -87,6 +91,9 @@ fn answers_are_written_by_the_ending_of_the_file_and_never_over_another() -> Res
             ("--out found.csv", &["--out", "--force", "found.csv"]),
             ("--out found.txt", &["--out", ".csv, .jsonl, .npz"]),
             ("--radius 1 --out new.npz", &["--out", ".csv or .jsonl", "new.npz"]),
+            ("--format csv --out new.csv", &["--format: needed no file", "new.csv"]),
+            ("--out - --json", &["--json: needed a file of --out"]),
+            ("--format csv --truth found.npz", &["--format", "--truth"]),
         ],
     )
 }

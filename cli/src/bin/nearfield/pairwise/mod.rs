@@ -50,7 +50,7 @@ pub(crate) struct Given {
 }
 
 fn out(text: &str) -> Result<PathBuf> {
-    if text == "-" {
+    if text == files::STDOUT {
         return Ok(text.into());
     }
     let path = files::output_path(text, &[&Table::ENDINGS[..], &[MATRIX]].concat())?;
@@ -78,7 +78,7 @@ impl Given {
 
     /// Whether the answer takes the standard output.
     fn is_piped(&self) -> bool {
-        self.out.as_deref() == Some(Path::new("-"))
+        self.out.as_deref() == Some(Path::new(files::STDOUT))
     }
 
     /// Checks the arguments, with other files that a command reads and writes, and brings the rows to their devices. Returns the time it took.

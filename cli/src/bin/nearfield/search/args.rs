@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, ensure};
 use nearfield::{Metric, Quantization};
 
-use super::found::ENDINGS;
+use super::found::{ENDINGS, Format};
 use nearfield_cli::given::arguments::{self, Threads};
 use nearfield_cli::given::files;
 use nearfield_cli::given::places::Places;
@@ -70,6 +70,7 @@ const USAGE: &str = "nearfield search <--rows <FILE>|--index-file <INDEX.nf>> --
 const EXAMPLES: &str = "\
 Examples:
   nearfield search --rows base.npy --queries query.npy -k 100 --out found.csv
+  nearfield search --rows base.npy --queries query.npy --format jsonl | head -1
   nearfield search --rows base.npy --labels names.txt --queries query.npy --radius 0.3
   nearfield search --rows sift.fvecs --queries query.fvecs --metric l2sq --truth groundtruth.ivecs
   nearfield search --rows a.npz:train --queries a.npz:test --filter allowed.npy --device radeon
@@ -137,9 +138,13 @@ pub(crate) struct Args {
     /// Queries whose nearest rows are printed
     #[arg(long, value_name = "N", default_value_t = 3, conflicts_with = "json")]
     pub(super) show: usize,
-    /// Write all that was found: a line a neighbour (.csv), a line a query (.jsonl), or arrays ids and distances, of documents scores (.npz)
-    #[arg(long, value_name = "OUT", value_parser = |text: &str| files::output_path(text, ENDINGS))]
+    /// Write all that was found: a line a neighbour (.csv), a line a query (.jsonl), arrays ids and distances, of documents scores (.npz), or - for
+    /// csv on the standard output
+    #[arg(long, value_name = "OUT", value_parser = out_path)]
     pub(super) out: Option<PathBuf>,
+    /// Write all that was found to the standard output, in place of the first answers and times
+    #[arg(long, value_name = "FORMAT", value_enum, conflicts_with_all = ["json", "truth", "show"])]
+    format: Option<Format>,
     /// Write ids, i64 [queries, k], to this npy, padded with -1
     #[arg(long, value_name = "OUT.npy", value_parser = |text: &str| files::output_path(text, &["npy"]))]
     pub(super) ids: Option<PathBuf>,
@@ -157,7 +162,23 @@ pub(crate) struct Args {
     pub(super) json: bool,
 }
 
+/// The path of `--out`.
+fn out_path(text: &str) -> Result<PathBuf> {
+    if text == files::STDOUT { Ok(text.into()) } else { files::output_path(text, ENDINGS) }
+}
+
 impl Args {
+    /// The lines that standard output gets in place of the report.
+    pub(super) fn streamed(&self) -> Option<Format> {
+        let is_stdout = self.out.as_deref() == Some(Path::new(files::STDOUT));
+        self.format.or(is_stdout.then_some(Format::Csv))
+    }
+
+    /// The file of `--out`.
+    pub(super) fn file(&self) -> Option<&Path> {
+        self.out.as_deref().filter(|&path| path != Path::new(files::STDOUT))
+    }
+
     /// Whether `--out` is a file of arrays, which have neither rows of different lengths nor names.
     fn is_npz(&self) -> bool {
         let ending = self.out.as_deref().and_then(Path::extension);
@@ -168,11 +189,18 @@ impl Args {
     pub(super) fn check(&self) -> Result<()> {
         let given = self.out.as_deref().unwrap_or(Path::new("")).display();
         let is_npz = self.is_npz();
+        if self.streamed().is_some() {
+            let needed = "--format: needed no file, which has the format of its ending, given --out";
+            ensure!(self.file().is_none(), "{needed} {given}");
+            for (argument, is_given) in [("--json", self.json), ("--truth", self.truth.is_some())] {
+                ensure!(!is_given, "{argument}: needed a file of --out, as it prints itself, given {given}");
+            }
+        }
         ensure!(
             !is_npz || self.radius.is_none(),
             "--out: needed .csv or .jsonl with --radius, given {given}"
         );
-        let are_named = self.out.is_some() && !is_npz;
+        let are_named = (self.out.is_some() || self.format.is_some()) && !is_npz;
         if self.labels.is_some() && !are_named {
             ensure!(!self.json, "--labels: needed --out .csv or .jsonl with --json, which prints no names");
             ensure!(

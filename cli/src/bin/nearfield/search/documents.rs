@@ -58,7 +58,7 @@ pub(super) fn run(
     let ranking = ranking.map_err(|error| files::blame(error, "--queries", query_file, 0))?;
     let search = start.elapsed();
     let found = Found { hits: ranking.iter().collect(), k: Some(args.k), labels };
-    found.write(args.out.as_deref(), args.ids.as_deref(), args.distances.as_deref())?;
+    found.write(args)?;
 
     let plan = match args.probes {
         Some(probes) => {
@@ -95,6 +95,9 @@ fn report(
     query_tokens: usize,
     found: &Found<'_, DocumentScore>,
 ) -> Result<()> {
+    if args.streamed().is_some() {
+        return Ok(());
+    }
     let Ran { source, index, allowed_documents, plan, filled, search, ranking } = ran;
     let (count, statistics) = (ranking.queries(), ranking.statistics());
     let rate = count as f64 / search.as_secs_f64().max(1e-9);

@@ -1,17 +1,36 @@
 //! Prints the rows or documents that a search found, and writes them to files.
 
+use std::io::{self, BufWriter, Write, stdout};
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use clap::ValueEnum;
 use nearfield::io::{Ids, write_file, write_npy, write_ranking, write_truth};
 use nearfield::{DocumentScore, Neighbor};
 use serde_json::to_string;
 
+use super::args::Args;
 use super::labels::Labels;
 use nearfield_cli::memory;
 
 /// Endings of the files of `--out`.
 pub(super) const ENDINGS: &[&str] = &["csv", "jsonl", "npz"];
+
+/// Lines of text for all that was found.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+pub(super) enum Format {
+    /// A line a neighbour: query, rank, id, distance
+    Csv,
+    /// A line a query: its ids and distances
+    Jsonl,
+}
+
+impl Format {
+    /// That of a file's name; none for arrays.
+    fn of(path: &Path) -> Option<Self> {
+        Self::from_str(path.extension()?.to_str()?, true).ok()
+    }
+}
 
 /// Neighbours of a query that are printed.
 const PRINTED: usize = 5;
@@ -95,26 +114,37 @@ impl<H: Hit> Found<'_, H> {
         self.hits.iter().enumerate().take(queries).map(line).collect()
     }
 
-    /// Writes the files that were asked for.
-    pub(super) fn write(&self, out: Option<&Path>, ids: Option<&Path>, values: Option<&Path>) -> Result<()> {
-        if let Some(path) = out {
+    /// Writes what was asked for.
+    pub(super) fn write(&self, args: &Args) -> Result<()> {
+        if let Some(format) = args.streamed() {
+            let mut out = BufWriter::new(stdout().lock());
+            self.write_lines(&mut out, format)?;
+            out.flush()?;
+        } else if let Some(path) = &args.out {
             self.write_all(path).context("--out")?;
         }
         let shape = [self.hits.len(), self.k.unwrap_or(0)];
-        if let Some(path) = ids {
+        if let Some(path) = &args.ids {
             write_npy(path, shape, &self.ids()?).context("--ids")?;
         }
-        if let Some(path) = values {
+        if let Some(path) = &args.distances {
             write_npy(path, shape, &self.values()?).context("--distances")?;
         }
         Ok(())
     }
 
     fn write_all(&self, path: &Path) -> Result<()> {
-        let ending = path.extension().map(|ending| ending.to_ascii_lowercase()).unwrap_or_default();
+        if let Some(format) = Format::of(path) {
+            return Ok(write_file(path, |file| self.write_lines(file, format))?);
+        }
+        let (rows, width) = (self.hits.len(), self.k.unwrap_or(0));
+        Ok(H::write(path, &Ids { values: self.ids()?, rows, width }, &self.values()?)?)
+    }
+
+    fn write_lines(&self, file: &mut dyn Write, format: Format) -> io::Result<()> {
         let queries = self.hits.iter().enumerate();
-        match ending.to_str() {
-            Some("csv") => Ok(write_file(path, |file| {
+        match format {
+            Format::Csv => {
                 let mut table = csv::Writer::from_writer(file);
                 let names = ["query", "rank", "id", H::VALUE[0], "label"];
                 let columns = if self.labels.is_some() { 5 } else { 4 };
@@ -133,8 +163,8 @@ impl<H: Hit> Found<'_, H> {
                     }
                 }
                 table.flush()
-            })?),
-            Some("jsonl") => Ok(write_file(path, |file| {
+            }
+            Format::Jsonl => {
                 for (query, hits) in queries {
                     let ids: Vec<u64> = hits.iter().map(H::id).collect();
                     let values: Vec<f32> = hits.iter().map(H::value).collect();
@@ -148,10 +178,6 @@ impl<H: Hit> Found<'_, H> {
                     writeln!(file, "}}")?;
                 }
                 Ok(())
-            })?),
-            _ => {
-                let (rows, width) = (self.hits.len(), self.k.unwrap_or(0));
-                Ok(H::write(path, &Ids { values: self.ids()?, rows, width }, &self.values()?)?)
             }
         }
     }

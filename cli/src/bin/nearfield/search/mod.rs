@@ -77,7 +77,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let search = start.elapsed();
     let k = args.radius.is_none().then_some(args.k);
     let found = Found { hits: neighbors.iter().collect(), k, labels: labels.as_ref() };
-    found.write(args.out.as_deref(), args.ids.as_deref(), args.distances.as_deref())?;
+    found.write(args)?;
     let row = |id: u64| match &source.rows {
         Some(rows) => Ok(rows.read(id as usize..id as usize + 1).context("--rows")?.into_f32()),
         None => index.get(&[id]).context("--truth"),
@@ -106,8 +106,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 /// Checks the files to write.
 fn check_outputs(args: &Args) -> Result<()> {
-    let outputs = [("--out", &args.out), ("--ids", &args.ids), ("--distances", &args.distances)];
-    let outputs = outputs.map(|(argument, path)| (argument, path.as_deref()));
+    let [ids, distances] = [&args.ids, &args.distances].map(Option::as_deref);
+    let outputs = [("--out", args.file()), ("--ids", ids), ("--distances", distances)];
     files::check_outputs(
         &[
             ("--rows", args.rows.as_deref()),
@@ -157,6 +157,9 @@ struct Ran<'a> {
 }
 
 fn report(args: &Args, ran: &Ran<'_>, queries: &str, found: &Found<'_, Neighbor>) -> Result<()> {
+    if args.streamed().is_some() {
+        return Ok(());
+    }
     let Ran { source, index, known, probes, allowed_rows, filled, search, statistics, recall } = ran;
     let (kind, dim, adapter) = (source.kind.name(), source.dim, index.device().adapter());
     let count = found.hits.len();
