@@ -1,5 +1,6 @@
 //! `MultiVector`: exact search for documents of several token vectors each, by MaxSim.
 
+mod builder;
 mod changes;
 mod lists;
 pub(crate) mod options;
@@ -8,7 +9,7 @@ pub(crate) mod ranking;
 
 use std::cmp::Ordering;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::OnceLock;
 
 use crate::elements::{ElementKind, Matrix};
@@ -17,17 +18,18 @@ use crate::engine::{
 };
 use crate::error::{Error, Result};
 use crate::future::{Boxed, blocking_and_async};
-use crate::index::common::{Common, Resources, Settings, resource_methods};
+use crate::index::common::{Common, Resources, Settings};
+pub use crate::index::documents::builder::MultiVectorBuilder;
 use crate::index::documents::options::MaxSimOptions;
 use crate::index::documents::ranking::{DocumentScore, MaxSimStatistics, Ranking};
 use crate::index::face::saving_methods;
 use crate::index::ivf::Ivf;
 use crate::index::loader::Loader;
-use crate::index::quantizing::element_methods;
 use crate::memory;
 use crate::metric::Metric;
 use crate::options::AddOptions;
 use crate::options::quantization::Quantization;
+#[cfg(not(target_arch = "wasm32"))]
 use crate::options::residency::Residency;
 use crate::store::check_k;
 use crate::store::documents::DocumentTable;
@@ -65,55 +67,13 @@ pub struct MultiVector {
     resources: Resources,
 }
 
-/// Options of a new [`MultiVector`]. Made by [`MultiVector::builder`].
-#[derive(Debug, Clone)]
-pub struct MultiVectorBuilder {
-    settings: Settings,
-    offsets: Option<Vec<usize>>,
-}
-
-impl MultiVectorBuilder {
-    element_methods!(settings);
-    resource_methods!(settings.resources);
-
-    /// The index has the tokens of a file: of a saved `MultiVector`, or with [`offsets`](Self::offsets) of a file of vectors. See
-    /// [`Residency::Mapped`].
-    #[must_use]
-    pub fn mapped(mut self, path: impl Into<PathBuf>) -> Self {
-        let resources = &mut self.settings.resources;
-        (resources.residency, resources.file) = (Residency::Mapped, Some(path.into()));
-        self
-    }
-
-    /// Sets where the tokens of each document begin in the file of vectors that is [`mapped`](Self::mapped), `[documents + 1]`, as
-    /// [`TokenVectors::new`] takes them. The ids of documents are their numbers.
-    #[must_use]
-    pub fn offsets(mut self, offsets: &[usize]) -> Self {
-        self.offsets = Some(offsets.into());
-        self
-    }
-
-    blocking_and_async! { self.settings.resources.devices.clone();
-        /// The index: an empty one, or with [`mapped`](Self::mapped) that of the file's documents, whose tokens are read through once.
-        ///
-        /// # Errors
-        /// [`Error::Argument`] when dim is 0 or above 2^20, for devices of different kinds, and for offsets that do not go with a mapped file;
-        /// [`Error::Io`] and [`Error::File`] for a file that cannot be read or mapped, has rows of another dim or type, or is damaged;
-        /// [`Error::Budget`] when the budget exceeds the device's; [`Error::OutOfMemory`].
-        pub fn build(self) -> Result<MultiVector> {
-            MultiVector::of(self.settings, self.offsets)
-        }
-        async build_async;
-    }
-}
-
 saving_methods!(MultiVector);
 
 impl MultiVector {
     /// Starts a new index of documents whose tokens have `dim` elements. `capacity` of the builder counts tokens.
     pub fn builder(devices: impl Into<Devices>, dim: usize) -> MultiVectorBuilder {
         let settings = Settings::new(devices.into(), Metric::OF_TOKENS, dim);
-        MultiVectorBuilder { settings, offsets: None }
+        MultiVectorBuilder::new(settings)
     }
 
     async fn of(mut settings: Settings, offsets: Option<Vec<usize>>) -> Result<Self> {
