@@ -184,7 +184,7 @@ macro_rules! resource_methods {
             /// for there.
             ///
             /// `get` and `save` read from the copy. Answers differ as they do between adapters: in the last bits of distances,
-            /// within the bounds of [`Metric`], and in an [`Ivf`](crate::Ivf) also in the last list that is probed, where
+            /// within the bounds of [`Metric`](crate::Metric), and in an [`Ivf`](crate::Ivf) also in the last list that is probed, where
             /// centroids are at nearly the same distance. Ignored on the host engine, whose rows are there already. Default:
             /// false.
             keep_host_copy: bool;
