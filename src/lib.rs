@@ -160,9 +160,10 @@ pub use gpu::{
 };
 pub use index::any::Index;
 pub use index::clusters::Clusters;
+pub use index::documents::MultiVector;
+pub use index::documents::builder::MultiVectorBuilder;
 pub use index::documents::options::MaxSimOptions;
 pub use index::documents::ranking::{DocumentScore, MaxSimStatistics, Ranking};
-pub use index::documents::{MultiVector, MultiVectorBuilder};
 pub use index::flat::{Flat, FlatBuilder};
 pub use index::ivf::Ivf;
 pub use index::ivf::builder::IvfBuilder;

@@ -2,15 +2,16 @@
 
 use std::path::PathBuf;
 
+use crate::engine::Devices;
 #[cfg(doc)]
 use crate::engine::TokenVectors;
-#[cfg(doc)]
-use crate::error::Error;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::future::blocking_and_async;
 use crate::index::common::{Settings, resource_methods};
 use crate::index::documents::MultiVector;
 use crate::index::quantizing::element_methods;
+use crate::metric::Metric;
+use crate::options::quantization::Quantization;
 use crate::options::residency::Residency;
 
 /// Options of a new [`MultiVector`]. Made by [`MultiVector::builder`].
@@ -21,10 +22,6 @@ pub struct MultiVectorBuilder {
 }
 
 impl MultiVectorBuilder {
-    pub(super) fn new(settings: Settings) -> Self {
-        Self { settings, offsets: None }
-    }
-
     element_methods!(settings);
     resource_methods!(settings.resources);
 
@@ -56,5 +53,31 @@ impl MultiVectorBuilder {
             MultiVector::of(self.settings, self.offsets)
         }
         async build_async;
+    }
+}
+
+impl MultiVector {
+    /// Starts a new index of documents whose tokens have `dim` elements. `capacity` of the builder counts tokens.
+    pub fn builder(devices: impl Into<Devices>, dim: usize) -> MultiVectorBuilder {
+        let settings = Settings::new(devices.into(), Metric::OF_TOKENS, dim);
+        MultiVectorBuilder { settings, offsets: None }
+    }
+
+    async fn of(mut settings: Settings, offsets: Option<Vec<usize>>) -> Result<Self> {
+        if !settings.resources.devices.first()?.is_host() {
+            // The screen of documents reads codes.
+            settings.quantization = Quantization::Int8;
+        }
+        #[cfg(not(target_arch = "wasm32"))]
+        if let (Residency::Mapped, Some(path)) =
+            (settings.resources.residency, settings.resources.file.clone())
+        {
+            return Self::of_file(settings, &path, offsets).await;
+        }
+        if offsets.is_some() {
+            return Err(Error::argument("offsets", "a mapped file, whose documents they divide", "none"));
+        }
+        let resources = settings.resources.clone();
+        Ok(Self::over(settings.open().await?, resources))
     }
 }

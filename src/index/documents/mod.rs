@@ -1,6 +1,6 @@
 //! `MultiVector`: exact search for documents of several token vectors each, by MaxSim.
 
-mod builder;
+pub(crate) mod builder;
 mod changes;
 mod lists;
 pub(crate) mod options;
@@ -18,19 +18,14 @@ use crate::engine::{
 };
 use crate::error::{Error, Result};
 use crate::future::{Boxed, blocking_and_async};
-use crate::index::common::{Common, Resources, Settings};
-pub use crate::index::documents::builder::MultiVectorBuilder;
+use crate::index::common::{Common, Resources};
 use crate::index::documents::options::MaxSimOptions;
 use crate::index::documents::ranking::{DocumentScore, MaxSimStatistics, Ranking};
 use crate::index::face::saving_methods;
 use crate::index::ivf::Ivf;
 use crate::index::loader::Loader;
 use crate::memory;
-use crate::metric::Metric;
 use crate::options::AddOptions;
-use crate::options::quantization::Quantization;
-#[cfg(not(target_arch = "wasm32"))]
-use crate::options::residency::Residency;
 use crate::store::check_k;
 use crate::store::documents::DocumentTable;
 use crate::usage::Memory;
@@ -70,30 +65,6 @@ pub struct MultiVector {
 saving_methods!(MultiVector);
 
 impl MultiVector {
-    /// Starts a new index of documents whose tokens have `dim` elements. `capacity` of the builder counts tokens.
-    pub fn builder(devices: impl Into<Devices>, dim: usize) -> MultiVectorBuilder {
-        let settings = Settings::new(devices.into(), Metric::OF_TOKENS, dim);
-        MultiVectorBuilder::new(settings)
-    }
-
-    async fn of(mut settings: Settings, offsets: Option<Vec<usize>>) -> Result<Self> {
-        if !settings.resources.devices.first()?.is_host() {
-            // The screen of documents reads codes.
-            settings.quantization = Quantization::Int8;
-        }
-        #[cfg(not(target_arch = "wasm32"))]
-        if let (Residency::Mapped, Some(path)) =
-            (settings.resources.residency, settings.resources.file.clone())
-        {
-            return Self::of_file(settings, &path, offsets).await;
-        }
-        if offsets.is_some() {
-            return Err(Error::argument("offsets", "a mapped file, whose documents they divide", "none"));
-        }
-        let resources = settings.resources.clone();
-        Ok(Self::over(settings.open().await?, resources))
-    }
-
     /// An index without documents.
     fn over(tokens: Common, resources: Resources) -> Self {
         let (documents, places, cache) =
