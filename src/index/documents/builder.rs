@@ -63,7 +63,7 @@ impl MultiVector {
         MultiVectorBuilder { settings, offsets: None }
     }
 
-    async fn of(mut settings: Settings, offsets: Option<Vec<usize>>) -> Result<Self> {
+    pub(super) async fn of(mut settings: Settings, offsets: Option<Vec<usize>>) -> Result<Self> {
         if !settings.resources.devices.first()?.is_host() {
             // The screen of documents reads codes.
             settings.quantization = Quantization::Int8;

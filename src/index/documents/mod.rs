@@ -16,7 +16,9 @@ use crate::elements::{ElementKind, Matrix};
 use crate::engine::{
     Device, Devices, DocumentCache, DocumentRequest, Found, Scored, TokenVectors, token_weights,
 };
-use crate::error::{Error, Result};
+#[cfg(doc)]
+use crate::error::Error;
+use crate::error::Result;
 use crate::future::{Boxed, blocking_and_async};
 use crate::index::common::{Common, Resources};
 use crate::index::documents::options::MaxSimOptions;
