@@ -164,11 +164,16 @@ pub use index::documents::MultiVector;
 pub use index::documents::builder::MultiVectorBuilder;
 pub use index::documents::options::MaxSimOptions;
 pub use index::documents::ranking::{DocumentScore, MaxSimStatistics, Ranking};
+#[cfg(not(target_arch = "wasm32"))]
+pub use index::durable::Durable;
+#[cfg(not(target_arch = "wasm32"))]
+pub use index::durable::follower::Follower;
 pub use index::flat::{Flat, FlatBuilder};
 pub use index::ivf::Ivf;
 pub use index::ivf::builder::IvfBuilder;
 pub use index::kmeans::KMeans;
-pub use index::loader::{Load, Loader};
+pub use index::loader::Loader;
+pub use index::log::opening::SavedLog;
 pub use index::pairwise::csr::{Csr, Symmetry};
 pub use index::pairwise::density::DensityClusters;
 pub use index::pairwise::duplicates::{DuplicateOptions, Duplicates, Keep, Removed};
@@ -176,6 +181,7 @@ pub use index::pairwise::graph::KnnGraph;
 pub use index::pairwise::pairs::Pair;
 pub use index::pairwise::tree::{Merge, SpanningTree};
 pub use index::saved::SavedIndex;
+pub use index::saved::kept::Load;
 pub use index::vector_index::VectorIndex;
 pub use interrupt::interruptible;
 pub use kernels::reduce_blocks::Summation;

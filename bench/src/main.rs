@@ -8,6 +8,7 @@ mod case;
 mod ceilings;
 mod compare;
 mod data;
+mod durable;
 mod generate;
 mod gpu;
 mod lines;
@@ -61,6 +62,7 @@ enum Command {
     Generate(generate::Args),
     Truth(truth::Args),
     Verify(verify::Args),
+    Durable(durable::Args),
     Soak(soak::Args),
 }
 
@@ -73,6 +75,7 @@ fn main() -> ExitCode {
         Command::Generate(args) => generate::run(&args),
         Command::Truth(args) => truth::run(&args),
         Command::Verify(args) => verify::run(&args),
+        Command::Durable(args) => durable::run(&args),
         Command::Soak(args) => soak::run(&args),
     })
 }

@@ -98,6 +98,11 @@ fn check_space(_: &Path, _: u64) -> Result<()> {
     Ok(())
 }
 
+/// Gives a new file the owner and the permissions of another.
+pub(crate) fn same_access(file: &File, other: &Path) -> Result<()> {
+    keep_permissions(file, &fs::metadata(other)?)
+}
+
 /// Gives a new file the owner and the permissions of the file that it replaces.
 #[cfg(unix)]
 fn keep_permissions(file: &File, replaced: &Metadata) -> Result<()> {
@@ -123,7 +128,7 @@ fn keep_permissions(_: &File, _: &Metadata) -> Result<()> {
 
 /// Waits until the disk has the names in the directory of `path`. Before that, a crash may bring the old file back.
 #[cfg(unix)]
-fn sync_directory(path: &Path) -> Result<()> {
+pub(crate) fn sync_directory(path: &Path) -> Result<()> {
     match File::open(directory(path))?.sync_all() {
         // Some network file systems do not support this call and store names at once.
         Err(error) if matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::Unsupported) => Ok(()),
@@ -134,7 +139,7 @@ fn sync_directory(path: &Path) -> Result<()> {
 /// Other systems cannot open a directory like a file. On Windows, NTFS keeps a journal of names, so a crash leaves either the
 /// old file or the new one.
 #[cfg(not(unix))]
-fn sync_directory(_: &Path) -> Result<()> {
+pub(crate) fn sync_directory(_: &Path) -> Result<()> {
     Ok(())
 }
 

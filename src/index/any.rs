@@ -10,8 +10,9 @@ use crate::index::common::{Common, Resources};
 use crate::index::face::{index_methods, search_methods};
 use crate::index::flat::Flat;
 use crate::index::ivf::Ivf;
-use crate::index::loader::{FromSaved, Loader};
+use crate::index::loader::Loader;
 use crate::index::pairwise::methods::pairwise_methods;
+use crate::index::saved::kept::{FromSaved, kept_methods};
 use crate::index::saved::{Loading, SavedIndex, SavedKind, Saving};
 use crate::index::vector_index::vector_index;
 use crate::metric::Metric;
@@ -102,6 +103,10 @@ impl Index {
         delegate!(self.common())
     }
 
+    fn common_mut(&mut self) -> &mut Common {
+        delegate!(self.common_mut())
+    }
+
     fn measure_lists(&self, memory: &mut Memory) {
         delegate!(self.measure_lists(memory));
     }
@@ -141,6 +146,8 @@ impl Index {
 
 impl FromSaved for Index {
     const KINDS: &'static [SavedKind] = SavedKind::OF_ROWS;
+
+    kept_methods!();
 
     fn from_saved(loading: Loading<'_>, resources: Resources) -> Boxed<'_, Self> {
         Box::pin(async move {

@@ -1,5 +1,25 @@
 //! The methods that change or copy an index, written once for every kind of it.
 
+use crate::error::{Error, Result};
+use crate::index::common::Common;
+
+impl Common {
+    /// The ids of another index whose rows this one can take under the same ids.
+    pub(crate) fn mergeable(&self, other: &Self) -> Result<Vec<u64>> {
+        if other.dim != self.dim {
+            return Err(Error::argument("other", format!("dim {}", self.dim), other.dim));
+        }
+        if other.metric != self.metric {
+            return Err(Error::argument("other", self.metric.name(), other.metric.name()));
+        }
+        let ids = other.store.ids()?;
+        match ids.iter().find(|&&id| self.store.contains(id)) {
+            Some(&id) => Err(Error::DuplicateId { id }),
+            None => Ok(ids),
+        }
+    }
+}
+
 /// Writes the methods that [`index_methods`](crate::index::face::index_methods) tells of, as far as they change or copy an index.
 macro_rules! change_methods {
     ($Index:ident) => {
@@ -231,18 +251,7 @@ macro_rules! change_methods {
 
             fn boxed_merge<'s>(&'s mut self, other: &'s Self) -> Boxed<'s, ()> {
                 Box::pin(async move {
-                    if other.dim() != self.dim() {
-                        let needed = format!("dim {}", self.dim());
-                        return Err(Error::argument("other", needed, other.dim()));
-                    }
-                    if other.metric() != self.metric() {
-                        let [needed, given] = [self, other].map(|index| index.metric().name());
-                        return Err(Error::argument("other", needed, given));
-                    }
-                    let ids = other.ids()?;
-                    if let Some(&id) = ids.iter().find(|&&id| self.contains(id)) {
-                        return Err(Error::DuplicateId { id });
-                    }
+                    let ids = self.common().mergeable(other.common())?;
                     let mut done = 0;
                     while done < ids.len() {
                         let some = &ids[done..ids.len().min(done + other.common().piece())];

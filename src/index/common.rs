@@ -200,7 +200,7 @@ pub(crate) use resource_methods;
 
 /// The device, the rows and the settings of an index.
 #[derive(Debug)]
-pub(crate) struct Common {
+pub struct Common {
     /// The first of the devices, whose `block_on` calls run.
     pub(crate) device: Device,
     pub(crate) devices: Devices,

@@ -173,6 +173,15 @@ macro_rules! index_methods {
                 async get_async;
             }
 
+            /// Opens a saved index for changes, which go to a log beside its file: see [`Durable`](crate::Durable).
+            ///
+            /// # Errors
+            /// As [`Loader::open`](crate::Loader::open).
+            #[cfg(not(target_arch = "wasm32"))]
+            pub fn open(devices: impl Into<Devices>, path: impl AsRef<Path>) -> Result<crate::Durable<Self>> {
+                Self::loader(devices).open(path)
+            }
+
             /// Whether a row has this id.
             pub fn contains(&self, id: u64) -> bool {
                 self.common().store.contains(id)

@@ -10,9 +10,10 @@ use crate::error::{Error, Result};
 use crate::future::{Boxed, blocking_and_async};
 use crate::index::common::{Common, Resources, Settings, resource_methods};
 use crate::index::face::{index_methods, search_methods};
-use crate::index::loader::{FromSaved, Loader};
+use crate::index::loader::Loader;
 use crate::index::pairwise::methods::pairwise_methods;
 use crate::index::quantizing::element_methods;
+use crate::index::saved::kept::{FromSaved, kept_methods};
 use crate::index::saved::{Loading, SavedKind, Saving};
 use crate::index::shared::SharedSearches;
 use crate::index::vector_index::vector_index;
@@ -169,6 +170,10 @@ impl Flat {
         &self.common
     }
 
+    pub(crate) fn common_mut(&mut self) -> &mut Common {
+        &mut self.common
+    }
+
     pub(crate) fn boxed_search<'s>(
         &'s self,
         queries: Vectors<'s>,
@@ -240,6 +245,8 @@ impl Flat {
 
 impl FromSaved for Flat {
     const KINDS: &'static [SavedKind] = &[SavedKind::Flat];
+
+    kept_methods!();
 
     fn from_saved(loading: Loading<'_>, resources: Resources) -> Boxed<'_, Self> {
         Box::pin(async move {

@@ -8,26 +8,15 @@ use crate::engine::Devices;
 use crate::error::{Error, Result};
 use crate::future::{Boxed, blocking_and_async};
 use crate::index::common::{Resources, resource_methods};
+#[cfg(not(target_arch = "wasm32"))]
+use crate::index::durable::{Durable, follower::Follower};
 use crate::index::file::Reader;
-use crate::index::saved::{Loading, SavedKind};
+use crate::index::log::opening;
+use crate::index::saved::Loading;
+use crate::index::saved::kept::Load;
 #[cfg(doc)]
 use crate::metric::Metric;
 use crate::options::residency::Residency;
-
-/// The indexes that a [`Loader`] makes: [`Flat`](crate::Flat), [`Ivf`](crate::Ivf), [`Index`](crate::Index) for either, and
-/// [`MultiVector`](crate::MultiVector).
-pub trait Load: FromSaved {}
-
-impl<I: FromSaved> Load for I {}
-
-/// Makes an index of what was saved.
-pub trait FromSaved: Sized + Send + 'static {
-    /// The kinds that it may be.
-    const KINDS: &'static [SavedKind];
-
-    /// Reads the rest of what was saved.
-    fn from_saved(loading: Loading<'_>, resources: Resources) -> Boxed<'_, Self>;
-}
 
 /// Loads an index that was saved: made by [`Flat::loader`](crate::Flat::loader), [`Ivf::loader`](crate::Ivf::loader) and
 /// [`Index::loader`](crate::Index::loader).
@@ -61,12 +50,12 @@ impl<I: Load> Loader<I> {
     resource_methods!(resources);
 
     blocking_and_async! { self.resources.devices;
-        /// Loads the index of a file.
+        /// Loads the index of a file, with the changes of the log beside it ([`Durable`]), as far as they are whole.
         ///
         /// # Errors
         /// As [`Flat::load`](crate::Flat::load).
         pub fn load(&self, path: impl AsRef<Path>) -> Result<I> {
-            self.read(Reader::open(path.as_ref()))
+            self.read_file(path.as_ref())
         }
         /// The file is read with blocking calls.
         async load_async;
@@ -91,14 +80,45 @@ impl<I: Load> Loader<I> {
         async load_bytes_async;
     }
 
+    /// Opens the index of a file for changes, which go to a log beside it: see [`Durable`].
+    ///
+    /// # Errors
+    /// [`Error::File`] while another writer has the index, and for a log that is damaged or of another index; otherwise as
+    /// [`load`](Self::load).
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn open(&self, path: impl AsRef<Path>) -> Result<Durable<I>> {
+        self.check()?;
+        Durable::of(path.as_ref(), self.resources.clone())
+    }
+
+    /// Loads the index of a file and follows the changes that a [`Durable`] makes: see [`Follower`].
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn follow(&self, path: impl AsRef<Path>) -> Result<Follower<I>> {
+        self.check()?;
+        Follower::of(path.as_ref(), self.resources.clone())
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.resources.residency != Residency::Mapped {
+            return Ok(());
+        }
+        let needed = "Auto, Device, Host or Streamed: Flat::builder maps the rows of a saved index";
+        Err(Error::argument("residency", needed, "Residency::Mapped"))
+    }
+
+    fn read_file<'l>(&self, path: &'l Path) -> Boxed<'l, I> {
+        let (checked, resources) = (self.check(), self.resources.clone());
+        Box::pin(async move {
+            checked?;
+            Ok(opening::open(path, resources).await?.index)
+        })
+    }
+
     fn read<'l>(&self, reader: Result<Reader<'l>>) -> Boxed<'l, I> {
-        let loading = reader.and_then(|reader| Loading::new(reader, I::KINDS)).and_then(|loading| {
-            if self.resources.residency != Residency::Mapped {
-                return Ok(loading);
-            }
-            let needed = "Auto, Device, Host or Streamed: Flat::builder maps the rows of a saved index";
-            Err(Error::argument("residency", needed, "Residency::Mapped"))
-        });
+        let loading = self.check().and(reader).and_then(|reader| Loading::new(reader, I::KINDS));
         match loading {
             Ok(loading) => I::from_saved(loading, self.resources.clone()),
             Err(error) => Box::pin(std::future::ready(Err(error))),

@@ -12,7 +12,7 @@ use crate::files::npy::{MAGIC, NpyHeader};
 use crate::files::{MappedFile, mismatch};
 use crate::index::common::{Common, Resources, Settings};
 use crate::index::file::{self, Reader};
-use crate::index::saved::{Loading, SavedDocuments, SavedKind, blame, of_metric};
+use crate::index::saved::{Loading, SavedDocuments, SavedIndex, SavedKind, blame, of_metric};
 use crate::memory;
 use crate::metric::Metric;
 use crate::store::RowStore;
@@ -58,6 +58,10 @@ impl MappedVectors {
             (with_header(path, file.bytes(), elements)?, None)
         } else {
             let (place, saved) = saved(path, file.bytes(), metric, kinds).map_err(named)?;
+            if SavedIndex::log(path)?.is_some_and(|log| log.bytes > 0) {
+                let needed = "an index without changes beside it, which a checkpoint writes";
+                return Err(mismatch(path, needed, "one with a log of changes"));
+            }
             (place, Some(saved))
         };
         let Place { elements, shape: [rows, given], start } = place;

@@ -5,6 +5,8 @@ mod changes;
 pub(crate) mod clusters;
 pub(crate) mod common;
 pub(crate) mod documents;
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) mod durable;
 mod face;
 pub(crate) mod file;
 pub(crate) mod flat;
@@ -12,6 +14,7 @@ mod grouped;
 pub(crate) mod ivf;
 pub(crate) mod kmeans;
 pub(crate) mod loader;
+pub(crate) mod log;
 #[cfg(not(target_arch = "wasm32"))]
 mod mapped;
 pub(crate) mod pairwise;

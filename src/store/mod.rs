@@ -7,6 +7,8 @@ pub(crate) mod documents;
 mod filtered;
 mod ids;
 
+use std::borrow::Cow;
+
 use crate::bits::Bits;
 use crate::engine::{
     Device, Edit, Placing, Recovered, RowSource, Rows, SearchRequest, SearchResult, Vectors, change,
@@ -159,25 +161,29 @@ impl RowStore {
         slots: &[u32],
         progress: RowProgress<'_>,
     ) -> Result<()> {
-        let count = rows.rows();
-        let numbers: Vec<u64>;
-        let (ids, first) = match ids {
-            Some(ids) => {
-                check_new(ids, count, |id| self.contains(id))?;
-                (ids, self.next)
-            }
-            None => {
-                let first = self.numbers(count)?;
-                numbers = memory::collect((0..count).map(|row| first + row as u64))?;
-                (&numbers[..], first)
-            }
-        };
+        let (ids, next) = self.numbered(ids, rows.rows())?;
+        let ids = &*ids;
         let table = self.room_for(ids, slots)?;
         change(&mut self.rows, Edit::put(rows, &Placing { slots, ids, freed: &[] }), progress).await?;
         self.note(table, ids, slots);
-        // Rows with ids of their own count as well, and no file holds a larger number.
-        self.next = (first + count as u64).min(ID_LIMIT);
+        self.next = next;
         Ok(())
+    }
+
+    /// The ids of `count` new rows, the given ones or insertion numbers, and the insertion number of the row after them.
+    pub(crate) fn numbered<'i>(&self, ids: Option<&'i [u64]>, count: usize) -> Result<(Cow<'i, [u64]>, u64)> {
+        let (ids, first) = match ids {
+            Some(ids) => {
+                check_new(ids, count, |id| self.contains(id))?;
+                (ids.into(), self.next)
+            }
+            None => {
+                let first = self.numbers(count)?;
+                (memory::collect((0..count).map(|row| first + row as u64))?.into(), first)
+            }
+        };
+        // Rows with ids of their own count as well, and no file holds a larger number.
+        Ok((ids, (first + count as u64).min(ID_LIMIT)))
     }
 
     /// Removes rows; all of them or, after an error, none. An id may occur twice.

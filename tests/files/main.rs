@@ -9,5 +9,6 @@ mod io;
 mod judge;
 #[cfg(unix)]
 mod killed;
+mod log;
 mod persist;
 mod readme;

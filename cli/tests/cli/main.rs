@@ -1,6 +1,7 @@
 //! The `nearfield` program, from the outside: one test binary, a module a command.
 
 mod build;
+mod change;
 #[cfg(feature = "parquet")]
 mod columns;
 mod commands;

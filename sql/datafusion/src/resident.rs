@@ -8,26 +8,31 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use datafusion::common::Result;
-use nearfield::{Device, Index};
+use nearfield::{Device, Index, SavedIndex};
 
 use crate::error::external;
 use crate::options::NearfieldOptions;
 
-/// A file as it was when its index was loaded: one that was written anew is loaded again.
+/// The bytes of a file, and when they were written.
+type Version = (u64, Option<SystemTime>);
+
+/// A file as it was when its index was loaded: one that was written anew, or that has other changes in its log, is loaded again.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Key {
     path: PathBuf,
-    bytes: u64,
-    modified: Option<SystemTime>,
+    file: Version,
+    log: Option<Version>,
     device: String,
 }
 
 impl Key {
     fn new(path: &Path, device: &str) -> Result<Self> {
         let of_file = |cause| external(nearfield::Error::Io { path: path.to_owned(), cause });
-        let metadata = fs::metadata(path).map_err(of_file)?;
+        let version = |metadata: fs::Metadata| (metadata.len(), metadata.modified().ok());
+        let file = version(fs::metadata(path).map_err(of_file)?);
+        let log = fs::metadata(SavedIndex::log_path(path)).ok().map(version);
         let path = path.canonicalize().map_err(of_file)?;
-        Ok(Self { path, bytes: metadata.len(), modified: metadata.modified().ok(), device: device.into() })
+        Ok(Self { path, file, log, device: device.into() })
     }
 }
 

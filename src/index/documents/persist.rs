@@ -6,13 +6,13 @@ use std::path::Path;
 use crate::engine::check_offsets;
 use crate::error::{Error, Result};
 use crate::future::Boxed;
-use crate::index::common::Resources;
 #[cfg(not(target_arch = "wasm32"))]
 use crate::index::common::Settings;
+use crate::index::common::{Common, Resources};
 use crate::index::documents::MultiVector;
-use crate::index::loader::FromSaved;
 #[cfg(not(target_arch = "wasm32"))]
 use crate::index::mapped::MappedVectors;
+use crate::index::saved::kept::FromSaved;
 use crate::index::saved::{Loading, SavedDocuments, SavedKind, Saving, blame};
 use crate::memory;
 use crate::store::documents::NewDocuments;
@@ -99,6 +99,14 @@ impl MultiVector {
 
 impl FromSaved for MultiVector {
     const KINDS: &'static [SavedKind] = &[SavedKind::MultiVector];
+
+    fn common(&self) -> &Common {
+        &self.tokens
+    }
+
+    fn saving(&self) -> Boxed<'_, Saving<'_>> {
+        Self::saving(self)
+    }
 
     fn from_saved(loading: Loading<'_>, resources: Resources) -> Boxed<'_, Self> {
         Box::pin(async move {

@@ -164,6 +164,11 @@ impl Header {
         Ok(bytes)
     }
 
+    /// The checksum of the header, which tells the index from every other.
+    pub(crate) fn identity(&self) -> u64 {
+        self.get(OWN).and_then(|sum| u64::from_str_radix(sum, 16).ok()).unwrap_or_default()
+    }
+
     pub(crate) fn set_checksum(&mut self, tensor: &str, checksum: u64) {
         self.metadata.insert(checksum_key(tensor), digits(checksum));
     }

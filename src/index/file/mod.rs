@@ -10,6 +10,7 @@ mod source;
 mod tests;
 mod writer;
 
+pub(crate) use header::digits;
 pub(crate) use reader::Reader;
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) use reader::verify;

@@ -73,6 +73,16 @@ impl<'a> Reader<'a> {
         Ok(Self { source, header, data })
     }
 
+    /// What tells the index from every other.
+    pub(crate) fn identity(&self) -> u64 {
+        self.header.identity()
+    }
+
+    /// The bytes of the whole index.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.data + self.header.data_bytes() as u64
+    }
+
     /// Whether the source's length is known. It then matches the header.
     pub(crate) fn has_length(&self) -> bool {
         self.source.length().is_some()

@@ -137,6 +137,10 @@ impl Ivf {
         &self.common
     }
 
+    pub(crate) fn common_mut(&mut self) -> &mut Common {
+        &mut self.common
+    }
+
     pub(crate) fn measure_lists(&self, memory: &mut Memory) {
         self.pages.measure(memory);
     }

@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::future::Boxed;
 use crate::index::common::Resources;
 use crate::index::ivf::{Ivf, Pages};
-use crate::index::loader::FromSaved;
+use crate::index::saved::kept::{FromSaved, kept_methods};
 use crate::index::saved::{Loading, SavedKind, SavedLists, Saving};
 use crate::memory;
 
@@ -23,6 +23,8 @@ impl Ivf {
 
 impl FromSaved for Ivf {
     const KINDS: &'static [SavedKind] = &[SavedKind::Ivf];
+
+    kept_methods!();
 
     fn from_saved(loading: Loading<'_>, resources: Resources) -> Boxed<'_, Self> {
         Box::pin(async move {

@@ -74,7 +74,7 @@ pub enum SavedKind {
 }
 
 impl SavedKind {
-    pub(super) const ALL: [Self; 3] = [Self::Flat, Self::Ivf, Self::MultiVector];
+    pub(crate) const ALL: [Self; 3] = [Self::Flat, Self::Ivf, Self::MultiVector];
     /// Those of rows that have an id each.
     pub(crate) const OF_ROWS: &'static [Self] = &[Self::Flat, Self::Ivf];
 
@@ -88,6 +88,7 @@ impl SavedKind {
 }
 
 /// The documents of an index.
+#[derive(Debug)]
 pub(crate) struct SavedDocuments {
     pub(crate) ids: Vec<u64>,
     /// Where the tokens of each begin among the rows of the file, and the end of the last: `[documents + 1]`.
@@ -105,6 +106,7 @@ impl SavedDocuments {
 }
 
 /// The lists of an index.
+#[derive(Debug)]
 pub(crate) struct SavedLists {
     /// Where each list starts among the rows of the file, and the end of the last: `[lists + 1]`.
     pub(crate) offsets: Vec<u64>,

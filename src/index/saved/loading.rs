@@ -138,6 +138,11 @@ impl<'a> Loading<'a> {
         Settings { resources, metric, dim, elements, quantizes, quantization }
     }
 
+    /// Bytes of the whole index.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.reader.bytes()
+    }
+
     /// The path of the file, for messages.
     pub(crate) fn path(&self) -> &Path {
         self.reader.path()

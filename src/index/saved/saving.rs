@@ -5,12 +5,17 @@ use std::path::Path;
 
 use crate::error::Result;
 use crate::index::common::Common;
-use crate::index::file::{Dtype, Writer};
+use crate::index::file::{Dtype, Writer, digits};
+use crate::index::log::place::WriterLock;
 use crate::index::saved::contents::{PIECE_IDS, SavedDocuments, SavedKind, SavedLists};
 use crate::options::quantization::Tag;
 
+/// The metadata that names the index whose log has the changes that this file has too.
+pub(crate) const CHANGES_OF: &str = "changes_of";
+
 /// An index to save.
-pub(crate) struct Saving<'a> {
+#[derive(Debug)]
+pub struct Saving<'a> {
     pub(crate) common: &'a Common,
     /// The slots of all rows, in the order of the file.
     pub(crate) slots: Vec<u32>,
@@ -21,22 +26,36 @@ pub(crate) struct Saving<'a> {
 impl Saving<'_> {
     /// Writes a file, which takes its place when all of it is on the disk.
     pub(crate) async fn save(&self, path: &Path) -> Result<()> {
-        self.write(|metadata, tensors| Writer::create(path, metadata, tensors)).await?.finish()
+        let of_log = WriterLock::of_log(path)?;
+        self.save_alone(path).await?;
+        // It has changes of the index that was there.
+        of_log.map_or(Ok(()), |lock| lock.remove_log(path))
+    }
+
+    /// Writes a file, and leaves the log beside it as it is.
+    pub(crate) async fn save_alone(&self, path: &Path) -> Result<()> {
+        self.write(None, |metadata, tensors| Writer::create(path, metadata, tensors)).await?.finish()
+    }
+
+    /// Writes the file of an index whose log is open, with the changes of the log of this index in it.
+    pub(crate) async fn checkpoint(&self, path: &Path, of: u64) -> Result<()> {
+        self.write(Some(of), |metadata, tensors| Writer::create(path, metadata, tensors)).await?.finish()
     }
 
     pub(crate) async fn to_bytes(&self) -> Result<Vec<u8>> {
-        self.write(Writer::in_memory).await?.into_bytes()
+        self.write(None, Writer::in_memory).await?.into_bytes()
     }
 
     /// Writes the bytes of the file one after the other. The header holds checksums, so all bytes are computed once before it.
     pub(crate) async fn save_to(&self, writer: &mut (dyn Write + Send)) -> Result<()> {
-        let header = self.write(Writer::of_checksums).await?.into_header()?;
-        self.write(|_, _| Writer::behind(header, writer)).await?.finish()
+        let header = self.write(None, Writer::of_checksums).await?.into_header()?;
+        self.write(None, |_, _| Writer::behind(header, writer)).await?.finish()
     }
 
     /// Writes all tensors to the writer that `start` makes.
     async fn write<'w>(
         &self,
+        of: Option<u64>,
         start: impl FnOnce(&[(&str, String)], &[(&str, Dtype, &[usize])]) -> Result<Writer<'w>>,
     ) -> Result<Writer<'w>> {
         let common = self.common;
@@ -54,6 +73,9 @@ impl Saving<'_> {
         ];
         if common.quantizes {
             metadata.push(("quantises", "yes".to_owned()));
+        }
+        if let Some(of) = of {
+            metadata.push((CHANGES_OF, digits(of)));
         }
         let rows = self.slots.len();
         let of_tokens = self.documents.as_ref().and_then(|documents| documents.centroids.as_ref());

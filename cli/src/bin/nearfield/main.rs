@@ -1,6 +1,7 @@
 //! `nearfield`: exact nearest-neighbour search on any GPU, from the command line.
 
 mod build;
+mod change;
 mod completions;
 mod demo;
 mod info;
@@ -47,6 +48,11 @@ enum Command {
     Pairs(pairs::Args),
     Dedup(dedup::Args),
     Build(build::Args),
+    Add(change::AddArgs),
+    Update(change::UpdateArgs),
+    Remove(change::RemoveArgs),
+    Merge(change::MergeArgs),
+    Checkpoint(change::CheckpointArgs),
     Show(show::Args),
     Kmeans(kmeans::Args),
     Reduce(reduce::Args),
@@ -64,6 +70,11 @@ fn main() -> ExitCode {
         Command::Pairs(args) => args.given.threads.run(|| pairs::run(&args)),
         Command::Dedup(args) => args.given.threads.run(|| dedup::run(&args)),
         Command::Build(args) => args.threads.run(|| build::run(&args)),
+        Command::Add(args) => args.index.threads.run(|| change::add(&args)),
+        Command::Update(args) => args.index.threads.run(|| change::update(&args)),
+        Command::Remove(args) => args.index.threads.run(|| change::remove(&args)),
+        Command::Merge(args) => args.index.threads.run(|| change::merge(&args)),
+        Command::Checkpoint(args) => args.index.threads.run(|| change::checkpoint(&args)),
         Command::Show(args) => show::run(&args),
         Command::Kmeans(args) => args.threads.run(|| kmeans::run(&args)),
         Command::Reduce(args) => args.threads.run(|| reduce::run(&args)),

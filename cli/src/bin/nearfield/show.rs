@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use nearfield::SavedIndex;
+use nearfield::{SavedIndex, SavedLog};
 use serde_json::{Value, json};
 
 use nearfield_cli::given::files;
@@ -23,6 +23,7 @@ Show what a saved index holds, without loading it: its kind, rows or documents, 
   next                id of the next row that is added without one
   lists               {count, empty, smallest, median, mean, largest}: numbers of rows; null without lists. A file of documents has count alone
   bytes               of the file
+  log                 {path, bytes, added, updated, removed, unfinished} of the changes beside the file, which the counts above are without; null without
   device_bytes        about what the index takes on a GPU
   parts               {name: bytes} of the file";
 
@@ -70,6 +71,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Some(sizes) => lists(sizes),
         None => about.lists.map(|count| (json!({ "count": count }), format!("{count} of tokens"))),
     };
+    let log = SavedIndex::log(path)?;
+    let of_log = log.as_ref().map(|log| {
+        json!({
+            "path": log.path, "bytes": log.bytes, "added": log.added, "updated": log.updated, "removed": log.removed,
+            "unfinished": log.unfinished,
+        })
+    });
     let kind = about.elements.name();
     let parts: serde_json::Map<_, _> =
         about.parts.iter().map(|(name, bytes)| (name.clone(), json!(bytes))).collect();
@@ -77,7 +85,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         "index": index, "rows": about.rows, "documents": about.documents, "tokens": about.documents.map(|_| about.rows), "dim": about.dim, "elements": kind, "quantises": about.quantizes, "metric": about.metric.name(),
         "quantization": about.quantization.name(), "next": about.next,
         "lists": lists.as_ref().map(|(record, _)| record),
-        "bytes": bytes, "device_bytes": about.device_bytes(), "parts": parts,
+        "bytes": bytes, "device_bytes": about.device_bytes(), "parts": parts, "log": of_log,
     });
     let mut lines = vec![
         ("index", format!("{index}, {}", path.display())),
@@ -101,5 +109,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     lines.push(("on a GPU", format!("about {}", output::bytes(about.device_bytes()))));
     lines.push(("file", output::bytes(bytes)));
     lines.extend(about.parts.iter().map(|(name, bytes)| ("", format!("{name}: {}", output::bytes(*bytes)))));
+    lines.extend(log.map(|log| {
+        let unfinished = match log.unfinished {
+            0 => String::new(),
+            bytes => format!("; {} of an unfinished change", output::bytes(bytes)),
+        };
+        let SavedLog { added, updated, removed, .. } = log;
+        let rows = format!("{added} rows added, {updated} updated, {removed} removed");
+        ("log", format!("{}: {rows}, beside those above{unfinished}", output::bytes(log.bytes)))
+    }));
     output::print(args.json, &record, &lines)
 }

@@ -58,7 +58,7 @@ async fn one_file_and_a_folder_of_shards_answer_as_one_index() {
 }
 
 #[tokio::test]
-async fn lists_are_probed_and_a_file_that_was_written_anew_is_loaded_again() {
+async fn lists_are_probed_and_a_file_that_was_changed_is_loaded_again() {
     let sql = Sql::new("host").await;
     let (device, path) = (Device::host(), sql.folder.path().join("lists.nf"));
     let rows = view(&ROWS[..800 * DIM]);
@@ -78,6 +78,13 @@ async fn lists_are_probed_and_a_file_that_was_written_anew_is_loaded_again() {
     assert!(is_resident());
     save_rows(&path, 0..50, L2Squared);
     let anew = Flat::load(&device, &path).expect("the index");
+    check(&sql, &call(1, "5"), &anew.search(view(&QUERIES[..DIM]), 5).expect("an answer")).await;
+    // So is one with other changes in its log.
+    let mut changed = Flat::open(&device, &path).expect("the index");
+    changed.add(view(&QUERIES[..DIM])).expect("a row");
+    drop(changed);
+    let anew = Flat::load(&device, &path).expect("the index");
+    assert_eq!(anew.len(), 51);
     check(&sql, &call(1, "5"), &anew.search(view(&QUERIES[..DIM]), 5).expect("an answer")).await;
     // With room for nothing, it leaves after the query.
     sql.run("SET nearfield.resident_bytes = 0").await;
