@@ -48,6 +48,20 @@ pub(crate) fn process_id() -> u32 {
     if CAN_WAIT { std::process::id() } else { 0 }
 }
 
+/// Runs work on a thread of its own that gives way to all others, where the system knows that of threads: on Linux. The caller waits.
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) fn in_background<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().spawn_scoped(scope, || {
+            #[cfg(any(target_os = "linux", target_os = "android"))]
+            rustix::process::nice(19).ok();
+            work()
+        });
+        let thread = thread.map_err(|_| Error::OutOfMemory { purpose: "a thread".into(), bytes: None })?;
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
 /// Lets a browser run the tasks that wait for their turn. Elsewhere other threads run them.
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) async fn next_task() {}

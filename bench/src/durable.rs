@@ -24,7 +24,7 @@ Time small changes of a saved Flat: adds to its log, each followed by a sync, op
 run one after the other, of one query for 10 rows, and are compared with those without a checkpoint.
 
 --json prints one object, in one line: rows, dim, device, file_bytes; add_ms, sync_ms and fsync_ms (medians); log_bytes and log_ratio (to the bytes of \
-the rows that were added); open_ms and open_with_log_ms (least of three); checkpoint_ms; searches_per_s alone and beside.";
+the rows that were added); open_ms and open_with_log_ms (least of three); checkpoint_ms, without a rate; checkpoint_rate as given; searches_per_s alone, and beside checkpoints that follow each other.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -46,6 +46,9 @@ pub(crate) struct Args {
     /// Adds
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = count)]
     adds: usize,
+    /// Bytes of rows that the checkpoints beside searches write a second, in MB; by default as many as there can be
+    #[arg(long, value_name = "MB", value_parser = count)]
+    checkpoint_rate: Option<usize>,
     /// Folder of the index, on the disk to be timed; by default that of temporary files
     #[arg(long, value_name = "FOLDER")]
     folder: Option<PathBuf>,
@@ -99,13 +102,17 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let index = Flat::open(&device, &path)?.checkpoint_at(None);
     let query = some(1);
     let checked = index.search(&query, 10)?;
+    let checkpoint = timed(|| Ok(index.checkpoint()?))?;
+    let index = match args.checkpoint_rate {
+        Some(rate) => index.checkpoint_rate(rate as u64 * 1_000_000),
+        None => index,
+    };
     let search = || -> Result<()> {
         ensure!(index.search(&query, 10)? == checked, "a search differs");
         Ok(())
     };
+    let pause = (3 * checkpoint).max(Duration::from_secs(8));
     search()?;
-    let checkpoint = timed(|| Ok(index.checkpoint()?))?;
-    let pause = (3 * checkpoint).max(Duration::from_secs(2));
     let alone = rate(pause, search)?;
     let is_over = AtomicBool::new(false);
     let beside = thread::scope(|scope| -> Result<f64> {
@@ -130,7 +137,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         "rows": args.count, "dim": args.dim, "added": args.adds * args.rows, "device": device::to_json(device.adapter()), "file_bytes": file,
         "add_ms": ms(add), "sync_ms": ms(sync), "fsync_ms": ms(fsync), "log_bytes": log_bytes, "log_ratio": rounded(ratio),
         "open_ms": ms(open), "open_with_log_ms": ms(with_log), "checkpoint_ms": ms(checkpoint),
-        "searches_per_s": rounded(alone), "searches_per_s_beside": rounded(beside),
+        "checkpoint_rate": args.checkpoint_rate, "searches_per_s": rounded(alone), "searches_per_s_beside": rounded(beside),
     });
     let lines = [
         ("index", format!("{} x {}, {}", args.count, args.dim, output::bytes(file))),

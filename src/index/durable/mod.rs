@@ -17,9 +17,11 @@ use crate::index::log::opening::{self, Opened};
 use crate::index::log::place::WriterLock;
 use crate::index::log::record::{ChangeKind, LogShape};
 use crate::index::log::writer::LogWriter;
+use crate::index::saved::Checkpoint;
 use crate::index::saved::kept::Load;
 use crate::lock::lock;
 use crate::options::AddOptions;
+use crate::platform;
 
 /// A log smaller than this is never folded into the file by itself.
 const SMALL_LOG: u64 = 64 << 20;
@@ -62,6 +64,8 @@ pub struct Durable<I> {
     bytes: Mutex<u64>,
     /// The part of the file's bytes beyond which the log is folded into it.
     part: Option<f64>,
+    /// The most bytes that a checkpoint writes a second.
+    rate: Option<u64>,
     /// Bytes of an unfinished change that were cut when the log was opened.
     cut: u64,
     /// The error of the last checkpoint that the index began by itself, and the bytes of the log then.
@@ -122,7 +126,17 @@ impl<I: Load> Durable<I> {
 
     fn over(index: I, path: &Path, log: LogWriter, (bytes, cut): (u64, u64), writer: WriterLock) -> Self {
         let (log, bytes) = (Mutex::new(log), Mutex::new(bytes));
-        Self { index, path: path.into(), log, bytes, part: Some(1.0), cut, failed: None, _lock: writer }
+        Self {
+            index,
+            path: path.into(),
+            log,
+            bytes,
+            part: Some(1.0),
+            rate: None,
+            cut,
+            failed: None,
+            _lock: writer,
+        }
     }
 
     /// Sets the part of the file's bytes beyond which a change folds the log into the file, as by [`checkpoint`](Self::checkpoint); none
@@ -131,6 +145,14 @@ impl<I: Load> Durable<I> {
     #[must_use]
     pub fn checkpoint_at(mut self, part: Option<f64>) -> Self {
         self.part = part;
+        self
+    }
+
+    /// Sets the most bytes of rows that a call of [`checkpoint`](Self::checkpoint) writes a second, so that it takes less from searches that
+    /// run meanwhile. Default: as many as there can be.
+    #[must_use]
+    pub fn checkpoint_rate(mut self, bytes_a_second: u64) -> Self {
+        self.rate = Some(bytes_a_second.max(1));
         self
     }
 
@@ -222,13 +244,17 @@ impl<I: Load> Durable<I> {
         lock(&self.log).sync()
     }
 
-    /// Writes the file anew, with all changes, and empties the log. Searches of other threads go on meanwhile: the call only reads. When it
-    /// returns, the disk has all changes.
+    /// Writes the file anew, with all changes, and empties the log. Searches of other threads go on meanwhile: the call only reads, and on
+    /// Linux its thread gives way to theirs. When it returns, the disk has all changes.
     ///
     /// # Errors
     /// As [`Flat::save`](crate::Flat::save); [`Error::File`] when the file is not the one that was opened. The file and its log are then as
     /// they were.
     pub fn checkpoint(&self) -> Result<()> {
+        platform::in_background(|| self.write_file(self.rate))
+    }
+
+    fn write_file(&self, rate: Option<u64>) -> Result<()> {
         let mut log = lock(&self.log);
         let other = Reader::open(&self.path)?.identity();
         if other != log.index() {
@@ -236,7 +262,8 @@ impl<I: Load> Durable<I> {
             return Err(crate::files::mismatch(&self.path, needed, "another"));
         }
         let device = &self.index.common().device;
-        device.block_on(async { self.index.saving().await?.checkpoint(&self.path, log.index()).await })?;
+        let of = Checkpoint { index: log.index(), rate };
+        device.block_on(async { self.index.saving().await?.checkpoint(&self.path, of).await })?;
         let (shape, bytes) = written(&self.path, &self.index)?;
         *lock(&self.bytes) = bytes;
         log.reset(shape)
@@ -250,7 +277,7 @@ impl<I: Load> Durable<I> {
         let path = path.as_ref();
         let is_own = |path: &Path| Some(path.canonicalize().ok()? == self.path.canonicalize().ok()?);
         if is_own(path) == Some(true) {
-            return self.checkpoint();
+            return self.write_file(None);
         }
         let device = &self.index.common().device;
         device.block_on(async { self.index.saving().await?.save(path).await })
@@ -360,7 +387,7 @@ impl<I: Load> Durable<I> {
             return;
         }
         // The change is made, and the log has it.
-        self.failed = self.checkpoint().err().map(|error| (error, log));
+        self.failed = self.write_file(None).err().map(|error| (error, log));
     }
 }
 

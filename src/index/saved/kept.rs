@@ -15,7 +15,7 @@ pub trait Load: FromSaved {}
 impl<I: FromSaved> Load for I {}
 
 /// Makes an index of what was saved, and changes it as a log says.
-pub trait FromSaved: Sized + Send + 'static {
+pub trait FromSaved: Sized + Send + Sync + 'static {
     /// The kinds that it may be.
     const KINDS: &'static [SavedKind];
 

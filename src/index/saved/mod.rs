@@ -10,4 +10,4 @@ pub use contents::SavedIndex;
 pub(crate) use contents::{SavedDocuments, SavedKind, SavedLists};
 pub(super) use loading::of_metric;
 pub(crate) use loading::{Loading, blame};
-pub(crate) use saving::{CHANGES_OF, Saving};
+pub(crate) use saving::{CHANGES_OF, Checkpoint, Saving};

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::path::Path;
+use std::time::Duration;
 
 use crate::error::Result;
 use crate::index::common::Common;
@@ -9,9 +10,19 @@ use crate::index::file::{Dtype, Writer, digits};
 use crate::index::log::place::WriterLock;
 use crate::index::saved::contents::{PIECE_IDS, SavedDocuments, SavedKind, SavedLists};
 use crate::options::quantization::Tag;
+use crate::platform::Instant;
 
 /// The metadata that names the index whose log has the changes that this file has too.
 pub(crate) const CHANGES_OF: &str = "changes_of";
+
+/// What a file tells of the log whose changes it has.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Checkpoint {
+    /// The index that the changes are of.
+    pub(crate) index: u64,
+    /// The most bytes of rows that are written a second; none for as many as there can be.
+    pub(crate) rate: Option<u64>,
+}
 
 /// An index to save.
 #[derive(Debug)]
@@ -37,8 +48,8 @@ impl Saving<'_> {
         self.write(None, |metadata, tensors| Writer::create(path, metadata, tensors)).await?.finish()
     }
 
-    /// Writes the file of an index whose log is open, with the changes of the log of this index in it.
-    pub(crate) async fn checkpoint(&self, path: &Path, of: u64) -> Result<()> {
+    /// Writes the file of an index whose log is open.
+    pub(crate) async fn checkpoint(&self, path: &Path, of: Checkpoint) -> Result<()> {
         self.write(Some(of), |metadata, tensors| Writer::create(path, metadata, tensors)).await?.finish()
     }
 
@@ -55,7 +66,7 @@ impl Saving<'_> {
     /// Writes all tensors to the writer that `start` makes.
     async fn write<'w>(
         &self,
-        of: Option<u64>,
+        checkpoint: Option<Checkpoint>,
         start: impl FnOnce(&[(&str, String)], &[(&str, Dtype, &[usize])]) -> Result<Writer<'w>>,
     ) -> Result<Writer<'w>> {
         let common = self.common;
@@ -74,8 +85,8 @@ impl Saving<'_> {
         if common.quantizes {
             metadata.push(("quantises", "yes".to_owned()));
         }
-        if let Some(of) = of {
-            metadata.push((CHANGES_OF, digits(of)));
+        if let Some(Checkpoint { index, .. }) = checkpoint {
+            metadata.push((CHANGES_OF, digits(index)));
         }
         let rows = self.slots.len();
         let of_tokens = self.documents.as_ref().and_then(|documents| documents.centroids.as_ref());
@@ -113,8 +124,15 @@ impl Saving<'_> {
         if let Some(centroids) = centroids {
             writer.write("centroids", bytemuck::cast_slice(centroids))?;
         }
+        let (start, mut done) = (Instant::now(), 0);
         for slots in self.slots.chunks(common.piece()) {
-            writer.write("rows", &common.store.rows.fetch_bytes(slots).await?)?;
+            let bytes = common.store.rows.fetch_bytes(slots).await?;
+            writer.write("rows", &bytes)?;
+            done += bytes.len();
+            if let Some(rate) = checkpoint.and_then(|checkpoint| checkpoint.rate) {
+                let due = Duration::try_from_secs_f64(done as f64 / rate as f64).unwrap_or(Duration::MAX);
+                std::thread::sleep(due.saturating_sub(start.elapsed()));
+            }
         }
         Ok(writer)
     }
