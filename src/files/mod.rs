@@ -9,7 +9,7 @@ mod temporary;
 
 pub(crate) use mapped::MappedFile;
 pub(crate) use message::{failed, mismatch};
-pub(crate) use pending::{Pending, same_access, sync_directory};
+pub(crate) use pending::{Pending, link_target, same_access, sync_directory};
 pub(crate) use positioned::PositionedFile;
 #[cfg(feature = "io")]
 pub use temporary::remove_unfinished;

@@ -26,7 +26,7 @@ impl Pending {
     /// Starts a file of at least `bytes` bytes for `path`, or for the target if `path` is a link. It gets the owner and the
     /// permissions of the file that it replaces, before its first byte.
     pub(crate) fn create(path: &Path, bytes: u64) -> Result<Self> {
-        let path = target(path)?;
+        let path = link_target(path)?;
         let replaced = match fs::metadata(&path) {
             Ok(there) if !there.is_file() => {
                 return Err(Error::new(ErrorKind::InvalidInput, "there is something else than a file"));
@@ -66,7 +66,7 @@ impl Pending {
 
 /// The path that `path` leads to. A rename to a link would replace the link itself. The last link may lead to a file that is
 /// not there yet.
-fn target(path: &Path) -> Result<PathBuf> {
+pub(crate) fn link_target(path: &Path) -> Result<PathBuf> {
     let mut path = path.to_path_buf();
     for _ in 0..MOST_LINKS {
         match fs::read_link(&path) {

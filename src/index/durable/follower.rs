@@ -4,6 +4,7 @@ use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
 use crate::error::Result;
+use crate::files::failed;
 use crate::index::common::Resources;
 use crate::index::log::opening::{self, Opened};
 use crate::index::log::reader::Log;
@@ -36,6 +37,8 @@ pub struct Follower<I> {
     resources: Resources,
     shape: LogShape,
     log: Option<Log>,
+    /// Whether the index may have a part of the changes alone.
+    is_behind: bool,
 }
 
 impl<I> Deref for Follower<I> {
@@ -48,37 +51,46 @@ impl<I> Deref for Follower<I> {
 
 impl<I: Load> Follower<I> {
     pub(crate) fn of(path: &Path, resources: Resources) -> Result<Self> {
+        let path = std::path::absolute(path).map_err(failed(path))?;
         let device = resources.devices.first()?.clone();
-        let opened = device.block_on(opening::open(path, resources.clone()))?;
+        let opened = device.block_on(opening::open(&path, resources.clone()))?;
         let Opened { index, shape, log, .. } = opened;
-        Ok(Self { index, path: path.into(), resources, shape, log })
+        Ok(Self { index, path, resources, shape, log, is_behind: false })
     }
 
     /// Takes the changes that were made since the last call, and says whether there were any. After a checkpoint the file is loaded again.
     ///
     /// # Errors
-    /// As [`Loader::load`](crate::Loader::load). The index is then as it was, but after an error of a device it may have some of the
-    /// changes: the next call loads the file again.
+    /// As [`Loader::load`](crate::Loader::load). The index may have some of the changes then: the next call loads the file again.
     pub fn refresh(&mut self) -> Result<bool> {
-        let device = self.index.common().device.clone();
-        let is_same = opening::identity(&self.path)? == self.shape.index;
-        if let (true, Some(log)) = (is_same, &mut self.log)
-            && log.refresh()?
-        {
-            if log.records.is_empty() {
-                return Ok(false);
+        if !self.is_behind && opening::identity(&self.path)? == self.shape.index {
+            self.is_behind = true;
+            let taken = self.take();
+            self.is_behind = taken.is_err();
+            // A checkpoint may have emptied the log meanwhile.
+            match taken {
+                Ok(Some(is_new)) => return Ok(is_new),
+                Err(error) if opening::identity(&self.path)? == self.shape.index => return Err(error),
+                _ => {}
             }
-            let made = device.block_on(replay(&mut self.index, log));
-            if made.is_err() {
-                self.log = None;
-            }
-            return made.map(|()| true);
-        }
-        // A log that was not there before, or another file.
-        if is_same && !opening::has_changes(&self.path, self.shape)? {
-            return Ok(false);
         }
         *self = Self::of(&self.path, self.resources.clone())?;
         Ok(true)
+    }
+
+    /// Takes the changes of the log, and says whether there were any; none where the file has to be loaded.
+    fn take(&mut self) -> Result<Option<bool>> {
+        let Some(log) = &mut self.log else {
+            return Ok((!opening::has_changes(&self.path, self.shape)?).then_some(false));
+        };
+        if !log.refresh()? {
+            return Ok(None);
+        }
+        if log.records.is_empty() {
+            return Ok(Some(false));
+        }
+        let device = self.index.common().device.clone();
+        device.block_on(replay(&mut self.index, log))?;
+        Ok(Some(true))
     }
 }

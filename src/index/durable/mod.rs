@@ -1,5 +1,6 @@
 //! An index on a file: changes go to a log beside it, and a checkpoint puts them into the file.
 
+mod checkpoint;
 pub(crate) mod follower;
 
 use std::fmt;
@@ -10,21 +11,19 @@ use std::sync::Mutex;
 use crate::elements::{HostVectors, Matrix};
 use crate::engine::Vectors;
 use crate::error::{Error, Result};
+use crate::files::failed;
 use crate::index::common::Resources;
 use crate::index::file::Reader;
 use crate::index::log::change::Change;
 use crate::index::log::opening::{self, Opened};
 use crate::index::log::place::WriterLock;
-use crate::index::log::record::{ChangeKind, LogShape};
+use crate::index::log::record::ChangeKind;
 use crate::index::log::writer::LogWriter;
-use crate::index::saved::Checkpoint;
+use crate::index::saved::SavedKind;
 use crate::index::saved::kept::Load;
 use crate::lock::lock;
 use crate::options::AddOptions;
 use crate::platform;
-
-/// A log smaller than this is never folded into the file by itself.
-const SMALL_LOG: u64 = 64 << 20;
 
 /// An index whose changes go to a log beside its file, so that a small change writes few bytes: made by [`Flat::open`](crate::Flat::open),
 /// [`Ivf::open`](crate::Ivf::open), [`Index::open`](crate::Index::open), and [`Durable::create`].
@@ -37,7 +36,9 @@ const SMALL_LOG: u64 = 64 << 20;
 /// One process at a time has an index open for changes: a lock on `PATH.lock` keeps others out, and ends with the process. Any number may
 /// load it, and a [`Follower`](crate::Follower) takes the changes of the one as they come.
 ///
-/// It is used as the index that it holds, as far as that is not changed.
+/// It is used as the index that it holds, as far as that is not changed. Dropping it syncs nothing: changes since the last [`sync`](Self::sync)
+/// survive the process, and not the machine. [`recover`](crate::Flat::recover) and [`compact`](crate::Flat::compact) are not among its methods:
+/// open the file again, which leaves no gaps.
 ///
 /// ```
 /// use nearfield::{Device, Durable, Flat, Metric};
@@ -97,9 +98,10 @@ impl<I: Load> Durable<I> {
     /// [`Error::Io`] when there is a file already; [`Error::File`] when another writer has it; otherwise as
     /// [`Flat::save`](crate::Flat::save).
     pub fn create(index: I, path: impl AsRef<Path>) -> Result<Self> {
-        let path = path.as_ref();
+        let path = &absolute(path.as_ref())?;
+        check_kind::<I>()?;
         let check = || match path.exists() {
-            true => Err(Error::Io { path: path.into(), cause: std::io::ErrorKind::AlreadyExists.into() }),
+            true => Err(Error::Io { path: path.clone(), cause: std::io::ErrorKind::AlreadyExists.into() }),
             false => Ok(()),
         };
         check()?;
@@ -107,12 +109,14 @@ impl<I: Load> Durable<I> {
         check()?;
         let device = index.common().device.clone();
         device.block_on(async { index.saving().await?.save_alone(path).await })?;
-        let (shape, bytes) = written(path, &index)?;
+        let (shape, bytes) = opening::shape_of(path, &index)?;
         let log = LogWriter::open(path, shape, None)?;
         Ok(Self::over(index, path, log, (bytes, 0), writer))
     }
 
     pub(crate) fn of(path: &Path, resources: Resources) -> Result<Self> {
+        let path = &absolute(path)?;
+        check_kind::<I>()?;
         // A file that is no index gets no lock beside it.
         Reader::open(path)?;
         let writer = WriterLock::take(path)?;
@@ -159,7 +163,8 @@ impl<I: Load> Durable<I> {
     /// Adds rows under their insertion numbers: see [`Flat::add`](crate::Flat::add).
     ///
     /// # Errors
-    /// As [`Flat::add`](crate::Flat::add); [`Error::Io`] when the log cannot be written. The index and its log are then as they were.
+    /// As [`Flat::add`](crate::Flat::add); [`Error::Io`] when the log cannot be written. The index and its log are then as they were, but where
+    /// the disk fails at the end of a change that the index has made, the log takes no more until a [`checkpoint`](Self::checkpoint).
     pub fn add<'r>(&mut self, rows: impl Into<Vectors<'r>>) -> Result<()> {
         self.add_with(rows, &AddOptions::new())
     }
@@ -209,10 +214,10 @@ impl<I: Load> Durable<I> {
         })
     }
 
-    /// Adds the rows of another index under their ids: see [`Flat::merge`](crate::Flat::merge).
+    /// Adds the rows of another index under their ids, as one change: see [`Flat::merge`](crate::Flat::merge).
     ///
     /// # Errors
-    /// As [`Flat::merge`](crate::Flat::merge); otherwise as [`add`](Self::add).
+    /// As [`Flat::merge`](crate::Flat::merge); [`Error::Io`] when the log cannot be written. Index and log have the same rows as before then.
     pub fn merge(&mut self, other: &I) -> Result<()> {
         let device = self.index.common().device.clone();
         device.block_on(async {
@@ -220,18 +225,20 @@ impl<I: Load> Durable<I> {
             let (start, mut done) = (lock(&self.log).end(), 0);
             while done < ids.len() {
                 let some = &ids[done..ids.len().min(done + other.common().piece())];
-                let is_last = done + some.len() == ids.len();
-                if let Err(error) = self.merge_piece(other, some, is_last).await {
+                if let Err(error) = self.merge_piece(other, some).await {
                     lock(&self.log).cut_back(start);
                     // The rows that are there already came with this call.
                     let (kind, ids, next) = (ChangeKind::Remove, &ids[..done], self.next());
-                    self.index.apply(Change { kind, ids, rows: None, next, progress: None }).await?;
+                    let removed =
+                        self.index.apply(Change { kind, ids, rows: None, next, progress: None }).await;
+                    if let Err(error) = removed {
+                        lock(&self.log).fail(format!("one that lacks a part of a merge ({error})"));
+                    }
                     return Err(error.with_rows(|row| done as u64 + row));
                 }
                 done += some.len();
             }
-            self.fold();
-            Ok(())
+            self.finish(done)
         })
     }
 
@@ -245,28 +252,13 @@ impl<I: Load> Durable<I> {
     }
 
     /// Writes the file anew, with all changes, and empties the log. Searches of other threads go on meanwhile: the call only reads, and on
-    /// Linux its thread gives way to theirs. When it returns, the disk has all changes.
+    /// Linux its thread gives way to theirs; [`sync`](Self::sync) waits for its end. When it returns, the disk has all changes.
     ///
     /// # Errors
-    /// As [`Flat::save`](crate::Flat::save); [`Error::File`] when the file is not the one that was opened. The file and its log are then as
-    /// they were.
+    /// As [`Flat::save`](crate::Flat::save); [`Error::File`] when the file is not the one that was opened. No change is lost then. Where the
+    /// file may have been replaced before the error, the log takes no more changes until another checkpoint succeeds.
     pub fn checkpoint(&self) -> Result<()> {
         platform::in_background(|| self.write_file(self.rate))
-    }
-
-    fn write_file(&self, rate: Option<u64>) -> Result<()> {
-        let mut log = lock(&self.log);
-        let other = Reader::open(&self.path)?.identity();
-        if other != log.index() {
-            let needed = "the index that was opened, which no other program may replace";
-            return Err(crate::files::mismatch(&self.path, needed, "another"));
-        }
-        let device = &self.index.common().device;
-        let of = Checkpoint { index: log.index(), rate };
-        device.block_on(async { self.index.saving().await?.checkpoint(&self.path, of).await })?;
-        let (shape, bytes) = written(&self.path, &self.index)?;
-        *lock(&self.bytes) = bytes;
-        log.reset(shape)
     }
 
     /// Saves the index to a file: that of another path as [`Flat::save`](crate::Flat::save), its own by a [`checkpoint`](Self::checkpoint).
@@ -304,7 +296,7 @@ impl<I: Load> Durable<I> {
         self.failed.as_ref().map(|(error, _)| error)
     }
 
-    /// The index without its file. Changes are then in memory alone; another writer may open the file.
+    /// The index without its file. Changes are then in memory alone; another writer may open the file. Call [`sync`](Self::sync) before.
     pub fn into_inner(self) -> I {
         self.index
     }
@@ -334,14 +326,14 @@ impl<I: Load> Durable<I> {
         Ok(copied)
     }
 
-    async fn merge_piece(&mut self, other: &I, ids: &[u64], is_last: bool) -> Result<()> {
+    async fn merge_piece(&mut self, other: &I, ids: &[u64]) -> Result<()> {
         let fetched = other.common().fetch(ids).await?;
         let rows = Vectors::from(&fetched);
         let taken = self.taken(&rows).await?;
         let rows = taken.as_ref().map_or(rows, Vectors::from);
         let (_, next) = self.index.common().store.numbered(Some(ids), ids.len())?;
         let change = Change { kind: ChangeKind::Add, ids, rows: Some(rows), next, progress: None };
-        self.append(&change, is_last)?;
+        self.append(&change)?;
         self.index.apply(change).await
     }
 
@@ -351,7 +343,7 @@ impl<I: Load> Durable<I> {
             return Ok(());
         }
         let start = lock(&self.log).end();
-        let made = match self.append(&change, true) {
+        let made = match self.append(&change) {
             Ok(()) => self.index.apply(change).await,
             Err(error) => Err(error),
         };
@@ -359,12 +351,20 @@ impl<I: Load> Durable<I> {
             lock(&self.log).cut_back(start);
             return made;
         }
-        self.fold();
+        self.finish(change.ids.len())
+    }
+
+    /// Ends a change of this many rows, which the index has made.
+    fn finish(&mut self, rows: usize) -> Result<()> {
+        if rows > 0 {
+            lock(&self.log).finish()?;
+            self.fold();
+        }
         Ok(())
     }
 
-    /// Appends the records of a change, or of a part of it that is not the last, piece by piece.
-    fn append(&self, change: &Change<'_>, is_last: bool) -> Result<()> {
+    /// Appends the records of a change, or of a part of it, piece by piece.
+    fn append(&self, change: &Change<'_>) -> Result<()> {
         let Change { kind, ids, rows, next, .. } = *change;
         let rows: Option<HostVectors<'_>> = rows.map(Vectors::on_host).transpose()?;
         let piece = self.index.common().piece();
@@ -372,28 +372,23 @@ impl<I: Load> Durable<I> {
         for start in (0..ids.len()).step_by(piece) {
             let range = start..ids.len().min(start + piece);
             let bytes = rows.map_or(&[][..], |rows| rows.slice(range.clone()).bytes());
-            let continues = !is_last || range.end < ids.len();
-            log.append((kind, continues), &ids[range], bytes, next)?;
+            // The insertion number behind this piece: rows of an add count one by one.
+            let later = if kind == ChangeKind::Add { (ids.len() - range.end) as u64 } else { 0 };
+            log.append(kind, &ids[range], bytes, next.saturating_sub(later))?;
         }
         Ok(())
     }
-
-    /// Begins a checkpoint where the log has become long beside the file.
-    fn fold(&mut self) {
-        let Some(part) = self.part else { return };
-        let (log, file) = (self.log_bytes(), *lock(&self.bytes));
-        let is_long = log > SMALL_LOG && log as f64 > part * file as f64;
-        if !is_long || self.failed.as_ref().is_some_and(|&(_, before)| log < 2 * before) {
-            return;
-        }
-        // The change is made, and the log has it.
-        self.failed = self.write_file(None).err().map(|error| (error, log));
-    }
 }
 
-/// What tells a file that was just written from every other, and its bytes.
-fn written(path: &Path, index: &impl Load) -> Result<(LogShape, u64)> {
-    let (reader, common) = (Reader::open(path)?, index.common());
-    let row_bytes = (common.dim * common.elements.size()) as u64;
-    Ok((LogShape { index: reader.identity(), row_bytes }, reader.bytes()))
+/// The same path wherever the process goes.
+fn absolute(path: &Path) -> Result<PathBuf> {
+    std::path::absolute(path).map_err(failed(path))
+}
+
+/// A log has changes of rows with ids.
+fn check_kind<I: Load>() -> Result<()> {
+    match I::KINDS.contains(&SavedKind::MultiVector) {
+        true => Err(Error::unsupported("a log of changes", "a Flat or an Ivf", "a MultiVector")),
+        false => Ok(()),
+    }
 }

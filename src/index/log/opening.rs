@@ -69,16 +69,26 @@ pub(crate) struct Opened<I> {
 ///
 /// # Errors
 /// As [`Loader::load`](crate::Loader::load); [`Error::File`](crate::Error::File) for a log that is damaged or of another index.
-pub(crate) async fn open<I: FromSaved>(path: &Path, mut resources: Resources) -> Result<Opened<I>> {
-    let (loading, log, shape) = read(path, I::KINDS)?;
-    let bytes = loading.bytes();
-    let expected = loading.about.rows as u64 + log.as_ref().map_or(0, |log| log.ids(ChangeKind::Add));
-    resources.capacity = resources.capacity.max(expected as usize);
-    let mut index = I::from_saved(loading, resources).await?;
-    if let Some(log) = &log {
-        replay(&mut index, log).await?;
+pub(crate) async fn open<I: FromSaved>(path: &Path, resources: Resources) -> Result<Opened<I>> {
+    let mut tries = 1;
+    loop {
+        let (loading, log, shape) = read(path, I::KINDS)?;
+        let (bytes, rows) = (loading.bytes(), loading.about.rows as u64);
+        let mut resources = resources.clone();
+        let expected = log.as_ref().map_or(rows, |log| log.most_rows(rows));
+        resources.capacity = resources.capacity.max(expected as usize);
+        let mut index = I::from_saved(loading, resources).await?;
+        let replayed = match &log {
+            Some(log) => replay(&mut index, log).await,
+            None => Ok(()),
+        };
+        // A checkpoint may have emptied the log since it was read.
+        if replayed.is_err() && tries < TRIES && identity(path)? != shape.index {
+            tries += 1;
+            continue;
+        }
+        return replayed.map(|()| Opened { index, shape, bytes, log });
     }
-    Ok(Opened { index, shape, bytes, log })
 }
 
 /// The file and its log, if it has one.
@@ -86,11 +96,7 @@ fn read(path: &Path, kinds: &[SavedKind]) -> Result<(Loading<'static>, Option<Lo
     let mut tries = 1;
     loop {
         let reader = Reader::open(path)?;
-        let index = reader.identity();
-        let before = match reader.has(CHANGES_OF) {
-            true => u64::from_str_radix(&reader.get::<String>(CHANGES_OF, "hexadecimal digits")?, 16).ok(),
-            false => None,
-        };
+        let (index, before) = (reader.identity(), changes_of(&reader)?);
         let loading = Loading::new(reader, kinds)?;
         let row_bytes = (loading.about.dim * loading.about.elements.size()) as u64;
         let shape = LogShape { index, row_bytes };
@@ -105,12 +111,24 @@ fn read(path: &Path, kinds: &[SavedKind]) -> Result<(Loading<'static>, Option<Lo
             };
             if given == shape { Ok(true) } else { Err(other()) }
         });
-        let is_whole = log.is_ok() && Reader::open(path)?.identity() == index;
-        if is_whole || tries == TRIES {
+        if identity(path)? == index {
             return Ok((loading, log?, shape));
+        }
+        if tries == TRIES {
+            return Err(mismatch(
+                path,
+                "an index that stays while it is read",
+                "one that was replaced meanwhile",
+            ));
         }
         tries += 1;
     }
+}
+
+/// The index whose log has the changes that a file has too.
+pub(crate) fn changes_of(reader: &Reader<'_>) -> Result<Option<u64>> {
+    let digits = reader.has(CHANGES_OF).then(|| reader.get::<String>(CHANGES_OF, "hexadecimal digits"));
+    Ok(digits.transpose()?.and_then(|digits| u64::from_str_radix(&digits, 16).ok()))
 }
 
 /// What tells the index of a file from every other.
@@ -126,4 +144,11 @@ pub(crate) fn has_changes(path: &Path, shape: LogShape) -> Result<bool> {
         Ok(!is_other)
     })?;
     Ok(is_other || log.is_some_and(|log| !log.records.is_empty()))
+}
+
+/// The shape of the log of a file that was just written, and the bytes of the file.
+pub(crate) fn shape_of(path: &Path, index: &impl FromSaved) -> Result<(LogShape, u64)> {
+    let (reader, common) = (Reader::open(path)?, index.common());
+    let row_bytes = (common.dim * common.elements.size()) as u64;
+    Ok((LogShape { index: reader.identity(), row_bytes }, reader.bytes()))
 }

@@ -31,7 +31,7 @@ impl Log {
     /// Reads the log of an index, if its shape is wanted; none where there is no log, or one that no change has reached.
     ///
     /// # Errors
-    /// [`Error::File`] for a file that is no log, and with the byte of a change that is damaged: one that the disk had as a whole.
+    /// [`Error::File`] for a file that is no log, and with the byte of a damaged record that the disk had as a whole.
     pub(crate) fn read(
         index: &Path,
         is_wanted: impl FnOnce(LogShape) -> Result<bool>,
@@ -81,6 +81,28 @@ impl Log {
         self.end - HEAD_BYTES as u64
     }
 
+    /// The most rows that an index of this many has on the way through the changes.
+    pub(crate) fn most_rows(&self, rows: u64) -> u64 {
+        let (mut now, mut most) = (rows, rows);
+        for record in &self.records {
+            match record.kind {
+                ChangeKind::Add => now += record.count,
+                ChangeKind::Remove => now = now.saturating_sub(record.count),
+                _ => {}
+            }
+            most = most.max(now);
+        }
+        most
+    }
+
+    /// The index that the log beside a file is of, whatever the file is by now; none without a log.
+    pub(crate) fn index_of(path: &Path) -> Option<u64> {
+        let mut header = [0; HEAD_BYTES];
+        let file = PositionedFile::open(&log_path(path)).ok()?;
+        file.fill(0, &mut header).ok()?;
+        Some(LogShape::of_header(&header)?.index)
+    }
+
     /// How many ids the changes of one kind have.
     pub(crate) fn ids(&self, kind: ChangeKind) -> u64 {
         self.records.iter().filter(|record| record.kind == kind).map(|record| record.count).sum()
@@ -111,21 +133,20 @@ impl Log {
                 // A writer may have finished the record between the two looks.
                 if at < self.length && self.is_durable(at)? && self.record(at)?.is_none() {
                     let found = "damaged bytes, which the disk had before";
-                    return Err(mismatch(&self.path, format!("a whole change at byte {at}"), found));
+                    return Err(mismatch(&self.path, format!("a whole record at byte {at}"), found));
                 }
                 return Ok(());
             };
             interrupt::check()?;
             at = record.end(self.shape).unwrap_or(self.length);
-            if record.kind != ChangeKind::Synced {
+            if record.kind.has_body() {
                 memory::reserve_more(&mut change, 1)?;
                 change.push(record);
+                continue;
             }
-            if !record.continues {
-                memory::reserve_more(&mut self.records, change.len())?;
-                self.records.append(&mut change);
-                self.end = at;
-            }
+            memory::reserve_more(&mut self.records, change.len())?;
+            self.records.append(&mut change);
+            self.end = at;
         }
     }
 
@@ -143,21 +164,25 @@ impl Log {
         if end > self.length {
             return Ok(None);
         }
-        if record.kind == ChangeKind::Synced {
-            return Ok(Some(record));
-        }
-        let mut sum = self.shape.checksum(offset);
-        let (mut at, stop) = (offset + HEAD_BYTES as u64, end - CHECKSUM_BYTES as u64);
+        let is_whole = !record.kind.has_body() || self.check(&record, end, &mut |_| Ok(()))?;
+        Ok(is_whole.then_some(record))
+    }
+
+    /// Reads the body of a record up to its checksum, piece by piece, and says whether that is right.
+    fn check(&self, record: &Record, end: u64, take: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<bool> {
+        let mut sum = self.shape.checksum(record.offset);
+        let (mut at, stop) = (record.offset + HEAD_BYTES as u64, end - CHECKSUM_BYTES as u64);
         let mut piece = memory::filled(PIECE.min((stop - at) as usize), 0)?;
         while at < stop {
             let bytes = (stop - at).min(piece.len() as u64) as usize;
             self.fill(at, &mut piece[..bytes])?;
             sum.update(&piece[..bytes]);
+            take(&piece[..bytes])?;
             at += bytes as u64;
         }
         let mut written = [0; CHECKSUM_BYTES];
         self.fill(stop, &mut written)?;
-        Ok((u64::from_le_bytes(written) == sum.digest()).then_some(record))
+        Ok(u64::from_le_bytes(written) == sum.digest())
     }
 
     /// Whether a record behind this place says that the disk had all bytes before it.
@@ -182,16 +207,23 @@ impl Log {
         Ok(false)
     }
 
-    /// The ids of a record, and the bytes of its rows.
+    /// The ids of a record, and the bytes of its rows. A writer may have emptied the log since it was read.
     pub(crate) fn body(&self, record: &Record) -> Result<(Vec<u64>, Vec<u8>)> {
         let [ids, rows] = record.body(self.shape).unwrap_or_default();
-        let start = record.offset + HEAD_BYTES as u64;
-        let mut values = memory::filled(ids as usize / size_of::<u64>(), 0u64)?;
-        self.fill(start, bytemuck::cast_slice_mut(&mut values))?;
-        values.iter_mut().for_each(|id| *id = u64::from_le(*id));
-        let mut bytes = memory::filled(rows as usize, 0)?;
-        self.fill(start + ids, &mut bytes)?;
-        Ok((values, bytes))
+        let mut bytes: Vec<u8> = vec![];
+        let end = record.end(self.shape).unwrap_or_default();
+        let is_same = self.check(record, end, &mut |piece| {
+            memory::reserve_more(&mut bytes, piece.len())?;
+            bytes.extend_from_slice(piece);
+            Ok(())
+        })?;
+        if !is_same {
+            let needed = format!("a whole record at byte {}", record.offset);
+            return Err(mismatch(&self.path, needed, "bytes that were written since"));
+        }
+        let values = bytes[..ids as usize].as_chunks().0.iter().map(|id| u64::from_le_bytes(*id));
+        let values = memory::collect(values)?;
+        Ok((values, memory::copied(&bytes[ids as usize..(ids + rows) as usize])?))
     }
 
     fn fill(&self, offset: u64, bytes: &mut [u8]) -> Result<()> {

@@ -20,9 +20,6 @@ pub(super) const CHECKSUM_BYTES: usize = 8;
 /// Records begin at multiples of this.
 const ALIGNMENT: u64 = 8;
 
-/// The bit of a record that others of the same change follow.
-const CONTINUES: u8 = 1;
-
 /// What every record of a log shares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LogShape {
@@ -65,12 +62,19 @@ pub(crate) enum ChangeKind {
     Add = 1,
     Update = 2,
     Remove = 3,
+    /// The records before this one, behind the last of its kind, are a whole change, and the index has made it.
+    End = 4,
     /// The disk had all bytes before this record when it was written.
-    Synced = 4,
+    Synced = 5,
 }
 
 impl ChangeKind {
-    const ALL: [Self; 4] = [Self::Add, Self::Update, Self::Remove, Self::Synced];
+    const ALL: [Self; 5] = [Self::Add, Self::Update, Self::Remove, Self::End, Self::Synced];
+
+    /// Whether there are ids behind the head.
+    pub(super) fn has_body(self) -> bool {
+        !matches!(self, Self::End | Self::Synced)
+    }
 
     /// Whether the body has rows behind the ids.
     fn has_rows(self) -> bool {
@@ -83,8 +87,6 @@ impl ChangeKind {
 pub(crate) struct Record {
     pub(super) offset: u64,
     pub(crate) kind: ChangeKind,
-    /// Whether the change goes on in the next record.
-    pub(super) continues: bool,
     /// The number of ids.
     pub(crate) count: u64,
     /// The insertion number of the next row after the change.
@@ -95,7 +97,7 @@ impl Record {
     pub(super) fn head(&self, shape: LogShape) -> [u8; HEAD_BYTES] {
         let mut bytes = [0; HEAD_BYTES];
         bytes[..4].copy_from_slice(&RECORD);
-        (bytes[4], bytes[5]) = (self.kind as u8, if self.continues { CONTINUES } else { 0 });
+        bytes[4] = self.kind as u8;
         bytes[8..16].copy_from_slice(&self.count.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.next.to_le_bytes());
         seal(&mut bytes, shape.seed(self.offset));
@@ -105,8 +107,7 @@ impl Record {
     /// The record whose head is at this place; none for other bytes.
     pub(super) fn of_head(bytes: &[u8; HEAD_BYTES], shape: LogShape, offset: u64) -> Option<Self> {
         let kind = ChangeKind::ALL.into_iter().find(|&kind| kind as u8 == bytes[4])?;
-        let continues = bytes[5] == CONTINUES;
-        let record = Self { offset, kind, continues, count: number(bytes, 8), next: number(bytes, 16) };
+        let record = Self { offset, kind, count: number(bytes, 8), next: number(bytes, 16) };
         (record.head(shape) == *bytes).then_some(record)
     }
 
@@ -124,7 +125,7 @@ impl Record {
     /// Where the next record begins.
     pub(super) fn end(&self, shape: LogShape) -> Option<u64> {
         let head = self.offset.checked_add(HEAD_BYTES as u64)?;
-        if self.kind == ChangeKind::Synced {
+        if !self.kind.has_body() {
             return Some(head);
         }
         let [ids, rows] = self.body(shape)?;

@@ -62,7 +62,7 @@ impl Batch {
         }
         let rows = match self.kind {
             ChangeKind::Add | ChangeKind::Update => Some(Matrix::of_bytes(elements, &self.rows, dim)?),
-            ChangeKind::Remove | ChangeKind::Synced => None,
+            ChangeKind::Remove | ChangeKind::End | ChangeKind::Synced => None,
         };
         let rows = rows.as_ref().map(Vectors::from);
         let change = Change { kind: self.kind, ids: &self.ids, rows, next: self.next, progress: None };

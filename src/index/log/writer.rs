@@ -1,7 +1,7 @@
 //! Appends changes to a log, and makes them durable.
 
 use std::fs::{File, OpenOptions};
-use std::io::{Seek, SeekFrom, Write};
+use std::io::{ErrorKind, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
@@ -29,17 +29,24 @@ impl LogWriter {
     /// Opens the log of an index and cuts it at `end`, or begins a new one where that is none.
     pub(crate) fn open(index: &Path, shape: LogShape, end: Option<u64>) -> Result<Self> {
         let path = log_path(index);
-        let file = OpenOptions::new().write(true).create(true).truncate(false).open(&path);
+        let open = |is_new| OpenOptions::new().write(true).create_new(is_new).open(&path);
+        let file = match open(true) {
+            // Changes are as private as the index.
+            Ok(file) => same_access(&file, index).map(|()| file),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => open(false),
+            Err(error) => Err(error),
+        };
         let file = file.map_err(failed(&path))?;
         let mut log = Self { path, file, shape, end: 0, synced: 0, fault: None };
         let opened = match end {
             Some(end) => log.cut(end),
-            None => same_access(&log.file, index).and_then(|()| log.begin(shape)),
+            None => log.begin(shape),
         };
         // Whoever finds changes later must not find bytes behind them that were cut here.
         let opened = opened.and_then(|()| log.file.sync_all()).and_then(|()| sync_directory(&log.path));
         opened.map_err(failed(&log.path))?;
-        log.synced = log.end;
+        // Changes that another process left get a record that tells of the disk by the first call of `sync`.
+        log.synced = HEAD_BYTES as u64;
         Ok(log)
     }
 
@@ -58,43 +65,55 @@ impl LogWriter {
         self.shape.index
     }
 
-    /// Appends a record. After an error the log is as it was.
-    pub(crate) fn append(
-        &mut self,
-        (kind, continues): (ChangeKind, bool),
-        ids: &[u64],
-        rows: &[u8],
-        next: u64,
-    ) -> Result<()> {
+    /// Appends a record of a change that [`finish`](Self::finish) ends, or [`cut_back`](Self::cut_back).
+    pub(crate) fn append(&mut self, kind: ChangeKind, ids: &[u64], rows: &[u8], next: u64) -> Result<()> {
         self.check()?;
-        let record = Record { offset: self.end, kind, continues, count: ids.len() as u64, next };
+        let record = Record { offset: self.end, kind, count: ids.len() as u64, next };
         let end = record.end(self.shape).ok_or_else(|| memory::out_of_memory(u64::MAX))?;
-        let mut bytes: Vec<u8> = memory::with_room((end - self.end) as usize)?;
+        let mut bytes: Vec<u8> = memory::with_room((end - self.end) as usize + HEAD_BYTES)?;
         bytes.extend(record.head(self.shape));
-        if kind != ChangeKind::Synced {
-            bytes.extend(ids.iter().flat_map(|id| id.to_le_bytes()));
-            bytes.extend(rows);
-            bytes.resize(
-                bytes.len() + Record::padding([size_of_val(ids) as u64, rows.len() as u64]) as usize,
-                0,
-            );
-            let mut sum = self.shape.checksum(self.end);
-            sum.update(&bytes[HEAD_BYTES..]);
-            bytes.extend(sum.digest().to_le_bytes());
-        }
-        if let Err(cause) = self.write_at(self.end, &bytes) {
-            self.cut_back(self.end);
-            return Err(Error::Io { path: self.path.clone(), cause });
-        }
+        bytes.extend(ids.iter().flat_map(|id| id.to_le_bytes()));
+        bytes.extend(rows);
+        let padding = Record::padding([size_of_val(ids) as u64, rows.len() as u64]);
+        bytes.resize(bytes.len() + padding as usize, 0);
+        let mut sum = self.shape.checksum(self.end);
+        sum.update(&bytes[HEAD_BYTES..]);
+        bytes.extend(sum.digest().to_le_bytes());
+        // Room for the end of the change: a disk that is full by then does not matter.
+        bytes.resize(bytes.len() + HEAD_BYTES, 0);
+        self.write_at(self.end, &bytes).map_err(failed(&self.path))?;
         self.end = end;
         Ok(())
     }
 
-    /// Takes back the records from `end` on, which no reader has counted on.
+    /// Ends a change, which the index has made.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; the log then takes no more changes, because the index is ahead of it.
+    pub(crate) fn finish(&mut self) -> Result<()> {
+        self.append_head(ChangeKind::End).map_err(|cause| {
+            self.fail(format!("one without the end of a change ({cause})"));
+            Error::Io { path: self.path.clone(), cause }
+        })
+    }
+
+    fn append_head(&mut self, kind: ChangeKind) -> std::io::Result<()> {
+        let record = Record { offset: self.end, kind, count: 0, next: 0 };
+        self.write_at(self.end, &record.head(self.shape))?;
+        self.end += HEAD_BYTES as u64;
+        Ok(())
+    }
+
+    /// Takes back the records from `end` on, of a change without an end.
     pub(crate) fn cut_back(&mut self, end: u64) {
         if let Err(error) = self.cut(end) {
-            self.fault = Some(format!("one that could not be cut at byte {end} ({error})"));
+            self.fail(format!("one that could not be cut at byte {end} ({error})"));
         }
+    }
+
+    /// Refuses all changes until the file of the index is written anew.
+    pub(crate) fn fail(&mut self, fault: String) {
+        self.fault = Some(fault);
     }
 
     /// Returns when the disk has all records.
@@ -108,8 +127,11 @@ impl LogWriter {
             self.fault = Some(format!("one whose bytes may not be on the disk ({cause})"));
             return Err(Error::Io { path: self.path.clone(), cause });
         }
-        // For readers, who tell damage from an unfinished change by it. The disk may get it later.
-        self.append((ChangeKind::Synced, false), &[], &[], 0)?;
+        // For readers, who tell damage from an unfinished change by it. The disk may get it later, and without it has all changes too.
+        let end = self.end;
+        if self.append_head(ChangeKind::Synced).is_err() {
+            self.cut_back(end);
+        }
         self.synced = self.end;
         Ok(())
     }

@@ -8,6 +8,7 @@ use crate::error::Result;
 use crate::index::common::Common;
 use crate::index::file::{Dtype, Writer, digits};
 use crate::index::log::place::WriterLock;
+use crate::index::log::reader::Log;
 use crate::index::saved::contents::{PIECE_IDS, SavedDocuments, SavedKind, SavedLists};
 use crate::options::quantization::Tag;
 use crate::platform::Instant;
@@ -43,9 +44,10 @@ impl Saving<'_> {
         of_log.map_or(Ok(()), |lock| lock.remove_log(path))
     }
 
-    /// Writes a file, and leaves the log beside it as it is.
+    /// Writes a file, of which the log beside it is none, and leaves that.
     pub(crate) async fn save_alone(&self, path: &Path) -> Result<()> {
-        self.write(None, |metadata, tensors| Writer::create(path, metadata, tensors)).await?.finish()
+        let replaced = Log::index_of(path).map(|index| Checkpoint { index, rate: None });
+        self.write(replaced, |metadata, tensors| Writer::create(path, metadata, tensors)).await?.finish()
     }
 
     /// Writes the file of an index whose log is open.

@@ -23,7 +23,7 @@ Show what a saved index holds, without loading it: its kind, rows or documents, 
   next                id of the next row that is added without one
   lists               {count, empty, smallest, median, mean, largest}: numbers of rows; null without lists. A file of documents has count alone
   bytes               of the file
-  log                 {path, bytes, added, updated, removed, unfinished} of the changes beside the file, which the counts above are without; null without
+  log                 {path, bytes, added, updated, removed, unfinished} of the changes beside the file, not in the counts above; null if there are none
   device_bytes        about what the index takes on a GPU
   parts               {name: bytes} of the file";
 
@@ -116,7 +116,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         };
         let SavedLog { added, updated, removed, .. } = log;
         let rows = format!("{added} rows added, {updated} updated, {removed} removed");
-        ("log", format!("{}: {rows}, beside those above{unfinished}", output::bytes(log.bytes)))
+        ("log", format!("{}: {rows}, not in the counts above{unfinished}", output::bytes(log.bytes)))
     }));
     output::print(args.json, &record, &lines)
 }
