@@ -29,7 +29,7 @@ the rows that were added); open_ms and open_with_log_ms (least of three); checkp
 const EXAMPLES: &str = "\
 Examples:
   nearfield-bench durable --device host
-  nearfield-bench durable --count 1000000 --dim 128 --rows 10 --adds 1000 --folder /var/tmp --device host";
+  nearfield-bench durable --count 1000000 --adds 1000 --folder /var/tmp";
 
 #[derive(Debug, clap::Args)]
 #[command(about = "Time small changes of a saved index", long_about = LONG, after_help = EXAMPLES)]
@@ -111,7 +111,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         ensure!(index.search(&query, 10)? == checked, "a search differs");
         Ok(())
     };
-    let pause = (3 * checkpoint).max(Duration::from_secs(8));
+    // Two checkpoints or more.
+    let at_rate =
+        args.checkpoint_rate.map_or(0.0, |rate| (args.count * args.dim * 4) as f64 / (rate as f64 * 1e6));
+    let pause = (3 * checkpoint).max(Duration::from_secs_f64((2.0 * at_rate).clamp(0.2, 600.0)));
     search()?;
     let alone = rate(pause, search)?;
     let is_over = AtomicBool::new(false);

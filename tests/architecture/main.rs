@@ -71,6 +71,7 @@ fn nothing_below_the_blocking_calls_blocks() {
         "engine/device/engine.rs",
         "engine/device/handle.rs",
         // A log is written with blocking calls alone.
+        "index/durable/checkpoint.rs",
         "index/durable/follower.rs",
         "index/durable/mod.rs",
         // Inside of a blocking call, the work of each device blocks a thread of its own.

@@ -441,6 +441,26 @@ fn without_a_driver_suites_run_on_the_host_or_say_in_a_line_what_they_need() -> 
     failed(&without("select")?, &["--device", "needed a GPU", "given host, ", "because there is no GPU"])
 }
 
+/// A second.
+#[test]
+fn small_changes_of_a_saved_index_are_timed() -> Result<()> {
+    let record = PROGRAM.record(
+        Path::new("."),
+        "durable --count 2000 --dim 8 --rows 3 --adds 4 --checkpoint-rate 1 --device host",
+    )?;
+    let of = |name: &str| record[name].as_f64().unwrap_or_default();
+    ensure!((of("rows"), of("added")) == (2000.0, 12.0), "{record}");
+    ensure!(
+        ["add_ms", "sync_ms", "open_ms", "checkpoint_ms", "searches_per_s_beside"]
+            .iter()
+            .all(|name| of(name) > 0.0),
+        "{record}"
+    );
+    // Each change has a head, an id a row, a checksum, its end and a sync.
+    ensure!(of("log_bytes") == 4.0 * f64::from(32 + 3 * (8 + 32) + 8 + 32 + 32), "{record}");
+    Ok(())
+}
+
 /// Each command has examples that paste into a shell: none is long enough for clap to break it.
 #[test]
 fn help_has_examples_of_a_line_each() -> Result<()> {
@@ -452,6 +472,7 @@ fn help_has_examples_of_a_line_each() -> Result<()> {
         ("truth", "pairs_per_second"),
         ("verify", "nearfield-bench verify"),
         ("soak", "nearfield-bench soak"),
+        ("durable", "nearfield-bench durable"),
     ] {
         let help = PROGRAM.succeed(Path::new("."), &format!("{command} --help"))?;
         ensure!(help.contains(part), "{command:?}: {help}");
